@@ -1,0 +1,135 @@
+// Errors of bad input and bad requests: kind, message, place, notes. Broken invariants are assertions instead.
+//
+//   return Failure(ErrorKind::Arity, "operator 'add' takes 2 inputs, got " + Twine(n)).at(node).note("…");
+//
+// Messages start in lower case, carry no final period, quote names, and say both what was expected and found.
+#pragma once
+
+#include "ir/ids.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace gradc {
+
+/// Stable kinds of the error catalogue. `errorKindName` is what scripts compare, `errorRow` the row (E-xx) it stands for.
+enum class ErrorKind : uint8_t {
+  Unreachable,         // E-01
+  NotDifferentiable,   // E-02
+  ImplicitHead,        // E-03
+  NoGraph,             // E-04
+  NoLiveOutput,        // E-05
+  NotRequiresGrad,     // E-06
+  EmptyXs,             // E-07
+  NoInputs,            // E-08
+  AuxX,                // E-09
+  DuplicateX,          // E-10
+  DuplicateY,          // E-11
+  ZerosForbidden,      // E-12
+  UnsupportedOption,   // E-13
+  BadType,             // E-14
+  OptionConflict,      // E-15
+  AlreadyMarked,       // E-16
+  NotMarked,           // E-17
+  BufferAlias,         // E-18
+  InplaceRecorded,     // E-19
+  HistoryCleared,      // E-20
+  BadCallback,         // E-21
+  BadMutation,         // E-30
+  StaleVersion,        // E-31
+  UnknownOp,           // E-32
+  BadJson,             // E-33
+  AmbiguousName,       // E-34
+  GraphAttr,           // E-35
+  MissingAttr,         // E-36
+  HeadCount,           // E-37
+  HeadShape,           // E-38
+  HeadDType,           // E-39
+  GradientCount,       // E-40
+  GradientNull,        // E-41
+  Arity,               // E-42
+  Cycle,               // E-43
+  ForeignEntry,        // E-44
+  EmptySum,            // E-45
+  GradCount,           // E-46
+  BadEntry,            // E-48
+  InferConflict,       // E-50
+  Storage,             // E-51
+  TooManyHints,        // E-52
+  BadHint,             // E-53
+  BackwardAttr,        // E-55
+  BackwardMatch,       // E-56
+  GradShape,           // E-57
+  InferMissing,        // E-58
+  InplaceAttr,         // E-60
+  Device,              // E-61
+  DTypeWidth,          // E-63
+  BindingMissing,      // E-70
+  BindingMismatch,     // E-71
+  BindingSurplus,      // E-72
+  BadAttribute,        // REG-19: an operator attribute that does not parse or is out of range
+  UnknownName,         // a name the user typed that the graph does not have
+  BadPlan,             // the plan checker found two live entries sharing bytes
+  BadTensorFile,       // a malformed NPY or NPZ file
+  Usage,               // wrong flags; exit code 2
+  Io,                  // a file that cannot be read or written; exit code 2
+  Internal,            // a bug of gradc; exit code 70
+};
+
+/// "not_differentiable", …
+llvm::StringRef errorKindName(ErrorKind kind);
+/// "E-02", …; empty for kinds outside the catalogue.
+llvm::StringRef errorRow(ErrorKind kind);
+
+/// Where an error belongs: nowhere, a node of the graph at hand, or a byte of the input text.
+struct Place {
+  NodeId node;
+  int64_t offset = -1;  // byte offset into the input text, -1: none
+};
+
+struct Note {
+  std::string text;
+  Place place;
+};
+
+class GradcError : public llvm::ErrorInfo<GradcError> {
+ public:
+  static char ID;
+  ErrorKind kind;
+  std::string message;
+  Place place;
+  std::vector<Note> notes;
+
+  GradcError(ErrorKind kind, std::string message) : kind(kind), message(std::move(message)) {}
+  void log(llvm::raw_ostream &os) const override;
+  std::error_code convertToErrorCode() const override;
+};
+
+/// Builds a GradcError in one expression; converts to llvm::Error and to any llvm::Expected.
+class Failure {
+ public:
+  Failure(ErrorKind kind, const llvm::Twine &message) : info(std::make_unique<GradcError>(kind, message.str())) {}
+
+  Failure &&at(NodeId node) && { info->place.node = node; return std::move(*this); }
+  Failure &&atOffset(int64_t offset) && { info->place.offset = offset; return std::move(*this); }
+  Failure &&note(const llvm::Twine &text) && { info->notes.push_back({text.str(), {}}); return std::move(*this); }
+  Failure &&note(const llvm::Twine &text, Place place) && {
+    info->notes.push_back({text.str(), place});
+    return std::move(*this);
+  }
+
+  operator llvm::Error() && { return llvm::Error(std::move(info)); }
+  template <class T> operator llvm::Expected<T>() && { return llvm::Error(std::move(info)); }
+
+ private:
+  std::unique_ptr<GradcError> info;
+};
+
+/// Lets `edit` change the GradcError inside `error` (add a place, a note); success and other errors pass unchanged.
+llvm::Error amend(llvm::Error error, llvm::function_ref<void(GradcError &)> edit);
+
+}  // namespace gradc

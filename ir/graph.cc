@@ -1,0 +1,53 @@
+// Questions asked of a frozen graph. Tested by tests/graph_test.cc
+#include "ir/graph.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+std::string Graph::listedName(Value v) const {
+  StringRef nodeName = name(v.node);
+  if (isVariable(v.node)) return nodeName.str();
+  const NodeKind &k = kind(v.node);
+  // Spelled-out output names exist where an operator lists several; single outputs are plain `output`.
+  std::string port = k.op->outputs.names.count > 1 || k.numOutputs == 1 || k.numVisible == 1
+                         ? ctx->outputName(k, v.index)
+                         : "output" + std::to_string(v.index);
+  return nodeName.empty() ? port : nodeName.str() + "_" + port;
+}
+
+std::string Graph::describe(NodeId n) const {
+  std::string label = name(n).empty() ? "#" + std::to_string(n.value) : name(n).str();
+  if (isVariable(n)) return "variable '" + label + "'";
+  return "node '" + label + "' (" + opName(n).str() + ")";
+}
+
+size_t Graph::heapBytes() const {
+  auto bytes = [](const auto &column) { return column.capacity() * sizeof(column[0]); };
+  const GraphColumns &c = *cols;
+  return sizeof(GraphColumns) + bytes(c.kinds) + bytes(c.inputBegin) + bytes(c.inputs) + bytes(c.depBegin) +
+         bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) + bytes(c.origins) +
+         bytes(c.subgraphBegin) + bytes(c.subgraphs) + bytes(c.heads);
+}
+
+std::vector<NodeId> listMutators(const Graph &graph) {
+  std::vector<NodeId> mutators(graph.numNodes());
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    const NodeKind &kind = graph.kind(NodeId(id));
+    if (!kind.mutated) continue;
+    ArrayRef<Value> inputs = graph.inputs(NodeId(id));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (kind.isMutated(i) && !mutators[inputs[i].node.value].isValid()) mutators[inputs[i].node.value] = NodeId(id);
+  }
+  return mutators;
+}
+
+InputLists listInputs(const Graph &graph) {
+  std::vector<NodeId> mutators = listMutators(graph);
+  InputLists lists;
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    if (graph.isVariable(NodeId(id))) (mutators[id].isValid() ? lists.aux : lists.args).push_back(NodeId(id));
+  return lists;
+}
+
+}  // namespace gradc

@@ -1,0 +1,132 @@
+// A frozen graph: immutable columns in canonical order, behind a cheap handle.
+//
+// Nodes are numbered in iterative post-order from the heads (IR-03): inputs left to right, then control dependencies
+// left to right. So every id is larger than the ids it depends on, and a loop over 0…numNodes() is an execution order.
+// A node with k outputs owns k consecutive entries (IR-05). Graphs are made by GraphBuilder::freeze alone.
+#pragma once
+
+#include "ir/context.h"
+#include "ir/ids.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace gradc {
+
+/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of a
+/// kind not listed here, so that nothing a file says is lost.
+struct GraphAttr {
+  enum class Kind : uint8_t { Int, SizeT, Str, ListInt, ListStr, ListShape, Raw };
+  Kind kind = Kind::Int;
+  int64_t number = 0;                        // Int, SizeT
+  std::string text;                          // Str; Raw: the JSON text of the whole value
+  std::vector<int64_t> numbers;              // ListInt
+  std::vector<std::string> texts;            // ListStr
+  std::vector<std::vector<int64_t>> shapes;  // ListShape
+
+  static GraphAttr ofInt(int64_t value) { GraphAttr a; a.kind = Kind::Int; a.number = value; return a; }
+  static GraphAttr ofSize(int64_t value) { GraphAttr a; a.kind = Kind::SizeT; a.number = value; return a; }
+  static GraphAttr ofStr(std::string value) { GraphAttr a; a.kind = Kind::Str; a.text = std::move(value); return a; }
+  static GraphAttr ofInts(std::vector<int64_t> v) { GraphAttr a; a.kind = Kind::ListInt; a.numbers = std::move(v); return a; }
+  static GraphAttr ofStrs(std::vector<std::string> v) { GraphAttr a; a.kind = Kind::ListStr; a.texts = std::move(v); return a; }
+  static GraphAttr ofShapes(std::vector<std::vector<int64_t>> v) {
+    GraphAttr a; a.kind = Kind::ListShape; a.shapes = std::move(v); return a;
+  }
+  friend bool operator==(const GraphAttr &, const GraphAttr &) = default;
+};
+using GraphAttrs = std::map<std::string, GraphAttr>;
+
+/// The columns of a graph. Indexed by node unless said otherwise; the CSR columns have one more element than nodes.
+struct GraphColumns {
+  std::vector<KindId> kinds;
+  std::vector<uint32_t> inputBegin;     // into inputs
+  std::vector<Value> inputs;
+  std::vector<uint32_t> depBegin;       // into deps; empty when no node has a control dependency
+  std::vector<NodeId> deps;
+  std::vector<uint32_t> entryBegin;     // first entry of the node
+  std::vector<uint32_t> nameBegin;      // into names
+  std::vector<char> names;
+  std::vector<NodeId> origins;          // the user's node a generated node comes from; empty when none is generated
+  std::vector<uint32_t> subgraphBegin;  // into subgraphs; empty when no node has any
+  std::vector<GraphId> subgraphs;
+  std::vector<Value> heads;
+};
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(Context &context, std::shared_ptr<const GraphColumns> columns, GraphAttrs attrs)
+      : ctx(&context), cols(std::move(columns)), attributes(std::make_shared<const GraphAttrs>(std::move(attrs))) {}
+
+  Context &context() const { return *ctx; }
+  uint32_t numNodes() const { return static_cast<uint32_t>(cols->kinds.size()); }
+  uint32_t numEntries() const { return cols->entryBegin.back(); }
+
+  KindId kindId(NodeId n) const { return cols->kinds[n.value]; }
+  const NodeKind &kind(NodeId n) const { return ctx->kind(kindId(n)); }
+  /// Null for a variable.
+  const OpDef *op(NodeId n) const { return kind(n).op; }
+  bool isVariable(NodeId n) const { return kind(n).isVariable(); }
+  /// As the file spells it; "null" for a variable.
+  llvm::StringRef opName(NodeId n) const { return kind(n).spelling; }
+  AttrsId attrs(NodeId n) const { return kind(n).attrs; }
+  llvm::StringRef name(NodeId n) const {
+    return {cols->names.data() + cols->nameBegin[n.value], cols->nameBegin[n.value + 1] - cols->nameBegin[n.value]};
+  }
+  llvm::ArrayRef<Value> inputs(NodeId n) const {
+    return llvm::ArrayRef(cols->inputs.data() + cols->inputBegin[n.value],
+                          cols->inputs.data() + cols->inputBegin[n.value + 1]);
+  }
+  llvm::ArrayRef<NodeId> controlDeps(NodeId n) const {
+    if (cols->depBegin.empty()) return {};
+    return llvm::ArrayRef(cols->deps.data() + cols->depBegin[n.value], cols->deps.data() + cols->depBegin[n.value + 1]);
+  }
+  llvm::ArrayRef<GraphId> subgraphs(NodeId n) const {
+    if (cols->subgraphBegin.empty()) return {};
+    return llvm::ArrayRef(cols->subgraphs.data() + cols->subgraphBegin[n.value],
+                          cols->subgraphs.data() + cols->subgraphBegin[n.value + 1]);
+  }
+  /// The user's node at the root of a generated node; invalid for the user's own nodes.
+  NodeId origin(NodeId n) const { return cols->origins.empty() ? NodeId() : cols->origins[n.value]; }
+
+  uint32_t numOutputs(NodeId n) const { return cols->entryBegin[n.value + 1] - cols->entryBegin[n.value]; }
+  EntryId firstEntry(NodeId n) const { return EntryId(cols->entryBegin[n.value]); }
+  EntryId entry(Value v) const { return EntryId(cols->entryBegin[v.node.value] + v.index); }
+  llvm::ArrayRef<Value> heads() const { return cols->heads; }
+  const GraphAttrs &graphAttrs() const { return *attributes; }
+  const GraphColumns &columns() const { return *cols; }
+
+  /// The same graph with other graph-level attributes; columns are shared.
+  Graph withGraphAttrs(GraphAttrs attrs) const { return Graph(*ctx, cols, std::move(attrs)); }
+
+  /// Name a head or entry is listed under (IR-16): `x`, `fc1_output`, `split_output2`.
+  std::string listedName(Value v) const;
+  /// "node 'fc1' (FullyConnected)", for messages; generated and nameless nodes included.
+  std::string describe(NodeId n) const;
+  /// Bytes of heap the columns hold.
+  size_t heapBytes() const;
+
+ private:
+  Context *ctx = nullptr;
+  std::shared_ptr<const GraphColumns> cols;
+  std::shared_ptr<const GraphAttrs> attributes;
+};
+
+/// Variables in id order (IR-06): aux are those an operator mutates, args the others.
+struct InputLists {
+  std::vector<NodeId> args;
+  std::vector<NodeId> aux;
+};
+InputLists listInputs(const Graph &graph);
+
+/// For each node that reads an entry at a mutated position: the entry's variable → the first such node.
+/// Invalid where nobody mutates. Indexed by node.
+std::vector<NodeId> listMutators(const Graph &graph);
+
+}  // namespace gradc

@@ -1,0 +1,79 @@
+// The only way to make graphs: append nodes, optionally over a frozen base that is not copied, then freeze.
+//
+// Ids below `base.numNodes()` mean nodes of the base. `freeze` does once, for every reader and pass, what canonical form
+// asks for: iterative depth-first search from the heads, unreachable nodes dropped, cycles found, ids renumbered.
+// When the heads begin with the base's own, base ids stay as they are: a stable prefix of the result.
+#pragma once
+
+#include "ir/graph.h"
+
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+struct NodeSpec {
+  llvm::StringRef name;
+  AttrsId attrs{0};
+  NodeId origin;  // the user's node this one is generated for
+};
+
+struct Frozen {
+  Graph graph;
+  std::vector<NodeId> newId;  // by builder id; invalid for nodes no head reaches
+
+  Value operator()(Value v) const { return Value{newId[v.node.value], v.index, v.version}; }
+};
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(Context &context);
+  GraphBuilder(Context &context, const Graph &base);
+
+  Context &context() const { return *ctx; }
+  void reserve(size_t nodes, size_t inputs, size_t nameBytes);
+
+  Value addVariable(llvm::StringRef name, AttrsId attrs);
+  /// Parses attributes, checks arity (E-42) and output indices (E-48).
+  llvm::Expected<NodeId> add(const OpDef &op, llvm::ArrayRef<Value> inputs, const NodeSpec &spec);
+  /// Unchecked: the kind and inputs are known to fit. The node starts nameless.
+  NodeId addKind(KindId kind, llvm::ArrayRef<Value> inputs, NodeId origin);
+  /// Concatenates the parts; a node's name may be set once, nodes in any order.
+  void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
+  void addControlDep(NodeId n, NodeId dep);
+  void setSubgraphs(NodeId n, llvm::ArrayRef<GraphId> graphs);
+  /// Points input `index` of a node of this builder (not of the base) elsewhere. Readers of files use it for forward
+  /// references; a cycle it makes is found by freeze.
+  void setInput(NodeId n, size_t index, Value value);
+
+  uint32_t numNodes() const { return numBase + static_cast<uint32_t>(kinds.size()); }
+  const NodeKind &kind(NodeId n) const { return ctx->kind(kindId(n)); }
+  KindId kindId(NodeId n) const { return n.value < numBase ? base.kindId(n) : kinds[n.value - numBase]; }
+  llvm::ArrayRef<Value> inputs(NodeId n) const;
+  llvm::StringRef name(NodeId n) const;
+  NodeId origin(NodeId n) const { return n.value < numBase ? base.origin(n) : origins[n.value - numBase]; }
+  uint32_t numOutputs(NodeId n) const { return kind(n).numOutputs; }
+
+  /// Makes the graph. Fails on a cycle (E-43) and on an output index a node does not have (E-48).
+  llvm::Expected<Frozen> freeze(llvm::ArrayRef<Value> heads, GraphAttrs attrs) &&;
+
+ private:
+  friend class Freezer;
+
+  Context *ctx;
+  Graph base;
+  uint32_t numBase = 0;
+  std::vector<KindId> kinds;
+  std::vector<NodeId> origins;
+  std::vector<uint32_t> inputBegin{0};
+  std::vector<Value> inputList;
+  std::vector<uint32_t> nameBegin, nameLength;  // into names
+  std::vector<char> names;
+  struct Dep {
+    NodeId node, dep;
+  };
+  std::vector<Dep> deps;  // in the order they were added
+  std::vector<std::pair<NodeId, std::vector<GraphId>>> subgraphs;
+  bool hasOrigins = false;
+};
+
+}  // namespace gradc

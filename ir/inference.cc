@@ -1,0 +1,75 @@
+// Refinement of one node's entries on the lattice unknown rank ⊐ unknown dimensions ⊐ known.
+// Tested by tests/inference_test.cc
+#include "ir/inference.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+void ShapeInference::fail(const Twine &message) {
+  if (failure.empty()) failure = message.str();
+}
+
+void ShapeInference::state(ShapeId &shape, Dims dims, StringRef side, size_t index) {
+  if (hasFailed()) return;
+  ShapeRef current = ctx.shape(shape);
+  if (current.hasRank() && current.dims() == dims) return;
+  if (!current.hasRank()) {
+    shape = ctx.shape(dims);
+    return;
+  }
+  DimsBuffer merged(current.dims().begin(), current.dims().end());
+  if (!mergeDims(merged, dims))
+    return fail(side + " " + Twine(index) + " has shape " + toString(current) + ", expected " + toString(ShapeRef(dims)));
+  if (Dims(merged) != current.dims()) shape = ctx.shape(merged);
+}
+
+void ShapeInference::equate(ShapeId &a, ShapeId &b, StringRef sideA, size_t indexA, StringRef sideB, size_t indexB) {
+  if (a == b || hasFailed()) return;
+  if (a == kUnknownShape) {
+    a = b;
+  } else if (b == kUnknownShape) {
+    b = a;
+  } else {
+    DimsBuffer merged(ctx.shape(a).dims().begin(), ctx.shape(a).dims().end());
+    if (!mergeDims(merged, ctx.shape(b).dims()))
+      return fail(sideA + " " + Twine(indexA) + " has shape " + toString(ctx.shape(a)) + ", but " + sideB + " " +
+                  Twine(indexB) + " has shape " + toString(ctx.shape(b)));
+    a = b = ctx.shape(merged);
+  }
+}
+
+void ShapeInference::sameAll() {
+  // One pass gathers into the first entry, a second spreads what was learned.
+  for (int pass = 0; pass < 2; ++pass) {
+    if (ins.empty()) {
+      for (size_t o = 1; o < outs.size(); ++o) sameOutOut(0, o);
+      continue;
+    }
+    for (size_t i = 1; i < ins.size(); ++i) sameInIn(0, i);
+    for (size_t o = 0; o < outs.size(); ++o) sameInOut(0, o);
+  }
+}
+
+void DTypeInference::fail(const Twine &message) {
+  if (failure.empty()) failure = message.str();
+}
+
+void DTypeInference::state(DType &current, DType type, StringRef side, size_t index) {
+  if (hasFailed() || type == DType::Unknown || current == type) return;
+  if (current != DType::Unknown)
+    return fail(side + " " + Twine(index) + " has type " + dtypeName(current) + ", expected " + dtypeName(type));
+  current = type;
+}
+
+void DTypeInference::sameAll() {
+  DType known = DType::Unknown;
+  for (DType type : ins)
+    if (known == DType::Unknown) known = type;
+  for (DType type : outs)
+    if (known == DType::Unknown) known = type;
+  for (size_t i = 0; i < ins.size(); ++i) setIn(i, known);
+  for (size_t o = 0; o < outs.size(); ++o) setOut(o, known);
+}
+
+}  // namespace gradc

@@ -1,0 +1,91 @@
+// What an operator's shape and dtype functions see: the entries of one node, readable and refinable in both directions.
+//
+// Functions state what must hold and are called again whenever an entry of the node became more precise; they must be
+// monotone and never guess. The first conflict is kept and ends the node's inference; later statements are ignored.
+#pragma once
+
+#include "ir/context.h"
+#include "ir/error.h"
+
+namespace gradc {
+
+class ShapeInference {
+ public:
+  /// `in` and `out` are the shapes of the node's entries and are refined in place.
+  ShapeInference(Context &context, const NodeKind &kind, llvm::MutableArrayRef<ShapeId> in,
+                 llvm::MutableArrayRef<ShapeId> out)
+      : ctx(context), nodeKind(kind), ins(in), outs(out) {}
+
+  const NodeKind &kind() const { return nodeKind; }
+  template <class P> const P &params() const { return nodeKind.params<P>(); }
+  size_t numInputs() const { return ins.size(); }
+  size_t numOutputs() const { return outs.size(); }
+  ShapeRef in(size_t i) const { return ctx.shape(ins[i]); }
+  ShapeRef out(size_t i) const { return ctx.shape(outs[i]); }
+
+  /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence).
+  void setIn(size_t i, Dims dims) { state(ins[i], dims, "input", i); }
+  void setOut(size_t i, Dims dims) { state(outs[i], dims, "output", i); }
+  /// States that two entries have equal shapes; each learns what the other knows.
+  void sameInIn(size_t a, size_t b) { equate(ins[a], ins[b], "input", a, "input", b); }
+  void sameInOut(size_t input, size_t output) { equate(ins[input], outs[output], "input", input, "output", output); }
+  void sameOutOut(size_t a, size_t b) { equate(outs[a], outs[b], "output", a, "output", b); }
+  /// All inputs and outputs equal.
+  void sameAll();
+  /// Ends with an error of the operator's own wording: "kernel (5,5) exceeds the padded input (4,4)".
+  void fail(const llvm::Twine &message);
+
+  bool hasFailed() const { return !failure.empty(); }
+  llvm::StringRef failureText() const { return failure; }
+  Context &context() const { return ctx; }
+
+ private:
+  void state(ShapeId &shape, Dims dims, llvm::StringRef side, size_t index);
+  void equate(ShapeId &a, ShapeId &b, llvm::StringRef sideA, size_t indexA, llvm::StringRef sideB, size_t indexB);
+
+  Context &ctx;
+  const NodeKind &nodeKind;
+  llvm::MutableArrayRef<ShapeId> ins, outs;
+  std::string failure;
+};
+
+class DTypeInference {
+ public:
+  DTypeInference(const NodeKind &kind, llvm::MutableArrayRef<DType> in, llvm::MutableArrayRef<DType> out)
+      : nodeKind(kind), ins(in), outs(out) {}
+
+  const NodeKind &kind() const { return nodeKind; }
+  template <class P> const P &params() const { return nodeKind.params<P>(); }
+  size_t numInputs() const { return ins.size(); }
+  size_t numOutputs() const { return outs.size(); }
+  DType in(size_t i) const { return ins[i]; }
+  DType out(size_t i) const { return outs[i]; }
+  void setIn(size_t i, DType type) { state(ins[i], type, "input", i); }
+  void setOut(size_t i, DType type) { state(outs[i], type, "output", i); }
+  void sameInIn(size_t a, size_t b) { setIn(a, ins[b]); setIn(b, ins[a]); }
+  void sameInOut(size_t input, size_t output) { setIn(input, outs[output]); setOut(output, ins[input]); }
+  void sameOutOut(size_t a, size_t b) { setOut(a, outs[b]); setOut(b, outs[a]); }
+  /// All inputs and outputs equal: what an operator without a dtype function gets (REG-22).
+  void sameAll();
+  void fail(const llvm::Twine &message);
+
+  bool hasFailed() const { return !failure.empty(); }
+  llvm::StringRef failureText() const { return failure; }
+
+ private:
+  void state(DType &current, DType type, llvm::StringRef side, size_t index);
+
+  const NodeKind &nodeKind;
+  llvm::MutableArrayRef<DType> ins, outs;
+  std::string failure;
+};
+
+/// Ready-made functions for OpDefs: every entry of the node has one shape, one type.
+namespace shapes {
+inline void same(ShapeInference &s) { s.sameAll(); }
+}  // namespace shapes
+namespace dtypes {
+inline void same(DTypeInference &t) { t.sameAll(); }
+}  // namespace dtypes
+
+}  // namespace gradc

@@ -1,0 +1,44 @@
+// The signature of everything that computes values: reference kernels in OpDefs, fast kernels of the runtime.
+//
+// A kernel writes every output whose request is Write or InPlace completely, and does not touch one whose request is
+// Null. It never sees Add: the executor runs the kernel into scratch and adds once (REQ-06), unless the kernel's table
+// row says that it accumulates itself. Buffers of an in-place pair may be the same memory; no other buffers overlap.
+#pragma once
+
+#include "ir/op.h"
+#include "ir/tensor.h"
+
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+/// Draws of a random operator: a pure function of (seed, step, ordinal of the node among random forward nodes, counter).
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint64_t ordinal = 0;
+
+  uint64_t bits(uint64_t counter) const;
+  /// Uniform in [0, 1), 53 bits.
+  double uniform(uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
+};
+
+struct KernelCall {
+  const NodeKind *kind = nullptr;
+  llvm::ArrayRef<TensorRef> in;       // in the operator's input order; ignored inputs may have null data
+  llvm::ArrayRef<TensorRef> out;      // all outputs, hidden ones included
+  llvm::ArrayRef<Request> requests;   // one per output
+  bool isTraining = false;            // batch norm, dropout: the training form
+  RandomKey random;
+  void *workspace = nullptr;          // as many bytes as the operator's `workspace` function asked for
+
+  bool wants(size_t output) const { return requests[output] != Request::Null; }
+  template <class P> const P &params() const { return kind->params<P>(); }
+};
+
+/// A call for gradcheck: `base` are the inputs at the base point, which decide the active piece (mask, argmax).
+struct PieceCall : KernelCall {
+  llvm::ArrayRef<TensorRef> base;
+};
+
+}  // namespace gradc

@@ -1,0 +1,60 @@
+// Arithmetic and printing of shapes. Tested by tests/shape_test.cc
+#include "ir/shape.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+bool ShapeRef::isFullyKnown() const { return ranked && !is_contained(list, kUnknownDim); }
+
+size_t ShapeRef::numUnknown() const { return ranked ? static_cast<size_t>(count(list, kUnknownDim)) : 1; }
+
+std::optional<int64_t> numElements(Dims dims) {
+  constexpr int64_t kLimit = int64_t{1} << 62;
+  if (is_contained(dims, 0)) return 0;
+  int64_t product = 1;
+  for (int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(product, dim, &product) || product > kLimit) return std::nullopt;
+  return product;
+}
+
+void printShape(raw_ostream &os, ShapeRef shape) {
+  if (!shape.hasRank()) {
+    os << '?';
+    return;
+  }
+  os << '(';
+  for (size_t axis = 0; axis < shape.rank(); ++axis) {
+    if (axis) os << ',';
+    if (shape[axis] == kUnknownDim)
+      os << '?';
+    else
+      os << shape[axis];
+  }
+  os << (shape.rank() == 1 ? ",)" : ")");
+}
+
+std::string toString(ShapeRef shape) {
+  std::string text;
+  raw_string_ostream os(text);
+  printShape(os, shape);
+  return text;
+}
+
+bool mergeDims(SmallVectorImpl<int64_t> &dims, Dims update) {
+  if (dims.size() != update.size()) return false;
+  for (size_t axis = 0; axis < update.size(); ++axis) {
+    if (update[axis] == kUnknownDim) continue;
+    if (dims[axis] != kUnknownDim && dims[axis] != update[axis]) return false;
+    dims[axis] = update[axis];
+  }
+  return true;
+}
+
+std::optional<size_t> normalizeAxis(int64_t axis, size_t rank) {
+  int64_t signedRank = static_cast<int64_t>(rank);
+  if (axis < -signedRank || axis >= signedRank) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + signedRank : axis);
+}
+
+}  // namespace gradc

@@ -1,0 +1,52 @@
+// Shapes: a list of dimensions, each known (>= 0) or unknown (-1), or nothing known at all, not even the rank.
+#pragma once
+
+#include "ir/ids.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <optional>
+
+namespace gradc {
+
+inline constexpr int64_t kUnknownDim = -1;
+inline constexpr ShapeId kUnknownShape{0};  // interned shape 0 of every Context: unknown rank
+
+using Dims = llvm::ArrayRef<int64_t>;
+using DimsBuffer = llvm::SmallVector<int64_t, 6>;
+
+/// Read-only view of an interned shape. `rank()` and indexing need `hasRank()`.
+class ShapeRef {
+ public:
+  ShapeRef() = default;                                    // unknown rank
+  explicit ShapeRef(Dims dims) : list(dims), ranked(true) {}
+
+  bool hasRank() const { return ranked; }
+  size_t rank() const { return list.size(); }
+  int64_t operator[](size_t axis) const { return list[axis]; }
+  Dims dims() const { return list; }
+  bool isFullyKnown() const;
+  /// Unknown parts in the measure of INF-02: 1 for an unknown rank, else one per unknown dimension.
+  size_t numUnknown() const;
+
+ private:
+  Dims list;
+  bool ranked = false;
+};
+
+/// Elements of a fully known shape; nothing when the product does not fit in 2^62.
+std::optional<int64_t> numElements(Dims dims);
+
+/// "(3,4)", "(3,)", "()", "(?,4)"; "?" for unknown rank.
+void printShape(llvm::raw_ostream &os, ShapeRef shape);
+std::string toString(ShapeRef shape);
+
+/// Merges `update` into `dims` where dimensions agree or one is unknown; false on conflict (dims is then unspecified).
+bool mergeDims(llvm::SmallVectorImpl<int64_t> &dims, Dims update);
+
+/// Axis counted from the end when negative; nothing when outside [-rank, rank).
+std::optional<size_t> normalizeAxis(int64_t axis, size_t rank);
+
+}  // namespace gradc

@@ -1,0 +1,14 @@
+// The human forms of a graph: one line per node, and dot. Made for people and for goldens; not read back.
+#pragma once
+
+#include "ir/graph.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace gradc {
+
+/// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`.
+void printText(llvm::raw_ostream &os, const Graph &graph);
+/// Graphviz, forward and generated nodes in two columns; ids only, so the same graph gives the same bytes.
+void printDot(llvm::raw_ostream &os, const Graph &graph);
+
+}  // namespace gradc

@@ -1,0 +1,15 @@
+// Checks the invariants every graph must have; run after each pass in tests and by default in the command line tool.
+#pragma once
+
+#include "ir/graph.h"
+
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+/// Ids in post-order (every input and control dependency before its reader), output indices in range (E-48), arity (E-42),
+/// mutation targets variables (E-30), version bounds, backward operators with their forward node as control dep 0 (IR-19).
+/// Collects up to `limit` errors into one joined llvm::Error. Linear.
+llvm::Error verifyGraph(const Graph &graph, size_t limit);
+
+}  // namespace gradc

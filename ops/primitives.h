@@ -1,0 +1,46 @@
+// Operators that rules and decompositions of other families emit. Each is defined in the family file named beside it.
+#pragma once
+
+#include "ir/op.h"
+
+namespace gradc {
+
+// zeros_ones.cc
+extern const OpDef kZerosLike;         // zeros_like(x)
+extern const OpDef kOnesLike;          // ones_like(x)
+extern const OpDef kZerosPlaceholder;  // _zeros_without_dtype()
+extern const OpDef kCopy;              // _copy(x)
+
+// elementwise_binary.cc: operands of equal shape
+extern const OpDef kElemwiseAdd, kElemwiseSub, kElemwiseMul, kElemwiseDiv;
+extern const OpDef kGradAdd;           // _grad_add(x, y)
+extern const OpDef kElementWiseSum;    // add_n, alias ElementWiseSum: x0 + x1 + …, attribute num_args
+
+// elementwise_scalar.cc: attribute `scalar`
+extern const OpDef kPlusScalar, kMinusScalar, kRminusScalar, kMulScalar, kDivScalar, kRdivScalar, kPowerScalar,
+    kRpowerScalar;
+extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar;  // 1 where true, else 0; no gradient
+
+// elementwise_unary.cc
+extern const OpDef kNegative, kExp, kLog, kSqrt, kSquare, kReciprocal, kAbs, kSign, kRelu, kSigmoid, kTanh, kSoftsign,
+    kLog1p, kExpm1;
+
+// reduce.cc
+extern const OpDef kSum, kMean;         // attributes axis, keepdims, exclude
+extern const OpDef kSumLike;            // _sum_like(v, x): v summed down to the shape of x (undoes a broadcast)
+extern const OpDef kBroadcastLike;      // broadcast_like(v, x): v broadcast to the shape of x
+extern const OpDef kBroadcastAxisLike;  // _broadcast_axis_like(v, x; axis): vector v of x's length on `axis`, repeated
+                                        // over every other axis to the shape of x. Its adjoint is
+                                        // sum(axis=axis, exclude=True).
+
+// shape_ops.cc
+extern const OpDef kReshapeLike;        // reshape_like(v, x): v's elements in x's shape
+extern const OpDef kFlatten;            // Flatten(x): (d0, d1·d2·…)
+
+// dot.cc
+extern const OpDef kDot;                // dot(a, b; transpose_a, transpose_b), two-dimensional operands at least
+
+// broadcast.cc: NumPy broadcasting
+extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv;
+
+}  // namespace gradc

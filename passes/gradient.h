@@ -1,0 +1,123 @@
+// The gradient of a graph, as a graph.
+//
+// Reverse-mode differentiation over frozen columns: select what lies between the asked x and the y, walk it backwards in
+// id order, aggregate contributions per entry, apply each operator's rule, and freeze forward heads and gradients into
+// one graph whose forward part keeps its ids. A zero gradient is a state of an accumulator, not a node, until a rule or
+// a head needs an array. Linear in nodes + edges.
+//
+// Words: *contribution*, one gradient arriving at an entry; *on-path*, on a data path from some x to some y; *head
+// gradient*, the incoming gradient of a y.
+#pragma once
+
+#include "ir/tables.h"
+
+#include "llvm/Support/Error.h"
+
+#include <optional>
+
+namespace gradc {
+
+struct Inference;
+
+/// P-01: what a y gets when no seed is given.
+enum class HeadPolicy : uint8_t { Ones, Scalar, Input, Required };
+/// P-02, P-03: the same y or x listed twice.
+enum class DuplicatePolicy : uint8_t { Allow, Strict };
+/// P-04: an x no y depends on.
+enum class UnusedPolicy : uint8_t { Error, None, Zeros };
+/// P-05: an x reached through control dependencies only.
+enum class ControlOnlyPolicy : uint8_t { Unused, Zeros };
+/// P-06: an operator without gradient that is reached from y but lies on no path from an x.
+enum class ReachPolicy : uint8_t { Ignore, WholeGraph };
+/// P-09: integer and bool values on the path.
+enum class IntegerPolicy : uint8_t { Stop, Permissive };
+/// §18: how generated nodes are called. Unique adds a counter where a name is taken (NAME-09).
+enum class NamingStyle : uint8_t { Unique, Mxnet, Nnvm, Fluid };
+
+struct GradientHead {
+  Value y;
+  std::optional<Value> seed;      // an existing entry of the graph
+  std::string seedName;           // else, if not empty, a new variable of this name
+};
+
+struct GradientTarget {
+  Value x;
+  Request request = Request::Write;
+};
+
+struct GradientRequest {
+  std::vector<GradientHead> heads;       // empty: every head of the graph
+  std::vector<GradientTarget> wrt;
+  std::vector<GradientTarget> retained;  // intermediate gradients (§9)
+  std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
+  std::vector<Value> stop;               // STOP-03: these entries are constants
+};
+
+struct GradientOptions {
+  HeadPolicy headPolicy = HeadPolicy::Ones;
+  DuplicatePolicy duplicates = DuplicatePolicy::Allow;
+  UnusedPolicy unused = UnusedPolicy::Error;
+  ControlOnlyPolicy controlOnly = ControlOnlyPolicy::Unused;
+  ReachPolicy reach = ReachPolicy::Ignore;
+  IntegerPolicy integers = IntegerPolicy::Stop;
+  NamingStyle naming = NamingStyle::Unique;
+  uint32_t sumCap = 8;            // P-08: n-ary sum below, chain from here on
+  bool isTraining = true;         // --mode: which form of batch norm and dropout is differentiated
+  const Inference *inference = nullptr;  // of the forward graph, for the checks that need shapes and dtypes
+  uint32_t order = 1;             // recorded in grad_order
+  bool gradientOnly = false;      // --emit gradient: heads are the gradients alone
+};
+
+enum class SlotStatus : uint8_t { Grad, Zeros, None };
+
+struct GradientSlot {
+  SlotStatus status = SlotStatus::None;
+  Value value;  // in the result graph; invalid for None
+};
+
+struct GradientStats {
+  uint32_t numForwardNodes = 0, numForwardEntries = 0;  // IR-20
+  uint32_t numGenerated = 0;  // nodes added
+  uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0;
+};
+
+struct GradientResult {
+  Graph graph;                       // forward heads, then gradients of x, then retained ones; side table as attributes
+  std::vector<GradientSlot> wrt;     // parallel to the request
+  std::vector<GradientSlot> retained;
+  std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
+  GradientStats stats;
+};
+
+llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
+                                             const GradientOptions &options);
+
+/// Targets of `--wrt all`: arguments (not aux) that can carry gradient; the others are listed by name with a reason.
+struct AllTargets {
+  std::vector<GradientTarget> targets;
+  std::vector<std::string> skipped;
+};
+AllTargets allTargets(const Graph &graph, const Inference *inference);
+
+/// The side table of an emitted gradient graph, read back from its attributes (settled: "The emitted gradient graph").
+struct GradientTable {
+  enum class HeadKind : uint8_t { Forward, Grad, Retained };
+  struct Head {
+    HeadKind kind = HeadKind::Forward;
+    std::string of;      // variable, or node:index; empty for forward heads
+    NodeId ofNode;       // invalid for forward heads
+    uint32_t ofIndex = 0;
+    uint32_t order = 0;  // 0 for forward heads
+    Request request = Request::Write;
+    int64_t slot = -1;   // position among the asked x
+  };
+  std::vector<Head> heads;                                     // one per head of the graph
+  std::vector<std::string> slotStatus;                         // per asked x
+  std::vector<std::string> gradNone;                           // names of the x without gradient
+  std::vector<std::pair<std::string, std::string>> headGradOf; // head-gradient variable, its y
+  uint32_t numForwardHeads = 0;
+};
+/// Nothing when the graph is not an emitted one; E-35 when its attributes are malformed.
+llvm::Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph);
+
+}  // namespace gradc

@@ -1,0 +1,51 @@
+// Shapes, dtypes and storage of every entry, forward and backward, as a worklist over entries.
+//
+// Linear in nodes + edges times the rank: an entry is revisited only when it became more precise. Fused backward nodes
+// take shapes and dtypes from their forward node (INF-08) through the correspondence their own gradient rule states.
+#pragma once
+
+#include "ir/json_reader.h"
+#include "ir/tables.h"
+
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+struct ShapeHint {
+  NodeId variable;
+  DimsBuffer dims;  // kUnknownDim where unknown
+};
+struct DTypeHint {
+  NodeId variable;
+  DType dtype;
+};
+
+struct InferRequest {
+  std::vector<ShapeHint> shapes;
+  std::vector<DTypeHint> dtypes;
+};
+
+struct InferOptions {
+  /// Unknown parts at the end are an error (E-58) unless allowed.
+  bool allowUnknown = false;
+  /// Every floating entry becomes this type (`run --dtype float64`).
+  std::optional<DType> floatAs;
+  /// Type of floating variables that nothing determines.
+  DType defaultFloat = DType::Float32;
+  UnknownDim unknownDim = UnknownDim::Auto;
+};
+
+struct Inference {
+  EntryMap<ShapeId> shape;
+  EntryMap<DType> dtype;
+  EntryMap<StorageKind> storage;
+  size_t numUnknownShapes = 0, numUnknownDTypes = 0;  // entries not fully known
+};
+
+llvm::Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
+                                const InferOptions &options);
+
+/// The graph with the attributes `shape`, `shape_known`, `dtype`, `storage_type` of an inference (CLI-04).
+Graph annotate(const Graph &graph, const Inference &inference);
+
+}  // namespace gradc

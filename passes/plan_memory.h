@@ -1,0 +1,49 @@
+// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule.
+//
+// Three stages, each usable alone: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
+// bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
+// Variables and heads belong to the caller and are not in the arena. All sizes are rounded up to 64 bytes.
+#pragma once
+
+#include "passes/infer.h"
+#include "passes/requests.h"
+
+namespace gradc {
+
+inline constexpr int64_t kPlanAlignment = 64;
+
+/// Offsets below zero say why an entry has no place in the arena.
+inline constexpr int64_t kExternal = -1;   // variables and heads: the caller's memory
+inline constexpr int64_t kUnused = -2;     // nobody reads it, request Null
+inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
+
+struct PlanOptions {
+  bool allowInplace = true;
+  /// Workspace bytes of a node beyond what its OpDef asks for (fast kernels, `add` requests); null: none.
+  int64_t (*extraWorkspace)(const void *user, NodeId node) = nullptr;
+  const void *user = nullptr;
+};
+
+struct MemoryPlan {
+  EntryMap<int64_t> offset;          // into the arena, or one of the constants above
+  EntryMap<EntryId> inplaceOf;       // the entry whose bytes this one takes over; invalid: none
+  NodeMap<int64_t> workspace;        // offset of the node's scratch, kUnused when it has none
+  int64_t plannedBytes = 0;          // size of the arena
+  int64_t boundBytes = 0;            // largest sum of live bytes at any step
+  int64_t externalBytes = 0;         // variables and heads
+  uint32_t numUnplanned = 0;
+  NodeId peakNode;                   // where the bound is reached
+};
+
+llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
+                                      const RequestTable &requests, const PlanOptions &options);
+
+/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared in-place
+/// pairs whose other readers are done (MEM-03). BadPlan names the two entries and the step.
+llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                      const MemoryPlan &plan, const PlanOptions &options);
+
+/// The graph with `plan` (a list_shape of [offset, size] per entry), `planned_bytes` and `bound_bytes`.
+Graph annotatePlan(const Graph &graph, const Inference &inference, const MemoryPlan &plan);
+
+}  // namespace gradc

@@ -1,0 +1,42 @@
+// Proof by central differences that an emitted gradient is the derivative of its graph (RUN-03).
+//
+// The scalar tested is a fixed random projection of the heads plus the implied loss of every loss operator that receives
+// a head gradient. BlockGrad-like outputs and loss outputs are held at their base value, random operators repeat their
+// draws, aux states are restored, piecewise operators stay on the piece active at the base point. docs/gradcheck.md.
+#pragma once
+
+#include "runtime/session.h"
+
+namespace gradc {
+
+struct GradcheckOptions {
+  SessionOptions session;      // infer.floatAs should be Float64
+  GradientRequest gradient;    // of the forward model; wrt empty: all
+  GradientOptions gradientOptions;
+  uint32_t order = 1;          // K: checks order-K gradients against differences of the order K-1 graph
+  uint32_t samples = 40;       // checks in all, two forward evaluations each
+  uint64_t seed = 1;
+  double eps = 1e-5;           // step eps · max(1, |x|)
+  double rtol = 1e-6, atol = 1e-8;
+};
+
+struct GradcheckRow {
+  std::string variable;
+  uint32_t checks = 0, failures = 0;
+  double worstError = 0;       // |analytic − numeric| / (atol + rtol · max(|analytic|, |numeric|)), at most 1 to pass
+  double largestGradient = 0;  // of the sampled |analytic| values
+  bool isVacuous = false;      // every sampled |gradient| below 1e-12 without being structurally zero
+  bool isStructuralZero = false;
+};
+
+struct GradcheckReport {
+  std::vector<GradcheckRow> rows;  // "all variables" first, then one per variable
+  uint32_t heldPieces = 0, heldOutputs = 0;  // nodes held on their piece, nodes held at their value
+  bool passed() const;             // no failure, and not every sample vacuous
+};
+
+/// `graph` is the forward model, or an emitted training graph (its heads are then checked against its forward part).
+llvm::Expected<GradcheckReport> gradcheck(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
+                                          const GradcheckOptions &options);
+
+}  // namespace gradc
