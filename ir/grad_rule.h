@@ -109,6 +109,9 @@ class DecomposeRule : public RuleContext {
   DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin);
 
   void y(size_t i, Value value) { outputs[i] = value; }
+  /// Output i of the forward node of a gradient operator (its control dependency 0); invalid where it has none.
+  Value forward(size_t i) const { return Value{forwardNode, static_cast<uint16_t>(i), 0}; }
+  void setForward(NodeId n) { forwardNode = n; }
   /// Whether anyone reads output i.
   bool wants(size_t i) const { return wanted.empty() || wanted[i]; }
   void setWanted(llvm::ArrayRef<bool> list) { wanted = list; }
@@ -116,6 +119,7 @@ class DecomposeRule : public RuleContext {
 
  private:
   llvm::ArrayRef<bool> wanted;
+  NodeId forwardNode;
   llvm::SmallVector<Value, 4> outputs;
 };
 

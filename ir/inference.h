@@ -13,8 +13,8 @@ class ShapeInference {
  public:
   /// `in` and `out` are the shapes of the node's entries and are refined in place.
   ShapeInference(Context &context, const NodeKind &kind, llvm::MutableArrayRef<ShapeId> in,
-                 llvm::MutableArrayRef<ShapeId> out)
-      : ctx(context), nodeKind(kind), ins(in), outs(out) {}
+                 llvm::MutableArrayRef<ShapeId> out, bool zeroIsUnknown)
+      : ctx(context), nodeKind(kind), ins(in), outs(out), isZeroUnknown(zeroIsUnknown) {}
 
   const NodeKind &kind() const { return nodeKind; }
   template <class P> const P &params() const { return nodeKind.params<P>(); }
@@ -22,6 +22,9 @@ class ShapeInference {
   size_t numOutputs() const { return outs.size(); }
   ShapeRef in(size_t i) const { return ctx.shape(ins[i]); }
   ShapeRef out(size_t i) const { return ctx.shape(outs[i]); }
+
+  /// Whether a 0 in a shape *attribute* means an unknown dimension (legacy files, INF-03) rather than an empty one.
+  bool zeroIsUnknown() const { return isZeroUnknown; }
 
   /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence).
   void setIn(size_t i, Dims dims) { state(ins[i], dims, "input", i); }
@@ -46,6 +49,7 @@ class ShapeInference {
   Context &ctx;
   const NodeKind &nodeKind;
   llvm::MutableArrayRef<ShapeId> ins, outs;
+  bool isZeroUnknown;
   std::string failure;
 };
 

@@ -118,6 +118,7 @@ struct OpFlags {
   bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
+  bool isOwn = false;        // MXNet 1.9.1 has no such operator; `--dialect mxnet` needs lowerToMxnet or refuses
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 
@@ -165,6 +166,7 @@ struct WellKnownOps {
   const OpDef *onesLike = nullptr;         // ones_like(x)
   const OpDef *zerosPlaceholder = nullptr; // _zeros_without_dtype(): zero gradient of a hidden output
   const OpDef *copy = nullptr;             // _copy(x)
+  const OpDef *identityLike = nullptr;     // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
   const OpDef *sum = nullptr;              // ElementWiseSum(x0, …), attribute num_args
   const OpDef *add = nullptr;              // _grad_add(x, y)
 };

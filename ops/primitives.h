@@ -10,6 +10,7 @@ extern const OpDef kZerosLike;         // zeros_like(x)
 extern const OpDef kOnesLike;          // ones_like(x)
 extern const OpDef kZerosPlaceholder;  // _zeros_without_dtype()
 extern const OpDef kCopy;              // _copy(x)
+extern const OpDef kBackwardCopy;      // _backward_copy(dy): gradient of whatever only reshapes
 
 // elementwise_binary.cc: operands of equal shape
 extern const OpDef kElemwiseAdd, kElemwiseSub, kElemwiseMul, kElemwiseDiv;
@@ -35,6 +36,7 @@ extern const OpDef kBroadcastAxisLike;  // _broadcast_axis_like(v, x; axis): vec
 
 // shape_ops.cc
 extern const OpDef kReshapeLike;        // reshape_like(v, x): v's elements in x's shape
+extern const OpDef kReshape;            // Reshape(x; shape, reverse), MXNet's special values 0, -1, … included
 extern const OpDef kFlatten;            // Flatten(x): (d0, d1·d2·…)
 
 // dot.cc

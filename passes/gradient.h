@@ -92,6 +92,12 @@ struct GradientResult {
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
+/// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
+/// From the second order on, an x whose gradient vanishes identically gets zeros where the policy would be an error.
+/// `options.inference` serves the first order. `wrt` of the result is that of order K.
+llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
+                                                    const GradientOptions &options, uint32_t order);
+
 /// Targets of `--wrt all`: arguments (not aux) that can carry gradient; the others are listed by name with a reason.
 struct AllTargets {
   std::vector<GradientTarget> targets;

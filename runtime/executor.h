@@ -2,8 +2,12 @@
 //
 //   Executor executor = cantFail(Executor::create(graph, inference, requests, plan, options));
 //   cantFail(executor.bind(variable, tensor));   // every variable, aux states included; memory stays the caller's
-//   cantFail(executor.run());
+//   cantFail(executor.run(step));
 //   executor.head(0);
+//
+// A head lives in a buffer of its own, outside the arena. A head that is a variable, or an entry an earlier head already
+// has, is copied there at the end (COPY-03, COPY-06). A head asked `add` is computed in full and then added once (REQ-06):
+// kernels never see Add.
 #pragma once
 
 #include "ir/kernel.h"
@@ -19,45 +23,54 @@ enum class Backend : uint8_t { Auto, Reference };
 struct NodeOverride {
   enum class Kind : uint8_t { None, Hold, Piece };
   Kind kind = Kind::None;
-  /// Hold: values per output, copied instead of computing. Piece: the base inputs.
+  /// Hold: one per output, copied in place of the computed value; null data lets the output be computed.
+  /// Piece: the base inputs, one per input.
   std::vector<TensorRef> base;
+  /// Where the operator's implied loss of the node's inputs is stored at each run; null: not wanted.
+  double *impliedLoss = nullptr;
 };
 
 struct ExecOptions {
   Backend backend = Backend::Auto;
+  /// The reference backend runs serially whatever this says, so its results cannot depend on it (RUN-02).
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;                               // of random operators
-  llvm::ArrayRef<Request> headRequests;            // per head; Add accumulates into what bindHead gave
-  const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId; null: none
-  /// Called after each node with its outputs (HOOK-08); null: none.
+  llvm::ArrayRef<Request> headRequests;            // per head, as given to countRequests; empty: all Write
+  const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId, alive as long as the executor; null: none
+  /// Called after each node with its outputs (HOOK-08); null: none. An output nobody wants has null data.
   void (*monitor)(void *user, NodeId node, llvm::ArrayRef<TensorRef> outputs) = nullptr;
   void *monitorUser = nullptr;
 };
 
 class Executor {
  public:
-  /// UnknownOp (E-32) for a node without kernel, Unplanned shapes are E-58. The plan is replay-checked first.
+  /// UnknownOp (E-32) for a node without kernel, InferMissing (E-58) for a wanted entry of unknown shape, DTypeWidth
+  /// (E-63) for an element type kernels do not compute in. The plan is replay-checked first (BadPlan).
   static llvm::Expected<Executor> create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                          const MemoryPlan &plan, const ExecOptions &options);
   Executor(Executor &&);
   ~Executor();
 
-  /// The memory of a variable; E-71 when shape or dtype differ from the inferred ones.
+  /// The memory of a variable, written only where an operator mutates it; E-71 when shape or dtype differ from the
+  /// inferred ones.
   llvm::Error bind(NodeId variable, TensorRef tensor);
-  /// Memory for head i of the caller's; else the executor owns it. For Request::Add it holds the start value.
+  /// Memory for head i of the caller's; else the executor owns it, zero at first. For Request::Add it holds the start
+  /// value. No other head and no variable may use the same memory.
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// One pass over the graph as the given training step; E-70 names variables not bound.
   llvm::Error run(uint64_t step);
+  /// Null data for a head asked Null.
   TensorRef head(size_t i) const;
-  /// Bytes of arena and of head buffers the executor owns.
+  /// Bytes of arena and of every other buffer the executor owns.
   size_t arenaBytes() const;
 
   struct Timing {
     NodeId node;
-    double startMicros, durationMicros;
+    double startMicros, durationMicros;  // start counts from the beginning of the run
   };
   void setProfiling(bool on);
+  /// Of the last run, in order of execution; empty without profiling.
   llvm::ArrayRef<Timing> timings() const;
 
  private:

@@ -1,6 +1,6 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or by `--init` (settled: "--init SEED").
+// A Session owns one buffer per variable, filled from bindings or by `--init` (runtime/init.h).
 #pragma once
 
 #include "passes/gradient.h"
@@ -13,14 +13,19 @@ struct SessionOptions {
   InferRequest hints;
   InferOptions infer;                 // floatAs: `--dtype float64`
   std::optional<uint64_t> initSeed;   // fill what is not bound
+  /// Without headRequests the ones of an emitted graph's side table stand (`grad_req`), else all are Write.
   ExecOptions exec;
+  bool allowInplace = true;           // of the plan
 };
 
 class Session {
  public:
-  /// `bindings` are matched by variable name: E-70 for one missing without initSeed, E-71 for shape or dtype (a floating
-  /// array is converted to the inferred floating type), E-72 for one the graph does not have, head-gradient variables
-  /// that were dropped apart (H-11). `<variable>_grad` gives the start value of an `add` head.
+  /// `bindings` are matched by variable name: E-70 for one missing without initSeed, E-71 for shape or dtype, E-72 for
+  /// one the graph does not have, head-gradient variables that were dropped apart (H-11). A floating or integer array is
+  /// converted to the inferred floating type. `<variable>_grad` gives the start value of an `add` head
+  /// (`<variable>#grad` when a variable has that name), zeros without. Of several variables with one name the k-th is
+  /// `<name>#<k>`, the bare name is E-34; a nameless one is `#<id>`. Shapes of bound arrays take part in inference,
+  /// their dtypes do not.
   static llvm::Expected<Session> create(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
                                         const SessionOptions &options);
   Session(Session &&);
@@ -32,9 +37,10 @@ class Session {
   const RequestTable &requests() const;
   const std::vector<std::string> &warnings() const;
   Executor &executor();
+  /// The session's own memory of a variable.
   TensorRef variable(NodeId n);
   TensorRef head(size_t i) const;
-  /// Heads and, after training, aux states under the keys of `--outputs` (settled: "NPZ keys"); E-34 on a collision.
+  /// Heads and, after training, aux states under the keys of `--outputs` (runtime/keys.h); E-34 on a collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 
  private:
@@ -42,9 +48,5 @@ class Session {
   explicit Session(std::unique_ptr<State> state);
   std::unique_ptr<State> state;
 };
-
-/// Fills `tensor` for an unbound variable: its `__init__` attribute, the domain its reader declares, or uniform scaled by
-/// fan-in; a pure function of (seed, ordinal of the variable among all variables in id order).
-void initVariable(const Graph &graph, const Inference &inference, NodeId variable, uint64_t seed, TensorRef tensor);
 
 }  // namespace gradc

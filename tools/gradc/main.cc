@@ -1,6 +1,95 @@
-#include <cstdio>
+// The command line tool: finds the verb, reads its flags, runs it, turns errors into messages and exit codes.
+// Nothing else in the project prints or exits. Tested by tests/cli_test.cc
+#include "verbs.h"
 
-int main() {
-  std::fputs("gradc: nothing is implemented yet\n", stderr);
-  return 2;
+#include "ir/error.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringRef kVersion = "gradc 0.1\n";
+
+/// Known before anything else, so that even usage errors have the form asked for.
+DiagForm diagForm(ArrayRef<StringRef> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--") break;
+    if (args[i] == "--diag=json" || (args[i] == "--diag" && i + 1 < args.size() && args[i + 1] == "json"))
+      return DiagForm::Json;
+  }
+  return DiagForm::Text;
+}
+
+Error printText(void (*print)(raw_ostream &)) {
+  Expected<OutputFile> file = OutputFile::open("");
+  if (!file) return file.takeError();
+  print(file->stream());
+  return file->commit();
+}
+
+Error printVerbHelp(const Verb &verb) {
+  Expected<OutputFile> file = OutputFile::open("");
+  if (!file) return file.takeError();
+  printHelp(file->stream(), verb);
+  return file->commit();
+}
+
+Error checkNumFiles(const Verb &verb, const Options &options) {
+  size_t given = options.files.size();
+  if (given >= verb.minFiles && given <= verb.maxFiles) return Error::success();
+  if (given > verb.maxFiles)
+    return Failure(ErrorKind::Usage, "unexpected argument '" + options.files[verb.maxFiles] + "'")
+        .note("usage: gradc " + verb.name + " [FLAGS] " + verb.arguments);
+  return Failure(ErrorKind::Usage, "'gradc " + verb.name + "' needs " + verb.arguments + ", got " + Twine(given) +
+                                       (given == 1 ? " argument" : " arguments"))
+      .note("`gradc help " + verb.name + "` explains it");
+}
+
+/// `gradc help [VERB]`.
+Error help(ArrayRef<StringRef> args) {
+  if (args.empty() || args[0] == "--help") return printText([](raw_ostream &os) { printHelp(os); });
+  Expected<const Verb *> verb = findVerb(args[0]);
+  if (!verb) return verb.takeError();
+  return printVerbHelp(**verb);
+}
+
+Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Diagnostics &diagnostics) {
+  Tool tool(diagnostics);
+  Error error = parseFlags(args, verb.flags, tool.options);
+  if (tool.options.wantsHelp) {
+    consumeError(std::move(error));
+    if (Error failed = printVerbHelp(verb)) return failed;
+    return 0;
+  }
+  if (error) return error;
+  if (Error wrong = checkNumFiles(verb, tool.options)) return wrong;
+  return verb.run(tool);
+}
+
+Expected<int> run(ArrayRef<StringRef> args, Diagnostics &diagnostics) {
+  if (args.empty())
+    return Failure(ErrorKind::Usage, "no verb given").note("`gradc --help` lists the verbs");
+  StringRef first = args[0];
+  args = args.drop_front();
+  Error error = Error::success();
+  if (first == "--help" || first == "-h" || first == "help") error = help(args);
+  else if (first == "--version") error = printText([](raw_ostream &os) { os << kVersion; });
+  else if (Expected<const Verb *> verb = findVerb(first)) return runVerb(**verb, args, diagnostics);
+  else return verb.takeError();
+  if (error) return error;
+  return 0;
+}
+
+}  // namespace
+}  // namespace gradc
+
+int main(int argc, char **argv) {
+  gradc::installCrashHandlers();
+  SmallVector<StringRef, 16> args(argv + 1, argv + argc);
+  gradc::Diagnostics diagnostics(errs(), gradc::diagForm(args));
+  Expected<int> code = gradc::run(args, diagnostics);
+  return code ? *code : diagnostics.report(code.takeError());
 }

@@ -1,0 +1,53 @@
+// Graph-level attributes in files: ["int", 10901], ["list_shape", [[1, 2], []]] and so on; other values stay text.
+// Tested by tests/json_reader_test.cc
+#pragma once
+
+#include "ir/graph.h"
+#include "ir/json_text.h"
+
+#include <string>
+
+namespace gradc {
+
+/// NNVM's name of the kind; empty for Raw.
+llvm::StringRef graphAttrKindName(GraphAttr::Kind kind);
+
+/// Collects the parser events of one value. Every event returns false when the value does not have the form its kind
+/// asks for; `expected()` then says what was.
+class GraphAttrReader {
+ public:
+  void begin();
+  bool addNumber(int64_t value, llvm::StringRef spelled);
+  /// A literal, or a number that is no int64.
+  bool addScalar(llvm::StringRef spelled);
+  bool addString(llvm::StringRef text);
+  bool addKey(llvm::StringRef key) { return raw.addKey(key); }
+  bool open(char bracket);
+  bool close(char bracket);
+
+  bool isComplete() const { return state == State::Done; }
+  GraphAttr take() { return std::move(attr); }
+  std::string expected() const;
+
+ private:
+  enum class State : uint8_t { Start, Kind, Payload, List, Shape, Close, Raw, Done };
+  bool isList() const;
+  bool goRaw();
+  bool finishRaw();
+
+  State state = State::Start;
+  GraphAttr attr;
+  JsonText raw;
+};
+
+/// How the nodes of a file became the nodes of its graph, for attributes that list something per node or entry.
+struct Renumbering {
+  llvm::ArrayRef<NodeId> newId;         // by file id; invalid: dropped
+  llvm::ArrayRef<uint32_t> fileRowPtr;  // first entry of each node of the file; one more element than nodes
+};
+
+/// Permutes lists as long as the file's nodes or entries. Lists that cannot follow, because nodes were added or an
+/// operator has another number of outputs than the file says, are dropped; their names are returned.
+std::vector<std::string> renumberGraphAttrs(GraphAttrs &attrs, const Renumbering &file, const Graph &graph);
+
+}  // namespace gradc

@@ -1,0 +1,51 @@
+// Canonical text of JSON values, and of the strings of every file written.
+//
+// `JsonText` collects parser events back into text, for values that are kept without being understood. Tested by
+// tests/json_reader_test.cc and tests/json_writer_test.cc
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cstdint>
+#include <string>
+
+namespace gradc {
+
+/// True when `text` can stand between quotes as it is.
+bool needsNoEscape(llvm::StringRef text);
+/// Appends `text` with the escapes \" \\ \n \r \t; other control characters, which no host accepts, as \u00XX.
+void appendEscaped(std::string &to, llvm::StringRef text);
+/// Appends `"text"`, escaped.
+void appendQuoted(std::string &to, llvm::StringRef text);
+
+/// Rebuilds one JSON value as text: `", "` between elements, `": "` after keys, numbers as the file spells them.
+class JsonText {
+ public:
+  void clear();
+  /// A number or a literal, spelled out.
+  void addScalar(llvm::StringRef spelled);
+  void addString(llvm::StringRef text);
+  void open(char bracket);
+  void close(char bracket);
+  /// False when the object has this key already.
+  bool addKey(llvm::StringRef key);
+
+  /// True when a whole value was collected.
+  bool isComplete() const { return levels.empty() && !text.empty(); }
+  const std::string &str() const { return text; }
+
+ private:
+  struct Level {
+    bool hasElements = false;
+    llvm::StringSet<> keys;  // of an object
+  };
+  void separate();
+
+  std::string text;
+  std::vector<Level> levels;
+  bool isAfterKey = false;
+};
+
+}  // namespace gradc

@@ -1,0 +1,342 @@
+// Sums and means over axes, and the operators that undo a broadcast or repeat along axes.
+//
+// `sum` and `mean` follow MXNet: no axis means all of them, also under `exclude`; a result without axes left has shape
+// (1,). Tested by tests/reduce_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/broadcast_loops.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct ReduceParams {
+  Dims axis;
+  bool keepDims;
+  bool exclude;
+};
+constexpr AttrSpec kReduceAttrs[] = {
+    attr<&ReduceParams::axis>("axis", "None", "axes to reduce, negative ones count from the end; none given: all"),
+    attr<&ReduceParams::keepDims>("keepdims", "False", "whether reduced axes stay, with one element"),
+    attr<&ReduceParams::exclude>("exclude", "False", "whether to reduce the axes that are not listed"),
+};
+
+struct AxisParams {
+  int64_t axis;
+};
+constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis the vector runs along")};
+
+// Whether each axis is reduced; nothing when `axis` does not fit the rank.
+std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank) {
+  if (params.axis.empty()) return SmallVector<bool, 6>(rank, true);
+  SmallVector<bool, 6> isReduced(rank, params.exclude);
+  for (int64_t axis : params.axis) {
+    std::optional<size_t> at = normalizeAxis(axis, rank);
+    if (!at || isReduced[*at] != params.exclude) return std::nullopt;
+    isReduced[*at] = !params.exclude;
+  }
+  return isReduced;
+}
+
+constexpr int64_t kOneElement[] = {1};
+
+// Both ways: dimensions that are kept are the same on both sides.
+void reduceShape(ShapeInference &s) {
+  if (!s.in(0).hasRank()) return;
+  const ReduceParams &params = s.params<ReduceParams>();
+  const size_t rank = s.in(0).rank();
+  std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, rank);
+  if (!isReduced) {
+    std::string text;
+    raw_string_ostream os(text);
+    printAttr(os, params.axis);
+    return s.fail("axis " + text + " names an axis twice or one that shape " + toString(s.in(0)) + " does not have");
+  }
+  DimsBuffer out;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (!(*isReduced)[axis]) out.push_back(s.in(0)[axis]);
+    else if (params.keepDims) out.push_back(1);
+  }
+  const bool isScalar = out.empty();
+  s.setOut(0, isScalar ? Dims(kOneElement) : Dims(out));
+  if (s.hasFailed() || isScalar) return;
+  DimsBuffer in(rank, kUnknownDim);
+  size_t next = 0;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (!(*isReduced)[axis]) in[axis] = s.out(0)[next++];
+    else if (params.keepDims) ++next;
+  }
+  s.setIn(0, in);
+}
+
+// The reduced tensor's shape with one element on each reduced axis, which broadcasts to `whole`.
+DimsBuffer keptShape(const ReduceParams &params, Dims whole) {
+  std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, whole.size());
+  assert(isReduced && "inference has checked the axes");
+  DimsBuffer part(whole.begin(), whole.end());
+  for (size_t axis = 0; axis < part.size(); ++axis)
+    if ((*isReduced)[axis]) part[axis] = 1;
+  return part;
+}
+
+void sumKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  DimsBuffer part = keptShape(call.params<ReduceParams>(), call.in[0].shape);
+  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    sumOnto<T>(call.out[0].as<T>(), part, call.in[0].shape, call.in, [](const T *v) { return v[0]; });
+  });
+}
+
+void meanKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  sumKernel(call);
+  const int64_t size = call.out[0].size();
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T count = size == 0 ? T(1) : static_cast<T>(call.in[0].size() / size);
+    for (int64_t i = 0; i < size; ++i) call.out[0].as<T>()[i] /= count;
+  });
+}
+
+// dx = dy repeated over the reduced axes, divided by `isMean ? elements per sum : 1`.
+void repeatHead(const KernelCall &call, bool isMean) {
+  if (!call.wants(0)) return;
+  DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
+  const TensorRef dy{call.in[0].data, call.in[0].dtype, part};
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T count = isMean && dy.size() > 0 ? static_cast<T>(call.out[0].size() / dy.size()) : T(1);
+    mapBroadcast<T>(call.out[0], dy, [&](const T *v) { return v[0] / count; });
+  });
+}
+
+// Input 0 summed down to the shape of the output.
+void sumLikeKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    sumOnto<T>(call.out[0].as<T>(), call.out[0].shape, call.in[0].shape, call.in[0], [](const T *v) { return v[0]; });
+  });
+}
+
+// Whether `part` broadcasts to `whole` (unknown dimensions do).
+bool broadcastsTo(ShapeRef part, ShapeRef whole) {
+  if (part.rank() > whole.rank()) return false;
+  for (size_t back = 1; back <= part.rank(); ++back) {
+    const int64_t small = part[part.rank() - back], large = whole[whole.rank() - back];
+    if (small != 1 && small != kUnknownDim && large != kUnknownDim && small != large) return false;
+  }
+  return true;
+}
+
+// Each own operator has a large tensor and a small one of known direction; only `x` gives the shape of the output.
+void likeSecond(ShapeInference &s) { s.sameInOut(1, 0); }
+
+void sumLikeShape(ShapeInference &s) {
+  likeSecond(s);
+  if (s.in(0).hasRank() && s.in(1).hasRank() && !broadcastsTo(s.in(1), s.in(0)))
+    s.fail("shape " + toString(s.in(0)) + " does not sum down to " + toString(s.in(1)));
+}
+
+extern const OpDef kBackwardSum, kBackwardMean, kBroadcastBackward;
+
+}  // namespace
+
+// dx = dy, repeated over the reduced axes
+constinit const OpDef kSum = {
+    .name = "sum",
+    .aliases = {"sum_axis", "_sparse_sum"},
+    .summary = "sum over axes",
+    .inputs = {"data"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape = reduceShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardSum, {g.dy(0)}); },
+    .kernel = sumKernel,
+};
+
+// dx = dy / n, repeated over the reduced axes, n elements per mean
+constinit const OpDef kMean = {
+    .name = "mean",
+    .aliases = {"_sparse_mean"},
+    .summary = "mean over axes",
+    .inputs = {"data"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape = reduceShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardMean, {g.dy(0)}); },
+    .kernel = meanKernel,
+};
+
+// dv = dy, repeated to the shape of v
+constinit const OpDef kSumLike = {
+    .name = "_sum_like",
+    .summary = "v summed over the axes along which x would be repeated to its shape: undoes a broadcast",
+    .inputs = {"v", "x"},
+    .shape = sumLikeShape,
+    .ignored = {1},
+    .stopped = {1},
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)}));
+          g.noGrad(1);
+        },
+    .kernel = sumLikeKernel,
+};
+
+namespace {
+
+struct BroadcastLikeParams {
+  Dims lhsAxes, rhsAxes;
+};
+constexpr AttrSpec kBroadcastLikeAttrs[] = {
+    attr<&BroadcastLikeParams::lhsAxes>("lhs_axes", "None", "axes of lhs to repeat; none given: all, aligned at the last"),
+    attr<&BroadcastLikeParams::rhsAxes>("rhs_axes", "None", "the axes of rhs whose lengths they get, one for each"),
+};
+
+Error checkBroadcastLike(void *params) {
+  const BroadcastLikeParams &given = *static_cast<const BroadcastLikeParams *>(params);
+  if (given.lhsAxes.size() == given.rhsAxes.size()) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attribute 'lhs_axes' has " + Twine(given.lhsAxes.size()) +
+                                              " elements and 'rhs_axes' " + Twine(given.rhsAxes.size()) +
+                                              ", expected as many");
+}
+
+void broadcastLikeShape(ShapeInference &s) {
+  const BroadcastLikeParams &params = s.params<BroadcastLikeParams>();
+  if (params.lhsAxes.empty()) {
+    likeSecond(s);
+    if (s.in(0).hasRank() && s.in(1).hasRank() && !broadcastsTo(s.in(0), s.in(1)))
+      s.fail("shape " + toString(s.in(0)) + " does not broadcast to " + toString(s.in(1)));
+    return;
+  }
+  if (!s.in(0).hasRank() || !s.in(1).hasRank()) return;
+  DimsBuffer out(s.in(0).dims());
+  for (auto [lhsAxis, rhsAxis] : zip(params.lhsAxes, params.rhsAxes)) {
+    std::optional<size_t> to = normalizeAxis(lhsAxis, out.size()), from = normalizeAxis(rhsAxis, s.in(1).rank());
+    if (!to || !from) return s.fail("an axis lies outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
+    out[*to] = s.in(1)[*from];
+  }
+  s.setOut(0, out);
+  if (!s.hasFailed() && !broadcastsTo(s.in(0), s.out(0)))
+    s.fail("shape " + toString(s.in(0)) + " does not broadcast to " + toString(s.out(0)));
+}
+
+}  // namespace
+
+// dv = dy summed over the repeated axes. Unlike MXNet's, operands without axes given may differ in rank.
+constinit const OpDef kBroadcastLike = {
+    .name = "broadcast_like",
+    .summary = "lhs repeated to the shape of rhs",
+    .inputs = {"lhs", "rhs"},
+    .attrs = kBroadcastLikeAttrs,
+    .params = paramsOf<BroadcastLikeParams>(),
+    .check = checkBroadcastLike,
+    .shape = broadcastLikeShape,
+    .ignored = {1},
+    .gradient =
+        [](GradRule &g) {
+          g.fused(kBroadcastBackward, {g.dy(0)});
+          if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          dispatchNumber(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            mapBroadcast<T>(call.out[0], call.in[0], [](const T *v) { return v[0]; });
+          });
+        },
+};
+
+// dv = dy summed over every other axis
+constinit const OpDef kBroadcastAxisLike = {
+    .name = "_broadcast_axis_like",
+    .summary = "vector v along one axis of the shape of x, repeated over every other axis",
+    .inputs = {"v", "x"},
+    .attrs = kAxisAttrs,
+    .params = paramsOf<AxisParams>(),
+    .shape =
+        [](ShapeInference &s) {
+          likeSecond(s);
+          if (s.hasFailed() || !s.in(1).hasRank()) return;
+          const int64_t axis = s.params<AxisParams>().axis;
+          std::optional<size_t> at = normalizeAxis(axis, s.in(1).rank());
+          if (!at) return s.fail("axis " + Twine(axis) + " lies outside the shape " + toString(s.in(1)));
+          s.setIn(0, s.in(1)[*at]);
+          if (s.hasFailed()) return;
+          DimsBuffer dims(s.in(1).dims());
+          dims[*at] = s.in(0)[0];
+          s.setIn(1, dims);
+        },
+    .ignored = {1},
+    .stopped = {1},
+    .gradient =
+        [](GradRule &g) {
+          StringRef axis = g.number(g.params<AxisParams>().axis);
+          g.dx(0, g.emit(kSum, {g.dy(0)}, {{"axis", axis}, {"exclude", "True"}}));
+          g.noGrad(1);
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const Dims shape = call.out[0].shape;
+          DimsBuffer part(shape.size(), 1);
+          const size_t axis = *normalizeAxis(call.params<AxisParams>().axis, shape.size());
+          part[axis] = shape[axis];
+          const TensorRef vector{call.in[0].data, call.in[0].dtype, part};
+          dispatchNumber(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            mapBroadcast<T>(call.out[0], vector, [](const T *v) { return v[0]; });
+          });
+        },
+};
+
+namespace {
+
+// Linear in dy, and its adjoint is the forward operator.
+constinit const OpDef kBackwardSum = {
+    .name = "_backward_sum",
+    .summary = "gradient of sum: dy repeated over the reduced axes",
+    .inputs = {"dy"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kSum, {g.dy(0)}, g.attrs())); },
+    .kernel = [](const KernelCall &call) { repeatHead(call, false); },
+};
+
+constinit const OpDef kBackwardMean = {
+    .name = "_backward_mean",
+    .summary = "gradient of mean: dy / n repeated over the reduced axes, n elements per mean",
+    .inputs = {"dy"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kMean, {g.dy(0)}, g.attrs())); },
+    .kernel = [](const KernelCall &call) { repeatHead(call, true); },
+};
+
+constinit const OpDef kBroadcastBackward = {
+    .name = "_broadcast_backward",
+    .summary = "gradient of broadcast_like: dy summed over the repeated axes",
+    .inputs = {"dy"},
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)})); },
+    .kernel = sumLikeKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kSum,         &kMean,         &kSumLike,           &kBroadcastLike, &kBroadcastAxisLike,
+                                 &kBackwardSum, &kBackwardMean, &kBroadcastBackward};
+
+}  // namespace
+
+constinit const OpFamily kReduceFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,69 @@
+// What convolution and pooling share: where channels stand in a tensor, and windows that slide over up to three axes.
+//
+// Tensors are (batch, channel, spatial…) or (batch, spatial…, channel). Kernels see both through `ImageView`, which
+// always has three spatial axes: missing ones are in front and have length 1.
+// Tested by tests/nn_ops_test.cc
+#pragma once
+
+#include "ir/attr_spec.h"
+#include "ir/error.h"
+#include "ir/inference.h"
+#include "ir/tensor.h"
+
+namespace gradc {
+
+/// `None` means channels first.
+enum class SpatialLayout : uint8_t { None, Ncw, Nchw, Ncdhw, Nwc, Nhwc, Ndhwc };
+inline constexpr llvm::StringRef kSpatialLayoutNames[] = {"None", "NCW", "NCHW", "NCDHW", "NWC", "NHWC", "NDHWC"};
+constexpr llvm::ArrayRef<llvm::StringRef> enumNames(SpatialLayout) { return kSpatialLayoutNames; }
+constexpr bool isChannelsLast(SpatialLayout layout) { return layout >= SpatialLayout::Nwc; }
+
+/// A bool that may be left to the system. 0 and 1 are read as MXNet reads them; `settle` makes them False and True.
+enum class Tristate : uint8_t { None, False, True, Zero, One, LowerFalse, LowerTrue };
+inline constexpr llvm::StringRef kTristateNames[] = {"None", "False", "True", "0", "1", "false", "true"};
+constexpr llvm::ArrayRef<llvm::StringRef> enumNames(Tristate) { return kTristateNames; }
+constexpr Tristate settle(Tristate value) {
+  if (value == Tristate::None) return value;
+  return static_cast<uint8_t>(value) % 2 ? Tristate::False : Tristate::True;
+}
+
+inline constexpr int64_t kSpatialOnes[3] = {1, 1, 1};
+inline constexpr int64_t kSpatialZeros[3] = {0, 0, 0};
+
+/// One tensor of images. Element (n, c, pixel) lies at n·batchStride + c·channelStride + pixel·pixelStride, where pixels
+/// are numbered in row-major order of `extent`.
+struct ImageView {
+  int64_t batch = 1, channels = 1;
+  int64_t extent[3] = {1, 1, 1};
+  int64_t batchStride = 0, channelStride = 0, pixelStride = 1;
+
+  int64_t pixels() const { return extent[0] * extent[1] * extent[2]; }
+};
+
+inline ImageView imageView(Dims shape, bool channelsLast) {
+  ImageView view;
+  const size_t numSpatial = shape.size() - 2, first = channelsLast ? 1 : 2;
+  view.batch = shape[0];
+  view.channels = shape[channelsLast ? shape.size() - 1 : 1];
+  for (size_t i = 0; i < numSpatial; ++i) view.extent[3 - numSpatial + i] = shape[first + i];
+  view.channelStride = channelsLast ? 1 : view.pixels();
+  view.pixelStride = channelsLast ? view.channels : 1;
+  view.batchStride = view.channels * view.pixels();
+  return view;
+}
+
+/// Copies per-axis numbers to the last of three; the ones in front keep what they hold.
+inline void setSpatial(int64_t (&to)[3], Dims values) {
+  for (size_t i = 0; i < values.size(); ++i) to[3 - values.size() + i] = values[i];
+}
+
+/// Fills a window attribute left out with `defaults`, and checks its length: "stride has 1 elements, kernel has 2".
+inline llvm::Error settleWindowAttr(llvm::StringRef key, Dims &values, Dims kernel, const int64_t (&defaults)[3]) {
+  if (values.empty()) values = Dims(defaults, kernel.size());
+  if (values.size() == kernel.size()) return llvm::Error::success();
+  return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' has " + llvm::Twine(values.size()) +
+                                              " elements, expected " + llvm::Twine(kernel.size()) +
+                                              " as 'kernel' has");
+}
+
+}  // namespace gradc

@@ -1,0 +1,111 @@
+// Sums of contributions. Tested by tests/gradient_sum_test.cc
+#include "passes/accumulate.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Accumulators::Accumulators(GraphBuilder &builder, const Graph &base, Namer &namer, const GradientOptions &options,
+                           GradientStats &stats)
+    : builder(builder), base(base), namer(namer), options(options), stats(stats), numBase(base.numNodes()),
+      firstCell(base.numEntries(), kNone), lastCell(base.numEntries(), kNone) {
+  cells.reserve(base.numEntries() + base.numEntries() / 2);
+}
+
+void Accumulators::addSlots(uint32_t first, uint32_t last) {
+  extraBegin.resize(last - numBase, kNone);
+  for (uint32_t n = first; n < last; ++n) {
+    extraBegin[n - numBase] = static_cast<uint32_t>(firstCell.size());
+    firstCell.resize(firstCell.size() + builder.numOutputs(NodeId(n)), kNone);
+  }
+  lastCell.resize(firstCell.size(), kNone);
+}
+
+NodeId Accumulators::originOf(NodeId n) const {
+  NodeId root = builder.origin(n);
+  return root.isValid() ? root : n;
+}
+
+bool Accumulators::isZero(Value v) const {
+  const OpDef *op = builder.kind(v.node).op;
+  return op && op->flags.isZero;
+}
+
+void Accumulators::push(Value entry, Value contribution) {
+  if (isZero(contribution)) return;
+  uint32_t at = slot(entry), cell = static_cast<uint32_t>(cells.size());
+  cells.push_back({contribution, kNone});
+  if (firstCell[at] == kNone)
+    firstCell[at] = cell;
+  else
+    cells[lastCell[at]].next = cell;
+  lastCell[at] = cell;
+}
+
+Value Accumulators::aggregate(Value entry) {
+  uint32_t at = slot(entry);
+  if (firstCell[at] == kNone) return Value();
+  if (firstCell[at] == lastCell[at]) return cells[firstCell[at]].value;
+  SmallVector<Value, 16> values;
+  for (uint32_t cell = firstCell[at]; cell != kNone; cell = cells[cell].next) values.push_back(cells[cell].value);
+  Value total = values.size() < options.sumCap ? sum(entry, values) : chain(entry, values);
+  lastCell[at] = firstCell[at];
+  cells[firstCell[at]] = {total, kNone};
+  return total;
+}
+
+KindId Accumulators::sumKind(size_t n) {
+  if (sumKinds.size() <= n) sumKinds.resize(n + 1);
+  if (!sumKinds[n].isValid()) {
+    Context &ctx = builder.context();
+    std::string count = std::to_string(n);
+    AttrsId attrs = ctx.attrs(ArrayRef<AttrText>{AttrText{"num_args", count}});
+    sumKinds[n] = cantFail(ctx.kind(*ctx.ops.wellKnown.sum, attrs));
+  }
+  return sumKinds[n];
+}
+
+void Accumulators::nameSum(NodeId n, Value entry, StringRef suffix) {
+  if (namer.style() != NamingStyle::Unique)
+    return namer.name(n, namer.style() == NamingStyle::Nnvm ? "grad_sum" : "sum_grad", suffix);
+  SmallString<64> prefix(builder.name(entry.node));
+  if (entry.index) prefix += "_" + utostr(entry.index);
+  prefix += "_sum_grad";
+  namer.name(n, prefix.str(), suffix);
+}
+
+Value Accumulators::sum(Value entry, ArrayRef<Value> values) {
+  NodeId n = builder.addKind(sumKind(values.size()), values, originOf(entry.node));
+  nameSum(n, entry, "");
+  ++stats.numSums;
+  return Value{n};
+}
+
+// AGG-04: `_grad_add` one after another, closed by a copy so that no external buffer sees the running sum. AGG-05: a
+// producer waits for the running sum before it, so that few contributions live at once; only where it was made after all
+// producers already in the sum, which can never close a cycle.
+Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
+  const WellKnownOps &ops = builder.context().ops.wellKnown;
+  KindId add = cantFail(builder.context().kind(*ops.add, AttrsId(0)));
+  Value total = values[0];
+  uint32_t latest = values[0].node.value;
+  for (size_t i = 1; i < values.size(); ++i) {
+    uint32_t producer = values[i].node.value;
+    if (producer >= numBase && producer > latest && !builder.kind(NodeId(producer)).isVariable() &&
+        !builder.kind(total.node).isVariable())
+      builder.addControlDep(NodeId(producer), total.node);
+    latest = std::max(latest, producer);
+    NodeId n = builder.addKind(add, {total, values[i]}, originOf(entry.node));
+    nameSum(n, entry, "_" + utostr(i));
+    total = Value{n};
+  }
+  NodeId last = builder.addKind(cantFail(builder.context().kind(*ops.copy, AttrsId(0))), {total},
+                                originOf(entry.node));
+  nameSum(last, entry, "_final");
+  ++stats.numChains;
+  return Value{last};
+}
+
+}  // namespace gradc

@@ -1,0 +1,56 @@
+// Contributions: the gradients that arrive at each entry, in the order of CON-02, and how several become one (§5).
+//
+// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is taken apart. Slots hold
+// linked cells in arrival order; a zero never enters (AGG-02, ZERO-02): no cell means structurally zero.
+#pragma once
+
+#include "passes/naming.h"
+
+namespace gradc {
+
+class Accumulators {
+ public:
+  Accumulators(GraphBuilder &builder, const Graph &base, Namer &namer, const GradientOptions &options,
+               GradientStats &stats);
+
+  uint32_t slot(Value v) const {
+    return v.node.value < numBase ? base.entry(v).value : extraBegin[v.node.value - numBase] + v.index;
+  }
+  /// Gives the outputs of nodes [first, last) of the builder slots of their own.
+  void addSlots(uint32_t first, uint32_t last);
+
+  /// Appends a contribution; zero-ops are dropped.
+  void push(Value entry, Value contribution);
+  bool isEmpty(uint32_t slot) const { return firstCell[slot] == kNone; }
+  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value.
+  Value aggregate(Value entry);
+  bool isZero(Value v) const;
+  /// The user's node at the root of a node.
+  NodeId originOf(NodeId n) const;
+
+ private:
+  static constexpr uint32_t kNone = 0xffffffff;
+  struct Cell {
+    Value value;
+    uint32_t next;
+  };
+
+  Value sum(Value entry, llvm::ArrayRef<Value> values);
+  Value chain(Value entry, llvm::ArrayRef<Value> values);
+  KindId sumKind(size_t n);
+  /// `sum_grad` in MXNet's style, `<node>_sum_grad` in the unique one.
+  void nameSum(NodeId n, Value entry, llvm::StringRef suffix);
+
+  GraphBuilder &builder;
+  const Graph &base;
+  Namer &namer;
+  const GradientOptions &options;
+  GradientStats &stats;
+  uint32_t numBase;
+  std::vector<uint32_t> firstCell, lastCell;  // by slot
+  std::vector<Cell> cells;
+  std::vector<uint32_t> extraBegin;           // by builder node beyond the base: first slot
+  std::vector<KindId> sumKinds;               // by number of operands
+};
+
+}  // namespace gradc

@@ -1,0 +1,176 @@
+// The simultaneous walk. Tested by tests/diff_test.cc
+#include "passes/diff.h"
+
+#include "llvm/ADT/SmallString.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class GraphDiff {
+ public:
+  GraphDiff(const Graph &left, const Graph &right, const DiffOptions &options)
+      : left(left), right(right), options(options), context(left.context()), partnerOfLeft(left.numNodes()),
+        partnerOfRight(right.numNodes()) {
+    assert(&left.context() == &right.context() && "graphs of two contexts have no common attributes");
+  }
+
+  DiffResult run() {
+    compareHeads();
+    while (!pending.empty()) {
+      Pair pair = pending.back();
+      pending.pop_back();
+      compareNodes(pair.left, pair.right);
+    }
+    return std::move(result);
+  }
+
+ private:
+  struct Pair {
+    NodeId left, right;
+  };
+
+  void report(NodeId l, NodeId r, const Twine &text) {
+    if (result.differences.size() < options.limit) result.differences.push_back({l, r, text.str()});
+    ++result.numDifferences;
+  }
+
+  static std::string countText(size_t a, size_t b) {
+    return (Twine(a) + " on the left, " + Twine(b) + " on the right").str();
+  }
+
+  /// "node 'fc1' (FullyConnected)", or with the right one's name when only names tell them apart.
+  std::string where(NodeId l) const { return left.describe(l); }
+
+  void compareHeads() {
+    ArrayRef<Value> l = left.heads(), r = right.heads();
+    if (l.size() != r.size()) report(NodeId(), NodeId(), "number of heads: " + countText(l.size(), r.size()));
+    size_t count = std::min(l.size(), r.size());
+    std::vector<Pair> found;
+    for (size_t i = 0; i < count; ++i) pairValues(l[i], r[i], "head " + std::to_string(i), found);
+    pushReversed(found);
+  }
+
+  /// The walk is a stack, so what is to be compared first goes on top.
+  void pushReversed(const std::vector<Pair> &found) { pending.insert(pending.end(), found.rbegin(), found.rend()); }
+
+  void pairValues(Value l, Value r, const Twine &what, std::vector<Pair> &found) {
+    if (!pairNodes(l.node, r.node, what, found)) return;
+    if (l.index != r.index)
+      report(l.node, r.node, what + ": output " + countText(l.index, r.index) + " of " + left.describe(l.node));
+    if (l.version != r.version)
+      report(l.node, r.node, what + ": version " + countText(l.version, r.version) + " of " + left.describe(l.node));
+  }
+
+  bool pairNodes(NodeId l, NodeId r, const Twine &what, std::vector<Pair> &found) {
+    NodeId &ofLeft = partnerOfLeft[l.value], &ofRight = partnerOfRight[r.value];
+    if (ofLeft == r) return true;
+    if (ofLeft.isValid() || ofRight.isValid()) {
+      report(l, r, what + ": " + left.describe(l) + " on the left, " + right.describe(r) +
+                       " on the right, which were met elsewhere with other partners");
+      return false;
+    }
+    ofLeft = r;
+    ofRight = l;
+    found.push_back({l, r});
+    return true;
+  }
+
+  void compareNodes(NodeId l, NodeId r) {
+    if (left.op(l) != right.op(r)) {
+      report(l, r, left.describe(l) + " on the left, " + right.describe(r) + " on the right");
+      return;
+    }
+    if (!options.ignoreNames && left.name(l) != right.name(r))
+      report(l, r, where(l) + " on the left is called '" + right.name(r) + "' on the right");
+    compareAttrs(l, r);
+    compareSubgraphs(l, r);
+    compareInputs(l, r);
+  }
+
+  void compareInputs(NodeId l, NodeId r) {
+    ArrayRef<Value> lIn = left.inputs(l), rIn = right.inputs(r);
+    if (lIn.size() != rIn.size()) report(l, r, where(l) + ": number of inputs: " + countText(lIn.size(), rIn.size()));
+    std::vector<Pair> found;
+    for (size_t i = 0; i < std::min(lIn.size(), rIn.size()); ++i)
+      pairValues(lIn[i], rIn[i], where(l) + ": input " + std::to_string(i), found);
+    ArrayRef<NodeId> lDeps = left.controlDeps(l), rDeps = right.controlDeps(r);
+    if (lDeps.size() != rDeps.size())
+      report(l, r, where(l) + ": number of control dependencies: " + countText(lDeps.size(), rDeps.size()));
+    for (size_t i = 0; i < std::min(lDeps.size(), rDeps.size()); ++i)
+      pairNodes(lDeps[i], rDeps[i], where(l) + ": control dependency " + std::to_string(i), found);
+    pushReversed(found);
+  }
+
+  void compareSubgraphs(NodeId l, NodeId r) {
+    ArrayRef<GraphId> lGraphs = left.subgraphs(l), rGraphs = right.subgraphs(r);
+    if (lGraphs != rGraphs) report(l, r, where(l) + " refers to other sub-graphs");
+  }
+
+  void reportAttr(NodeId l, NodeId r, const Twine &key, const Twine &values) {
+    report(l, r, where(l) + ": attribute '" + key + "' " + values);
+  }
+
+  void compareAttrs(NodeId l, NodeId r) {
+    const NodeKind &lKind = left.kind(l), &rKind = right.kind(r);
+    if (lKind.attrs == rKind.attrs) return;
+    ArrayRef<AttrSpec> specs = lKind.op ? lKind.op->attrs : ArrayRef<AttrSpec>();
+    for (const AttrSpec &spec : specs) {
+      SmallString<32> lText, rText;
+      raw_svector_ostream lStream(lText), rStream(rText);
+      spec.print(lStream, lKind.parsed);
+      spec.print(rStream, rKind.parsed);
+      if (lText != rText) reportAttr(l, r, spec.key, "is '" + lText + "' on the left, '" + rText + "' on the right");
+    }
+    compareHidden(l, r, specs);
+  }
+
+  /// Attributes the operator does not declare, both lists being sorted by key.
+  void compareHidden(NodeId l, NodeId r, ArrayRef<AttrSpec> specs) {
+    ArrayRef<AttrPair> lList = context.attrs(left.attrs(l)), rList = context.attrs(right.attrs(r));
+    auto isDeclared = [&](StringRef key) {
+      return llvm::any_of(specs, [&](const AttrSpec &spec) { return spec.key == key; });
+    };
+    size_t i = 0, j = 0;
+    while (i < lList.size() || j < rList.size()) {
+      StringRef lKey = i < lList.size() ? context.text(lList[i].key) : StringRef();
+      StringRef rKey = j < rList.size() ? context.text(rList[j].key) : StringRef();
+      bool takesLeft = i < lList.size() && (j == rList.size() || lKey <= rKey);
+      bool takesRight = j < rList.size() && (i == lList.size() || rKey <= lKey);
+      StringRef key = takesLeft ? lKey : rKey;
+      if (!isDeclared(key)) compareHiddenPair(l, r, takesLeft ? &lList[i] : nullptr, takesRight ? &rList[j] : nullptr);
+      i += takesLeft;
+      j += takesRight;
+    }
+  }
+
+  void compareHiddenPair(NodeId l, NodeId r, const AttrPair *lPair, const AttrPair *rPair) {
+    if (lPair && rPair) {
+      if (lPair->value == rPair->value) return;
+      reportAttr(l, r, context.text(lPair->key),
+                 "is '" + context.text(lPair->value) + "' on the left, '" + context.text(rPair->value) +
+                     "' on the right");
+      return;
+    }
+    const AttrPair &only = lPair ? *lPair : *rPair;
+    reportAttr(l, r, context.text(only.key),
+               "is '" + context.text(only.value) + "' on the " + (lPair ? "left" : "right") + ", absent on the " +
+                   (lPair ? "right" : "left"));
+  }
+
+  const Graph &left, &right;
+  const DiffOptions &options;
+  const Context &context;
+  std::vector<NodeId> partnerOfLeft, partnerOfRight;
+  std::vector<Pair> pending;
+  DiffResult result;
+};
+
+}  // namespace
+
+DiffResult diffGraphs(const Graph &left, const Graph &right, const DiffOptions &options) {
+  return GraphDiff(left, right, options).run();
+}
+
+}  // namespace gradc

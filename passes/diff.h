@@ -1,0 +1,34 @@
+// Structural comparison of two graphs: operators, edges, and attributes after defaults are filled in.
+//
+// Both graphs are walked together from their heads, so one inserted node is one difference and not a shifted rest. Two
+// nodes are paired the first time they are met; each node has one partner. Operators are compared after resolving
+// aliases, attributes of the operator in their canonical spelling, all other attributes as text. Graph-level attributes
+// and source positions do not count. Linear in nodes + edges; no recursion.
+#pragma once
+
+#include "ir/program.h"
+
+#include <string>
+#include <vector>
+
+namespace gradc {
+
+struct DiffOptions {
+  bool ignoreNames = false;
+  size_t limit = 10;  // differences reported; the rest is only counted
+};
+
+struct Difference {
+  NodeId left, right;  // where, in each graph; invalid when the difference has no node there
+  std::string text;    // "node 'fc1' (FullyConnected): attribute 'num_hidden' is '10' on the left, '12' on the right"
+};
+
+struct DiffResult {
+  std::vector<Difference> differences;  // in the order of the walk, at most `limit`
+  size_t numDifferences = 0;
+};
+
+/// Both graphs belong to one Context.
+DiffResult diffGraphs(const Graph &left, const Graph &right, const DiffOptions &options);
+
+}  // namespace gradc

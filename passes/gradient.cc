@@ -1,0 +1,340 @@
+// The driver of reverse-mode differentiation. Phases: check the request, select what carries, make head gradients, walk
+// backwards applying rules, collect the asked gradients, freeze. Tested by tests/gradient_test.cc
+#include "passes/gradient.h"
+
+#include "passes/accumulate.h"
+#include "passes/gradient_checks.h"
+#include "passes/gradient_table.h"
+#include "passes/select.h"
+
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class Differentiator {
+ public:
+  Differentiator(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options)
+      : ctx(ctx), graph(graph), request(request), options(options), builder(ctx, graph),
+        selection(graph, request, options), namer(builder, graph, options.naming),
+        sums(builder, graph, namer, options, stats), numBase(graph.numNodes()) {}
+
+  Expected<GradientResult> run() {
+    if (Error error = makeHeads()) return error;
+    if (Error error = walk()) return error;
+    if (Error error = collect(request.wrt, wrt)) return error;
+    if (Error error = collect(request.retained, retained)) return error;
+    return finish();
+  }
+
+ private:
+  // ---- head gradients (§4)
+
+  Error makeHeads() {
+    builder.reserve(size_t{numBase} * 2 + 64, size_t{graph.numEntries()} * 6, size_t{numBase} * 32);
+    for (size_t i = 0; i < request.heads.size(); ++i) {
+      const GradientHead &head = request.heads[i];
+      Expected<Value> seed = seedOf(head, i);
+      if (!seed) return seed.takeError();
+      EntryId e = graph.entry(head.y);
+      if (selection.isCut(e)) continue;
+      sums.push(head.y, *seed);
+      top = std::max(top, head.y.node.value);
+    }
+    return Error::success();
+  }
+
+  Expected<Value> seedOf(const GradientHead &head, size_t i) {
+    seedNames.emplace_back();
+    const WellKnownOps &ops = ctx.ops.wellKnown;
+    if (head.seed) {
+      if (graph.isVariable(head.seed->node)) seedNames.back() = graph.name(head.seed->node).str();
+      return *head.seed;
+    }
+    std::string name = head.seedName;
+    if (name.empty() && options.headPolicy == HeadPolicy::Input) name = "_head_grad_" + std::to_string(i);
+    if (name.empty()) {
+      NodeId ones = builder.addKind(cantFail(ctx.kind(*ops.onesLike, AttrsId(0))), {head.y}, sums.originOf(head.y.node));
+      namer.name(ones, "_head_grad_" + std::to_string(i), "");
+      return Value{ones};
+    }
+    Value variable = variableNamed(name);
+    seedNames.back() = builder.name(variable.node).str();
+    // The operand y gives the variable its shape, whatever else reads it (NAME-02).
+    NodeId like = builder.addKind(cantFail(ctx.kind(*ops.identityLike, AttrsId(0))), {variable, head.y},
+                                  sums.originOf(head.y.node));
+    namer.name(like, builder.name(variable.node).str(), "_id");
+    return Value{like};
+  }
+
+  // Two y given the same seed name share one variable; two shapes behind it are found by inference.
+  Value variableNamed(const std::string &name) {
+    for (auto &[known, value] : headVariables)
+      if (known == name) return value;
+    NodeId n = builder.addKind(ctx.variableKind(AttrsId(0)), {}, NodeId());
+    namer.name(n, name, "");
+    headVariables.push_back({name, Value{n}});
+    return Value{n};
+  }
+
+  // ---- the walk (§3)
+
+  Error walk() {
+    for (uint32_t n = top + 1; n-- > 0;) {
+      NodeId id(n);
+      if (graph.isVariable(id) || !hasContribution(id)) continue;
+      uint32_t first = builder.numNodes();
+      if (Error error = differentiate(id)) return error;
+      namer.nameBackward(first, builder.numNodes(), id);
+    }
+    return Error::success();
+  }
+
+  bool hasContribution(NodeId n) const {
+    uint32_t slot = sums.slot(Value{n});
+    for (uint32_t o = 0, count = builder.numOutputs(n); o < count; ++o)
+      if (!sums.isEmpty(slot + o)) return true;
+    return false;
+  }
+
+  bool carries(Value v) const {
+    if (v.node.value >= numBase) return carriesExtra[v.node.value - numBase];
+    EntryId e = graph.entry(v);
+    return selection.carries(e) && !selection.isStopped(e);
+  }
+  // Whether a contribution may enter: stopped entries receive theirs and keep them.
+  bool receives(Value v) const {
+    return v.node.value >= numBase ? carriesExtra[v.node.value - numBase] : selection.carries(graph.entry(v));
+  }
+
+  /// Turns the contributions of a node's outputs into contributions of its inputs.
+  Error differentiate(NodeId n) {
+    const NodeKind &kind = builder.kind(n);
+    SmallVector<bool, 8> wanted;
+    bool wantsAny = false;
+    ArrayRef<Value> inputs = builder.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      wanted.push_back(Selection::flows(kind, i) && receives(inputs[i]));
+      wantsAny |= wanted.back();
+    }
+    if (!wantsAny && options.reach == ReachPolicy::Ignore) return Error::success();
+    SmallVector<Value, 4> heads;
+    if (!aggregateOutputs(n, heads)) return Error::success();
+    if (kind.op->gradient) return applyRule(n, heads, wanted);
+    if (kind.op->decompose) return applyDecomposition(n, heads);
+    if (kind.op->flags.hasNoGradient) return Error::success();
+    return noGradient(n);
+  }
+
+  // False when every head gradient is structurally zero, or stopped.
+  bool aggregateOutputs(NodeId n, SmallVectorImpl<Value> &heads) {
+    bool isLive = false;
+    uint32_t count = builder.numOutputs(n);
+    for (uint32_t o = 0; o < count; ++o) {
+      Value entry{n, static_cast<uint16_t>(o), 0};
+      bool isStopped = n.value < numBase && selection.isStopped(graph.entry(entry));
+      heads.push_back(isStopped ? Value() : sums.aggregate(entry));
+      isLive |= heads.back().isValid();
+    }
+    return isLive;
+  }
+
+  Error noGradient(NodeId n) {
+    const NodeKind &kind = builder.kind(n);
+    NodeId user = sums.originOf(n);
+    if (kind.op->flags.isOpaque)
+      return Failure(ErrorKind::UnknownOp, "the gradient pass cannot pass node '" + builder.name(n) +
+                                               "': the operator '" + kind.spelling + "' is unknown")
+          .at(user)
+          .note("stop the gradient there with --stop " + builder.name(n) + ", or ask for other variables");
+    return Failure(ErrorKind::NotDifferentiable, "operator '" + kind.spelling + "' of node '" + builder.name(n) +
+                                                     "' has no gradient registered, and the gradient passes through it")
+        .at(user)
+        .note("stop the gradient there with --stop " + builder.name(n) + ", or ask for other variables");
+  }
+
+  Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {
+    current = n;
+    HeadGradients given{heads, [](void *self, size_t o) { return static_cast<Differentiator *>(self)->zeroHead(o); },
+                        this};
+    GradRule rule(builder, n, sums.originOf(n), given, wanted);
+    builder.kind(n).op->gradient(rule);
+    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      if (rule.slot(i) == GradRule::Slot::Unanswered) return badRule(n, i);
+      if (rule.slot(i) != GradRule::Slot::Gradient) continue;
+      if (!rule.gradient(i).isValid()) return badRule(n, i);
+      sums.push(builder.inputs(n)[i], rule.gradient(i));
+    }
+    return Error::success();
+  }
+
+  Error badRule(NodeId n, size_t input) {
+    return Failure(ErrorKind::GradientNull, "the gradient rule of operator '" + builder.kind(n).op->name +
+                                                "' says nothing about input " + Twine(input) + " of node '" +
+                                                builder.name(n) + "'")
+        .at(sums.originOf(n))
+        .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  // A head gradient that is structurally zero, as a value (ZERO-01). That of a hidden output is never read.
+  Value zeroHead(size_t output) {
+    const WellKnownOps &ops = ctx.ops.wellKnown;
+    ++stats.numZeros;
+    if (output >= builder.kind(current).numVisible)
+      return Value{builder.addKind(cantFail(ctx.kind(*ops.zerosPlaceholder, AttrsId(0))), {}, sums.originOf(current))};
+    Value y{current, static_cast<uint16_t>(output), 0};
+    return Value{builder.addKind(cantFail(ctx.kind(*ops.zerosLike, AttrsId(0))), {y}, sums.originOf(current))};
+  }
+
+  // The gradient of a fused operator is the gradient of its decomposition: the decomposition's nodes are appended,
+  // the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is bounded by
+  // how operators are layered, not by the graph.
+  Error applyDecomposition(NodeId n, ArrayRef<Value> heads) {
+    SmallVector<bool, 4> wanted;
+    for (Value head : heads) wanted.push_back(head.isValid());
+    DecomposeRule rule(builder, n, sums.originOf(n));
+    rule.setWanted(wanted);
+    uint32_t first = builder.numNodes();
+    builder.kind(n).op->decompose(rule);
+    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    uint32_t last = builder.numNodes();
+    admit(first, last);
+    for (size_t o = 0; o < heads.size(); ++o) {
+      Value output = rule.output(o);
+      if (heads[o].isValid() && output.isValid() && receives(output)) sums.push(output, heads[o]);
+    }
+    for (uint32_t m = last; m-- > first;)
+      if (!builder.kind(NodeId(m)).isVariable() && carriesExtra[m - numBase] && hasContribution(NodeId(m)))
+        if (Error error = differentiate(NodeId(m))) return error;
+    return Error::success();
+  }
+
+  // Slots and the carrying mark for nodes [first, last) of a decomposition.
+  void admit(uint32_t first, uint32_t last) {
+    sums.addSlots(first, last);
+    carriesExtra.resize(last - numBase);
+    for (uint32_t m = first; m < last; ++m) {
+      const NodeKind &kind = builder.kind(NodeId(m));
+      ArrayRef<Value> inputs = builder.inputs(NodeId(m));
+      for (size_t i = 0; i < inputs.size() && !carriesExtra[m - numBase]; ++i)
+        if (Selection::flows(kind, i) && receives(inputs[i])) carriesExtra.set(m - numBase);
+    }
+  }
+
+  // ---- results (§6, §7)
+
+  Error collect(ArrayRef<GradientTarget> targets, std::vector<GradientSlot> &slots) {
+    for (size_t i = 0; i < targets.size(); ++i) {
+      Expected<GradientSlot> slot = slotOf(targets, i);
+      if (!slot) return slot.takeError();
+      slots.push_back(*slot);
+    }
+    return Error::success();
+  }
+
+  Expected<GradientSlot> slotOf(ArrayRef<GradientTarget> targets, size_t i) {
+    Value x = targets[i].x;
+    if (Value gradient = sums.aggregate(x); gradient.isValid())
+      return GradientSlot{SlotStatus::Grad, distinct(gradient)};
+    const bool isRetained = targets.data() == request.retained.data();
+    if (isRetained || (!selection.isCut(graph.entry(x)) && isReachable(x)))
+      return GradientSlot{SlotStatus::Grad, zerosFor(x)};
+    switch (options.unused) {
+      case UnusedPolicy::None: return GradientSlot{SlotStatus::None, Value()};
+      case UnusedPolicy::Zeros: return GradientSlot{SlotStatus::Zeros, zerosFor(x)};
+      case UnusedPolicy::Error: break;
+    }
+    return Failure(ErrorKind::Unreachable, "variable " + Twine(i + 1) + " of the asked ones, '" + graph.listedName(x) +
+                                               "', is not reached from any output that is differentiated")
+        .at(x.node)
+        .note("--unused none leaves it out, --unused zeros gives it a gradient of zeros");
+  }
+
+  bool isReachable(Value x) {
+    if (ancestors.empty())
+      ancestors = ancestorsOf(graph, request.heads, options.controlOnly == ControlOnlyPolicy::Zeros);
+    return ancestors[x.node.value];
+  }
+
+  Value zerosFor(Value x) {
+    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.zerosLike, AttrsId(0))), {x}, sums.originOf(x.node));
+    SmallString<64> base(builder.name(x.node));
+    namer.name(n, base.str(), "_zero_grad");
+    ++stats.numZeros;
+    return Value{n};
+  }
+
+  // No two graph outputs share a buffer, none is an input or forward value (COPY-01, -03, -06). NAME-04: numbered per entry.
+  Value distinct(Value gradient) {
+    uint32_t &uses = useCounts[{gradient.node.value, gradient.index}];
+    const bool isForeign = gradient.node.value < numBase || builder.kind(gradient.node).isVariable();
+    if (uses++ == 0 && !isForeign) return gradient;
+    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {gradient},
+                               sums.originOf(gradient.node));
+    SmallString<64> base(builder.name(gradient.node));
+    namer.name(n, base.str(), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
+    ++stats.numCopies;
+    return Value{n};
+  }
+
+  Expected<GradientResult> finish() {
+    SmallVector<Value, 16> heads;
+    if (!options.gradientOnly) heads.append(graph.heads().begin(), graph.heads().end());
+    for (const std::vector<GradientSlot> *slots : {&wrt, &retained})
+      for (const GradientSlot &slot : *slots)
+        if (slot.value.isValid()) heads.push_back(slot.value);
+    stats.numGenerated = builder.numNodes() - numBase;
+    stats.numForwardNodes = numBase;
+    stats.numForwardEntries = graph.numEntries();
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, carriedAttrs(graph));
+    if (!frozen) return frozen.takeError();
+    GradientResult result;
+    for (std::vector<GradientSlot> *slots : {&wrt, &retained})
+      for (GradientSlot &slot : *slots)
+        if (slot.value.isValid()) slot.value = (*frozen)(slot.value);
+    result.wrt = std::move(wrt);
+    result.retained = std::move(retained);
+    result.seedNames = std::move(seedNames);
+    result.stats = stats;
+    result.graph = withGradientTable(graph, frozen->graph, request, options, result, frozen->newId);
+    return result;
+  }
+
+  Context &ctx;
+  const Graph &graph;
+  const GradientRequest &request;
+  const GradientOptions &options;
+  GradientStats stats;
+  GraphBuilder builder;
+  Selection selection;
+  Namer namer;
+  Accumulators sums;
+  const uint32_t numBase;
+  uint32_t top = 0;        // largest id of a y
+  NodeId current;          // whose rule runs
+  BitVector carriesExtra;  // by builder node beyond the base: all outputs carry
+  BitVector ancestors;
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> useCounts;  // gradient entry → times it became a head
+  std::vector<std::pair<std::string, Value>> headVariables;
+  std::vector<std::string> seedNames;
+  std::vector<GradientSlot> wrt, retained;
+};
+
+}  // namespace
+
+Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
+                                       const GradientOptions &options) {
+  Expected<GradientRequest> checked = checkRequest(graph, request, options);
+  if (!checked) return checked.takeError();
+  return Differentiator(context, graph, *checked, options).run();
+}
+
+}  // namespace gradc

@@ -1,0 +1,30 @@
+// Repeated differentiation. Tested by tests/higher_order_test.cc
+#include "passes/gradient.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
+                                              const GradientOptions &options, uint32_t order) {
+  GradientOptions current = options;
+  GradientRequest next = request;
+  Expected<GradientResult> result = buildGradient(context, graph, request, current);
+  for (uint32_t k = 2; result && k <= order; ++k) {
+    // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
+    next.heads.clear();
+    for (const GradientSlot &slot : result->wrt)
+      if (slot.status != SlotStatus::None) next.heads.push_back({slot.value, std::nullopt, ""});
+    next.retained.clear();
+    if (next.heads.empty()) break;
+    current.order = options.order + k - 1;
+    current.headPolicy = HeadPolicy::Ones;
+    current.inference = nullptr;
+    if (current.unused == UnusedPolicy::Error) current.unused = UnusedPolicy::Zeros;
+    Graph base = result->graph;
+    result = buildGradient(context, base, next, current);
+  }
+  return result;
+}
+
+}  // namespace gradc

@@ -1,0 +1,280 @@
+// Shape, dtype and storage inference. Phases: seed variables from hints and attributes, propagate shapes, propagate
+// dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
+#include "passes/infer.h"
+
+#include "passes/propagate.h"
+
+#include "ir/inference.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct ShapeLattice {
+  using Element = ShapeId;
+  Context &ctx;
+  const Graph &graph;
+  bool zeroIsUnknown;
+
+  bool isKnown(ShapeId shape) const { return ctx.isFullyKnown(shape); }
+  bool isMorePrecise(ShapeId a, ShapeId b) const {
+    if (b == kUnknownShape || a == kUnknownShape) return a != kUnknownShape;
+    return ctx.shape(a).numUnknown() < ctx.shape(b).numUnknown();
+  }
+
+  Error visit(NodeId n, MutableArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) {
+    const NodeKind &kind = graph.kind(n);
+    if (!kind.op->shape) return Error::success();
+    if (kind.op->shape == static_cast<void (*)(ShapeInference &)>(shapes::same) && settleSame(in, out))
+      return Error::success();
+    ShapeInference inference(ctx, kind, in, out, zeroIsUnknown);
+    kind.op->shape(inference);
+    if (!inference.hasFailed()) return Error::success();
+    return Failure(ErrorKind::InferConflict,
+                   "operator '" + kind.op->name + "', " + graph.describe(n) + ": " + inference.failureText())
+        .at(n);
+  }
+
+  // The common case of equal shapes without building an inference: all inputs known and equal.
+  bool settleSame(ArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) const {
+    if (in.empty() || !isKnown(in[0])) return false;
+    for (ShapeId shape : in)
+      if (shape != in[0]) return false;
+    for (ShapeId shape : out)
+      if (shape != in[0] && shape != kUnknownShape) return false;
+    std::fill(out.begin(), out.end(), in[0]);
+    return true;
+  }
+
+  Error take(NodeId n, ShapeId &to, ShapeId from) {
+    if (to == from || from == kUnknownShape) return Error::success();
+    if (to == kUnknownShape) return to = from, Error::success();
+    DimsBuffer dims(ctx.shape(to).dims().begin(), ctx.shape(to).dims().end());
+    if (!mergeDims(dims, ctx.shape(from).dims()))
+      return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has shape " + toString(ctx.shape(to)) +
+                                                  ", its forward node has " + toString(ctx.shape(from)))
+          .at(n);
+    to = ctx.shape(dims);
+    return Error::success();
+  }
+};
+
+struct DTypeLattice {
+  using Element = DType;
+  const Graph &graph;
+
+  static bool isKnown(DType type) { return type != DType::Unknown; }
+  static bool isMorePrecise(DType a, DType b) { return b == DType::Unknown && a != DType::Unknown; }
+
+  Error visit(NodeId n, MutableArrayRef<DType> in, MutableArrayRef<DType> out) {
+    const NodeKind &kind = graph.kind(n);
+    if (kind.op->flags.isOpaque) return Error::success();
+    DTypeInference inference(kind, in, out);
+    if (kind.op->dtype)
+      kind.op->dtype(inference);
+    else
+      inference.sameAll();
+    if (!inference.hasFailed()) return Error::success();
+    return Failure(ErrorKind::InferConflict,
+                   "operator '" + kind.op->name + "', " + graph.describe(n) + ": " + inference.failureText())
+        .at(n);
+  }
+
+  Error take(NodeId n, DType &to, DType from) {
+    if (to == from || from == DType::Unknown) return Error::success();
+    if (to != DType::Unknown)
+      return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has type " + dtypeName(to) +
+                                                  ", its forward node has " + dtypeName(from))
+          .at(n);
+    to = from;
+    return Error::success();
+  }
+};
+
+class Inferrer {
+ public:
+  Inferrer(Context &ctx, const Graph &graph, const InferOptions &options)
+      : ctx(ctx), graph(graph), options(options), summaries(ctx) {
+    result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
+    result.dtype = EntryMap<DType>(graph, DType::Unknown);
+    result.storage = EntryMap<StorageKind>(graph, StorageKind::Dense);
+  }
+
+  Expected<Inference> run(const InferRequest &request) {
+    if (Error error = seed(request)) return error;
+    ShapeLattice shapes{ctx, graph, zeroIsUnknown()};
+    if (Error error = Propagation<ShapeLattice>(graph, shapes, summaries, result.shape).run()) return error;
+    if (Error error = inferDTypes()) return error;
+    count();
+    if (!options.allowUnknown)
+      if (Error error = rejectUnknown()) return error;
+    return std::move(result);
+  }
+
+ private:
+  bool zeroIsUnknown() const {
+    if (options.unknownDim != UnknownDim::Auto) return options.unknownDim == UnknownDim::Zero;
+    auto version = graph.graphAttrs().find("mxnet_version");
+    return version == graph.graphAttrs().end() || version->second.number < 20000;
+  }
+
+  Error seed(const InferRequest &request) {
+    for (const ShapeHint &hint : request.shapes) result.shape[graph.firstEntry(hint.variable)] = ctx.shape(hint.dims);
+    for (const DTypeHint &hint : request.dtypes) result.dtype[graph.firstEntry(hint.variable)] = hint.dtype;
+    if (request.shapes.empty()) seedFromAnnotation();
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.isVariable(NodeId(n)) && graph.attrs(NodeId(n)) != AttrsId(0))
+        if (Error error = seedFromAttrs(NodeId(n))) return error;
+    return Error::success();
+  }
+
+  // A file that `infer` annotated needs no second set of hints; explicit ones replace its annotation.
+  void seedFromAnnotation() {
+    const GraphAttrs &attrs = graph.graphAttrs();
+    auto shapes = attrs.find("shape"), known = attrs.find("shape_known"), types = attrs.find("dtype");
+    if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return;
+    bool hasKnown = known != attrs.end() && known->second.numbers.size() == graph.numEntries();
+    bool hasTypes = types != attrs.end() && types->second.numbers.size() == graph.numEntries();
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      if (!graph.isVariable(NodeId(n))) continue;
+      EntryId e = graph.firstEntry(NodeId(n));
+      if (!hasKnown || known->second.numbers[e.value]) result.shape[e] = ctx.shape(shapes->second.shapes[e.value]);
+      if (hasTypes && result.dtype[e] == DType::Unknown)
+        if (std::optional<DType> type = parseDType(std::to_string(types->second.numbers[e.value])))
+          result.dtype[e] = *type;
+    }
+  }
+
+  Error seedFromAttrs(NodeId n) {
+    EntryId e = graph.firstEntry(n);
+    if (std::optional<StringRef> text = ctx.attr(graph.attrs(n), "__shape__")) {
+      Dims parsed;
+      BumpPtrAllocator arena;
+      if (!parseAttr(*text, arena, parsed)) return badHint(n, "__shape__", *text, "a tuple of int");
+      DimsBuffer dims;
+      for (int64_t dim : parsed) dims.push_back(dim < 0 || (dim == 0 && zeroIsUnknown()) ? kUnknownDim : dim);
+      // A tuple without elements is MXNet's way to say that nothing is known.
+      if (!dims.empty())
+        if (Error error = unifyHint(n, e, dims, *text)) return error;
+    }
+    if (std::optional<StringRef> text = ctx.attr(graph.attrs(n), "__dtype__")) {
+      std::optional<DType> type = parseDType(*text);
+      if (!type) return badHint(n, "__dtype__", *text, "a type name or code");
+      if (result.dtype[e] == DType::Unknown) result.dtype[e] = *type;
+    }
+    if (std::optional<StringRef> text = ctx.attr(graph.attrs(n), "__storage_type__")) {
+      int code;
+      if (text->getAsInteger(10, code) || code < -1 || code > 2)
+        return badHint(n, "__storage_type__", *text, "-1, 0, 1 or 2");
+      if (code >= 0) result.storage[e] = static_cast<StorageKind>(code);
+    }
+    return Error::success();
+  }
+
+  Error badHint(NodeId n, StringRef key, StringRef text, StringRef expected) {
+    return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '" + key + "' is \"" + text + "\", expected " +
+                                           expected)
+        .at(n);
+  }
+
+  Error unifyHint(NodeId n, EntryId e, Dims dims, StringRef text) {
+    ShapeRef current = ctx.shape(result.shape[e]);
+    DimsBuffer merged(dims.begin(), dims.end());
+    if (current.hasRank() && !mergeDims(merged, current.dims()))
+      return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '__shape__' is \"" + text +
+                                             "\", but the given shape is " + toString(current))
+          .at(n);
+    result.shape[e] = ctx.shape(merged);
+    return Error::success();
+  }
+
+  Error inferDTypes() {
+    DTypeLattice types{graph};
+    Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
+    if (Error error = propagation.run()) return error;
+    std::vector<NodeId> defaulted;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      EntryId e = graph.firstEntry(NodeId(n));
+      if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
+      result.dtype[e] = options.defaultFloat;
+      defaulted.push_back(NodeId(n));
+    }
+    if (Error error = propagation.resume(defaulted)) return error;
+    if (options.floatAs)
+      for (uint32_t e = 0; e < graph.numEntries(); ++e)
+        if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;
+    return Error::success();
+  }
+
+  void count() {
+    for (uint32_t e = 0; e < graph.numEntries(); ++e) {
+      result.numUnknownShapes += !ctx.isFullyKnown(result.shape[EntryId(e)]);
+      result.numUnknownDTypes += result.dtype[EntryId(e)] == DType::Unknown;
+    }
+  }
+
+  // Names what the user can mend: the first unknown operator, else the first variable, else the first node.
+  Error rejectUnknown() {
+    if (!result.numUnknownShapes && !result.numUnknownDTypes) return Error::success();
+    NodeId culprit, unknownOp;
+    for (uint32_t n = 0; n < graph.numNodes() && !unknownOp.isValid(); ++n) {
+      NodeId id(n);
+      if (!graph.isVariable(id) && graph.op(id)->flags.isOpaque) unknownOp = id;
+      if (!culprit.isValid() && isUnknown(id)) culprit = id;
+    }
+    if (unknownOp.isValid())
+      return Failure(ErrorKind::UnknownOp, "inference cannot pass " + graph.describe(unknownOp) +
+                                               ": the operator '" + graph.opName(unknownOp) + "' is unknown")
+          .at(unknownOp);
+    bool isShape = !ctx.isFullyKnown(result.shape[graph.firstEntry(culprit)]);
+    Failure failure(ErrorKind::InferMissing,
+                    Twine(isShape ? "shape" : "dtype") + " of " + graph.describe(culprit) + " is " +
+                        (isShape ? Twine("known only as ") + toString(ctx.shape(result.shape[graph.firstEntry(culprit)]))
+                                 : Twine("unknown")) +
+                        " after inference (operator '" + graph.opName(culprit) + "')");
+    return std::move(failure).at(culprit).note("give more shapes (--shape NAME=2,3), or allow unknown ones (--partial)");
+  }
+
+  bool isUnknown(NodeId n) const {
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+      EntryId e(graph.firstEntry(n).value + o);
+      if (!ctx.isFullyKnown(result.shape[e]) || result.dtype[e] == DType::Unknown) return true;
+    }
+    return false;
+  }
+
+  Context &ctx;
+  const Graph &graph;
+  const InferOptions &options;
+  RuleSummaries summaries;
+  Inference result;
+};
+
+}  // namespace
+
+Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
+                          const InferOptions &options) {
+  return Inferrer(context, graph, options).run(request);
+}
+
+Graph annotate(const Graph &graph, const Inference &inference) {
+  std::vector<std::vector<int64_t>> shapeList;
+  std::vector<int64_t> known, types, storages;
+  for (uint32_t i = 0; i < graph.numEntries(); ++i) {
+    EntryId e(i);
+    ShapeRef shape = graph.context().shape(inference.shape[e]);
+    shapeList.push_back(shape.dims().vec());
+    known.push_back(shape.hasRank());
+    types.push_back(static_cast<int64_t>(inference.dtype[e]));
+    storages.push_back(static_cast<int64_t>(inference.storage[e]));
+  }
+  GraphAttrs attrs = graph.graphAttrs();
+  attrs["shape"] = GraphAttr::ofShapes(std::move(shapeList));
+  attrs["shape_known"] = GraphAttr::ofInts(std::move(known));
+  attrs["dtype"] = GraphAttr::ofInts(std::move(types));
+  attrs["storage_type"] = GraphAttr::ofInts(std::move(storages));
+  return graph.withGraphAttrs(std::move(attrs));
+}
+
+}  // namespace gradc

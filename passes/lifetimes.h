@@ -1,0 +1,44 @@
+// Stage one of memory planning: which entries need arena bytes, when, and which take over another's (in-place).
+//
+// Steps are node ids, the schedule being id order. An *interval* is one block of bytes: an entry and all entries that
+// take it over in turn. It lives from the step that first writes it to the step of the last read of any of them.
+#pragma once
+
+#include "passes/plan_memory.h"
+
+namespace gradc {
+
+struct Interval {
+  uint32_t begin, end;  // first and last step, both inclusive
+  int64_t bytes;        // rounded up to kPlanAlignment
+  EntryId root;         // first entry of the block; invalid: workspace of node `begin`
+};
+
+struct Lifetimes {
+  std::vector<Interval> intervals;   // ordered by begin, then by size descending within a step, then by root
+  EntryMap<uint32_t> intervalOf;     // by entry; kNoInterval where it has none
+  EntryMap<EntryId> inplaceOf;       // as in MemoryPlan
+  int64_t externalBytes = 0;
+  uint32_t numUnplanned = 0;
+
+  static constexpr uint32_t kNoInterval = 0xffffffff;
+};
+
+llvm::Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                           const PlanOptions &options);
+
+/// Largest sum of live bytes at any step, and the step: the bound no placement of these intervals can beat.
+struct LiveBound {
+  int64_t bytes = 0;
+  uint32_t step = 0;
+};
+LiveBound liveBound(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
+
+/// Stage three: an offset for each interval, and the size of the arena. Never below the bound, often equal to it.
+struct Placement {
+  std::vector<int64_t> offsets;  // parallel to the intervals
+  int64_t bytes = 0;
+};
+Placement placeIntervals(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
+
+}  // namespace gradc

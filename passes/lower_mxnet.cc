@@ -1,0 +1,108 @@
+// One sweep that copies every node, replacing operators of our own. Tested by tests/lower_mxnet_test.cc
+#include "passes/lower_mxnet.h"
+
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr int64_t kMxnetVersion = 10901;
+
+class Lowering {
+ public:
+  Lowering(Context &ctx, const Graph &graph) : graph(graph), builder(ctx) {}
+
+  Expected<Graph> run() {
+    entries.resize(graph.numEntries());
+    newNode.resize(graph.numNodes());
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (Error error = visit(NodeId(n))) return error;
+    SmallVector<Value, 16> heads;
+    for (Value head : graph.heads()) heads.push_back(mapped(head));
+    GraphAttrs attrs = graph.graphAttrs();
+    attrs["mxnet_version"] = GraphAttr::ofInt(kMxnetVersion);
+    dropEntryLists(attrs);
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, std::move(attrs));
+    if (!frozen) return frozen.takeError();
+    return renumberTable(*frozen);
+  }
+
+ private:
+  Value mapped(Value v) const {
+    Value to = entries[graph.entry(v).value];
+    return Value{to.node, to.index, v.version};
+  }
+
+  Error visit(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    SmallVector<Value, 8> inputs;
+    for (Value v : graph.inputs(n)) inputs.push_back(mapped(v));
+    NodeId copy = builder.addKind(graph.kindId(n), inputs, originOf(n));
+    newNode[n.value] = copy;
+    if (!kind.isVariable() && kind.op->lowerToMxnet) return replace(n, copy);
+    if (!kind.isVariable() && kind.op->flags.isOwn)
+      return Failure(ErrorKind::UnknownOp, "operator '" + kind.op->name + "' of node '" + graph.name(n) +
+                                               "' cannot be said in MXNet's operators")
+          .at(n)
+          .note("emit the graph without --dialect mxnet");
+    builder.setName(copy, graph.name(n), "");
+    for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(copy, newNode[dep.value]);
+    if (!graph.subgraphs(n).empty()) builder.setSubgraphs(copy, graph.subgraphs(n));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      entries[graph.firstEntry(n).value + o] = Value{copy, static_cast<uint16_t>(o), 0};
+    return Error::success();
+  }
+
+  NodeId originOf(NodeId n) const {
+    NodeId origin = graph.origin(n);
+    return origin.isValid() ? newNode[origin.value] : NodeId();
+  }
+
+  // The copy of the node serves the rule as the place to read inputs from; nothing refers to it, so freeze drops it.
+  Error replace(NodeId n, NodeId copy) {
+    DecomposeRule rule(builder, copy, originOf(n));
+    if (!graph.controlDeps(n).empty()) rule.setForward(newNode[graph.controlDeps(n)[0].value]);
+    uint32_t first = builder.numNodes();
+    graph.op(n)->lowerToMxnet(rule);
+    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = n; });
+    uint32_t last = builder.numNodes();
+    for (uint32_t m = first; m < last; ++m) {
+      builder.setName(NodeId(m), graph.name(n), m + 1 == last ? "" : "_" + utostr(m - first));
+      for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(NodeId(m), newNode[dep.value]);
+    }
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) entries[graph.firstEntry(n).value + o] = rule.output(o);
+    if (last > first) newNode[n.value] = NodeId(last - 1);
+    return Error::success();
+  }
+
+  // Lists over entries do not survive a change of entries.
+  void dropEntryLists(GraphAttrs &attrs) {
+    for (const char *key : {"shape", "shape_known", "dtype", "storage_type", "plan", "planned_bytes", "bound_bytes"})
+      attrs.erase(key);
+  }
+
+  Graph renumberTable(const Frozen &frozen) const {
+    GraphAttrs attrs = frozen.graph.graphAttrs();
+    if (auto nodes = attrs.find("grad_of_node"); nodes != attrs.end())
+      for (int64_t &id : nodes->second.numbers)
+        if (id >= 0 && id < static_cast<int64_t>(newNode.size()))
+          id = frozen.newId[newNode[static_cast<size_t>(id)].value].value;
+    return frozen.graph.withGraphAttrs(std::move(attrs));
+  }
+
+  const Graph &graph;
+  GraphBuilder builder;
+  std::vector<Value> entries;   // by entry of the graph
+  std::vector<NodeId> newNode;  // by node of the graph
+};
+
+}  // namespace
+
+Expected<Graph> lowerToMxnet(Context &context, const Graph &graph) { return Lowering(context, graph).run(); }
+
+}  // namespace gradc

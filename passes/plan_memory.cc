@@ -1,0 +1,59 @@
+// Memory planning: lifetimes, bound, placement, and the table that ties them to entries. Tested by tests/plan_memory_test.cc
+#include "passes/plan_memory.h"
+
+#include "passes/lifetimes.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &inference,
+                                const RequestTable &requests, const PlanOptions &options) {
+  Expected<Lifetimes> lifetimes = computeLifetimes(graph, inference, requests, options);
+  if (!lifetimes) return lifetimes.takeError();
+  Placement placement = placeIntervals(lifetimes->intervals, graph.numNodes());
+  LiveBound bound = liveBound(lifetimes->intervals, graph.numNodes());
+
+  MemoryPlan plan;
+  plan.offset = EntryMap<int64_t>(graph, kUnused);
+  plan.workspace = NodeMap<int64_t>(graph, kUnused);
+  plan.plannedBytes = placement.bytes;
+  plan.boundBytes = bound.bytes;
+  plan.peakNode = NodeId(bound.step);
+  plan.externalBytes = lifetimes->externalBytes;
+  plan.numUnplanned = lifetimes->numUnplanned;
+  for (size_t i = 0; i < lifetimes->intervals.size(); ++i)
+    if (!lifetimes->intervals[i].root.isValid()) plan.workspace[NodeId(lifetimes->intervals[i].begin)] = placement.offsets[i];
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
+      EntryId e(graph.firstEntry(NodeId(n)).value + o);
+      uint32_t interval = lifetimes->intervalOf[e];
+      if (interval != Lifetimes::kNoInterval)
+        plan.offset[e] = placement.offsets[interval];
+      else if (graph.isVariable(NodeId(n)))
+        plan.offset[e] = kExternal;
+      else if (requests.request[e] != Request::Null)
+        plan.offset[e] = kUnplanned;
+    }
+  for (Value head : graph.heads()) plan.offset[graph.entry(head)] = kExternal;
+  plan.inplaceOf = std::move(lifetimes->inplaceOf);
+  return plan;
+}
+
+Graph annotatePlan(const Graph &graph, const Inference &inference, const MemoryPlan &plan) {
+  std::vector<std::vector<int64_t>> rows;
+  for (uint32_t i = 0; i < graph.numEntries(); ++i) {
+    EntryId e(i);
+    ShapeRef shape = graph.context().shape(inference.shape[e]);
+    int64_t bytes = 0;
+    if (shape.isFullyKnown()) bytes = numElements(shape.dims()).value_or(0) * dtypeBytes(inference.dtype[e]);
+    rows.push_back({plan.offset[e], bytes});
+  }
+  GraphAttrs attrs = graph.graphAttrs();
+  attrs["plan"] = GraphAttr::ofShapes(std::move(rows));
+  attrs["planned_bytes"] = GraphAttr::ofSize(plan.plannedBytes);
+  attrs["bound_bytes"] = GraphAttr::ofSize(plan.boundBytes);
+  return graph.withGraphAttrs(std::move(attrs));
+}
+
+}  // namespace gradc

@@ -1,0 +1,172 @@
+// The worklist both shape and dtype inference run on: one forward sweep in id order, then only what is unfinished.
+//
+// A node is finished when every entry it touches is fully known after a visit; known entries never change, so finished
+// nodes need no second look. An unfinished node is queued again whenever an entry it touches became more precise, so the
+// whole is linear in nodes + edges (times the rank). Entries a node touches: inputs, outputs and, for a fused backward
+// node, the entries of its forward node it takes attributes from.
+//
+// `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both spans)
+// take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
+#pragma once
+
+#include "passes/backward_link.h"
+
+#include "ir/error.h"
+#include "ir/tables.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace gradc {
+
+template <class Lattice> class Propagation {
+ public:
+  using Element = typename Lattice::Element;
+
+  Propagation(const Graph &graph, Lattice &lattice, RuleSummaries &summaries, EntryMap<Element> &entries)
+      : graph(graph), lattice(lattice), summaries(summaries), entries(entries) {}
+
+  /// The forward sweep, then the worklist.
+  llvm::Error run() {
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      if (graph.isVariable(NodeId(n))) continue;
+      if (llvm::Error error = visit(NodeId(n))) return error;
+      if (!isFinished) unfinished.push_back(n);
+    }
+    return drain();
+  }
+
+  /// Continues after the caller made entries more precise: `changed` variables.
+  llvm::Error resume(llvm::ArrayRef<NodeId> changed) {
+    if (unfinished.empty()) return llvm::Error::success();
+    index();
+    for (NodeId n : changed) enqueueReaders(graph.firstEntry(n));
+    return work();
+  }
+
+ private:
+  llvm::Error drain() {
+    if (unfinished.empty()) return llvm::Error::success();
+    index();
+    // Later nodes first: what the sweep left open usually flows from consumers to producers.
+    for (size_t i = unfinished.size(); i-- > 0;) enqueue(unfinished[i]);
+    return work();
+  }
+
+  // Entry → unfinished nodes that touch it, as CSR over entries.
+  void index() {
+    if (!readerBegin.empty()) return;
+    readerBegin.assign(graph.numEntries() + 1, 0);
+    for (uint32_t n : unfinished) forTouched(NodeId(n), [&](EntryId e) { ++readerBegin[e.value + 1]; });
+    for (size_t e = 1; e < readerBegin.size(); ++e) readerBegin[e] += readerBegin[e - 1];
+    readers.resize(readerBegin.back());
+    std::vector<uint32_t> next(readerBegin.begin(), readerBegin.end() - 1);
+    for (uint32_t n : unfinished) forTouched(NodeId(n), [&](EntryId e) { readers[next[e.value]++] = n; });
+    isQueued.resize(graph.numNodes());
+  }
+
+  template <class F> void forTouched(NodeId n, F touch) {
+    for (Value v : graph.inputs(n)) touch(graph.entry(v));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) touch(EntryId(graph.firstEntry(n).value + o));
+    if (!graph.kind(n).op->flags.isBackward || graph.controlDeps(n).empty()) return;
+    NodeId forward = graph.controlDeps(n)[0];
+    for (Value v : graph.inputs(forward)) touch(graph.entry(v));
+    for (uint32_t o = 0; o < graph.numOutputs(forward); ++o) touch(EntryId(graph.firstEntry(forward).value + o));
+  }
+
+  void enqueue(uint32_t n) {
+    if (isQueued[n]) return;
+    isQueued.set(n);
+    queue.push_back(n);
+  }
+
+  void enqueueReaders(EntryId e) {
+    for (uint32_t i = readerBegin[e.value]; i < readerBegin[e.value + 1]; ++i) enqueue(readers[i]);
+  }
+
+  llvm::Error work() {
+    while (!queue.empty()) {
+      // First in, first out keeps neighbouring refinements together; the consumed prefix is cut when it dominates.
+      uint32_t n = queue[queueHead++];
+      if (queueHead > 4096 && queueHead * 2 > queue.size()) {
+        queue.erase(queue.begin(), queue.begin() + static_cast<ptrdiff_t>(queueHead));
+        queueHead = 0;
+      }
+      isQueued.reset(n);
+      if (llvm::Error error = visit(NodeId(n))) return error;
+      for (EntryId e : changed) enqueueReaders(e);
+      if (queueHead == queue.size()) {
+        queue.clear();
+        queueHead = 0;
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error visit(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    llvm::ArrayRef<Value> inputs = graph.inputs(n);
+    const uint32_t first = graph.firstEntry(n).value, numOutputs = graph.numOutputs(n);
+    in.clear();
+    for (Value v : inputs) in.push_back(entries[graph.entry(v)]);
+    out.assign(&entries[EntryId(first)], &entries[EntryId(first)] + numOutputs);
+    changed.clear();
+    isFinished = true;
+    if (kind.op->flags.isBackward)
+      if (llvm::Error error = takeFromForward(n)) return error;
+    if (llvm::Error error = lattice.visit(n, in, out)) return error;
+    for (size_t i = 0; i < inputs.size(); ++i) store(graph.entry(inputs[i]), in[i]);
+    for (uint32_t o = 0; o < numOutputs; ++o) store(EntryId(first + o), out[o]);
+    return llvm::Error::success();
+  }
+
+  void store(EntryId e, Element value) {
+    isFinished &= lattice.isKnown(value);
+    if (entries[e] == value) return;
+    // An entry read twice by one node: the second position may hold an older, vaguer copy.
+    if (!lattice.isMorePrecise(value, entries[e])) return;
+    entries[e] = value;
+    changed.push_back(e);
+  }
+
+  llvm::Error takeFromForward(NodeId n) {
+    if (graph.controlDeps(n).empty()) return llvm::Error::success();
+    NodeId forward = graph.controlDeps(n)[0];
+    if (graph.isVariable(forward)) return llvm::Error::success();
+    const RuleSummary &summary = summaries.of(graph.kindId(forward));
+    const OpDef *op = graph.op(n);
+    auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) { return l.op == op; });
+    if (link == summary.nodes.end()) {
+      // Opaque or rule-less forward nodes say nothing; a rule that emits other operators is a contradiction.
+      if (summary.nodes.empty()) return llvm::Error::success();
+      return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
+                                                   ", whose gradient has no such operator").at(n);
+    }
+    llvm::ArrayRef<Value> forwardInputs = graph.inputs(forward);
+    for (LinkedEntry entry : link->outputs)
+      if (entry.position < out.size() && entry.of < forwardInputs.size())
+        if (llvm::Error error = lattice.take(n, out[entry.position], entries[graph.entry(forwardInputs[entry.of])]))
+          return error;
+    for (LinkedEntry entry : link->heads)
+      if (entry.position < in.size() && entry.of < graph.numOutputs(forward))
+        if (llvm::Error error =
+                lattice.take(n, in[entry.position], entries[EntryId(graph.firstEntry(forward).value + entry.of)]))
+          return error;
+    return llvm::Error::success();
+  }
+
+  const Graph &graph;
+  Lattice &lattice;
+  RuleSummaries &summaries;
+  EntryMap<Element> &entries;
+  llvm::SmallVector<Element, 16> in, out;
+  llvm::SmallVector<EntryId, 16> changed;
+  bool isFinished = true;               // of the last visit
+  std::vector<uint32_t> unfinished;     // after the sweep
+  std::vector<uint32_t> readerBegin, readers;
+  std::vector<uint32_t> queue;
+  size_t queueHead = 0;
+  llvm::BitVector isQueued;
+};
+
+}  // namespace gradc

@@ -1,0 +1,108 @@
+// Element access by dtype. Tested by tests/session_test.cc
+#include "runtime/elements.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace gradc {
+namespace {
+
+/// A distinct type, so that a half is not taken for the 16-bit integer it is stored in.
+struct Half {
+  uint16_t bits;
+};
+
+double widen(Half value) { return halfToDouble(value.bits); }
+template <class T> double widen(T value) { return static_cast<double>(value); }
+
+template <class T> T narrow(double value) {
+  if constexpr (std::is_same_v<T, Half>) return Half{doubleToHalf(value)};
+  else return static_cast<T>(value);
+}
+
+/// Calls `use` with a null pointer of the element type.
+template <class F> decltype(auto) withType(DType type, F use) {
+  switch (type) {
+    case DType::Float32: return use(static_cast<float *>(nullptr));
+    case DType::Float64: return use(static_cast<double *>(nullptr));
+    case DType::Float16: return use(static_cast<Half *>(nullptr));
+    case DType::UInt8: return use(static_cast<uint8_t *>(nullptr));
+    case DType::Int32: return use(static_cast<int32_t *>(nullptr));
+    case DType::Int8: return use(static_cast<int8_t *>(nullptr));
+    case DType::Int64: return use(static_cast<int64_t *>(nullptr));
+    case DType::Bool: return use(static_cast<bool *>(nullptr));
+    case DType::Int16: return use(static_cast<int16_t *>(nullptr));
+    case DType::UInt16: return use(static_cast<uint16_t *>(nullptr));
+    case DType::UInt32: return use(static_cast<uint32_t *>(nullptr));
+    case DType::UInt64: return use(static_cast<uint64_t *>(nullptr));
+    case DType::BFloat16:
+    case DType::Unknown: break;
+  }
+  llvm_unreachable("no element access for this dtype");
+}
+
+/// An integer goes to float32 in one rounding, which a detour through double would make two.
+template <class From, class To> To convert(From value) {
+  if constexpr (std::is_integral_v<From> && std::is_floating_point_v<To>) return static_cast<To>(value);
+  else return narrow<To>(widen(value));
+}
+
+}  // namespace
+
+double halfToDouble(uint16_t bits) {
+  int exponent = bits >> 10 & 0x1f;
+  double mantissa = bits & 0x3ff;
+  double magnitude;
+  if (exponent == 0) magnitude = std::ldexp(mantissa, -24);
+  else if (exponent == 0x1f) magnitude = mantissa == 0 ? HUGE_VAL : std::nan("");
+  else magnitude = std::ldexp(mantissa + 1024, exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+uint16_t doubleToHalf(double value) {
+  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  double magnitude = std::fabs(value);
+  if (std::isnan(value)) return sign | 0x7e00;
+  if (magnitude >= 65520) return sign | 0x7c00;  // the midpoint above the largest half rounds away
+  int exponent = magnitude < 0x1p-14 ? -14 : std::ilogb(magnitude);
+  // In units of the last place the significand is an integer up to 2048; nearbyint rounds ties to even, and a carry
+  // out of it is the next exponent by itself.
+  auto units = static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
+  if (magnitude < 0x1p-14) return sign | units;
+  return sign | static_cast<uint16_t>(((exponent + 14) << 10) + units);
+}
+
+double readElement(const TensorRef &tensor, int64_t index) {
+  return withType(tensor.dtype, [&](auto *type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    return widen(tensor.as<T>()[index]);
+  });
+}
+
+void writeElement(const TensorRef &tensor, int64_t index, double value) {
+  withType(tensor.dtype, [&](auto *type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    tensor.as<T>()[index] = narrow<T>(value);
+  });
+}
+
+void convertElements(const TensorRef &from, const TensorRef &to) {
+  assert(from.size() == to.size());
+  int64_t size = from.size();
+  if (from.dtype == to.dtype) {
+    if (size != 0) std::memcpy(to.data, from.data, from.bytes());
+    return;
+  }
+  withType(from.dtype, [&](auto *source) {
+    using From = std::remove_pointer_t<decltype(source)>;
+    withType(to.dtype, [&](auto *target) {
+      using To = std::remove_pointer_t<decltype(target)>;
+      for (int64_t i = 0; i < size; ++i) to.as<To>()[i] = convert<From, To>(from.as<From>()[i]);
+    });
+  });
+}
+
+}  // namespace gradc

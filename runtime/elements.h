@@ -1,0 +1,20 @@
+// Reading, writing and converting single elements of any dtype. For what runs once per tensor, not for kernels.
+#pragma once
+
+#include "ir/tensor.h"
+
+namespace gradc {
+
+/// IEEE 754 half precision by its bits; conversion rounds to nearest, ties to even.
+double halfToDouble(uint16_t bits);
+uint16_t doubleToHalf(double value);
+
+/// Element `index` in row-major order. 64-bit integers beyond 2^53 are rounded. bfloat16 is not supported (assertion).
+double readElement(const TensorRef &tensor, int64_t index);
+/// Rounds to the dtype; integers are truncated toward zero and must be in range.
+void writeElement(const TensorRef &tensor, int64_t index, double value);
+/// Copies `from` into `to`, of as many elements, as NumPy's `astype` does for targets of floating type. Equal dtypes are
+/// copied byte for byte.
+void convertElements(const TensorRef &from, const TensorRef &to);
+
+}  // namespace gradc

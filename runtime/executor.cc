@@ -1,0 +1,186 @@
+// Binding memory to an instruction list and running it. Tested by tests/executor_test.cc
+#include "runtime/executor.h"
+#include "runtime/instructions.h"
+
+#include "ir/error.h"
+
+#include <chrono>
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+template <class T> void addTyped(const TensorRef &from, const TensorRef &to) {
+  T *sum = to.as<T>();
+  const T *term = from.as<T>();
+  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = static_cast<T>(sum[i] + term[i]);
+}
+
+void addInto(const TensorRef &from, const TensorRef &to) {
+  switch (to.dtype) {
+    case DType::Float32: return addTyped<float>(from, to);
+    case DType::Float64: return addTyped<double>(from, to);
+    // Two's complement: one addition serves both signs.
+    case DType::Int8:
+    case DType::UInt8: return addTyped<uint8_t>(from, to);
+    case DType::Int16:
+    case DType::UInt16: return addTyped<uint16_t>(from, to);
+    case DType::Int32:
+    case DType::UInt32: return addTyped<uint32_t>(from, to);
+    case DType::Int64:
+    case DType::UInt64: return addTyped<uint64_t>(from, to);
+    default: llvm_unreachable("prepareInstructions refuses `add` for other types");
+  }
+}
+
+void copyInto(const TensorRef &from, const TensorRef &to) {
+  if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
+}
+
+void executeReplaced(const Instruction &instruction) {
+  const NodeOverride &replaced = *instruction.replaced;
+  const KernelCall &call = instruction.call;
+  const OpDef &op = *call.kind->op;
+  if (replaced.impliedLoss) *replaced.impliedLoss = op.impliedLoss(call);
+  if (replaced.kind == NodeOverride::Kind::Piece) {
+    PieceCall piece;
+    static_cast<KernelCall &>(piece) = call;
+    piece.base = replaced.base;
+    return op.piece(piece);
+  }
+  bool isComputed = false;
+  for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
+  if (isComputed) instruction.kernel(call);
+  for (size_t i = 0; i < call.out.size(); ++i)
+    if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
+}
+
+/// "expected (2,3) float32, got (2,) float64"
+std::string mismatch(const TensorRef &expected, const TensorRef &found) {
+  return "expected " + toString(ShapeRef(expected.shape)) + " " + dtypeName(expected.dtype).str() + ", got " +
+         toString(ShapeRef(found.shape)) + " " + dtypeName(found.dtype).str();
+}
+
+bool fits(const TensorRef &expected, const TensorRef &found) {
+  return expected.dtype == found.dtype && expected.shape == found.shape;
+}
+
+using Clock = std::chrono::steady_clock;
+
+double microsSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+struct Executor::State {
+  InstructionList list;
+  bool isStale = true;  // addresses changed since the operands were resolved
+  bool isProfiling = false;
+  std::vector<Timing> timings;
+  void (*monitor)(void *, NodeId, ArrayRef<TensorRef>) = nullptr;
+  void *monitorUser = nullptr;
+
+  void takeSteps(uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; ++i) {
+      const HeadStep &step = list.steps[i];
+      if (step.isAdd) addInto(list.operands[step.from], list.heads[step.head]);
+      else copyInto(list.operands[step.from], list.heads[step.head]);
+    }
+  }
+
+  void execute(Instruction &instruction, uint64_t step) {
+    instruction.call.random.step = step;
+    if (instruction.replaced) executeReplaced(instruction);
+    else instruction.kernel(instruction.call);
+    if (monitor) monitor(monitorUser, instruction.node, instruction.call.out);
+    takeSteps(instruction.firstStep, instruction.lastStep);
+  }
+
+  void executeAll(uint64_t step) {
+    timings.clear();
+    if (!isProfiling) {
+      for (Instruction &instruction : list.instructions) execute(instruction, step);
+    } else {
+      Clock::time_point begin = Clock::now();
+      for (Instruction &instruction : list.instructions) {
+        double start = microsSince(begin);
+        execute(instruction, step);
+        timings.push_back({instruction.node, start, microsSince(begin) - start});
+      }
+    }
+    takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
+  }
+
+  Error checkBound() const {
+    for (NodeId n : list.neededVariables)
+      if (!list.address[list.graph.firstEntry(n)])
+        return Failure(ErrorKind::BindingMissing, list.graph.describe(n) + " is not bound").at(n);
+    return Error::success();
+  }
+};
+
+Executor::Executor(std::unique_ptr<State> state) : state(std::move(state)) {}
+Executor::Executor(Executor &&) = default;
+Executor::~Executor() = default;
+
+Expected<Executor> Executor::create(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                    const MemoryPlan &plan, const ExecOptions &options) {
+  if (Error error = checkPlan(graph, inference, requests, plan, PlanOptions())) return error;
+  Expected<InstructionList> list = prepareInstructions(graph, inference, requests, plan, options);
+  if (!list) return list.takeError();
+  auto state = std::make_unique<State>(State{.list = std::move(*list), .timings = {}});
+  state->monitor = options.monitor;
+  state->monitorUser = options.monitorUser;
+  return Executor(std::move(state));
+}
+
+Error Executor::bind(NodeId variable, TensorRef tensor) {
+  const Graph &graph = state->list.graph;
+  assert(graph.isVariable(variable));
+  EntryId e = graph.firstEntry(variable);
+  TensorRef expected = state->list.tensor(e);
+  if (!fits(expected, tensor))
+    return Failure(ErrorKind::BindingMismatch, graph.describe(variable) + ": " + mismatch(expected, tensor))
+        .at(variable);
+  state->list.address[e] = static_cast<char *>(tensor.data);
+  state->isStale = true;
+  return Error::success();
+}
+
+Error Executor::bindHead(size_t i, TensorRef tensor) {
+  InstructionList &list = state->list;
+  TensorRef &head = list.heads[i];
+  if (!head.data)
+    return Failure(ErrorKind::BindingSurplus, "head " + Twine(i) + " is not computed: its request is 'null'");
+  if (!fits(head, tensor))
+    return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + mismatch(head, tensor));
+  head.data = tensor.data;
+  if (list.headEntry[i].isValid()) list.address[list.headEntry[i]] = static_cast<char *>(tensor.data);
+  state->isStale = true;
+  return Error::success();
+}
+
+Error Executor::run(uint64_t step) {
+  if (state->isStale) {
+    if (Error error = state->checkBound()) return error;
+    state->list.resolve();
+    state->isStale = false;
+  }
+  state->executeAll(step);
+  return Error::success();
+}
+
+TensorRef Executor::head(size_t i) const { return state->list.heads[i]; }
+size_t Executor::arenaBytes() const { return state->list.ownedBytes; }
+
+void Executor::setProfiling(bool on) {
+  state->isProfiling = on;
+  if (on) state->timings.reserve(state->list.instructions.size());
+}
+
+ArrayRef<Executor::Timing> Executor::timings() const { return state->timings; }
+
+}  // namespace gradc

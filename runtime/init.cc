@@ -1,0 +1,140 @@
+// Initial values. Tested by tests/session_test.cc
+#include "runtime/init.h"
+
+#include "ir/kernel.h"
+#include "runtime/elements.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Keeps these draws apart from those of random operators, whose steps count from 0.
+constexpr uint64_t kInitStep = ~uint64_t{0};
+
+Domain domainOf(const NodeKind &kind, size_t input) {
+  return input < kind.op->domains.size() ? kind.op->domains[input] : Domain::Any;
+}
+
+void fillWith(const TensorRef &tensor, double value) {
+  for (int64_t i = 0, size = tensor.size(); i < size; ++i) writeElement(tensor, i, value);
+}
+
+double asNumber(const nlohmann::json &value) { return value.is_number() ? value.get<double>() : std::nan(""); }
+
+/// The constant an `__init__` attribute stands for; NaN for initialisers that draw, which are left to the default.
+/// Spelled `zeros`, or as a JSON list of name and parameters: `["Constant", {"value": 0.25}]`.
+double constantOf(StringRef text) {
+  std::string name = text.lower();
+  nlohmann::json parsed = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  bool isList = parsed.is_array() && parsed.size() >= 1 && parsed[0].is_string();
+  if (isList) name = StringRef(parsed[0].get_ref<const std::string &>()).lower();
+  if (name == "zero" || name == "zeros") return 0;
+  if (name == "one" || name == "ones") return 1;
+  if (name != "constant" || !isList || parsed.size() < 2 || !parsed[1].is_object()) return std::nan("");
+  return asNumber(parsed[1].value("value", nlohmann::json()));
+}
+
+int64_t smallest(Dims dims) {
+  int64_t least = dims.empty() ? 1 : dims[0];
+  for (int64_t dim : dims) least = std::min(least, dim);
+  return std::max<int64_t>(least, 1);
+}
+
+}  // namespace
+
+Initializer::Initializer(const Graph &graph, const Inference &inference, uint64_t seed)
+    : graph(graph), inference(inference), seed(seed), readers(graph, Reader()), ordinals(graph, 0) {
+  uint32_t numVariables = 0;
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    const NodeKind &kind = graph.kind(NodeId(id));
+    if (kind.isVariable()) {
+      ordinals[NodeId(id)] = numVariables++;
+      continue;
+    }
+    ArrayRef<Value> inputs = graph.inputs(NodeId(id));
+    for (uint32_t i = 0; i < inputs.size(); ++i) {
+      Reader &reader = readers[inputs[i].node];
+      bool isFirst = !reader.node.isValid();
+      bool isPlain = isFirst || domainOf(graph.kind(reader.node), reader.input) == Domain::Any;
+      if (isFirst || (isPlain && domainOf(kind, i) != Domain::Any)) reader = {NodeId(id), i};
+    }
+  }
+}
+
+Dims Initializer::shapeOfInput(const Reader &reader, size_t input) const {
+  ArrayRef<Value> inputs = graph.inputs(reader.node);
+  if (input >= inputs.size()) return {};
+  return graph.context().shape(inference.shape[graph.entry(inputs[input])]).dims();
+}
+
+/// Class numbers select along an axis of another operand: the rows of the table when they come first (Embedding), else
+/// one of the axes behind the batch. The smallest candidate is in range whichever it is.
+int64_t Initializer::numClasses(const Reader &reader) const {
+  if (reader.input == 0) return smallest(shapeOfInput(reader, 1).take_front(1));
+  Dims scores = shapeOfInput(reader, 0);
+  return smallest(scores.size() > 1 ? scores.drop_front() : scores);
+}
+
+/// Sequences run along axis 0 or 1 of the data.
+int64_t Initializer::longestLength(const Reader &reader) const {
+  return smallest(shapeOfInput(reader, reader.input == 0 ? 1 : 0).take_front(2));
+}
+
+double Initializer::spread(const Reader &reader, Dims shape) const {
+  if (shape.empty()) return std::sqrt(3.0);
+  if (reader.node.isValid() && graph.context().inputName(graph.kind(reader.node), reader.input) == "data")
+    return std::sqrt(3.0);
+  double fanIn = 1;
+  for (int64_t dim : shape.size() == 1 ? shape : shape.drop_front()) fanIn *= static_cast<double>(dim);
+  return std::sqrt(3.0 / std::max(fanIn, 1.0));
+}
+
+bool Initializer::fillAsDeclared(NodeId variable, const TensorRef &tensor) const {
+  std::optional<StringRef> text = graph.context().attr(graph.attrs(variable), "__init__");
+  double value = text ? constantOf(*text) : std::nan("");
+  if (std::isnan(value)) return false;
+  fillWith(tensor, value);
+  return true;
+}
+
+void Initializer::fill(NodeId variable, TensorRef tensor) const {
+  if (fillAsDeclared(variable, tensor)) return;
+  const Reader &reader = readers[variable];
+  Domain domain = reader.node.isValid() ? domainOf(graph.kind(reader.node), reader.input) : Domain::Any;
+  RandomKey key{seed, kInitStep, ordinals[variable]};
+  double low = 0, width = 1;
+  bool isWhole = !isFloating(tensor.dtype);
+  switch (domain) {
+    case Domain::Any:
+      width = isWhole ? 2 : 2 * spread(reader, tensor.shape);
+      low = isWhole ? 0 : -width / 2;
+      break;
+    case Domain::Positive:
+      low = isWhole ? 1 : 0.5;
+      break;
+    case Domain::Probability:
+      low = isWhole ? 0 : 0.05;
+      width = isWhole ? 2 : 0.9;
+      break;
+    case Domain::ClassIndex:
+      width = static_cast<double>(numClasses(reader));
+      isWhole = true;
+      break;
+    case Domain::Length:
+      low = 1;
+      width = static_cast<double>(longestLength(reader));
+      isWhole = true;
+      break;
+  }
+  for (int64_t i = 0, size = tensor.size(); i < size; ++i) {
+    double draw = low + width * key.uniform(static_cast<uint64_t>(i));
+    writeElement(tensor, i, isWhole ? std::floor(draw) : draw);
+  }
+}
+
+}  // namespace gradc

@@ -1,0 +1,310 @@
+// Turns graph, requests and plan into instructions. Phases: place every entry, list the steps that fill heads, emit
+// instructions, connect their views. Linear. Tested by tests/executor_test.cc
+#include "runtime/instructions.h"
+#include "ir/error.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+void release(char *bytes) { std::free(bytes); }
+
+/// The kernel of an operator. A fast one, once the runtime has any, takes precedence here unless asked for Reference.
+void (*kernelOf(const OpDef &op, Backend))(const KernelCall &) { return op.kernel; }
+
+/// Half precision is stored and inferred, but no kernel computes in it.
+bool canCompute(DType type) { return type != DType::Float16 && type != DType::BFloat16; }
+
+struct StepPlan {
+  EntryId entry;
+  uint32_t head;
+  bool isAdd;
+};
+
+class Preparation {
+ public:
+  Preparation(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+              const ExecOptions &options)
+      : graph(graph), requests(requests), plan(plan), options(options), isRead(graph.numEntries()) {
+    list.graph = graph;
+    list.shapes = inference.shape;
+    list.dtypes = inference.dtype;
+    list.address = EntryMap<char *>(graph, nullptr);
+  }
+
+  Expected<InstructionList> run() {
+    markReads();
+    arena = own(plan.plannedBytes);
+    if (Error error = placeHeads()) return error;
+    if (Error error = placeEntries()) return error;
+    for (uint32_t id = 0; id < graph.numNodes(); ++id)
+      if (Error error = emit(NodeId(id))) return error;
+    finishSteps();
+    collectVariables();
+    connect();
+    return std::move(list);
+  }
+
+ private:
+  Request headRequest(size_t i) const {
+    return options.headRequests.empty() ? Request::Write : options.headRequests[i];
+  }
+  bool isKnown(EntryId e) const {
+    return graph.context().isFullyKnown(list.shapes[e]) && list.dtypes[e] != DType::Unknown;
+  }
+  const NodeOverride *overrideOf(NodeId n) const {
+    if (!options.overrides || (*options.overrides)[n.value].kind == NodeOverride::Kind::None) return nullptr;
+    return &(*options.overrides)[n.value];
+  }
+
+  /// Zeroed, aligned as the plan promises, and never null, so that empty tensors have an address too.
+  char *own(size_t bytes) {
+    size_t rounded = alignTo(std::max<size_t>(bytes, 1), kPlanAlignment);
+    char *memory = static_cast<char *>(std::aligned_alloc(kPlanAlignment, rounded));
+    if (!memory) report_bad_alloc_error("no memory for the tensors of the graph");
+    std::memset(memory, 0, rounded);
+    list.buffers.emplace_back(memory, release);
+    list.ownedBytes += alignTo(bytes, kPlanAlignment);
+    return memory;
+  }
+
+  /// RUN-01: a node none of whose outputs is wanted does nothing, unless it writes elsewhere.
+  bool isSkipped(NodeId n) const {
+    const NodeKind &kind = graph.kind(n);
+    if (kind.isVariable()) return true;
+    if (kind.mutated || kind.op->flags.isStateful) return false;
+    uint32_t first = graph.firstEntry(n).value;
+    for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
+      if (requests.request[EntryId(e)] != Request::Null) return false;
+    return true;
+  }
+
+  void markReads() {
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      if (isSkipped(NodeId(id))) continue;
+      const NodeKind &kind = graph.kind(NodeId(id));
+      ArrayRef<Value> inputs = graph.inputs(NodeId(id));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (!kind.isIgnored(i)) isRead.set(graph.entry(inputs[i]).value);
+    }
+  }
+
+  Error unknown(NodeId n, EntryId e) const {
+    return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " +
+                                                toString(graph.context().shape(list.shapes[e])) + " and dtype " +
+                                                dtypeName(list.dtypes[e]) + ", running needs both in full")
+        .at(n);
+  }
+
+  /// Gives heads their buffers; an entry is computed in that of the first head that asks Write, the others get steps.
+  Error placeHeads() {
+    ArrayRef<Value> heads = graph.heads();
+    assert(options.headRequests.empty() || options.headRequests.size() == heads.size());
+    list.heads.resize(heads.size());
+    list.headEntry.resize(heads.size());
+    for (uint32_t i = 0; i < heads.size(); ++i) {
+      EntryId e = graph.entry(heads[i]);
+      Request request = headRequest(i);
+      if (request == Request::Null) continue;
+      if (!isKnown(e)) return unknown(heads[i].node, e);
+      list.heads[i] = list.tensor(e);
+      list.heads[i].data = own(list.heads[i].bytes());
+      bool isAdd = request == Request::Add;
+      if (isAdd && (!canCompute(list.dtypes[e]) || list.dtypes[e] == DType::Bool))
+        return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.dtypes[e]) +
+                                                         ", which request 'add' cannot accumulate")
+            .at(heads[i].node);
+      bool isFree = plan.offset[e] == kExternal && !graph.isVariable(heads[i].node) && !list.address[e];
+      if (isFree && !isAdd) {
+        list.address[e] = static_cast<char *>(list.heads[i].data);
+        list.headEntry[i] = e;
+      } else {
+        steps.push_back({e, i, isAdd});
+      }
+    }
+    llvm::sort(steps, [](const StepPlan &a, const StepPlan &b) {
+      return std::tie(a.entry, a.head) < std::tie(b.entry, b.head);
+    });
+    return Error::success();
+  }
+
+  Error placeEntries() {
+    size_t scratchBytes = 0;
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      if (graph.isVariable(NodeId(id))) continue;
+      size_t scratch = 0;
+      for (uint32_t i = 0; i < graph.numOutputs(NodeId(id)); ++i) {
+        EntryId e(graph.firstEntry(NodeId(id)).value + i);
+        if (requests.request[e] == Request::Null) continue;
+        if (!isKnown(e)) return unknown(NodeId(id), e);
+        if (plan.offset[e] >= 0) list.address[e] = arena + plan.offset[e];
+        if (list.address[e]) continue;
+        size_t bytes = alignTo(list.tensor(e).bytes(), kPlanAlignment);
+        if (isRead.test(e.value)) {
+          list.address[e] = own(bytes);
+          continue;
+        }
+        inScratch.push_back({e, scratch});
+        scratch += bytes;
+      }
+      scratchBytes = std::max(scratchBytes, scratch);
+    }
+    // Results that only an addition reads: gone with the node, so all nodes share the memory.
+    if (inScratch.empty()) return Error::success();
+    char *memory = own(scratchBytes);
+    for (auto [e, offset] : inScratch) list.address[e] = memory + offset;
+    return Error::success();
+  }
+
+  Error checkComputable(NodeId n, EntryId e) const {
+    if (canCompute(list.dtypes[e])) return Error::success();
+    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(list.dtypes[e]) +
+                                              ", kernels compute in float32 and float64")
+        .at(n)
+        .note("run it as another type: --dtype float32");
+  }
+
+  void addOperand(EntryId e) {
+    list.operands.push_back(list.tensor(e));
+    list.operandEntry.push_back(e);
+  }
+
+  Error addOperands(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    ArrayRef<Value> inputs = graph.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      EntryId e = graph.entry(inputs[i]);
+      addOperand(e);
+      if (kind.isIgnored(i)) continue;
+      if (!isKnown(e)) return unknown(inputs[i].node, e);
+      if (Error error = checkComputable(n, e)) return error;
+    }
+    for (uint32_t i = 0; i < graph.numOutputs(n); ++i) {
+      EntryId e(graph.firstEntry(n).value + i);
+      Request request = requests.request[e];
+      addOperand(e);
+      if (request != Request::Null)
+        if (Error error = checkComputable(n, e)) return error;
+      bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && plan.inplaceOf[e].isValid();
+      list.requests.push_back(request == Request::Null ? request : isInPlace ? Request::InPlace : Request::Write);
+    }
+    return Error::success();
+  }
+
+  uint64_t randomOrdinal(NodeId n) {
+    const OpFlags &flags = graph.op(n)->flags;
+    if (!flags.isRandom) return 0;
+    if (!flags.isBackward) {
+      randomNodes.push_back(n);
+      return randomNodes.size() - 1;
+    }
+    // A backward operator that draws again must draw what its forward node drew.
+    ArrayRef<NodeId> deps = graph.controlDeps(n);
+    return deps.empty() ? 0 : llvm::lower_bound(randomNodes, deps[0]) - randomNodes.begin();
+  }
+
+  Error emit(NodeId n) {
+    uint64_t ordinal = graph.isVariable(n) ? 0 : randomOrdinal(n);
+    if (isSkipped(n)) return Error::success();
+    const NodeKind &kind = graph.kind(n);
+    Instruction instruction;
+    instruction.node = n;
+    instruction.kernel = kernelOf(*kind.op, options.backend);
+    instruction.replaced = overrideOf(n);
+    if (!instruction.kernel)
+      return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) +
+                                               (kind.op->flags.isOpaque ? " is not known" : " has no kernel"))
+          .at(n);
+    instruction.call.kind = &kind;
+    instruction.call.isTraining = options.isTraining;
+    instruction.call.random = {options.seed, 0, ordinal};
+    if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
+    if (Error error = addOperands(n)) return error;
+    instruction.firstStep = static_cast<uint32_t>(list.steps.size());
+    uint32_t lastEntry = graph.firstEntry(n).value + graph.numOutputs(n);
+    for (; nextStep < steps.size() && steps[nextStep].entry.value < lastEntry; ++nextStep) takeStep(steps[nextStep]);
+    instruction.lastStep = static_cast<uint32_t>(list.steps.size());
+    list.instructions.push_back(instruction);
+    return Error::success();
+  }
+
+  void takeStep(const StepPlan &step) {
+    // Variables may be mutated until the end, so their steps wait.
+    if (isVariableEntry(step)) return finalSteps.push_back(step);
+    list.steps.push_back({step.head, static_cast<uint32_t>(stepEntries.size()), step.isAdd});
+    stepEntries.push_back(step.entry);
+  }
+  bool isVariableEntry(const StepPlan &step) const { return graph.isVariable(graph.heads()[step.head].node); }
+
+  void finishSteps() {
+    for (; nextStep < steps.size(); ++nextStep) takeStep(steps[nextStep]);
+    list.firstFinalStep = static_cast<uint32_t>(list.steps.size());
+    for (const StepPlan &step : finalSteps) {
+      list.steps.push_back({step.head, static_cast<uint32_t>(stepEntries.size()), step.isAdd});
+      stepEntries.push_back(step.entry);
+      isRead.set(step.entry.value);
+    }
+    uint32_t first = static_cast<uint32_t>(list.operands.size());
+    for (HeadStep &step : list.steps) step.from += first;
+    for (EntryId e : stepEntries) addOperand(e);
+  }
+
+  void collectVariables() {
+    for (uint32_t id = 0; id < graph.numNodes(); ++id)
+      if (graph.isVariable(NodeId(id)) && isRead.test(graph.firstEntry(NodeId(id)).value))
+        list.neededVariables.push_back(NodeId(id));
+  }
+
+  /// The columns have their final size: views into them stay valid from here on, moves of the list included.
+  void connect() {
+    size_t operand = 0, request = 0;
+    for (Instruction &instruction : list.instructions) {
+      size_t numIn = graph.inputs(instruction.node).size(), numOut = graph.numOutputs(instruction.node);
+      instruction.call.in = ArrayRef(list.operands).slice(operand, numIn);
+      instruction.call.out = ArrayRef(list.operands).slice(operand + numIn, numOut);
+      instruction.call.requests = ArrayRef(list.requests).slice(request, numOut);
+      operand += numIn + numOut;
+      request += numOut;
+    }
+  }
+
+  const Graph &graph;
+  const RequestTable &requests;
+  const MemoryPlan &plan;
+  const ExecOptions &options;
+  InstructionList list;
+  BitVector isRead;  // by an instruction at a position that is not ignored, or by a step
+  char *arena = nullptr;
+  std::vector<StepPlan> steps, finalSteps;
+  size_t nextStep = 0;
+  std::vector<EntryId> stepEntries;
+  std::vector<std::pair<EntryId, size_t>> inScratch;  // with the offset there
+  std::vector<NodeId> randomNodes;                    // random forward nodes, in id order
+};
+
+}  // namespace
+
+TensorRef InstructionList::tensor(EntryId e) const {
+  if (!graph.context().isFullyKnown(shapes[e])) return {address[e], dtypes[e], {}};
+  return {address[e], dtypes[e], graph.context().shape(shapes[e]).dims()};
+}
+
+void InstructionList::resolve() {
+  for (size_t i = 0; i < operands.size(); ++i) operands[i].data = address[operandEntry[i]];
+}
+
+Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
+                                              const RequestTable &requests, const MemoryPlan &plan,
+                                              const ExecOptions &options) {
+  return Preparation(graph, inference, requests, plan, options).run();
+}
+
+}  // namespace gradc

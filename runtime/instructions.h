@@ -1,0 +1,56 @@
+// What the executor runs: one instruction per node that has something to do, over one array of operand tensors.
+//
+// An operand names its entry; where the entry's bytes are is said once, in `address`. Binding a variable or a head changes
+// addresses, and `resolve` writes them into the operands in one linear pass.
+#pragma once
+
+#include "runtime/executor.h"
+
+namespace gradc {
+
+struct Instruction {
+  NodeId node;
+  void (*kernel)(const KernelCall &) = nullptr;
+  const NodeOverride *replaced = nullptr;  // null: computes as defined
+  KernelCall call;                         // views into the list's operands and requests
+  uint32_t firstStep = 0, lastStep = 0;    // head steps to take right after
+};
+
+/// Brings operand `from` into head `head`, by copy or by addition.
+struct HeadStep {
+  uint32_t head;
+  uint32_t from;
+  bool isAdd;
+};
+
+struct InstructionList {
+  static constexpr uint32_t kNoHead = 0xffffffff;
+
+  Graph graph;
+  std::vector<Instruction> instructions;
+  std::vector<TensorRef> operands;     // per instruction its inputs, then its outputs; then one per head step
+  std::vector<EntryId> operandEntry;   // parallel to operands
+  std::vector<Request> requests;       // per output operand, in the order of the instructions
+  std::vector<HeadStep> steps;         // those after instructions in their order, then those at the end
+  uint32_t firstFinalStep = 0;
+
+  EntryMap<char *> address;            // null: no bytes, or a variable that is not bound
+  EntryMap<ShapeId> shapes;
+  EntryMap<DType> dtypes;
+  std::vector<TensorRef> heads;        // null data for a head asked Null
+  std::vector<EntryId> headEntry;      // the entry computed in the head's own buffer; invalid: a step brings it there
+  std::vector<NodeId> neededVariables; // read by an instruction or a step
+
+  std::vector<std::unique_ptr<char[], void (*)(char *)>> buffers;
+  size_t ownedBytes = 0;
+
+  TensorRef tensor(EntryId e) const;
+  void resolve();
+};
+
+/// The list for a plan that has been checked. Heads own zeroed buffers.
+llvm::Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
+                                                    const RequestTable &requests, const MemoryPlan &plan,
+                                                    const ExecOptions &options);
+
+}  // namespace gradc

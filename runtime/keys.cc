@@ -1,0 +1,93 @@
+// Keys of tensors, kept unique. Tested by tests/session_test.cc
+#include "runtime/keys.h"
+#include "ir/error.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+std::vector<std::string> variableKeys(const Graph &graph) {
+  std::vector<std::string> keys(graph.numNodes());
+  StringMap<uint32_t> seen;
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    if (!graph.isVariable(NodeId(id))) continue;
+    StringRef name = graph.name(NodeId(id));
+    if (name.empty()) {
+      keys[id] = "#" + std::to_string(id);
+      continue;
+    }
+    uint32_t k = ++seen[name];
+    keys[id] = k == 1 ? name.str() : name.str() + "#" + std::to_string(k);
+  }
+  return keys;
+}
+
+std::string gradientKey(const Graph &graph, ArrayRef<std::string> variableKeys, const GradientTable::Head &head,
+                        StringRef separator) {
+  std::string source = head.of;
+  if (head.ofNode.isValid())
+    source = graph.isVariable(head.ofNode)
+                 ? variableKeys[head.ofNode.value]
+                 : graph.listedName(Value{head.ofNode, static_cast<uint16_t>(head.ofIndex), 0});
+  return source + separator.str() + "grad" + (head.order > 1 ? std::to_string(head.order) : "");
+}
+
+namespace {
+
+class KeyMaker {
+ public:
+  explicit KeyMaker(const Graph &graph) : graph(graph) {}
+
+  Error add(OutputKey row, const std::string &key, const std::string &source) {
+    StringMap<Taken>::iterator at = taken.try_emplace(key, Taken{source, 0}).first;
+    Taken &first = at->second;
+    if (first.source != source)
+      return Failure(ErrorKind::AmbiguousName, "two outputs are called '" + key + "': " + first.source + " and " + source)
+          .note("give one of them another name");
+    row.key = ++first.count == 1 ? key : key + "#" + std::to_string(first.count);
+    rows.push_back(std::move(row));
+    return Error::success();
+  }
+  std::vector<OutputKey> take() { return std::move(rows); }
+
+ private:
+  struct Taken {
+    std::string source;
+    uint32_t count;
+  };
+  const Graph &graph;
+  std::vector<OutputKey> rows;
+  StringMap<Taken> taken;
+};
+
+bool isHead(const Graph &graph, NodeId n) {
+  return any_of(graph.heads(), [&](Value head) { return head.node == n; });
+}
+
+}  // namespace
+
+Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optional<GradientTable> &table,
+                                            ArrayRef<NodeId> aux) {
+  KeyMaker maker(graph);
+  std::vector<std::string> names = variableKeys(graph);
+  for (size_t i = 0; i < graph.heads().size(); ++i) {
+    Value head = graph.heads()[i];
+    bool isForward = !table || table->heads[i].kind == GradientTable::HeadKind::Forward;
+    std::string key = isForward ? graph.listedName(head) : gradientKey(graph, names, table->heads[i], "_");
+    // Nodes of one name count as one source: their keys are told apart by number.
+    std::string source = isForward ? graph.describe(head.node)
+                                   : "the gradient of '" + table->heads[i].of + "'";
+    if (key.empty()) key = "#" + std::to_string(head.node.value);
+    if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;
+  }
+  for (NodeId n : aux) {
+    if (isHead(graph, n)) continue;
+    if (Error error = maker.add({OutputKey::From::Aux, 0, n, ""}, names[n.value], "aux " + graph.describe(n)))
+      return error;
+  }
+  return maker.take();
+}
+
+}  // namespace gradc

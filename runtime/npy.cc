@@ -1,0 +1,216 @@
+// NPY: one array. A header of fixed grammar (a Python dict of three keys), then the elements.
+//
+// Every size is checked against the bytes there are before anything is allocated. Not read: structured and object types.
+// Tested by tests/npy_test.cc
+#include "runtime/npy.h"
+#include "ir/error.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <bit>
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringRef kMagic("\x93NUMPY", 6);
+constexpr size_t kHeaderAlignment = 64;
+static_assert(std::endian::native == std::endian::little, "byte order is swapped for big-endian files only");
+
+struct Header {
+  DType dtype = DType::Unknown;
+  bool isBigEndian = false;
+  bool isFortran = false;
+  std::vector<int64_t> shape;
+};
+
+struct DescrRow {
+  StringRef code;  // without the byte order
+  DType dtype;
+};
+constexpr DescrRow kDescrs[] = {
+    {"f4", DType::Float32}, {"f8", DType::Float64}, {"f2", DType::Float16}, {"u1", DType::UInt8},
+    {"i4", DType::Int32},   {"i1", DType::Int8},    {"i8", DType::Int64},   {"b1", DType::Bool},
+    {"i2", DType::Int16},   {"u2", DType::UInt16},  {"u4", DType::UInt32},  {"u8", DType::UInt64},
+};
+
+/// Parses the dict literal `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
+class HeaderParser {
+ public:
+  HeaderParser(StringRef text, StringRef place) : rest(text), place(place) {}
+
+  Expected<Header> parse() {
+    if (!take("{")) return fail("the header is not a dict");
+    while (!take("}")) {
+      StringRef key;
+      if (!quoted(key) || !take(":")) return fail("a key of the header is malformed");
+      if (Error error = value(key)) return error;
+      if (!take(",") && !peek("}")) return fail("expected ',' or '}' in the header");
+    }
+    skipSpace();
+    if (!rest.empty()) return fail("text after the header dict");
+    if (seen != 7) return fail("the header needs 'descr', 'fortran_order' and 'shape'");
+    return std::move(header);
+  }
+
+ private:
+  Error fail(const Twine &what) const { return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what); }
+  void skipSpace() { rest = rest.ltrim(" \t\n\r"); }
+  bool take(StringRef token) {
+    skipSpace();
+    return rest.consume_front(token);
+  }
+  bool peek(StringRef token) {
+    skipSpace();
+    return rest.take_front(token.size()) == token;
+  }
+  bool quoted(StringRef &out) {
+    skipSpace();
+    if (rest.empty() || (rest[0] != '\'' && rest[0] != '"')) return false;
+    size_t end = rest.find(rest[0], 1);
+    if (end == StringRef::npos) return false;
+    out = rest.slice(1, end);
+    rest = rest.drop_front(end + 1);
+    return true;
+  }
+
+  Error value(StringRef key) {
+    unsigned bit = key == "descr" ? 1 : key == "fortran_order" ? 2 : key == "shape" ? 4 : 0;
+    if (bit == 0) return fail("unknown header key '" + key + "'");
+    if (seen & bit) return fail("header key '" + key + "' is repeated");
+    seen |= bit;
+    if (bit == 1) return descr();
+    if (bit == 4) return shape();
+    header.isFortran = peek("True");
+    if (!take("True") && !take("False")) return fail("'fortran_order' is neither True nor False");
+    return Error::success();
+  }
+
+  Error descr() {
+    StringRef text;
+    if (!quoted(text)) return fail("the element type is a record, expected a plain type such as '<f4'");
+    StringRef code = text;
+    char order = !code.empty() && StringRef("<>=|").contains(code[0]) ? code[0] : '=';
+    if (order != '=' || code.take_front(1) == "=") code = code.drop_front();
+    for (const DescrRow &row : kDescrs) {
+      if (row.code != code) continue;
+      header.dtype = row.dtype;
+      header.isBigEndian = order == '>';
+      return Error::success();
+    }
+    if (code == "V2") return fail("element type '" + text + "' is two raw bytes, as NumPy saves bfloat16; "
+                                  "save the array as float32");
+    return fail("element type '" + text + "' is not supported");
+  }
+
+  Error shape() {
+    if (!take("(")) return fail("'shape' is not a tuple");
+    while (!take(")")) {
+      int64_t dim;
+      skipSpace();
+      if (rest.consumeInteger(10, dim) || dim < 0) return fail("'shape' has a dimension that is not a length");
+      rest.consume_front("L");  // as Python 2 wrote long integers
+      header.shape.push_back(dim);
+      if (!take(",") && !peek(")")) return fail("expected ',' or ')' in 'shape'");
+    }
+    return Error::success();
+  }
+
+  StringRef rest, place;
+  Header header;
+  unsigned seen = 0;
+};
+
+void swapBytes(MutableArrayRef<char> bytes, size_t width) {
+  for (size_t i = 0; i + width <= bytes.size(); i += width) std::reverse(&bytes[i], &bytes[i] + width);
+}
+
+/// Elements of a column-major array, moved to row-major order.
+std::vector<char> transposed(StringRef data, ArrayRef<int64_t> shape, size_t width) {
+  std::vector<char> out(data.size());
+  std::vector<int64_t> index(shape.size(), 0), stride(shape.size(), 1);
+  for (size_t axis = 1; axis < shape.size(); ++axis) stride[axis] = stride[axis - 1] * shape[axis - 1];
+  int64_t source = 0;
+  for (size_t at = 0; at < out.size(); at += width) {
+    std::memcpy(&out[at], data.data() + source * width, width);
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      source += stride[axis];
+      if (++index[axis] < shape[axis]) break;
+      source -= stride[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return out;
+}
+
+uint32_t readLittle(StringRef bytes, size_t width) {
+  uint32_t value = 0;
+  for (size_t i = width; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+std::string descrOf(DType type) {
+  for (const DescrRow &row : kDescrs)
+    if (row.dtype == type) return (dtypeBytes(type) == 1 ? "|" : "<") + row.code.str();
+  llvm_unreachable("NumPy has no name for this dtype");
+}
+
+/// Values other than 0 and 1 in a bool would be undefined behaviour to read.
+bool areBools(ArrayRef<char> bytes) {
+  return all_of(bytes, [](char byte) { return byte == 0 || byte == 1; });
+}
+
+}  // namespace
+
+Expected<Array> parseNpy(StringRef bytes, StringRef place) {
+  auto fail = [&](const Twine &what) -> Error {
+    return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what);
+  };
+  if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
+  unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
+  if (major < 1 || major > 3 || minor != 0)
+    return fail("NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
+  size_t width = major == 1 ? 2 : 4;
+  if (bytes.size() < 8 + width) return fail("the file ends inside the header");
+  uint32_t headerSize = readLittle(bytes.substr(8, width), width);
+  StringRef rest = bytes.drop_front(8 + width);
+  if (headerSize > rest.size()) return fail("the file ends inside the header");
+  Expected<Header> header = HeaderParser(rest.take_front(headerSize), place).parse();
+  if (!header) return header.takeError();
+
+  StringRef data = rest.drop_front(headerSize);
+  std::optional<int64_t> count = numElements(header->shape);
+  size_t elementBytes = dtypeBytes(header->dtype);
+  if (!count || static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
+    return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " needs " +
+                (count ? Twine(static_cast<uint64_t>(*count) * elementBytes).str() : std::string("more than 2^62")) +
+                " bytes, the file has " + Twine(data.size()));
+  Array array;
+  array.dtype = header->dtype;
+  if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
+  else array.bytes.assign(data.begin(), data.end());
+  array.shape = std::move(header->shape);
+  if (header->isBigEndian) swapBytes(array.bytes, elementBytes);
+  if (array.dtype == DType::Bool && !areBools(array.bytes)) return fail("a bool element is neither 0 nor 1");
+  return array;
+}
+
+void writeNpy(raw_ostream &os, const Array &array) {
+  std::string header = "{'descr': '" + descrOf(array.dtype) + "', 'fortran_order': False, 'shape': (";
+  for (size_t axis = 0; axis < array.shape.size(); ++axis)
+    header += (axis == 0 ? "" : " ") + std::to_string(array.shape[axis]) +
+              (axis + 1 < array.shape.size() || array.shape.size() == 1 ? "," : "");
+  header += "), }";
+  // Magic, version and length take ten bytes; the data begins at a multiple of 64.
+  size_t total = alignTo(10 + header.size() + 1, kHeaderAlignment);
+  header.append(total - 10 - header.size() - 1, ' ');
+  header += '\n';
+  assert(header.size() <= 0xffff && "ranks are far below what version 1.0 can spell");
+  os << kMagic << '\1' << '\0' << static_cast<char>(header.size() & 0xff) << static_cast<char>(header.size() >> 8)
+     << header;
+  os.write(array.bytes.data(), array.bytes.size());
+}
+
+}  // namespace gradc

@@ -1,0 +1,16 @@
+// Values for variables from --input and --inputs. Tested by tests/cli_test.cc
+#pragma once
+
+#include "tool.h"
+
+#include "runtime/session.h"
+
+namespace gradc {
+
+/// Reads the files; a name given by --input shadows the same name in an archive, an earlier archive a later one.
+llvm::Expected<std::vector<NamedArray>> readBindings(const Options &options);
+
+/// Hints, seed, mode and backend of the flags, for a session over `graph`.
+llvm::Expected<SessionOptions> sessionOptions(const Tool &tool, const Graph &graph);
+
+}  // namespace gradc

@@ -1,0 +1,300 @@
+// The flag table and its parser. Tested by tests/cli_test.cc
+#include "options.h"
+
+#include "names.h"
+
+#include "ir/error.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Sets `out` to the enumerator whose position among the choices of the placeholder `value` has.
+template <class E> bool choose(const Flag &flag, StringRef value, E &out) {
+  SmallVector<StringRef, 4> choices;
+  flag.value.split(choices, '|');
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (choices[i] == value) {
+      out = static_cast<E>(i);
+      return true;
+    }
+  return false;
+}
+
+bool parseCount(StringRef value, uint64_t &out) { return !value.getAsInteger(10, out); }
+
+bool parsePositive(StringRef value, uint64_t &out) { return parseCount(value, out) && out > 0; }
+
+bool parseNumber(StringRef value, double &out) { return to_float(value, out) && out >= 0; }
+
+bool append(std::vector<std::string> &list, StringRef value) {
+  if (value.empty()) return false;
+  list.push_back(value.str());
+  return true;
+}
+
+/// Splits at the last `=`: names may contain one, values may not.
+bool splitPair(StringRef text, StringRef &key, StringRef &value) {
+  size_t at = text.rfind('=');
+  if (at == StringRef::npos || at == 0 || at + 1 == text.size()) return false;
+  key = text.take_front(at);
+  value = text.drop_front(at + 1);
+  return true;
+}
+
+bool appendPair(std::vector<KeyValue> &list, StringRef text) {
+  StringRef key, value;
+  if (!splitPair(text, key, value)) return false;
+  list.push_back({key.str(), value.str()});
+  return true;
+}
+
+/// "2,3,?" or "(2,3)"; "()" is a scalar.
+bool parseDims(StringRef text, DimsBuffer &dims) {
+  bool hasParens = text.consume_front("(");
+  if (hasParens && !text.consume_back(")")) return false;
+  text = text.trim();
+  if (text.empty()) return hasParens;
+  text.consume_back(",");
+  SmallVector<StringRef, 6> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    int64_t dim = kUnknownDim;
+    part = part.trim();
+    if (part != "?" && (part.getAsInteger(10, dim) || dim < 0)) return false;
+    dims.push_back(dim);
+  }
+  return true;
+}
+
+bool setShape(Options &options, const Flag &, StringRef text) {
+  size_t at = text.rfind('=');
+  if (at == StringRef::npos || at == 0) return false;
+  ShapeFlag shape{text.take_front(at).str(), {}};
+  if (!parseDims(text.drop_front(at + 1), shape.dims)) return false;
+  options.shapes.push_back(std::move(shape));
+  return true;
+}
+
+bool setDType(Options &options, const Flag &, StringRef text) {
+  StringRef name, value = text;
+  bool hasName = splitPair(text, name, value);
+  std::optional<DType> dtype = parseDType(value);
+  if (!dtype || *dtype == DType::Unknown) return false;
+  if (hasName) {
+    options.dtypes.push_back({name.str(), *dtype});
+    return true;
+  }
+  options.floatAs = *dtype;
+  return isFloating(*dtype);
+}
+
+bool setRequest(Options &options, const Flag &, StringRef text) {
+  if (!appendPair(options.requests, text)) return false;
+  return parseRequest(options.requests.back().value).has_value();
+}
+
+/// Bytes, with K, M or G for powers of 1024.
+bool setBudget(Options &options, const Flag &, StringRef text) {
+  unsigned shift = text.consume_back("K") ? 10 : text.consume_back("M") ? 20 : text.consume_back("G") ? 30 : 0;
+  uint64_t count = 0;
+  if (!parseCount(text, count) || count > (UINT64_MAX >> shift)) return false;
+  options.budget = count << shift;
+  return true;
+}
+
+bool setSumCap(Options &options, const Flag &, StringRef text) {
+  return !text.getAsInteger(10, options.gradient.sumCap) && options.gradient.sumCap > 0;
+}
+
+bool setMode(Options &options, const Flag &flag, StringRef text) {
+  uint8_t position = 0;
+  if (!choose(flag, text, position)) return false;
+  options.gradient.isTraining = position == 0;
+  return true;
+}
+
+bool setEmit(Options &options, const Flag &flag, StringRef text) {
+  uint8_t position = 0;
+  if (!choose(flag, text, position)) return false;
+  options.gradient.gradientOnly = position == 1;
+  return true;
+}
+
+bool setStrict(Options &options, const Flag &, StringRef) {
+  options.gradient.duplicates = DuplicatePolicy::Strict;
+  return true;
+}
+
+bool setSeed(Options &options, const Flag &, StringRef text) { return appendPair(options.seeds, text); }
+
+bool setInit(Options &options, const Flag &, StringRef text) {
+  uint64_t seed = 0;
+  if (!parseCount(text, seed)) return false;
+  options.initSeed = seed;
+  return true;
+}
+
+bool setMissingOrder(Options &options, const Flag &, StringRef text) {
+  uint64_t order = 0;
+  if (!parsePositive(text, order)) return false;
+  options.missingOrder = order;
+  return true;
+}
+
+// Order: shared flags, then as the verbs come. Enumerators follow the order of the choices.
+constexpr Flag kFlags[] = {
+    {"output", "FILE", "write the result to FILE instead of standard output; FILE appears whole or not at all",
+     [](Options &o, const Flag &, StringRef v) { o.output = v.str(); return !v.empty(); }},
+    {"diag", "text|json", "form of messages on standard error: for people, or one JSON object per line",
+     [](Options &, const Flag &f, StringRef v) { uint8_t form = 0; return choose(f, v, form); }},
+    {"error-limit", "N", "stop after N errors of the structure check (default 20)",
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.errorLimit); }},
+    {"unknown-dim", "auto|0|-1", "what stands for an unknown dimension in the file's shape attributes; auto goes by its version",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.unknownDim); }},
+    {"help", "", "this text", [](Options &o, const Flag &, StringRef) { o.wantsHelp = true; return true; }},
+
+    {"shape", "NAME=2,3,...", "shape of a variable; `?` for an unknown dimension, `()` for a scalar; repeatable", setShape},
+    {"dtype", "[NAME=]DTYPE",
+     "element type of a variable (float32, float64, float16, int32, ...); repeatable. Without NAME: every floating value",
+     setDType},
+
+    {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",
+     [](Options &o, const Flag &, StringRef v) { return append(o.of, v); }},
+    {"wrt", "NAME,...|all", "with respect to what (default: all, every floating argument)",
+     [](Options &o, const Flag &, StringRef v) { return append(o.wrt, v); }},
+    {"seed", "ENTRY=NAME", "head gradient of ENTRY: the entry NAME if there is one, else a new variable of that name", setSeed},
+    {"heads", "ones|scalar|input|required",
+     "head gradient of entries without --seed: ones; ones for scalars only; a new variable each; refuse (default ones)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.headPolicy); }},
+    {"unused", "error|none|zeros", "what an x gets that no y depends on (default error)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.unused); }},
+    {"no-grad", "ENTRY,...", "nothing flows into these entries, as if each were stopped where it is read",
+     [](Options &o, const Flag &, StringRef v) { return append(o.noGrad, v); }},
+    {"stop", "ENTRY,...", "treat these entries as constants",
+     [](Options &o, const Flag &, StringRef v) { return append(o.stop, v); }},
+    {"retain", "ENTRY,...", "also emit the gradients of these intermediate entries, after those of the x",
+     [](Options &o, const Flag &, StringRef v) { return append(o.retain, v); }},
+    {"req", "NAME=write|add|null", "what `run` does with a gradient: overwrite, add to what is there, or skip it; repeatable", setRequest},
+    {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)", setMode},
+    {"sum-cap", "N", "sum fewer than N contributions at once, chain additions from N on (default 8)", setSumCap},
+    {"order", "K", "order of differentiation (default 1); every order's gradients become heads",
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.order) && o.order <= 16; }},
+    {"naming", "unique|mxnet|nnvm|fluid", "how generated nodes are called (default unique)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.naming); }},
+    {"dialect", "gradc|mxnet", "mxnet: only operators that MXNet 1.9.1 loads and runs (default gradc)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.dialect); }},
+    {"emit", "combined|gradient", "combined: forward heads, then gradients; gradient: gradients alone (default combined)", setEmit},
+    {"strict", "", "refuse repeated x and y, and an x that is also in --no-grad", setStrict},
+    {"recompute", "POLICY", "recompute forward values instead of keeping them (not available yet)",
+     [](Options &o, const Flag &, StringRef v) { o.recompute = v.str(); return true; }},
+
+    {"partial", "", "unknown shapes and types at the end are no error",
+     [](Options &o, const Flag &, StringRef) { o.isPartial = true; return true; }},
+    {"report", "", "print a table instead of the graph; with -o the graph is written there as well",
+     [](Options &o, const Flag &, StringRef) { o.wantsReport = true; return true; }},
+    {"budget", "BYTES", "exit with 1 when the arena is larger; K, M and G are powers of 1024", setBudget},
+
+    {"input", "NAME=FILE.npy", "value of a variable; repeatable",
+     [](Options &o, const Flag &, StringRef v) { return appendPair(o.inputFiles, v); }},
+    {"inputs", "FILE.npz", "values of variables, by member name; repeatable, --input goes before",
+     [](Options &o, const Flag &, StringRef v) { return append(o.archives, v); }},
+    {"init", "SEED", "fill variables that were given no value, as a function of SEED", setInit},
+    {"outputs", "FILE.npz", "write the heads, and after --train the auxiliary states, to FILE.npz",
+     [](Options &o, const Flag &, StringRef v) { o.outputsFile = v.str(); return !v.empty(); }},
+    {"train", "", "training form of batch norm, dropout and the like; moving statistics are updated",
+     [](Options &o, const Flag &, StringRef) { o.isTraining = true; return true; }},
+    {"repeat", "N", "run N steps and print how long they took (default 1)",
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.repeat); }},
+    {"step", "N", "number of the first step; random operators draw by it (default 0)",
+     [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.step); }},
+    {"profile", "FILE", "write the time of every node as a Chrome trace",
+     [](Options &o, const Flag &, StringRef v) { o.profileFile = v.str(); return !v.empty(); }},
+    {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.backend); }},
+    {"threads", "N", "threads of the fast kernels (default 1)",
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
+
+    {"samples", "N", "checks in all, two forward evaluations each (default 40)",
+     [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.samples) && o.samples <= UINT32_MAX; }},
+    {"eps", "STEP", "step of the differences, times max(1, |x|) (default 1e-5)",
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.eps) && o.eps > 0; }},
+    {"rtol", "R", "relative tolerance (default 1e-6)",
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.rtol); }},
+    {"atol", "A", "absolute tolerance (default 1e-8)",
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.atol); }},
+
+    {"to", "json|text|cbor", "form to write (default json; cbor is not available yet)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.convert); }},
+    {"as", "text|dot|stats", "one line per node, Graphviz, or counts (default text)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
+    {"missing-order", "K", "list the operators that cannot be differentiated K times, and why", setMissingOrder},
+    {"ignore", "names", "compare without the names of nodes",
+     [](Options &o, const Flag &, StringRef v) { o.ignoresNames = true; return v == "names"; }},
+};
+static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(HeadPolicy::Required) == 3 &&
+              static_cast<int>(UnusedPolicy::Zeros) == 2 && static_cast<int>(NamingStyle::Fluid) == 3 &&
+              static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Cbor) == 2 &&
+              static_cast<int>(ShowForm::Stats) == 2 && static_cast<int>(Dialect::Mxnet) == 1);
+
+Error unknownFlag(StringRef name, ArrayRef<StringRef> allowed) {
+  Failure failure(ErrorKind::Usage, findFlag(name) ? "flag '--" + name + "' does not belong to this verb"
+                                                   : "unknown flag '--" + name + "'");
+  std::string close = joinMatches(closeMatches(name, allowed), "--");
+  if (!close.empty()) return std::move(failure).note("did you mean " + close + "?");
+  return failure;
+}
+
+/// One `--name[=value]` at args[at]; moves `at` past a value given as the next argument.
+Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowed, Options &options) {
+  StringRef text = args[at];
+  bool isShort = !text.consume_front("--");
+  if (isShort) text.consume_front("-");
+  size_t equals = isShort ? StringRef::npos : text.find('=');
+  StringRef name = text.take_front(equals);
+  if (isShort) name = text == "o" ? StringRef("output") : text == "h" ? StringRef("help") : text;
+  const Flag *flag = is_contained(allowed, name) ? findFlag(name) : nullptr;
+  if (!flag) return unknownFlag(name, allowed);
+
+  StringRef value;
+  if (flag->value.empty()) {
+    if (equals != StringRef::npos) return Failure(ErrorKind::Usage, "flag '--" + name + "' takes no value");
+  } else if (equals != StringRef::npos) {
+    value = text.drop_front(equals + 1);
+  } else if (at + 1 < args.size()) {
+    value = args[++at];
+  } else {
+    return Failure(ErrorKind::Usage, "flag '--" + name + "' needs a value: " + flag->value);
+  }
+  if (flag->set(options, *flag, value)) return Error::success();
+  return Failure(ErrorKind::Usage, "flag '--" + name + "' takes " + flag->value + ", got '" + value + "'");
+}
+
+}  // namespace
+
+const Flag *findFlag(StringRef name) {
+  for (const Flag &flag : kFlags)
+    if (flag.name == name) return &flag;
+  return nullptr;
+}
+
+Error parseFlags(ArrayRef<StringRef> args, ArrayRef<StringRef> allowed, Options &options) {
+  bool isPastFlags = false;
+  for (size_t at = 0; at < args.size(); ++at) {
+    StringRef arg = args[at];
+    if (!isPastFlags && arg == "--") {
+      isPastFlags = true;
+    } else if (isPastFlags || arg == "-" || !arg.starts_with("-")) {
+      options.files.push_back(arg.str());
+    } else if (Error error = parseFlag(args, at, allowed, options)) {
+      return error;
+    }
+  }
+  return Error::success();
+}
+
+}  // namespace gradc

@@ -1,0 +1,91 @@
+// What the command line asked for: one plain struct for all verbs, and the table of flags that fills it.
+//
+// A flag is one row: name, placeholder of its value, help, setter. Verbs list the flags they take (verbs.h). Values stay
+// text where their meaning needs the graph (entries, names); everything else is parsed here. Nothing is printed here.
+// Tested by tests/cli_test.cc
+#pragma once
+
+#include "passes/gradient.h"
+#include "passes/infer.h"
+#include "runtime/executor.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gradc {
+
+struct KeyValue {
+  std::string key, value;
+};
+struct ShapeFlag {
+  std::string name;
+  DimsBuffer dims;  // kUnknownDim where the user wrote `?`
+};
+struct DTypeFlag {
+  std::string name;
+  DType dtype;
+};
+
+enum class ShowForm : uint8_t { Text, Dot, Stats };
+enum class ConvertForm : uint8_t { Json, Text, Cbor };
+enum class Dialect : uint8_t { Gradc, Mxnet };
+
+struct Options {
+  std::vector<std::string> files;  // positional arguments
+  std::string output;              // empty: standard output
+  bool wantsHelp = false;
+  UnknownDim unknownDim = UnknownDim::Auto;
+  uint64_t errorLimit = 20;
+
+  std::vector<ShapeFlag> shapes;
+  std::vector<DTypeFlag> dtypes;
+  std::optional<DType> floatAs;    // `--dtype D` without a name
+
+  std::vector<std::string> of, wrt, noGrad, stop, retain;  // each a comma-separated list of entries
+  std::vector<KeyValue> seeds, requests;
+  GradientOptions gradient;
+  Dialect dialect = Dialect::Gradc;
+  std::string recompute;
+  uint64_t order = 1;
+
+  bool isPartial = false;
+  bool wantsReport = false;
+  std::optional<uint64_t> budget;  // bytes
+
+  std::vector<KeyValue> inputFiles;   // --input NAME=FILE.npy
+  std::vector<std::string> archives;  // --inputs FILE.npz
+  std::optional<uint64_t> initSeed;
+  std::string outputsFile, profileFile;
+  bool isTraining = false;
+  uint64_t repeat = 1, step = 0, threads = 1;
+  Backend backend = Backend::Auto;
+
+  uint64_t samples = 40;
+  double eps = 1e-5, rtol = 1e-6, atol = 1e-8;
+
+  ShowForm show = ShowForm::Text;
+  ConvertForm convert = ConvertForm::Json;
+  std::optional<uint64_t> missingOrder;
+  bool ignoresNames = false;
+};
+
+struct Flag {
+  llvm::StringRef name;   // without the dashes
+  llvm::StringRef value;  // placeholder; `a|b|c` are the choices; empty: a switch without value
+  llvm::StringRef help;
+  bool (*set)(Options &options, const Flag &flag, llvm::StringRef value);  // false: the value does not fit
+};
+
+/// Every flag there is, by name; null for an unknown one.
+const Flag *findFlag(llvm::StringRef name);
+
+/// Reads `args` (after the verb) into `options`; only `allowed` flags are accepted. Usage errors name the flag, what it
+/// takes, and the closest flag of the verb.
+llvm::Error parseFlags(llvm::ArrayRef<llvm::StringRef> args, llvm::ArrayRef<llvm::StringRef> allowed, Options &options);
+
+}  // namespace gradc

@@ -1,0 +1,151 @@
+// Atomic output, and what happens to it when the process dies. Tested by tests/cli_test.cc
+#include "output.h"
+
+#include "ir/error.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <atomic>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <unistd.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Signal handlers may only touch memory that is always there: fixed slots, set before and cleared after use.
+constexpr int kNumSlots = 8;
+constinit char cleanupPaths[kNumSlots][PATH_MAX] = {};
+constinit std::atomic<bool> cleanupUsed[kNumSlots] = {};
+
+int rememberTemporary(StringRef path) {
+  if (path.size() >= PATH_MAX) return -1;
+  for (int slot = 0; slot < kNumSlots; ++slot) {
+    if (cleanupUsed[slot]) continue;
+    std::memcpy(cleanupPaths[slot], path.data(), path.size());
+    cleanupPaths[slot][path.size()] = 0;
+    cleanupUsed[slot] = true;
+    return slot;
+  }
+  return -1;
+}
+
+void forgetTemporary(int slot) {
+  if (slot >= 0) cleanupUsed[slot] = false;
+}
+
+void removeTemporaries() {
+  for (int slot = 0; slot < kNumSlots; ++slot)
+    if (cleanupUsed[slot]) unlink(cleanupPaths[slot]);
+}
+
+void say(const char *text) {
+  ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+  static_cast<void>(written);
+}
+
+[[noreturn]] void dieOfBug(const char *reason) {
+  removeTemporaries();
+  say("gradc: error: internal error: ");
+  say(reason);
+  say(" [internal]\ngradc: note: this is a bug of gradc; the command line and the input file reproduce it\n");
+  _exit(70);
+}
+
+void onCrash(int signal) {
+  dieOfBug(signal == SIGABRT ? "an assertion failed" : signal == SIGFPE ? "arithmetic fault" : "invalid memory access");
+}
+
+void onInterrupt(int signal) {
+  removeTemporaries();
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
+void onBadAlloc(void *, const char *, bool) { dieOfBug("out of memory"); }
+
+Error ioError(StringRef path, const Twine &reason) {
+  return Failure(ErrorKind::Io, "cannot write '" + path + "': " + reason);
+}
+
+}  // namespace
+
+void installCrashHandlers() {
+  install_fatal_error_handler(onFatalError, nullptr);
+  install_bad_alloc_error_handler(onBadAlloc, nullptr);
+  for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, onCrash);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, onInterrupt);
+}
+
+OutputFile::OutputFile(OutputFile &&other)
+    : path(std::move(other.path)), temporary(std::move(other.temporary)), cleanupSlot(other.cleanupSlot),
+      os(std::move(other.os)) {
+  other.temporary.clear();
+  other.cleanupSlot = -1;
+}
+
+OutputFile::~OutputFile() {
+  if (os) os->clear_error();
+  if (temporary.empty()) return;
+  os.reset();
+  unlink(temporary.c_str());
+  forgetTemporary(cleanupSlot);
+}
+
+Expected<OutputFile> OutputFile::open(StringRef name) {
+  OutputFile file;
+  if (name.empty() || name == "-") {
+    file.path = "<stdout>";
+    file.os = std::make_unique<raw_fd_ostream>(STDOUT_FILENO, /*shouldClose=*/false);
+    return file;
+  }
+  file.path = name.str();
+  SmallString<256> target(name);
+  sys::fs::file_status status;
+  bool exists = !sys::fs::status(name, status) && sys::fs::exists(status);
+  if (exists && !sys::fs::is_regular_file(status)) {
+    std::error_code code;
+    file.os = std::make_unique<raw_fd_ostream>(name, code, sys::fs::OF_Append);
+    if (code) return ioError(name, code.message());
+    return file;
+  }
+  // A link is followed, so that its target is replaced and not the link.
+  if (exists && !sys::fs::real_path(name, target)) file.path = target.str().str();
+
+  int descriptor = -1;
+  SmallString<256> unique;
+  if (std::error_code code = sys::fs::createUniqueFile(target + ".tmp-%%%%%%%%", descriptor, unique))
+    return ioError(name, code.message());
+  file.temporary = unique.str().str();
+  file.cleanupSlot = rememberTemporary(file.temporary);
+  file.os = std::make_unique<raw_fd_ostream>(descriptor, /*shouldClose=*/true);
+  return file;
+}
+
+Error OutputFile::commit() {
+  os->flush();
+  if (os->has_error()) {
+    std::string reason = os->error().message();
+    os->clear_error();
+    return ioError(path, reason);
+  }
+  if (temporary.empty()) return Error::success();
+  os->close();
+  if (os->has_error()) {
+    std::string reason = os->error().message();
+    os->clear_error();
+    return ioError(path, reason);
+  }
+  if (std::error_code code = sys::fs::rename(temporary, path)) return ioError(path, code.message());
+  temporary.clear();
+  forgetTemporary(cleanupSlot);
+  return Error::success();
+}
+
+}  // namespace gradc

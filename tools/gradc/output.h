@@ -1,0 +1,39 @@
+// Files that appear whole or not at all: written beside their final name, renamed at the end.
+//
+// Several outputs of one verb are opened, written, and only then committed, so a late failure leaves none of them.
+// Temporary files are removed when the process is interrupted. Tested by tests/cli_test.cc
+#pragma once
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <memory>
+#include <string>
+
+namespace gradc {
+
+class OutputFile {
+ public:
+  /// `path` empty or "-" is standard output. A name that exists and is no regular file (a pipe, /dev/null) is written
+  /// directly. Io when the folder or file cannot be written.
+  static llvm::Expected<OutputFile> open(llvm::StringRef path);
+  OutputFile(OutputFile &&);
+  ~OutputFile();
+
+  llvm::raw_ostream &stream() { return *os; }
+  /// Flushes, reports what could not be written, renames.
+  llvm::Error commit();
+
+ private:
+  OutputFile() = default;
+
+  std::string path, temporary;  // temporary is empty when `path` is written directly
+  int cleanupSlot = -1;
+  std::unique_ptr<llvm::raw_fd_ostream> os;
+};
+
+/// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors; temporary files are
+/// removed then, and on Ctrl-C.
+void installCrashHandlers();
+
+}  // namespace gradc

@@ -1,0 +1,35 @@
+// The progress line: a thread that wakes once a second.
+#include "progress.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+#include <unistd.h>
+
+using namespace llvm;
+
+namespace gradc {
+
+Progress::Progress(std::string text) : what(std::move(text)) {
+  if (isatty(STDERR_FILENO)) thread = std::thread([this] { show(); });
+}
+
+Progress::~Progress() {
+  if (!thread.joinable()) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    isFinished = true;
+  }
+  finished.notify_one();
+  thread.join();
+}
+
+void Progress::show() {
+  std::unique_lock<std::mutex> lock(mutex);
+  unsigned seconds = 0;
+  while (!finished.wait_for(lock, std::chrono::seconds(1), [this] { return isFinished; }))
+    errs() << "\r\x1b[K" << what << ": " << ++seconds << " s";
+  if (seconds > 0) errs() << "\r\x1b[K";
+}
+
+}  // namespace gradc

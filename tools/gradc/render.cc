@@ -1,0 +1,155 @@
+// Rendering of messages. Tested by tests/cli_test.cc
+#include "render.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+int exitCode(ErrorKind kind) {
+  if (kind == ErrorKind::Usage || kind == ErrorKind::Io) return 2;
+  return kind == ErrorKind::Internal ? 70 : 1;
+}
+
+/// Bytes of UTF-8 that do not start a character take no column on the screen.
+bool startsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+size_t numCharacters(StringRef text) { return static_cast<size_t>(llvm::count_if(text, startsCharacter)); }
+
+/// Control characters of a hostile file must not reach the terminal.
+std::string printable(StringRef text) {
+  std::string clean = text.str();
+  for (char &c : clean)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return clean;
+}
+
+}  // namespace
+
+StringRef Diagnostics::setSource(StringRef name, std::unique_ptr<MemoryBuffer> text) {
+  path = name == "-" ? "<stdin>" : name.str();
+  source = std::move(text);
+  hasInput = false;
+  return source->getBuffer();
+}
+
+void Diagnostics::setInput(const Graph &graph, SourceMap map) {
+  input = current = graph;
+  sources = std::move(map);
+  hasInput = true;
+}
+
+/// The node of the input that node `n` of the current graph is, or was generated for. Forward ids are usually a stable
+/// prefix; where they are not, a node is recognised by kind and name.
+std::optional<NodeId> Diagnostics::inputNode(NodeId n) const {
+  if (!hasInput || n.value >= current.numNodes()) return std::nullopt;
+  NodeId user = current.origin(n).isValid() ? current.origin(n) : n;
+  auto isSame = [&](NodeId candidate) {
+    return input.kindId(candidate) == current.kindId(user) && input.name(candidate) == current.name(user);
+  };
+  if (user.value < input.numNodes() && isSame(user)) return user;
+  for (uint32_t i = 0; i < input.numNodes(); ++i)
+    if (isSame(NodeId(i))) return NodeId(i);
+  return std::nullopt;
+}
+
+std::optional<Diagnostics::Position> Diagnostics::locate(Place place) const {
+  if (!source) return std::nullopt;
+  int64_t offset = place.offset;
+  if (offset < 0 && place.node.isValid()) {
+    std::optional<NodeId> node = inputNode(place.node);
+    if (node && node->value < sources.nodes.size()) offset = sources.nodes[node->value].begin;
+  }
+  StringRef text = source->getBuffer();
+  if (offset < 0) return std::nullopt;
+  size_t at = std::min(static_cast<size_t>(offset), text.size());
+  StringRef before = text.take_front(at);
+  size_t lineStart = before.rfind('\n') + 1;  // npos + 1 is 0: the first line
+  return Position{at, before.count('\n') + 1, at - lineStart + 1};
+}
+
+/// The line of `position`, clipped to 72 columns with the place inside, and a caret under it.
+void Diagnostics::printExcerpt(const Position &position) {
+  constexpr size_t kWidth = 72, kBefore = 40;
+  StringRef text = source->getBuffer();
+  size_t lineStart = position.offset - (position.column - 1);
+  StringRef line = text.slice(lineStart, text.find('\n', position.offset));
+  line.consume_back("\r");
+  size_t at = std::min(position.column - 1, line.size());
+  size_t begin = line.size() > kWidth && at > kBefore ? at - kBefore : 0;
+  if (begin > 0 && line.size() - begin < kWidth) begin = line.size() - kWidth;
+  while (begin > 0 && !startsCharacter(line[begin])) --begin;
+  size_t end = std::min(begin + kWidth, line.size());
+  while (end < line.size() && !startsCharacter(line[end])) ++end;
+  os << "  " << printable(line.slice(begin, end)) << "\n";
+  os.indent(2 + static_cast<unsigned>(numCharacters(line.slice(begin, at)))) << "^\n";
+}
+
+void Diagnostics::printText(const Message &message, std::optional<Position> position) {
+  if (position)
+    os << path << ':' << position->line << ':' << position->column << ": ";
+  else if (source)
+    os << path << ": ";
+  else
+    os << "gradc: ";
+  os << message.severity << ": " << message.text;
+  if (!message.kind.empty()) os << " [" << message.kind << ']';
+  os << '\n';
+  if (position) printExcerpt(*position);
+}
+
+void Diagnostics::printJson(const Message &message, std::optional<Position> position) {
+  json::OStream out(os);
+  out.object([&] {
+    out.attribute("severity", message.severity);
+    out.attribute("message", json::fixUTF8(message.text));
+    if (!message.kind.empty()) out.attribute("kind", message.kind);
+    if (!message.row.empty()) out.attribute("row", message.row);
+    if (source) out.attribute("file", json::fixUTF8(path));
+    if (position) {
+      out.attribute("line", static_cast<int64_t>(position->line));
+      out.attribute("column", static_cast<int64_t>(position->column));
+      out.attribute("offset", static_cast<int64_t>(position->offset));
+    }
+    NodeId node = message.place.node;
+    if (node.isValid() && hasInput && node.value < current.numNodes())
+      out.attribute("node", json::fixUTF8(current.name(node)));
+  });
+  os << '\n';
+}
+
+void Diagnostics::print(const Message &message) {
+  std::optional<Position> position = locate(message.place);
+  form == DiagForm::Text ? printText(message, position) : printJson(message, position);
+}
+
+int Diagnostics::report(const GradcError &error) {
+  print({"error", error.message, errorKindName(error.kind), errorRow(error.kind), error.place});
+  for (const Note &note : error.notes) print({"note", note.text, "", "", note.place});
+  NodeId node = error.place.node;
+  bool isGenerated = node.isValid() && hasInput && node.value < current.numNodes() && current.origin(node).isValid();
+  if (isGenerated) {
+    std::string text = current.describe(node) + " was generated for " + current.describe(current.origin(node));
+    print({"note", text, "", "", Place{}});
+  }
+  return exitCode(error.kind);
+}
+
+int Diagnostics::report(Error error) {
+  int code = 0;
+  handleAllErrors(
+      std::move(error), [&](const GradcError &info) { code = std::max(code, report(info)); },
+      [&](const ErrorInfoBase &info) {
+        print({"error", info.message(), errorKindName(ErrorKind::Internal), "", Place{}});
+        code = 70;
+      });
+  return code;
+}
+
+void Diagnostics::warning(const Twine &message) { print({"warning", message.str(), "", "", Place{}}); }
+void Diagnostics::note(const Twine &message) { print({"note", message.str(), "", "", Place{}}); }
+
+}  // namespace gradc

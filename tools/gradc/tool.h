@@ -1,0 +1,47 @@
+// What every verb works with: the operators, the flags, the messages; and reading a graph the way every verb reads it.
+// Tested by tests/cli_test.cc
+#pragma once
+
+#include "names.h"
+#include "options.h"
+#include "output.h"
+#include "render.h"
+
+#include "ir/json_reader.h"
+
+namespace gradc {
+
+struct Tool {
+  explicit Tool(Diagnostics &diagnostics);
+
+  Context context;      // knows the built-in operators
+  Options options;
+  Diagnostics &diagnostics;
+};
+
+struct LoadedInput {
+  Program program;
+  const Graph &graph() const { return program.rootGraph(); }
+};
+
+/// Bytes of a file, or of standard input for "-". Io when they cannot be read.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef path);
+
+/// Reads and verifies a graph; warnings of the reader are printed, node places refer to it from now on. Several verifier
+/// errors come joined.
+llvm::Expected<LoadedInput> load(Tool &tool, llvm::StringRef path);
+/// The same for the verb's only file, standard input when none is given.
+llvm::Expected<LoadedInput> load(Tool &tool);
+
+/// `--shape` and `--dtype` for variables of `graph`. UnknownName when the graph has no such variable and `known` has none
+/// either: a pass may have dropped one that the user's graph has.
+llvm::Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known);
+
+/// The program with `root` in place of its root graph.
+Program withRoot(const Program &program, const Graph &root);
+/// Writes the JSON form to `--output` or standard output.
+llvm::Error writeGraph(Tool &tool, const Program &program);
+/// Writes text to `--output` or standard output.
+llvm::Error writeText(Tool &tool, llvm::StringRef text);
+
+}  // namespace gradc

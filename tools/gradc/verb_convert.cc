@@ -1,0 +1,76 @@
+// `gradc convert` and `gradc verify`: what a file says, in canonical form or not at all. Tested by tests/cli_test.cc
+#include "table.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "ir/text.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+Expected<int> runConvert(Tool &tool) {
+  if (tool.options.convert == ConvertForm::Cbor)
+    return Failure(ErrorKind::UnsupportedOption, "'--to=cbor' is not available yet").note("--to=json is the form every host reads");
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  if (tool.options.convert == ConvertForm::Json) {
+    if (Error error = writeGraph(tool, input->program)) return error;
+    return 0;
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  printText(os, input->graph());
+  if (Error error = writeText(tool, text)) return error;
+  return 0;
+}
+
+Expected<int> runVerify(Tool &tool) {
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  const Graph &graph = input->graph();
+  std::string text;
+  raw_string_ostream(text) << "ok: " << countOf(graph.numNodes(), "node") << ", "
+                           << countOf(graph.numEntries(), "value") << ", " << countOf(graph.heads().size(), "head")
+                           << '\n';
+  if (Error error = writeText(tool, text)) return error;
+  return 0;
+}
+
+constexpr StringRef kConvertFlags[] = {"to", "output", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kVerifyFlags[] = {"output", "unknown-dim", "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kConvert = {
+    .name = "convert",
+    .arguments = "[FILE]",
+    .summary = "write the canonical form; upgrade old files",
+    .description =
+        "Reads any supported form (files from before NNVM included) and writes the canonical one: nodes in depth-first "
+        "order from the heads, what no head reaches left out. Converting the result again gives the same bytes.",
+    .examples = "gradc convert old-model.json -o model.json\n"
+                "gradc convert model.json --to text | less",
+    .flags = kConvertFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runConvert,
+};
+
+constinit const Verb kVerify = {
+    .name = "verify",
+    .arguments = "[FILE]",
+    .summary = "check the structure of a graph",
+    .description =
+        "Reads the file and checks what every graph must keep: references in range, numbers of inputs, attributes that "
+        "parse, no cycles, mutated inputs that are variables. Prints one line, or every error found up to --error-limit.",
+    .examples = "gradc verify model.json\n"
+                "gradc verify --diag=json model.json",
+    .flags = kVerifyFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runVerify,
+};
+
+}  // namespace gradc

@@ -1,0 +1,74 @@
+// `gradc diff`: structural comparison. Tested by tests/cli_test.cc
+#include "table.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "passes/diff.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Compares the sub-graphs the same way; control flow and fused nodes refer to them by position.
+DiffResult diffPrograms(const Program &left, const Program &right, const DiffOptions &options) {
+  DiffResult all = diffGraphs(left.rootGraph(), right.rootGraph(), options);
+  if (left.graphs.size() != right.graphs.size()) {
+    std::string text = "number of sub-graphs: " + std::to_string(left.graphs.size() - 1) + " on the left, " +
+                       std::to_string(right.graphs.size() - 1) + " on the right";
+    all.differences.push_back({NodeId(), NodeId(), text});
+    ++all.numDifferences;
+    return all;
+  }
+  for (size_t i = 0; i < left.graphs.size(); ++i) {
+    if (i == left.root.value) continue;
+    DiffResult inner = diffGraphs(left.graphs[i], right.graphs[i], options);
+    for (Difference &difference : inner.differences)
+      all.differences.push_back({NodeId(), NodeId(), "in sub-graph " + std::to_string(i) + ": " + difference.text});
+    all.numDifferences += inner.numDifferences;
+  }
+  return all;
+}
+
+Expected<int> runDiff(Tool &tool) {
+  const std::vector<std::string> &files = tool.options.files;
+  if (files[0] == "-" && files[1] == "-")
+    return Failure(ErrorKind::Usage, "standard input can be only one of the two graphs");
+  Expected<LoadedInput> left = load(tool, files[0]);
+  if (!left) return left.takeError();
+  Expected<LoadedInput> right = load(tool, files[1]);
+  if (!right) return right.takeError();
+  DiffOptions options;
+  options.ignoreNames = tool.options.ignoresNames;
+  DiffResult result = diffPrograms(left->program, right->program, options);
+  std::string text;
+  raw_string_ostream os(text);
+  for (const Difference &difference : result.differences) os << difference.text << '\n';
+  if (result.numDifferences > result.differences.size())
+    os << "and " << countOf(result.numDifferences - result.differences.size(), "more difference") << '\n';
+  if (Error error = writeText(tool, text)) return error;
+  return result.numDifferences == 0 ? 0 : 1;
+}
+
+constexpr StringRef kFlags[] = {"ignore", "output", "unknown-dim", "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kDiff = {
+    .name = "diff",
+    .arguments = "LEFT RIGHT",
+    .summary = "compare two graphs by structure",
+    .description =
+        "Compares operators (aliases resolved), edges, names, and attributes after defaults are filled in, walking both "
+        "graphs together from their heads. Prints the first ten differences and exits with 1, or prints nothing and "
+        "exits with 0. Formatting, node order and graph-level attributes do not count.",
+    .examples = "gradc diff old-model.json model.json\n"
+                "gradc grad model.json | gradc diff - expected.json\n"
+                "gradc diff --ignore names a.json b.json",
+    .flags = kFlags,
+    .minFiles = 2,
+    .maxFiles = 2,
+    .run = runDiff,
+};
+
+}  // namespace gradc

@@ -1,0 +1,104 @@
+// `gradc grad`: the gradient of a graph, as a graph. Tested by tests/cli_test.cc and testdata/cli.
+#include "gradient_flags.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "ir/verify.h"
+#include "passes/lower_mxnet.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Shapes and types of the emitted graph, written into it when the user gave hints (CLI-04).
+Expected<Graph> annotateWithHints(Tool &tool, const Graph &graph, const Graph &forward) {
+  if (tool.options.shapes.empty() && tool.options.dtypes.empty()) return graph;
+  Expected<InferRequest> hints = resolveHints(tool, graph, forward);
+  if (!hints) return hints.takeError();
+  InferOptions options;
+  options.allowUnknown = true;
+  options.unknownDim = tool.options.unknownDim;
+  Expected<Inference> inference = infer(tool.context, graph, *hints, options);
+  if (!inference) return inference.takeError();
+  return annotate(graph, *inference);
+}
+
+Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
+  Expected<InferRequest> hints = resolveHints(tool, forward, forward);
+  if (!hints) return hints.takeError();
+  InferOptions inferOptions;
+  inferOptions.allowUnknown = true;
+  inferOptions.unknownDim = tool.options.unknownDim;
+  Expected<Inference> inference = infer(tool.context, forward, *hints, inferOptions);
+  if (!inference) return inference.takeError();
+  Expected<GradientRequest> request = resolveGradient(tool, forward, *inference);
+  if (!request) return request.takeError();
+  GradientOptions options = tool.options.gradient;
+  options.inference = &*inference;
+  Expected<GradientResult> result = buildGradient(tool.context, forward, *request, options);
+  if (!result) return result.takeError();
+  tool.diagnostics.setCurrent(result->graph);
+  if (Error error = verifyGraph(result->graph, tool.options.errorLimit)) return error;
+  return result->graph;
+}
+
+Error refuseUnsupported(const Options &options) {
+  if (!options.recompute.empty())
+    return Failure(ErrorKind::UnsupportedOption, "'--recompute=" + options.recompute + "' is not available yet")
+        .note("without it every forward value that a gradient reads is kept");
+  if (options.floatAs)
+    return Failure(ErrorKind::Usage, "'gradc grad' takes '--dtype NAME=DTYPE', got '--dtype " +
+                                         dtypeName(*options.floatAs) + "' without a name");
+  return Error::success();
+}
+
+Expected<int> runGrad(Tool &tool) {
+  if (Error error = refuseUnsupported(tool.options)) return error;
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  Expected<Graph> graph = differentiate(tool, input->graph());
+  if (!graph) return graph.takeError();
+  if (tool.options.dialect == Dialect::Mxnet) {
+    graph = lowerToMxnet(tool.context, *graph);
+    if (!graph) return graph.takeError();
+    tool.diagnostics.setCurrent(*graph);
+  }
+  Expected<Graph> annotated = annotateWithHints(tool, *graph, input->graph());
+  if (!annotated) return annotated.takeError();
+  if (Error error = writeGraph(tool, withRoot(input->program, *annotated))) return error;
+  return 0;
+}
+
+constexpr StringRef kFlags[] = {"of",     "wrt",    "seed",    "heads",     "unused",  "no-grad", "stop",
+                                "retain", "req",    "mode",    "sum-cap",   "order",   "naming",  "dialect",
+                                "emit",   "strict", "shape",   "dtype",     "recompute", "output", "unknown-dim",
+                                "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kGrad = {
+    .name = "grad",
+    .arguments = "[FILE]",
+    .summary = "emit the graph that computes gradients",
+    .description =
+        "Differentiates the heads of the graph (or the entries of --of) with respect to the variables of --wrt. The "
+        "result holds the forward graph and the gradient graph; its heads are the forward heads, then one gradient per "
+        "variable, then those of --retain. The graph attributes head_kind, grad_of, slot_status, ... say which head is "
+        "what.\n"
+        "An ENTRY is a node's name (its first output), name:index, a listed output name such as softmax_output, or @k, "
+        "the k-th head. Of several nodes with one name, name#2 is the second; #12 is node 12.\n"
+        "With --shape the result also carries the shapes and types of every value, and requests that depend on shapes "
+        "are checked.",
+    .examples = "gradc grad model.json -o train.json\n"
+                "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"
+                "gradc grad model.json --of loss --seed loss=loss_head_grad\n"
+                "gradc grad model.json --wrt w --order 2 --unused zeros\n"
+                "gradc grad model.json --dialect mxnet | python3 host.py",
+    .flags = kFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runGrad,
+};
+
+}  // namespace gradc

@@ -1,0 +1,120 @@
+// `gradc gradcheck`: gradients against central differences. Tested by tests/cli_test.cc
+#include "bindings.h"
+#include "gradient_flags.h"
+#include "progress.h"
+#include "table.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "runtime/gradcheck.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+StringRef verdict(const GradcheckRow &row) {
+  if (row.failures > 0) return "FAILED";
+  if (row.isStructuralZero) return "zero";
+  if (row.isVacuous) return "vacuous";
+  return row.checks == 0 ? "not sampled" : "ok";
+}
+
+std::string report(const GradcheckReport &result) {
+  TextTable table({"variable", "checks", "failed", "worst error", "largest gradient", "verdict"});
+  uint32_t numChecks = 0, numFailures = 0;
+  for (const GradcheckRow &row : result.rows) {
+    table.add({row.variable, std::to_string(row.checks), std::to_string(row.failures), formatNumber(row.worstError),
+               formatNumber(row.largestGradient), verdict(row).str()});
+    numChecks += row.checks;
+    numFailures += row.failures;
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  table.print(os);
+  os << countOf(result.heldPieces, "node") << " held on their smooth piece, " << result.heldOutputs
+     << " at their value\n";
+  if (result.passed()) os << "passed: " << countOf(numChecks, "check") << '\n';
+  else if (numFailures > 0) os << "FAILED: " << numFailures << " of " << countOf(numChecks, "check") << '\n';
+  else os << "VACUOUS: every gradient sampled is zero, so nothing was checked\n";
+  return text;
+}
+
+/// Names on the command line are resolved against the graph with the shapes there are.
+Expected<GradientRequest> resolve(Tool &tool, const Graph &graph, const SessionOptions &session) {
+  InferOptions options = session.infer;
+  options.allowUnknown = true;
+  Expected<Inference> inference = infer(tool.context, graph, session.hints, options);
+  if (!inference) return inference.takeError();
+  return resolveGradient(tool, graph, *inference);
+}
+
+Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
+  const Options &flags = tool.options;
+  Expected<SessionOptions> session = sessionOptions(tool, graph);
+  if (!session) return session.takeError();
+  GradcheckOptions options;
+  options.session = std::move(*session);
+  if (!flags.floatAs) options.session.infer.floatAs = DType::Float64;
+  options.session.exec.isTraining = flags.gradient.isTraining;
+  Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+  if (!table) return table.takeError();
+  if (!*table || !flags.wrt.empty() || !flags.of.empty()) {
+    Expected<GradientRequest> request = resolve(tool, graph, options.session);
+    if (!request) return request.takeError();
+    options.gradient = std::move(*request);
+  }
+  options.gradientOptions = flags.gradient;
+  options.order = static_cast<uint32_t>(flags.order);
+  options.samples = static_cast<uint32_t>(flags.samples);
+  options.seed = flags.initSeed.value_or(1);
+  options.eps = flags.eps;
+  options.rtol = flags.rtol;
+  options.atol = flags.atol;
+  return options;
+}
+
+Expected<int> runGradcheck(Tool &tool) {
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
+  if (!bindings) return bindings.takeError();
+  Expected<GradcheckOptions> options = gradcheckOptions(tool, input->graph());
+  if (!options) return options.takeError();
+  Expected<GradcheckReport> result = [&] {
+    Progress progress("checking");
+    return gradcheck(tool.context, input->graph(), std::move(*bindings), *options);
+  }();
+  if (!result) return result.takeError();
+  if (Error error = writeText(tool, report(*result))) return error;
+  return result->passed() ? 0 : 1;
+}
+
+constexpr StringRef kFlags[] = {"wrt",    "of",      "samples", "eps",     "rtol",   "atol",        "init",        "input",
+                                "inputs", "order",   "mode",    "unused",  "shape",  "dtype",       "backend",     "threads",
+                                "output", "unknown-dim", "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kGradcheck = {
+    .name = "gradcheck",
+    .arguments = "[FILE]",
+    .summary = "prove gradients by central differences",
+    .description =
+        "Takes a forward model, differentiates it and compares the gradients with central differences of the forward "
+        "values, in double precision; or takes an emitted training graph and checks its heads. One row per variable; the "
+        "exit code is 1 when a check fails or when every sampled gradient is zero.\n"
+        "The error is |analytic - numeric| / (atol + rtol * max(|analytic|, |numeric|)); up to 1 passes. Operators that "
+        "are smooth in pieces (relu, max pooling) stay on the piece active at the base point, random ones repeat their "
+        "draws, and loss operators are checked against the loss they stand for.\n"
+        "With --order K the gradients of order K are compared with differences of those of order K-1.",
+    .examples = "gradc gradcheck model.json --shape data=4,1,28,28 --init 1\n"
+                "gradc gradcheck train.json --inputs values.npz --samples 200\n"
+                "gradc gradcheck model.json --wrt fc1_weight --shape data=4,16 --init 7 --order 2",
+    .flags = kFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runGradcheck,
+};
+
+}  // namespace gradc

@@ -1,0 +1,108 @@
+// `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/cli_test.cc
+#include "table.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "passes/plan_memory.h"
+
+#include "llvm/Support/Format.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+std::string bytes(int64_t count) {
+  constexpr double kMega = 1024.0 * 1024.0;
+  std::string text = std::to_string(count) + " bytes";
+  if (count >= kMega) raw_string_ostream(text) << format(" (%.1f MiB)", static_cast<double>(count) / kMega);
+  return text;
+}
+
+std::string report(const Graph &graph, const MemoryPlan &plan) {
+  std::string text;
+  raw_string_ostream os(text);
+  os << "nodes      " << graph.numNodes() << "\nplanned    " << bytes(plan.plannedBytes) << "\nbound      "
+     << bytes(plan.boundBytes);
+  if (plan.boundBytes > 0)
+    os << format(", planned is %.4f of it",
+                 static_cast<double>(plan.plannedBytes) / static_cast<double>(plan.boundBytes));
+  os << "\nexternal   " << bytes(plan.externalBytes) << " of variables and heads\n";
+  if (plan.numUnplanned > 0) os << "unplanned  " << countOf(plan.numUnplanned, "value") << " of unknown shape\n";
+  if (plan.peakNode.isValid()) os << "peak       at " << graph.describe(plan.peakNode) << ", node " << plan.peakNode.value << '\n';
+  return text;
+}
+
+/// One request per head, as the side table of an emitted graph records them; empty for other graphs.
+Expected<std::vector<Request>> headRequests(const Graph &graph) {
+  Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+  if (!table) return table.takeError();
+  std::vector<Request> requests;
+  if (*table)
+    for (const GradientTable::Head &head : (*table)->heads) requests.push_back(head.request);
+  return requests;
+}
+
+Error checkBudget(const Options &options, const MemoryPlan &plan) {
+  if (!options.budget || static_cast<uint64_t>(plan.plannedBytes) <= *options.budget) return Error::success();
+  return Failure(ErrorKind::BadPlan, "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " +
+                                         Twine(*options.budget))
+      .at(plan.peakNode)
+      .note("no plan of this schedule needs less than " + Twine(plan.boundBytes) + " bytes");
+}
+
+Expected<int> runPlan(Tool &tool) {
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  const Graph &graph = input->graph();
+  Expected<InferRequest> hints = resolveHints(tool, graph, graph);
+  if (!hints) return hints.takeError();
+  InferOptions inferOptions;
+  inferOptions.allowUnknown = tool.options.isPartial;
+  inferOptions.floatAs = tool.options.floatAs;
+  inferOptions.unknownDim = tool.options.unknownDim;
+  Expected<Inference> inference = infer(tool.context, graph, *hints, inferOptions);
+  if (!inference) return inference.takeError();
+  Expected<std::vector<Request>> heads = headRequests(graph);
+  if (!heads) return heads.takeError();
+  RequestTable requests = countRequests(graph, *heads);
+  PlanOptions planOptions;
+  Expected<MemoryPlan> plan = planMemory(tool.context, graph, *inference, requests, planOptions);
+  if (!plan) return plan.takeError();
+  if (Error error = checkPlan(graph, *inference, requests, *plan, planOptions)) return error;
+  if (Error error = checkBudget(tool.options, *plan)) return error;
+  if (!tool.options.wantsReport || !tool.options.output.empty()) {
+    Graph planned = annotatePlan(annotate(graph, *inference), *inference, *plan);
+    if (Error error = writeGraph(tool, withRoot(input->program, planned))) return error;
+  }
+  if (!tool.options.wantsReport) return 0;
+  tool.options.output.clear();
+  if (Error error = writeText(tool, report(graph, *plan))) return error;
+  return 0;
+}
+
+constexpr StringRef kFlags[] = {"shape",  "dtype",       "partial",     "report", "budget",
+                                "output", "unknown-dim", "error-limit", "diag",   "help"};
+
+}  // namespace
+
+constinit const Verb kPlan = {
+    .name = "plan",
+    .arguments = "[FILE]",
+    .summary = "place every value in one block of memory",
+    .description =
+        "Gives every value an offset in one arena, such that values alive at the same time never overlap, and checks the "
+        "result by replaying the schedule. The result is the graph with the attributes plan (offset and size per entry), "
+        "planned_bytes and bound_bytes; --report prints the figures.\n"
+        "The bound is the largest sum of live bytes at any step: no plan of this schedule can be smaller. Variables and "
+        "heads belong to the caller and are counted apart.",
+    .examples = "gradc plan train.json --shape data=32,3,224,224 --report\n"
+                "gradc grad model.json --shape data=32,784 | gradc plan --report\n"
+                "gradc plan train.json --shape data=32,784 --budget 64M -o planned.json",
+    .flags = kFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runPlan,
+};
+
+}  // namespace gradc

@@ -1,0 +1,173 @@
+// `gradc run`: executes a graph. Tested by tests/cli_test.cc
+#include "bindings.h"
+#include "progress.h"
+#include "table.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "runtime/elements.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+#include <chrono>
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct Summary {
+  double lowest = HUGE_VAL, highest = -HUGE_VAL, sum = 0;
+  int64_t numNonFinite = 0;
+};
+
+Summary summarize(const TensorRef &tensor) {
+  Summary summary;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    double value = readElement(tensor, i);
+    if (!std::isfinite(value)) ++summary.numNonFinite;
+    summary.lowest = std::fmin(summary.lowest, value);
+    summary.highest = std::fmax(summary.highest, value);
+    summary.sum += value;
+  }
+  return summary;
+}
+
+std::string report(std::vector<NamedArray> &outputs) {
+  TextTable table({"output", "shape", "dtype", "lowest", "mean", "highest", "not finite"});
+  for (NamedArray &output : outputs) {
+    TensorRef tensor = output.array.ref();
+    Summary summary = summarize(tensor);
+    bool isEmpty = tensor.size() == 0;
+    table.add({output.name, toString(ShapeRef(tensor.shape)), dtypeName(tensor.dtype).str(),
+               isEmpty ? "-" : formatNumber(summary.lowest),
+               isEmpty ? "-" : formatNumber(summary.sum / static_cast<double>(tensor.size())),
+               isEmpty ? "-" : formatNumber(summary.highest), std::to_string(summary.numNonFinite)});
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  table.print(os);
+  return text;
+}
+
+/// The trace event format of Chrome's about:tracing: complete events, microseconds.
+void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> timings) {
+  json::OStream out(os);
+  out.object([&] {
+    out.attributeArray("traceEvents", [&] {
+      for (const Executor::Timing &timing : timings)
+        out.object([&] {
+          out.attribute("name", json::fixUTF8(graph.name(timing.node)));
+          out.attribute("cat", json::fixUTF8(graph.opName(timing.node)));
+          out.attribute("ph", "X");
+          out.attribute("ts", timing.startMicros);
+          out.attribute("dur", timing.durationMicros);
+          out.attribute("pid", 1);
+          out.attribute("tid", 1);
+        });
+    });
+  });
+  os << '\n';
+}
+
+/// Runs the steps; returns the milliseconds each took.
+Expected<std::vector<double>> runSteps(const Options &options, Session &session) {
+  using Clock = std::chrono::steady_clock;
+  Progress progress("running");
+  std::vector<double> times;
+  for (uint64_t i = 0; i < options.repeat; ++i) {
+    Clock::time_point start = Clock::now();
+    if (Error error = session.run(options.step + i)) return error;
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  return times;
+}
+
+void noteTimes(Tool &tool, std::vector<double> times, const Session &session) {
+  llvm::sort(times);
+  std::string text;
+  raw_string_ostream(text) << countOf(times.size(), "step")
+                           << format(": median %.3f ms, fastest %.3f ms; ", times[times.size() / 2], times.front())
+                           << session.plan().plannedBytes << " bytes planned, bound " << session.plan().boundBytes;
+  tool.diagnostics.note(text);
+}
+
+/// Writes everything the flags ask for; the files appear together, at the end.
+Error writeResults(Tool &tool, const Graph &graph, Session &session) {
+  const Options &options = tool.options;
+  Expected<std::vector<NamedArray>> outputs = session.outputs();
+  if (!outputs) return outputs.takeError();
+  std::vector<OutputFile> files;
+  auto open = [&](StringRef path) -> Error {
+    Expected<OutputFile> file = OutputFile::open(path);
+    if (!file) return file.takeError();
+    files.push_back(std::move(*file));
+    return Error::success();
+  };
+  if (!options.outputsFile.empty()) {
+    if (Error error = open(options.outputsFile)) return error;
+    writeNpz(files.back().stream(), *outputs);
+  }
+  if (!options.profileFile.empty()) {
+    if (Error error = open(options.profileFile)) return error;
+    writeTrace(files.back().stream(), graph, session.executor().timings());
+  }
+  bool wantsTable = options.outputsFile != "-" && options.profileFile != "-";
+  if (wantsTable) {
+    if (Error error = open(options.output)) return error;
+    files.back().stream() << report(*outputs);
+  }
+  for (OutputFile &file : files)
+    if (Error error = file.commit()) return error;
+  return Error::success();
+}
+
+Expected<int> runRun(Tool &tool) {
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  const Graph &graph = input->graph();
+  Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
+  if (!bindings) return bindings.takeError();
+  Expected<SessionOptions> options = sessionOptions(tool, graph);
+  if (!options) return options.takeError();
+  Expected<Session> session = Session::create(tool.context, graph, std::move(*bindings), *options);
+  if (!session) return session.takeError();
+  for (const std::string &warning : session->warnings()) tool.diagnostics.warning(warning);
+  if (!tool.options.profileFile.empty()) session->executor().setProfiling(true);
+  Expected<std::vector<double>> times = runSteps(tool.options, *session);
+  if (!times) return times.takeError();
+  if (Error error = writeResults(tool, graph, *session)) return error;
+  if (tool.options.repeat > 1) noteTimes(tool, std::move(*times), *session);
+  return 0;
+}
+
+constexpr StringRef kFlags[] = {"input", "inputs",  "init",    "outputs", "train",       "repeat",      "step", "profile",
+                                "backend", "threads", "shape", "dtype",   "output", "unknown-dim", "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kRun = {
+    .name = "run",
+    .arguments = "[FILE]",
+    .summary = "execute a graph, forward or training",
+    .description =
+        "Plans the graph, gives every variable its value, runs it, and prints a table of the heads; --outputs writes them "
+        "to an NPZ file. A forward head is called by its listed output name (softmax_output), a gradient head "
+        "<variable>_grad.\n"
+        "Values come from --input and --inputs; what is not given is an error, or drawn by --init SEED. An array of "
+        "another floating type is converted. Where a gradient was emitted with --req NAME=add, the value given for "
+        "NAME_grad is what it is added to.\n"
+        "--dtype float64 runs everything in double precision; the file is not changed.",
+    .examples = "gradc run train.json --train --inputs values.npz --outputs step.npz\n"
+                "gradc run train.json --shape data=8,784 --init 1 --dtype float64\n"
+                "gradc run model.json --inputs params.npz --input data=image.npy\n"
+                "gradc run train.json --shape data=8,784 --init 1 --repeat 20 --profile trace.json",
+    .flags = kFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runRun,
+};
+
+}  // namespace gradc
