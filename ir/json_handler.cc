@@ -8,6 +8,11 @@
 using namespace llvm;
 
 namespace gradc {
+namespace {
+
+StringRef pythonSpelling(StringRef literal) { return literal == "null" ? "None" : literal == "true" ? "True" : "False"; }
+
+}  // namespace
 
 JsonHandler::JsonHandler(Context &context, StringRef text, const char *const &position, uint32_t maxNesting)
     : ctx(context), text(text), position(position), maxNesting(maxNesting), originKey(context.intern("__origin__")) {
@@ -47,19 +52,24 @@ bool JsonHandler::onInteger(int64_t value) {
 }
 
 bool JsonHandler::onOtherNumber(StringRef spelled) {
-  if (current() == In::Node || current() == In::Graph) return field == Field::Unknown || unexpected(Found::Number);
-  if (current() == In::Input || current() == In::Head || current() == In::Deps || current() == In::ArgNodes ||
-      current() == In::RowPtr)
-    return unexpected(Found::Number);
-  return onLiteral(spelled);
-}
-
-bool JsonHandler::onLiteral(StringRef spelled) {
   switch (current()) {
     case In::Attrs: return addAttr(spelled);
     case In::AttrValue:
     case In::Ignored: kept.addScalar(spelled); return true;
     case In::GraphAttr: return checkGraphAttr(graphAttr.addScalar(spelled));
+    case In::Node:
+    case In::Graph: return field == Field::Unknown || unexpected(Found::Number);
+    default: return unexpected(Found::Number);
+  }
+}
+
+// A node attribute is spelled as Python would, which is how the files' front ends spelled theirs.
+bool JsonHandler::onLiteral(StringRef literal) {
+  switch (current()) {
+    case In::Attrs: return addAttr(pythonSpelling(literal));
+    case In::AttrValue: kept.addScalar(pythonSpelling(literal)); return true;
+    case In::Ignored: kept.addScalar(literal); return true;
+    case In::GraphAttr: return checkGraphAttr(graphAttr.addScalar(literal));
     case In::Node:
     case In::Graph: return field == Field::Unknown || unexpected(Found::Literal);
     default: return unexpected(Found::Literal);

@@ -46,8 +46,8 @@ class JsonHandler {
   /// What a rejected value was.
   enum class Found : uint8_t { String, Number, Literal, Object, Array };
 
-  /// Events return false to stop the parser. `spelled` is what a node attribute of this value reads.
-  bool onLiteral(llvm::StringRef spelled);
+  /// Events return false to stop the parser. A literal is `true`, `false` or `null`.
+  bool onLiteral(llvm::StringRef literal);
   bool onInteger(int64_t value);
   /// A number that is no int64.
   bool onOtherNumber(llvm::StringRef spelled);

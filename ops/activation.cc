@@ -83,6 +83,8 @@ void gradientOfAll(const KernelCall &call, ArrayRef<TensorRef> base) {
   });
 }
 
+InputMask unusedInput(const NodeKind &kind) { return inputMask({slopeInput(kind) == 1 ? 2 : 1}); }
+
 // The slope in operators that have gradients themselves.
 Value emitSlope(DecomposeRule &d) {
   const Value v = d.x(slopeInput(d.kind()));
@@ -109,7 +111,7 @@ constinit const OpDef kBackwardActivation = {
     .params = paramsOf<ActivationParams>(),
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .ignored = [](const NodeKind &k) { return inputMask({slopeInput(k) == 1 ? 2 : 1}); },
+    .ignored = unusedInput,
     .flags = {.isBackward = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), emitSlope(d)})); },
     .kernel = [](const KernelCall &call) { gradientOfAll(call, call.in); },

@@ -56,7 +56,7 @@ void broadcastShape(ShapeInference &s) {
 
 template <auto F> void broadcastKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
-  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     mapBroadcast<T>(call.out[0], call.in, [](const T *v) { return static_cast<T>(F(v[0], v[1])); });
   });

@@ -40,7 +40,7 @@ void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, 
     inner.push_back(axesWalk(whole, part, operand.shape, false));
   }
   const int64_t size = elementCount(part), all = elementCount(whole), count = size == 0 ? 0 : all / size;
-  T values[3];
+  T values[3] = {};
   for (int64_t i = 0; i < size; ++i) {
     Accumulator<T> total = 0;
     for (int64_t j = 0; j < count; ++j) {
@@ -60,7 +60,7 @@ template <class T, class F> void mapBroadcast(const TensorRef &out, llvm::ArrayR
   llvm::SmallVector<StridedWalk, 3> walks;
   for (const TensorRef &operand : operands) walks.push_back(StridedWalk(out.shape, broadcastStrides(out.shape, operand.shape)));
   const int64_t size = out.size();
-  T values[3];
+  T values[3] = {};
   for (int64_t i = 0; i < size; ++i) {
     for (size_t k = 0; k < operands.size(); ++k) {
       values[k] = operands[k].as<const T>()[walks[k].offset()];

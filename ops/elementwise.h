@@ -43,7 +43,7 @@ template <auto F> void mapFloating(const KernelCall &call) {
 /// The same for every numeric type.
 template <auto F> void mapNumeric(const KernelCall &call) {
   if (!call.wants(0)) return;
-  dispatchNumber(call.out[0].dtype,
+  dispatchNumeric(call.out[0].dtype,
                   [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
 }
 
@@ -82,6 +82,12 @@ template <auto F> void mapBackwardPiece(const PieceCall &call) {
 /// Output 0 = zeros.
 inline void writeZeros(const KernelCall &call) {
   if (call.wants(0)) std::memset(call.out[0].data, 0, call.out[0].bytes());
+}
+
+/// Output 0 = the bytes of input 0, in whatever shape.
+inline void copyBytes(const KernelCall &call) {
+  if (call.wants(0) && call.out[0].data != call.in[0].data)
+    std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
 }
 
 /// Sharing patterns most element-by-element operators declare.

@@ -19,7 +19,7 @@ constexpr AttrSpec kSumAttrs[] = {
 // Strictly left to right, as MXNet adds them.
 void sumKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
-  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     T *out = call.out[0].as<T>();
     const int64_t size = call.out[0].size();

@@ -36,7 +36,7 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
 /// output = F(input 0[, input 1], scalar).
 template <auto F> void scalarNumeric(const KernelCall &call) {
   if (call.wants(0))
-    dispatchNumber(call.out[0].dtype, [&](auto zero) { mapWithScalar<decltype(zero), F>(call); });
+    dispatchNumeric(call.out[0].dtype, [&](auto zero) { mapWithScalar<decltype(zero), F>(call); });
 }
 template <auto F> void scalarFloating(const KernelCall &call) {
   if (call.wants(0))

@@ -143,8 +143,8 @@ constinit const OpDef kRelu = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = useOutput<kBackwardRelu>,
-    .kernel = mapNumeric<[](auto x) { return decltype(x)(0) < x ? x : decltype(x)(0); }>,
-    .piece = mapPiece<[](auto x, auto base) { return decltype(x)(0) < base ? x : decltype(x)(0); }>,
+    .kernel = mapNumeric<[](auto x) { return x <= decltype(x)(0) ? decltype(x)(0) : x; }>,
+    .piece = mapPiece<[](auto x, auto base) { return base <= decltype(x)(0) ? decltype(x)(0) : x; }>,
 };
 
 // dx = dy · y(1 - y)

@@ -18,6 +18,7 @@ extern const OpFamily kDotFamily;
 extern const OpFamily kConcatFamily;
 extern const OpFamily kLossFamily;
 extern const OpFamily kSoftmaxOutputFamily;
+extern const OpFamily kSoftmaxPartsFamily;
 extern const OpFamily kRegressionOutputFamily;
 extern const OpFamily kActivationFamily;
 extern const OpFamily kBatchNormFamily;

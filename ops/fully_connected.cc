@@ -7,6 +7,8 @@
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"
 
+#include <cstring>
+
 using namespace llvm;
 
 namespace gradc {
@@ -165,10 +167,38 @@ constinit const OpDef kFullyConnected = {
 
 namespace {
 
-// Rows × features, whatever the rank of the data.
+void relateMatrix(ShapeInference &s) {
+  const ShapeRef data = s.in(0), rows = s.out(0);
+  s.setOut(0, {kUnknownDim, kUnknownDim});
+  if (!data.hasRank() || s.hasFailed()) return;
+  if (data.rank() == 0) return s.fail("data is a scalar, expected at least one axis");
+  const std::optional<int64_t> count = numElements(data.dims().drop_back());
+  s.setOut(0, {count.value_or(kUnknownDim), data[data.rank() - 1]});
+  DimsBuffer dims(data.dims());
+  if (rows.hasRank() && rows.rank() == 2) dims.back() = std::max(dims.back(), rows[1]);
+  s.setIn(0, dims);
+}
+
+void copyElements(const KernelCall &call) {
+  if (call.wants(0) && call.out[0].data != call.in[0].data && call.out[0].bytes())
+    std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+}
+
+constexpr InplacePair kInplaceIdentity[] = {{0, 0, true}};
+
+// y = x as a matrix; dx = dy in the shape of x
+constinit const OpDef kAsRows = {
+    .name = "_as_rows",
+    .summary = "x as a matrix of (all axes but the last) × (last axis)",
+    .inputs = {"data"},
+    .shape = relateMatrix,
+    .inplace = kInplaceIdentity,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
+    .kernel = copyElements,
+};
+
 Value asMatrix(DecomposeRule &d, Value v) {
-  if (d.params<FullyConnectedParams>().flatten) return d.emit(kFlatten, {v});
-  return d.emit(kReshape, {v}, {{"reverse", "True"}, {"shape", "(-1, 0)"}});
+  return d.emit(d.params<FullyConnectedParams>().flatten ? kFlatten : kAsRows, {v});
 }
 
 // dx = dy · w, dw = dyᵀ · x, db = Σ over rows of dy
@@ -208,7 +238,7 @@ constinit const OpDef kBackwardFullyConnected = {
     },
 };
 
-constexpr const OpDef *kOps[] = {&kFullyConnected, &kBackwardFullyConnected};
+constexpr const OpDef *kOps[] = {&kFullyConnected, &kBackwardFullyConnected, &kAsRows};
 
 }  // namespace
 constinit const OpFamily kFullyConnectedFamily = kOps;

@@ -36,7 +36,6 @@ extern const OpDef kBroadcastAxisLike;  // _broadcast_axis_like(v, x; axis): vec
 
 // shape_ops.cc
 extern const OpDef kReshapeLike;        // reshape_like(v, x): v's elements in x's shape
-extern const OpDef kReshape;            // Reshape(x; shape, reverse), MXNet's special values 0, -1, … included
 extern const OpDef kFlatten;            // Flatten(x): (d0, d1·d2·…)
 
 // dot.cc

@@ -87,7 +87,7 @@ DimsBuffer keptShape(const ReduceParams &params, Dims whole) {
 void sumKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
   DimsBuffer part = keptShape(call.params<ReduceParams>(), call.in[0].shape);
-  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     sumOnto<T>(call.out[0].as<T>(), part, call.in[0].shape, call.in, [](const T *v) { return v[0]; });
   });
@@ -119,7 +119,7 @@ void repeatHead(const KernelCall &call, bool isMean) {
 // Input 0 summed down to the shape of the output.
 void sumLikeKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
-  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     sumOnto<T>(call.out[0].as<T>(), call.out[0].shape, call.in[0].shape, call.in[0], [](const T *v) { return v[0]; });
   });
@@ -248,7 +248,7 @@ constinit const OpDef kBroadcastLike = {
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
-          dispatchNumber(call.out[0].dtype, [&](auto zero) {
+          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             mapBroadcast<T>(call.out[0], call.in[0], [](const T *v) { return v[0]; });
           });
@@ -291,7 +291,7 @@ constinit const OpDef kBroadcastAxisLike = {
           const size_t axis = *normalizeAxis(call.params<AxisParams>().axis, shape.size());
           part[axis] = shape[axis];
           const TensorRef vector{call.in[0].data, call.in[0].dtype, part};
-          dispatchNumber(call.out[0].dtype, [&](auto zero) {
+          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             mapBroadcast<T>(call.out[0], vector, [](const T *v) { return v[0]; });
           });

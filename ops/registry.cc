@@ -17,7 +17,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kBroadcastFamily, &kReduceFamily,            &kShapeOpsFamily,          &kDotFamily,
     &kConcatFamily,    &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
     &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
-    &kPoolingFamily,
+    &kPoolingFamily, &kSoftmaxPartsFamily,
 };
 
 }  // namespace
@@ -34,6 +34,7 @@ void registerBuiltinOps(OpRegistry &registry) {
       .onesLike = &kOnesLike,
       .zerosPlaceholder = &kZerosPlaceholder,
       .copy = &kCopy,
+      .identityLike = registry.find("_identity_with_attr_like_rhs"),
       .sum = &kElementWiseSum,
       .add = &kGradAdd,
   };

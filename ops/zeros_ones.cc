@@ -7,8 +7,6 @@
 #include "ops/families.h"
 #include "ops/primitives.h"
 
-#include <cstring>
-
 using namespace llvm;
 
 namespace gradc {
@@ -44,18 +42,13 @@ void createdDType(DTypeInference &t) { t.setOut(0, t.params<CreateParams>().dtyp
 
 void fill(const KernelCall &call, double value) {
   if (!call.wants(0)) return;
-  dispatchNumber(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     std::fill_n(call.out[0].as<T>(), call.out[0].size(), static_cast<T>(value));
   });
 }
 
 void fillOnes(const KernelCall &call) { fill(call, 1); }
-
-void copyFirst(const KernelCall &call) {
-  if (call.wants(0) && call.out[0].data != call.in[0].data)
-    std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
-}
 
 void zeroGradient(GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); }
 
@@ -106,7 +99,7 @@ constinit const OpDef kCopy = {
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
-    .kernel = copyFirst,
+    .kernel = copyBytes,
 };
 
 // The same bytes in the shape of the forward operator's input; its adjoint goes back to the shape of dy.
@@ -117,7 +110,7 @@ constinit const OpDef kBackwardCopy = {
     .inplace = kInplaceIdentity,
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
-    .kernel = copyFirst,
+    .kernel = copyBytes,
 };
 
 namespace {
@@ -169,7 +162,7 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
           g.fused(kBackwardCopy, {g.dy(0)});
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },
-    .kernel = copyFirst,
+    .kernel = copyBytes,
 };
 
 constexpr const OpDef *kOps[] = {&kZerosLike, &kOnesLike, &kZerosPlaceholder, &kCopy, &kBackwardCopy,

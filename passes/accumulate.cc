@@ -70,10 +70,10 @@ KindId Accumulators::sumKind(size_t n) {
 void Accumulators::nameSum(NodeId n, Value entry, StringRef suffix) {
   if (namer.style() != NamingStyle::Unique)
     return namer.name(n, namer.style() == NamingStyle::Nnvm ? "grad_sum" : "sum_grad", suffix);
-  SmallString<64> prefix(builder.name(entry.node));
-  if (entry.index) prefix += "_" + utostr(entry.index);
-  prefix += "_sum_grad";
-  namer.name(n, prefix.str(), suffix);
+  SmallString<32> marked("_sum_grad");
+  if (entry.index) marked += "_out" + utostr(entry.index);
+  marked += suffix;
+  namer.name(n, builder.name(entry.node), marked.str());
 }
 
 Value Accumulators::sum(Value entry, ArrayRef<Value> values) {

@@ -266,8 +266,7 @@ class Differentiator {
 
   Value zerosFor(Value x) {
     NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.zerosLike, AttrsId(0))), {x}, sums.originOf(x.node));
-    SmallString<64> base(builder.name(x.node));
-    namer.name(n, base.str(), "_zero_grad");
+    namer.name(n, builder.name(x.node), x.index ? "_zero_grad_out" + utostr(x.index) : "_zero_grad");
     ++stats.numZeros;
     return Value{n};
   }
@@ -279,8 +278,7 @@ class Differentiator {
     if (uses++ == 0 && !isForeign) return gradient;
     NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {gradient},
                                sums.originOf(gradient.node));
-    SmallString<64> base(builder.name(gradient.node));
-    namer.name(n, base.str(), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
+    namer.name(n, builder.name(gradient.node), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
     ++stats.numCopies;
     return Value{n};
   }

@@ -74,11 +74,10 @@ class RequestChecker {
     bool anyLive = false;
     for (size_t i = 0; i < checked.heads.size(); ++i) {
       const GradientHead &head = checked.heads[i];
-      std::string name = graph.listedName(head.y);
       if (!seen.insert(graph.entry(head.y).value).second && options.duplicates == DuplicatePolicy::Strict)
-        return Failure(ErrorKind::DuplicateY, "the outputs name '" + name + "' twice").at(head.y.node);
+        return Failure(ErrorKind::DuplicateY, "the outputs name '" + graph.listedName(head.y) + "' twice").at(head.y.node);
       anyLive |= !isInteger(head.y);
-      if (Error error = checkSeed(head, i, name)) return error;
+      if (Error error = checkSeed(head, i)) return error;
     }
     if (anyLive) return Error::success();
     std::string names;
@@ -87,8 +86,11 @@ class RequestChecker {
                                                 " hold whole numbers");
   }
 
-  Error checkSeed(const GradientHead &head, size_t i, StringRef name) {
+  Error checkSeed(const GradientHead &head, size_t i) {
     const bool isGiven = head.seed || !head.seedName.empty();
+    if (!head.seed && (isGiven || options.headPolicy == HeadPolicy::Ones || options.headPolicy == HeadPolicy::Input))
+      return Error::success();
+    std::string name = graph.listedName(head.y);
     ShapeRef shape = shapeOf(head.y);
     if (!isGiven && options.headPolicy == HeadPolicy::Required)
       return Failure(ErrorKind::MissingAttr, "output " + Twine(i + 1) + ", '" + name + "', has no head gradient")
@@ -99,7 +101,7 @@ class RequestChecker {
                                                   "; an implicit head gradient needs a scalar")
           .at(head.y.node)
           .note("give a head gradient with --seed " + name + "=NAME");
-    if (!head.seed) return Error::success();
+    if (!isGiven) return Error::success();
     ShapeRef seedShape = shapeOf(*head.seed);
     if (shape.isFullyKnown() && seedShape.isFullyKnown() && shape.dims() != seedShape.dims())
       return Failure(ErrorKind::HeadShape, "head gradient " + Twine(i + 1) + ", '" + graph.listedName(*head.seed) +
@@ -111,23 +113,15 @@ class RequestChecker {
 
   Error checkTargets() {
     std::vector<NodeId> mutators = listMutators(graph);
-    DenseSet<uint32_t> seen, noGrad;
-    for (Value v : checked.noGrad) noGrad.insert(graph.entry(v).value);
+    BitVector seen(graph.numEntries()), noGrad(graph.numEntries());
+    for (Value v : checked.noGrad) noGrad.set(graph.entry(v).value);
     for (size_t i = 0; i < checked.wrt.size(); ++i) {
       Value x = checked.wrt[i].x;
-      std::string name = graph.listedName(x), position = "variable " + std::to_string(i + 1) + " of the asked ones, '" + name + "'";
-      if (!seen.insert(graph.entry(x).value).second && options.duplicates == DuplicatePolicy::Strict)
-        return Failure(ErrorKind::DuplicateX, "the inputs name '" + name + "' twice").at(x.node);
-      if (mutators[x.node.value].isValid())
-        return Failure(ErrorKind::AuxX, position + ", is an auxiliary state: " +
-                                            graph.describe(mutators[x.node.value]) + " overwrites it")
-            .at(x.node);
-      if (isInteger(x))
-        return Failure(ErrorKind::NotRequiresGrad, position + ", has type " + dtypeName(dtypeOf(x)) +
-                                                       " and carries no gradient")
-            .at(x.node);
-      if (options.duplicates == DuplicatePolicy::Strict && noGrad.contains(graph.entry(x).value))
-        return Failure(ErrorKind::OptionConflict, "'" + name + "' is asked for and in the no-gradient set").at(x.node);
+      uint32_t e = graph.entry(x).value;
+      const bool isStrict = options.duplicates == DuplicatePolicy::Strict;
+      if ((seen[e] && isStrict) || (noGrad[e] && isStrict) || mutators[x.node.value].isValid() || isInteger(x))
+        return badTarget(i, mutators[x.node.value], seen[e]);
+      seen.set(e);
     }
     DenseSet<uint32_t> marked;
     for (const GradientTarget &target : checked.retained)
@@ -135,6 +129,21 @@ class RequestChecker {
         return Failure(ErrorKind::AlreadyMarked, "intermediate '" + graph.listedName(target.x) + "' is retained twice")
             .at(target.x.node);
     return Error::success();
+  }
+
+  Error badTarget(size_t i, NodeId mutator, bool isRepeated) {
+    Value x = checked.wrt[i].x;
+    std::string name = graph.listedName(x);
+    std::string position = "variable " + std::to_string(i + 1) + " of the asked ones, '" + name + "'";
+    if (mutator.isValid())
+      return Failure(ErrorKind::AuxX, position + ", is an auxiliary state: " + graph.describe(mutator) + " overwrites it")
+          .at(x.node);
+    if (isInteger(x))
+      return Failure(ErrorKind::NotRequiresGrad, position + ", has type " + dtypeName(dtypeOf(x)) +
+                                                     " and carries no gradient")
+          .at(x.node);
+    if (isRepeated) return Failure(ErrorKind::DuplicateX, "the inputs name '" + name + "' twice").at(x.node);
+    return Failure(ErrorKind::OptionConflict, "'" + name + "' is asked for and in the no-gradient set").at(x.node);
   }
 
   // REQ-02: what is asked with a null request is not asked.

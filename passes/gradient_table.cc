@@ -30,7 +30,7 @@ struct TableWriter {
     kind.push_back(kKinds[static_cast<int>(head.kind)].str());
     of.push_back(head.of);
     request.push_back(requestName(head.request).str());
-    node.push_back(head.ofNode.isValid() ? head.ofNode.value : -1);
+    node.push_back(head.ofNode.isValid() ? int64_t{head.ofNode.value} : -1);
     index.push_back(head.ofIndex);
     order.push_back(head.order);
     slot.push_back(head.slot);

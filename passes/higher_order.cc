@@ -9,6 +9,8 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
                                               const GradientOptions &options, uint32_t order) {
   GradientOptions current = options;
   GradientRequest next = request;
+  // Lower orders keep the forward heads, or ids would not be a stable prefix.
+  current.gradientOnly = options.gradientOnly && order <= 1;
   Expected<GradientResult> result = buildGradient(context, graph, request, current);
   for (uint32_t k = 2; result && k <= order; ++k) {
     // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
@@ -20,6 +22,7 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
     current.order = options.order + k - 1;
     current.headPolicy = HeadPolicy::Ones;
     current.inference = nullptr;
+    current.gradientOnly = options.gradientOnly && k == order;
     if (current.unused == UnusedPolicy::Error) current.unused = UnusedPolicy::Zeros;
     Graph base = result->graph;
     result = buildGradient(context, base, next, current);

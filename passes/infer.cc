@@ -11,6 +11,18 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+// The common case of equal entries without building an inference: all inputs known and equal.
+template <class Lattice, class Element = typename Lattice::Element>
+bool settleSame(const Lattice &lattice, ArrayRef<Element> in, MutableArrayRef<Element> out, Element unknown) {
+  if (in.empty() || !lattice.isKnown(in[0])) return false;
+  for (Element element : in)
+    if (element != in[0]) return false;
+  for (Element element : out)
+    if (element != in[0] && element != unknown) return false;
+  std::fill(out.begin(), out.end(), in[0]);
+  return true;
+}
+
 struct ShapeLattice {
   using Element = ShapeId;
   Context &ctx;
@@ -26,7 +38,7 @@ struct ShapeLattice {
   Error visit(NodeId n, MutableArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) {
     const NodeKind &kind = graph.kind(n);
     if (!kind.op->shape) return Error::success();
-    if (kind.op->shape == static_cast<void (*)(ShapeInference &)>(shapes::same) && settleSame(in, out))
+    if (kind.op->shape == shapes::same && settleSame(*this, ArrayRef<ShapeId>(in), out, kUnknownShape))
       return Error::success();
     ShapeInference inference(ctx, kind, in, out, zeroIsUnknown);
     kind.op->shape(inference);
@@ -34,17 +46,6 @@ struct ShapeLattice {
     return Failure(ErrorKind::InferConflict,
                    "operator '" + kind.op->name + "', " + graph.describe(n) + ": " + inference.failureText())
         .at(n);
-  }
-
-  // The common case of equal shapes without building an inference: all inputs known and equal.
-  bool settleSame(ArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) const {
-    if (in.empty() || !isKnown(in[0])) return false;
-    for (ShapeId shape : in)
-      if (shape != in[0]) return false;
-    for (ShapeId shape : out)
-      if (shape != in[0] && shape != kUnknownShape) return false;
-    std::fill(out.begin(), out.end(), in[0]);
-    return true;
   }
 
   Error take(NodeId n, ShapeId &to, ShapeId from) {
@@ -70,6 +71,9 @@ struct DTypeLattice {
   Error visit(NodeId n, MutableArrayRef<DType> in, MutableArrayRef<DType> out) {
     const NodeKind &kind = graph.kind(n);
     if (kind.op->flags.isOpaque) return Error::success();
+    if ((!kind.op->dtype || kind.op->dtype == dtypes::same) &&
+        settleSame(*this, ArrayRef<DType>(in), out, DType::Unknown))
+      return Error::success();
     DTypeInference inference(kind, in, out);
     if (kind.op->dtype)
       kind.op->dtype(inference);
@@ -193,14 +197,11 @@ class Inferrer {
     DTypeLattice types{graph};
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
     if (Error error = propagation.run()) return error;
-    std::vector<NodeId> defaulted;
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
-      if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
-      result.dtype[e] = options.defaultFloat;
-      defaulted.push_back(NodeId(n));
+      if (graph.isVariable(NodeId(n)) && result.dtype[e] == DType::Unknown) result.dtype[e] = options.defaultFloat;
     }
-    if (Error error = propagation.resume(defaulted)) return error;
+    if (Error error = propagation.resume()) return error;
     if (options.floatAs)
       for (uint32_t e = 0; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;

@@ -26,22 +26,28 @@ template <class Lattice> class Propagation {
   Propagation(const Graph &graph, Lattice &lattice, RuleSummaries &summaries, EntryMap<Element> &entries)
       : graph(graph), lattice(lattice), summaries(summaries), entries(entries) {}
 
-  /// The forward sweep, then the worklist.
+  /// The forward sweep, then the worklist. A sweep that changed nothing saw every node in its final state.
   llvm::Error run() {
+    bool hasChanged = false;
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) continue;
       if (llvm::Error error = visit(NodeId(n))) return error;
       if (!isFinished) unfinished.push_back(n);
+      hasChanged |= !changed.empty();
     }
-    return drain();
+    return hasChanged ? drain() : llvm::Error::success();
   }
 
-  /// Continues after the caller made entries more precise: `changed` variables.
-  llvm::Error resume(llvm::ArrayRef<NodeId> changed) {
-    if (unfinished.empty()) return llvm::Error::success();
-    index();
-    for (NodeId n : changed) enqueueReaders(graph.firstEntry(n));
-    return work();
+  /// Continues after the caller made entries of variables more precise.
+  llvm::Error resume() {
+    size_t kept = 0;
+    for (uint32_t n : unfinished) {
+      if (llvm::Error error = visit(NodeId(n))) return error;
+      if (!isFinished) unfinished[kept++] = n;
+    }
+    unfinished.resize(kept);
+    readerBegin.clear();
+    return drain();
   }
 
  private:

@@ -1,5 +1,6 @@
 // Binding memory to an instruction list and running it. Tested by tests/executor_test.cc
 #include "runtime/executor.h"
+#include "runtime/bindings.h"
 #include "runtime/instructions.h"
 
 #include "ir/error.h"
@@ -57,14 +58,13 @@ void executeReplaced(const Instruction &instruction) {
     if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
 }
 
-/// "expected (2,3) float32, got (2,) float64"
-std::string mismatch(const TensorRef &expected, const TensorRef &found) {
-  return "expected " + toString(ShapeRef(expected.shape)) + " " + dtypeName(expected.dtype).str() + ", got " +
-         toString(ShapeRef(found.shape)) + " " + dtypeName(found.dtype).str();
-}
-
 bool fits(const TensorRef &expected, const TensorRef &found) {
   return expected.dtype == found.dtype && expected.shape == found.shape;
+}
+
+std::string misfit(const TensorRef &expected, const TensorRef &found) {
+  return "expected " + describeTensor(ShapeRef(expected.shape), expected.dtype) + ", got " +
+         describeTensor(ShapeRef(found.shape), found.dtype);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -143,7 +143,7 @@ Error Executor::bind(NodeId variable, TensorRef tensor) {
   EntryId e = graph.firstEntry(variable);
   TensorRef expected = state->list.tensor(e);
   if (!fits(expected, tensor))
-    return Failure(ErrorKind::BindingMismatch, graph.describe(variable) + ": " + mismatch(expected, tensor))
+    return Failure(ErrorKind::BindingMismatch, graph.describe(variable) + ": " + misfit(expected, tensor))
         .at(variable);
   state->list.address[e] = static_cast<char *>(tensor.data);
   state->isStale = true;
@@ -156,7 +156,7 @@ Error Executor::bindHead(size_t i, TensorRef tensor) {
   if (!head.data)
     return Failure(ErrorKind::BindingSurplus, "head " + Twine(i) + " is not computed: its request is 'null'");
   if (!fits(head, tensor))
-    return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + mismatch(head, tensor));
+    return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + misfit(head, tensor));
   head.data = tensor.data;
   if (list.headEntry[i].isValid()) list.address[list.headEntry[i]] = static_cast<char *>(tensor.data);
   state->isStale = true;

@@ -3,149 +3,15 @@
 #include "runtime/session.h"
 
 #include "ir/error.h"
+#include "runtime/bindings.h"
 #include "runtime/elements.h"
 #include "runtime/init.h"
 #include "runtime/keys.h"
-
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-constexpr size_t kMaxNamed = 10;      // variables named in one message
-constexpr size_t kMaxSuggestions = 3;
-
-struct StartValue {
-  size_t head;
-  Array array;
-  std::string key;
-};
-
-/// What the bindings mean: arrays per variable, start values per head.
-struct Matched {
-  std::vector<uint32_t> arrayOf;  // by node: index into arrays, kNone
-  std::vector<NamedArray> arrays;
-  std::vector<StartValue> starts;
-
-  static constexpr uint32_t kNone = 0xffffffff;
-};
-
-std::string quotedList(ArrayRef<StringRef> names) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < kMaxNamed; ++i) text += (i ? ", '" : "'") + names[i].str() + "'";
-  if (names.size() > kMaxNamed) text += " and " + std::to_string(names.size() - kMaxNamed) + " more";
-  return text;
-}
-
-class Matcher {
- public:
-  Matcher(const Graph &graph, const std::optional<GradientTable> &table, ArrayRef<Request> headRequests)
-      : graph(graph), table(table), headRequests(headRequests), keys(variableKeys(graph)) {
-    StringMap<uint32_t> counts;
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      if (!graph.isVariable(NodeId(id))) continue;
-      byKey[keys[id]] = id;
-      if (++counts[graph.name(NodeId(id))] == 2) ambiguous[graph.name(NodeId(id))] = id;
-    }
-    addStartKeys();
-  }
-
-  Expected<Matched> match(std::vector<NamedArray> bindings) {
-    Matched matched;
-    matched.arrayOf.assign(graph.numNodes(), Matched::kNone);
-    for (NamedArray &binding : bindings)
-      if (Error error = place(binding, matched)) return error;
-    return matched;
-  }
-
- private:
-  /// `<x>_grad`, or `<x>#grad` where a variable is called that.
-  void addStartKeys() {
-    for (size_t i = 0; table && i < headRequests.size(); ++i) {
-      const GradientTable::Head &head = table->heads[i];
-      if (headRequests[i] != Request::Add || head.kind == GradientTable::HeadKind::Forward) continue;
-      std::string key = gradientKey(graph, keys, head, "_");
-      startKeys[byKey.count(key) ? gradientKey(graph, keys, head, "#") : key] = i;
-    }
-  }
-
-  Error place(NamedArray &binding, Matched &matched) {
-    if (Error error = checkUnambiguous(binding.name)) return error;
-    if (!seen.try_emplace(binding.name, 0).second)
-      return Failure(ErrorKind::AmbiguousName, "'" + binding.name + "' is bound twice");
-    StringMap<uint32_t>::iterator variable = byKey.find(binding.name);
-    if (variable != byKey.end()) {
-      matched.arrayOf[variable->second] = static_cast<uint32_t>(matched.arrays.size());
-      matched.arrays.push_back(std::move(binding));
-      return Error::success();
-    }
-    StringMap<size_t>::iterator start = startKeys.find(binding.name);
-    if (start != startKeys.end()) {
-      matched.starts.push_back({start->second, std::move(binding.array), binding.name});
-      return Error::success();
-    }
-    if (isDroppedSeed(binding.name)) return Error::success();
-    return surplus(binding.name);
-  }
-
-  Error checkUnambiguous(StringRef name) const {
-    StringMap<uint32_t>::const_iterator second = ambiguous.find(name);
-    if (second == ambiguous.end() || name.empty()) return Error::success();
-    return Failure(ErrorKind::AmbiguousName, "several variables are called '" + name + "'")
-        .at(NodeId(second->second))
-        .note("the second is bound as '" + keys[second->second] + "'; the first needs a name of its own");
-  }
-
-  /// H-11: the head variable of a y that influences no x.
-  bool isDroppedSeed(StringRef name) const {
-    return table && any_of(table->headGradOf, [&](const auto &row) { return row.first == name; });
-  }
-
-  Error surplus(StringRef name) const {
-    Failure failure(ErrorKind::BindingSurplus, "'" + name + "' is bound, but the graph has no variable of that name");
-    std::vector<StringRef> near;
-    for (unsigned distance = 0; distance <= 2 && near.size() < kMaxSuggestions; ++distance)
-      for (uint32_t id = 0; id < graph.numNodes() && near.size() < kMaxSuggestions; ++id)
-        if (!keys[id].empty() && name.edit_distance(keys[id], true, 3) == distance) near.push_back(keys[id]);
-    if (near.empty()) return std::move(failure);
-    return std::move(failure).note("did you mean " + quotedList(near) + "?");
-  }
-
-  const Graph &graph;
-  const std::optional<GradientTable> &table;
-  ArrayRef<Request> headRequests;
-  std::vector<std::string> keys;
-  StringMap<uint32_t> byKey, ambiguous;  // to node ids; ambiguous: the second variable of a name
-  StringMap<size_t> startKeys;           // to heads
-  StringMap<char> seen;
-};
-
-/// Whether `dims` could become `shape`.
-bool agrees(ShapeRef shape, Dims dims) {
-  if (!shape.hasRank()) return true;
-  DimsBuffer merged(shape.dims().begin(), shape.dims().end());
-  return mergeDims(merged, dims);
-}
-
-/// What an array may be bound as: floating variables take any number, the others their own dtype.
-bool isConvertible(DType from, DType to) { return from == to || (isFloating(to) && to != DType::BFloat16); }
-
-Error mismatch(const Twine &what, const std::string &expected, const std::string &found) {
-  return Failure(ErrorKind::BindingMismatch, what + ": expected " + expected + ", got " + found);
-}
-
-/// `array` in the given dtype, moved when it has it already.
-Array converted(Array array, DType dtype) {
-  array.bytes.reserve(1);  // an empty tensor has an address too
-  if (array.dtype == dtype) return array;
-  Array result{dtype, array.shape, std::vector<char>(array.ref().size() * dtypeBytes(dtype))};
-  result.bytes.reserve(1);
-  convertElements(array.ref(), result.ref());
-  return result;
-}
 
 bool isOtherPlan(const Graph &graph, const MemoryPlan &plan) {
   GraphAttrs::const_iterator at = graph.graphAttrs().find("plan");
@@ -173,11 +39,11 @@ struct Session::State {
   std::optional<Executor> executor;
 
   Error create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
-  Error inferWith(Context &context, const Matched &matched, const SessionOptions &options);
-  Error explainConflict(Context &context, const Matched &matched, const SessionOptions &options, Error conflict);
-  Error fillVariables(Matched &matched, const SessionOptions &options);
+  Error inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options);
+  Error explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options, Error conflict);
+  Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
   Error fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer);
-  Error prepare(Context &context, Matched &matched, const SessionOptions &options);
+  Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
 };
 
 Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
@@ -188,17 +54,17 @@ Error Session::State::create(Context &context, std::vector<NamedArray> bindings,
   headRequests = options.exec.headRequests.vec();
   if (headRequests.empty() && table)
     for (const GradientTable::Head &head : table->heads) headRequests.push_back(head.request);
-  Expected<Matched> matched = Matcher(graph, table, headRequests).match(std::move(bindings));
+  Expected<MatchedBindings> matched = matchBindings(graph, table, headRequests, std::move(bindings));
   if (!matched) return matched.takeError();
   if (Error error = inferWith(context, *matched, options)) return error;
   if (Error error = fillVariables(*matched, options)) return error;
   return prepare(context, *matched, options);
 }
 
-Error Session::State::inferWith(Context &context, const Matched &matched, const SessionOptions &options) {
+Error Session::State::inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options) {
   InferRequest request = options.hints;
   for (uint32_t id = 0; id < graph.numNodes(); ++id)
-    if (matched.arrayOf[id] != Matched::kNone) {
+    if (matched.arrayOf[id] != MatchedBindings::kNone) {
       const std::vector<int64_t> &shape = matched.arrays[matched.arrayOf[id]].array.shape;
       request.shapes.push_back({NodeId(id), DimsBuffer(shape.begin(), shape.end())});
     }
@@ -210,7 +76,7 @@ Error Session::State::inferWith(Context &context, const Matched &matched, const 
 
 /// E-71 when the graph without the bound arrays infers, so that one of them must be at fault; the first whose shape
 /// disagrees by itself is named, else what inference says is all there is to say.
-Error Session::State::explainConflict(Context &context, const Matched &matched, const SessionOptions &options,
+Error Session::State::explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options,
                                       Error conflict) {
   InferOptions partial = options.infer;
   partial.allowUnknown = true;
@@ -220,13 +86,12 @@ Error Session::State::explainConflict(Context &context, const Matched &matched, 
     return conflict;
   }
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    if (matched.arrayOf[id] == Matched::kNone) continue;
+    if (matched.arrayOf[id] == MatchedBindings::kNone) continue;
     const NamedArray &binding = matched.arrays[matched.arrayOf[id]];
     ShapeRef expected = context.shape(alone->shape[graph.firstEntry(NodeId(id))]);
     if (agrees(expected, binding.array.shape)) continue;
     consumeError(std::move(conflict));
-    return mismatch("'" + binding.name + "'", "shape " + toString(expected),
-                    toString(ShapeRef(binding.array.shape)));
+    return bindingMismatch(binding.name, "shape " + toString(expected), toString(ShapeRef(binding.array.shape)));
   }
   return amend(std::move(conflict), [](GradcError &error) {
     if (error.kind != ErrorKind::InferConflict) return;
@@ -235,15 +100,15 @@ Error Session::State::explainConflict(Context &context, const Matched &matched, 
   });
 }
 
-Error Session::State::fillVariables(Matched &matched, const SessionOptions &options) {
+Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptions &options) {
   std::optional<Initializer> initializer;
   if (options.initSeed) initializer.emplace(graph, inference, *options.initSeed);
-  slotOf.assign(graph.numNodes(), Matched::kNone);
+  slotOf.assign(graph.numNodes(), MatchedBindings::kNone);
   std::vector<StringRef> missing;
   NodeId firstMissing;
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     if (!graph.isVariable(NodeId(id))) continue;
-    NamedArray *binding = matched.arrayOf[id] == Matched::kNone ? nullptr : &matched.arrays[matched.arrayOf[id]];
+    NamedArray *binding = matched.arrayOf[id] == MatchedBindings::kNone ? nullptr : &matched.arrays[matched.arrayOf[id]];
     if (!binding && !initializer) {
       if (missing.empty()) firstMissing = NodeId(id);
       missing.push_back(graph.name(NodeId(id)));
@@ -270,8 +135,8 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
   slotOf[n.value] = static_cast<uint32_t>(variables.size());
   if (binding) {
     if (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype))
-      return mismatch("'" + binding->name + "'", toString(shape) + " " + dtypeName(dtype).str(),
-                      toString(ShapeRef(binding->array.shape)) + " " + dtypeName(binding->array.dtype).str());
+      return bindingMismatch(binding->name, describeTensor(shape, dtype),
+                             describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
     variables.push_back(converted(std::move(binding->array), dtype));
     return Error::success();
   }
@@ -287,7 +152,7 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
   return Error::success();
 }
 
-Error Session::State::prepare(Context &context, Matched &matched, const SessionOptions &options) {
+Error Session::State::prepare(Context &context, MatchedBindings &matched, const SessionOptions &options) {
   requests = countRequests(graph, headRequests);
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
@@ -302,14 +167,14 @@ Error Session::State::prepare(Context &context, Matched &matched, const SessionO
   if (!created) return created.takeError();
   executor.emplace(std::move(*created));
   for (uint32_t id = 0; id < graph.numNodes(); ++id)
-    if (slotOf[id] != Matched::kNone)
+    if (slotOf[id] != MatchedBindings::kNone)
       if (Error error = executor->bind(NodeId(id), variables[slotOf[id]].ref())) return error;
   for (StartValue &start : matched.starts) {
     TensorRef head = executor->head(start.head);
     TensorRef given = start.array.ref();
     if (head.shape != given.shape || !isConvertible(given.dtype, head.dtype))
-      return mismatch("'" + start.key + "'", toString(ShapeRef(head.shape)) + " " + dtypeName(head.dtype).str(),
-                      toString(ShapeRef(given.shape)) + " " + dtypeName(given.dtype).str());
+      return bindingMismatch(start.key, describeTensor(ShapeRef(head.shape), head.dtype),
+                             describeTensor(ShapeRef(given.shape), given.dtype));
     convertElements(given, head);
   }
   return Error::success();
@@ -333,7 +198,7 @@ const MemoryPlan &Session::plan() const { return state->plan; }
 const RequestTable &Session::requests() const { return state->requests; }
 const std::vector<std::string> &Session::warnings() const { return state->warnings; }
 Executor &Session::executor() { return *state->executor; }
-TensorRef Session::variable(NodeId n) { return state->variables[state->slotOf[n.value]].ref(); }
+TensorRef Session::variable(NodeId n) const { return state->variables[state->slotOf[n.value]].ref(); }
 TensorRef Session::head(size_t i) const { return state->executor->head(i); }
 
 Expected<std::vector<NamedArray>> Session::outputs() const {

@@ -38,7 +38,7 @@ class Session {
   const std::vector<std::string> &warnings() const;
   Executor &executor();
   /// The session's own memory of a variable.
-  TensorRef variable(NodeId n);
+  TensorRef variable(NodeId n) const;
   TensorRef head(size_t i) const;
   /// Heads and, after training, aux states under the keys of `--outputs` (runtime/keys.h); E-34 on a collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;

@@ -23,7 +23,7 @@ Expected<LoadedInput> load(Tool &tool, StringRef path) {
   Expected<std::unique_ptr<MemoryBuffer>> buffer = readFile(path);
   if (!buffer) return buffer.takeError();
   StringRef text = tool.diagnostics.setSource(path, std::move(*buffer));
-  Expected<LoadedProgram> loaded = readJson(tool.context, text, {tool.options.unknownDim});
+  Expected<LoadedProgram> loaded = readJson(tool.context, text, ReadOptions());
   if (!loaded) return loaded.takeError();
   LoadedInput input{std::move(loaded->program)};
   tool.diagnostics.setInput(input.graph(), std::move(loaded->sources));

@@ -36,7 +36,8 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
   if (!request) return request.takeError();
   GradientOptions options = tool.options.gradient;
   options.inference = &*inference;
-  Expected<GradientResult> result = buildGradient(tool.context, forward, *request, options);
+  uint32_t order = static_cast<uint32_t>(tool.options.order);
+  Expected<GradientResult> result = buildGradientOfOrder(tool.context, forward, *request, options, order);
   if (!result) return result.takeError();
   tool.diagnostics.setCurrent(result->graph);
   if (Error error = verifyGraph(result->graph, tool.options.errorLimit)) return error;

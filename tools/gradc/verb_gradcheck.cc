@@ -1,5 +1,5 @@
 // `gradc gradcheck`: gradients against central differences. Tested by tests/cli_test.cc
-#include "bindings.h"
+#include "run_inputs.h"
 #include "gradient_flags.h"
 #include "progress.h"
 #include "table.h"

@@ -1,5 +1,5 @@
 // `gradc run`: executes a graph. Tested by tests/cli_test.cc
-#include "bindings.h"
+#include "run_inputs.h"
 #include "progress.h"
 #include "table.h"
 #include "verbs.h"

@@ -1,5 +1,5 @@
 // Reading of NPY and NPZ bindings. Tested by tests/cli_test.cc
-#include "bindings.h"
+#include "run_inputs.h"
 
 #include "llvm/ADT/StringSet.h"
 

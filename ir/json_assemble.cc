@@ -1,0 +1,282 @@
+// Graph by graph: ids checked, upgraded, kinds found, frozen, attributes permuted. Tested by tests/json_reader_test.cc
+#include "ir/json_assemble.h"
+
+#include "ir/error.h"
+#include "ir/graph_attrs_json.h"
+#include "ir/graph_builder.h"
+#include "ir/legacy_upgrade.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <array>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Kinds found a moment ago, so that a million equal nodes cost one lookup each in a table that stays in the cache.
+class RecentKinds {
+ public:
+  struct Slot {
+    StrId op;
+    AttrsId attrs;
+    uint32_t numOutputs = 0;
+    uint32_t numInputs = 0;
+    KindId kind;
+  };
+  Slot &at(StrId op, AttrsId attrs, uint32_t numOutputs) {
+    uint64_t key = (uint64_t{op.value} << 32 | attrs.value) * 0x9e3779b97f4a7c15ull + numOutputs;
+    return slots[(key * 0xff51afd7ed558ccdull) >> 54];
+  }
+
+ private:
+  std::array<Slot, 1024> slots;
+};
+
+/// One graph of the file. Phases as listed in `run`.
+class Assembler {
+ public:
+  Assembler(Context &context, RawGraph &raw, LoadedProgram &out)
+      : ctx(context), raw(raw), out(out), null(context.intern("null")), numFileNodes(raw.nodes.size()) {}
+
+  Error run(int64_t version, bool isRoot) {
+    if (Error error = checkIds()) return error;
+    if (Error error = checkRowPtr()) return error;
+    const bool isUpgraded = upgradeLegacy(ctx, raw, version) | raw.usesOldForm;
+    out.wasUpgraded |= isUpgraded;
+    if (isRoot && out.wasUpgraded) raw.attrs["mxnet_version"] = GraphAttr::ofInt(std::max(version, kUpgradedVersion));
+    GraphBuilder builder(ctx);
+    if (Error error = addNodes(builder)) return error;
+    Expected<Frozen> frozen = std::move(builder).freeze(raw.heads, {});
+    if (!frozen) return place(frozen.takeError());
+    warnUnreachable(*frozen);
+    warnArgOrder(*frozen);
+    carryAttrs(*frozen);
+    if (isRoot) mapSources(*frozen);
+    out.program.graphs.push_back(frozen->graph.withGraphAttrs(std::move(raw.attrs)));
+    return Error::success();
+  }
+
+ private:
+  bool isVariable(uint32_t n) const { return raw.nodes[n].op == null; }
+
+  std::string label(uint32_t n) const {
+    std::string name = raw.name(n).str();
+    return name.empty() ? "node " + std::to_string(n) : "node '" + name + "'";
+  }
+
+  Error outOfRange(const Twine &what, uint32_t id, int64_t offset) const {
+    return Failure(ErrorKind::BadJson, what + " refers to node " + Twine(id) + ", but the graph has " +
+                                           Twine(numFileNodes) + (numFileNodes == 1 ? " node" : " nodes"))
+        .atOffset(offset);
+  }
+
+  Error checkIds() const {
+    for (const Value &input : raw.inputs)
+      if (input.node.value >= numFileNodes) return badInput(static_cast<uint32_t>(&input - raw.inputs.data()));
+    for (auto [n, dep] : raw.deps)
+      if (dep >= numFileNodes) return outOfRange("a control dependency of " + label(n), dep, raw.nodes[n].begin);
+    for (uint32_t n = 0; n < numFileNodes; ++n) {
+      NodeId origin = raw.nodes[n].origin;
+      if (origin.isValid() && origin.value >= numFileNodes)
+        return outOfRange("attribute '__origin__' of " + label(n), origin.value, raw.nodes[n].begin);
+    }
+    for (size_t i = 0; i < raw.heads.size(); ++i)
+      if (raw.heads[i].node.value >= numFileNodes)
+        return outOfRange("head " + Twine(i), raw.heads[i].node.value, raw.headsAt);
+    for (uint32_t id : raw.argNodes) {
+      if (id >= numFileNodes) return outOfRange("'arg_nodes'", id, raw.argNodesAt);
+      if (!isVariable(id))  // IR-15
+        return Failure(ErrorKind::BadJson, "'arg_nodes' lists " + label(id) + ", expected variables only, found operator '" +
+                                               ctx.text(raw.nodes[id].op) + "'")
+            .atOffset(raw.nodes[id].begin);
+    }
+    return Error::success();
+  }
+
+  Error badInput(uint32_t position) const {
+    auto after = llvm::upper_bound(raw.nodes, position,
+                                   [](uint32_t at, const RawNode &node) { return at < node.inputBegin; });
+    const uint32_t reader = static_cast<uint32_t>(after - raw.nodes.begin()) - 1;
+    return outOfRange("input " + Twine(position - raw.nodes[reader].inputBegin) + " of " + label(reader),
+                      raw.inputs[position].node.value, raw.nodes[reader].begin);
+  }
+
+  Error checkRowPtr() const {
+    if (!raw.hasRowPtr) return Error::success();
+    if (raw.rowPtr.size() != numFileNodes + 1)
+      return Failure(ErrorKind::BadJson, "'node_row_ptr' has " + Twine(raw.rowPtr.size()) + " numbers, expected " +
+                                             Twine(numFileNodes + 1) + ", one more than nodes")
+          .atOffset(raw.rowPtrAt);
+    for (size_t n = 0; n < numFileNodes; ++n)
+      if (raw.rowPtr[n + 1] < raw.rowPtr[n] || raw.rowPtr[n + 1] - raw.rowPtr[n] > kMaxIndex || raw.rowPtr[0])
+        return Failure(ErrorKind::BadJson, "'node_row_ptr' gives " + label(static_cast<uint32_t>(n)) + " the entries " +
+                                               Twine(raw.rowPtr[n]) + " to " + Twine(raw.rowPtr[n + 1]) +
+                                               ", expected a list from 0 that grows by at most " + Twine(kMaxIndex))
+            .atOffset(raw.rowPtrAt);
+    return Error::success();
+  }
+
+  // What an unknown operator must have: 1 + the largest index anyone reads.
+  void countReadOutputs() {
+    readOutputs.assign(raw.nodes.size(), 1);
+    auto count = [&](Value v) {
+      uint32_t &outputs = readOutputs[v.node.value];
+      outputs = std::max<uint32_t>(outputs, uint32_t{v.index} + 1);
+    };
+    for (Value input : raw.inputs) count(input);
+    for (Value head : raw.heads) count(head);
+  }
+
+  uint32_t fileOutputs(uint32_t n) const {
+    if (!raw.hasRowPtr) return readOutputs[n];
+    return n < numFileNodes ? raw.rowPtr[n + 1] - raw.rowPtr[n] : 1;
+  }
+
+  Expected<RecentKinds::Slot *> findKind(uint32_t n) {
+    const RawNode &node = raw.nodes[n];
+    const uint32_t numOutputs = fileOutputs(n);
+    RecentKinds::Slot &slot = recentKinds.at(node.op, node.attrs, numOutputs);
+    if (slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
+      return &slot;
+    const StringRef spelling = ctx.text(node.op);
+    KindId kind;
+    if (node.op == null) {
+      kind = ctx.variableKind(node.attrs);
+    } else if (const OpDef *op = ctx.ops.find(spelling)) {
+      Expected<KindId> known = ctx.kind(*op, node.attrs, spelling);
+      if (!known)
+        return amend(known.takeError(), [&](GradcError &info) {
+          info.message += " " + ctx.describe(spelling, raw.name(n), node.attrs);
+          info.place.offset = node.begin;
+        });
+      kind = *known;
+    } else {
+      kind = ctx.opaqueKind(spelling, node.attrs, numOutputs);
+    }
+    slot = {node.op, node.attrs, numOutputs, ctx.kind(kind).numInputs, kind};
+    return &slot;
+  }
+
+  Error addNodes(GraphBuilder &builder) {
+    if (!raw.hasRowPtr) countReadOutputs();
+    builder.reserve(raw.nodes.size(), raw.inputs.size(), raw.names.size());
+    for (uint32_t n = 0; n < raw.nodes.size(); ++n) {
+      Expected<RecentKinds::Slot *> slot = findKind(n);
+      if (!slot) return slot.takeError();
+      ArrayRef<Value> inputs = raw.inputsOf(n);
+      if (inputs.size() != (*slot)->numInputs && (*slot)->numInputs != NodeKind::kAnyInputs)
+        return badArity(n, (*slot)->numInputs);
+      builder.setName(builder.addKind((*slot)->kind, inputs, raw.nodes[n].origin), raw.name(n), "");
+    }
+    for (auto [n, dep] : raw.deps) builder.addControlDep(NodeId(n), NodeId(dep));
+    setSubgraphs(builder);
+    return Error::success();
+  }
+
+  Error badArity(uint32_t n, uint32_t expected) const {
+    const std::string what = isVariable(n) ? "a variable" : "operator '" + ctx.text(raw.nodes[n].op).str() + "'";
+    return Failure(ErrorKind::Arity, label(n) + ": " + what + " takes " + Twine(expected) + " inputs, got " +
+                                         Twine(raw.inputsOf(n).size()))
+        .atOffset(raw.nodes[n].begin);
+  }
+
+  void setSubgraphs(GraphBuilder &builder) const {
+    SmallVector<GraphId, 4> graphs;
+    for (size_t i = 0; i < raw.subgraphs.size(); ++i) {
+      graphs.push_back(GraphId(raw.subgraphs[i].second));
+      if (i + 1 < raw.subgraphs.size() && raw.subgraphs[i + 1].first == raw.subgraphs[i].first) continue;
+      builder.setSubgraphs(NodeId(raw.subgraphs[i].first), graphs);
+      graphs.clear();
+    }
+  }
+
+  // freeze speaks of builder ids, which are the file's.
+  Error place(Error error) const {
+    return amend(std::move(error), [&](GradcError &info) {
+      if (info.place.node.isValid()) info.place.offset = raw.nodes[info.place.node.value].begin;
+      info.place.node = NodeId();
+    });
+  }
+
+  void warnUnreachable(const Frozen &frozen) {
+    constexpr size_t kListed = 10;
+    size_t numDropped = 0;
+    std::string names;
+    for (uint32_t n = 0; n < numFileNodes; ++n) {
+      if (frozen.newId[n].isValid() || numDropped++ >= kListed) continue;
+      names += (names.empty() ? "" : ", ") + label(n).substr(5);
+    }
+    if (!numDropped) return;
+    if (numDropped > kListed) names += ", …";
+    out.warnings.push_back("dropped " + std::to_string(numDropped) + (numDropped == 1 ? " node" : " nodes") +
+                           " no head reaches: " + names);
+  }
+
+  void warnArgOrder(const Frozen &frozen) {
+    std::vector<NodeId> listed;
+    for (uint32_t id : raw.argNodes)
+      if (frozen.newId[id].isValid()) listed.push_back(frozen.newId[id]);
+    std::vector<NodeId> canonical;
+    for (uint32_t n = 0; n < numFileNodes; ++n)
+      if (isVariable(n) && frozen.newId[n].isValid()) canonical.push_back(frozen.newId[n]);
+    llvm::sort(canonical);
+    if (listed != canonical) out.warnings.push_back("'arg_nodes' is not the list of variables in canonical order; it is written so");
+  }
+
+  bool isIdentity(const Frozen &frozen) const {
+    if (frozen.graph.numNodes() != numFileNodes) return false;
+    for (uint32_t n = 0; n < numFileNodes; ++n)
+      if (frozen.newId[n] != NodeId(n)) return false;
+    return !raw.hasRowPtr || frozen.graph.columns().entryBegin == raw.rowPtr;
+  }
+
+  void carryAttrs(const Frozen &frozen) {
+    if (raw.attrs.empty() || isIdentity(frozen)) return;
+    if (!raw.hasRowPtr) {
+      raw.rowPtr = {0};
+      for (uint32_t n = 0; n < numFileNodes; ++n) {
+        const NodeId id = frozen.newId[n];
+        raw.rowPtr.push_back(raw.rowPtr.back() + (id.isValid() ? frozen.graph.numOutputs(id) : fileOutputs(n)));
+      }
+    }
+    ArrayRef<NodeId> newId = ArrayRef(frozen.newId).take_front(numFileNodes);
+    for (const std::string &key : renumberGraphAttrs(raw.attrs, {newId, raw.rowPtr}, frozen.graph))
+      out.warnings.push_back("dropped graph attribute '" + key + "', which does not say what nodes added or operators with other outputs have");
+  }
+
+  void mapSources(const Frozen &frozen) {
+    out.sources.nodes.resize(frozen.graph.numNodes());
+    for (uint32_t n = 0; n < numFileNodes; ++n)
+      if (frozen.newId[n].isValid())
+        out.sources.nodes[frozen.newId[n].value] = {raw.nodes[n].begin, raw.nodes[n].end, n};
+  }
+
+  Context &ctx;
+  RawGraph &raw;
+  LoadedProgram &out;
+  StrId null;
+  size_t numFileNodes;
+  std::vector<uint32_t> readOutputs;
+  RecentKinds recentKinds;
+};
+
+}  // namespace
+
+Expected<LoadedProgram> assembleProgram(Context &context, RawFile file) {
+  LoadedProgram out;
+  const int64_t version = mxnetVersion(file.graphs.back().attrs);
+  out.program.graphs.reserve(file.graphs.size());
+  for (RawGraph &raw : file.graphs) {
+    const bool isRoot = &raw == &file.graphs.back();
+    if (Error error = Assembler(context, raw, out).run(version, isRoot)) return error;
+    raw = RawGraph();
+  }
+  out.program.root = GraphId(static_cast<uint32_t>(out.program.graphs.size() - 1));
+  for (const auto &[key, count] : file.unknownKeys)
+    out.warnings.push_back("ignored key '" + key + "', which stands " + std::to_string(count) + (count == 1 ? " time" : " times"));
+  return out;
+}
+
+}  // namespace gradc

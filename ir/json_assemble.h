@@ -1,0 +1,13 @@
+// From the columns of a parsed file to Graphs: upgrade, operators, arity, canonical order, attributes that follow.
+// Tested by tests/json_reader_test.cc
+#pragma once
+
+#include "ir/json_raw.h"
+#include "ir/json_reader.h"
+
+namespace gradc {
+
+/// Makes the program of `file`, which is used up. Errors carry the byte offset of the node they are about.
+llvm::Expected<LoadedProgram> assembleProgram(Context &context, RawFile file);
+
+}  // namespace gradc

@@ -1,0 +1,143 @@
+// One walk over the columns; every check looks at one node and what it reads. Tested by tests/verify_test.cc
+#include "ir/verify.h"
+
+#include "ir/error.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const Graph &graph, size_t limit) : graph(graph), limit(limit) {}
+
+  Error run() {
+    for (uint32_t id = 0; id < graph.numNodes() && numFound < limit; ++id) {
+      const NodeId n(id);
+      if (!checkOrder(n)) continue;  // the other checks follow edges
+      checkOutputs(n);
+      checkArity(n);
+      checkVersions(n);
+      checkBackward(n);
+      checkOrigin(n);
+    }
+    for (size_t i = 0; i < graph.heads().size(); ++i) checkHead(i);
+    return std::move(errors);
+  }
+
+ private:
+  void report(Failure &&failure) {
+    if (numFound++ < limit) errors = joinErrors(std::move(errors), std::move(failure));
+  }
+
+  bool checkOrder(NodeId n) {
+    for (Value input : graph.inputs(n))
+      if (input.node >= n) return reportOrder(n, "input", input.node);
+    for (NodeId dep : graph.controlDeps(n))
+      if (dep >= n) return reportOrder(n, "control dependency", dep);
+    return true;
+  }
+
+  bool reportOrder(NodeId n, StringRef what, NodeId from) {
+    report(Failure(ErrorKind::Internal, graph.describe(n) + " has id " + Twine(n.value) + " and a " + what + " with id " +
+                                            Twine(from.value) + ", expected a smaller one")
+               .at(n));
+    return false;
+  }
+
+  void checkOutputs(NodeId n) {
+    if (graph.numOutputs(n) != graph.kind(n).numOutputs)
+      report(Failure(ErrorKind::Internal, graph.describe(n) + " owns " + Twine(graph.numOutputs(n)) +
+                                              " entries, expected one for each of its " +
+                                              Twine(graph.kind(n).numOutputs) + " outputs")
+                 .at(n));
+    ArrayRef<Value> inputs = graph.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].index >= graph.numOutputs(inputs[i].node))
+        report(badEntry("input " + std::to_string(i) + " of " + graph.describe(n), inputs[i]).at(n));
+  }
+
+  Failure badEntry(const Twine &reader, Value v) const {
+    return Failure(ErrorKind::BadEntry, reader + " is output " + Twine(v.index) + " of " + graph.describe(v.node) +
+                                            ", which has " + Twine(graph.numOutputs(v.node)));
+  }
+
+  void checkArity(NodeId n) {
+    const uint32_t expected = graph.kind(n).numInputs;
+    if (expected != NodeKind::kAnyInputs && expected != graph.inputs(n).size())
+      report(Failure(ErrorKind::Arity, graph.describe(n) + " takes " + Twine(expected) + " inputs, got " +
+                                           Twine(graph.inputs(n).size()))
+                 .at(n));
+  }
+
+  // Only variables have versions, and one node at most makes each. A version nobody makes comes from outside; a 0 at a
+  // mutated position is the spelling of old files, which says nothing about order.
+  void checkVersions(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    ArrayRef<Value> inputs = graph.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Value input = inputs[i];
+      if (graph.isVariable(input.node)) {
+        const uint64_t written = uint64_t{input.node.value} << 16 | input.version;
+        if (kind.isMutated(i) && input.version && !versions.insert(written).second)
+          report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes version " + Twine(input.version) + " of " +
+                                                     graph.describe(input.node) + ", which another node makes already")
+                     .at(n));
+      } else if (kind.isMutated(i)) {
+        report(Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites input " + Twine(i) +
+                                                   ", expected a variable there, found " + graph.describe(input.node))
+                   .at(n));
+      } else if (input.version) {
+        report(Failure(ErrorKind::BadMutation, "input " + Twine(i) + " of " + graph.describe(n) + " reads version " +
+                                                   Twine(input.version) + " of " + graph.describe(input.node) +
+                                                   ", but only variables have versions")
+                   .at(n));
+      }
+    }
+  }
+
+  void checkBackward(NodeId n) {
+    if (graph.isVariable(n) || !graph.op(n)->flags.isBackward) return;
+    ArrayRef<NodeId> deps = graph.controlDeps(n);
+    if (deps.empty())
+      report(Failure(ErrorKind::BackwardMatch, graph.describe(n) + " is a backward operator without control dependency, "
+                                                   "expected its forward node as the first one")
+                 .at(n));
+    else if (graph.isVariable(deps.front()))
+      report(Failure(ErrorKind::BackwardMatch, "the first control dependency of " + graph.describe(n) +
+                                                   " should be its forward node, found " + graph.describe(deps.front()))
+                 .at(n));
+  }
+
+  void checkOrigin(NodeId n) {
+    const NodeId origin = graph.origin(n);
+    if (origin.isValid() && origin.value >= graph.numNodes())
+      report(Failure(ErrorKind::Internal, graph.describe(n) + " is said to be generated for node " +
+                                              Twine(origin.value) + ", but the graph has " + Twine(graph.numNodes()))
+                 .at(n));
+  }
+
+  void checkHead(size_t i) {
+    const Value head = graph.heads()[i];
+    if (head.node.value >= graph.numNodes())
+      report(Failure(ErrorKind::BadEntry, "head " + Twine(i) + " refers to node " + Twine(head.node.value) +
+                                              ", but the graph has " + Twine(graph.numNodes())));
+    else if (head.index >= graph.numOutputs(head.node))
+      report(badEntry("head " + Twine(i), head).at(head.node));
+  }
+
+  const Graph &graph;
+  const size_t limit;
+  size_t numFound = 0;
+  Error errors = Error::success();
+  DenseSet<uint64_t> versions;  // variable << 16 | version that some node makes
+};
+
+}  // namespace
+
+Error verifyGraph(const Graph &graph, size_t limit) { return Verifier(graph, limit).run(); }
+
+}  // namespace gradc

@@ -1,0 +1,340 @@
+// Batch normalisation, in training form (statistics of the batch) and inference form (the moving ones).
+//
+// Hidden outputs 1 and 2 are the mean and the reciprocal deviation r = (var + eps)^(-1/2) that normalised the data; the
+// gradient computes from them alone. In training they depend on the data, so the rule of BatchNorm adds what flows
+// through them when something differentiates them: that is what makes second and higher orders right. Which form runs
+// is known at run time only; `_in_training` switches those terms off in inference, so one decomposition serves both.
+// Moving statistics change in the forward pass, once, in training, unless use_global_stats.
+// Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct BatchNormParams {
+  double eps = 0, momentum = 0;
+  bool fixGamma = true, useGlobalStats = false, outputMeanVar = false, cudnnOff = false;
+  int64_t axis = 1;
+  std::optional<double> minCalibRange, maxCalibRange;
+};
+
+constexpr AttrSpec kAttrs[] = {
+    attr<&BatchNormParams::eps>("eps", "0.0010000000474974513", "added to the variance").atLeast(0),
+    attr<&BatchNormParams::momentum>("momentum", "0.899999976", "weight of the old value in a moving statistic"),
+    attr<&BatchNormParams::fixGamma>("fix_gamma", "True", "take gamma as 1 and give it no gradient"),
+    attr<&BatchNormParams::useGlobalStats>("use_global_stats", "False", "use the moving statistics in training too"),
+    attr<&BatchNormParams::outputMeanVar>("output_mean_var", "False",
+                                          "make the mean and the reciprocal deviation visible outputs"),
+    attr<&BatchNormParams::axis>("axis", "1", "the channel axis; negative: counted from the end"),
+    attr<&BatchNormParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
+    attr<&BatchNormParams::minCalibRange>("min_calib_range", "None", "accepted and not used"),
+    attr<&BatchNormParams::maxCalibRange>("max_calib_range", "None", "accepted and not used"),
+};
+
+// MXNet holds the momentum in single precision; the last digits show in float64 runs.
+Error checkParams(void *params) {
+  BatchNormParams &p = *static_cast<BatchNormParams *>(params);
+  p.momentum = static_cast<double>(static_cast<float>(p.momentum));
+  return Error::success();
+}
+
+
+struct PortList {
+  ArrayRef<size_t> inputs, outputs;  // the per-channel entries
+  size_t data;                       // input with the data's shape; output 0 and input 0 have it too
+};
+
+void relateShapes(ShapeInference &s, PortList ports) {
+  s.sameInOut(ports.data, 0);
+  s.sameInOut(0, 0);
+  const size_t first = ports.inputs.front();
+  s.setIn(first, {kUnknownDim});
+  if (s.hasFailed()) return;
+  const ShapeRef data = s.in(ports.data);
+  if (data.hasRank()) {
+    const int64_t wanted = s.params<BatchNormParams>().axis;
+    const std::optional<size_t> axis = normalizeAxis(wanted, data.rank());
+    if (!axis) return s.fail("axis " + Twine(wanted) + " is outside data of shape " + toString(data));
+    for (size_t i : ports.inputs) s.setIn(i, {data[*axis]});
+    DimsBuffer dims(data.dims());
+    for (size_t i : ports.inputs)
+      if (!s.hasFailed()) dims[*axis] = std::max(dims[*axis], s.in(i)[0]);
+    s.setIn(ports.data, dims);
+    s.setOut(0, dims);
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    for (size_t i : ports.inputs) s.sameInIn(first, i);
+    for (size_t o : ports.outputs) s.sameInOut(first, o);
+  }
+}
+
+// Per-channel values are float32 where the data is float16, else of the data's type.
+void relateTypes(DTypeInference &t, PortList ports) {
+  t.sameInOut(ports.data, 0);
+  t.sameInOut(0, 0);
+  t.sameInOut(ports.data, 0);
+  const size_t first = ports.inputs.front();
+  const DType data = t.in(ports.data);
+  if (data != DType::Unknown) t.setIn(first, data == DType::Float16 ? DType::Float32 : data);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (size_t i : ports.inputs) t.sameInIn(first, i);
+    for (size_t o : ports.outputs) t.sameInOut(first, o);
+  }
+  if (t.in(first) == DType::Float64) t.setIn(ports.data, DType::Float64);
+}
+
+constexpr size_t kForwardInputs[] = {1, 2, 3, 4}, kForwardOutputs[] = {1, 2};
+constexpr size_t kBackwardInputs[] = {1, 2, 4, 5, 6, 7}, kBackwardOutputs[] = {1, 2};
+constexpr PortList kForwardPorts = {kForwardInputs, kForwardOutputs, 0};
+constexpr PortList kBackwardPorts = {kBackwardInputs, kBackwardOutputs, 3};
+
+
+struct ChannelView {
+  int64_t outer = 1, channels = 1, inner = 1;
+
+  ChannelView(Dims shape, int64_t axis) {
+    const size_t at = normalizeAxis(axis, shape.size()).value_or(0);
+    for (size_t i = 0; i < shape.size(); ++i) (i < at ? outer : i == at ? channels : inner) *= shape[i];
+  }
+  int64_t count() const { return outer * inner; }
+  /// Calls visit(offset) for the elements of one channel, in order.
+  template <class F> void forEach(int64_t channel, F visit) const {
+    for (int64_t o = 0; o < outer; ++o) {
+      const int64_t begin = (o * channels + channel) * inner;
+      for (int64_t i = begin; i < begin + inner; ++i) visit(i);
+    }
+  }
+};
+
+bool usesBatch(const KernelCall &call) { return call.isTraining && !call.params<BatchNormParams>().useGlobalStats; }
+
+struct Statistics {
+  double mean, variance;
+};
+
+template <class T> Statistics batchStatistics(const ChannelView &view, int64_t channel, const T *x) {
+  const double count = static_cast<double>(view.count());
+  double sum = 0, squares = 0;
+  view.forEach(channel, [&](int64_t i) { sum += static_cast<double>(x[i]); });
+  const double mean = sum / count;
+  view.forEach(channel, [&](int64_t i) {
+    const double centred = static_cast<double>(x[i]) - mean;
+    squares += centred * centred;
+  });
+  return {mean, squares / count};
+}
+
+template <class T> void moveTowards(T &moving, double value, double momentum) {
+  moving = static_cast<T>(static_cast<double>(moving) * momentum + value * (1 - momentum));
+}
+
+template <class T> void forward(const KernelCall &call) {
+  const BatchNormParams &p = call.params<BatchNormParams>();
+  const ChannelView view(call.in[0].shape, p.axis);
+  const T *x = call.in[0].as<const T>(), *gamma = call.in[1].as<const T>(), *beta = call.in[2].as<const T>();
+  T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
+  for (int64_t c = 0; c < view.channels; ++c) {
+    Statistics of{static_cast<double>(movingMean[c]), static_cast<double>(movingVar[c])};
+    if (usesBatch(call)) {
+      of = batchStatistics(view, c, x);
+      moveTowards(movingMean[c], of.mean, p.momentum);
+      moveTowards(movingVar[c], of.variance, p.momentum);
+    }
+    const T mean = static_cast<T>(of.mean), deviation = static_cast<T>(1 / std::sqrt(of.variance + p.eps));
+    if (call.wants(1)) call.out[1].as<T>()[c] = mean;
+    if (call.wants(2)) call.out[2].as<T>()[c] = deviation;
+    if (!call.wants(0)) continue;
+    const T scale = p.fixGamma ? deviation : gamma[c] * deviation, shift = beta[c];
+    T *y = call.out[0].as<T>();
+    view.forEach(c, [&](int64_t i) { y[i] = (x[i] - mean) * scale + shift; });
+  }
+}
+
+template <class T> void backward(const KernelCall &call) {
+  const BatchNormParams &p = call.params<BatchNormParams>();
+  const ChannelView view(call.in[0].shape, p.axis);
+  const T *dy = call.in[0].as<const T>(), *means = call.in[1].as<const T>(), *deviations = call.in[2].as<const T>();
+  const T *x = call.in[3].as<const T>(), *gamma = call.in[4].as<const T>();
+  for (int64_t c = 0; c < view.channels; ++c) {
+    const double mean = static_cast<double>(means[c]), r = static_cast<double>(deviations[c]);
+    double sum = 0, product = 0;  // of dy, and of dy with the normalised data
+    view.forEach(c, [&](int64_t i) {
+      sum += static_cast<double>(dy[i]);
+      product += static_cast<double>(dy[i]) * ((static_cast<double>(x[i]) - mean) * r);
+    });
+    if (call.wants(1)) call.out[1].as<T>()[c] = p.fixGamma ? T{0} : static_cast<T>(product);
+    if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(sum);
+    if (!call.wants(0)) continue;
+    const double scale = p.fixGamma ? r : static_cast<double>(gamma[c]) * r;
+    const double weight = usesBatch(call) ? 1 / static_cast<double>(view.count()) : 0;
+    const double shift = sum * weight, slope = product * weight * r;
+    T *dx = call.out[0].as<T>();
+    view.forEach(c, [&](int64_t i) {
+      const double centred = static_cast<double>(x[i]) - mean;
+      dx[i] = static_cast<T>((static_cast<double>(dy[i]) - shift - centred * slope) * scale);
+    });
+  }
+}
+
+void switchKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = call.isTraining ? x[i] : T{0};
+  });
+}
+
+
+// Per-channel reductions and their adjoint, on behalf of one node.
+class Channels {
+ public:
+  Channels(RuleContext &rule, Value data)
+      : rule(rule), data(data), axis(rule.number(rule.params<BatchNormParams>().axis)) {}
+
+  Value sum(Value v) { return rule.emit(kSum, {v}, {{"axis", axis}, {"exclude", "True"}}); }
+  Value mean(Value v) { return rule.emit(kMean, {v}, {{"axis", axis}, {"exclude", "True"}}); }
+  Value spread(Value v) { return rule.emit(kBroadcastAxisLike, {v, data}, {{"axis", axis}}); }
+  Value count() { return sum(rule.emit(kOnesLike, {data})); }
+
+ private:
+  RuleContext &rule;
+  Value data;
+  StringRef axis;
+};
+
+constexpr InplacePair kInplaceFirst[] = {{0, 0}};
+constexpr InplacePair kInplaceBackward[] = {{0, 0}, {3, 0}};
+constexpr Domain kDomains[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Any, Domain::Positive};
+
+// y = x in training, 0 in inference
+constinit const OpDef kInTraining = {
+    .name = "_in_training",
+    .summary = "y = x when the step runs in training form, zeros when it runs in inference form",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kInTraining, {g.dy(0)})); },
+    .kernel = switchKernel,
+};
+
+InputMask backwardIgnored(const NodeKind &kind) {
+  return inputMask({5, 6, 7}) | (kind.params<BatchNormParams>().fixGamma ? inputMask({4}) : 0);
+}
+
+// dx = γ·r·(dy − [mean dy + x̂·mean(dy·x̂)]), the bracket in training only
+void decomposeBackward(DecomposeRule &d) {
+  const BatchNormParams &p = d.params<BatchNormParams>();
+  const Value dy = d.x(0), r = d.x(2), x = d.x(3);
+  Channels channels(d, x);
+  if (d.wants(2)) d.y(2, channels.sum(dy));
+  if (d.wants(1) && p.fixGamma) d.y(1, d.emit(kZerosLike, {d.x(4)}));
+  const bool needsProduct = (d.wants(1) && !p.fixGamma) || (d.wants(0) && !p.useGlobalStats);
+  Value normalised, product;
+  if (needsProduct) {
+    normalised = d.emit(kElemwiseMul, {d.emit(kElemwiseSub, {x, channels.spread(d.x(1))}), channels.spread(r)});
+    product = d.emit(kElemwiseMul, {dy, normalised});
+  }
+  if (d.wants(1) && !p.fixGamma) d.y(1, channels.sum(product));
+  if (!d.wants(0)) return;
+  Value inner = dy;
+  if (!p.useGlobalStats) {
+    const Value shift = channels.spread(d.emit(kInTraining, {channels.mean(dy)}));
+    const Value slope = channels.spread(d.emit(kInTraining, {channels.mean(product)}));
+    inner = d.emit(kElemwiseSub, {inner, shift});
+    inner = d.emit(kElemwiseSub, {inner, d.emit(kElemwiseMul, {normalised, slope})});
+  }
+  const Value scale = p.fixGamma ? r : d.emit(kElemwiseMul, {d.x(4), r});
+  d.y(0, d.emit(kElemwiseMul, {inner, channels.spread(scale)}));
+}
+
+constinit const OpDef kBackwardBatchNorm = {
+    .name = "_backward_BatchNorm",
+    .summary = "gradients of BatchNorm: dγ = Σ dy·x̂, dβ = Σ dy, dx = γ·r·(dy − mean dy − x̂·mean(dy·x̂)), "
+               "x̂ = (x − mean)·r; without batch statistics dx = γ·r·dy",
+    .inputs = {"ograd", "mean", "var", "data", "gamma", "beta", "moving_mean", "moving_var"},
+    .outputs = {"data_grad", "gamma_grad", "beta_grad"},
+    .attrs = kAttrs,
+    .params = paramsOf<BatchNormParams>(),
+    .check = checkParams,
+    .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
+    .dtype = [](DTypeInference &t) { relateTypes(t, kBackwardPorts); },
+    .inplace = kInplaceBackward,
+    .ignored = backwardIgnored,
+    .flags = {.isBackward = true},
+    .decompose = decomposeBackward,
+    .kernel = [](const KernelCall &call) {
+      dispatchFloating(call.in[0].dtype, [&](auto zero) { backward<decltype(zero)>(call); });
+    },
+};
+
+// What flows to the data through its batch statistics, from their gradients dm and dr:
+// dm/n + (x − mean)·(−r³·dr)/n, because d mean = 1/n and d r = −r³·(x − mean)/n.
+Value throughStatistics(GradRule &g) {
+  const Value x = g.x(0);
+  Channels channels(g, x);
+  const Value n = channels.count();
+  auto spread = [&](Value v) { return channels.spread(g.emit(kInTraining, {g.emit(kElemwiseDiv, {v, n})})); };
+  Value total;
+  if (!g.isZero(1)) total = spread(g.dy(1));
+  if (g.isZero(2)) return total;
+  const Value cube = g.emit(kElemwiseMul, {g.y(2), g.emit(kSquare, {g.y(2)})});
+  const Value slope = spread(g.emit(kNegative, {g.emit(kElemwiseMul, {g.dy(2), cube})}));
+  const Value term = g.emit(kElemwiseMul, {slope, g.emit(kElemwiseSub, {x, channels.spread(g.y(1))})});
+  return g.isZero(1) ? term : g.emit(kElemwiseAdd, {total, term});
+}
+
+void batchNormGradient(GradRule &g) {
+  const bool hasDirect = !g.isZero(0);
+  const bool hasStatistics =
+      (!g.isZero(1) || !g.isZero(2)) && g.wants(0) && !g.params<BatchNormParams>().useGlobalStats;
+  for (size_t i = 0; i < g.numInputs(); ++i) g.noGrad(i);
+  Value dx;
+  if (hasDirect) dx = g.fused(kBackwardBatchNorm, {g.dy(0), g.y(1), g.y(2), g.x(0), g.x(1), g.x(2), g.x(3), g.x(4)});
+  if (!hasStatistics) return;
+  const Value extra = throughStatistics(g);
+  g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
+}
+
+}  // namespace
+
+extern const OpDef kBatchNorm;
+
+constinit const OpDef kBatchNorm = {
+    .name = "BatchNorm",
+    .summary = "y = γ·(x − mean)·r + β per channel, r = (var + eps)^(−1/2), var the biased variance; "
+               "moving ← moving·momentum + batch·(1 − momentum) in training",
+    .inputs = {"data", "gamma", "beta", "moving_mean", "moving_var"},
+    .outputs = {"output", "mean", "var"},
+    .visibleOutputs = [](const NodeKind &k) { return k.params<BatchNormParams>().outputMeanVar ? 3u : 1u; },
+    .attrs = kAttrs,
+    .params = paramsOf<BatchNormParams>(),
+    .check = checkParams,
+    .shape = [](ShapeInference &s) { relateShapes(s, kForwardPorts); },
+    .dtype = [](DTypeInference &t) { relateTypes(t, kForwardPorts); },
+    .inplace = kInplaceFirst,
+    .mutated = {3, 4},
+    .stopped = {3, 4},
+    .domains = kDomains,
+    .gradient = batchNormGradient,
+    .kernel = [](const KernelCall &call) {
+      dispatchFloating(call.in[0].dtype, [&](auto zero) { forward<decltype(zero)>(call); });
+    },
+};
+
+namespace {
+constexpr const OpDef *kOps[] = {&kBatchNorm, &kBackwardBatchNorm, &kInTraining};
+}  // namespace
+constinit const OpFamily kBatchNormFamily = kOps;
+
+}  // namespace gradc

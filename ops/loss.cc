@@ -1,0 +1,164 @@
+// Outputs that end differentiation or start it: BlockGrad, make_loss, MakeLoss. Forward all are the identity.
+// Tested by tests/loss_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/loss_params.h"
+#include "ops/primitives.h"
+
+#include <algorithm>
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct MakeLossParams {
+  double gradScale;
+  double validThreshold;
+  LossNormalization normalization;
+};
+constexpr AttrSpec kMakeLossAttrs[] = {
+    attr<&MakeLossParams::gradScale>("grad_scale", "1", "factor of the gradient"),
+    attr<&MakeLossParams::validThreshold>("valid_thresh", "0", "elements above it count under normalization 'valid'"),
+    attr<&MakeLossParams::normalization>("normalization", "null",
+                                         "divide by nothing, the batch size, or the number of valid elements"),
+};
+
+bool isValidNormalized(const NodeKind &kind) {
+  return kind.params<MakeLossParams>().normalization == LossNormalization::Valid;
+}
+
+template <class T> double sumOf(const TensorRef &tensor) {
+  double total = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i) total += static_cast<double>(tensor.as<const T>()[i]);
+  return total;
+}
+
+double sumLoss(const KernelCall &call) {
+  double total = 0;
+  dispatchFloating(call.in[0].dtype, [&](auto zero) { total = sumOf<decltype(zero)>(call.in[0]); });
+  return total;
+}
+
+// What each element's gradient is; `data` is read under normalization 'valid' only, where the count is a constant.
+double makeLossFactor(const MakeLossParams &params, Dims shape, const TensorRef *data) {
+  const float scale = static_cast<float>(params.gradScale);
+  if (params.normalization == LossNormalization::Null) return scale;
+  if (params.normalization == LossNormalization::Batch)
+    return shape.empty() ? scale : scale / static_cast<float>(shape[0]);
+  int64_t numValid = 0;
+  dispatchFloating(data->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = data->as<const T>(), threshold = static_cast<T>(static_cast<float>(params.validThreshold));
+    numValid = std::count_if(x, x + data->size(), [&](T value) { return value > threshold; });
+  });
+  return static_cast<double>(scale) / static_cast<double>(std::max<int64_t>(numValid, 1));
+}
+
+void makeLossGradient(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const TensorRef *data = call.in.empty() ? nullptr : &call.in[0];
+  const double factor = makeLossFactor(call.params<MakeLossParams>(), call.out[0].shape, data);
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(call.out[0].as<T>(), call.out[0].size(), static_cast<T>(factor));
+  });
+}
+
+extern const OpDef kMakeLossGrad, kBackwardMakeLoss;
+
+// y = x; dx = 0 (STOP-01)
+constinit const OpDef kBlockGrad = {
+    .name = "BlockGrad",
+    .aliases = {"stop_gradient", "_sparse_stop_gradient"},
+    .summary = "y = x, through which no gradient flows",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceIdentity,
+    .flags = {.holdsOutput = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .kernel = copyBytes,
+};
+
+// y = x; dx = 1 whatever the head (STOP-02)
+constinit const OpDef kMakeLoss = {
+    .name = "make_loss",
+    .aliases = {"_sparse_make_loss"},
+    .summary = "y = x, a loss: its gradient is 1 whatever the head gradient; loss = sum of x",
+    .inputs = {"data"},
+    .outputs = {"loss"},
+    .shape = shapes::same,
+    .inplace = kInplaceIdentity,
+    .flags = {.holdsOutput = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
+    .kernel = copyBytes,
+    .impliedLoss = sumLoss,
+};
+
+// y = x; dx = grad_scale / n whatever the head
+constinit const OpDef kMakeLossOutput = {
+    .name = "MakeLoss",
+    .summary = "y = x, a loss: its gradient is grad_scale / n whatever the head gradient; loss = grad_scale / n * sum of x,"
+               " n = 1, the batch size, or the number of elements above valid_thresh",
+    .inputs = {"data"},
+    .attrs = kMakeLossAttrs,
+    .params = paramsOf<MakeLossParams>(),
+    .shape = shapes::same,
+    .inplace = kInplaceIdentity,
+    .flags = {.holdsOutput = true},
+    .gradient =
+        [](GradRule &g) {
+          if (g.isZero(0)) return g.dx(0, g.emit(kZerosLike, {g.x(0)}));
+          g.fused(kMakeLossGrad, {g.x(0)});
+        },
+    .kernel = copyBytes,
+    .impliedLoss =
+        [](const KernelCall &call) {
+          return makeLossFactor(call.params<MakeLossParams>(), call.in[0].shape, &call.in[0]) * sumLoss(call);
+        },
+};
+
+constinit const OpDef kMakeLossGrad = {
+    .name = "_MakeLoss_grad",
+    .summary = "gradient of MakeLoss: grad_scale / n everywhere; counts are constants",
+    .inputs = {"data"},
+    .attrs = kMakeLossAttrs,
+    .params = paramsOf<MakeLossParams>(),
+    .shape = shapes::same,
+    .ignored = {[](const NodeKind &kind) { return isValidNormalized(kind) ? InputMask{0} : inputMask({0}); }},
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .lowerToMxnet =
+        [](DecomposeRule &d) {
+          SmallVector<Value, 1> operands;
+          if (isValidNormalized(d.kind())) operands.push_back(d.x(0));
+          d.y(0, d.emit(kBackwardMakeLoss, operands, d.attrs()));
+        },
+    .kernel = makeLossGradient,
+};
+
+// MXNet's own: has an input only where the count needs it, and its shape from the forward node alone.
+constinit const OpDef kBackwardMakeLoss = {
+    .name = "_backward_MakeLoss",
+    .summary = "gradient of MakeLoss as MXNet's files have it",
+    .inputs = {{"data"}, [](const NodeKind &kind) { return uint32_t{isValidNormalized(kind)}; }},
+    .attrs = kMakeLossAttrs,
+    .params = paramsOf<MakeLossParams>(),
+    .shape = shapes::same,
+    .flags = {.isBackward = true},
+    .gradient =
+        [](GradRule &g) {
+          if (g.numInputs()) g.dx(0, g.emit(kZerosLike, {g.x(0)}));
+        },
+    .kernel = makeLossGradient,
+};
+
+constexpr const OpDef *kOps[] = {&kBlockGrad, &kMakeLoss, &kMakeLossOutput, &kMakeLossGrad, &kBackwardMakeLoss};
+
+}  // namespace
+
+constinit const OpFamily kLossFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,288 @@
+// Outputs that carry a regression loss: LinearRegressionOutput, LogisticRegressionOutput, MAERegressionOutput.
+//
+// With f the output, l the label in the shape of x, and w = grad_scale / (labels per sample):
+//   Linear    f = x           loss = w · Σ (x - l)² / 2             dx = w · (f - l)
+//   Logistic  f = sigmoid x   loss = w · Σ (ln(1 + eˣ) - l · x)     dx = w · (f - l)
+//   MAE       f = x           loss = w · Σ |x - l|                  dx = w · sign(f - l)
+// The gradient reads the input; MXNet's reads the output. Tested by tests/loss_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/loss_params.h"
+#include "ops/primitives.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct RegressionParams {
+  double gradScale;
+};
+constexpr AttrSpec kRegressionAttrs[] = {
+    attr<&RegressionParams::gradScale>("grad_scale", "1", "factor of the gradient, before dividing by labels per sample")};
+
+constexpr Domain kProbabilityLabel[] = {Domain::Any, Domain::Probability};
+
+enum class Regression { Linear, Logistic, Mae };
+
+// What makes the gradient operators of one regression.
+struct Names {
+  StringRef own, mxnet, summary, mxnetSummary;
+};
+
+// A label of unknown shape gets that of the data, without a last axis of one element beside the batch; a given one
+// needs the batch size and as many elements.
+void regressionShape(ShapeInference &s) {
+  s.sameInOut(0, 0);
+  if (s.hasFailed() || !s.in(0).hasRank()) return;
+  Dims data = s.in(0).dims();
+  ShapeRef label = s.in(1);
+  if (!label.hasRank()) {
+    if (data.size() == 2 && data[1] == kUnknownDim) return;
+    return s.setIn(1, data.size() == 2 && data[1] == 1 ? data.take_front() : data);
+  }
+  if (label.rank() == data.size()) {
+    s.sameInIn(0, 1);
+    return s.sameInOut(0, 0);
+  }
+  if (label.isFullyKnown() && s.in(0).isFullyKnown() &&
+      (data.empty() || label.rank() == 0 || label[0] != data[0] || numElements(label.dims()) != numElements(data)))
+    s.fail("label has shape " + toString(label) + ", expected the batch and number of elements of " + toString(s.in(0)));
+}
+
+// w; MXNet divides in float32.
+double weightOf(const NodeKind &kind, const TensorRef &label) {
+  const int64_t batch = label.shape.empty() ? 1 : label.shape[0];
+  const int64_t perSample = batch ? label.size() / batch : 1;
+  return static_cast<float>(kind.params<RegressionParams>().gradScale) / static_cast<float>(perSample);
+}
+
+struct Logistic {
+  template <class T> T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
+};
+struct Sign {
+  template <class T> T operator()(T x) const { return static_cast<T>((x > T(0)) - (x < T(0))); }
+};
+
+// w · residual, where `f` is the output's value; `base` decides the sign of MAE.
+template <Regression R, class T> void gradientLoop(const KernelCall &call, const T *f, const T *label, const T *base) {
+  const T weight = static_cast<T>(weightOf(*call.kind, call.in[1]));
+  T *dx = call.out[0].as<T>();
+  for (int64_t i = 0; i < call.out[0].size(); ++i) {
+    if constexpr (R == Regression::Mae) dx[i] = weight * Sign()(base[i] - label[i]);
+    else if constexpr (R == Regression::Logistic) dx[i] = weight * (Logistic()(f[i]) - label[i]);
+    else dx[i] = weight * (f[i] - label[i]);
+  }
+}
+
+template <Regression R> void gradientKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    gradientLoop<R, T>(call, x, call.in[1].as<const T>(), x);
+  });
+}
+
+template <Regression R> void gradientPiece(const PieceCall &call) {
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    gradientLoop<R, T>(call, call.in[0].as<const T>(), call.in[1].as<const T>(), call.base[0].as<const T>());
+  });
+}
+
+// MXNet's operand order is (label, y); y is the output already, so the residual is linear for the logistic one too.
+template <Regression R> void mxnetKernel(const KernelCall &call) {
+  const TensorRef swapped[] = {call.in[1], call.in[0]};
+  KernelCall own = call;
+  own.in = swapped;
+  gradientKernel<R == Regression::Logistic ? Regression::Linear : R>(own);
+  if (call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
+}
+
+template <Regression R> double lossOf(const KernelCall &call) {
+  double total = 0;
+  dispatchFloating(call.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < call.in[0].size(); ++i) {
+      const double x = call.in[0].as<const T>()[i], label = call.in[1].as<const T>()[i];
+      if constexpr (R == Regression::Mae) total += std::abs(x - label);
+      else if constexpr (R == Regression::Logistic) total += std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) - label * x;
+      else total += 0.5 * (x - label) * (x - label);
+    }
+  });
+  return total * weightOf(*call.kind, call.in[1]);
+}
+
+extern const OpDef kLinearGrad, kLogisticGrad, kMaeGrad, kBackwardLinear, kBackwardLogistic, kBackwardMae, kWeight;
+
+template <const OpDef &Grad> void lossRule(GradRule &g) {
+  g.noGrad(1);
+  if (g.isZero(0)) return g.dx(0, g.emit(kZerosLike, {g.x(0)}));
+  g.fused(Grad, {g.x(0), g.x(1)});
+}
+
+// weight · residual of a value that already went through the link function.
+Value weighted(DecomposeRule &d, Value f, Value label, Regression kind) {
+  Value residual = d.emit(kElemwiseSub, {f, d.emit(kReshapeLike, {label, f})});
+  if (kind == Regression::Mae) residual = d.emit(kSign, {residual});
+  return d.emit(kElemwiseMul, {d.emit(kWeight, SmallVector<Value, 2>{f, label}, d.attrs()), residual});
+}
+
+template <Regression R, const OpDef &Backward> constexpr OpDef ownGradient(const Names &names) {
+  OpDef op;
+  op.name = names.own;
+  op.summary = names.summary;
+  op.inputs = {"data", "label"};
+  op.attrs = kRegressionAttrs;
+  op.params = paramsOf<RegressionParams>();
+  op.shape = regressionShape;
+  op.inplace = kInplaceFirst;
+  op.stopped = {1};
+  op.flags.isBackward = true;
+  op.decompose = [](DecomposeRule &d) {
+    d.y(0, weighted(d, R == Regression::Logistic ? d.emit(kSigmoid, {d.x(0)}) : d.x(0), d.x(1), R));
+  };
+  op.lowerToMxnet = [](DecomposeRule &d) {
+    if (d.forward(0).isValid()) d.y(0, d.emit(Backward, SmallVector<Value, 2>{d.x(1), d.forward(0)}, d.attrs()));
+  };
+  op.kernel = gradientKernel<R>;
+  if (R == Regression::Mae) op.piece = gradientPiece<R>;
+  return op;
+}
+
+template <Regression R> constexpr OpDef mxnetGradient(const Names &names) {
+  OpDef op;
+  op.name = names.mxnet;
+  op.summary = names.mxnetSummary;
+  op.inputs = {"label", "y"};
+  op.outputs = {"ddata", "dlabel"};
+  op.attrs = kRegressionAttrs;
+  op.params = paramsOf<RegressionParams>();
+  op.shape = [](ShapeInference &s) {
+    s.sameInOut(1, 0);
+    s.sameInOut(0, 1);
+  };
+  op.stopped = {0};
+  op.flags.isBackward = true;
+  op.decompose = [](DecomposeRule &d) {
+    d.y(0, weighted(d, d.x(1), d.x(0), R));
+    if (d.wants(1)) d.y(1, d.emit(kZerosLike, {d.x(0)}));
+  };
+  op.kernel = mxnetKernel<R>;
+  return op;
+}
+
+constinit const OpDef kLinearRegressionOutput = {
+    .name = "LinearRegressionOutput",
+    .aliases = {"_sparse_LinearRegressionOutput"},
+    .summary = "y = x, with the gradient of a squared error: dx = w * (x - label), w = grad_scale / labels per sample;"
+               " loss = w * sum of (x - label)^2 / 2",
+    .inputs = {"data", "label"},
+    .attrs = kRegressionAttrs,
+    .params = paramsOf<RegressionParams>(),
+    .shape = regressionShape,
+    .inplace = kInplaceIdentity,
+    .ignored = {1},
+    .stopped = {1},
+    .flags = {.holdsOutput = true},
+    .gradient = lossRule<kLinearGrad>,
+    .kernel = copyBytes,
+    .impliedLoss = lossOf<Regression::Linear>,
+};
+
+constinit const OpDef kLogisticRegressionOutput = {
+    .name = "LogisticRegressionOutput",
+    .aliases = {"_sparse_LogisticRegressionOutput"},
+    .summary = "y = sigmoid(x), with the gradient of a cross entropy: dx = w * (y - label), w = grad_scale / labels per"
+               " sample; loss = w * sum of ln(1 + exp(x)) - label * x",
+    .inputs = {"data", "label"},
+    .attrs = kRegressionAttrs,
+    .params = paramsOf<RegressionParams>(),
+    .shape = regressionShape,
+    .inplace = kInplaceFirst,
+    .ignored = {1},
+    .stopped = {1},
+    .flags = {.holdsOutput = true},
+    .domains = kProbabilityLabel,
+    .gradient = lossRule<kLogisticGrad>,
+    .kernel = mapFloating<Logistic{}>,
+    .impliedLoss = lossOf<Regression::Logistic>,
+};
+
+constinit const OpDef kMaeRegressionOutput = {
+    .name = "MAERegressionOutput",
+    .aliases = {"_sparse_MAERegressionOutput"},
+    .summary = "y = x, with the gradient of an absolute error: dx = w * sign(x - label), w = grad_scale / labels per"
+               " sample; loss = w * sum of |x - label|",
+    .inputs = {"data", "label"},
+    .attrs = kRegressionAttrs,
+    .params = paramsOf<RegressionParams>(),
+    .shape = regressionShape,
+    .inplace = kInplaceIdentity,
+    .ignored = {1},
+    .stopped = {1},
+    .flags = {.holdsOutput = true},
+    .gradient = lossRule<kMaeGrad>,
+    .kernel = copyBytes,
+    .impliedLoss = lossOf<Regression::Mae>,
+};
+
+constexpr Names kLinearNames = {"_LinearRegressionOutput_grad", "_backward_linear_reg_out",
+                                "gradient of LinearRegressionOutput from its input: dx = w * (x - label)",
+                                "gradient of LinearRegressionOutput from its output: dx = w * (y - label)"};
+constexpr Names kLogisticNames = {"_LogisticRegressionOutput_grad", "_backward_logistic_reg_out",
+                                  "gradient of LogisticRegressionOutput from its input: dx = w * (sigmoid(x) - label)",
+                                  "gradient of LogisticRegressionOutput from its output: dx = w * (y - label)"};
+constexpr Names kMaeNames = {"_MAERegressionOutput_grad", "_backward_mae_reg_out",
+                             "gradient of MAERegressionOutput from its input: dx = w * sign(x - label)",
+                             "gradient of MAERegressionOutput from its output: dx = w * sign(y - label)"};
+
+constinit const OpDef kLinearGrad = ownGradient<Regression::Linear, kBackwardLinear>(kLinearNames);
+constinit const OpDef kLogisticGrad = ownGradient<Regression::Logistic, kBackwardLogistic>(kLogisticNames);
+constinit const OpDef kMaeGrad = ownGradient<Regression::Mae, kBackwardMae>(kMaeNames);
+constinit const OpDef kBackwardLinear = mxnetGradient<Regression::Linear>(kLinearNames);
+constinit const OpDef kBackwardLogistic = mxnetGradient<Regression::Logistic>(kLogisticNames);
+constinit const OpDef kBackwardMae = mxnetGradient<Regression::Mae>(kMaeNames);
+
+// A constant: what the decompositions multiply residuals with.
+constinit const OpDef kWeight = {
+    .name = "_RegressionOutput_weight",
+    .summary = "grad_scale / labels per sample, in the shape of data; neither operand's contents are read",
+    .inputs = {"data", "label"},
+    .attrs = kRegressionAttrs,
+    .params = paramsOf<RegressionParams>(),
+    .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
+    .ignored = {0, 1},
+    .stopped = {0, 1},
+    .flags = {.hasNoGradient = true},
+    .gradient =
+        [](GradRule &g) {
+          g.noGrad(0);
+          g.noGrad(1);
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const double weight = weightOf(*call.kind, call.in[1]);
+          dispatchFloating(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            std::fill_n(call.out[0].as<T>(), call.out[0].size(), static_cast<T>(weight));
+          });
+        },
+};
+
+constexpr const OpDef *kOps[] = {
+    &kLinearRegressionOutput, &kLogisticRegressionOutput, &kMaeRegressionOutput, &kLinearGrad, &kLogisticGrad,
+    &kMaeGrad,                &kBackwardLinear,           &kBackwardLogistic,    &kBackwardMae, &kWeight};
+
+}  // namespace
+
+constinit const OpFamily kRegressionOutputFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,42 @@
+// Arrays a caller gives by name, matched to the variables and heads of a graph (RUN-04).
+#pragma once
+
+#include "passes/gradient.h"
+#include "runtime/npy.h"
+
+namespace gradc {
+
+struct StartValue {
+  size_t head;
+  Array array;
+  std::string key;
+};
+
+/// What the bindings mean: arrays per variable, start values per head.
+struct MatchedBindings {
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  std::vector<uint32_t> arrayOf;  // by node: index into arrays, or kNone
+  std::vector<NamedArray> arrays;
+  std::vector<StartValue> starts;
+};
+
+/// E-34 for a name of several variables or one bound twice; E-72, with near names, for one the graph does not have.
+llvm::Expected<MatchedBindings> matchBindings(const Graph &graph, const std::optional<GradientTable> &table,
+                                              llvm::ArrayRef<Request> headRequests, std::vector<NamedArray> bindings);
+
+/// Whether a tensor of shape `dims` could be one of `shape`.
+bool agrees(ShapeRef shape, Dims dims);
+/// Floating variables take any number, the others their own dtype.
+bool isConvertible(DType from, DType to);
+/// `array` in the given dtype, moved when it has it already. Its data is never null.
+Array converted(Array array, DType dtype);
+
+/// "(2,3) float32"
+std::string describeTensor(ShapeRef shape, DType dtype);
+/// "'a', 'b' and 7 more"
+std::string quotedList(llvm::ArrayRef<llvm::StringRef> names);
+/// E-71
+llvm::Error bindingMismatch(llvm::StringRef name, const std::string &expected, const std::string &found);
+
+}  // namespace gradc

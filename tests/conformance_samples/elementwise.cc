@@ -1,0 +1,42 @@
+// Samples of element-by-element operators, constants and copies.
+#include "tests/conformance_samples/samples.h"
+
+namespace gradc::testing {
+namespace {
+
+constexpr const char *kUnary[] = {"negative", "exp",  "log",  "sqrt",     "square", "reciprocal", "abs",
+                                  "sign",     "relu", "tanh", "sigmoid",  "softsign", "log1p",    "expm1"};
+constexpr const char *kBinary[] = {"elemwise_add", "_grad_add", "elemwise_sub", "elemwise_mul", "elemwise_div"};
+constexpr const char *kScalar[] = {"_plus_scalar",  "_minus_scalar", "_rminus_scalar",  "_mul_scalar",
+                                   "_div_scalar",   "_rdiv_scalar",  "_maximum_scalar", "_minimum_scalar",
+                                   "_power_scalar", "_rpower_scalar"};
+
+}  // namespace
+
+std::vector<Sample> elementwiseSamples() {
+  std::vector<Sample> list;
+  for (const char *op : kUnary)
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}}) list.push_back({op, "", {shape}});
+  for (const char *op : kBinary)
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}}) list.push_back({op, "", {shape, shape}});
+  for (const char *op : kScalar) {
+    list.push_back({op, "scalar=0.7", {{2, 3}}, 3, 0.4, 1.6});
+    list.push_back({op, "scalar=2", {{}}, 3, 0.4, 1.6});
+    list.push_back({op, "scalar=1", {{7}}, 3, 0.4, 1.6});
+    list.push_back({op, "scalar=3", {{0, 2}}, 3, 0.4, 1.6});
+  }
+  list.push_back({"_power_scalar", "scalar=3", {{4}}});
+  list.push_back({"_power_scalar", "scalar=2", {{4}}});
+  list.push_back({"_maximum_scalar", "scalar=-0.5", {{9}}});
+  list.push_back({"_minimum_scalar", "scalar=-0.5", {{9}}});
+  list.push_back({"add_n", "num_args=1", {{2, 3}}});
+  list.push_back({"add_n", "num_args=3", {{2}, {2}, {2}}});
+  list.push_back({"add_n", "num_args=9", {{}, {}, {}, {}, {}, {}, {}, {}, {}}});
+  for (const char *op : {"zeros_like", "ones_like", "_copy"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}}) list.push_back({op, "", {shape}});
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}})
+    list.push_back({"_identity_with_attr_like_rhs", "", {shape, shape}});
+  return list;
+}
+
+}  // namespace gradc::testing

@@ -1,0 +1,41 @@
+// Samples of operators that carry their own loss, and of BlockGrad.
+#include "tests/conformance_samples/samples.h"
+
+namespace gradc::testing {
+
+std::vector<Sample> lossSamples() {
+  std::vector<Sample> list;
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 2}}) {
+    list.push_back({"BlockGrad", "", {shape}});
+    list.push_back({"make_loss", "", {shape}});
+    list.push_back({"MakeLoss", "grad_scale=0.5", {shape}});
+  }
+  list.push_back({"MakeLoss", "normalization=batch", {{4, 2}}});
+  list.push_back({"MakeLoss", "normalization=valid, valid_thresh=0.3", {{3, 5}}});
+  list.push_back({"SoftmaxOutput", "", {{4, 3}, {4}}});
+  list.push_back({"SoftmaxOutput", "normalization=batch, grad_scale=2", {{4, 3}, {4}}});
+  list.push_back({"SoftmaxOutput", "normalization=valid, use_ignore=True, ignore_label=1", {{5, 3}, {5}}});
+  list.push_back({"SoftmaxOutput", "multi_output=True, use_ignore=True, ignore_label=2", {{2, 3, 4}, {2, 4}}});
+  list.push_back({"SoftmaxOutput", "preserve_shape=True", {{2, 2, 3}, {2, 2}}});
+  list.push_back({"SoftmaxOutput", "smooth_alpha=0.1", {{4, 3}, {4}}});
+  list.push_back({"SoftmaxOutput", "", {{1, 1}, {1}}, 3, 0, 0, 1});
+  list.push_back({"LinearRegressionOutput", "", {{3, 2}, {3, 2}}});
+  list.push_back({"LinearRegressionOutput", "grad_scale=0.25", {{3, 1}, {3}}});
+  list.push_back({"LinearRegressionOutput", "", {{1}, {1}}});
+  list.push_back({"LogisticRegressionOutput", "", {{3, 2}, {3, 2}}});
+  list.push_back({"LogisticRegressionOutput", "grad_scale=3", {{4, 1}, {4}}});
+  list.push_back({"LogisticRegressionOutput", "", {{1, 1}, {1, 1}}});
+  list.push_back({"MAERegressionOutput", "", {{3, 2}, {3, 2}}});
+  list.push_back({"MAERegressionOutput", "grad_scale=2", {{4}, {4}}});
+  list.push_back({"MAERegressionOutput", "", {{1, 1}, {1, 1}}});
+  return list;
+}
+
+std::vector<Sample> allSamples() {
+  std::vector<Sample> list;
+  for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples()})
+    list.insert(list.end(), part.begin(), part.end());
+  return list;
+}
+
+}  // namespace gradc::testing

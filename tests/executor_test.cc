@@ -1,0 +1,352 @@
+// The executor against the naive interpreter, and each promise of its header by itself.
+#include "ops/primitives.h"
+#include "runtime/executor.h"
+#include "tests/support/naive.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+using namespace llvm;
+using gradc::testing::Bindings;
+using gradc::testing::NaiveRun;
+using gradc::testing::TestGraph;
+
+// Counts allocations, for the one test that forbids them.
+static std::atomic<size_t> numAllocations{0};
+void *operator new(size_t bytes) {
+  ++numAllocations;
+  if (void *memory = std::malloc(bytes ? bytes : 1)) return memory;
+  std::abort();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace gradc {
+namespace {
+
+/// Inference to executor in one step; variables are bound to arrays it owns.
+class Bench {
+ public:
+  explicit Bench(const Graph &graph) : graph(graph) {}
+
+  Error prepare() {
+    Expected<Inference> inferred = infer(graph.context(), graph, hints, inferOptions);
+    if (!inferred) return inferred.takeError();
+    inference = std::move(*inferred);
+    requests = countRequests(graph, options.headRequests);
+    PlanOptions planOptions;
+    planOptions.allowInplace = allowInplace;
+    Expected<MemoryPlan> planned = planMemory(graph.context(), graph, inference, requests, planOptions);
+    if (!planned) return planned.takeError();
+    plan = std::move(*planned);
+    return create();
+  }
+  Error create() {
+    Expected<Executor> created = Executor::create(graph, inference, requests, plan, options);
+    if (!created) return created.takeError();
+    executor.emplace(std::move(*created));
+    return Error::success();
+  }
+  void bind(StringRef name, Array array) {
+    arrays.push_back(std::make_unique<Array>(std::move(array)));
+    cantFail(executor->bind(testing::nodeNamed(graph, name), arrays.back()->ref()));
+  }
+  std::vector<double> run(size_t head) {
+    cantFail(executor->run(0));
+    return valuesOf<double>(executor->head(head));
+  }
+
+  const Graph &graph;
+  InferRequest hints;
+  InferOptions inferOptions{.floatAs = DType::Float64};
+  ExecOptions options;
+  bool allowInplace = true;
+  Inference inference;
+  RequestTable requests;
+  MemoryPlan plan;
+  std::optional<Executor> executor;
+  std::vector<std::unique_ptr<Array>> arrays;
+};
+
+using Doubles = std::vector<double>;
+
+TEST(Executor, RUN_02_EqualsTheNaiveInterpreterBitForBit) {
+  TestGraph g(
+      "x = var {__shape__=(6,)}; a = exp(x); b = elemwise_mul(a, x); s = test_split3(b); t = tanh(s:1);"
+      "u = elemwise_add(t, s:0); v = sigmoid(u); q = test_square(v); c = _copy(b); r = relu(c);"
+      "heads q, s:2, r, b");
+  Bindings bindings{{"x", testing::Array(Doubles{0.3, -1.2, 0.7, 2.5, -0.4, 0.11})}};
+  NaiveRun naive = cantFail(NaiveRun::run(g, bindings, {}));
+  std::vector<testing::Array> expected = naive.heads();
+  for (bool allowInplace : {false, true})
+    for (unsigned threads : {1u, 4u}) {
+      Bench bench(g);
+      bench.allowInplace = allowInplace;
+      bench.options.threads = threads;
+      cantFail(bench.prepare());
+      bench.bind("x", doubles({6}, bindings["x"].values));
+      for (int run = 0; run < 2; ++run)
+        for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(bench.run(i), expected[i].values) << "head " << i;
+    }
+}
+
+TEST(Executor, RUN_01_NodesNobodyWantsDoNotRun) {
+  TestGraph g("x = var {__shape__=(2,)}; a = exp(x); b = tanh(x); heads a, b");
+  std::vector<Request> requests{Request::Null, Request::Write};
+  std::vector<NodeId> ran;
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  bench.options.monitorUser = &ran;
+  bench.options.monitor = [](void *user, NodeId n, ArrayRef<TensorRef>) {
+    static_cast<std::vector<NodeId> *>(user)->push_back(n);
+  };
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({2}, {1, 2}));
+  cantFail(bench.executor->run(0));
+  EXPECT_EQ(ran, std::vector<NodeId>{g.at("b").node});
+  EXPECT_EQ(bench.executor->head(0).data, nullptr);
+}
+
+TEST(Executor, REQ_03_UnreadOutputsHaveNoMemory) {
+  TestGraph g("x = var {__shape__=(3,)}; q = test_square(x)");
+  std::vector<void *> data;
+  Bench bench(g);
+  bench.options.monitorUser = &data;
+  bench.options.monitor = [](void *user, NodeId, ArrayRef<TensorRef> outputs) {
+    for (const TensorRef &output : outputs) static_cast<std::vector<void *> *>(user)->push_back(output.data);
+  };
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({3}, {1, 2, 3}));
+  EXPECT_EQ(bench.run(0), (Doubles{1, 4, 9}));
+  EXPECT_EQ(data, (std::vector<void *>{bench.executor->head(0).data, nullptr}));
+}
+
+TEST(Executor, REQ_04_WriteReplacesAndAddAccumulates) {
+  TestGraph g("x = var {__shape__=(2,)}; y = _plus_scalar(x) {scalar=1}; z = _mul_scalar(x) {scalar=3}; heads y, z");
+  std::vector<Request> requests{Request::Add, Request::Write};
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({2}, {1, 2}));
+  EXPECT_EQ(bench.run(0), (Doubles{2, 3}));
+  EXPECT_EQ(bench.run(0), (Doubles{4, 6}));
+  EXPECT_EQ(bench.run(1), (Doubles{3, 6}));
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(0)), (Doubles{6, 9}));
+}
+
+TEST(Executor, REQ_06_AddIsTheFullResultThenOneAddition) {
+  // 0.1 + 0.2 + 0.3 depends on the order: a kernel that accumulated term by term would round otherwise.
+  TestGraph g(
+      "a = var {__shape__=(1,)}; b = var {__shape__=(1,)}; c = var {__shape__=(1,)};"
+      "s = add_n(a, b, c) {num_args=3}; t = exp(s); heads s, t, s");
+  std::vector<Request> requests{Request::Add, Request::Write, Request::Write};
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  cantFail(bench.prepare());
+  Array start = doubles({1}, {0.7});
+  cantFail(bench.executor->bindHead(0, start.ref()));
+  bench.bind("a", doubles({1}, {0.1}));
+  bench.bind("b", doubles({1}, {0.2}));
+  bench.bind("c", doubles({1}, {0.3}));
+  double sum = (0.1 + 0.2) + 0.3;
+  EXPECT_EQ(bench.run(0), Doubles{0.7 + sum});
+  EXPECT_NE(0.7 + sum, ((0.7 + 0.1) + 0.2) + 0.3) << "the example must tell the two orders apart";
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(2)), Doubles{sum}) << "the head asked 'write' keeps the result";
+}
+
+TEST(Executor, REQ_06_AddOntoAnEntryOthersReadAndOntoAVariable) {
+  TestGraph g("x = var {__shape__=(2,)}; y = square(x); z = elemwise_mul(y, y); w = exp(z); heads y, x, w");
+  std::vector<Request> requests{Request::Add, Request::Add, Request::Add};
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({2}, {2, -1}));
+  cantFail(bench.executor->run(0));
+  cantFail(bench.executor->run(0));
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(0)), (Doubles{8, 2}));
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(1)), (Doubles{4, -2}));
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(2)), (Doubles{2 * std::exp(16), 2 * std::exp(1)}));
+}
+
+TEST(Executor, REQ_08_MixedRequestsAreEachHonoured) {
+  TestGraph g("x = var {__shape__=(1,)}; a = exp(x); b = tanh(x); c = square(x); heads a, b, c");
+  std::vector<Request> requests{Request::Write, Request::Null, Request::Add};
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({1}, {3}));
+  cantFail(bench.executor->run(0));
+  cantFail(bench.executor->run(0));
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(0)), Doubles{std::exp(3.0)});
+  EXPECT_EQ(bench.executor->head(1).data, nullptr);
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(2)), Doubles{18});
+  Array other = doubles({1}, {0});
+  EXPECT_EQ(errorOf(bench.executor->bindHead(1, other.ref())).kind, ErrorKind::BindingSurplus);
+}
+
+TEST(Executor, H_12_VariablesAreNeverWritten) {
+  // Every operator here may work in place, and the head gradient's first reader is the last use of it.
+  TestGraph g("dy = var {__shape__=(2,)}; a = _mul_scalar(dy) {scalar=2}; b = negative(a); c = elemwise_add(b, dy)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.bind("dy", doubles({2}, {5, 7}));
+  EXPECT_EQ(bench.run(0), (Doubles{-5, -7}));
+  EXPECT_EQ(valuesOf<double>(*bench.arrays[0]), (Doubles{5, 7}));
+}
+
+TEST(Executor, MUT_06_StatesChangeOncePerRun) {
+  TestGraph g("x = var {__shape__=(1,)}; s = var {__shape__=(1,)}; y = test_accumulate(x, s)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({1}, {3}));
+  bench.bind("s", doubles({1}, {10}));
+  EXPECT_EQ(bench.run(0), Doubles{13});
+  EXPECT_EQ(valuesOf<double>(*bench.arrays[1]), Doubles{13});
+  EXPECT_EQ(bench.run(0), Doubles{16});
+}
+
+TEST(Executor, MUT_06_StatesChangeEvenWhenNobodyWantsTheOutput) {
+  TestGraph g("x = var {__shape__=(1,)}; s = var {__shape__=(1,)}; y = test_accumulate(x, s); z = exp(x); heads y, z");
+  std::vector<Request> requests{Request::Null, Request::Write};
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({1}, {3}));
+  bench.bind("s", doubles({1}, {10}));
+  cantFail(bench.executor->run(0));
+  EXPECT_EQ(valuesOf<double>(*bench.arrays[1]), Doubles{13});
+}
+
+TEST(Executor, COPY_06_HeadsNeverShareMemory) {
+  TestGraph g("x = var {__shape__=(2,)}; y = _copy(x); heads y, x, y, x");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({2}, {1, 2}));
+  cantFail(bench.executor->run(0));
+  std::set<void *> places{bench.arrays[0]->bytes.data()};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(valuesOf<double>(bench.executor->head(i)), (Doubles{1, 2}));
+    places.insert(bench.executor->head(i).data);
+  }
+  EXPECT_EQ(places.size(), 5u);
+}
+
+TEST(Executor, A_10_TheRunLoopDoesNotAllocate) {
+  TestGraph g("x = var {__shape__=(4,)}; a = exp(x); b = elemwise_mul(a, x); c = tanh(b); heads c, b, x");
+  std::vector<Request> requests{Request::Write, Request::Add, Request::Write};
+  Bench bench(g);
+  bench.options.headRequests = requests;
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({4}, {1, 2, 3, 4}));
+  bench.executor->setProfiling(true);
+  cantFail(bench.executor->run(0));
+  size_t before = numAllocations;
+  cantFail(bench.executor->run(1));
+  EXPECT_EQ(numAllocations, before);
+}
+
+TEST(Executor, HOOK_08_MonitorSeesNodesInOrderWithTheirValues) {
+  TestGraph g("x = var {__shape__=(1,)}; a = _plus_scalar(x) {scalar=1}; b = _plus_scalar(a) {scalar=1}; c = _plus_scalar(b) {scalar=1}");
+  Doubles seen;
+  Bench bench(g);
+  bench.options.monitorUser = &seen;
+  bench.options.monitor = [](void *user, NodeId, ArrayRef<TensorRef> outputs) {
+    static_cast<Doubles *>(user)->push_back(*outputs[0].as<double>());
+  };
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({1}, {5}));
+  cantFail(bench.executor->run(0));
+  EXPECT_EQ(seen, (Doubles{6, 7, 8}));
+}
+
+TEST(Executor, CLI_02_TimingsCoverEveryNodeOfTheLastRun) {
+  TestGraph g("x = var {__shape__=(1,)}; a = exp(x); b = exp(a)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({1}, {0}));
+  cantFail(bench.executor->run(0));
+  EXPECT_TRUE(bench.executor->timings().empty());
+  bench.executor->setProfiling(true);
+  cantFail(bench.executor->run(0));
+  cantFail(bench.executor->run(0));
+  ArrayRef<Executor::Timing> timings = bench.executor->timings();
+  ASSERT_EQ(timings.size(), 2u);
+  EXPECT_EQ(timings[0].node, g.at("a").node);
+  EXPECT_GE(timings[0].durationMicros, 0);
+  EXPECT_GE(timings[1].startMicros, timings[0].startMicros + timings[0].durationMicros);
+}
+
+TEST(Executor, RUN_04_BindingErrors) {
+  TestGraph g("x = var {__shape__=(2,)}; y = exp(x)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  GradcError missing = errorOf(bench.executor->run(0));
+  EXPECT_EQ(missing.kind, ErrorKind::BindingMissing);
+  EXPECT_EQ(missing.message, "variable 'x' is not bound");
+  Array wrong = floats({2}, {1, 2}), longer = doubles({3}, {1, 2, 3});
+  EXPECT_EQ(errorOf(bench.executor->bind(g.at("x").node, wrong.ref())).message,
+            "variable 'x': expected (2,) float64, got (2,) float32");
+  EXPECT_EQ(errorOf(bench.executor->bindHead(0, longer.ref())).message,
+            "head 0: expected (2,) float64, got (3,) float64");
+}
+
+TEST(Executor, E_32_UnknownOperatorsAreNamed) {
+  TestGraph g("x = var {__shape__=(2,)}; y = ?vendor_op(x); z = exp(x); heads z, y");
+  std::vector<Request> requests{Request::Write, Request::Null};
+  Bench skipping(g);
+  skipping.inferOptions.allowUnknown = true;
+  skipping.options.headRequests = requests;
+  EXPECT_EQ(errorOf(skipping.prepare()).message, "success") << "a node that does not run needs no kernel";
+
+  Bench bench(g);
+  bench.inferOptions.allowUnknown = true;
+  cantFail(skipping.prepare());
+  bench.inference = skipping.inference;
+  bench.inference.shape[g.graph.entry(g.at("y"))] = bench.inference.shape[g.graph.entry(g.at("z"))];
+  bench.inference.dtype[g.graph.entry(g.at("y"))] = DType::Float64;
+  bench.requests = countRequests(g, {});
+  bench.plan = cantFail(planMemory(g.context, g, bench.inference, bench.requests, PlanOptions()));
+  GradcError error = errorOf(bench.create());
+  EXPECT_EQ(error.kind, ErrorKind::UnknownOp);
+  EXPECT_EQ(error.message, "operator 'vendor_op' of node 'y' (vendor_op) is not known");
+}
+
+TEST(Executor, E_58_WantedEntriesNeedShapes) {
+  TestGraph g("y = exp(x)");
+  Bench bench(g);
+  bench.inferOptions.allowUnknown = true;
+  GradcError error = errorOf(bench.prepare());
+  EXPECT_EQ(error.kind, ErrorKind::InferMissing);
+  EXPECT_EQ(error.message, "node 'y' (exp) has shape ? and dtype float64, running needs both in full");
+}
+
+TEST(Executor, MEM_03_BrokenPlansAreRefused) {
+  TestGraph g("x = var {__shape__=(2,)}; a = exp(x); b = tanh(x); c = elemwise_mul(a, b); d = elemwise_mul(c, a)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.plan.offset[g.graph.entry(g.at("b"))] = bench.plan.offset[g.graph.entry(g.at("a"))];
+  EXPECT_EQ(errorOf(bench.create()).kind, ErrorKind::BadPlan);
+}
+
+TEST(Executor, RUN_03_OverridesHoldValuesAndPieces) {
+  TestGraph g("x = var {__shape__=(2,)}; h = exp(x); r = relu(x); y = elemwise_mul(h, r)");
+  Array held = doubles({2}, {10, 20}), base = doubles({2}, {1, -1});
+  std::vector<NodeOverride> overrides(g.graph.numNodes());
+  overrides[g.at("h").node.value] = {NodeOverride::Kind::Hold, {held.ref()}, nullptr};
+  overrides[g.at("r").node.value] = {NodeOverride::Kind::Piece, {base.ref()}, nullptr};
+  Bench bench(g);
+  bench.options.overrides = &overrides;
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({2}, {-3, 4}));
+  // relu stays the identity where the base was positive, zero where it was not.
+  EXPECT_EQ(bench.run(0), (Doubles{-30, 0}));
+}
+
+}  // namespace
+}  // namespace gradc

@@ -1,0 +1,246 @@
+// The checks of the conformance suite. Tested by tests/conformance_test.cc
+#include "tests/support/conformance.h"
+
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "tests/support/test_graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+Domain domainOf(const OpDef &op, size_t input) { return input < op.domains.size() ? op.domains[input] : Domain::Any; }
+
+double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t index) {
+  const double unit = RandomKey{5, stream, 1}.uniform(index);
+  if (domain == Domain::ClassIndex) return std::floor(unit * sample.classes);
+  if (sample.high > sample.low) return sample.low + unit * (sample.high - sample.low);
+  if (domain == Domain::Positive) return 0.4 + 1.2 * unit;
+  if (domain == Domain::Probability) return 0.05 + 0.9 * unit;
+  return drawNumber(stream, index);
+}
+
+bool agree(const Array &a, const Array &b, double tolerance) {
+  if (a.values.size() != b.values.size()) return false;
+  double scale = 1;
+  for (double value : a.values) scale = std::max(scale, std::abs(value));
+  for (size_t i = 0; i < a.values.size(); ++i)
+    if (!(std::abs(a.values[i] - b.values[i]) <= tolerance * scale)) return false;
+  return true;
+}
+
+std::string print(const Array &array) {
+  std::string text = "[";
+  for (size_t i = 0; i < std::min<size_t>(array.values.size(), 8); ++i)
+    text += (i ? ", " : "") + std::to_string(array.values[i]);
+  return text + "]";
+}
+
+std::string place(const Graph &graph, NodeId n, size_t output) {
+  return graph.describe(n) + " output " + std::to_string(output);
+}
+
+// Runs `check` on every node that is an operator, after the whole graph ran.
+template <class F> Problems forNodes(const Graph &graph, const Bindings &bindings, const NaiveOptions &options, F check) {
+  Problems problems;
+  Expected<NaiveRun> run = NaiveRun::run(graph, bindings, options);
+  if (!run) return {describeError(run.takeError())};
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.op(NodeId(n)) && !graph.kind(NodeId(n)).mutated) check(*run, NodeId(n), problems);
+  return problems;
+}
+
+}  // namespace
+
+SampleGraph::SampleGraph(Context &context, const Sample &sample) {
+  const OpDef *op = context.ops.find(sample.op);
+  assert(op && "sample of an operator that is not registered");
+  std::string text = "op = " + std::string(sample.op) + "(";
+  std::vector<std::string> names;
+  for (size_t i = 0; i < sample.inputs.size(); ++i) {
+    names.push_back("x" + std::to_string(i));
+    text += (i ? ", " : "") + names.back();
+  }
+  text += ") {" + std::string(sample.attrs) + "}";
+  Graph parsed = cantFail(parseGraph(context, text));
+  text += "; heads op";
+  for (uint32_t o = 1; o < parsed.kind(nodeNamed(parsed, "op")).numVisible; ++o) text += ", op:" + std::to_string(o);
+  graph = cantFail(parseGraph(context, text));
+  node = nodeNamed(graph, "op");
+  const NodeKind &kind = graph.kind(node);
+  for (size_t i = 0; i < names.size(); ++i) {
+    Domain domain = domainOf(*op, i);
+    Array array(sample.inputs[i], {});
+    int64_t size = numElements(sample.inputs[i]).value();
+    for (int64_t k = 0; k < size; ++k) {
+      // Variances are positive.
+      double value = drawFrom(sample, domain, 10 + i, static_cast<uint64_t>(k));
+      array.values.push_back(kind.isMutated(i) ? std::abs(value) : value);
+    }
+    bindings[names[i]] = array;
+    const bool isDiscrete = domain == Domain::ClassIndex || domain == Domain::Length;
+    if (!isDiscrete && !kind.isStopped(i) && !kind.isMutated(i)) variables.push_back(names[i]);
+  }
+  options.isTraining = sample.isTraining;
+}
+
+Problems checkInference(const SampleGraph &sample) {
+  const Graph &graph = sample.graph;
+  Context &ctx = graph.context();
+  Expected<Inference> known = infer(ctx, graph, hintsOf(graph, sample.bindings), InferOptions());
+  if (!known) return {describeError(known.takeError())};
+  SmallVector<ShapeId, 8> ins, outs;
+  for (Value v : graph.inputs(sample.node)) ins.push_back(known->shape[graph.entry(v)]);
+  for (uint32_t o = 0; o < graph.numOutputs(sample.node); ++o)
+    outs.push_back(known->shape[EntryId(graph.firstEntry(sample.node).value + o)]);
+  Problems problems;
+  for (uint32_t blur = 0; blur < 64; ++blur) {
+    // Some entries lose everything, some one dimension; the operator may find it again, never something else.
+    auto blurred = [&](ShapeId shape, uint64_t entry) {
+      uint64_t bits = RandomKey{3, blur, entry}.bits(0);
+      if (bits % 3 == 0) return kUnknownShape;
+      DimsBuffer dims(ctx.shape(shape).dims());
+      if (bits % 3 == 1 && !dims.empty()) dims[bits / 3 % dims.size()] = kUnknownDim;
+      return ctx.shape(dims);
+    };
+    SmallVector<ShapeId, 8> in, out;
+    for (size_t i = 0; i < ins.size(); ++i) in.push_back(blurred(ins[i], i));
+    for (size_t i = 0; i < outs.size(); ++i) out.push_back(blurred(outs[i], 100 + i));
+    ShapeInference inference(ctx, graph.kind(sample.node), in, out, true);
+    if (!graph.op(sample.node)->shape) break;
+    graph.op(sample.node)->shape(inference);
+    if (inference.hasFailed()) problems.push_back("blurred shapes: " + inference.failureText().str());
+    auto compare = [&](ShapeId found, ShapeId truth, const char *side, size_t index) {
+      if (found == kUnknownShape) return;
+      DimsBuffer dims(ctx.shape(truth).dims());
+      if (!mergeDims(dims, ctx.shape(found).dims()))
+        problems.push_back(std::string(side) + " " + std::to_string(index) + " becomes " + toString(ctx.shape(found)) +
+                           ", it is " + toString(ctx.shape(truth)));
+    };
+    for (size_t i = 0; i < ins.size(); ++i) compare(in[i], ins[i], "input", i);
+    for (size_t i = 0; i < outs.size(); ++i) compare(out[i], outs[i], "output", i);
+  }
+  return problems;
+}
+
+Problems checkGradients(Context &context, const SampleGraph &sample, uint32_t orders) {
+  DerivativeOptions options;
+  options.orders = orders;
+  options.run = sample.options;
+  return checkDerivatives(context, sample.graph, sample.variables, sample.bindings, options);
+}
+
+Problems checkDecompositions(Context &context, const Graph &graph, const Bindings &bindings,
+                             const NaiveOptions &options) {
+  return forNodes(graph, bindings, options, [&](NaiveRun &run, NodeId n, Problems &problems) {
+    if (!graph.op(n)->decompose) return;
+    GraphBuilder builder(context, graph);
+    DecomposeRule rule(builder, n, n);
+    if (!graph.controlDeps(n).empty()) rule.setForward(graph.controlDeps(n)[0]);
+    graph.op(n)->decompose(rule);
+    if (rule.hasFailed()) return problems.push_back(describeError(rule.takeFailure()));
+    std::vector<Value> heads(graph.heads().begin(), graph.heads().end());
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      if (rule.output(o).isValid()) heads.push_back(rule.output(o));
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+    if (!frozen) return problems.push_back(describeError(frozen.takeError()));
+    Expected<NaiveRun> again = NaiveRun::run(frozen->graph, bindings, options);
+    if (!again) return problems.push_back("decomposition of " + graph.describe(n) + ": " + describeError(again.takeError()));
+    size_t head = graph.heads().size();
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+      if (!rule.output(o).isValid()) continue;
+      Array fused = run.value(Value{n, static_cast<uint16_t>(o)}), parts = again->value(frozen->graph.heads()[head++]);
+      if (parts.shape != fused.shape || !agree(fused, parts, 1e-12))
+        problems.push_back(place(graph, n, o) + ": kernel " + print(fused) + ", decomposition " + print(parts));
+    }
+  });
+}
+
+Problems checkRequests(const Graph &graph, const Bindings &bindings, const NaiveOptions &options) {
+  return forNodes(graph, bindings, options, [&](NaiveRun &run, NodeId n, Problems &problems) {
+    for (uint32_t skipped = 0; skipped < graph.numOutputs(n); ++skipped) {
+      std::vector<Array> before;
+      for (uint32_t o = 0; o < graph.numOutputs(n); ++o) before.push_back(run.value(Value{n, static_cast<uint16_t>(o)}));
+      NaiveRun::Call call;
+      run.prepare(n, call);
+      call.requests[skipped] = Request::Null;
+      call.out[skipped].data = nullptr;  // a kernel that writes it anyway does not survive
+      for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+        if (o != skipped) std::memset(call.out[o].data, 0x7f, call.out[o].bytes());
+      graph.op(n)->kernel(call.call);
+      for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+        if (o != skipped && !agree(before[o], run.value(Value{n, static_cast<uint16_t>(o)}), 0))
+          problems.push_back(place(graph, n, o) + " changes when output " + std::to_string(skipped) + " is not asked for");
+    }
+  });
+}
+
+Problems checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options) {
+  return forNodes(graph, bindings, options, [&](NaiveRun &run, NodeId n, Problems &problems) {
+    for (InplacePair pair : graph.op(n)->inplace) {
+      NaiveRun::Call call;
+      run.prepare(n, call);
+      if (pair.input >= call.in.size() || pair.output >= call.out.size()) continue;
+      if (graph.kind(n).isIgnored(pair.input)) continue;
+      if (call.in[pair.input].bytes() != call.out[pair.output].bytes()) continue;
+      if (call.in[pair.input].dtype != call.out[pair.output].dtype) continue;
+      std::vector<Array> before;
+      for (const TensorRef &out : call.out) before.push_back(loadArray(out));
+      std::vector<char> shared(call.in[pair.input].bytes() + 8);
+      std::memcpy(shared.data(), call.in[pair.input].data, call.in[pair.input].bytes());
+      call.in[pair.input].data = call.out[pair.output].data = shared.data();
+      call.requests[pair.output] = Request::InPlace;
+      graph.op(n)->kernel(call.call);
+      for (size_t o = 0; o < call.out.size(); ++o)
+        if (!agree(before[o], loadArray(call.out[o]), 0))
+          problems.push_back(place(graph, n, o) + " changes when output " + std::to_string(pair.output) +
+                             " takes over input " + std::to_string(pair.input));
+      if (pair.isIdentity && before[pair.output].values != loadArray(call.in[pair.input]).values)
+        problems.push_back(place(graph, n, pair.output) + " is declared an identity of an input it does not equal");
+    }
+  });
+}
+
+Problems checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options) {
+  return forNodes(graph, bindings, options, [&](NaiveRun &run, NodeId n, Problems &problems) {
+    if (!graph.op(n)->piece) return;
+    NaiveRun::Call call;
+    run.prepare(n, call);
+    std::vector<Array> before;
+    for (const TensorRef &out : call.out) {
+      before.push_back(loadArray(out));
+      std::memset(out.data, 0, out.bytes());
+    }
+    PieceCall piece;
+    static_cast<KernelCall &>(piece) = call.call;
+    piece.base = call.in;
+    graph.op(n)->piece(piece);
+    for (size_t o = 0; o < call.out.size(); ++o)
+      if (!agree(before[o], loadArray(call.out[o]), 1e-14))
+        problems.push_back(place(graph, n, o) + ": kernel " + print(before[o]) + ", piece " + print(loadArray(call.out[o])));
+  });
+}
+
+Problems checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options) {
+  NaiveOptions narrow = options;
+  narrow.floatAs = DType::Float32;
+  Expected<NaiveRun> single = NaiveRun::run(graph, bindings, narrow);
+  if (!single) return {describeError(single.takeError())};
+  Problems problems;
+  Expected<NaiveRun> wide = NaiveRun::run(graph, bindings, options);
+  if (!wide) return {describeError(wide.takeError())};
+  for (Value head : graph.heads())
+    if (!agree(wide->value(head), single->value(head), 2e-5))
+      problems.push_back(place(graph, head.node, head.index) + ": float64 " + print(wide->value(head)) + ", float32 " +
+                         print(single->value(head)));
+  return problems;
+}
+
+}  // namespace gradc::testing

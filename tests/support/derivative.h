@@ -1,0 +1,32 @@
+// Gradients against central differences in float64, order after order.
+//
+// The scalar of order 1 is a fixed random projection of the heads; heads that are losses stand for their implied loss
+// instead, heads that hold their output for nothing. The gradient graph with its head gradients as variables is itself
+// a graph, so order k + 1 checks the order-k graph the same way, toward the variables and the head gradients (HO-06).
+#pragma once
+
+#include "tests/support/naive.h"
+
+namespace gradc::testing {
+
+struct DerivativeOptions {
+  uint32_t orders = 2;
+  size_t coordinates = 6;  // tried per variable, besides one direction
+  double step = 1e-5;      // times max(1, |x|)
+  double rtol = 1e-6, atol = 1e-8;
+  NaiveOptions run;
+};
+
+/// Lines that say where gradient and difference disagree, or what failed; empty when all agrees.
+std::vector<std::string> checkDerivatives(Context &context, const Graph &graph, std::vector<std::string> variables,
+                                          Bindings bindings, const DerivativeOptions &options);
+
+/// The graph checked at `order` (1: the gradients of the first order), heads being gradients alone toward `variables`
+/// (extended by the head variables it made, named "p<order>_<i>").
+llvm::Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
+                                      uint32_t order);
+
+/// A number of (-1.2, 1.2), at least 0.1 away from 0; the same for equal arguments.
+double drawNumber(uint64_t stream, uint64_t index);
+
+}  // namespace gradc::testing

@@ -1,0 +1,141 @@
+// The naive interpreter. Tested by tests/gradient_test.cc and every test of values.
+#include "tests/support/naive.h"
+
+#include "ir/error.h"
+#include "ops/kernel_dispatch.h"
+#include "tests/support/test_graph.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc::testing {
+
+void storeArray(const TensorRef &to, ArrayRef<double> values) {
+  dispatchNumeric(to.dtype, [&](auto zero) {
+    for (size_t i = 0; i < values.size(); ++i) to.as<decltype(zero)>()[i] = static_cast<decltype(zero)>(values[i]);
+  });
+}
+
+Array loadArray(const TensorRef &from) {
+  Array array(from.shape, std::vector<double>(static_cast<size_t>(from.size())));
+  dispatchNumeric(from.dtype, [&](auto zero) {
+    for (size_t i = 0; i < array.values.size(); ++i)
+      array.values[i] = static_cast<double>(from.as<decltype(zero)>()[i]);
+  });
+  return array;
+}
+
+InferRequest hintsOf(const Graph &graph, const Bindings &bindings) {
+  InferRequest request;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    auto bound = bindings.find(graph.name(NodeId(n)).str());
+    if (bound != bindings.end()) request.shapes.push_back({NodeId(n), bound->second.shape});
+  }
+  return request;
+}
+
+Expected<NaiveRun> NaiveRun::run(const Graph &graph, const Bindings &bindings, const NaiveOptions &options) {
+  NaiveRun run(graph);
+  run.options = options;
+  InferOptions inferOptions;
+  inferOptions.floatAs = options.floatAs;
+  Expected<Inference> inference = infer(graph.context(), graph, hintsOf(graph, bindings), inferOptions);
+  if (!inference) return inference.takeError();
+  run.inferred = std::move(*inference);
+  if (Error error = run.bind(bindings)) return error;
+  if (Error error = run.execute()) return error;
+  return run;
+}
+
+TensorRef NaiveRun::tensor(EntryId e) {
+  return {buffers[e.value].data(), inferred.dtype[e], graph.context().shape(inferred.shape[e]).dims()};
+}
+
+Array NaiveRun::read(EntryId e) const { return loadArray(const_cast<NaiveRun *>(this)->tensor(e)); }
+
+std::vector<Array> NaiveRun::heads() const {
+  std::vector<Array> list;
+  for (Value head : graph.heads()) list.push_back(value(head));
+  return list;
+}
+
+Error NaiveRun::bind(const Bindings &bindings) {
+  buffers.resize(graph.numEntries());
+  workspaces.resize(graph.numNodes());
+  for (uint32_t e = 0; e < graph.numEntries(); ++e) buffers[e].assign(tensor(EntryId(e)).bytes() / 8 + 1, 0);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    auto bound = bindings.find(graph.name(NodeId(n)).str());
+    if (bound == bindings.end())
+      return Failure(ErrorKind::BindingMissing, "nothing bound to '" + graph.name(NodeId(n)) + "'");
+    TensorRef to = tensor(graph.firstEntry(NodeId(n)));
+    if (static_cast<size_t>(to.size()) != bound->second.values.size())
+      return Failure(ErrorKind::BindingMismatch, "'" + graph.name(NodeId(n)) + "' is bound to " +
+                                                     Twine(bound->second.values.size()) + " values");
+    storeArray(to, bound->second.values);
+  }
+  return Error::success();
+}
+
+void NaiveRun::prepare(NodeId n, Call &c) {
+  c = Call();
+  for (Value v : graph.inputs(n)) c.in.push_back(tensor(graph.entry(v)));
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) c.out.push_back(tensor(EntryId(graph.firstEntry(n).value + o)));
+  c.requests.assign(c.out.size(), Request::Write);
+  c.call.kind = &graph.kind(n);
+  c.call.in = c.in;
+  c.call.out = c.out;
+  c.call.requests = c.requests;
+  c.call.isTraining = options.isTraining;
+  c.call.random = {options.seed, 0, ordinals[n]};
+  if (graph.op(n)->workspace) {
+    workspaces[n.value].assign(graph.op(n)->workspace(graph.kind(n), c.in, c.out) / 8 + 1, 0);
+    c.call.workspace = workspaces[n.value].data();
+  }
+}
+
+Error NaiveRun::execute() {
+  uint64_t ordinal = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const OpDef *op = graph.op(NodeId(n));
+    if (!op) continue;
+    if (!op->kernel) return Failure(ErrorKind::UnknownOp, "operator '" + op->name + "' has no kernel").at(NodeId(n));
+    if (op->flags.isRandom) ordinals[NodeId(n)] = ordinal++;
+    Call call;
+    prepare(NodeId(n), call);
+    op->kernel(call.call);
+  }
+  return Error::success();
+}
+
+std::vector<Array> evaluate(const Graph &graph, const Bindings &bindings) {
+  Expected<NaiveRun> run = NaiveRun::run(graph, bindings, NaiveOptions());
+  if (!run) report_fatal_error(StringRef("evaluate: " + describeError(run.takeError()) + "\n" + dump(graph)));
+  return run->heads();
+}
+
+GradientRequest wrt(const Graph &graph, ArrayRef<StringRef> names) {
+  GradientRequest request;
+  for (StringRef name : names) request.wrt.push_back({TestGraph::findValue(graph, name), Request::Write});
+  return request;
+}
+
+GradientResult gradientOf(Context &context, const Graph &graph, ArrayRef<StringRef> names, uint32_t order) {
+  Expected<GradientResult> result =
+      buildGradientOfOrder(context, graph, wrt(graph, names), GradientOptions(), order);
+  if (!result) report_fatal_error(StringRef("gradientOf: " + describeError(result.takeError()) + "\n" + dump(graph)));
+  return std::move(*result);
+}
+
+std::vector<Array> gradientValues(Context &context, const Graph &graph, ArrayRef<StringRef> names,
+                                  const Bindings &bindings, uint32_t order) {
+  GradientResult result = gradientOf(context, graph, names, order);
+  std::vector<Array> all = evaluate(result.graph, bindings);
+  return std::vector<Array>(all.end() - static_cast<ptrdiff_t>(names.size()), all.end());
+}
+
+}  // namespace gradc::testing

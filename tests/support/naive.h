@@ -1,0 +1,85 @@
+// The deliberately naive interpreter every other way to run a graph is compared with (RUN-02), and helpers that judge
+// gradients by central differences (RUN-03).
+//
+// Every entry gets a fresh zeroed buffer, nodes run their reference kernels in id order, in float64 unless asked
+// otherwise. No requests, no sharing, no plan, and nothing of runtime/.
+#pragma once
+
+#include "ir/kernel.h"
+#include "passes/gradient.h"
+#include "passes/infer.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gradc::testing {
+
+/// A tensor by value; integers are held as the doubles nearest to them.
+struct Array {
+  DimsBuffer shape;
+  std::vector<double> values;
+
+  Array() = default;
+  Array(double scalar) : values{scalar} {}
+  Array(std::vector<double> list) : shape{static_cast<int64_t>(list.size())}, values(std::move(list)) {}
+  Array(Dims dims, std::vector<double> list) : shape(dims.begin(), dims.end()), values(std::move(list)) {}
+};
+using Bindings = std::map<std::string, Array>;
+
+struct NaiveOptions {
+  DType floatAs = DType::Float64;
+  bool isTraining = true;
+  uint64_t seed = 1;
+};
+
+/// Shapes of the bindings as hints for inference.
+InferRequest hintsOf(const Graph &graph, const Bindings &bindings);
+
+class NaiveRun {
+ public:
+  /// Infers and runs; every variable some node reads must be bound, and every entry must become known.
+  static llvm::Expected<NaiveRun> run(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+
+  Array value(Value v) const { return read(graph.entry(v)); }
+  std::vector<Array> heads() const;
+  const Inference &inference() const { return inferred; }
+
+  /// The call as it was made for a node: its operands are this run's buffers.
+  struct Call {
+    KernelCall call;
+    std::vector<TensorRef> in, out;
+    std::vector<Request> requests;
+  };
+  void prepare(NodeId n, Call &call);
+
+ private:
+  explicit NaiveRun(const Graph &graph) : graph(graph), ordinals(graph, 0) {}
+  llvm::Error bind(const Bindings &bindings);
+  llvm::Error execute();
+  TensorRef tensor(EntryId e);
+  Array read(EntryId e) const;
+
+  Graph graph;
+  NaiveOptions options;
+  Inference inferred;
+  NodeMap<uint64_t> ordinals;                    // of random forward nodes
+  std::vector<std::vector<uint64_t>> buffers;    // by entry, in words so that any type is aligned
+  std::vector<std::vector<uint64_t>> workspaces; // by node
+};
+
+void storeArray(const TensorRef &to, llvm::ArrayRef<double> values);
+Array loadArray(const TensorRef &from);
+
+/// Head values; stops the test program on an error, which is a mistake in the test or what the test is about to show.
+std::vector<Array> evaluate(const Graph &graph, const Bindings &bindings);
+
+/// A request for the gradients of the variables (or entries, "s:1") named.
+GradientRequest wrt(const Graph &graph, llvm::ArrayRef<llvm::StringRef> names);
+/// Gradients alone of the graph's heads by the default options; stops the test program on an error.
+GradientResult gradientOf(Context &context, const Graph &graph, llvm::ArrayRef<llvm::StringRef> names, uint32_t order);
+/// The gradients' values, in the order of the names.
+std::vector<Array> gradientValues(Context &context, const Graph &graph, llvm::ArrayRef<llvm::StringRef> names,
+                                  const Bindings &bindings, uint32_t order);
+
+}  // namespace gradc::testing

@@ -1,0 +1,29 @@
+// A dozen operators without kernels or gradients, for tests of ir/ alone, and shorthands to read and write files there.
+#pragma once
+
+#include "ir/error.h"
+#include "ir/json_reader.h"
+
+#include <string>
+
+namespace gradc::testing {
+
+/// Knows add(lhs, rhs), relu(data), split3(data) with three outputs, sum_n with `num_args` inputs, bump(data, state)
+/// which overwrites its state, _backward_relu, and, with their attributes, MXNet's FullyConnected, BatchNorm, LeakyReLU,
+/// argmax and Pooling (alias Pooling_v1) as far as the upgrade of old files asks.
+struct SmallContext : Context {
+  SmallContext();
+};
+
+/// Reads or stops the test program.
+LoadedProgram read(Context &context, llvm::StringRef text);
+/// The error of a text that must not read; stops the test program when it does.
+GradcError readError(llvm::StringRef text);
+std::string written(const Program &program);
+/// What `convert` writes.
+std::string converted(llvm::StringRef text);
+/// A whole file around the given nodes; `arg_nodes` empty, heads as given.
+std::string fileOf(llvm::StringRef nodes, llvm::StringRef heads);
+std::string readTestFile(llvm::StringRef path);
+
+}  // namespace gradc::testing
