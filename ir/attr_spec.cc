@@ -11,11 +11,14 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+// "+3" is a number, "+-3" is not.
+bool dropPlus(StringRef &text) { return !text.consume_front("+") || (!text.empty() && text.front() != '-'); }
+
 // Python 2 wrote long integers as `64L`.
 bool parseInteger(StringRef text, int64_t &out) {
   text = text.trim();
   if (!text.consume_back("L")) (void)text.consume_back("l");
-  (void)text.consume_front("+");
+  if (!dropPlus(text)) return false;
   if (text == "True" || text == "true") return out = 1, true;
   if (text == "False" || text == "false") return out = 0, true;
   return !text.empty() && !text.getAsInteger(10, out);
@@ -23,7 +26,7 @@ bool parseInteger(StringRef text, int64_t &out) {
 
 bool parseNumber(StringRef text, double &out) {
   text = text.trim();
-  (void)text.consume_front("+");
+  if (!dropPlus(text)) return false;
   auto [end, code] = std::from_chars(text.begin(), text.end(), out);
   if (code == std::errc() && end == text.end() && !text.empty()) return true;
   int64_t integer;

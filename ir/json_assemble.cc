@@ -88,7 +88,8 @@ class Assembler {
     for (uint32_t id : raw.argNodes) {
       if (id >= numFileNodes) return outOfRange("'arg_nodes'", id, raw.argNodesAt);
       if (!isVariable(id))  // IR-15
-        return Failure(ErrorKind::BadJson, "'arg_nodes' lists " + label(id) + ", expected variables only, found operator '" +
+        return Failure(ErrorKind::BadJson, "'arg_nodes' lists " + label(id) +
+                                               ", expected variables only, found operator '" +
                                                ctx.text(raw.nodes[id].op) + "'")
             .atOffset(raw.nodes[id].begin);
     }
@@ -222,14 +223,15 @@ class Assembler {
     for (uint32_t n = 0; n < numFileNodes; ++n)
       if (isVariable(n) && frozen.newId[n].isValid()) canonical.push_back(frozen.newId[n]);
     llvm::sort(canonical);
-    if (listed != canonical) out.warnings.push_back("'arg_nodes' is not the list of variables in canonical order; it is written so");
+    if (listed != canonical)
+      out.warnings.push_back("'arg_nodes' is not the list of variables in canonical order; it is written so");
   }
 
   bool isIdentity(const Frozen &frozen) const {
     if (frozen.graph.numNodes() != numFileNodes) return false;
     for (uint32_t n = 0; n < numFileNodes; ++n)
       if (frozen.newId[n] != NodeId(n)) return false;
-    return !raw.hasRowPtr || frozen.graph.columns().entryBegin == raw.rowPtr;
+    return !raw.hasRowPtr || ArrayRef(frozen.graph.columns().entryBegin) == ArrayRef(raw.rowPtr);
   }
 
   void carryAttrs(const Frozen &frozen) {
@@ -243,7 +245,8 @@ class Assembler {
     }
     ArrayRef<NodeId> newId = ArrayRef(frozen.newId).take_front(numFileNodes);
     for (const std::string &key : renumberGraphAttrs(raw.attrs, {newId, raw.rowPtr}, frozen.graph))
-      out.warnings.push_back("dropped graph attribute '" + key + "', which does not say what nodes added or operators with other outputs have");
+      out.warnings.push_back("dropped graph attribute '" + key +
+                             "', a list that does not fit nodes added or operators with other outputs");
   }
 
   void mapSources(const Frozen &frozen) {
@@ -275,7 +278,8 @@ Expected<LoadedProgram> assembleProgram(Context &context, RawFile file) {
   }
   out.program.root = GraphId(static_cast<uint32_t>(out.program.graphs.size() - 1));
   for (const auto &[key, count] : file.unknownKeys)
-    out.warnings.push_back("ignored key '" + key + "', which stands " + std::to_string(count) + (count == 1 ? " time" : " times"));
+    out.warnings.push_back("ignored key '" + key + "', which stands " + std::to_string(count) +
+                           (count == 1 ? " time" : " times"));
   return out;
 }
 

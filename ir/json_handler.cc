@@ -10,7 +10,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-StringRef pythonSpelling(StringRef literal) { return literal == "null" ? "None" : literal == "true" ? "True" : "False"; }
+StringRef pythonSpelling(StringRef literal) {
+  return literal == "null" ? "None" : literal == "true" ? "True" : "False";
+}
 
 }  // namespace
 

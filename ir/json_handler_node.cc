@@ -115,7 +115,8 @@ bool JsonHandler::endNode() {
   graph.nodes.push_back(top->node);
   constexpr size_t kLimit = 0xfffffff0;  // ids, counts and offsets into names are 32 bits wide
   if (graph.nodes.size() > kLimit || graph.inputs.size() > kLimit || graph.names.size() > kLimit)
-    return fail(ErrorKind::BadJson, top->node.begin, "the graph is too large: more than 2^32 nodes, inputs or bytes of names");
+    return fail(ErrorKind::BadJson, top->node.begin,
+                "the graph is too large: more than 2^32 nodes, inputs or bytes of names");
   return leave();
 }
 
@@ -145,14 +146,16 @@ bool JsonHandler::openNodeField(char bracket) {
 
 bool JsonHandler::addEntryNumber(int64_t value) {
   if (entryLength == 3)
-    return fail(ErrorKind::BadJson, tokenBegin(Found::Number), "an entry has at most three numbers [node, index, version]");
+    return fail(ErrorKind::BadJson, tokenBegin(Found::Number),
+                "an entry has at most three numbers [node, index, version]");
   entry[entryLength++] = value;
   return true;
 }
 
 bool JsonHandler::endEntry() {
   if (entryLength < 2)
-    return fail(ErrorKind::BadJson, offset() - 1, "an entry has at least two numbers [node, index], found " + Twine(entryLength));
+    return fail(ErrorKind::BadJson, offset() - 1,
+                "an entry has at least two numbers [node, index], found " + Twine(entryLength));
   const int64_t version = entryLength == 3 ? entry[2] : 0;
   if (entry[0] < 0 || entry[0] >= int64_t{NodeId::kNone})
     return fail(ErrorKind::BadJson, offset() - 1, Twine(entry[0]) + " is not a node id");

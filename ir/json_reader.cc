@@ -44,8 +44,7 @@ std::string explanation(StringRef what) {
   else what = what.rsplit("] ").second;
   auto [before, quoted] = what.split("; last read: ");
   StringRef after = quoted.rsplit("; expected ").second;
-  if (!quoted.empty() && !after.empty() && quoted.contains("; expected ")) return (before + "; expected " + after).str();
-  return before.str();
+  return after.empty() ? before.str() : (before + "; expected " + after).str();
 }
 
 /// Names and signatures are the parser's.

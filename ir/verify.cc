@@ -35,14 +35,14 @@ class Verifier {
 
   bool checkOrder(NodeId n) {
     for (Value input : graph.inputs(n))
-      if (input.node >= n) return reportOrder(n, "input", input.node);
+      if (input.node >= n) return reportOrder(n, "an input", input.node);
     for (NodeId dep : graph.controlDeps(n))
-      if (dep >= n) return reportOrder(n, "control dependency", dep);
+      if (dep >= n) return reportOrder(n, "a control dependency", dep);
     return true;
   }
 
   bool reportOrder(NodeId n, StringRef what, NodeId from) {
-    report(Failure(ErrorKind::Internal, graph.describe(n) + " has id " + Twine(n.value) + " and a " + what + " with id " +
+    report(Failure(ErrorKind::Internal, graph.describe(n) + " has id " + Twine(n.value) + " and " + what + " with id " +
                                             Twine(from.value) + ", expected a smaller one")
                .at(n));
     return false;

@@ -210,6 +210,7 @@ constinit const OpDef kConcatPart = {
     .shape = [](ShapeInference &s) { s.sameInOut(1 + s.params<ConcatParams>().index, 0); },
     .ignored = {allButHead},
     .stopped = {allButHead},
+    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           const int64_t index = g.params<ConcatParams>().index;

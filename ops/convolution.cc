@@ -29,16 +29,24 @@ struct ConvolutionParams {
 
   bool channelsLast() const { return isChannelsLast(layout); }
   size_t rank() const { return kernel.size() + 2; }
-  size_t channelAxis() const { return channelsLast() ? rank() - 1 : 1; }
+  int64_t channelAxis() const { return channelsLast() ? static_cast<int64_t>(rank()) - 1 : 1; }
   size_t spatialAxis(size_t i) const { return i + (channelsLast() ? 1 : 2); }
   int64_t reach(size_t i) const { return dilate[i] * (kernel[i] - 1) + 1; }  // of the dilated kernel
 };
 
 constexpr AttrSpec kAttrs[] = {
-    required<&ConvolutionParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)").atLeast(1),
-    attr<&ConvolutionParams::stride>("stride", "()", "step of the window, 1 when left out").atLeast(1),
-    attr<&ConvolutionParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out").atLeast(1),
-    attr<&ConvolutionParams::pad>("pad", "()", "zeros put on both sides of each axis, 0 when left out").atLeast(0),
+    required<&ConvolutionParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)")
+        .atLeast(1)
+        .atMost(kLargestWindow),
+    attr<&ConvolutionParams::stride>("stride", "()", "step of the window, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow),
+    attr<&ConvolutionParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow),
+    attr<&ConvolutionParams::pad>("pad", "()", "zeros put on both sides of each axis, 0 when left out")
+        .atLeast(0)
+        .atMost(kLargestWindow),
     required<&ConvolutionParams::numFilter>("num_filter", "output channels").atLeast(1),
     attr<&ConvolutionParams::numGroup>("num_group", "1", "groups of channels convolved apart").atLeast(1),
     attr<&ConvolutionParams::workspace>("workspace", "1024", "accepted and not used").atLeast(0),
@@ -110,7 +118,8 @@ void relateChannels(ShapeInference &s, int64_t &in, int64_t &weight) {
   const int64_t groups = s.params<ConvolutionParams>().numGroup;
   if (in == kUnknownDim && weight != kUnknownDim) in = weight * groups;
   if (in == kUnknownDim) return;
-  if (in % groups) return s.fail("input has " + Twine(in) + " channels, expected a multiple of num_group " + Twine(groups));
+  if (in % groups)
+    return s.fail("input has " + Twine(in) + " channels, expected a multiple of num_group " + Twine(groups));
   weight = in / groups;
 }
 
@@ -121,7 +130,7 @@ void relateShapes(ShapeInference &s, ConvPort data, ConvPort weight, ConvPort ou
   for (ConvPort port : {data, weight, output}) stateAt(s, port, unknown);
   if (s.hasFailed()) return;
   DimsBuffer in(shapeAt(s, data).dims()), w(shapeAt(s, weight).dims()), out(shapeAt(s, output).dims());
-  const size_t channel = p.channelAxis();
+  const size_t channel = static_cast<size_t>(p.channelAxis());
   relateChannels(s, in[channel], w[channel]);
   w[0] = out[channel] = p.numFilter;
   if (in[0] == kUnknownDim) in[0] = out[0];
@@ -204,7 +213,7 @@ constinit const OpDef kBackwardConvolution = {
       if (d.wants(0)) d.y(0, d.emit(kConvolutionDataGrad, {d.x(0), d.x(2), d.x(1)}, attrs));
       if (d.wants(1)) d.y(1, d.emit(kConvolutionWeightGrad, {d.x(0), d.x(1), d.x(2)}, attrs));
       if (hasBias(d.kind()) && d.wants(2))
-        d.y(2, d.emit(kSum, {d.x(0)}, {{"axis", d.number(static_cast<int64_t>(p.channelAxis()))}, {"exclude", "True"}}));
+        d.y(2, d.emit(kSum, {d.x(0)}, {{"axis", d.number(p.channelAxis())}, {"exclude", "True"}}));
     },
     .kernel = [](const KernelCall &call) {
       const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
@@ -225,7 +234,8 @@ constinit const OpDef kBackwardConvolution = {
 // dx = A(dy, w). With u of x's shape: d/ddy ⟨u, A⟩ = u * w, d/dw ⟨u, A⟩ = B(dy, u).
 constinit const OpDef kConvolutionDataGrad = {
     .name = "_convolution_data_grad",
-    .summary = "gradient of a convolution without bias toward its data, linear in dy and in w; of x only the shape is used",
+    .summary = "gradient of a convolution without bias toward its data, linear in dy and in w; of x only the shape is "
+               "used",
     .inputs = {"ograd", "weight", "data"},
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),
@@ -258,7 +268,8 @@ constinit const OpDef kConvolutionDataGrad = {
 // dw = B(dy, x). With v of w's shape: d/ddy ⟨v, B⟩ = x * v, d/dx ⟨v, B⟩ = A(dy, v).
 constinit const OpDef kConvolutionWeightGrad = {
     .name = "_convolution_weight_grad",
-    .summary = "gradient of a convolution without bias toward its weight, linear in dy and in x; of w only the shape is used",
+    .summary = "gradient of a convolution without bias toward its weight, linear in dy and in x; of w only the shape "
+               "is used",
     .inputs = {"ograd", "data", "weight"},
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),

@@ -22,7 +22,8 @@ struct FullyConnectedParams {
 constexpr AttrSpec kAttrs[] = {
     required<&FullyConnectedParams::numHidden>("num_hidden", "output features").atLeast(1),
     attr<&FullyConnectedParams::noBias>("no_bias", "False", "whether there is no bias input"),
-    attr<&FullyConnectedParams::flatten>("flatten", "True", "whether all axes but the first are features, not the last alone"),
+    attr<&FullyConnectedParams::flatten>("flatten", "True",
+                                         "whether all axes but the first are features, not the last alone"),
 };
 
 bool hasBias(const NodeKind &kind) { return !kind.params<FullyConnectedParams>().noBias; }
@@ -40,19 +41,15 @@ void completeRow(ShapeInference &s, size_t data, int64_t features) {
   ShapeRef shape = s.in(data);
   if (features == kUnknownDim || shape.rank() < 2) return;
   DimsBuffer dims(shape.dims());
-  int64_t known = 1, *missing = nullptr;
-  for (int64_t &dim : MutableArrayRef<int64_t>(dims).drop_front()) {
-    if (dim == kUnknownDim && missing) return;
-    if (dim == kUnknownDim)
-      missing = &dim;
-    else
-      known *= dim;
-  }
-  if (!missing || known == 0) return;
-  if (features % known)
-    return s.fail("weight has " + Twine(features) + " columns, expected a multiple of " + Twine(known) +
-                  " for data of shape " + toString(shape));
-  *missing = features / known;
+  if (llvm::count(shape.dims().drop_front(), kUnknownDim) != 1) return;
+  int64_t &missing = *std::find(dims.begin() + 1, dims.end(), kUnknownDim);
+  missing = 1;
+  const std::optional<int64_t> known = numElements(Dims(dims).drop_front());
+  if (known == 0) return;
+  if (!known || features % *known)
+    return s.fail("weight has " + Twine(features) + " columns, which data of shape " + toString(shape) +
+                  " cannot have as features");
+  missing = features / *known;
   s.setIn(data, dims);
 }
 

@@ -67,7 +67,7 @@ void makeLossGradient(const KernelCall &call) {
   });
 }
 
-extern const OpDef kMakeLossGrad, kBackwardMakeLoss;
+extern const OpDef kBackwardMakeLoss;
 
 // y = x; dx = 0 (STOP-01)
 constinit const OpDef kBlockGrad = {
@@ -111,7 +111,9 @@ constinit const OpDef kMakeLossOutput = {
     .gradient =
         [](GradRule &g) {
           if (g.isZero(0)) return g.dx(0, g.emit(kZerosLike, {g.x(0)}));
-          g.fused(kMakeLossGrad, {g.x(0)});
+          SmallVector<Value, 1> operands;
+          if (isValidNormalized(g.kind())) operands.push_back(g.x(0));
+          g.fused(kBackwardMakeLoss, operands);
         },
     .kernel = copyBytes,
     .impliedLoss =
@@ -120,29 +122,10 @@ constinit const OpDef kMakeLossOutput = {
         },
 };
 
-constinit const OpDef kMakeLossGrad = {
-    .name = "_MakeLoss_grad",
-    .summary = "gradient of MakeLoss: grad_scale / n everywhere; counts are constants",
-    .inputs = {"data"},
-    .attrs = kMakeLossAttrs,
-    .params = paramsOf<MakeLossParams>(),
-    .shape = shapes::same,
-    .ignored = {[](const NodeKind &kind) { return isValidNormalized(kind) ? InputMask{0} : inputMask({0}); }},
-    .flags = {.isBackward = true},
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
-    .lowerToMxnet =
-        [](DecomposeRule &d) {
-          SmallVector<Value, 1> operands;
-          if (isValidNormalized(d.kind())) operands.push_back(d.x(0));
-          d.y(0, d.emit(kBackwardMakeLoss, operands, d.attrs()));
-        },
-    .kernel = makeLossGradient,
-};
-
-// MXNet's own: has an input only where the count needs it, and its shape from the forward node alone.
+// Has an input only where the count needs it; otherwise its shape comes from the forward node alone.
 constinit const OpDef kBackwardMakeLoss = {
     .name = "_backward_MakeLoss",
-    .summary = "gradient of MakeLoss as MXNet's files have it",
+    .summary = "gradient of MakeLoss: grad_scale / n everywhere; counts are constants",
     .inputs = {{"data"}, [](const NodeKind &kind) { return uint32_t{isValidNormalized(kind)}; }},
     .attrs = kMakeLossAttrs,
     .params = paramsOf<MakeLossParams>(),
@@ -155,7 +138,7 @@ constinit const OpDef kBackwardMakeLoss = {
     .kernel = makeLossGradient,
 };
 
-constexpr const OpDef *kOps[] = {&kBlockGrad, &kMakeLoss, &kMakeLossOutput, &kMakeLossGrad, &kBackwardMakeLoss};
+constexpr const OpDef *kOps[] = {&kBlockGrad, &kMakeLoss, &kMakeLossOutput, &kBackwardMakeLoss};
 
 }  // namespace
 

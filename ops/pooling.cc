@@ -10,65 +10,13 @@
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/pooling_kernel.h"
+#include "ops/pooling_params.h"
 #include "ops/primitives.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-enum class PoolType : uint8_t { Max, Avg, Sum, Lp };
-constexpr StringRef kPoolTypeNames[] = {"max", "avg", "sum", "lp"};
-constexpr ArrayRef<StringRef> enumNames(PoolType) { return kPoolTypeNames; }
-
-enum class Convention : uint8_t { Valid, Full, Same };
-constexpr StringRef kConventionNames[] = {"valid", "full", "same"};
-constexpr ArrayRef<StringRef> enumNames(Convention) { return kConventionNames; }
-
-struct PoolingParams {
-  Dims kernel, stride, pad;
-  PoolType poolType = PoolType::Max;
-  Convention convention = Convention::Valid;
-  bool globalPool = false, cudnnOff = false;
-  std::optional<int64_t> pValue;
-  Tristate countIncludePad = Tristate::None;
-  SpatialLayout layout = SpatialLayout::None;
-
-  bool channelsLast() const { return isChannelsLast(layout); }
-  bool countsPadding() const { return countIncludePad != Tristate::False; }
-};
-
-constexpr AttrSpec kAttrs[] = {
-    attr<&PoolingParams::kernel>("kernel", "()", "window size: (w,), (h, w) or (d, h, w); unused with global_pool")
-        .atLeast(1),
-    attr<&PoolingParams::poolType>("pool_type", "max", "what becomes of a window"),
-    attr<&PoolingParams::globalPool>("global_pool", "False", "one window as large as the image, without padding"),
-    attr<&PoolingParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
-    attr<&PoolingParams::convention>("pooling_convention", "valid",
-                                     "number of windows: valid rounds down, full up; same is ⌈input/stride⌉, padded at the end"),
-    attr<&PoolingParams::stride>("stride", "()", "step of the window, 1 when left out").atLeast(1),
-    attr<&PoolingParams::pad>("pad", "()", "padding on both sides of each axis, 0 when left out").atLeast(0),
-    attr<&PoolingParams::pValue>("p_value", "None", "the p of the p-norm (Σ xᵖ)^(1/p)").atLeast(1).atMost(3),
-    attr<&PoolingParams::countIncludePad>("count_include_pad", "None",
-                                          "whether a mean divides by the taps in the padding too; None: it does"),
-    attr<&PoolingParams::layout>("layout", "None", "order of the axes; None: batch, channel, spatial"),
-};
-
-Error checkParams(void *params) {
-  PoolingParams &p = *static_cast<PoolingParams *>(params);
-  p.countIncludePad = settle(p.countIncludePad);
-  if (p.poolType == PoolType::Lp && !p.pValue)
-    return Failure(ErrorKind::BadAttribute, "attribute 'p_value' is missing, pool_type 'lp' needs it");
-  if (p.globalPool) return Error::success();
-  if (p.kernel.empty() || p.kernel.size() > 3)
-    return Failure(ErrorKind::BadAttribute,
-                   "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
-  if (Error error = settleWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
-  if (p.convention == Convention::Same && any_of(p.pad, [](int64_t pad) { return pad != 0; }))
-    return Failure(ErrorKind::BadAttribute, "pooling convention 'same' chooses the padding, but attribute 'pad' is given");
-  return Error::success();
-}
 
 const PoolingParams &paramsOf(const NodeKind &kind) { return kind.params<PoolingParams>(); }
 
@@ -77,65 +25,6 @@ bool hasWorkspace(const NodeKind &kind) {
   const PoolingParams &p = paramsOf(kind);
   return p.poolType == PoolType::Max && !p.channelsLast() && !p.kernel.empty() && p.kernel.size() <= 3;
 }
-
-// Shapes of data and output tell about each other (INF-04). `at` is the position of the output among the inputs of a
-// backward node, nothing for a forward one.
-class PoolShapes {
- public:
-  PoolShapes(ShapeInference &s, size_t data, std::optional<size_t> at)
-      : s(s), p(s.params<PoolingParams>()), data(data), at(at) {}
-
-  void relate() {
-    if (!p.globalPool) state(DimsBuffer(p.kernel.size() + 2, kUnknownDim), DimsBuffer(p.kernel.size() + 2, kUnknownDim));
-    const ShapeRef known = s.in(data).hasRank() ? s.in(data) : output();
-    if (s.hasFailed() || !known.hasRank()) return;
-    if (known.rank() < 3 || known.rank() > 5)
-      return s.fail("data has shape " + toString(known) + ", expected 3 to 5 axes");
-    const DimsBuffer unknown(known.rank(), kUnknownDim);
-    state(unknown, unknown);
-    if (s.hasFailed()) return;
-    DimsBuffer in(s.in(data).dims()), out(output().dims());
-    const size_t channel = p.channelsLast() ? in.size() - 1 : 1, spatial = p.channelsLast() ? 1 : 2;
-    for (size_t axis : {size_t{0}, channel}) in[axis] = out[axis] = std::max(in[axis], out[axis]);
-    for (size_t i = 0; i + 2 < in.size() && !s.hasFailed(); ++i) relateExtents(i, in[spatial + i], out[spatial + i]);
-    state(in, out);
-  }
-
- private:
-  ShapeRef output() const { return at ? s.in(*at) : s.out(0); }
-  void state(Dims in, Dims out) {
-    s.setIn(data, in);
-    if (at)
-      s.setIn(*at, out);
-    else
-      s.setOut(0, out);
-  }
-
-  void relateExtents(size_t i, int64_t &in, int64_t &out) {
-    if (p.globalPool) {
-      out = 1;
-      return;
-    }
-    const int64_t slack = 2 * p.pad[i] - p.kernel[i], stride = p.stride[i];
-    if (in == kUnknownDim) {
-      if (out != kUnknownDim && stride == 1) in = p.convention == Convention::Same ? out : out - 1 - slack;
-      return;
-    }
-    if (p.convention == Convention::Same) {
-      out = (in + stride - 1) / stride;
-    } else if (in + slack < 0) {
-      s.fail("kernel of " + Twine(p.kernel[i]) + " exceeds the padded input of " + Twine(in + 2 * p.pad[i]) +
-             " on spatial axis " + Twine(i));
-    } else {
-      out = (in + slack + (p.convention == Convention::Full ? stride - 1 : 0)) / stride + 1;
-    }
-  }
-
-  ShapeInference &s;
-  const PoolingParams &p;
-  size_t data;
-  std::optional<size_t> at;
-};
 
 PoolGeometry geometryOf(const PoolingParams &p, Dims data, Dims output) {
   PoolGeometry g;
@@ -257,8 +146,6 @@ void runSpread(const KernelCall &call) {
   });
 }
 
-constexpr size_t kOutputOfScatter = 0;  // dy is its first input
-
 extern const OpDef kPoolGather, kPoolScatter, kPoolingGrad, kBackwardPooling;
 
 }  // namespace
@@ -268,16 +155,17 @@ extern const OpDef kPooling;
 // y = the reduction of each window
 constinit const OpDef kPooling = {
     .name = "Pooling",
-    .summary = "y = max, mean, sum or (Σ xᵖ)^(1/p) of the elements of each window; padding takes no part but in the mean's count",
+    .summary = "y = max, mean, sum or (Σ xᵖ)^(1/p) of the elements of each window; padding takes no part but in the "
+               "mean's count",
     .inputs = {"data"},
     .outputs = {{"output", "workspace"}, [](const NodeKind &k) { return hasWorkspace(k) ? 2u : 1u; }},
     .visibleOutputs = [](const NodeKind &) { return 1u; },
-    .attrs = kAttrs,
+    .attrs = kPoolingAttrs,
     .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkParams,
+    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
-          PoolShapes(s, 0, std::nullopt).relate();
+          relatePoolShapes(s, 0, std::nullopt);
           if (s.numOutputs() == 2) s.sameOutOut(0, 1);
         },
     .dtype =
@@ -316,18 +204,19 @@ Value decomposeNorm(DecomposeRule &d, AttrsId sumAttrs) {
 // MXNet's fused gradient. Inputs dy, x, y; of max pooling with a workspace dy, its zero gradient, x, y, workspace.
 constinit const OpDef kBackwardPooling = {
     .name = "_backward_Pooling",
-    .summary = "gradient of Pooling: dy goes to the first maximum of its window, or to all elements evenly, or by xᵖ⁻¹/yᵖ⁻¹",
+    .summary = "gradient of Pooling: dy goes to the first maximum of its window, or to all elements evenly, or by "
+               "xᵖ⁻¹/yᵖ⁻¹",
     .inputs = {{}, [](const NodeKind &k) { return hasWorkspace(k) ? 5u : 3u; }, true},
     .outputs = {"data_grad"},
-    .attrs = kAttrs,
+    .attrs = kPoolingAttrs,
     .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkParams,
+    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
           const size_t data = dataInput(s.kind());
           s.sameInIn(0, data + 1);
           s.sameInOut(data, 0);
-          PoolShapes(s, data, 0).relate();
+          relatePoolShapes(s, data, 0);
           s.sameInOut(data, 0);
         },
     .dtype =
@@ -358,12 +247,12 @@ constinit const OpDef kPoolingGrad = {
     .name = "_pooling_grad",
     .summary = "dx[i] = Σ of dy/size over the windows that hold i (avg) or of dy (sum), in the shape of x",
     .inputs = {"ograd", "data"},
-    .attrs = kAttrs,
+    .attrs = kPoolingAttrs,
     .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkParams,
+    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
-          PoolShapes(s, 1, 0).relate();
+          relatePoolShapes(s, 1, 0);
           s.sameInOut(1, 0);
         },
     .ignored = {1},
@@ -381,13 +270,13 @@ constinit const OpDef kPoolGather = {
     .name = "_pool_gather",
     .summary = "y = v at the position of the first maximum of x in each window; 0 for an empty window",
     .inputs = {"values", "data"},
-    .attrs = kAttrs,
+    .attrs = kPoolingAttrs,
     .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkParams,
+    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
           s.sameInIn(0, 1);
-          PoolShapes(s, 0, std::nullopt).relate();
+          relatePoolShapes(s, 0, std::nullopt);
           s.sameInIn(0, 1);
         },
     .stopped = {1},
@@ -405,12 +294,12 @@ constinit const OpDef kPoolScatter = {
     .name = "_pool_scatter",
     .summary = "dx[i] = Σ of dy over the windows whose first maximum of x stands at i",
     .inputs = {"ograd", "data"},
-    .attrs = kAttrs,
+    .attrs = kPoolingAttrs,
     .params = gradc::paramsOf<PoolingParams>(),
-    .check = checkParams,
+    .check = checkPooling,
     .shape =
         [](ShapeInference &s) {
-          PoolShapes(s, 1, kOutputOfScatter).relate();
+          relatePoolShapes(s, 1, 0);
           s.sameInOut(1, 0);
         },
     .stopped = {1},

@@ -182,6 +182,7 @@ constinit const OpDef kSumLike = {
     .shape = sumLikeShape,
     .ignored = {1},
     .stopped = {1},
+    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)}));
@@ -277,6 +278,7 @@ constinit const OpDef kBroadcastAxisLike = {
         },
     .ignored = {1},
     .stopped = {1},
+    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           StringRef axis = g.number(g.params<AxisParams>().axis);

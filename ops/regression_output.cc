@@ -3,7 +3,7 @@
 // With f the output, l the label in the shape of x, and w = grad_scale / (labels per sample):
 //   Linear    f = x           loss = w · Σ (x - l)² / 2             dx = w · (f - l)
 //   Logistic  f = sigmoid x   loss = w · Σ (ln(1 + eˣ) - l · x)     dx = w · (f - l)
-//   MAE       f = x           loss = w · Σ |x - l|                  dx = w · sign(f - l)
+//   MAE       f = x           loss = w · Σ |x - l|                  dx = w where f > l, else -w
 // The gradient reads the input; MXNet's reads the output. Tested by tests/loss_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -65,16 +65,13 @@ double weightOf(const NodeKind &kind, const TensorRef &label) {
 struct Logistic {
   template <class T> T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
 };
-struct Sign {
-  template <class T> T operator()(T x) const { return static_cast<T>((x > T(0)) - (x < T(0))); }
-};
 
 // w · residual, where `f` is the output's value; `base` decides the sign of MAE.
 template <Regression R, class T> void gradientLoop(const KernelCall &call, const T *f, const T *label, const T *base) {
   const T weight = static_cast<T>(weightOf(*call.kind, call.in[1]));
   T *dx = call.out[0].as<T>();
   for (int64_t i = 0; i < call.out[0].size(); ++i) {
-    if constexpr (R == Regression::Mae) dx[i] = weight * Sign()(base[i] - label[i]);
+    if constexpr (R == Regression::Mae) dx[i] = base[i] > label[i] ? weight : -weight;
     else if constexpr (R == Regression::Logistic) dx[i] = weight * (Logistic()(f[i]) - label[i]);
     else dx[i] = weight * (f[i] - label[i]);
   }
@@ -130,7 +127,10 @@ template <const OpDef &Grad> void lossRule(GradRule &g) {
 // weight · residual of a value that already went through the link function.
 Value weighted(DecomposeRule &d, Value f, Value label, Regression kind) {
   Value residual = d.emit(kElemwiseSub, {f, d.emit(kReshapeLike, {label, f})});
-  if (kind == Regression::Mae) residual = d.emit(kSign, {residual});
+  if (kind == Regression::Mae) {
+    Value isAbove = d.emit(kMulScalar, {d.emit(kGreaterScalar, {residual}, {{"scalar", "0"}})}, {{"scalar", "2"}});
+    residual = d.emit(kMinusScalar, {isAbove}, {{"scalar", "1"}});
+  }
   return d.emit(kElemwiseMul, {d.emit(kWeight, SmallVector<Value, 2>{f, label}, d.attrs()), residual});
 }
 
@@ -144,7 +144,7 @@ template <Regression R, const OpDef &Backward> constexpr OpDef ownGradient(const
   op.shape = regressionShape;
   op.inplace = kInplaceFirst;
   op.stopped = {1};
-  op.flags.isBackward = true;
+  op.flags.isBackward = op.flags.isOwn = true;
   op.decompose = [](DecomposeRule &d) {
     d.y(0, weighted(d, R == Regression::Logistic ? d.emit(kSigmoid, {d.x(0)}) : d.x(0), d.x(1), R));
   };
@@ -218,8 +218,8 @@ constinit const OpDef kLogisticRegressionOutput = {
 constinit const OpDef kMaeRegressionOutput = {
     .name = "MAERegressionOutput",
     .aliases = {"_sparse_MAERegressionOutput"},
-    .summary = "y = x, with the gradient of an absolute error: dx = w * sign(x - label), w = grad_scale / labels per"
-               " sample; loss = w * sum of |x - label|",
+    .summary = "y = x, with the gradient of an absolute error: dx = w where x > label, else -w, w = grad_scale /"
+               " labels per sample; loss = w * sum of |x - label|",
     .inputs = {"data", "label"},
     .attrs = kRegressionAttrs,
     .params = paramsOf<RegressionParams>(),
@@ -240,8 +240,8 @@ constexpr Names kLogisticNames = {"_LogisticRegressionOutput_grad", "_backward_l
                                   "gradient of LogisticRegressionOutput from its input: dx = w * (sigmoid(x) - label)",
                                   "gradient of LogisticRegressionOutput from its output: dx = w * (y - label)"};
 constexpr Names kMaeNames = {"_MAERegressionOutput_grad", "_backward_mae_reg_out",
-                             "gradient of MAERegressionOutput from its input: dx = w * sign(x - label)",
-                             "gradient of MAERegressionOutput from its output: dx = w * sign(y - label)"};
+                             "gradient of MAERegressionOutput from its input: dx = w where x > label, else -w",
+                             "gradient of MAERegressionOutput from its output: dx = w where y > label, else -w"};
 
 constinit const OpDef kLinearGrad = ownGradient<Regression::Linear, kBackwardLinear>(kLinearNames);
 constinit const OpDef kLogisticGrad = ownGradient<Regression::Logistic, kBackwardLogistic>(kLogisticNames);
@@ -260,7 +260,7 @@ constinit const OpDef kWeight = {
     .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
     .ignored = {0, 1},
     .stopped = {0, 1},
-    .flags = {.hasNoGradient = true},
+    .flags = {.isOwn = true, .hasNoGradient = true},
     .gradient =
         [](GradRule &g) {
           g.noGrad(0);

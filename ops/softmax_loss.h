@@ -64,7 +64,8 @@ class SoftmaxLabels {
   const SoftmaxOutputParams &params;
   const TensorRef label;
   const bool isProbability;
-  float onLabel = 1, offLabel = 0, scale = 1;
+  double onLabel = 1, offLabel = 0;
+  float scale = 1;
 };
 
 /// y = softmax of every row of x, computed in float64. x and y may be the same memory.

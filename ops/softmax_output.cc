@@ -146,7 +146,7 @@ constinit const OpDef kSoftmaxOutputGrad = {
         },
     .inplace = kInplaceFirst,
     .stopped = {1},
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isOwn = true},
     .domains = kDomains,
     .decompose =
         [](DecomposeRule &d) {

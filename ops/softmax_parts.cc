@@ -81,7 +81,7 @@ SoftmaxLabels::SoftmaxLabels(const SoftmaxOutputParams &params, Dims shape, cons
   // MXNet smooths in its two layouts without multi_output only.
   if (params.multiOutput || rows.classes < 2) return;
   const float alpha = static_cast<float>(params.smoothAlpha);
-  onLabel = 1 - alpha;
+  onLabel = 1.0 - alpha;
   offLabel = alpha / static_cast<float>(rows.classes - 1);
 }
 
@@ -128,6 +128,7 @@ constinit const OpDef kSoftmaxOutputSoftmax = {
     .params = paramsOf<SoftmaxOutputParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           Value inRow = sumRows(g, g.emit(kElemwiseMul, {g.dy(0), g.y(0)}));
@@ -149,7 +150,7 @@ constinit const OpDef kSoftmaxOutputTarget = {
     .shape = softmaxOutputShape,
     .ignored = {0},
     .stopped = {0, 1},
-    .flags = {.hasNoGradient = true},
+    .flags = {.isOwn = true, .hasNoGradient = true},
     .gradient = noGradients,
     .kernel =
         [](const KernelCall &call) {
@@ -166,7 +167,7 @@ constinit const OpDef kSoftmaxOutputWeight = {
     .shape = softmaxOutputShape,
     .ignored = {0},
     .stopped = {0, 1},
-    .flags = {.hasNoGradient = true},
+    .flags = {.isOwn = true, .hasNoGradient = true},
     .gradient = noGradients,
     .kernel =
         [](const KernelCall &call) {

@@ -27,6 +27,9 @@ constexpr Tristate settle(Tristate value) {
   return static_cast<uint8_t>(value) % 2 ? Tristate::False : Tristate::True;
 }
 
+/// Bound of window attributes: arithmetic on them stays far from overflow.
+inline constexpr double kLargestWindow = 0x7fffffff;
+
 inline constexpr int64_t kSpatialOnes[3] = {1, 1, 1};
 inline constexpr int64_t kSpatialZeros[3] = {0, 0, 0};
 

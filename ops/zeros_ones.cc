@@ -19,7 +19,7 @@ struct CreateParams {
   double value;
 };
 
-constexpr AttrSpec kShapeAttr = attr<&CreateParams::shape>("shape", "()", "shape of the result; an unknown dimension is 0 or -1");
+constexpr AttrSpec kShapeAttr = attr<&CreateParams::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension");
 constexpr AttrSpec kDeviceAttr = attr<&CreateParams::device>("ctx", "", "device, as the file spells it; not used");
 constexpr AttrSpec kDTypeAttr = attr<&CreateParams::dtype>("dtype", "float32", "element type");
 
@@ -29,12 +29,12 @@ constexpr AttrSpec kFullAttrs[] = {kShapeAttr, kDeviceAttr, kDTypeAttr,
 constexpr AttrSpec kPlaceholderAttrs[] = {kShapeAttr, kDeviceAttr,
                                           attr<&CreateParams::dtype>("dtype", "-1", "element type, -1: inferred")};
 
-// An empty list says nothing, a dimension of 0 or -1 is unknown: RNN states are made as zeros of shape (0, units).
+// An empty list says nothing. Legacy files write an unknown dimension as 0: zeros of shape (0, units) begin their RNNs.
 void createdShape(ShapeInference &s) {
   Dims given = s.params<CreateParams>().shape;
   if (given.empty()) return;
   DimsBuffer dims;
-  for (int64_t dim : given) dims.push_back(dim <= 0 ? kUnknownDim : dim);
+  for (int64_t dim : given) dims.push_back(dim < 0 || (dim == 0 && s.zeroIsUnknown()) ? kUnknownDim : dim);
   s.setOut(0, dims);
 }
 

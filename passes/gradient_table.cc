@@ -54,7 +54,7 @@ void addForwardRows(TableWriter &writer, const Graph &forward, const std::option
 
 void addGradientRows(TableWriter &writer, const Graph &forward, ArrayRef<GradientTarget> targets,
                      ArrayRef<GradientSlot> slots, GradientTable::HeadKind kind, uint32_t order,
-                     const std::vector<NodeId> &newId) {
+                     const Column<NodeId> &newId) {
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!slots[i].value.isValid()) continue;
     GradientTable::Head head;
@@ -122,7 +122,7 @@ GraphAttrs carriedAttrs(const Graph &graph) {
 
 Graph withGradientTable(const Graph &forward, const Graph &emitted, const GradientRequest &request,
                         const GradientOptions &options, const GradientResult &result,
-                        const std::vector<NodeId> &newId) {
+                        const Column<NodeId> &newId) {
   std::optional<GradientTable> earlier;
   if (Expected<std::optional<GradientTable>> table = readGradientTable(forward))
     earlier = std::move(*table);

@@ -36,7 +36,7 @@ void Namer::bucketBaseNames(const Graph &base) {
   const size_t numBuckets = PowerOf2Ceil(std::max<size_t>(base.numNodes() / kBucketTarget, 1));
   const unsigned shift = 64 - Log2_64(numBuckets);
   auto bucketOf = [&](uint64_t hash) { return shift == 64 ? 0 : hash >> shift; };
-  std::vector<uint64_t> unordered(base.numNodes());
+  Column<uint64_t> unordered(base.numNodes());
   bucketBegin.assign(numBuckets + 1, 0);
   bool hasMarker = false;
   for (uint32_t n = 0; n < base.numNodes(); ++n) {
@@ -97,7 +97,7 @@ bool Namer::insert(uint64_t hash) {
 }
 
 void Namer::grow() {
-  std::vector<uint64_t> old(std::max<size_t>(table.size() * 2, 64), 0);
+  Column<uint64_t> old(std::max<size_t>(table.size() * 2, 64), 0);
   old.swap(table);
   count = 0;
   for (uint64_t hash : old)

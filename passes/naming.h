@@ -44,9 +44,9 @@ class Namer {
   NamingStyle namingStyle;
   uint32_t numBase;
   bool isRegular = false;                       // regular names need no check
-  std::vector<uint64_t> hashes;                 // of the base names, bucket by bucket
+  Column<uint64_t> hashes;                 // of the base names, bucket by bucket
   std::vector<uint32_t> bucketBegin;
-  std::vector<uint64_t> table;                  // open addressing, 0: empty
+  Column<uint64_t> table;                  // open addressing, 0: empty
   size_t count = 0;
   llvm::SmallString<64> scratch, candidate;
 };

@@ -144,7 +144,8 @@ template <class Lattice> class Propagation {
     auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) { return l.op == op; });
     if (link == summary.nodes.end()) {
       // Opaque or rule-less forward nodes say nothing; a rule that emits other operators is a contradiction.
-      if (summary.nodes.empty()) return llvm::Error::success();
+      // So does an operator that infers by itself, as what `--dialect mxnet` puts in the place of such a gradient.
+      if (summary.nodes.empty() || op->shape) return llvm::Error::success();
       return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
                                                    ", whose gradient has no such operator").at(n);
     }

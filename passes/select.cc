@@ -27,6 +27,10 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (Value v : request.stop) stopped.set(graph.entry(v).value);
   for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
   for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
+  // P-06: as if every variable were asked for, so that the walk visits all that lies under the y.
+  if (options.reach == ReachPolicy::WholeGraph)
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.isVariable(NodeId(n))) carrying.set(graph.firstEntry(NodeId(n)).value);
   if (hasCuts) carrying.reset(cut);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);

@@ -184,9 +184,9 @@ Expected<Array> parseNpy(StringRef bytes, StringRef place) {
   std::optional<int64_t> count = numElements(header->shape);
   size_t elementBytes = dtypeBytes(header->dtype);
   if (!count || static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
-    return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " needs " +
-                (count ? Twine(static_cast<uint64_t>(*count) * elementBytes).str() : std::string("more than 2^62")) +
-                " bytes, the file has " + Twine(data.size()));
+    return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
+                (count ? Twine(*count).str() : std::string("more than 2^62")) + " elements of " + Twine(elementBytes) +
+                " bytes, the file has " + Twine(data.size()) + " bytes of data");
   Array array;
   array.dtype = header->dtype;
   if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);

@@ -136,7 +136,8 @@ TEST_F(Cli, CLI_05_OutputFedBackIn) {
 TEST_F(Cli, CLI_06_DegenerateAndLargeGraphs) {
   folder.write("empty.json", R"({"nodes": [], "arg_nodes": [], "heads": []})");
   EXPECT_EQ(folder.run("verify empty.json").code, 0);
-  folder.write("one.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]})");
+  folder.write("one.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []}],
+"arg_nodes": [0], "heads": [[0, 0, 0]]})");
   EXPECT_EQ(folder.run("grad one.json -o one-grad.json").code, 0);
   EXPECT_EQ(graphAttr("one-grad.json", "grad_of"), R"(["", "x"])");
 
@@ -151,8 +152,8 @@ TEST_F(Cli, CLI_06_DegenerateAndLargeGraphs) {
     operands += (i ? ", [" : "[") + utostr(i + 1) + ", 0, 0]";
   }
   folder.write("chain.json", chain + "], \"arg_nodes\": [0], \"heads\": [[" + utostr(kLength) + ", 0, 0]]}");
-  folder.write("fan.json", fan + ",\n{\"op\": \"add_n\", \"name\": \"s\", \"attrs\": {\"num_args\": \"" + utostr(kConsumers) +
-                               "\"}, \"inputs\": [" + operands + "]}], \"arg_nodes\": [0], \"heads\": [[" +
+  folder.write("fan.json", fan + ",\n{\"op\": \"add_n\", \"name\": \"s\", \"attrs\": {\"num_args\": \"" +
+                               utostr(kConsumers) + "\"}, \"inputs\": [" + operands + "]}], \"arg_nodes\": [0], \"heads\": [[" +
                                utostr(kConsumers + 1) + ", 0, 0]]}");
   for (StringRef file : {"chain.json", "fan.json"}) {
     ToolResult result = folder.run(("grad " + file + " --shape x=2 -o big.json").str());
@@ -306,7 +307,8 @@ TEST_F(Cli, RunKeysAndDTypes) {
   ASSERT_EQ(folder.run("grad m.json --of z --wrt w -o g.json").code, 0);
   ToolResult result = folder.run("run g.json --shape x=2 --init 1 --dtype float64");
   ASSERT_EQ(result.code, 0) << result.err;
-  for (StringRef key : {"z_output", "s_output", "w_grad", "float64"}) EXPECT_TRUE(contains(result.out, key)) << result.out;
+  for (StringRef key : {"z_output", "s_output", "w_grad", "float64"})
+    EXPECT_TRUE(contains(result.out, key)) << result.out;
 }
 
 TEST_F(Cli, RunTakesWhatItWrote) {

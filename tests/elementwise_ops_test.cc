@@ -210,9 +210,11 @@ TEST(ElementwiseOps, REG_19_NumArgsIsChecked) {
             "[bad_attribute] required attribute 'num_args' is missing");
 }
 
-TEST(ElementwiseOps, DTypesIntegersAddWithoutRounding) {
-  TestGraph g("a = _full {shape=(2,), value=9007199254740993, dtype=int64}; y = _plus_scalar(a) {scalar=1}");
-  EXPECT_EQ(evaluate(g, {})[0].values, std::vector<double>(2, 9007199254740994.0));
+// 2^53 + 1 is no float64.
+TEST(ElementwiseOps, RUN_02_IntegersAreNotRounded) {
+  TestGraph g("a = _full {shape=(2,), value=9007199254740992, dtype=int64}; b = _plus_scalar(a) {scalar=1};"
+              "y = _minus_scalar(b) {scalar=9007199254740992}");
+  EXPECT_EQ(evaluate(g, {})[0].values, std::vector<double>(2, 1.0));
 }
 
 }  // namespace

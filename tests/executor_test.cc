@@ -149,14 +149,14 @@ TEST(Executor, REQ_06_AddIsTheFullResultThenOneAddition) {
   Bench bench(g);
   bench.options.headRequests = requests;
   cantFail(bench.prepare());
-  Array start = doubles({1}, {0.7});
+  Array start = doubles({1}, {5.7});
   cantFail(bench.executor->bindHead(0, start.ref()));
   bench.bind("a", doubles({1}, {0.1}));
   bench.bind("b", doubles({1}, {0.2}));
   bench.bind("c", doubles({1}, {0.3}));
   double sum = (0.1 + 0.2) + 0.3;
-  EXPECT_EQ(bench.run(0), Doubles{0.7 + sum});
-  EXPECT_NE(0.7 + sum, ((0.7 + 0.1) + 0.2) + 0.3) << "the example must tell the two orders apart";
+  EXPECT_EQ(bench.run(0), Doubles{5.7 + sum});
+  EXPECT_NE(5.7 + sum, ((5.7 + 0.1) + 0.2) + 0.3) << "the example must tell the two orders apart";
   EXPECT_EQ(valuesOf<double>(bench.executor->head(2)), Doubles{sum}) << "the head asked 'write' keeps the result";
 }
 

@@ -162,14 +162,14 @@ TEST(JsonReader, E_33_SaysWhatAndWhere) {
       {R"({"nodes": [{"attrs": {"k": "1", "k": "1"}}]})", "attribute 'k' stands twice in node 0", 32},
       {R"({"nodes": [], "nodes": []})", "key 'nodes' stands twice in the graph", 14},
       {R"({"x": {"a": 1, "a": 2}})", "the object has the key 'a' twice", 15},
-      {fileOf(node("[[0]]"), "[]"), "an entry has at least two numbers [node, index], found 1", 53},
+      {fileOf(node("[[0]]"), "[]"), "an entry has at least two numbers [node, index], found 1", 52},
       {fileOf(node("[[0, 0, 0, 0]]"), "[]"), "an entry has at most three numbers [node, index, version]", 60},
-      {fileOf(node("[[-1, 0]]"), "[]"), "-1 is not a node id", 57},
-      {fileOf(node("[[0, 0, 65536]]"), "[]"), "version 65536 is out of range, expected 0 to 65535", 63},
+      {fileOf(node("[[-1, 0]]"), "[]"), "-1 is not a node id", 56},
+      {fileOf(node("[[0, 0, 65536]]"), "[]"), "version 65536 is out of range, expected 0 to 65535", 62},
       {fileOf(node("[[1.5, 0]]"), "[]"),
        "expected a whole number in an entry [node, index, version], found a number", 51},
       {fileOf(node("[[7, 0]]"), "[]"), "input 0 of node 'y' refers to node 7, but the graph has 1 node", 11},
-      {fileOf(kX, "[[0, 0, 0]]") + "x", "", 97},
+      {fileOf(kX, "[[0, 0, 0]]") + "x", "malformed JSON: ", 93},
       {R"({"nodes": [], "arg_nodes": [], "heads": [], "attrs": {"a": ["int", "1"]}})",
        "graph attribute 'a' is malformed, expected [\"int\", integer]", 69},
       {R"({"nodes": [], "arg_nodes": [], "heads": [], "node_row_ptr": [0, 1]})",
@@ -178,7 +178,7 @@ TEST(JsonReader, E_33_SaysWhatAndWhere) {
   for (const Case &c : cases) {
     GradcError error = readError(c.text);
     EXPECT_EQ(error.kind, ErrorKind::BadJson) << c.text;
-    if (!c.message.empty()) EXPECT_EQ(error.message, c.message) << c.text;
+    EXPECT_EQ(StringRef(error.message).take_front(c.message.size()), c.message) << c.text;
     EXPECT_EQ(error.place.offset, c.offset) << c.text;
   }
 }

@@ -134,8 +134,8 @@ TEST(Npy, RUN_04_RefusesMalformedFiles) {
   EXPECT_EQ(refusal(fileOf(4, good, "ab")), "'x.npy': NPY version 4.0 is not known, expected 1.0, 2.0 or 3.0");
   EXPECT_EQ(refusal(StringRef("\x93NUMPY\1\0\xff\xff{", 11)), "'x.npy': the file ends inside the header");
   EXPECT_EQ(refusal(StringRef("\x93NUMPY\2\0\1\0", 10)), "'x.npy': the file ends inside the header");
-  EXPECT_EQ(refusal(fileOf(1, good, "a")), "'x.npy': shape (2,) of uint8 needs 2 bytes, the file has 1");
-  EXPECT_EQ(refusal(fileOf(1, good, "abc")), "'x.npy': shape (2,) of uint8 needs 2 bytes, the file has 3");
+  EXPECT_EQ(refusal(fileOf(1, good, "a")), "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 1 bytes of data");
+  EXPECT_EQ(refusal(fileOf(1, good, "abc")), "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 3 bytes of data");
   EXPECT_EQ(refusal(fileOf(1, "[1]", "")), "'x.npy': the header is not a dict");
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '|u1', 'shape': (2,)}", "ab")),
             "'x.npy': the header needs 'descr', 'fortran_order' and 'shape'");
@@ -159,9 +159,9 @@ TEST(Npy, RUN_04_RefusesBfloat16ByName) {
 
 TEST(Npy, RUN_04_HugeShapesAreRefusedBeforeAllocation) {
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4)}", "")),
-            "'x.npy': shape (4611686018427387904,4) of float64 needs more than 2^62 bytes, the file has 0");
+            "'x.npy': shape (4611686018427387904,4) of float64 is more than 2^62 elements of 8 bytes, the file has 0 bytes of data");
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (2305843009213693952,)}", "")),
-            "'x.npy': shape (2305843009213693952,) of float64 needs 18446744073709551616 bytes, the file has 0");
+            "'x.npy': shape (2305843009213693952,) of float64 is 2305843009213693952 elements of 8 bytes, the file has 0 bytes of data");
 }
 
 TEST(Npy, RUN_04_NoPrefixOrFlippedByteCrashes) {

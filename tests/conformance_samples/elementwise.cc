@@ -29,6 +29,12 @@ std::vector<Sample> elementwiseSamples() {
   list.push_back({"_power_scalar", "scalar=2", {{4}}});
   list.push_back({"_maximum_scalar", "scalar=-0.5", {{9}}});
   list.push_back({"_minimum_scalar", "scalar=-0.5", {{9}}});
+  for (const char *op : {"_greater_scalar", "_lesser_scalar", "_equal_scalar", "_not_equal_scalar"}) {
+    list.push_back({op, "scalar=0.2", {{2, 3}}});
+    list.push_back({op, "scalar=-3", {{}}});
+    list.push_back({op, "scalar=0", {{0, 2}}});
+  }
+  list.push_back({"_backward_sign", "", {{3}, {3}}});
   list.push_back({"add_n", "num_args=1", {{2, 3}}});
   list.push_back({"add_n", "num_args=3", {{2}, {2}, {2}}});
   list.push_back({"add_n", "num_args=9", {{}, {}, {}, {}, {}, {}, {}, {}, {}}});

@@ -47,6 +47,9 @@ std::vector<Sample> shapeSamples() {
   list.push_back({"Concat", "num_args=3, dim=0", {{1, 2}, {3, 2}, {2, 2}}});
   list.push_back({"Concat", "num_args=2, dim=-1", {{2, 2, 1}, {2, 2, 3}}});
   list.push_back({"Concat", "num_args=2, dim=0", {{0, 2}, {3, 2}}});
+  list.push_back({"_concat_part", "num_args=2, dim=1, index=1", {{2, 4}, {2, 3}, {2, 1}}});
+  list.push_back({"_concat_part", "num_args=1, dim=0, index=0", {{3}, {3}}});
+  list.push_back({"_concat_part", "num_args=3, dim=0, index=1", {{6, 2}, {1, 2}, {3, 2}, {2, 2}}});
   return list;
 }
 

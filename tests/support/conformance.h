@@ -33,6 +33,8 @@ Problems checkRequests(const Graph &graph, const Bindings &bindings, const Naive
 Problems checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// At the base point a `piece` kernel computes what the kernel computes.
 Problems checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+/// Where MXNet's operators can say `graph`, they say the same values, and their decompositions too.
+Problems checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// Kernels in float32 agree with those in float64.
 Problems checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 

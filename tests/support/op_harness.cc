@@ -51,6 +51,9 @@ void OpHarness::runNode(NodeId n) {
     operands.push_back(t.ref());
     if (kind.isIgnored(i)) operands.back().data = nullptr;
   }
+  for (uint16_t o = 0; o < kind.numOutputs; ++o)  // INF-08: a gradient has the shape of what it is the gradient of
+    if (auto like = shapedLike.find({n.value, o}); like != shapedLike.end())
+      out[o] = ctx.shape(tensors[like->second.node.value][like->second.index].shape);
   ShapeInference shapes(ctx, kind, in, out, false);
   if (kind.op->shape) kind.op->shape(shapes);
   EXPECT_FALSE(shapes.hasFailed()) << shapes.failureText().str();
@@ -101,6 +104,24 @@ std::vector<int64_t> OpHarness::shape(Value v) {
   return tensors[v.node.value][v.index].shape;
 }
 
+std::vector<double> OpHarness::pieceValues(Value v, ArrayRef<Value> base) {
+  run();
+  SmallVector<TensorRef, 4> in, out, at;
+  for (Value input : builder.inputs(v.node)) in.push_back(tensors[input.node.value][input.index].ref());
+  for (HarnessTensor &t : tensors[v.node.value]) out.push_back(t.ref());
+  for (Value input : base) at.push_back(tensors[input.node.value][input.index].ref());
+  const SmallVector<Request, 4> requests(out.size(), Request::Write);
+  PieceCall call;
+  call.kind = &builder.kind(v.node);
+  call.in = in;
+  call.out = out;
+  call.requests = requests;
+  call.isTraining = isTraining;
+  call.base = at;
+  call.kind->op->piece(call);
+  return tensors[v.node.value][v.index].data;
+}
+
 Value OpHarness::decomposed(Value v) {
   DecomposeRule rule(builder, v.node, NodeId());
   builder.kind(v.node).op->decompose(rule);
@@ -114,7 +135,8 @@ namespace {
 // newer than everything left, so one ordered set suffices.
 class Tape {
  public:
-  Tape(Context &ctx, GraphBuilder &builder) : ctx(ctx), builder(builder) {}
+  Tape(Context &ctx, GraphBuilder &builder, std::map<std::pair<uint32_t, uint16_t>, Value> &shapedLike)
+      : ctx(ctx), builder(builder), shapedLike(shapedLike) {}
 
   void add(Value v, Value adjoint) {
     Value &sum = adjoints[{v.node.value, v.index}];
@@ -165,12 +187,15 @@ class Tape {
     ASSERT_FALSE(rule.hasFailed()) << toString(rule.takeFailure());
     for (size_t i = 0; i < inputs.size(); ++i) {
       ASSERT_NE(rule.slot(i), GradRule::Slot::Unanswered) << kind.op->name.str() << " input " << i;
+      if (rule.slot(i) == GradRule::Slot::Gradient)
+        shapedLike.insert({{rule.gradient(i).node.value, rule.gradient(i).index}, inputs[i]});
       if (rule.slot(i) == GradRule::Slot::Gradient && !kind.isStopped(i)) add(inputs[i], rule.gradient(i));
     }
   }
 
   Context &ctx;
   GraphBuilder &builder;
+  std::map<std::pair<uint32_t, uint16_t>, Value> &shapedLike;
   std::map<std::pair<uint32_t, uint16_t>, Value> adjoints;
   std::set<uint32_t> pending;
 };
@@ -178,7 +203,7 @@ class Tape {
 }  // namespace
 
 std::vector<Value> OpHarness::gradients(ArrayRef<Value> ys, ArrayRef<Value> seeds, ArrayRef<Value> xs) {
-  Tape tape(ctx, builder);
+  Tape tape(ctx, builder, shapedLike);
   for (size_t i = 0; i < ys.size(); ++i) tape.add(ys[i], seeds[i]);
   tape.drain();
   std::vector<Value> result;

@@ -37,6 +37,8 @@ class OpHarness {
   /// The values of an entry; every node is run once per call, in id order. Ignored inputs reach kernels without data.
   std::vector<double> values(Value v);
   std::vector<int64_t> shape(Value v);
+  /// Output 0 of the node's piece kernel, with the values of `base` as the inputs at the base point.
+  std::vector<double> pieceValues(Value v, llvm::ArrayRef<Value> base);
   /// A variable's storage, to change or to look at after a run.
   std::vector<double> &storage(Value variable) { return tensors[variable.node.value][0].data; }
   /// Replaces a fused node's outputs by its decomposition.
@@ -57,6 +59,7 @@ class OpHarness {
   Context ctx;
   GraphBuilder builder;
   std::map<uint32_t, std::vector<HarnessTensor>> tensors;  // by node, one per output
+  std::map<std::pair<uint32_t, uint16_t>, Value> shapedLike;  // gradient entry → what it is the gradient of
 };
 
 /// Elementwise comparison with a tolerance relative to the largest expected value.

@@ -70,8 +70,7 @@ class RequestBuilder {
       if (!y) return y.takeError();
       GradientHead *head = unseededHead(*y);
       if (!head)
-        return Failure(ErrorKind::HeadCount, "--seed names '" + seed.key + "', which is not among the " +
-                                                 Twine(request.heads.size()) + " entries to differentiate")
+        return Failure(ErrorKind::HeadCount, "--seed names '" + seed.key + "', which is not differentiated here")
             .at(y->node)
             .note("--of lists what is differentiated; without it these are the heads of the graph");
       if (Error error = setSeed(*head, seed.value)) return error;

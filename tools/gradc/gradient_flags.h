@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// Heads from --of and --seed, x from --wrt with their --req, and the entries of --retain, --no-grad, --stop. A note lists
-/// what `--wrt all` skipped. `inference` is of `graph` and decides which variables `all` can mean.
+/// Heads from --of and --seed, x from --wrt with their --req, and the entries of --retain, --no-grad, --stop. A note
+/// lists what `--wrt all` skipped. `inference` is of `graph` and decides which variables `all` can mean.
 llvm::Expected<GradientRequest> resolveGradient(Tool &tool, const Graph &graph, const Inference &inference);
 
 }  // namespace gradc

@@ -56,8 +56,7 @@ Error help(ArrayRef<StringRef> args) {
   return printVerbHelp(**verb);
 }
 
-Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Diagnostics &diagnostics) {
-  Tool tool(diagnostics);
+Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Tool &tool) {
   Error error = parseFlags(args, verb.flags, tool.options);
   if (tool.options.wantsHelp) {
     consumeError(std::move(error));
@@ -69,7 +68,7 @@ Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Diagnostics &d
   return verb.run(tool);
 }
 
-Expected<int> run(ArrayRef<StringRef> args, Diagnostics &diagnostics) {
+Expected<int> run(ArrayRef<StringRef> args, Tool &tool) {
   if (args.empty())
     return Failure(ErrorKind::Usage, "no verb given").note("`gradc --help` lists the verbs");
   StringRef first = args[0];
@@ -77,7 +76,7 @@ Expected<int> run(ArrayRef<StringRef> args, Diagnostics &diagnostics) {
   Error error = Error::success();
   if (first == "--help" || first == "-h" || first == "help") error = help(args);
   else if (first == "--version") error = printText([](raw_ostream &os) { os << kVersion; });
-  else if (Expected<const Verb *> verb = findVerb(first)) return runVerb(**verb, args, diagnostics);
+  else if (Expected<const Verb *> verb = findVerb(first)) return runVerb(**verb, args, tool);
   else return verb.takeError();
   if (error) return error;
   return 0;
@@ -90,6 +89,7 @@ int main(int argc, char **argv) {
   gradc::installCrashHandlers();
   SmallVector<StringRef, 16> args(argv + 1, argv + argc);
   gradc::Diagnostics diagnostics(errs(), gradc::diagForm(args));
-  Expected<int> code = gradc::run(args, diagnostics);
+  gradc::Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
+  Expected<int> code = gradc::run(args, tool);
   return code ? *code : diagnostics.report(code.takeError());
 }

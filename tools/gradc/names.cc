@@ -1,6 +1,8 @@
 // Resolution of entries. Tested by tests/cli_test.cc
 #include "names.h"
 
+#include "table.h"
+
 #include "ir/error.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,13 +14,14 @@ namespace gradc {
 
 std::vector<std::string> closeMatches(StringRef name, ArrayRef<StringRef> candidates) {
   constexpr size_t kMaxMatches = 3;
-  unsigned limit = 1 + static_cast<unsigned>(name.size()) / 4;
+  unsigned limit = 1 + static_cast<unsigned>(name.size()) / 3;
   std::vector<std::pair<unsigned, StringRef>> near;
   for (StringRef candidate : candidates) {
     if (candidate.empty()) continue;
     unsigned distance = name.edit_distance(candidate, true, limit);
     bool isPart = name.size() >= 3 && candidate.contains(name);
-    if (distance <= limit || isPart) near.push_back({isPart ? std::min(distance, limit) : distance, candidate});
+    bool isClose = distance <= limit && distance < name.size();  // else nothing of the name would be left
+    if (isClose || isPart) near.push_back({isPart ? std::min(distance, limit) : distance, candidate});
   }
   llvm::sort(near);
   near.erase(std::unique(near.begin(), near.end()), near.end());
@@ -95,7 +98,7 @@ Expected<Value> NameIndex::head(StringRef position) const {
   uint32_t number = 0;
   if (position.getAsInteger(10, number) || number >= graph.heads().size())
     return Failure(ErrorKind::BadEntry, "head '@" + position + "' does not exist: the graph has " +
-                                            Twine(graph.heads().size()) + " heads, counted from @0");
+                                            countOf(graph.heads().size(), "head") + ", counted from @0");
   return graph.heads()[number];
 }
 
@@ -121,8 +124,9 @@ Expected<Value> NameIndex::entry(StringRef text) const {
     if (std::optional<Expected<NodeId>> found = node(name)) {
       if (!*found) return found->takeError();
       if (index >= graph.numOutputs(**found) || index > kMaxIndex)
-        return Failure(ErrorKind::BadEntry, graph.describe(**found) + " has " + Twine(graph.numOutputs(**found)) +
-                                                " outputs, counted from 0; '" + text + "' asks for output " + Twine(index))
+        return Failure(ErrorKind::BadEntry, graph.describe(**found) + " has " +
+                                                countOf(graph.numOutputs(**found), "output") + ", counted from 0; '" +
+                                                text + "' asks for output " + Twine(index))
             .at(**found);
       return Value{**found, static_cast<uint16_t>(index), 0};
     }

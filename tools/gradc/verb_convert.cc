@@ -12,7 +12,8 @@ namespace {
 
 Expected<int> runConvert(Tool &tool) {
   if (tool.options.convert == ConvertForm::Cbor)
-    return Failure(ErrorKind::UnsupportedOption, "'--to=cbor' is not available yet").note("--to=json is the form every host reads");
+    return Failure(ErrorKind::UnsupportedOption, "'--to=cbor' is not available yet")
+        .note("--to=json is the form every host reads");
   Expected<LoadedInput> input = load(tool);
   if (!input) return input.takeError();
   if (tool.options.convert == ConvertForm::Json) {

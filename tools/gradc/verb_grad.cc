@@ -71,10 +71,10 @@ Expected<int> runGrad(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"of",     "wrt",    "seed",    "heads",     "unused",  "no-grad", "stop",
-                                "retain", "req",    "mode",    "sum-cap",   "order",   "naming",  "dialect",
-                                "emit",   "strict", "shape",   "dtype",     "recompute", "output", "unknown-dim",
-                                "error-limit", "diag", "help"};
+constexpr StringRef kFlags[] = {
+    "of", "wrt", "seed", "heads", "unused", "no-grad", "stop", "retain", "req", "mode", "sum-cap", "order",
+    "naming", "dialect", "emit", "strict", "shape", "dtype", "recompute", "output", "unknown-dim",
+    "error-limit", "diag", "help"};
 
 }  // namespace
 

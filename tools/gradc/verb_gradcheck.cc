@@ -90,9 +90,9 @@ Expected<int> runGradcheck(Tool &tool) {
   return result->passed() ? 0 : 1;
 }
 
-constexpr StringRef kFlags[] = {"wrt",    "of",      "samples", "eps",     "rtol",   "atol",        "init",        "input",
-                                "inputs", "order",   "mode",    "unused",  "shape",  "dtype",       "backend",     "threads",
-                                "output", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kFlags[] = {
+    "wrt", "of", "samples", "eps", "rtol", "atol", "init", "input", "inputs", "order", "mode", "unused",
+    "shape", "dtype", "backend", "threads", "output", "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace
 

@@ -34,7 +34,8 @@ void printAttrs(raw_ostream &os, const OpDef &op) {
   TextTable table({"  attribute", "type", "default", "values", "meaning"});
   for (const AttrSpec &spec : op.attrs)
     table.add({"  " + spec.key.str(), spec.typeName.str(),
-               spec.isRequired ? std::string("required") : "'" + spec.defaultText.str() + "'", range(spec), spec.doc.str()});
+               spec.isRequired ? std::string("required") : "'" + spec.defaultText.str() + "'", range(spec),
+               spec.doc.str()});
   os << "\nattributes\n";
   table.print(os);
 }

@@ -29,7 +29,8 @@ std::string report(const Graph &graph, const MemoryPlan &plan) {
                  static_cast<double>(plan.plannedBytes) / static_cast<double>(plan.boundBytes));
   os << "\nexternal   " << bytes(plan.externalBytes) << " of variables and heads\n";
   if (plan.numUnplanned > 0) os << "unplanned  " << countOf(plan.numUnplanned, "value") << " of unknown shape\n";
-  if (plan.peakNode.isValid()) os << "peak       at " << graph.describe(plan.peakNode) << ", node " << plan.peakNode.value << '\n';
+  if (plan.peakNode.isValid())
+    os << "peak       at " << graph.describe(plan.peakNode) << ", node " << plan.peakNode.value << '\n';
   return text;
 }
 

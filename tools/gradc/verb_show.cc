@@ -12,17 +12,16 @@ namespace gradc {
 namespace {
 
 void printOperatorCounts(raw_ostream &os, const Graph &graph) {
-  MapVector<StringRef, uint32_t> counts;
+  MapVector<const OpDef *, uint32_t> counts;
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
-    if (!graph.isVariable(NodeId(i))) ++counts[graph.op(NodeId(i))->name];
-  std::vector<std::pair<StringRef, uint32_t>> sorted(counts.begin(), counts.end());
+    if (!graph.isVariable(NodeId(i))) ++counts[graph.op(NodeId(i))];
+  std::vector<std::pair<const OpDef *, uint32_t>> sorted(counts.begin(), counts.end());
   llvm::sort(sorted, [](const auto &a, const auto &b) {
-    return a.second != b.second ? a.second > b.second : a.first < b.first;
+    return a.second != b.second ? a.second > b.second : a.first->name < b.first->name;
   });
-  for (const auto &[name, count] : sorted) {
-    const OpDef *known = graph.context().ops.find(name);
-    os << right_justify(std::to_string(count), 8) << "  " << name << (known ? "" : "  (unknown operator)") << '\n';
-  }
+  for (const auto &[op, count] : sorted)
+    os << right_justify(std::to_string(count), 8) << "  " << op->name
+       << (op->flags.isOpaque ? "  (unknown operator)" : "") << '\n';
 }
 
 void printStats(raw_ostream &os, const Graph &graph) {
@@ -38,7 +37,7 @@ void printStats(raw_ostream &os, const Graph &graph) {
      << "\n  auxiliary states   " << lists.aux.size() << "\n  generated          " << numGenerated
      << "\nvalues               " << graph.numEntries() << "\nedges                " << numEdges
      << "\ncontrol dependencies " << numDeps << "\nheads                " << graph.heads().size()
-     << "\nbytes in memory      " << graph.heapBytes() << "\noperators\n";
+     << "\noperators\n";
   printOperatorCounts(os, graph);
 }
 

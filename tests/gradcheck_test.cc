@@ -1,0 +1,229 @@
+// gradcheck finds right gradients right and wrong ones wrong, for every way a value can be constant or kinked.
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/elementwise.h"
+#include "ops/primitives.h"
+#include "runtime/gradcheck.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+using gradc::testing::TestGraph;
+
+namespace gradc {
+namespace {
+
+// x², with a gradient that forgets the factor: what a wrong rule looks like.
+constinit const OpDef kWrongSquare = {
+    .name = "wrong_square",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.x(0)})); },
+    .kernel = mapFloating<[](auto x) { return x * x; }>,
+};
+
+struct CheckContext : testing::TestContext {
+  CheckContext() { cantFail(ops.add(kWrongSquare)); }
+};
+
+class Gradcheck : public ::testing::Test {
+ protected:
+  Gradcheck() { options.session.initSeed = 1; }
+
+  Graph parse(StringRef text) { return cantFail(testing::parseGraph(context, text)); }
+  GradcheckReport check(const Graph &graph) {
+    Expected<GradcheckReport> report = gradcheck(context, graph, {}, options);
+    if (!report) {
+      ADD_FAILURE() << testing::describeError(report.takeError());
+      return GradcheckReport();
+    }
+    return std::move(*report);
+  }
+  void expectPass(const Graph &graph) {
+    GradcheckReport report = check(graph);
+    EXPECT_TRUE(report.passed());
+    for (const GradcheckRow &row : report.rows)
+      EXPECT_EQ(row.failures, 0u) << row.variable << ": " << row.worstError << " times the tolerance";
+  }
+  const GradcheckRow &row(const GradcheckReport &report, StringRef name) {
+    for (const GradcheckRow &row : report.rows)
+      if (row.variable == name) return row;
+    report_fatal_error("no row '" + name + "'");
+  }
+
+  CheckContext context;
+  GradcheckOptions options;
+};
+
+TEST_F(Gradcheck, RUN_03_RightGradientsPass) {
+  Graph graph = parse(
+      "x = var {__shape__=(3,4)}; h = FullyConnected(x, w, b) {num_hidden=5}; t = tanh(h); y = elemwise_mul(t, h);"
+      "heads y, t");
+  GradcheckReport report = check(graph);
+  EXPECT_TRUE(report.passed());
+  ASSERT_EQ(report.rows.size(), 4u);
+  EXPECT_EQ(report.rows[0].variable, "all variables");
+  EXPECT_EQ(report.rows[0].checks, 1u);
+  uint32_t checks = 0;
+  for (const GradcheckRow &row : report.rows) {
+    EXPECT_LE(row.worstError, 1);
+    EXPECT_GT(row.largestGradient, 1e-3);
+    checks += row.checks;
+  }
+  EXPECT_EQ(checks, options.samples);
+}
+
+TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
+  GradcheckReport report = check(parse("x = var {__shape__=(3,)}; v = var {__shape__=(3,)}; a = wrong_square(x); y = elemwise_add(a, v)"));
+  EXPECT_FALSE(report.passed());
+  EXPECT_EQ(row(report, "x").failures, row(report, "x").checks);
+  EXPECT_EQ(row(report, "v").failures, 0u);
+  EXPECT_GT(row(report, "x").worstError, 1e3);
+}
+
+TEST_F(Gradcheck, RUN_03_SameSeedSameReport) {
+  Graph graph = parse("x = var {__shape__=(3,)}; y = exp(x)");
+  EXPECT_EQ(check(graph).rows[1].worstError, check(graph).rows[1].worstError);
+  double before = check(graph).rows[1].largestGradient;
+  options.seed = 2;
+  EXPECT_NE(check(graph).rows[1].largestGradient, before);
+}
+
+TEST_F(Gradcheck, RUN_03_KinksAreHeldOnTheirPiece) {
+  // Steps of 0.5 cross zero everywhere; on its piece relu is linear, so the difference is exact all the same.
+  Graph graph = parse("x = var {__shape__=(20,)}; y = relu(x)");
+  options.eps = 0.5;
+  GradcheckReport report = check(graph);
+  EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.heldPieces, 1u);
+  EXPECT_EQ(report.heldOutputs, 0u);
+}
+
+TEST_F(Gradcheck, STOP_02_BlockGradIsHeld) {
+  GradcheckReport report = check(parse("x = var {__shape__=(4,)}; b = BlockGrad(x); y = elemwise_mul(b, x)"));
+  EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.heldOutputs, 1u);
+}
+
+TEST_F(Gradcheck, RUN_03_LossOperatorsAreCheckedAgainstTheirImpliedLoss) {
+  GradcheckReport report = check(parse(
+      "x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4}; y = SoftmaxOutput(h, label)"));
+  EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.heldOutputs, 1u);
+  EXPECT_GT(row(report, "w").largestGradient, 1e-3);
+}
+
+TEST_F(Gradcheck, RUN_03_LossesNoHeadGradientReachesDoNotCount) {
+  expectPass(parse("x = var {__shape__=(8,4)}; s = SoftmaxOutput(x, label); b = BlockGrad(s); y = elemwise_mul(b, x)"));
+}
+
+TEST_F(Gradcheck, RUN_03_RandomOperatorsRepeatTheirDraws) {
+  expectPass(parse("x = var {__shape__=(30,)}; d = Dropout(x) {p=0.5}; y = square(d)"));
+}
+
+TEST_F(Gradcheck, MUT_06_StatesAreRestoredBeforeEachEvaluation) {
+  // Moving statistics would drift from one evaluation to the next and be seen through use_global_stats.
+  expectPass(parse("x = var {__shape__=(6,2)}; s = var {__shape__=(6,2)}; a = test_accumulate(x, s); y = square(a)"));
+}
+
+TEST_F(Gradcheck, RUN_03_BatchNormInTrainingForm) {
+  Graph graph = parse(
+      "x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4};"
+      "n = BatchNorm(h, gamma, beta, mean, var) {fix_gamma=False}; y = square(n)");
+  options.samples = 60;
+  GradcheckReport report = check(graph);
+  EXPECT_TRUE(report.passed());
+  EXPECT_TRUE(row(report, "b").isVacuous) << "a bias before batch statistics has no effect";
+  EXPECT_FALSE(row(report, "gamma").isVacuous);
+}
+
+TEST_F(Gradcheck, RUN_03_VacuousRunsDoNotPass) {
+  // The gradient is zero everywhere in double precision, yet nobody said so.
+  GradcheckReport report = check(parse("x = var {__shape__=(4,)}; h = _mul_scalar(x) {scalar=1e-30}; y = tanh(h)"));
+  EXPECT_TRUE(report.rows[1].isVacuous);
+  EXPECT_EQ(report.rows[1].failures, 0u);
+  EXPECT_FALSE(report.passed());
+}
+
+TEST_F(Gradcheck, P_04_UnusedVariablesAreStructuralZeros) {
+  options.gradient.wrt.clear();
+  Graph graph = parse("x = var {__shape__=(2,)}; y = exp(x); u = var {__shape__=(2,)}; z = exp(u); heads y, z");
+  options.gradient.heads = {{TestGraph::findValue(graph, "y"), std::nullopt, ""}};
+  GradcheckReport report = check(graph);
+  EXPECT_TRUE(report.passed());
+  EXPECT_TRUE(row(report, "u").isStructuralZero);
+  EXPECT_FALSE(row(report, "x").isStructuralZero);
+}
+
+TEST_F(Gradcheck, STOP_03_StoppedEntriesAreConstants) {
+  Graph graph = parse("x = var {__shape__=(4,)}; a = exp(x); y = elemwise_mul(a, x)");
+  options.gradient.stop = {TestGraph::findValue(graph, "a")};
+  expectPass(graph);
+}
+
+TEST_F(Gradcheck, RUN_03_InnerEntriesCanBeTheOutput) {
+  Graph graph = parse("x = var {__shape__=(4,)}; a = square(x); y = wrong_square(a)");
+  options.gradient.heads = {{TestGraph::findValue(graph, "a"), std::nullopt, ""}};
+  expectPass(graph);
+}
+
+TEST_F(Gradcheck, HO_02_HigherOrders) {
+  Graph graph = parse("x = var {__shape__=(3,)}; a = tanh(x); y = elemwise_mul(a, x)");
+  for (uint32_t order : {2u, 3u}) {
+    options.order = order;
+    expectPass(graph);
+  }
+  options.order = 2;
+  // d/dx (dy · x) is dy: right for the wrong first order, so only order 1 finds the mistake.
+  EXPECT_TRUE(check(parse("x = var {__shape__=(3,)}; y = wrong_square(x)")).passed());
+}
+
+// ---- emitted graphs
+
+TEST_F(Gradcheck, CLI_03_EmittedGraphsAreChecked) {
+  Graph right = parse("x = var {__shape__=(3,)}; a = exp(x); y = elemwise_mul(a, x)");
+  Graph wrong = parse("x = var {__shape__=(3,)}; a = wrong_square(x); y = elemwise_mul(a, x)");
+  GradientRequest request;
+  for (HeadPolicy policy : {HeadPolicy::Ones, HeadPolicy::Input}) {
+    GradientOptions gradientOptions;
+    gradientOptions.headPolicy = policy;
+    request.wrt = allTargets(right, nullptr).targets;
+    expectPass(cantFail(buildGradient(context, right, request, gradientOptions)).graph);
+    request.wrt = allTargets(wrong, nullptr).targets;
+    EXPECT_FALSE(check(cantFail(buildGradient(context, wrong, request, gradientOptions)).graph).passed());
+  }
+}
+
+TEST_F(Gradcheck, CLI_03_EmittedGraphsOfOrderTwo) {
+  Graph forward = parse("x = var {__shape__=(3,)}; a = tanh(x); y = elemwise_mul(a, x)");
+  GradientRequest request;
+  request.wrt = allTargets(forward, nullptr).targets;
+  request.wrt[0].request = Request::Add;
+  Graph second = cantFail(buildGradientOfOrder(context, forward, request, GradientOptions(), 2)).graph;
+  expectPass(second);
+}
+
+TEST_F(Gradcheck, CLI_03_GradientsAloneCannotBeChecked) {
+  Graph forward = parse("x = var {__shape__=(3,)}; y = exp(x)");
+  GradientRequest request;
+  request.wrt = allTargets(forward, nullptr).targets;
+  GradientOptions gradientOptions;
+  gradientOptions.gradientOnly = true;
+  Graph alone = cantFail(buildGradient(context, forward, request, gradientOptions)).graph;
+  GradcError error = errorOf(gradcheck(context, alone, {}, options));
+  EXPECT_EQ(error.kind, ErrorKind::UnsupportedOption);
+  EXPECT_EQ(error.notes[0].text, "emit it with --emit combined");
+}
+
+TEST_F(Gradcheck, RUN_04_BindingsAreUsed) {
+  Graph graph = parse("x = var {__shape__=(2,)}; y = square(x)");
+  Expected<GradcheckReport> report = gradcheck(context, graph, {{"x", floats({2}, {0, 0})}}, options);
+  EXPECT_TRUE(cantFail(std::move(report)).rows[1].isVacuous) << "the gradient of x² at 0";
+  options.session.initSeed = std::nullopt;
+  EXPECT_EQ(errorOf(gradcheck(context, graph, {}, options)).kind, ErrorKind::BindingMissing);
+}
+
+}  // namespace
+}  // namespace gradc

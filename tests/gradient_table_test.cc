@@ -1,0 +1,123 @@
+// The side table of an emitted graph: what it says, that it reads back, what is refused (CLI-03).
+#include "tests/support/naive.h"
+#include "tests/support/test_graph.h"
+
+#include "passes/gradient.h"
+#include "passes/gradient_table.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+using HeadKind = GradientTable::HeadKind;
+
+GradientTable tableOf(const Graph &graph) {
+  Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+  EXPECT_TRUE(table && *table);
+  return **table;
+}
+
+TEST(GradientTable, CLI_03_RowsOfAllKinds) {
+  TestGraph g("x = var; w = var; s = test_split3(x); y = exp(s:1); z = exp(w); heads y, z");
+  GradientRequest request = wrt(g, {"w", "x"});
+  request.heads = {{g.at("y"), std::nullopt, "dy"}};
+  request.wrt[1].request = Request::Add;
+  request.retained = {{g.at("s:1"), Request::Write}};
+  GradientOptions options;
+  options.unused = UnusedPolicy::None;
+  GradientResult result = cantFail(buildGradient(g.context, g, request, options));
+  GradientTable table = tableOf(result.graph);
+  ASSERT_EQ(table.heads.size(), 4u);
+  EXPECT_EQ(table.numForwardHeads, 2u);
+  EXPECT_EQ(table.heads[0].kind, HeadKind::Forward);
+  EXPECT_EQ(table.heads[1].kind, HeadKind::Forward);
+  const GradientTable::Head &x = table.heads[2], &s = table.heads[3];
+  EXPECT_EQ(x.kind, HeadKind::Grad);
+  EXPECT_EQ(x.of, "x");
+  EXPECT_EQ(x.ofNode, nodeNamed(result.graph, "x"));
+  EXPECT_EQ(x.order, 1u);
+  EXPECT_EQ(x.request, Request::Add);
+  EXPECT_EQ(x.slot, 1);
+  EXPECT_EQ(s.kind, HeadKind::Retained);
+  EXPECT_EQ(s.of, "s:1");
+  EXPECT_EQ(s.ofNode, nodeNamed(result.graph, "s"));
+  EXPECT_EQ(s.ofIndex, 1u);
+  EXPECT_EQ(s.slot, -1);
+  EXPECT_EQ(table.slotStatus, (std::vector<std::string>{"none", "grad"}));
+  EXPECT_EQ(table.gradNone, std::vector<std::string>{"w"});
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(table.headGradOf, (Pairs{{"dy", "y_output"}}));
+}
+
+TEST(GradientTable, CLI_05_SecondCallKeepsEarlierRows) {
+  TestGraph g("y = elemwise_mul(x, x)");
+  GradientTable table = tableOf(gradientOf(g.context, g, {"x"}, 2).graph);
+  ASSERT_EQ(table.heads.size(), 3u);
+  EXPECT_EQ(table.numForwardHeads, 1u);
+  EXPECT_EQ(table.heads[0].order, 0u);
+  EXPECT_EQ(table.heads[1].order, 1u);
+  EXPECT_EQ(table.heads[2].order, 2u);
+  EXPECT_EQ(table.heads[2].of, "x");
+}
+
+TEST(GradientTable, CLI_02_GradientAlone) {
+  TestGraph g("y = elemwise_mul(a, x); z = exp(y)");
+  for (uint32_t order : {1u, 2u}) {
+    GradientOptions options;
+    options.gradientOnly = true;
+    GradientResult result = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, order));
+    GradientTable table = tableOf(result.graph);
+    ASSERT_EQ(result.graph.heads().size(), 1u);
+    ASSERT_EQ(table.heads.size(), 1u);
+    EXPECT_EQ(table.numForwardHeads, 0u);
+    EXPECT_EQ(table.heads[0].order, order);
+    EXPECT_EQ(table.heads[0].ofNode, nodeNamed(result.graph, "x"));
+    std::vector<Array> values = evaluate(result.graph, {{"a", Array(2.0)}, {"x", Array(0.0)}});
+    EXPECT_EQ(values[0].values, std::vector<double>{order == 1 ? 2.0 : 4.0});
+  }
+}
+
+TEST(GradientTable, ListsOfTheForwardGraphAreDropped) {
+  TestGraph g("x = var {__shape__=(2,)}; y = exp(x)");
+  Graph annotated = annotate(g, cantFail(infer(g.context, g, {}, {})));
+  GraphAttrs attrs = annotated.graphAttrs();
+  attrs["mxnet_version"] = GraphAttr::ofInt(10500);
+  GradientResult result = gradientOf(g.context, annotated.withGraphAttrs(attrs), {"x"}, 1);
+  EXPECT_EQ(result.graph.graphAttrs().count("shape"), 0u);
+  EXPECT_EQ(result.graph.graphAttrs().count("dtype"), 0u);
+  EXPECT_EQ(result.graph.graphAttrs().at("mxnet_version").number, 10500);
+}
+
+TEST(GradientTable, OtherGraphsHaveNone) {
+  TestGraph g("y = exp(x)");
+  Expected<std::optional<GradientTable>> table = readGradientTable(g);
+  ASSERT_TRUE(bool(table));
+  EXPECT_FALSE(table->has_value());
+}
+
+TEST(GradientTable, E_35_MalformedAttributesAreNamed) {
+  TestGraph g("y = exp(x)");
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  auto with = [&](const char *key, GraphAttr value) {
+    GraphAttrs attrs = graph.graphAttrs();
+    attrs[key] = std::move(value);
+    return describeError(readGradientTable(graph.withGraphAttrs(std::move(attrs))));
+  };
+  const std::string start = "[graph_attr] graph attribute '";
+  EXPECT_EQ(with("grad_of", GraphAttr::ofInt(3)),
+            start + "grad_of' is missing or malformed, expected a list_str with one element per head (2)");
+  EXPECT_EQ(with("head_kind", GraphAttr::ofStrs({"forward", "sideways"})),
+            start + "head_kind' is missing or malformed, expected 'forward', 'grad' or 'retained'");
+  EXPECT_EQ(with("grad_of_node", GraphAttr::ofInts({-1, 99})), start + "grad_of_node' is missing or malformed, expected node ids");
+  EXPECT_EQ(with("grad_req", GraphAttr::ofStrs({"write", "maybe"})),
+            start + "grad_req' is missing or malformed, expected 'null', 'write' or 'add'");
+  EXPECT_EQ(with("head_grad_of", GraphAttr::ofStrs({"alone"})),
+            start + "head_grad_of' is missing or malformed, expected a list_str of pairs: variable, output");
+}
+
+}  // namespace
+}  // namespace gradc

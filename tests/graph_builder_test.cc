@@ -1,0 +1,128 @@
+// Freezing: canonical order, what is dropped, the stable prefix over a base, and what is refused.
+#include "ir/graph_builder.h"
+
+#include "tests/support/small_ops.h"
+
+#include "gtest/gtest.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+struct GraphBuilderTest : ::testing::Test {
+  SmallContext context;
+  GraphBuilder builder{context};
+
+  Value add(StringRef op, ArrayRef<Value> inputs, StringRef name) {
+    return Value{cantFail(builder.add(*context.ops.find(op), inputs, {name, AttrsId(0), NodeId()}))};
+  }
+  Frozen freeze(ArrayRef<Value> heads) { return cantFail(std::move(builder).freeze(heads, {})); }
+  static std::string names(const Graph &graph) {
+    std::string text;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) text += graph.name(NodeId(n)).str() + " ";
+    return text;
+  }
+};
+
+TEST_F(GraphBuilderTest, IR_03_PostOrderFromTheHeads) {
+  Value d2 = builder.addVariable("unused", AttrsId(0));
+  Value b = builder.addVariable("b", AttrsId(0)), a = builder.addVariable("a", AttrsId(0));
+  Value c = add("add", {a, b}, "c"), d = add("add", {c, a}, "d");
+  Frozen frozen = freeze({d, c});
+  EXPECT_EQ(names(frozen.graph), "a b c d ");
+  EXPECT_FALSE(frozen.newId[d2.node.value].isValid());
+  EXPECT_EQ(frozen(c).node, NodeId(2));
+  EXPECT_EQ(frozen.graph.heads()[1], (Value{NodeId(2)}));
+}
+
+TEST_F(GraphBuilderTest, IR_03_ControlDependenciesComeAfterInputs) {
+  Value late = builder.addVariable("late", AttrsId(0)), x = builder.addVariable("x", AttrsId(0));
+  Value y = add("relu", {x}, "y");
+  builder.addControlDep(y.node, late.node);
+  Frozen frozen = freeze({y});
+  EXPECT_EQ(names(frozen.graph), "x late y ");
+  EXPECT_EQ(frozen.graph.controlDeps(NodeId(2))[0], NodeId(1));
+}
+
+TEST_F(GraphBuilderTest, IR_05_OutputsTakeConsecutiveEntries) {
+  Value x = builder.addVariable("x", AttrsId(0));
+  NodeId s = add("split3", {x}, "s").node;
+  Frozen frozen = freeze({add("add", {Value{s, 2}, Value{s}}, "y")});
+  EXPECT_EQ(frozen.graph.numEntries(), 5u);
+  EXPECT_EQ(frozen.graph.entry(Value{NodeId(1), 2}), EntryId(3));
+  EXPECT_EQ(frozen.graph.firstEntry(NodeId(2)), EntryId(4));
+}
+
+TEST_F(GraphBuilderTest, A_4_BaseIdsAreAStablePrefix) {
+  Value x = builder.addVariable("x", AttrsId(0));
+  Graph base = freeze({add("relu", {x}, "y")}).graph;
+  GraphBuilder over(context, base);
+  NodeId z = cantFail(over.add(*context.ops.find("add"), {Value{NodeId(1)}, Value{NodeId(0)}}, {"z", AttrsId(0), NodeId(1)}));
+  Frozen frozen = cantFail(std::move(over).freeze({base.heads()[0], Value{z}}, {}));
+  EXPECT_EQ(names(frozen.graph), "x y z ");
+  EXPECT_EQ(frozen.graph.origin(NodeId(2)), NodeId(1));
+  EXPECT_FALSE(frozen.graph.origin(NodeId(1)).isValid());
+  // Other heads first: the base is renumbered with the rest.
+  GraphBuilder other(context, base);
+  Value w = other.addVariable("w", AttrsId(0));
+  NodeId v = cantFail(other.add(*context.ops.find("add"), {w, Value{NodeId(1)}}, {"v", AttrsId(0), NodeId()}));
+  EXPECT_EQ(names(cantFail(std::move(other).freeze({Value{v}}, {})).graph), "w x y v ");
+}
+
+TEST_F(GraphBuilderTest, NamesMayBeSetLaterAndFromTheirOwnArena) {
+  Value x = builder.addVariable("x", AttrsId(0));
+  NodeId n = builder.addKind(context.opaqueKind("op", AttrsId(0), 1), {x}, NodeId());
+  EXPECT_EQ(builder.name(n), "");
+  builder.setName(n, builder.name(x.node), "_grad");
+  EXPECT_EQ(builder.name(n), "x_grad");
+  for (int i = 0; i < 1000; ++i) {  // the arena moves while the name is read from it
+    NodeId next = builder.addKind(context.opaqueKind("op", AttrsId(0), 1), {x}, NodeId());
+    builder.setName(next, builder.name(n), "y");
+    ASSERT_EQ(builder.name(next), builder.name(n).str() + "y");
+    n = next;
+  }
+}
+
+TEST_F(GraphBuilderTest, E_43_CycleThroughAForwardReference) {
+  Value x = builder.addVariable("x", AttrsId(0));
+  Value a = add("relu", {x}, "a"), b = add("relu", {a}, "b");
+  builder.setInput(a.node, 0, b);
+  Expected<Frozen> frozen = std::move(builder).freeze({b}, {});
+  ASSERT_FALSE(frozen);
+  EXPECT_EQ(toString(frozen.takeError()), "the graph has a cycle: 'b' -> 'a' -> 'b' [cycle]");
+}
+
+TEST_F(GraphBuilderTest, E_43_LongCyclesAreClipped) {
+  Value first = builder.addVariable("", AttrsId(0)), v = first;
+  std::vector<Value> chain;
+  for (int i = 0; i < 100; ++i) chain.push_back(v = add("relu", {v}, "n" + std::to_string(i)));
+  builder.addControlDep(chain.front().node, v.node);
+  Expected<Frozen> frozen = std::move(builder).freeze({v}, {});
+  ASSERT_FALSE(frozen);
+  std::string text = toString(frozen.takeError());
+  EXPECT_NE(text.find("90 more"), std::string::npos) << text;
+}
+
+TEST_F(GraphBuilderTest, E_42_E_48_AddChecksItsInputs) {
+  Value x = builder.addVariable("x", AttrsId(0));
+  Expected<NodeId> wrong = builder.add(*context.ops.find("add"), {x}, {"y", AttrsId(0), NodeId()});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(toString(wrong.takeError()), "node 'y': operator 'add' takes 2 inputs, got 1 [arity]");
+  wrong = builder.add(*context.ops.find("relu"), {Value{x.node, 1}}, {"y", AttrsId(0), NodeId()});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(toString(wrong.takeError()), "input 0 of node 'y' is output 1 of node 'x', which has 1 [bad_entry]");
+}
+
+TEST_F(GraphBuilderTest, IR_07_IR_04_FreezingAgainGivesTheSameIds) {
+  Value x = builder.addVariable("x", AttrsId(0));
+  Value s = add("split3", {x}, "s");
+  Graph once = freeze({add("add", {Value{s.node, 1}, x}, "y")}).graph;
+  Graph again = cantFail(GraphBuilder(context, once).freeze(once.heads(), {})).graph;
+  EXPECT_EQ(ArrayRef(again.columns().kinds), ArrayRef(once.columns().kinds));
+  EXPECT_EQ(ArrayRef(again.columns().inputs), ArrayRef(once.columns().inputs));
+  EXPECT_EQ(names(again), names(once));
+}
+
+}  // namespace
+}  // namespace gradc::testing

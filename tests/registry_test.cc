@@ -1,0 +1,187 @@
+// What must hold of every built-in operator, and the first-order gradients MXNet 1.9.1 makes, operator by operator.
+#include "ops/registry.h"
+
+#include "ir/grad_rule.h"
+#include "ir/graph_builder.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct BuiltinContext : Context {
+  BuiltinContext() { registerBuiltinOps(ops); }
+};
+
+TEST(Registry, A_05_EveryOperatorIsComplete) {
+  BuiltinContext context;
+  for (const OpDef *op : context.ops.all()) {
+    SCOPED_TRACE(op->name.str());
+    EXPECT_FALSE(op->summary.empty());
+    EXPECT_NE(op->kernel, nullptr);
+    EXPECT_TRUE(op->gradient || op->decompose) << "no way to a gradient";
+    EXPECT_TRUE(!op->name.starts_with("_backward_") || op->flags.isBackward);
+    EXPECT_FALSE(op->flags.isOpaque);
+    EXPECT_TRUE(!op->flags.isBackward || op->name.contains("backward") || op->flags.isOwn);
+    for (const AttrSpec &spec : op->attrs) EXPECT_FALSE(spec.key.empty() || spec.doc.empty()) << spec.key.str();
+    EXPECT_EQ(op->attrs.empty(), op->params.construct == nullptr);
+    for (StringRef alias : ArrayRef<StringRef>(op->aliases)) EXPECT_EQ(context.ops.find(alias), op) << alias.str();
+  }
+}
+
+TEST(Registry, REG_22_DefaultsParse) {
+  BuiltinContext context;
+  for (const OpDef *op : context.ops.all()) {
+    // Some need attributes, each or in relation to one another.
+    const bool needsAttrs = op->check || llvm::any_of(op->attrs, [](const AttrSpec &spec) { return spec.isRequired; });
+    if (needsAttrs) continue;
+    Expected<KindId> kind = context.kind(*op, AttrsId(0));
+    ASSERT_TRUE(bool(kind)) << op->name.str() << ": " << toString(kind.takeError());
+    EXPECT_LE(context.kind(*kind).numVisible, context.kind(*kind).numOutputs) << op->name.str();
+  }
+}
+
+TEST(Registry, A_01_WellKnownOperators) {
+  BuiltinContext context;
+  const WellKnownOps &ops = context.ops.wellKnown;
+  EXPECT_EQ(ops.zerosLike->name, "zeros_like");
+  EXPECT_EQ(ops.onesLike->name, "ones_like");
+  EXPECT_EQ(ops.zerosPlaceholder->name, "_zeros_without_dtype");
+  EXPECT_EQ(ops.copy->name, "_copy");
+  EXPECT_EQ(ops.sum->name, "add_n");
+  EXPECT_EQ(ops.add->name, "_grad_add");
+}
+
+TEST(Registry, LegacyNamesAreAliases) {
+  BuiltinContext context;
+  const std::pair<StringRef, StringRef> names[] = {
+      {"_Plus", "elemwise_add"},     {"_plus", "elemwise_add"},        {"_add", "elemwise_add"},
+      {"_Minus", "elemwise_sub"},    {"_sub", "elemwise_sub"},         {"_Mul", "elemwise_mul"},
+      {"_Div", "elemwise_div"},      {"_PlusScalar", "_plus_scalar"},  {"_MulScalar", "_mul_scalar"},
+      {"_RPowerScalar", "_rpower_scalar"}, {"ElementWiseSum", "add_n"}, {"identity", "_copy"},
+      {"stop_gradient", "BlockGrad"}, {"flatten", "Flatten"},          {"concat", "Concat"},
+      {"sum_axis", "sum"},           {"broadcast_plus", "broadcast_add"}, {"broadcast_minus", "broadcast_sub"},
+      {"Softmax", "SoftmaxOutput"},
+  };
+  for (auto [alias, name] : names) {
+    const OpDef *op = context.ops.find(alias);
+    ASSERT_NE(op, nullptr) << alias.str();
+    EXPECT_EQ(op->name, name) << alias.str();
+  }
+}
+
+// The nodes a rule makes: "_backward_mul(dy0,x0,x1) x0=n0:0 x1=n0:1"; x and y are the node's inputs and outputs, n its
+// gradient nodes. A gradient that is dy itself stands as "x0=dy0", none at all as "x0=none".
+std::string signature(StringRef name, ArrayRef<AttrText> attrs) {
+  BuiltinContext context;
+  GraphBuilder builder(context);
+  const OpDef &op = *context.ops.find(name);
+  const NodeKind kind = context.kind(cantFail(context.kind(op, context.attrs(attrs))));
+  SmallVector<Value, 8> inputs, heads;
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < kind.numInputs; ++i) {
+    inputs.push_back(builder.addVariable("", AttrsId(0)));
+    names.push_back("x" + std::to_string(i));
+  }
+  for (uint32_t o = 0; o < kind.numOutputs; ++o) {
+    heads.push_back(builder.addVariable("", AttrsId(0)));
+    names.push_back("dy" + std::to_string(o));
+  }
+  const NodeId node = cantFail(builder.add(op, inputs, {"", context.attrs(attrs), NodeId()}));
+  SmallVector<bool, 8> wanted(inputs.size(), true);
+  GradRule rule(builder, node, node, {heads, [](void *, size_t) { return Value(); }, nullptr}, wanted);
+  op.gradient(rule);
+  EXPECT_FALSE(rule.hasFailed());
+
+  auto spell = [&](Value v) -> std::string {
+    if (v.node.value < node.value) return names[v.node.value];
+    if (v.node == node) return "y" + std::to_string(v.index);
+    return "n" + std::to_string(v.node.value - node.value - 1) + ":" + std::to_string(v.index);
+  };
+  std::string text;
+  for (uint32_t n = node.value + 1; n < builder.numNodes(); ++n) {
+    text += (builder.kind(NodeId(n)).op->name + "(").str();
+    for (Value v : builder.inputs(NodeId(n))) text += (text.back() == '(' ? "" : ",") + spell(v);
+    text += ") ";
+  }
+  for (uint32_t i = 0; i < kind.numInputs; ++i) {
+    text += "x" + std::to_string(i) + "=";
+    text += rule.slot(i) == GradRule::Slot::Gradient ? spell(rule.gradient(i)) : "none";
+    if (i + 1 < kind.numInputs) text += " ";
+  }
+  return text;
+}
+
+struct Signature {
+  StringRef op;
+  std::vector<AttrText> attrs;
+  StringRef expected;
+};
+
+// From MXNet 1.9.1's own executor, but for the losses (their gradient reads the input) and labels (none instead of 0).
+TEST(Registry, A_14_FirstOrderGradientsAreMxnetOperators) {
+  const Signature rows[] = {
+      {"elemwise_add", {}, "x0=dy0 x1=dy0"},
+      {"_grad_add", {}, "x0=dy0 x1=dy0"},
+      {"elemwise_sub", {}, "_backward_sub(dy0) x0=n0:0 x1=n0:1"},
+      {"elemwise_mul", {}, "_backward_mul(dy0,x0,x1) x0=n0:0 x1=n0:1"},
+      {"elemwise_div", {}, "_backward_div(dy0,x0,x1) x0=n0:0 x1=n0:1"},
+      {"add_n", {{"num_args", "3"}}, "_copy(dy0) _copy(dy0) _copy(dy0) x0=n0:0 x1=n1:0 x2=n2:0"},
+      {"_copy", {}, "_copy(dy0) x0=n0:0"},
+      {"zeros_like", {}, "zeros_like(x0) x0=n0:0"},
+      {"ones_like", {}, "zeros_like(x0) x0=n0:0"},
+      {"BlockGrad", {}, "zeros_like(x0) x0=n0:0"},
+      {"make_loss", {}, "ones_like(x0) x0=n0:0"},
+      {"_plus_scalar", {{"scalar", "2"}}, "_copy(dy0) x0=n0:0"},
+      {"_minus_scalar", {{"scalar", "2"}}, "_copy(dy0) x0=n0:0"},
+      {"_rminus_scalar", {{"scalar", "2"}}, "negative(dy0) x0=n0:0"},
+      {"_mul_scalar", {{"scalar", "2"}}, "_backward_mul_scalar(dy0) x0=n0:0"},
+      {"_div_scalar", {{"scalar", "2"}}, "_backward_div_scalar(dy0) x0=n0:0"},
+      {"_rdiv_scalar", {{"scalar", "2"}}, "_backward_rdiv_scalar(dy0,x0) x0=n0:0"},
+      {"_power_scalar", {{"scalar", "2"}}, "_backward_power_scalar(dy0,x0) x0=n0:0"},
+      {"_rpower_scalar", {{"scalar", "2"}}, "_backward_rpower_scalar(dy0,y0) x0=n0:0"},
+      {"_maximum_scalar", {{"scalar", "2"}}, "_backward_maximum_scalar(dy0,x0) x0=n0:0"},
+      {"_minimum_scalar", {{"scalar", "2"}}, "_backward_minimum_scalar(dy0,x0) x0=n0:0"},
+      {"_greater_scalar", {{"scalar", "2"}}, "x0=none"},
+      {"negative", {}, "negative(dy0) x0=n0:0"},
+      {"exp", {}, "elemwise_mul(dy0,y0) x0=n0:0"},
+      {"log", {}, "_backward_log(dy0,x0) x0=n0:0"},
+      {"sqrt", {}, "_backward_sqrt(dy0,y0) x0=n0:0"},
+      {"square", {}, "_backward_square(dy0,x0) x0=n0:0"},
+      {"reciprocal", {}, "_backward_reciprocal(dy0,x0) x0=n0:0"},
+      {"abs", {}, "_backward_abs(dy0,x0) x0=n0:0"},
+      {"sign", {}, "_backward_sign(dy0,x0) x0=n0:0"},
+      {"relu", {}, "_backward_relu(dy0,y0) x0=n0:0"},
+      {"sigmoid", {}, "_backward_sigmoid(dy0,y0) x0=n0:0"},
+      {"tanh", {}, "_backward_tanh(dy0,y0) x0=n0:0"},
+      {"softsign", {}, "_backward_softsign(dy0,x0) x0=n0:0"},
+      {"log1p", {}, "_backward_log1p(dy0,x0) x0=n0:0"},
+      {"expm1", {}, "_backward_expm1(dy0,x0) x0=n0:0"},
+      {"sum", {{"axis", "1"}}, "_backward_sum(dy0) x0=n0:0"},
+      {"mean", {{"axis", "1"}}, "_backward_mean(dy0) x0=n0:0"},
+      {"broadcast_like", {}, "_broadcast_backward(dy0) zeros_like(x1) x0=n0:0 x1=n1:0"},
+      {"reshape_like", {}, "_backward_copy(dy0) zeros_like(x1) x0=n0:0 x1=n1:0"},
+      {"Flatten", {}, "_backward_copy(dy0) x0=n0:0"},
+      {"dot", {}, "_backward_dot(dy0,x0,x1) x0=n0:0 x1=n0:1"},
+      {"broadcast_add", {}, "_backward_broadcast_add(dy0) x0=n0:0 x1=n0:1"},
+      {"broadcast_sub", {}, "_backward_broadcast_sub(dy0) x0=n0:0 x1=n0:1"},
+      {"broadcast_mul", {}, "_backward_broadcast_mul(dy0,x0,x1) x0=n0:0 x1=n0:1"},
+      {"broadcast_div", {}, "_backward_broadcast_div(dy0,x0,x1) x0=n0:0 x1=n0:1"},
+      {"Concat", {{"num_args", "2"}}, "_backward_Concat(dy0,x0,x1) x0=n0:0 x1=n0:1"},
+      {"SoftmaxOutput", {}, "_SoftmaxOutput_grad(x0,x1) x0=n0:0 x1=none"},
+      {"SoftmaxOutput", {{"out_grad", "True"}}, "_SoftmaxOutput_grad(x0,x1,dy0) x0=n0:0 x1=none"},
+      {"LinearRegressionOutput", {}, "_LinearRegressionOutput_grad(x0,x1) x0=n0:0 x1=none"},
+      {"LogisticRegressionOutput", {}, "_LogisticRegressionOutput_grad(x0,x1) x0=n0:0 x1=none"},
+      {"MAERegressionOutput", {}, "_MAERegressionOutput_grad(x0,x1) x0=n0:0 x1=none"},
+      {"MakeLoss", {}, "_backward_MakeLoss() x0=n0:0"},
+      {"MakeLoss", {{"normalization", "valid"}}, "_backward_MakeLoss(x0) x0=n0:0"},
+  };
+  for (const Signature &row : rows) EXPECT_EQ(signature(row.op, row.attrs), row.expected) << row.op.str();
+}
+
+}  // namespace
+}  // namespace gradc

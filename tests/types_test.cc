@@ -1,0 +1,42 @@
+// Codes, names and widths are MXNet's.
+#include "ir/types.h"
+
+#include "gtest/gtest.h"
+
+namespace gradc {
+namespace {
+
+TEST(Types, NamesAndCodesReadBack) {
+  for (int code = 0; code <= 12; ++code) {
+    DType type = static_cast<DType>(code);
+    EXPECT_EQ(parseDType(dtypeName(type)), type);
+    EXPECT_EQ(parseDType(std::to_string(code)), type);
+    EXPECT_GT(dtypeBytes(type), 0u);
+  }
+  EXPECT_EQ(parseDType("-1"), DType::Unknown);
+  EXPECT_FALSE(parseDType("13").has_value());
+  EXPECT_FALSE(parseDType("-2").has_value());
+  EXPECT_FALSE(parseDType("unknown").has_value());
+  EXPECT_FALSE(parseDType("").has_value());
+}
+
+TEST(Types, WidthsAndKinds) {
+  EXPECT_EQ(dtypeBytes(DType::Float64), 8u);
+  EXPECT_EQ(dtypeBytes(DType::BFloat16), 2u);
+  EXPECT_EQ(dtypeBytes(DType::Bool), 1u);
+  EXPECT_EQ(dtypeBytes(DType::Unknown), 0u);
+  EXPECT_TRUE(isFloating(DType::Float16));
+  EXPECT_TRUE(isFloating(DType::BFloat16));
+  EXPECT_FALSE(isFloating(DType::Int64));
+  EXPECT_FALSE(isFloating(DType::Unknown));
+}
+
+TEST(Types, REQ_01_InPlaceIsNoUsersChoice) {
+  EXPECT_EQ(parseRequest("add"), Request::Add);
+  EXPECT_EQ(parseRequest("null"), Request::Null);
+  EXPECT_EQ(parseRequest(requestName(Request::Write)), Request::Write);
+  EXPECT_FALSE(parseRequest("inplace").has_value());
+}
+
+}  // namespace
+}  // namespace gradc

@@ -1,0 +1,115 @@
+// Graphs that freeze lets through and verify must not.
+#include "ir/verify.h"
+
+#include "ir/graph_builder.h"
+#include "tests/support/small_ops.h"
+
+#include "gtest/gtest.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+std::vector<GradcError> verify(const Graph &graph, size_t limit) {
+  std::vector<GradcError> found;
+  handleAllErrors(verifyGraph(graph, limit), [&](const GradcError &error) { found.push_back(error); });
+  return found;
+}
+
+/// A file's nodes behind the variables x (0) and s (1); the last node is the head.
+std::vector<GradcError> verifyNodes(StringRef nodes, uint32_t head) {
+  SmallContext context;
+  LoadedProgram loaded = read(context, fileOf((R"({"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []}, )" + nodes).str(),
+                                              "[[" + std::to_string(head) + ", 0, 0]]"));
+  return verify(loaded.program.rootGraph(), 10);
+}
+
+/// A graph with one column changed after it was frozen.
+template <class Edit> std::vector<GradcError> verifyEdited(Edit edit) {
+  SmallContext context;
+  LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0, 0]]},
+      {"op": "relu", "name": "z", "inputs": [[1, 0, 0]]})", "[[2, 0, 0]]"));
+  auto columns = std::make_shared<GraphColumns>(loaded.program.rootGraph().columns());
+  edit(*columns);
+  return verify(Graph(context, columns, {}), 10);
+}
+
+TEST(Verify, SoundGraphsPass) {
+  SmallContext context;
+  LoadedProgram loaded = read(context, readTestFile("testdata/json/everything.json"));
+  for (const Graph &graph : loaded.program.graphs) EXPECT_TRUE(verify(graph, 10).empty());
+}
+
+TEST(Verify, IR_03_ReadersComeAfterWhatTheyRead) {
+  std::vector<GradcError> found = verifyEdited([](GraphColumns &c) { c.inputs[0].node = NodeId(2); });
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].message, "node 'y' (relu) has id 1 and an input with id 2, expected a smaller one");
+  EXPECT_EQ(found[0].place.node, NodeId(1));
+}
+
+TEST(Verify, E_48_OutputIndices) {
+  std::vector<GradcError> found = verifyEdited([](GraphColumns &c) {
+    c.inputs[1].index = 4;
+    c.heads[0].index = 1;
+  });
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].kind, ErrorKind::BadEntry);
+  EXPECT_EQ(found[0].message, "input 0 of node 'z' (relu) is output 4 of node 'y' (relu), which has 1");
+  EXPECT_EQ(found[1].message, "head 0 is output 1 of node 'z' (relu), which has 1");
+}
+
+TEST(Verify, E_42_Arity) {
+  std::vector<GradcError> found = verifyEdited([](GraphColumns &c) {
+    c.inputs.push_back(Value{NodeId(0)});
+    c.inputBegin.back() = 3;
+  });
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, ErrorKind::Arity);
+  EXPECT_EQ(found[0].message, "node 'z' (relu) takes 1 inputs, got 2");
+}
+
+TEST(Verify, E_30_MutationTargetsAreVariables) {
+  std::vector<GradcError> found = verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]},
+      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [2, 0, 0]]})", 3);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, ErrorKind::BadMutation);
+  EXPECT_EQ(found[0].message, "node 'b' (bump) overwrites input 1, expected a variable there, found node 'r' (relu)");
+}
+
+TEST(Verify, VersionsBelongToVariablesAndHaveOneMaker) {
+  std::vector<GradcError> found = verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]},
+      {"op": "relu", "name": "q", "inputs": [[2, 0, 3]]})", 3);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].message, "input 0 of node 'q' (relu) reads version 3 of node 'r' (relu), but only variables have versions");
+  const StringRef twice = R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 1]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 1]]})";
+  found = verifyNodes(twice, 3);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].message, "node 'b' (bump) makes version 1 of variable 's', which another node makes already");
+  // A version nobody makes is external, and the 0 of old files is no claim.
+  EXPECT_TRUE(verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 9]]})", 2).empty());
+  EXPECT_TRUE(verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 0]]})", 3).empty());
+}
+
+TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
+  const StringRef forward = R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}, {"op": "_backward_relu", "name": "rb", "inputs": [[1, 0, 0], [2, 0, 0]])";
+  EXPECT_TRUE(verifyNodes((forward + R"(, "control_deps": [2]})").str(), 3).empty());
+  std::vector<GradcError> found = verifyNodes((forward + "}").str(), 3);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, ErrorKind::BackwardMatch);
+  found = verifyNodes((forward + R"(, "control_deps": [0]})").str(), 3);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].message, "the first control dependency of node 'rb' (_backward_relu) should be its forward node, found variable 'x'");
+}
+
+TEST(Verify, StopsAtTheLimit) {
+  SmallContext context;
+  std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]})";
+  for (int i = 2; i < 20; ++i) nodes += R"(, {"op": "relu", "name": "q", "inputs": [[)" + std::to_string(i - 1) + ", 0, 1]]}";
+  LoadedProgram loaded = read(context, fileOf(nodes, "[[19, 0, 0]]"));
+  EXPECT_EQ(verify(loaded.program.rootGraph(), 100).size(), 18u);
+  EXPECT_EQ(verify(loaded.program.rootGraph(), 4).size(), 4u);
+}
+
+}  // namespace
+}  // namespace gradc::testing
