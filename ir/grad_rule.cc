@@ -68,8 +68,8 @@ void GradRule::dx(size_t i, Value value) {
   gradients[i] = value;
 }
 
-Value GradRule::fused(const OpDef &backward, ArrayRef<Value> operands) {
-  Value v = emit(backward, operands, attrs());
+Value GradRule::fused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs) {
+  Value v = emit(backward, operands, attrs);
   if (hasFailed()) return v;
   builder.addControlDep(v.node, node);
   for (size_t i = 0; i < inputs.size(); ++i) {

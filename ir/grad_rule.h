@@ -87,7 +87,9 @@ class GradRule : public RuleContext {
   Value fused(const OpDef &backward, std::initializer_list<Value> operands) {
     return fused(backward, llvm::ArrayRef<Value>(operands.begin(), operands.size()));
   }
-  Value fused(const OpDef &backward, llvm::ArrayRef<Value> operands);
+  Value fused(const OpDef &backward, llvm::ArrayRef<Value> operands) { return fused(backward, operands, attrs()); }
+  /// The same with attributes of the backward operator's own.
+  Value fused(const OpDef &backward, llvm::ArrayRef<Value> operands, AttrsId attrs);
   /// The same gradient for every input, which is dy(0) itself: no node (REG-10).
   void clone();
 

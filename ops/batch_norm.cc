@@ -310,6 +310,9 @@ void batchNormGradient(GradRule &g) {
 
 extern const OpDef kBatchNorm;
 
+// What MXNet gives the aux variables it makes for files from before aux states were nodes.
+constexpr InputDefault kAuxDefaults[] = {{3, "__init__", "[\"zero\", {}]"}, {4, "__init__", "[\"one\", {}]"}};
+
 constinit const OpDef kBatchNorm = {
     .name = "BatchNorm",
     .summary = "y = γ·(x − mean)·r + β per channel, r = (var + eps)^(−1/2), var the biased variance; "
@@ -326,6 +329,7 @@ constinit const OpDef kBatchNorm = {
     .mutated = {3, 4},
     .stopped = {3, 4},
     .domains = kDomains,
+    .inputDefaults = kAuxDefaults,
     .gradient = batchNormGradient,
     .kernel = [](const KernelCall &call) {
       dispatchFloating(call.in[0].dtype, [&](auto zero) { forward<decltype(zero)>(call); });

@@ -3,7 +3,7 @@
 //
 //   .kernel = mapFloating<[](auto x) { return std::exp(x); }>
 //
-// Not for operands of different shapes (ops/broadcast.cc) nor for `f` that depends on attributes (loopFloating).
+// Not for operands of different shapes (ops/broadcast.cc) nor for functions of attributes (ops/elementwise_scalar.cc).
 // Tested by tests/elementwise_ops_test.cc
 #pragma once
 

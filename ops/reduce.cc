@@ -243,7 +243,8 @@ constinit const OpDef kBroadcastLike = {
     .ignored = {1},
     .gradient =
         [](GradRule &g) {
-          g.fused(kBroadcastBackward, {g.dy(0)});
+          // MXNet sums with its reduction kernel, which has to be told that the axes stay.
+          g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },
     .kernel =

@@ -10,7 +10,6 @@
 #include "ir/kernel.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/loss_params.h"
 #include "ops/primitives.h"
 
 #include <cmath>

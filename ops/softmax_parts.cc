@@ -19,7 +19,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Class number a label stands for; -2^62, which no class or attribute equals, for text no integer is near of.
+// Class number a label stands for, its fraction dropped; -2^62, which no class equals, beyond 32 bits and for NaN.
 int64_t classOf(double label) {
   constexpr double kLimit = 2147483648.0;
   return label > -kLimit && label < kLimit ? static_cast<int64_t>(label) : -(int64_t{1} << 62);

@@ -245,7 +245,9 @@ class Differentiator {
     if (Value gradient = sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
     const bool isRetained = targets.data() == request.retained.data();
-    if (isRetained || (!selection.isCut(graph.entry(x)) && isReachable(x)))
+    // HO-08: from the second order on, what vanishes identically counts as unused where `none` was asked for.
+    const bool isNone = options.order > 1 && options.unused == UnusedPolicy::None;
+    if (isRetained || (!isNone && !selection.isCut(graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
     switch (options.unused) {
       case UnusedPolicy::None: return GradientSlot{SlotStatus::None, Value()};

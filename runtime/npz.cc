@@ -179,7 +179,7 @@ class ArchiveReader {
 };
 
 void put(std::string &out, uint64_t value, size_t width) {
-  for (size_t i = 0; i < width; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+  for (; width-- > 0; value >>= 8) out += static_cast<char>(value & 0xff);
 }
 
 uint64_t clipped(uint64_t value) { return std::min<uint64_t>(value, kInZip64); }

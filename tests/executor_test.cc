@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <new>
 #include <set>
 
 using namespace llvm;
@@ -24,6 +25,7 @@ void *operator new(size_t bytes) {
   if (void *memory = std::malloc(bytes ? bytes : 1)) return memory;
   std::abort();
 }
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept { return operator new(bytes); }
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 

@@ -223,7 +223,7 @@ TEST(Npz, RUN_04_EmptyArchive) {
 
 std::string little(uint64_t value, size_t width) {
   std::string out;
-  for (size_t i = 0; i < width; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+  for (; width-- > 0; value >>= 8) out += static_cast<char>(value & 0xff);
   return out;
 }
 

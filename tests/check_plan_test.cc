@@ -1,0 +1,101 @@
+// The plan checker refuses plans that are broken by hand (MEM-03).
+#include "passes/plan_memory.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+struct Broken {
+  TestGraph g;
+  Inference inference;
+  RequestTable requests;
+  PlanOptions options;
+  MemoryPlan plan;
+
+  explicit Broken(StringRef text) : g(text) {
+    inference = cantFail(infer(g.context, g, {}, {}));
+    requests = countRequests(g, {});
+    plan = cantFail(planMemory(g.context, g, inference, requests, options));
+    EXPECT_EQ(check(), "success");
+  }
+  int64_t &offset(StringRef value) { return plan.offset[g.graph.entry(g.at(value))]; }
+  EntryId entry(StringRef value) { return g.graph.entry(g.at(value)); }
+  std::string check() { return describeError(checkPlan(g, inference, requests, plan, options)); }
+};
+
+const char *const kTwoLive = "x = var {__shape__=(16,)}; a = exp(x); b = exp(x); c = dot(a, b); d = exp(c); y = exp(d)";
+
+TEST(CheckPlan, MEM_03_TwoLiveEntriesShareBytes) {
+  Broken p(kTwoLive);
+  p.offset("b") = p.offset("a");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): output 'b_output' takes bytes [0, 64), where entry 1 is still live");
+}
+
+TEST(CheckPlan, MEM_03_PartialOverlap) {
+  Broken p("x = var {__shape__=(32,)}; w = var {__shape__=(16,)}; a = exp(x); b = exp(w); s = sum(a); t = sum(b);"
+           "y = elemwise_add(s, t)");
+  p.plan.inplaceOf[p.entry("b")] = EntryId();
+  p.offset("a") = 0;
+  p.offset("b") = 64;
+  EXPECT_NE(p.check().find("[bad_plan]"), std::string::npos);
+}
+
+TEST(CheckPlan, OutsideTheArenaOrMisaligned) {
+  Broken p(kTwoLive);
+  p.offset("a") = p.plan.plannedBytes;
+  EXPECT_EQ(p.check().substr(0, 64), "[bad_plan] at node 'a' (exp): output 'a_output' at offset 128 is");
+  Broken q(kTwoLive);
+  q.offset("a") += 4;
+  EXPECT_EQ(q.check(), "[bad_plan] at node 'a' (exp): output 'a_output' at offset 4 is misaligned or outside the arena");
+}
+
+TEST(CheckPlan, EntryThatIsReadHasNoPlace) {
+  Broken p(kTwoLive);
+  p.offset("a") = kUnused;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is read, but has no place");
+}
+
+TEST(CheckPlan, MEM_04_TakingOverAnInputThatIsReadAgain) {
+  Broken p("x = var {__shape__=(16,)}; a = exp(x); r = relu(a); s = elemwise_add(r, a); y = exp(s)");
+  p.offset("r") = p.offset("a");
+  p.plan.inplaceOf[p.entry("r")] = p.entry("a");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'r' (relu): output 'r_output' overwrites entry 1, which is read again");
+}
+
+TEST(CheckPlan, MEM_05_TakingOverBytesAnIdentityStillReads) {
+  Broken p("x = var {__shape__=(16,)}; a = exp(x); c = _copy(a); r = relu(c); s = elemwise_add(r, a); y = exp(s)");
+  p.offset("r") = p.offset("c");
+  p.plan.inplaceOf[p.entry("r")] = p.entry("c");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'r' (relu): output 'r_output' overwrites entry 1, which is read again");
+}
+
+TEST(CheckPlan, TakingOverAnUndeclaredInput) {
+  Broken p("x = var {__shape__=(4,4)}; a = exp(x); b = dot(a, x); y = exp(b)");
+  p.offset("b") = p.offset("a");
+  p.plan.inplaceOf[p.entry("b")] = p.entry("a");
+  EXPECT_EQ(p.check(),
+            "[bad_plan] at node 'b' (dot): output 'b_output' takes over an input the operator does not let it take");
+}
+
+TEST(CheckPlan, MEM_03_TwoOutputsTakeOverOneInput) {
+  Broken p("x = var {__shape__=(48,)}; a = exp(x); s = test_split3(a); t = elemwise_add(s, s:1); y = exp(t)");
+  p.offset("s:1") = p.offset("s");
+  EXPECT_NE(p.check().find("[bad_plan] at node 's' (test_split3)"), std::string::npos);
+}
+
+TEST(CheckPlan, WorkspaceOverALiveEntry) {
+  Broken p(kTwoLive);
+  p.options.extraWorkspace = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 64 : 0; };
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes has no place in the arena");
+  p.plan.workspace[NodeId(2)] = p.offset("a");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace takes bytes [0, 64), where entry 1 is still live");
+}
+
+}  // namespace
+}  // namespace gradc

@@ -1,0 +1,165 @@
+// The inference pass over whole graphs: partial shapes, hints, conflicts, gradient graphs (§20).
+#include "tests/support/naive.h"
+#include "tests/support/test_graph.h"
+
+#include "ir/graph_builder.h"
+#include "passes/infer.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+// Shapes of the named values after inference with unknown parts allowed; or the error.
+std::string shapesOf(StringRef text, std::vector<StringRef> names) {
+  TestGraph g(text);
+  InferOptions options;
+  options.allowUnknown = true;
+  options.unknownDim = UnknownDim::Zero;
+  Expected<Inference> inference = infer(g.context, g, {}, options);
+  if (!inference) return describeError(inference.takeError());
+  std::string list;
+  for (StringRef name : names)
+    list += (list.empty() ? "" : " ") + toString(g.context.shape(inference->shape[g.graph.entry(g.at(name))]));
+  return list;
+}
+
+TEST(Infer, INF_04_PartialShapesFlowBothWays) {
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,10)}; b = var {__shape__=(12,0)}; y = elemwise_add(a, b)", {"a", "b", "y"}),
+            "(12,10) (12,10) (12,10)");
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,10)}; c = var {__shape__=(5,0)};"
+                     "d = FullyConnected(a, w, b) {num_hidden=21}; y = elemwise_add(d, c)", {"a", "c", "w", "b"}),
+            "(5,10) (5,21) (21,10) (21,)");
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,10)}; b = var {__shape__=(0,5)}; d = var {__shape__=(2,0)};"
+                     "c = Concat(a, b) {num_args=2, dim=1}; y = elemwise_add(c, d)", {"a", "b", "d"}),
+            "(2,10) (2,5) (2,15)");
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,10,0,0)}; k = var {__shape__=(5,21,32,32)};"
+                     "c = Convolution(a, w, b) {kernel=(3,3), pad=(1,1), num_filter=21}; y = elemwise_add(c, k)", {"a", "w"}),
+            "(5,10,32,32) (21,10,3,3)");
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,15,0)}; k = var {__shape__=(3,15,2)}; y = elemwise_add(a, k)", {"a"}), "(3,15,2)");
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,2)}; k = var {__shape__=(3,0)}; s = test_split3(a); y = elemwise_add(s:1, k)",
+                     {"a", "s:2"}),
+            "(9,2) (3,2)");
+}
+
+TEST(Infer, INF_03_ZeroOrMinusOneForUnknown) {
+  TestGraph g("a = var {__shape__=(0,3)}; b = var {__shape__=(-1,3)}; heads a, b");
+  auto shapes = [&](UnknownDim convention) {
+    InferOptions options;
+    options.allowUnknown = true;
+    options.unknownDim = convention;
+    Inference inference = cantFail(infer(g.context, g, {}, options));
+    return toString(g.context.shape(inference.shape[EntryId(0)])) + toString(g.context.shape(inference.shape[EntryId(1)]));
+  };
+  EXPECT_EQ(shapes(UnknownDim::Zero), "(?,3)(?,3)");
+  EXPECT_EQ(shapes(UnknownDim::MinusOne), "(0,3)(?,3)");
+}
+
+TEST(Infer, INF_06_E_53_HintsOfAttributes) {
+  EXPECT_EQ(shapesOf("a = var {__shape__=oops}; y = exp(a)", {}),
+            "[bad_hint] variable 'a': attribute '__shape__' is \"oops\", expected a tuple of int");
+  EXPECT_EQ(shapesOf("a = var {__dtype__=colour}; y = exp(a)", {}),
+            "[bad_hint] variable 'a': attribute '__dtype__' is \"colour\", expected a type name or code");
+  TestGraph g("a = var {__shape__=(2,3)}; y = exp(a)");
+  InferRequest request;
+  request.shapes.push_back({g.at("a").node, {2, 4}});
+  EXPECT_EQ(describeError(infer(g.context, g, request, {})),
+            "[bad_hint] variable 'a': attribute '__shape__' is \"(2,3)\", but the given shape is (2,4)");
+}
+
+TEST(Infer, INF_06_HintsUnify) {
+  TestGraph g("a = var {__shape__=(0,3), __dtype__=1}; y = exp(a)");
+  InferRequest request;
+  request.shapes.push_back({g.at("a").node, {2, kUnknownDim}});
+  Inference inference = cantFail(infer(g.context, g, request, {}));
+  EXPECT_EQ(toString(g.context.shape(inference.shape[g.graph.entry(g.at("y"))])), "(2,3)");
+  EXPECT_EQ(inference.dtype[g.graph.entry(g.at("y"))], DType::Float64);
+}
+
+TEST(Infer, INF_07_E_50_ConflictsNameOperatorAndNode) {
+  std::string error = shapesOf("a = var {__shape__=(2,3)}; b = var {__shape__=(2,4)}; y = elemwise_add(a, b)", {});
+  EXPECT_EQ(error.substr(0, 62), "[infer_conflict] operator 'elemwise_add', node 'y' (elemwise_a");
+  EXPECT_NE(error.find("(2,3)"), std::string::npos);
+  EXPECT_NE(error.find("(2,4)"), std::string::npos);
+  TestGraph g("a = var {__dtype__=float32}; b = var {__dtype__=float64}; y = elemwise_add(a, b)");
+  InferOptions options;
+  options.allowUnknown = true;
+  EXPECT_EQ(describeError(infer(g.context, g, {}, options)).substr(0, 40), "[infer_conflict] operator 'elemwise_add'");
+}
+
+TEST(Infer, INF_08_INF_09_GradientGraphsTakeTheForwardShapes) {
+  TestGraph g("x = var {__shape__=(6,2)}; s = test_split3(x); y = exp(s:1)");
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  Inference inference = cantFail(infer(g.context, graph, {}, {}));
+  for (uint32_t n = 3; n < graph.numNodes(); ++n)
+    EXPECT_EQ(toString(g.context.shape(inference.shape[graph.firstEntry(NodeId(n))])),
+              graph.op(NodeId(n))->flags.isBackward ? "(6,2)" : "(2,2)");
+}
+
+TEST(Infer, INF_08_HiddenHeadsTakeTheForwardType) {
+  TestGraph g("x = var {__shape__=(1,1,4,4)}; y = Pooling(x) {kernel=(2,2)}");
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  Inference inference = cantFail(infer(g.context, graph, {}, {}));
+  EXPECT_EQ(inference.numUnknownDTypes, 0u);
+  EXPECT_EQ(inference.numUnknownShapes, 0u);
+}
+
+// A gradient node that follows `forward` though its rule makes no such operator, or none of that shape.
+Expected<Inference> withBackwardNode(TestGraph &g, StringRef op, StringRef forward, std::vector<Value> inputs) {
+  GraphBuilder builder(g.context, g.graph);
+  NodeId n = cantFail(builder.add(*g.context.ops.find(op), inputs, {"wrong", AttrsId(0), NodeId()}));
+  builder.addControlDep(n, g.at(forward).node);
+  Graph graph = cantFail(std::move(builder).freeze({g.graph.heads()[0], Value{n}}, {})).graph;
+  return infer(g.context, graph, {}, {});
+}
+
+TEST(Infer, INF_08_E_56_BackwardNodeOfAnotherOperator) {
+  TestGraph g("x = var {__shape__=(6,)}; y = elemwise_mul(x, x)");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_copy", "y", {g.at("x")})),
+            "[backward_match] node 'wrong' (_backward_copy) follows node 'y' (elemwise_mul), whose gradient has no such "
+            "operator");
+}
+
+TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherShape) {
+  TestGraph g("x = var {__shape__=(6,)}; w = var {__shape__=(5,)}; y = test_square(x); z = exp(w); heads y, z");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_test_square", "y", {g.at("z"), g.at("z"), g.at("z")})),
+            "[backward_attr] node 'wrong' (_backward_test_square) has shape (5,), its forward node has (6,)");
+}
+
+TEST(Infer, E_58_NamesWhatIsUnknown) {
+  TestGraph g("a = var {__shape__=(2,-1)}; y = exp(a)");
+  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
+            "[infer_missing] shape of variable 'a' is known only as (2,?) after inference (operator 'null')");
+  TestGraph opaque("a = var {__shape__=(2,3)}; m = ?mystery(a); y = exp(m)");
+  EXPECT_EQ(describeError(infer(opaque.context, opaque, {}, {})).substr(0, 67),
+            "[unknown_op] inference cannot pass node 'm' (mystery): the operator");
+}
+
+TEST(Infer, DTypesDefaultToFloat32AndAreReplacedTogether) {
+  TestGraph g("a = var {__shape__=(2,)}; i = var {__shape__=(2,), __dtype__=int32}; y = exp(a); z = _copy(i); heads y, z");
+  Inference plain = cantFail(infer(g.context, g, {}, {}));
+  EXPECT_EQ(plain.dtype[g.graph.entry(g.at("y"))], DType::Float32);
+  InferOptions options;
+  options.floatAs = DType::Float64;
+  Inference wide = cantFail(infer(g.context, g, {}, options));
+  EXPECT_EQ(wide.dtype[g.graph.entry(g.at("y"))], DType::Float64);
+  EXPECT_EQ(wide.dtype[g.graph.entry(g.at("z"))], DType::Int32);
+}
+
+TEST(Infer, CLI_04_AnnotationServesAsHints) {
+  TestGraph g("a = var; i = var {__dtype__=int32}; y = exp(a); z = _copy(i); heads y, z");
+  InferRequest request;
+  request.shapes = {{g.at("a").node, {2, 0}}, {g.at("i").node, {}}};
+  Inference first = cantFail(infer(g.context, g, request, {}));
+  Graph annotated = annotate(g, first);
+  Inference again = cantFail(infer(g.context, annotated, {}, {}));
+  EXPECT_EQ(again.shape.all(), first.shape.all());
+  EXPECT_EQ(again.dtype.all(), first.dtype.all());
+}
+
+}  // namespace
+}  // namespace gradc

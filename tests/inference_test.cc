@@ -1,0 +1,76 @@
+// Statements of one operator about its entries: merging, conflicts, and that nothing said later counts after one.
+#include "ir/inference.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+struct TwoIntoOne {
+  TestContext context;
+  const NodeKind &kind = context.kind(cantFail(context.kind(*context.ops.find("elemwise_add"), AttrsId(0))));
+  SmallVector<ShapeId, 2> in{kUnknownShape, kUnknownShape}, out{kUnknownShape};
+  ShapeInference shapes{context, kind, in, out, false};
+
+  std::string text(ShapeId shape) { return toString(context.shape(shape)); }
+};
+
+TEST(ShapeInference, INF_04_PartsMerge) {
+  TwoIntoOne t;
+  t.shapes.setIn(0, {kUnknownDim, 3});
+  t.shapes.setOut(0, {2, kUnknownDim});
+  t.shapes.sameAll();
+  EXPECT_EQ(t.text(t.in[0]) + t.text(t.in[1]) + t.text(t.out[0]), "(2,3)(2,3)(2,3)");
+  EXPECT_FALSE(t.shapes.hasFailed());
+}
+
+TEST(ShapeInference, UnknownDimensionsStateTheirExistence) {
+  TwoIntoOne t;
+  t.shapes.setIn(0, {kUnknownDim, kUnknownDim});
+  EXPECT_EQ(t.text(t.in[0]), "(?,?)");
+  t.shapes.setIn(0, {4});
+  EXPECT_TRUE(t.shapes.hasFailed());
+}
+
+TEST(ShapeInference, FirstConflictStandsAndEndsTheNode) {
+  TwoIntoOne t;
+  t.shapes.setIn(0, {2});
+  t.shapes.setIn(0, {3});
+  std::string first = t.shapes.failureText().str();
+  EXPECT_NE(first.find("(2,)"), std::string::npos);
+  EXPECT_NE(first.find("(3,)"), std::string::npos);
+  t.shapes.fail("something else");
+  t.shapes.setOut(0, {9});
+  EXPECT_EQ(t.shapes.failureText(), first);
+  EXPECT_EQ(t.text(t.out[0]), "?");
+}
+
+TEST(ShapeInference, EmptyDimensionIsNoUnknownOne) {
+  TwoIntoOne t;
+  t.shapes.setIn(0, {0, 2});
+  t.shapes.setIn(1, {1, 2});
+  t.shapes.sameInIn(0, 1);
+  EXPECT_TRUE(t.shapes.hasFailed());
+}
+
+TEST(DTypeInference, REG_22_AllEqualByDefault) {
+  TestContext context;
+  const NodeKind &kind = context.kind(cantFail(context.kind(*context.ops.find("elemwise_add"), AttrsId(0))));
+  SmallVector<DType, 2> in{DType::Unknown, DType::Float16}, out{DType::Unknown};
+  DTypeInference types(kind, in, out);
+  types.sameAll();
+  EXPECT_EQ(in[0], DType::Float16);
+  EXPECT_EQ(out[0], DType::Float16);
+  types.setOut(0, DType::Int8);
+  EXPECT_TRUE(types.hasFailed());
+  EXPECT_NE(types.failureText().find("float16"), StringRef::npos);
+  EXPECT_NE(types.failureText().find("int8"), StringRef::npos);
+}
+
+}  // namespace
+}  // namespace gradc

@@ -1,0 +1,65 @@
+// Operators of our own in MXNet's words, or a refusal.
+#include "passes/lower_mxnet.h"
+#include "tests/support/naive.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+TEST(LowerMxnet, A_14_GraphsMxnetKnowsStayAndAreStamped) {
+  TestGraph g("a = exp(w); y = relu(x) ^a; s = test_split3(y); heads s:1, y");
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  Graph lowered = cantFail(lowerToMxnet(g.context, graph));
+  EXPECT_EQ(dump(lowered), dump(graph));
+  EXPECT_EQ(lowered.graphAttrs().at("mxnet_version").number, 10901);
+}
+
+TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
+  TestGraph g("f = FullyConnected(x, w, b) {num_hidden=3}; y = SoftmaxOutput(f, label)");
+  Graph graph = gradientOf(g.context, g, {"w", "b"}, 1).graph;
+  EXPECT_EQ(countOps(graph, "_SoftmaxOutput_grad"), 1u);
+  Graph lowered = cantFail(lowerToMxnet(g.context, graph));
+  EXPECT_EQ(dumpFrom(lowered, 6, 1), "y_backward = _backward_SoftmaxOutput(y, label) ^y\n"
+                                     "f_backward = _backward_FullyConnected(y_backward, x, w) ^f\n"
+                                     "heads f_backward:1, f_backward:2\n");
+  Bindings bindings{{"x", Array(std::vector<int64_t>{2, 2}, {1, 2, 3, -4})},
+                    {"w", Array(std::vector<int64_t>{3, 2}, {1, -1, 0.5, 2, -0.25, 1})},
+                    {"b", Array(std::vector<double>{0.1, 0.2, 0.3})},
+                    {"label", Array(std::vector<double>{2, 0})}};
+  std::vector<Array> before = evaluate(graph, bindings), after = evaluate(lowered, bindings);
+  for (size_t head = 0; head < 3; ++head)
+    for (size_t i = 0; i < before[head].values.size(); ++i)
+      EXPECT_NEAR(before[head].values[i], after[head].values[i], 1e-14);
+}
+
+TEST(LowerMxnet, A_14_TheSideTableFollowsTheNodes) {
+  TestGraph g("y = SoftmaxOutput(x, label)");
+  Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
+  Expected<std::optional<GradientTable>> table = readGradientTable(lowered);
+  ASSERT_TRUE(table && *table);
+  EXPECT_EQ((*table)->heads[1].ofNode, nodeNamed(lowered, "x"));
+}
+
+TEST(LowerMxnet, A_14_RefusalNamesNodeAndOperator) {
+  TestGraph g("c = Convolution(x, w) {kernel=(2,2), num_filter=2, no_bias=True}; y = tanh(c)");
+  Graph graph = gradientOf(g.context, g, {"w", "x"}, 2).graph;
+  std::string error = describeError(lowerToMxnet(g.context, graph));
+  EXPECT_EQ(error.substr(0, 24), "[unknown_op] operator '_");
+  EXPECT_NE(error.find("of node 'c_backward"), std::string::npos);
+}
+
+TEST(LowerMxnet, ListsOverEntriesAreDropped) {
+  TestGraph g("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label)");
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  Graph lowered = cantFail(lowerToMxnet(g.context, annotate(graph, cantFail(infer(g.context, graph, {}, {})))));
+  EXPECT_EQ(lowered.graphAttrs().count("shape"), 0u);
+}
+
+}  // namespace
+}  // namespace gradc

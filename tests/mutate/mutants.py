@@ -1,0 +1,159 @@
+"""The lists of mutants: reading them, and writing them into a copy of the sources.
+
+A list is a text file of blocks; `#` starts a comment line.
+
+    AGG-05 passes/accumulate.cc
+    @ bool isLater(            optional: the fragment is the first one after this text
+    - a.value > b.value        the fragment; without @ it must occur exactly once in the file
+    + true                     what stands in its place when the mutant is switched on
+    ? gradient_sum_test *AGG_05*   optional, repeatable: test target and filter
+
+A fragment that ends in `;` or `}` is a statement, any other an expression. Several `-` or `+` lines are one fragment;
+`@` and `-` match whatever the white space. Without `?`, row AGG-05 is judged by every test whose name has AGG_05 in
+it, and op:Pooling by the samples of Pooling in conformance_test.
+"""
+import pathlib
+import re
+from dataclasses import dataclass, field
+
+SELECTOR = """#ifndef GRADC_MUTANT_SELECTOR
+#define GRADC_MUTANT_SELECTOR
+#include <cstdlib>
+inline const int selectedMutant = std::getenv("GRADC_MUTANT") ? std::atoi(std::getenv("GRADC_MUTANT")) : 0;
+inline bool mutant(int id) { return selectedMutant == id; }
+#endif
+"""
+
+
+@dataclass
+class Mutant:
+    number: int
+    row: str
+    file: str
+    place: str  # list file and line, for messages
+    anchor: str = ""
+    find: str = ""
+    replace: str = ""
+    tests: list = field(default_factory=list)  # (target, filter)
+    span: tuple = (0, 0)
+    line: int = 0  # in the source
+
+    def __str__(self):
+        return f"{self.row} ({self.file}:{self.line})"
+
+
+def read_lists(folder):
+    """All mutants, numbered from 1, in the order of the files' names."""
+    mutants = []
+    for path in sorted(folder.glob("*.txt")):
+        current = None
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            mark, text = line[:1], line[1:].strip()
+            if not line.strip():
+                current = None
+            elif mark == "#":
+                continue
+            elif mark in "@-+?":
+                if current is None:
+                    raise ValueError(f"{path.name}:{number}: no mutant to belong to")
+                if mark == "?":
+                    current.tests.append(tuple(text.split()))
+                else:
+                    key = {"@": "anchor", "-": "find", "+": "replace"}[mark]
+                    setattr(current, key, (getattr(current, key) + "\n" + text).strip())
+            else:
+                row, file = line.split()
+                current = Mutant(len(mutants) + 1, row, file, f"{path.name}:{number}")
+                mutants.append(current)
+    return mutants
+
+
+def pattern_of(fragment):
+    return re.compile(r"\s+".join(re.escape(word) for word in fragment.split()))
+
+
+def locate(mutant, text):
+    """Sets where the fragment stands; returns what is wrong, or None."""
+    if not mutant.find:
+        return "has no fragment to look for"
+    start = 0
+    if mutant.anchor:
+        anchors = list(pattern_of(mutant.anchor).finditer(text))
+        if len(anchors) != 1:
+            return f"its anchor occurs {len(anchors)} times in {mutant.file}"
+        start = anchors[0].start()
+    found = list(pattern_of(mutant.find).finditer(text, start))
+    if not found or (len(found) > 1 and not mutant.anchor):
+        return f"its fragment occurs {len(found)} times in {mutant.file}"
+    mutant.span = found[0].span()
+    mutant.line = text.count("\n", 0, mutant.span[0]) + 1
+    return None
+
+
+def place_all(mutants, root):
+    """Locates every mutant; returns the list of complaints."""
+    problems = []
+    for mutant in mutants:
+        path = root / mutant.file
+        problem = locate(mutant, path.read_text(encoding="utf-8")) if path.exists() else "its file is gone"
+        if problem:
+            problems.append(f"{mutant.place}: {mutant.row}: {problem}")
+    if problems:
+        return problems
+    for a in mutants:
+        for b in mutants:
+            if a.number < b.number and a.file == b.file and a.span != b.span:
+                if a.span[0] < b.span[1] and b.span[0] < a.span[1]:
+                    problems.append(f"{b.place}: {b.row}: overlaps {a.row} of {a.place}")
+    return problems
+
+
+def switched(group, original):
+    """The source text that stands for `original` and every mutant of that same span."""
+    if original.endswith((";", "}")):
+        text = "{ " + original + " }"
+        for mutant in group:
+            text = f"if (::mutant({mutant.number})) {{ {mutant.replace} }} else {text}"
+        return text
+    text = "(" + original + ")"
+    for mutant in group:
+        text = f"(::mutant({mutant.number}) ? ({mutant.replace}) : {text})"
+    return text
+
+
+def mutated(mutants, text):
+    """The text of one file with all of its mutants, already located in it."""
+    spans = {}
+    for mutant in mutants:
+        spans.setdefault(mutant.span, []).append(mutant)
+    for (begin, end), group in sorted(spans.items(), reverse=True):
+        text = text[:begin] + switched(group, text[begin:end]) + text[end:]
+    return SELECTOR + text
+
+
+def rows_of_tests(tests_folder):
+    """Row → test targets with a test named after it."""
+    rows = {}
+    for path in sorted(pathlib.Path(tests_folder).glob("*_test.cc")):
+        names = re.findall(r"\bTEST(?:_[FP])?\(\s*\w+,\s*(\w+)", path.read_text(encoding="utf-8"))
+        for name in names:
+            for kind, number in re.findall(r"(?<![A-Za-z])([A-Z]+)_(\d\d)(?!\d)", name):
+                targets = rows.setdefault(f"{kind}-{number}", [])
+                if path.stem not in targets:
+                    targets.append(path.stem)
+    return rows
+
+
+def give_default_tests(mutants, rows):
+    """Fills in the tests of mutants that name none; returns the list of complaints."""
+    problems = []
+    for mutant in mutants:
+        if mutant.tests:
+            continue
+        if mutant.row.startswith("op:"):
+            mutant.tests = [("conformance_test", f"*/{mutant.row[3:]}_*")]
+        elif mutant.row in rows:
+            mutant.tests = [(target, f"*{mutant.row.replace('-', '_')}*") for target in rows[mutant.row]]
+        else:
+            problems.append(f"{mutant.place}: no test is named after {mutant.row}")
+    return problems

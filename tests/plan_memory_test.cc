@@ -1,0 +1,196 @@
+// The memory planner. Above each expectation stands the tape of the arena: +a an entry gets bytes, -a it gives them back,
+// a>b entry b takes over the bytes of a. Sizes are distinct, so that a wrong offset cannot agree by luck.
+#include "passes/lifetimes.h"
+#include "passes/plan_memory.h"
+#include "tests/support/naive.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+struct Planned {
+  TestGraph g;
+  Inference inference;
+  RequestTable requests;
+  PlanOptions options;
+  MemoryPlan plan;
+
+  explicit Planned(StringRef text, bool allowInplace = true) : g(text) {
+    inference = cantFail(infer(g.context, g, {}, {}));
+    requests = countRequests(g, {});
+    options.allowInplace = allowInplace;
+    plan = cantFail(planMemory(g.context, g, inference, requests, options));
+    EXPECT_EQ(describeError(checkPlan(g, inference, requests, plan, options)), "success");
+  }
+  int64_t offset(StringRef value) const { return plan.offset[g.graph.entry(g.at(value))]; }
+  /// The entry whose bytes `value` takes over, by name; "" for none.
+  std::string source(StringRef value) const {
+    EntryId e = plan.inplaceOf[g.graph.entry(g.at(value))];
+    for (uint32_t n = 0; e.isValid() && n < g.graph.numNodes(); ++n)
+      if (g.graph.firstEntry(NodeId(n)) == e) return g.graph.name(NodeId(n)).str();
+    return "";
+  }
+};
+
+// 16 floats are one unit of 64 bytes.
+TEST(PlanMemory, ChainOfEqualSizesWithoutInplaceNeedsTwoBlocks) {
+  Planned p("x = var {__shape__=(16,)}; a = relu(x); b = relu(a); c = relu(b); d = relu(c); y = sum(d)", false);
+  // +a +b -a +c -b +d -c -d
+  EXPECT_EQ(p.offset("a"), 0);
+  EXPECT_EQ(p.offset("b"), 64);
+  EXPECT_EQ(p.offset("c"), 0);
+  EXPECT_EQ(p.offset("d"), 64);
+  EXPECT_EQ(p.plan.plannedBytes, 128);
+  EXPECT_EQ(p.plan.boundBytes, 128);
+}
+
+TEST(PlanMemory, MEM_10_ChainOfInplaceReluIsOneBlock) {
+  Planned p("x = var {__shape__=(16,)}; a = relu(x); b = relu(a); c = relu(b); d = relu(c); y = sum(d)");
+  // +a a>b b>c c>d -d
+  for (StringRef name : {"a", "b", "c", "d"}) EXPECT_EQ(p.offset(name), 0) << name.str();
+  EXPECT_EQ(p.source("d"), "c");
+  EXPECT_EQ(p.plan.plannedBytes, 64);
+}
+
+TEST(PlanMemory, MEM_10_SharedValueIsNotOverwritten) {
+  Planned p("x = var {__shape__=(2,8)}; a = elemwise_add(x, x); r = relu(a); s = elemwise_add(r, a);"
+            "y = elemwise_add(s, s); z = sum(y)");
+  // +a +r r>s -a +y -s -y
+  EXPECT_NE(p.offset("a"), p.offset("r"));
+  EXPECT_EQ(p.source("r"), "");
+  EXPECT_EQ(p.source("s"), "r");
+  EXPECT_EQ(p.source("y"), "");  // s is read twice by one node
+  EXPECT_EQ(p.plan.plannedBytes, 128);
+}
+
+TEST(PlanMemory, MEM_04_VariablesAndHeadsBelongToTheCaller) {
+  Planned p("x = var {__shape__=(20,)}; a = relu(x); b = relu(a); heads a, b");
+  EXPECT_EQ(p.offset("x"), kExternal);
+  EXPECT_EQ(p.offset("a"), kExternal);
+  EXPECT_EQ(p.offset("b"), kExternal);
+  EXPECT_EQ(p.plan.plannedBytes, 0);
+  EXPECT_EQ(p.plan.externalBytes, 80 + 128 + 128);  // x as it is, heads rounded up
+}
+
+TEST(PlanMemory, MEM_05_IdentityMaySharedWithSeveralReaders) {
+  Planned p("x = var {__shape__=(16,)}; a = exp(x); c = _copy(a); r = relu(c); s = elemwise_add(r, a); y = sum(s)");
+  // +a a>c +r -c r>s -a -s: r must not write over the bytes a and c share, a is read once more
+  EXPECT_EQ(p.source("c"), "a");
+  EXPECT_EQ(p.offset("c"), p.offset("a"));
+  EXPECT_NE(p.offset("r"), p.offset("a"));
+  EXPECT_EQ(p.plan.plannedBytes, 128);
+}
+
+TEST(PlanMemory, MEM_06_OutputsNobodyReadsHaveNoPlace) {
+  Planned p("x = var {__shape__=(48,)}; s = test_split3(x); y = exp(s:1); z = sum(y)");
+  EXPECT_EQ(p.offset("s"), kUnused);
+  EXPECT_EQ(p.offset("s:1"), 0);
+  EXPECT_EQ(p.offset("s:2"), kUnused);
+  EXPECT_EQ(p.plan.plannedBytes, 64);
+}
+
+TEST(PlanMemory, MEM_06_BlocksAreFilledAgain) {
+  // Units: a 3, b 1, c 2.
+  Planned p("x = var {__shape__=(2,24)}; w = var {__shape__=(16,)}; v = var {__shape__=(2,16)};"
+            "a = exp(x); b = sum(a); k = exp(w); l = sum(k); c = exp(v); d = sum(c);"
+            "e = elemwise_add(b, l); f = elemwise_add(e, d)");
+  // +a +b -a +k +l -k +c +d -c …
+  EXPECT_EQ(p.offset("a"), 0);
+  EXPECT_EQ(p.offset("b"), 192);
+  EXPECT_EQ(p.offset("k"), 0);
+  EXPECT_EQ(p.plan.plannedBytes, p.plan.boundBytes);
+}
+
+TEST(PlanMemory, MEM_15_SizesFollowTheType) {
+  for (auto [type, bytes] : {std::pair{"float64", 512}, {"float32", 256}, {"float16", 128}, {"int8", 64}, {"bool", 64}}) {
+    Planned p("x = var {__shape__=(64,), __dtype__=" + std::string(type) + "}; a = _copy(x); b = _copy(a); y = _copy(b)");
+    EXPECT_EQ(p.plan.plannedBytes, bytes) << type;
+  }
+}
+
+TEST(PlanMemory, MEM_18_UnknownShapesDoNotPoisonTheRest) {
+  TestGraph g("x = var {__shape__=(16,)}; u = var; a = exp(x); b = exp(a); m = exp(u); n = exp(m); y = exp(b); heads y, n");
+  InferOptions partial;
+  partial.allowUnknown = true;
+  Inference inference = cantFail(infer(g.context, g, {}, partial));
+  RequestTable requests = countRequests(g, {});
+  MemoryPlan plan = cantFail(planMemory(g.context, g, inference, requests, PlanOptions()));
+  EXPECT_EQ(plan.offset[g.graph.entry(g.at("m"))], kUnplanned);
+  EXPECT_EQ(plan.offset[g.graph.entry(g.at("a"))], 0);
+  EXPECT_EQ(plan.plannedBytes, 64);
+  EXPECT_EQ(plan.numUnplanned, 2u);  // m and the head n
+}
+
+TEST(PlanMemory, MEM_19_SameGraphSamePlan) {
+  const char *text = "x = var {__shape__=(4,4)}; a = exp(x); b = dot(a, x); c = elemwise_mul(b, a); d = dot(c, b); y = sum(d)";
+  Planned first(text), second(text);
+  EXPECT_EQ(first.plan.offset.all(), second.plan.offset.all());
+}
+
+TEST(PlanMemory, EmptyEntriesTakeNoBytes) {
+  Planned p("x = var {__shape__=(0,4), __dtype__=float32}; a = exp(x); b = dot(a, a) {transpose_a=True}; y = sum(b)");
+  EXPECT_GE(p.offset("a"), 0);
+  EXPECT_EQ(p.plan.plannedBytes, 64);  // b alone
+}
+
+TEST(PlanMemory, MEM_20_BetweenTheLargestNodeAndTheSumOfAll) {
+  TestGraph g("x = var {__shape__=(3,1,8,8)}; c = Convolution(x, w, b) {kernel=(3,3), num_filter=4}; r = relu(c);"
+              "p = Pooling(r) {kernel=(2,2), stride=(2,2)}; f = FullyConnected(p, fw, fb) {num_hidden=10};"
+              "s = SoftmaxOutput(f, label)");
+  Graph graph = gradientOf(g.context, g, {"w", "b", "fw", "fb"}, 1).graph;
+  Inference inference = cantFail(infer(g.context, graph, {}, {}));
+  RequestTable requests = countRequests(graph, {});
+  MemoryPlan plan = cantFail(planMemory(g.context, graph, inference, requests, PlanOptions()));
+  EXPECT_EQ(describeError(checkPlan(graph, inference, requests, plan, PlanOptions())), "success");
+  int64_t all = 0, largest = 0;
+  for (uint32_t e = 0; e < graph.numEntries(); ++e) {
+    if (plan.offset[EntryId(e)] < 0) continue;
+    int64_t bytes = 4 * *numElements(g.context.shape(inference.shape[EntryId(e)]).dims());
+    all += (bytes + 63) / 64 * 64;
+    largest = std::max(largest, bytes);
+  }
+  EXPECT_LE(plan.plannedBytes, all);
+  EXPECT_GE(plan.plannedBytes, plan.boundBytes);
+  EXPECT_GE(plan.boundBytes, largest);
+  EXPECT_LT(plan.plannedBytes, all);  // something is shared
+}
+
+TEST(PlanMemory, WorkspacesCountAndAreFreeAfterTheirNode) {
+  TestGraph g("x = var {__shape__=(16,)}; a = exp(x); b = exp(a); y = exp(b)");
+  PlanOptions options;
+  options.extraWorkspace = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 100 : 0; };
+  options.allowInplace = false;
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  RequestTable requests = countRequests(g, {});
+  MemoryPlan plan = cantFail(planMemory(g.context, g, inference, requests, options));
+  // +a +ws +b -ws -a -b
+  EXPECT_EQ(plan.plannedBytes, 64 + 128 + 64);
+  EXPECT_EQ(plan.peakNode, NodeId(2));
+  EXPECT_GE(plan.workspace[NodeId(2)], 0);
+  EXPECT_EQ(plan.workspace[NodeId(1)], kUnused);
+  EXPECT_EQ(describeError(checkPlan(g, inference, requests, plan, options)), "success");
+}
+
+TEST(PlaceIntervals, FindsTheBoundWhereTimeOrderDoesNot) {
+  // Steps: 0 1 2 3; in time order the large interval comes last and finds a hole too small.
+  const Interval intervals[] = {{0, 0, 128, EntryId(0)}, {0, 3, 64, EntryId(1)}, {1, 3, 192, EntryId(2)}};
+  Placement placement = placeIntervals(intervals, 4);
+  EXPECT_EQ(liveBound(intervals, 4).bytes, 256);
+  EXPECT_EQ(placement.bytes, 256);
+}
+
+TEST(PlaceIntervals, BoundNamesTheFirstStepThatReachesIt) {
+  const Interval intervals[] = {{0, 1, 64, EntryId(0)}, {1, 2, 128, EntryId(1)}, {2, 3, 64, EntryId(2)}};
+  LiveBound bound = liveBound(intervals, 4);
+  EXPECT_EQ(bound.bytes, 192);
+  EXPECT_EQ(bound.step, 1u);
+}
+
+}  // namespace
+}  // namespace gradc
