@@ -102,9 +102,8 @@ void runStage(benchmark::State &state, Family family, size_t nodes, void (*stage
     stage(s);
   }
   size_t counted = stage == runBuild ? s.forward.numNodes() : s.training.numNodes();
-  state.counters["ns/node"] =
-      benchmark::Counter(static_cast<double>(counted) * 1e-9, benchmark::Counter::kIsIterationInvariantRate |
-                                                                  benchmark::Counter::kInvert);
+  state.counters["time/node"] = benchmark::Counter(
+      static_cast<double>(counted), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
   state.counters["B/node"] = static_cast<double>(s.training.heapBytes()) / s.training.numNodes();
 }
 
@@ -117,8 +116,8 @@ void runPlan(benchmark::State &state, Family family, size_t nodes) {
     RequestTable requests = countRequests(s.training, {});
     benchmark::DoNotOptimize(cantFail(planMemory(s.context, s.training, inference, requests, PlanOptions())));
   }
-  state.counters["ns/node"] =
-      benchmark::Counter(static_cast<double>(s.training.numNodes()) * 1e-9,
+  state.counters["time/node"] =
+      benchmark::Counter(static_cast<double>(s.training.numNodes()),
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 

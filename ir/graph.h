@@ -5,7 +5,6 @@
 // A node with k outputs owns k consecutive entries (IR-05). Graphs are made by GraphBuilder::freeze alone.
 #pragma once
 
-#include "ir/column.h"
 #include "ir/context.h"
 #include "ir/ids.h"
 
@@ -45,18 +44,18 @@ using GraphAttrs = std::map<std::string, GraphAttr>;
 
 /// The columns of a graph. Indexed by node unless said otherwise; the CSR columns have one more element than nodes.
 struct GraphColumns {
-  Column<KindId> kinds;
-  Column<uint32_t> inputBegin;     // into inputs
-  Column<Value> inputs;
-  Column<uint32_t> depBegin;       // into deps; empty when no node has a control dependency
-  Column<NodeId> deps;
-  Column<uint32_t> entryBegin;     // first entry of the node
-  Column<uint32_t> nameBegin;      // into names
-  Column<char> names;
-  Column<NodeId> origins;          // the user's node a generated node comes from; empty when none is generated
-  Column<uint32_t> subgraphBegin;  // into subgraphs; empty when no node has any
-  Column<GraphId> subgraphs;
-  Column<Value> heads;
+  std::vector<KindId> kinds;
+  std::vector<uint32_t> inputBegin;     // into inputs
+  std::vector<Value> inputs;
+  std::vector<uint32_t> depBegin;       // into deps; empty when no node has a control dependency
+  std::vector<NodeId> deps;
+  std::vector<uint32_t> entryBegin;     // first entry of the node
+  std::vector<uint32_t> nameBegin;      // into names
+  std::vector<char> names;
+  std::vector<NodeId> origins;          // the user's node a generated node comes from; empty when none is generated
+  std::vector<uint32_t> subgraphBegin;  // into subgraphs; empty when no node has any
+  std::vector<GraphId> subgraphs;
+  std::vector<Value> heads;
 };
 
 class Graph {

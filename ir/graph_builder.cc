@@ -195,7 +195,7 @@ class Freezer {
         .at(NodeId(start));
   }
 
-  template <class T> static void appendRange(Column<T> &to, ArrayRef<T> from) {
+  template <class T> static void appendRange(std::vector<T> &to, ArrayRef<T> from) {
     to.insert(to.end(), from.begin(), from.end());
   }
 
@@ -316,12 +316,12 @@ class Freezer {
   GraphBuilder b;
   ArrayRef<Value> heads;
   bool keepsBase = false, hasDeps = false, hasOrigins = false, hasSubgraphs = false;
-  Column<uint32_t> depBegin;  // by own node, into depList
-  Column<NodeId> depList;
-  Column<NodeId> newId;       // by builder id
-  Column<uint32_t> order;     // builder ids in their new order, kept base nodes left out
+  std::vector<uint32_t> depBegin;  // by own node, into depList
+  std::vector<NodeId> depList;
+  std::vector<NodeId> newId;       // by builder id
+  std::vector<uint32_t> order;     // builder ids in their new order, kept base nodes left out
   uint32_t numNodes = 0;
-  Column<Frame> stack;
+  std::vector<Frame> stack;
   std::shared_ptr<GraphColumns> columns;
 };
 

@@ -19,7 +19,7 @@ struct NodeSpec {
 
 struct Frozen {
   Graph graph;
-  Column<NodeId> newId;  // by builder id; invalid for nodes no head reaches
+  std::vector<NodeId> newId;  // by builder id; invalid for nodes no head reaches
 
   Value operator()(Value v) const { return Value{newId[v.node.value], v.index, v.version}; }
 };
@@ -62,16 +62,16 @@ class GraphBuilder {
   Context *ctx;
   Graph base;
   uint32_t numBase = 0;
-  Column<KindId> kinds;
-  Column<NodeId> origins;
-  Column<uint32_t> inputBegin = Column<uint32_t>(1, 0);
-  Column<Value> inputList;
-  Column<uint32_t> nameBegin, nameLength;  // into names
-  Column<char> names;
+  std::vector<KindId> kinds;
+  std::vector<NodeId> origins;
+  std::vector<uint32_t> inputBegin = std::vector<uint32_t>(1, 0);
+  std::vector<Value> inputList;
+  std::vector<uint32_t> nameBegin, nameLength;  // into names
+  std::vector<char> names;
   struct Dep {
     NodeId node, dep;
   };
-  Column<Dep> deps;  // in the order they were added
+  std::vector<Dep> deps;  // in the order they were added
   std::vector<std::pair<NodeId, std::vector<GraphId>>> subgraphs;
   bool hasOrigins = false;
 };

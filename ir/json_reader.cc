@@ -3,6 +3,8 @@
 // Only this file knows the parser; events go to JsonHandler as plain values. Tested by tests/json_reader_test.cc
 #include "ir/json_reader.h"
 
+#include "ir/error.h"
+
 #include "ir/json_assemble.h"
 #include "ir/json_handler.h"
 
@@ -74,6 +76,7 @@ struct Events {
 }  // namespace
 
 Expected<LoadedProgram> readJson(Context &context, StringRef text, const ReadOptions &options) {
+  if (text.trim().empty()) return Failure(ErrorKind::BadJson, "the input is empty, expected a graph").atOffset(0);
   const char *position = text.data();
   JsonHandler handler(context, text, position, options.maxNesting);
   Events events{handler};

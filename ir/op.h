@@ -117,6 +117,7 @@ struct OpFlags {
   bool isStateful = false;   // reads or writes state outside its operands
   bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
+  bool hasIntegerKernel = false;  // the kernel computes in integer types too; others refuse them before running
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
   bool isOwn = false;        // MXNet 1.9.1 has no such operator; `--dialect mxnet` needs lowerToMxnet or refuses
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none

@@ -16,7 +16,7 @@ template <class T> class NodeMap {
   size_t size() const { return values.size(); }
 
  private:
-  Column<T> values;
+  std::vector<T> values;
 };
 
 template <class T> class EntryMap {
@@ -29,7 +29,7 @@ template <class T> class EntryMap {
   llvm::ArrayRef<T> all() const { return values; }
 
  private:
-  Column<T> values;
+  std::vector<T> values;
 };
 
 }  // namespace gradc

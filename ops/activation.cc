@@ -7,6 +7,7 @@
 #include "ir/inference.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 
 #include <algorithm>
@@ -16,10 +17,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-enum class ActType : uint8_t { Relu, Sigmoid, Softrelu, Softsign, Tanh };
-constexpr StringRef kActTypeNames[] = {"relu", "sigmoid", "softrelu", "softsign", "tanh"};
-constexpr ArrayRef<StringRef> enumNames(ActType) { return kActTypeNames; }
 
 struct ActivationParams {
   ActType actType = ActType::Relu;
@@ -144,6 +141,8 @@ constinit const OpDef kActivation = {
 namespace {
 constexpr const OpDef *kOps[] = {&kActivation, &kBackwardActivation};
 }  // namespace
+ActType activationType(const NodeKind &kind) { return typeOf(kind); }
+
 constinit const OpFamily kActivationFamily = kOps;
 
 }  // namespace gradc

@@ -11,6 +11,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -224,6 +225,7 @@ constinit const OpDef kInTraining = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kInTraining, {g.dy(0)})); },
     .kernel = switchKernel,
 };
@@ -339,6 +341,11 @@ constinit const OpDef kBatchNorm = {
 namespace {
 constexpr const OpDef *kOps[] = {&kBatchNorm, &kBackwardBatchNorm, &kInTraining};
 }  // namespace
+BatchNormAttrs batchNormAttrs(const NodeKind &kind) {
+  const BatchNormParams &p = kind.params<BatchNormParams>();
+  return {p.eps, p.momentum, p.fixGamma, p.useGlobalStats, p.axis};
+}
+
 constinit const OpFamily kBatchNormFamily = kOps;
 
 }  // namespace gradc

@@ -6,7 +6,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
-#include "ops/broadcast_loops.h"
+#include "ops/broadcast_binary.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -32,6 +32,8 @@ void unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
     out = b;
 }
 
+}  // namespace
+
 // Both ways, as far as each axis determines the others; ranks of the operands have to be known.
 void broadcastShape(ShapeInference &s) {
   if (!s.in(0).hasRank() || !s.in(1).hasRank()) return;
@@ -54,26 +56,7 @@ void broadcastShape(ShapeInference &s) {
   s.setOut(0, out);
 }
 
-template <auto F> void broadcastKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    mapBroadcast<T>(call.out[0], call.in, [](const T *v) { return static_cast<T>(F(v[0], v[1])); });
-  });
-}
-
-// F0 and F1 are the terms of the two gradients before summing; operands dy[, x0, x1].
-template <auto F0, auto F1> void backwardKernel(const KernelCall &call) {
-  dispatchFloating(call.in[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    auto sum = [&](size_t output, auto term) {
-      if (call.wants(output))
-        sumOnto<T>(call.out[output].as<T>(), call.out[output].shape, call.in[0].shape, call.in, term);
-    };
-    sum(0, [](const T *v) -> double { return F0(v); });
-    sum(1, [](const T *v) -> double { return F1(v); });
-  });
-}
+namespace {
 
 extern const OpDef kBackwardBroadcastAdd, kBackwardBroadcastSub, kBackwardBroadcastMul, kBackwardBroadcastDiv;
 
@@ -139,7 +122,7 @@ constinit const OpDef kBackwardBroadcastAdd = {
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastAdd, {g.dy(0), g.dy(1)})); },
-    .kernel = backwardKernel<[](auto v) { return v[0]; }, [](auto v) { return v[0]; }>,
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return v[0]; }>,
 };
 
 constinit const OpDef kBackwardBroadcastSub = {
@@ -149,7 +132,7 @@ constinit const OpDef kBackwardBroadcastSub = {
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastSub, {g.dy(0), g.dy(1)})); },
-    .kernel = backwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
 };
 
 constinit const OpDef kBackwardBroadcastMul = {
@@ -163,7 +146,7 @@ constinit const OpDef kBackwardBroadcastMul = {
           if (d.wants(0)) sumDown(d, 0, d.emit(kBroadcastMul, {d.x(0), d.x(2)}));
           if (d.wants(1)) sumDown(d, 1, d.emit(kBroadcastMul, {d.x(0), d.x(1)}));
         },
-    .kernel = backwardKernel<[](auto v) { return v[0] * v[2]; }, [](auto v) { return v[0] * v[1]; }>,
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] * v[2]; }, [](auto v) { return v[0] * v[1]; }>,
 };
 
 constinit const OpDef kBackwardBroadcastDiv = {
@@ -180,7 +163,7 @@ constinit const OpDef kBackwardBroadcastDiv = {
           Value quotient = d.emit(kBroadcastDiv, {d.x(1), d.x(2)});
           sumDown(d, 1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
         },
-    .kernel = backwardKernel<[](auto v) { return v[0] / v[2]; }, [](auto v) { return -v[0] * (v[1] / (v[2] * v[2])); }>,
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] / v[2]; }, [](auto v) { return -v[0] * (v[1] / (v[2] * v[2])); }>,
 };
 
 constexpr const OpDef *kOps[] = {&kBroadcastAdd,         &kBroadcastSub,         &kBroadcastMul,

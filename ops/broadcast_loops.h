@@ -57,10 +57,10 @@ void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, 
 
 /// out[i] = f(values of the operands broadcast to the shape of out).
 template <class T, class F> void mapBroadcast(const TensorRef &out, llvm::ArrayRef<TensorRef> operands, F f) {
-  llvm::SmallVector<StridedWalk, 3> walks;
+  llvm::SmallVector<StridedWalk, 4> walks;
   for (const TensorRef &operand : operands) walks.push_back(StridedWalk(out.shape, broadcastStrides(out.shape, operand.shape)));
   const int64_t size = out.size();
-  T values[3] = {};
+  T values[4] = {};
   for (int64_t i = 0; i < size; ++i) {
     for (size_t k = 0; k < operands.size(); ++k) {
       values[k] = operands[k].as<const T>()[walks[k].offset()];

@@ -3,6 +3,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -227,6 +228,8 @@ constinit const OpDef kConcatPart = {
 constexpr const OpDef *kOps[] = {&kConcat, &kBackwardConcat, &kConcatPart};
 
 }  // namespace
+
+int64_t concatAxis(const NodeKind &kind) { return kind.params<ConcatParams>().dim; }
 
 constinit const OpFamily kConcatFamily = kOps;
 

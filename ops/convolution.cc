@@ -9,6 +9,7 @@
 #include "ops/convolution_kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 
 using namespace llvm;
@@ -246,6 +247,7 @@ constinit const OpDef kConvolutionDataGrad = {
     },
     .ignored = {2},
     .stopped = {2},
+    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) {
       if (g.wants(0)) g.dx(0, g.emit(kConvolution, {g.dy(0), g.x(1)}, withoutBias(g)));
       if (g.wants(1)) g.dx(1, g.emit(kConvolutionWeightGrad, {g.x(0), g.dy(0), g.x(1)}, withoutBias(g)));
@@ -280,6 +282,7 @@ constinit const OpDef kConvolutionWeightGrad = {
     },
     .ignored = {2},
     .stopped = {2},
+    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) {
       if (g.wants(0)) g.dx(0, g.emit(kConvolution, {g.x(1), g.dy(0)}, withoutBias(g)));
       if (g.wants(1)) g.dx(1, g.emit(kConvolutionDataGrad, {g.x(0), g.dy(0), g.x(1)}, withoutBias(g)));
@@ -303,6 +306,10 @@ namespace {
 constexpr const OpDef *kOps[] = {&kConvolution, &kBackwardConvolution, &kConvolutionDataGrad,
                                      &kConvolutionWeightGrad};
 }  // namespace
+ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
+  return geometryOf(kind.params<ConvolutionParams>(), data, output);
+}
+
 constinit const OpFamily kConvolutionFamily = kOps;
 
 }  // namespace gradc

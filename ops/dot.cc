@@ -4,6 +4,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 
 using namespace llvm;
@@ -169,6 +170,10 @@ constinit const OpDef kBackwardDot = {
 constexpr const OpDef *kOps[] = {&kDot, &kBackwardDot};
 
 }  // namespace
+
+DotTransposes dotTransposes(const NodeKind &kind) {
+  return {kind.params<DotParams>().transposeA, kind.params<DotParams>().transposeB};
+}
 
 constinit const OpFamily kDotFamily = kOps;
 

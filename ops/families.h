@@ -26,5 +26,26 @@ extern const OpFamily kConvolutionFamily;
 extern const OpFamily kDropoutFamily;
 extern const OpFamily kFullyConnectedFamily;
 extern const OpFamily kPoolingFamily;
+extern const OpFamily kRearrangeFamily;
+extern const OpFamily kReshapeFamily;
+extern const OpFamily kSliceFamily;
+extern const OpFamily kSplitStackFamily;
+extern const OpFamily kBroadcastToFamily;
+extern const OpFamily kCropFamily;
+extern const OpFamily kPadFamily;
+extern const OpFamily kCastFamily;
+extern const OpFamily kWhereFamily;
+extern const OpFamily kExtremaFamily;
+extern const OpFamily kPowerFamily;
+extern const OpFamily kComparisonFamily;
+extern const OpFamily kReduceExtremaFamily;
+extern const OpFamily kLeakyReluFamily;
+extern const OpFamily kSpecialFunctionsFamily;
+extern const OpFamily kSoftmaxFamily;
+extern const OpFamily kSoftmaxActivationFamily;
+extern const OpFamily kLrnFamily;
+extern const OpFamily kDeconvolutionFamily;
+extern const OpFamily kUpSamplingFamily;
+extern const OpFamily kAdaptivePoolingFamily;
 
 }  // namespace gradc

@@ -44,4 +44,17 @@ extern const OpDef kDot;                // dot(a, b; transpose_a, transpose_b), 
 // broadcast.cc: NumPy broadcasting
 extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv;
 
+// reduce.cc, rearrange.cc, reshape.cc, slice.cc, split_stack.cc: operators that move elements
+extern const OpDef kBroadcastBackward;  // _broadcast_backward(dy): dy summed down to what was broadcast
+extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze;
+extern const OpDef kSlice, kSliceAxis, kSliceLike, kSliceChannel, kStack;
+
+// comparison.cc: 1 where true, else 0; no gradient
+extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserEqual;  // operands of equal shape
+extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual, kBroadcastLesser,
+    kBroadcastLesserEqual;
+
+// where.cc
+extern const OpDef kWhere;              // where(condition, x, y)
+
 }  // namespace gradc

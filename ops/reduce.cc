@@ -9,22 +9,12 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/reduce_axes.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-struct ReduceParams {
-  Dims axis;
-  bool keepDims;
-  bool exclude;
-};
-constexpr AttrSpec kReduceAttrs[] = {
-    attr<&ReduceParams::axis>("axis", "None", "axes to reduce, negative ones count from the end; none given: all"),
-    attr<&ReduceParams::keepDims>("keepdims", "False", "whether reduced axes stay, with one element"),
-    attr<&ReduceParams::exclude>("exclude", "False", "whether to reduce the axes that are not listed"),
-};
 
 struct AxisParams {
   int64_t axis;
@@ -44,6 +34,8 @@ std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size
 }
 
 constexpr int64_t kOneElement[] = {1};
+
+}  // namespace
 
 // Both ways: dimensions that are kept are the same on both sides.
 void reduceShape(ShapeInference &s) {
@@ -83,6 +75,8 @@ DimsBuffer keptShape(const ReduceParams &params, Dims whole) {
     if ((*isReduced)[axis]) part[axis] = 1;
   return part;
 }
+
+namespace {
 
 void sumKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
@@ -144,7 +138,7 @@ void sumLikeShape(ShapeInference &s) {
     s.fail("shape " + toString(s.in(0)) + " does not sum down to " + toString(s.in(1)));
 }
 
-extern const OpDef kBackwardSum, kBackwardMean, kBroadcastBackward;
+extern const OpDef kBackwardSum, kBackwardMean;
 
 }  // namespace
 
@@ -301,6 +295,15 @@ constinit const OpDef kBroadcastAxisLike = {
         },
 };
 
+constinit const OpDef kBroadcastBackward = {
+    .name = "_broadcast_backward",
+    .summary = "gradient of operators that broadcast one input: dy summed over the repeated axes",
+    .inputs = {"dy"},
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)})); },
+    .kernel = sumLikeKernel,
+};
+
 namespace {
 
 // Linear in dy, and its adjoint is the forward operator.
@@ -324,15 +327,6 @@ constinit const OpDef kBackwardMean = {
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kMean, {g.dy(0)}, g.attrs())); },
     .kernel = [](const KernelCall &call) { repeatHead(call, true); },
-};
-
-constinit const OpDef kBroadcastBackward = {
-    .name = "_broadcast_backward",
-    .summary = "gradient of broadcast_like: dy summed over the repeated axes",
-    .inputs = {"dy"},
-    .flags = {.isBackward = true},
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)})); },
-    .kernel = sumLikeKernel,
 };
 
 constexpr const OpDef *kOps[] = {&kSum,         &kMean,         &kSumLike,           &kBroadcastLike, &kBroadcastAxisLike,

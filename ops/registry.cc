@@ -18,6 +18,10 @@ constexpr const OpFamily *kFamilies[] = {
     &kConcatFamily,    &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
     &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
     &kPoolingFamily, &kSoftmaxPartsFamily,
+    &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
+    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily,
+    &kRearrangeFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
+    &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
 };
 
 }  // namespace

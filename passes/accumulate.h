@@ -47,8 +47,8 @@ class Accumulators {
   const GradientOptions &options;
   GradientStats &stats;
   uint32_t numBase;
-  Column<uint32_t> firstCell, lastCell;  // by slot
-  Column<Cell> cells;
+  std::vector<uint32_t> firstCell, lastCell;  // by slot
+  std::vector<Cell> cells;
   std::vector<uint32_t> extraBegin;           // by builder node beyond the base: first slot
   std::vector<KindId> sumKinds;               // by number of operands
 };

@@ -188,10 +188,15 @@ class Differentiator {
   Value zeroHead(size_t output) {
     const WellKnownOps &ops = ctx.ops.wellKnown;
     ++stats.numZeros;
-    if (output >= builder.kind(current).numVisible)
-      return Value{builder.addKind(cantFail(ctx.kind(*ops.zerosPlaceholder, AttrsId(0))), {}, sums.originOf(current))};
+    const bool isHidden = output >= builder.kind(current).numVisible;
     Value y{current, static_cast<uint16_t>(output), 0};
-    return Value{builder.addKind(cantFail(ctx.kind(*ops.zerosLike, AttrsId(0))), {y}, sums.originOf(current))};
+    NodeId n = isHidden ? builder.addKind(cantFail(ctx.kind(*ops.zerosPlaceholder, AttrsId(0))), {}, sums.originOf(current))
+                        : builder.addKind(cantFail(ctx.kind(*ops.zerosLike, AttrsId(0))), {y}, sums.originOf(current));
+    if (namer.style() != NamingStyle::Unique)
+      namer.name(n, isHidden ? "zeros_without_dtype" : "zeros_like", "");
+    else if (current.value < numBase)
+      namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
+    return Value{n};
   }
 
   // The gradient of a fused operator is the gradient of its decomposition: the decomposition's nodes are appended,
@@ -254,7 +259,7 @@ class Differentiator {
       case UnusedPolicy::Zeros: return GradientSlot{SlotStatus::Zeros, zerosFor(x)};
       case UnusedPolicy::Error: break;
     }
-    return Failure(ErrorKind::Unreachable, "variable " + Twine(i + 1) + " of the asked ones, '" + graph.listedName(x) +
+    return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", '" + graph.listedName(x) +
                                                "', is not reached from any output that is differentiated")
         .at(x.node)
         .note("--unused none leaves it out, --unused zeros gives it a gradient of zeros");

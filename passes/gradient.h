@@ -62,7 +62,9 @@ struct GradientOptions {
   IntegerPolicy integers = IntegerPolicy::Stop;
   NamingStyle naming = NamingStyle::Unique;
   uint32_t sumCap = 8;            // P-08: n-ary sum below, chain from here on
-  bool isTraining = true;         // --mode: which form of batch norm and dropout is differentiated
+  /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
+  /// so do their gradients; runs of the emitted graph should use the same form.
+  bool isTraining = true;
   const Inference *inference = nullptr;  // of the forward graph, for the checks that need shapes and dtypes
   uint32_t order = 1;             // recorded in grad_order
   bool gradientOnly = false;      // --emit gradient: heads are the gradients alone
@@ -122,6 +124,7 @@ struct GradientTable {
   std::vector<std::string> gradNone;                           // names of the x without gradient
   std::vector<std::pair<std::string, std::string>> headGradOf; // head-gradient variable, its y
   uint32_t numForwardHeads = 0;
+  bool isTraining = true;                                      // what the graph was emitted for (`--mode`)
 };
 /// Nothing when the graph is not an emitted one; E-35 when its attributes are malformed.
 llvm::Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph);

@@ -134,7 +134,7 @@ class RequestChecker {
   Error badTarget(size_t i, NodeId mutator, bool isRepeated) {
     Value x = checked.wrt[i].x;
     std::string name = graph.listedName(x);
-    std::string position = "variable " + std::to_string(i + 1) + " of the asked ones, '" + name + "'";
+    std::string position = "x number " + std::to_string(i + 1) + ", '" + name + "'";
     if (mutator.isValid())
       return Failure(ErrorKind::AuxX, position + ", is an auxiliary state: " + graph.describe(mutator) + " overwrites it")
           .at(x.node);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr StringRef kKinds[] = {"forward", "grad", "retained"};
 constexpr StringRef kTableKeys[] = {"head_kind",  "grad_of",     "grad_of_node", "grad_of_index", "grad_order",       "grad_req",
-                                    "x_slot",     "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads"};
+                                    "x_slot",     "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads",
+                                    "grad_mode"};
 constexpr StringRef kEntryKeys[] = {"shape", "shape_known", "dtype", "storage_type", "plan", "planned_bytes", "bound_bytes"};
 
 // "weight", or "conv:0" for what is not a variable.
@@ -54,7 +55,7 @@ void addForwardRows(TableWriter &writer, const Graph &forward, const std::option
 
 void addGradientRows(TableWriter &writer, const Graph &forward, ArrayRef<GradientTarget> targets,
                      ArrayRef<GradientSlot> slots, GradientTable::HeadKind kind, uint32_t order,
-                     const Column<NodeId> &newId) {
+                     const std::vector<NodeId> &newId) {
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!slots[i].value.isValid()) continue;
     GradientTable::Head head;
@@ -122,7 +123,7 @@ GraphAttrs carriedAttrs(const Graph &graph) {
 
 Graph withGradientTable(const Graph &forward, const Graph &emitted, const GradientRequest &request,
                         const GradientOptions &options, const GradientResult &result,
-                        const Column<NodeId> &newId) {
+                        const std::vector<NodeId> &newId) {
   std::optional<GradientTable> earlier;
   if (Expected<std::optional<GradientTable>> table = readGradientTable(forward))
     earlier = std::move(*table);
@@ -147,6 +148,7 @@ Graph withGradientTable(const Graph &forward, const Graph &emitted, const Gradie
   for (size_t i = 0; i < request.heads.size(); ++i)
     if (!result.seedNames[i].empty())
       seeds.insert(seeds.end(), {result.seedNames[i], forward.listedName(request.heads[i].y)});
+  writer.attrs["grad_mode"] = GraphAttr::ofStr(options.isTraining ? "train" : "infer");
   writer.attrs["slot_status"] = GraphAttr::ofStrs(std::move(status));
   writer.attrs["grad_none"] = GraphAttr::ofStrs(std::move(none));
   writer.attrs["head_grad_of"] = GraphAttr::ofStrs(std::move(seeds));
@@ -171,6 +173,8 @@ Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph) {
   auto count = attrs.find("num_forward_heads");
   if (count == attrs.end() || count->second.kind != GraphAttr::Kind::Int) return malformed("num_forward_heads", "an int");
   table.numForwardHeads = static_cast<uint32_t>(count->second.number);
+  auto mode = attrs.find("grad_mode");
+  table.isTraining = mode == attrs.end() || mode->second.text != "infer";
   return std::optional<GradientTable>(std::move(table));
 }
 

@@ -12,6 +12,6 @@ GraphAttrs carriedAttrs(const Graph &graph);
 /// `emitted` with the side table; rows of `forward`'s own table, if it is an emitted graph, are kept in front.
 Graph withGradientTable(const Graph &forward, const Graph &emitted, const GradientRequest &request,
                         const GradientOptions &options, const GradientResult &result,
-                        const Column<NodeId> &newId);
+                        const std::vector<NodeId> &newId);
 
 }  // namespace gradc

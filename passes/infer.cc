@@ -233,7 +233,8 @@ class Inferrer {
                     Twine(isShape ? "shape" : "dtype") + " of " + graph.describe(culprit) + " is " +
                         (isShape ? Twine("known only as ") + toString(ctx.shape(result.shape[graph.firstEntry(culprit)]))
                                  : Twine("unknown")) +
-                        " after inference (operator '" + graph.opName(culprit) + "')");
+                        " after inference" +
+                        (graph.isVariable(culprit) ? Twine() : " of operator '" + Twine(graph.opName(culprit)) + "'"));
     return std::move(failure).at(culprit).note("give more shapes (--shape NAME=2,3), or allow unknown ones (--partial)");
   }
 

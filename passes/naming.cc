@@ -10,7 +10,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr StringRef kMarkers[] = {"_backward", "_sum_grad", "_zero_grad"};
+constexpr StringRef kMarkers[] = {"_backward", "_sum_grad", "_zero_grad", "_zero_head"};
 constexpr size_t kBucketTarget = 512;  // names a bucket holds on average: its table fits the first-level cache
 
 bool startsWithMarker(StringRef text) {
@@ -36,7 +36,7 @@ void Namer::bucketBaseNames(const Graph &base) {
   const size_t numBuckets = PowerOf2Ceil(std::max<size_t>(base.numNodes() / kBucketTarget, 1));
   const unsigned shift = 64 - Log2_64(numBuckets);
   auto bucketOf = [&](uint64_t hash) { return shift == 64 ? 0 : hash >> shift; };
-  Column<uint64_t> unordered(base.numNodes());
+  std::vector<uint64_t> unordered(base.numNodes());
   bucketBegin.assign(numBuckets + 1, 0);
   bool hasMarker = false;
   for (uint32_t n = 0; n < base.numNodes(); ++n) {
@@ -97,7 +97,7 @@ bool Namer::insert(uint64_t hash) {
 }
 
 void Namer::grow() {
-  Column<uint64_t> old(std::max<size_t>(table.size() * 2, 64), 0);
+  std::vector<uint64_t> old(std::max<size_t>(table.size() * 2, 64), 0);
   old.swap(table);
   count = 0;
   for (uint64_t hash : old)
@@ -117,7 +117,9 @@ void Namer::name(NodeId n, StringRef part1, StringRef part2) {
   // A name with a marker that is not regular may be somebody's regular name.
   if (isRegular && containsMarker(scratch)) checkEverything();
   if (claim(scratch)) return builder.setName(n, scratch.str(), "");
-  for (uint64_t k = 1;; ++k) {
+  // Where the search for this name ended before; from 1 again, many equal names would take quadratic time.
+  uint64_t &k = lastCounter[xxh3_64bits(scratch) >> 1];
+  for (++k;; ++k) {
     candidate = scratch;
     candidate += '_';
     candidate += utostr(k);

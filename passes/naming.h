@@ -11,6 +11,7 @@
 
 #include "ir/graph_builder.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallString.h"
 
 namespace gradc {
@@ -44,10 +45,11 @@ class Namer {
   NamingStyle namingStyle;
   uint32_t numBase;
   bool isRegular = false;                       // regular names need no check
-  Column<uint64_t> hashes;                 // of the base names, bucket by bucket
+  std::vector<uint64_t> hashes;                 // of the base names, bucket by bucket
   std::vector<uint32_t> bucketBegin;
-  Column<uint64_t> table;                  // open addressing, 0: empty
+  std::vector<uint64_t> table;                  // open addressing, 0: empty
   size_t count = 0;
+  llvm::DenseMap<uint64_t, uint64_t> lastCounter;  // by half the hash of a name that was taken
   llvm::SmallString<64> scratch, candidate;
 };
 

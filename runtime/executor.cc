@@ -2,6 +2,7 @@
 #include "runtime/executor.h"
 #include "runtime/bindings.h"
 #include "runtime/instructions.h"
+#include "runtime/kernels/threads.h"
 
 #include "ir/error.h"
 
@@ -77,6 +78,7 @@ double microsSince(Clock::time_point begin) {
 
 struct Executor::State {
   InstructionList list;
+  unsigned threads = 1;
   bool isStale = true;  // addresses changed since the operands were resolved
   bool isProfiling = false;
   std::vector<Timing> timings;
@@ -94,6 +96,7 @@ struct Executor::State {
   void execute(Instruction &instruction, uint64_t step) {
     instruction.call.random.step = step;
     if (instruction.replaced) executeReplaced(instruction);
+    else if (instruction.fast) instruction.fast->run(instruction.call);
     else instruction.kernel(instruction.call);
     if (monitor) monitor(monitorUser, instruction.node, instruction.call.out);
     takeSteps(instruction.firstStep, instruction.lastStep);
@@ -128,10 +131,16 @@ Executor::~Executor() = default;
 
 Expected<Executor> Executor::create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                     const MemoryPlan &plan, const ExecOptions &options) {
-  if (Error error = checkPlan(graph, inference, requests, plan, PlanOptions())) return error;
+  PlanOptions planOptions;
+  if (options.kernels) {
+    planOptions.extraWorkspace = KernelSet::planWorkspace;
+    planOptions.user = options.kernels;
+  }
+  if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;
   Expected<InstructionList> list = prepareInstructions(graph, inference, requests, plan, options);
   if (!list) return list.takeError();
   auto state = std::make_unique<State>(State{.list = std::move(*list), .timings = {}});
+  state->threads = options.threads;
   state->monitor = options.monitor;
   state->monitorUser = options.monitorUser;
   return Executor(std::move(state));
@@ -169,7 +178,12 @@ Error Executor::run(uint64_t step) {
     state->list.resolve();
     state->isStale = false;
   }
-  state->executeAll(step);
+  if (state->list.kernels.isEmpty()) {
+    state->executeAll(step);
+  } else {
+    ThreadScope scope(state->threads);
+    state->executeAll(step);
+  }
   return Error::success();
 }
 

@@ -17,6 +17,9 @@
 
 namespace gradc {
 
+class KernelSet;
+
+/// Auto: fast kernels (runtime/kernels/) where there are any, which agree with the reference kernels up to rounding.
 enum class Backend : uint8_t { Auto, Reference };
 
 /// Replaces how a node computes; gradcheck uses it to hold values and pieces.
@@ -37,6 +40,9 @@ struct ExecOptions {
   bool isTraining = false;
   uint64_t seed = 0;                               // of random operators
   llvm::ArrayRef<Request> headRequests;            // per head, as given to countRequests; empty: all Write
+  /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace); taken over. Null: the executor prepares them
+  /// itself, with scratch of its own.
+  KernelSet *kernels = nullptr;
   const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId, alive as long as the executor; null: none
   /// Called after each node with its outputs (HOOK-08); null: none. An output nobody wants has null data.
   void (*monitor)(void *user, NodeId node, llvm::ArrayRef<TensorRef> outputs) = nullptr;

@@ -17,9 +17,6 @@ namespace {
 
 void release(char *bytes) { std::free(bytes); }
 
-/// The kernel of an operator. A fast one, once the runtime has any, takes precedence here unless asked for Reference.
-void (*kernelOf(const OpDef &op, Backend))(const KernelCall &) { return op.kernel; }
-
 /// Half precision is stored and inferred, but no kernel computes in it.
 bool canCompute(DType type) { return type != DType::Float16 && type != DType::BFloat16; }
 
@@ -38,6 +35,7 @@ class Preparation {
     list.shapes = inference.shape;
     list.dtypes = inference.dtype;
     list.address = EntryMap<char *>(graph, nullptr);
+    takeKernels(inference);
   }
 
   Expected<InstructionList> run() {
@@ -45,6 +43,7 @@ class Preparation {
     arena = own(plan.plannedBytes);
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
+    if (!options.kernels) placeKernelScratch();
     for (uint32_t id = 0; id < graph.numNodes(); ++id)
       if (Error error = emit(NodeId(id))) return error;
     finishSteps();
@@ -54,6 +53,27 @@ class Preparation {
   }
 
  private:
+  void takeKernels(const Inference &inference) {
+    if (options.backend == Backend::Reference) return;
+    if (options.kernels) {
+      list.kernels = std::move(*options.kernels);
+      return;
+    }
+    KernelSetOptions wishes;
+    wishes.isTraining = options.isTraining;
+    wishes.threads = options.threads;
+    wishes.allowLayouts = !options.monitor && !options.overrides;
+    list.kernels = KernelSet::create(graph, inference, requests, wishes);
+  }
+
+  /// For kernels the plan does not know of: nodes run one after the other, so they share the memory.
+  void placeKernelScratch() {
+    size_t most = 0;
+    for (uint32_t id = 0; id < graph.numNodes(); ++id)
+      most = std::max(most, list.kernels.workspaceBytes(NodeId(id)));
+    if (most) kernelScratch = own(most);
+  }
+
   Request headRequest(size_t i) const {
     return options.headRequests.empty() ? Request::Write : options.headRequests[i];
   }
@@ -217,8 +237,9 @@ class Preparation {
     const NodeKind &kind = graph.kind(n);
     Instruction instruction;
     instruction.node = n;
-    instruction.kernel = kernelOf(*kind.op, options.backend);
+    instruction.kernel = kind.op->kernel;
     instruction.replaced = overrideOf(n);
+    if (!instruction.replaced) instruction.fast = list.kernels.kernel(n);
     if (!instruction.kernel)
       return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) +
                                                (kind.op->flags.isOpaque ? " is not known" : " has no kernel"))
@@ -227,6 +248,7 @@ class Preparation {
     instruction.call.isTraining = options.isTraining;
     instruction.call.random = {options.seed, 0, ordinal};
     if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
+    if (instruction.fast && !options.kernels) instruction.call.workspace = kernelScratch;
     if (Error error = addOperands(n)) return error;
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
     uint32_t lastEntry = graph.firstEntry(n).value + graph.numOutputs(n);
@@ -283,6 +305,7 @@ class Preparation {
   InstructionList list;
   BitVector isRead;  // by an instruction at a position that is not ignored, or by a step
   char *arena = nullptr;
+  char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;
   size_t nextStep = 0;
   std::vector<EntryId> stepEntries;

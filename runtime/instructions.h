@@ -5,12 +5,14 @@
 #pragma once
 
 #include "runtime/executor.h"
+#include "runtime/kernels/kernel_set.h"
 
 namespace gradc {
 
 struct Instruction {
   NodeId node;
-  void (*kernel)(const KernelCall &) = nullptr;
+  void (*kernel)(const KernelCall &) = nullptr;  // the reference kernel
+  PreparedKernel *fast = nullptr;                // computes instead, unless null; of the list's set
   const NodeOverride *replaced = nullptr;  // null: computes as defined
   KernelCall call;                         // views into the list's operands and requests
   uint32_t firstStep = 0, lastStep = 0;    // head steps to take right after
@@ -27,6 +29,7 @@ struct InstructionList {
   static constexpr uint32_t kNoHead = 0xffffffff;
 
   Graph graph;
+  KernelSet kernels;
   std::vector<Instruction> instructions;
   std::vector<TensorRef> operands;     // per instruction its inputs, then its outputs; then one per head step
   std::vector<EntryId> operandEntry;   // parallel to operands

@@ -6,6 +6,7 @@
 #include "runtime/bindings.h"
 #include "runtime/elements.h"
 #include "runtime/init.h"
+#include "runtime/kernels/kernel_set.h"
 #include "runtime/keys.h"
 
 using namespace llvm;
@@ -44,6 +45,7 @@ struct Session::State {
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
   Error fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer);
   Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
+  Error makePlan(Context &context, KernelSet &kernels, const SessionOptions &options);
 };
 
 Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
@@ -152,17 +154,40 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
   return Error::success();
 }
 
-Error Session::State::prepare(Context &context, MatchedBindings &matched, const SessionOptions &options) {
-  requests = countRequests(graph, headRequests);
+/// A plan in the file knows nothing of the fast kernels' scratch, so it is compared with a plan without.
+Error Session::State::makePlan(Context &context, KernelSet &kernels, const SessionOptions &options) {
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
+  if (kernels.isEmpty() || graph.graphAttrs().contains("plan")) {
+    Expected<MemoryPlan> planned = planMemory(context, graph, inference, requests, planOptions);
+    if (!planned) return planned.takeError();
+    plan = std::move(*planned);
+    if (isOtherPlan(graph, plan)) warnings.push_back("the memory plan in the file does not fit this run; planned again");
+  }
+  if (kernels.isEmpty()) return Error::success();
+  planOptions.extraWorkspace = KernelSet::planWorkspace;
+  planOptions.user = &kernels;
   Expected<MemoryPlan> planned = planMemory(context, graph, inference, requests, planOptions);
   if (!planned) return planned.takeError();
   plan = std::move(*planned);
-  if (isOtherPlan(graph, plan)) warnings.push_back("the memory plan in the file does not fit this run; planned again");
+  return Error::success();
+}
+
+Error Session::State::prepare(Context &context, MatchedBindings &matched, const SessionOptions &options) {
+  requests = countRequests(graph, headRequests);
+  KernelSet kernels;
+  if (options.exec.backend == Backend::Auto) {
+    KernelSetOptions wishes;
+    wishes.isTraining = options.exec.isTraining;
+    wishes.threads = options.exec.threads;
+    wishes.allowLayouts = !options.exec.monitor && !options.exec.overrides;
+    kernels = KernelSet::create(graph, inference, requests, wishes);
+  }
+  if (Error error = makePlan(context, kernels, options)) return error;
 
   ExecOptions exec = options.exec;
   exec.headRequests = headRequests;
+  exec.kernels = kernels.isEmpty() ? nullptr : &kernels;
   Expected<Executor> created = Executor::create(graph, inference, requests, plan, exec);
   if (!created) return created.takeError();
   executor.emplace(std::move(*created));

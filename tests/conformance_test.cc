@@ -135,11 +135,12 @@ TEST(ConformanceSamples, EveryDifferentiableOperatorIsSampled) {
     sampled.insert(row.op);
     SampleGraph sample(context, row);
     std::vector<Graph> graphs = Orders(context, sample, 4).graphs;
-    if (graphs.size() > 1)
+    if (graphs.size() > 1) {
       if (Expected<Graph> lowered = lowerToMxnet(context, graphs[1]))
         graphs.push_back(*lowered);
       else
         consumeError(lowered.takeError());
+    }
     for (const Graph &graph : graphs)
       for (uint32_t n = 0; n < graph.numNodes(); ++n)
         if (const OpDef *op = graph.op(NodeId(n))) sampled.insert(op->name);

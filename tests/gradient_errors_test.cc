@@ -74,7 +74,7 @@ TEST(GradientErrors, E_06_IntegerVariable) {
   options.inference = &inference;
   options.unused = UnusedPolicy::None;  // XS-05: does not excuse it
   EXPECT_EQ(errorOf(g, wrt(g, {"x"}), options),
-            "[not_requires_grad] variable 1 of the asked ones, 'x', has type int32 and carries no gradient");
+            "[not_requires_grad] x number 1, 'x', has type int32 and carries no gradient");
 }
 
 TEST(GradientErrors, E_07_E_08_NothingAskedFor) {

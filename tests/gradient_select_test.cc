@@ -134,6 +134,20 @@ TEST(GradientCuts, NG_06_VariableInTheCutSetIsUnconnected) {
   EXPECT_EQ(zeros->wrt[0].status, SlotStatus::Zeros);
 }
 
+TEST(GradientCuts, NG_04_CutOutputPassesNothing) {
+  TestGraph g("y = exp(x); z = _mul_scalar(x) {scalar=3}; heads y, z");
+  GradientRequest request = wrt(g, {"x"});
+  request.noGrad = {g.at("y")};
+  EXPECT_EQ(valuesOf(g, request, {{"x", Array(0.0)}}), Numbers{3});
+}
+
+TEST(GradientCuts, STOP_03_StoppedOutputKeepsItsOwnGradient) {
+  TestGraph g("y = exp(x); z = _mul_scalar(x) {scalar=3}; heads y, z");
+  GradientRequest request = wrt(g, {"x", "y"});
+  request.stop = {g.at("y")};
+  EXPECT_EQ(valuesOf(g, request, {{"x", Array(0.0)}}), (Numbers{3, 1}));
+}
+
 TEST(GradientCuts, NG_10_CutsNeverAddNodes) {
   TestGraph g("a = exp(x); b = exp(w); y = elemwise_mul(a, b)");
   GradientRequest request = wrt(g, {"x"});

@@ -81,6 +81,21 @@ TEST(GradientTable, CLI_02_GradientAlone) {
   }
 }
 
+// A head variable comes first in the graph of gradients alone, so the forward ids are not those of the forward graph.
+TEST(GradientTable, CLI_02_GradientAloneWithHeadVariable) {
+  TestGraph g("e = exp(x); y = elemwise_mul(a, e)");
+  for (uint32_t order : {1u, 2u, 3u}) {
+    GradientOptions options;
+    options.gradientOnly = true;
+    options.headPolicy = HeadPolicy::Input;
+    GradientResult result = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, order));
+    EXPECT_EQ(tableOf(result.graph).heads[0].ofNode, nodeNamed(result.graph, "x"));
+    EXPECT_NE(nodeNamed(result.graph, "x"), g.at("x").node);
+    Bindings bindings{{"a", Array(2.0)}, {"x", Array(0.0)}, {"_head_grad_0", Array(3.0)}};
+    EXPECT_EQ(evaluate(result.graph, bindings)[0].values, std::vector<double>{6});
+  }
+}
+
 TEST(GradientTable, ListsOfTheForwardGraphAreDropped) {
   TestGraph g("x = var {__shape__=(2,)}; y = exp(x)");
   Graph annotated = annotate(g, cantFail(infer(g.context, g, {}, {})));

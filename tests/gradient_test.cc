@@ -297,9 +297,9 @@ TEST(Gradient, V_28_GradientHasTheTypeOfTheVariable) {
 TEST(Gradient, MO_01_RuleSeesAPlaceholderForTheHiddenOutput) {
   TestGraph g("y = test_square(x)");
   EXPECT_EQ(backward(g, {"x"}), "_head_grad_0 = ones_like(y)\n"
-                                "y_backward_0 = _zeros_without_dtype()\n"
-                                "y_backward_1 = _backward_test_square(_head_grad_0, y_backward_0, y:1) ^y\n"
-                                "heads y_backward_1\n");
+                                "y_zero_head_1 = _zeros_without_dtype()\n"
+                                "y_backward = _backward_test_square(_head_grad_0, y_zero_head_1, y:1) ^y\n"
+                                "heads y_backward\n");
   EXPECT_EQ(gradients(g, {"x"}, {{"x", Array({3.0})}}), Numbers{6});
 }
 

@@ -130,6 +130,13 @@ TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherShape) {
             "[backward_attr] node 'wrong' (_backward_test_square) has shape (5,), its forward node has (6,)");
 }
 
+TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherType) {
+  TestGraph g("x = var {__shape__=(6,), __dtype__=float32}; w = var {__shape__=(6,), __dtype__=float64};"
+              "y = test_square(x); z = exp(w); heads y, z");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_test_square", "y", {g.at("z"), g.at("z"), g.at("z")})),
+            "[backward_attr] node 'wrong' (_backward_test_square) has type float64, its forward node has float32");
+}
+
 TEST(Infer, E_58_NamesWhatIsUnknown) {
   TestGraph g("a = var {__shape__=(2,-1)}; y = exp(a)");
   EXPECT_EQ(describeError(infer(g.context, g, {}, {})),

@@ -22,7 +22,9 @@ struct Planned {
   MemoryPlan plan;
 
   explicit Planned(StringRef text, bool allowInplace = true) : g(text) {
-    inference = cantFail(infer(g.context, g, {}, {}));
+    InferOptions inferOptions;
+    inferOptions.unknownDim = UnknownDim::MinusOne;
+    inference = cantFail(infer(g.context, g, {}, inferOptions));
     requests = countRequests(g, {});
     options.allowInplace = allowInplace;
     plan = cantFail(planMemory(g.context, g, inference, requests, options));
@@ -85,6 +87,14 @@ TEST(PlanMemory, MEM_05_IdentityMaySharedWithSeveralReaders) {
   EXPECT_EQ(p.offset("c"), p.offset("a"));
   EXPECT_NE(p.offset("r"), p.offset("a"));
   EXPECT_EQ(p.plan.plannedBytes, 128);
+}
+
+TEST(PlanMemory, MEM_04_OneOutputTakesAnInput) {
+  Planned p("x = var {__shape__=(16,)}; a = exp(x); b = exp(x); r = test_ratio(a, b); t = dot(r, r:1); y = exp(t)");
+  // +a +b a>r +r:1 -b +t -r -r:1 -t
+  EXPECT_EQ(p.source("r"), "a");
+  EXPECT_EQ(p.source("r:1"), "");
+  EXPECT_NE(p.offset("r"), p.offset("r:1"));
 }
 
 TEST(PlanMemory, MEM_06_OutputsNobodyReadsHaveNoPlace) {

@@ -33,7 +33,8 @@ std::vector<Sample> lossSamples() {
 
 std::vector<Sample> allSamples() {
   std::vector<Sample> list;
-  for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples()})
+  for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples(),
+                                   visionSamples(), movementSamples(), extremaSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

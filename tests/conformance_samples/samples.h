@@ -24,6 +24,9 @@ std::vector<Sample> shapeSamples();
 std::vector<Sample> layerSamples();
 std::vector<Sample> poolingSamples();
 std::vector<Sample> lossSamples();
+std::vector<Sample> visionSamples();
+std::vector<Sample> movementSamples();
+std::vector<Sample> extremaSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 

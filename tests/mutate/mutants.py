@@ -2,19 +2,19 @@
 
 A list is a text file of blocks; `#` starts a comment line.
 
-    AGG-05 passes/accumulate.cc
+    AGG-05 passes/accumulate.cc    the row, or rows as in AGG-02,ZERO-02; or an operator: op:Pooling
     @ bool isLater(            optional: the fragment is the first one after this text
     - a.value > b.value        the fragment; without @ it must occur exactly once in the file
     + true                     what stands in its place when the mutant is switched on
-    ? gradient_sum_test *AGG_05*   optional, repeatable: test target and filter
+    ? gradient_sum_test *Copy*   optional, repeatable: test target, and filter if it is not *AGG_05*
 
-A fragment that ends in `;` or `}` is a statement, any other an expression. Several `-` or `+` lines are one fragment;
+A fragment that ends in `;` is a statement (of those a declaration will not do), any other an expression. Several `-` or `+` lines are one fragment;
 `@` and `-` match whatever the white space. Without `?`, row AGG-05 is judged by every test whose name has AGG_05 in
 it, and op:Pooling by the samples of Pooling in conformance_test.
 """
 import pathlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace as altered
 
 SELECTOR = """#ifndef GRADC_MUTANT_SELECTOR
 #define GRADC_MUTANT_SELECTOR
@@ -44,6 +44,13 @@ class Mutant:
 
 def read_lists(folder):
     """All mutants, numbered from 1, in the order of the files' names."""
+    mutants = read_blocks(folder)
+    for number, mutant in enumerate(mutants, 1):
+        mutant.number = number
+    return mutants
+
+
+def read_blocks(folder):
     mutants = []
     for path in sorted(folder.glob("*.txt")):
         current = None
@@ -63,9 +70,14 @@ def read_lists(folder):
                     setattr(current, key, (getattr(current, key) + "\n" + text).strip())
             else:
                 row, file = line.split()
-                current = Mutant(len(mutants) + 1, row, file, f"{path.name}:{number}")
+                current = Mutant(0, row, file, f"{path.name}:{number}")
                 mutants.append(current)
-    return mutants
+    return [one for mutant in mutants for one in per_row(mutant)]
+
+
+def per_row(mutant):
+    """A block for several rows, `AGG-02,ZERO-02`, is a mutant of each."""
+    return [altered(mutant, row=row, tests=list(mutant.tests)) for row in mutant.row.split(",")]
 
 
 def pattern_of(fragment):
@@ -74,8 +86,11 @@ def pattern_of(fragment):
 
 def locate(mutant, text):
     """Sets where the fragment stands; returns what is wrong, or None."""
-    if not mutant.find:
-        return "has no fragment to look for"
+    if not mutant.find or not mutant.replace:
+        return "lacks a fragment or what to put in its place"
+    for open_mark, close_mark in ("()", "{}", "[]"):
+        if any(part.count(open_mark) != part.count(close_mark) for part in (mutant.find, mutant.replace)):
+            return f"its {open_mark} and {close_mark} do not match"
     start = 0
     if mutant.anchor:
         anchors = list(pattern_of(mutant.anchor).finditer(text))
@@ -110,11 +125,11 @@ def place_all(mutants, root):
 
 def switched(group, original):
     """The source text that stands for `original` and every mutant of that same span."""
-    if original.endswith((";", "}")):
+    if original.endswith(";"):
         text = "{ " + original + " }"
         for mutant in group:
             text = f"if (::mutant({mutant.number})) {{ {mutant.replace} }} else {text}"
-        return text
+        return "{ " + text + " }"  # no `if` or `else` around it may pair with these
     text = "(" + original + ")"
     for mutant in group:
         text = f"(::mutant({mutant.number}) ? ({mutant.replace}) : {text})"
@@ -145,15 +160,22 @@ def rows_of_tests(tests_folder):
 
 
 def give_default_tests(mutants, rows):
-    """Fills in the tests of mutants that name none; returns the list of complaints."""
+    """Fills in the tests that are not written out; returns the list of complaints."""
     problems = []
     for mutant in mutants:
+        own = f"*{mutant.row.replace('-', '_')}*"
         if mutant.tests:
+            # Of a block for several rows, each row has its tests in some of the targets.
+            mutant.tests = [test if len(test) == 2 else (test[0], own) for test in mutant.tests
+                            if len(test) == 2 or test[0] in rows.get(mutant.row, [])]
+            if not mutant.tests:
+                problems.append(f"{mutant.place}: no test there is named after {mutant.row}")
             continue
         if mutant.row.startswith("op:"):
-            mutant.tests = [("conformance_test", f"*/{mutant.row[3:]}_*")]
+            sample = mutant.row[3:]
+            mutant.tests = [("conformance_test", f"*/{'own' if sample.startswith('_') else ''}{sample}_*")]
         elif mutant.row in rows:
-            mutant.tests = [(target, f"*{mutant.row.replace('-', '_')}*") for target in rows[mutant.row]]
+            mutant.tests = [(target, own) for target in rows[mutant.row]]
         else:
             problems.append(f"{mutant.place}: no test is named after {mutant.row}")
     return problems

@@ -63,7 +63,7 @@ class Bazel:
         return subprocess.run([*self.startup, command, *flags, *args], cwd=self.scratch, text=True, **options)
 
     def build(self, targets):
-        return self.run("build", "--", *[f"//tests:{target}" for target in sorted(targets)]).returncode == 0
+        return self.run("build", "--keep_going", "--", *[f"//tests:{target}" for target in sorted(targets)]).returncode == 0
 
     def bin_dir(self):
         return pathlib.Path(self.run("info", "bazel-bin", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

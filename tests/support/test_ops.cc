@@ -157,12 +157,15 @@ constinit const OpDef kAccumulate = {
         },
 };
 
+constexpr InplacePair kFirstIntoEither[] = {{0, 0}, {0, 1}};
+
 // m = x / y, n = x · y;  dx = dm / y + dn · y, dy = dn · x − dm · m / y
 constinit const OpDef kRatio = {
     .name = "test_ratio",
     .inputs = {"lhs", "rhs"},
     .outputs = {"ratio", "product"},
     .shape = shapes::same,
+    .inplace = kFirstIntoEither,
     .gradient =
         [](GradRule &g) {
           Value quotient = g.emit(kElemwiseDiv, {g.dy(0), g.x(1)});

@@ -65,6 +65,10 @@ std::optional<Diagnostics::Position> Diagnostics::locate(Place place) const {
   }
   StringRef text = source->getBuffer();
   if (offset < 0) return std::nullopt;
+  // A node written over several lines: a lone brace shows nothing, its first member does.
+  StringRef rest = text.substr(static_cast<size_t>(offset));
+  if (rest.consume_front("{") && rest.ltrim(" \t\r").substr(0, 1) == "\n")
+    offset = static_cast<int64_t>(text.size() - rest.ltrim().size());
   size_t at = std::min(static_cast<size_t>(offset), text.size());
   StringRef before = text.take_front(at);
   size_t lineStart = before.rfind('\n') + 1;  // npos + 1 is 0: the first line

@@ -46,7 +46,7 @@ Expected<std::vector<Request>> headRequests(const Graph &graph) {
 
 Error checkBudget(const Options &options, const MemoryPlan &plan) {
   if (!options.budget || static_cast<uint64_t>(plan.plannedBytes) <= *options.budget) return Error::success();
-  return Failure(ErrorKind::BadPlan, "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " +
+  return Failure(ErrorKind::OverBudget, "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " +
                                          Twine(*options.budget))
       .at(plan.peakNode)
       .note("no plan of this schedule needs less than " + Twine(plan.boundBytes) + " bytes");

@@ -1,0 +1,71 @@
+// Conversion between element types. Tested by tests/movement_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct CastParams {
+  DType dtype;
+};
+constexpr AttrSpec kCastAttrs[] = {required<&CastParams::dtype>("dtype", "type of the output")};
+
+template <class From, class To> void convert(const TensorRef &from, const TensorRef &to) {
+  const bool isBool = to.dtype == DType::Bool;
+  for (int64_t i = 0; i < to.size(); ++i) {
+    const From value = from.as<const From>()[i];
+    to.as<To>()[i] = isBool ? static_cast<To>(value != From(0)) : static_cast<To>(value);
+  }
+}
+
+void castKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchNumeric(call.in[0].dtype, [&](auto from) {
+    dispatchNumeric(call.out[0].dtype,
+                    [&](auto to) { convert<decltype(from), decltype(to)>(call.in[0], call.out[0]); });
+  });
+}
+
+extern const OpDef kCast, kBackwardCast;
+
+// dx = dy in the type of x
+constinit const OpDef kCast = {
+    .name = "Cast",
+    .aliases = {"cast", "_npi_cast", "_npx_cast"},
+    .summary = "data in another element type; from floating to integer it is cut toward 0, bool is whether it is not 0",
+    .inputs = {"data"},
+    .attrs = kCastAttrs,
+    .params = paramsOf<CastParams>(),
+    .shape = shapes::same,
+    .dtype = [](DTypeInference &t) { t.setOut(0, t.params<CastParams>().dtype); },
+    .gradient = [](GradRule &g) { g.fused(kBackwardCast, {g.dy(0)}); },
+    .kernel = castKernel,
+};
+
+// The type of dx is that of the forward operator's input (INF-08).
+constinit const OpDef kBackwardCast = {
+    .name = "_backward_cast",
+    .summary = "gradient of Cast: dx = dy in the type of x",
+    .inputs = {"dy"},
+    .attrs = kCastAttrs,
+    .params = paramsOf<CastParams>(),
+    .shape = shapes::same,
+    .dtype = [](DTypeInference &t) { t.setIn(0, t.params<CastParams>().dtype); },
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kCast, g.dy(0), g.attrs())); },
+    .kernel = castKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kCast, &kBackwardCast};
+
+}  // namespace
+
+constinit const OpFamily kCastFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,90 @@
+// Comparisons of two tensors: 1 where true, else 0, in the operands' type (MXNet's choice). Nothing flows through them.
+//
+// Comparisons with a number are in ops/elementwise_scalar.cc. Tested by tests/extrema_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/broadcast_binary.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/pieces.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr OpDef comparison(StringRef name, StringRef summary, void (*kernel)(const KernelCall &)) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.inputs = {"lhs", "rhs"};
+  op.flags.hasNoGradient = true;
+  op.gradient = [](GradRule &g) {
+    g.noGrad(0);
+    g.noGrad(1);
+  };
+  op.kernel = kernel;
+  op.piece = holdAtBase;
+  return op;
+}
+
+template <auto F> constexpr OpDef equalShapes(StringRef name, StringRef legacyName, StringRef summary) {
+  OpDef op = comparison(name, summary, mapNumeric<F>);
+  op.aliases = {legacyName};
+  op.shape = shapes::same;
+  op.inplace = kInplaceEither;
+  return op;
+}
+
+template <auto F> constexpr OpDef broadcasting(StringRef name, StringRef summary) {
+  OpDef op = comparison(name, summary, broadcastKernel<F>);
+  op.shape = broadcastShape;
+  return op;
+}
+
+constexpr auto kIsEqual = [](auto a, auto b) { return a == b; };
+constexpr auto kIsNotEqual = [](auto a, auto b) { return a != b; };
+constexpr auto kIsGreater = [](auto a, auto b) { return a > b; };
+constexpr auto kIsGreaterEqual = [](auto a, auto b) { return a >= b; };
+constexpr auto kIsLesser = [](auto a, auto b) { return a < b; };
+constexpr auto kIsLesserEqual = [](auto a, auto b) { return a <= b; };
+
+}  // namespace
+
+constinit const OpDef kEqual = equalShapes<kIsEqual>("_equal", "_Equal", "y = 1 where lhs = rhs, else 0");
+constinit const OpDef kNotEqual =
+    equalShapes<kIsNotEqual>("_not_equal", "_Not_Equal", "y = 1 where lhs differs from rhs, else 0");
+constinit const OpDef kGreater = equalShapes<kIsGreater>("_greater", "_Greater", "y = 1 where lhs > rhs, else 0");
+constinit const OpDef kGreaterEqual =
+    equalShapes<kIsGreaterEqual>("_greater_equal", "_Greater_Equal", "y = 1 where lhs >= rhs, else 0");
+constinit const OpDef kLesser = equalShapes<kIsLesser>("_lesser", "_Lesser", "y = 1 where lhs < rhs, else 0");
+constinit const OpDef kLesserEqual =
+    equalShapes<kIsLesserEqual>("_lesser_equal", "_Lesser_Equal", "y = 1 where lhs <= rhs, else 0");
+
+constinit const OpDef kBroadcastEqual =
+    broadcasting<kIsEqual>("broadcast_equal", "y = 1 where lhs = rhs, else 0, with broadcasting");
+constinit const OpDef kBroadcastNotEqual =
+    broadcasting<kIsNotEqual>("broadcast_not_equal", "y = 1 where lhs differs from rhs, else 0, with broadcasting");
+constinit const OpDef kBroadcastGreater =
+    broadcasting<kIsGreater>("broadcast_greater", "y = 1 where lhs > rhs, else 0, with broadcasting");
+constinit const OpDef kBroadcastGreaterEqual =
+    broadcasting<kIsGreaterEqual>("broadcast_greater_equal", "y = 1 where lhs >= rhs, else 0, with broadcasting");
+constinit const OpDef kBroadcastLesser =
+    broadcasting<kIsLesser>("broadcast_lesser", "y = 1 where lhs < rhs, else 0, with broadcasting");
+constinit const OpDef kBroadcastLesserEqual =
+    broadcasting<kIsLesserEqual>("broadcast_lesser_equal", "y = 1 where lhs <= rhs, else 0, with broadcasting");
+
+namespace {
+
+constexpr const OpDef *kOps[] = {
+    &kEqual,          &kNotEqual,          &kGreater,          &kGreaterEqual,
+    &kLesser,         &kLesserEqual,       &kBroadcastEqual,   &kBroadcastNotEqual,
+    &kBroadcastGreater, &kBroadcastGreaterEqual, &kBroadcastLesser, &kBroadcastLesserEqual,
+};
+
+}  // namespace
+
+constinit const OpFamily kComparisonFamily = kOps;
+
+}  // namespace gradc

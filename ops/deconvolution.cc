@@ -1,0 +1,364 @@
+// Deconvolution over one, two or three spatial axes: the adjoint of a convolution toward its data, and its gradients.
+//
+// With a convolution C(u, w) from images of the output's shape to images of the data's shape, y = Cᵀ(x, w) and
+// ⟨dy, y⟩ = ⟨C(dy, w), x⟩: the gradient toward x is that convolution of dy, the one toward w the convolution's weight
+// gradient with the roles of the images exchanged. As with convolution, each of the three maps is linear in both
+// operands and has the other two as its gradients. Arithmetic is in ops/convolution_kernel.cc.
+// Tested by tests/layer_ops_test.cc
+#include "ops/deconvolution.h"
+
+#include "ir/grad_rule.h"
+#include "ir/kernel.h"
+#include "ops/convolution_kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+enum class CudnnTune : uint8_t { None, Fastest, LimitedWorkspace, Off };
+constexpr StringRef kCudnnTuneNames[] = {"None", "fastest", "limited_workspace", "off"};
+constexpr ArrayRef<StringRef> enumNames(CudnnTune) { return kCudnnTuneNames; }
+
+struct DeconvParams {
+  Dims kernel, stride, dilate, pad, adj, targetShape;
+  int64_t numFilter = 0, numGroup = 1, workspace = 0;
+  bool noBias = true, cudnnOff = false;
+  CudnnTune cudnnTune = CudnnTune::None;
+  SpatialLayout layout = SpatialLayout::None;
+
+  bool channelsLast() const { return isChannelsLast(layout); }
+  size_t rank() const { return kernel.size() + 2; }
+  int64_t channelAxis() const { return channelsLast() ? static_cast<int64_t>(rank()) - 1 : 1; }
+  size_t spatialAxis(size_t i) const { return i + (channelsLast() ? 1 : 2); }
+  int64_t reach(size_t i) const { return dilate[i] * (kernel[i] - 1) + 1; }  // of the dilated kernel
+  bool hasTarget() const { return !targetShape.empty() && targetShape[0] != 0; }
+};
+
+constexpr AttrSpec kAttrs[] = {
+    required<&DeconvParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)").atLeast(1).atMost(kLargestWindow),
+    attr<&DeconvParams::stride>("stride", "()", "distance of the windows, 1 when left out").atLeast(1).atMost(kLargestWindow),
+    attr<&DeconvParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow),
+    attr<&DeconvParams::pad>("pad", "()", "pixels cut from both sides of each axis, 0 when left out")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    attr<&DeconvParams::adj>("adj", "()", "pixels added behind each axis, less than stride, 0 when left out")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    attr<&DeconvParams::targetShape>("target_shape", "()", "spatial shape of the output; replaces pad and adj unless 0")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    required<&DeconvParams::numFilter>("num_filter", "output channels").atLeast(1),
+    attr<&DeconvParams::numGroup>("num_group", "1", "groups of channels convolved apart").atLeast(1),
+    attr<&DeconvParams::workspace>("workspace", "512", "accepted and not used").atLeast(0),
+    attr<&DeconvParams::noBias>("no_bias", "True", "whether there is no bias input"),
+    attr<&DeconvParams::cudnnTune>("cudnn_tune", "None", "accepted and not used"),
+    attr<&DeconvParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
+    attr<&DeconvParams::layout>("layout", "None", "order of the axes; None: batch, channel, spatial"),
+};
+
+Error checkTarget(const DeconvParams &p) {
+  const bool hasTarget = p.hasTarget();
+  for (size_t i = 0; i < p.kernel.size(); ++i) {
+    if (hasTarget != (p.targetShape[i] != 0))
+      return Failure(ErrorKind::BadAttribute, "attribute 'target_shape' is 0 on some axes, expected on all or none");
+    if (!hasTarget && p.adj[i] >= p.stride[i])
+      return Failure(ErrorKind::BadAttribute, "attribute 'adj' is " + Twine(p.adj[i]) +
+                                                  ", expected less than 'stride' = " + Twine(p.stride[i]));
+  }
+  return Error::success();
+}
+
+Error checkParams(void *params) {
+  DeconvParams &p = *static_cast<DeconvParams *>(params);
+  if (p.kernel.empty() || p.kernel.size() > 3)
+    return Failure(ErrorKind::BadAttribute,
+                   "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
+  if (Error error = settleWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
+  if (Error error = settleWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
+  if (Error error = settleWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
+  if (Error error = settleWindowAttr("adj", p.adj, p.kernel, kSpatialZeros)) return error;
+  if (Error error = settleWindowAttr("target_shape", p.targetShape, p.kernel, kSpatialZeros)) return error;
+  if (Error error = checkTarget(p)) return error;
+  if (p.numFilter % p.numGroup)
+    return Failure(ErrorKind::BadAttribute, "attribute 'num_filter' is " + Twine(p.numFilter) +
+                                                ", expected a multiple of 'num_group' = " + Twine(p.numGroup));
+  return Error::success();
+}
+
+bool hasBias(const NodeKind &kind) { return !kind.params<DeconvParams>().noBias; }
+
+// Extent of the output before anything is cut off.
+int64_t fullExtent(const DeconvParams &p, size_t i, int64_t in) { return p.stride[i] * (in - 1) + p.reach(i); }
+
+// The convolution from the output's images to the data's.
+ConvGeometry geometryOf(const DeconvParams &p, Dims data, Dims output) {
+  ConvGeometry g;
+  g.in = imageView(output, p.channelsLast());
+  g.out = imageView(data, p.channelsLast());
+  g.groups = p.numGroup;
+  g.channelsLast = p.channelsLast();
+  setSpatial(g.kernel, p.kernel);
+  setSpatial(g.stride, p.stride);
+  setSpatial(g.dilate, p.dilate);
+  setSpatial(g.pad, p.pad);
+  for (size_t i = 0; p.hasTarget() && i < p.kernel.size(); ++i)
+    g.pad[3 - p.kernel.size() + i] = (fullExtent(p, i, data[p.spatialAxis(i)]) - p.targetShape[i] + 1) / 2;
+  return g;
+}
+
+// Where data, weight and output are among the entries of a node.
+struct DeconvPorts {
+  size_t data, weight, output;
+  bool isForward;  // the output is an output of the node, not an input
+};
+
+ShapeRef outputShape(const ShapeInference &s, DeconvPorts at) { return at.isForward ? s.out(at.output) : s.in(at.output); }
+void stateOutput(ShapeInference &s, DeconvPorts at, Dims dims) {
+  if (at.isForward) s.setOut(at.output, dims);
+  else s.setIn(at.output, dims);
+}
+
+// Extent wanted by target_shape: what is cut off has to be there, and be cut evenly but for less than a stride.
+void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
+  const DeconvParams &p = s.params<DeconvParams>();
+  out = p.targetShape[i];
+  if (in == kUnknownDim) return;
+  const int64_t surplus = fullExtent(p, i, in) - out;
+  if (surplus < 0)
+    s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(out + surplus) + " pixels there are on spatial axis " +
+           Twine(i));
+  else if (surplus % 2 >= p.stride[i])
+    s.fail("target_shape " + Twine(out) + " leaves an odd surplus of " + Twine(surplus) +
+           " with stride 1 on spatial axis " + Twine(i));
+}
+
+void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
+  const DeconvParams &p = s.params<DeconvParams>();
+  if (p.hasTarget()) return relateTarget(s, i, in, out);
+  const int64_t fixed = p.reach(i) - 2 * p.pad[i] + p.adj[i];
+  if (in == kUnknownDim && out != kUnknownDim) {
+    if ((out - fixed) % p.stride[i] || out < fixed)
+      return s.fail("output of " + Twine(out) + " pixels on spatial axis " + Twine(i) + ", expected " + Twine(fixed) +
+                    " and a multiple of stride " + Twine(p.stride[i]));
+    in = (out - fixed) / p.stride[i] + 1;
+  }
+  if (in == kUnknownDim) return;
+  out = p.stride[i] * (in - 1) + fixed;
+  if (out < 0) s.fail("pad cuts off more than the " + Twine(out + 2 * p.pad[i]) + " pixels of spatial axis " + Twine(i));
+}
+
+// Everything the shapes of data, weight and output tell about one another (INF-04).
+void relateShapes(ShapeInference &s, DeconvPorts at) {
+  const DeconvParams &p = s.params<DeconvParams>();
+  const DimsBuffer unknown(p.rank(), kUnknownDim);
+  s.setIn(at.data, unknown);
+  s.setIn(at.weight, unknown);
+  stateOutput(s, at, unknown);
+  if (s.hasFailed()) return;
+  DimsBuffer in(s.in(at.data).dims()), w(s.in(at.weight).dims()), out(outputShape(s, at).dims());
+  const size_t channel = static_cast<size_t>(p.channelAxis());
+  in[channel] = std::max(in[channel], w[0]);
+  if (in[channel] != kUnknownDim && in[channel] % p.numGroup)
+    return s.fail("input has " + Twine(in[channel]) + " channels, expected a multiple of num_group " + Twine(p.numGroup));
+  w[0] = in[channel];
+  w[channel] = p.numFilter / p.numGroup;
+  out[channel] = p.numFilter;
+  in[0] = out[0] = std::max(in[0], out[0]);
+  for (size_t i = 0; i < p.kernel.size() && !s.hasFailed(); ++i) {
+    const size_t axis = p.spatialAxis(i);
+    w[axis] = p.kernel[i];
+    relateExtents(s, i, in[axis], out[axis]);
+  }
+  s.setIn(at.data, in);
+  s.setIn(at.weight, w);
+  stateOutput(s, at, out);
+}
+
+size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
+  const ConvGeometry g = geometryOf(kind.params<DeconvParams>(), data.shape, output.shape);
+  return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
+}
+
+AttrsId withoutBias(const RuleContext &rule) { return rule.context().withAttrs(rule.attrs(), {{"no_bias", "True"}}); }
+
+template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
+  for (int64_t n = 0; n < view.batch; ++n)
+    for (int64_t c = 0; c < view.channels; ++c)
+      for (int64_t p = 0; p < view.pixels(); ++p)
+        y[n * view.batchStride + c * view.channelStride + p * view.pixelStride] += bias[c];
+}
+
+extern const OpDef kBackwardDeconvolution;
+
+}  // namespace
+
+// y = Cᵀ(x, w) + b
+constinit const OpDef kDeconvolution = {
+    .name = "Deconvolution",
+    .aliases = {"_npx_deconvolution"},
+    .summary = "y[n,f,q] = Σ over channels c of f's group, pixels p and taps k with p·stride + k·dilate − pad = q: "
+               "x[n,c,p]·w[c,f,k], + b[f]",
+    .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<DeconvParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+          if (s.numInputs() == 3) s.setIn(2, {s.params<DeconvParams>().numFilter});
+        },
+    .gradient =
+        [](GradRule &g) {
+          if (hasBias(g.kind())) g.fused(kBackwardDeconvolution, {g.dy(0), g.x(0), g.x(1), g.x(2)});
+          else g.fused(kBackwardDeconvolution, {g.dy(0), g.x(0), g.x(1)});
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.in[0].shape, call.out[0].shape);
+          dispatchFloating(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                                static_cast<T *>(call.workspace));
+            if (call.in.size() == 3) addBias<T>(g.in, call.in[2].as<const T>(), call.out[0].as<T>());
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
+};
+
+// dx = C(dy, w). With u of x's shape: d/ddy ⟨u, dx⟩ = Cᵀ(u, w), d/dw ⟨u, dx⟩ = B(dy, u).
+constinit const OpDef kDeconvolutionDataGrad = {
+    .name = "_deconvolution_data_grad",
+    .summary = "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
+               "is used",
+    .inputs = {"ograd", "weight", "data"},
+    .attrs = kAttrs,
+    .params = paramsOf<DeconvParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(2, 0);
+          relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
+          s.sameInOut(2, 0);
+        },
+    .ignored = {2},
+    .stopped = {2},
+    .flags = {.isOwn = true},
+    .gradient =
+        [](GradRule &g) {
+          if (g.wants(0)) g.dx(0, g.emit(kDeconvolution, {g.dy(0), g.x(1)}, withoutBias(g)));
+          if (g.wants(1)) g.dx(1, g.emit(kDeconvolutionWeightGrad, {g.x(0), g.dy(0), g.x(1)}, withoutBias(g)));
+          g.noGrad(2);
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.out[0].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
+                        static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
+};
+
+// dw = B(dy, x). With v of w's shape: d/ddy ⟨v, dw⟩ = Cᵀ(x, v), d/dx ⟨v, dw⟩ = C(dy, v).
+constinit const OpDef kDeconvolutionWeightGrad = {
+    .name = "_deconvolution_weight_grad",
+    .summary = "gradient of a deconvolution without bias toward its weight, linear in dy and in x; of w only the shape "
+               "is used",
+    .inputs = {"ograd", "data", "weight"},
+    .attrs = kAttrs,
+    .params = paramsOf<DeconvParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(2, 0);
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          s.sameInOut(2, 0);
+        },
+    .ignored = {2},
+    .stopped = {2},
+    .flags = {.isOwn = true},
+    .gradient =
+        [](GradRule &g) {
+          if (g.wants(0)) g.dx(0, g.emit(kDeconvolution, {g.x(1), g.dy(0)}, withoutBias(g)));
+          if (g.wants(1)) g.dx(1, g.emit(kDeconvolutionDataGrad, {g.x(0), g.dy(0), g.x(1)}, withoutBias(g)));
+          g.noGrad(2);
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.in[1].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolveWeightGrad<T>(g, call.in[1].as<const T>(), call.in[0].as<const T>(), call.out[0].as<T>(),
+                                  static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(k, in[1], in[0]); },
+};
+
+namespace {
+
+// MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
+constinit const OpDef kBackwardDeconvolution = {
+    .name = "_backward_Deconvolution",
+    .summary = "gradients of Deconvolution: dx = dy * w, dw = x ⋆ dy, db[f] = Σ dy[·,f,·]",
+    .inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 4u : 3u; }},
+    .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<DeconvParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          s.sameInOut(1, 0);
+          s.sameInOut(2, 1);
+          if (s.numOutputs() == 3) s.setOut(2, {s.params<DeconvParams>().numFilter});
+          if (s.numOutputs() == 3) s.sameInOut(3, 2);
+        },
+    .ignored = {3},
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          const DeconvParams &p = d.params<DeconvParams>();
+          const AttrsId attrs = withoutBias(d);
+          if (d.wants(0)) d.y(0, d.emit(kDeconvolutionDataGrad, {d.x(0), d.x(2), d.x(1)}, attrs));
+          if (d.wants(1)) d.y(1, d.emit(kDeconvolutionWeightGrad, {d.x(0), d.x(1), d.x(2)}, attrs));
+          if (hasBias(d.kind()) && d.wants(2))
+            d.y(2, d.emit(kSum, {d.x(0)}, {{"axis", d.number(p.channelAxis())}, {"exclude", "True"}}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.in[1].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *dy = call.in[0].as<const T>();
+            T *scratch = static_cast<T *>(call.workspace);
+            if (call.wants(0)) convolve<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
+            if (call.wants(1)) convolveWeightGrad<T>(g, call.in[1].as<const T>(), dy, call.out[1].as<T>(), scratch);
+            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.in, dy, call.out[2].as<T>());
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(k, in[1], in[0]); },
+};
+
+constexpr const OpDef *kOps[] = {&kDeconvolution, &kBackwardDeconvolution, &kDeconvolutionDataGrad,
+                                 &kDeconvolutionWeightGrad};
+
+}  // namespace
+constinit const OpFamily kDeconvolutionFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,37 @@
+// What other ways to compute a layer need of its attributes, without the parameter structs of ops/*.cc.
+// Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "ops/convolution_kernel.h"
+
+#include "ir/op.h"
+
+namespace gradc {
+
+/// Of Convolution and the operators of its gradients; `data` and `output` are the shapes of x and y.
+ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output);
+
+/// Of BatchNorm and its gradient.
+struct BatchNormAttrs {
+  double eps, momentum;
+  bool fixGamma, useGlobalStats;
+  int64_t axis;
+};
+BatchNormAttrs batchNormAttrs(const NodeKind &kind);
+
+/// Of Activation and its gradient.
+enum class ActType : uint8_t { Relu, Sigmoid, Softrelu, Softsign, Tanh };
+inline constexpr llvm::StringRef kActTypeNames[] = {"relu", "sigmoid", "softrelu", "softsign", "tanh"};
+constexpr llvm::ArrayRef<llvm::StringRef> enumNames(ActType) { return kActTypeNames; }
+ActType activationType(const NodeKind &kind);
+
+/// Of Concat and its gradient: the axis, counted from the end when negative.
+int64_t concatAxis(const NodeKind &kind);
+
+/// Of dot.
+struct DotTransposes {
+  bool a, b;
+};
+DotTransposes dotTransposes(const NodeKind &kind);
+
+}  // namespace gradc

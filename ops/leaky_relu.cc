@@ -1,0 +1,374 @@
+// LeakyReLU: x where x > 0 and one of five functions elsewhere (gelu: everywhere), and its fused gradient.
+//
+// Slopes are written from what decides the piece, x, and from y where that saves an exponential. Factors are rounded to
+// single precision, as MXNet holds them. With prelu the slope is an input: one number or one per channel (axis 1, axis 0
+// of vectors), spread over the data and summed back by two operators that are adjoint to each other.
+// rrelu has its inference form only, slope (lower + upper)/2; the random slopes of training are not drawn.
+// Differs from MXNet: its gradient of selu is λ·(y + α) below 0, the derivative is y + λ·α; its gelu is computed in
+// single precision whatever the type. Tested by tests/layer_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/axis_rows.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/special_functions.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+enum class LeakyType : uint8_t { Elu, Gelu, Leaky, Prelu, Rrelu, Selu };
+constexpr StringRef kLeakyTypeNames[] = {"elu", "gelu", "leaky", "prelu", "rrelu", "selu"};
+constexpr ArrayRef<StringRef> enumNames(LeakyType) { return kLeakyTypeNames; }
+
+struct LeakyParams {
+  LeakyType actType = LeakyType::Leaky;
+  double slope = 0.25, lowerBound = 0.125, upperBound = 0.334;
+};
+
+constexpr AttrSpec kAttrs[] = {
+    attr<&LeakyParams::actType>("act_type", "leaky", "the function"),
+    attr<&LeakyParams::slope>("slope", "0.25", "slope of leaky and limit of elu below 0"),
+    attr<&LeakyParams::lowerBound>("lower_bound", "0.125", "least slope of rrelu"),
+    attr<&LeakyParams::upperBound>("upper_bound", "0.333999991", "largest slope of rrelu"),
+};
+
+// Constants of selu, Klambauer et al. 2017.
+constexpr double kSeluScale = 1.0507009873554804934193349852946f, kSeluAlpha = 1.6732632423543772848170429916717f;
+
+Error checkParams(void *params) {
+  LeakyParams &p = *static_cast<LeakyParams *>(params);
+  p.slope = static_cast<float>(p.slope);
+  const float lower = static_cast<float>(p.lowerBound), upper = static_cast<float>(p.upperBound);
+  if (p.actType == LeakyType::Rrelu) p.slope = (lower + upper) / 2;
+  return Error::success();
+}
+
+LeakyType typeOf(const NodeKind &kind) { return kind.params<LeakyParams>().actType; }
+bool hasGamma(const NodeKind &kind) { return typeOf(kind) == LeakyType::Prelu; }
+bool hasMask(const NodeKind &kind) { return typeOf(kind) == LeakyType::Rrelu; }
+
+// The axis gamma runs along.
+size_t channelAxis(size_t rank) { return rank < 2 ? 0 : 1; }
+
+// gamma is one number or one per channel; left open, it is one per channel, as MXNet has it.
+void relateGamma(ShapeInference &s, size_t data, size_t gamma) {
+  s.setIn(gamma, {kUnknownDim});
+  if (s.hasFailed() || !s.in(data).hasRank()) return;
+  const ShapeRef whole = s.in(data);
+  const int64_t channels = whole.rank() == 0 ? 1 : whole[channelAxis(whole.rank())], length = s.in(gamma)[0];
+  if (length == kUnknownDim) return s.setIn(gamma, {channels});
+  if (length != 1 && channels != kUnknownDim && length != channels)
+    s.fail("gamma has " + Twine(length) + " elements, expected 1 or " + Twine(channels) + ", the channels of data of shape " +
+           toString(whole));
+}
+
+// Rows across which one element of gamma holds: all of the data where there is one.
+AxisRows gammaRows(Dims data, Dims gamma) {
+  if (gamma[0] != 1 || data.empty()) return AxisRows(data, data.empty() ? 0 : channelAxis(data.size()));
+  AxisRows rows({}, 0);
+  rows.inner = TensorRef{nullptr, DType::Unknown, data}.size();
+  return rows;
+}
+
+template <class T> T activate(const LeakyParams &p, T x, T at) {
+  const T slope = static_cast<T>(p.slope), scale = static_cast<T>(kSeluScale), alpha = static_cast<T>(kSeluAlpha);
+  switch (p.actType) {
+    case LeakyType::Elu: return at > T{0} ? x : slope * std::expm1(x);
+    case LeakyType::Gelu: return x * normalCdf(x);
+    case LeakyType::Selu: return scale * (at > T{0} ? x : alpha * std::expm1(x));
+    case LeakyType::Leaky:
+    case LeakyType::Rrelu:
+    case LeakyType::Prelu: return at > T{0} ? x : slope * x;
+  }
+  return x;
+}
+
+// The derivative from x and y; `at` decides the piece.
+template <class T> T slopeOf(const LeakyParams &p, T x, T y, T at) {
+  const T slope = static_cast<T>(p.slope), scale = static_cast<T>(kSeluScale), alpha = static_cast<T>(kSeluAlpha);
+  switch (p.actType) {
+    case LeakyType::Elu: return at > T{0} ? T{1} : y + slope;
+    case LeakyType::Gelu: return normalCdf(x) + x * normalDensity(x);
+    case LeakyType::Selu: return at > T{0} ? scale : y + scale * alpha;
+    case LeakyType::Leaky:
+    case LeakyType::Rrelu:
+    case LeakyType::Prelu: return at > T{0} ? T{1} : slope;
+  }
+  return T{1};
+}
+
+template <class T> void preluForward(const KernelCall &call, const T *at) {
+  const T *x = call.in[0].as<const T>(), *gamma = call.in[1].as<const T>();
+  T *y = call.out[0].as<T>();
+  const AxisRows rows = gammaRows(call.out[0].shape, call.in[1].shape);
+  for (int64_t c = 0; c < rows.length; ++c)
+    rows.forEachAcross(c, [&](int64_t i) { y[i] = at[i] > T{0} ? x[i] : gamma[c] * x[i]; });
+}
+
+void forward(const KernelCall &call, const TensorRef &base) {
+  const LeakyParams &p = call.params<LeakyParams>();
+  dispatchFloating(call.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (call.out.size() == 2 && call.wants(1))
+      std::fill_n(call.out[1].as<T>(), call.out[1].size(), static_cast<T>(p.slope));
+    if (!call.wants(0)) return;
+    const T *x = call.in[0].as<const T>(), *at = base.as<const T>();
+    if (hasGamma(*call.kind)) return preluForward(call, at);
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = activate(p, x[i], at[i]);
+  });
+}
+
+// Inputs of the fused gradient: dy, x, y; dy, x, gamma, y; dy, its mask gradient, x, y, mask.
+size_t dataInput(const NodeKind &kind) { return hasMask(kind) ? 2 : 1; }
+size_t outputInput(const NodeKind &kind) { return dataInput(kind) + (hasGamma(kind) ? 2 : 1); }
+
+template <class T> void preluBackward(const KernelCall &call, const T *at) {
+  const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>(), *gamma = call.in[2].as<const T>();
+  T *dx = call.wants(0) ? call.out[0].as<T>() : nullptr;
+  const AxisRows rows = gammaRows(call.in[1].shape, call.in[2].shape);
+  for (int64_t c = 0; c < rows.length; ++c) {
+    double sum = 0;
+    rows.forEachAcross(c, [&](int64_t i) {
+      const bool isPositive = at[i] > T{0};
+      if (!isPositive) sum += static_cast<double>(dy[i]) * static_cast<double>(x[i]);
+      if (dx) dx[i] = isPositive ? dy[i] : dy[i] * gamma[c];
+    });
+    if (call.wants(1)) call.out[1].as<T>()[c] = static_cast<T>(sum);
+  }
+}
+
+void backward(const KernelCall &call, ArrayRef<TensorRef> base) {
+  const LeakyParams &p = call.params<LeakyParams>();
+  const size_t data = dataInput(*call.kind);
+  dispatchFloating(call.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *at = base[data].as<const T>();
+    if (hasGamma(*call.kind)) return preluBackward(call, at);
+    if (!call.wants(0)) return;
+    const bool readsOutput = p.actType == LeakyType::Elu || p.actType == LeakyType::Selu;
+    const T *dy = call.in[0].as<const T>(), *x = call.in[data].as<const T>();
+    const T *y = readsOutput ? call.in[outputInput(*call.kind)].as<const T>() : x;
+    T *dx = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) dx[i] = dy[i] * slopeOf(p, x[i], y[i], at[i]);
+  });
+}
+
+InputMask backwardIgnored(const NodeKind &kind) {
+  switch (typeOf(kind)) {
+    case LeakyType::Elu:
+    case LeakyType::Selu: return 0;
+    case LeakyType::Gelu:
+    case LeakyType::Leaky: return inputMask({2});
+    case LeakyType::Prelu: return inputMask({3});
+    case LeakyType::Rrelu: return inputMask({1, 3, 4});
+  }
+  return 0;
+}
+
+// y = gamma of each element's channel, in the shape of data; sum is its adjoint
+void spreadGamma(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const AxisRows rows = gammaRows(call.out[0].shape, call.in[0].shape);
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t c = 0; c < rows.length; ++c)
+      rows.forEachAcross(c, [&](int64_t i) { call.out[0].as<T>()[i] = call.in[0].as<const T>()[c]; });
+  });
+}
+
+void sumToGamma(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const AxisRows rows = gammaRows(call.in[0].shape, call.out[0].shape);
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t c = 0; c < rows.length; ++c) {
+      double sum = 0;
+      rows.forEachAcross(c, [&](int64_t i) { sum += static_cast<double>(call.in[0].as<const T>()[i]); });
+      call.out[0].as<T>()[c] = static_cast<T>(sum);
+    }
+  });
+}
+
+extern const OpDef kBackwardLeakyReLU, kGammaSpread, kGammaSum;
+
+constinit const OpDef kGammaSpread = {
+    .name = "_prelu_gamma_spread",
+    .summary = "y = gamma of the channel of each element, in the shape of data, of which only the shape is used",
+    .inputs = {"gamma", "data"},
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(1, 0);
+          if (!s.hasFailed()) relateGamma(s, 1, 0);
+        },
+    .ignored = {1},
+    .stopped = {1},
+    .flags = {.isOwn = true},
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kGammaSum, {g.dy(0), g.x(0)}));
+          g.noGrad(1);
+        },
+    .kernel = spreadGamma,
+};
+
+constinit const OpDef kGammaSum = {
+    .name = "_prelu_gamma_sum",
+    .summary = "Σ of v over the elements that share an element of gamma, of which only the shape is used",
+    .inputs = {"v", "gamma"},
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(1, 0);
+          if (!s.hasFailed()) relateGamma(s, 0, 1);
+          s.sameInOut(1, 0);
+        },
+    .ignored = {1},
+    .stopped = {1},
+    .flags = {.isOwn = true},
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kGammaSpread, {g.dy(0), g.x(0)}));
+          g.noGrad(1);
+        },
+    .kernel = sumToGamma,
+};
+
+// 1 where x > 0, and where it is not.
+struct Pieces {
+  Value above, below;
+};
+
+Pieces piecesOf(DecomposeRule &d) {
+  const Value above = d.emit(kGreaterScalar, {d.x(dataInput(d.kind()))}, {{"scalar", "0"}});
+  return {above, d.emit(kRminusScalar, {above}, {{"scalar", "1"}})};
+}
+
+// Φ(x) + x · φ(x)
+Value geluSlope(DecomposeRule &d, Value x) {
+  const Value inner = d.emit(kErf, {d.emit(kMulScalar, {x}, {{"scalar", d.number(std::sqrt(0.5))}})});
+  const Value cdf = d.emit(kMulScalar, {d.emit(kPlusScalar, {inner}, {{"scalar", "1"}})}, {{"scalar", "0.5"}});
+  const Value bell = d.emit(kExp, {d.emit(kMulScalar, {d.emit(kSquare, {x})}, {{"scalar", "-0.5"}})});
+  const Value density = d.emit(kMulScalar, {bell}, {{"scalar", d.number(kNormalPeak)}});
+  return d.emit(kElemwiseAdd, {cdf, d.emit(kElemwiseMul, {x, density})});
+}
+
+// above · a + below · (y + b)
+Value exponentialSlope(DecomposeRule &d, double a, double b) {
+  const Pieces pieces = piecesOf(d);
+  const Value rest = d.emit(kPlusScalar, {d.x(2)}, {{"scalar", d.number(b)}});
+  return d.emit(kElemwiseAdd, {d.emit(kMulScalar, {pieces.above}, {{"scalar", d.number(a)}}),
+                               d.emit(kElemwiseMul, {pieces.below, rest})});
+}
+
+Value emitSlope(DecomposeRule &d) {
+  const LeakyParams &p = d.params<LeakyParams>();
+  switch (p.actType) {
+    case LeakyType::Elu: return exponentialSlope(d, 1, p.slope);
+    case LeakyType::Gelu: return geluSlope(d, d.x(1));
+    case LeakyType::Selu: return exponentialSlope(d, kSeluScale, kSeluScale * kSeluAlpha);
+    case LeakyType::Leaky:
+    case LeakyType::Rrelu:
+    case LeakyType::Prelu: break;
+  }
+  const Pieces pieces = piecesOf(d);
+  const Value below = hasGamma(d.kind())
+                          ? d.emit(kElemwiseMul, {pieces.below, d.emit(kGammaSpread, {d.x(2), d.x(1)})})
+                          : d.emit(kMulScalar, {pieces.below}, {{"scalar", d.number(p.slope)}});
+  return d.emit(kElemwiseAdd, {pieces.above, below});
+}
+
+constinit const OpDef kBackwardLeakyReLU = {
+    .name = "_backward_LeakyReLU",
+    .summary = "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky, rrelu), dy·(y + slope) (elu), dy·γ "
+               "(prelu); gelu: dy·(Φ(x) + x·φ(x)); selu: dy·λ, dy·(y + λ·α); dγ = Σ dy·x where x ≤ 0",
+    .inputs = {{}, [](const NodeKind &k) { return hasMask(k) ? 5u : hasGamma(k) ? 4u : 3u; }, true},
+    .outputs = {{"data_grad", "gamma_grad"}, [](const NodeKind &k) { return hasGamma(k) ? 2u : 1u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<LeakyParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          const size_t data = dataInput(s.kind()), output = outputInput(s.kind());
+          for (int pass = 0; pass < 2; ++pass)
+            for (size_t i : {size_t{0}, data, output}) s.sameInOut(i, 0);
+          if (s.hasFailed() || !hasGamma(s.kind())) return;
+          s.sameInOut(2, 1);
+          relateGamma(s, 1, 2);
+          s.sameInOut(2, 1);
+        },
+    .dtype =
+        [](DTypeInference &t) {
+          for (int pass = 0; pass < 2; ++pass) {
+            for (size_t i : {size_t{0}, dataInput(t.kind()), outputInput(t.kind())}) t.sameInOut(i, 0);
+            for (size_t i = 2; hasGamma(t.kind()) && i < 3; ++i) t.sameInOut(i, 0);
+            if (hasGamma(t.kind())) t.sameOutOut(0, 1);
+          }
+        },
+    .inplace = kInplaceFirst,
+    .ignored = backwardIgnored,
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.wants(0)) d.y(0, d.emit(kElemwiseMul, {d.x(0), emitSlope(d)}));
+          if (!hasGamma(d.kind()) || !d.wants(1)) return;
+          const Value live = d.emit(kElemwiseMul, {d.x(0), piecesOf(d).below});
+          d.y(1, d.emit(kGammaSum, {d.emit(kElemwiseMul, {live, d.x(1)}), d.x(2)}));
+        },
+    .kernel = [](const KernelCall &call) { backward(call, call.in); },
+    .piece = [](const PieceCall &call) { backward(call, call.base); },
+};
+
+// A prelu slope of a file from before initialisers were written down.
+constexpr InputDefault kGammaDefault[] = {{1, "__init__", "[\"Constant\", {\"value\": 0.25}]", hasGamma}};
+
+void leakyGradient(GradRule &g) {
+  if (hasMask(g.kind())) {
+    // The mask does not depend on the data.
+    if (g.isZero(0)) return g.noGrad(0);
+    g.fused(kBackwardLeakyReLU, {g.dy(0), g.dy(1), g.x(0), g.y(0), g.y(1)});
+  } else if (hasGamma(g.kind())) {
+    g.fused(kBackwardLeakyReLU, {g.dy(0), g.x(0), g.x(1), g.y(0)});
+  } else {
+    g.fused(kBackwardLeakyReLU, {g.dy(0), g.x(0), g.y(0)});
+  }
+}
+
+}  // namespace
+
+extern const OpDef kLeakyReLU;
+
+constinit const OpDef kLeakyReLU = {
+    .name = "LeakyReLU",
+    .aliases = {"_npx_leaky_relu"},
+    .summary = "y = x where x > 0, else slope·x (leaky), slope·(exp x − 1) (elu), γ·x (prelu), (lower + upper)/2·x "
+               "(rrelu, inference form); selu: λ·x, λ·α·(exp x − 1); gelu: x·Φ(x)",
+    .inputs = {{"data", "gamma"}, [](const NodeKind &k) { return hasGamma(k) ? 2u : 1u; }},
+    .outputs = {{"output", "mask"}, [](const NodeKind &k) { return hasMask(k) ? 2u : 1u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<LeakyParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(0, 0);
+          if (s.numOutputs() == 2) s.sameOutOut(0, 1);
+          s.sameInOut(0, 0);
+          if (!s.hasFailed() && s.numInputs() == 2) relateGamma(s, 0, 1);
+        },
+    .inplace = kInplaceFirst,
+    .inputDefaults = kGammaDefault,
+    .gradient = leakyGradient,
+    .kernel = [](const KernelCall &call) { forward(call, call.in[0]); },
+    .piece = [](const PieceCall &call) { forward(call, call.base[0]); },
+};
+
+namespace {
+constexpr const OpDef *kOps[] = {&kLeakyReLU, &kBackwardLeakyReLU, &kGammaSpread, &kGammaSum};
+}  // namespace
+constinit const OpFamily kLeakyReluFamily = kOps;
+
+}  // namespace gradc

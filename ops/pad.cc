@@ -1,0 +1,158 @@
+// Padding of the spatial axes of image batches, with a constant or with elements of the data.
+// Tested by tests/movement_ops_test.cc
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/strided_walk.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+enum class PadMode : uint8_t { Constant, Edge, Reflect };
+constexpr StringRef kPadModeNames[] = {"constant", "edge", "reflect"};
+constexpr ArrayRef<StringRef> enumNames(PadMode) { return kPadModeNames; }
+
+struct PadParams {
+  PadMode mode;
+  Dims padWidth;
+  double constantValue;
+};
+constexpr AttrSpec kPadAttrs[] = {
+    required<&PadParams::mode>("mode", "what stands outside: a constant, the nearest element, or data mirrored at its edge"),
+    required<&PadParams::padWidth>("pad_width", "elements before and after, axis by axis; 0 for the first two axes")
+        .atLeast(0),
+    attr<&PadParams::constantValue>("constant_value", "0", "the constant"),
+};
+
+Error checkPad(void *params) {
+  Dims widths = static_cast<const PadParams *>(params)->padWidth;
+  if (widths.size() != 8 && widths.size() != 10)
+    return Failure(ErrorKind::BadAttribute,
+                   "attribute 'pad_width' has " + Twine(widths.size()) + " elements, expected 8 or 10");
+  for (int64_t width : widths.take_front(4))
+    if (width != 0)
+      return Failure(ErrorKind::BadAttribute,
+                     "attribute 'pad_width' is " + Twine(width) + " for one of the first two axes, expected 0");
+  return Error::success();
+}
+
+// Both ways: the output is longer by the widths.
+void padShape(ShapeInference &s) {
+  const PadParams &params = s.params<PadParams>();
+  const size_t rank = params.padWidth.size() / 2;
+  const DimsBuffer any(rank, kUnknownDim);
+  s.setIn(0, any);
+  s.setOut(0, any);
+  if (s.hasFailed()) return;
+  DimsBuffer in(s.in(0).dims()), out(s.out(0).dims());
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int64_t before = params.padWidth[2 * axis], after = params.padWidth[2 * axis + 1];
+    if (in[axis] != kUnknownDim) out[axis] = in[axis] + before + after;
+    else if (out[axis] != kUnknownDim && out[axis] >= before + after) in[axis] = out[axis] - before - after;
+    const bool isEmpty = params.mode == PadMode::Edge && in[axis] == 0 && before + after > 0;
+    if (in[axis] != kUnknownDim && (isEmpty || (params.mode == PadMode::Reflect && std::max(before, after) > 0 &&
+                                                std::max(before, after) >= in[axis])))
+      return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) + " has too few elements for padding by " +
+                    Twine(std::max(before, after)));
+  }
+  s.setOut(0, out);
+  s.setIn(0, in);
+}
+
+// Index along an axis of `size` elements that position `at` of the padded axis shows; -1: the constant.
+int64_t shownIndex(const PadParams &params, size_t axis, int64_t at, int64_t size) {
+  const int64_t index = at - params.padWidth[2 * axis];
+  if (index >= 0 && index < size) return index;
+  switch (params.mode) {
+    case PadMode::Constant: return -1;
+    case PadMode::Edge: return index < 0 ? 0 : size - 1;
+    case PadMode::Reflect: return index < 0 ? -index : 2 * (size - 1) - index;
+  }
+  return -1;
+}
+
+// Calls `visit(padded, inner)` with the offset of every element of the padded tensor and of the one it shows, or -1.
+template <class F> void forShown(const PadParams &params, Dims padded, Dims inner, F visit) {
+  const DimsBuffer strides = contiguousStrides(inner);
+  DimsBuffer index(padded.size(), 0);
+  const int64_t size = TensorRef{nullptr, DType::Unknown, padded}.size();
+  for (int64_t i = 0; i < size; ++i) {
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < padded.size() && offset >= 0; ++axis) {
+      const int64_t shown = shownIndex(params, axis, index[axis], inner[axis]);
+      offset = shown < 0 ? -1 : offset + shown * strides[axis];
+    }
+    visit(i, offset);
+    for (size_t axis = padded.size(); axis-- > 0;) {
+      if (++index[axis] < padded[axis]) break;
+      index[axis] = 0;
+    }
+  }
+}
+
+void padKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const PadParams &params = call.params<PadParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    forShown(params, call.out[0].shape, call.in[0].shape, [&](int64_t to, int64_t from) {
+      call.out[0].as<T>()[to] = from < 0 ? static_cast<T>(params.constantValue) : call.in[0].as<const T>()[from];
+    });
+  });
+}
+
+void padBackwardKernel(const KernelCall &call) {
+  writeZeros(call);
+  if (!call.wants(0)) return;
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    forShown(call.params<PadParams>(), call.in[0].shape, call.out[0].shape, [&](int64_t from, int64_t to) {
+      if (to >= 0) call.out[0].as<T>()[to] = static_cast<T>(call.out[0].as<T>()[to] + call.in[0].as<const T>()[from]);
+    });
+  });
+}
+
+extern const OpDef kPad, kBackwardPad;
+
+// dx = Σ of dy over the positions that show each element
+constinit const OpDef kPad = {
+    .name = "Pad",
+    .aliases = {"pad"},
+    .summary = "data (N, C, ...) with more elements around its spatial axes",
+    .inputs = {"data"},
+    .attrs = kPadAttrs,
+    .params = paramsOf<PadParams>(),
+    .check = checkPad,
+    .shape = padShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardPad, {g.dy(0)}); },
+    .kernel = padKernel,
+};
+
+// Its adjoint pads, with zeros where the constant stood.
+constinit const OpDef kBackwardPad = {
+    .name = "_backward_Pad",
+    .summary = "gradient of Pad: dx = sum of dy over the positions that show each element",
+    .inputs = {"dy"},
+    .attrs = kPadAttrs,
+    .params = paramsOf<PadParams>(),
+    .check = checkPad,
+    .flags = {.isBackward = true},
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kPad, g.dy(0), g.context().withAttrs(g.attrs(), AttrText{"constant_value", "0"})));
+        },
+    .kernel = padBackwardKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kPad, &kBackwardPad};
+
+}  // namespace
+
+constinit const OpFamily kPadFamily = kOps;
+
+}  // namespace gradc

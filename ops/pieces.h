@@ -1,0 +1,27 @@
+// Piece kernels of operators some of whose inputs only choose: masks, conditions, compared operands.
+// Tested by tests/extrema_ops_test.cc
+#pragma once
+
+#include "ir/kernel.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace gradc {
+
+/// The operator's kernel on the inputs at the base point, but for input `passed`, which is the one at hand.
+template <size_t passed> void chooseAtBase(const PieceCall &call) {
+  llvm::SmallVector<TensorRef, 4> in(call.base.begin(), call.base.end());
+  in[passed] = call.in[passed];
+  KernelCall held = call;
+  held.in = in;
+  call.kind->op->kernel(held);
+}
+
+/// The operator's kernel on the inputs at the base point: comparisons keep the answer they gave there.
+inline void holdAtBase(const PieceCall &call) {
+  KernelCall held = call;
+  held.in = call.base;
+  call.kind->op->kernel(held);
+}
+
+}  // namespace gradc

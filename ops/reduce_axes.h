@@ -1,0 +1,27 @@
+// The attributes of reductions over axes and what they say about shapes, MXNet's way: no axis means all of them, also
+// under `exclude`; a result without axes left has shape (1,). Tested by tests/reduce_ops_test.cc
+#pragma once
+
+#include "ir/attr_spec.h"
+#include "ir/inference.h"
+
+namespace gradc {
+
+struct ReduceParams {
+  Dims axis;
+  bool keepDims;
+  bool exclude;
+};
+inline constexpr AttrSpec kReduceAttrs[] = {
+    attr<&ReduceParams::axis>("axis", "None", "axes to reduce, negative ones count from the end; none given: all"),
+    attr<&ReduceParams::keepDims>("keepdims", "False", "whether reduced axes stay, with one element"),
+    attr<&ReduceParams::exclude>("exclude", "False", "whether to reduce the axes that are not listed"),
+};
+
+/// Both ways: dimensions that are kept are the same on both sides.
+void reduceShape(ShapeInference &s);
+
+/// The shape of a reduced tensor with one element on each reduced axis, which broadcasts to `whole`.
+DimsBuffer keptShape(const ReduceParams &params, Dims whole);
+
+}  // namespace gradc

@@ -1,0 +1,221 @@
+// Largest and smallest elements and products over axes.
+//
+// Gradients are MXNet's: every element that equals the extremum gets the whole of dy, and dx of a product is dy · y / x
+// (not a number where x = 0). Sums and means are in ops/reduce.cc. Tested by tests/extrema_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/broadcast_loops.h"
+#include "ops/families.h"
+#include "ops/pieces.h"
+#include "ops/primitives.h"
+#include "ops/reduce_axes.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Whether `a` takes the place of the extremum so far; the first of equals stays, a NaN is the result.
+constexpr auto kIsLarger = [](auto a, auto best) { return a > best || (a != a && best == best); };
+constexpr auto kIsSmaller = [](auto a, auto best) { return a < best || (a != a && best == best); };
+
+template <class T, auto isBetter> T worst() {
+  using Limits = std::numeric_limits<T>;
+  const T low = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  const T high = Limits::has_infinity ? Limits::infinity() : Limits::max();
+  return isBetter(high, low) ? low : high;
+}
+
+// output = the element of input 0 that stands where `base` has its extremum.
+template <auto isBetter> void pick(const KernelCall &call, const TensorRef &base) {
+  const Dims whole = base.shape;
+  const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);
+  const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;
+  StridedWalk outer = axesWalk(whole, part, whole, true), inner = axesWalk(whole, part, whole, false);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < size; ++i) {
+      T best = worst<T, isBetter>(), value = best;
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t at = outer.offset() + inner.offset();
+        if (isBetter(base.as<const T>()[at], best) || j == 0) {
+          best = base.as<const T>()[at];
+          value = call.in[0].as<const T>()[at];
+        }
+        inner.next();
+      }
+      call.out[0].as<T>()[i] = value;
+      outer.next();
+    }
+  });
+}
+
+template <auto isBetter> void extremumKernel(const KernelCall &call) {
+  if (call.wants(0)) pick<isBetter>(call, call.in[0]);
+}
+template <auto isBetter> void extremumPiece(const PieceCall &call) { pick<isBetter>(call, call.base[0]); }
+
+void productKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const Dims whole = call.in[0].shape;
+  const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);
+  const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;
+  StridedWalk outer = axesWalk(whole, part, whole, true), inner = axesWalk(whole, part, whole, false);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < size; ++i) {
+      Accumulator<T> product = 1;
+      for (int64_t j = 0; j < count; ++j) {
+        product = static_cast<Accumulator<T>>(product * call.in[0].as<const T>()[outer.offset() + inner.offset()]);
+        inner.next();
+      }
+      call.out[0].as<T>()[i] = static_cast<T>(product);
+      outer.next();
+    }
+  });
+}
+
+// dx = F(dy, x, y) with dy and y repeated over the reduced axes.
+template <auto F> void backwardKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
+  const TensorRef operands[] = {{call.in[0].data, call.in[0].dtype, part}, call.in[1],
+                                {call.in[2].data, call.in[2].dtype, part}};
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], operands, [](const T *v) { return F(v[0], v[1], v[2]); });
+  });
+}
+
+extern const OpDef kBackwardMax, kBackwardMin, kBackwardProd, kRepeatAxesLike;
+
+// dy and y of a backward operator repeated over the reduced axes.
+Value repeated(DecomposeRule &d, Value v) { return d.emit(kRepeatAxesLike, {v, d.x(1)}, d.attrs()); }
+
+void maskExtrema(DecomposeRule &d) {
+  Value mask = d.emit(kEqual, {d.x(1), repeated(d, d.x(2))});
+  d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), mask}));
+}
+
+// dx = dy where x is the maximum, repeated over the reduced axes
+constinit const OpDef kMax = {
+    .name = "max",
+    .aliases = {"max_axis"},
+    .summary = "largest element over axes",
+    .inputs = {"data"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape = reduceShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardMax, {g.dy(0), g.x(0), g.y(0)}); },
+    .kernel = extremumKernel<kIsLarger>,
+    .piece = extremumPiece<kIsLarger>,
+};
+
+// dx = dy where x is the minimum, repeated over the reduced axes
+constinit const OpDef kMin = {
+    .name = "min",
+    .aliases = {"min_axis"},
+    .summary = "smallest element over axes",
+    .inputs = {"data"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape = reduceShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardMin, {g.dy(0), g.x(0), g.y(0)}); },
+    .kernel = extremumKernel<kIsSmaller>,
+    .piece = extremumPiece<kIsSmaller>,
+};
+
+// dx = dy · y / x, repeated over the reduced axes
+constinit const OpDef kProd = {
+    .name = "prod",
+    .summary = "product over axes",
+    .inputs = {"data"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape = reduceShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardProd, {g.dy(0), g.x(0), g.y(0)}); },
+    .kernel = productKernel,
+};
+
+constinit const OpDef kBackwardMax = {
+    .name = "_backward_max",
+    .summary = "gradient of max: dx = dy where x = y, else 0, dy and y repeated over the reduced axes",
+    .inputs = {"dy", "x", "y"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .flags = {.isBackward = true},
+    .decompose = maskExtrema,
+    .kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>,
+    .piece = chooseAtBase<0>,
+};
+
+constinit const OpDef kBackwardMin = {
+    .name = "_backward_min",
+    .summary = "gradient of min: dx = dy where x = y, else 0, dy and y repeated over the reduced axes",
+    .inputs = {"dy", "x", "y"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .flags = {.isBackward = true},
+    .decompose = maskExtrema,
+    .kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>,
+    .piece = chooseAtBase<0>,
+};
+
+constinit const OpDef kBackwardProd = {
+    .name = "_backward_prod",
+    .summary = "gradient of prod: dx = dy * y / x, dy and y repeated over the reduced axes",
+    .inputs = {"dy", "x", "y"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          Value quotient = d.emit(kElemwiseDiv, {repeated(d, d.x(2)), d.x(1)});
+          d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), quotient}));
+        },
+    .kernel = backwardKernel<[](auto dy, auto x, auto y) { return dy * (y / x); }>,
+};
+
+// dv = dy summed over the reduced axes
+constinit const OpDef kRepeatAxesLike = {
+    .name = "_repeat_axes_like",
+    .summary = "v, shaped like a reduction of x over these axes, repeated over them to the shape of x; x is not read",
+    .inputs = {"v", "x"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape = [](ShapeInference &s) { s.sameInOut(1, 0); },
+    .ignored = {1},
+    .stopped = {1},
+    .flags = {.isOwn = true},
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kSum, g.dy(0), g.attrs()));
+          g.noGrad(1);
+        },
+    .lowerToMxnet =
+        [](DecomposeRule &d) {
+          AttrsId kept = d.context().withAttrs(d.attrs(), AttrText{"keepdims", "True"});
+          Value shaped = d.emit(kReshapeLike, {d.x(0), d.emit(kSum, d.x(1), kept)});
+          d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
+          const TensorRef v{call.in[0].data, call.in[0].dtype, part};
+          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            mapBroadcast<T>(call.out[0], v, [](const T *value) { return value[0]; });
+          });
+        },
+};
+
+constexpr const OpDef *kOps[] = {&kMax, &kMin, &kProd, &kBackwardMax, &kBackwardMin, &kBackwardProd, &kRepeatAxesLike};
+
+}  // namespace
+
+constinit const OpFamily kReduceExtremaFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,311 @@
+// softmax, softmin and log_softmax along one axis, with a temperature and, for softmax, row lengths; and their gradients.
+//
+// All three are one row function of z = ±x/temperature. Gradients read y, as MXNet's do; y is differentiated through
+// the forward node, which makes every higher order right. Elements beyond a row's length are 0 and stay so in the
+// gradient. A requested dtype is that of the output; the gradient has the data's. Sums run in float64.
+// Tested by tests/layer_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/axis_rows.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/spatial.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct SoftmaxParams {
+  int64_t axis = -1;
+  std::optional<double> temperature;
+  DType dtype = DType::Unknown;
+  Tristate useLength = Tristate::False;
+
+  double divisor() const { return temperature.value_or(1); }
+};
+
+constexpr AttrSpec kAttrs[] = {
+    attr<&SoftmaxParams::axis>("axis", "-1", "the axis of the rows; negative: counted from the end"),
+    attr<&SoftmaxParams::temperature>("temperature", "None", "what the data is divided by; None: 1"),
+    attr<&SoftmaxParams::dtype>("dtype", "None", "type of the output; None: the data's"),
+    attr<&SoftmaxParams::useLength>("use_length", "False", "whether there is an input with the length of each row"),
+};
+
+Error checkParams(void *params) {
+  SoftmaxParams &p = *static_cast<SoftmaxParams *>(params);
+  p.useLength = settle(p.useLength);
+  if (p.dtype != DType::Unknown && !isFloating(p.dtype))
+    return Failure(ErrorKind::BadAttribute,
+                   "attribute 'dtype' is " + dtypeName(p.dtype) + ", expected a floating type or None");
+  if (p.temperature == 0.0)
+    return Failure(ErrorKind::BadAttribute, "attribute 'temperature' is 0, expected another number");
+  return Error::success();
+}
+
+Error checkWithoutLength(void *params) {
+  if (Error error = checkParams(params)) return error;
+  if (static_cast<SoftmaxParams *>(params)->useLength != Tristate::True) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attribute 'use_length' is True, expected False: softmax alone takes lengths");
+}
+
+enum class RowFunction : uint8_t { Softmax, Softmin, LogSoftmax };
+
+const SoftmaxParams &paramsOf(const NodeKind &kind) { return kind.params<SoftmaxParams>(); }
+bool hasLength(const NodeKind &kind) { return paramsOf(kind).useLength == Tristate::True; }
+// MXNet's gradient takes the data where its type or the lengths matter.
+bool takesData(const NodeKind &kind) { return hasLength(kind) || paramsOf(kind).dtype != DType::Unknown; }
+
+AxisRows rowsOf(const KernelCall &call, Dims shape) {
+  if (shape.empty()) return AxisRows(shape, 0);
+  return AxisRows(shape, normalizeAxis(paramsOf(*call.kind).axis, shape.size()).value_or(0));
+}
+
+// Number of elements of a row that take part.
+int64_t rowLength(const KernelCall &call, const AxisRows &rows, int64_t row) {
+  if (call.in.size() < 2) return rows.length;
+  double length = 0;
+  dispatchNumeric(call.in[1].dtype, [&](auto zero) {
+    length = static_cast<double>(call.in[1].as<const decltype(zero)>()[row]);
+  });
+  return length >= 0 ? static_cast<int64_t>(std::min(length, static_cast<double>(rows.length))) : 0;
+}
+
+// z = x · factor; y = exp(z − m)/Σ or z − m − ln Σ with m the largest z.
+template <class In, class Out> struct RowKernel {
+  const KernelCall &call;
+  AxisRows rows;
+  double factor;
+  bool isLog;
+
+  double z(int64_t at) const { return static_cast<double>(call.in[0].as<const In>()[at]) * factor; }
+  void run(int64_t row) const {
+    const int64_t begin = rows.begin(row), length = rowLength(call, rows, row);
+    double largest = -HUGE_VAL, total = 0;
+    for (int64_t k = 0; k < length; ++k) largest = std::max(largest, z(begin + k * rows.inner));
+    for (int64_t k = 0; k < length; ++k) total += std::exp(z(begin + k * rows.inner) - largest);
+    Out *y = call.out[0].as<Out>() + begin;
+    for (int64_t k = 0; k < rows.length; ++k) {
+      const double shifted = k < length ? z(begin + k * rows.inner) - largest : 0;
+      const double value = isLog ? shifted - std::log(total) : std::exp(shifted) / total;
+      y[k * rows.inner] = static_cast<Out>(k < length ? value : 0);
+    }
+  }
+};
+
+template <RowFunction F> void forward(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const double divisor = paramsOf(*call.kind).divisor();
+  const AxisRows rows = rowsOf(call, call.in[0].shape);
+  dispatchFloating(call.in[0].dtype, [&](auto in) {
+    dispatchFloating(call.out[0].dtype, [&](auto out) {
+      const double factor = (F == RowFunction::Softmin ? -1 : 1) / divisor;
+      const RowKernel<decltype(in), decltype(out)> kernel{call, rows, factor, F == RowFunction::LogSoftmax};
+      for (int64_t row = 0; row < rows.count(); ++row) kernel.run(row);
+    });
+  });
+}
+
+// dx = y·(dy − Σ dy·y)/t, the same negated, or (dy − exp(y)·Σ dy)/t.
+template <RowFunction F, class In, class Out> void backwardRows(const KernelCall &call, const AxisRows &rows) {
+  constexpr bool kIsLog = F == RowFunction::LogSoftmax;
+  const double factor = (F == RowFunction::Softmin ? -1 : 1) / paramsOf(*call.kind).divisor();
+  const In *dy = call.in[0].as<const In>(), *y = call.in.back().as<const In>();
+  Out *dx = call.out[0].as<Out>();
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    double sum = 0;
+    const int64_t begin = rows.begin(row), end = begin + rows.length * rows.inner;
+    for (int64_t i = begin; i < end; i += rows.inner)
+      sum += static_cast<double>(dy[i]) * (kIsLog ? 1.0 : static_cast<double>(y[i]));
+    for (int64_t i = begin; i < end; i += rows.inner) {
+      const double head = static_cast<double>(dy[i]), value = static_cast<double>(y[i]);
+      dx[i] = static_cast<Out>((kIsLog ? head - std::exp(value) * sum : value * (head - sum)) * factor);
+    }
+  }
+}
+
+template <RowFunction F> void backward(const KernelCall &call) {
+  if (call.out.size() == 2 && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
+  if (!call.wants(0)) return;
+  const AxisRows rows = rowsOf(call, call.out[0].shape);
+  dispatchFloating(call.in[0].dtype, [&](auto in) {
+    dispatchFloating(call.out[0].dtype,
+                     [&](auto out) { backwardRows<F, decltype(in), decltype(out)>(call, rows); });
+  });
+}
+
+void checkAxis(ShapeInference &s) {
+  const int64_t axis = paramsOf(s.kind()).axis;
+  if (!s.hasFailed() && s.in(0).hasRank() && s.in(0).rank() > 0 && !normalizeAxis(axis, s.in(0).rank()))
+    s.fail("axis " + Twine(axis) + " is outside data of shape " + toString(s.in(0)));
+}
+
+// A length per row: the data's shape without the axis.
+void relateLength(ShapeInference &s, size_t data, size_t length) {
+  checkAxis(s);
+  if (s.hasFailed() || !s.in(data).hasRank() || s.in(data).rank() == 0) return;
+  const size_t axis = *normalizeAxis(paramsOf(s.kind()).axis, s.in(data).rank());
+  DimsBuffer dims(s.in(data).dims());
+  const int64_t rowLength = dims[axis];
+  dims.erase(dims.begin() + static_cast<ptrdiff_t>(axis));
+  s.setIn(length, dims);
+  if (s.hasFailed()) return;
+  DimsBuffer whole(s.in(length).dims());
+  whole.insert(whole.begin() + static_cast<ptrdiff_t>(axis), rowLength);
+  s.setIn(data, whole);
+}
+
+void forwardShape(ShapeInference &s) {
+  s.sameInOut(0, 0);
+  if (s.numInputs() == 2) relateLength(s, 0, 1);
+  else checkAxis(s);
+  s.sameInOut(0, 0);
+}
+
+void forwardType(DTypeInference &t) {
+  const DType wanted = paramsOf(t.kind()).dtype;
+  if (wanted != DType::Unknown) t.setOut(0, wanted);
+  if (wanted == DType::Unknown || t.in(0) == DType::Unknown) t.sameInOut(0, 0);
+}
+
+// dy, y; dy, x[, length], y where the data is taken.
+void backwardShape(ShapeInference &s) {
+  const size_t last = s.numInputs() - 1;
+  for (int pass = 0; pass < 2; ++pass) {
+    s.sameInOut(0, 0);
+    s.sameInOut(last, 0);
+    if (takesData(s.kind())) s.sameInOut(1, 0);
+  }
+  if (!hasLength(s.kind())) return checkAxis(s);
+  relateLength(s, 1, 2);
+  s.sameInOut(2, 1);
+}
+
+void backwardType(DTypeInference &t) {
+  const size_t last = t.numInputs() - 1;
+  t.sameInIn(0, last);
+  t.sameInOut(takesData(t.kind()) ? 1 : 0, 0);
+  t.sameInIn(0, last);
+  if (hasLength(t.kind())) t.sameInOut(2, 1);
+}
+
+uint32_t numForwardInputs(const NodeKind &kind) { return hasLength(kind) ? 2 : 1; }
+uint32_t numBackwardInputs(const NodeKind &kind) { return hasLength(kind) ? 4 : takesData(kind) ? 3 : 2; }
+uint32_t numBackwardOutputs(const NodeKind &kind) { return hasLength(kind) ? 2 : 1; }
+InputMask backwardIgnored(const NodeKind &kind) {
+  return hasLength(kind) ? inputMask({1, 2}) : takesData(kind) ? inputMask({1}) : 0;
+}
+InputMask backwardStopped(const NodeKind &kind) { return hasLength(kind) ? inputMask({1, 2}) : 0; }
+
+template <const OpDef &Backward> void softmaxGradient(GradRule &g) {
+  SmallVector<Value, 4> operands = {g.dy(0)};
+  if (takesData(g.kind())) operands.push_back(g.x(0));
+  if (hasLength(g.kind())) operands.push_back(g.x(1));
+  operands.push_back(g.y(0));
+  g.fused(Backward, operands);
+  if (hasLength(g.kind())) g.noGrad(1);
+}
+
+template <RowFunction F> void decomposeBackward(DecomposeRule &d) {
+  const Value dy = d.x(0), y = d.x(d.numInputs() - 1);
+  const StringRef axis = d.number(paramsOf(d.kind()).axis);
+  const double factor = (F == RowFunction::Softmin ? -1 : 1) / paramsOf(d.kind()).divisor();
+  auto sum = [&](Value v) { return d.emit(kSum, {v}, {{"axis", axis}, {"keepdims", "True"}}); };
+  Value dx;
+  if (F == RowFunction::LogSoftmax)
+    dx = d.emit(kElemwiseSub, {dy, d.emit(kBroadcastMul, {d.emit(kExp, {y}), sum(dy)})});
+  else
+    dx = d.emit(kElemwiseMul, {y, d.emit(kBroadcastSub, {dy, sum(d.emit(kElemwiseMul, {dy, y}))})});
+  if (d.wants(0)) d.y(0, d.emit(kMulScalar, {dx}, {{"scalar", d.number(factor)}}));
+  if (hasLength(d.kind()) && d.wants(1)) d.y(1, d.emit(kZerosLike, {d.x(2)}));
+}
+
+constexpr Domain kDomains[] = {Domain::Any, Domain::Length};
+
+extern const OpDef kBackwardSoftmax, kBackwardSoftmin, kBackwardLogSoftmax;
+
+// y = exp(x/t)/Σ
+constinit const OpDef kSoftmax = {
+    .name = "softmax",
+    .aliases = {"_npx_softmax"},
+    .summary = "y[k] = exp(x[k]/t) / Σ over j of exp(x[j]/t) along the axis, t the temperature; 0 beyond a row's length",
+    .inputs = {{"data", "length"}, numForwardInputs},
+    .attrs = kAttrs,
+    .params = gradc::paramsOf<SoftmaxParams>(),
+    .check = checkParams,
+    .shape = forwardShape,
+    .dtype = forwardType,
+    .inplace = kInplaceFirst,
+    .stopped = {1},
+    .domains = kDomains,
+    .gradient = softmaxGradient<kBackwardSoftmax>,
+    .kernel = forward<RowFunction::Softmax>,
+};
+
+constinit const OpDef kSoftmin = {
+    .name = "softmin",
+    .summary = "y[k] = exp(−x[k]/t) / Σ over j of exp(−x[j]/t) along the axis, t the temperature",
+    .inputs = {"data"},
+    .attrs = kAttrs,
+    .params = gradc::paramsOf<SoftmaxParams>(),
+    .check = checkWithoutLength,
+    .shape = forwardShape,
+    .dtype = forwardType,
+    .inplace = kInplaceFirst,
+    .gradient = softmaxGradient<kBackwardSoftmin>,
+    .kernel = forward<RowFunction::Softmin>,
+};
+
+constinit const OpDef kLogSoftmax = {
+    .name = "log_softmax",
+    .aliases = {"_npx_log_softmax"},
+    .summary = "y[k] = x[k]/t − ln Σ over j of exp(x[j]/t) along the axis, t the temperature",
+    .inputs = {"data"},
+    .attrs = kAttrs,
+    .params = gradc::paramsOf<SoftmaxParams>(),
+    .check = checkWithoutLength,
+    .shape = forwardShape,
+    .dtype = forwardType,
+    .inplace = kInplaceFirst,
+    .gradient = softmaxGradient<kBackwardLogSoftmax>,
+    .kernel = forward<RowFunction::LogSoftmax>,
+};
+
+template <RowFunction F> constexpr OpDef backwardOf(StringRef name, StringRef summary) {
+  return {
+      .name = name,
+      .summary = summary,
+      .inputs = {{}, numBackwardInputs, true},
+      .outputs = {{"data_grad", "length_grad"}, numBackwardOutputs},
+      .attrs = kAttrs,
+      .params = gradc::paramsOf<SoftmaxParams>(),
+      .check = checkParams,
+      .shape = backwardShape,
+      .dtype = backwardType,
+      .inplace = kInplaceFirst,
+      .ignored = backwardIgnored,
+      .stopped = backwardStopped,
+      .flags = {.isBackward = true},
+      .decompose = decomposeBackward<F>,
+      .kernel = backward<F>,
+  };
+}
+
+constinit const OpDef kBackwardSoftmax =
+    backwardOf<RowFunction::Softmax>("_backward_softmax", "gradient of softmax: dx = y·(dy − Σ dy·y)/t");
+constinit const OpDef kBackwardSoftmin =
+    backwardOf<RowFunction::Softmin>("_backward_softmin", "gradient of softmin: dx = −y·(dy − Σ dy·y)/t");
+constinit const OpDef kBackwardLogSoftmax =
+    backwardOf<RowFunction::LogSoftmax>("_backward_log_softmax", "gradient of log_softmax: dx = (dy − exp(y)·Σ dy)/t");
+
+constexpr const OpDef *kOps[] = {&kSoftmax,         &kSoftmin,         &kLogSoftmax,
+                                 &kBackwardSoftmax, &kBackwardSoftmin, &kBackwardLogSoftmax};
+
+}  // namespace
+constinit const OpFamily kSoftmaxFamily = kOps;
+
+}  // namespace gradc

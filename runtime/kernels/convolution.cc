@@ -1,0 +1,211 @@
+// Convolution over two spatial axes by oneDNN: y, dx and (dw, db), each a primitive of its own.
+//
+// Weights are reordered at every run, as training changes them at every step. Tested by tests/fast_kernels_test.cc
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/factories.h"
+
+using namespace llvm;
+using dnnl::memory;
+
+namespace gradc::fast {
+namespace {
+
+/// The formats of one convolution: what the entries have, what the primitive is told.
+struct ConvolutionDescs {
+  memory::desc x, w, b, y;              // outside
+  memory::desc anyX, anyW, anyY;        // inside, as far as it is decided
+  memory::dims stride, dilate, pad;
+};
+
+/// Whole vectors of channels on both sides: where oneDNN is quick on channels-last images. Elsewhere it does not know
+/// them, and both sides are converted to what it likes.
+bool hasWholeVectors(const ConvGeometry &g) {
+  return g.groups == 1 && g.in.channels % 16 == 0 && g.out.channels % 16 == 0;
+}
+
+memory::desc insideDesc(const memory::desc &outside, bool isFixed) {
+  if (isFixed) return outside;
+  return memory::desc(outside.dims(), memory::data_type::f32, memory::format_tag::any);
+}
+
+struct ConvolutionOperands {
+  Dims x, y;
+  Layout xLayout, yLayout;
+};
+
+ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &operands) {
+  const ConvGeometry g = convolutionGeometry(kind, operands.x, operands.y);
+  ConvolutionDescs d;
+  const int64_t x[] = {g.in.batch, g.in.channels, g.in.extent[1], g.in.extent[2]};
+  const int64_t y[] = {g.out.batch, g.out.channels, g.out.extent[1], g.out.extent[2]};
+  const int64_t w[] = {g.groups, g.groupFilters(), g.groupChannels(), g.kernel[1], g.kernel[2]};
+  d.x = denseDesc(x, operands.xLayout);
+  d.y = denseDesc(y, operands.yLayout);
+  d.w = denseDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w), Layout::Plain);
+  d.b = denseDesc(g.out.channels, Layout::Plain);
+  const bool isQuick = hasWholeVectors(g);
+  d.anyX = insideDesc(d.x, isQuick && operands.xLayout == Layout::ChannelsLast);
+  d.anyY = insideDesc(d.y, isQuick && operands.yLayout == Layout::ChannelsLast);
+  d.anyW = insideDesc(d.w, false);
+  d.stride = {g.stride[1], g.stride[2]};
+  d.dilate = {g.dilate[1] - 1, g.dilate[2] - 1};
+  d.pad = {g.pad[1], g.pad[2]};
+  return d;
+}
+
+/// Two spatial axes, or one.
+bool canHandle(const KernelSite &site, Dims x, Dims y) {
+  if (site.in[0].dtype != DType::Float32) return false;
+  const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
+  return !g.channelsLast && x.size() <= 4;
+}
+
+/// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
+template <class Desc> void refuseReference(const Desc &desc) {
+  if (StringRef(desc.impl_info_str()).starts_with("ref")) throw dnnl::error(dnnl_unimplemented, "reference code only");
+}
+
+constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::convolution_direct;
+
+dnnl::convolution_forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias) {
+  using Forward = dnnl::convolution_forward;
+  constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
+  const Forward::desc desc =
+      hasBias ? Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
+              : Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+  return Forward::primitive_desc(desc, userScratchpad(), dnnlEngine());
+}
+
+DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
+  const dnnl::convolution_forward::primitive_desc desc = forwardDesc(d, hasBias);
+  refuseReference(desc);
+  DnnlStep step;
+  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
+  step.output(DNNL_ARG_DST, d.y, desc.dst_desc());
+  step.finish(dnnl::convolution_forward(desc), desc.scratchpad_desc());
+  return step;
+}
+
+/// Slots dy, w, dx.
+DnnlStep dataStep(const ConvolutionDescs &d) {
+  using Backward = dnnl::convolution_backward_data;
+  const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false));
+  refuseReference(desc);
+  DnnlStep step;
+  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  step.output(DNNL_ARG_DIFF_SRC, d.x, desc.diff_src_desc());
+  step.finish(Backward(desc), desc.scratchpad_desc());
+  return step;
+}
+
+/// Slots dy, x, dw and, with a bias, db.
+DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
+  using Backward = dnnl::convolution_backward_weights;
+  const Backward::desc how =
+      hasBias ? Backward::desc(kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
+              : Backward::desc(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, hasBias));
+  refuseReference(desc);
+  DnnlStep step;
+  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
+  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
+  step.output(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc());
+  if (hasBias) step.output(DNNL_ARG_DIFF_BIAS, d.b, d.b);
+  step.finish(Backward(desc), desc.scratchpad_desc());
+  return step;
+}
+
+/// Runs up to two steps over the same scratch; each takes the operands it lists.
+class ConvolutionKernel : public PreparedKernel {
+ public:
+  struct Part {
+    DnnlStep step;
+    std::vector<uint8_t> operands;  // per slot: input i, or kOutput + i
+  };
+  static constexpr uint8_t kOutput = 16;
+
+  void add(DnnlStep step, std::vector<uint8_t> operands) { parts.push_back({std::move(step), std::move(operands)}); }
+
+  void run(const KernelCall &call) override {
+    void *data[4];
+    for (Part &part : parts) {
+      for (size_t i = 0; i < part.operands.size(); ++i) {
+        const uint8_t at = part.operands[i];
+        data[i] = at < kOutput ? call.in[at].data : call.out[at - kOutput].data;
+      }
+      part.step.run(ArrayRef(data, part.operands.size()), call.workspace);
+    }
+  }
+
+  size_t workspaceBytes() const override {
+    size_t most = 0;
+    for (const Part &part : parts) most = std::max(most, part.step.bytes());
+    return most;
+  }
+
+ private:
+  std::vector<Part> parts;
+};
+
+constexpr uint8_t kOut = ConvolutionKernel::kOutput;
+
+std::unique_ptr<PreparedKernel> finished(function_ref<void(ConvolutionKernel &)> make) {
+  auto kernel = std::make_unique<ConvolutionKernel>();
+  if (!guarded([&] { make(*kernel); })) return nullptr;
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
+  if (!canHandle(site, site.in[0].shape, site.out[0].shape)) return gemmConvolution(site);
+  const bool hasBias = site.in.size() == 3;
+  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+    const ConvolutionDescs d =
+        describe(*site.kind, {site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0]});
+    if (hasBias) kernel.add(forwardStep(d, true), {0, 1, 2, kOut});
+    else kernel.add(forwardStep(d, false), {0, 1, kOut});
+  });
+  return kernel ? std::move(kernel) : gemmConvolution(site);
+}
+
+std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
+  if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return gemmConvolutionBackward(site);
+  const bool hasBias = site.out.size() == 3, wantsBias = hasBias && site.wants(2);
+  // A bias gradient alone is not worth a primitive, and into memory that is not there none can be written.
+  if (wantsBias && !site.wants(1)) return gemmConvolutionBackward(site);
+  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+    // Data and its gradient are entries of their own, each with its layout.
+    const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
+    const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
+    if (site.wants(0)) kernel.add(dataStep(describe(*site.kind, forData)), {0, 2, kOut});
+    if (wantsBias) kernel.add(weightStep(describe(*site.kind, forWeight), true), {0, 1, kOut + 1, kOut + 2});
+    else if (site.wants(1)) kernel.add(weightStep(describe(*site.kind, forWeight), false), {0, 1, kOut + 1});
+  });
+  return kernel ? std::move(kernel) : gemmConvolutionBackward(site);
+}
+
+// Inputs dy, w, (x).
+std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
+  if (!canHandle(site, site.out[0].shape, site.in[0].shape)) return nullptr;
+  return finished([&](ConvolutionKernel &kernel) {
+    const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
+    kernel.add(dataStep(describe(*site.kind, operands)), {0, 1, kOut});
+  });
+}
+
+// Inputs dy, x, (w).
+std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
+  if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return nullptr;
+  return finished([&](ConvolutionKernel &kernel) {
+    const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
+    kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});
+  });
+}
+
+}  // namespace gradc::fast

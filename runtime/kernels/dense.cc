@@ -1,0 +1,80 @@
+// Fully connected layers and dot as matrix products. Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/gemm.h"
+
+#include <cstring>
+
+namespace gradc::fast {
+namespace {
+
+template <class T> class FullyConnectedKernel : public PreparedKernel {
+ public:
+  explicit FullyConnectedKernel(const KernelSite &) {}
+  void run(const KernelCall &call) override {
+    const int64_t hidden = call.in[1].shape[0], features = call.in[1].shape[1], rows = call.out[0].size() / hidden;
+    T *y = call.out[0].as<T>();
+    const bool hasBias = call.in.size() == 3;
+    if (hasBias)
+      for (int64_t row = 0; row < rows; ++row)
+        std::memcpy(y + row * hidden, call.in[2].data, static_cast<size_t>(hidden) * sizeof(T));
+    gradc::multiply(Gemm<T>{false, true, rows, hidden, features, call.in[0].as<const T>(), call.in[1].as<const T>(),
+                            features, features, hasBias ? T{1} : T{0}, y, hidden});
+  }
+};
+
+// Inputs dy, x, w; outputs dx, dw[, db].
+template <class T> class FullyConnectedBackward : public PreparedKernel {
+ public:
+  explicit FullyConnectedBackward(const KernelSite &) {}
+  void run(const KernelCall &call) override {
+    const int64_t hidden = call.in[2].shape[0], features = call.in[2].shape[1], rows = call.in[0].size() / hidden;
+    const T *dy = call.in[0].as<const T>();
+    if (call.wants(0))
+      gradc::multiply(Gemm<T>{false, false, rows, features, hidden, dy, call.in[2].as<const T>(), hidden, features,
+                              T{0}, call.out[0].as<T>(), features});
+    if (call.wants(1))
+      gradc::multiply(Gemm<T>{true, false, hidden, features, rows, dy, call.in[1].as<const T>(), hidden, features,
+                              T{0}, call.out[1].as<T>(), features});
+    if (call.out.size() == 3 && call.wants(2)) sumRows(dy, rows, hidden, call.out[2].as<T>());
+  }
+
+ private:
+  static void sumRows(const T *dy, int64_t rows, int64_t hidden, T *__restrict db) {
+    std::memset(db, 0, static_cast<size_t>(hidden) * sizeof(T));
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t h = 0; h < hidden; ++h) db[h] += dy[row * hidden + h];
+  }
+};
+
+template <class T> class DotKernel : public PreparedKernel {
+ public:
+  explicit DotKernel(const KernelSite &site) : transposes(dotTransposes(*site.kind)) {}
+  void run(const KernelCall &call) override {
+    const int64_t k = transposes.a ? call.in[0].shape.front() : call.in[0].shape.back();
+    const int64_t m = call.in[0].size() / k, n = call.in[1].size() / k;
+    gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, call.in[0].as<const T>(), call.in[1].as<const T>(),
+                            transposes.a ? m : k, transposes.b ? k : n, T{0}, call.out[0].as<T>(), n});
+  }
+
+ private:
+  DotTransposes transposes;
+};
+
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
+  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site) { return make<FullyConnectedKernel>(site); }
+std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
+  return make<FullyConnectedBackward>(site);
+}
+std::unique_ptr<PreparedKernel> dot(const KernelSite &site) { return make<DotKernel>(site); }
+
+}  // namespace gradc::fast

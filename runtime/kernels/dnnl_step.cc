@@ -1,0 +1,124 @@
+// Tested by tests/fast_kernels_test.cc
+#include "runtime/kernels/dnnl_step.h"
+
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace llvm;
+using dnnl::memory;
+
+namespace gradc {
+
+const dnnl::engine &dnnlEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr userScratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+namespace {
+
+memory::format_tag rowMajor(size_t rank) {
+  constexpr memory::format_tag kTags[] = {memory::format_tag::a,    memory::format_tag::a,     memory::format_tag::ab,
+                                          memory::format_tag::abc,  memory::format_tag::abcd,  memory::format_tag::abcde,
+                                          memory::format_tag::abcdef};
+  return kTags[rank];
+}
+
+}  // namespace
+
+memory::desc denseDesc(Dims shape, Layout layout) {
+  const memory::format_tag tag =
+      layout == Layout::ChannelsLast ? memory::format_tag::acdb : rowMajor(shape.size());
+  return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32, tag);
+}
+
+memory::desc anyDesc(Dims shape) {
+  return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32, memory::format_tag::any);
+}
+
+bool guarded(function_ref<void()> make) {
+  try {
+    make();
+    return true;
+  } catch (const dnnl::error &) {
+    return false;
+  }
+}
+
+size_t DnnlStep::take(size_t bytes) {
+  const size_t offset = alignTo(used, 64);
+  used = offset + bytes;
+  return offset;
+}
+
+void DnnlStep::add(int arg, bool isOutput, const memory::desc &outside, const memory::desc &inside) {
+  Operand operand{arg, numSlots++, isOutput, memory(outside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, 0};
+  if (outside == inside) {
+    operand.inside = operand.outside;
+  } else {
+    operand.inside = memory(inside, dnnlEngine(), DNNL_MEMORY_NONE);
+    operand.offset = take(inside.get_size());
+    memory &from = isOutput ? operand.inside : operand.outside, &to = isOutput ? operand.outside : operand.inside;
+    operand.reorder = dnnl::reorder(from, to);
+  }
+  arguments.insert({arg, operand.inside});
+  operands.push_back(std::move(operand));
+}
+
+void DnnlStep::input(int arg, const memory::desc &outside, const memory::desc &inside) {
+  add(arg, false, outside, inside);
+}
+
+void DnnlStep::output(int arg, const memory::desc &outside, const memory::desc &inside) {
+  add(arg, true, outside, inside);
+}
+
+void DnnlStep::scratch(int arg, const memory::desc &inside) { scratchAt(arg, inside, take(inside.get_size())); }
+
+void DnnlStep::scratchAt(int arg, const memory::desc &inside, size_t offset) {
+  Operand operand{arg, kNoSlot, false, {}, memory(inside, dnnlEngine(), DNNL_MEMORY_NONE), {}, offset};
+  arguments.insert({arg, operand.inside});
+  operands.push_back(std::move(operand));
+}
+
+void DnnlStep::finish(const dnnl::primitive &made, const memory::desc &scratchpad) {
+  if (scratchpad.get_size() != 0) scratch(DNNL_ARG_SCRATCHPAD, scratchpad);
+  primitive = made;
+  stream = dnnl::stream(dnnlEngine());
+}
+
+uint32_t DnnlStep::numReorders() const {
+  uint32_t count = 0;
+  for (const Operand &operand : operands) count += static_cast<bool>(operand.reorder);
+  return count;
+}
+
+size_t DnnlStep::offsetOf(int arg) const {
+  for (const Operand &operand : operands)
+    if (operand.arg == arg) return operand.offset;
+  llvm_unreachable("the step has no such operand");
+}
+
+void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
+  char *scratch = static_cast<char *>(workspace);
+  try {
+    for (Operand &operand : operands) {
+      if (operand.slot != kNoSlot) operand.outside.set_data_handle(data[operand.slot]);
+      if (operand.slot == kNoSlot || operand.reorder) operand.inside.set_data_handle(scratch + operand.offset);
+      if (operand.reorder && !operand.isOutput) operand.reorder.execute(stream, operand.outside, operand.inside);
+    }
+    primitive.execute(stream, arguments);
+    for (Operand &operand : operands)
+      if (operand.reorder && operand.isOutput) operand.reorder.execute(stream, operand.inside, operand.outside);
+    stream.wait();
+  } catch (const dnnl::error &error) {
+    report_fatal_error(StringRef("a prepared oneDNN primitive failed: " + std::string(error.what())));
+  }
+}
+
+}  // namespace gradc

@@ -1,0 +1,76 @@
+// One oneDNN primitive with the reorders around it, over plain pointers.
+//
+//   DnnlStep step;
+//   step.input(DNNL_ARG_SRC, outside, inside);    // slot 0
+//   step.output(DNNL_ARG_DST, outside, inside);   // slot 1
+//   step.finish(primitive, scratchpad);
+//   step.run({x, y}, workspace);
+//
+// An operand whose format outside differs from what the primitive wants is reordered through scratch. oneDNN's C++
+// interface throws; `guarded` and `run` are the only places that see it. Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "runtime/kernels/prepared_kernel.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <dnnl.hpp>
+
+namespace gradc {
+
+/// The CPU engine, one for the process, without state.
+const dnnl::engine &dnnlEngine();
+
+/// Primitives take their scratch from the workspace.
+dnnl::primitive_attr userScratchpad();
+
+/// A dense float32 tensor in row-major order, or (rank four) channels-last.
+dnnl::memory::desc denseDesc(Dims shape, Layout layout);
+/// The same dimensions in a format the primitive may choose.
+dnnl::memory::desc anyDesc(Dims shape);
+
+/// Whether `make` ended without an exception of oneDNN's.
+bool guarded(llvm::function_ref<void()> make);
+
+class DnnlStep {
+ public:
+  void input(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
+  void output(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
+  /// An operand of the primitive nobody outside looks at: in scratch.
+  void scratch(int arg, const dnnl::memory::desc &inside);
+  /// The scratch operand that an earlier step of the same kernel left there.
+  void scratchAt(int arg, const dnnl::memory::desc &inside, size_t offset);
+  void finish(const dnnl::primitive &primitive, const dnnl::memory::desc &scratchpad);
+
+  bool isReady() const { return static_cast<bool>(primitive); }
+  uint32_t numReorders() const;
+  /// Scratch of this step; `reserve` puts that of earlier steps, to be kept, in front.
+  size_t bytes() const { return used; }
+  void reserve(size_t bytes) { used = bytes; }
+  /// Where the scratch operand of `arg` starts.
+  size_t offsetOf(int arg) const;
+  /// `data` holds one pointer per input and output, in the order they were added.
+  void run(llvm::ArrayRef<void *> data, void *workspace);
+
+ private:
+  static constexpr int kNoSlot = -1;
+  struct Operand {
+    int arg;
+    int slot;              // of `data`; kNoSlot: scratch
+    bool isOutput;
+    dnnl::memory outside, inside;
+    dnnl::reorder reorder; // empty: the primitive works on the outside memory itself
+    size_t offset;         // of the inside memory in the workspace
+  };
+  void add(int arg, bool isOutput, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
+  size_t take(size_t bytes);
+
+  std::vector<Operand> operands;
+  int numSlots = 0;
+  size_t used = 0;
+  dnnl::primitive primitive;
+  dnnl::stream stream;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+}  // namespace gradc

@@ -1,0 +1,166 @@
+// Convolution over up to three spatial axes as matrix products, image by image: receptive fields are gathered into a
+// matrix of (patch, pixels), which is multiplied with the filters. What oneDNN does not do: float64, three axes.
+// Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gradc::fast {
+namespace {
+
+/// One row of the gathered matrix: a channel of the group and a tap.
+struct Tap {
+  int64_t channel;
+  int64_t origin[3];  // of the tap for output pixel 0, in input coordinates
+};
+
+Tap tapAt(const ConvGeometry &g, int64_t row) {
+  Tap tap;
+  for (int axis = 2; axis >= 0; --axis) {
+    tap.origin[axis] = row % g.kernel[axis] * g.dilate[axis] - g.pad[axis];
+    row /= g.kernel[axis];
+  }
+  tap.channel = row;
+  return tap;
+}
+
+/// Calls visit(input, output, from, to) for each line of output pixels of one tap: the pixels [from, to) of the line
+/// that starts at `output` read input + pixel·stride; the line's other pixels read padding. A null line is all padding.
+template <class F> void forLines(const ConvGeometry &g, const Tap &tap, F visit) {
+  const int64_t *in = g.in.extent, *out = g.out.extent;
+  const int64_t stride = g.stride[2], shift = tap.origin[2];
+  const int64_t from = std::min(out[2], shift >= 0 ? 0 : (-shift + stride - 1) / stride);
+  const int64_t to = std::max(from, std::min(out[2], in[2] > shift ? (in[2] - 1 - shift) / stride + 1 : 0));
+  for (int64_t d = 0; d < out[0]; ++d)
+    for (int64_t h = 0; h < out[1]; ++h) {
+      const int64_t z = d * g.stride[0] + tap.origin[0], y = h * g.stride[1] + tap.origin[1];
+      const bool isInside = z >= 0 && z < in[0] && y >= 0 && y < in[1];
+      const int64_t line = (d * out[1] + h) * out[2];
+      if (isInside) visit((z * in[1] + y) * in[2] + shift, line, from, to);
+      else visit(0, line, out[2], out[2]);
+    }
+}
+
+template <class T> void gather(const ConvGeometry &g, const T *image, T *columns) {
+  const int64_t pixels = g.out.pixels(), width = g.out.extent[2], stride = g.stride[2];
+  for (int64_t row = 0; row < g.patch(); ++row, columns += pixels) {
+    const Tap tap = tapAt(g, row);
+    const T *x = image + tap.channel * g.in.pixels();
+    forLines(g, tap, [&](int64_t input, int64_t line, int64_t from, int64_t to) {
+      T *at = columns + line;
+      std::fill(at, at + from, T{0});
+      for (int64_t i = from; i < to; ++i) at[i] = x[input + i * stride];
+      std::fill(at + to, at + width, T{0});
+    });
+  }
+}
+
+template <class T> void scatter(const ConvGeometry &g, const T *columns, T *image) {
+  const int64_t pixels = g.out.pixels(), stride = g.stride[2];
+  for (int64_t row = 0; row < g.patch(); ++row, columns += pixels) {
+    const Tap tap = tapAt(g, row);
+    T *x = image + tap.channel * g.in.pixels();
+    forLines(g, tap, [&](int64_t input, int64_t line, int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i) x[input + i * stride] += columns[line + i];
+    });
+  }
+}
+
+template <class T> class GemmConvolution {
+ public:
+  explicit GemmConvolution(const ConvGeometry &g)
+      : g(g), patch(g.patch()), pixels(g.out.pixels()), filters(g.groupFilters()),
+        inSize(g.groupChannels() * g.in.pixels()), outSize(filters * pixels) {}
+
+  size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
+
+  void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const {
+    for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, y += outSize) {
+      const int64_t group = i % g.groups;
+      gather(g, x, columns);
+      for (int64_t f = 0; bias && f < filters; ++f)
+        std::fill(y + f * pixels, y + (f + 1) * pixels, bias[group * filters + f]);
+      gradc::multiply(Gemm<T>{false, false, filters, pixels, patch, w + group * filters * patch, columns, patch,
+                              pixels, bias ? T{1} : T{0}, y, pixels});
+    }
+  }
+
+  void dataGrad(const T *dy, const T *w, T *dx, T *columns) const {
+    std::memset(dx, 0, static_cast<size_t>(g.in.batch * g.groups * inSize) * sizeof(T));
+    for (int64_t i = 0; i < g.in.batch * g.groups; ++i, dx += inSize, dy += outSize) {
+      gradc::multiply(Gemm<T>{true, false, patch, pixels, filters, w + i % g.groups * filters * patch, dy, patch,
+                              pixels, T{0}, columns, pixels});
+      scatter(g, columns, dx);
+    }
+  }
+
+  void weightGrad(const T *dy, const T *x, T *dw, T *columns) const {
+    for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, dy += outSize) {
+      gather(g, x, columns);
+      gradc::multiply(Gemm<T>{false, true, filters, patch, pixels, dy, columns, pixels, pixels,
+                              i < g.groups ? T{0} : T{1}, dw + i % g.groups * filters * patch, patch});
+    }
+  }
+
+  void biasGrad(const T *dy, T *db) const { sumPerChannel(g.out, dy, db); }
+
+ private:
+  ConvGeometry g;
+  int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
+};
+
+template <class T> class ForwardKernel : public PreparedKernel {
+ public:
+  explicit ForwardKernel(const ConvGeometry &g) : maps(g) {}
+  void run(const KernelCall &call) override {
+    maps.forward(call.in[0].as<const T>(), call.in[1].as<const T>(),
+                 call.in.size() == 3 ? call.in[2].as<const T>() : nullptr, call.out[0].as<T>(),
+                 static_cast<T *>(call.workspace));
+  }
+  size_t workspaceBytes() const override { return maps.bytes(); }
+
+ private:
+  GemmConvolution<T> maps;
+};
+
+template <class T> class BackwardKernel : public PreparedKernel {
+ public:
+  explicit BackwardKernel(const ConvGeometry &g) : maps(g) {}
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>();
+    T *columns = static_cast<T *>(call.workspace);
+    if (call.wants(0)) maps.dataGrad(dy, call.in[2].as<const T>(), call.out[0].as<T>(), columns);
+    if (call.wants(1)) maps.weightGrad(dy, call.in[1].as<const T>(), call.out[1].as<T>(), columns);
+    if (call.out.size() == 3 && call.wants(2)) maps.biasGrad(dy, call.out[2].as<T>());
+  }
+  size_t workspaceBytes() const override { return maps.bytes(); }
+
+ private:
+  GemmConvolution<T> maps;
+};
+
+template <template <class> class Kernel>
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Dims output) {
+  const ConvGeometry g = convolutionGeometry(*site.kind, site.in[data].shape, output);
+  std::unique_ptr<PreparedKernel> kernel;
+  auto isLast = [](Layout layout) { return layout == Layout::ChannelsLast; };
+  if (g.channelsLast || llvm::any_of(site.inLayout, isLast) || llvm::any_of(site.outLayout, isLast)) return kernel;
+  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
+  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(g); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site) {
+  return make<ForwardKernel>(site, 0, site.out[0].shape);
+}
+std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site) {
+  return make<BackwardKernel>(site, 1, site.in[0].shape);
+}
+
+}  // namespace gradc::fast

@@ -1,0 +1,45 @@
+// The fast kernels of one graph: which nodes have one, and which entries lie channels-last between them.
+//
+// An entry of rank four and type float32 lies channels-last when everything that touches it can have it so: convolution,
+// pooling, batch normalisation and what works element by element, but no variable, no head and no reference kernel.
+// Operators of role Same tie their operands together, so whole stretches of a network change over at once. Kernels of
+// role Own convert at the borders, in their scratch. Linear, but for the union-find.
+// Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "passes/infer.h"
+#include "passes/plan_memory.h"
+#include "runtime/kernels/prepared_kernel.h"
+
+namespace gradc {
+
+struct KernelSetOptions {
+  bool isTraining = false;
+  unsigned threads = 1;
+  bool allowLayouts = true;  // else every entry stays plain, as somebody looks at entries between nodes
+};
+
+class KernelSet {
+ public:
+  KernelSet() = default;
+  /// Nodes whose outputs nobody wants get none, nor do those whose shapes or types no factory takes.
+  static KernelSet create(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                          const KernelSetOptions &options);
+
+  bool isEmpty() const { return kernels.size() == 0; }
+  /// Null: the reference kernel.
+  PreparedKernel *kernel(NodeId n) const { return isEmpty() ? nullptr : kernels[n.value].get(); }
+  size_t workspaceBytes(NodeId n) const { return kernel(n) ? kernel(n)->workspaceBytes() : 0; }
+  Layout layout(EntryId e) const { return layouts[e]; }
+  uint32_t numKernels() const;
+  uint32_t numChannelsLast() const;
+
+  /// PlanOptions::extraWorkspace; `user` is the set.
+  static int64_t planWorkspace(const void *user, NodeId n);
+
+ private:
+  std::vector<std::unique_ptr<PreparedKernel>> kernels;  // by node; empty: none at all
+  EntryMap<Layout> layouts;
+};
+
+}  // namespace gradc

@@ -1,0 +1,41 @@
+// A fast kernel: made once for one node of known shapes, run once per step.
+//
+// What a kernel computes is what the operator's reference kernel defines, up to rounding. It may ask for scratch and for
+// operands of rank four in channels-last order (runtime/kernels/kernel_set.h decides). It never sees Request::Add, and
+// like a reference kernel leaves unrequested outputs alone and works where the operator's in-place pairs share memory.
+// Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "ir/kernel.h"
+
+#include <memory>
+
+namespace gradc {
+
+/// How a tensor (n, c, h, w) lies in memory: as every other tensor, or as (n, h, w, c). Of equal size.
+enum class Layout : uint8_t { Plain, ChannelsLast };
+
+/// A node to make a kernel for. The operands have shapes and types, and no data.
+struct KernelSite {
+  const NodeKind *kind = nullptr;
+  llvm::ArrayRef<TensorRef> in, out;
+  llvm::ArrayRef<Layout> inLayout, outLayout;  // Plain unless the operator's table row allows more
+  llvm::ArrayRef<Request> requests;            // per output: Null or Write
+  bool isTraining = false;
+  unsigned threads = 1;
+
+  bool wants(size_t output) const { return requests[output] != Request::Null; }
+};
+
+class PreparedKernel {
+ public:
+  virtual ~PreparedKernel() = default;
+  /// `call.workspace` has workspaceBytes(), aligned to 64.
+  virtual void run(const KernelCall &call) = 0;
+  virtual size_t workspaceBytes() const { return 0; }
+};
+
+/// Null when this node is better left to the reference kernel.
+using KernelFactory = std::unique_ptr<PreparedKernel> (*)(const KernelSite &);
+
+}  // namespace gradc

@@ -1,0 +1,95 @@
+// Samples of leaky activations, softmaxes, normalisation across channels, and layers that enlarge or shrink images.
+#include "tests/conformance_samples/samples.h"
+
+namespace gradc::testing {
+namespace {
+
+void addLeaky(std::vector<Sample> &list) {
+  for (const char *attrs : {"act_type=leaky, slope=0.1", "act_type=elu, slope=0.7", "act_type=selu", "act_type=gelu",
+                            "act_type=rrelu, lower_bound=0.1, upper_bound=0.3"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 4, 1}, {0, 3}})
+      list.push_back({"LeakyReLU", attrs, {shape}});
+  list.push_back({"LeakyReLU", "act_type=prelu", {{2, 3, 2}, {3}}});
+  list.push_back({"LeakyReLU", "act_type=prelu", {{4, 2}, {2}}});
+  list.push_back({"LeakyReLU", "act_type=prelu", {{2, 1, 3}, {1}}});
+  list.push_back({"LeakyReLU", "act_type=prelu", {{3}, {3}}});
+  list.push_back({"LeakyReLU", "act_type=prelu", {{0, 2}, {2}}});
+}
+
+void addFunctions(std::vector<Sample> &list) {
+  for (const char *op : {"erf", "round", "smooth_l1", "hard_sigmoid"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}})
+      list.push_back({op, "", {shape}});
+  list.push_back({"smooth_l1", "scalar=3", {{3, 3}}});
+  list.push_back({"smooth_l1", "scalar=0.5", {{3}}});
+  list.push_back({"hard_sigmoid", "alpha=1.1, beta=0.3", {{3, 3}}});
+}
+
+void addSoftmaxes(std::vector<Sample> &list) {
+  for (const char *op : {"softmax", "softmin", "log_softmax"}) {
+    list.push_back({op, "", {{2, 3}}});
+    list.push_back({op, "axis=1, temperature=0.7", {{2, 3, 2}}});
+    list.push_back({op, "axis=0", {{3}}});
+    list.push_back({op, "axis=-2, temperature=3", {{2, 2, 1}}});
+    list.push_back({op, "dtype=float64", {{2, 3}}});
+    list.push_back({op, "", {{1, 1}}});
+    list.push_back({op, "", {{0, 3}}});
+  }
+  list.push_back({"softmax", "use_length=True", {{2, 4}, {2}}, 3, 1, 4});
+  list.push_back({"softmax", "use_length=True, axis=1, temperature=2", {{2, 3, 2}, {2, 2}}, 3, 1, 4});
+  for (const char *attrs : {"mode=instance", "mode=channel"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3, 2}, {1, 4, 1}, {2, 2, 1, 2}, {1, 1, 1}, {0, 3, 2}})
+      list.push_back({"SoftmaxActivation", attrs, {shape}});
+}
+
+void addLrn(std::vector<Sample> &list) {
+  list.push_back({"LRN", "nsize=3, alpha=0.5, knorm=1.5", {{1, 4, 2, 1}}});
+  list.push_back({"LRN", "nsize=5, alpha=2, beta=0.5, knorm=1", {{2, 3, 2}}});
+  list.push_back({"LRN", "nsize=1, alpha=1, beta=1", {{2, 2}}});
+  list.push_back({"LRN", "nsize=7, alpha=1, beta=0.25", {{1, 2, 1, 1, 2}}});
+  list.push_back({"LRN", "nsize=3", {{1, 1}}});
+  list.push_back({"LRN", "nsize=3", {{0, 2, 2}}});
+  list.push_back({"_channel_window_sum", "nsize=3", {{2, 4, 2}}});
+}
+
+void addDeconvolutions(std::vector<Sample> &list) {
+  list.push_back({"Deconvolution", "kernel=(3,), num_filter=2", {{2, 2, 4}, {2, 2, 3}}});
+  list.push_back({"Deconvolution", "kernel=(3,3), num_filter=2, stride=(2,2), pad=(1,1), adj=(1,0), no_bias=False",
+                  {{1, 2, 2, 3}, {2, 2, 3, 3}, {2}}});
+  list.push_back({"Deconvolution", "kernel=(2,2), num_filter=4, num_group=2, dilate=(2,1)", {{1, 4, 2, 2}, {4, 2, 2, 2}}, 2});
+  list.push_back({"Deconvolution", "kernel=(3,2), num_filter=2, stride=(2,2), target_shape=(4,3)", {{1, 2, 2, 2}, {2, 2, 3, 2}}});
+  list.push_back({"Deconvolution", "kernel=(2,2), num_filter=2, stride=(1,2), layout=NHWC, no_bias=False",
+                  {{1, 2, 2, 3}, {3, 2, 2, 2}, {2}}, 2});
+  list.push_back({"Deconvolution", "kernel=(2,1,2), num_filter=1, stride=(1,1,2)", {{1, 1, 2, 1, 2}, {1, 1, 2, 1, 2}}, 2});
+  list.push_back({"Deconvolution", "kernel=(1,1), num_filter=1", {{1, 1, 1, 1}, {1, 1, 1, 1}}});
+}
+
+void addResizing(std::vector<Sample> &list) {
+  list.push_back({"UpSampling", "scale=2, sample_type=nearest, num_args=1", {{2, 2, 2, 3}}});
+  list.push_back({"UpSampling", "scale=2, sample_type=nearest, num_args=2", {{1, 1, 2, 2}, {1, 2, 1, 1}}});
+  list.push_back({"UpSampling", "scale=2, sample_type=nearest, num_args=3, multi_input_mode=sum",
+                  {{1, 2, 2, 2}, {1, 2, 4, 4}, {1, 2, 1, 1}}});
+  list.push_back({"UpSampling", "scale=1, sample_type=nearest, num_args=1", {{1, 1, 1, 1}}});
+  list.push_back({"UpSampling", "scale=3, sample_type=nearest, num_args=1", {{0, 2, 2, 1}}});
+  list.push_back({"UpSampling", "scale=2, sample_type=bilinear, num_args=1, num_filter=2", {{1, 2, 2, 2}, {2, 1, 4, 4}}});
+  list.push_back({"UpSampling", "scale=3, sample_type=bilinear, num_args=2, num_filter=1", {{1, 1, 1, 2}, {1, 1, 5, 5}}, 2});
+  for (const char *attrs : {"", "output_size=1", "output_size=(2,3)", "output_size=(3,1)", "output_size=(5,)"})
+    list.push_back({"_contrib_AdaptiveAvgPooling2D", attrs, {{2, 2, 3, 4}}});
+  list.push_back({"_contrib_AdaptiveAvgPooling2D", "output_size=2", {{1, 1, 1, 1}}});
+  list.push_back({"_contrib_AdaptiveAvgPooling2D", "output_size=2", {{0, 1, 3, 2}}});
+}
+
+}  // namespace
+
+std::vector<Sample> visionSamples() {
+  std::vector<Sample> list;
+  addLeaky(list);
+  addFunctions(list);
+  addSoftmaxes(list);
+  addLrn(list);
+  addDeconvolutions(list);
+  addResizing(list);
+  return list;
+}
+
+}  // namespace gradc::testing
