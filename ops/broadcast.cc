@@ -75,6 +75,7 @@ constinit const OpDef kBroadcastAdd = {
     .summary = "y = lhs + rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastAdd, {g.dy(0)}); },
     .kernel = broadcastKernel<[](auto a, auto b) { return a + b; }>,
 };
@@ -86,6 +87,7 @@ constinit const OpDef kBroadcastSub = {
     .summary = "y = lhs - rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
     .kernel = broadcastKernel<[](auto a, auto b) { return a - b; }>,
 };
@@ -97,6 +99,7 @@ constinit const OpDef kBroadcastMul = {
     .summary = "y = lhs * rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastMul, {g.dy(0), g.x(0), g.x(1)}); },
     .kernel = broadcastKernel<[](auto a, auto b) { return a * b; }>,
 };
@@ -163,7 +166,8 @@ constinit const OpDef kBackwardBroadcastDiv = {
           Value quotient = d.emit(kBroadcastDiv, {d.x(1), d.x(2)});
           sumDown(d, 1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
         },
-    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] / v[2]; }, [](auto v) { return -v[0] * (v[1] / (v[2] * v[2])); }>,
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] / v[2]; },
+                                      [](auto v) { return -v[0] * (v[1] / (v[2] * v[2])); }>,
 };
 
 constexpr const OpDef *kOps[] = {&kBroadcastAdd,         &kBroadcastSub,         &kBroadcastMul,

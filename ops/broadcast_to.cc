@@ -34,8 +34,8 @@ constexpr AttrSpec kBroadcastToAttrs[] = {
 Error checkBroadcastAxis(void *params) {
   const BroadcastAxisParams &given = *static_cast<const BroadcastAxisParams *>(params);
   if (given.axis.size() == given.size.size()) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'axis' has " + Twine(given.axis.size()) +
-                                              " elements and 'size' " + Twine(given.size.size()) + ", expected as many");
+  return Failure(ErrorKind::BadAttribute, "attribute 'axis' has " + Twine(given.axis.size()) + " elements and 'size' " +
+                                              Twine(given.size.size()) + ", expected as many");
 }
 
 // `lengths` of the output, unknown for axes that stay as they are.
@@ -80,7 +80,9 @@ void broadcastToShape(ShapeInference &s) {
   stateLengths(s, lengths);
 }
 
-StridedView repeatedView(const NodeKind &, Dims whole, Dims part) { return {DimsBuffer(part), broadcastStrides(part, whole), 0}; }
+StridedView repeatedView(const NodeKind &, Dims whole, Dims part) {
+  return {DimsBuffer(part), broadcastStrides(part, whole), 0};
+}
 
 // MXNet sums with its reduction kernel, which has to be told that the axes stay.
 void sumBack(GradRule &g) {
@@ -97,6 +99,7 @@ constinit const OpDef kBroadcastAxis = {
     .params = paramsOf<BroadcastAxisParams>(),
     .check = checkBroadcastAxis,
     .shape = broadcastAxisShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = sumBack,
     .kernel = gatherKernel<repeatedView>,
 };
@@ -109,6 +112,7 @@ constinit const OpDef kBroadcastTo = {
     .attrs = kBroadcastToAttrs,
     .params = paramsOf<BroadcastToParams>(),
     .shape = broadcastToShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = sumBack,
     .kernel = gatherKernel<repeatedView>,
 };

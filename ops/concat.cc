@@ -165,6 +165,7 @@ constinit const OpDef kConcat = {
     .attrs = kConcatAttrs,
     .params = paramsOf<ConcatParams>(),
     .shape = concatShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           SmallVector<Value, 8> values = operands(g);
@@ -211,7 +212,7 @@ constinit const OpDef kConcatPart = {
     .shape = [](ShapeInference &s) { s.sameInOut(1 + s.params<ConcatParams>().index, 0); },
     .ignored = {allButHead},
     .stopped = {allButHead},
-    .flags = {.isOwn = true},
+    .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient =
         [](GradRule &g) {
           const int64_t index = g.params<ConcatParams>().index;

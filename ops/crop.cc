@@ -1,4 +1,5 @@
-// A window of an image batch (N, C, H, W), of a given size or that of another tensor. Tested by tests/movement_ops_test.cc
+// A window of an image batch (N, C, H, W), of a given size or that of another tensor.
+// Tested by tests/movement_ops_test.cc
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -72,8 +73,9 @@ void cropShape(ShapeInference &s) {
 StridedView cropView(const NodeKind &kind, Dims whole, Dims part) {
   StridedView view = wholeView(whole);
   for (size_t axis = 0; axis < 2; ++axis) {
+    const int64_t start = windowStart(kind.params<CropParams>(), axis, whole[2 + axis], part[2 + axis]);
     view.dims[2 + axis] = part[2 + axis];
-    view.offset += windowStart(kind.params<CropParams>(), axis, whole[2 + axis], part[2 + axis]) * view.strides[2 + axis];
+    view.offset += start * view.strides[2 + axis];
   }
   return view;
 }
@@ -96,6 +98,7 @@ constinit const OpDef kCrop = {
     .shape = cropShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardCrop, {g.dy(0)}); },
     .kernel = gatherKernel<cropView>,
 };

@@ -43,6 +43,7 @@ constinit const OpDef kElemwiseAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.clone(); },
     .kernel = mapNumeric<[](auto a, auto b) { return a + b; }>,
 };
@@ -54,6 +55,7 @@ constinit const OpDef kGradAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.clone(); },
     .kernel = mapNumeric<[](auto a, auto b) { return a + b; }>,
 };
@@ -66,6 +68,7 @@ constinit const OpDef kElemwiseSub = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
     .kernel = mapNumeric<[](auto a, auto b) { return a - b; }>,
 };
@@ -78,6 +81,7 @@ constinit const OpDef kElemwiseMul = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}); },
     .kernel = mapNumeric<[](auto a, auto b) { return a * b; }>,
 };
@@ -104,6 +108,7 @@ constinit const OpDef kElementWiseSum = {
     .params = paramsOf<SumParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           for (size_t i = 0; i < g.numInputs(); ++i)

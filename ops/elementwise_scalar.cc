@@ -98,6 +98,7 @@ constinit const OpDef kPlusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return x + s; }>,
 };
@@ -112,6 +113,7 @@ constinit const OpDef kMinusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return x - s; }>,
 };
@@ -126,6 +128,7 @@ constinit const OpDef kRminusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return s - x; }>,
 };
@@ -140,6 +143,7 @@ constinit const OpDef kMulScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMulScalar, {g.dy(0)}); },
     .kernel = scalarNumeric<[](auto x, auto s) { return x * s; }>,
 };
@@ -229,6 +233,7 @@ constinit const OpDef kMaximumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMaximumScalar, {g.dy(0), g.x(0)}); },
     .kernel = scalarNumeric<[](auto x, auto s) { return x < s ? s : x; }>,
     .piece = boundPiece<false, false>,
@@ -244,6 +249,7 @@ constinit const OpDef kMinimumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMinimumScalar, {g.dy(0), g.x(0)}); },
     .kernel = scalarNumeric<[](auto x, auto s) { return s < x ? s : x; }>,
     .piece = boundPiece<true, false>,

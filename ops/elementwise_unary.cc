@@ -43,6 +43,7 @@ constinit const OpDef kNegative = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
     .kernel = mapNumeric<[](auto x) { return -x; }>,
 };
@@ -93,6 +94,7 @@ constinit const OpDef kSquare = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = useInput<kBackwardSquare>,
     .kernel = mapNumeric<[](auto x) { return x * x; }>,
 };
@@ -116,6 +118,7 @@ constinit const OpDef kAbs = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = useInput<kBackwardAbs>,
     .kernel = mapNumeric<[](auto x) { return x < decltype(x)(0) ? -x : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return x * SignOf()(base); }>,
@@ -129,6 +132,7 @@ constinit const OpDef kSign = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = useInput<kBackwardSign>,
     .kernel = mapNumeric<SignOf{}>,
     .piece = mapPiece<[](auto, auto base) { return SignOf()(base); }>,
@@ -142,6 +146,7 @@ constinit const OpDef kRelu = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = useOutput<kBackwardRelu>,
     .kernel = mapNumeric<[](auto x) { return x <= decltype(x)(0) ? decltype(x)(0) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return base <= decltype(x)(0) ? decltype(x)(0) : x; }>,
@@ -281,7 +286,7 @@ constinit const OpDef kBackwardSign = {
     .inputs = {"dy", "x"},
     .shape = shapes::same,
     .ignored = {0, 1},
-    .flags = {.isBackward = true, .isZero = true},
+    .flags = {.isBackward = true, .isZero = true, .hasIntegerKernel = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kZerosLike, {d.x(1)})); },
     .kernel = writeZeros,
 };

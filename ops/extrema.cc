@@ -137,10 +137,12 @@ constexpr OpDef withDecomposition(OpDef op, void (*decompose)(DecomposeRule &)) 
 }
 
 constinit const OpDef kBackwardMaximum = withDecomposition(
-    extremumBackward<kAtLeast>("_backward_maximum", "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
+    extremumBackward<kAtLeast>("_backward_maximum",
+                               "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
     [](DecomposeRule &d) { maskBoth(d, kGreaterEqual); });
 constinit const OpDef kBackwardMinimum = withDecomposition(
-    extremumBackward<kAtMost>("_backward_minimum", "gradient of _minimum: dlhs = dy where lhs <= rhs, drhs = dy elsewhere"),
+    extremumBackward<kAtMost>("_backward_minimum",
+                              "gradient of _minimum: dlhs = dy where lhs <= rhs, drhs = dy elsewhere"),
     [](DecomposeRule &d) { maskBoth(d, kLesserEqual); });
 constinit const OpDef kBackwardBroadcastMaximum = withDecomposition(
     broadcastExtremumBackward<kAtLeast>(
@@ -180,6 +182,7 @@ constinit const OpDef kClip = {
     .params = paramsOf<ClipParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
     .kernel = [](const KernelCall &call) { if (call.wants(0)) clip(call, call.in[0]); },
     .piece = [](const PieceCall &call) { clip(call, call.base[0]); },

@@ -47,5 +47,9 @@ extern const OpFamily kLrnFamily;
 extern const OpFamily kDeconvolutionFamily;
 extern const OpFamily kUpSamplingFamily;
 extern const OpFamily kAdaptivePoolingFamily;
+extern const OpFamily kLayerNormFamily;
+extern const OpFamily kEmbeddingFamily;
+extern const OpFamily kBatchDotFamily;
+extern const OpFamily kL2NormalizationFamily;
 
 }  // namespace gradc

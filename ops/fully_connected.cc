@@ -190,7 +190,7 @@ constinit const OpDef kAsRows = {
     .inputs = {"data"},
     .shape = relateMatrix,
     .inplace = kInplaceIdentity,
-    .flags = {.isOwn = true},
+    .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyElements,
 };

@@ -12,6 +12,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/single_precision.h"
 #include "ops/special_functions.h"
 
 #include <cmath>
@@ -42,7 +43,7 @@ constexpr double kSeluScale = 1.0507009873554804934193349852946f, kSeluAlpha = 1
 
 Error checkParams(void *params) {
   LeakyParams &p = *static_cast<LeakyParams *>(params);
-  p.slope = static_cast<float>(p.slope);
+  p.slope = roundToSingle(p.slope);
   const float lower = static_cast<float>(p.lowerBound), upper = static_cast<float>(p.upperBound);
   if (p.actType == LeakyType::Rrelu) p.slope = (lower + upper) / 2;
   return Error::success();

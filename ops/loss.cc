@@ -77,7 +77,7 @@ constinit const OpDef kBlockGrad = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.holdsOutput = true},
+    .flags = {.hasIntegerKernel = true, .holdsOutput = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
     .kernel = copyBytes,
 };
@@ -91,7 +91,7 @@ constinit const OpDef kMakeLoss = {
     .outputs = {"loss"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.holdsOutput = true},
+    .flags = {.hasIntegerKernel = true, .holdsOutput = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = sumLoss,
@@ -107,7 +107,7 @@ constinit const OpDef kMakeLossOutput = {
     .params = paramsOf<MakeLossParams>(),
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.holdsOutput = true},
+    .flags = {.hasIntegerKernel = true, .holdsOutput = true},
     .gradient =
         [](GradRule &g) {
           if (g.isZero(0)) return g.dx(0, g.emit(kZerosLike, {g.x(0)}));

@@ -10,6 +10,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/single_precision.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,9 +39,9 @@ constexpr AttrSpec kWindowAttrs[] = {kNsizeAttr};
 
 Error checkParams(void *params) {
   LrnParams &p = *static_cast<LrnParams *>(params);
-  p.alpha = static_cast<float>(p.alpha);
-  p.beta = static_cast<float>(p.beta);
-  p.knorm = static_cast<float>(p.knorm);
+  p.alpha = roundToSingle(p.alpha);
+  p.beta = roundToSingle(p.beta);
+  p.knorm = roundToSingle(p.knorm);
   if (p.nsize % 2) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'nsize' is " + Twine(p.nsize) + ", expected an odd number");
 }

@@ -23,7 +23,7 @@ struct PadParams {
   double constantValue;
 };
 constexpr AttrSpec kPadAttrs[] = {
-    required<&PadParams::mode>("mode", "what stands outside: a constant, the nearest element, or data mirrored at its edge"),
+    required<&PadParams::mode>("mode", "what stands outside: a constant, the nearest element, or data mirrored"),
     required<&PadParams::padWidth>("pad_width", "elements before and after, axis by axis; 0 for the first two axes")
         .atLeast(0),
     attr<&PadParams::constantValue>("constant_value", "0", "the constant"),
@@ -57,8 +57,8 @@ void padShape(ShapeInference &s) {
     const bool isEmpty = params.mode == PadMode::Edge && in[axis] == 0 && before + after > 0;
     if (in[axis] != kUnknownDim && (isEmpty || (params.mode == PadMode::Reflect && std::max(before, after) > 0 &&
                                                 std::max(before, after) >= in[axis])))
-      return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) + " has too few elements for padding by " +
-                    Twine(std::max(before, after)));
+      return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) +
+                    " has too few elements for padding by " + Twine(std::max(before, after)));
   }
   s.setOut(0, out);
   s.setIn(0, in);

@@ -75,7 +75,7 @@ constinit const OpDef kBroadcastPower = {
 
 constinit const OpDef kBackwardBroadcastPower = {
     .name = "_backward_broadcast_power",
-    .summary = "gradient of broadcast_power: dlhs = sum of dy * rhs * lhs^(rhs - 1), drhs = sum of dy * lhs^rhs * ln(lhs)",
+    .summary = "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs)",
     .inputs = {"dy", "lhs", "rhs"},
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},

@@ -166,8 +166,9 @@ StridedView reverseView(const NodeKind &kind, Dims whole, Dims) {
 void scaleDim(ShapeInference &s, int64_t factor, int64_t &in, int64_t &out) {
   if (in != kUnknownDim) out = in * factor;
   if (in != kUnknownDim || out == kUnknownDim || factor == 0) return;
-  if (out % factor != 0) s.fail("output 0 has shape " + toString(s.out(0)) + ", expected a multiple of " + Twine(factor));
-  else in = out / factor;
+  if (out % factor != 0)
+    return s.fail("output 0 has shape " + toString(s.out(0)) + ", expected a multiple of " + Twine(factor));
+  in = out / factor;
 }
 
 void repeatShape(ShapeInference &s) {
@@ -260,11 +261,13 @@ constinit const OpDef kTranspose = {
     .attrs = kTransposeAttrs,
     .params = paramsOf<TransposeParams>(),
     .shape = transposeShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           Dims axes = g.params<TransposeParams>().axes;
           const std::string inverse = inverseAxes(axes);
-          g.fused(kTranspose, g.dy(0), axes.empty() ? AttrsId(0) : g.context().attrs(ArrayRef<AttrText>{{"axes", inverse}}));
+          AttrsId attrs = axes.empty() ? AttrsId(0) : g.context().attrs(ArrayRef<AttrText>{{"axes", inverse}});
+          g.fused(kTranspose, g.dy(0), attrs);
         },
     .kernel = gatherKernel<transposeView>,
 };
@@ -278,6 +281,7 @@ constinit const OpDef kSwapAxis = {
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSwapAxis, {g.dy(0)}); },
     .kernel = gatherKernel<swapAxisView>,
 };
@@ -291,6 +295,7 @@ constinit const OpDef kReverse = {
     .attrs = kReverseAttrs,
     .params = paramsOf<ReverseParams>(),
     .shape = reverseShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardReverse, {g.dy(0)}); },
     .kernel = gatherKernel<reverseView>,
 };
@@ -304,6 +309,7 @@ constinit const OpDef kRepeat = {
     .attrs = kRepeatAttrs,
     .params = paramsOf<RepeatParams>(),
     .shape = repeatShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardRepeat, {g.dy(0)}); },
     .kernel = gatherKernel<repeatView>,
 };
@@ -317,6 +323,7 @@ constinit const OpDef kTile = {
     .attrs = kTileAttrs,
     .params = paramsOf<TileParams>(),
     .shape = tileShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardTile, {g.dy(0)}); },
     .kernel = gatherKernel<tileView>,
 };
@@ -330,7 +337,7 @@ constinit const OpDef kBackwardSwapAxis = {
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSwapAxis, d.x(0), d.attrs())); },
     .kernel = gatherKernel<swapAxisView>,
 };
@@ -342,7 +349,7 @@ constinit const OpDef kBackwardReverse = {
     .attrs = kReverseAttrs,
     .params = paramsOf<ReverseParams>(),
     .shape = reverseShape,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReverse, d.x(0), d.attrs())); },
     .kernel = gatherKernel<reverseView>,
 };

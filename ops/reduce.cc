@@ -151,6 +151,7 @@ constinit const OpDef kSum = {
     .attrs = kReduceAttrs,
     .params = paramsOf<ReduceParams>(),
     .shape = reduceShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSum, {g.dy(0)}); },
     .kernel = sumKernel,
 };
@@ -176,7 +177,7 @@ constinit const OpDef kSumLike = {
     .shape = sumLikeShape,
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
+    .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)}));
@@ -235,6 +236,7 @@ constinit const OpDef kBroadcastLike = {
     .check = checkBroadcastLike,
     .shape = broadcastLikeShape,
     .ignored = {1},
+    .flags = {.hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           // MXNet sums with its reduction kernel, which has to be told that the axes stay.
@@ -273,7 +275,7 @@ constinit const OpDef kBroadcastAxisLike = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
+    .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient =
         [](GradRule &g) {
           StringRef axis = g.number(g.params<AxisParams>().axis);
@@ -299,7 +301,7 @@ constinit const OpDef kBroadcastBackward = {
     .name = "_broadcast_backward",
     .summary = "gradient of operators that broadcast one input: dy summed over the repeated axes",
     .inputs = {"dy"},
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)})); },
     .kernel = sumLikeKernel,
 };

@@ -108,6 +108,7 @@ constinit const OpDef kMax = {
     .attrs = kReduceAttrs,
     .params = paramsOf<ReduceParams>(),
     .shape = reduceShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMax, {g.dy(0), g.x(0), g.y(0)}); },
     .kernel = extremumKernel<kIsLarger>,
     .piece = extremumPiece<kIsLarger>,
@@ -122,6 +123,7 @@ constinit const OpDef kMin = {
     .attrs = kReduceAttrs,
     .params = paramsOf<ReduceParams>(),
     .shape = reduceShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMin, {g.dy(0), g.x(0), g.y(0)}); },
     .kernel = extremumKernel<kIsSmaller>,
     .piece = extremumPiece<kIsSmaller>,
@@ -135,6 +137,7 @@ constinit const OpDef kProd = {
     .attrs = kReduceAttrs,
     .params = paramsOf<ReduceParams>(),
     .shape = reduceShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardProd, {g.dy(0), g.x(0), g.y(0)}); },
     .kernel = productKernel,
 };
@@ -188,7 +191,7 @@ constinit const OpDef kRepeatAxesLike = {
     .shape = [](ShapeInference &s) { s.sameInOut(1, 0); },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
+    .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kSum, g.dy(0), g.attrs()));

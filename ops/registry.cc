@@ -19,7 +19,8 @@ constexpr const OpFamily *kFamilies[] = {
     &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
     &kPoolingFamily, &kSoftmaxPartsFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
-    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily,
+    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily, &kEmbeddingFamily,
+    &kBatchDotFamily, &kL2NormalizationFamily,
     &kRearrangeFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
 };

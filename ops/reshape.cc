@@ -27,8 +27,8 @@ struct ReshapeParams {
 };
 constexpr AttrSpec kReshapeAttrs[] = {
     attr<&ReshapeParams::shape>("shape", "()",
-                                "dimensions, read along data's: 0 copies one, -1 is what the others leave, -2 copies the "
-                                "rest, -3 merges two, -4 splits one into the two that follow")
+                                "dimensions, read along data's: 0 copies one, -1 is what the others leave, -2 copies "
+                                "the rest, -3 merges two, -4 splits one into the two that follow")
         .atLeast(kSplit),
     attr<&ReshapeParams::reverse>("reverse", "False", "whether to read both from the last axis on"),
     attr<&ReshapeParams::targetShape>("target_shape", "()", "legacy, where shape is empty: dimensions, 0 is inferred")
@@ -47,7 +47,7 @@ struct SqueezeParams {
   Dims axis;
 };
 constexpr AttrSpec kSqueezeAttrs[] = {
-    attr<&SqueezeParams::axis>("axis", "None", "axes to drop, negative ones count from the end; None: all of one element"),
+    attr<&SqueezeParams::axis>("axis", "None", "axes to drop, negative: from the end; None: all of one element"),
 };
 
 // Reads codes along the dimensions of the input.
@@ -278,6 +278,7 @@ constinit const OpDef kReshape = {
     .params = paramsOf<ReshapeParams>(),
     .shape = reshapeShape,
     .inplace = kInplaceIdentity,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
     .kernel = copyBytes,
 };
@@ -292,6 +293,7 @@ constinit const OpDef kExpandDims = {
     .params = paramsOf<ExpandDimsParams>(),
     .shape = expandDimsShape,
     .inplace = kInplaceIdentity,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
     .kernel = copyBytes,
 };
@@ -305,6 +307,7 @@ constinit const OpDef kSqueeze = {
     .params = paramsOf<SqueezeParams>(),
     .shape = squeezeShape,
     .inplace = kInplaceIdentity,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSqueeze, {g.dy(0)}); },
     .kernel = copyBytes,
 };
@@ -316,7 +319,7 @@ constinit const OpDef kBackwardReshape = {
     .summary = "gradient of Reshape and expand_dims: dx has the elements of dy",
     .inputs = {"dy"},
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };
@@ -328,7 +331,7 @@ constinit const OpDef kBackwardSqueeze = {
     .attrs = kSqueezeAttrs,
     .params = paramsOf<SqueezeParams>(),
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };

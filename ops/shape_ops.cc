@@ -87,6 +87,7 @@ constinit const OpDef kReshapeLike = {
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .inplace = kInplaceIdentity,
     .ignored = {1},
+    .flags = {.hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           g.fused(kBackwardCopy, {g.dy(0)});
@@ -103,6 +104,7 @@ constinit const OpDef kFlatten = {
     .inputs = {"data"},
     .shape = flattenShape,
     .inplace = kInplaceIdentity,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardCopy, {g.dy(0)}); },
     .kernel = copyBytes,
 };

@@ -86,7 +86,8 @@ void sliceShape(ShapeInference &s) {
   if (!s.in(0).hasRank()) return;
   DimsBuffer in(s.in(0).dims()), out(in);
   if (params.begin.size() > in.size())
-    return s.fail("begin has " + Twine(params.begin.size()) + " elements, but the input has shape " + toString(s.in(0)));
+    return s.fail("begin has " + Twine(params.begin.size()) + " elements, but the input has shape " +
+                  toString(s.in(0)));
   for (size_t axis = 0; axis < params.begin.size(); ++axis)
     if (in[axis] != kUnknownDim) out[axis] = axisRange(params, axis, in[axis]).length;
   s.setOut(0, out);
@@ -120,8 +121,8 @@ void sliceAxisShape(ShapeInference &s) {
     const int64_t begin = params.begin + (params.begin < 0 ? size : 0);
     const int64_t end = params.end ? *params.end + (*params.end < 0 ? size : 0) : size;
     if (begin < 0 || begin >= end || end > size)
-      return s.fail("the range from " + Twine(params.begin) + " to " + (params.end ? Twine(*params.end) : Twine("None")) +
-                    " is empty or not inside axis " + Twine(params.axis) + " of the shape " + toString(s.in(0)));
+      return s.fail("the range from " + Twine(params.begin) + " to " +
+                    (params.end ? Twine(*params.end) : Twine("None")) + " is empty or not inside axis " + Twine(params.axis) + " of the shape " + toString(s.in(0)));
     out[*axis] = end - begin;
   }
   s.setOut(0, out);
@@ -202,6 +203,7 @@ constinit const OpDef kSlice = {
     .params = paramsOf<SliceParams>(),
     .check = checkSlice,
     .shape = sliceShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSlice, {g.dy(0)}); },
     .kernel = gatherKernel<sliceView>,
 };
@@ -214,6 +216,7 @@ constinit const OpDef kSliceAxis = {
     .attrs = kSliceAxisAttrs,
     .params = paramsOf<SliceAxisParams>(),
     .shape = sliceAxisShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceAxis, {g.dy(0)}); },
     .kernel = gatherKernel<sliceAxisView>,
 };
@@ -228,6 +231,7 @@ constinit const OpDef kSliceLike = {
     .shape = sliceLikeShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceLike, {g.dy(0)}); },
     .kernel = gatherKernel<sliceLikeView>,
 };

@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/single_precision.h"
 
 using namespace llvm;
 
@@ -36,8 +37,8 @@ constexpr AttrSpec kHardAttrs[] = {
 // MXNet holds both in single precision.
 Error checkHard(void *params) {
   HardParams &p = *static_cast<HardParams *>(params);
-  p.alpha = static_cast<float>(p.alpha);
-  p.beta = static_cast<float>(p.beta);
+  p.alpha = roundToSingle(p.alpha);
+  p.beta = roundToSingle(p.beta);
   return Error::success();
 }
 

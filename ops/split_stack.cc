@@ -20,7 +20,8 @@ struct SplitParams {
 constexpr AttrSpec kSplitAttrs[] = {
     required<&SplitParams::count>("num_outputs", "number of parts").atLeast(1).atMost(1 << 16),
     attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end"),
-    attr<&SplitParams::squeezeAxis>("squeeze_axis", "False", "whether to drop the axis, of which each part has one element"),
+    attr<&SplitParams::squeezeAxis>("squeeze_axis", "False",
+                                    "whether to drop the axis: each part has one element of it"),
 };
 
 // A stack is a split with the axis dropped, read backwards.
@@ -129,6 +130,7 @@ constinit const OpDef kSliceChannel = {
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = splitShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, heads(g)); },
     .kernel = splitKernel,
 };
@@ -141,6 +143,7 @@ constinit const OpDef kStack = {
     .attrs = kStackAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = stackShape,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardStack, {g.dy(0)}); },
     .kernel = joinKernel,
 };
@@ -153,7 +156,7 @@ constinit const OpDef kBackwardSliceChannel = {
     .inputs = {{}, numParts, true},
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           Value parts = g.emit(kSliceChannel, g.dy(0), g.attrs());
@@ -169,7 +172,7 @@ constinit const OpDef kBackwardStack = {
     .outputs = {{}, numParts, true},
     .attrs = kStackAttrs,
     .params = paramsOf<SplitParams>(),
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kStack, heads(g), g.attrs())); },
     .kernel = splitKernel,
 };

@@ -62,7 +62,7 @@ constinit const OpDef kZerosLike = {
     .inputs = {"data"},
     .shape = shapes::same,
     .ignored = {0},
-    .flags = {.isZero = true},
+    .flags = {.isZero = true, .hasIntegerKernel = true},
     .gradient = zeroGradient,
     .kernel = writeZeros,
 };
@@ -74,6 +74,7 @@ constinit const OpDef kOnesLike = {
     .inputs = {"data"},
     .shape = shapes::same,
     .ignored = {0},
+    .flags = {.hasIntegerKernel = true},
     .gradient = zeroGradient,
     .kernel = fillOnes,
 };
@@ -85,7 +86,7 @@ constinit const OpDef kZerosPlaceholder = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
-    .flags = {.isZero = true},
+    .flags = {.isZero = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &) {},
     .kernel = writeZeros,
 };
@@ -98,6 +99,7 @@ constinit const OpDef kCopy = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .kernel = copyBytes,
 };
@@ -108,7 +110,7 @@ constinit const OpDef kBackwardCopy = {
     .summary = "gradient of operators that only reshape: dx has the elements of dy",
     .inputs = {"dy"},
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };
@@ -122,7 +124,7 @@ constinit const OpDef kZeros = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
-    .flags = {.isZero = true},
+    .flags = {.isZero = true, .hasIntegerKernel = true},
     .gradient = [](GradRule &) {},
     .kernel = writeZeros,
 };
@@ -134,6 +136,7 @@ constinit const OpDef kOnes = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &) {},
     .kernel = fillOnes,
 };
@@ -146,6 +149,7 @@ constinit const OpDef kFull = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
+    .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &) {},
     .kernel = [](const KernelCall &call) { fill(call, call.params<CreateParams>().value); },
 };
@@ -157,6 +161,7 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
     .ignored = {1},
+    .flags = {.hasIntegerKernel = true},
     .gradient =
         [](GradRule &g) {
           g.fused(kBackwardCopy, {g.dy(0)});

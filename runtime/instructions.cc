@@ -184,10 +184,13 @@ class Preparation {
     return Error::success();
   }
 
-  Error checkComputable(NodeId n, EntryId e) const {
-    if (canCompute(list.dtypes[e])) return Error::success();
-    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(list.dtypes[e]) +
-                                              ", kernels compute in float32 and float64")
+  /// The first operand decides in which type a kernel computes; others may be class numbers or positions.
+  Error checkComputable(NodeId n, EntryId e, bool isFirst) const {
+    const DType type = list.dtypes[e];
+    const bool isRefused = isFirst && !isFloating(type) && !graph.op(n)->flags.hasIntegerKernel;
+    if (canCompute(type) && !isRefused) return Error::success();
+    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) + ", its kernel computes in " +
+                                              (isRefused ? "float32 and float64" : "wider types"))
         .at(n)
         .note("run it as another type: --dtype float32");
   }
@@ -205,14 +208,14 @@ class Preparation {
       addOperand(e);
       if (kind.isIgnored(i)) continue;
       if (!isKnown(e)) return unknown(inputs[i].node, e);
-      if (Error error = checkComputable(n, e)) return error;
+      if (Error error = checkComputable(n, e, i == 0)) return error;
     }
     for (uint32_t i = 0; i < graph.numOutputs(n); ++i) {
       EntryId e(graph.firstEntry(n).value + i);
       Request request = requests.request[e];
       addOperand(e);
       if (request != Request::Null)
-        if (Error error = checkComputable(n, e)) return error;
+        if (Error error = checkComputable(n, e, i == 0)) return error;
       bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && plan.inplaceOf[e].isValid();
       list.requests.push_back(request == Request::Null ? request : isInPlace ? Request::InPlace : Request::Write);
     }

@@ -73,7 +73,7 @@ TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
 
 TEST(JsonReader, IR_15_UnknownOperatorCountsItsOutputs) {
   SmallContext context;
-  const StringRef nodes = R"({"op": "mystery", "name": "m", "inputs": []}, {"op": "other", "name": "o", "inputs": [[0, 4, 0]]})";
+  const StringRef nodes = R"({"op": "mystery", "name": "m", "inputs": []}, {"op": "other", "name": "o", "inputs": [[0, 4, 0], [0, 1, 0]]})";
   LoadedProgram counted = read(context, fileOf(nodes, "[[1, 1, 0]]"));
   EXPECT_EQ(counted.program.rootGraph().numOutputs(NodeId(0)), 5u);
   EXPECT_EQ(counted.program.rootGraph().numOutputs(NodeId(1)), 2u);

@@ -18,6 +18,7 @@ TEST(Shape, INF_02_UnknownParts) {
   EXPECT_EQ(ShapeRef(Dims()).numUnknown(), 0u);
   EXPECT_EQ(ShapeRef({kUnknownDim, 2, kUnknownDim}).numUnknown(), 2u);
   EXPECT_FALSE(ShapeRef().isFullyKnown());
+  EXPECT_FALSE(ShapeRef({2, kUnknownDim}).isFullyKnown());
   EXPECT_TRUE(ShapeRef(Dims{0}).isFullyKnown());
 }
 

@@ -4,6 +4,7 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_step.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/gemm_convolution.h"
 
 using namespace llvm;
 using dnnl::memory;
@@ -16,6 +17,7 @@ struct ConvolutionDescs {
   memory::desc x, w, b, y;              // outside
   memory::desc anyX, anyW, anyY;        // inside, as far as it is decided
   memory::dims stride, dilate, pad;
+  unsigned threads;
 };
 
 /// Whole vectors of channels on both sides: where oneDNN is quick on channels-last images. Elsewhere it does not know
@@ -34,9 +36,10 @@ struct ConvolutionOperands {
   Layout xLayout, yLayout;
 };
 
-ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &operands) {
-  const ConvGeometry g = convolutionGeometry(kind, operands.x, operands.y);
+ConvolutionDescs describe(const KernelSite &site, const ConvolutionOperands &operands) {
+  const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
   ConvolutionDescs d;
+  d.threads = site.threads;
   const int64_t x[] = {g.in.batch, g.in.channels, g.in.extent[1], g.in.extent[2]};
   const int64_t y[] = {g.out.batch, g.out.channels, g.out.extent[1], g.out.extent[2]};
   const int64_t w[] = {g.groups, g.groupFilters(), g.groupChannels(), g.kernel[1], g.kernel[2]};
@@ -82,7 +85,7 @@ DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  step.weightInput(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc(), d.threads);
   if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
   step.output(DNNL_ARG_DST, d.y, desc.dst_desc());
   step.finish(dnnl::convolution_forward(desc), desc.scratchpad_desc());
@@ -97,7 +100,7 @@ DnnlStep dataStep(const ConvolutionDescs &d) {
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  step.weightInput(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc(), d.threads);
   step.output(DNNL_ARG_DIFF_SRC, d.x, desc.diff_src_desc());
   step.finish(Backward(desc), desc.scratchpad_desc());
   return step;
@@ -114,7 +117,7 @@ DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
   step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.output(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc());
+  step.weightOutput(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc(), d.threads);
   if (hasBias) step.output(DNNL_ARG_DIFF_BIAS, d.b, d.b);
   step.finish(Backward(desc), desc.scratchpad_desc());
   return step;
@@ -131,7 +134,17 @@ class ConvolutionKernel : public PreparedKernel {
 
   void add(DnnlStep step, std::vector<uint8_t> operands) { parts.push_back({std::move(step), std::move(operands)}); }
 
+  /// The data gradient by matrix products instead of a step; of inputs dy, w in these positions, output 0.
+  void addDataGrad(const ConvGeometry &g, Layout layout, size_t weight) {
+    dataGrad.emplace(g);
+    dyLayout = layout;
+    weightInput = weight;
+  }
+
   void run(const KernelCall &call) override {
+    if (dataGrad)
+      dataGrad->dataGrad(call.in[0].as<const float>(), dyLayout, call.in[weightInput].as<const float>(),
+                         call.out[0].as<float>(), static_cast<float *>(call.workspace));
     void *data[4];
     for (Part &part : parts) {
       for (size_t i = 0; i < part.operands.size(); ++i) {
@@ -143,16 +156,29 @@ class ConvolutionKernel : public PreparedKernel {
   }
 
   size_t workspaceBytes() const override {
-    size_t most = 0;
+    size_t most = dataGrad ? dataGrad->bytes() : 0;
     for (const Part &part : parts) most = std::max(most, part.step.bytes());
     return most;
   }
 
  private:
   std::vector<Part> parts;
+  std::optional<GemmConvolution<float>> dataGrad;
+  Layout dyLayout = Layout::Plain;
+  size_t weightInput = 0;
 };
 
+/// oneDNN pads the channels of what it computes to whole vectors: for an image of one or three, most of the work.
+bool hasFewChannels(const ConvGeometry &g) { return g.groups == 1 && g.in.channels <= 4; }
+
 constexpr uint8_t kOut = ConvolutionKernel::kOutput;
+
+void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
+                 uint8_t weight) {
+  const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
+  if (hasFewChannels(g) && operands.xLayout == Layout::Plain) kernel.addDataGrad(g, operands.yLayout, weight);
+  else kernel.add(dataStep(describe(site, operands)), {0, weight, kOut});
+}
 
 std::unique_ptr<PreparedKernel> finished(function_ref<void(ConvolutionKernel &)> make) {
   auto kernel = std::make_unique<ConvolutionKernel>();
@@ -167,7 +193,7 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
   const bool hasBias = site.in.size() == 3;
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
     const ConvolutionDescs d =
-        describe(*site.kind, {site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0]});
+        describe(site, {site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0]});
     if (hasBias) kernel.add(forwardStep(d, true), {0, 1, 2, kOut});
     else kernel.add(forwardStep(d, false), {0, 1, kOut});
   });
@@ -183,9 +209,9 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
     // Data and its gradient are entries of their own, each with its layout.
     const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
     const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
-    if (site.wants(0)) kernel.add(dataStep(describe(*site.kind, forData)), {0, 2, kOut});
-    if (wantsBias) kernel.add(weightStep(describe(*site.kind, forWeight), true), {0, 1, kOut + 1, kOut + 2});
-    else if (site.wants(1)) kernel.add(weightStep(describe(*site.kind, forWeight), false), {0, 1, kOut + 1});
+    if (site.wants(0)) addDataGrad(kernel, site, forData, 2);
+    if (wantsBias) kernel.add(weightStep(describe(site, forWeight), true), {0, 1, kOut + 1, kOut + 2});
+    else if (site.wants(1)) kernel.add(weightStep(describe(site, forWeight), false), {0, 1, kOut + 1});
   });
   return kernel ? std::move(kernel) : gemmConvolutionBackward(site);
 }
@@ -195,7 +221,7 @@ std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
   if (!canHandle(site, site.out[0].shape, site.in[0].shape)) return nullptr;
   return finished([&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
-    kernel.add(dataStep(describe(*site.kind, operands)), {0, 1, kOut});
+    addDataGrad(kernel, site, operands, 1);
   });
 }
 
@@ -204,7 +230,7 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return nullptr;
   return finished([&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
-    kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});
+    kernel.add(weightStep(describe(site, operands), false), {0, 1, kOut});
   });
 }
 

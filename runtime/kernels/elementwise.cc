@@ -143,7 +143,7 @@ std::unique_ptr<PreparedKernel> relu(const KernelSite &site) {
 
 // Inputs dy, y.
 std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site) {
-  return binary<[](auto dy, auto y) { return dy * static_cast<decltype(y)>(y > 0); }>(site);
+  return binary<[](auto dy, auto y) { return (y > 0) ? dy : decltype(dy){0}; }>(site);
 }
 
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {

@@ -1,6 +1,6 @@
-// Convolution over up to three spatial axes as matrix products, image by image: receptive fields are gathered into a
-// matrix of (patch, pixels), which is multiplied with the filters. What oneDNN does not do: float64, three axes.
 // Tested by tests/fast_kernels_test.cc
+#include "runtime/kernels/gemm_convolution.h"
+
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace gradc::fast {
+namespace gradc {
 namespace {
 
 /// One row of the gathered matrix: a channel of the group and a tap.
@@ -70,48 +70,49 @@ template <class T> void scatter(const ConvGeometry &g, const T *columns, T *imag
   }
 }
 
-template <class T> class GemmConvolution {
- public:
-  explicit GemmConvolution(const ConvGeometry &g)
-      : g(g), patch(g.patch()), pixels(g.out.pixels()), filters(g.groupFilters()),
-        inSize(g.groupChannels() * g.in.pixels()), outSize(filters * pixels) {}
+}  // namespace
 
-  size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
+template <class T>
+GemmConvolution<T>::GemmConvolution(const ConvGeometry &g)
+    : g(g), patch(g.patch()), pixels(g.out.pixels()), filters(g.groupFilters()),
+      inSize(g.groupChannels() * g.in.pixels()), outSize(filters * pixels) {}
 
-  void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const {
-    for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, y += outSize) {
-      const int64_t group = i % g.groups;
-      gather(g, x, columns);
-      for (int64_t f = 0; bias && f < filters; ++f)
-        std::fill(y + f * pixels, y + (f + 1) * pixels, bias[group * filters + f]);
-      gradc::multiply(Gemm<T>{false, false, filters, pixels, patch, w + group * filters * patch, columns, patch,
-                              pixels, bias ? T{1} : T{0}, y, pixels});
-    }
+template <class T>
+void GemmConvolution<T>::forward(const T *x, const T *w, const T *bias, T *y, T *columns) const {
+  for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, y += outSize) {
+    const int64_t group = i % g.groups;
+    gather(g, x, columns);
+    for (int64_t f = 0; bias && f < filters; ++f)
+      std::fill(y + f * pixels, y + (f + 1) * pixels, bias[group * filters + f]);
+    multiply(Gemm<T>{false, false, filters, pixels, patch, w + group * filters * patch, columns, patch, pixels,
+                     bias ? T{1} : T{0}, y, pixels});
   }
+}
 
-  void dataGrad(const T *dy, const T *w, T *dx, T *columns) const {
-    std::memset(dx, 0, static_cast<size_t>(g.in.batch * g.groups * inSize) * sizeof(T));
-    for (int64_t i = 0; i < g.in.batch * g.groups; ++i, dx += inSize, dy += outSize) {
-      gradc::multiply(Gemm<T>{true, false, patch, pixels, filters, w + i % g.groups * filters * patch, dy, patch,
-                              pixels, T{0}, columns, pixels});
-      scatter(g, columns, dx);
-    }
+template <class T>
+void GemmConvolution<T>::dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const {
+  const bool isLast = layout == Layout::ChannelsLast;
+  std::memset(dx, 0, static_cast<size_t>(g.in.batch * g.groups * inSize) * sizeof(T));
+  for (int64_t i = 0; i < g.in.batch * g.groups; ++i, dx += inSize, dy += outSize) {
+    multiply(Gemm<T>{true, isLast, patch, pixels, filters, w + i % g.groups * filters * patch, dy, patch,
+                     isLast ? filters : pixels, T{0}, columns, pixels});
+    scatter(g, columns, dx);
   }
+}
 
-  void weightGrad(const T *dy, const T *x, T *dw, T *columns) const {
-    for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, dy += outSize) {
-      gather(g, x, columns);
-      gradc::multiply(Gemm<T>{false, true, filters, patch, pixels, dy, columns, pixels, pixels,
-                              i < g.groups ? T{0} : T{1}, dw + i % g.groups * filters * patch, patch});
-    }
+template <class T> void GemmConvolution<T>::weightGrad(const T *dy, const T *x, T *dw, T *columns) const {
+  for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, dy += outSize) {
+    gather(g, x, columns);
+    multiply(Gemm<T>{false, true, filters, patch, pixels, dy, columns, pixels, pixels, i < g.groups ? T{0} : T{1},
+                     dw + i % g.groups * filters * patch, patch});
   }
+}
 
-  void biasGrad(const T *dy, T *db) const { sumPerChannel(g.out, dy, db); }
+template class GemmConvolution<float>;
+template class GemmConvolution<double>;
 
- private:
-  ConvGeometry g;
-  int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
-};
+namespace fast {
+namespace {
 
 template <class T> class ForwardKernel : public PreparedKernel {
  public:
@@ -133,7 +134,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
   void run(const KernelCall &call) override {
     const T *dy = call.in[0].as<const T>();
     T *columns = static_cast<T *>(call.workspace);
-    if (call.wants(0)) maps.dataGrad(dy, call.in[2].as<const T>(), call.out[0].as<T>(), columns);
+    if (call.wants(0)) maps.dataGrad(dy, Layout::Plain, call.in[2].as<const T>(), call.out[0].as<T>(), columns);
     if (call.wants(1)) maps.weightGrad(dy, call.in[1].as<const T>(), call.out[1].as<T>(), columns);
     if (call.out.size() == 3 && call.wants(2)) maps.biasGrad(dy, call.out[2].as<T>());
   }
@@ -163,4 +164,5 @@ std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site) 
   return make<BackwardKernel>(site, 1, site.in[0].shape);
 }
 
-}  // namespace gradc::fast
+}  // namespace fast
+}  // namespace gradc

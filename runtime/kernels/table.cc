@@ -18,6 +18,8 @@ constexpr FastKernelRow kRows[] = {
     {"Convolution", fast::convolution, LayoutRole::Own},
     {"FullyConnected", fast::fullyConnected, LayoutRole::Plain},
     {"Pooling", fast::pooling, LayoutRole::Own},
+    {"SoftmaxOutput", fast::softmaxOutput, LayoutRole::Plain},
+    {"_SoftmaxOutput_grad", fast::softmaxOutputGrad, LayoutRole::Plain},
     {"_backward_Activation", fast::activationBackward, LayoutRole::Same},
     {"_backward_BatchNorm", fast::batchNormBackward, LayoutRole::Same},
     {"_backward_Concat", fast::concatBackward, LayoutRole::Same},
@@ -40,6 +42,7 @@ constexpr FastKernelRow kRows[] = {
 constexpr const OpFamily *kFamilies[] = {
     &kZerosOnesFamily,  &kElementwiseBinaryFamily, &kElementwiseUnaryFamily, &kDotFamily,     &kConcatFamily,
     &kActivationFamily, &kBatchNormFamily,         &kConvolutionFamily,      &kPoolingFamily, &kFullyConnectedFamily,
+    &kSoftmaxOutputFamily,
 };
 
 }  // namespace

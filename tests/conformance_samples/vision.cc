@@ -1,4 +1,5 @@
-// Samples of leaky activations, softmaxes, normalisation across channels, and layers that enlarge or shrink images.
+// Samples of leaky activations, softmaxes, normalisations, layers that enlarge or shrink images, and parts of
+// transformers.
 #include "tests/conformance_samples/samples.h"
 
 namespace gradc::testing {
@@ -52,6 +53,13 @@ void addLrn(std::vector<Sample> &list) {
   list.push_back({"_channel_window_sum", "nsize=3", {{2, 4, 2}}});
 }
 
+void addL2Normalization(std::vector<Sample> &list) {
+  for (const char *attrs : {"mode=instance, eps=0.1", "mode=channel, eps=0.1", "mode=spatial, eps=0.1"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3, 2}, {1, 2, 2, 2}, {1, 1, 1}, {0, 2, 2}})
+      list.push_back({"L2Normalization", attrs, {shape}});
+  list.push_back({"L2Normalization", "eps=0.5", {{2, 2}}});
+}
+
 void addDeconvolutions(std::vector<Sample> &list) {
   list.push_back({"Deconvolution", "kernel=(3,), num_filter=2", {{2, 2, 4}, {2, 2, 3}}});
   list.push_back({"Deconvolution", "kernel=(3,3), num_filter=2, stride=(2,2), pad=(1,1), adj=(1,0), no_bias=False",
@@ -79,6 +87,26 @@ void addResizing(std::vector<Sample> &list) {
   list.push_back({"_contrib_AdaptiveAvgPooling2D", "output_size=2", {{0, 1, 3, 2}}});
 }
 
+void addTransformers(std::vector<Sample> &list) {
+  list.push_back({"LayerNorm", "", {{3, 4}, {4}, {4}}, 2});
+  list.push_back({"LayerNorm", "axis=1, eps=0.1", {{2, 3, 2}, {3}, {3}}, 2});
+  list.push_back({"LayerNorm", "axis=0, eps=0.5", {{4, 2}, {4}, {4}}, 3});
+  list.push_back({"LayerNorm", "eps=0.1, output_mean_var=True", {{2, 3}, {3}, {3}}, 2});
+  list.push_back({"LayerNorm", "eps=1", {{1, 1}, {1}, {1}}});
+  list.push_back({"LayerNorm", "", {{0, 3}, {3}, {3}}});
+  list.push_back({"Embedding", "input_dim=3, output_dim=2", {{4}, {3, 2}}});
+  list.push_back({"Embedding", "input_dim=3, output_dim=1", {{2, 3}, {3, 1}}});
+  list.push_back({"Embedding", "input_dim=2, output_dim=3, sparse_grad=True", {{5}, {2, 3}}});
+  list.push_back({"Embedding", "input_dim=1, output_dim=1", {{1}, {1, 1}}});
+  list.push_back({"Embedding", "input_dim=2, output_dim=2", {{0, 3}, {2, 2}}});
+  list.push_back({"batch_dot", "", {{2, 2, 3}, {2, 3, 2}}});
+  list.push_back({"batch_dot", "transpose_a=True", {{2, 3, 2}, {2, 3, 1}}});
+  list.push_back({"batch_dot", "transpose_b=True", {{1, 2, 3}, {1, 4, 3}}});
+  list.push_back({"batch_dot", "transpose_a=True, transpose_b=True", {{2, 3, 2}, {2, 1, 3}}});
+  list.push_back({"batch_dot", "", {{1, 1, 1}, {1, 1, 1}}});
+  list.push_back({"batch_dot", "", {{0, 2, 3}, {0, 3, 2}}});
+}
+
 }  // namespace
 
 std::vector<Sample> visionSamples() {
@@ -87,8 +115,10 @@ std::vector<Sample> visionSamples() {
   addFunctions(list);
   addSoftmaxes(list);
   addLrn(list);
+  addL2Normalization(list);
   addDeconvolutions(list);
   addResizing(list);
+  addTransformers(list);
   return list;
 }
 

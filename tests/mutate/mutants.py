@@ -84,6 +84,21 @@ def pattern_of(fragment):
     return re.compile(r"\s+".join(re.escape(word) for word in fragment.split()))
 
 
+def quoted_spans(text):
+    """Where comments and the insides of string and character literals stand."""
+    pattern = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Za-z])\'(?:\\.|[^\'\\\n])*\''
+    return [match.span() for match in re.finditer(pattern, text, re.DOTALL)]
+
+
+def matches_in_code(fragment, text, start=0):
+    """Where the fragment stands in code; one that begins with a quote may begin a string."""
+    found = list(pattern_of(fragment).finditer(text, start))
+    spans = quoted_spans(text)
+    return [match for match in found
+            if not any(begin < match.start() < end or (begin == match.start() and text[begin] == "/")
+                       for begin, end in spans)]
+
+
 def locate(mutant, text):
     """Sets where the fragment stands; returns what is wrong, or None."""
     if not mutant.find or not mutant.replace:
@@ -93,11 +108,11 @@ def locate(mutant, text):
             return f"its {open_mark} and {close_mark} do not match"
     start = 0
     if mutant.anchor:
-        anchors = list(pattern_of(mutant.anchor).finditer(text))
+        anchors = matches_in_code(mutant.anchor, text)
         if len(anchors) != 1:
             return f"its anchor occurs {len(anchors)} times in {mutant.file}"
         start = anchors[0].start()
-    found = list(pattern_of(mutant.find).finditer(text, start))
+    found = matches_in_code(mutant.find, text, start)
     if not found or (len(found) > 1 and not mutant.anchor):
         return f"its fragment occurs {len(found)} times in {mutant.file}"
     mutant.span = found[0].span()

@@ -92,36 +92,34 @@ def run_test(bin_dir, target, test_filter, number):
     return ("empty" if "PASSED  ] 0 tests" in done.stdout else "passed"), done.stdout
 
 
-def check_tests(pool, bin_dir, chosen):
-    """Complaints about tests that do not exist, or fail with every mutant off."""
+def broken_tests(pool, bin_dir, chosen):
+    """Tests that do not exist or fail with every mutant off, with what they said."""
     pairs = sorted({pair for mutant in chosen for pair in mutant.tests})
-    problems = []
+    broken = {}
     for pair, (outcome, output) in zip(pairs, pool.map(lambda pair: run_test(bin_dir, *pair, 0), pairs)):
         if outcome != "passed":
             said = {"failed": "fails without a mutant", "timeout": "takes too long", "empty": "matches no test"}[outcome]
-            problems.append(f"{pair[0]} {pair[1]}: {said}\n{output[-2000:]}")
-    return problems
+            broken[pair] = f"{pair[0]} {pair[1]}: {said}\n{output[-2000:]}"
+    return broken
 
 
-def is_noticed(bin_dir, mutant):
-    return any(run_test(bin_dir, *pair, mutant.number)[0] != "passed" for pair in mutant.tests)
+def is_noticed(bin_dir, mutant, broken):
+    return any(run_test(bin_dir, *pair, mutant.number)[0] != "passed" for pair in mutant.tests if pair not in broken)
 
 
 def judge(bin_dir, chosen):
-    """Runs the chosen mutants; returns the survivors, or None when the tests themselves are at fault."""
+    """Runs the chosen mutants; returns the survivors and the tests that are themselves at fault."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
-        problems = check_tests(pool, bin_dir, chosen)
-        for problem in problems:
-            print(problem)
-        if problems:
-            return None
-        noticed = pool.map(lambda mutant: is_noticed(bin_dir, mutant), chosen)
+        broken = broken_tests(pool, bin_dir, chosen)
+        for said in broken.values():
+            print(said)
+        noticed = pool.map(lambda mutant: is_noticed(bin_dir, mutant, broken), chosen)
         survivors = []
         for mutant, found in zip(chosen, noticed):
             print(f"{'noticed ' if found else 'SURVIVED'} {mutant}", flush=True)
             if not found:
                 survivors.append(mutant)
-        return survivors
+        return survivors, list(broken)
 
 
 def build_and_judge(all_mutants, chosen, keep):
@@ -162,17 +160,20 @@ def main():
             print(mutant, " ".join(f"{target}:{test_filter}" for target, test_filter in mutant.tests))
         return 0
     start = time.monotonic()
-    survivors = build_and_judge(all_mutants, chosen, options.keep)
-    if survivors is None:
+    verdict = build_and_judge(all_mutants, chosen, options.keep)
+    if verdict is None:
         return 1
+    survivors, broken = verdict
     print()
     without = sorted(rows.keys() - {m.row for m in all_mutants})
     if without and not options.rows:
         print(f"rows with tests and without a mutant: {' '.join(without)}")
+    for target, test_filter in broken:
+        print(f"no judge, for it does not pass without a mutant: {target} {test_filter}")
     for mutant in survivors:
         print(f"survived: {mutant}: {mutant.find!r} -> {mutant.replace!r}")
     print(f"{len(chosen)} mutants, {len(survivors)} survived, {time.monotonic() - start:.0f} s")
-    return 1 if survivors else 0
+    return 1 if survivors or broken else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+// Convolution over up to three spatial axes as matrix products, image by image: receptive fields are gathered into a
+// matrix of (patch, pixels), which is multiplied with the filters. For what oneDNN does not do, or does badly: float64,
+// three axes, gradients toward images of few channels. Images are (n, c, spatial…). Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "ops/convolution_kernel.h"
+#include "runtime/kernels/prepared_kernel.h"
+
+namespace gradc {
+
+template <class T> class GemmConvolution {
+ public:
+  explicit GemmConvolution(const ConvGeometry &g);
+
+  /// Scratch each function needs as `columns`.
+  size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
+  void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const;
+  /// `dy` may lie channels-last when there is one group.
+  void dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const;
+  void weightGrad(const T *dy, const T *x, T *dw, T *columns) const;
+  void biasGrad(const T *dy, T *db) const { sumPerChannel(g.out, dy, db); }
+
+ private:
+  ConvGeometry g;
+  int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
+};
+
+}  // namespace gradc

@@ -1,0 +1,324 @@
+// Fast kernels against the reference kernels: every operator of the table over its conformance samples and their
+// gradients, whole stretches of channels-last layers, requests, in-place pairs, threads.
+#include "runtime/kernels/table.h"
+
+#include "runtime/executor.h"
+#include "runtime/kernels/kernel_set.h"
+#include "runtime/kernels/threads.h"
+#include "tests/support/conformance.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+using Values = gradc::testing::Array;
+
+/// Heads of a run on fast kernels, and what ran.
+struct FastResult {
+  std::vector<Values> heads;
+  std::set<std::string> operators;  // that had a fast kernel
+  uint32_t numChannelsLast = 0;
+};
+
+struct FastOptions {
+  NaiveOptions run;
+  unsigned threads = 2;
+  std::vector<Request> requests = {};
+  bool allowInplace = true;
+};
+
+FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptions &options) {
+  InferOptions inferOptions;
+  inferOptions.floatAs = options.run.floatAs;
+  const Inference inference = cantFail(infer(graph.context(), graph, hintsOf(graph, bindings), inferOptions));
+  const RequestTable requests = countRequests(graph, options.requests);
+  KernelSetOptions wishes;
+  wishes.isTraining = options.run.isTraining;
+  wishes.threads = options.threads;
+  KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
+  FastResult result;
+  result.numChannelsLast = kernels.numChannelsLast();
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (kernels.kernel(NodeId(n))) result.operators.insert(graph.op(NodeId(n))->name.str());
+  PlanOptions planOptions;
+  planOptions.allowInplace = options.allowInplace;
+  planOptions.extraWorkspace = KernelSet::planWorkspace;
+  planOptions.user = &kernels;
+  const MemoryPlan plan = cantFail(planMemory(graph.context(), graph, inference, requests, planOptions));
+  ExecOptions exec;
+  exec.threads = options.threads;
+  exec.isTraining = options.run.isTraining;
+  exec.seed = options.run.seed;
+  exec.headRequests = options.requests;
+  exec.kernels = &kernels;
+  Executor executor = cantFail(Executor::create(graph, inference, requests, plan, exec));
+  std::vector<std::vector<uint64_t>> memory(graph.numNodes());
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    const EntryId e = graph.firstEntry(NodeId(n));
+    TensorRef tensor{nullptr, inference.dtype[e], graph.context().shape(inference.shape[e]).dims()};
+    memory[n].assign(tensor.bytes() / 8 + 1, 0);
+    tensor.data = memory[n].data();
+    storeArray(tensor, bindings.at(graph.name(NodeId(n)).str()).values);
+    cantFail(executor.bind(NodeId(n), tensor));
+  }
+  cantFail(executor.run(0));
+  for (size_t i = 0; i < graph.heads().size(); ++i) {
+    const bool isWanted = options.requests.empty() || options.requests[i] != Request::Null;
+    result.heads.push_back(isWanted ? loadArray(executor.head(i)) : Values());
+  }
+  return result;
+}
+
+/// What differs by more than `tolerance` of the largest element, or of 1.
+std::string difference(const std::vector<Values> &found, const std::vector<Values> &expected, double tolerance) {
+  for (size_t h = 0; h < expected.size(); ++h) {
+    if (found[h].values.size() != expected[h].values.size()) return "head " + std::to_string(h) + " has another size";
+    double scale = 1;
+    for (double value : expected[h].values) scale = std::max(scale, std::abs(value));
+    for (size_t i = 0; i < expected[h].values.size(); ++i)
+      if (!(std::abs(found[h].values[i] - expected[h].values[i]) <= tolerance * scale))
+        return "head " + std::to_string(h) + " element " + std::to_string(i) + ": " +
+               std::to_string(found[h].values[i]) + ", expected " + std::to_string(expected[h].values[i]);
+  }
+  return "";
+}
+
+double toleranceOf(DType type) { return type == DType::Float64 ? 1e-12 : 1e-5; }
+
+/// Runs the graph both ways in both precisions; returns the operators that had a fast kernel.
+std::set<std::string> compare(const Graph &graph, const Bindings &bindings, NaiveOptions naive) {
+  std::set<std::string> operators;
+  for (DType type : {DType::Float64, DType::Float32}) {
+    naive.floatAs = type;
+    Expected<NaiveRun> expected = NaiveRun::run(graph, bindings, naive);
+    if (!expected) {
+      consumeError(expected.takeError());  // not a graph of floating numbers
+      continue;
+    }
+    FastOptions options;
+    options.run = naive;
+    for (bool allowInplace : {true, false}) {
+      options.allowInplace = allowInplace;
+      const FastResult found = runFast(graph, bindings, options);
+      EXPECT_EQ(difference(found.heads, expected->heads(), toleranceOf(type)), "") << dump(graph);
+      operators.insert(found.operators.begin(), found.operators.end());
+    }
+  }
+  return operators;
+}
+
+/// The sample and its gradient graphs up to order two, compared one after the other.
+std::set<std::string> compareOrders(Context &context, const SampleGraph &sample, uint32_t orders) {
+  Graph graph = sample.graph;
+  Bindings bindings = sample.bindings;
+  std::vector<std::string> variables = sample.variables;
+  std::set<std::string> operators = compare(graph, bindings, sample.options);
+  for (uint32_t order = 1; order < std::min(orders + 1, 3u) && !variables.empty(); ++order) {
+    Expected<NaiveRun> run = NaiveRun::run(graph, bindings, sample.options);
+    if (!run) return consumeError(run.takeError()), operators;
+    for (size_t i = 0; i < graph.heads().size(); ++i) {
+      Values weights = run->value(graph.heads()[i]);
+      for (size_t k = 0; k < weights.values.size(); ++k) weights.values[k] = drawNumber(order, i + 10 * k);
+      bindings["p" + std::to_string(order) + "_" + std::to_string(i)] = weights;
+    }
+    Expected<Graph> next = derivativeGraph(context, graph, variables, order);
+    if (!next) return consumeError(next.takeError()), operators;
+    graph = *next;
+    std::set<std::string> more = compare(graph, bindings, sample.options);
+    operators.insert(more.begin(), more.end());
+  }
+  return operators;
+}
+
+class FastKernels : public ::testing::TestWithParam<Sample> {};
+
+TEST_P(FastKernels, RUN_02_AgreeWithReference) {
+  TestContext context;
+  SampleGraph sample(context, GetParam());
+  compareOrders(context, sample, GetParam().orders);
+}
+
+bool isInTable(const Sample &sample) {
+  return llvm::any_of(fastKernelTable(), [&](const FastKernelRow &row) { return row.name == sample.op; });
+}
+
+std::vector<Sample> tableSamples() {
+  std::vector<Sample> samples = allSamples();
+  llvm::erase_if(samples, [](const Sample &sample) { return !isInTable(sample); });
+  return samples;
+}
+
+std::string sampleName(const ::testing::TestParamInfo<Sample> &info) {
+  std::string name = std::string(info.param.op) + "_" + std::to_string(info.index);
+  llvm::erase_if(name, [](char c) { return !isAlnum(c) && c != '_'; });
+  return name[0] == '_' ? "own" + name : name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Samples, FastKernels, ::testing::ValuesIn(tableSamples()), sampleName);
+
+/// Random values for every variable of known shape; what batch normalisation divides by is positive.
+Bindings drawBindings(const Graph &graph, ArrayRef<std::pair<StringRef, DimsBuffer>> shapes) {
+  InferRequest request;
+  for (const auto &[name, dims] : shapes) request.shapes.push_back({nodeNamed(graph, name), dims});
+  const Inference inference = cantFail(infer(graph.context(), graph, request, InferOptions()));
+  Bindings bindings;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    Values array(graph.context().shape(inference.shape[graph.firstEntry(NodeId(n))]).dims(), {});
+    const int64_t size = *numElements(array.shape);
+    const double scale = array.shape.size() > 1 ? 0.3 : 1;
+    for (int64_t i = 0; i < size; ++i) {
+      const double value = scale * drawNumber(n, static_cast<uint64_t>(i));
+      array.values.push_back(graph.name(NodeId(n)).contains("var") ? std::abs(value) : value);
+    }
+    bindings[graph.name(NodeId(n)).str()] = array;
+  }
+  return bindings;
+}
+
+// A block of a residual network: its middle can lie channels-last, its ends cannot.
+constexpr char kBlock[] =
+    "c1 = Convolution(data, w1, b1) {kernel=(3,3), pad=(1,1), num_filter=16};"
+    "n1 = BatchNorm(c1, gamma1, beta1, mean1, var1) {fix_gamma=False};"
+    "r1 = Activation(n1) {act_type=relu};"
+    "c2 = Convolution(r1, w2) {kernel=(3,3), pad=(1,1), num_filter=16, no_bias=True};"
+    "n2 = BatchNorm(c2, gamma2, beta2, mean2, var2) {fix_gamma=True};"
+    "s = elemwise_add(n2, r1);"
+    "p = Pooling(s) {kernel=(2,2), stride=(2,2), pool_type=max};"
+    "k = Concat(p, p) {num_args=2, dim=1};"
+    "c3 = Convolution(k, w3, b3) {kernel=(1,1), stride=(2,2), num_filter=16};"
+    "a = Pooling(c3) {kernel=(2,2), pool_type=avg, global_pool=True};"
+    "f = FullyConnected(a, w4, b4) {num_hidden=5};"
+    "y = Activation(f) {act_type=tanh}; heads y";
+
+struct Block {
+  TestContext context;
+  Graph graph = cantFail(parseGraph(context, kBlock));
+  std::vector<std::string> variables = {"data", "w1", "b1", "gamma1", "beta1", "w2", "gamma2",
+                                        "beta2", "w3", "b3", "w4", "b4"};
+  Bindings bindings = drawBindings(graph, {{"data", DimsBuffer{3, 4, 8, 8}}});
+
+  Graph gradient() {
+    std::vector<Values> values = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads();
+    for (size_t i = 0; i < values[0].values.size(); ++i) values[0].values[i] = drawNumber(1, i);
+    bindings["p1_0"] = values[0];
+    return cantFail(derivativeGraph(context, graph, variables, 1));
+  }
+};
+
+TEST(FastKernels, RUN_02_ChannelsLastStretchAgreesWithReference) {
+  Block block;
+  const Graph gradient = block.gradient();
+  NaiveOptions naive;
+  naive.floatAs = DType::Float32;
+  FastOptions options;
+  options.run = naive;
+  const FastResult found = runFast(gradient, block.bindings, options);
+  EXPECT_GT(found.numChannelsLast, 15u);
+  const std::vector<Values> expected = cantFail(NaiveRun::run(gradient, block.bindings, naive)).heads();
+  EXPECT_EQ(difference(found.heads, expected, 1e-5), "");
+  EXPECT_GE(compare(gradient, block.bindings, NaiveOptions()).size(), 12u);
+}
+
+TEST(FastKernels, RUN_02_InferenceFormAgreesWithReference) {
+  Block block;
+  NaiveOptions naive;
+  naive.isTraining = false;
+  compare(block.graph, block.bindings, naive);
+  compare(block.gradient(), block.bindings, naive);
+}
+
+// Every gradient alone, so that each kernel is asked for each subset of its outputs.
+TEST(FastKernels, REQ_03_SubsetsOfGradientsAgree) {
+  Block block;
+  const Graph gradient = block.gradient();
+  NaiveOptions naive;
+  naive.floatAs = DType::Float32;
+  const std::vector<Values> expected = cantFail(NaiveRun::run(gradient, block.bindings, naive)).heads();
+  for (size_t head = 0; head < gradient.heads().size(); ++head) {
+    FastOptions options;
+    options.run = naive;
+    options.requests.assign(gradient.heads().size(), Request::Null);
+    options.requests[head] = Request::Write;
+    const FastResult found = runFast(gradient, block.bindings, options);
+    EXPECT_EQ(difference({found.heads[head]}, {expected[head]}, 1e-5), "") << head;
+  }
+}
+
+TEST(FastKernels, RUN_02_EqualBitsInEveryRun) {
+  Block block;
+  const Graph gradient = block.gradient();
+  for (unsigned threads : {1u, 2u, 3u}) {
+    FastOptions options;
+    options.threads = threads;
+    options.run.floatAs = DType::Float32;
+    const FastResult first = runFast(gradient, block.bindings, options);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const FastResult again = runFast(gradient, block.bindings, options);
+      for (size_t h = 0; h < first.heads.size(); ++h) EXPECT_EQ(first.heads[h].values, again.heads[h].values);
+    }
+  }
+}
+
+TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
+  std::set<std::string> seen;
+  for (const Sample &row : tableSamples()) {
+    TestContext context;
+    SampleGraph sample(context, row);
+    std::set<std::string> operators = compareOrders(context, sample, 2);
+    seen.insert(operators.begin(), operators.end());
+  }
+  Block block;
+  const std::set<std::string> more = compare(block.gradient(), block.bindings, NaiveOptions());
+  seen.insert(more.begin(), more.end());
+  TestContext context;
+  const Graph sums = cantFail(parseGraph(
+      context, "s = add_n(a, b, c) {num_args=3}; g = _grad_add(s, a); k = _copy(g); heads k"));
+  const DimsBuffer dims{70, 33};
+  const std::set<std::string> rest =
+      compare(sums, drawBindings(sums, {{"a", dims}, {"b", dims}, {"c", dims}}), NaiveOptions());
+  seen.insert(rest.begin(), rest.end());
+  std::string missing;
+  for (const FastKernelRow &row : fastKernelTable())
+    if (!seen.contains(row.name.str())) missing += row.name.str() + " ";
+  EXPECT_EQ(missing, "");
+}
+
+TEST(FastKernels, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
+  TestContext context;
+  for (size_t i = 0; i < fastKernelTable().size(); ++i) {
+    const FastKernelRow &row = fastKernelTable()[i];
+    if (i != 0) { EXPECT_LT(fastKernelTable()[i - 1].name, row.name); }
+    const OpDef *op = context.ops.find(row.name);
+    ASSERT_TRUE(op) << row.name.str();
+    EXPECT_EQ(findFastKernel(*op), &row);
+    const OpDef impostor = *op;
+    EXPECT_EQ(findFastKernel(impostor), nullptr);
+  }
+}
+
+TEST(FastKernels, RUN_05_ParallelLoopCoversEveryElementOnce) {
+  for (unsigned threads : {1u, 2u, 5u})
+    for (int64_t size : {0, 1, 7, 1000, 5003}) {
+      std::vector<int> visits(static_cast<size_t>(size), 0);
+      parallelFor(threads, size, 4, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      EXPECT_EQ(llvm::count(visits, 1), size) << threads;
+    }
+}
+
+}  // namespace
+}  // namespace gradc
