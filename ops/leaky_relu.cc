@@ -4,8 +4,8 @@
 // single precision, as MXNet holds them. With prelu the slope is an input: one number or one per channel (axis 1, axis 0
 // of vectors), spread over the data and summed back by two operators that are adjoint to each other.
 // rrelu has its inference form only, slope (lower + upper)/2; the random slopes of training are not drawn.
-// Differs from MXNet: its gradient of selu is λ·(y + α) below 0, the derivative is y + λ·α; its gelu is computed in
-// single precision whatever the type. Tested by tests/layer_ops_test.cc
+// Differs from MXNet: its gradient of selu is λ·(y + α) below 0, the derivative is y + λ·α; it computes gelu, and
+// slope·x below 0, in single precision whatever the type. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/axis_rows.h"
