@@ -5,6 +5,7 @@
 // `--benchmark_filter=/1000000` limits to one size. The ratio table follows the results (docs/performance.md).
 #include "bench/families.h"
 #include "bench/ratio_table.h"
+#include "bench/run_bench.h"
 
 #include "ir/json_reader.h"
 #include "ir/json_writer.h"
@@ -151,6 +152,7 @@ int main(int argc, char **argv) {
     for (Family family : kTrainFamilies) registerFamily(family, nodes);
     registerFamily(Family::Zigzag, nodes);
   }
+  registerSteps();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   RatioTable table;

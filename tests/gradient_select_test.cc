@@ -41,7 +41,7 @@ TEST(GradientSelect, XS_02_E_01_V_16_UnusedVariableIsAnError) {
   GradientRequest request = wrt(g, {"x", "w"});
   request.heads = {{g.at("y"), std::nullopt, ""}};
   EXPECT_EQ(describeError(build(g, request, UnusedPolicy::Error)),
-            "[unreachable] variable 2 of the asked ones, 'w', is not reached from any output that is differentiated");
+            "[unreachable] x number 2, 'w', is not reached from any output that is differentiated");
 }
 
 TEST(GradientSelect, XS_03_V_16_NoneKeepsPositionsAndZerosFillThem) {
@@ -128,7 +128,7 @@ TEST(GradientCuts, NG_06_VariableInTheCutSetIsUnconnected) {
   GradientRequest request = wrt(g, {"x"});
   request.noGrad = {g.at("x")};
   EXPECT_EQ(describeError(build(g, request, UnusedPolicy::Error)),
-            "[unreachable] variable 1 of the asked ones, 'x', is not reached from any output that is differentiated");
+            "[unreachable] x number 1, 'x', is not reached from any output that is differentiated");
   Expected<GradientResult> zeros = build(g, request, UnusedPolicy::Zeros);
   ASSERT_TRUE(bool(zeros));
   EXPECT_EQ(zeros->wrt[0].status, SlotStatus::Zeros);
@@ -243,7 +243,7 @@ TEST(GradientAux, MUT_01_AuxStatesAreNoTargets) {
 TEST(GradientAux, MUT_02_E_09_GradientOfAnAuxStateIsAnError) {
   TestGraph g("y = test_accumulate(x, state@1)");
   EXPECT_EQ(describeError(build(g, wrt(g, {"state"}), UnusedPolicy::Error)),
-            "[aux_x] variable 1 of the asked ones, 'state', is an auxiliary state: node 'y' (test_accumulate) overwrites it");
+            "[aux_x] x number 1, 'state', is an auxiliary state: node 'y' (test_accumulate) overwrites it");
 }
 
 TEST(GradientAux, XS_06_AllTargetsNamesWhatItSkips) {

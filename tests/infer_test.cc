@@ -140,7 +140,7 @@ TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherType) {
 TEST(Infer, E_58_NamesWhatIsUnknown) {
   TestGraph g("a = var {__shape__=(2,-1)}; y = exp(a)");
   EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
-            "[infer_missing] shape of variable 'a' is known only as (2,?) after inference (operator 'null')");
+            "[infer_missing] shape of variable 'a' is known only as (2,?) after inference");
   TestGraph opaque("a = var {__shape__=(2,3)}; m = ?mystery(a); y = exp(m)");
   EXPECT_EQ(describeError(infer(opaque.context, opaque, {}, {})).substr(0, 67),
             "[unknown_op] inference cannot pass node 'm' (mystery): the operator");

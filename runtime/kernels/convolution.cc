@@ -17,7 +17,6 @@ struct ConvolutionDescs {
   memory::desc x, w, b, y;              // outside
   memory::desc anyX, anyW, anyY;        // inside, as far as it is decided
   memory::dims stride, dilate, pad;
-  unsigned threads;
 };
 
 /// Whole vectors of channels on both sides: where oneDNN is quick on channels-last images. Elsewhere it does not know
@@ -36,10 +35,9 @@ struct ConvolutionOperands {
   Layout xLayout, yLayout;
 };
 
-ConvolutionDescs describe(const KernelSite &site, const ConvolutionOperands &operands) {
-  const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
+ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &operands) {
+  const ConvGeometry g = convolutionGeometry(kind, operands.x, operands.y);
   ConvolutionDescs d;
-  d.threads = site.threads;
   const int64_t x[] = {g.in.batch, g.in.channels, g.in.extent[1], g.in.extent[2]};
   const int64_t y[] = {g.out.batch, g.out.channels, g.out.extent[1], g.out.extent[2]};
   const int64_t w[] = {g.groups, g.groupFilters(), g.groupChannels(), g.kernel[1], g.kernel[2]};
@@ -85,7 +83,7 @@ DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.weightInput(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc(), d.threads);
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
   if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
   step.output(DNNL_ARG_DST, d.y, desc.dst_desc());
   step.finish(dnnl::convolution_forward(desc), desc.scratchpad_desc());
@@ -100,7 +98,7 @@ DnnlStep dataStep(const ConvolutionDescs &d) {
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
-  step.weightInput(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc(), d.threads);
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
   step.output(DNNL_ARG_DIFF_SRC, d.x, desc.diff_src_desc());
   step.finish(Backward(desc), desc.scratchpad_desc());
   return step;
@@ -117,7 +115,7 @@ DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
   step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.weightOutput(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc(), d.threads);
+  step.output(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc());
   if (hasBias) step.output(DNNL_ARG_DIFF_BIAS, d.b, d.b);
   step.finish(Backward(desc), desc.scratchpad_desc());
   return step;
@@ -177,7 +175,7 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
                  uint8_t weight) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
   if (hasFewChannels(g) && operands.xLayout == Layout::Plain) kernel.addDataGrad(g, operands.yLayout, weight);
-  else kernel.add(dataStep(describe(site, operands)), {0, weight, kOut});
+  else kernel.add(dataStep(describe(*site.kind, operands)), {0, weight, kOut});
 }
 
 std::unique_ptr<PreparedKernel> finished(function_ref<void(ConvolutionKernel &)> make) {
@@ -193,7 +191,7 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
   const bool hasBias = site.in.size() == 3;
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
     const ConvolutionDescs d =
-        describe(site, {site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0]});
+        describe(*site.kind, {site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0]});
     if (hasBias) kernel.add(forwardStep(d, true), {0, 1, 2, kOut});
     else kernel.add(forwardStep(d, false), {0, 1, kOut});
   });
@@ -210,8 +208,8 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
     const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
     const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
     if (site.wants(0)) addDataGrad(kernel, site, forData, 2);
-    if (wantsBias) kernel.add(weightStep(describe(site, forWeight), true), {0, 1, kOut + 1, kOut + 2});
-    else if (site.wants(1)) kernel.add(weightStep(describe(site, forWeight), false), {0, 1, kOut + 1});
+    if (wantsBias) kernel.add(weightStep(describe(*site.kind, forWeight), true), {0, 1, kOut + 1, kOut + 2});
+    else if (site.wants(1)) kernel.add(weightStep(describe(*site.kind, forWeight), false), {0, 1, kOut + 1});
   });
   return kernel ? std::move(kernel) : gemmConvolutionBackward(site);
 }
@@ -230,7 +228,7 @@ std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return nullptr;
   return finished([&](ConvolutionKernel &kernel) {
     const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
-    kernel.add(weightStep(describe(site, operands), false), {0, 1, kOut});
+    kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});
   });
 }
 

@@ -57,7 +57,7 @@ size_t DnnlStep::take(size_t bytes) {
 }
 
 void DnnlStep::add(int arg, bool isOutput, const memory::desc &outside, const memory::desc &inside) {
-  Operand operand{arg, numSlots++, isOutput, memory(outside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, {}, 0};
+  Operand operand{arg, numSlots++, isOutput, memory(outside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, 0};
   if (outside == inside) {
     operand.inside = operand.outside;
   } else {
@@ -78,20 +78,10 @@ void DnnlStep::output(int arg, const memory::desc &outside, const memory::desc &
   add(arg, true, outside, inside);
 }
 
-void DnnlStep::weightInput(int arg, const memory::desc &outside, const memory::desc &inside, unsigned threads) {
-  add(arg, false, outside, inside);
-  if (outside != inside) operands.back().weights = WeightReorder::create(outside, inside, threads);
-}
-
-void DnnlStep::weightOutput(int arg, const memory::desc &outside, const memory::desc &inside, unsigned threads) {
-  add(arg, true, outside, inside);
-  if (outside != inside) operands.back().weights = WeightReorder::create(outside, inside, threads);
-}
-
 void DnnlStep::scratch(int arg, const memory::desc &inside) { scratchAt(arg, inside, take(inside.get_size())); }
 
 void DnnlStep::scratchAt(int arg, const memory::desc &inside, size_t offset) {
-  Operand operand{arg, kNoSlot, false, {}, memory(inside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, offset};
+  Operand operand{arg, kNoSlot, false, {}, memory(inside, dnnlEngine(), DNNL_MEMORY_NONE), {}, offset};
   arguments.insert({arg, operand.inside});
   operands.push_back(std::move(operand));
 }
@@ -114,31 +104,17 @@ size_t DnnlStep::offsetOf(int arg) const {
   llvm_unreachable("the step has no such operand");
 }
 
-void DnnlStep::Operand::reorderInput(dnnl::stream &stream, const void *data, void *scratch) const {
-  if (weights) return weights->toBlocked(static_cast<const float *>(data), static_cast<float *>(scratch));
-  memory from = outside, to = inside;
-  reorder.execute(stream, from, to);
-}
-
-void DnnlStep::Operand::reorderOutput(dnnl::stream &stream, void *data, const void *scratch) const {
-  if (weights) return weights->toPlain(static_cast<const float *>(scratch), static_cast<float *>(data));
-  memory from = inside, to = outside;
-  reorder.execute(stream, from, to);
-}
-
 void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
   char *scratch = static_cast<char *>(workspace);
   try {
     for (Operand &operand : operands) {
       if (operand.slot != kNoSlot) operand.outside.set_data_handle(data[operand.slot]);
       if (operand.slot == kNoSlot || operand.reorder) operand.inside.set_data_handle(scratch + operand.offset);
-      if (operand.reorder && !operand.isOutput)
-        operand.reorderInput(stream, data[operand.slot], scratch + operand.offset);
+      if (operand.reorder && !operand.isOutput) operand.reorder.execute(stream, operand.outside, operand.inside);
     }
     primitive.execute(stream, arguments);
     for (Operand &operand : operands)
-      if (operand.reorder && operand.isOutput)
-        operand.reorderOutput(stream, data[operand.slot], scratch + operand.offset);
+      if (operand.reorder && operand.isOutput) operand.reorder.execute(stream, operand.inside, operand.outside);
     stream.wait();
   } catch (const dnnl::error &error) {
     report_fatal_error(StringRef("a prepared oneDNN primitive failed: " + std::string(error.what())));

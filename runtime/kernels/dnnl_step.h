@@ -11,7 +11,6 @@
 #pragma once
 
 #include "runtime/kernels/prepared_kernel.h"
-#include "runtime/kernels/weight_reorder.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -37,9 +36,6 @@ class DnnlStep {
  public:
   void input(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   void output(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
-  /// The same for convolution weights, with a faster reorder where there is one.
-  void weightInput(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside, unsigned threads);
-  void weightOutput(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside, unsigned threads);
   /// An operand of the primitive nobody outside looks at: in scratch.
   void scratch(int arg, const dnnl::memory::desc &inside);
   /// The scratch operand that an earlier step of the same kernel left there.
@@ -64,11 +60,7 @@ class DnnlStep {
     bool isOutput;
     dnnl::memory outside, inside;
     dnnl::reorder reorder; // empty: the primitive works on the outside memory itself
-    std::optional<WeightReorder> weights;  // instead of `reorder`
     size_t offset;         // of the inside memory in the workspace
-
-    void reorderInput(dnnl::stream &stream, const void *data, void *scratch) const;
-    void reorderOutput(dnnl::stream &stream, void *data, const void *scratch) const;
   };
   void add(int arg, bool isOutput, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   size_t take(size_t bytes);
