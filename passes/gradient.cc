@@ -103,11 +103,6 @@ class Differentiator {
     return false;
   }
 
-  bool carries(Value v) const {
-    if (v.node.value >= numBase) return carriesExtra[v.node.value - numBase];
-    EntryId e = graph.entry(v);
-    return selection.carries(e) && !selection.isStopped(e);
-  }
   // Whether a contribution may enter: stopped entries receive theirs and keep them.
   bool receives(Value v) const {
     return v.node.value >= numBase ? carriesExtra[v.node.value - numBase] : selection.carries(graph.entry(v));

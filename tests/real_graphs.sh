@@ -64,7 +64,7 @@ check_round_trips() {
 
 # Files from before NNVM 1.0's `attrs`: gradc's reading against MXNet's own upgrade.
 check_upgrades() {
-  local file bad=0 count=0 unread=0
+  local file bad=0 count=0 unread=0 vendor=0
   for file in "$graphs"/*.symbol.json; do
     if ! "$mxnet" "$oracle" upgrade "$file" -o "$work/up.json" >/dev/null 2>&1; then
       unread=$((unread + 1))
@@ -72,11 +72,17 @@ check_upgrades() {
     fi
     count=$((count + 1))
     if ! "$GRADC" diff "$file" "$work/up.json" >"$work/diff" 2>&1; then
+      # MXNet's parser of this int8 vendor operator, unknown to gradc, renames an attribute while it loads.
+      if grep -q "(_sg_mkldnn_conv): attribute 'with_act'" <(head -n 1 "$work/diff"); then
+        vendor=$((vendor + 1))
+        continue
+      fi
       echo "  $(basename "$file"): $(head -n 1 "$work/diff")"
       bad=$((bad + 1))
     fi
   done
-  echo "as MXNet's loader reads it: $((count - bad)) of $count files ($unread that MXNet does not load)"
+  echo "as MXNet's loader reads it: $((count - bad - vendor)) of $count files ($vendor apart from a vendor operator's" \
+    "attribute, $bad otherwise different; MXNet does not load $unread more)"
 }
 
 # shape_flags NAME: --shape flags from the oracle's table.
