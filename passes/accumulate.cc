@@ -10,17 +10,14 @@ namespace gradc {
 Accumulators::Accumulators(GraphBuilder &builder, const Graph &base, Namer &namer, const GradientOptions &options,
                            GradientStats &stats)
     : builder(builder), base(base), namer(namer), options(options), stats(stats), numBase(base.numNodes()),
-      firstCell(base.numEntries(), kNone), lastCell(base.numEntries(), kNone) {
-  cells.reserve(base.numEntries() + base.numEntries() / 2);
-}
+      slots(base.numEntries()) {}
 
 void Accumulators::addSlots(uint32_t first, uint32_t last) {
   extraBegin.resize(last - numBase, kNone);
   for (uint32_t n = first; n < last; ++n) {
-    extraBegin[n - numBase] = static_cast<uint32_t>(firstCell.size());
-    firstCell.resize(firstCell.size() + builder.numOutputs(NodeId(n)), kNone);
+    extraBegin[n - numBase] = static_cast<uint32_t>(slots.size());
+    slots.resize(slots.size() + builder.numOutputs(NodeId(n)));
   }
-  lastCell.resize(firstCell.size(), kNone);
 }
 
 NodeId Accumulators::originOf(NodeId n) const {
@@ -35,25 +32,29 @@ bool Accumulators::isZero(Value v) const {
 
 void Accumulators::push(Value entry, Value contribution) {
   if (isZero(contribution)) return;
-  uint32_t at = slot(entry), cell = static_cast<uint32_t>(cells.size());
-  cells.push_back({contribution, kNone});
-  if (firstCell[at] == kNone)
-    firstCell[at] = cell;
-  else
-    cells[lastCell[at]].next = cell;
-  lastCell[at] = cell;
+  Slot &at = slots[slot(entry)];
+  if (!at.first.isValid()) {
+    at.first = contribution;
+    return;
+  }
+  uint32_t cell = static_cast<uint32_t>(cells.size());
+  cells.push_back({contribution, at.last == kNone ? cell : cells[at.last].next});
+  if (at.last != kNone) cells[at.last].next = cell;
+  at.last = cell;
 }
 
 Value Accumulators::aggregate(Value entry) {
-  uint32_t at = slot(entry);
-  if (firstCell[at] == kNone) return Value();
-  if (firstCell[at] == lastCell[at]) return cells[firstCell[at]].value;
-  SmallVector<Value, 16> values;
-  for (uint32_t cell = firstCell[at]; cell != kNone; cell = cells[cell].next) values.push_back(cells[cell].value);
-  Value total = values.size() < options.sumCap ? sum(entry, values) : chain(entry, values);
-  lastCell[at] = firstCell[at];
-  cells[firstCell[at]] = {total, kNone};
-  return total;
+  Slot &at = slots[slot(entry)];
+  if (at.last != kNone) {
+    SmallVector<Value, 16> values{at.first};
+    uint32_t cell = at.last;
+    do {
+      cell = cells[cell].next;
+      values.push_back(cells[cell].value);
+    } while (cell != at.last);
+    at = {values.size() < options.sumCap ? sum(entry, values) : chain(entry, values), kNone};
+  }
+  return at.first;
 }
 
 KindId Accumulators::sumKind(size_t n) {

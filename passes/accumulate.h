@@ -1,7 +1,8 @@
 // Contributions: the gradients that arrive at each entry, in the order of CON-02, and how several become one (§5).
 //
-// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is taken apart. Slots hold
-// linked cells in arrival order; a zero never enters (AGG-02, ZERO-02): no cell means structurally zero.
+// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is taken apart. It holds the
+// first contribution itself, for most entries have one, and the later ones as a list in arrival order. A zero never
+// enters (AGG-02, ZERO-02): an empty slot means structurally zero.
 #pragma once
 
 #include "passes/naming.h"
@@ -21,7 +22,7 @@ class Accumulators {
 
   /// Appends a contribution; zero-ops are dropped.
   void push(Value entry, Value contribution);
-  bool isEmpty(uint32_t slot) const { return firstCell[slot] == kNone; }
+  bool isEmpty(uint32_t slot) const { return !slots[slot].first.isValid(); }
   /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value.
   Value aggregate(Value entry);
   bool isZero(Value v) const;
@@ -30,9 +31,13 @@ class Accumulators {
 
  private:
   static constexpr uint32_t kNone = 0xffffffff;
+  struct Slot {
+    Value first;            // invalid: empty
+    uint32_t last = kNone;  // the latest of the later contributions, into cells
+  };
   struct Cell {
     Value value;
-    uint32_t next;
+    uint32_t next;  // the latest one's is the earliest: a ring
   };
 
   Value sum(Value entry, llvm::ArrayRef<Value> values);
@@ -47,10 +52,10 @@ class Accumulators {
   const GradientOptions &options;
   GradientStats &stats;
   uint32_t numBase;
-  std::vector<uint32_t> firstCell, lastCell;  // by slot
+  std::vector<Slot> slots;
   std::vector<Cell> cells;
-  std::vector<uint32_t> extraBegin;           // by builder node beyond the base: first slot
-  std::vector<KindId> sumKinds;               // by number of operands
+  std::vector<uint32_t> extraBegin;  // by builder node beyond the base: first slot
+  std::vector<KindId> sumKinds;      // by number of operands
 };
 
 }  // namespace gradc

@@ -5,6 +5,7 @@
 #include "passes/accumulate.h"
 #include "passes/gradient_checks.h"
 #include "passes/gradient_table.h"
+#include "passes/order_mutation.h"
 #include "passes/select.h"
 
 #include "ir/error.h"
@@ -232,6 +233,7 @@ class Differentiator {
   // ---- results (§6, §7)
 
   Error collect(ArrayRef<GradientTarget> targets, std::vector<GradientSlot> &slots) {
+    slots.reserve(targets.size());
     for (size_t i = 0; i < targets.size(); ++i) {
       Expected<GradientSlot> slot = slotOf(targets, i);
       if (!slot) return slot.takeError();
@@ -294,9 +296,12 @@ class Differentiator {
     stats.numGenerated = builder.numNodes() - numBase;
     stats.numForwardNodes = numBase;
     stats.numForwardEntries = graph.numEntries();
-    Expected<Frozen> frozen = std::move(builder).freeze(heads, carriedAttrs(graph));
+    Expected<Frozen> frozen = selection.hasMutations()
+                                  ? freezeInOrder(std::move(builder), graph, heads, carriedAttrs(graph), options.overwritten)
+                                  : std::move(builder).freeze(heads, carriedAttrs(graph));
     if (!frozen) return frozen.takeError();
     GradientResult result;
+    if (selection.hasMutations()) noteForwardIds(*frozen, result);
     for (std::vector<GradientSlot> *slots : {&wrt, &retained})
       for (GradientSlot &slot : *slots)
         if (slot.value.isValid()) slot.value = (*frozen)(slot.value);
@@ -306,6 +311,16 @@ class Differentiator {
     result.stats = stats;
     result.graph = withGradientTable(graph, frozen->graph, request, options, result, frozen->newId);
     return result;
+  }
+
+  // Saved copies stand among the forward nodes, which then have other ids.
+  void noteForwardIds(const Frozen &frozen, GradientResult &result) {
+    ArrayRef<NodeId> ids = ArrayRef(frozen.newId).take_front(numBase);
+    const bool isSame = all_of(enumerate(ids), [](auto row) { return row.value() == NodeId(static_cast<uint32_t>(row.index())); });
+    if (isSame || !ids.back().isValid()) return;
+    result.forwardIds = ids.vec();
+    stats.numForwardNodes = ids.back().value + 1;
+    stats.numForwardEntries = frozen.graph.firstEntry(ids.back()).value + frozen.graph.numOutputs(ids.back());
   }
 
   Context &ctx;

@@ -27,6 +27,11 @@ struct TableWriter {
   std::vector<std::string> kind, of, request;
   std::vector<int64_t> node, index, order, slot;
 
+  void reserve(size_t rows) {
+    for (std::vector<std::string> *column : {&kind, &of, &request}) column->reserve(rows);
+    for (std::vector<int64_t> *column : {&node, &index, &order, &slot}) column->reserve(rows);
+  }
+
   void add(const GradientTable::Head &head) {
     kind.push_back(kKinds[static_cast<int>(head.kind)].str());
     of.push_back(head.of);
@@ -131,6 +136,7 @@ Graph withGradientTable(const Graph &forward, const Graph &emitted, const Gradie
     consumeError(table.takeError());
   TableWriter writer;
   writer.attrs = emitted.graphAttrs();
+  writer.reserve(emitted.heads().size());
   if (!options.gradientOnly) addForwardRows(writer, forward, earlier);
   using HeadKind = GradientTable::HeadKind;
   addGradientRows(writer, forward, request.wrt, result.wrt, HeadKind::Grad, options.order, newId);
