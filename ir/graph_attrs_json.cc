@@ -188,6 +188,9 @@ template <class T> void permute(std::vector<T> &list, ArrayRef<uint32_t> from) {
   list = std::move(moved);
 }
 
+/// Whether number i of a list that names nodes is a node's id: of `head_pairs`, the second and fourth of each five.
+bool isNodeAt(StringRef key, size_t i) { return key == "grad_of_node" || i % 5 == 1 || i % 5 == 3; }
+
 size_t listLength(const GraphAttr &attr) {
   return std::max({attr.numbers.size(), attr.texts.size(), attr.shapes.size()});
 }
@@ -199,13 +202,14 @@ std::vector<std::string> renumberGraphAttrs(GraphAttrs &attrs, const Renumbering
   std::vector<std::string> dropped;
   for (auto &[key, attr] : attrs) {
     size_t length = listLength(attr);
-    if (key == "grad_of_node")
-      for (int64_t &id : attr.numbers)
-        if (id >= 0 && static_cast<size_t>(id) < plan.fileNodes) {
-          NodeId n = file.newId[static_cast<size_t>(id)];
-          id = n.isValid() ? int64_t{n.value} : -1;
-        }
-    if (!length || key == "grad_of_node" || is_contained(kListsOverHeads, key)) continue;
+    const bool namesNodes = key == "grad_of_node" || key == "head_pairs";
+    for (size_t i = 0; namesNodes && i < attr.numbers.size(); ++i) {
+      int64_t &id = attr.numbers[i];
+      if (!isNodeAt(key, i) || id < 0 || static_cast<size_t>(id) >= plan.fileNodes) continue;
+      NodeId n = file.newId[static_cast<size_t>(id)];
+      id = n.isValid() ? int64_t{n.value} : -1;
+    }
+    if (!length || namesNodes || is_contained(kListsOverHeads, key)) continue;
     const bool isPerEntry = length == plan.fileEntries, isPerNode = !isPerEntry && length == plan.fileNodes;
     if (!isPerEntry && !isPerNode) continue;
     if (isPerEntry ? !plan.carriesEntries : !plan.carriesNodes) {

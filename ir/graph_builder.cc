@@ -82,6 +82,13 @@ Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, cons
       return Failure(ErrorKind::BadEntry, "input " + Twine(i) + " of node '" + spec.name + "' is output " +
                                               Twine(inputs[i].index) + " of node '" + name(inputs[i].node) +
                                               "', which has " + Twine(numOutputs(inputs[i].node)));
+  if (!versions) versions.emplace(numBase ? &base : nullptr);
+  SmallVector<Value, 8> refreshed;
+  if (versions->concern(kind)) {
+    refreshed.assign(inputs.begin(), inputs.end());
+    if (Error error = versions->refresh(*this, spec.name, kind, refreshed)) return error;
+    inputs = refreshed;
+  }
   NodeId n = addKind(*id, inputs, spec.origin);
   setName(n, spec.name, "");
   return n;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "ir/latest_versions.h"
 
 #include "llvm/Support/Error.h"
 
@@ -33,7 +34,8 @@ class GraphBuilder {
   void reserve(size_t nodes, size_t inputs, size_t nameBytes);
 
   Value addVariable(llvm::StringRef name, AttrsId attrs);
-  /// Parses attributes, checks arity (E-42) and output indices (E-48).
+  /// Parses attributes, checks arity (E-42) and output indices (E-48). Variables among the inputs are taken at their
+  /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is no variable).
   llvm::Expected<NodeId> add(const OpDef &op, llvm::ArrayRef<Value> inputs, const NodeSpec &spec);
   /// Unchecked: the kind and inputs are known to fit. The node starts nameless.
   NodeId addKind(KindId kind, llvm::ArrayRef<Value> inputs, NodeId origin);
@@ -73,6 +75,7 @@ class GraphBuilder {
   };
   std::vector<Dep> deps;  // in the order they were added
   std::vector<std::pair<NodeId, std::vector<GraphId>>> subgraphs;
+  std::optional<LatestVersions> versions;  // from the first `add` on
   bool hasOrigins = false;
 };
 

@@ -71,6 +71,8 @@ class Verifier {
       report(Failure(ErrorKind::Arity, graph.describe(n) + " takes " + Twine(expected) + " inputs, got " +
                                            Twine(graph.inputs(n).size()))
                  .at(n));
+    if (graph.inputs(n).empty() && !graph.isVariable(n) && graph.op(n) == graph.context().ops.wellKnown.sum)
+      report(Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operand left, expected one at least").at(n));
   }
 
   // Only variables have versions, and one node at most makes each. A version nobody makes comes from outside; a 0 at a
@@ -81,22 +83,34 @@ class Verifier {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value input = inputs[i];
       if (graph.isVariable(input.node)) {
-        const uint64_t written = uint64_t{input.node.value} << 16 | input.version;
-        if (kind.isMutated(i) && input.version && !versions.insert(written).second)
-          report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes version " + Twine(input.version) + " of " +
-                                                     graph.describe(input.node) + ", which another node makes already")
-                     .at(n));
+        if (kind.isMutated(i) && input.version) checkMade(n, i);
       } else if (kind.isMutated(i)) {
         report(Failure(ErrorKind::BadMutation, graph.describe(n) + " overwrites input " + Twine(i) +
                                                    ", expected a variable there, found " + graph.describe(input.node))
                    .at(n));
       } else if (input.version) {
-        report(Failure(ErrorKind::BadMutation, "input " + Twine(i) + " of " + graph.describe(n) + " reads version " +
-                                                   Twine(input.version) + " of " + graph.describe(input.node) +
-                                                   ", but only variables have versions")
-                   .at(n));
+        report(versionOfNoVariable("input " + std::to_string(i) + " of " + graph.describe(n), input).at(n));
       }
     }
+  }
+
+  void checkMade(NodeId n, size_t position) {
+    const NodeKind &kind = graph.kind(n);
+    ArrayRef<Value> inputs = graph.inputs(n);
+    const Value made = inputs[position];
+    const std::string what = "version " + std::to_string(made.version) + " of " + graph.describe(made.node);
+    if (!versions.insert(uint64_t{made.node.value} << 16 | made.version).second)
+      report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + ", which another node makes already").at(n));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!kind.isMutated(i) && !kind.isIgnored(i) && inputs[i].node == made.node && inputs[i].version >= made.version)
+        report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + " and reads version " +
+                                                   Twine(inputs[i].version) + " of it, expected an earlier one")
+                   .at(n));
+  }
+
+  Failure versionOfNoVariable(const Twine &reader, Value v) const {
+    return Failure(ErrorKind::BadMutation, reader + " reads version " + Twine(v.version) + " of " +
+                                               graph.describe(v.node) + ", but only variables have versions");
   }
 
   void checkBackward(NodeId n) {
@@ -127,6 +141,8 @@ class Verifier {
                                               ", but the graph has " + Twine(graph.numNodes())));
     else if (head.index >= graph.numOutputs(head.node))
       report(badEntry("head " + Twine(i), head).at(head.node));
+    else if (head.version && !graph.isVariable(head.node))
+      report(versionOfNoVariable("head " + Twine(i), head).at(head.node));
   }
 
   const Graph &graph;
@@ -139,5 +155,21 @@ class Verifier {
 }  // namespace
 
 Error verifyGraph(const Graph &graph, size_t limit) { return Verifier(graph, limit).run(); }
+
+Error verifyProgram(const Program &program, size_t limit) {
+  if (program.root.value >= program.graphs.size())
+    return Failure(ErrorKind::Internal, "the root is graph " + Twine(program.root.value) + " of " + Twine(program.graphs.size()));
+  for (uint32_t i = 0; i < program.graphs.size(); ++i) {
+    const Graph &graph = program.graphs[i];
+    if (Error error = verifyGraph(graph, limit)) return error;
+    for (uint32_t n = 0; n < graph.numNodes() && !graph.columns().subgraphBegin.empty(); ++n)
+      for (GraphId sub : graph.subgraphs(NodeId(n)))
+        if (sub.value >= i)
+          return Failure(ErrorKind::Internal, graph.describe(NodeId(n)) + " of graph " + Twine(i) + " owns graph " +
+                                                  Twine(sub.value) + ", expected one before it")
+              .at(NodeId(n));
+  }
+  return Error::success();
+}
 
 }  // namespace gradc

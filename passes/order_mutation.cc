@@ -1,0 +1,275 @@
+// Plan what must wait and what must be saved, from the sorted accesses; then copy the graph with that added.
+// Tested by tests/order_mutation_test.cc
+#include "passes/order_mutation.h"
+
+#include "passes/head_checks.h"
+#include "passes/variable_accesses.h"
+
+#include "ir/error.h"
+#include "ir/graph_attrs_json.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct Dependency {
+  NodeId later, earlier;
+};
+
+/// Version `version` of `variable`, saved for `readers` before `overwriter` writes the next.
+struct SavedCopy {
+  NodeId variable;
+  uint32_t version;
+  NodeId maker;       // the node that wrote the version; invalid: it comes from outside
+  VariableAccess overwriter;
+  std::vector<VariableAccess> readers;
+};
+
+/// Which reads of an overwritten version are served by a copy; the write waits for the others. A read is late when its
+/// node has a larger id than the one that overwrites.
+enum class Saved : uint8_t { LateGenerated, Late, LateGeneratedAndForward };
+
+/// What the versions of one graph ask for.
+struct OrderPlan {
+  std::vector<Dependency> dependencies;
+  std::vector<SavedCopy> copies;
+  uint32_t numForwardReads = 0;  // of versions that are overwritten
+};
+
+/// Walks the accesses of each variable in the order of their versions.
+class OrderPlanner {
+ public:
+  OrderPlanner(const Graph &graph, Saved saved) : graph(graph), saved(saved) {}
+
+  OrderPlan run(ArrayRef<VariableAccess> rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (i == 0 || rows[i].variable != rows[i - 1].variable) {
+        maker = NodeId();
+        reads.clear();
+      }
+      if (rows[i].isWrite) {
+        write(rows[i]);
+        continue;
+      }
+      wait(rows[i].node, maker);
+      reads.push_back(rows[i]);
+    }
+    return std::move(plan);
+  }
+
+ private:
+  void wait(NodeId later, NodeId earlier) {
+    if (earlier.isValid() && later != earlier) plan.dependencies.push_back({later, earlier});
+  }
+
+  bool isSaved(const VariableAccess &read, const VariableAccess &overwriter) const {
+    const bool isLate = read.node > overwriter.node, isGenerated = graph.origin(read.node).isValid();
+    if (read.node == overwriter.node) return false;
+    if (saved == Saved::Late) return isLate;
+    return isGenerated ? isLate : saved == Saved::LateGeneratedAndForward;
+  }
+
+  void write(const VariableAccess &row) {
+    if (reads.empty()) wait(row.node, maker);
+    std::vector<VariableAccess> served;
+    for (const VariableAccess &read : reads) {
+      plan.numForwardReads += !graph.origin(read.node).isValid();
+      if (isSaved(read, row)) served.push_back(read);
+      else wait(row.node, read.node);
+    }
+    if (!served.empty()) plan.copies.push_back({row.variable, served.front().version, maker, row, std::move(served)});
+    reads.clear();
+    maker = row.node;
+  }
+
+  const Graph &graph;
+  const Saved saved;
+  NodeId maker;                       // of the version at hand
+  std::vector<VariableAccess> reads;  // since then
+  OrderPlan plan;
+};
+
+/// Drops what the graph says already; what is left comes ordered by the node that waits.
+void dropKnown(const Graph &graph, std::vector<Dependency> &dependencies) {
+  llvm::stable_sort(dependencies, [](const Dependency &a, const Dependency &b) { return a.later < b.later; });
+  std::vector<NodeId> mark(graph.numNodes());  // the last node found to wait for this one
+  size_t kept = 0;
+  for (size_t i = 0; i < dependencies.size(); ++i) {
+    const Dependency dependency = dependencies[i];
+    if (i == 0 || dependencies[i - 1].later != dependency.later) {
+      for (Value v : graph.inputs(dependency.later)) mark[v.node.value] = dependency.later;
+      for (NodeId dep : graph.controlDeps(dependency.later)) mark[dep.value] = dependency.later;
+    }
+    if (mark[dependency.earlier.value] == dependency.later) continue;
+    mark[dependency.earlier.value] = dependency.later;
+    dependencies[kept++] = dependency;
+  }
+  dependencies.resize(kept);
+}
+
+/// The graph with the plan carried out.
+class OrderedCopy {
+ public:
+  OrderedCopy(Context &ctx, const Graph &graph, const OrderPlan &plan) : ctx(ctx), graph(graph), plan(plan), builder(ctx) {}
+
+  Expected<OrderedGraph> run() {
+    addNodes();
+    for (const Dependency &dependency : plan.dependencies) builder.addControlDep(dependency.later, dependency.earlier);
+    for (const SavedCopy &copy : plan.copies) addCopy(copy);
+    Expected<Frozen> frozen = std::move(builder).freeze(graph.heads(), {});
+    if (!frozen) return frozen.takeError();
+    OrderedGraph ordered;
+    ordered.newId = frozen->newId;
+    ordered.newId.resize(graph.numNodes());
+    ordered.graph = withHeadPairs(frozen->graph.withGraphAttrs(carriedAlong(frozen->graph, ordered.newId)),
+                                  readHeadPairs(graph), [&](Value v) { return (*frozen)(v); });
+    ordered.numDependencies = static_cast<uint32_t>(plan.dependencies.size());
+    ordered.numCopies = static_cast<uint32_t>(plan.copies.size());
+    return ordered;
+  }
+
+ private:
+  void addNodes() {
+    builder.reserve(graph.numNodes() + plan.copies.size(), graph.columns().inputs.size() + plan.copies.size(),
+                    graph.columns().names.size() + 32 * plan.copies.size());
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      NodeId id = builder.addKind(graph.kindId(NodeId(n)), graph.inputs(NodeId(n)), graph.origin(NodeId(n)));
+      builder.setName(id, graph.name(id), "");
+      for (NodeId dep : graph.controlDeps(id)) builder.addControlDep(id, dep);
+      if (!graph.subgraphs(id).empty()) builder.setSubgraphs(id, graph.subgraphs(id));
+    }
+  }
+
+  void addCopy(const SavedCopy &copy) {
+    const bool isNumbered = copy.overwriter.spelled != 0;
+    Value source{copy.variable, 0, static_cast<uint16_t>(isNumbered ? copy.version : 0)};
+    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {source}, copy.overwriter.node);
+    builder.setName(n, freeName(copy), "");
+    if (copy.maker.isValid()) builder.addControlDep(n, copy.maker);
+    builder.addControlDep(copy.overwriter.node, n);
+    for (const VariableAccess &reader : copy.readers) {
+      const NodeKind &kind = graph.kind(reader.node);
+      ArrayRef<Value> inputs = graph.inputs(reader.node);
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i] == Value{copy.variable, 0, reader.spelled} && !kind.isMutated(i) && !kind.isIgnored(i))
+          builder.setInput(reader.node, i, Value{n});
+    }
+  }
+
+  std::string freeName(const SavedCopy &copy) {
+    if (names.empty())
+      for (uint32_t n = 0; n < graph.numNodes(); ++n) names.insert(graph.name(NodeId(n)));
+    const std::string base = (graph.name(copy.variable) + "_version" + Twine(copy.version)).str();
+    std::string name = base;
+    for (uint32_t k = 1; !names.insert(name).second; ++k) name = base + "_" + std::to_string(k);
+    return name;
+  }
+
+  // Lists over nodes and entries follow, or are dropped where copies have none.
+  GraphAttrs carriedAlong(const Graph &ordered, ArrayRef<NodeId> newId) const {
+    GraphAttrs attrs = graph.graphAttrs();
+    if (!attrs.empty() && !isIdentity(ordered, newId))
+      renumberGraphAttrs(attrs, {newId, graph.columns().entryBegin}, ordered);
+    return attrs;
+  }
+
+  bool isIdentity(const Graph &ordered, ArrayRef<NodeId> newId) const {
+    if (ordered.numNodes() != graph.numNodes()) return false;
+    for (uint32_t n = 0; n < newId.size(); ++n)
+      if (newId[n] != NodeId(n)) return false;
+    return true;
+  }
+
+  Context &ctx;
+  const Graph &graph;
+  const OrderPlan &plan;
+  GraphBuilder builder;
+  StringSet<> names;
+};
+
+Failure stale(const Graph &graph, const SavedCopy &copy) {
+  const NodeId reader = copy.readers.front().node, user = graph.origin(reader);
+  return Failure(ErrorKind::StaleVersion, graph.describe(reader) + " needs version " + Twine(copy.version) + " of " +
+                                              graph.describe(copy.variable) + ", which " +
+                                              graph.describe(copy.overwriter.node) + " has overwritten with version " +
+                                              Twine(copy.overwriter.version) + " by then")
+      .at(user.isValid() ? user : reader);
+}
+
+Error checkTargets(const Graph &graph, ArrayRef<VariableAccess> rows) {
+  for (const VariableAccess &row : rows)
+    if (row.isWrite && !graph.isVariable(row.variable))
+      return Failure(ErrorKind::BadMutation, graph.describe(row.node) + " overwrites " + graph.describe(row.variable) +
+                                                 ", expected a variable there")
+          .at(row.node);
+  return Error::success();
+}
+
+Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan, OverwrittenPolicy policy) {
+  if (!plan.copies.empty() && policy == OverwrittenPolicy::Error)
+    return stale(graph, plan.copies.front()).note("--overwritten save keeps a copy of what the gradient needs");
+  if (!plan.copies.empty() && !ctx.ops.wellKnown.copy)
+    return stale(graph, plan.copies.front()).note("no copy operator is configured that could save it");
+  dropKnown(graph, plan.dependencies);
+  if (!plan.copies.empty() || !plan.dependencies.empty()) return OrderedCopy(ctx, graph, plan).run();
+  OrderedGraph same;
+  same.graph = graph;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) same.newId.push_back(NodeId(n));
+  return same;
+}
+
+}  // namespace
+
+Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy) {
+  const std::vector<VariableAccess> rows = listAccesses(graph);
+  if (Error error = checkTargets(graph, rows)) return error;
+  OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated).run(rows);
+  const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
+  Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
+  if (ordered || !canSave) return ordered;
+  consumeError(ordered.takeError());
+  return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward).run(rows), policy);
+}
+
+Error checkMutationOrder(const Graph &graph) {
+  OrderPlan plan = OrderPlanner(graph, Saved::Late).run(listAccesses(graph));
+  if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
+  for (const Dependency &dependency : plan.dependencies)
+    if (dependency.earlier > dependency.later)
+      return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
+                                                  graph.describe(dependency.earlier) +
+                                                  " writes, which comes after it")
+          .at(dependency.later)
+          .note("orderMutations puts the graph in order");
+  return Error::success();
+}
+
+Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayRef<Value> heads, GraphAttrs attrs,
+                               OverwrittenPolicy policy) {
+  Context &context = builder.context();
+  NodeId maker, variable;
+  for (const VariableAccess &row : listAccesses(builder)) {
+    if (row.variable != variable) maker = NodeId();
+    variable = row.variable;
+    if (row.isWrite) maker = row.node;
+    else if (maker.isValid() && row.node.value >= base.numNodes() && row.node != maker) builder.addControlDep(row.node, maker);
+  }
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, std::move(attrs));
+  if (!frozen) return frozen;
+  Expected<OrderedGraph> ordered = orderMutations(context, frozen->graph, policy);
+  if (!ordered)  // places are ids of the graph the user knows
+    return amend(ordered.takeError(), [&](GradcError &info) {
+      auto at = llvm::find(frozen->newId, info.place.node);
+      info.place.node = at == frozen->newId.end() ? NodeId() : NodeId(static_cast<uint32_t>(at - frozen->newId.begin()));
+    });
+  for (NodeId &id : frozen->newId)
+    if (id.isValid()) id = ordered->newId[id.value];
+  frozen->graph = std::move(ordered->graph);
+  return frozen;
+}
+
+}  // namespace gradc

@@ -1,0 +1,28 @@
+// Who reads and who writes each version of the variables a graph overwrites (§12).
+//
+// At a position an operator overwrites, version v reads v - 1 and writes v; a 0 there counts as 1. Where every reader of
+// a variable says 0, as files from before versions do, the numbers say nothing and id order stands: the k-th write in id
+// order makes version k. Reads that are ignored (REG-15) are no reads.
+//
+// A generated node reads what the node it was generated for read (MUT-03): the gradient of an operator that overwrites
+// s means the s before, though it spells it as its forward node does. Tested by tests/order_mutation_test.cc
+#pragma once
+
+#include "ir/graph_builder.h"
+
+namespace gradc {
+
+struct VariableAccess {
+  NodeId variable;
+  uint32_t version;   // the one read, or the one made
+  bool isWrite;
+  uint16_t spelled;   // the number at the input
+  NodeId node;
+};
+
+/// Accesses to variables some node overwrites, ordered by variable, version, writes before reads, node; empty when no
+/// node overwrites any. One row per node, variable and spelling, however often the node reads it. Linear.
+std::vector<VariableAccess> listAccesses(const Graph &graph);
+std::vector<VariableAccess> listAccesses(const GraphBuilder &builder);
+
+}  // namespace gradc
