@@ -14,7 +14,7 @@ struct SumParams {
   int64_t numArgs;
 };
 constexpr AttrSpec kSumAttrs[] = {
-    required<&SumParams::numArgs>("num_args", "number of terms").atLeast(1).atMost(1 << 20)};
+    required<&SumParams::numArgs>("num_args", "number of terms").atLeast(0).atMost(1 << 20)};
 
 // Strictly left to right, as MXNet adds them.
 void sumKernel(const KernelCall &call) {

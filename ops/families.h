@@ -51,5 +51,10 @@ extern const OpFamily kLayerNormFamily;
 extern const OpFamily kEmbeddingFamily;
 extern const OpFamily kBatchDotFamily;
 extern const OpFamily kL2NormalizationFamily;
+extern const OpFamily kOptimizerFamily;
+extern const OpFamily kBilinearResizeFamily;
+extern const OpFamily kInstanceNormFamily;
+extern const OpFamily kGammaFunctionsFamily;
+extern const OpFamily kSequenceFamily;
 
 }  // namespace gradc

@@ -25,6 +25,13 @@ inline constexpr llvm::StringRef kActTypeNames[] = {"relu", "sigmoid", "softrelu
 constexpr llvm::ArrayRef<llvm::StringRef> enumNames(ActType) { return kActTypeNames; }
 ActType activationType(const NodeKind &kind);
 
+/// Of LeakyReLU and its gradient.
+struct LeakyAttrs {
+  bool isLeaky, isPrelu;
+  double slope;  // of leaky
+};
+LeakyAttrs leakyAttrs(const NodeKind &kind);
+
 /// Of Concat and its gradient: the axis, counted from the end when negative.
 int64_t concatAxis(const NodeKind &kind);
 

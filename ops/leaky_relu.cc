@@ -3,14 +3,18 @@
 // Slopes are written from what decides the piece, x, and from y where that saves an exponential. Factors are rounded to
 // single precision, as MXNet holds them. With prelu the slope is an input: one number or one per channel (axis 1, axis 0
 // of vectors), spread over the data and summed back by two operators that are adjoint to each other.
-// rrelu has its inference form only, slope (lower + upper)/2; the random slopes of training are not drawn.
+// rrelu draws the slope of every element from [lower, upper) in training and takes (lower + upper)/2 in inference; the
+// slopes are output 1, the mask, and carry all randomness: the gradient reads them as a constant.
 // Differs from MXNet: its gradient of selu is λ·(y + α) below 0, the derivative is y + λ·α; it computes gelu, and
-// slope·x below 0, in single precision whatever the type. Tested by tests/layer_ops_test.cc
+// slope·x below 0, in single precision whatever the type; it sums γ's gradient after dx was written, so that where its
+// planner put dx in the place of dy the result is Σ dx·x, γ times the derivative.
+// Tested by tests/layer_ops_test.cc, tests/sequence_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/axis_rows.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 #include "ops/special_functions.h"
@@ -82,9 +86,9 @@ template <class T> T activate(const LeakyParams &p, T x, T at) {
     case LeakyType::Elu: return at > T{0} ? x : slope * std::expm1(x);
     case LeakyType::Gelu: return x * normalCdf(x);
     case LeakyType::Selu: return scale * (at > T{0} ? x : alpha * std::expm1(x));
-    case LeakyType::Leaky:
+    case LeakyType::Leaky: return at > T{0} ? x : slope * x;
     case LeakyType::Rrelu:
-    case LeakyType::Prelu: return at > T{0} ? x : slope * x;
+    case LeakyType::Prelu: break;
   }
   return x;
 }
@@ -96,11 +100,27 @@ template <class T> T slopeOf(const LeakyParams &p, T x, T y, T at) {
     case LeakyType::Elu: return at > T{0} ? T{1} : y + slope;
     case LeakyType::Gelu: return normalCdf(x) + x * normalDensity(x);
     case LeakyType::Selu: return at > T{0} ? scale : y + scale * alpha;
-    case LeakyType::Leaky:
+    case LeakyType::Leaky: return at > T{0} ? T{1} : slope;
     case LeakyType::Rrelu:
-    case LeakyType::Prelu: return at > T{0} ? T{1} : slope;
+    case LeakyType::Prelu: break;
   }
   return T{1};
+}
+
+// Slope of rrelu at element i.
+double maskAt(const KernelCall &call, int64_t i) {
+  const LeakyParams &p = call.params<LeakyParams>();
+  if (!call.isTraining) return p.slope;
+  return p.lowerBound + (p.upperBound - p.lowerBound) * call.random.uniform(static_cast<uint64_t>(i));
+}
+
+template <class T> void rreluForward(const KernelCall &call, const T *at) {
+  const T *x = call.in[0].as<const T>();
+  for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+    const T slope = static_cast<T>(maskAt(call, i));
+    if (call.wants(1)) call.out[1].as<T>()[i] = slope;
+    if (call.wants(0)) call.out[0].as<T>()[i] = at[i] > T{0} ? x[i] : slope * x[i];
+  }
 }
 
 template <class T> void preluForward(const KernelCall &call, const T *at) {
@@ -115,10 +135,9 @@ void forward(const KernelCall &call, const TensorRef &base) {
   const LeakyParams &p = call.params<LeakyParams>();
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (call.out.size() == 2 && call.wants(1))
-      std::fill_n(call.out[1].as<T>(), call.out[1].size(), static_cast<T>(p.slope));
-    if (!call.wants(0)) return;
     const T *x = call.in[0].as<const T>(), *at = base.as<const T>();
+    if (hasMask(*call.kind)) return rreluForward(call, at);
+    if (!call.wants(0)) return;
     if (hasGamma(*call.kind)) return preluForward(call, at);
     T *y = call.out[0].as<T>();
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = activate(p, x[i], at[i]);
@@ -144,6 +163,13 @@ template <class T> void preluBackward(const KernelCall &call, const T *at) {
   }
 }
 
+template <class T> void rreluBackward(const KernelCall &call, const T *at) {
+  if (!call.wants(0)) return;
+  const T *dy = call.in[0].as<const T>(), *slope = call.in[4].as<const T>();
+  T *dx = call.out[0].as<T>();
+  for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) dx[i] = at[i] > T{0} ? dy[i] : dy[i] * slope[i];
+}
+
 void backward(const KernelCall &call, ArrayRef<TensorRef> base) {
   const LeakyParams &p = call.params<LeakyParams>();
   const size_t data = dataInput(*call.kind);
@@ -151,6 +177,7 @@ void backward(const KernelCall &call, ArrayRef<TensorRef> base) {
     using T = decltype(zero);
     const T *at = base[data].as<const T>();
     if (hasGamma(*call.kind)) return preluBackward(call, at);
+    if (hasMask(*call.kind)) return rreluBackward(call, at);
     if (!call.wants(0)) return;
     const bool readsOutput = p.actType == LeakyType::Elu || p.actType == LeakyType::Selu;
     const T *dy = call.in[0].as<const T>(), *x = call.in[data].as<const T>();
@@ -167,10 +194,13 @@ InputMask backwardIgnored(const NodeKind &kind) {
     case LeakyType::Gelu:
     case LeakyType::Leaky: return inputMask({2});
     case LeakyType::Prelu: return inputMask({3});
-    case LeakyType::Rrelu: return inputMask({1, 3, 4});
+    case LeakyType::Rrelu: return inputMask({1, 3});
   }
   return 0;
 }
+
+// The mask is random, not a function of the data.
+InputMask backwardStopped(const NodeKind &kind) { return hasMask(kind) ? inputMask({4}) : 0; }
 
 // y = gamma of each element's channel, in the shape of data; sum is its adjoint
 void spreadGamma(const KernelCall &call) {
@@ -277,15 +307,16 @@ Value emitSlope(DecomposeRule &d) {
     case LeakyType::Prelu: break;
   }
   const Pieces pieces = piecesOf(d);
-  const Value below = hasGamma(d.kind())
-                          ? d.emit(kElemwiseMul, {pieces.below, d.emit(kGammaSpread, {d.x(2), d.x(1)})})
-                          : d.emit(kMulScalar, {pieces.below}, {{"scalar", d.number(p.slope)}});
+  Value below;
+  if (hasGamma(d.kind())) below = d.emit(kElemwiseMul, {pieces.below, d.emit(kGammaSpread, {d.x(2), d.x(1)})});
+  else if (hasMask(d.kind())) below = d.emit(kElemwiseMul, {pieces.below, d.x(4)});
+  else below = d.emit(kMulScalar, {pieces.below}, {{"scalar", d.number(p.slope)}});
   return d.emit(kElemwiseAdd, {pieces.above, below});
 }
 
 constinit const OpDef kBackwardLeakyReLU = {
     .name = "_backward_LeakyReLU",
-    .summary = "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky, rrelu), dy·(y + slope) (elu), dy·γ "
+    .summary = "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky), dy·mask (rrelu), dy·(y + slope) (elu), dy·γ "
                "(prelu); gelu: dy·(Φ(x) + x·φ(x)); selu: dy·λ, dy·(y + λ·α); dγ = Σ dy·x where x ≤ 0",
     .inputs = {{}, [](const NodeKind &k) { return hasMask(k) ? 5u : hasGamma(k) ? 4u : 3u; }, true},
     .outputs = {{"data_grad", "gamma_grad"}, [](const NodeKind &k) { return hasGamma(k) ? 2u : 1u; }},
@@ -312,6 +343,7 @@ constinit const OpDef kBackwardLeakyReLU = {
         },
     .inplace = kInplaceFirst,
     .ignored = backwardIgnored,
+    .stopped = backwardStopped,
     .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {
@@ -346,8 +378,8 @@ extern const OpDef kLeakyReLU;
 constinit const OpDef kLeakyReLU = {
     .name = "LeakyReLU",
     .aliases = {"_npx_leaky_relu"},
-    .summary = "y = x where x > 0, else slope·x (leaky), slope·(exp x − 1) (elu), γ·x (prelu), (lower + upper)/2·x "
-               "(rrelu, inference form); selu: λ·x, λ·α·(exp x − 1); gelu: x·Φ(x)",
+    .summary = "y = x where x > 0, else slope·x (leaky), slope·(exp x − 1) (elu), γ·x (prelu), mask·x (rrelu: "
+               "drawn from [lower, upper) in training, else (lower + upper)/2); selu: λ·x, λ·α·(exp x − 1); gelu: x·Φ(x)",
     .inputs = {{"data", "gamma"}, [](const NodeKind &k) { return hasGamma(k) ? 2u : 1u; }},
     .outputs = {{"output", "mask"}, [](const NodeKind &k) { return hasMask(k) ? 2u : 1u; }},
     .attrs = kAttrs,
@@ -361,11 +393,17 @@ constinit const OpDef kLeakyReLU = {
           if (!s.hasFailed() && s.numInputs() == 2) relateGamma(s, 0, 1);
         },
     .inplace = kInplaceFirst,
+    .flags = {.isRandom = true},
     .inputDefaults = kGammaDefault,
     .gradient = leakyGradient,
     .kernel = [](const KernelCall &call) { forward(call, call.in[0]); },
     .piece = [](const PieceCall &call) { forward(call, call.base[0]); },
 };
+
+LeakyAttrs leakyAttrs(const NodeKind &kind) {
+  const LeakyParams &p = kind.params<LeakyParams>();
+  return {p.actType == LeakyType::Leaky, p.actType == LeakyType::Prelu, p.slope};
+}
 
 namespace {
 constexpr const OpDef *kOps[] = {&kLeakyReLU, &kBackwardLeakyReLU, &kGammaSpread, &kGammaSum};

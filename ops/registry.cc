@@ -20,9 +20,10 @@ constexpr const OpFamily *kFamilies[] = {
     &kPoolingFamily, &kSoftmaxPartsFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
     &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily, &kEmbeddingFamily,
-    &kBatchDotFamily, &kL2NormalizationFamily,
+    &kBatchDotFamily, &kL2NormalizationFamily, &kOptimizerFamily,
     &kRearrangeFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
+    &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
 };
 
 }  // namespace

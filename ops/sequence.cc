@@ -1,0 +1,233 @@
+// Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
+//
+// Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/sequence_ops_test.cc
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/single_precision.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct SequenceMaskParams {
+  bool useSequenceLength = false;
+  double value = 0;
+  int64_t axis = 0;
+};
+
+constexpr AttrSpec kMaskAttrs[] = {
+    attr<&SequenceMaskParams::useSequenceLength>("use_sequence_length", "False",
+                                                 "whether there is an input of lengths; without it y = x"),
+    attr<&SequenceMaskParams::value>("value", "0", "what elements beyond a sequence's end become"),
+    attr<&SequenceMaskParams::axis>("axis", "0", "the axis of time").atLeast(0).atMost(1),
+};
+
+// MXNet holds the value in single precision.
+Error checkMask(void *params) {
+  SequenceMaskParams &p = *static_cast<SequenceMaskParams *>(params);
+  p.value = roundToSingle(p.value);
+  return Error::success();
+}
+
+uint32_t numSequenceInputs(const NodeKind &kind) { return kind.params<SequenceMaskParams>().useSequenceLength ? 2 : 1; }
+
+void maskShape(ShapeInference &s) {
+  s.sameInOut(0, 0);
+  if (s.hasFailed() || !s.in(0).hasRank()) return;
+  const size_t batchAxis = s.params<SequenceMaskParams>().axis == 0 ? 1 : 0;
+  DimsBuffer dims(s.in(0).dims());
+  if (dims.size() < 2) return s.fail("data has shape " + toString(s.in(0)) + ", expected at least axes of time and batch");
+  if (s.numInputs() < 2) return;
+  s.setIn(1, {dims[batchAxis]});
+  if (s.hasFailed()) return;
+  dims[batchAxis] = s.in(1)[0];
+  s.setIn(0, dims);
+  s.setOut(0, dims);
+}
+
+void maskDType(DTypeInference &t) { t.sameInOut(0, 0); }
+
+// Whether step `time` of a sequence is beyond its end. Lengths may be of any type; they are cut to whole numbers.
+bool isBeyond(const TensorRef &lengths, int64_t sequence, int64_t time) {
+  bool beyond = false;
+  dispatchNumeric(lengths.dtype, [&](auto zero) {
+    beyond = time >= static_cast<int64_t>(lengths.as<const decltype(zero)>()[sequence]);
+  });
+  return beyond;
+}
+
+void maskWith(const KernelCall &call, double value) {
+  if (!call.wants(0)) return;
+  const Dims dims = call.out[0].shape;
+  if (call.in.size() < 2) return copyBytes(call);
+  const bool isTimeFirst = call.params<SequenceMaskParams>().axis == 0;
+  int64_t inner = 1;
+  for (size_t i = 2; i < dims.size(); ++i) inner *= dims[i];
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    for (int64_t block = 0; block < dims[0] * dims[1]; ++block) {
+      const int64_t a = block / dims[1], b = block % dims[1];
+      const bool beyond = isBeyond(call.in[1], isTimeFirst ? b : a, isTimeFirst ? a : b);
+      for (int64_t i = block * inner; i < (block + 1) * inner; ++i) y[i] = beyond ? static_cast<T>(value) : x[i];
+    }
+  });
+}
+
+extern const OpDef kSequenceMask, kDivSqrtDim;
+
+constexpr Domain kMaskDomains[] = {Domain::Any, Domain::Length};
+
+// The same operator on heads, which puts zeros beyond the end.
+Value maskHeads(GradRule &g) {
+  const SequenceMaskParams &p = g.params<SequenceMaskParams>();
+  if (!p.useSequenceLength) return g.dy(0);
+  const AttrText attrs[] = {{"axis", g.number(p.axis)}, {"use_sequence_length", "True"}};
+  return g.emit(kSequenceMask, {g.dy(0), g.x(1)}, g.context().attrs(ArrayRef<AttrText>(attrs)));
+}
+
+// Linear in dy; the mask does not depend on it.
+constinit const OpDef kBackwardSequenceMask = {
+    .name = "_backward_SequenceMask",
+    .summary = "gradient of SequenceMask: dx = dy within a sequence, 0 beyond its end",
+    .inputs = {{"ograd", "sequence_length"}, numSequenceInputs},
+    .outputs = {"data_grad"},
+    .attrs = kMaskAttrs,
+    .params = paramsOf<SequenceMaskParams>(),
+    .check = checkMask,
+    .shape = maskShape,
+    .dtype = maskDType,
+    .inplace = kInplaceFirst,
+    .stopped = {1},
+    .flags = {.isBackward = true},
+    .domains = kMaskDomains,
+    .gradient =
+        [](GradRule &g) {
+          if (g.numInputs() > 1) g.noGrad(1);
+          g.dx(0, maskHeads(g));
+        },
+    .kernel = [](const KernelCall &call) { maskWith(call, 0); },
+};
+
+constinit const OpDef kSequenceMask = {
+    .name = "SequenceMask",
+    .summary = "y[t,n,…] = x[t,n,…] where t < sequence_length[n], else value; with axis 1 time is the second axis",
+    .inputs = {{"data", "sequence_length"}, numSequenceInputs},
+    .attrs = kMaskAttrs,
+    .params = paramsOf<SequenceMaskParams>(),
+    .check = checkMask,
+    .shape = maskShape,
+    .dtype = maskDType,
+    .inplace = kInplaceFirst,
+    .stopped = {1},
+    .domains = kMaskDomains,
+    .gradient =
+        [](GradRule &g) {
+          if (g.numInputs() == 1) return g.dx(0, g.fused(kBackwardSequenceMask, {g.dy(0)}));
+          g.noGrad(1);
+          g.dx(0, g.fused(kBackwardSequenceMask, {g.dy(0), g.x(1)}));
+        },
+    .kernel = [](const KernelCall &call) { maskWith(call, call.params<SequenceMaskParams>().value); },
+};
+
+struct RangeParams {
+  double start = 0;
+  std::optional<double> stop;
+  double step = 1;
+  int64_t repeat = 1;
+  bool inferRange = false;
+  StringRef device;
+  DType dtype = DType::Float32;
+};
+
+constexpr AttrSpec kRangeAttrs[] = {
+    required<&RangeParams::start>("start", "the first number; the end, where stop is None"),
+    attr<&RangeParams::stop>("stop", "None", "the end, which is not reached"),
+    attr<&RangeParams::step>("step", "1", "difference of neighbours; negative: downwards"),
+    attr<&RangeParams::repeat>("repeat", "1", "how often each number stands there").atLeast(1),
+    attr<&RangeParams::inferRange>("infer_range", "False", "take the end from the inferred length of the result"),
+    attr<&RangeParams::device>("ctx", "", "device, as the file spells it; not used"),
+    attr<&RangeParams::dtype>("dtype", "float32", "element type"),
+};
+
+// start alone is an end, and numbers begin at 0.
+Error checkRange(void *params) {
+  RangeParams &p = *static_cast<RangeParams *>(params);
+  if (p.inferRange) return Error::success();
+  if (!p.stop) {
+    p.stop = p.start;
+    p.start = 0;
+  }
+  const double count = std::ceil((*p.stop - p.start) / p.step) * static_cast<double>(p.repeat);
+  if (p.step != 0 && count >= 1 && count < 0x1p53) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' are those of no numbers at all");
+}
+
+// y[i] = start + ⌊i/repeat⌋·step, in the type of the result
+void fillRange(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const RangeParams &p = call.params<RangeParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T start = static_cast<T>(p.start), step = static_cast<T>(p.step);
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i)
+      y[i] = static_cast<T>(start + static_cast<T>(i / p.repeat) * step);
+  });
+}
+
+constinit const OpDef kRange = {
+    .name = "_arange",
+    .summary = "start, start + step, … before stop, each repeat times",
+    .attrs = kRangeAttrs,
+    .params = paramsOf<RangeParams>(),
+    .check = checkRange,
+    .shape =
+        [](ShapeInference &s) {
+          const RangeParams &p = s.params<RangeParams>();
+          if (p.inferRange) return s.setOut(0, {kUnknownDim});
+          s.setOut(0, {static_cast<int64_t>(std::ceil((*p.stop - p.start) / p.step)) * p.repeat});
+        },
+    .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
+    .flags = {.hasIntegerKernel = true},
+    .gradient = [](GradRule &) {},
+    .kernel = fillRange,
+};
+
+void divideBySqrtDim(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const Dims dims = call.out[0].shape;
+  const double root = std::sqrt(static_cast<double>(dims.empty() ? 1 : dims.back()));
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = x[i] / static_cast<T>(root);
+  });
+}
+
+// A multiple of its input, and thus its own gradient.
+constinit const OpDef kDivSqrtDim = {
+    .name = "_contrib_div_sqrt_dim",
+    .summary = "y = x/√d, d the length of the last axis",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kDivSqrtDim, {g.dy(0)})); },
+    .kernel = divideBySqrtDim,
+};
+
+constexpr const OpDef *kOps[] = {&kSequenceMask, &kBackwardSequenceMask, &kRange, &kDivSqrtDim};
+
+}  // namespace
+constinit const OpFamily kSequenceFamily = kOps;
+
+}  // namespace gradc
