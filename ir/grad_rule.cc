@@ -64,6 +64,10 @@ Value GradRule::dy(size_t i) {
 }
 
 void GradRule::dx(size_t i, Value value) {
+  if (i >= slots.size())
+    return fail(Failure(ErrorKind::GradientCount, "the gradient rule of operator '" + nodeKind.op->name +
+                                                      "' gives a gradient for input " + Twine(i) + ", expected one for " +
+                                                      "each of " + Twine(slots.size()) + " inputs"));
   slots[i] = Slot::Gradient;
   gradients[i] = value;
 }

@@ -1,4 +1,4 @@
-// One line per node; and the two columns of dot. Tested by tests/text_test.cc
+// One line per node. Tested by tests/text_test.cc
 #include "ir/text.h"
 
 #include "ir/json_text.h"
@@ -78,48 +78,6 @@ void printNode(raw_ostream &os, const Graph &graph, NodeId n) {
   os << '\n';
 }
 
-// In dot, \n and \" are the escapes of a label; other control characters have none.
-std::string dotLabel(StringRef text) {
-  std::string label;
-  for (char c : text) {
-    if (c == '"' || c == '\\') label += '\\';
-    label += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return label;
-}
-
-void printDotColumn(raw_ostream &os, const Graph &graph, bool isGenerated) {
-  os << "  subgraph cluster_" << (isGenerated ? "generated" : "forward") << " {\n    label=\""
-     << (isGenerated ? "generated" : "forward") << "\";\n";
-  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    const NodeId n(id);
-    if (graph.origin(n).isValid() != isGenerated) continue;
-    os << "    n" << id << " [label=\"%" << id;
-    if (!graph.isVariable(n)) os << ' ' << dotLabel(graph.opName(n));
-    if (!graph.name(n).empty()) os << "\\n" << dotLabel(graph.name(n));
-    os << "\", shape=" << (graph.isVariable(n) ? "ellipse" : "box") << "];\n";
-  }
-  os << "  }\n";
-}
-
-void printDotEdges(raw_ostream &os, const Graph &graph) {
-  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    for (Value input : graph.inputs(NodeId(id))) {
-      os << "  n" << input.node.value << " -> n" << id;
-      if (input.index) os << " [label=\"" << input.index << "\"]";
-      os << ";\n";
-    }
-    for (NodeId dep : graph.controlDeps(NodeId(id)))
-      os << "  n" << dep.value << " -> n" << id << " [style=dashed];\n";
-  }
-  for (size_t i = 0; i < graph.heads().size(); ++i) {
-    const Value head = graph.heads()[i];
-    os << "  h" << i << " [label=\"head " << i << "\", shape=plaintext];\n  n" << head.node.value << " -> h" << i;
-    if (head.index) os << " [label=\"" << head.index << "\"]";
-    os << ";\n";
-  }
-}
-
 }  // namespace
 
 void printText(raw_ostream &os, const Graph &graph) {
@@ -127,14 +85,6 @@ void printText(raw_ostream &os, const Graph &graph) {
   os << "heads ";
   printList(os, graph.heads(), [&](Value v) { printValue(os, v); });
   os << '\n';
-}
-
-void printDot(raw_ostream &os, const Graph &graph) {
-  os << "digraph gradc {\n";
-  printDotColumn(os, graph, false);
-  if (!graph.columns().origins.empty()) printDotColumn(os, graph, true);
-  printDotEdges(os, graph);
-  os << "}\n";
 }
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// The human forms of a graph: one line per node, and dot. Made for people and for goldens; not read back.
+// The human form of a graph: one line per node. Made for people and for goldens; not read back.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,7 +8,5 @@ namespace gradc {
 
 /// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`.
 void printText(llvm::raw_ostream &os, const Graph &graph);
-/// Graphviz, forward and generated nodes in two columns; ids only, so the same graph gives the same bytes.
-void printDot(llvm::raw_ostream &os, const Graph &graph);
 
 }  // namespace gradc

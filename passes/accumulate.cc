@@ -30,8 +30,13 @@ bool Accumulators::isZero(Value v) const {
   return op && op->flags.isZero;
 }
 
+// Of no shape, and never to be read.
+bool Accumulators::isPlaceholder(Value v) const {
+  return builder.kind(v.node).op == builder.context().ops.wellKnown.zerosPlaceholder;
+}
+
 void Accumulators::push(Value entry, Value contribution) {
-  if (isZero(contribution)) return;
+  if (isZero(contribution) && (options.zeroTerms == ZeroPolicy::Drop || isPlaceholder(contribution))) return;
   Slot &at = slots[slot(entry)];
   if (!at.first.isValid()) {
     at.first = contribution;
@@ -52,9 +57,14 @@ Value Accumulators::aggregate(Value entry) {
       cell = cells[cell].next;
       values.push_back(cells[cell].value);
     } while (cell != at.last);
-    at = {values.size() < options.sumCap ? sum(entry, values) : chain(entry, values), kNone};
+    at = {isChain(values.size()) ? chain(entry, values) : sum(entry, values), kNone};
   }
   return at.first;
+}
+
+bool Accumulators::isChain(size_t n) const {
+  if (namer.style() == NamingStyle::Nnvm) return false;  // AGG-07
+  return options.chain == ChainPolicy::FromCap ? n >= options.sumCap : n <= options.sumCap;
 }
 
 KindId Accumulators::sumKind(size_t n) {
@@ -78,8 +88,10 @@ void Accumulators::nameSum(NodeId n, Value entry, StringRef suffix) {
 }
 
 Value Accumulators::sum(Value entry, ArrayRef<Value> values) {
+  if (fluid) fluid->nameSummands(entry, values);
   NodeId n = builder.addKind(sumKind(values.size()), values, originOf(entry.node));
-  nameSum(n, entry, "");
+  if (fluid) fluid->nameGradient(entry, Value{n});
+  else nameSum(n, entry, "");
   ++stats.numSums;
   return Value{n};
 }
@@ -90,6 +102,7 @@ Value Accumulators::sum(Value entry, ArrayRef<Value> values) {
 Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
   const WellKnownOps &ops = builder.context().ops.wellKnown;
   KindId add = cantFail(builder.context().kind(*ops.add, AttrsId(0)));
+  if (fluid) fluid->nameSummands(entry, values);
   Value total = values[0];
   uint32_t latest = values[0].node.value;
   for (size_t i = 1; i < values.size(); ++i) {
@@ -99,13 +112,16 @@ Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
       builder.addControlDep(NodeId(producer), total.node);
     latest = std::max(latest, producer);
     NodeId n = builder.addKind(add, {total, values[i]}, originOf(entry.node));
-    nameSum(n, entry, "_" + utostr(i));
+    if (fluid) fluid->nameAddition(entry, n, i);
+    else nameSum(n, entry, "_" + utostr(i));
     total = Value{n};
   }
+  ++stats.numChains;
+  if (!ops.copy) return total;  // COPY-02
   NodeId last = builder.addKind(cantFail(builder.context().kind(*ops.copy, AttrsId(0))), {total},
                                 originOf(entry.node));
-  nameSum(last, entry, "_final");
-  ++stats.numChains;
+  if (fluid) fluid->nameGradient(entry, Value{last});
+  else nameSum(last, entry, "_final");
   return Value{last};
 }
 

@@ -23,17 +23,40 @@ struct Placeholders {
   NodeId node;
 };
 
-void linkNode(Placeholders &p, const GradRule &rule, NodeId emitted, RuleSummary &summary) {
+BackwardLink headsOf(const Placeholders &p, NodeId emitted) {
   BackwardLink link;
   link.op = p.builder.kind(emitted).op;
-  for (uint32_t i = 0; i < rule.numInputs(); ++i)
-    if (rule.slot(i) == GradRule::Slot::Gradient && rule.gradient(i).node == emitted)
-      link.outputs.push_back({rule.gradient(i).index, i});
   ArrayRef<Value> inputs = p.builder.inputs(emitted);
   for (uint32_t k = 0; k < inputs.size(); ++k)
     for (uint32_t o = 0; o < p.heads.size(); ++o)
       if (inputs[k] == p.heads[o]) link.heads.push_back({k, o});
+  return link;
+}
+
+void linkNode(Placeholders &p, const GradRule &rule, NodeId emitted, RuleSummary &summary) {
+  BackwardLink link = headsOf(p, emitted);
+  for (uint32_t i = 0; i < rule.numInputs(); ++i)
+    if (rule.slot(i) == GradRule::Slot::Gradient && rule.gradient(i).node == emitted)
+      link.outputs.push_back({rule.gradient(i).index, i});
   summary.nodes.push_back(std::move(link));
+}
+
+// What `--dialect mxnet` puts in the place of an own operator stands for the same gradients.
+void linkLowered(Placeholders &p, const GradRule &rule, NodeId emitted, RuleSummary &summary) {
+  DecomposeRule lowering(p.builder, emitted, p.node);
+  lowering.setForward(p.node);
+  uint32_t first = p.builder.numNodes();
+  p.builder.kind(emitted).op->lowerToMxnet(lowering);
+  if (lowering.hasFailed()) return;
+  for (uint32_t n = first; n < p.builder.numNodes(); ++n) {
+    BackwardLink link = headsOf(p, NodeId(n));
+    for (uint32_t i = 0; i < rule.numInputs(); ++i) {
+      if (rule.slot(i) != GradRule::Slot::Gradient || rule.gradient(i).node != emitted) continue;
+      if (Value output = lowering.output(rule.gradient(i).index); output.node == NodeId(n))
+        link.outputs.push_back({output.index, i});
+    }
+    summary.nodes.push_back(std::move(link));
+  }
 }
 
 RuleSummary summarize(Context &ctx, KindId kind) {
@@ -50,7 +73,11 @@ RuleSummary summarize(Context &ctx, KindId kind) {
   uint32_t first = p.builder.numNodes();
   k.op->gradient(rule);
   if (rule.hasFailed()) return summary;
-  for (uint32_t n = first; n < p.builder.numNodes(); ++n) linkNode(p, rule, NodeId(n), summary);
+  const uint32_t last = p.builder.numNodes();
+  for (uint32_t n = first; n < last; ++n) {
+    linkNode(p, rule, NodeId(n), summary);
+    if (p.builder.kind(NodeId(n)).op && p.builder.kind(NodeId(n)).op->lowerToMxnet) linkLowered(p, rule, NodeId(n), summary);
+  }
   summary.inputsUsed = rule.inputsUsed();
   summary.outputsUsed = rule.outputsUsed();
   return summary;

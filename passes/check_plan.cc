@@ -65,7 +65,7 @@ class PlanReplay {
     }
     if (begin % kPlanAlignment || begin + bytes > plan.plannedBytes)
       return bad(n, "output " + nameOf(n, output) + " at offset " + Twine(begin) + " is misaligned or outside the arena");
-    if (bytes == 0) return Error::success();
+    if (bytes <= 0) return Error::success();
     EntryId source = plan.inplaceOf[e];
     if (source.isValid()) return share(n, output, e, source);
     if (Error error = checkFree(n, begin, begin + bytes, "output " + nameOf(n, output))) return error;
@@ -114,18 +114,19 @@ class PlanReplay {
   }
 
   Error checkWorkspace(NodeId n) const {
-    int64_t bytes = options.extraWorkspace ? options.extraWorkspace(options.user, n) : 0;
-    if (auto workspace = graph.op(n)->workspace) {
+    if (n.value < options.firstNode) return Error::success();
+    int64_t bytes = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
+    if (auto workspace = graph.op(n)->workspace; workspace && bytes < 0) {
       SmallVector<TensorRef, 8> in, out;
       auto describe = [&](EntryId e, SmallVectorImpl<TensorRef> &to) {
         to.push_back({nullptr, inference.dtype[e], graph.context().shape(inference.shape[e]).dims()});
       };
       for (Value v : graph.inputs(n)) describe(graph.entry(v), in);
       for (uint32_t o = 0; o < graph.numOutputs(n); ++o) describe(EntryId(graph.firstEntry(n).value + o), out);
-      bytes += static_cast<int64_t>(workspace(graph.kind(n), in, out));
+      bytes = static_cast<int64_t>(workspace(graph.kind(n), in, out));
     }
     int64_t begin = plan.workspace[n];
-    if (bytes == 0) return Error::success();
+    if (bytes <= 0) return Error::success();
     if (begin < 0 || begin + bytes > plan.plannedBytes)
       return bad(n, "the workspace of " + Twine(bytes) + " bytes has no place in the arena");
     return checkFree(n, begin, begin + bytes, "the workspace");

@@ -3,10 +3,13 @@
 #include "passes/gradient.h"
 
 #include "passes/accumulate.h"
+#include "passes/emitted_nodes.h"
 #include "passes/gradient_checks.h"
 #include "passes/gradient_table.h"
+#include "passes/head_checks.h"
 #include "passes/order_mutation.h"
 #include "passes/select.h"
+#include "passes/walk_order.h"
 
 #include "ir/error.h"
 #include "ir/grad_rule.h"
@@ -24,7 +27,11 @@ class Differentiator {
   Differentiator(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options)
       : ctx(ctx), graph(graph), request(request), options(options), builder(ctx, graph),
         selection(graph, request, options), namer(builder, graph, options.naming),
-        sums(builder, graph, namer, options, stats), numBase(graph.numNodes()) {}
+        sums(builder, graph, namer, options, stats), numBase(graph.numNodes()) {
+    if (options.naming != NamingStyle::Fluid) return;
+    fluid.emplace(builder, graph, options.order);
+    sums.setFluidNames(*fluid);
+  }
 
   Expected<GradientResult> run() {
     if (Error error = makeHeads()) return error;
@@ -55,23 +62,31 @@ class Differentiator {
     seedNames.emplace_back();
     const WellKnownOps &ops = ctx.ops.wellKnown;
     if (head.seed) {
+      keepOpen({static_cast<uint32_t>(i), head.y, *head.seed});
       if (graph.isVariable(head.seed->node)) seedNames.back() = graph.name(head.seed->node).str();
       return *head.seed;
     }
     std::string name = head.seedName;
     if (name.empty() && options.headPolicy == HeadPolicy::Input) name = "_head_grad_" + std::to_string(i);
     if (name.empty()) {
+      if (options.headPolicy == HeadPolicy::Scalar) keepOpen({static_cast<uint32_t>(i), head.y, Value()});
       NodeId ones = builder.addKind(cantFail(ctx.kind(*ops.onesLike, AttrsId(0))), {head.y}, sums.originOf(head.y.node));
-      namer.name(ones, "_head_grad_" + std::to_string(i), "");
+      if (!fluid) namer.name(ones, "_head_grad_" + std::to_string(i), "");
       return Value{ones};
     }
     Value variable = variableNamed(name);
     seedNames.back() = builder.name(variable.node).str();
+    openPairs.push_back({static_cast<uint32_t>(i), head.y, variable});
     // The operand y gives the variable its shape, whatever else reads it (NAME-02).
     NodeId like = builder.addKind(cantFail(ctx.kind(*ops.identityLike, AttrsId(0))), {variable, head.y},
                                   sums.originOf(head.y.node));
-    namer.name(like, builder.name(variable.node).str(), "_id");
+    if (!fluid) namer.name(like, builder.name(variable.node).str(), "_id");
     return Value{like};
+  }
+
+  // H-03, H-04: what cannot be checked for want of shapes is left to a later inference.
+  void keepOpen(HeadPair pair) {
+    if (!isSettled(graph, options.inference, pair)) openPairs.push_back(pair);
   }
 
   // Two y given the same seed name share one variable; two shapes behind it are found by inference.
@@ -80,6 +95,7 @@ class Differentiator {
       if (known == name) return value;
     NodeId n = builder.addKind(ctx.variableKind(AttrsId(0)), {}, NodeId());
     namer.name(n, name, "");
+    if (fluid) fluid->take(name);
     headVariables.push_back({name, Value{n}});
     return Value{n};
   }
@@ -87,13 +103,21 @@ class Differentiator {
   // ---- the walk (§3)
 
   Error walk() {
-    for (uint32_t n = top + 1; n-- > 0;) {
-      NodeId id(n);
-      if (graph.isVariable(id) || !hasContribution(id)) continue;
-      uint32_t first = builder.numNodes();
-      if (Error error = differentiate(id)) return error;
-      namer.nameBackward(first, builder.numNodes(), id);
+    if (options.order > 1) {
+      for (NodeId n : walkOrder(graph))
+        if (Error error = visit(n)) return error;
+      return Error::success();
     }
+    for (uint32_t n = top + 1; n-- > 0;)
+      if (Error error = visit(NodeId(n))) return error;
+    return Error::success();
+  }
+
+  Error visit(NodeId n) {
+    if (graph.isVariable(n) || !hasContribution(n)) return Error::success();
+    uint32_t first = builder.numNodes();
+    if (Error error = differentiate(n)) return error;
+    if (!fluid) namer.nameBackward(first, builder.numNodes(), n);
     return Error::success();
   }
 
@@ -124,7 +148,7 @@ class Differentiator {
     if (!aggregateOutputs(n, heads)) return Error::success();
     if (kind.op->gradient) return applyRule(n, heads, wanted);
     if (kind.op->decompose) return applyDecomposition(n, heads);
-    if (kind.op->flags.hasNoGradient) return Error::success();
+    if (kind.op->flags.hasNoGradient || areZero(heads)) return Error::success();  // ZERO-04
     return noGradient(n);
   }
 
@@ -139,6 +163,11 @@ class Differentiator {
       isLive |= heads.back().isValid();
     }
     return isLive;
+  }
+
+  // Zeros that ZeroPolicy::Keep let in.
+  bool areZero(ArrayRef<Value> heads) const {
+    return all_of(heads, [&](Value head) { return !head.isValid() || sums.isZero(head); });
   }
 
   Error noGradient(NodeId n) {
@@ -188,7 +217,9 @@ class Differentiator {
     Value y{current, static_cast<uint16_t>(output), 0};
     NodeId n = isHidden ? builder.addKind(cantFail(ctx.kind(*ops.zerosPlaceholder, AttrsId(0))), {}, sums.originOf(current))
                         : builder.addKind(cantFail(ctx.kind(*ops.zerosLike, AttrsId(0))), {y}, sums.originOf(current));
-    if (namer.style() != NamingStyle::Unique)
+    if (fluid)
+      fluid->nameZero(y, n);
+    else if (namer.style() != NamingStyle::Unique)
       namer.name(n, isHidden ? "zeros_without_dtype" : "zeros_like", "");
     else if (current.value < numBase)
       namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
@@ -251,6 +282,8 @@ class Differentiator {
     const bool isNone = options.order > 1 && options.unused == UnusedPolicy::None;
     if (isRetained || (!isNone && !selection.isCut(graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
+    if (options.unused == UnusedPolicy::Error)  // else a constant, as a gradient may well be, is like any unused x
+      if (Error error = checkNotConstant(graph, request.heads)) return error;
     switch (options.unused) {
       case UnusedPolicy::None: return GradientSlot{SlotStatus::None, Value()};
       case UnusedPolicy::Zeros: return GradientSlot{SlotStatus::Zeros, zerosFor(x)};
@@ -264,13 +297,14 @@ class Differentiator {
 
   bool isReachable(Value x) {
     if (ancestors.empty())
-      ancestors = ancestorsOf(graph, request.heads, options.controlOnly == ControlOnlyPolicy::Zeros);
+      ancestors = selection.connectedTo(graph, request.heads, options.controlOnly == ControlOnlyPolicy::Zeros);
     return ancestors[x.node.value];
   }
 
   Value zerosFor(Value x) {
     NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.zerosLike, AttrsId(0))), {x}, sums.originOf(x.node));
-    namer.name(n, builder.name(x.node), x.index ? "_zero_grad_out" + utostr(x.index) : "_zero_grad");
+    if (fluid) fluid->nameGradient(x, Value{n});
+    else namer.name(n, builder.name(x.node), x.index ? "_zero_grad_out" + utostr(x.index) : "_zero_grad");
     ++stats.numZeros;
     return Value{n};
   }
@@ -279,29 +313,32 @@ class Differentiator {
   Value distinct(Value gradient) {
     uint32_t &uses = useCounts[{gradient.node.value, gradient.index}];
     const bool isForeign = gradient.node.value < numBase || builder.kind(gradient.node).isVariable();
-    if (uses++ == 0 && !isForeign) return gradient;
+    if ((uses++ == 0 && !isForeign) || !ctx.ops.wellKnown.copy) return gradient;  // COPY-02
     NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {gradient},
                                sums.originOf(gradient.node));
-    namer.name(n, builder.name(gradient.node), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
+    if (!fluid) namer.name(n, builder.name(gradient.node), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
     ++stats.numCopies;
     return Value{n};
   }
 
   Expected<GradientResult> finish() {
     SmallVector<Value, 16> heads;
-    if (!options.gradientOnly) heads.append(graph.heads().begin(), graph.heads().end());
+    if (!options.gradientOnly) appendForwardHeads(heads);
     for (const std::vector<GradientSlot> *slots : {&wrt, &retained})
       for (const GradientSlot &slot : *slots)
         if (slot.value.isValid()) heads.push_back(slot.value);
     stats.numGenerated = builder.numNodes() - numBase;
     stats.numForwardNodes = numBase;
     stats.numForwardEntries = graph.numEntries();
+    if (fluid) nameFluid();
     Expected<Frozen> frozen = selection.hasMutations()
                                   ? freezeInOrder(std::move(builder), graph, heads, carriedAttrs(graph), options.overwritten)
                                   : std::move(builder).freeze(heads, carriedAttrs(graph));
+    if (frozen && hasFollowingAttrs(graph)) frozen = withFollowingAttrs(ctx, std::move(*frozen), numBase);
     if (!frozen) return frozen.takeError();
+    if (options.listener) tellListener(*options.listener, *frozen, numBase, gradientEntries());
     GradientResult result;
-    if (selection.hasMutations()) noteForwardIds(*frozen, result);
+    if (selection.hasMutations() || hasRepeatedHeads) noteForwardIds(*frozen, result);
     for (std::vector<GradientSlot> *slots : {&wrt, &retained})
       for (GradientSlot &slot : *slots)
         if (slot.value.isValid()) slot.value = (*frozen)(slot.value);
@@ -310,10 +347,53 @@ class Differentiator {
     result.seedNames = std::move(seedNames);
     result.stats = stats;
     result.graph = withGradientTable(graph, frozen->graph, request, options, result, frozen->newId);
+    std::vector<HeadPair> pairs = readHeadPairs(graph);
+    pairs.insert(pairs.end(), openPairs.begin(), openPairs.end());
+    result.graph = withHeadPairs(result.graph, pairs, *frozen);
     return result;
   }
 
-  // Saved copies stand among the forward nodes, which then have other ids.
+  void nameFluid() {
+    const std::vector<GradientOf> list = gradientEntries();
+    for (bool isFirst : {true, false})
+      for (const GradientOf &pair : list)
+        if ((pair.gradient.index == 0) == isFirst) fluid->nameGradient(pair.entry, pair.gradient);
+    fluid->nameRest();
+  }
+
+  // What the walk left at every entry of the base, those of the y first, and the heads, some of which are copies of that.
+  std::vector<GradientOf> gradientEntries() const {
+    std::vector<GradientOf> list;
+    for (uint32_t n = numBase; n-- > 0;)
+      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
+        Value entry{NodeId(n), static_cast<uint16_t>(o), 0};
+        if (Value gradient = sums.first(sums.slot(entry)); gradient.isValid()) list.push_back({gradient, entry});
+      }
+    for (size_t i = 0; i < wrt.size(); ++i)
+      if (wrt[i].value.isValid()) list.push_back({wrt[i].value, request.wrt[i].x});
+    for (size_t i = 0; i < retained.size(); ++i)
+      if (retained[i].value.isValid()) list.push_back({retained[i].value, request.retained[i].x});
+    return list;
+  }
+
+  // COPY-05: a forward head that is listed again is a copy, so that no two outputs share a buffer.
+  void appendForwardHeads(SmallVectorImpl<Value> &heads) {
+    if (graph.heads().size() == 1) return heads.push_back(graph.heads()[0]);
+    DenseMap<uint32_t, uint32_t> timesListed;
+    for (Value head : graph.heads()) {
+      uint32_t &count = timesListed[graph.entry(head).value];
+      if (count++ == 0 || !ctx.ops.wellKnown.copy) {
+        heads.push_back(head);
+        continue;
+      }
+      NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {head}, sums.originOf(head.node));
+      namer.name(n, builder.name(head.node), "_copy" + utostr(count - 2));
+      heads.push_back(Value{n});
+      hasRepeatedHeads = true;
+    }
+  }
+
+  // Saved copies and copied heads stand among the forward nodes, which then have other ids.
   void noteForwardIds(const Frozen &frozen, GradientResult &result) {
     ArrayRef<NodeId> ids = ArrayRef(frozen.newId).take_front(numBase);
     const bool isSame = all_of(enumerate(ids), [](auto row) { return row.value() == NodeId(static_cast<uint32_t>(row.index())); });
@@ -334,11 +414,14 @@ class Differentiator {
   Accumulators sums;
   const uint32_t numBase;
   uint32_t top = 0;        // largest id of a y
+  bool hasRepeatedHeads = false;
   NodeId current;          // whose rule runs
   BitVector carriesExtra;  // by builder node beyond the base: all outputs carry
   BitVector ancestors;
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> useCounts;  // gradient entry → times it became a head
   std::vector<std::pair<std::string, Value>> headVariables;
+  std::vector<HeadPair> openPairs;
+  std::optional<FluidNames> fluid;  // NamingStyle::Fluid
   std::vector<std::string> seedNames;
   std::vector<GradientSlot> wrt, retained;
 };

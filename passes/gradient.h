@@ -31,8 +31,33 @@ enum class ControlOnlyPolicy : uint8_t { Unused, Zeros };
 enum class ReachPolicy : uint8_t { Ignore, WholeGraph };
 /// P-09: integer and bool values on the path.
 enum class IntegerPolicy : uint8_t { Stop, Permissive };
+/// P-08: which sums are a chain of additions instead of one n-ary sum: those of `sumCap` terms and more (AGG-03, AGG-04),
+/// or those of up to `sumCap` terms (the polarity of AGG-08).
+enum class ChainPolicy : uint8_t { FromCap, UpToCap };
+/// ZERO-08: whether a gradient that a rule states as zeros takes part in sums and products. Dropping it never changes a
+/// finite value, but 0 · inf and 0 · nan, which would be nan, become 0.
+enum class ZeroPolicy : uint8_t { Drop, Keep };
+/// MUT-03: a gradient that reads a version of a variable which a later node overwrites. Save inserts a copy, Error is E-31.
+enum class OverwrittenPolicy : uint8_t { Save, Error };
 /// §18: how generated nodes are called. Unique adds a counter where a name is taken (NAME-09).
 enum class NamingStyle : uint8_t { Unique, Mxnet, Nnvm, Fluid };
+
+/// HOOK-01: a node of the emitted graph that is not the user's own.
+struct EmittedNode {
+  const Graph &graph;                // the emitted one; its side table is not there yet
+  NodeId node;
+  NodeId forward;                    // the user's node at the root of it; invalid for a head-gradient variable
+  llvm::ArrayRef<Value> gradientOf;  // per output: the entry whose gradient it is, whole or a summand; invalid: of none
+};
+
+class GradientListener {
+ public:
+  /// Once per node, in id order.
+  virtual void emitted(const EmittedNode &node) = 0;
+
+ protected:
+  ~GradientListener() = default;
+};
 
 struct GradientHead {
   Value y;
@@ -60,14 +85,18 @@ struct GradientOptions {
   ControlOnlyPolicy controlOnly = ControlOnlyPolicy::Unused;
   ReachPolicy reach = ReachPolicy::Ignore;
   IntegerPolicy integers = IntegerPolicy::Stop;
+  ZeroPolicy zeroTerms = ZeroPolicy::Drop;
+  OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
   NamingStyle naming = NamingStyle::Unique;
-  uint32_t sumCap = 8;            // P-08: n-ary sum below, chain from here on
+  uint32_t sumCap = 8;            // P-08; NamingStyle::Nnvm has n-ary sums alone (AGG-07)
+  ChainPolicy chain = ChainPolicy::FromCap;
   /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
   /// so do their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
   const Inference *inference = nullptr;  // of the forward graph, for the checks that need shapes and dtypes
   uint32_t order = 1;             // recorded in grad_order
   bool gradientOnly = false;      // --emit gradient: heads are the gradients alone
+  GradientListener *listener = nullptr;  // told of every node that is emitted, at every order
 };
 
 enum class SlotStatus : uint8_t { Grad, Zeros, None };
@@ -89,6 +118,9 @@ struct GradientResult {
   std::vector<GradientSlot> retained;
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
+  /// Where the nodes of the graph given went; empty when they kept their ids, as they do unless overwritten versions had
+  /// to be saved or put in order (passes/order_mutation.h), or a forward head that is listed twice became a copy (COPY-05).
+  std::vector<NodeId> forwardIds;
 };
 
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,

@@ -2,7 +2,9 @@
 #include "passes/gradient_checks.h"
 
 #include "ir/error.h"
+#include "passes/head_checks.h"
 #include "passes/infer.h"
+#include "passes/select.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
@@ -58,16 +60,15 @@ class RequestChecker {
     return Error::success();
   }
 
-  ShapeRef shapeOf(Value v) const {
-    if (!options.inference) return ShapeRef();
-    return graph.context().shape(options.inference->shape[graph.entry(v)]);
-  }
   DType dtypeOf(Value v) const {
     return options.inference ? options.inference->dtype[graph.entry(v)] : DType::Unknown;
   }
   bool isInteger(Value v) const {
     return options.integers == IntegerPolicy::Stop && dtypeOf(v) != DType::Unknown && !isFloating(dtypeOf(v));
   }
+
+  bool isMarked(Value v) const { return graph.isVariable(v.node) && isMarkedStopped(graph, v.node); }
+  bool isCut(Value v) const { return is_contained(checked.noGrad, v) || isMarked(v); }
 
   Error checkHeads() {
     DenseSet<uint32_t> seen;
@@ -76,14 +77,15 @@ class RequestChecker {
       const GradientHead &head = checked.heads[i];
       if (!seen.insert(graph.entry(head.y).value).second && options.duplicates == DuplicatePolicy::Strict)
         return Failure(ErrorKind::DuplicateY, "the outputs name '" + graph.listedName(head.y) + "' twice").at(head.y.node);
-      anyLive |= !isInteger(head.y);
+      anyLive = anyLive || (!isInteger(head.y) && !isCut(head.y));
       if (Error error = checkSeed(head, i)) return error;
     }
     if (anyLive) return Error::success();
     std::string names;
-    for (const GradientHead &head : checked.heads) names += (names.empty() ? "'" : ", '") + graph.listedName(head.y) + "'";
-    return Failure(ErrorKind::NoLiveOutput, "no output that is differentiated carries gradient: " + names +
-                                                " hold whole numbers");
+    for (const GradientHead &head : checked.heads)
+      names += (names.empty() ? "'" : ", '") + graph.listedName(head.y) + "' (" +
+               (isInteger(head.y) ? dtypeName(dtypeOf(head.y)).str() : std::string("in the no-gradient set")) + ")";
+    return Failure(ErrorKind::NoLiveOutput, "no output that is differentiated carries gradient: " + names);
   }
 
   Error checkSeed(const GradientHead &head, size_t i) {
@@ -91,24 +93,12 @@ class RequestChecker {
     if (!head.seed && (isGiven || options.headPolicy == HeadPolicy::Ones || options.headPolicy == HeadPolicy::Input))
       return Error::success();
     std::string name = graph.listedName(head.y);
-    ShapeRef shape = shapeOf(head.y);
     if (!isGiven && options.headPolicy == HeadPolicy::Required)
       return Failure(ErrorKind::MissingAttr, "output " + Twine(i + 1) + ", '" + name + "', has no head gradient")
           .at(head.y.node)
           .note("give one with --seed " + name + "=NAME, or choose another --heads policy");
-    if (!isGiven && options.headPolicy == HeadPolicy::Scalar && shape.isFullyKnown() && numElements(shape.dims()) != 1)
-      return Failure(ErrorKind::ImplicitHead, "output '" + name + "' has shape " + toString(shape) +
-                                                  "; an implicit head gradient needs a scalar")
-          .at(head.y.node)
-          .note("give a head gradient with --seed " + name + "=NAME");
-    if (!isGiven) return Error::success();
-    ShapeRef seedShape = shapeOf(*head.seed);
-    if (shape.isFullyKnown() && seedShape.isFullyKnown() && shape.dims() != seedShape.dims())
-      return Failure(ErrorKind::HeadShape, "head gradient " + Twine(i + 1) + ", '" + graph.listedName(*head.seed) +
-                                               "', has shape " + toString(seedShape) + ", output '" + name + "' has " +
-                                               toString(shape))
-          .at(head.y.node);
-    return Error::success();
+    if (!options.inference) return Error::success();
+    return checkHeadPair(graph, *options.inference, {static_cast<uint32_t>(i), head.y, head.seed.value_or(Value())});
   }
 
   Error checkTargets() {
@@ -119,7 +109,8 @@ class RequestChecker {
       Value x = checked.wrt[i].x;
       uint32_t e = graph.entry(x).value;
       const bool isStrict = options.duplicates == DuplicatePolicy::Strict;
-      if ((seen[e] && isStrict) || (noGrad[e] && isStrict) || mutators[x.node.value].isValid() || isInteger(x))
+      if ((seen[e] && isStrict) || (noGrad[e] && isStrict) || mutators[x.node.value].isValid() || isInteger(x) ||
+          isMarked(x))
         return badTarget(i, mutators[x.node.value], seen[e]);
       seen.set(e);
     }
@@ -141,6 +132,9 @@ class RequestChecker {
     if (isInteger(x))
       return Failure(ErrorKind::NotRequiresGrad, position + ", has type " + dtypeName(dtypeOf(x)) +
                                                      " and carries no gradient")
+          .at(x.node);
+    if (isMarked(x))
+      return Failure(ErrorKind::NotRequiresGrad, position + ", is marked __stop_gradient__ and carries no gradient")
           .at(x.node);
     if (isRepeated) return Failure(ErrorKind::DuplicateX, "the inputs name '" + name + "' twice").at(x.node);
     return Failure(ErrorKind::OptionConflict, "'" + name + "' is asked for and in the no-gradient set").at(x.node);
@@ -168,6 +162,16 @@ Expected<GradientRequest> checkRequest(const Graph &graph, const GradientRequest
   return RequestChecker(graph, request, options).run();
 }
 
+Error checkNotConstant(const Graph &graph, ArrayRef<GradientHead> heads) {
+  BitVector reached = ancestorsOf(graph, heads);
+  if (any_of(reached.set_bits(), [&](unsigned n) { return graph.isVariable(NodeId(n)); })) return Error::success();
+  std::string names;
+  for (const GradientHead &head : heads)
+    names += (names.empty() ? "'" : ", '") + graph.listedName(head.y) + "' (a constant)";
+  return Failure(ErrorKind::NoLiveOutput, "no output that is differentiated carries gradient: " + names)
+      .at(heads.front().y.node);
+}
+
 AllTargets allTargets(const Graph &graph, const Inference *inference) {
   // Read by at least one edge that is not a stop input, nor a mutated one.
   BitVector flows(graph.numNodes());
@@ -184,6 +188,8 @@ AllTargets allTargets(const Graph &graph, const Inference *inference) {
     DType type = inference ? inference->dtype[graph.firstEntry(n)] : DType::Unknown;
     if (type != DType::Unknown && !isFloating(type))
       all.skipped.push_back("'" + graph.name(n).str() + "' (" + dtypeName(type).str() + ")");
+    else if (isMarkedStopped(graph, n))
+      all.skipped.push_back("'" + graph.name(n).str() + "' (marked __stop_gradient__)");
     else if (!flows[n.value])
       all.skipped.push_back("'" + graph.name(n).str() + "' (read only where no gradient flows)");
     else

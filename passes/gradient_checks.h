@@ -9,4 +9,7 @@ namespace gradc {
 llvm::Expected<GradientRequest> checkRequest(const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
+/// H-10, E-05: some y depends on a variable. Linear; for the case that an x is not reached.
+llvm::Error checkNotConstant(const Graph &graph, llvm::ArrayRef<GradientHead> heads);
+
 }  // namespace gradc

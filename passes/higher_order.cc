@@ -4,6 +4,16 @@
 using namespace llvm;
 
 namespace gradc {
+namespace {
+
+void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
+  for (std::vector<GradientTarget> *targets : {&request.wrt, &request.retained})
+    for (GradientTarget &target : *targets) target.x.node = newId[target.x.node.value];
+  for (std::vector<Value> *values : {&request.noGrad, &request.stop})
+    for (Value &value : *values) value.node = newId[value.node.value];
+}
+
+}  // namespace
 
 Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
                                               const GradientOptions &options, uint32_t order) {
@@ -14,6 +24,7 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
   Expected<GradientResult> result = buildGradient(context, graph, request, current);
   for (uint32_t k = 2; result && k <= order; ++k) {
     // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
+    if (!result->forwardIds.empty()) renumber(next, result->forwardIds);
     next.heads.clear();
     for (const GradientSlot &slot : result->wrt)
       if (slot.status != SlotStatus::None) next.heads.push_back({slot.value, std::nullopt, ""});

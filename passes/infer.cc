@@ -2,6 +2,9 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
 #include "passes/infer.h"
 
+#include "passes/gradient_shapes.h"
+#include "passes/head_checks.h"
+
 #include "passes/propagate.h"
 
 #include "ir/inference.h"
@@ -103,13 +106,19 @@ class Inferrer {
     result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
     result.dtype = EntryMap<DType>(graph, DType::Unknown);
     result.storage = EntryMap<StorageKind>(graph, StorageKind::Dense);
+    if (options.forward) takeForward(*options.forward);
   }
 
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
     ShapeLattice shapes{ctx, graph, zeroIsUnknown()};
-    if (Error error = Propagation<ShapeLattice>(graph, shapes, summaries, result.shape).run()) return error;
-    if (Error error = inferDTypes()) return error;
+    Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
+    propagation.keepFirst(firstNode);
+    Error error = propagation.run();
+    if (!error) error = inferDTypes();
+    if (Error headError = checkHeadPairs(graph, result)) return joinHeadError(std::move(headError), std::move(error));
+    if (error) return error;
+    if (Error wrong = checkGradientShapes(graph, result)) return wrong;
     count();
     if (!options.allowUnknown)
       if (Error error = rejectUnknown()) return error;
@@ -117,6 +126,23 @@ class Inferrer {
   }
 
  private:
+  // A head gradient of another shape is what is wrong; where it first met the other shapes matters less.
+  static Error joinHeadError(Error headError, Error error) {
+    consumeError(std::move(error));
+    return headError;
+  }
+
+  void takeForward(const Inference &forward) {
+    assert(forward.shape.size() <= graph.numEntries() && "the forward graph is a prefix of this one");
+    firstEntry = static_cast<uint32_t>(forward.shape.size());
+    while (firstNode < graph.numNodes() && graph.firstEntry(NodeId(firstNode)).value < firstEntry) ++firstNode;
+    for (uint32_t e = 0; e < firstEntry; ++e) {
+      result.shape[EntryId(e)] = forward.shape[EntryId(e)];
+      result.dtype[EntryId(e)] = forward.dtype[EntryId(e)];
+      result.storage[EntryId(e)] = forward.storage[EntryId(e)];
+    }
+  }
+
   bool zeroIsUnknown() const {
     if (options.unknownDim != UnknownDim::Auto) return options.unknownDim == UnknownDim::Zero;
     auto version = graph.graphAttrs().find("mxnet_version");
@@ -124,10 +150,13 @@ class Inferrer {
   }
 
   Error seed(const InferRequest &request) {
-    for (const ShapeHint &hint : request.shapes) result.shape[graph.firstEntry(hint.variable)] = ctx.shape(hint.dims);
-    for (const DTypeHint &hint : request.dtypes) result.dtype[graph.firstEntry(hint.variable)] = hint.dtype;
+    auto isOpen = [&](NodeId variable) { return variable.value >= firstNode; };
+    for (const ShapeHint &hint : request.shapes)
+      if (isOpen(hint.variable)) result.shape[graph.firstEntry(hint.variable)] = ctx.shape(hint.dims);
+    for (const DTypeHint &hint : request.dtypes)
+      if (isOpen(hint.variable)) result.dtype[graph.firstEntry(hint.variable)] = hint.dtype;
     if (request.shapes.empty()) seedFromAnnotation();
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n)) && graph.attrs(NodeId(n)) != AttrsId(0))
         if (Error error = seedFromAttrs(NodeId(n))) return error;
     return Error::success();
@@ -140,7 +169,7 @@ class Inferrer {
     if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return;
     bool hasKnown = known != attrs.end() && known->second.numbers.size() == graph.numEntries();
     bool hasTypes = types != attrs.end() && types->second.numbers.size() == graph.numEntries();
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       if (!graph.isVariable(NodeId(n))) continue;
       EntryId e = graph.firstEntry(NodeId(n));
       if (!hasKnown || known->second.numbers[e.value]) result.shape[e] = ctx.shape(shapes->second.shapes[e.value]);
@@ -196,20 +225,21 @@ class Inferrer {
   Error inferDTypes() {
     DTypeLattice types{graph};
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
+    propagation.keepFirst(firstNode);
     if (Error error = propagation.run()) return error;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
       if (graph.isVariable(NodeId(n)) && result.dtype[e] == DType::Unknown) result.dtype[e] = options.defaultFloat;
     }
     if (Error error = propagation.resume()) return error;
     if (options.floatAs)
-      for (uint32_t e = 0; e < graph.numEntries(); ++e)
+      for (uint32_t e = firstEntry; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;
     return Error::success();
   }
 
   void count() {
-    for (uint32_t e = 0; e < graph.numEntries(); ++e) {
+    for (uint32_t e = firstEntry; e < graph.numEntries(); ++e) {
       result.numUnknownShapes += !ctx.isFullyKnown(result.shape[EntryId(e)]);
       result.numUnknownDTypes += result.dtype[EntryId(e)] == DType::Unknown;
     }
@@ -219,7 +249,7 @@ class Inferrer {
   Error rejectUnknown() {
     if (!result.numUnknownShapes && !result.numUnknownDTypes) return Error::success();
     NodeId culprit, unknownOp;
-    for (uint32_t n = 0; n < graph.numNodes() && !unknownOp.isValid(); ++n) {
+    for (uint32_t n = firstNode; n < graph.numNodes() && !unknownOp.isValid(); ++n) {
       NodeId id(n);
       if (!graph.isVariable(id) && graph.op(id)->flags.isOpaque) unknownOp = id;
       if (!culprit.isValid() && isUnknown(id)) culprit = id;
@@ -250,6 +280,7 @@ class Inferrer {
   const Graph &graph;
   const InferOptions &options;
   RuleSummaries summaries;
+  uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given (INF-11)
   Inference result;
 };
 

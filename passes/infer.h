@@ -33,6 +33,9 @@ struct InferOptions {
   /// Type of floating variables that nothing determines.
   DType defaultFloat = DType::Float32;
   UnknownDim unknownDim = UnknownDim::Auto;
+  /// Of a graph whose nodes are the first of this one (INF-11). Its entries are taken as they are, hints for them apart,
+  /// and never refined; only later nodes are visited, and unknown entries counted among theirs.
+  const struct Inference *forward = nullptr;
 };
 
 struct Inference {

@@ -66,6 +66,10 @@ class LifetimeBuilder {
       EntryId e(first + o);
       if (requests.request[e] == Request::Null) continue;
       int64_t bytes = bytesOf(e);
+      if (n.value < options.firstNode) {
+        result.externalBytes += rounded(std::max<int64_t>(bytes, 0));
+        continue;
+      }
       if (bytes < 0) {
         ++result.numUnplanned;
         continue;
@@ -77,11 +81,11 @@ class LifetimeBuilder {
       if (options.allowInplace && takeOver(n, o, e)) continue;
       step.push_back({n.value, std::max(n.value, lastRead[e]), rounded(bytes), e});
     }
-    addWorkspace(n);
+    if (n.value >= options.firstNode) addWorkspace(n);
     if (step.size() > 1)
       llvm::stable_sort(step, [](const Interval &a, const Interval &b) { return a.bytes > b.bytes; });
     for (const Interval &interval : step) {
-      if (interval.root.isValid()) result.intervalOf[interval.root] = static_cast<uint32_t>(result.intervals.size());
+      result.intervalOf[interval.root] = static_cast<uint32_t>(result.intervals.size());
       result.intervals.push_back(interval);
     }
     return Error::success();
@@ -118,8 +122,8 @@ class LifetimeBuilder {
   }
 
   void addWorkspace(NodeId n) {
-    int64_t bytes = options.extraWorkspace ? options.extraWorkspace(options.user, n) : 0;
-    if (auto workspace = graph.op(n)->workspace) {
+    int64_t bytes = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
+    if (auto workspace = graph.op(n)->workspace; workspace && bytes < 0) {
       SmallVector<TensorRef, 8> in, out;
       bool isKnown = true;
       auto describe = [&](EntryId e, SmallVectorImpl<TensorRef> &to) {
@@ -128,9 +132,9 @@ class LifetimeBuilder {
       };
       for (Value v : graph.inputs(n)) describe(graph.entry(v), in);
       for (uint32_t o = 0; o < graph.numOutputs(n); ++o) describe(EntryId(graph.firstEntry(n).value + o), out);
-      if (isKnown) bytes += static_cast<int64_t>(workspace(graph.kind(n), in, out));
+      if (isKnown) bytes = static_cast<int64_t>(workspace(graph.kind(n), in, out));
     }
-    if (bytes > 0) step.push_back({n.value, n.value, rounded(bytes), EntryId()});
+    if (bytes > 0) result.scratch.push_back({n.value, n.value, rounded(bytes), EntryId()});
   }
 
   const Graph &graph;
@@ -162,8 +166,14 @@ LiveBound liveBound(ArrayRef<Interval> intervals, uint32_t numSteps) {
   int64_t live = 0;
   for (uint32_t step = 0; step < numSteps; ++step) {
     live += change[step];
-    if (live > bound.bytes) bound = {live, step};
+    change[step] = live;
+    if (live > bound.bytes) {
+      bound.bytes = live;
+      bound.step = step;
+    }
   }
+  change.resize(numSteps);
+  bound.live = std::move(change);
   return bound;
 }
 

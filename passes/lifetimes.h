@@ -11,11 +11,12 @@ namespace gradc {
 struct Interval {
   uint32_t begin, end;  // first and last step, both inclusive
   int64_t bytes;        // rounded up to kPlanAlignment
-  EntryId root;         // first entry of the block; invalid: workspace of node `begin`
+  EntryId root;         // first entry of the block; invalid: workspace of node `begin`, for that step
 };
 
 struct Lifetimes {
   std::vector<Interval> intervals;   // ordered by begin, then by size descending within a step, then by root
+  std::vector<Interval> scratch;     // the workspaces, ordered by begin
   EntryMap<uint32_t> intervalOf;     // by entry; kNoInterval where it has none
   EntryMap<EntryId> inplaceOf;       // as in MemoryPlan
   int64_t externalBytes = 0;
@@ -27,10 +28,11 @@ struct Lifetimes {
 llvm::Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                            const PlanOptions &options);
 
-/// Largest sum of live bytes at any step, and the step: the bound no placement of these intervals can beat.
+/// Largest sum of live bytes at any step, and the step: the bound no placement of these intervals can beat. And the sums.
 struct LiveBound {
   int64_t bytes = 0;
   uint32_t step = 0;
+  std::vector<int64_t> live;  // by step
 };
 LiveBound liveBound(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
 
@@ -40,5 +42,10 @@ struct Placement {
   int64_t bytes = 0;
 };
 Placement placeIntervals(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
+
+/// Workspaces go where placed values leave room at their step, and past them where none is left: the values' offsets do not
+/// depend on which kernels run. `bytes` is the size of the arena with both.
+Placement placeScratch(llvm::ArrayRef<Interval> scratch, llvm::ArrayRef<Interval> values, const Placement &placed,
+                       uint32_t numSteps);
 
 }  // namespace gradc

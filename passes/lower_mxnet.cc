@@ -1,6 +1,8 @@
 // One sweep that copies every node, replacing operators of our own. Tested by tests/lower_mxnet_test.cc
 #include "passes/lower_mxnet.h"
 
+#include "passes/head_checks.h"
+
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 
@@ -92,7 +94,8 @@ class Lowering {
       for (int64_t &id : nodes->second.numbers)
         if (id >= 0 && id < static_cast<int64_t>(newNode.size()))
           id = frozen.newId[newNode[static_cast<size_t>(id)].value].value;
-    return frozen.graph.withGraphAttrs(std::move(attrs));
+    return withHeadPairs(frozen.graph.withGraphAttrs(std::move(attrs)), readHeadPairs(graph),
+                         [&](Value v) { return frozen(mapped(v)); });
   }
 
   const Graph &graph;

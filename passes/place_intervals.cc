@@ -1,4 +1,4 @@
-// Stage three of memory planning: offsets.
+// Stage three of memory planning: offsets of values, then of workspaces.
 //
 // In time order, best fit with coalescing, in n log n; and, while the graph is small enough for a quadratic method,
 // largest first at the lowest offset free over the whole lifetime. The smaller arena is taken.
@@ -21,6 +21,29 @@ constexpr size_t kMaxQuadratic = 6000;
 // Free bytes of a growing arena, by offset for coalescing and by (size, offset) for best fit without ties (MEM-19).
 class FreeList {
  public:
+  FreeList() = default;
+  /// All of an arena of this size.
+  explicit FreeList(int64_t size) : end(size) {
+    if (size) insert(0, size);
+  }
+
+  /// Where `take` would put the bytes.
+  int64_t look(int64_t bytes) const {
+    auto fit = bySize.lower_bound({bytes, 0});
+    if (fit != bySize.end()) return fit->second;
+    if (byOffset.empty()) return end;
+    auto [offset, size] = *std::prev(byOffset.end());
+    return offset + size == end ? offset : end;
+  }
+
+  /// Takes bytes at an offset that is free.
+  void takeAt(int64_t offset, int64_t bytes) {
+    auto [begin, size] = *std::prev(byOffset.upper_bound(offset));
+    erase(begin, size);
+    if (begin < offset) insert(begin, offset - begin);
+    if (offset + bytes < begin + size) insert(offset + bytes, begin + size - offset - bytes);
+  }
+
   int64_t take(int64_t bytes) {
     auto fit = bySize.lower_bound({bytes, 0});
     if (fit == bySize.end()) return takeAtEnd(bytes);
@@ -141,6 +164,29 @@ Placement placeIntervals(ArrayRef<Interval> intervals, uint32_t numSteps) {
   if (intervals.size() > kMaxQuadratic || best.bytes == liveBound(intervals, numSteps).bytes) return best;
   Placement other = placeLargestFirst(intervals);
   return other.bytes < best.bytes ? std::move(other) : std::move(best);
+}
+
+Placement placeScratch(ArrayRef<Interval> scratch, ArrayRef<Interval> values, const Placement &placed,
+                       uint32_t numSteps) {
+  Placement placement;
+  placement.bytes = placed.bytes;
+  if (scratch.empty()) return placement;
+  Endings endings(values, numSteps);
+  FreeList free(placed.bytes);
+  size_t next = 0, nextScratch = 0;
+  for (uint32_t step = 0; step < numSteps && nextScratch < scratch.size(); ++step) {
+    for (; next < values.size() && values[next].begin == step; ++next)
+      if (values[next].bytes) free.takeAt(placed.offsets[next], values[next].bytes);
+    if (scratch[nextScratch].begin == step) {
+      const int64_t bytes = scratch[nextScratch++].bytes;
+      placement.offsets.push_back(free.look(bytes));
+      placement.bytes = std::max(placement.bytes, placement.offsets.back() + bytes);
+    }
+    for (uint32_t i = endings.begin[step]; i < endings.begin[step + 1]; ++i)
+      if (uint32_t ended = endings.list[i]; values[ended].bytes)
+        free.give(placed.offsets[ended], values[ended].bytes);
+  }
+  return placement;
 }
 
 }  // namespace gradc

@@ -3,6 +3,8 @@
 
 #include "passes/lifetimes.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -12,25 +14,37 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
   Expected<Lifetimes> lifetimes = computeLifetimes(graph, inference, requests, options);
   if (!lifetimes) return lifetimes.takeError();
   Placement placement = placeIntervals(lifetimes->intervals, graph.numNodes());
+  Placement scratch = placeScratch(lifetimes->scratch, lifetimes->intervals, placement, graph.numNodes());
   LiveBound bound = liveBound(lifetimes->intervals, graph.numNodes());
+  const int64_t valueBound = bound.bytes;
+  if (!lifetimes->scratch.empty()) {
+    std::vector<Interval> all = lifetimes->intervals;
+    llvm::append_range(all, lifetimes->scratch);
+    bound = liveBound(all, graph.numNodes());
+  }
 
   MemoryPlan plan;
   plan.offset = EntryMap<int64_t>(graph, kUnused);
   plan.workspace = NodeMap<int64_t>(graph, kUnused);
-  plan.plannedBytes = placement.bytes;
+  plan.plannedBytes = scratch.bytes;
+  plan.valueBytes = placement.bytes;
   plan.boundBytes = bound.bytes;
+  plan.valueBoundBytes = valueBound;
   plan.peakNode = NodeId(bound.step);
+  plan.liveBytes = std::move(bound.live);
   plan.externalBytes = lifetimes->externalBytes;
   plan.numUnplanned = lifetimes->numUnplanned;
-  for (size_t i = 0; i < lifetimes->intervals.size(); ++i)
-    if (!lifetimes->intervals[i].root.isValid()) plan.workspace[NodeId(lifetimes->intervals[i].begin)] = placement.offsets[i];
+  for (size_t i = 0; i < lifetimes->scratch.size(); ++i) {
+    plan.workspace[NodeId(lifetimes->scratch[i].begin)] = scratch.offsets[i];
+    plan.workspaceBytes = std::max(plan.workspaceBytes, lifetimes->scratch[i].bytes);
+  }
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
       EntryId e(graph.firstEntry(NodeId(n)).value + o);
       uint32_t interval = lifetimes->intervalOf[e];
       if (interval != Lifetimes::kNoInterval)
         plan.offset[e] = placement.offsets[interval];
-      else if (graph.isVariable(NodeId(n)))
+      else if (graph.isVariable(NodeId(n)) || n < options.firstNode)
         plan.offset[e] = kExternal;
       else if (requests.request[e] != Request::Null)
         plan.offset[e] = kUnplanned;

@@ -2,7 +2,8 @@
 //
 // Three stages, each usable alone: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
 // bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
-// Variables and heads belong to the caller and are not in the arena. All sizes are rounded up to 64 bytes.
+// Variables and heads belong to the caller and are not in the arena. Values are placed first, workspaces of kernels in what
+// they leave free. All sizes are rounded up to 64 bytes.
 #pragma once
 
 #include "passes/infer.h"
@@ -19,8 +20,10 @@ inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
 
 struct PlanOptions {
   bool allowInplace = true;
-  /// Workspace bytes of a node beyond what its OpDef asks for (fast kernels, `add` requests); null: none.
-  int64_t (*extraWorkspace)(const void *user, NodeId node) = nullptr;
+  /// A plan of the backward part alone (MEM-14): what nodes before this one yield is the caller's memory.
+  uint32_t firstNode = 0;
+  /// Workspace bytes of a node instead of what its OpDef asks for, negative to leave it at that; null: all are left.
+  int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
 };
 
@@ -29,10 +32,14 @@ struct MemoryPlan {
   EntryMap<EntryId> inplaceOf;       // the entry whose bytes this one takes over; invalid: none
   NodeMap<int64_t> workspace;        // offset of the node's scratch, kUnused when it has none
   int64_t plannedBytes = 0;          // size of the arena
+  int64_t valueBytes = 0;            // of it, what values alone take: the part past it is for workspaces
   int64_t boundBytes = 0;            // largest sum of live bytes at any step
+  int64_t valueBoundBytes = 0;       // the same without workspaces
   int64_t externalBytes = 0;         // variables and heads
   uint32_t numUnplanned = 0;
+  int64_t workspaceBytes = 0;        // the largest workspace
   NodeId peakNode;                   // where the bound is reached
+  std::vector<int64_t> liveBytes;    // by node: bytes in use while it runs, its workspace included
 };
 
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,

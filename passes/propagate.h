@@ -26,10 +26,16 @@ template <class Lattice> class Propagation {
   Propagation(const Graph &graph, Lattice &lattice, RuleSummaries &summaries, EntryMap<Element> &entries)
       : graph(graph), lattice(lattice), summaries(summaries), entries(entries) {}
 
+  /// Leaves the entries of the first `numNodes` nodes as they are (INF-11).
+  void keepFirst(uint32_t numNodes) {
+    firstNode = numNodes;
+    firstEntry = numNodes < graph.numNodes() ? graph.firstEntry(NodeId(numNodes)).value : graph.numEntries();
+  }
+
   /// The forward sweep, then the worklist. A sweep that changed nothing saw every node in its final state.
   llvm::Error run() {
     bool hasChanged = false;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) continue;
       if (llvm::Error error = visit(NodeId(n))) return error;
       if (!isFinished) unfinished.push_back(n);
@@ -128,7 +134,7 @@ template <class Lattice> class Propagation {
 
   void store(EntryId e, Element value) {
     isFinished &= lattice.isKnown(value);
-    if (entries[e] == value) return;
+    if (entries[e] == value || e.value < firstEntry) return;
     // An entry read twice by one node: the second position may hold an older, vaguer copy.
     if (!lattice.isMorePrecise(value, entries[e])) return;
     entries[e] = value;
@@ -144,8 +150,7 @@ template <class Lattice> class Propagation {
     auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) { return l.op == op; });
     if (link == summary.nodes.end()) {
       // Opaque or rule-less forward nodes say nothing; a rule that emits other operators is a contradiction.
-      // So does an operator that infers by itself, as what `--dialect mxnet` puts in the place of such a gradient.
-      if (summary.nodes.empty() || op->shape) return llvm::Error::success();
+      if (summary.nodes.empty()) return llvm::Error::success();
       return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
                                                    ", whose gradient has no such operator").at(n);
     }
@@ -166,6 +171,7 @@ template <class Lattice> class Propagation {
   Lattice &lattice;
   RuleSummaries &summaries;
   EntryMap<Element> &entries;
+  uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given
   llvm::SmallVector<Element, 16> in, out;
   llvm::SmallVector<EntryId, 16> changed;
   bool isFinished = true;               // of the last visit

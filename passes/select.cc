@@ -1,17 +1,18 @@
 // One forward sweep for what carries, one backward sweep for ancestors. Tested by tests/gradient_select_test.cc
 #include "passes/select.h"
 
+#include "ir/attr_spec.h"
+
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-bool anyInputCarries(const Graph &graph, NodeId n, const BitVector &carrying, const BitVector &stopped) {
+bool anyInputCarries(const Graph &graph, NodeId n, const BitVector &carrying) {
   const NodeKind &kind = graph.kind(n);
   ArrayRef<Value> inputs = graph.inputs(n);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    uint32_t e = graph.entry(inputs[i]).value;
-    if (carrying[e] && !(stopped.size() && stopped[e]) && Selection::flows(kind, i)) return true;
+    if (carrying[graph.entry(inputs[i]).value] && Selection::flows(kind, i)) return true;
   }
   return false;
 }
@@ -34,24 +35,48 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   if (hasCuts) carrying.reset(cut);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
-    if (graph.isVariable(id) || !anyInputCarries(graph, id, carrying, stopped)) continue;
+    mutates |= graph.kind(id).mutated != 0;
+    if (graph.isVariable(id) && graph.attrs(id) != AttrsId(0) && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
+    if (graph.isVariable(id) || !anyInputCarries(graph, id, carrying)) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);
-      if (!isCut(e) && !isInteger(e)) carrying.set(e.value);
+      // STOP-03: a stopped entry carries for itself alone, when it is asked for.
+      if (!isCut(e) && !isStopped(e) && !isInteger(e)) carrying.set(e.value);
     }
   }
 }
 
-BitVector ancestorsOf(const Graph &graph, ArrayRef<GradientHead> heads, bool withControl) {
+void Selection::cutVariable(EntryId e) {
+  hasCuts = true;
+  cut.resize(static_cast<unsigned>(carrying.size()));
+  cut.set(e.value);
+  carrying.reset(e.value);
+}
+
+bool isMarkedStopped(const Graph &graph, NodeId variable) {
+  std::optional<StringRef> mark = graph.context().attr(graph.attrs(variable), "__stop_gradient__");
+  BumpPtrAllocator arena;
+  bool isStopped = false;
+  return mark && parseAttr(*mark, arena, isStopped) && isStopped;
+}
+
+BitVector Selection::connectedTo(const Graph &graph, ArrayRef<GradientHead> heads, bool withControl) const {
   BitVector reached(graph.numNodes());
-  for (const GradientHead &head : heads) reached.set(head.y.node.value);
+  auto reach = [&](Value v) {
+    if (!isCut(graph.entry(v))) reached.set(v.node.value);
+  };
+  for (const GradientHead &head : heads) reach(head.y);
   for (uint32_t n = graph.numNodes(); n-- > 0;) {
     if (!reached[n]) continue;
-    for (Value v : graph.inputs(NodeId(n))) reached.set(v.node.value);
+    for (Value v : graph.inputs(NodeId(n))) reach(v);
     if (withControl)
       for (NodeId dep : graph.controlDeps(NodeId(n))) reached.set(dep.value);
   }
   return reached;
+}
+
+BitVector ancestorsOf(const Graph &graph, ArrayRef<GradientHead> heads) {
+  return Selection().connectedTo(graph, heads, false);
 }
 
 }  // namespace gradc

@@ -1,0 +1,102 @@
+// Sweeps over the generated part of a frozen graph. Tested by tests/gradient_listener_test.cc
+#include "passes/emitted_nodes.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringRef kFollowing[] = {"__ctx_group__", "__profiler_scope__"};
+
+BitVector generatedNodes(const Frozen &frozen, uint32_t numBase) {
+  BitVector generated(frozen.graph.numNodes(), true);
+  for (uint32_t n = 0; n < numBase; ++n)
+    if (NodeId id = frozen.newId[n]; id.isValid()) generated.reset(id.value);
+  return generated;
+}
+
+bool isSum(const Context &ctx, const OpDef *op) {
+  const WellKnownOps &ops = ctx.ops.wellKnown;
+  return op && (op == ops.sum || op == ops.add || op == ops.copy);
+}
+
+/// By entry of the frozen graph: what it is the gradient of.
+std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &generated, ArrayRef<GradientOf> gradients) {
+  const Graph &graph = frozen.graph;
+  std::vector<Value> of(graph.numEntries());
+  auto note = [&](Value gradient, Value entry) {
+    Value &known = of[graph.entry(gradient).value];
+    if (!known.isValid()) known = entry;
+  };
+  for (const GradientOf &pair : gradients)
+    if (frozen.newId[pair.gradient.node.value].isValid() && frozen.newId[pair.entry.node.value].isValid())
+      note(frozen(pair.gradient), frozen(pair.entry));
+  for (uint32_t n = graph.numNodes(); n-- > 0;) {
+    if (!generated[n] || !isSum(graph.context(), graph.op(NodeId(n)))) continue;
+    Value entry = of[graph.firstEntry(NodeId(n)).value];
+    if (!entry.isValid()) continue;
+    for (Value summand : graph.inputs(NodeId(n))) note(summand, entry);
+  }
+  return of;
+}
+
+/// The kind of `n` with what follows from its origin; its own where there is nothing to add.
+Expected<KindId> followingKind(Context &ctx, const Graph &graph, NodeId n) {
+  const NodeKind &kind = graph.kind(n);
+  NodeId origin = graph.origin(n);
+  if (kind.isVariable() || kind.op->flags.isOpaque || !origin.isValid()) return graph.kindId(n);
+  SmallVector<AttrText, 2> updates;
+  for (StringRef key : kFollowing)
+    if (std::optional<StringRef> value = ctx.attr(graph.kind(origin).attrs, key)) updates.push_back({key, *value});
+  if (updates.empty()) return graph.kindId(n);
+  return ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, updates), kind.spelling);
+}
+
+}  // namespace
+
+void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, ArrayRef<GradientOf> gradients) {
+  const Graph &graph = frozen.graph;
+  BitVector generated = generatedNodes(frozen, numBase);
+  std::vector<Value> of = gradientEntries(frozen, generated, gradients);
+  for (unsigned n : generated.set_bits()) {
+    NodeId id(n);
+    ArrayRef<Value> outputs = ArrayRef(of).slice(graph.firstEntry(id).value, graph.numOutputs(id));
+    listener.emitted({graph, id, graph.origin(id), outputs});
+  }
+}
+
+bool hasFollowingAttrs(const Graph &graph) {
+  const Context &ctx = graph.context();
+  uint32_t end = 0;
+  for (KindId id : graph.columns().kinds) end = std::max(end, id.value + 1);
+  for (uint32_t id = 0; id < end; ++id)
+    for (const AttrPair &pair : ctx.attrs(ctx.kind(KindId(id)).attrs))
+      if (is_contained(kFollowing, ctx.text(pair.key))) return true;
+  return false;
+}
+
+Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase) {
+  const Graph &graph = frozen.graph;
+  BitVector generated = generatedNodes(frozen, numBase);
+  GraphBuilder builder(context);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    NodeId id(n);
+    Expected<KindId> kind = generated[n] ? followingKind(context, graph, id) : graph.kindId(id);
+    if (!kind) return kind.takeError();
+    builder.addKind(*kind, graph.inputs(id), graph.origin(id));
+    builder.setName(id, graph.name(id), "");
+    for (NodeId dep : graph.controlDeps(id)) builder.addControlDep(id, dep);
+    if (!graph.subgraphs(id).empty()) builder.setSubgraphs(id, graph.subgraphs(id));
+  }
+  Expected<Frozen> again = std::move(builder).freeze(graph.heads(), graph.graphAttrs());
+  if (!again) return again.takeError();
+  assert(again->graph.numNodes() == graph.numNodes() && "a canonical graph keeps its ids");
+  frozen.graph = again->graph;
+  return frozen;
+}
+
+}  // namespace gradc

@@ -1,0 +1,27 @@
+// What is told and said about the nodes a gradient adds, once their graph is frozen: listeners (HOOK-01) and the
+// attributes that follow a node from its origin (NAME-11).
+#pragma once
+
+#include "passes/gradient.h"
+
+#include "ir/graph_builder.h"
+
+namespace gradc {
+
+/// A gradient of the builder's graph and the entry of the base it belongs to.
+struct GradientOf {
+  Value gradient, entry;
+};
+
+/// Calls the listener for every node of `frozen` that is not among the first `numBase` of the builder, in id order.
+/// Operands of sums are gradients of the same entry.
+void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, llvm::ArrayRef<GradientOf> gradients);
+
+/// Whether a node may have an attribute that follows (`__profiler_scope__`, `__ctx_group__`): whether a kind known so far
+/// has one.
+bool hasFollowingAttrs(const Graph &graph);
+
+/// Gives generated nodes those attributes of their origin that follow. Ids stay.
+llvm::Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase);
+
+}  // namespace gradc

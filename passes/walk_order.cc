@@ -1,0 +1,86 @@
+// An iterative search, as in freeze, then its reversal. Tested by tests/higher_order_test.cc, tests/differential_test.cc
+#include "passes/walk_order.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct Visit {
+  NodeId node;
+  uint32_t nextInput;
+};
+
+class DataOrder {
+ public:
+  explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()) { order.reserve(graph.numNodes()); }
+
+  /// Post-order from the heads along data edges; nodes that no head reads come last.
+  std::vector<NodeId> run() {
+    for (Value head : graph.heads()) search(head.node);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) search(NodeId(n));
+    return std::move(order);
+  }
+
+ private:
+  void enter(NodeId n) {
+    if (seen[n.value]) return;
+    seen.set(n.value);
+    stack.push_back({n, 0});
+  }
+
+  void search(NodeId root) {
+    for (enter(root); !stack.empty();) {
+      Visit &top = stack.back();
+      ArrayRef<Value> inputs = graph.inputs(top.node);
+      if (top.nextInput < inputs.size()) {
+        enter(inputs[top.nextInput++].node);
+        continue;
+      }
+      order.push_back(top.node);
+      stack.pop_back();
+    }
+  }
+
+  const Graph &graph;
+  BitVector seen;
+  std::vector<NodeId> order;
+  std::vector<Visit> stack;
+};
+
+// Nodes whose outputs are read once in all, as the running sums of a chain are.
+BitVector readOnce(const Graph &graph) {
+  BitVector once(graph.numNodes()), more(graph.numNodes());
+  auto count = [&](Value v) { (once[v.node.value] ? more : once).set(v.node.value); };
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (Value v : graph.inputs(NodeId(n))) count(v);
+  for (Value head : graph.heads()) count(head);
+  return once.reset(more);
+}
+
+}  // namespace
+
+std::vector<NodeId> walkOrder(const Graph &graph) {
+  const OpDef *add = graph.context().ops.wellKnown.add;
+  const std::vector<NodeId> order = DataOrder(graph).run();
+  const BitVector once = readOnce(graph);
+  BitVector placed(graph.numNodes());
+  std::vector<NodeId> walk;
+  walk.reserve(order.size());
+  for (size_t i = order.size(); i-- > 0;) {
+    NodeId n = order[i];
+    if (placed[n.value]) continue;
+    walk.push_back(n);
+    // The running sums below wait for nobody else.
+    while (graph.op(n) == add && graph.op(graph.inputs(n)[0].node) == add && once[graph.inputs(n)[0].node.value]) {
+      n = graph.inputs(n)[0].node;
+      placed.set(n.value);
+      walk.push_back(n);
+    }
+  }
+  return walk;
+}
+
+}  // namespace gradc
