@@ -1,8 +1,9 @@
-// Benchmarks of execution: one training step of a network by both backends, float32.
+// Benchmarks of whole networks: `prepare/NAME` is gradient, shapes and memory plan from the forward graph in memory,
+// `step/NAME/BACKEND` one training step in float32.
 //
-// Two networks are made here; GRADC_BENCH_MODEL and GRADC_BENCH_SHAPE (16,3,32,32) add a symbol file and the shape of its
-// `data`. GRADC_BENCH_THREADS is the number of threads, 1 by default. `--benchmark_filter=step/` selects them. They have no
-// limits: what they are compared with is another program (docs/performance.md).
+// Two networks are made here; GRADC_BENCH_MODEL and GRADC_BENCH_SHAPE (16,3,32,32) add a symbol file, under the name
+// `model`, and the shape of its `data`. GRADC_BENCH_THREADS is the number of threads, 1 by default. They have no limits:
+// what they are compared with is another program (bench/peers.py).
 #include "bench/run_bench.h"
 
 #include "ir/json_reader.h"
@@ -84,7 +85,26 @@ void runStep(benchmark::State &state, Graph (*make)(Context &), DimsBuffer data,
   }
 }
 
+void prepare(benchmark::State &state, Graph (*make)(Context &), DimsBuffer data) {
+  testing::TestContext context;
+  const Graph forward = make(context);
+  for (auto iteration : state) {
+    (void)iteration;
+    GradientRequest request;
+    request.wrt = allTargets(forward, nullptr).targets;
+    const Graph training = cantFail(buildGradient(context, forward, request, GradientOptions())).graph;
+    InferRequest shapes;
+    shapes.shapes.push_back({testing::nodeNamed(training, "data"), data});
+    const Inference inference = cantFail(infer(context, training, shapes, InferOptions()));
+    const RequestTable requests = countRequests(training, {});
+    benchmark::DoNotOptimize(cantFail(planMemory(context, training, inference, requests, PlanOptions())).plannedBytes);
+  }
+}
+
 void registerNetwork(const std::string &name, Graph (*make)(Context &), const DimsBuffer &data) {
+  benchmark::RegisterBenchmark(("prepare/" + name).c_str(), [=](benchmark::State &state) {
+    prepare(state, make, data);
+  })->Unit(benchmark::kMillisecond)->UseRealTime();
   for (Backend backend : {Backend::Auto, Backend::Reference}) {
     const std::string full = "step/" + name + (backend == Backend::Auto ? "/auto" : "/reference");
     benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State &state) {

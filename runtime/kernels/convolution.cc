@@ -153,6 +153,12 @@ class ConvolutionKernel : public PreparedKernel {
     }
   }
 
+  Reorders reorders() const override {
+    Reorders count;
+    for (const Part &part : parts) count += part.step.reorders();
+    return count;
+  }
+
   size_t workspaceBytes() const override {
     size_t most = dataGrad ? dataGrad->bytes() : 0;
     for (const Part &part : parts) most = std::max(most, part.step.bytes());

@@ -57,14 +57,15 @@ size_t DnnlStep::take(size_t bytes) {
 }
 
 void DnnlStep::add(int arg, bool isOutput, const memory::desc &outside, const memory::desc &inside) {
-  Operand operand{arg, numSlots++, isOutput, memory(outside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, 0};
+  Operand operand{arg, numSlots++, isOutput, memory(outside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, {}, 0};
   if (outside == inside) {
     operand.inside = operand.outside;
   } else {
     operand.inside = memory(inside, dnnlEngine(), DNNL_MEMORY_NONE);
     operand.offset = take(inside.get_size());
+    if (isOutput) operand.weights = WeightReorder::create(inside, outside);
     memory &from = isOutput ? operand.inside : operand.outside, &to = isOutput ? operand.outside : operand.inside;
-    operand.reorder = dnnl::reorder(from, to);
+    if (!operand.weights) operand.reorder = dnnl::reorder(from, to);
   }
   arguments.insert({arg, operand.inside});
   operands.push_back(std::move(operand));
@@ -81,7 +82,7 @@ void DnnlStep::output(int arg, const memory::desc &outside, const memory::desc &
 void DnnlStep::scratch(int arg, const memory::desc &inside) { scratchAt(arg, inside, take(inside.get_size())); }
 
 void DnnlStep::scratchAt(int arg, const memory::desc &inside, size_t offset) {
-  Operand operand{arg, kNoSlot, false, {}, memory(inside, dnnlEngine(), DNNL_MEMORY_NONE), {}, offset};
+  Operand operand{arg, kNoSlot, false, {}, memory(inside, dnnlEngine(), DNNL_MEMORY_NONE), {}, {}, offset};
   arguments.insert({arg, operand.inside});
   operands.push_back(std::move(operand));
 }
@@ -92,9 +93,14 @@ void DnnlStep::finish(const dnnl::primitive &made, const memory::desc &scratchpa
   stream = dnnl::stream(dnnlEngine());
 }
 
-uint32_t DnnlStep::numReorders() const {
-  uint32_t count = 0;
-  for (const Operand &operand : operands) count += static_cast<bool>(operand.reorder);
+Reorders DnnlStep::reorders() const {
+  Reorders count;
+  for (const Operand &operand : operands) {
+    if (!operand.isConverted()) continue;
+    const bool isWeight = operand.arg == DNNL_ARG_WEIGHTS || operand.arg == DNNL_ARG_DIFF_WEIGHTS;
+    ++(isWeight ? count.numWeights : count.numImages);
+    count.bytes += operand.outside.get_desc().get_size();
+  }
   return count;
 }
 
@@ -104,17 +110,25 @@ size_t DnnlStep::offsetOf(int arg) const {
   llvm_unreachable("the step has no such operand");
 }
 
+void DnnlStep::convert(Operand &operand) {
+  memory &from = operand.isOutput ? operand.inside : operand.outside;
+  memory &to = operand.isOutput ? operand.outside : operand.inside;
+  if (operand.weights)
+    operand.weights->run(static_cast<const float *>(from.get_data_handle()), static_cast<float *>(to.get_data_handle()));
+  else operand.reorder.execute(stream, from, to);
+}
+
 void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
   char *scratch = static_cast<char *>(workspace);
   try {
     for (Operand &operand : operands) {
       if (operand.slot != kNoSlot) operand.outside.set_data_handle(data[operand.slot]);
-      if (operand.slot == kNoSlot || operand.reorder) operand.inside.set_data_handle(scratch + operand.offset);
-      if (operand.reorder && !operand.isOutput) operand.reorder.execute(stream, operand.outside, operand.inside);
+      if (operand.slot == kNoSlot || operand.isConverted()) operand.inside.set_data_handle(scratch + operand.offset);
+      if (operand.isConverted() && !operand.isOutput) convert(operand);
     }
     primitive.execute(stream, arguments);
     for (Operand &operand : operands)
-      if (operand.reorder && operand.isOutput) operand.reorder.execute(stream, operand.inside, operand.outside);
+      if (operand.isConverted() && operand.isOutput) convert(operand);
     stream.wait();
   } catch (const dnnl::error &error) {
     report_fatal_error(StringRef("a prepared oneDNN primitive failed: " + std::string(error.what())));

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "runtime/kernels/prepared_kernel.h"
+#include "runtime/kernels/weight_reorder.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -43,7 +44,7 @@ class DnnlStep {
   void finish(const dnnl::primitive &primitive, const dnnl::memory::desc &scratchpad);
 
   bool isReady() const { return static_cast<bool>(primitive); }
-  uint32_t numReorders() const;
+  Reorders reorders() const;
   /// Scratch of this step; `reserve` puts that of earlier steps, to be kept, in front.
   size_t bytes() const { return used; }
   void reserve(size_t bytes) { used = bytes; }
@@ -59,9 +60,13 @@ class DnnlStep {
     int slot;              // of `data`; kNoSlot: scratch
     bool isOutput;
     dnnl::memory outside, inside;
-    dnnl::reorder reorder; // empty: the primitive works on the outside memory itself
+    dnnl::reorder reorder; // empty, and no `weights` either: the primitive works on the outside memory itself
+    std::optional<WeightReorder> weights;
     size_t offset;         // of the inside memory in the workspace
+
+    bool isConverted() const { return weights || reorder; }
   };
+  void convert(Operand &operand);
   void add(int arg, bool isOutput, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   size_t take(size_t bytes);
 

@@ -5,19 +5,13 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_step.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/loops.h"
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>
 #include <cstring>
 
 using namespace llvm;
-
-// An output may be the memory of an input, never overlap it otherwise: iterations do not depend on each other.
-#if defined(__clang__)
-#define GRADC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define GRADC_INDEPENDENT _Pragma("GCC ivdep")
-#endif
 
 namespace gradc::fast {
 namespace {

@@ -38,6 +38,10 @@ std::unique_ptr<PreparedKernel> subtract(const KernelSite &site);
 std::unique_ptr<PreparedKernel> multiply(const KernelSite &site);
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site);
 
+// runtime/kernels/leaky_relu.cc
+std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site);
+std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site);
+
 // runtime/kernels/softmax_output.cc
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site);

@@ -208,7 +208,8 @@ uint32_t KernelSet::numChannelsLast() const {
 }
 
 int64_t KernelSet::planWorkspace(const void *user, NodeId n) {
-  return static_cast<int64_t>(static_cast<const KernelSet *>(user)->workspaceBytes(n));
+  const PreparedKernel *kernel = static_cast<const KernelSet *>(user)->kernel(n);
+  return kernel ? static_cast<int64_t>(kernel->workspaceBytes()) : -1;
 }
 
 }  // namespace gradc

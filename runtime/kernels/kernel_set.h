@@ -34,7 +34,7 @@ class KernelSet {
   uint32_t numKernels() const;
   uint32_t numChannelsLast() const;
 
-  /// PlanOptions::extraWorkspace; `user` is the set.
+  /// PlanOptions::workspaceOf; `user` is the set. Nodes without a kernel keep what their OpDef asks for.
   static int64_t planWorkspace(const void *user, NodeId n);
 
  private:

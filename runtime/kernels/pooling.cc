@@ -1,22 +1,19 @@
-// Maximum and mean pooling over two spatial axes by oneDNN, and their gradients.
+// Maximum and mean pooling over two spatial axes, and their gradients: in float32 by oneDNN, else by pooling_loops.h.
 //
 // The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
 // kernel runs it once more into scratch rather than keep them from the forward pass. Padding that the operator and
 // oneDNN count differently is left to the reference kernel. Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
 #include "ops/pooling_params.h"
 #include "runtime/kernels/dnnl_step.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/pooling_loops.h"
 
 using namespace llvm;
 using dnnl::memory;
 
 namespace gradc::fast {
 namespace {
-
-struct PoolingPlan {
-  dnnl::algorithm algorithm;
-  memory::dims kernel, stride, padLow, padHigh;
-};
 
 std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims x, Dims y) {
   if (p.channelsLast() || x.size() != 4) return std::nullopt;
@@ -29,16 +26,23 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims x, Dims y) {
     // Beyond the operator's own padding taps do not count toward a mean; windows in the padding alone are special.
     if (p.poolType == PoolType::Avg && high > low) return std::nullopt;
     if (low >= kernel || high >= kernel) return std::nullopt;
-    plan.kernel.push_back(kernel);
-    plan.stride.push_back(stride);
-    plan.padLow.push_back(low);
-    plan.padHigh.push_back(high);
+    plan.kernel[i] = kernel;
+    plan.stride[i] = stride;
+    plan.padLow[i] = low;
+    plan.padHigh[i] = high;
   }
-  plan.algorithm = p.poolType == PoolType::Max ? dnnl::algorithm::pooling_max
-                   : p.countsPadding()         ? dnnl::algorithm::pooling_avg_include_padding
-                                               : dnnl::algorithm::pooling_avg_exclude_padding;
+  plan.isMax = p.poolType == PoolType::Max;
+  plan.countsPadding = p.countsPadding();
   return plan;
 }
+
+dnnl::algorithm algorithmOf(const PoolingPlan &plan) {
+  if (plan.isMax) return dnnl::algorithm::pooling_max;
+  return plan.countsPadding ? dnnl::algorithm::pooling_avg_include_padding
+                            : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+memory::dims pair(const int64_t (&values)[2]) { return {values[0], values[1]}; }
 
 /// Both operands are computed in one layout: channels-last when one of them has it and it makes a difference.
 struct PoolingDescs {
@@ -57,8 +61,8 @@ using Forward = dnnl::pooling_forward;
 using Backward = dnnl::pooling_backward;
 
 Forward::primitive_desc forwardDesc(const PoolingPlan &plan, const PoolingDescs &d, dnnl::prop_kind kind) {
-  const Forward::desc how(kind, plan.algorithm, d.insideX, d.insideY, plan.stride, plan.kernel, plan.padLow,
-                          plan.padHigh);
+  const Forward::desc how(kind, algorithmOf(plan), d.insideX, d.insideY, pair(plan.stride), pair(plan.kernel),
+                          pair(plan.padLow), pair(plan.padHigh));
   return Forward::primitive_desc(how, userScratchpad(), dnnlEngine());
 }
 
@@ -72,6 +76,7 @@ class ForwardKernel : public PreparedKernel {
   }
   void run(const KernelCall &call) override { step.run({call.in[0].data, call.out[0].data}, call.workspace); }
   size_t workspaceBytes() const override { return step.bytes(); }
+  Reorders reorders() const override { return step.reorders(); }
 
  private:
   DnnlStep step;
@@ -82,10 +87,10 @@ class BackwardKernel : public PreparedKernel {
   /// `data` is the position of x among the inputs.
   BackwardKernel(const PoolingPlan &plan, const PoolingDescs &d, size_t data) : data(data) {
     const Forward::primitive_desc again = forwardDesc(plan, d, dnnl::prop_kind::forward_training);
-    const Backward::desc how(plan.algorithm, d.insideX, d.insideY, plan.stride, plan.kernel, plan.padLow,
-                             plan.padHigh);
+    const Backward::desc how(algorithmOf(plan), d.insideX, d.insideY, pair(plan.stride), pair(plan.kernel),
+                             pair(plan.padLow), pair(plan.padHigh));
     const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), again);
-    if (plan.algorithm == dnnl::algorithm::pooling_max) {
+    if (plan.isMax) {
       positions.input(DNNL_ARG_SRC, d.x, d.insideX);
       positions.scratch(DNNL_ARG_DST, d.insideY);
       positions.scratch(DNNL_ARG_WORKSPACE, again.workspace_desc());
@@ -102,6 +107,11 @@ class BackwardKernel : public PreparedKernel {
     step.run({call.in[0].data, call.out[0].data}, call.workspace);
   }
   size_t workspaceBytes() const override { return step.bytes(); }
+  Reorders reorders() const override {
+    Reorders count = positions.reorders();
+    count += step.reorders();
+    return count;
+  }
 
  private:
   size_t data;
@@ -112,10 +122,11 @@ class BackwardKernel : public PreparedKernel {
 
 std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   const PoolingParams &p = site.kind->params<PoolingParams>();
-  if (site.in[0].dtype != DType::Float32 || !site.wants(0)) return nullptr;
+  if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return nullptr;
   if (site.out.size() == 2 && site.wants(1)) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.in[0].shape, site.out[0].shape);
   if (!plan) return nullptr;
+  if (site.in[0].dtype != DType::Float32) return poolingLoops(site, *plan);
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
     kernel = std::make_unique<ForwardKernel>(
@@ -128,9 +139,10 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   const PoolingParams &p = site.kind->params<PoolingParams>();
   const size_t data = site.in.size() == 5 ? 2 : 1;
-  if (site.in[0].dtype != DType::Float32 || !site.wants(0)) return nullptr;
+  if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.out[0].shape, site.in[0].shape);
   if (!plan) return nullptr;
+  if (site.in[0].dtype != DType::Float32) return poolingLoopsBackward(site, *plan, data);
   // The maximum reads x, which has a layout apart from that of its gradient.
   if (p.poolType == PoolType::Max && site.inLayout[data] != site.outLayout[0]) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;

@@ -27,12 +27,26 @@ struct KernelSite {
   bool wants(size_t output) const { return requests[output] != Request::Null; }
 };
 
+/// Conversions between the layouts of the entries and those oneDNN computes in, of one run of a kernel.
+struct Reorders {
+  uint32_t numWeights = 0, numImages = 0;
+  size_t bytes = 0;  // read
+
+  Reorders &operator+=(const Reorders &other) {
+    numWeights += other.numWeights;
+    numImages += other.numImages;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
   /// `call.workspace` has workspaceBytes(), aligned to 64.
   virtual void run(const KernelCall &call) = 0;
   virtual size_t workspaceBytes() const { return 0; }
+  virtual Reorders reorders() const { return {}; }
 };
 
 /// Null when this node is better left to the reference kernel.

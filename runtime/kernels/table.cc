@@ -17,6 +17,7 @@ constexpr FastKernelRow kRows[] = {
     {"Concat", fast::concat, LayoutRole::Same},
     {"Convolution", fast::convolution, LayoutRole::Own},
     {"FullyConnected", fast::fullyConnected, LayoutRole::Plain},
+    {"LeakyReLU", fast::leakyRelu, LayoutRole::Same},
     {"Pooling", fast::pooling, LayoutRole::Own},
     {"SoftmaxOutput", fast::softmaxOutput, LayoutRole::Plain},
     {"_SoftmaxOutput_grad", fast::softmaxOutputGrad, LayoutRole::Plain},
@@ -25,6 +26,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_Concat", fast::concatBackward, LayoutRole::Same},
     {"_backward_Convolution", fast::convolutionBackward, LayoutRole::Own},
     {"_backward_FullyConnected", fast::fullyConnectedBackward, LayoutRole::Plain},
+    {"_backward_LeakyReLU", fast::leakyReluBackward, LayoutRole::Same},
     {"_backward_Pooling", fast::poolingBackward, LayoutRole::Own},
     {"_backward_relu", fast::reluBackward, LayoutRole::Same},
     {"_convolution_data_grad", fast::convolutionDataGrad, LayoutRole::Own},
@@ -42,7 +44,7 @@ constexpr FastKernelRow kRows[] = {
 constexpr const OpFamily *kFamilies[] = {
     &kZerosOnesFamily,  &kElementwiseBinaryFamily, &kElementwiseUnaryFamily, &kDotFamily,     &kConcatFamily,
     &kActivationFamily, &kBatchNormFamily,         &kConvolutionFamily,      &kPoolingFamily, &kFullyConnectedFamily,
-    &kSoftmaxOutputFamily,
+    &kSoftmaxOutputFamily, &kLeakyReluFamily,
 };
 
 }  // namespace

@@ -1,32 +1,105 @@
-// Tested by tests/fast_kernels_test.cc
+// The team: workers that are started when first needed and stay. A region is published as a new value of `epoch`, which
+// holds its number of threads; worker i takes part when there are more than i, and counts itself out of `pending`. Regions
+// of different callers follow one another; a region inside of a region has one thread. Tested by tests/threads_test.cc
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>
-
-// The runtime's own interface, which has no header without the compiler's OpenMP support.
-extern "C" {
-int omp_get_max_threads();
-int omp_get_num_threads();
-int omp_get_thread_num();
-void omp_set_num_threads(int);
-void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
-int openblas_get_num_threads();
-void openblas_set_num_threads(int);
-}
+#include <atomic>
+#include <mutex>
+#include <thread>
 
 namespace gradc {
-
-ThreadScope::ThreadScope(unsigned threads) : before(omp_get_max_threads()) {
-  const int wanted = static_cast<int>(threads);
-  if (before != wanted) omp_set_num_threads(wanted);
-  if (openblas_get_num_threads() != wanted) openblas_set_num_threads(wanted);
-}
-
-ThreadScope::~ThreadScope() {
-  if (omp_get_max_threads() != before) omp_set_num_threads(before);
-}
-
 namespace {
+
+using Body = void (*)(void *);
+
+constexpr unsigned kMaxThreads = 1024;
+constexpr uint32_t kEpochStep = 2 * kMaxThreads;
+/// Looks at a value before a thread sleeps: some 30 µs, about what waking up costs.
+constexpr int kLooks = 700;
+
+struct Team {
+  std::mutex region;                  // held by the caller of a region
+  unsigned numWorkers = 0;            // started so far
+  Body body = nullptr;
+  void *data = nullptr;
+  std::atomic<uint32_t> epoch{0};     // a count, times kEpochStep, plus the threads of the region
+  std::atomic<uint32_t> pending{0};   // workers that have not finished
+  std::atomic<uint32_t> arrived{0};   // at the barrier
+  std::atomic<uint32_t> generation{0};
+};
+
+constinit Team team;
+constinit thread_local unsigned maxThreads = 1;
+constinit thread_local unsigned position = 0, teamSize = 1;
+constinit thread_local bool isInRegion = false;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Waits until `value` is no longer `old`, and returns what it is.
+uint32_t awaitChange(const std::atomic<uint32_t> &value, uint32_t old) {
+  for (int i = 0; i < kLooks; ++i) {
+    const uint32_t now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+    relax();
+  }
+  value.wait(old, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+void runAs(unsigned at, unsigned size, Body body, void *data) {
+  position = at, teamSize = size, isInRegion = true;
+  body(data);
+  position = 0, teamSize = 1, isInRegion = false;
+}
+
+[[noreturn]] void work(unsigned at, uint32_t seen) {
+  for (;;) {
+    seen = awaitChange(team.epoch, seen);
+    const unsigned size = seen % kEpochStep;
+    if (at >= size) continue;
+    runAs(at, size, team.body, team.data);
+    if (team.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) team.pending.notify_one();
+  }
+}
+
+void runRegion(unsigned size, Body body, void *data) {
+  std::lock_guard<std::mutex> lock(team.region);
+  for (; team.numWorkers + 1 < size; ++team.numWorkers)
+    std::thread(work, team.numWorkers + 1, team.epoch.load(std::memory_order_relaxed)).detach();
+  team.body = body;
+  team.data = data;
+  team.pending.store(size - 1, std::memory_order_relaxed);
+  const uint32_t before = team.epoch.load(std::memory_order_relaxed);
+  team.epoch.store((before / kEpochStep + 1) * kEpochStep + size, std::memory_order_release);
+  team.epoch.notify_all();
+  runAs(0, size, body, data);
+  while (uint32_t left = team.pending.load(std::memory_order_acquire)) awaitChange(team.pending, left);
+}
+
+void run(unsigned threads, Body body, void *data) {
+  if (threads > 1 && !isInRegion) return runRegion(std::min(threads, kMaxThreads), body, data);
+  const unsigned at = position, size = teamSize;
+  const bool wasInRegion = isInRegion;
+  runAs(0, 1, body, data);
+  position = at, teamSize = size, isInRegion = wasInRegion;
+}
+
+void barrier() {
+  if (teamSize <= 1) return;
+  const uint32_t generation = team.generation.load(std::memory_order_acquire);
+  if (team.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == teamSize) {
+    team.arrived.store(0, std::memory_order_relaxed);
+    team.generation.fetch_add(1, std::memory_order_release);
+    team.generation.notify_all();
+    return;
+  }
+  awaitChange(team.generation, generation);
+}
 
 struct Loop {
   int64_t size, piece;
@@ -35,18 +108,39 @@ struct Loop {
 
 void runShare(void *data) {
   const Loop &loop = *static_cast<const Loop *>(data);
-  const int64_t step = loop.piece * omp_get_num_threads();
-  for (int64_t begin = loop.piece * omp_get_thread_num(); begin < loop.size; begin += step)
+  const int64_t step = loop.piece * teamSize;
+  for (int64_t begin = loop.piece * position; begin < loop.size; begin += step)
     loop.body(begin, std::min(begin + loop.piece, loop.size));
 }
 
 }  // namespace
 
+unsigned availableThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+unsigned scopeThreads() { return isInRegion ? 1 : maxThreads; }
+
+ThreadScope::ThreadScope(unsigned threads) : before(maxThreads) { maxThreads = std::max(1u, threads); }
+ThreadScope::~ThreadScope() { maxThreads = before; }
+
 void parallelFor(unsigned threads, int64_t size, int64_t grain, llvm::function_ref<void(int64_t, int64_t)> body) {
-  if (threads <= 1 || size <= grain) return body(0, size);
+  if (threads <= 1 || size <= grain || isInRegion) return body(0, size);
   const int64_t share = (size + threads - 1) / threads;
   Loop loop{size, share < 1024 ? share : (share + 15) / 16 * 16, body};
-  GOMP_parallel(runShare, &loop, threads, 0);
+  run(threads, runShare, &loop);
 }
 
 }  // namespace gradc
+
+// What oneDNN calls. Definitions in the program go before those of the OpenMP runtime's library.
+extern "C" {
+
+void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned) {
+  gradc::run(threads ? threads : gradc::maxThreads, body, data);
+}
+void GOMP_barrier() { gradc::barrier(); }
+int omp_get_max_threads() { return static_cast<int>(gradc::maxThreads); }
+int omp_get_num_threads() { return static_cast<int>(gradc::teamSize); }
+int omp_get_thread_num() { return static_cast<int>(gradc::position); }
+int omp_in_parallel() { return gradc::isInRegion && gradc::teamSize > 1; }
+
+}  // extern "C"

@@ -1,0 +1,99 @@
+// LeakyReLU with one slope (leaky) or learnt ones (prelu), and its gradient. Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/channel_loops.h"
+#include "runtime/kernels/factories.h"
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+/// Elements by the slope that applies to them: one for all, or one per channel.
+std::optional<ChannelView> slopesOf(const LeakyAttrs &attrs, const TensorRef &x, int64_t numSlopes, Layout layout) {
+  if (!attrs.isPrelu || numSlopes == 1) return ChannelView{1, 1, x.size()};
+  return channelView(x.shape, x.shape.size() > 1 ? 1 : 0, layout);
+}
+
+/// Calls visit(i, c) for every element; without channels any thread takes any of them.
+template <class F> void mapAll(const ChannelView &view, unsigned threads, F visit) {
+  if (view.channels != 1) return forSlices(view, threads, [&](Slice slice) { mapChannels(view, slice, visit); });
+  parallelFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
+    GRADC_INDEPENDENT
+    for (int64_t i = begin; i < end; ++i) visit(i, 0);
+  });
+}
+
+template <class T> class ForwardKernel : public PreparedKernel {
+ public:
+  ForwardKernel(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
+      : attrs(attrs), view(view), threads(threads), slope(static_cast<T>(attrs.slope)) {}
+
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>(), *slopes = attrs.isPrelu ? call.in[1].as<const T>() : &slope;
+    T *y = call.out[0].as<T>();
+    mapAll(view, threads, [=](int64_t i, int64_t c) { y[i] = x[i] > T{0} ? x[i] : slopes[c] * x[i]; });
+  }
+
+ private:
+  LeakyAttrs attrs;
+  ChannelView view;
+  unsigned threads;
+  T slope;
+};
+
+// Inputs dy, x, [gamma,] y; outputs dx[, dgamma].
+template <class T> class BackwardKernel : public PreparedKernel {
+ public:
+  BackwardKernel(const LeakyAttrs &attrs, const ChannelView &view, unsigned threads)
+      : attrs(attrs), view(view), threads(threads), slope(static_cast<T>(attrs.slope)) {}
+
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
+    const T *slopes = attrs.isPrelu ? call.in[2].as<const T>() : &slope;
+    if (attrs.isPrelu && call.wants(1)) sumSlopes(call, dy, x);
+    if (!call.wants(0)) return;
+    T *dx = call.out[0].as<T>();
+    mapAll(view, threads, [=](int64_t i, int64_t c) { dx[i] = x[i] > T{0} ? dy[i] : dy[i] * slopes[c]; });
+  }
+
+  size_t workspaceBytes() const override {
+    return attrs.isPrelu ? static_cast<size_t>(view.channels) * 2 * (sizeof(double) + sizeof(T)) : 0;
+  }
+
+ private:
+  void sumSlopes(const KernelCall &call, const T *dy, const T *x) const {
+    double *totals = static_cast<double *>(call.workspace);
+    const ChannelSums<T> sums{totals, reinterpret_cast<T *>(totals + 2 * view.channels)};
+    forSlices(view, threads, [&](Slice slice) {
+      sumChannels<1>(view, slice, sums, [=](int64_t i, int64_t, T *v) { v[0] = x[i] > T{0} ? T{0} : dy[i] * x[i]; });
+      for (int64_t c = slice.begin; c < slice.end; ++c) call.out[1].as<T>()[c] = static_cast<T>(totals[c]);
+    });
+  }
+
+  LeakyAttrs attrs;
+  ChannelView view;
+  unsigned threads;
+  T slope;
+};
+
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const LeakyAttrs attrs = leakyAttrs(*site.kind);
+  if (!isFloatingKernelType(site.in[data].dtype) || (!attrs.isLeaky && !attrs.isPrelu)) return kernel;
+  const int64_t numSlopes = attrs.isPrelu ? site.in[data + 1].size() : 1;
+  const std::optional<ChannelView> view = slopesOf(attrs, site.in[data], numSlopes, site.inLayout[data]);
+  if (!view || (numSlopes != 1 && numSlopes != view->channels)) return kernel;
+  dispatchFloating(site.in[data].dtype,
+                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(attrs, *view, site.threads); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site) {
+  return site.wants(0) ? make<ForwardKernel>(site, 0) : nullptr;
+}
+std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site) { return make<BackwardKernel>(site, 1); }
+
+}  // namespace gradc::fast
