@@ -41,6 +41,7 @@ class ProblemMaker {
       : ctx(context), graph(graph), options(options) {}
 
   Expected<CheckProblem> make() {
+    problem.hints = options.session.hints;
     Expected<std::optional<GradientTable>> table = readGradientTable(graph);
     if (!table) return table.takeError();
     Error error = *table ? takeEmitted(**table) : differentiate();
@@ -98,6 +99,8 @@ class ProblemMaker {
     Expected<GradientResult> result = buildGradient(ctx, problem.function, request, gradientOptions);
     if (!result) return result.takeError();
     problem.gradients = result->graph;
+    if (!result->forwardIds.empty())
+      if (Error error = followForward(result->forwardIds, request)) return error;
     problem.outputs.clear();
     for (size_t i = 0; i < request.heads.size(); ++i)
       problem.outputs.push_back({headOf(problem.function, request.heads[i].y),
@@ -106,6 +109,22 @@ class ProblemMaker {
     request.heads.clear();
     for (const CheckProblem::Target &target : problem.targets)
       if (target.head >= 0) request.heads.push_back({problem.gradients.heads()[target.head], std::nullopt, ""});
+    return Error::success();
+  }
+
+  /// Versions were saved, so forward nodes have other ids in the gradient graph; from here on its forward part is the
+  /// function.
+  Error followForward(ArrayRef<NodeId> newId, GradientRequest &request) {
+    auto follow = [&](Value &v) { v.node = newId[v.node.value]; };
+    for (GradientTarget &target : request.wrt) follow(target.x);
+    for (GradientHead &head : request.heads) follow(head.y);
+    for (std::vector<Value> *list : {&request.noGrad, &request.stop, &problem.held}) llvm::for_each(*list, follow);
+    for (ShapeHint &hint : problem.hints.shapes) hint.variable = newId[hint.variable.value];
+    for (DTypeHint &hint : problem.hints.dtypes) hint.variable = newId[hint.variable.value];
+    ArrayRef<Value> heads = problem.gradients.heads().take_front(problem.function.heads().size());
+    Expected<Frozen> frozen = GraphBuilder(ctx, problem.gradients).freeze(heads, {});
+    if (!frozen) return frozen.takeError();
+    problem.function = frozen->graph;
     return Error::success();
   }
 

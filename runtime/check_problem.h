@@ -21,6 +21,7 @@ struct CheckProblem {
   Graph gradients;
   std::vector<Output> outputs;
   std::vector<Target> targets;
+  InferRequest hints;   // the session's, for the ids here
   std::vector<Value> held;  // entries the request makes constants (no_grad, stop)
 };
 

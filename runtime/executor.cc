@@ -5,6 +5,7 @@
 #include "runtime/kernels/threads.h"
 
 #include "ir/error.h"
+#include "passes/gradient.h"
 
 #include <chrono>
 #include <cstring>
@@ -39,6 +40,20 @@ void addInto(const TensorRef &from, const TensorRef &to) {
 
 void copyInto(const TensorRef &from, const TensorRef &to) {
   if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
+}
+
+bool overlap(const TensorRef &a, const TensorRef &b) {
+  const char *firstA = a.as<char>(), *firstB = b.as<char>();
+  return firstA < firstB + b.bytes() && firstB < firstA + a.bytes();
+}
+
+/// "the gradient of 'x'", "head 'y_output'".
+std::string headName(const Graph &graph, size_t i) {
+  Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+  if (!table) consumeError(table.takeError());
+  else if (*table && (*table)->heads[i].kind != GradientTable::HeadKind::Forward)
+    return "the gradient of '" + (*table)->heads[i].of + "'";
+  return "head '" + graph.listedName(graph.heads()[i]) + "'";
 }
 
 void executeReplaced(const Instruction &instruction) {
@@ -111,10 +126,27 @@ struct Executor::State {
       for (Instruction &instruction : list.instructions) {
         double start = microsSince(begin);
         execute(instruction, step);
-        timings.push_back({instruction.node, start, microsSince(begin) - start});
+        const double duration = microsSince(begin) - start;
+        const PreparedKernel *fast = instruction.replaced ? nullptr : instruction.fast;
+        timings.push_back({instruction.node, start, duration, fast != nullptr, fast ? fast->reorders() : Reorders()});
       }
     }
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
+  }
+
+  bool isAdded(size_t head) const {
+    return any_of(list.steps, [&](const HeadStep &step) { return step.head == head && step.isAdd; });
+  }
+
+  // REQ-09: two heads that are both added to one buffer leave the sum there; else one would overwrite the other.
+  Error checkAlias(size_t i, const TensorRef &tensor) const {
+    for (size_t k = 0; k < list.heads.size(); ++k) {
+      if (k == i || !list.heads[k].data || !overlap(list.heads[k], tensor) || (isAdded(i) && isAdded(k))) continue;
+      return Failure(ErrorKind::BufferAlias, headName(list.graph, std::min(i, k)) + " and " +
+                                                 headName(list.graph, std::max(i, k)) +
+                                                 " would share memory, and not both are asked 'add'");
+    }
+    return Error::success();
   }
 
   Error checkBound() const {
@@ -133,7 +165,7 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
                                     const MemoryPlan &plan, const ExecOptions &options) {
   PlanOptions planOptions;
   if (options.kernels) {
-    planOptions.extraWorkspace = KernelSet::planWorkspace;
+    planOptions.workspaceOf = KernelSet::planWorkspace;
     planOptions.user = options.kernels;
   }
   if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;
@@ -166,6 +198,7 @@ Error Executor::bindHead(size_t i, TensorRef tensor) {
     return Failure(ErrorKind::BindingSurplus, "head " + Twine(i) + " is not computed: its request is 'null'");
   if (!fits(head, tensor))
     return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + misfit(head, tensor));
+  if (Error error = state->checkAlias(i, tensor)) return error;
   head.data = tensor.data;
   if (list.headEntry[i].isValid()) list.address[list.headEntry[i]] = static_cast<char *>(tensor.data);
   state->isStale = true;

@@ -12,6 +12,7 @@
 
 #include "ir/kernel.h"
 #include "passes/plan_memory.h"
+#include "runtime/kernels/prepared_kernel.h"
 
 #include <memory>
 
@@ -62,7 +63,7 @@ class Executor {
   /// inferred ones.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Memory for head i of the caller's; else the executor owns it, zero at first. For Request::Add it holds the start
-  /// value. No other head and no variable may use the same memory.
+  /// value. No variable may use the same memory, and another head only if both are asked Add (E-18).
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// One pass over the graph as the given training step; E-70 names variables not bound.
   llvm::Error run(uint64_t step);
@@ -74,6 +75,8 @@ class Executor {
   struct Timing {
     NodeId node;
     double startMicros, durationMicros;  // start counts from the beginning of the run
+    bool isFast;
+    Reorders reorders;
   };
   void setProfiling(bool on);
   /// Of the last run, in order of execution; empty without profiling.

@@ -61,8 +61,10 @@ class Checker {
   /// Bindings of variables the function has go there; the rest, head gradients of an emitted graph, to the gradients.
   Error openSessions(std::vector<NamedArray> bindings) {
     SessionOptions forward = options.session;
+    forward.hints = problem.hints;
     if (!forward.infer.floatAs) forward.infer.floatAs = DType::Float64;
     forward.exec = execOptions();
+    forward.exec.backend = Backend::Reference;  // its plan serves executors that bring their own kernels, or none
     std::vector<Request> requests(problem.function.heads().size(), Request::Write);
     forward.exec.headRequests = requests;
     forward.allowInplace = false;  // a piece or a held value is not written over what it came from
@@ -82,7 +84,7 @@ class Checker {
 
   /// The gradient graph at the same point; ids of the function's variables are the same there.
   Error openGradients(SessionOptions settings, std::vector<NamedArray> bindings) {
-    settings.hints = options.session.hints;
+    settings.hints = problem.hints;
     settings.initSeed = options.session.initSeed.value_or(options.seed);
     settings.allowInplace = true;
     std::vector<Request> requests(problem.gradients.heads().size(), Request::Write);

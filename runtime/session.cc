@@ -3,6 +3,7 @@
 #include "runtime/session.h"
 
 #include "ir/error.h"
+#include "passes/order_mutation.h"
 #include "runtime/bindings.h"
 #include "runtime/elements.h"
 #include "runtime/init.h"
@@ -49,6 +50,7 @@ struct Session::State {
 };
 
 Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
+  if (Error error = checkMutationOrder(graph)) return error;
   Expected<std::optional<GradientTable>> read = readGradientTable(graph);
   if (!read) return read.takeError();
   table = std::move(*read);
@@ -65,6 +67,12 @@ Error Session::State::create(Context &context, std::vector<NamedArray> bindings,
 
 Error Session::State::inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options) {
   InferRequest request = options.hints;
+  for (const ShapeHint &hint : request.shapes) {
+    const size_t at = matched.arrayOf[hint.variable.value];
+    if (at == MatchedBindings::kNone || agrees(ShapeRef(hint.dims), matched.arrays[at].array.shape)) continue;
+    return bindingMismatch(matched.arrays[at].name, "shape " + toString(ShapeRef(hint.dims)),
+                           toString(ShapeRef(matched.arrays[at].array.shape)));
+  }
   for (uint32_t id = 0; id < graph.numNodes(); ++id)
     if (matched.arrayOf[id] != MatchedBindings::kNone) {
       const std::vector<int64_t> &shape = matched.arrays[matched.arrayOf[id]].array.shape;
@@ -154,22 +162,18 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
   return Error::success();
 }
 
-/// A plan in the file knows nothing of the fast kernels' scratch, so it is compared with a plan without.
+/// Workspaces do not move the values, so a plan in the file is the same whichever kernels it was made for.
 Error Session::State::makePlan(Context &context, KernelSet &kernels, const SessionOptions &options) {
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
-  if (kernels.isEmpty() || graph.graphAttrs().contains("plan")) {
-    Expected<MemoryPlan> planned = planMemory(context, graph, inference, requests, planOptions);
-    if (!planned) return planned.takeError();
-    plan = std::move(*planned);
-    if (isOtherPlan(graph, plan)) warnings.push_back("the memory plan in the file does not fit this run; planned again");
+  if (!kernels.isEmpty()) {
+    planOptions.workspaceOf = KernelSet::planWorkspace;
+    planOptions.user = &kernels;
   }
-  if (kernels.isEmpty()) return Error::success();
-  planOptions.extraWorkspace = KernelSet::planWorkspace;
-  planOptions.user = &kernels;
   Expected<MemoryPlan> planned = planMemory(context, graph, inference, requests, planOptions);
   if (!planned) return planned.takeError();
   plan = std::move(*planned);
+  if (isOtherPlan(graph, plan)) warnings.push_back("the memory plan in the file does not fit this run; planned again");
   return Error::success();
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A walk through gradc on two small networks: `./dev demo`, or GRADC=path/to/gradc bash tools/demo.sh from the root of
+# A walk through gradc on three small networks: `./dev demo`, or GRADC=path/to/gradc bash tools/demo.sh from the root of
 # the repository. Leaves what it made in out/demo.
 set -euo pipefail
 
@@ -41,6 +41,17 @@ demo resnet18 8,3,32,32
 
 title "lenet: are these gradients right? Central differences, in double precision"
 run gradcheck "$results/lenet.train.json" --shape data=8,1,28,28 --init 1 --samples 60
+
+title "digits: trained on handwritten digits, tested on others"
+digits=testdata/digits/digits.npz
+run train "$networks/digits.json" \
+  --data "$digits" --feed data=train_images --feed softmax_label=train_labels \
+  --eval-feed data=test_images --eval-feed softmax_label=test_labels \
+  --batch 32 --epochs 12 --momentum 0.9 --wd 5e-4 --schedule cosine --warmup 45 \
+  --checkpoint "$results/digits.checkpoint.npz" --log "$results/digits.log.jsonl" --svg "$results/digits.loss.svg" \
+  --emit-graph "$results/digits.train.json" -o "$results/digits.params.npz"
+echo "the loss as a picture:  $results/digits.loss.svg"
+echo "trained parameters:     $results/digits.params.npz"
 
 title "Left behind"
 ls -l "$results"

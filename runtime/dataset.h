@@ -1,0 +1,48 @@
+// Examples to train on: arrays with one row per example, cut into batches, in an order drawn anew for every epoch.
+//
+// The order is a pure function of (seed, epoch), so a run that is taken up again needs to know the step alone.
+// Tested by tests/dataset_test.cc
+#pragma once
+
+#include "runtime/npy.h"
+
+#include <optional>
+
+namespace gradc {
+
+/// Which array a variable reads its rows from.
+struct FeedName {
+  std::string variable, array;
+};
+
+class Dataset {
+ public:
+  Dataset() = default;
+  /// `columns` are called like the variables they feed. BindingMismatch when one has no axis, when their numbers of rows
+  /// differ, or when there are none.
+  static llvm::Expected<Dataset> create(std::vector<NamedArray> columns);
+  /// Takes the arrays that `feeds` names out of a file's. BindingMissing for one the file does not have, with those it
+  /// has; `place` names the file.
+  static llvm::Expected<Dataset> select(std::vector<NamedArray> arrays, llvm::ArrayRef<FeedName> feeds,
+                                        llvm::StringRef place);
+
+  int64_t size() const { return rows; }
+  size_t numColumns() const { return columns.size(); }
+  llvm::StringRef name(size_t column) const { return columns[column].name; }
+  /// Without the axis of the examples.
+  Dims rowShape(size_t column) const { return Dims(columns[column].array.shape).drop_front(); }
+  TensorRef column(size_t column) const;
+  /// Elements of another dtype are converted once, here.
+  void convert(size_t column, DType dtype);
+  /// Writes the rows `order` lists, one after the other, into `to`, which has their dtype.
+  void gather(size_t column, llvm::ArrayRef<uint32_t> order, const TensorRef &to) const;
+
+ private:
+  std::vector<NamedArray> columns;
+  int64_t rows = 0;
+};
+
+/// A permutation of 0…size - 1 (Fisher and Yates); 0, 1, 2, … without a seed.
+std::vector<uint32_t> epochOrder(int64_t size, std::optional<uint64_t> seed, uint64_t epoch);
+
+}  // namespace gradc

@@ -1,0 +1,31 @@
+// Where training starts: values of parameters nobody gave. Tested by tests/training_start_test.cc
+#pragma once
+
+#include "runtime/init.h"
+
+namespace gradc {
+
+/// By what the first reader of a variable calls it, as MXNet's initialisers go by names: biases, beta and moving means
+/// are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Else tensors of two axes and more are uniform in
+/// ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`, and the rest is as Initializer says, whose rule for the
+/// attribute `__init__` goes before all. A function of (seed, ordinal of the variable).
+class ParameterInitializer {
+ public:
+  /// `graph` and `inference` must outlive the object.
+  ParameterInitializer(const Graph &graph, const Inference &inference, uint64_t seed);
+  void fill(NodeId variable, TensorRef tensor) const;
+
+ private:
+  struct Role {
+    const NodeKind *reader = nullptr;
+    uint32_t input = 0;
+  };
+
+  const Graph &graph;
+  Initializer fallback;
+  uint64_t seed;
+  NodeMap<Role> roles;         // of the first reader
+  NodeMap<uint32_t> ordinals;  // of variables
+};
+
+}  // namespace gradc

@@ -1,0 +1,52 @@
+// Parsers of flag values, shared by the tables of flags. All return false for text that does not fit.
+// Tested by tests/cli_test.cc
+#pragma once
+
+#include "options.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace gradc {
+
+/// Sets `out` to the enumerator whose position among the choices of the placeholder `value` has.
+template <class E> bool choose(const Flag &flag, llvm::StringRef value, E &out) {
+  llvm::SmallVector<llvm::StringRef, 4> choices;
+  flag.value.split(choices, '|');
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (choices[i] == value) {
+      out = static_cast<E>(i);
+      return true;
+    }
+  return false;
+}
+
+inline bool parseCount(llvm::StringRef value, uint64_t &out) { return !value.getAsInteger(10, out); }
+
+inline bool parsePositive(llvm::StringRef value, uint64_t &out) { return parseCount(value, out) && out > 0; }
+
+inline bool parseNumber(llvm::StringRef value, double &out) { return llvm::to_float(value, out) && out >= 0; }
+
+inline bool append(std::vector<std::string> &list, llvm::StringRef value) {
+  if (value.empty()) return false;
+  list.push_back(value.str());
+  return true;
+}
+
+/// Splits at the last `=`: names may contain one, values may not.
+inline bool splitPair(llvm::StringRef text, llvm::StringRef &key, llvm::StringRef &value) {
+  const size_t at = text.rfind('=');
+  if (at == llvm::StringRef::npos || at == 0 || at + 1 == text.size()) return false;
+  key = text.take_front(at);
+  value = text.drop_front(at + 1);
+  return true;
+}
+
+inline bool appendPair(std::vector<KeyValue> &list, llvm::StringRef text) {
+  llvm::StringRef key, value;
+  if (!splitPair(text, key, value)) return false;
+  list.push_back({key.str(), value.str()});
+  return true;
+}
+
+}  // namespace gradc

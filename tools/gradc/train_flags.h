@@ -1,0 +1,35 @@
+// What `gradc train` is told, and the rows of its own flags. Tested by tests/train_cli_test.cc
+#pragma once
+
+#include "passes/append_optimizer.h"
+#include "runtime/schedule.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gradc {
+
+struct Flag;
+struct KeyValue;
+
+struct TrainFlags {
+  std::string data, evalData;              // NPZ files; evalData empty: the same
+  std::vector<KeyValue> feeds, evalFeeds;  // variable, array
+  uint64_t batch = 64;
+  std::optional<uint64_t> epochs, steps;   // one of them at most; neither: one epoch
+  OptimizerOptions optimizer;
+  bool hasOwnRescale = false;
+  RateSchedule schedule;
+  std::optional<double> rate;              // default by optimizer: 0.05 for sgd, 0.001 for adam
+  std::optional<uint64_t> shuffle;         // default: the seed of --init
+  bool isInOrder = false;
+  std::vector<std::string> frozen;         // comma-separated lists
+  std::string checkpoint, resume, log, graph;
+  uint64_t checkpointEvery = 0;            // steps; 0: every epoch
+};
+
+/// Rows beside those of options.cc.
+llvm::ArrayRef<Flag> trainFlags();
+
+}  // namespace gradc

@@ -1,0 +1,119 @@
+// Tested by tests/train_cli_test.cc
+#include "train_setup.h"
+#include "run_inputs.h"
+
+#include "ir/error.h"
+#include "runtime/keys.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+std::vector<FeedName> feedNames(ArrayRef<KeyValue> flags) {
+  std::vector<FeedName> feeds;
+  for (const KeyValue &flag : flags) feeds.push_back({flag.key, flag.value});
+  return feeds;
+}
+
+/// Arrays of the file that are called like variables.
+std::vector<FeedName> sameNames(const Graph &graph, ArrayRef<NamedArray> arrays) {
+  std::vector<FeedName> feeds;
+  for (const std::string &name : variableKeys(graph))
+    if (!name.empty() && llvm::any_of(arrays, [&](const NamedArray &array) { return array.name == name; }))
+      feeds.push_back({name, name});
+  return feeds;
+}
+
+Error checkFeeds(const Graph &graph, ArrayRef<FeedName> feeds, StringRef place) {
+  if (feeds.empty())
+    return Failure(ErrorKind::BindingMissing, "no array of '" + place + "' is called like a variable of the graph")
+        .note("--feed VARIABLE=ARRAY says which array a variable reads");
+  const NameIndex names(graph);
+  for (const FeedName &feed : feeds) {
+    Expected<NodeId> variable = names.variable(feed.variable);
+    if (!variable) return variable.takeError();
+  }
+  return Error::success();
+}
+
+Error setUpEvaluation(const TrainFlags &flags, ArrayRef<FeedName> feeds, std::vector<NamedArray> arrays,
+                      TrainSetup &setup) {
+  if (flags.evalData.empty() && flags.evalFeeds.empty()) return Error::success();
+  const std::string &place = flags.evalData.empty() ? flags.data : flags.evalData;
+  if (!flags.evalData.empty()) {
+    Expected<std::vector<NamedArray>> read = readArchive(place);
+    if (!read) return read.takeError();
+    arrays = std::move(*read);
+  }
+  std::vector<FeedName> own = feedNames(flags.evalFeeds);
+  std::vector<FeedName> inOrder;  // of the columns trained on; those named anew take their place
+  for (const FeedName &feed : feeds) {
+    std::vector<FeedName>::iterator at =
+        llvm::find_if(own, [&](const FeedName &name) { return name.variable == feed.variable; });
+    inOrder.push_back(at == own.end() ? feed : *at);
+    if (at != own.end()) own.erase(at);
+  }
+  if (!own.empty())
+    return Failure(ErrorKind::Usage, "'--eval-feed' names '" + own.front().variable + "', which '--feed' does not feed");
+  Expected<Dataset> selected = Dataset::select(std::move(arrays), inOrder, place);
+  if (!selected) return selected.takeError();
+  setup.heldOut = std::move(*selected);
+  return Error::success();
+}
+
+Error setSteps(const TrainFlags &flags, TrainSetup &setup) {
+  if (flags.epochs && flags.steps) return Failure(ErrorKind::Usage, "'--epochs' and '--steps' say the same twice");
+  const uint64_t perEpoch = static_cast<uint64_t>(setup.examples.size()) / flags.batch;
+  setup.steps = flags.steps ? *flags.steps : flags.epochs.value_or(1) * perEpoch;
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<std::vector<NamedArray>> readArchive(StringRef path) {
+  Expected<std::unique_ptr<MemoryBuffer>> file = readFile(path);
+  if (!file) return file.takeError();
+  return parseNpz((*file)->getBuffer(), path);
+}
+
+Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
+  const TrainFlags &flags = tool.options.train;
+  if (flags.data.empty()) return Failure(ErrorKind::Usage, "'gradc train' needs '--data FILE.npz', the examples");
+  TrainSetup setup;
+  Expected<std::vector<NamedArray>> arrays = readArchive(flags.data);
+  if (!arrays) return arrays.takeError();
+  const std::vector<FeedName> feeds = flags.feeds.empty() ? sameNames(graph, *arrays) : feedNames(flags.feeds);
+  if (Error error = checkFeeds(graph, feeds, flags.data)) return error;
+  Expected<Dataset> examples = Dataset::select(*arrays, feeds, flags.data);
+  if (!examples) return examples.takeError();
+  setup.examples = std::move(*examples);
+  if (Error error = setUpEvaluation(flags, feeds, std::move(*arrays), setup)) return error;
+  if (Error error = setSteps(flags, setup)) return error;
+
+  Expected<SessionOptions> session = sessionOptions(tool, graph);
+  if (!session) return session.takeError();
+  Expected<std::vector<NamedArray>> start = readBindings(tool.options);
+  if (!start) return start.takeError();
+  TrainerOptions &options = setup.options;
+  options.session = std::move(*session);
+  options.start = std::move(*start);
+  options.optimizer = flags.optimizer;
+  options.hasOwnRescale = flags.hasOwnRescale;
+  options.schedule = flags.schedule;
+  options.schedule.rate = flags.rate.value_or(flags.optimizer.kind == OptimizerKind::Adam ? 0.001 : 0.05);
+  options.schedule.total = setup.steps;
+  options.batch = static_cast<int64_t>(flags.batch);
+  options.seed = tool.options.initSeed.value_or(0);
+  if (!flags.isInOrder) options.shuffle = flags.shuffle.value_or(options.seed);
+  for (const std::string &list : flags.frozen) {
+    SmallVector<StringRef, 4> names;
+    StringRef(list).split(names, ',', -1, false);
+    for (StringRef name : names) options.frozen.push_back(name.str());
+  }
+  return setup;
+}
+
+}  // namespace gradc

@@ -1,0 +1,23 @@
+// From the flags of `train` to examples and options. Tested by tests/train_cli_test.cc
+#pragma once
+
+#include "tool.h"
+
+#include "runtime/trainer.h"
+
+namespace gradc {
+
+struct TrainSetup {
+  Dataset examples;
+  std::optional<Dataset> heldOut;
+  TrainerOptions options;
+  uint64_t steps = 0;  // in all, those of a resumed checkpoint included
+};
+
+/// Reads the archives. Errors of files and names are those a user can mend: Io, BindingMissing, BindingMismatch, Usage.
+llvm::Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph);
+
+/// Arrays of an NPZ file.
+llvm::Expected<std::vector<NamedArray>> readArchive(llvm::StringRef path);
+
+}  // namespace gradc

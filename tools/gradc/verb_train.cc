@@ -1,0 +1,190 @@
+// `gradc train`: trains a network. Tested by tests/train_cli_test.cc and testdata/cli.
+#include "train_report.h"
+#include "train_setup.h"
+#include "verbs.h"
+
+#include "ir/error.h"
+#include "ir/json_writer.h"
+#include "passes/lower_mxnet.h"
+
+#include "llvm/Support/Path.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Writes `path` whole or not at all.
+Error writeWhole(StringRef path, function_ref<void(raw_ostream &)> write) {
+  Expected<OutputFile> file = OutputFile::open(path);
+  if (!file) return file.takeError();
+  write(file->stream());
+  return file->commit();
+}
+
+Error writeArrays(StringRef path, ArrayRef<NamedArray> arrays) {
+  return writeWhole(path, [&](raw_ostream &os) { writeNpz(os, arrays); });
+}
+
+class Run {
+ public:
+  Run(Tool &tool, Trainer &trainer, TrainSetup &setup, TrainReport &report)
+      : flags(tool.options.train), trainer(trainer), setup(setup), report(report) {}
+
+  /// Exit code 1 when the loss is no number any more.
+  Expected<int> takeSteps() {
+    while (trainer.step() < setup.steps) {
+      Expected<Trainer::Report> step = trainer.advance();
+      if (!step) return step.takeError();
+      report.step(*step);
+      if (!std::isfinite(step->score.loss())) {
+        failedAt = step->step;
+        return 1;
+      }
+      if (Error error = afterStep()) return error;
+    }
+    return 0;
+  }
+  uint64_t whereItFailed() const { return failedAt; }
+
+ private:
+  Error afterStep() {
+    const uint64_t step = trainer.step(), perEpoch = trainer.stepsPerEpoch();
+    const bool isLast = step == setup.steps, endsEpoch = step % perEpoch == 0;
+    if (isLast || endsEpoch) {
+      if (Error error = evaluate()) return error;
+      report.epoch((step - 1) / perEpoch + 1);
+    }
+    if (flags.checkpoint.empty()) return Error::success();
+    const bool isDue = flags.checkpointEvery ? step % flags.checkpointEvery == 0 : endsEpoch;
+    return isDue || isLast ? writeArrays(flags.checkpoint, trainer.checkpoint()) : Error::success();
+  }
+
+  Error evaluate() {
+    if (!setup.heldOut) return Error::success();
+    Expected<Score> score = trainer.evaluate(*setup.heldOut);
+    if (!score) return score.takeError();
+    report.evaluation(trainer.step(), *score);
+    return Error::success();
+  }
+
+  const TrainFlags &flags;
+  Trainer &trainer;
+  TrainSetup &setup;
+  TrainReport &report;
+  uint64_t failedAt = 0;
+};
+
+/// The training graph in MXNet's operators, which have the learning rate as an attribute.
+Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedule &schedule) {
+  OptimizerOptions optimizer = trainer.optimizer();
+  if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizer.kind == OptimizerKind::Adam)
+    return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a learning rate that never changes")
+        .note("use '--optimizer sgd' with '--schedule constant' and without '--warmup'; the corrected rate of adam "
+              "changes from step to step");
+  optimizer.fixedRate = schedule.rate;
+  Expected<TrainingGraph> appended = appendOptimizer(tool.context, trainer.gradients(), optimizer);
+  if (!appended) return appended.takeError();
+  return lowerToMxnet(tool.context, appended->graph);
+}
+
+Error emitGraph(Tool &tool, const Trainer &trainer, const RateSchedule &schedule) {
+  const TrainFlags &flags = tool.options.train;
+  if (flags.graph.empty()) return Error::success();
+  Graph graph = trainer.training().graph;
+  if (tool.options.dialect == Dialect::Mxnet) {
+    Expected<Graph> lowered = mxnetGraph(tool, trainer, schedule);
+    if (!lowered) return lowered.takeError();
+    graph = *lowered;
+  }
+  return writeWhole(flags.graph, [&](raw_ostream &os) { writeJson(os, graph); });
+}
+
+Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
+  if (flags.resume.empty()) return Error::success();
+  Expected<std::vector<NamedArray>> checkpoint = readArchive(flags.resume);
+  if (!checkpoint) return checkpoint.takeError();
+  if (Error error = trainer.resume(*checkpoint, flags.resume)) return error;
+  if (trainer.step() < steps) return Error::success();
+  return Failure(ErrorKind::Usage, "checkpoint '" + flags.resume + "' is " + Twine(trainer.step()) +
+                                       " steps far already, this run was to take " + Twine(steps) + " in all");
+}
+
+Error writeResults(const Options &options, const Trainer &trainer, const TrainReport &report) {
+  if (!options.output.empty())
+    if (Error error = writeArrays(options.output, trainer.parameters())) return error;
+  if (options.svgFile.empty()) return Error::success();
+  const std::string network = options.files.empty() ? "-" : sys::path::filename(options.files[0]).str();
+  return writeWhole(options.svgFile,
+                    [&](raw_ostream &os) { writeLossChart(os, report.curves(), "Training of " + network); });
+}
+
+Expected<int> runTrain(Tool &tool) {
+  const Options &options = tool.options;
+  const TrainFlags &flags = options.train;
+  Expected<LoadedInput> input = loadInOrder(tool);
+  if (!input) return input.takeError();
+  Expected<TrainSetup> setup = setUpTraining(tool, input->graph());
+  if (!setup) return setup.takeError();
+  const RateSchedule schedule = setup->options.schedule;
+  Expected<Trainer> trainer =
+      Trainer::create(tool.context, input->graph(), std::move(setup->examples), std::move(setup->options));
+  if (!trainer) return trainer.takeError();
+  if (Error error = emitGraph(tool, *trainer, schedule)) return error;
+  if (Error error = resume(*trainer, flags, setup->steps)) return error;
+
+  TrainReport report(options.output == "-" ? nullptr : &outs(), trainer->metric(), setup->steps);
+  if (!flags.log.empty())
+    if (Error error = report.openLog(flags.log, !flags.resume.empty())) return error;
+  Run run(tool, *trainer, *setup, report);
+  Expected<int> code = run.takeSteps();
+  if (!code) return code.takeError();
+  if (Error error = report.close()) return error;
+  if (*code == 0)
+    if (Error error = writeResults(options, *trainer, report)) return error;
+  if (*code != 0)
+    tool.diagnostics.warning("the loss is no finite number at step " + Twine(run.whereItFailed()) +
+                             ": a lower --lr, a --warmup or --clip may help; nothing more was written");
+  return *code;
+}
+
+constexpr StringRef kFlags[] = {
+    "data", "feed", "eval", "eval-feed", "batch", "epochs", "steps", "optimizer", "lr", "momentum", "wd", "decay", "beta1",
+    "beta2", "epsilon", "clip", "rescale", "schedule", "warmup", "drop-every", "drop-factor", "final-lr", "init", "inputs",
+    "input", "freeze", "shuffle", "checkpoint", "checkpoint-every", "resume", "log", "svg", "emit-graph", "dialect", "output",
+    "backend", "threads", "shape", "dtype", "unknown-dim", "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kTrain = {
+    .name = "train",
+    .arguments = "[FILE]",
+    .summary = "train a network",
+    .description =
+        "Differentiates the network, appends one optimizer step per parameter to the graph (--emit-graph shows it), and "
+        "runs that graph on one batch of examples after the other. Trained is every floating variable that influences "
+        "the heads, is not fed and not frozen.\n"
+        "The loss printed is the mean per example of what the network's own loss operators stand for (SoftmaxOutput: the "
+        "cross entropy); other heads count with the sum of their elements. SoftmaxOutput and LogisticRegressionOutput "
+        "also give an accuracy, the other regressions a mean error.\n"
+        "Parameters start from the arrays of --inputs; the others are drawn by --init SEED (default 0). -o writes the "
+        "trained parameters and auxiliary states, as `gradc run --inputs` reads them.\n"
+        "A run that goes on from its --checkpoint with --resume, the same flags and files, ends with the same bytes as "
+        "one that was never stopped.",
+    .examples = "gradc train digits.json --data digits.npz --feed data=train_images \\\n"
+                "    --feed softmax_label=train_labels --eval-feed data=test_images \\\n"
+                "    --eval-feed softmax_label=test_labels --epochs 20 -o trained.npz --svg loss.svg\n"
+                "gradc train model.json --data set.npz --optimizer adam --lr 0.002 --epochs 10\n"
+                "gradc train model.json --data set.npz --momentum 0.9 --wd 1e-4 --schedule cosine \\\n"
+                "    --warmup 100 --epochs 10 --checkpoint run.npz --log run.jsonl\n"
+                "gradc train model.json --data set.npz --momentum 0.9 --wd 1e-4 --schedule cosine \\\n"
+                "    --warmup 100 --epochs 10 --checkpoint run.npz --log run.jsonl --resume run.npz",
+    .flags = kFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runTrain,
+};
+
+}  // namespace gradc
