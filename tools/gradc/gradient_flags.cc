@@ -1,5 +1,6 @@
 // Entries of the command line as a gradient request. Tested by tests/cli_test.cc
 #include "gradient_flags.h"
+#include "table.h"
 
 #include "ir/error.h"
 
@@ -19,10 +20,10 @@ class RequestBuilder {
   Expected<GradientRequest> build() {
     if (Error error = setHeads()) return error;
     if (Error error = setSeeds()) return error;
+    if (Error error = setEntries(options.noGrad, request.noGrad)) return error;
     if (Error error = setTargets()) return error;
     if (Error error = setRetained()) return error;
     if (Error error = setRequests()) return error;
-    if (Error error = setEntries(options.noGrad, request.noGrad)) return error;
     if (Error error = setEntries(options.stop, request.stop)) return error;
     return std::move(request);
   }
@@ -33,6 +34,16 @@ class RequestBuilder {
     if (!values) return values.takeError();
     out = std::move(*values);
     return Error::success();
+  }
+
+  /// What a seed too many says: how many there are, for how many places among the outputs (E-37).
+  Error tooManySeeds(Value y, StringRef text) {
+    size_t places = count_if(request.heads, [&](const GradientHead &head) { return head.y == y; }), given = 0;
+    for (const KeyValue &seed : options.seeds) given += seed.key == text;
+    return Failure(ErrorKind::HeadCount, "--seed gives " + countOf(given, "head gradient") + " for '" + text +
+                                             "', which stands " + countOf(places, "time") + " among the outputs differentiated")
+        .at(y.node)
+        .note("--of lists what is differentiated; without it these are the heads of the graph");
   }
 
   Error setHeads() {
@@ -51,7 +62,7 @@ class RequestBuilder {
       return Error::success();
     }
     return handleErrors(value.takeError(), [&](std::unique_ptr<GradcError> info) -> Error {
-      if (info->kind != ErrorKind::UnknownName) return Error(std::move(info));
+      if (info->kind != ErrorKind::UnknownName && info->kind != ErrorKind::BadType) return Error(std::move(info));
       head.seedName = name.str();
       return Error::success();
     });
@@ -69,10 +80,7 @@ class RequestBuilder {
       Expected<Value> y = names.entry(seed.key);
       if (!y) return y.takeError();
       GradientHead *head = unseededHead(*y);
-      if (!head)
-        return Failure(ErrorKind::HeadCount, "--seed names '" + seed.key + "', which is not differentiated here")
-            .at(y->node)
-            .note("--of lists what is differentiated; without it these are the heads of the graph");
+      if (!head) return tooManySeeds(*y, seed.key);
       if (Error error = setSeed(*head, seed.value)) return error;
     }
     return Error::success();
@@ -82,14 +90,27 @@ class RequestBuilder {
     bool isAll = options.wrt.empty() || (options.wrt.size() == 1 && options.wrt[0] == "all" && !names.hasName("all"));
     if (isAll) {
       AllTargets all = allTargets(graph, &inference);
+      if (options.gradient.unused == UnusedPolicy::Error) leaveOutCut(all);
       request.wrt = std::move(all.targets);
       if (!all.skipped.empty()) tool.diagnostics.note("--wrt all leaves out " + join(all.skipped, ", "));
-      return Error::success();
+      if (!request.wrt.empty() || !options.retain.empty() || request.heads.empty()) return Error::success();
+      return Failure(ErrorKind::NoInputs, "no argument of the graph can get a gradient: --wrt all finds none");
     }
+    if (options.wrt.size() == 1 && options.wrt[0].empty()) return Error::success();  // E-07 where nothing is retained
     std::vector<Value> values;
     if (Error error = setEntries(options.wrt, values)) return error;
     for (Value value : values) request.wrt.push_back({value, Request::Write});
     return Error::success();
+  }
+
+  /// `all` means what can get a gradient; a variable of --no-grad cannot. Where unused variables are no error, it stays and
+  /// its slot says so.
+  void leaveOutCut(AllTargets &all) {
+    llvm::erase_if(all.targets, [&](const GradientTarget &target) {
+      if (!is_contained(request.noGrad, target.x)) return false;
+      all.skipped.push_back("'" + graph.name(target.x.node).str() + "' (in --no-grad)");
+      return true;
+    });
   }
 
   Error setRetained() {

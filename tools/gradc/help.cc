@@ -11,7 +11,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr const Verb *kVerbs[] = {&kGrad,    &kInfer,  &kPlan, &kRun, &kGradcheck,
+constexpr const Verb *kVerbs[] = {&kGrad,    &kInfer,  &kPlan, &kRun, &kTrain, &kGradcheck,
                                   &kConvert, &kVerify, &kShow, &kOps, &kDiff};
 constexpr size_t kWidth = 80;
 

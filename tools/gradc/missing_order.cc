@@ -10,20 +10,27 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+/// What is tried where an operator refuses the first choice and pairs: the last choice, four pairs (pad_width).
+struct Attempt {
+  bool takesLastChoice;
+  StringRef tuple;
+};
+constexpr Attempt kAttempts[] = {{false, "(1,1)"}, {true, "(1,1)"}, {false, "(0,0,0,0,1,1,1,1)"}};
+
 /// A value for a required attribute, by its type; counts of variadic inputs are 2.
-StringRef sampleValue(const AttrSpec &spec) {
-  if (!spec.choices.empty()) return spec.choices[0];
+StringRef sampleValue(const AttrSpec &spec, const Attempt &attempt) {
+  if (!spec.choices.empty()) return attempt.takesLastChoice ? spec.choices.back() : spec.choices[0];
   if (spec.typeName == "dtype") return "float32";
-  if (spec.typeName.starts_with("tuple")) return "(1,1)";
+  if (spec.typeName.starts_with("tuple")) return attempt.tuple;
   return spec.key == "num_args" ? "2" : "1";
 }
 
 /// Required attributes alone; where the operator's own check wants more (a kernel for pooling), all tuples as well.
-Expected<KindId> sampleKind(Context &context, const OpDef &op) {
+Expected<KindId> attemptKind(Context &context, const OpDef &op, const Attempt &attempt) {
   SmallVector<AttrText, 8> attrs, tuples;
   for (const AttrSpec &spec : op.attrs) {
-    if (spec.isRequired) attrs.push_back({spec.key, sampleValue(spec)});
-    else if (spec.typeName == "tuple of int") tuples.push_back({spec.key, sampleValue(spec)});
+    if (spec.isRequired) attrs.push_back({spec.key, sampleValue(spec, attempt)});
+    else if (spec.typeName == "tuple of int") tuples.push_back({spec.key, sampleValue(spec, attempt)});
   }
   Expected<KindId> id = context.kind(op, context.attrs(ArrayRef<AttrText>(attrs)));
   if (id) return id;
@@ -32,15 +39,23 @@ Expected<KindId> sampleKind(Context &context, const OpDef &op) {
   return context.kind(op, context.attrs(ArrayRef<AttrText>(attrs)));
 }
 
-Expected<Graph> sampleGraph(Context &context, const OpDef &op) {
-  Expected<KindId> id = sampleKind(context, op);
-  if (!id) return id.takeError();
-  const NodeKind &kind = context.kind(*id);
+Expected<KindId> sampleKind(Context &context, const OpDef &op) {
+  Expected<KindId> id = attemptKind(context, op, kAttempts[0]);
+  for (const Attempt &attempt : ArrayRef(kAttempts).drop_front()) {
+    if (id) break;
+    consumeError(id.takeError());
+    id = attemptKind(context, op, attempt);
+  }
+  return id;
+}
+
+Expected<Graph> sampleGraph(Context &context, KindId id) {
+  const NodeKind &kind = context.kind(id);
   GraphBuilder builder(context);
   SmallVector<Value, 8> inputs, heads;
   for (uint32_t i = 0; i < kind.numInputs; ++i)
     inputs.push_back(builder.addVariable(context.inputName(kind, i), AttrsId(0)));
-  NodeId node = builder.addKind(*id, inputs, NodeId());
+  NodeId node = builder.addKind(id, inputs, NodeId());
   builder.setName(node, "y", "");
   for (uint32_t k = 0; k < kind.numVisible; ++k) heads.push_back(Value{node, static_cast<uint16_t>(k), 0});
   Expected<Frozen> frozen = std::move(builder).freeze(heads, GraphAttrs());
@@ -49,17 +64,18 @@ Expected<Graph> sampleGraph(Context &context, const OpDef &op) {
 }
 
 /// Differentiates the gradients of the order before with respect to the same variables, `order` times.
-Error differentiate(Context &context, const OpDef &op, uint64_t order, uint64_t &reached) {
-  Expected<Graph> graph = sampleGraph(context, op);
+Error differentiate(Context &context, KindId kind, uint64_t order, ReachedOrder &reached) {
+  Expected<Graph> graph = sampleGraph(context, kind);
   if (!graph) return graph.takeError();
   GradientRequest request;
   request.wrt = allTargets(*graph, nullptr).targets;
   GradientOptions options;
   options.unused = UnusedPolicy::None;
-  for (reached = 0; reached < order && !request.wrt.empty(); ++reached) {
+  for (reached.order = 0; reached.order < order && !request.wrt.empty(); ++reached.order) {
     Expected<GradientResult> result = buildGradient(context, *graph, request, options);
     if (!result) return result.takeError();
     graph = result->graph;
+    if (reached.order == 0) reached.gradient = *graph;
     request.heads.clear();
     for (const GradientSlot &slot : result->wrt)
       if (slot.status == SlotStatus::Grad) request.heads.push_back({slot.value, std::nullopt, ""});
@@ -74,11 +90,23 @@ std::vector<MissingOrder> missingOrder(Context &context, uint64_t order) {
   std::vector<MissingOrder> missing;
   for (const OpDef *op : context.ops.all()) {
     if (op->flags.isBackward || op->flags.hasNoGradient) continue;
-    uint64_t reached = 0;
-    handleAllErrors(differentiate(context, *op, order, reached),
-                    [&](const GradcError &info) { missing.push_back({op, reached + 1, info.message}); });
+    ReachedOrder reached;
+    Expected<KindId> kind = sampleKind(context, *op);
+    handleAllErrors(kind ? differentiate(context, *kind, order, reached) : kind.takeError(),
+                    [&](const GradcError &info) { missing.push_back({op, reached.order + 1, info.message}); });
   }
   return missing;
+}
+
+ReachedOrder reachedOrder(Context &context, KindId kind, uint64_t limit) {
+  ReachedOrder reached;
+  const OpDef *op = context.kind(kind).op;
+  if (op->flags.isOpaque) return reached;
+  if (op->flags.hasNoGradient) return {limit, std::nullopt};
+  Error error = differentiate(context, kind, limit, reached);
+  if (!error) reached.order = limit;  // nothing is left to differentiate
+  consumeError(std::move(error));
+  return reached;
 }
 
 }  // namespace gradc

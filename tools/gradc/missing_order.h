@@ -2,8 +2,9 @@
 // Tested by tests/cli_test.cc
 #pragma once
 
-#include "ir/context.h"
+#include "ir/graph.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,13 @@ struct MissingOrder {
 /// `order` times with respect to all inputs. Fused gradient operators are reached through their forward operator.
 /// Operators nothing flows through by definition count as differentiable.
 std::vector<MissingOrder> missingOrder(Context &context, uint64_t order);
+
+/// How often a node of this kind can be differentiated with respect to all its inputs, at most `limit`; and its first
+/// gradient graph, if there is one. Operators nothing flows through reach the limit.
+struct ReachedOrder {
+  uint64_t order = 0;
+  std::optional<Graph> gradient;  // forward and gradient nodes
+};
+ReachedOrder reachedOrder(Context &context, KindId kind, uint64_t limit);
 
 }  // namespace gradc

@@ -102,7 +102,19 @@ Expected<Value> NameIndex::head(StringRef position) const {
   return graph.heads()[number];
 }
 
+// E-14: what names nothing and looks like another type of thing.
+std::optional<Error> NameIndex::wrongType(StringRef text) {
+  double number;
+  const bool isNumber = to_float(text, number);
+  if (!isNumber && !text.starts_with("[") && !text.starts_with("(") && !text.starts_with("{")) return std::nullopt;
+  Failure failure(ErrorKind::BadType, "'" + text + "' is " + (isNumber ? "a number" : "the start of a list") +
+                                          ", expected the name of a node or an entry");
+  if (!isNumber) return Error(std::move(failure).note("lists are written without brackets: a,b,c"));
+  return Error(std::move(failure).note("node 3 is '#3', head 3 is '@3'"));
+}
+
 Error NameIndex::unknown(StringRef text) const {
+  if (std::optional<Error> wrong = wrongType(text)) return std::move(*wrong);
   std::vector<std::string> listed;
   for (Value head : graph.heads()) listed.push_back(graph.listedName(head));
   std::vector<StringRef> candidates(listed.begin(), listed.end());

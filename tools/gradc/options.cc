@@ -1,6 +1,7 @@
 // The flag table and its parser. Tested by tests/cli_test.cc
 #include "options.h"
 
+#include "flag_values.h"
 #include "names.h"
 
 #include "ir/error.h"
@@ -12,46 +13,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-/// Sets `out` to the enumerator whose position among the choices of the placeholder `value` has.
-template <class E> bool choose(const Flag &flag, StringRef value, E &out) {
-  SmallVector<StringRef, 4> choices;
-  flag.value.split(choices, '|');
-  for (size_t i = 0; i < choices.size(); ++i)
-    if (choices[i] == value) {
-      out = static_cast<E>(i);
-      return true;
-    }
-  return false;
-}
-
-bool parseCount(StringRef value, uint64_t &out) { return !value.getAsInteger(10, out); }
-
-bool parsePositive(StringRef value, uint64_t &out) { return parseCount(value, out) && out > 0; }
-
-bool parseNumber(StringRef value, double &out) { return to_float(value, out) && out >= 0; }
-
-bool append(std::vector<std::string> &list, StringRef value) {
-  if (value.empty()) return false;
-  list.push_back(value.str());
-  return true;
-}
-
-/// Splits at the last `=`: names may contain one, values may not.
-bool splitPair(StringRef text, StringRef &key, StringRef &value) {
-  size_t at = text.rfind('=');
-  if (at == StringRef::npos || at == 0 || at + 1 == text.size()) return false;
-  key = text.take_front(at);
-  value = text.drop_front(at + 1);
-  return true;
-}
-
-bool appendPair(std::vector<KeyValue> &list, StringRef text) {
-  StringRef key, value;
-  if (!splitPair(text, key, value)) return false;
-  list.push_back({key.str(), value.str()});
-  return true;
-}
 
 /// "2,3,?" or "(2,3)"; "()" is a scalar.
 bool parseDims(StringRef text, DimsBuffer &dims) {
@@ -111,6 +72,12 @@ bool setSumCap(Options &options, const Flag &, StringRef text) {
   return !text.getAsInteger(10, options.gradient.sumCap) && options.gradient.sumCap > 0;
 }
 
+bool setUnused(Options &options, const Flag &flag, StringRef text) {
+  if (!choose(flag, text, options.gradient.unused)) return false;
+  options.forbidsUnused |= options.gradient.unused == UnusedPolicy::Error;
+  return true;
+}
+
 bool setMode(Options &options, const Flag &flag, StringRef text) {
   uint8_t position = 0;
   if (!choose(flag, text, position)) return false;
@@ -127,6 +94,13 @@ bool setEmit(Options &options, const Flag &flag, StringRef text) {
 
 bool setStrict(Options &options, const Flag &, StringRef) {
   options.gradient.duplicates = DuplicatePolicy::Strict;
+  return true;
+}
+
+bool setOnlyInputs(Options &options, const Flag &flag, StringRef text) {
+  uint8_t position = 0;
+  if (!choose(flag, text, position)) return false;
+  options.onlyInputs = position == 0;
   return true;
 }
 
@@ -168,14 +142,33 @@ constexpr Flag kFlags[] = {
     {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",
      [](Options &o, const Flag &, StringRef v) { return append(o.of, v); }},
     {"wrt", "NAME,...|all", "with respect to what (default: all, every floating argument)",
-     [](Options &o, const Flag &, StringRef v) { return append(o.wrt, v); }},
+     [](Options &o, const Flag &, StringRef v) { o.wrt.push_back(v.str()); return true; }},
     {"seed", "ENTRY=NAME", "head gradient of ENTRY: the entry NAME if there is one, else a new variable of that name",
      setSeed},
     {"heads", "ones|scalar|input|required",
      "head gradient of entries without --seed: ones; ones for scalars only; a new variable each; refuse (default ones)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.headPolicy); }},
     {"unused", "error|none|zeros", "what an x gets that no y depends on (default error)",
-     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.unused); }},
+     setUnused},
+    {"control-only", "unused|zeros",
+     "what an x is that some y only waits for (control dependencies): unused, or reached with a gradient of zeros "
+     "(default unused)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.controlOnly); }},
+    {"reach", "path|whole-graph",
+     "which operators must have a gradient: those between an x and a y, or all that some y depends on (default path)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.reach); }},
+    {"integers", "stop|permissive",
+     "whole numbers and truth values: they carry no gradient, or types are not looked at (default stop)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.integers); }},
+    {"zero-terms", "drop|keep",
+     "a gradient that is zero by definition of an operator: leave it out, or compute with it, so that 0 times inf is nan "
+     "(default drop)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.zeroTerms); }},
+    {"only-inputs", "true|false", "false, which would also add to the gradients of every leaf, is not available (default true)",
+     setOnlyInputs},
+    {"overwritten", "save|error",
+     "a gradient that reads a variable as it was before an operator overwrote it: save a copy, or refuse (default save)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.overwritten); }},
     {"no-grad", "ENTRY,...", "nothing flows into these entries, as if each were stopped where it is read",
      [](Options &o, const Flag &, StringRef v) { return append(o.noGrad, v); }},
     {"stop", "ENTRY,...", "treat these entries as constants",
@@ -187,9 +180,12 @@ constexpr Flag kFlags[] = {
      setRequest},
     {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)", setMode},
     {"sum-cap", "N", "sum fewer than N contributions at once, chain additions from N on (default 8)", setSumCap},
+    {"chain", "from-cap|up-to-cap",
+     "which sums become chains of additions: of --sum-cap contributions and more, or of up to --sum-cap (default from-cap)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.chain); }},
     {"order", "K", "order of differentiation (default 1); every order's gradients become heads",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.order) && o.order <= 16; }},
-    {"naming", "unique|mxnet|nnvm|fluid", "how generated nodes are called (default unique)",
+    {"naming", "unique|mxnet|nnvm|fluid", "how generated nodes are called; nnvm also sums at once, however many (default unique)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.naming); }},
     {"dialect", "gradc|mxnet", "mxnet: only operators that MXNet 1.9.1 loads and runs (default gradc)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.dialect); }},
@@ -222,7 +218,7 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { o.profileFile = v.str(); return !v.empty(); }},
     {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.backend); }},
-    {"threads", "N", "threads of the fast kernels (default 1)",
+    {"threads", "N", "threads of the fast kernels (default: all processors)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
 
     {"samples", "N", "checks in all, two forward evaluations each (default 40)",
@@ -236,16 +232,27 @@ constexpr Flag kFlags[] = {
 
     {"to", "json|text|cbor", "form to write (default json; cbor is not available yet)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.convert); }},
-    {"as", "text|dot|stats", "one line per node, Graphviz, or counts (default text)",
+    {"as", "text|dot|svg|stats", "one line per node, Graphviz, a picture, or counts (default text)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
+    {"max-nodes", "N", "draw graphs of up to N nodes (default 2000 for a graph, 20000 for a plan)",
+     [](Options &o, const Flag &, StringRef v) { o.maxNodes.emplace(0); return parsePositive(v, *o.maxNodes); }},
+    {"svg", "FILE", "write a picture to FILE: of the plan, addresses over steps; of training, loss and metric over steps",
+     [](Options &o, const Flag &, StringRef v) { o.svgFile = v.str(); return !v.empty(); }},
+    {"coverage", "", "which operators of the given networks are known, can run and can be differentiated",
+     [](Options &o, const Flag &, StringRef) { o.wantsCoverage = true; return true; }},
+    {"json", "", "print the result as JSON",
+     [](Options &o, const Flag &, StringRef) { o.isJson = true; return true; }},
     {"missing-order", "K", "list the operators that cannot be differentiated K times, and why", setMissingOrder},
     {"ignore", "names", "compare without the names of nodes",
      [](Options &o, const Flag &, StringRef v) { o.ignoresNames = true; return v == "names"; }},
 };
 static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(HeadPolicy::Required) == 3 &&
-              static_cast<int>(UnusedPolicy::Zeros) == 2 && static_cast<int>(NamingStyle::Fluid) == 3 &&
+              static_cast<int>(UnusedPolicy::Zeros) == 2 && static_cast<int>(OverwrittenPolicy::Error) == 1 && static_cast<int>(NamingStyle::Fluid) == 3 &&
+              static_cast<int>(ControlOnlyPolicy::Zeros) == 1 && static_cast<int>(ReachPolicy::WholeGraph) == 1 &&
+              static_cast<int>(IntegerPolicy::Permissive) == 1 && static_cast<int>(ZeroPolicy::Keep) == 1 &&
+              static_cast<int>(ChainPolicy::UpToCap) == 1 &&
               static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Cbor) == 2 &&
-              static_cast<int>(ShowForm::Stats) == 2 && static_cast<int>(Dialect::Mxnet) == 1);
+              static_cast<int>(ShowForm::Stats) == 3 && static_cast<int>(Dialect::Mxnet) == 1);
 
 Error unknownFlag(StringRef name, ArrayRef<StringRef> allowed) {
   Failure failure(ErrorKind::Usage, findFlag(name) ? "flag '--" + name + "' does not belong to this verb"
@@ -283,8 +290,9 @@ Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowe
 }  // namespace
 
 const Flag *findFlag(StringRef name) {
-  for (const Flag &flag : kFlags)
-    if (flag.name == name) return &flag;
+  for (ArrayRef<Flag> table : {ArrayRef<Flag>(kFlags), trainFlags()})
+    for (const Flag &flag : table)
+      if (flag.name == name) return &flag;
   return nullptr;
 }
 

@@ -5,6 +5,8 @@
 // Tested by tests/cli_test.cc
 #pragma once
 
+#include "train_flags.h"
+
 #include "passes/gradient.h"
 #include "passes/infer.h"
 #include "runtime/executor.h"
@@ -31,7 +33,7 @@ struct DTypeFlag {
   DType dtype;
 };
 
-enum class ShowForm : uint8_t { Text, Dot, Stats };
+enum class ShowForm : uint8_t { Text, Dot, Svg, Stats };
 enum class ConvertForm : uint8_t { Json, Text, Cbor };
 enum class Dialect : uint8_t { Gradc, Mxnet };
 
@@ -48,6 +50,8 @@ struct Options {
 
   std::vector<std::string> of, wrt, noGrad, stop, retain;  // each a comma-separated list of entries
   std::vector<KeyValue> seeds, requests;
+  bool forbidsUnused = false;  // '--unused error' was said, not only meant
+  bool onlyInputs = true;      // false: also accumulate into every leaf, which is refused (XS-12)
   GradientOptions gradient;
   Dialect dialect = Dialect::Gradc;
   std::string recompute;
@@ -62,16 +66,21 @@ struct Options {
   std::optional<uint64_t> initSeed;
   std::string outputsFile, profileFile;
   bool isTraining = false;
-  uint64_t repeat = 1, step = 0, threads = 1;
+  uint64_t repeat = 1, step = 0, threads = 0;  // 0: all
   Backend backend = Backend::Auto;
 
   uint64_t samples = 40;
   double eps = 1e-5, rtol = 1e-6, atol = 1e-8;
 
   ShowForm show = ShowForm::Text;
+  std::optional<uint64_t> maxNodes;  // of a picture
+  std::string svgFile;
   ConvertForm convert = ConvertForm::Json;
   std::optional<uint64_t> missingOrder;
+  bool wantsCoverage = false, isJson = false;
   bool ignoresNames = false;
+
+  TrainFlags train;
 };
 
 struct Flag {

@@ -1,6 +1,8 @@
 // Reading of NPY and NPZ bindings. Tested by tests/cli_test.cc
 #include "run_inputs.h"
 
+#include "runtime/kernels/threads.h"
+
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
@@ -38,7 +40,7 @@ Expected<SessionOptions> sessionOptions(const Tool &tool, const Graph &graph) {
   session.infer.unknownDim = options.unknownDim;
   session.initSeed = options.initSeed;
   session.exec.backend = options.backend;
-  session.exec.threads = static_cast<unsigned>(options.threads);
+  session.exec.threads = options.threads ? static_cast<unsigned>(options.threads) : availableThreads();
   session.exec.isTraining = options.isTraining;
   session.exec.seed = options.initSeed.value_or(0);
   return session;

@@ -4,6 +4,7 @@
 #include "ir/json_writer.h"
 #include "ir/verify.h"
 #include "ops/registry.h"
+#include "passes/order_mutation.h"
 
 using namespace llvm;
 
@@ -28,13 +29,22 @@ Expected<LoadedInput> load(Tool &tool, StringRef path) {
   LoadedInput input{std::move(loaded->program)};
   tool.diagnostics.setInput(input.graph(), std::move(loaded->sources));
   for (const std::string &warning : loaded->warnings) tool.diagnostics.warning(warning);
-  for (const Graph &graph : input.program.graphs)
-    if (Error error = verifyGraph(graph, tool.options.errorLimit)) return error;
+  if (Error error = verifyProgram(input.program, tool.options.errorLimit)) return error;
   return input;
 }
 
 Expected<LoadedInput> load(Tool &tool) {
   return load(tool, tool.options.files.empty() ? StringRef("-") : StringRef(tool.options.files.front()));
+}
+
+Expected<LoadedInput> loadInOrder(Tool &tool) {
+  Expected<LoadedInput> input = load(tool);
+  if (!input) return input.takeError();
+  Expected<OrderedGraph> ordered = orderMutations(tool.context, input->graph(), OverwrittenPolicy::Save);
+  if (!ordered) return ordered.takeError();
+  input->program.graphs[input->program.root.value] = ordered->graph;
+  tool.diagnostics.setCurrent(input->graph());
+  return input;
 }
 
 Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known) {

@@ -33,6 +33,10 @@ llvm::Expected<LoadedInput> load(Tool &tool, llvm::StringRef path);
 /// The same for the verb's only file, standard input when none is given.
 llvm::Expected<LoadedInput> load(Tool &tool);
 
+/// `load`, then the versions of overwritten variables kept (passes/order_mutation.h): for verbs whose result depends on the
+/// order in which nodes run. Node ids may differ from the file's.
+llvm::Expected<LoadedInput> loadInOrder(Tool &tool);
+
 /// `--shape` and `--dtype` for variables of `graph`. UnknownName when the graph has no such variable and `known` has none
 /// either: a pass may have dropped one that the user's graph has.
 llvm::Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known);

@@ -44,10 +44,16 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
   return result->graph;
 }
 
-Error refuseUnsupported(const Options &options) {
+Error checkOptions(const Options &options) {
   if (!options.recompute.empty())
     return Failure(ErrorKind::UnsupportedOption, "'--recompute=" + options.recompute + "' is not available yet")
         .note("without it every forward value that a gradient reads is kept");
+  if (options.forbidsUnused && options.gradient.unused == UnusedPolicy::Zeros)
+    return Failure(ErrorKind::ZerosForbidden, "'--unused zeros' gives zeros to what '--unused error' refuses")
+        .note("say one of them");
+  if (!options.onlyInputs)
+    return Failure(ErrorKind::UnsupportedOption, "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
+        .note("'--wrt all' asks for every leaf, '--req NAME=add' adds to what is there");
   if (options.floatAs)
     return Failure(ErrorKind::Usage, "'gradc grad' takes '--dtype NAME=DTYPE', got '--dtype " +
                                          dtypeName(*options.floatAs) + "' without a name");
@@ -55,8 +61,8 @@ Error refuseUnsupported(const Options &options) {
 }
 
 Expected<int> runGrad(Tool &tool) {
-  if (Error error = refuseUnsupported(tool.options)) return error;
-  Expected<LoadedInput> input = load(tool);
+  if (Error error = checkOptions(tool.options)) return error;
+  Expected<LoadedInput> input = loadInOrder(tool);
   if (!input) return input.takeError();
   Expected<Graph> graph = differentiate(tool, input->graph());
   if (!graph) return graph.takeError();
@@ -72,7 +78,8 @@ Expected<int> runGrad(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {
-    "of", "wrt", "seed", "heads", "unused", "no-grad", "stop", "retain", "req", "mode", "sum-cap", "order",
+    "of", "wrt", "seed", "heads", "unused", "control-only", "reach", "integers",
+    "zero-terms", "only-inputs", "overwritten", "no-grad", "stop", "retain", "req", "mode", "sum-cap", "chain", "order",
     "naming", "dialect", "emit", "strict", "shape", "dtype", "recompute", "output", "unknown-dim",
     "error-limit", "diag", "help"};
 

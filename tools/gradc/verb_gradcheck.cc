@@ -75,7 +75,7 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
 }
 
 Expected<int> runGradcheck(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+  Expected<LoadedInput> input = loadInOrder(tool);
   if (!input) return input.takeError();
   Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
   if (!bindings) return bindings.takeError();
@@ -91,7 +91,7 @@ Expected<int> runGradcheck(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {
-    "wrt", "of", "samples", "eps", "rtol", "atol", "init", "input", "inputs", "order", "mode", "unused",
+    "wrt", "of", "samples", "eps", "rtol", "atol", "init", "input", "inputs", "order", "mode", "unused", "overwritten",
     "shape", "dtype", "backend", "threads", "output", "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace

@@ -1,4 +1,5 @@
 // `gradc ops`: the operator reference, from the definitions themselves. Tested by tests/cli_test.cc
+#include "coverage.h"
 #include "missing_order.h"
 #include "table.h"
 #include "verbs.h"
@@ -113,7 +114,30 @@ void printMissing(raw_ostream &os, Context &context, uint64_t order) {
   else table.print(os);
 }
 
+/// Every file is tried; one that cannot be read makes the exit code what its error says.
+Expected<int> printCoverage(Tool &tool) {
+  if (tool.options.files.empty())
+    return Failure(ErrorKind::Usage, "--coverage needs the files of one network or more").note("`gradc help ops`");
+  Coverage coverage(tool.context);
+  int code = 0;
+  for (const std::string &path : tool.options.files) {
+    Expected<LoadedInput> input = load(tool, path);
+    if (input) coverage.add(path, input->program);
+    else code = std::max(code, tool.diagnostics.report(input.takeError()));
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  tool.options.isJson ? coverage.printJson(os) : coverage.printTable(os);
+  if (Error error = writeText(tool, text)) return error;
+  return std::max(code, coverage.isComplete() ? 0 : 1);
+}
+
 Expected<int> runOps(Tool &tool) {
+  if (tool.options.wantsCoverage) return printCoverage(tool);
+  if (tool.options.isJson) return Failure(ErrorKind::Usage, "--json goes with --coverage");
+  if (tool.options.files.size() > 1)
+    return Failure(ErrorKind::Usage, "unexpected argument '" + tool.options.files[1] + "'")
+        .note("one operator at a time; several files go with --coverage");
   std::string text;
   raw_string_ostream os(text);
   if (tool.options.missingOrder) {
@@ -136,24 +160,30 @@ Expected<int> runOps(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"missing-order", "output", "diag", "help"};
+constexpr StringRef kFlags[] = {"missing-order", "coverage",    "json", "output",
+                                "unknown-dim",   "error-limit", "diag", "help"};
 
 }  // namespace
 
 constinit const Verb kOps = {
     .name = "ops",
-    .arguments = "[OPERATOR]",
+    .arguments = "[OPERATOR | FILE...]",
     .summary = "the operator reference",
     .description =
         "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and defaults, "
         "and where its gradient comes from. With --missing-order K: the operators that cannot be differentiated K times, "
-        "found by trying.",
+        "found by trying.\n"
+        "With --coverage and the files of networks: for every operator in them, how many nodes it has, whether it is "
+        "known, has a reference kernel (in floating types, in integers), a fast one (forward, gradient, both), a gradient "
+        "that can run, and how many orders of differentiation work with the attributes found there. The exit code is 1 "
+        "when something is missing.",
     .examples = "gradc ops\n"
                 "gradc ops Convolution\n"
-                "gradc ops --missing-order 2",
+                "gradc ops --missing-order 2\n"
+                "gradc ops --coverage model.json other.json",
     .flags = kFlags,
     .minFiles = 0,
-    .maxFiles = 1,
+    .maxFiles = UINT32_MAX,
     .run = runOps,
 };
 

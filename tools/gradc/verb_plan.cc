@@ -1,8 +1,10 @@
 // `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/cli_test.cc
+#include "plan_svg.h"
 #include "table.h"
 #include "verbs.h"
 
 #include "ir/error.h"
+#include "ir/json_writer.h"
 #include "passes/plan_memory.h"
 
 #include "llvm/Support/Format.h"
@@ -27,6 +29,9 @@ std::string report(const Graph &graph, const MemoryPlan &plan) {
   if (plan.boundBytes > 0)
     os << format(", planned is %.4f of it",
                  static_cast<double>(plan.plannedBytes) / static_cast<double>(plan.boundBytes));
+  if (plan.workspaceBytes > 0)
+    os << "\nvalues     " << bytes(plan.valueBytes) << " of it, bound " << plan.valueBoundBytes << "; largest workspace "
+       << plan.workspaceBytes;
   os << "\nexternal   " << bytes(plan.externalBytes) << " of variables and heads\n";
   if (plan.numUnplanned > 0) os << "unplanned  " << countOf(plan.numUnplanned, "value") << " of unknown shape\n";
   if (plan.peakNode.isValid())
@@ -52,8 +57,38 @@ Error checkBudget(const Options &options, const MemoryPlan &plan) {
       .note("no plan of this schedule needs less than " + Twine(plan.boundBytes) + " bytes");
 }
 
+Expected<OutputFile> drawToFile(const Options &options, const Graph &graph, const Lifetimes &lifetimes,
+                                const MemoryPlan &plan) {
+  constexpr uint64_t kMaxNodes = 20000;
+  const uint64_t limit = options.maxNodes.value_or(kMaxNodes);
+  if (graph.numNodes() > limit)
+    return Failure(ErrorKind::UnsupportedOption, "the graph has " + Twine(graph.numNodes()) +
+                                                     " nodes, a plan is drawn of at most " + Twine(limit))
+        .note("`--max-nodes " + Twine(graph.numNodes()) + "` draws it all the same");
+  Expected<OutputFile> file = OutputFile::open(options.svgFile);
+  if (file) drawPlan(file->stream(), graph, lifetimes, plan);
+  return file;
+}
+
+/// The graph, unless the report or a picture is what the user wants to see; and the picture. They appear together.
+Error writeResults(Tool &tool, const Program &program, const Graph &planned, std::optional<OutputFile> picture) {
+  const Options &options = tool.options;
+  const bool wantsGraph = !options.output.empty() || (!options.wantsReport && !picture);
+  std::optional<OutputFile> graphFile;
+  if (wantsGraph) {
+    Expected<OutputFile> file = OutputFile::open(options.output);
+    if (!file) return file.takeError();
+    writeJson(file->stream(), withRoot(program, planned));
+    graphFile.emplace(std::move(*file));
+  }
+  for (std::optional<OutputFile> *file : {&graphFile, &picture})
+    if (*file)
+      if (Error error = (*file)->commit()) return error;
+  return Error::success();
+}
+
 Expected<int> runPlan(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+  Expected<LoadedInput> input = loadInOrder(tool);
   if (!input) return input.takeError();
   const Graph &graph = input->graph();
   Expected<InferRequest> hints = resolveHints(tool, graph, graph);
@@ -72,18 +107,24 @@ Expected<int> runPlan(Tool &tool) {
   if (!plan) return plan.takeError();
   if (Error error = checkPlan(graph, *inference, requests, *plan, planOptions)) return error;
   if (Error error = checkBudget(tool.options, *plan)) return error;
-  if (!tool.options.wantsReport || !tool.options.output.empty()) {
-    Graph planned = annotatePlan(annotate(graph, *inference), *inference, *plan);
-    if (Error error = writeGraph(tool, withRoot(input->program, planned))) return error;
+  std::optional<OutputFile> picture;
+  if (!tool.options.svgFile.empty()) {
+    Expected<Lifetimes> lifetimes = computeLifetimes(graph, *inference, requests, planOptions);
+    if (!lifetimes) return lifetimes.takeError();
+    Expected<OutputFile> file = drawToFile(tool.options, graph, *lifetimes, *plan);
+    if (!file) return file.takeError();
+    picture.emplace(std::move(*file));
   }
+  Graph planned = annotatePlan(annotate(graph, *inference), *inference, *plan);
+  if (Error error = writeResults(tool, input->program, planned, std::move(picture))) return error;
   if (!tool.options.wantsReport) return 0;
   tool.options.output.clear();
   if (Error error = writeText(tool, report(graph, *plan))) return error;
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"shape",  "dtype",       "partial",     "report", "budget",
-                                "output", "unknown-dim", "error-limit", "diag",   "help"};
+constexpr StringRef kFlags[] = {"shape",     "dtype",  "partial",     "report",      "budget", "svg",
+                                "max-nodes", "output", "unknown-dim", "error-limit", "diag",   "help"};
 
 }  // namespace
 
@@ -94,11 +135,12 @@ constinit const Verb kPlan = {
     .description =
         "Gives every value an offset in one arena, such that values alive at the same time never overlap, and checks the "
         "result by replaying the schedule. The result is the graph with the attributes plan (offset and size per entry), "
-        "planned_bytes and bound_bytes; --report prints the figures.\n"
+        "planned_bytes and bound_bytes; --report prints the figures, --svg draws addresses over steps.\n"
         "The bound is the largest sum of live bytes at any step: no plan of this schedule can be smaller. Variables and "
         "heads belong to the caller and are counted apart.",
     .examples = "gradc plan train.json --shape data=32,3,224,224 --report\n"
                 "gradc grad model.json --shape data=32,784 | gradc plan --report\n"
+                "gradc plan train.json --shape data=32,784 --svg plan.svg\n"
                 "gradc plan train.json --shape data=32,784 --budget 64M -o planned.json",
     .flags = kFlags,
     .minFiles = 0,

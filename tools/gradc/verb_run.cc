@@ -1,5 +1,6 @@
 // `gradc run`: executes a graph. Tested by tests/cli_test.cc
 #include "run_inputs.h"
+#include "run_profile.h"
 #include "progress.h"
 #include "table.h"
 #include "verbs.h"
@@ -8,10 +9,10 @@
 #include "runtime/elements.h"
 
 #include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
 
 #include <chrono>
 #include <cmath>
+#include <ctime>
 
 using namespace llvm;
 
@@ -52,45 +53,36 @@ std::string report(std::vector<NamedArray> &outputs) {
   return text;
 }
 
-/// The trace event format of Chrome's about:tracing: complete events, microseconds.
-void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> timings) {
-  json::OStream out(os);
-  out.object([&] {
-    out.attributeArray("traceEvents", [&] {
-      for (const Executor::Timing &timing : timings)
-        out.object([&] {
-          out.attribute("name", json::fixUTF8(graph.name(timing.node)));
-          out.attribute("cat", json::fixUTF8(graph.opName(timing.node)));
-          out.attribute("ph", "X");
-          out.attribute("ts", timing.startMicros);
-          out.attribute("dur", timing.durationMicros);
-          out.attribute("pid", 1);
-          out.attribute("tid", 1);
-        });
-    });
-  });
-  os << '\n';
-}
+/// Milliseconds of each step, by the clock and of all processors together.
+struct StepTimes {
+  std::vector<double> wall, processor;
+};
 
-/// Runs the steps; returns the milliseconds each took.
-Expected<std::vector<double>> runSteps(const Options &options, Session &session) {
+Expected<StepTimes> runSteps(const Options &options, Session &session) {
   using Clock = std::chrono::steady_clock;
   Progress progress("running");
-  std::vector<double> times;
+  StepTimes times;
   for (uint64_t i = 0; i < options.repeat; ++i) {
-    Clock::time_point start = Clock::now();
+    const Clock::time_point start = Clock::now();
+    const std::clock_t processorStart = std::clock();
     if (Error error = session.run(options.step + i)) return error;
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    times.wall.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    times.processor.push_back(static_cast<double>(std::clock() - processorStart) * 1e3 / CLOCKS_PER_SEC);
   }
   return times;
 }
 
-void noteTimes(Tool &tool, std::vector<double> times, const Session &session) {
-  llvm::sort(times);
+void noteTimes(Tool &tool, StepTimes times, const Session &session) {
+  llvm::sort(times.wall);
+  llvm::sort(times.processor);
+  const size_t middle = times.wall.size() / 2;
   std::string text;
-  raw_string_ostream(text) << countOf(times.size(), "step")
-                           << format(": median %.3f ms, fastest %.3f ms; ", times[times.size() / 2], times.front())
-                           << session.plan().plannedBytes << " bytes planned, bound " << session.plan().boundBytes;
+  raw_string_ostream(text) << countOf(times.wall.size(), "step")
+                           << format(": median %.3f ms, fastest %.3f ms, processor %.3f ms; ", times.wall[middle],
+                                     times.wall.front(), times.processor[middle])
+                           << session.plan().valueBytes << " bytes planned for values, bound "
+                           << session.plan().valueBoundBytes << "; workspaces add "
+                           << session.plan().plannedBytes - session.plan().valueBytes;
   tool.diagnostics.note(text);
 }
 
@@ -118,6 +110,8 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
   if (wantsTable) {
     if (Error error = open(options.output)) return error;
     files.back().stream() << report(*outputs);
+    if (!options.profileFile.empty())
+      files.back().stream() << '\n' << profileReport(graph, session.executor().timings());
   }
   for (OutputFile &file : files)
     if (Error error = file.commit()) return error;
@@ -125,7 +119,7 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
 }
 
 Expected<int> runRun(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+  Expected<LoadedInput> input = loadInOrder(tool);
   if (!input) return input.takeError();
   const Graph &graph = input->graph();
   Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
@@ -136,7 +130,7 @@ Expected<int> runRun(Tool &tool) {
   if (!session) return session.takeError();
   for (const std::string &warning : session->warnings()) tool.diagnostics.warning(warning);
   if (!tool.options.profileFile.empty()) session->executor().setProfiling(true);
-  Expected<std::vector<double>> times = runSteps(tool.options, *session);
+  Expected<StepTimes> times = runSteps(tool.options, *session);
   if (!times) return times.takeError();
   if (Error error = writeResults(tool, graph, *session)) return error;
   if (tool.options.repeat > 1) noteTimes(tool, std::move(*times), *session);

@@ -1,7 +1,9 @@
 // `gradc show`: a graph for people. Tested by tests/cli_test.cc
+#include "graph_drawing.h"
 #include "table.h"
 #include "verbs.h"
 
+#include "ir/error.h"
 #include "ir/text.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -41,6 +43,35 @@ void printStats(raw_ostream &os, const Graph &graph) {
   printOperatorCounts(os, graph);
 }
 
+/// Shapes as far as the file and the flags determine them. A file whose shapes contradict each other is drawn without.
+Expected<std::optional<Inference>> knownShapes(Tool &tool, const Graph &graph) {
+  Expected<InferRequest> hints = resolveHints(tool, graph, graph);
+  if (!hints) return hints.takeError();
+  InferOptions options;
+  options.allowUnknown = true;
+  options.unknownDim = tool.options.unknownDim;
+  options.floatAs = tool.options.floatAs;
+  Expected<Inference> inference = infer(tool.context, graph, *hints, options);
+  if (inference) return std::move(*inference);
+  if (!tool.options.shapes.empty() || !tool.options.dtypes.empty()) return inference.takeError();
+  tool.diagnostics.note("the picture has no shapes: " + llvm::toString(inference.takeError()));
+  return std::nullopt;
+}
+
+Error draw(Tool &tool, raw_ostream &os, const Graph &graph) {
+  constexpr uint64_t kMaxNodes = 2000;
+  const uint64_t limit = tool.options.maxNodes.value_or(kMaxNodes);
+  if (graph.numNodes() > limit)
+    return Failure(ErrorKind::UnsupportedOption, "the graph has " + Twine(graph.numNodes()) +
+                                                     " nodes, a picture is drawn of at most " + Twine(limit))
+        .note("`--max-nodes " + Twine(graph.numNodes()) + "` draws it all the same, `--as stats` counts what is in it");
+  Expected<std::optional<Inference>> shapes = knownShapes(tool, graph);
+  if (!shapes) return shapes.takeError();
+  const Inference *inference = *shapes ? &**shapes : nullptr;
+  tool.options.show == ShowForm::Svg ? drawSvg(os, graph, inference) : drawDot(os, graph, inference);
+  return Error::success();
+}
+
 Expected<int> runShow(Tool &tool) {
   Expected<LoadedInput> input = load(tool);
   if (!input) return input.takeError();
@@ -48,14 +79,17 @@ Expected<int> runShow(Tool &tool) {
   raw_string_ostream os(text);
   switch (tool.options.show) {
     case ShowForm::Text: printText(os, input->graph()); break;
-    case ShowForm::Dot: printDot(os, input->graph()); break;
     case ShowForm::Stats: printStats(os, input->graph()); break;
+    case ShowForm::Dot:
+    case ShowForm::Svg:
+      if (Error error = draw(tool, os, input->graph())) return error;
   }
   if (Error error = writeText(tool, text)) return error;
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"as", "output", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kFlags[] = {"as",          "shape",       "dtype", "max-nodes", "output",
+                                "unknown-dim", "error-limit", "diag",  "help"};
 
 }  // namespace
 
@@ -63,10 +97,16 @@ constinit const Verb kShow = {
     .name = "show",
     .arguments = "[FILE]",
     .summary = "print a graph for people",
-    .description = "One line per node, a Graphviz drawing, or counts of nodes and operators.",
+    .description =
+        "One line per node, a picture, or counts of nodes and operators. In a picture the forward graph flows down; each "
+        "gradient node stands beside the forward node it belongs to, and gradients flow up. Shapes are shown as far as "
+        "the file, --shape and --dtype determine them.\n"
+        "--as svg is a file on its own for a browser, light or dark; the pointer over a node shows its attributes, over "
+        "an edge what flows there. --as dot is for Graphviz, in the same arrangement.",
     .examples = "gradc show model.json\n"
                 "gradc show --as stats train.json\n"
-                "gradc grad model.json | gradc show --as dot | dot -Tsvg -o train.svg",
+                "gradc show --as svg train.json --shape data=8,1,28,28 -o train.svg\n"
+                "gradc grad model.json | gradc show --as dot | dot -Tpng -o train.png",
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,

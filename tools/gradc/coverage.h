@@ -1,0 +1,57 @@
+// Which operators of some networks are known, can run, fast or not, and can be differentiated, found by trying each with
+// the attributes it has there. Tested by tests/cli_test.cc and testdata/cli.
+#pragma once
+
+#include "ir/program.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+
+namespace gradc {
+
+/// Orders of differentiation that are tried.
+inline constexpr uint64_t kTriedOrders = 3;
+
+struct OperatorCoverage {
+  const OpDef *op = nullptr;
+  uint64_t numNodes = 0, numNetworks = 0;
+  bool isKnown = false;
+  bool hasKernel = false;               // a reference kernel: float64 and float32
+  bool hasIntegerKernel = false;
+  bool hasFastKernel = false;
+  bool hasGradient = false;             // of order 1, or nothing flows through it by definition
+  bool hasGradientKernels = false;      // everything its gradient consists of can run
+  bool hasFastGradient = false;         // and all of it has fast kernels
+  bool isConstant = false;              // nothing flows through it
+  uint64_t orders = kTriedOrders;       // the lowest over its attributes
+
+  bool isComplete() const { return isKnown && hasKernel && hasGradient && hasGradientKernels; }
+};
+
+class Coverage {
+ public:
+  explicit Coverage(Context &context) : context(context) {}
+  /// Counts the nodes of one network, those of sub-graphs included.
+  void add(llvm::StringRef name, const Program &program);
+
+  /// By number of nodes, the most first, then by name.
+  std::vector<OperatorCoverage> operators() const;
+  bool isComplete() const;
+  void printTable(llvm::raw_ostream &os) const;
+  void printJson(llvm::raw_ostream &os) const;
+
+ private:
+  struct Network {
+    std::string name;
+    uint64_t numNodes, numMissing;
+  };
+  OperatorCoverage &rowOf(KindId kind);
+
+  Context &context;
+  std::map<std::string, OperatorCoverage> rows;  // by operator name
+  std::map<uint32_t, OperatorCoverage *> byKind;
+  std::vector<Network> networks;
+};
+
+}  // namespace gradc

@@ -1,0 +1,37 @@
+// Where the nodes of a drawing stand: forward and gradient side by side, on a grid of rows and columns.
+//
+// Lanes, from left to right: forward nodes, gradient nodes, updates that follow them. Forward nodes flow down, one row per
+// step of the longest path. A gradient node stands in the row of the forward node it belongs to, the last one of several
+// at its height, those that feed it below. So gradients flow up. Within a lane, chains of nodes keep their column and a
+// branch takes the nearest column that is free while it lasts, as in a drawing of a version history: near linear, straight
+// where the network is, nothing random. Variables and constants take no place of their own, they stand beside their first
+// reader. Pixels are not known here. Tested by tests/drawing_test.cc
+#pragma once
+
+#include "ir/tables.h"
+
+namespace gradc {
+
+enum class NodeRole : uint8_t { Variable, Aux, Operator, Backward, Sum, GradientOperator, Update };
+enum class Lane : uint8_t { Forward, Gradient, Update };
+inline constexpr size_t kNumLanes = 3;
+
+struct GraphLayout {
+  NodeMap<NodeRole> role;
+  NodeMap<Lane> lane;
+  NodeMap<NodeId> host;              // of a variable or constant: the node it stands beside; invalid: it has its own place
+  NodeMap<NodeId> anchor;            // of a gradient node: the forward node whose row it stands in; invalid for others
+  NodeMap<uint32_t> row, column;     // of nodes with a place; columns count over all lanes
+  uint32_t numRows = 0;
+  uint32_t firstColumn[kNumLanes + 1] = {};  // of each lane; the last element is the number of columns
+
+  bool isPlaced(NodeId n) const { return !host[n].isValid(); }
+  uint32_t numColumns() const { return firstColumn[kNumLanes]; }
+};
+
+GraphLayout layoutGraph(const Graph &graph);
+
+/// What a legend calls the role.
+llvm::StringRef roleName(NodeRole role);
+
+}  // namespace gradc

@@ -1,0 +1,294 @@
+// The SVG of a graph. Tested by tests/drawing_test.cc
+#include "graph_drawing.h"
+
+#include "graph_routes.h"
+#include "svg.h"
+#include "table.h"
+
+#include "passes/gradient.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr size_t kNameLimit = 28;
+constexpr double kMargin = 24, kHeader = 118, kRadius = 5;
+
+StringRef roleClass(NodeRole role) {
+  constexpr StringRef kClasses[] = {"variable", "aux", "operator", "backward", "sum", "other", "update"};
+  return kClasses[static_cast<size_t>(role)];
+}
+
+StringRef edgeClass(EdgeKind kind) {
+  constexpr StringRef kClasses[] = {"forward", "gradient", "saved", "control"};
+  return kClasses[static_cast<size_t>(kind)];
+}
+
+class SvgPrinter {
+ public:
+  SvgPrinter(raw_ostream &os, const Graph &graph, const Inference *inference)
+      : os(os), graph(graph), inference(inference), layout(layoutGraph(graph)), labels(headLabels(graph)) {}
+
+  void print() {
+    NodeSizes sizes = measure();
+    picture = routeGraph(graph, layout, sizes, {kMargin, kHeader + 26});
+    const double width = std::max(picture.width + kMargin, kLegendWidth + 2 * kMargin);
+    svg::open(os, width, picture.height + kMargin, title());
+    printMarkers();
+    printHeader();
+    printLanes();
+    for (EdgeKind kind : {EdgeKind::Saved, EdgeKind::Control, EdgeKind::Forward, EdgeKind::Gradient})
+      for (const RoutedEdge &edge : picture.edges)
+        if (edge.kind == kind) printEdge(edge);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) layout.isPlaced(NodeId(n)) ? printBox(NodeId(n)) : printPill(NodeId(n));
+    for (size_t i = 0; i < labels.size(); ++i) printHead(i);
+    svg::close(os);
+  }
+
+ private:
+  static constexpr double kLegendWidth = 720;
+
+  std::string title() const {
+    size_t numGenerated = 0;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) numGenerated += layout.lane[NodeId(n)] != Lane::Forward;
+    std::string text = countOf(graph.numNodes(), "node");
+    if (numGenerated > 0) text += ", " + std::to_string(numGenerated) + " of them for gradients";
+    return text;
+  }
+
+  std::string operatorText(NodeId n) const { return graph.isVariable(n) ? "variable" : graph.opName(n).str(); }
+  std::string nameText(NodeId n) const { return svg::shortened(graph.name(n), kNameLimit); }
+
+  NodeSizes measure() const {
+    NodeSizes sizes{NodeMap<double>(graph, 0), NodeMap<double>(graph, 0), {}, 19};
+    for (uint32_t i = 0; i < graph.numNodes(); ++i) {
+      const NodeId n(i);
+      if (!layout.isPlaced(n)) {
+        sizes.width[n] = svg::textWidth(nameText(n), 10.5) + 16;
+        continue;
+      }
+      const double text = std::max({svg::textWidth(operatorText(n), 12.5), svg::textWidth(nameText(n), 12),
+                                    svg::textWidth(entryText(graph, inference, Value{n}), 10.5)});
+      sizes.width[n] = std::max(84.0, text + 22);
+      sizes.height[n] = entryText(graph, inference, Value{n}).empty() ? 40 : 54;
+    }
+    for (const std::string &label : labels)
+      sizes.headWidth.push_back(svg::textWidth(svg::shortened(label, kNameLimit + 8), 10.5) + 24);
+    return sizes;
+  }
+
+  void printMarkers() {
+    os << "<defs>\n";
+    for (auto [id, style] : {std::pair("f", "mf"), {"g", "mg"}, {"s", "ms"}, {"c", "mc"}})
+      os << "<marker id=\"m" << id << "\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+         << "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"" << style
+         << "\" d=\"M0 .8 8 4 0 7.2z\"/></marker>\n";
+    os << "</defs>\n";
+  }
+
+  // ---- legend
+
+  void printText(double x, double y, StringRef style, StringRef text) {
+    os << "<text class=\"" << style << "\" x=\"" << svg::number(x) << "\" y=\"" << svg::number(y) << "\">"
+       << svg::escaped(text) << "</text>\n";
+  }
+
+  void printRect(const Box &box, double radius, StringRef style) {
+    os << "<rect class=\"" << style << "\" x=\"" << svg::number(box.x) << "\" y=\"" << svg::number(box.y) << "\" width=\""
+       << svg::number(box.width) << "\" height=\"" << svg::number(box.height) << "\" rx=\"" << svg::number(radius)
+       << "\"/>";
+  }
+
+  static double radiusOf(NodeRole role, double height) {
+    const bool isRound = role == NodeRole::Variable || role == NodeRole::Aux || role == NodeRole::Sum;
+    return isRound ? height / 2 : role == NodeRole::Operator ? 4 : 10;
+  }
+
+  void printHeader() {
+    printText(kMargin, 34, "h1", title());
+    double x = kMargin;
+    auto occurs = [&](NodeRole role) {
+      for (uint32_t n = 0; n < graph.numNodes(); ++n)
+        if (layout.role[NodeId(n)] == role) return true;
+      return false;
+    };
+    for (NodeRole role : {NodeRole::Variable, NodeRole::Aux, NodeRole::Operator, NodeRole::Backward, NodeRole::Sum,
+                          NodeRole::GradientOperator, NodeRole::Update}) {
+      if (!occurs(role)) continue;
+      printRect({x, 52, 26, 16}, std::min(radiusOf(role, 16), 8.0), roleClass(role));
+      printText(x + 33, 64, "t3", roleName(role));
+      x += 33 + svg::textWidth(roleName(role), 10.5) + 18;
+    }
+    constexpr StringRef kTexts[] = {"value", "gradient", "forward value a gradient needs", "control dependency"};
+    x = kMargin;
+    for (EdgeKind kind : {EdgeKind::Forward, EdgeKind::Gradient, EdgeKind::Saved, EdgeKind::Control}) {
+      const StringRef style = edgeClass(kind);
+      os << "<path class=\"e " << style << "\" marker-end=\"url(#m" << style[0] << ")\" d=\"M" << svg::number(x)
+         << " 88h34\"/>\n";
+      const StringRef text = kTexts[static_cast<size_t>(kind)];
+      printText(x + 41, 92, "t3", text);
+      x += 41 + svg::textWidth(text, 10.5) + 18;
+    }
+    os << "<rect class=\"head\" x=\"" << svg::number(x) << "\" y=\"80\" width=\"26\" height=\"16\" rx=\"3\"/>\n";
+    printText(x + 33, 92, "t3", "head of the graph");
+  }
+
+  void printLanes() {
+    constexpr StringRef kNames[] = {"forward \u2193", "gradient \u2191", "after the gradient"};
+    for (size_t lane = 0; lane < kNumLanes; ++lane) {
+      if (layout.firstColumn[lane] == layout.firstColumn[lane + 1]) continue;
+      const double left = picture.laneLeft[lane] - 10, right = picture.laneRight[lane] + 10;
+      printRect({left, kHeader, right - left, picture.height - kHeader + 6}, 8, "lane");
+      os << '\n';
+      printText(left + 12, kHeader + 20, "h2", kNames[lane]);
+    }
+  }
+
+  // ---- edges
+
+  void printPath(ArrayRef<Point> points) {
+    auto at = [&](Point p) { os << svg::number(p.x) << ' ' << svg::number(p.y); };
+    os << 'M';
+    at(points[0]);
+    for (size_t i = 1; i < points.size(); ++i) {
+      if (i + 1 == points.size()) {
+        os << 'L';
+        at(points[i]);
+        break;
+      }
+      // Corners are rounded as far as both legs have room.
+      auto toward = [&](Point from, Point to) {
+        const double dx = to.x - from.x, dy = to.y - from.y, length = std::abs(dx) + std::abs(dy);
+        const double step = std::min(kRadius, length / 2) / std::max(length, 1e-9);
+        return Point{from.x + dx * step, from.y + dy * step};
+      };
+      os << 'L';
+      at(toward(points[i], points[i - 1]));
+      os << 'Q';
+      at(points[i]);
+      os << ' ';
+      at(toward(points[i], points[i + 1]));
+    }
+  }
+
+  void printEdge(const RoutedEdge &edge) {
+    const StringRef style = edgeClass(edge.kind);
+    const NodeId from = edge.from.node;
+    os << "<g><path class=\"e " << style << "\" marker-end=\"url(#m" << style[0] << ")\" d=\"";
+    printPath(edge.points);
+    std::string text = nodeText(from) + " \u2192 " + nodeText(edge.to);
+    if (edge.kind == EdgeKind::Control) text += "\nruns before it, gives it no value";
+    else text = graph.numOutputs(from) > 1 ? "output " + std::to_string(edge.from.index) + " of " + text : text;
+    if (std::string shape = entryText(graph, inference, edge.from); edge.kind != EdgeKind::Control && !shape.empty())
+      text += "\n" + shape;
+    os << "\"/><title>" << svg::escaped(text) << "</title></g>\n";
+    if (edge.kind != EdgeKind::Control && edge.from.index > 0 && edge.points.size() > 1) {
+      const Point &start = edge.points[0];
+      const bool isUp = edge.points[1].y < start.y;
+      printText(start.x - 3, start.y + (isUp ? -3 : 9), "t3 end", std::to_string(edge.from.index));
+    }
+  }
+
+  // ---- nodes
+
+  std::string nodeText(NodeId n) const {
+    return graph.name(n).empty() ? "%" + std::to_string(n.value) : graph.name(n).str();
+  }
+
+  void printTitle(NodeId n) {
+    std::string text = "%" + std::to_string(n.value) + " " + operatorText(n) + " '" + graph.name(n).str() + "'";
+    for (AttrPair pair : graph.context().attrs(graph.attrs(n)))
+      text += "\n" + graph.context().text(pair.key).str() + " = " + graph.context().text(pair.value).str();
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+      std::string shape = entryText(graph, inference, Value{n, static_cast<uint16_t>(o)});
+      if (!shape.empty()) text += "\n" + (graph.isVariable(n) ? "" : "output " + std::to_string(o) + ": ") + shape;
+    }
+    os << "<title>" << svg::escaped(text) << "</title>";
+  }
+
+  void printBox(NodeId n) {
+    const Box &box = picture.boxes[n];
+    const NodeRole role = layout.role[n];
+    os << "<g class=\"node\" id=\"n" << n.value << "\">";
+    printTitle(n);
+    printRect(box, radiusOf(role, box.height), roleClass(role));
+    os << '\n';
+    const double x = box.x + box.width / 2;
+    printText(x, box.y + 17, "t1 mid", operatorText(n));
+    printText(x, box.y + 32, "t2 mid", nameText(n));
+    std::string shape = entryText(graph, inference, Value{n});
+    if (!shape.empty()) printText(x, box.y + 46, "t3 mid", shape);
+    os << "</g>\n";
+  }
+
+  void printPill(NodeId n) {
+    const Box &box = picture.boxes[n];
+    os << "<g class=\"node\" id=\"n" << n.value << "\">";
+    printTitle(n);
+    printRect(box, box.height / 2, roleClass(layout.role[n]));
+    os << '\n';
+    printText(box.x + box.width / 2, box.y + 13, "t3 mid", nameText(n));
+    os << "</g>\n";
+  }
+
+  void printHead(size_t i) {
+    const Value head = graph.heads()[i];
+    const Box &from = picture.boxes[head.node], &box = picture.heads[i];
+    const double y = box.y + box.height / 2, start = std::clamp(y, from.y + 8, from.y + from.height - 8);
+    const StringRef style = layout.lane[head.node] == Lane::Forward ? "forward" : "gradient";
+    os << "<path class=\"e " << style << "\" d=\"M" << svg::number(from.x + from.width) << ' ' << svg::number(start)
+       << 'L' << svg::number(box.x) << ' ' << svg::number(y) << "\"/>\n<g class=\"node\" id=\"h" << i << "\"><title>head "
+       << i << ": " << svg::escaped(labels[i]);
+    if (std::string shape = entryText(graph, inference, head); !shape.empty()) os << '\n' << shape;
+    os << "</title>";
+    printRect(box, 3, "head");
+    os << '\n';
+    printText(box.x + box.width / 2, box.y + 13, "ht mid", svg::shortened(labels[i], kNameLimit + 8));
+    os << "</g>\n";
+  }
+
+  raw_ostream &os;
+  const Graph &graph;
+  const Inference *inference;
+  GraphLayout layout;
+  GraphPicture picture;
+  std::vector<std::string> labels;
+};
+
+}  // namespace
+
+std::vector<std::string> headLabels(const Graph &graph) {
+  std::vector<std::string> labels;
+  for (Value head : graph.heads()) labels.push_back(graph.listedName(head));
+  Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+  if (!table) consumeError(table.takeError());
+  else if (*table)
+    for (size_t i = 0; i < labels.size() && i < (*table)->heads.size(); ++i)
+      if (const GradientTable::Head &head = (*table)->heads[i]; head.kind != GradientTable::HeadKind::Forward)
+        labels[i] = "grad of " + head.of;
+  return labels;
+}
+
+std::string entryText(const Graph &graph, const Inference *inference, Value value) {
+  if (!inference || graph.numOutputs(value.node) == 0) return "";
+  const EntryId entry = graph.entry(value);
+  const ShapeRef shape = graph.context().shape(inference->shape[entry]);
+  if (!shape.hasRank()) return "";
+  std::string text;
+  for (int64_t dim : shape.dims()) {
+    if (!text.empty()) text += "\u00d7";
+    text += dim == kUnknownDim ? "?" : std::to_string(dim);
+  }
+  if (text.empty()) text = "scalar";
+  const DType dtype = inference->dtype[entry];
+  return dtype == DType::Unknown ? text : text + " " + dtypeName(dtype).str();
+}
+
+void drawSvg(raw_ostream &os, const Graph &graph, const Inference *inference) {
+  SvgPrinter(os, graph, inference).print();
+}
+
+}  // namespace gradc

@@ -1,0 +1,93 @@
+// Tested by tests/cli_test.cc
+#include "run_profile.h"
+
+#include "table.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct Row {
+  StringRef op;
+  uint64_t numNodes = 0, numFast = 0;
+  double micros = 0;
+  Reorders reorders;
+};
+
+/// One per operator, the slowest first, then one for all of them.
+std::vector<Row> rowsOf(const Graph &graph, ArrayRef<Executor::Timing> timings) {
+  std::vector<Row> rows;
+  StringMap<size_t> rowOf;
+  Row all;
+  for (const Executor::Timing &timing : timings) {
+    const StringRef op = graph.opName(timing.node);
+    const size_t at = rowOf.try_emplace(op, rows.size()).first->second;
+    if (at == rows.size()) rows.emplace_back().op = op;
+    for (Row *row : {&rows[at], &all}) {
+      ++row->numNodes;
+      row->numFast += timing.isFast;
+      row->micros += timing.durationMicros;
+      row->reorders += timing.reorders;
+    }
+  }
+  llvm::stable_sort(rows, [](const Row &a, const Row &b) { return a.micros > b.micros; });
+  all.op = "all";
+  rows.push_back(all);
+  return rows;
+}
+
+std::string fixed(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.3f", value);
+  return text;
+}
+
+}  // namespace
+
+std::string profileReport(const Graph &graph, ArrayRef<Executor::Timing> timings) {
+  const std::vector<Row> rows = rowsOf(graph, timings);
+  const double all = rows.back().micros;
+  TextTable table({"operator", "nodes", "fast", "ms", "%", "weight reorders", "image reorders", "MiB reordered"});
+  for (const Row &row : rows)
+    table.add({row.op.str(), std::to_string(row.numNodes), std::to_string(row.numFast), fixed(row.micros / 1e3),
+               fixed(all > 0 ? 100 * row.micros / all : 0), std::to_string(row.reorders.numWeights),
+               std::to_string(row.reorders.numImages), fixed(static_cast<double>(row.reorders.bytes) / (1 << 20))});
+  std::string text;
+  raw_string_ostream os(text);
+  table.print(os);
+  return text;
+}
+
+void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> timings) {
+  json::OStream out(os);
+  out.object([&] {
+    out.attribute("displayTimeUnit", "ms");
+    out.attributeArray("traceEvents", [&] {
+      for (const Executor::Timing &timing : timings)
+        out.object([&] {
+          out.attribute("name", json::fixUTF8(graph.name(timing.node)));
+          out.attribute("cat", json::fixUTF8(graph.opName(timing.node)));
+          out.attribute("ph", "X");
+          out.attribute("ts", timing.startMicros);
+          out.attribute("dur", timing.durationMicros);
+          out.attribute("pid", 1);
+          out.attribute("tid", 1);
+          out.attributeObject("args", [&] {
+            out.attribute("kernel", timing.isFast ? "fast" : "reference");
+            out.attribute("weight_reorders", timing.reorders.numWeights);
+            out.attribute("image_reorders", timing.reorders.numImages);
+            out.attribute("reordered_bytes", static_cast<int64_t>(timing.reorders.bytes));
+          });
+        });
+    });
+  });
+  os << '\n';
+}
+
+}  // namespace gradc

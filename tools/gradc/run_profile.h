@@ -1,0 +1,17 @@
+// What `run --profile` writes. Tested by tests/cli_test.cc
+#pragma once
+
+#include "runtime/executor.h"
+
+#include <string>
+
+namespace gradc {
+
+/// Milliseconds and oneDNN conversions per operator of the last step, the slowest first, as a table.
+std::string profileReport(const Graph &graph, llvm::ArrayRef<Executor::Timing> timings);
+
+/// Chrome's trace event format: one complete event (`ph` X) per node, `ts` and `dur` in microseconds, `cat` the operator,
+/// `args` the kind of kernel and its conversions.
+void writeTrace(llvm::raw_ostream &os, const Graph &graph, llvm::ArrayRef<Executor::Timing> timings);
+
+}  // namespace gradc

@@ -1,0 +1,30 @@
+// Parts of SVG files: escaping, how wide text is, numbers, and one style sheet for light and dark.
+//
+// The files stand alone: no script, no link, no font to load. Tested by tests/drawing_test.cc
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+
+namespace gradc::svg {
+
+/// Text for an element or an attribute: markup escaped, control characters as spaces, broken UTF-8 replaced.
+std::string escaped(llvm::StringRef text);
+/// Pixels, on the generous side: nobody knows the font of the viewer.
+double textWidth(llvm::StringRef text, double fontSize);
+/// At most `limit` characters, the middle left out.
+std::string shortened(llvm::StringRef text, size_t limit);
+/// Up to two decimals, no trailing zeros.
+std::string number(double value);
+/// "1,234,567".
+std::string grouped(int64_t value);
+
+/// A paper of the given size and the style sheet. Classes: t1 t2 t3 (text: strong, plain, faint), mid end (anchors), and
+/// for areas variable aux operator backward sum other update head scratch; for lines forward gradient saved control axis
+/// grid bound.
+void open(llvm::raw_ostream &os, double width, double height, llvm::StringRef title);
+void close(llvm::raw_ostream &os);
+
+}  // namespace gradc::svg
