@@ -98,7 +98,7 @@ TEST(CheckPlan, MEM_03_TwoOutputsTakeOverOneInput) {
 
 TEST(CheckPlan, WorkspaceOverALiveEntry) {
   Broken p(kTwoLive);
-  p.options.extraWorkspace = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 64 : 0; };
+  p.options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 64 : 0; };
   EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes has no place in the arena");
   p.plan.workspace[NodeId(2)] = p.offset("a");
   EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace takes bytes [0, 64), where entry 1 is still live");

@@ -65,7 +65,7 @@ TEST_F(Cli, CLI_01_IndexBeyondTheOutputs) {
   EXPECT_TRUE(contains(result.err, "[bad_entry]")) << result.err;
 }
 
-TEST_F(Cli, E_34_AmbiguousNameListsTheNodes) {
+TEST_F(Cli, E_34_IR_17_AmbiguousNameListsTheNodes) {
   folder.write("twice.json", R"({"nodes": [
 {"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "x", "inputs": []},
 {"op": "elemwise_sub", "name": "y", "inputs": [[0, 0, 0], [1, 0, 0]]}],
@@ -77,6 +77,40 @@ TEST_F(Cli, E_34_AmbiguousNameListsTheNodes) {
   ASSERT_EQ(folder.run("grad twice.json --wrt 'x#2' -o nth.json").code, 0);
   EXPECT_EQ(folder.read("id.json"), folder.read("nth.json"));
   EXPECT_EQ(graphAttr("id.json", "grad_of_node"), "[-1, 1]");
+}
+
+// r reads the moving mean before batch norm overwrites it.
+constexpr StringRef kOverwrites = R"({"nodes": [
+{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "g", "inputs": []},
+{"op": "null", "name": "b", "inputs": []},
+{"op": "null", "name": "mean", "attrs": {"__init__": "[\"one\", {}]"}, "inputs": []},
+{"op": "null", "name": "var", "inputs": []},
+{"op": "BatchNorm", "name": "bn", "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 1], [4, 0, 1]]},
+{"op": "broadcast_mul", "name": "r", "inputs": [[0, 0, 0], [3, 0, 0]]},
+{"op": "elemwise_mul", "name": "y", "inputs": [[5, 0, 0], [6, 0, 0]]}],
+"arg_nodes": [0, 1, 2, 3, 4], "heads": [[7, 0, 0]]})";
+
+TEST_F(Cli, IR_09_MUT_03_VersionsAreKeptFromFileToRun) {
+  folder.write("s.json", kOverwrites);
+  ToolResult result = folder.run("grad s.json --wrt x -o g.json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::string emitted = folder.read("g.json");
+  EXPECT_TRUE(contains(emitted, R"("op": "_copy", "name": "mean_version0")")) << emitted;
+  EXPECT_EQ(folder.run("verify g.json").code, 0);
+  result = folder.run("gradcheck s.json --wrt x --shape x=4,3 --init 1");
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  result = folder.run("gradcheck g.json --shape x=4,3 --init 1");
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_EQ(folder.run("run s.json --train --shape x=4,3 --init 1").code, 0);
+  EXPECT_EQ(folder.run("plan s.json --shape x=4,3 -o p.json").code, 0);
+}
+
+TEST_F(Cli, E_12_XS_04_ZerosForWhatIsRefused) {
+  ToolResult result = folder.run("grad m.json --wrt x --unused error --unused zeros");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "[option_conflict]") && contains(result.err, "'--unused error'") &&
+              contains(result.err, "'--unused zeros'")) << result.err;
+  EXPECT_EQ(folder.run("grad m.json --wrt x --unused none --unused zeros -o z.json").code, 0);
 }
 
 TEST_F(Cli, CLI_01_NamesMayContainSeparators) {

@@ -202,6 +202,18 @@ TEST(Executor, H_12_VariablesAreNeverWritten) {
   EXPECT_EQ(valuesOf<double>(*bench.arrays[0]), (Doubles{5, 7}));
 }
 
+TEST(Executor, E_63_TypesKernelsDoNotComputeIn) {
+  TestGraph g("x = var {__shape__=(2,), __dtype__=float16}; y = exp(x)");
+  Bench bench(g);
+  bench.inferOptions.floatAs = std::nullopt;
+  EXPECT_EQ(testing::describeError(bench.prepare()),
+            "[dtype] node 'y' (exp) works on float16, its kernel computes in wider types");
+  TestGraph whole("x = var {__shape__=(2,), __dtype__=int32}; y = exp(x)");
+  Bench other(whole);
+  EXPECT_EQ(testing::describeError(other.prepare()),
+            "[dtype] node 'y' (exp) works on int32, its kernel computes in float32 and float64");
+}
+
 TEST(Executor, MUT_06_StatesChangeOncePerRun) {
   TestGraph g("x = var {__shape__=(1,)}; s = var {__shape__=(1,)}; y = test_accumulate(x, s)");
   Bench bench(g);

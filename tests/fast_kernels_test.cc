@@ -53,7 +53,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
     if (kernels.kernel(NodeId(n))) result.operators.insert(graph.op(NodeId(n))->name.str());
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
-  planOptions.extraWorkspace = KernelSet::planWorkspace;
+  planOptions.workspaceOf = KernelSet::planWorkspace;
   planOptions.user = &kernels;
   const MemoryPlan plan = cantFail(planMemory(graph.context(), graph, inference, requests, planOptions));
   ExecOptions exec;

@@ -123,6 +123,17 @@ TEST_F(Gradcheck, RUN_03_RandomOperatorsRepeatTheirDraws) {
   expectPass(parse("x = var {__shape__=(30,)}; d = Dropout(x) {p=0.5}; y = square(d)"));
 }
 
+TEST_F(Gradcheck, MUT_03_OverwrittenStatesAreReadAsTheyWere) {
+  // m comes first by its place in y, so keeping the versions gives x and k other ids.
+  Graph graph = parse("m = test_accumulate(w, s@1); r = elemwise_mul(x, s); k = tanh(r); y = elemwise_mul(m, k)");
+  options.gradient.wrt = {{testing::TestGraph::findValue(graph, "x"), Request::Write}};
+  options.session.hints.shapes = {{testing::nodeNamed(graph, "x"), {3}}};
+  for (uint32_t order : {1u, 2u}) {
+    options.order = order;
+    expectPass(graph);
+  }
+}
+
 TEST_F(Gradcheck, MUT_06_StatesAreRestoredBeforeEachEvaluation) {
   // Moving statistics would drift from one evaluation to the next and be seen through use_global_stats.
   expectPass(parse("x = var {__shape__=(6,2)}; s = var {__shape__=(6,2)}; a = test_accumulate(x, s); y = square(a)"));

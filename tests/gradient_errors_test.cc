@@ -64,7 +64,7 @@ TEST(GradientErrors, E_05_NoLiveOutput) {
   EXPECT_EQ(errorOf(g, request, options), "success");  // H-10: another y is live
   request.heads = {{g.at("y"), std::nullopt, ""}};
   EXPECT_EQ(errorOf(g, request, options),
-            "[no_live_output] no output that is differentiated carries gradient: 'y_output' hold whole numbers");
+            "[no_live_output] no output that is differentiated carries gradient: 'y_output' (int32)");
 }
 
 TEST(GradientErrors, E_06_IntegerVariable) {

@@ -170,6 +170,15 @@ TEST(GradientCuts, STOP_03_ListedEntriesAreConstants) {
   EXPECT_EQ(valuesOf(g, request, {{"x", Array(1.0)}}), (Numbers{1, 1}));
 }
 
+TEST(GradientCuts, STOP_03_StoppedEntryReceivesThroughSeveralReaders) {
+  TestGraph g("a = _mul_scalar(x) {scalar=2}; b = square(a); y = _mul_scalar(b) {scalar=5}");
+  GradientRequest request = wrt(g, {"x", "a"});
+  request.stop = {g.at("a")};
+  EXPECT_EQ(valuesOf(g, request, {{"x", Array(3.0)}}), (Numbers{0, 60}));
+  request.stop = {g.at("x")};
+  EXPECT_EQ(valuesOf(g, request, {{"x", Array(3.0)}}), (Numbers{120, 60}));
+}
+
 TEST(GradientRetained, NL_01_NL_06_IntermediatesAsIfAskedFor) {
   TestGraph g("s = test_split3(x); a = elemwise_mul(s, s:1); y = elemwise_mul(a, s:2)");
   GradientRequest request = wrt(g, {"x"});

@@ -114,7 +114,7 @@ TEST(GradientTable, OtherGraphsHaveNone) {
   EXPECT_FALSE(table->has_value());
 }
 
-TEST(GradientTable, E_35_MalformedAttributesAreNamed) {
+TEST(GradientTable, IR_18_E_35_MissingAndMalformedAttributesAreNamed) {
   TestGraph g("y = exp(x)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
   auto with = [&](const char *key, GraphAttr value) {
@@ -132,6 +132,12 @@ TEST(GradientTable, E_35_MalformedAttributesAreNamed) {
             start + "grad_req' is missing or malformed, expected 'null', 'write' or 'add'");
   EXPECT_EQ(with("head_grad_of", GraphAttr::ofStrs({"alone"})),
             start + "head_grad_of' is missing or malformed, expected a list_str of pairs: variable, output");
+  for (const char *key : {"slot_status", "x_slot", "num_forward_heads"}) {
+    GraphAttrs attrs = graph.graphAttrs();
+    attrs.erase(key);
+    std::string error = describeError(readGradientTable(graph.withGraphAttrs(std::move(attrs))));
+    EXPECT_EQ(error.find(start + key + "' is missing"), 0u) << error;
+  }
 }
 
 }  // namespace

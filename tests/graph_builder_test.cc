@@ -115,6 +115,74 @@ TEST_F(GraphBuilderTest, E_42_E_48_AddChecksItsInputs) {
   EXPECT_EQ(toString(wrong.takeError()), "input 0 of node 'y' is output 1 of node 'x', which has 1 [bad_entry]");
 }
 
+TEST_F(GraphBuilderTest, IR_08_ComposingTakesTheLatestVersion) {
+  Value x = builder.addVariable("x", AttrsId(0)), s = builder.addVariable("s", AttrsId(0));
+  Value before = add("relu", {s}, "before"), first = add("bump", {x, s}, "first");
+  Value between = add("add", {s, x}, "between"), second = add("bump", {between, s}, "second");
+  Graph graph = freeze({before, first, second}).graph;
+  auto version = [&](uint32_t node, size_t input) { return graph.inputs(NodeId(node))[input].version; };
+  EXPECT_EQ(names(graph), "s before x first between second ");
+  EXPECT_EQ(version(1, 0), 0);
+  EXPECT_EQ(version(3, 1), 1) << "its own entry carries the number it makes";
+  EXPECT_EQ(version(3, 0), 0) << "nobody overwrites x";
+  EXPECT_EQ(version(4, 0), 1);
+  EXPECT_EQ(version(5, 1), 2);
+  // What is composed over a graph goes on from its versions.
+  GraphBuilder over(context, graph);
+  NodeId third = cantFail(over.add(*context.ops.find("bump"), {Value{NodeId(5)}, Value{NodeId(0)}}, {"third", AttrsId(0), NodeId()}));
+  EXPECT_EQ(over.inputs(third)[1].version, 3);
+}
+
+TEST_F(GraphBuilderTest, IR_08_E_30_OnlyVariablesAreOverwritten) {
+  Value x = builder.addVariable("x", AttrsId(0)), y = add("relu", {x}, "y");
+  Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, y}, {"b", AttrsId(0), NodeId()});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(toString(wrong.takeError()),
+            "node 'b' (bump) overwrites input 1, expected a variable there, found node 'y' (relu) [bad_mutation]");
+}
+
+TEST_F(GraphBuilderTest, IR_08_VersionsRunOut) {
+  Value x = builder.addVariable("x", AttrsId(0)), s = builder.addVariable("s", AttrsId(0));
+  for (uint32_t i = 0; i < kMaxIndex; ++i) add("bump", {x, s}, "b");
+  Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, s}, {"b", AttrsId(0), NodeId()});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(toString(wrong.takeError()), "node 'b' makes version 65536 of variable 's', the largest is 65535 [bad_mutation]");
+}
+
+TEST_F(GraphBuilderTest, CD_05_E_43_CyclesThroughDependenciesAndEdges) {
+  Value x = builder.addVariable("x", AttrsId(0)), a = add("relu", {x}, "a"), b = add("relu", {a}, "b");
+  builder.addControlDep(a.node, b.node);
+  Expected<Frozen> frozen = std::move(builder).freeze({b}, {});
+  ASSERT_FALSE(frozen);
+  EXPECT_EQ(toString(frozen.takeError()), "the graph has a cycle: 'b' -> 'a' -> 'b' [cycle]");
+}
+
+TEST_F(GraphBuilderTest, CD_04_CopiedNodesKeepTheirDependencies) {
+  Value x = builder.addVariable("x", AttrsId(0)), late = add("relu", {x}, "late"), y = add("relu", {x}, "y");
+  builder.addControlDep(y.node, late.node);
+  Graph base = freeze({y}).graph;
+  // Over the base with another order of heads, so that every node moves.
+  GraphBuilder over(context, base);
+  Value w = over.addVariable("w", AttrsId(0));
+  Graph moved = cantFail(std::move(over).freeze({w, base.heads()[0]}, {})).graph;
+  EXPECT_EQ(names(moved), "w x late y ");
+  ASSERT_EQ(moved.controlDeps(NodeId(3)).size(), 1u);
+  EXPECT_EQ(moved.controlDeps(NodeId(3))[0], NodeId(2));
+}
+
+TEST_F(GraphBuilderTest, IR_17_EqualNamesAreLegal) {
+  Value a = builder.addVariable("w", AttrsId(0)), b = builder.addVariable("w", AttrsId(0));
+  Graph graph = freeze({add("add", {a, b}, "y")}).graph;
+  EXPECT_EQ(graph.numNodes(), 3u);
+  EXPECT_NE(graph.inputs(NodeId(2))[0], graph.inputs(NodeId(2))[1]);
+}
+
+TEST_F(GraphBuilderTest, IR_01_ValuesAreNodeIndexAndVersion) {
+  const Value v{NodeId(3), 1, 2};
+  EXPECT_EQ(v, (Value{NodeId(3), 1, 2}));
+  for (Value other : {Value{NodeId(4), 1, 2}, Value{NodeId(3), 0, 2}, Value{NodeId(3), 1, 0}}) EXPECT_NE(v, other);
+}
+
 TEST_F(GraphBuilderTest, IR_07_IR_04_FreezingAgainGivesTheSameIds) {
   Value x = builder.addVariable("x", AttrsId(0));
   Value s = add("split3", {x}, "s");

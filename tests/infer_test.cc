@@ -46,6 +46,58 @@ TEST(Infer, INF_04_PartialShapesFlowBothWays) {
             "(9,2) (3,2)");
 }
 
+TEST(Infer, INF_01_GoesOnUntilNothingIsGained) {
+  // One known shape travels up and down through four sums, whichever comes first in the file.
+  EXPECT_EQ(shapesOf("e = var {__shape__=(3,4)}; s = elemwise_add(a, b); t = elemwise_add(c, d); u = elemwise_add(b, c);"
+                     "v = elemwise_add(d, e); heads s, t, u, v", {"a", "b", "c", "d"}),
+            "(3,4) (3,4) (3,4) (3,4)");
+  // Halves of a shape from both ends meet.
+  EXPECT_EQ(shapesOf("e = var {__shape__=(3,0)}; a = var {__shape__=(0,4)}; s = elemwise_add(a, b); t = elemwise_add(c, d);"
+                     "u = elemwise_add(b, c); v = elemwise_add(d, e); heads s, t, u, v", {"a", "b", "c", "d", "e"}),
+            "(3,4) (3,4) (3,4) (3,4) (3,4)");
+  // And it ends when nothing can be gained.
+  EXPECT_EQ(shapesOf("e = var {__shape__=(3,0)}; t = elemwise_add(c, d); v = elemwise_add(d, e); z = exp(q); heads t, v, z",
+                     {"c", "t", "q"}),
+            "(3,?) (3,?) ?");
+}
+
+TEST(Infer, INF_11_TheForwardPartIsTakenAsGiven) {
+  TestGraph g("a = FullyConnected(x, w) {num_hidden=3, no_bias=True}; y = tanh(a)");
+  Inference forward = cantFail(infer(g.context, g, {{{g.at("x").node, {2, 5}}}, {}}, {}));
+  Graph graph = gradientOf(g.context, g, {"x", "w"}, 1).graph;
+  InferOptions options;
+  options.forward = &forward;
+  // Hints for the forward part are not looked at: what is given stands.
+  Inference whole = cantFail(infer(g.context, graph, {{{g.at("x").node, {7, 7}}}, {}}, options));
+  for (uint32_t e = 0; e < g.graph.numEntries(); ++e) {
+    EXPECT_EQ(whole.shape[EntryId(e)], forward.shape[EntryId(e)]);
+    EXPECT_EQ(whole.dtype[EntryId(e)], forward.dtype[EntryId(e)]);
+  }
+  EXPECT_EQ(g.context.shape(whole.shape[graph.entry(graph.heads()[2])]).dims(), Dims({3, 5}));
+  Inference fresh = cantFail(infer(g.context, graph, {{{g.at("x").node, {2, 5}}}, {}}, {}));
+  for (uint32_t e = 0; e < graph.numEntries(); ++e) EXPECT_EQ(whole.shape[EntryId(e)], fresh.shape[EntryId(e)]);
+}
+
+TEST(Infer, INF_11_D_23_OnlyLaterEntriesAreCountedAndRefined) {
+  // Nothing is known of q, which the later part has no part in; y's shape is known to the later part alone.
+  TestGraph g("p = exp(q); y = exp(x); heads p, y");
+  InferOptions options;
+  options.allowUnknown = true;
+  Inference forward = cantFail(infer(g.context, g, {}, options));
+  EXPECT_EQ(forward.numUnknownShapes, 4u);
+  GraphBuilder builder(g.context, g.graph);
+  Value k = builder.addVariable("k", AttrsId(0));
+  NodeId z = cantFail(builder.add(*g.context.ops.find("elemwise_add"), {g.at("y"), k}, {"z", AttrsId(0), NodeId()}));
+  Graph graph = cantFail(std::move(builder).freeze({g.graph.heads()[0], g.graph.heads()[1], Value{z}}, {})).graph;
+  options.forward = &forward;
+  Inference later = cantFail(infer(g.context, graph, {{{nodeNamed(graph, "k"), {4}}}, {}}, options));
+  EXPECT_EQ(later.numUnknownShapes, 0u);
+  EXPECT_EQ(g.context.shape(later.shape[graph.entry(graph.heads()[2])]).dims(), Dims({4}));
+  EXPECT_EQ(later.shape[graph.entry(graph.heads()[1])], kUnknownShape);
+  options.allowUnknown = false;
+  EXPECT_EQ(describeError(infer(g.context, graph, {{{nodeNamed(graph, "k"), {4}}}, {}}, options)), "success");
+}
+
 TEST(Infer, INF_03_ZeroOrMinusOneForUnknown) {
   TestGraph g("a = var {__shape__=(0,3)}; b = var {__shape__=(-1,3)}; heads a, b");
   auto shapes = [&](UnknownDim convention) {

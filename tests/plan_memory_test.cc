@@ -143,6 +143,59 @@ TEST(PlanMemory, MEM_19_SameGraphSamePlan) {
   EXPECT_EQ(first.plan.offset.all(), second.plan.offset.all());
 }
 
+TEST(PlanMemory, MEM_01_PlanAsGraphAttributes) {
+  Planned p("x = var {__shape__=(20,)}; a = tanh(x); b = exp(a); y = elemwise_add(b, b)");
+  GraphAttrs attrs = annotatePlan(p.g, p.inference, p.plan).graphAttrs();
+  EXPECT_EQ(attrs["plan"].kind, GraphAttr::Kind::ListShape);
+  EXPECT_EQ(attrs["plan"].shapes, (std::vector<std::vector<int64_t>>{{kExternal, 80}, {0, 80}, {0, 80}, {kExternal, 80}}));
+  EXPECT_EQ(attrs["planned_bytes"], GraphAttr::ofSize(128));
+  EXPECT_EQ(attrs["bound_bytes"], GraphAttr::ofSize(128));
+  EXPECT_EQ(p.source("b"), "a");
+  EXPECT_EQ(p.plan.numUnplanned, 0u);
+}
+
+TEST(PlanMemory, MEM_14_LiveBytesOfEveryNode) {
+  Planned p("x = var {__shape__=(16,)}; a = exp(x); b = tile(a) {reps=3}; c = sum(a); y = elemwise_add(b, b); z = exp(c); heads y, z", false);
+  std::vector<int64_t> live;
+  for (StringRef name : {"x", "a", "b", "y", "c", "z"}) live.push_back(p.plan.liveBytes[p.g.at(name).node.value]);
+  // +a +b -b(y) +c -a -c
+  EXPECT_EQ(live, (std::vector<int64_t>{0, 64, 64 + 192, 64 + 192, 64 + 64, 64}));
+  EXPECT_EQ(p.plan.boundBytes, 256);
+  EXPECT_EQ(p.plan.peakNode, p.g.at("b").node);
+  EXPECT_EQ(p.plan.externalBytes, 64 + 192 + 64);
+}
+
+TEST(PlanMemory, MEM_14_ThePlanOfTheBackwardPartAlone) {
+  Planned p("x = var {__shape__=(16,)}; w = var {__shape__=(16,)}; a = exp(x); b = tanh(a); y = elemwise_mul(b, w); z = exp(y); q = relu(z); heads q");
+  PlanOptions options = p.options;
+  options.firstNode = p.g.at("y").node.value;
+  MemoryPlan plan = cantFail(planMemory(p.g.context, p.g, p.inference, p.requests, options));
+  EXPECT_EQ(describeError(checkPlan(p.g, p.inference, p.requests, plan, options)), "success");
+  for (StringRef name : {"a", "b"}) EXPECT_EQ(plan.offset[p.g.graph.entry(p.g.at(name))], kExternal) << name.str();
+  EXPECT_EQ(plan.externalBytes, p.plan.externalBytes + 2 * 64);
+  // y may not take over b, which is the caller's now; both parts together take as much as the larger.
+  EXPECT_FALSE(plan.inplaceOf[p.g.graph.entry(p.g.at("y"))].isValid());
+  EXPECT_EQ(plan.plannedBytes, 64);
+  EXPECT_EQ(plan.liveBytes[p.g.at("a").node.value], 0);
+}
+
+TEST(PlanMemory, MEM_16_ABlockStartsWithAnEntryThatTakesOverNothing) {
+  Planned p("x = var {__shape__=(2,8)}; a = exp(x); f = Flatten(a); r = relu(f); s = elemwise_add(r, r); t = sum(s)");
+  Lifetimes lifetimes = cantFail(computeLifetimes(p.g, p.inference, p.requests, p.options));
+  for (const Interval &interval : lifetimes.intervals) {
+    if (!interval.root.isValid()) continue;
+    EXPECT_FALSE(lifetimes.inplaceOf[interval.root].isValid());
+    for (uint32_t e = 0; e < p.g.graph.numEntries(); ++e) {
+      const uint32_t block = lifetimes.intervalOf[EntryId(e)];
+      if (block == Lifetimes::kNoInterval || &lifetimes.intervals[block] != &interval) continue;
+      EXPECT_GE(e, interval.root.value) << "the root is the first entry of the block";
+      int64_t count = *numElements(p.g.context.shape(p.inference.shape[EntryId(e)]).dims());
+      EXPECT_LE(count * dtypeBytes(p.inference.dtype[EntryId(e)]), interval.bytes);
+    }
+  }
+  EXPECT_EQ(lifetimes.intervals[lifetimes.intervalOf[p.g.graph.entry(p.g.at("r"))]].root, p.g.graph.entry(p.g.at("a")));
+}
+
 TEST(PlanMemory, EmptyEntriesTakeNoBytes) {
   Planned p("x = var {__shape__=(0,4), __dtype__=float32}; a = exp(x); b = dot(a, a) {transpose_a=True}; y = sum(b)");
   EXPECT_GE(p.offset("a"), 0);
@@ -174,7 +227,7 @@ TEST(PlanMemory, MEM_20_BetweenTheLargestNodeAndTheSumOfAll) {
 TEST(PlanMemory, WorkspacesCountAndAreFreeAfterTheirNode) {
   TestGraph g("x = var {__shape__=(16,)}; a = exp(x); b = exp(a); y = exp(b)");
   PlanOptions options;
-  options.extraWorkspace = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 100 : 0; };
+  options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 100 : 0; };
   options.allowInplace = false;
   Inference inference = cantFail(infer(g.context, g, {}, {}));
   RequestTable requests = countRequests(g, {});
@@ -193,6 +246,27 @@ TEST(PlaceIntervals, FindsTheBoundWhereTimeOrderDoesNot) {
   Placement placement = placeIntervals(intervals, 4);
   EXPECT_EQ(liveBound(intervals, 4).bytes, 256);
   EXPECT_EQ(placement.bytes, 256);
+}
+
+TEST(PlanMemory, WorkspacesLeaveTheValuesWhereTheyAre) {
+  TestGraph g("x = var {__shape__=(16,)}; a = exp(x); b = exp(a); c = exp(b); y = exp(c)");
+  PlanOptions options;
+  options.allowInplace = false;
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  RequestTable requests = countRequests(g, {});
+  MemoryPlan without = cantFail(planMemory(g.context, g, inference, requests, options));
+  options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 4 ? 64 : n.value == 2 ? 1000 : 0; };
+  MemoryPlan with = cantFail(planMemory(g.context, g, inference, requests, options));
+  for (uint32_t e = 0; e < static_cast<const Graph &>(g).numEntries(); ++e) EXPECT_EQ(with.offset[EntryId(e)], without.offset[EntryId(e)]);
+  EXPECT_EQ(without.plannedBytes, 128);
+  EXPECT_EQ(with.valueBytes, 128);
+  EXPECT_EQ(with.valueBoundBytes, 128);
+  EXPECT_EQ(with.plannedBytes, 128 + 1024);
+  EXPECT_EQ(with.boundBytes, 128 + 1024);
+  EXPECT_EQ(with.workspaceBytes, 1024);
+  EXPECT_EQ(with.workspace[NodeId(2)], 128);  // a and b take all the rest
+  EXPECT_LT(with.workspace[NodeId(4)], 128);  // c is alive, y is the caller's
+  EXPECT_EQ(describeError(checkPlan(g, inference, requests, with, options)), "success");
 }
 
 TEST(PlaceIntervals, BoundNamesTheFirstStepThatReachesIt) {

@@ -5,6 +5,10 @@
 #   tests/real_graphs.sh --quick      loading and round trips of all files, MXNet on four small networks
 #   tests/real_graphs.sh              the whole table: the twelve networks, every verb, second order
 #   tests/real_graphs.sh NAME …       the whole table for these networks
+#   tests/real_graphs.sh MODE [NAME …]  one verb over many networks, or over those named:
+#     --compare     training step by the default kernels, every network whose operators gradc has
+#     --reference   the same by the reference kernels     --req-add   with gradients added to what is there
+#     --exchange    MXNet runs the gradient graphs        --infer     shapes and types of every entry
 #
 # GRADC is the binary (default: the one ./dev build makes). MXNET_PYTHON is a Python with mxnet 1.9.1; without it one is
 # looked for in, and if need be made in, the folder MXNET_VENV (default: ~/.cache/gradc-mxnet). Prints "skipped" for
@@ -14,9 +18,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 shared=${GRADC_SHARED:-../shared}
 graphs=$shared/graphs/mxnet
-oracle=$shared/oracle/mxnet_oracle.py
-twelve=(mxnet-elemwise-add-grad gluon-mlp mxnet-clojure-mlp old-mlp-cpp tutorial-mlp-logistic autoencoder lenet-train
-  old-lenet-cpp tutorial-cnn gluon-resnet18-v1 old-resnet-cpp densenet121)
+oracle_file=$shared/oracle/mxnet_oracle.py
+oracle=("$oracle_file")
+source tests/real_graphs_modes.sh
 quick=(mxnet-elemwise-add-grad old-mlp-cpp lenet-train old-lenet-cpp)
 
 if [[ ! -d $graphs ]]; then
@@ -66,7 +70,7 @@ check_round_trips() {
 check_upgrades() {
   local file bad=0 count=0 unread=0 vendor=0
   for file in "$graphs"/*.symbol.json; do
-    if ! "$mxnet" "$oracle" upgrade "$file" -o "$work/up.json" >/dev/null 2>&1; then
+    if ! "$mxnet" "$oracle_file" upgrade "$file" -o "$work/up.json" >/dev/null 2>&1; then
       unread=$((unread + 1))
       continue
     fi
@@ -91,15 +95,14 @@ shape_flags() {
 import json, sys
 for name, dims in json.load(open(sys.argv[1]))[sys.argv[2]]["shape"].items():
     print("--shape", name + "=" + ",".join(map(str, dims)))
-import json, sys
-for name, dims in json.load(open(sys.argv[1]))[sys.argv[2]]["shape"].items():
-    print("--shape", name + "=" + ",".join(map(str, dims)))
 E
 }
 
-ask() {  # ask VERB NAME: the verdict of the oracle: its figure, or FAILS
-  local out
-  out=$(timeout 900 "$mxnet" "$oracle" "$1" "$graphs/$2.symbol.json" --net "$2" --gradc "$GRADC" 2>/dev/null | tail -n 1)
+ask() {  # ask VERB NAME [FLAG …]: the verdict of the oracle: its figure, or FAILS
+  local out verb=$1 name=$2
+  shift 2
+  out=$(timeout 1800 "$mxnet" "${oracle[@]}" "$verb" "$graphs/$name.symbol.json" --net "$name" --gradc "$GRADC" "$@" \
+    2>/dev/null | tail -n 1)
   case $out in
     AGREES*) sed -E 's/AGREES [0-9]+ entries, worst relative error (.*)/\1/' <<<"$out" ;;
     *) echo "FAILS" ;;
@@ -133,8 +136,8 @@ check_order_two() {
 # MXNet's own gradient graph, as a file, inferred and run by gradc to MXNet's numbers.
 check_host_graph() {
   local name=$1 verdict=FAILS
-  "$mxnet" "$oracle" gradfile "$graphs/$name.symbol.json" --net "$name" -o "$work/h.json" >/dev/null 2>&1 &&
-    "$mxnet" "$oracle" step "$graphs/$name.symbol.json" --net "$name" -o "$work/s.npz" >/dev/null 2>&1 &&
+  "$mxnet" "$oracle_file" gradfile "$graphs/$name.symbol.json" --net "$name" -o "$work/h.json" >/dev/null 2>&1 &&
+    "$mxnet" "$oracle_file" step "$graphs/$name.symbol.json" --net "$name" -o "$work/s.npz" >/dev/null 2>&1 &&
     "$mxnet" tests/host_graph.py "$GRADC" "$work/h.json" "$work/s.npz" "$work" && verdict="same numbers"
   echo "MXNet's gradient graph of $name: $verdict"
 }
@@ -150,7 +153,7 @@ quick_part() {
 whole_table() {
   local name networks=("$@")
   if ((!$#)); then
-    networks=("${twelve[@]}")
+    networks=("${spine[@]}")
     check_round_trips
     if [[ -n $mxnet ]]; then check_upgrades; fi
   fi
@@ -164,8 +167,13 @@ whole_table() {
 }
 
 mxnet=$(find_mxnet)
-[[ -f $oracle ]] || mxnet=
-if [[ ${1:-} == --quick ]]; then quick_part; else whole_table "$@"; fi | tee "$work/report"
+[[ -f $oracle_file ]] || mxnet=
+case ${1:-} in
+  --quick) quick_part ;;
+  --compare | --reference | --req-add | --exchange | --infer) run_mode "$@" ;;
+  -*) echo "  $1: no such mode" ;;
+  *) whole_table "$@" ;;
+esac | tee "$work/report"
 failures=$(grep -cE 'FAILS|^  ' "$work/report")
 if ((failures)); then echo "real graphs: $failures differ"; else echo "real graphs: all agree"; fi
 exit $((failures != 0))

@@ -112,6 +112,13 @@ TEST(Session, E_72_SurplusBindingsSuggestNames) {
   EXPECT_TRUE(refusal(g, {{"unlike", floats({1}, {1})}}, {}).notes.empty());
 }
 
+TEST(Session, E_31_RefusesToRunAgainstVersions) {
+  TestGraph g("m = test_accumulate(x, s@1); r = exp(s); y = elemwise_add(m, r)");
+  GradcError error = refusal(g, {{"x", floats({1}, {1})}, {"s", floats({1}, {2})}}, {});
+  EXPECT_EQ(error.kind, ErrorKind::StaleVersion);
+  EXPECT_EQ(error.place.node, g.at("r").node);
+}
+
 TEST(Session, E_34_NamesOfSeveralVariables) {
   gradc::testing::TestContext context;
   GraphBuilder builder(context);
@@ -198,11 +205,13 @@ TEST(Session, RUN_04_OutputKeys) {
   Graph first = cantFail(buildGradient(g.context, g, allOf(g, Request::Write), {})).graph;
   Session session = open(first, {{"x", floats({1}, {3})}, {"s", floats({1}, {1})}}, options);
   cantFail(session.run(0));
-  EXPECT_EQ(keysOf(session), (std::vector<std::string>{"y_output", "z_output", "z_output#2", "x", "x_grad", "s"}));
+  EXPECT_EQ(keysOf(session), (std::vector<std::string>{"y_output", "z_output", "z_copy0_output", "x", "x_grad", "s"}));
   EXPECT_EQ(valuesOf<float>(cantFail(session.outputs()).back().array), Floats{4}) << "the updated state";
   options.exec.isTraining = false;
   Session inferring = open(first, {{"x", floats({1}, {3})}, {"s", floats({1}, {1})}}, options);
-  EXPECT_EQ(keysOf(inferring), (std::vector<std::string>{"y_output", "z_output", "z_output#2", "x", "x_grad"}));
+  EXPECT_EQ(keysOf(inferring), (std::vector<std::string>{"y_output", "z_output", "z_copy0_output", "x", "x_grad"}));
+  Session forward = open(g, {{"x", floats({1}, {3})}, {"s", floats({1}, {1})}}, options);
+  EXPECT_EQ(keysOf(forward), (std::vector<std::string>{"y_output", "z_output", "z_output#2", "x"}));
 }
 
 TEST(Session, RUN_04_OutputKeysOfHigherOrders) {

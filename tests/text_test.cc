@@ -41,32 +41,5 @@ TEST(Text, SubgraphsAreNamedByNumber) {
   EXPECT_NE(text.find("%5 = _foreach(%4:1) \"loop\"   ; graphs 0, 2\n"), std::string::npos) << text;
 }
 
-TEST(Text, DotHasTwoColumns) {
-  EXPECT_EQ(printed(fileOf(kNodes, "[[4, 0, 0], [2, 2, 0]]"), printDot), R"(digraph gradc {
-  subgraph cluster_forward {
-    label="forward";
-    n0 [label="%0\nx", shape=ellipse];
-    n1 [label="%1 split3\na \"b\"", shape=box];
-    n2 [label="%2\ns", shape=ellipse];
-    n3 [label="%3 bump", shape=box];
-  }
-  subgraph cluster_generated {
-    label="generated";
-    n4 [label="%4 relu\ng", shape=box];
-  }
-  n0 -> n1;
-  n1 -> n3 [label="1"];
-  n2 -> n3;
-  n1 -> n3 [style=dashed];
-  n0 -> n3 [style=dashed];
-  n3 -> n4;
-  h0 [label="head 0", shape=plaintext];
-  n4 -> h0;
-  h1 [label="head 1", shape=plaintext];
-  n1 -> h1 [label="2"];
-}
-)");
-}
-
 }  // namespace
 }  // namespace gradc::testing

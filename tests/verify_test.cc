@@ -77,7 +77,7 @@ TEST(Verify, E_30_MutationTargetsAreVariables) {
   EXPECT_EQ(found[0].message, "node 'b' (bump) overwrites input 1, expected a variable there, found node 'r' (relu)");
 }
 
-TEST(Verify, VersionsBelongToVariablesAndHaveOneMaker) {
+TEST(Verify, IR_08_VersionsBelongToVariablesAndHaveOneMaker) {
   std::vector<GradcError> found = verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]},
       {"op": "relu", "name": "q", "inputs": [[2, 0, 3]]})", 3);
   ASSERT_EQ(found.size(), 1u);
@@ -91,6 +91,21 @@ TEST(Verify, VersionsBelongToVariablesAndHaveOneMaker) {
   EXPECT_TRUE(verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 0]]})", 3).empty());
 }
 
+TEST(Verify, IR_08_NobodyReadsWhatItMakesItself) {
+  const StringRef step = R"({"op": "bump", "name": "a", "inputs": [[1, 0, 1], [1, 0, 2]]}, {"op": "relu", "name": "r", "inputs": [[2, 0, 0]]})";
+  EXPECT_TRUE(verifyNodes(step, 3).empty());
+  std::vector<GradcError> found = verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[1, 0, 2], [1, 0, 2]]})", 2);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].message, "node 'a' (bump) makes version 2 of variable 's' and reads version 2 of it, expected an earlier one");
+}
+
+TEST(Verify, IR_08_HeadsHaveVersionsOfVariablesOnly) {
+  std::vector<GradcError> found = verifyEdited([](GraphColumns &c) { c.heads[0].version = 4; });
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, ErrorKind::BadMutation);
+  EXPECT_EQ(found[0].message, "head 0 reads version 4 of node 'z' (relu), but only variables have versions");
+}
+
 TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
   const StringRef forward = R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}, {"op": "_backward_relu", "name": "rb", "inputs": [[1, 0, 0], [2, 0, 0]])";
   EXPECT_TRUE(verifyNodes((forward + R"(, "control_deps": [2]})").str(), 3).empty());
@@ -100,6 +115,20 @@ TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
   found = verifyNodes((forward + R"(, "control_deps": [0]})").str(), 3);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].message, "the first control dependency of node 'rb' (_backward_relu) should be its forward node, found variable 'x'");
+}
+
+TEST(Verify, IR_10_SubgraphsStandBeforeTheirOwners) {
+  SmallContext context;
+  LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f",
+      "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [{"op": "null", "name": "i", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}]})",
+                                              "[[1, 0, 0]]"));
+  EXPECT_FALSE(verifyProgram(loaded.program, 10));
+  Program wrong = loaded.program;
+  std::swap(wrong.graphs[0], wrong.graphs[1]);
+  wrong.root = GraphId(0);
+  EXPECT_EQ(toString(verifyProgram(wrong, 10)), "node 'f' (_foreach) of graph 0 owns graph 0, expected one before it [internal]");
+  wrong.root = GraphId(7);
+  EXPECT_EQ(toString(verifyProgram(wrong, 10)), "the root is graph 7 of 2 [internal]");
 }
 
 TEST(Verify, StopsAtTheLimit) {

@@ -16,31 +16,46 @@ constexpr const char *kScalar[] = {"_plus_scalar",  "_minus_scalar", "_rminus_sc
 std::vector<Sample> elementwiseSamples() {
   std::vector<Sample> list;
   for (const char *op : kUnary)
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}}) list.push_back({op, "", {shape}});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}}) list.push_back({op, "", {shape}});
   for (const char *op : kBinary)
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}}) list.push_back({op, "", {shape, shape}});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}}) list.push_back({op, "", {shape, shape}});
   for (const char *op : kScalar) {
     list.push_back({op, "scalar=0.7", {{2, 3}}, 3, 0.4, 1.6});
     list.push_back({op, "scalar=2", {{}}, 3, 0.4, 1.6});
     list.push_back({op, "scalar=1", {{7}}, 3, 0.4, 1.6});
     list.push_back({op, "scalar=3", {{0, 2}}, 3, 0.4, 1.6});
+    list.push_back({op, "scalar=1.3", {{2, 1, 3}}, 3, 0.4, 1.6});
   }
   list.push_back({"_power_scalar", "scalar=3", {{4}}});
   list.push_back({"_power_scalar", "scalar=2", {{4}}});
   list.push_back({"_maximum_scalar", "scalar=-0.5", {{9}}});
   list.push_back({"_minimum_scalar", "scalar=-0.5", {{9}}});
-  for (const char *op : {"_greater_scalar", "_lesser_scalar", "_equal_scalar", "_not_equal_scalar"}) {
+  for (const char *op : {"_greater_scalar", "_greater_equal_scalar", "_lesser_scalar", "_lesser_equal_scalar",
+                         "_equal_scalar", "_not_equal_scalar"}) {
     list.push_back({op, "scalar=0.2", {{2, 3}}});
     list.push_back({op, "scalar=-3", {{}}});
     list.push_back({op, "scalar=0", {{0, 2}}});
+    list.push_back({op, "scalar=2", {{6}}, 3, 2, 2.0001});
+    list.push_back({op, "scalar=-0.5", {{2, 1, 2}}});
   }
   list.push_back({"_backward_sign", "", {{3}, {3}}});
   list.push_back({"add_n", "num_args=1", {{2, 3}}});
   list.push_back({"add_n", "num_args=3", {{2}, {2}, {2}}});
   list.push_back({"add_n", "num_args=9", {{}, {}, {}, {}, {}, {}, {}, {}, {}}});
+  list.push_back({"add_n", "num_args=2", {{2, 1, 3}, {2, 1, 3}}});
+  list.push_back({"add_n", "num_args=4", {{0, 2}, {0, 2}, {0, 2}, {0, 2}}});
   for (const char *op : {"zeros_like", "ones_like", "_copy"})
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}}) list.push_back({op, "", {shape}});
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}, {1, 4, 1}, {5}}) list.push_back({op, "", {shape}});
+  for (const char *shape : {"shape=(2,3)", "shape=(1,)", "shape=(4,1,2)", "shape=(3,1)", "shape=(2,2), dtype=float64"}) {
+    list.push_back({"_zeros", shape, {}});
+    list.push_back({"_ones", shape, {}});
+  }
+  list.push_back({"_full", "shape=(2,3), value=0.75", {}});
+  list.push_back({"_full", "shape=(3,), value=-2", {}});
+  list.push_back({"_full", "shape=(1,1), value=0", {}});
+  list.push_back({"_full", "shape=(2,4), value=3", {}});
+  list.push_back({"_full", "shape=(2,1,2), value=1e-3, dtype=float64", {}});
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}, {1, 4, 1}, {5}})
     list.push_back({"_identity_with_attr_like_rhs", "", {shape, shape}});
   return list;
 }

@@ -9,6 +9,7 @@ void addDense(std::vector<Sample> &list) {
   list.push_back({"FullyConnected", "num_hidden=2, no_bias=True", {{3, 2, 2}, {2, 4}}});
   list.push_back({"FullyConnected", "num_hidden=2, flatten=False", {{2, 3, 2}, {2, 2}, {2}}});
   list.push_back({"FullyConnected", "num_hidden=1", {{1, 1}, {1, 1}, {1}}});
+  list.push_back({"FullyConnected", "num_hidden=3, flatten=False, no_bias=True", {{2, 4}, {3, 4}}});
 }
 
 void addActivations(std::vector<Sample> &list) {

@@ -5,7 +5,7 @@ namespace gradc::testing {
 
 std::vector<Sample> lossSamples() {
   std::vector<Sample> list;
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 2}}) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 2}, {1, 1}, {3, 1, 2}}) {
     list.push_back({"BlockGrad", "", {shape}});
     list.push_back({"make_loss", "", {shape}});
     list.push_back({"MakeLoss", "grad_scale=0.5", {shape}});
@@ -19,6 +19,10 @@ std::vector<Sample> lossSamples() {
   list.push_back({"SoftmaxOutput", "preserve_shape=True", {{2, 2, 3}, {2, 2}}});
   list.push_back({"SoftmaxOutput", "smooth_alpha=0.1", {{4, 3}, {4}}});
   list.push_back({"SoftmaxOutput", "", {{1, 1}, {1}}, 3, 0, 0, 1});
+  for (const char *op : {"LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"}) {
+    list.push_back({op, "grad_scale=0.5", {{2, 2, 2}, {2, 2, 2}}});
+    list.push_back({op, "grad_scale=2", {{0, 2}, {0, 2}}});
+  }
   list.push_back({"LinearRegressionOutput", "", {{3, 2}, {3, 2}}});
   list.push_back({"LinearRegressionOutput", "grad_scale=0.25", {{3, 1}, {3}}});
   list.push_back({"LinearRegressionOutput", "", {{1}, {1}}});
@@ -34,7 +38,8 @@ std::vector<Sample> lossSamples() {
 std::vector<Sample> allSamples() {
   std::vector<Sample> list;
   for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples(),
-                                   visionSamples(), movementSamples(), extremaSamples()})
+                                   visionSamples(), movementSamples(), extremaSamples(), sequenceSamples(),
+                                   optimizerSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

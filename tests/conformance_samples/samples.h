@@ -27,6 +27,8 @@ std::vector<Sample> lossSamples();
 std::vector<Sample> visionSamples();
 std::vector<Sample> movementSamples();
 std::vector<Sample> extremaSamples();
+std::vector<Sample> sequenceSamples();
+std::vector<Sample> optimizerSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 

@@ -157,6 +157,28 @@ constinit const OpDef kAccumulate = {
         },
 };
 
+constinit const OpDef kScale = {
+    .name = "test_scale",
+    .inputs = {"data", "state"},
+    .shape = shapes::same,
+    .mutated = {1},
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.x(1)}));
+          g.noGrad(1);
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            for (int64_t i = 0; i < call.in[0].size(); ++i) {
+              if (call.wants(0)) call.out[0].as<T>()[i] = call.in[0].as<const T>()[i] * call.in[1].as<const T>()[i];
+              call.in[1].as<T>()[i] += 1;
+            }
+          });
+        },
+};
+
 constexpr InplacePair kFirstIntoEither[] = {{0, 0}, {0, 1}};
 
 // m = x / y, n = x · y;  dx = dm / y + dn · y, dy = dn · x − dm · m / y
@@ -235,7 +257,7 @@ constinit const OpDef kCast = {
 };
 
 constexpr const OpDef *kTestOps[] = {&kBackwardSplit3, &kSplit3, &kNoGradient, &kForgetful, &kBackwardSquare,
-                                     &kSquareWithHidden, &kAccumulate, &kRatio, &kSine, &kCosine,
+                                     &kSquareWithHidden, &kAccumulate, &kScale, &kRatio, &kSine, &kCosine,
                                      &kBackwardCast, &kCast};
 
 }  // namespace

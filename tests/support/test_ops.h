@@ -5,6 +5,7 @@
 //   test_forgetful(x, y)   x * y; its rule answers for x alone
 //   test_square(x)         x², with the hidden output 2x that its gradient reads
 //   test_accumulate(x, s)  x + s; overwrites s with that sum
+//   test_scale(x, s)       x · s; overwrites s with s + 1, and its gradient needs the s before
 //   test_ratio(x, y)       two outputs, x / y and x * y; gradient in primitives
 //   test_sine, test_cosine closed under differentiation
 //   test_cast(x; dtype)    x in another type

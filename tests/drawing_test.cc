@@ -1,0 +1,364 @@
+// Pictures: of graphs (`gradc show --as svg|dot`) and of memory plans (`gradc plan --svg`), judged from the files.
+#include "tests/support/tool.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+// ---- reading SVG as far as the tests need it
+
+struct Element {
+  std::string name, text;  // text: what follows up to the next tag
+  std::map<std::string, std::string> attrs;
+  bool isOpening = false, isClosing = false;
+
+  double number(const std::string &key) const {
+    double value = 0;
+    auto at = attrs.find(key);
+    if (at != attrs.end()) (void)to_float(StringRef(at->second), value);
+    return value;
+  }
+  StringRef attr(const std::string &key) const {
+    auto at = attrs.find(key);
+    return at == attrs.end() ? StringRef() : StringRef(at->second);
+  }
+};
+
+/// The tags in order; reports what is not well-formed.
+std::vector<Element> parseXml(StringRef text) {
+  std::vector<Element> elements;
+  std::vector<std::string> open;
+  while (true) {
+    const size_t begin = text.find('<'), end = text.find('>', begin);
+    if (begin == StringRef::npos) break;
+    if (end == StringRef::npos) {
+      ADD_FAILURE() << "a tag does not end: " << text.substr(begin, 60).str();
+      break;
+    }
+    StringRef tag = text.slice(begin + 1, end);
+    text = text.drop_front(end + 1);
+    Element element;
+    element.isClosing = tag.consume_front("/") || tag.ends_with("/");
+    element.isOpening = !element.isClosing || tag.consume_back("/");
+    element.name = tag.take_until([](char c) { return c == ' '; }).str();
+    tag = tag.drop_front(element.name.size()).ltrim();
+    while (!tag.empty()) {
+      auto [key, rest] = tag.split("=\"");
+      auto [value, after] = rest.split('"');
+      EXPECT_FALSE(value.contains('<')) << value.str();
+      element.attrs[key.str()] = value.str();
+      tag = after.ltrim();
+    }
+    element.text = text.take_until([](char c) { return c == '<'; }).str();
+    if (element.isOpening && !element.isClosing) open.push_back(element.name);
+    if (!element.isOpening) {
+      const bool isMatched = !open.empty() && open.back() == element.name;
+      EXPECT_TRUE(isMatched) << "</" << element.name << "> closes " << (open.empty() ? "nothing" : open.back());
+      if (isMatched) open.pop_back();
+    }
+    elements.push_back(element);
+  }
+  EXPECT_TRUE(open.empty()) << open.size() << " elements stay open";
+  return elements;
+}
+
+struct Rect {
+  double x, y, width, height;
+  std::string style, title;
+};
+struct Edge {
+  std::string style, title;
+  std::vector<std::pair<double, double>> points;  // corners, rounding undone
+};
+struct Picture {
+  std::map<std::string, Rect> nodes;  // by id
+  std::vector<Edge> edges;
+  std::vector<Rect> blocks;           // of a plan
+  std::vector<Element> elements;
+};
+
+/// M and L give points; Q gives a corner as its control point, and its end is on the way.
+std::vector<std::pair<double, double>> pathPoints(StringRef path) {
+  std::vector<std::pair<double, double>> points;
+  while (!path.empty()) {
+    const char command = path[0];
+    path = path.drop_front();
+    StringRef body = path.take_until([](char c) { return isAlpha(c); });
+    path = path.drop_front(body.size());
+    SmallVector<StringRef, 4> parts;
+    body.split(parts, ' ', -1, false);
+    double x = 0, y = 0;
+    if (parts.size() < 2 || !to_float(parts[0], x) || !to_float(parts[1], y)) continue;
+    if (command == 'L' && !path.empty() && path[0] == 'Q') continue;  // where the rounding begins
+    points.emplace_back(x, y);
+  }
+  return points;
+}
+
+Picture pictureOf(StringRef svg) {
+  Picture picture;
+  picture.elements = parseXml(svg);
+  std::string id, title;
+  for (const Element &element : picture.elements) {
+    if (element.name == "g" && element.isOpening) id = element.attr("id").str();
+    if (element.name == "title" && element.isOpening) {
+      title = element.text;
+      if (!picture.edges.empty() && picture.edges.back().title.empty()) picture.edges.back().title = title;
+    }
+    const StringRef style = element.attr("class");
+    if (element.name == "rect") {
+      Rect rect{element.number("x"),      element.number("y"), element.number("width"),
+                element.number("height"), style.str(),         title};
+      if (style.starts_with("block")) picture.blocks.push_back(rect);
+      else if (!id.empty()) picture.nodes[id] = rect;
+    }
+    if (element.name == "path" && style.starts_with("e ") && id.empty())
+      picture.edges.push_back({style.drop_front(2).str(), "", pathPoints(element.attr("d"))});
+    if (element.name == "g" && !element.isOpening) id.clear();
+  }
+  return picture;
+}
+
+class Drawing : public ::testing::Test {
+ protected:
+  std::string run(const std::string &arguments) {
+    ToolResult result = folder.run(arguments);
+    EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
+    return result.out;
+  }
+  /// A demo network and its gradient graph, as train.json.
+  void makeTraining(StringRef network) {
+    folder.write("model.json", readText(("testdata/demo/" + network + ".json").str()));
+    run("grad model.json -o train.json");
+  }
+
+  ScratchFolder folder;
+};
+
+/// "%12 = …" lines of `show`: the ids of nodes by their quoted name.
+std::map<std::string, std::string> idsByName(StringRef text) {
+  std::map<std::string, std::string> ids;
+  SmallVector<StringRef, 64> lines;
+  text.split(lines, '\n', -1, false);
+  for (StringRef line : lines) {
+    auto [id, rest] = line.split(" = ");
+    const size_t end = rest.rfind('"'), begin = rest.rfind('"', end);
+    if (id.consume_front("%") && begin != StringRef::npos) ids[rest.slice(begin + 1, end).str()] = "n" + id.str();
+  }
+  return ids;
+}
+
+constexpr StringRef kHostile = R"({"nodes": [{"op": "null", "name": "a<b&\"c\"]]>", "inputs": []},
+{"op": "tanh", "name": "é</title><script>\u0001x", "attrs": {"__k__": "<&>"}, "inputs": [[0, 0, 0]]}],
+"arg_nodes": [0], "heads": [[1, 0, 0]]})";
+
+// ---- graphs
+
+TEST_F(Drawing, GradientNodesStandBesideTheirForwardNodes) {
+  makeTraining("lenet");
+  Picture picture = pictureOf(run("show --as svg train.json"));
+  std::map<std::string, std::string> ids = idsByName(run("show train.json"));
+  size_t count = 0;
+  for (const auto &[name, id] : ids) {
+    auto backward = ids.find(name + "_backward");
+    if (backward == ids.end()) continue;
+    const Rect &x = picture.nodes.at(id), &dx = picture.nodes.at(backward->second);
+    EXPECT_NEAR(x.y + x.height / 2, dx.y + dx.height / 2, 0.02) << name;
+    EXPECT_LT(x.x + x.width, dx.x) << name;
+    EXPECT_EQ(x.style, "operator");
+    EXPECT_EQ(dx.style, "backward");
+    ++count;
+  }
+  EXPECT_EQ(count, 13u);
+}
+
+TEST_F(Drawing, ValuesFlowDownAndGradientsUp) {
+  makeTraining("resnet18");
+  size_t down = 0, up = 0;
+  for (const Edge &edge : pictureOf(run("show --as svg train.json")).edges) {
+    if (edge.points.size() < 2 || edge.title.empty()) continue;
+    const double first = edge.points.front().second, last = edge.points.back().second;
+    const bool isPill = edge.points.size() == 2 && edge.points[0].first != edge.points[1].first;
+    if (isPill) continue;
+    if (edge.style == "forward") {
+      EXPECT_LT(first, last) << edge.title;
+      ++down;
+    }
+    if (edge.style == "gradient") {
+      EXPECT_GT(first, last) << edge.title;
+      ++up;
+    }
+  }
+  EXPECT_GT(down, 60u);
+  EXPECT_GT(up, 60u);
+}
+
+TEST_F(Drawing, NoEdgeCrossesANode) {
+  for (StringRef network : {"lenet", "resnet18"}) {
+    makeTraining(network);
+    Picture picture = pictureOf(run("show --as svg train.json"));
+    ASSERT_GT(picture.nodes.size(), 30u);
+    for (const Edge &edge : picture.edges)
+      for (size_t i = 1; i < edge.points.size(); ++i) {
+        auto [x1, x2] = std::minmax(edge.points[i - 1].first, edge.points[i].first);
+        auto [y1, y2] = std::minmax(edge.points[i - 1].second, edge.points[i].second);
+        for (const auto &[id, rect] : picture.nodes) {
+          const bool isInside = x2 > rect.x + 1 && x1 < rect.x + rect.width - 1 && y2 > rect.y + 1 &&
+                                y1 < rect.y + rect.height - 1;
+          EXPECT_FALSE(isInside) << edge.title << " runs through " << id;
+        }
+      }
+  }
+}
+
+TEST_F(Drawing, NodesDoNotOverlap) {
+  makeTraining("resnet18");
+  Picture picture = pictureOf(run("show --as svg train.json"));
+  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
+    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
+      const Rect &r = a->second, &s = b->second;
+      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
+      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
+    }
+}
+
+TEST_F(Drawing, SecondOrderAndGradientAloneAreDrawn) {
+  makeTraining("lenet");
+  for (StringRef flags : {"--order 2", "--emit gradient", "--wrt conv1_weight --heads input"}) {
+    run("grad model.json -o other.json " + flags.str());
+    EXPECT_GT(pictureOf(run("show --as svg other.json")).nodes.size(), 20u) << flags.str();
+  }
+}
+
+TEST_F(Drawing, ShapesWhereKnown) {
+  makeTraining("lenet");
+  const std::string with = run("show --as svg train.json --shape data=2,1,28,28");
+  const std::string without = run("show --as svg train.json");
+  EXPECT_NE(with.find(">2\u00d76\u00d728\u00d728 float32<"), std::string::npos);
+  EXPECT_EQ(without.find(">2\u00d7"), std::string::npos);
+  EXPECT_NE(without.find(">?\u00d710 float32<"), std::string::npos);
+}
+
+TEST_F(Drawing, NamesAreEscapedAndNothingIsLoaded) {
+  folder.write("hostile.json", kHostile);
+  const std::string svg = run("show --as svg hostile.json");
+  pictureOf(svg);
+  EXPECT_NE(svg.find("a&lt;b&amp;&quot;c&quot;]]&gt;"), std::string::npos);
+  EXPECT_NE(svg.find("__k__ = &lt;&amp;&gt;"), std::string::npos);
+  for (StringRef word : {"<script", "\x01", "href", "@import", "<image", "<foreignObject"})
+    EXPECT_FALSE(StringRef(svg).contains(word)) << word.str();
+  EXPECT_EQ(StringRef(svg).count("http"), 1u);  // the namespace
+  const std::string dot = run("show --as dot hostile.json");
+  EXPECT_NE(dot.find(R"(a<b&\"c\"]]>)"), std::string::npos) << dot;
+}
+
+TEST_F(Drawing, SameBytesAgain) {
+  makeTraining("resnet18");
+  EXPECT_EQ(run("show --as svg train.json"), run("show --as svg train.json"));
+  EXPECT_EQ(run("show --as dot train.json"), run("show --as dot train.json"));
+  EXPECT_EQ(run("plan --svg - train.json --shape data=2,3,32,32"), run("plan --svg - train.json --shape data=2,3,32,32"));
+}
+
+TEST_F(Drawing, LargeGraphsAreRefusedUnlessAskedFor) {
+  std::string chain = R"({"nodes": [{"op": "null", "name": "x", "inputs": []})";
+  constexpr int kLength = 2500;
+  for (int i = 0; i < kLength; ++i)
+    chain += ",\n{\"op\": \"tanh\", \"name\": \"t" + utostr(i) + "\", \"inputs\": [[" + utostr(i) + ", 0, 0]]}";
+  folder.write("chain.json", chain + "], \"arg_nodes\": [0], \"heads\": [[" + utostr(kLength) + ", 0, 0]]}");
+  ToolResult result = folder.run("show --as svg chain.json");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("the graph has 2501 nodes, a picture is drawn of at most 2000"), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("--max-nodes 2501"), std::string::npos) << result.err;
+  EXPECT_EQ(pictureOf(run("show --as svg --max-nodes 2501 chain.json")).nodes.size(), 2502u);  // and the head
+}
+
+TEST_F(Drawing, DegenerateGraphs) {
+  folder.write("empty.json", R"({"nodes": [], "arg_nodes": [], "heads": []})");
+  folder.write("one.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []}],
+"arg_nodes": [0], "heads": [[0, 0, 0]]})");
+  for (StringRef name : {"empty.json", "one.json"}) {
+    pictureOf(run("show --as svg " + name.str()));
+    run("show --as dot " + name.str());
+    pictureOf(run("plan --svg - --partial " + name.str()));
+  }
+}
+
+TEST_F(Drawing, DotRanksGradientsWithTheirForwardNodes) {
+  makeTraining("lenet");
+  std::map<std::string, std::string> ids = idsByName(run("show train.json"));
+  const std::string dot = run("show --as dot train.json");
+  for (StringRef name : {"conv1", "fc1", "softmax"})
+    EXPECT_NE(dot.find("{rank=same; " + ids[name.str()] + "; " + ids[name.str() + "_backward"] + ";}"), std::string::npos)
+        << dot;
+}
+
+// ---- plans
+
+TEST_F(Drawing, PlanShowsEveryBlockOnceAndNoneOverlap) {
+  makeTraining("lenet");
+  Picture picture = pictureOf(run("plan --svg - train.json --shape data=4,1,28,28"));
+  ASSERT_GT(picture.blocks.size(), 15u);
+  for (size_t i = 0; i < picture.blocks.size(); ++i)
+    for (size_t k = i + 1; k < picture.blocks.size(); ++k) {
+      const Rect &r = picture.blocks[i], &s = picture.blocks[k];
+      const double kRounding = 0.02;
+      const bool isApart = r.x + r.width <= s.x + kRounding || s.x + s.width <= r.x + kRounding ||
+                           r.y + r.height <= s.y + kRounding || s.y + s.height <= r.y + kRounding;
+      EXPECT_TRUE(isApart) << r.title << "\n" << s.title;
+    }
+}
+
+TEST_F(Drawing, PlanNamesItsBlocksAndShowsWhatIsInPlace) {
+  makeTraining("lenet");
+  const std::string svg = run("plan --svg - train.json --shape data=4,1,28,28");
+  // 4 images of 6 channels of 28 x 28 floats.
+  EXPECT_NE(svg.find("conv1 (Convolution)\n75,264 bytes at "), std::string::npos);
+  EXPECT_NE(svg.find("relu1 (Activation)\n75,264 bytes at "), std::string::npos);
+  EXPECT_NE(svg.find("takes over the bytes of conv1"), std::string::npos);
+  EXPECT_NE(svg.find("class=\"takeover"), std::string::npos);
+  EXPECT_NE(svg.find(">step: the node that runs<"), std::string::npos);
+  EXPECT_NE(svg.find(">address in the arena, bytes<"), std::string::npos);
+}
+
+TEST_F(Drawing, PlanDrawsTheBoundWhereTheHighestSumOfLiveBytesIs) {
+  makeTraining("resnet18");
+  double bound = -1, top = 1e9;
+  for (const Element &element : pictureOf(run("plan --svg - train.json --shape data=2,3,32,32")).elements) {
+    if (element.attr("class") == "bound") bound = pathPoints(element.attr("d"))[0].second;
+    if (element.attr("class") != "live" || !element.attr("d").contains('V')) continue;
+    SmallVector<StringRef, 64> parts;
+    element.attr("d").split(parts, 'V');
+    for (StringRef part : ArrayRef(parts).drop_front()) {
+      double y = 0;
+      ASSERT_TRUE(to_float(part.take_until([](char c) { return c == 'H'; }), y));
+      top = std::min(top, y);
+    }
+  }
+  EXPECT_GT(bound, 0);
+  EXPECT_NEAR(bound, top, 0.02);
+}
+
+TEST_F(Drawing, PlanPictureGoesBesideTheGraphOrAlone) {
+  makeTraining("lenet");
+  EXPECT_EQ(run("plan --svg plan.svg train.json --shape data=2,1,28,28"), "");
+  EXPECT_TRUE(StringRef(folder.read("plan.svg")).starts_with("<svg"));
+  run("plan --svg both.svg -o planned.json train.json --shape data=2,1,28,28");
+  EXPECT_EQ(folder.read("both.svg"), folder.read("plan.svg"));
+  EXPECT_TRUE(StringRef(folder.read("planned.json")).contains("planned_bytes"));
+  EXPECT_EQ(folder.run("plan --svg nowhere/plan.svg -o no.json train.json --shape data=2,1,28,28").code, 2);
+  EXPECT_FALSE(folder.has("no.json"));
+}
+
+}  // namespace
+}  // namespace gradc::testing

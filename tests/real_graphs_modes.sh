@@ -1,0 +1,89 @@
+# Tables of one verb of the oracle over many networks; sourced by tests/real_graphs.sh, whose variables and `ask` it uses.
+#
+# A mode prints `network  verdict  seconds`: the worst relative error where gradc agrees with MXNet, else what differs,
+# indented by two blanks. `reworded` after a figure means that MXNet executed the network in other operators, in float64:
+# tests/mxnet_reworded.py says which and why.
+
+spine=(mxnet-elemwise-add-grad gluon-mlp mxnet-clojure-mlp old-mlp-cpp tutorial-mlp-logistic autoencoder lenet-train
+  old-lenet-cpp tutorial-cnn gluon-resnet18-v1 old-resnet-cpp densenet121)
+# Smaller ones first.
+classifiers=(mxnet-notebook-mlp old-mxnet-save-000800 mxnet-mkldnn-model1 mxnet-seqmask-loss old-lightened-cnn
+  old-squeezenet-1-1 resnet18-priv pose-resnet18-v1b shufflenas-train inception-v1-tf se-inception-v2 vgg16-finetuned
+  old-vgg16-reduced gluon-resnet50-v1 gluon-resnet50-v2 resnext50-32x4d se-resnet50 pose-resnet50-v1b old-inception-bn
+  resnet101-v2 air101 resnext101-32x4d se-resnext101-32x4d gluon-se-resnext101-32x4d gluon-resnext101-64x4d
+  old-inception-bn-b se-resnet152 resnet152-v2 pose-resnet152-v1b pose-resnet152-v1d se-resnext152-64x4d r2plus1d-video
+  old-alexnet-cpp old-inception-v3-cpp old-inception-v3-py inception-v3 gluon-inceptionv3-ucf101 inception-v4 bert-qa
+  old-vgg16-fc gluon-vgg16-ucf101)
+reworded=(mtcnn-det1 old-mtcnn-det1 mtcnn-det3 old-mtcnn-det3 retinaface-r50 arcface-r50 arcface-r100)
+added=(old-mlp-cpp autoencoder lenet-train tutorial-cnn old-squeezenet-1-1 mxnet-mkldnn-model1 resnet18-priv
+  gluon-resnet18-v1 shufflenas-train densenet121 se-resnet50 old-inception-bn)
+exchanged=("${spine[@]}" mxnet-notebook-mlp old-mxnet-save-000800 mxnet-mkldnn-model1 old-lightened-cnn
+  old-squeezenet-1-1 resnet18-priv pose-resnet18-v1b shufflenas-train inception-v1-tf se-inception-v2 vgg16-finetuned
+  old-vgg16-reduced gluon-resnet50-v1 gluon-resnet50-v2 resnext50-32x4d se-resnet50 pose-resnet50-v1b old-inception-bn
+  resnet101-v2 air101 resnext101-32x4d se-resnext101-32x4d gluon-se-resnext101-32x4d gluon-resnext101-64x4d
+  old-inception-bn-b se-resnet152 resnet152-v2 old-alexnet-cpp)
+# Of shapes.json; their operators do not exist in gradc.
+without_operators=(ntm-sparse-vae rnn-fused-gru rnn-fused-tanh ssd-resnet50-symbolic ssd512-mobilenet-int8 yolo3-darknet53)
+
+is_among() {  # is_among NAME LIST…
+  local name=$1 other
+  shift
+  for other; do [[ $name == "$other" ]] && return 0; done
+  return 1
+}
+
+print_verdict() { printf '%s%-27s %-22s %4ds\n' "$(grep -q 'FAILS' <<<"$2" && echo '  ')" "$1" "$2" "$3"; }
+
+# each_network LIST-NAME ASKER [NAME …]: a row for each given network, or for all of the list.
+each_network() {
+  local -n list=$1
+  local asker=$2 name started
+  shift 2
+  local names=("$@")
+  if ((!$#)); then names=("${list[@]}"); fi
+  for name in "${names[@]}"; do
+    started=$SECONDS
+    print_verdict "$name" "$("$asker" "$name")" $((SECONDS - started))
+  done
+}
+
+ask_compare() {
+  if is_among "$1" "${reworded[@]}"; then
+    echo "$(oracle=(tests/mxnet_reworded.py "$(dirname "$oracle_file")") && ask compare "$1") reworded"
+  else
+    ask compare "$1"
+  fi
+}
+ask_add() { ask compare "$1" --req add; }
+ask_reference() { ask compare "$1" --run-flag=--backend=reference; }
+ask_exchange() { ask exchange "$1"; }
+
+ask_infer() {
+  local out
+  out=$("$mxnet" tests/mxnet_infer.py "$GRADC" "$(dirname "$oracle_file")" "$graphs/$1.symbol.json" "$1" 2>/dev/null | tail -n 1)
+  case $out in
+    AGREES*) echo "${out#AGREES }" ;;
+    FAIL*"is unknown [unknown_op]"*)
+      if is_among "$1" "${without_operators[@]}"; then echo "operator missing"; else echo "FAILS"; fi
+      ;;
+    *) echo "FAILS" ;;
+  esac
+}
+
+run_mode() {  # run_mode MODE [NAME …]
+  local mode=$1 everything=("${spine[@]}" "${classifiers[@]}" "${reworded[@]}")
+  local inferred=("${everything[@]}" "${without_operators[@]}")
+  shift
+  echo "$mode"
+  if [[ -z $mxnet ]]; then
+    echo "skipped (no MXNet)"
+    return
+  fi
+  case $mode in
+    --compare) each_network everything ask_compare "$@" ;;
+    --req-add) each_network added ask_add "$@" ;;
+    --reference) each_network spine ask_reference "$@" ;;
+    --exchange) each_network exchanged ask_exchange "$@" ;;
+    --infer) each_network inferred ask_infer "$@" ;;
+  esac
+}

@@ -1,0 +1,29 @@
+// One random problem through gradc and through the jets, and through gradc again in every way that must not matter.
+// Tested by tests/differential_test.cc
+#pragma once
+
+#include "tests/support/random_graph.h"
+
+#include <string>
+
+namespace gradc::testing {
+
+/// What went wrong; no kind when all agrees.
+struct Problem {
+  std::string kind;  // "values", "status", "error", or the name of the variation
+  std::string text;
+
+  explicit operator bool() const { return !kind.empty(); }
+};
+
+/// Gradients, statuses and errors against the jets; then RUN-02: bit for bit the same, whatever the cap, the pruning,
+/// in-place, the names, the threads, the memory plan, and a round trip through a file.
+Problem checkSketch(const Sketch &sketch);
+
+/// The smallest sketch found by leaving out parts that still has a problem of the same kind.
+Sketch shrink(Sketch sketch, llvm::StringRef kind);
+
+/// The graph as a file, the request and the variables.
+std::string dumpSketch(const Sketch &sketch);
+
+}  // namespace gradc::testing

@@ -1,0 +1,85 @@
+// Random differentiation problems: a small graph in a form of its own, and what is asked of it.
+//
+// Drawn from a seed alone, so a seed is a reproducer. The graph is kept apart from gradc's: operators by name, entries as
+// pairs, so that jets.h can evaluate it without gradc, and so that parts can be dropped to make a failing one smaller.
+// Values are drawn with the graph: a node whose values leave a benign range, or lie near a kink, is not taken.
+//
+// In the graphs: operators with several outputs, shared and repeated inputs, control dependencies, operators without
+// gradient, losses. In the requests: y that are repeated, ancestors of one another, or x themselves; repeated and
+// intermediate x; retained, stopped and cut entries; head gradients as ones, variables and entries; requests
+// null/write/add; orders 1 and 2. Tested by tests/differential_test.cc
+#pragma once
+
+#include "ir/graph_builder.h"
+#include "passes/gradient.h"
+
+#include <string>
+#include <vector>
+
+namespace gradc::testing {
+
+struct SketchEntry {
+  uint32_t node = 0, output = 0;
+  friend bool operator==(SketchEntry, SketchEntry) = default;
+};
+
+struct SketchNode {
+  std::string op;  // empty: a variable
+  std::vector<SketchEntry> inputs;
+  std::vector<uint32_t> deps;                              // control dependencies
+  std::vector<std::pair<std::string, std::string>> attrs;  // as gradc reads them
+  double a = 0, b = 0;                                     // the same attributes as numbers, as the operator wants them
+  int64_t axis = 0, count = 0;
+  bool flag = false;
+  uint32_t numOutputs = 1, numVisible = 1;
+  std::vector<int64_t> shape;  // of a variable
+  std::vector<double> values;  // of a variable
+
+  bool isLoss() const { return op == "make_loss" || op == "MakeLoss"; }
+};
+
+struct SketchHead {
+  SketchEntry y;
+  std::vector<int64_t> shape;  // of y
+  std::string seedName;        // a new variable, holding `seedValue`s; else
+  bool hasSeed = false;        // an entry of the graph; else what the policy says
+  SketchEntry seed;
+};
+
+struct SketchTarget {
+  SketchEntry x;
+  Request request = Request::Write;
+};
+
+struct Sketch {
+  std::vector<SketchNode> nodes;
+  std::vector<SketchHead> heads;
+  std::vector<SketchTarget> wrt, retained;
+  std::vector<SketchEntry> stop, noGrad;
+  HeadPolicy headPolicy = HeadPolicy::Ones;
+  UnusedPolicy unused = UnusedPolicy::None;
+  uint32_t order = 1;
+};
+
+/// The same problem for the same seed.
+Sketch drawSketch(uint64_t seed);
+
+/// The name of the variable that holds the head gradient of y number i; empty for ones and for an entry.
+std::string seedVariable(const Sketch &sketch, size_t i);
+/// The value at `index` of the head-gradient variable of a name; equal for equal arguments.
+double seedValue(llvm::StringRef name, size_t index);
+
+/// What is asked, in one line per list, for a person.
+std::string describe(const Sketch &sketch);
+
+/// A sketch as gradc sees it.
+struct SketchGraph {
+  Graph graph;              // heads: every visible entry no other node reads
+  std::vector<NodeId> ids;  // by node of the sketch
+  GradientRequest request;
+
+  Value at(SketchEntry e) const { return Value{ids[e.node], static_cast<uint16_t>(e.output), 0}; }
+};
+llvm::Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch);
+
+}  // namespace gradc::testing

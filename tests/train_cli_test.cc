@@ -1,0 +1,106 @@
+// `gradc train` as a user meets it: files, lines, exit codes. What is computed is in tests/trainer_test.cc.
+#include "tests/support/tool.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+
+#include "gtest/gtest.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+class TrainCli : public ::testing::Test {
+ protected:
+  TrainCli() {
+    for (StringRef file : {"testdata/demo/digits.json", "testdata/digits/digits.npz"})
+      folder.write(file.substr(file.rfind('/') + 1), readText(file));
+  }
+
+  /// Four steps an epoch.
+  ToolResult train(StringRef flags) {
+    return folder.run(("train digits.json --data digits.npz --feed data=train_images --feed softmax_label=train_labels "
+                       "--eval-feed data=test_images --eval-feed softmax_label=test_labels --batch 359 --momentum 0.9 " +
+                       flags)
+                          .str());
+  }
+
+  std::vector<json::Object> log(StringRef name) {
+    const std::string text = folder.read(name);
+    SmallVector<StringRef, 16> lines;
+    StringRef(text).split(lines, '\n', -1, false);
+    std::vector<json::Object> objects;
+    for (StringRef line : lines) {
+      Expected<json::Value> value = json::parse(line);
+      if (value && value->getAsObject()) objects.push_back(*value->getAsObject());
+      else ADD_FAILURE() << "no JSON object: " << line.str();
+    }
+    return objects;
+  }
+
+  ScratchFolder folder;
+};
+
+TEST_F(TrainCli, ALinePerEpochAndTheFilesAskedFor) {
+  ToolResult result = train("--epochs 2 -o params.npz --svg loss.svg --log log.jsonl --emit-graph train.json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "") << "no progress line without a terminal";
+  SmallVector<StringRef, 4> lines;
+  StringRef(result.out).split(lines, '\n', -1, false);
+  ASSERT_EQ(lines.size(), 2u) << result.out;
+  EXPECT_TRUE(lines[0].starts_with("epoch 1: loss ") && lines[0].contains("; held out: loss ")) << result.out;
+  EXPECT_TRUE(folder.read("loss.svg").ends_with("</svg>\n"));
+  EXPECT_EQ(folder.run("verify train.json").code, 0);
+  ToolResult run = folder.run("run digits.json --inputs params.npz --shape data=2,1,8,8 --init 1");
+  EXPECT_EQ(run.code, 0) << run.err << "trained parameters are values for `run`";
+
+  std::vector<json::Object> rows = log("log.jsonl");
+  ASSERT_EQ(rows.size(), 10u) << "four steps and one evaluation, twice";
+  EXPECT_EQ(rows[0].getString("kind"), "step");
+  EXPECT_EQ(rows[4].getString("kind"), "evaluation");
+  EXPECT_EQ(rows[9].getInteger("step"), 8);
+  for (StringRef key : {"loss", "accuracy", "rate", "seconds", "samples_per_second"})
+    EXPECT_TRUE(rows[0].getNumber(key).has_value()) << key.str();
+}
+
+TEST_F(TrainCli, RUN_02_ResumedRunsEndWithTheSameBytes) {
+  ASSERT_EQ(train("--init 4 --steps 3 --checkpoint run.npz --log run.jsonl").code, 0);
+  ASSERT_EQ(train("--init 4 --steps 6 --checkpoint straight.npz").code, 0);
+  ASSERT_EQ(train("--init 4 --steps 6 --checkpoint run.npz --resume run.npz --log run.jsonl").code, 0);
+  EXPECT_EQ(folder.read("run.npz"), folder.read("straight.npz"));
+  std::vector<json::Object> rows = log("run.jsonl");
+  ASSERT_EQ(rows.size(), 9u) << "3 steps, 1 evaluation, 3 steps, 2 evaluations";
+  EXPECT_EQ(rows.back().getInteger("step"), 6) << "a resumed run appends to its log";
+  ToolResult done = train("--init 4 --steps 6 --resume run.npz");
+  EXPECT_EQ(done.code, 2) << "nothing is left to do";
+  EXPECT_NE(done.err.find("6 steps far already"), std::string::npos) << done.err;
+}
+
+TEST_F(TrainCli, ADivergedRunStopsAndWritesNothing) {
+  ToolResult result = train("--lr 1e30 --steps 20 -o params.npz --checkpoint run.npz");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("the loss is no finite number at step"), std::string::npos) << result.err;
+  EXPECT_FALSE(folder.has("params.npz"));
+}
+
+TEST_F(TrainCli, E_71_ACheckpointOfAnotherNetworkIsNamed) {
+  ASSERT_EQ(train("--steps 1 --checkpoint run.npz").code, 0);
+  ToolResult result = train("--steps 4 --resume run.npz --optimizer adam");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("checkpoint 'run.npz' is of another network or optimizer"), std::string::npos) << result.err;
+}
+
+TEST_F(TrainCli, UsageErrors) {
+  for (StringRef flags : {"--epochs 1 --steps 1", "--eval-feed other=test_images", "--momentum 1", "--batch 0"}) {
+    ToolResult result = train(flags);
+    EXPECT_EQ(result.code, 2) << flags.str() << "\n" << result.err;
+    EXPECT_NE(result.err.find("[usage]"), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(folder.run("train digits.json").code, 2);
+}
+
+}  // namespace
+}  // namespace gradc::testing

@@ -1,0 +1,381 @@
+// Training: what a step computes, runs that are taken up again, evaluation, and what is refused.
+#include "runtime/trainer.h"
+
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using gradc::testing::describeError;
+using gradc::testing::TestGraph;
+
+// Batch norm has auxiliary states, dropout draws: everything a resumed run could get wrong.
+constexpr StringRef kNet =
+    "data = var; h = FullyConnected(data, fc1_weight, fc1_bias) {num_hidden=8};"
+    "n = BatchNorm(h, bn_gamma, bn_beta, bn_mean, bn_var) {fix_gamma=False}; r = Activation(n) {act_type=relu};"
+    "d = Dropout(r) {p=0.25}; o = FullyConnected(d, fc2_weight, fc2_bias) {num_hidden=3}; y = SoftmaxOutput(o, label)";
+
+// Three classes in the plane, around the corners of a triangle.
+Dataset triangle(int64_t rows) {
+  std::vector<float> points, labels;
+  const RandomKey key{5, 0, 0};
+  for (int64_t i = 0; i < rows; ++i) {
+    const double angle = static_cast<double>(i % 3) * 2 * M_PI / 3;
+    points.push_back(static_cast<float>(std::cos(angle) + key.uniform(2 * static_cast<uint64_t>(i)) - 0.5));
+    points.push_back(static_cast<float>(std::sin(angle) + key.uniform(2 * static_cast<uint64_t>(i) + 1) - 0.5));
+    labels.push_back(static_cast<float>(i % 3));
+  }
+  return cantFail(Dataset::create({{"data", floats({rows, 2}, points)}, {"label", floats({rows}, labels)}}));
+}
+
+TrainerOptions plainOptions() {
+  TrainerOptions options;
+  options.batch = 8;
+  options.shuffle = 3;
+  options.optimizer.momentum = 0.9;
+  options.optimizer.weightDecay = 0.001;
+  options.schedule = {.kind = ScheduleKind::Cosine, .rate = 0.1, .warmup = 3, .total = 40};
+  options.session.exec.backend = Backend::Reference;
+  return options;
+}
+
+Trainer open(TestGraph &g, Dataset data, TrainerOptions options) {
+  Expected<Trainer> trainer = Trainer::create(g.context, g, std::move(data), std::move(options));
+  if (!trainer) report_fatal_error(Twine(describeError(trainer.takeError())));
+  return std::move(*trainer);
+}
+
+void advance(Trainer &trainer, uint64_t steps) {
+  for (uint64_t i = 0; i < steps; ++i) cantFail(trainer.advance());
+}
+
+std::string bytesOf(ArrayRef<NamedArray> arrays) {
+  std::string text;
+  raw_string_ostream os(text);
+  writeNpz(os, arrays);
+  os.flush();
+  return text;
+}
+
+std::vector<float> valueOf(ArrayRef<NamedArray> arrays, StringRef name) {
+  for (const NamedArray &array : arrays)
+    if (array.name == name) return valuesOf<float>(array.array);
+  ADD_FAILURE() << "no array '" << name.str() << "'";
+  return {};
+}
+
+// ---- steps
+
+TEST(Trainer, AStepIsTheOptimizersOnTheGradientOfTheMeanLoss) {
+  TestGraph g("p = FullyConnected(data, w_weight) {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)");
+  TrainerOptions options;
+  options.batch = 2;
+  options.optimizer.momentum = 0.5;
+  options.optimizer.weightDecay = 0.1;
+  options.schedule.rate = 0.25;
+  options.session.exec.backend = Backend::Reference;
+  options.start = {{"w_weight", floats({1, 1}, {2})}};
+  Dataset data = cantFail(Dataset::create({{"data", floats({2, 1}, {1, 3})}, {"label", floats({2, 1}, {0, 1})}}));
+  Trainer trainer = open(g, data, options);
+  Trainer::Report report = cantFail(trainer.advance());
+  // Residuals 2 and 5; loss (4 + 25) / 2 / 2; gradient (2 + 15) / 2 + 0.1 · 2.
+  EXPECT_EQ(report.step, 1u);
+  EXPECT_EQ(report.rate, 0.25);
+  EXPECT_NEAR(report.score.loss(), 7.25, 1e-6);
+  EXPECT_NEAR(report.score.metric(), 14.5, 1e-6);
+  EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], 2 - 0.25 * 8.7, 1e-6);
+  EXPECT_NEAR(valueOf(trainer.checkpoint(), "w_weight_mom")[0], -0.25 * 8.7, 1e-6);
+}
+
+TEST(Trainer, ItsOwnRescaleStandsAlone) {
+  TestGraph g("p = FullyConnected(data, w_weight) {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)");
+  TrainerOptions options;
+  options.batch = 2;
+  options.hasOwnRescale = true;
+  options.optimizer.rescale = 0.125;
+  options.schedule.rate = 1;
+  options.start = {{"w_weight", floats({1, 1}, {2})}};
+  Dataset data = cantFail(Dataset::create({{"data", floats({2, 1}, {1, 3})}, {"label", floats({2, 1}, {0, 1})}}));
+  Trainer trainer = open(g, data, options);
+  advance(trainer, 1);
+  EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], 2 - 17 * 0.125, 1e-6);
+}
+
+TEST(Trainer, AdamsFirstStepIsTheRate) {
+  TestGraph g("p = FullyConnected(data, w_weight) {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)");
+  TrainerOptions options;
+  options.batch = 1;
+  options.optimizer.kind = OptimizerKind::Adam;
+  options.schedule.rate = 0.5;
+  options.start = {{"w_weight", floats({1, 1}, {2})}};
+  Dataset data = cantFail(Dataset::create({{"data", floats({1, 1}, {1})}, {"label", floats({1, 1}, {0})}}));
+  Trainer trainer = open(g, data, options);
+  advance(trainer, 1);
+  EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], 1.5, 1e-5) << "with the bias corrected, |step| = rate";
+}
+
+TEST(Trainer, LearnsATriangle) {
+  for (Backend backend : {Backend::Reference, Backend::Auto})
+    for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam}) {
+      TestGraph g(kNet);
+      TrainerOptions options = plainOptions();
+      options.session.exec.backend = backend;
+      options.optimizer.kind = kind;
+      options.schedule = {.rate = kind == OptimizerKind::Adam ? 0.02 : 0.1};
+      Trainer trainer = open(g, triangle(48), options);
+      Dataset heldOut = triangle(30);
+      const double before = cantFail(trainer.evaluate(heldOut)).loss();
+      advance(trainer, 60);
+      Score after = cantFail(trainer.evaluate(heldOut));
+      EXPECT_LT(after.loss(), before / 2);
+      EXPECT_GT(after.metric(), 0.95);
+      EXPECT_EQ(after.rows, 30);
+    }
+}
+
+TEST(Trainer, FrozenVariablesStay) {
+  TestGraph g(kNet);
+  TrainerOptions options = plainOptions();
+  options.frozen = {"fc1_weight"};
+  Trainer trainer = open(g, triangle(24), options);
+  const std::vector<float> before = valueOf(trainer.parameters(), "fc1_weight");
+  const std::vector<float> other = valueOf(trainer.parameters(), "fc2_weight");
+  advance(trainer, 2);
+  EXPECT_EQ(valueOf(trainer.parameters(), "fc1_weight"), before);
+  EXPECT_NE(valueOf(trainer.parameters(), "fc2_weight"), other);
+}
+
+TEST(Trainer, LabelsThatAreComputed) {
+  TestGraph direct("o = FullyConnected(data, w_weight, b_bias) {num_hidden=3}; y = SoftmaxOutput(o, label)");
+  TestGraph computed("o = FullyConnected(data, w_weight, b_bias) {num_hidden=3}; l = Reshape(label) {shape=(-1,)};"
+                     "y = SoftmaxOutput(o, l)");
+  Trainer one = open(direct, triangle(16), plainOptions());
+  Dataset square = triangle(16);
+  std::vector<NamedArray> columns;
+  for (size_t c = 0; c < 2; ++c) {
+    TensorRef column = square.column(c);
+    std::vector<int64_t> shape = column.shape.vec();
+    if (c == 1) shape.push_back(1);
+    columns.push_back({square.name(c).str(), floats(shape, valuesOf<float>(column))});
+  }
+  Trainer other = open(computed, cantFail(Dataset::create(columns)), plainOptions());
+  advance(one, 1);
+  advance(other, 1);
+  EXPECT_EQ(cantFail(one.advance()).score.loss(), cantFail(other.advance()).score.loss());
+}
+
+// ---- evaluation
+
+TEST(Trainer, EvaluationCountsEveryExampleOnce) {
+  TestGraph g(kNet);
+  Dataset heldOut = triangle(19);
+  TrainerOptions options = plainOptions();
+  Trainer byEight = open(g, triangle(48), options);
+  options.batch = 19;
+  Trainer atOnce = open(g, triangle(48), options);
+  Score parts = cantFail(byEight.evaluate(heldOut)), whole = cantFail(atOnce.evaluate(heldOut));
+  EXPECT_EQ(parts.rows, 19);
+  EXPECT_EQ(parts.metricSum, whole.metricSum);
+  EXPECT_NEAR(parts.loss(), whole.loss(), 1e-6);
+}
+
+TEST(Trainer, EvaluationLeavesTheRunAlone) {
+  TestGraph g(kNet);
+  Trainer one = open(g, triangle(48), plainOptions()), other = open(g, triangle(48), plainOptions());
+  Dataset heldOut = triangle(10);
+  advance(one, 4);
+  for (int i = 0; i < 4; ++i) {
+    advance(other, 1);
+    cantFail(other.evaluate(heldOut));
+  }
+  EXPECT_EQ(bytesOf(one.checkpoint()), bytesOf(other.checkpoint()));
+}
+
+// ---- runs taken up again
+
+void expectResumes(TrainerOptions options, uint64_t steps) {
+  TestGraph g(kNet);
+  Trainer whole = open(g, triangle(52), options);
+  advance(whole, 2 * steps);
+  Trainer first = open(g, triangle(52), options);
+  advance(first, steps);
+  const std::string saved = bytesOf(first.checkpoint());
+  Trainer second = open(g, triangle(52), options);
+  advance(second, 1);  // a run of its own before
+  cantFail(second.resume(cantFail(parseNpz(saved, "saved.npz")), "saved.npz"));
+  EXPECT_EQ(second.step(), steps);
+  EXPECT_EQ(bytesOf(second.checkpoint()), saved);
+  advance(second, steps);
+  EXPECT_EQ(bytesOf(second.checkpoint()), bytesOf(whole.checkpoint()));
+  EXPECT_EQ(bytesOf(second.parameters()), bytesOf(whole.parameters()));
+}
+
+TEST(Trainer, RUN_02_ResumedRunsAreTheSameBytes) {
+  TrainerOptions options = plainOptions();
+  expectResumes(options, 9);  // in the middle of an epoch of 6 steps
+  options.optimizer.kind = OptimizerKind::Adam;
+  expectResumes(options, 6);
+  options.shuffle = std::nullopt;
+  options.schedule = {.kind = ScheduleKind::Step, .rate = 0.1, .every = 5};
+  expectResumes(options, 7);
+}
+
+TEST(Trainer, RUN_02_ResumedRunsOfTheFastBackend) {
+  TrainerOptions options = plainOptions();
+  options.session.exec.backend = Backend::Auto;
+  options.session.exec.threads = 2;
+  expectResumes(options, 9);
+}
+
+TEST(Trainer, RUN_02_ReferenceRunsDoNotDependOnThreads) {
+  TestGraph g(kNet);
+  TrainerOptions options = plainOptions();
+  Trainer one = open(g, triangle(48), options);
+  options.session.exec.threads = 3;
+  Trainer three = open(g, triangle(48), options);
+  advance(one, 8);
+  advance(three, 8);
+  EXPECT_EQ(bytesOf(one.checkpoint()), bytesOf(three.checkpoint()));
+}
+
+TEST(Trainer, SeedsDecideEverythingThatIsDrawn) {
+  TestGraph g(kNet);
+  TrainerOptions options = plainOptions();
+  Trainer one = open(g, triangle(48), options), again = open(g, triangle(48), options);
+  options.seed = 1;
+  Trainer other = open(g, triangle(48), options);
+  EXPECT_EQ(bytesOf(one.parameters()), bytesOf(again.parameters()));
+  EXPECT_NE(valueOf(one.parameters(), "fc1_weight"), valueOf(other.parameters(), "fc1_weight"));
+}
+
+// ---- refusals
+
+GradcError refusal(TestGraph &g, Dataset data, TrainerOptions options) {
+  return errorOf(Trainer::create(g.context, g, std::move(data), std::move(options)));
+}
+
+TEST(Trainer, E_70_ALabelNobodyFeeds) {
+  TestGraph g(kNet);
+  Dataset all = triangle(16);
+  Dataset data = cantFail(Dataset::create({{"data", floats({16, 2}, valuesOf<float>(all.column(0)))}}));
+  GradcError error = refusal(g, data, plainOptions());
+  EXPECT_EQ(error.kind, ErrorKind::BindingMissing);
+  EXPECT_EQ(error.message, "variable 'label' has no value: it is no parameter, and no array is fed to it");
+}
+
+TEST(Trainer, E_71_ArraysThatDoNotFit) {
+  TestGraph g("data = var {__shape__=(0,2)}; o = FullyConnected(data, w_weight, b_bias) {num_hidden=3};"
+              "y = SoftmaxOutput(o, label)");
+  Dataset wide = cantFail(Dataset::create({{"data", floats({8, 3}, std::vector<float>(24))},
+                                           {"label", floats({8}, std::vector<float>(8))}}));
+  GradcError shape = refusal(g, wide, plainOptions());
+  EXPECT_EQ(shape.kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(shape.message, "'data': expected shape (?,2), got (8,3)");
+  GradcError batch = refusal(g, triangle(7), plainOptions());
+  EXPECT_EQ(batch.kind, ErrorKind::BindingMismatch);
+  EXPECT_EQ(batch.message, "a batch of 8 was asked for, the data has 7 examples");
+  Dataset labels = cantFail(Dataset::create({{"data", floats({8, 2}, std::vector<float>(16))},
+                                             {"label", floats({8}, {0, 1, 2, 0, 1, 5, 0, 0})}}));
+  EXPECT_EQ(refusal(g, labels, plainOptions()).message,
+            "'label' is 5 in row 5, expected a class number from 0 to 2");
+}
+
+TEST(Trainer, E_72_NamesTheGraphHasNot) {
+  TestGraph g(kNet);
+  Dataset all = triangle(16);
+  Dataset data = cantFail(Dataset::create({{"dato", floats({16, 2}, valuesOf<float>(all.column(0)))}}));
+  GradcError feed = refusal(g, data, plainOptions());
+  EXPECT_EQ(feed.kind, ErrorKind::BindingSurplus);
+  EXPECT_EQ(feed.message, "'dato' is bound, but the graph has no variable of that name");
+  TrainerOptions options = plainOptions();
+  options.frozen = {"fc9_weight"};
+  EXPECT_EQ(refusal(g, triangle(16), options).message, "the graph has no variable 'fc9_weight' to leave as it is");
+}
+
+TEST(Trainer, E_07_NothingToTrain) {
+  TestGraph g("o = FullyConnected(data, w_weight, b_bias) {num_hidden=3}; y = SoftmaxOutput(o, label)");
+  TrainerOptions options = plainOptions();
+  options.frozen = {"w_weight", "b_bias"};
+  EXPECT_EQ(refusal(g, triangle(16), options).kind, ErrorKind::EmptyXs);
+}
+
+TEST(Trainer, EvaluationRefusesOtherColumns) {
+  TestGraph g(kNet);
+  Trainer trainer = open(g, triangle(16), plainOptions());
+  Dataset wide = cantFail(Dataset::create({{"data", floats({4, 3}, std::vector<float>(12))},
+                                           {"label", floats({4}, std::vector<float>(4))}}));
+  EXPECT_EQ(errorOf(trainer.evaluate(wide)).message, "'data': expected rows of shape (2,), got (3,)");
+  Dataset labels = cantFail(Dataset::create({{"data", floats({1, 2}, {0, 0})}, {"label", floats({1}, {3})}}));
+  EXPECT_EQ(errorOf(trainer.evaluate(labels)).message, "'label' is 3 in row 0, expected a class number from 0 to 2");
+  Dataset alone = cantFail(Dataset::create({{"data", floats({1, 2}, {0, 0})}}));
+  EXPECT_EQ(errorOf(trainer.evaluate(alone)).kind, ErrorKind::BindingMismatch);
+}
+
+struct OtherRun {
+  const char *what;
+  std::string net;
+  TrainerOptions options;
+  int64_t rows;
+  const char *message, *note;
+};
+
+TEST(Trainer, E_71_CheckpointsOfAnotherRunAreRefusedByName) {
+  const std::string net = kNet.str();
+  auto replaced = [&](StringRef from, StringRef to) {
+    std::string text = net;
+    return text.replace(text.find(from), from.size(), to.str());
+  };
+  TrainerOptions plain = plainOptions(), adam = plain, batch = plain, seed = plain;
+  adam.optimizer.kind = OptimizerKind::Adam;
+  batch.batch = 4;
+  seed.seed = 7;
+  const char *another = "checkpoint 'run.npz' is of another network or optimizer";
+  const OtherRun runs[] = {
+      {"names", replaced("fc1_weight", "first_weight"), plain, 48, another, "it has no 'first_weight'"},
+      {"shapes", replaced("num_hidden=8", "num_hidden=6"), plain, 48, another,
+       "its 'fc1_weight' is (8,2) float32, expected (6,2) float32"},
+      {"attributes", replaced("act_type=relu", "act_type=tanh"), plain, 48, another,
+       "the arrays are the same, operators or attributes are not"},
+      {"optimizer", net, adam, 48, another, "it has no 'fc2_bias_mean'"},
+      {"batch", net, batch, 48, "checkpoint 'run.npz' was made with batch size 8, this run has 4", nullptr},
+      {"seed", net, seed, 48, "checkpoint 'run.npz' was made with seed 0, this run has 7", nullptr},
+      {"data", net, plain, 40, "checkpoint 'run.npz' was made with number of examples 48, this run has 40", nullptr},
+  };
+  TestGraph g(kNet);
+  Trainer trainer = open(g, triangle(48), plain);
+  advance(trainer, 3);
+  const std::vector<NamedArray> checkpoint = trainer.checkpoint();
+  for (const OtherRun &run : runs) {
+    SCOPED_TRACE(run.what);
+    TestGraph other(run.net);
+    Trainer resumed = open(other, triangle(run.rows), run.options);
+    const std::string before = bytesOf(resumed.checkpoint());
+    GradcError error = errorOf(resumed.resume(checkpoint, "run.npz"));
+    EXPECT_EQ(error.kind, ErrorKind::BindingMismatch);
+    EXPECT_EQ(error.message, run.message);
+    if (run.note) {
+      ASSERT_EQ(error.notes.size(), 1u);
+      EXPECT_EQ(error.notes[0].text, run.note);
+    }
+    EXPECT_EQ(bytesOf(resumed.checkpoint()), before) << "a refused checkpoint changes nothing";
+  }
+}
+
+TEST(Trainer, E_71_ParametersAloneAreNoCheckpoint) {
+  TestGraph g(kNet);
+  Trainer trainer = open(g, triangle(16), plainOptions());
+  GradcError error = errorOf(trainer.resume(trainer.parameters(), "params.npz"));
+  EXPECT_EQ(error.message, "checkpoint 'params.npz' has no 'gradc.step'");
+}
+
+}  // namespace
+}  // namespace gradc

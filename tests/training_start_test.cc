@@ -1,0 +1,66 @@
+// Learning rates as functions of the step, and the values parameters start from.
+#include "runtime/parameter_init.h"
+#include "runtime/schedule.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using gradc::testing::nodeNamed;
+using gradc::testing::TestGraph;
+
+TEST(RateSchedule, WarmUpThenTheFormAskedFor) {
+  RateSchedule constant{.rate = 0.5, .warmup = 5};
+  EXPECT_EQ(constant.at(1), 0.1);
+  EXPECT_EQ(constant.at(4), 0.4);
+  EXPECT_EQ(constant.at(5), 0.5);
+  EXPECT_EQ(constant.at(500), 0.5);
+  RateSchedule step{.kind = ScheduleKind::Step, .rate = 1, .every = 10, .factor = 0.5};
+  EXPECT_EQ(step.at(1), 1);
+  EXPECT_EQ(step.at(10), 1);
+  EXPECT_EQ(step.at(11), 0.5);
+  EXPECT_EQ(step.at(21), 0.25);
+  RateSchedule cosine{.kind = ScheduleKind::Cosine, .rate = 1, .warmup = 10, .total = 110, .lowest = 0.2};
+  EXPECT_EQ(cosine.at(10), 1);
+  EXPECT_NEAR(cosine.at(60), 0.6, 1e-12);
+  EXPECT_NEAR(cosine.at(85), 0.2 + 0.4 * (1 + std::cos(M_PI * 0.75)), 1e-12);
+  EXPECT_EQ(cosine.at(110), 0.2);
+  EXPECT_EQ(cosine.at(1000), 0.2);
+}
+
+TEST(ParameterInit, RolesDecide) {
+  TestGraph g("x = var {__shape__=(4,30)}; h = FullyConnected(x, w, b) {num_hidden=50};"
+              "n = BatchNorm(h, g, e, m, v); c = var {__init__=[\"Constant\", {\"value\": 2}],__shape__=(4,50)};"
+              "y = elemwise_add(n, c)");
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  ParameterInitializer initializer(g, inference, 1);
+  auto filled = [&](StringRef name) {
+    const NodeId n = nodeNamed(g, name);
+    Dims shape = g.context.shape(inference.shape[g.graph.firstEntry(n)]).dims();
+    Array array{DType::Float32, shape.vec(), std::vector<char>(static_cast<size_t>(*numElements(shape)) * 4)};
+    initializer.fill(n, array.ref());
+    return valuesOf<float>(array);
+  };
+  for (StringRef zero : {"b", "e", "m"}) EXPECT_EQ(filled(zero)[49], 0) << zero.str();
+  for (StringRef one : {"g", "v"}) EXPECT_EQ(filled(one)[49], 1) << one.str();
+  EXPECT_EQ(filled("c")[7], 2);
+  double largest = 0, squares = 0;
+  std::vector<float> weights = filled("w");
+  for (float weight : weights) {
+    largest = std::max(largest, std::fabs(double{weight}));
+    squares += double{weight} * weight;
+  }
+  const double bound = std::sqrt(6.0 / 80);
+  EXPECT_LE(largest, bound);
+  EXPECT_NEAR(squares / static_cast<double>(weights.size()), bound * bound / 3, bound * bound / 30);
+}
+
+}  // namespace
+}  // namespace gradc
