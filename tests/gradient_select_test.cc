@@ -163,6 +163,16 @@ TEST(GradientCuts, STOP_01_BlockGradStaysZeroAtHigherOrders) {
     EXPECT_EQ(gradientValues(g.context, g, {"b"}, bindings, order)[0].values, Numbers{0}) << order;
 }
 
+TEST(GradientCuts, NG_07_WhatOnlyCutsReachIsUnused) {
+  TestGraph g("a = exp(x); y = elemwise_mul(a, w)");
+  GradientRequest request = wrt(g, {"x", "w"});
+  request.noGrad = {g.at("a")};
+  GradientResult result = cantFail(build(g, request, UnusedPolicy::None));
+  EXPECT_EQ(result.wrt[0].status, SlotStatus::None);
+  EXPECT_EQ(result.wrt[1].status, SlotStatus::Grad);
+  EXPECT_EQ(describeError(build(g, request, UnusedPolicy::Error)).substr(0, 13), "[unreachable]");
+}
+
 TEST(GradientCuts, STOP_03_ListedEntriesAreConstants) {
   TestGraph g("a = _mul_scalar(x) {scalar=2}; y = elemwise_add(a, x)");
   GradientRequest request = wrt(g, {"x", "a"});
