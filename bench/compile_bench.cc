@@ -9,6 +9,7 @@
 
 #include "ir/json_reader.h"
 #include "ir/json_writer.h"
+#include "ir/process_memory.h"
 #include "ops/registry.h"
 #include "passes/gradient.h"
 #include "passes/plan_memory.h"
@@ -148,6 +149,7 @@ void registerFamily(Family family, size_t nodes) {
 
 int main(int argc, char **argv) {
   using namespace gradc::bench;
+  gradc::keepFreedMemory();
   for (size_t nodes : {1000, 10000, 100000, 1000000}) {
     for (Family family : kTrainFamilies) registerFamily(family, nodes);
     registerFamily(Family::Zigzag, nodes);

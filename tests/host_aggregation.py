@@ -29,7 +29,6 @@ SUMS = {"add_n", "ElementWiseSum", "_sum"}
 # What may differ, by class: docs/gradient.md, "Beside MXNet's graph".
 REASONS = {
     "label": "MXNet emits a gradient of zeros, or none at all, for what is read only where no gradient flows",
-    "zero": "a gradient that is zero by structure is left out of the sum",
 }
 
 

@@ -3,6 +3,7 @@
 #include "verbs.h"
 
 #include "ir/error.h"
+#include "ir/process_memory.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -86,6 +87,7 @@ Expected<int> run(ArrayRef<StringRef> args, Tool &tool) {
 }  // namespace gradc
 
 int main(int argc, char **argv) {
+  gradc::keepFreedMemory();
   gradc::installCrashHandlers();
   SmallVector<StringRef, 16> args(argv + 1, argv + argc);
   gradc::Diagnostics diagnostics(errs(), gradc::diagForm(args));
