@@ -63,7 +63,8 @@ class Executor {
   /// inferred ones.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Memory for head i of the caller's; else the executor owns it, zero at first. For Request::Add it holds the start
-  /// value. No variable may use the same memory, and another head only if both are asked Add (E-18).
+  /// value. Another head may use the same memory only if both are asked Add (E-18), a variable only if the head's node waits
+  /// for all its other readers, as the steps of appendOptimizer do; that is not checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
   /// One pass over the graph as the given training step; E-70 names variables not bound.
   llvm::Error run(uint64_t step);
