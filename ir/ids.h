@@ -3,6 +3,7 @@
 // An id means something only together with the object that issued it (a Graph, a Context).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 

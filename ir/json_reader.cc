@@ -33,7 +33,6 @@ class CountingIterator {
     return *this;
   }
   friend bool operator==(const CountingIterator &a, const CountingIterator &b) { return a.at == b.at; }
-  friend bool operator!=(const CountingIterator &a, const CountingIterator &b) { return a.at != b.at; }
 
  private:
   const char *at;

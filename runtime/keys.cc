@@ -2,6 +2,7 @@
 #include "runtime/keys.h"
 #include "ir/error.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
@@ -38,8 +39,6 @@ namespace {
 
 class KeyMaker {
  public:
-  explicit KeyMaker(const Graph &graph) : graph(graph) {}
-
   Error add(OutputKey row, const std::string &key, const std::string &source) {
     StringMap<Taken>::iterator at = taken.try_emplace(key, Taken{source, 0}).first;
     Taken &first = at->second;
@@ -57,23 +56,20 @@ class KeyMaker {
     std::string source;
     uint32_t count;
   };
-  const Graph &graph;
   std::vector<OutputKey> rows;
   StringMap<Taken> taken;
 };
-
-bool isHead(const Graph &graph, NodeId n) {
-  return any_of(graph.heads(), [&](Value head) { return head.node == n; });
-}
 
 }  // namespace
 
 Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optional<GradientTable> &table,
                                             ArrayRef<NodeId> aux) {
-  KeyMaker maker(graph);
+  KeyMaker maker;
+  BitVector isHead(graph.numNodes());
   std::vector<std::string> names = variableKeys(graph);
   for (size_t i = 0; i < graph.heads().size(); ++i) {
     Value head = graph.heads()[i];
+    isHead.set(head.node.value);
     bool isForward = !table || table->heads[i].kind == GradientTable::HeadKind::Forward;
     std::string key = isForward ? graph.listedName(head) : gradientKey(graph, names, table->heads[i], "_");
     // Nodes of one name count as one source: their keys are told apart by number.
@@ -83,7 +79,7 @@ Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optio
     if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;
   }
   for (NodeId n : aux) {
-    if (isHead(graph, n)) continue;
+    if (isHead[n.value]) continue;
     if (Error error = maker.add({OutputKey::From::Aux, 0, n, ""}, names[n.value], "aux " + graph.describe(n)))
       return error;
   }
