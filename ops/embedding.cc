@@ -81,6 +81,7 @@ constinit const OpDef kEmbedding = {
         },
     .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
     .stopped = {0},
+    .flags = {.hasIntegerKernel = true},
     .domains = kDomains,
     .gradient =
         [](GradRule &g) {

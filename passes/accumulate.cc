@@ -57,9 +57,15 @@ Value Accumulators::aggregate(Value entry) {
       cell = cells[cell].next;
       values.push_back(cells[cell].value);
     } while (cell != at.last);
-    at = {isChain(values.size()) ? chain(entry, values) : sum(entry, values), kNone};
+    at = {total(entry, values), kNone};
   }
   return at.first;
+}
+
+// AGG-02: of zeros alone, which ZeroPolicy::Keep let in, one is kept.
+Value Accumulators::total(Value entry, ArrayRef<Value> values) {
+  if (options.zeroTerms == ZeroPolicy::Keep && all_of(values, [&](Value v) { return isZero(v); })) return values[0];
+  return isChain(values.size()) ? chain(entry, values) : sum(entry, values);
 }
 
 bool Accumulators::isChain(size_t n) const {

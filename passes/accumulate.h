@@ -47,6 +47,7 @@ class Accumulators {
 
   bool isPlaceholder(Value v) const;
   bool isChain(size_t n) const;
+  Value total(Value entry, llvm::ArrayRef<Value> values);
   Value sum(Value entry, llvm::ArrayRef<Value> values);
   Value chain(Value entry, llvm::ArrayRef<Value> values);
   KindId sumKind(size_t n);

@@ -53,9 +53,14 @@ struct TableWriter {
   }
 };
 
-void addForwardRows(TableWriter &writer, const Graph &forward, const std::optional<GradientTable> &earlier) {
-  for (size_t i = 0; i < forward.heads().size(); ++i)
-    writer.add(earlier ? earlier->heads[i] : GradientTable::Head());
+// Nodes of a lower order's gradient graph move where versions are saved for the next.
+void addForwardRows(TableWriter &writer, const Graph &forward, const std::optional<GradientTable> &earlier,
+                    ArrayRef<NodeId> newId) {
+  for (size_t i = 0; i < forward.heads().size(); ++i) {
+    GradientTable::Head head = earlier ? earlier->heads[i] : GradientTable::Head();
+    if (head.ofNode.isValid()) head.ofNode = newId[head.ofNode.value];
+    writer.add(head);
+  }
 }
 
 void addGradientRows(TableWriter &writer, const Graph &forward, ArrayRef<GradientTarget> targets,
@@ -137,7 +142,7 @@ Graph withGradientTable(const Graph &forward, const Graph &emitted, const Gradie
   TableWriter writer;
   writer.attrs = emitted.graphAttrs();
   writer.reserve(emitted.heads().size());
-  if (!options.gradientOnly) addForwardRows(writer, forward, earlier);
+  if (!options.gradientOnly) addForwardRows(writer, forward, earlier, newId);
   using HeadKind = GradientTable::HeadKind;
   addGradientRows(writer, forward, request.wrt, result.wrt, HeadKind::Grad, options.order, newId);
   addGradientRows(writer, forward, request.retained, result.retained, HeadKind::Retained, options.order, newId);

@@ -28,16 +28,16 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (Value v : request.stop) stopped.set(graph.entry(v).value);
   for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
   for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
-  // P-06: as if every variable were asked for, so that the walk visits all that lies under the y.
-  if (options.reach == ReachPolicy::WholeGraph)
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (graph.isVariable(NodeId(n))) carrying.set(graph.firstEntry(NodeId(n)).value);
+  // P-06: as if everything were asked for, so that the walk visits all that lies under the y.
+  const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
+  for (uint32_t n = 0; n < graph.numNodes() && carriesAll; ++n)
+    if (graph.isVariable(NodeId(n))) carrying.set(graph.firstEntry(NodeId(n)).value);
   if (hasCuts) carrying.reset(cut);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     mutates |= graph.kind(id).mutated != 0;
     if (graph.isVariable(id) && graph.attrs(id) != AttrsId(0) && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
-    if (graph.isVariable(id) || !anyInputCarries(graph, id, carrying)) continue;
+    if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);
       // STOP-03: a stopped entry carries for itself alone, when it is asked for.

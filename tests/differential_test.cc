@@ -24,16 +24,20 @@ uint64_t numberFrom(const char *variable, uint64_t otherwise) {
 TEST(Differential, RUN_02_RandomGraphsAgreeWithJetsAndWithThemselves) {
   const uint64_t first = numberFrom("GRADC_DIFFERENTIAL_SEED", 1), count = numberFrom("GRADC_DIFFERENTIAL_GRAPHS", 3000);
   int numFailed = 0;
+  Outcomes outcomes;
   for (uint64_t seed = first; seed < first + count && numFailed < 3; ++seed) {
     Sketch sketch = drawSketch(seed);
-    Problem problem = checkSketch(sketch);
+    Problem problem = checkSketch(sketch, outcomes);
     if (!problem) continue;
     ++numFailed;
     Sketch small = shrink(std::move(sketch), problem.kind);
     ADD_FAILURE() << "seed " << seed << " (GRADC_DIFFERENTIAL_SEED=" << seed << " GRADC_DIFFERENTIAL_GRAPHS=1), "
-                  << problem.kind << ": " << problem.text << "\nmade smaller: " << checkSketch(small).text << "\n"
+                  << problem.kind << ": " << problem.text << "\nmade smaller: " << checkSketch(small, outcomes).text << "\n"
                   << dumpSketch(small);
   }
+  if (count < 1000) return;
+  EXPECT_GE(outcomes.numLowered, static_cast<int>(count / 2));
+  EXPECT_GE(outcomes.numRefused, static_cast<int>(count / 100));
 }
 
 // A y that another y is computed from.
@@ -54,6 +58,59 @@ bool isReadOften(const Sketch &sketch) {
   for (const SketchNode &node : sketch.nodes)
     for (SketchEntry e : node.inputs) ++reads[{e.node, e.output}];
   return any_of(reads, [](const auto &row) { return row.second >= 8; });
+}
+
+using Note = function_ref<void(bool has, const char *name)>;
+
+bool waits(const Sketch &sketch) {
+  return any_of(sketch.nodes, [](const SketchNode &node) { return !node.deps.empty(); });
+}
+
+// Whether the policy makes a difference to some x.
+bool changesStatus(Sketch sketch) {
+  const std::vector<SlotStatus> plain = expectedStatus(sketch);
+  sketch.controlOnly = ControlOnlyPolicy::Unused;
+  return expectedStatus(sketch) != plain;
+}
+bool changesError(Sketch sketch) {
+  const std::optional<ErrorKind> plain = expectedError(sketch);
+  sketch.reach = ReachPolicy::Ignore;
+  return expectedError(sketch) != plain;
+}
+
+void notePolicies(const Sketch &sketch, Note note) {
+  note(waits(sketch), "control dependencies");
+  note(sketch.controlOnly == ControlOnlyPolicy::Zeros && changesStatus(sketch), "x that some y only waits for");
+  note(sketch.reach == ReachPolicy::WholeGraph, "whole graph");
+  note(sketch.reach == ReachPolicy::WholeGraph && changesError(sketch), "refused for the whole graph");
+  note(sketch.duplicates == DuplicatePolicy::Strict, "strict");
+  note(sketch.headPolicy == HeadPolicy::Input, "head gradients as inputs");
+  note(!sketch.isTraining, "inference");
+}
+
+void noteStates(const Sketch &sketch, Note note) {
+  SketchValues values;
+  for (const SketchNode &node : sketch.nodes) values.add(node, [](SketchEntry) { return false; });
+  bool isRead = false, isReadLate = false, isWrittenTwice = false, hasIntegers = false;
+  for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
+    const SketchNode &node = sketch.nodes[n];
+    isWrittenTwice = isWrittenTwice || (node.isState && values.latestVersion(n) > 1);
+    hasIntegers = hasIntegers || (!node.isVariable() && values.at({n, 0}).isInteger);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const SketchEntry e = node.inputs[i];
+      if (!sketch.nodeOf(e).isState || node.overwrites(i)) continue;
+      isRead = isRead || e.version < values.latestVersion(e.node);
+      isReadLate = isReadLate || e.version > 0;
+    }
+  }
+  note(isRead, "read before a write");
+  note(isReadLate, "read after a write");
+  note(isWrittenTwice, "written twice");
+  note((isRead || isReadLate) && !sketch.hasVersions, "states without versions");
+  note(mayNeedOldVersion(sketch) && !expectedError(sketch), "old version needed");
+  note(hasIntegers, "whole numbers");
+  note(hasIntegers && sketch.order == 2, "whole numbers at the second order");
+  note(hasIntegers && sketch.integers == IntegerPolicy::Permissive, "whole numbers permitted");
 }
 
 std::vector<std::string> featuresOf(const Sketch &sketch) {
@@ -77,9 +134,16 @@ std::vector<std::string> featuresOf(const Sketch &sketch) {
   note(!sketch.retained.empty(), "retained");
   note(any_of(sketch.heads, [](const SketchHead &h) { return h.hasSeed; }), "entry as head gradient");
   note(isReadOften(sketch), "chain");
+  notePolicies(sketch, note);
+  noteStates(sketch, note);
   Expectation expected = expectedGradients(sketch);
-  note(expected.error == ErrorKind::NotDifferentiable, "not differentiable");
-  note(expected.error == ErrorKind::Unreachable, "unreachable");
+  const std::pair<ErrorKind, const char *> errors[] = {
+      {ErrorKind::NotDifferentiable, "not differentiable"}, {ErrorKind::Unreachable, "unreachable"},
+      {ErrorKind::AuxX, "state as x"},                      {ErrorKind::NotRequiresGrad, "whole numbers as x"},
+      {ErrorKind::NoLiveOutput, "no live y"},               {ErrorKind::ImplicitHead, "scalar refused"},
+      {ErrorKind::MissingAttr, "head gradient missing"},    {ErrorKind::DuplicateX, "x twice refused"},
+      {ErrorKind::DuplicateY, "y twice refused"},           {ErrorKind::OptionConflict, "cut x refused"}};
+  for (const auto &[kind, name] : errors) note(expected.error == kind, name);
   note(is_contained(expected.status, SlotStatus::None), "without gradient");
   note(any_of(expected.first, [](const Judged &j) { return any_of(j.values, [](double v) { return v != 0; }); }), "alive");
   note(any_of(expected.second, [](const Judged &j) { return any_of(j.values, [](double v) { return v != 0; }); }),
@@ -89,22 +153,25 @@ std::vector<std::string> featuresOf(const Sketch &sketch) {
 
 TEST(Differential, DrawsWhatItIsFor) {
   const std::map<std::string, int> wanted = {
-      {"second order", 300},        {"y below y", 150},   {"y that is x", 50},
-      {"y twice", 50},              {"x twice", 50},      {"intermediate x", 150},
-      {"later output as x", 15},    {"stopped x", 30},    {"cut x", 30},
-      {"add", 200},                 {"null", 50},         {"retained", 200},
-      {"entry as head gradient", 50}, {"chain", 20},      {"not differentiable", 10},
-      {"unreachable", 10},          {"without gradient", 50}, {"alive", 500},
-      {"alive at the second order", 100}};
+      {"second order", 900}, {"y below y", 450}, {"y that is x", 150}, {"y twice", 150}, {"x twice", 150},
+      {"intermediate x", 450}, {"later output as x", 45}, {"stopped x", 90}, {"cut x", 90}, {"add", 600}, {"null", 150},
+      {"retained", 600}, {"entry as head gradient", 150}, {"chain", 60}, {"not differentiable", 30}, {"unreachable", 30},
+      {"without gradient", 150}, {"alive", 1500}, {"alive at the second order", 300},
+      {"control dependencies", 600}, {"x that some y only waits for", 15}, {"whole graph", 300},
+      {"refused for the whole graph", 5}, {"strict", 90}, {"head gradients as inputs", 300}, {"inference", 300},
+      {"read before a write", 100}, {"read after a write", 150}, {"written twice", 150}, {"states without versions", 60},
+      {"old version needed", 60}, {"whole numbers", 150}, {"whole numbers at the second order", 60},
+      {"whole numbers permitted", 30}, {"state as x", 5}, {"whole numbers as x", 3}, {"no live y", 30}, {"scalar refused", 15},
+      {"head gradient missing", 10}, {"x twice refused", 15}, {"y twice refused", 10}, {"cut x refused", 2}};
   std::map<std::string, int> found;
   std::map<std::string, int> operators;
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= 3000; ++seed) {
     Sketch sketch = drawSketch(seed);
     for (const std::string &feature : featuresOf(sketch)) ++found[feature];
     for (const SketchNode &node : sketch.nodes) ++operators[node.op];
   }
   for (const auto &[feature, least] : wanted) EXPECT_GE(found[feature], least) << feature;
-  EXPECT_GE(operators.size(), 60u);
+  EXPECT_GE(operators.size(), 68u);
 }
 
 }  // namespace

@@ -41,6 +41,18 @@ std::string told(TestGraph &g, const GradientRequest &request, GradientOptions o
   return recorder.text;
 }
 
+// A listener is a type, so what is no callback is refused by the compiler and not by an error of ours.
+TEST(GradientListener, E_21_WhatIsNoCallbackDoesNotCompile) {
+  using Field = decltype(GradientOptions::listener);
+  static_assert(std::is_abstract_v<GradientListener>, "emitted must be given");
+  static_assert(std::is_assignable_v<Field &, Recorder *>);
+  static_assert(!std::is_assignable_v<Field &, void (*)(const EmittedNode &)>);
+  static_assert(!std::is_assignable_v<Field &, Recorder> && !std::is_assignable_v<Field &, int>);
+  TestGraph g("y = tanh(x)");
+  EXPECT_EQ(GradientOptions().listener, nullptr) << "none by default, which is no error";
+  EXPECT_EQ(countOps(gradientOf(g.context, g, {"x"}, 1).graph, "_backward_tanh"), 1u);
+}
+
 TEST(GradientListener, HOOK_01_EveryNodeOnceInOrderWithWhatItIsTheGradientOf) {
   TestGraph g("a = exp(x); b = tanh(x); y = elemwise_mul(a, b)");
   EXPECT_EQ(told(g, wrt(g, {"x"}), {}), "_head_grad_0 = ones_like for y: y\n"

@@ -130,6 +130,21 @@ TEST(GradientPolicies, P_06_OperatorsWithoutGradientBesideThePath) {
   EXPECT_EQ(emitted(whole, wrt(whole, {"x"}), options), emitted(whole, wrt(whole, {"x"}), GradientOptions()));
 }
 
+// What hangs on a cut or a constant alone is under the y like anything else.
+TEST(GradientPolicies, P_06_TheWholeGraphIsAllThatLiesUnderTheY) {
+  TestGraph g("p = test_part(w); c = ones_like(v); q = test_part(c); y = elemwise_add(p, x); z = exp(q); heads y, z");
+  GradientOptions options;
+  options.reach = ReachPolicy::WholeGraph;
+  GradientRequest cut = of(g, {"y"}, {"x"});
+  cut.noGrad = {g.at("w")};
+  EXPECT_EQ(emitted(g, cut, options).substr(0, 63), "[not_differentiable] operator 'test_part' of node 'p' has no gr");
+  EXPECT_EQ(emitted(g, of(g, {"z"}, {"v"}), options).substr(0, 63),
+            "[not_differentiable] operator 'test_part' of node 'q' has no gr");
+  // A stopped entry passes nothing on.
+  cut.stop = {g.at("p")};
+  EXPECT_EQ(emitted(g, cut, options), "_head_grad_0 = ones_like(y)\nheads _head_grad_0\n");
+}
+
 TEST(GradientPolicies, P_08_WhichSumsAreChains) {
   auto chains = [](int n, uint32_t cap, ChainPolicy chain, NamingStyle naming) {
     std::string text = "x = var; t1 = relu(x);";
@@ -168,6 +183,23 @@ TEST(GradientPolicies, P_09_WholeNumbersOnThePath) {
   options.integers = IntegerPolicy::Permissive;
   EXPECT_EQ(countOps(cantFail(build(g, wrt(g, {"x"}), options)).graph, "_backward_cast"), 2u);
   EXPECT_NE(emitted(g, wrt(g, {"i"}), options).substr(0, 1), "[");
+}
+
+TEST(GradientPolicies, P_09_AnOutputOfWholeNumbersGivesNothingToOthers) {
+  TestGraph g("x = var; i = Cast(x) {dtype=int32}; y = square(x); heads i, y");
+  Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {1}}}, {}}, {}));
+  GradientOptions options;
+  options.inference = &inference;
+  EXPECT_EQ(gradients(g, of(g, {"i", "y"}, {"x"}), options, {{"x", Array(Numbers{2.5})}}), Numbers{5});
+}
+
+// AGG-02: else what gets nothing but zeros would get a sum of them, which is no zero any more.
+TEST(GradientPolicies, ZERO_04_AGG_02_OfZerosAloneOneIsKept) {
+  TestGraph g("p = test_part(w); a = ones_like(p); b = zeros_like(p); y = elemwise_add(a, b)");
+  GradientOptions options;
+  options.zeroTerms = ZeroPolicy::Keep;
+  EXPECT_EQ(emitted(g, wrt(g, {"w"}), options), "w_zero_grad = zeros_like(w)\nheads w_zero_grad\n");
+  EXPECT_EQ(cantFail(build(g, wrt(g, {"p"}), options)).stats.numSums, 0u);
 }
 
 // What the emitted graph holds does not depend on branches no x feeds.

@@ -1,210 +1,38 @@
-// Running and comparing. Tested by tests/differential_test.cc
+// Comparing what was measured. Tested by tests/differential_test.cc
 #include "tests/support/differential.h"
 
 #include "ir/error.h"
-#include "ir/json_reader.h"
 #include "ir/json_writer.h"
-#include "runtime/session.h"
 #include "tests/support/jets.h"
-#include "tests/support/naive.h"
-#include "tests/support/tensors.h"
+#include "tests/support/measure.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
-#include <map>
-#include <set>
 
 using namespace llvm;
 
 namespace gradc::testing {
 namespace {
 
-/// One way to the same values.
-struct Variation {
-  StringRef name = "plain";
-  uint32_t sumCap = 8;
-  NamingStyle naming = NamingStyle::Unique;
-  bool allowInplace = true, hasPlan = true, hasInference = false, gradientOnly = false, throughFile = false;
-  bool asksMore = false;  // for every entry as an x as well
-  ReachPolicy reach = ReachPolicy::Ignore;
-  unsigned threads = 1;
-};
+constexpr StringRef kRefused = "overwriting refused", kLowered = "in MXNet's words";
 
 constexpr Variation kVariations[] = {
     {.name = "cap 2", .sumCap = 2},
     {.name = "cap 3, threads", .sumCap = 3, .threads = 4},
+    {.name = "chains up to 4", .sumCap = 4, .chain = ChainPolicy::UpToCap},
     {.name = "no cap, mxnet names", .sumCap = 1000, .naming = NamingStyle::Mxnet},
     {.name = "not in place, nnvm names", .naming = NamingStyle::Nnvm, .allowInplace = false},
     {.name = "no plan, fluid names", .naming = NamingStyle::Fluid, .hasPlan = false},
-    {.name = "types known, gradients alone", .hasInference = true, .gradientOnly = true},
+    {.name = "types known, gradients alone", .hasTypes = true, .gradientOnly = true},
     {.name = "through a file", .throughFile = true},
+    {.name = kLowered, .inMxnetsWords = true},
     {.name = "more asked", .asksMore = true},
+    {.name = "zeros kept", .zeroTerms = ZeroPolicy::Keep},
+    {.name = kRefused, .overwritten = OverwrittenPolicy::Error},
     {.name = "whole graph", .reach = ReachPolicy::WholeGraph},
-};
-
-/// Values under "forward 0", "gradient 1.0", "gradient 2.0" (order and position of the x), "retained 0".
-struct Measured {
-  std::optional<ErrorKind> error;
-  std::string errorText;
-  std::map<std::string, std::vector<double>> values;
-  std::vector<SlotStatus> status;  // of the highest order
-};
-
-std::string gradientKey(uint32_t order, size_t slot) { return formatv("gradient {0}.{1}", order, slot).str(); }
-std::string retainedKey(size_t i) { return "retained " + std::to_string(i); }
-
-// What an `add` head holds before the run.
-double startValue(const std::string &key, size_t i) { return seedValue("start of " + key, i); }
-
-class Measurement {
- public:
-  Measurement(const Sketch &sketch, const Variation &variation) : sketch(sketch), variation(variation) {}
-
-  Measured run() {
-    if (Error error = measure()) {
-      handleAllErrors(std::move(error), [&](const GradcError &info) {
-        measured.error = info.kind;
-        measured.errorText = info.message;
-      });
-    }
-    return std::move(measured);
-  }
-
- private:
-  Error measure() {
-    Expected<SketchGraph> built = buildSketch(context, sketch);
-    if (!built) return built.takeError();
-    Expected<Inference> forward = inferForward(built->graph);
-    if (!forward) return forward.takeError();
-    GradientOptions options;
-    options.headPolicy = sketch.headPolicy;
-    options.unused = sketch.unused;
-    options.sumCap = variation.sumCap;
-    options.naming = variation.naming;
-    options.reach = variation.reach;
-    options.gradientOnly = variation.gradientOnly;
-    if (variation.hasInference) options.inference = &*forward;
-    if (variation.asksMore) askMore(built->graph, built->request);
-    Expected<GradientResult> result =
-        buildGradientOfOrder(context, built->graph, built->request, options, sketch.order);
-    if (!result) return result.takeError();
-    for (const GradientSlot &slot : result->wrt) measured.status.push_back(slot.status);
-    return execute(result->graph);
-  }
-
-  Expected<Inference> inferForward(const Graph &graph) {
-    Bindings bound;
-    for (const NamedArray &array : bindings(graph))
-      bound[array.name] = testing::Array(Dims(array.array.shape), valuesOf<double>(array.array));
-    InferOptions options;
-    options.floatAs = DType::Float64;
-    return infer(context, graph, hintsOf(graph, bound), options);
-  }
-
-  void askMore(const Graph &graph, GradientRequest &request) {
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o)
-        request.wrt.push_back({Value{NodeId(n), static_cast<uint16_t>(o), 0}, Request::Write});
-  }
-
-  // Of the variables of the graph, and of the head gradients it may have dropped (H-11).
-  std::vector<NamedArray> bindings(const Graph &graph) const {
-    std::set<StringRef> variables;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (graph.isVariable(NodeId(n))) variables.insert(graph.name(NodeId(n)));
-    std::vector<NamedArray> list;
-    for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
-      const SketchNode &node = sketch.nodes[n];
-      const std::string name = "v" + std::to_string(n);
-      if (node.op.empty() && variables.count(name)) list.push_back({name, doubles(node.shape, node.values)});
-    }
-    if (!graph.graphAttrs().contains("head_kind")) return list;
-    for (size_t h = 0; h < sketch.heads.size(); ++h) {
-      const std::string name = seedVariable(sketch, h);
-      if (name.empty() || any_of(list, [&](const NamedArray &a) { return a.name == name; })) continue;
-      std::vector<double> values;
-      int64_t size = 1;
-      for (int64_t d : sketch.heads[h].shape) size *= d;
-      for (int64_t i = 0; i < size; ++i) values.push_back(seedValue(name, i));
-      list.push_back({name, doubles(sketch.heads[h].shape, values)});
-    }
-    return list;
-  }
-
-  Error execute(Graph graph) {
-    LoadedProgram loaded;
-    if (variation.throughFile) {
-      std::string text;
-      raw_string_ostream os(text);
-      writeJson(os, graph);
-      Expected<LoadedProgram> read = readJson(context, text, {});
-      if (!read) return read.takeError();
-      loaded = std::move(*read);
-      graph = loaded.program.rootGraph();
-    }
-    Expected<std::optional<GradientTable>> read = readGradientTable(graph);
-    if (!read) return read.takeError();
-    table = std::move(**read);
-    return variation.hasPlan ? runPlanned(graph) : runNaively(graph);
-  }
-
-  Error runPlanned(const Graph &graph) {
-    SessionOptions options;
-    options.infer.floatAs = DType::Float64;
-    options.allowInplace = variation.allowInplace;
-    options.exec.backend = Backend::Reference;
-    options.exec.threads = variation.threads;
-    options.exec.isTraining = true;
-    Expected<Session> session = Session::create(context, graph, bindings(graph), options);
-    if (!session) return session.takeError();
-    std::vector<std::string> keys = headKeys();
-    for (size_t i = 0; i < keys.size(); ++i) {
-      TensorRef head = session->head(i);
-      for (int64_t k = 0; table.heads[i].request == Request::Add && k < head.size(); ++k)
-        head.as<double>()[k] = startValue(keys[i], k);
-    }
-    if (Error error = session->run(0)) return error;
-    for (size_t i = 0; i < keys.size(); ++i) measured.values[keys[i]] = valuesOf<double>(session->head(i));
-    return Error::success();
-  }
-
-  // Fresh buffers for every entry, no requests and no plan.
-  Error runNaively(const Graph &graph) {
-    Bindings bound;
-    for (const NamedArray &array : bindings(graph))
-      bound[array.name] = testing::Array(Dims(array.array.shape), valuesOf<double>(array.array));
-    Expected<NaiveRun> run = NaiveRun::run(graph, bound, {});
-    if (!run) return run.takeError();
-    std::vector<std::string> keys = headKeys();
-    std::vector<testing::Array> heads = run->heads();
-    for (size_t i = 0; i < keys.size(); ++i) {
-      for (size_t k = 0; table.heads[i].request == Request::Add && k < heads[i].values.size(); ++k)
-        heads[i].values[k] = startValue(keys[i], k) + heads[i].values[k];
-      measured.values[keys[i]] = heads[i].values;
-    }
-    return Error::success();
-  }
-
-  std::vector<std::string> headKeys() const {
-    std::vector<std::string> keys;
-    size_t numForward = 0, numRetained = 0;
-    for (const GradientTable::Head &head : table.heads)
-      switch (head.kind) {
-        case GradientTable::HeadKind::Forward: keys.push_back("forward " + std::to_string(numForward++)); break;
-        case GradientTable::HeadKind::Grad: keys.push_back(gradientKey(head.order, head.slot)); break;
-        case GradientTable::HeadKind::Retained: keys.push_back(retainedKey(numRetained++)); break;
-      }
-    return keys;
-  }
-
-  const Sketch &sketch;
-  const Variation &variation;
-  TestContext context;
-  Measured measured;
-  GradientTable table;
 };
 
 // ---- against the jets
@@ -247,6 +75,15 @@ Problem compareStatus(const Sketch &sketch, const Expectation &expected, const M
   return {};
 }
 
+// MUT-06: every write is done once.
+Problem compareStates(const Sketch &sketch, const Expectation &expected, const Measured &measured) {
+  size_t i = 0;
+  for (uint32_t n = 0; n < sketch.nodes.size(); ++n)
+    if (sketch.nodes[n].isState)
+      if (Problem problem = compareOne(measured, stateKey(n), expected.states[i++], Request::Write)) return problem;
+  return {};
+}
+
 Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
   Expectation expected = expectedGradients(sketch);
   if (expected.error != measured.error)
@@ -254,7 +91,7 @@ Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
                              measured.error ? errorKindName(*measured.error) : "success", measured.errorText).str()};
   if (expected.error) return {};
   if (Problem problem = compareStatus(sketch, expected, measured)) return problem;
-  std::vector<Request> requests = requestsOf(sketch.wrt), retained = requestsOf(sketch.retained);
+  const std::vector<Request> requests = requestsOf(sketch.wrt), retained = requestsOf(sketch.retained);
   for (size_t i = 0; i < requests.size(); ++i) {
     if (expected.status[i] != SlotStatus::None)
       if (Problem problem = compareOne(measured, gradientKey(1, i), expected.first[i], requests[i])) return problem;
@@ -263,17 +100,34 @@ Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
   }
   for (size_t i = 0; i < retained.size(); ++i)
     if (Problem problem = compareOne(measured, retainedKey(i), expected.retained[i], retained[i])) return problem;
-  return {};
+  return compareStates(sketch, expected, measured);
 }
 
 // ---- against each other (RUN-02, NG-10)
 
 bool applies(const Variation &variation, const Sketch &sketch) {
-  auto isUndifferentiable = [](const SketchNode &node) { return node.op == "test_part"; };
-  const bool mayFail = any_of(sketch.nodes, isUndifferentiable);
-  // A second order with other x is another sum.
-  if (variation.asksMore) return sketch.order == 1 && !mayFail && sketch.unused != UnusedPolicy::Error;
-  return variation.reach == ReachPolicy::Ignore || !mayFail;
+  const bool mayFail = any_of(sketch.nodes, [](const SketchNode &node) { return node.lacksGradient(); });
+  // A second order with other x is another sum; what is asked for anyway is then asked for twice.
+  if (variation.asksMore)
+    return sketch.order == 1 && !mayFail && sketch.unused != UnusedPolicy::Error && sketch.duplicates == DuplicatePolicy::Allow;
+  // What is checked with types known is checked before other things are.
+  if (variation.hasTypes && sketch.headPolicy == HeadPolicy::Scalar) return false;
+  // Zeros that are computed with reach what zeros by structure do not.
+  return !mayFail || (variation.reach == ReachPolicy::Ignore && variation.zeroTerms == ZeroPolicy::Drop);
+}
+
+// E-31 where, and only where, some copy was saved instead; and nothing needs one that reads no old version.
+Problem compareRefusal(const Sketch &sketch, const Measured &plain, const Measured &refused) {
+  const std::string name = kRefused.str();
+  const bool isRefused = refused.error == ErrorKind::StaleVersion;
+  if (isRefused != (plain.numSaved > 0)) return {name, formatv("{0} copies, but: {1}", plain.numSaved, refused.errorText).str()};
+  if (isRefused && !mayNeedOldVersion(sketch)) return {name, "nothing reads an old version, but: " + refused.errorText};
+  return {};
+}
+
+bool isComparable(const Variation &variation, const std::string &key) {
+  // Of the gradients alone not all is run; the heads of that graph are those of the highest order.
+  return !variation.gradientOnly || !StringRef(key).starts_with("state");
 }
 
 Problem compareVariation(const Variation &variation, const Measured &plain, const Measured &varied) {
@@ -281,8 +135,7 @@ Problem compareVariation(const Variation &variation, const Measured &plain, cons
   if (varied.error != plain.error) return {name, "another outcome: " + varied.errorText};
   for (const auto &[key, values] : plain.values) {
     auto at = varied.values.find(key);
-    // Gradients alone: the heads of that graph are those of the highest order.
-    if (at == varied.values.end() && variation.gradientOnly) continue;
+    if (!isComparable(variation, key) || (at == varied.values.end() && variation.gradientOnly)) continue;
     if (at == varied.values.end() || at->second.size() != values.size()) return {name, key + " is missing"};
     for (size_t i = 0; i < values.size(); ++i)
       if (!(at->second[i] == values[i]))
@@ -291,15 +144,34 @@ Problem compareVariation(const Variation &variation, const Measured &plain, cons
   return {};
 }
 
+Problem checkVariation(const Variation &variation, const Sketch &sketch, const Measured &plain, Outcomes &outcomes) {
+  // Versions and words are looked at before shapes are.
+  if ((variation.name == kRefused || variation.name == kLowered) && plain.error == ErrorKind::ImplicitHead) return {};
+  const Measured varied = measure(sketch, variation);
+  if (plain.error) return compareVariation(variation, plain, varied);
+  if (variation.name == kLowered) {
+    // Some operators of our own have no words there.
+    if (varied.error == ErrorKind::UnknownOp) return {};
+    ++outcomes.numLowered;
+  }
+  if (variation.name == kRefused) {
+    if (Problem problem = compareRefusal(sketch, plain, varied)) return problem;
+    outcomes.numRefused += plain.numSaved > 0;
+    if (plain.numSaved) return {};
+  }
+  return compareVariation(variation, plain, varied);
+}
+
 }  // namespace
 
-Problem checkSketch(const Sketch &sketch) {
-  const Variation asItIs;
-  const Measured plain = Measurement(sketch, asItIs).run();
+Problem checkSketch(const Sketch &sketch, Outcomes &outcomes) {
+  const Measured plain = measure(sketch, Variation());
   if (Problem problem = compareWithJets(sketch, plain)) return problem;
+  if (!plain.lostDependency.empty()) return {"dependency", plain.lostDependency};
+  ++outcomes.numChecked;
   for (const Variation &variation : kVariations)
     if (applies(variation, sketch))
-      if (Problem problem = compareVariation(variation, plain, Measurement(sketch, variation).run())) return problem;
+      if (Problem problem = checkVariation(variation, sketch, plain, outcomes)) return problem;
   return {};
 }
 

@@ -1,6 +1,7 @@
 // Operators over jets, those of more than one element: each from its formula, in plain doubles.
 // Tested by tests/differential_test.cc
 #include "tests/support/jet_arithmetic.h"
+#include "tests/support/jet_states.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -337,17 +338,17 @@ constexpr NamedOperator kOperators[] = {
 }  // namespace
 
 std::vector<JetTensor> evaluateNode(const SketchNode &node, Inputs inputs) {
-  if (Outputs outputs; mapFunction(node, *inputs[0], outputs)) return outputs;
-  for (const NamedOperator &row : kOperators)
-    if (row.name == node.op) return row.evaluate(node, inputs);
-  assert(false && "an operator the jets do not know");
-  return {};
-}
-
-JetTensor variableTensor(const SketchNode &node) {
-  JetTensor tensor{node.shape, {}};
-  for (double value : node.values) tensor.jets.push_back(Jet(value));
-  return tensor;
+  if (!takesIntegers(node, inputs)) return {};
+  if (std::optional<Outputs> outputs = evaluateSpecial(node, inputs)) return *outputs;
+  Outputs outputs;
+  if (!mapFunction(node, *inputs[0], outputs)) {
+    const NamedOperator *row = find_if(kOperators, [&](const NamedOperator &op) { return op.name == node.op; });
+    assert(row != std::end(kOperators) && "an operator the jets do not know");
+    outputs = row->evaluate(node, inputs);
+  }
+  for (JetTensor &output : outputs)
+    if ((output.isInteger = inputs.back()->isInteger)) output.hold();
+  return outputs;
 }
 
 }  // namespace gradc::testing

@@ -12,6 +12,8 @@
 #include "ir/error.h"
 #include "tests/support/random_graph.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <optional>
 
 namespace gradc::testing {
@@ -29,11 +31,38 @@ struct Jet {
 struct JetTensor {
   std::vector<int64_t> shape;
   std::vector<Jet> jets;
+  bool isInteger = false;
+
+  void hold() {
+    for (Jet &jet : jets) jet = jet.held();
+  }
 };
 
 /// The outputs of a node; empty where its operands do not fit, or lie too near a kink or a pole for the draw to be used.
 std::vector<JetTensor> evaluateNode(const SketchNode &node, llvm::ArrayRef<const JetTensor *> inputs);
+/// What a node leaves in the states it overwrites, in the order of its inputs; these hold what was there before.
+std::vector<JetTensor> overwrittenStates(const SketchNode &node, llvm::ArrayRef<const JetTensor *> inputs);
 JetTensor variableTensor(const SketchNode &node);
+
+/// The values of a sketch, node by node, and every version of its states. No derivative goes through a state.
+class SketchValues {
+ public:
+  /// False, and nothing is added, where the node cannot be evaluated. Entries `isHeld` names are read as constants.
+  bool add(const SketchNode &node, llvm::function_ref<bool(SketchEntry)> isHeld);
+
+  uint32_t numNodes() const { return static_cast<uint32_t>(outputs.size()); }
+  std::vector<JetTensor> &outputsOf(uint32_t n) { return outputs[n]; }
+  /// What a reader sees: of a state, the version it names.
+  const JetTensor &at(SketchEntry e) const {
+    return states[e.node].empty() ? outputs[e.node][e.output] : states[e.node][e.version];
+  }
+  uint32_t latestVersion(uint32_t state) const { return static_cast<uint32_t>(states[state].size()) - 1; }
+  /// Takes back the last node, which is the one given.
+  void removeLast(const SketchNode &node);
+
+ private:
+  std::vector<std::vector<JetTensor>> outputs, states;  // by node; states by version, empty for other nodes
+};
 
 struct Judged {
   std::vector<double> values, bounds;
@@ -42,10 +71,18 @@ struct Judged {
 /// What the gradients have to be.
 struct Expectation {
   std::optional<ErrorKind> error;       // then nothing else is set
+  std::vector<Judged> states;           // after the run, by state in the order of the nodes
   std::vector<Judged> first, retained;  // parallel to wrt and retained without the null requests
   std::vector<Judged> second;           // parallel to first, for order 2
   std::vector<SlotStatus> status;       // of the first order
 };
 Expectation expectedGradients(const Sketch &sketch);
+
+/// The error a request has to end in, and which x are used: from paths alone.
+std::optional<ErrorKind> expectedError(const Sketch &sketch);
+std::vector<SlotStatus> expectedStatus(const Sketch &sketch);
+/// Whether a node that a gradient passes reads a version that is overwritten by then (MUT-03).
+bool mayNeedOldVersion(const Sketch &sketch);
+std::vector<SketchTarget> withoutNull(llvm::ArrayRef<SketchTarget> targets);
 
 }  // namespace gradc::testing

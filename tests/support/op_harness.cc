@@ -220,6 +220,18 @@ double OpHarness::project(ArrayRef<Value> ys, ArrayRef<Value> seeds) {
   return sum;
 }
 
+namespace {
+
+// Differences have an error of their own, however small what they measure.
+void expectNear(ArrayRef<double> found, ArrayRef<double> expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  double scale = 1;
+  for (double value : expected) scale = std::max(scale, std::abs(value));
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << "element " << i;
+}
+
+}  // namespace
+
 void OpHarness::checkGradients(ArrayRef<Value> ys, ArrayRef<Value> xs, unsigned order) {
   constexpr double kStep = 1e-5;
   std::vector<Value> heads(ys.begin(), ys.end());
@@ -246,13 +258,6 @@ void OpHarness::checkGradients(ArrayRef<Value> ys, ArrayRef<Value> xs, unsigned 
     for (Value v : found)
       if (v.isValid()) heads.push_back(v);
   }
-}
-
-void expectNear(ArrayRef<double> found, ArrayRef<double> expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  double scale = 1;
-  for (double value : expected) scale = std::max(scale, std::abs(value));
-  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << "element " << i;
 }
 
 }  // namespace gradc::testing

@@ -41,6 +41,7 @@ class OpHarness {
   std::vector<double> pieceValues(Value v, llvm::ArrayRef<Value> base);
   /// A variable's storage, to change or to look at after a run.
   std::vector<double> &storage(Value variable) { return tensors[variable.node.value][0].data; }
+  bool canDecompose(Value v) const { return builder.kind(v.node).op && builder.kind(v.node).op->decompose; }
   /// Replaces a fused node's outputs by its decomposition.
   Value decomposed(Value v);
   /// Gradients of Σ seed·y toward the variables, as entries; invalid where nothing flows.
@@ -61,8 +62,5 @@ class OpHarness {
   std::map<uint32_t, std::vector<HarnessTensor>> tensors;  // by node, one per output
   std::map<std::pair<uint32_t, uint16_t>, Value> shapedLike;  // gradient entry → what it is the gradient of
 };
-
-/// Elementwise comparison with a tolerance relative to the largest expected value.
-void expectNear(llvm::ArrayRef<double> found, llvm::ArrayRef<double> expected, double tolerance);
 
 }  // namespace gradc::testing

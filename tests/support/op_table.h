@@ -45,6 +45,7 @@ void checkDerivatives(const OpRow &row, llvm::ArrayRef<llvm::StringRef> wrt, uin
 /// Shape inference alone, both ways: "(2,?) ? -> ?" becomes "(2,3) (3,) -> (2,3)", or the failure's text.
 std::string inferShapes(llvm::StringRef op, llvm::ArrayRef<AttrText> attrs, llvm::StringRef shapes);
 
+/// Elementwise, to `tolerance` of the largest finite expected magnitude; infinities and NaN have to be the same.
 void expectClose(llvm::ArrayRef<double> found, llvm::ArrayRef<double> expected, double tolerance);
 
 }  // namespace gradc::testing

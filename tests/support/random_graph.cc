@@ -16,10 +16,8 @@ std::string numberText(double value) {
   return text;
 }
 
-std::string nameOf(const Sketch &sketch, uint32_t n) { return (sketch.nodes[n].op.empty() ? "v" : "n") + std::to_string(n); }
-
 std::string textOf(const Sketch &sketch, SketchEntry e) {
-  return nameOf(sketch, e.node) + (e.output ? ":" + std::to_string(e.output) : "");
+  return sketch.nameOf(e.node) + (e.output ? ":" + std::to_string(e.output) : "");
 }
 
 std::string textOf(const Sketch &sketch, ArrayRef<SketchTarget> targets) {
@@ -49,16 +47,21 @@ std::vector<Value> graphHeads(const Sketch &sketch, const std::vector<Value> &at
 
 std::string seedVariable(const Sketch &sketch, size_t i) {
   const SketchHead &head = sketch.heads[i];
-  if (head.hasSeed || !head.seedName.empty() || sketch.headPolicy == HeadPolicy::Ones) return head.seedName;
+  if (head.hasSeed || !head.seedName.empty() || sketch.headPolicy != HeadPolicy::Input) return head.seedName;
   return "_head_grad_" + std::to_string(i);
 }
 
 std::string describe(const Sketch &sketch) {
-  std::string text = formatv("order {0}, heads {1}, unused {2}\n", sketch.order,
-                             sketch.headPolicy == HeadPolicy::Input ? "input" : "ones",
-                             sketch.unused == UnusedPolicy::Error  ? "error"
-                             : sketch.unused == UnusedPolicy::None ? "none"
-                                                                   : "zeros").str();
+  constexpr StringRef kHeads[] = {"ones", "scalar", "input", "required"}, kUnused[] = {"error", "none", "zeros"};
+  std::string text = formatv("--order {0} --heads {1} --unused {2}", sketch.order, kHeads[static_cast<size_t>(sketch.headPolicy)],
+                             kUnused[static_cast<size_t>(sketch.unused)]).str();
+  if (sketch.duplicates == DuplicatePolicy::Strict) text += " --strict";
+  if (sketch.controlOnly == ControlOnlyPolicy::Zeros) text += " --control-only zeros";
+  if (sketch.reach == ReachPolicy::WholeGraph) text += " --reach whole-graph";
+  if (sketch.integers == IntegerPolicy::Permissive) text += " --integers permissive";
+  if (!sketch.isTraining) text += " --mode infer";
+  if (sketch.hasTypes) text += ", types known";
+  text += "\n";
   text += "y:";
   for (const SketchHead &head : sketch.heads) {
     text += " " + textOf(sketch, head.y);
@@ -71,7 +74,7 @@ std::string describe(const Sketch &sketch) {
   for (SketchEntry e : sketch.noGrad) text += " " + textOf(sketch, e);
   text += "\n";
   for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
-    if (!sketch.nodes[n].op.empty()) continue;
+    if (!sketch.nodes[n].isVariable()) continue;
     text += "v" + std::to_string(n) + " =";
     for (double value : sketch.nodes[n].values) text += " " + numberText(value);
     text += "\n";
@@ -84,9 +87,10 @@ Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch) {
   std::vector<Value> at;
   for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
     const SketchNode &node = sketch.nodes[n];
-    const std::string name = nameOf(sketch, n);
-    if (node.op.empty()) {
-      at.push_back(builder.addVariable(name, AttrsId(0)));
+    const std::string name = sketch.nameOf(n);
+    if (node.isVariable()) {
+      const AttrText type{"__dtype__", "int32"};
+      at.push_back(builder.addVariable(name, node.isInteger ? context.attrs(type) : AttrsId(0)));
       continue;
     }
     SmallVector<Value, 4> inputs;
@@ -95,6 +99,9 @@ Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch) {
     for (const auto &[key, text] : node.attrs) attrs.push_back({key, text});
     Expected<NodeId> id = builder.add(*context.ops.find(node.op), inputs, NodeSpec{name, context.attrs(attrs), NodeId()});
     if (!id) return id.takeError();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (sketch.nodeOf(node.inputs[i]).isState)
+        builder.setInput(*id, i, Value{inputs[i].node, 0, static_cast<uint16_t>(sketch.hasVersions ? node.inputs[i].version : 0)});
     for (uint32_t dep : node.deps) builder.addControlDep(*id, at[dep].node);
     at.push_back(Value{*id});
   }

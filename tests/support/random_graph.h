@@ -5,9 +5,9 @@
 // Values are drawn with the graph: a node whose values leave a benign range, or lie near a kink, is not taken.
 //
 // In the graphs: operators with several outputs, shared and repeated inputs, control dependencies, operators without
-// gradient, losses. In the requests: y that are repeated, ancestors of one another, or x themselves; repeated and
-// intermediate x; retained, stopped and cut entries; head gradients as ones, variables and entries; requests
-// null/write/add; orders 1 and 2. Tested by tests/differential_test.cc
+// gradient, losses, operators that overwrite a variable, whole numbers. In the requests: y that are repeated, ancestors of
+// one another, or x themselves; repeated and intermediate x; retained, stopped and cut entries; head gradients as ones,
+// variables and entries; requests null/write/add; orders 1 and 2; every policy. Tested by tests/differential_test.cc
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -20,6 +20,7 @@ namespace gradc::testing {
 
 struct SketchEntry {
   uint32_t node = 0, output = 0;
+  uint32_t version = 0;  // of a state: the one read, or the one made
   friend bool operator==(SketchEntry, SketchEntry) = default;
 };
 
@@ -34,8 +35,15 @@ struct SketchNode {
   uint32_t numOutputs = 1, numVisible = 1;
   std::vector<int64_t> shape;  // of a variable
   std::vector<double> values;  // of a variable
+  bool isState = false;        // a variable some node may overwrite
+  bool isInteger = false;      // a variable of whole numbers
 
+  bool isVariable() const { return op.empty(); }
   bool isLoss() const { return op == "make_loss" || op == "MakeLoss"; }
+  /// Asking for a gradient through it is an error.
+  bool lacksGradient() const { return op == "test_part" || op == "sgd_mom_update"; }
+  /// Whether input i is overwritten.
+  bool overwrites(size_t i) const;
 };
 
 struct SketchHead {
@@ -58,7 +66,18 @@ struct Sketch {
   std::vector<SketchEntry> stop, noGrad;
   HeadPolicy headPolicy = HeadPolicy::Ones;
   UnusedPolicy unused = UnusedPolicy::None;
+  DuplicatePolicy duplicates = DuplicatePolicy::Allow;
+  ControlOnlyPolicy controlOnly = ControlOnlyPolicy::Unused;
+  ReachPolicy reach = ReachPolicy::Ignore;
+  IntegerPolicy integers = IntegerPolicy::Stop;
   uint32_t order = 1;
+  bool isTraining = true;
+  bool hasVersions = true;  // states are read with their version; else dependencies say the order
+  bool hasTypes = false;    // the gradient is asked for with the types known
+
+  const SketchNode &nodeOf(SketchEntry e) const { return nodes[e.node]; }
+  /// "v3" for a variable, "n4" for another node.
+  std::string nameOf(uint32_t n) const { return (nodes[n].isVariable() ? "v" : "n") + std::to_string(n); }
 };
 
 /// The same problem for the same seed.

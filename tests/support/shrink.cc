@@ -40,7 +40,8 @@ class Shrinker {
   bool accept(Sketch candidate) {
     auto isNull = [](const SketchTarget &t) { return t.request == Request::Null; };
     if (candidate.heads.empty() || all_of(candidate.wrt, isNull)) return false;
-    if (checkSketch(candidate).kind != kind) return false;
+    Outcomes ignored;
+    if (checkSketch(candidate, ignored).kind != kind) return false;
     best = std::move(candidate);
     return true;
   }
@@ -63,8 +64,14 @@ class Shrinker {
     changed |= shorten(&Sketch::noGrad);
     changed |= simplify([](Sketch &s) { return std::exchange(s.order, 1) != 1; });
     changed |= simplify([](Sketch &s) { return std::exchange(s.headPolicy, HeadPolicy::Ones) != HeadPolicy::Ones; });
+    changed |= simplify([](Sketch &s) { return std::exchange(s.reach, ReachPolicy::Ignore) != ReachPolicy::Ignore; });
+    changed |= simplify([](Sketch &s) { return std::exchange(s.duplicates, DuplicatePolicy::Allow) != DuplicatePolicy::Allow; });
+    changed |= simplify([](Sketch &s) {
+      return std::exchange(s.controlOnly, ControlOnlyPolicy::Unused) != ControlOnlyPolicy::Unused;
+    });
     for (uint32_t n = static_cast<uint32_t>(best.nodes.size()); n-- > 0;) {
-      changed |= simplify([&](Sketch &s) { return !std::exchange(s.nodes[n].deps, {}).empty(); });
+      // Without versions the order of states hangs on dependencies.
+      if (best.hasVersions) changed |= simplify([&](Sketch &s) { return !std::exchange(s.nodes[n].deps, {}).empty(); });
       if (erase(n)) changed = true;
       else changed |= simplify([&](Sketch &s) { return makeVariable(s, n); });
     }
@@ -78,6 +85,7 @@ class Shrinker {
 
   bool erase(uint32_t n) {
     Sketch candidate = best;
+    forgetWrites(candidate, n);
     candidate.nodes.erase(candidate.nodes.begin() + n);
     bool isUsed = false;
     forEachEntry(candidate, [&](uint32_t &node) {
@@ -87,19 +95,36 @@ class Shrinker {
     return !isUsed && accept(std::move(candidate));
   }
 
+  static bool isOverwritten(const Sketch &sketch, uint32_t state, uint32_t except) {
+    for (uint32_t n = 0; n < sketch.nodes.size(); ++n)
+      for (size_t i = 0; i < sketch.nodes[n].inputs.size(); ++i)
+        if (n != except && sketch.nodes[n].overwrites(i) && sketch.nodes[n].inputs[i].node == state) return true;
+    return false;
+  }
+
+  // The versions that node n makes are made no longer: later ones move up.
+  static void forgetWrites(Sketch &sketch, uint32_t n) {
+    const std::vector<SketchEntry> inputs = sketch.nodes[n].inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!sketch.nodes[n].overwrites(i)) continue;
+      for (SketchNode &node : sketch.nodes)
+        for (SketchEntry &e : node.inputs) e.version -= e.node == inputs[i].node && e.version >= inputs[i].version;
+    }
+  }
+
   // A variable with the values the node has.
   static bool makeVariable(Sketch &sketch, uint32_t wanted) {
-    if (sketch.nodes[wanted].op.empty() || sketch.nodes[wanted].numOutputs > 1) return false;
-    std::vector<std::vector<JetTensor>> values;
-    for (const SketchNode &node : sketch.nodes) {
-      SmallVector<const JetTensor *, 4> inputs;
-      for (SketchEntry e : node.inputs) inputs.push_back(&values[e.node][e.output]);
-      values.push_back(node.op.empty() ? std::vector<JetTensor>{variableTensor(node)} : evaluateNode(node, inputs));
-    }
+    SketchNode &node = sketch.nodes[wanted];
+    if (node.isVariable() || node.numOutputs > 1) return false;
+    SketchValues values;
+    for (const SketchNode &each : sketch.nodes) values.add(each, [](SketchEntry) { return false; });
+    forgetWrites(sketch, wanted);
+    const JetTensor &tensor = values.outputsOf(wanted)[0];
     SketchNode variable;
-    variable.shape = values[wanted][0].shape;
-    for (const Jet &jet : values[wanted][0].jets) variable.values.push_back(jet.v);
-    sketch.nodes[wanted] = std::move(variable);
+    variable.shape = tensor.shape;
+    variable.isInteger = tensor.isInteger;
+    for (const Jet &jet : tensor.jets) variable.values.push_back(jet.v);
+    node = std::move(variable);
     return true;
   }
 

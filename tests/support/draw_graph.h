@@ -1,0 +1,54 @@
+// Drawing the graph of a sketch, along with its values. Tested by tests/differential_test.cc
+#pragma once
+
+#include "tests/support/dice.h"
+#include "tests/support/jets.h"
+
+namespace gradc::testing {
+
+/// Attributes of a node, for an input of this shape.
+void setAttributes(Dice &dice, SketchNode &node, llvm::ArrayRef<int64_t> shape);
+
+class GraphDrawer {
+ public:
+  GraphDrawer(Dice &dice, Sketch &sketch) : dice(dice), sketch(sketch) {}
+
+  void run();
+
+  const JetTensor &at(SketchEntry e) const { return values.at(e); }
+  const std::vector<int64_t> &shapeOf(SketchEntry e) const { return at(e).shape; }
+  uint32_t numNodes() const { return values.numNodes(); }
+  /// Any entry but a loss, later ones more often; hidden outputs may be read, and are. Of a state, some version.
+  SketchEntry anyEntry();
+
+ private:
+  void drawShapes();
+  SketchEntry addNode(SketchNode node);
+  SketchEntry addVariable(std::vector<int64_t> shape);
+  SketchEntry addInteger(std::vector<int64_t> shape);
+  SketchEntry someState(const std::vector<int64_t> &shape);
+  SketchEntry readState(uint32_t n);
+  SketchEntry entryOfShape(const std::vector<int64_t> &shape);
+  SketchNode proposal();
+  void propose(SketchNode &node);
+  void proposeBroadcast(SketchNode &node);
+  void proposeMany(SketchNode &node);
+  void proposeRare(SketchNode &node);
+  void proposeMatrix(SketchNode &node);
+  void proposeOverwriting(SketchNode &node);
+  void proposeInteger(SketchNode &node);
+  bool tryAdd(SketchNode node);
+  void waitForStates(SketchNode &node);
+
+  Dice &dice;
+  Sketch &sketch;
+  SketchValues values;
+  std::vector<std::vector<int64_t>> shapes;
+  struct Accesses {
+    std::vector<uint32_t> write, reads;  // the last node that wrote, and those that read since then
+  };
+  std::vector<Accesses> accesses;  // by node, for states
+  int hubPercent = 0, statePercent = 0, integerPercent = 0;
+};
+
+}  // namespace gradc::testing

@@ -1,0 +1,44 @@
+// One random problem through gradc, in one of the ways that must not matter. Tested by tests/differential_test.cc
+#pragma once
+
+#include "ir/error.h"
+#include "tests/support/random_graph.h"
+
+#include <map>
+#include <optional>
+
+namespace gradc::testing {
+
+/// One way to the same values.
+struct Variation {
+  llvm::StringRef name = "plain";
+  uint32_t sumCap = 8;
+  ChainPolicy chain = ChainPolicy::FromCap;
+  NamingStyle naming = NamingStyle::Unique;
+  bool allowInplace = true, hasPlan = true, hasTypes = false, gradientOnly = false, throughFile = false;
+  bool asksMore = false;      // for every entry as an x as well
+  bool inMxnetsWords = false;
+  ZeroPolicy zeroTerms = ZeroPolicy::Drop;
+  OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
+  ReachPolicy reach = ReachPolicy::Ignore;
+  unsigned threads = 1;
+};
+
+/// Values under "forward 0", "gradient 1.0", "gradient 2.0" (order and position of the x), "retained 0", "state 3".
+struct Measured {
+  std::optional<ErrorKind> error;
+  std::string errorText;
+  std::map<std::string, std::vector<double>> values;
+  std::vector<SlotStatus> status;  // of the highest order
+  uint32_t numSaved = 0;           // copies of overwritten versions that gradients read
+  std::string lostDependency;      // CD-02: one of the sketch that the emitted graph lacks
+};
+Measured measure(const Sketch &sketch, const Variation &variation);
+
+std::string gradientKey(uint32_t order, size_t slot);
+std::string retainedKey(size_t i);
+std::string stateKey(uint32_t node);
+/// What an `add` head holds before the run.
+double startValue(const std::string &key, size_t i);
+
+}  // namespace gradc::testing

@@ -1,0 +1,27 @@
+// Operators against what MXNet 1.9.1 computed: outputs, gradients of every input and aux states, and refused attributes.
+#pragma once
+
+#include "tests/support/op_harness.h"
+#include "tests/support/op_table.h"
+
+namespace gradc::testing {
+
+/// One call. Head gradients are −1.5, −0.5, 0.5, 1.5, 2.5, −1.5, … over output 0.
+struct MxnetRow {
+  std::string name, op;
+  std::vector<std::pair<std::string, std::string>> attrs;
+  double tolerance;
+  std::vector<OpTensor> inputs;
+  std::vector<std::vector<double>> outputs;    // those that are looked at, from the first on
+  std::vector<std::vector<double>> gradients;  // of the inputs, from the first on; empty: it has none
+  std::vector<std::vector<double>> aux = {};   // the last inputs after one run
+  bool isTraining = true;
+};
+
+/// To `tolerance`, relative to the largest element; what a fused gradient stands for, to ten times that.
+void checkMxnetRow(const MxnetRow &row);
+
+/// What attributes are refused with; empty where they are fine.
+std::string refusalOf(llvm::StringRef op, std::initializer_list<AttrText> attrs);
+
+}  // namespace gradc::testing

@@ -1,0 +1,50 @@
+// Values of a sketch, node by node, with every version of its states. Tested by tests/differential_test.cc
+#include "tests/support/jets.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+
+JetTensor variableTensor(const SketchNode &node) {
+  JetTensor tensor{node.shape, {}, node.isInteger};
+  for (double value : node.values) tensor.jets.push_back(Jet(value));
+  return tensor;
+}
+
+bool SketchValues::add(const SketchNode &node, function_ref<bool(SketchEntry)> isHeld) {
+  if (node.isVariable()) {
+    outputs.push_back({variableTensor(node)});
+    states.emplace_back(node.isState ? outputs.back() : std::vector<JetTensor>());
+    return true;
+  }
+  std::vector<JetTensor> seen;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    SketchEntry e = node.inputs[i];
+    e.version -= node.overwrites(i);
+    seen.push_back(at(e));
+    if (isHeld(e)) seen.back().hold();
+  }
+  SmallVector<const JetTensor *, 4> inputs;
+  for (const JetTensor &tensor : seen) inputs.push_back(&tensor);
+  std::vector<JetTensor> values = evaluateNode(node, inputs);
+  if (values.empty()) return false;
+  std::vector<JetTensor> written = overwrittenStates(node, inputs);
+  for (size_t i = node.inputs.size(); i-- > 0 && !written.empty();) {
+    if (!node.overwrites(i)) continue;
+    assert(latestVersion(node.inputs[i].node) + 1 == node.inputs[i].version && "a version is made twice, or not in turn");
+    states[node.inputs[i].node].push_back(std::move(written.back()));
+    written.pop_back();
+  }
+  outputs.push_back(std::move(values));
+  states.emplace_back();
+  return true;
+}
+
+void SketchValues::removeLast(const SketchNode &node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (node.overwrites(i)) states[node.inputs[i].node].pop_back();
+  outputs.pop_back();
+  states.pop_back();
+}
+
+}  // namespace gradc::testing
