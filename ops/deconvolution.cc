@@ -7,67 +7,48 @@
 // Tested by tests/layer_ops_test.cc
 #include "ops/deconvolution.h"
 
-#include "ir/grad_rule.h"
 #include "ir/kernel.h"
-#include "ops/convolution_kernel.h"
+#include "ops/convolution_rules.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
-#include "ops/primitives.h"
+#include "ops/layer_attrs.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-enum class CudnnTune : uint8_t { None, Fastest, LimitedWorkspace, Off };
-constexpr StringRef kCudnnTuneNames[] = {"None", "fastest", "limited_workspace", "off"};
-constexpr ArrayRef<StringRef> enumNames(CudnnTune) { return kCudnnTuneNames; }
+bool hasTarget(const ConvolutionParams &p) { return !p.targetShape.empty() && p.targetShape[0] != 0; }
 
-struct DeconvParams {
-  Dims kernel, stride, dilate, pad, adj, targetShape;
-  int64_t numFilter = 0, numGroup = 1, workspace = 0;
-  bool noBias = true, cudnnOff = false;
-  CudnnTune cudnnTune = CudnnTune::None;
-  SpatialLayout layout = SpatialLayout::None;
-
-  bool channelsLast() const { return isChannelsLast(layout); }
-  size_t rank() const { return kernel.size() + 2; }
-  int64_t channelAxis() const { return channelsLast() ? static_cast<int64_t>(rank()) - 1 : 1; }
-  size_t spatialAxis(size_t i) const { return i + (channelsLast() ? 1 : 2); }
-  int64_t reach(size_t i) const { return dilate[i] * (kernel[i] - 1) + 1; }  // of the dilated kernel
-  bool hasTarget() const { return !targetShape.empty() && targetShape[0] != 0; }
-};
-
+using namespace convolution_attrs;
 constexpr AttrSpec kAttrs[] = {
-    required<&DeconvParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)").atLeast(1).atMost(kLargestWindow),
-    attr<&DeconvParams::stride>("stride", "()", "distance of the windows, 1 when left out").atLeast(1).atMost(kLargestWindow),
-    attr<&DeconvParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
-        .atLeast(1)
-        .atMost(kLargestWindow),
-    attr<&DeconvParams::pad>("pad", "()", "pixels cut from both sides of each axis, 0 when left out")
+    kKernel,
+    attr<&ConvolutionParams::stride>("stride", "()", "distance of the windows, 1 when left out").atLeast(1).atMost(kLargestWindow),
+    kDilate,
+    attr<&ConvolutionParams::pad>("pad", "()", "pixels cut from both sides of each axis, 0 when left out")
         .atLeast(0)
         .atMost(kLargestWindow),
-    attr<&DeconvParams::adj>("adj", "()", "pixels added behind each axis, less than stride, 0 when left out")
+    attr<&ConvolutionParams::adj>("adj", "()", "pixels added behind each axis, less than stride, 0 when left out")
         .atLeast(0)
         .atMost(kLargestWindow),
-    attr<&DeconvParams::targetShape>("target_shape", "()", "spatial shape of the output; replaces pad and adj unless 0")
+    attr<&ConvolutionParams::targetShape>("target_shape", "()", "spatial shape of the output; replaces pad and adj unless 0")
         .atLeast(0)
         .atMost(kLargestWindow),
-    required<&DeconvParams::numFilter>("num_filter", "output channels").atLeast(1),
-    attr<&DeconvParams::numGroup>("num_group", "1", "groups of channels convolved apart").atLeast(1),
-    attr<&DeconvParams::workspace>("workspace", "512", "accepted and not used").atLeast(0),
-    attr<&DeconvParams::noBias>("no_bias", "True", "whether there is no bias input"),
-    attr<&DeconvParams::cudnnTune>("cudnn_tune", "None", "accepted and not used"),
-    attr<&DeconvParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
-    attr<&DeconvParams::layout>("layout", "None", "order of the axes; None: batch, channel, spatial"),
+    kNumFilter,
+    kNumGroup,
+    attr<&ConvolutionParams::workspace>("workspace", "512", "accepted and not used").atLeast(0),
+    attr<&ConvolutionParams::noBias>("no_bias", "True", "whether there is no bias input"),
+    kCudnnTune,
+    kCudnnOff,
+    kLayout,
 };
 
-Error checkTarget(const DeconvParams &p) {
-  const bool hasTarget = p.hasTarget();
+Error checkTarget(const ConvolutionParams &p) {
+  const bool wantsTarget = hasTarget(p);
   for (size_t i = 0; i < p.kernel.size(); ++i) {
-    if (hasTarget != (p.targetShape[i] != 0))
+    if (wantsTarget != (p.targetShape[i] != 0))
       return Failure(ErrorKind::BadAttribute, "attribute 'target_shape' is 0 on some axes, expected on all or none");
-    if (!hasTarget && p.adj[i] >= p.stride[i])
+    if (!wantsTarget && p.adj[i] >= p.stride[i])
       return Failure(ErrorKind::BadAttribute, "attribute 'adj' is " + Twine(p.adj[i]) +
                                                   ", expected less than 'stride' = " + Twine(p.stride[i]));
   }
@@ -75,58 +56,29 @@ Error checkTarget(const DeconvParams &p) {
 }
 
 Error checkParams(void *params) {
-  DeconvParams &p = *static_cast<DeconvParams *>(params);
-  if (p.kernel.empty() || p.kernel.size() > 3)
-    return Failure(ErrorKind::BadAttribute,
-                   "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
-  if (Error error = settleWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
+  ConvolutionParams &p = *static_cast<ConvolutionParams *>(params);
+  if (Error error = checkConvolution(p)) return error;
   if (Error error = settleWindowAttr("adj", p.adj, p.kernel, kSpatialZeros)) return error;
   if (Error error = settleWindowAttr("target_shape", p.targetShape, p.kernel, kSpatialZeros)) return error;
-  if (Error error = checkTarget(p)) return error;
-  if (p.numFilter % p.numGroup)
-    return Failure(ErrorKind::BadAttribute, "attribute 'num_filter' is " + Twine(p.numFilter) +
-                                                ", expected a multiple of 'num_group' = " + Twine(p.numGroup));
-  return Error::success();
+  return checkTarget(p);
 }
 
-bool hasBias(const NodeKind &kind) { return !kind.params<DeconvParams>().noBias; }
-
 // Extent of the output before anything is cut off.
-int64_t fullExtent(const DeconvParams &p, size_t i, int64_t in) { return p.stride[i] * (in - 1) + p.reach(i); }
+int64_t fullExtent(const ConvolutionParams &p, size_t i, int64_t in) { return p.stride[i] * (in - 1) + p.reach(i); }
 
 // The convolution from the output's images to the data's.
-ConvGeometry geometryOf(const DeconvParams &p, Dims data, Dims output) {
-  ConvGeometry g;
+ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
+  ConvGeometry g = windowsOf(p);
   g.in = imageView(output, p.channelsLast());
   g.out = imageView(data, p.channelsLast());
-  g.groups = p.numGroup;
-  g.channelsLast = p.channelsLast();
-  setSpatial(g.kernel, p.kernel);
-  setSpatial(g.stride, p.stride);
-  setSpatial(g.dilate, p.dilate);
-  setSpatial(g.pad, p.pad);
-  for (size_t i = 0; p.hasTarget() && i < p.kernel.size(); ++i)
+  for (size_t i = 0; hasTarget(p) && i < p.kernel.size(); ++i)
     g.pad[3 - p.kernel.size() + i] = (fullExtent(p, i, data[p.spatialAxis(i)]) - p.targetShape[i] + 1) / 2;
   return g;
 }
 
-// Where data, weight and output are among the entries of a node.
-struct DeconvPorts {
-  size_t data, weight, output;
-  bool isForward;  // the output is an output of the node, not an input
-};
-
-ShapeRef outputShape(const ShapeInference &s, DeconvPorts at) { return at.isForward ? s.out(at.output) : s.in(at.output); }
-void stateOutput(ShapeInference &s, DeconvPorts at, Dims dims) {
-  if (at.isForward) s.setOut(at.output, dims);
-  else s.setIn(at.output, dims);
-}
-
 // Extent wanted by target_shape: what is cut off has to be there, and be cut evenly but for less than a stride.
 void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
-  const DeconvParams &p = s.params<DeconvParams>();
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
   out = p.targetShape[i];
   if (in == kUnknownDim) return;
   const int64_t surplus = fullExtent(p, i, in) - out;
@@ -139,8 +91,8 @@ void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
 }
 
 void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
-  const DeconvParams &p = s.params<DeconvParams>();
-  if (p.hasTarget()) return relateTarget(s, i, in, out);
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  if (hasTarget(p)) return relateTarget(s, i, in, out);
   const int64_t fixed = p.reach(i) - 2 * p.pad[i] + p.adj[i];
   if (in == kUnknownDim && out != kUnknownDim) {
     if ((out - fixed) % p.stride[i] || out < fixed)
@@ -154,12 +106,10 @@ void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
 }
 
 // Everything the shapes of data, weight and output tell about one another (INF-04).
-void relateShapes(ShapeInference &s, DeconvPorts at) {
-  const DeconvParams &p = s.params<DeconvParams>();
+void relateShapes(ShapeInference &s, ConvolutionPorts at) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
   const DimsBuffer unknown(p.rank(), kUnknownDim);
-  s.setIn(at.data, unknown);
-  s.setIn(at.weight, unknown);
-  stateOutput(s, at, unknown);
+  stateShapes(s, at, unknown, unknown, unknown);
   if (s.hasFailed()) return;
   DimsBuffer in(s.in(at.data).dims()), w(s.in(at.weight).dims()), out(outputShape(s, at).dims());
   const size_t channel = static_cast<size_t>(p.channelAxis());
@@ -175,17 +125,13 @@ void relateShapes(ShapeInference &s, DeconvPorts at) {
     w[axis] = p.kernel[i];
     relateExtents(s, i, in[axis], out[axis]);
   }
-  s.setIn(at.data, in);
-  s.setIn(at.weight, w);
-  stateOutput(s, at, out);
+  stateShapes(s, at, in, w, out);
 }
 
 size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
-  const ConvGeometry g = geometryOf(kind.params<DeconvParams>(), data.shape, output.shape);
+  const ConvGeometry g = geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
   return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
 }
-
-AttrsId withoutBias(const RuleContext &rule) { return rule.context().withAttrs(rule.attrs(), {{"no_bias", "True"}}); }
 
 template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
   for (int64_t n = 0; n < view.batch; ++n)
@@ -206,22 +152,18 @@ constinit const OpDef kDeconvolution = {
                "x[n,c,p]·w[c,f,k], + b[f]",
     .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
     .attrs = kAttrs,
-    .params = paramsOf<DeconvParams>(),
+    .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
     .shape =
         [](ShapeInference &s) {
           relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
-          if (s.numInputs() == 3) s.setIn(2, {s.params<DeconvParams>().numFilter});
+          if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
         },
-    .gradient =
-        [](GradRule &g) {
-          if (hasBias(g.kind())) g.fused(kBackwardDeconvolution, {g.dy(0), g.x(0), g.x(1), g.x(2)});
-          else g.fused(kBackwardDeconvolution, {g.dy(0), g.x(0), g.x(1)});
-        },
+    .gradient = [](GradRule &g) { fusedGradient(g, kBackwardDeconvolution); },
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.in[0].shape, call.out[0].shape);
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
           dispatchFloating(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
@@ -233,14 +175,13 @@ constinit const OpDef kDeconvolution = {
                     ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
 };
 
-// dx = C(dy, w). With u of x's shape: d/ddy ⟨u, dx⟩ = Cᵀ(u, w), d/dw ⟨u, dx⟩ = B(dy, u).
 constinit const OpDef kDeconvolutionDataGrad = {
     .name = "_deconvolution_data_grad",
     .summary = "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
                "is used",
     .inputs = {"ograd", "weight", "data"},
     .attrs = kAttrs,
-    .params = paramsOf<DeconvParams>(),
+    .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
     .shape =
         [](ShapeInference &s) {
@@ -251,16 +192,11 @@ constinit const OpDef kDeconvolutionDataGrad = {
     .ignored = {2},
     .stopped = {2},
     .flags = {.isOwn = true},
-    .gradient =
-        [](GradRule &g) {
-          if (g.wants(0)) g.dx(0, g.emit(kDeconvolution, {g.dy(0), g.x(1)}, withoutBias(g)));
-          if (g.wants(1)) g.dx(1, g.emit(kDeconvolutionWeightGrad, {g.x(0), g.dy(0), g.x(1)}, withoutBias(g)));
-          g.noGrad(2);
-        },
+    .gradient = [](GradRule &g) { gradientOfDataGrad(g, kDeconvolution, kDeconvolutionWeightGrad); },
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.out[0].shape, call.in[0].shape);
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
@@ -271,14 +207,13 @@ constinit const OpDef kDeconvolutionDataGrad = {
                     ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
 };
 
-// dw = B(dy, x). With v of w's shape: d/ddy ⟨v, dw⟩ = Cᵀ(x, v), d/dx ⟨v, dw⟩ = C(dy, v).
 constinit const OpDef kDeconvolutionWeightGrad = {
     .name = "_deconvolution_weight_grad",
     .summary = "gradient of a deconvolution without bias toward its weight, linear in dy and in x; of w only the shape "
                "is used",
     .inputs = {"ograd", "data", "weight"},
     .attrs = kAttrs,
-    .params = paramsOf<DeconvParams>(),
+    .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
     .shape =
         [](ShapeInference &s) {
@@ -289,16 +224,11 @@ constinit const OpDef kDeconvolutionWeightGrad = {
     .ignored = {2},
     .stopped = {2},
     .flags = {.isOwn = true},
-    .gradient =
-        [](GradRule &g) {
-          if (g.wants(0)) g.dx(0, g.emit(kDeconvolution, {g.x(1), g.dy(0)}, withoutBias(g)));
-          if (g.wants(1)) g.dx(1, g.emit(kDeconvolutionDataGrad, {g.x(0), g.dy(0), g.x(1)}, withoutBias(g)));
-          g.noGrad(2);
-        },
+    .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kDeconvolution, kDeconvolutionDataGrad); },
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
-          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.in[1].shape, call.in[0].shape);
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             convolveWeightGrad<T>(g, call.in[1].as<const T>(), call.in[0].as<const T>(), call.out[0].as<T>(),
@@ -318,30 +248,19 @@ constinit const OpDef kBackwardDeconvolution = {
     .inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 4u : 3u; }},
     .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
     .attrs = kAttrs,
-    .params = paramsOf<DeconvParams>(),
+    .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
     .shape =
         [](ShapeInference &s) {
           relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-          s.sameInOut(1, 0);
-          s.sameInOut(2, 1);
-          if (s.numOutputs() == 3) s.setOut(2, {s.params<DeconvParams>().numFilter});
-          if (s.numOutputs() == 3) s.sameInOut(3, 2);
+          relateGradients(s);
         },
     .ignored = {3},
     .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          const DeconvParams &p = d.params<DeconvParams>();
-          const AttrsId attrs = withoutBias(d);
-          if (d.wants(0)) d.y(0, d.emit(kDeconvolutionDataGrad, {d.x(0), d.x(2), d.x(1)}, attrs));
-          if (d.wants(1)) d.y(1, d.emit(kDeconvolutionWeightGrad, {d.x(0), d.x(1), d.x(2)}, attrs));
-          if (hasBias(d.kind()) && d.wants(2))
-            d.y(2, d.emit(kSum, {d.x(0)}, {{"axis", d.number(p.channelAxis())}, {"exclude", "True"}}));
-        },
+    .decompose = [](DecomposeRule &d) { decomposeFused(d, kDeconvolutionDataGrad, kDeconvolutionWeightGrad); },
     .kernel =
         [](const KernelCall &call) {
-          const ConvGeometry g = geometryOf(call.params<DeconvParams>(), call.in[1].shape, call.in[0].shape);
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
           dispatchFloating(call.in[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             const T *dy = call.in[0].as<const T>();
@@ -359,6 +278,11 @@ constexpr const OpDef *kOps[] = {&kDeconvolution, &kBackwardDeconvolution, &kDec
                                  &kDeconvolutionWeightGrad};
 
 }  // namespace
+
+ConvGeometry deconvolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
+  return geometryOf(kind.params<ConvolutionParams>(), data, output);
+}
+
 constinit const OpFamily kDeconvolutionFamily = kOps;
 
 }  // namespace gradc

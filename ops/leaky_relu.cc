@@ -1,8 +1,7 @@
 // LeakyReLU: x where x > 0 and one of five functions elsewhere (gelu: everywhere), and its fused gradient.
 //
 // Slopes are written from what decides the piece, x, and from y where that saves an exponential. Factors are rounded to
-// single precision, as MXNet holds them. With prelu the slope is an input: one number or one per channel (axis 1, axis 0
-// of vectors), spread over the data and summed back by two operators that are adjoint to each other.
+// single precision, as MXNet holds them. With prelu the slope is an input (ops/prelu_gamma.h).
 // rrelu draws the slope of every element from [lower, upper) in training and takes (lower + upper)/2 in inference; the
 // slopes are output 1, the mask, and carry all randomness: the gradient reads them as a constant.
 // Differs from MXNet: its gradient of selu is λ·(y + α) below 0, the derivative is y + λ·α; it computes gelu, and
@@ -11,10 +10,10 @@
 // Tested by tests/layer_ops_test.cc, tests/sequence_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/axis_rows.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
+#include "ops/prelu_gamma.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 #include "ops/special_functions.h"
@@ -56,29 +55,6 @@ Error checkParams(void *params) {
 LeakyType typeOf(const NodeKind &kind) { return kind.params<LeakyParams>().actType; }
 bool hasGamma(const NodeKind &kind) { return typeOf(kind) == LeakyType::Prelu; }
 bool hasMask(const NodeKind &kind) { return typeOf(kind) == LeakyType::Rrelu; }
-
-// The axis gamma runs along.
-size_t channelAxis(size_t rank) { return rank < 2 ? 0 : 1; }
-
-// gamma is one number or one per channel; left open, it is one per channel, as MXNet has it.
-void relateGamma(ShapeInference &s, size_t data, size_t gamma) {
-  s.setIn(gamma, {kUnknownDim});
-  if (s.hasFailed() || !s.in(data).hasRank()) return;
-  const ShapeRef whole = s.in(data);
-  const int64_t channels = whole.rank() == 0 ? 1 : whole[channelAxis(whole.rank())], length = s.in(gamma)[0];
-  if (length == kUnknownDim) return s.setIn(gamma, {channels});
-  if (length != 1 && channels != kUnknownDim && length != channels)
-    s.fail("gamma has " + Twine(length) + " elements, expected 1 or " + Twine(channels) + ", the channels of data of shape " +
-           toString(whole));
-}
-
-// Rows across which one element of gamma holds: all of the data where there is one.
-AxisRows gammaRows(Dims data, Dims gamma) {
-  if (gamma[0] != 1 || data.empty()) return AxisRows(data, data.empty() ? 0 : channelAxis(data.size()));
-  AxisRows rows({}, 0);
-  rows.inner = TensorRef{nullptr, DType::Unknown, data}.size();
-  return rows;
-}
 
 template <class T> T activate(const LeakyParams &p, T x, T at) {
   const T slope = static_cast<T>(p.slope), scale = static_cast<T>(kSeluScale), alpha = static_cast<T>(kSeluAlpha);
@@ -202,72 +178,7 @@ InputMask backwardIgnored(const NodeKind &kind) {
 // The mask is random, not a function of the data.
 InputMask backwardStopped(const NodeKind &kind) { return hasMask(kind) ? inputMask({4}) : 0; }
 
-// y = gamma of each element's channel, in the shape of data; sum is its adjoint
-void spreadGamma(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const AxisRows rows = gammaRows(call.out[0].shape, call.in[0].shape);
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (int64_t c = 0; c < rows.length; ++c)
-      rows.forEachAcross(c, [&](int64_t i) { call.out[0].as<T>()[i] = call.in[0].as<const T>()[c]; });
-  });
-}
-
-void sumToGamma(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const AxisRows rows = gammaRows(call.in[0].shape, call.out[0].shape);
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (int64_t c = 0; c < rows.length; ++c) {
-      double sum = 0;
-      rows.forEachAcross(c, [&](int64_t i) { sum += static_cast<double>(call.in[0].as<const T>()[i]); });
-      call.out[0].as<T>()[c] = static_cast<T>(sum);
-    }
-  });
-}
-
-extern const OpDef kBackwardLeakyReLU, kGammaSpread, kGammaSum;
-
-constinit const OpDef kGammaSpread = {
-    .name = "_prelu_gamma_spread",
-    .summary = "y = gamma of the channel of each element, in the shape of data, of which only the shape is used",
-    .inputs = {"gamma", "data"},
-    .shape =
-        [](ShapeInference &s) {
-          s.sameInOut(1, 0);
-          if (!s.hasFailed()) relateGamma(s, 1, 0);
-        },
-    .ignored = {1},
-    .stopped = {1},
-    .flags = {.isOwn = true},
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kGammaSum, {g.dy(0), g.x(0)}));
-          g.noGrad(1);
-        },
-    .kernel = spreadGamma,
-};
-
-constinit const OpDef kGammaSum = {
-    .name = "_prelu_gamma_sum",
-    .summary = "Σ of v over the elements that share an element of gamma, of which only the shape is used",
-    .inputs = {"v", "gamma"},
-    .shape =
-        [](ShapeInference &s) {
-          s.sameInOut(1, 0);
-          if (!s.hasFailed()) relateGamma(s, 0, 1);
-          s.sameInOut(1, 0);
-        },
-    .ignored = {1},
-    .stopped = {1},
-    .flags = {.isOwn = true},
-    .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kGammaSpread, {g.dy(0), g.x(0)}));
-          g.noGrad(1);
-        },
-    .kernel = sumToGamma,
-};
+extern const OpDef kBackwardLeakyReLU;
 
 // 1 where x > 0, and where it is not.
 struct Pieces {

@@ -142,32 +142,38 @@ extern const OpDef kBackwardSum, kBackwardMean;
 
 }  // namespace
 
-// dx = dy, repeated over the reduced axes
-constinit const OpDef kSum = {
-    .name = "sum",
-    .aliases = {"sum_axis", "_sparse_sum"},
-    .summary = "sum over axes",
-    .inputs = {"data"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .shape = reduceShape,
-    .flags = {.hasIntegerKernel = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardSum, {g.dy(0)}); },
-    .kernel = sumKernel,
-};
+namespace {
 
+template <const OpDef &Backward, void (*Kernel)(const KernelCall &)>
+constexpr OpDef total(StringRef name, NameList aliases, StringRef summary) {
+  OpDef op = reduction(name, summary);
+  op.aliases = aliases;
+  op.gradient = [](GradRule &g) { g.fused(Backward, {g.dy(0)}); };
+  op.kernel = Kernel;
+  return op;
+}
+
+constexpr OpDef withoutIntegers(OpDef op) {
+  op.flags.hasIntegerKernel = false;
+  return op;
+}
+
+// Linear in dy, and its adjoint is the forward operator.
+template <const OpDef &Forward, bool isMean> constexpr OpDef totalGradient(StringRef name, StringRef summary) {
+  OpDef op = reductionGradient(name, summary);
+  op.inputs = {"dy"};
+  op.gradient = [](GradRule &g) { g.dx(0, g.emit(Forward, {g.dy(0)}, g.attrs())); };
+  op.kernel = [](const KernelCall &call) { repeatHead(call, isMean); };
+  return op;
+}
+
+}  // namespace
+
+// dx = dy, repeated over the reduced axes
+constinit const OpDef kSum = total<kBackwardSum, sumKernel>("sum", {"sum_axis", "_sparse_sum"}, "sum over axes");
 // dx = dy / n, repeated over the reduced axes, n elements per mean
-constinit const OpDef kMean = {
-    .name = "mean",
-    .aliases = {"_sparse_mean"},
-    .summary = "mean over axes",
-    .inputs = {"data"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .shape = reduceShape,
-    .gradient = [](GradRule &g) { g.fused(kBackwardMean, {g.dy(0)}); },
-    .kernel = meanKernel,
-};
+constinit const OpDef kMean =
+    withoutIntegers(total<kBackwardMean, meanKernel>("mean", {"_sparse_mean"}, "mean over axes"));
 
 // dv = dy, repeated to the shape of v
 constinit const OpDef kSumLike = {
@@ -308,28 +314,10 @@ constinit const OpDef kBroadcastBackward = {
 
 namespace {
 
-// Linear in dy, and its adjoint is the forward operator.
-constinit const OpDef kBackwardSum = {
-    .name = "_backward_sum",
-    .summary = "gradient of sum: dy repeated over the reduced axes",
-    .inputs = {"dy"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .flags = {.isBackward = true},
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kSum, {g.dy(0)}, g.attrs())); },
-    .kernel = [](const KernelCall &call) { repeatHead(call, false); },
-};
-
-constinit const OpDef kBackwardMean = {
-    .name = "_backward_mean",
-    .summary = "gradient of mean: dy / n repeated over the reduced axes, n elements per mean",
-    .inputs = {"dy"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .flags = {.isBackward = true},
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kMean, {g.dy(0)}, g.attrs())); },
-    .kernel = [](const KernelCall &call) { repeatHead(call, true); },
-};
+constinit const OpDef kBackwardSum =
+    totalGradient<kSum, false>("_backward_sum", "gradient of sum: dy repeated over the reduced axes");
+constinit const OpDef kBackwardMean = totalGradient<kMean, true>(
+    "_backward_mean", "gradient of mean: dy / n repeated over the reduced axes, n elements per mean");
 
 constexpr const OpDef *kOps[] = {&kSum,         &kMean,         &kSumLike,           &kBroadcastLike, &kBroadcastAxisLike,
                                  &kBackwardSum, &kBackwardMean, &kBroadcastBackward};

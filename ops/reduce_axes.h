@@ -4,6 +4,7 @@
 
 #include "ir/attr_spec.h"
 #include "ir/inference.h"
+#include "ir/op.h"
 
 namespace gradc {
 
@@ -23,5 +24,27 @@ void reduceShape(ShapeInference &s);
 
 /// The shape of a reduced tensor with one element on each reduced axis, which broadcasts to `whole`.
 DimsBuffer keptShape(const ReduceParams &params, Dims whole);
+
+/// What the definitions of reductions, and of their fused gradients, have in common; rules and kernels are left open.
+constexpr OpDef reduction(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.inputs = {"data"};
+  op.attrs = kReduceAttrs;
+  op.params = paramsOf<ReduceParams>();
+  op.shape = reduceShape;
+  op.flags.hasIntegerKernel = true;
+  return op;
+}
+constexpr OpDef reductionGradient(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.attrs = kReduceAttrs;
+  op.params = paramsOf<ReduceParams>();
+  op.flags.isBackward = true;
+  return op;
+}
 
 }  // namespace gradc

@@ -99,87 +99,54 @@ void maskExtrema(DecomposeRule &d) {
   d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), mask}));
 }
 
-// dx = dy where x is the maximum, repeated over the reduced axes
-constinit const OpDef kMax = {
-    .name = "max",
-    .aliases = {"max_axis"},
-    .summary = "largest element over axes",
-    .inputs = {"data"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .shape = reduceShape,
-    .flags = {.hasIntegerKernel = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardMax, {g.dy(0), g.x(0), g.y(0)}); },
-    .kernel = extremumKernel<kIsLarger>,
-    .piece = extremumPiece<kIsLarger>,
-};
+// dx = dy where x is the extremum, repeated over the reduced axes
+template <auto isBetter, const OpDef &Backward> constexpr OpDef extremum(StringRef name, StringRef alias, StringRef summary) {
+  OpDef op = reduction(name, summary);
+  op.aliases = {alias};
+  op.gradient = [](GradRule &g) { g.fused(Backward, {g.dy(0), g.x(0), g.y(0)}); };
+  op.kernel = extremumKernel<isBetter>;
+  op.piece = extremumPiece<isBetter>;
+  return op;
+}
 
-// dx = dy where x is the minimum, repeated over the reduced axes
-constinit const OpDef kMin = {
-    .name = "min",
-    .aliases = {"min_axis"},
-    .summary = "smallest element over axes",
-    .inputs = {"data"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .shape = reduceShape,
-    .flags = {.hasIntegerKernel = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardMin, {g.dy(0), g.x(0), g.y(0)}); },
-    .kernel = extremumKernel<kIsSmaller>,
-    .piece = extremumPiece<kIsSmaller>,
-};
+constexpr OpDef extremumGradient(StringRef name, StringRef summary) {
+  OpDef op = reductionGradient(name, summary);
+  op.inputs = {"dy", "x", "y"};
+  op.decompose = maskExtrema;
+  op.kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>;
+  op.piece = chooseAtBase<0>;
+  return op;
+}
 
 // dx = dy · y / x, repeated over the reduced axes
-constinit const OpDef kProd = {
-    .name = "prod",
-    .summary = "product over axes",
-    .inputs = {"data"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .shape = reduceShape,
-    .flags = {.hasIntegerKernel = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardProd, {g.dy(0), g.x(0), g.y(0)}); },
-    .kernel = productKernel,
-};
+constexpr OpDef product(StringRef name, StringRef summary) {
+  OpDef op = reduction(name, summary);
+  op.gradient = [](GradRule &g) { g.fused(kBackwardProd, {g.dy(0), g.x(0), g.y(0)}); };
+  op.kernel = productKernel;
+  return op;
+}
 
-constinit const OpDef kBackwardMax = {
-    .name = "_backward_max",
-    .summary = "gradient of max: dx = dy where x = y, else 0, dy and y repeated over the reduced axes",
-    .inputs = {"dy", "x", "y"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .flags = {.isBackward = true},
-    .decompose = maskExtrema,
-    .kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>,
-    .piece = chooseAtBase<0>,
-};
+constexpr OpDef productGradient(StringRef name, StringRef summary) {
+  OpDef op = reductionGradient(name, summary);
+  op.inputs = {"dy", "x", "y"};
+  op.decompose = [](DecomposeRule &d) {
+    Value quotient = d.emit(kElemwiseDiv, {repeated(d, d.x(2)), d.x(1)});
+    d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), quotient}));
+  };
+  op.kernel = backwardKernel<[](auto dy, auto x, auto y) { return dy * (y / x); }>;
+  return op;
+}
 
-constinit const OpDef kBackwardMin = {
-    .name = "_backward_min",
-    .summary = "gradient of min: dx = dy where x = y, else 0, dy and y repeated over the reduced axes",
-    .inputs = {"dy", "x", "y"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .flags = {.isBackward = true},
-    .decompose = maskExtrema,
-    .kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>,
-    .piece = chooseAtBase<0>,
-};
+constinit const OpDef kMax = extremum<kIsLarger, kBackwardMax>("max", "max_axis", "largest element over axes");
+constinit const OpDef kMin = extremum<kIsSmaller, kBackwardMin>("min", "min_axis", "smallest element over axes");
+constinit const OpDef kProd = product("prod", "product over axes");
 
-constinit const OpDef kBackwardProd = {
-    .name = "_backward_prod",
-    .summary = "gradient of prod: dx = dy * y / x, dy and y repeated over the reduced axes",
-    .inputs = {"dy", "x", "y"},
-    .attrs = kReduceAttrs,
-    .params = paramsOf<ReduceParams>(),
-    .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value quotient = d.emit(kElemwiseDiv, {repeated(d, d.x(2)), d.x(1)});
-          d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), quotient}));
-        },
-    .kernel = backwardKernel<[](auto dy, auto x, auto y) { return dy * (y / x); }>,
-};
+constinit const OpDef kBackwardMax = extremumGradient(
+    "_backward_max", "gradient of max: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
+constinit const OpDef kBackwardMin = extremumGradient(
+    "_backward_min", "gradient of min: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
+constinit const OpDef kBackwardProd =
+    productGradient("_backward_prod", "gradient of prod: dx = dy * y / x, dy and y repeated over the reduced axes");
 
 // dv = dy summed over the reduced axes
 constinit const OpDef kRepeatAxesLike = {

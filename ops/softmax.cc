@@ -6,10 +6,11 @@
 // Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/axis_rows.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
+#include "ops/softmax_rows.h"
 #include "ops/spatial.h"
 
 #include <algorithm>
@@ -75,66 +76,33 @@ int64_t rowLength(const KernelCall &call, const AxisRows &rows, int64_t row) {
   return length >= 0 ? static_cast<int64_t>(std::min(length, static_cast<double>(rows.length))) : 0;
 }
 
-// z = x · factor; y = exp(z − m)/Σ or z − m − ln Σ with m the largest z.
-template <class In, class Out> struct RowKernel {
-  const KernelCall &call;
-  AxisRows rows;
-  double factor;
-  bool isLog;
-
-  double z(int64_t at) const { return static_cast<double>(call.in[0].as<const In>()[at]) * factor; }
-  void run(int64_t row) const {
-    const int64_t begin = rows.begin(row), length = rowLength(call, rows, row);
-    double largest = -HUGE_VAL, total = 0;
-    for (int64_t k = 0; k < length; ++k) largest = std::max(largest, z(begin + k * rows.inner));
-    for (int64_t k = 0; k < length; ++k) total += std::exp(z(begin + k * rows.inner) - largest);
-    Out *y = call.out[0].as<Out>() + begin;
-    for (int64_t k = 0; k < rows.length; ++k) {
-      const double shifted = k < length ? z(begin + k * rows.inner) - largest : 0;
-      const double value = isLog ? shifted - std::log(total) : std::exp(shifted) / total;
-      y[k * rows.inner] = static_cast<Out>(k < length ? value : 0);
-    }
-  }
-};
+template <RowFunction F> SoftmaxRows softmaxRowsOf(const KernelCall &call, Dims shape) {
+  const double factor = (F == RowFunction::Softmin ? -1 : 1) / paramsOf(*call.kind).divisor();
+  return {rowsOf(call, shape), factor, F == RowFunction::LogSoftmax};
+}
 
 template <RowFunction F> void forward(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const double divisor = paramsOf(*call.kind).divisor();
-  const AxisRows rows = rowsOf(call, call.in[0].shape);
+  const SoftmaxRows softmax = softmaxRowsOf<F>(call, call.in[0].shape);
   dispatchFloating(call.in[0].dtype, [&](auto in) {
     dispatchFloating(call.out[0].dtype, [&](auto out) {
-      const double factor = (F == RowFunction::Softmin ? -1 : 1) / divisor;
-      const RowKernel<decltype(in), decltype(out)> kernel{call, rows, factor, F == RowFunction::LogSoftmax};
-      for (int64_t row = 0; row < rows.count(); ++row) kernel.run(row);
+      const auto *x = call.in[0].as<const decltype(in)>();
+      for (int64_t row = 0; row < softmax.rows.count(); ++row)
+        softmax.forward(x, call.out[0].as<decltype(out)>(), row, rowLength(call, softmax.rows, row));
     });
   });
-}
-
-// dx = y·(dy − Σ dy·y)/t, the same negated, or (dy − exp(y)·Σ dy)/t.
-template <RowFunction F, class In, class Out> void backwardRows(const KernelCall &call, const AxisRows &rows) {
-  constexpr bool kIsLog = F == RowFunction::LogSoftmax;
-  const double factor = (F == RowFunction::Softmin ? -1 : 1) / paramsOf(*call.kind).divisor();
-  const In *dy = call.in[0].as<const In>(), *y = call.in.back().as<const In>();
-  Out *dx = call.out[0].as<Out>();
-  for (int64_t row = 0; row < rows.count(); ++row) {
-    double sum = 0;
-    const int64_t begin = rows.begin(row), end = begin + rows.length * rows.inner;
-    for (int64_t i = begin; i < end; i += rows.inner)
-      sum += static_cast<double>(dy[i]) * (kIsLog ? 1.0 : static_cast<double>(y[i]));
-    for (int64_t i = begin; i < end; i += rows.inner) {
-      const double head = static_cast<double>(dy[i]), value = static_cast<double>(y[i]);
-      dx[i] = static_cast<Out>((kIsLog ? head - std::exp(value) * sum : value * (head - sum)) * factor);
-    }
-  }
 }
 
 template <RowFunction F> void backward(const KernelCall &call) {
   if (call.out.size() == 2 && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
   if (!call.wants(0)) return;
-  const AxisRows rows = rowsOf(call, call.out[0].shape);
+  const SoftmaxRows softmax = softmaxRowsOf<F>(call, call.out[0].shape);
   dispatchFloating(call.in[0].dtype, [&](auto in) {
-    dispatchFloating(call.out[0].dtype,
-                     [&](auto out) { backwardRows<F, decltype(in), decltype(out)>(call, rows); });
+    dispatchFloating(call.out[0].dtype, [&](auto out) {
+      const auto *dy = call.in[0].as<const decltype(in)>(), *y = call.in.back().as<const decltype(in)>();
+      for (int64_t row = 0; row < softmax.rows.count(); ++row)
+        softmax.backward(dy, y, call.out[0].as<decltype(out)>(), row);
+    });
   });
 }
 
@@ -228,52 +196,38 @@ constexpr Domain kDomains[] = {Domain::Any, Domain::Length};
 
 extern const OpDef kBackwardSoftmax, kBackwardSoftmin, kBackwardLogSoftmax;
 
-// y = exp(x/t)/Σ
-constinit const OpDef kSoftmax = {
-    .name = "softmax",
-    .aliases = {"_npx_softmax"},
-    .summary = "y[k] = exp(x[k]/t) / Σ over j of exp(x[j]/t) along the axis, t the temperature; 0 beyond a row's length",
-    .inputs = {{"data", "length"}, numForwardInputs},
-    .attrs = kAttrs,
-    .params = gradc::paramsOf<SoftmaxParams>(),
-    .check = checkParams,
-    .shape = forwardShape,
-    .dtype = forwardType,
-    .inplace = kInplaceFirst,
-    .stopped = {1},
-    .domains = kDomains,
-    .gradient = softmaxGradient<kBackwardSoftmax>,
-    .kernel = forward<RowFunction::Softmax>,
-};
+template <RowFunction F, const OpDef &Backward> constexpr OpDef forwardOf(StringRef name, StringRef alias, StringRef summary) {
+  OpDef op;
+  op.name = name;
+  if (!alias.empty()) op.aliases = {alias};
+  op.summary = summary;
+  op.inputs = {"data"};
+  op.attrs = kAttrs;
+  op.params = gradc::paramsOf<SoftmaxParams>();
+  op.check = checkWithoutLength;
+  op.shape = forwardShape;
+  op.dtype = forwardType;
+  op.inplace = kInplaceFirst;
+  op.gradient = softmaxGradient<Backward>;
+  op.kernel = forward<F>;
+  return op;
+}
 
-constinit const OpDef kSoftmin = {
-    .name = "softmin",
-    .summary = "y[k] = exp(−x[k]/t) / Σ over j of exp(−x[j]/t) along the axis, t the temperature",
-    .inputs = {"data"},
-    .attrs = kAttrs,
-    .params = gradc::paramsOf<SoftmaxParams>(),
-    .check = checkWithoutLength,
-    .shape = forwardShape,
-    .dtype = forwardType,
-    .inplace = kInplaceFirst,
-    .gradient = softmaxGradient<kBackwardSoftmin>,
-    .kernel = forward<RowFunction::Softmin>,
-};
+constexpr OpDef withLength(OpDef op) {
+  op.inputs = {{"data", "length"}, numForwardInputs};
+  op.check = checkParams;
+  op.stopped = {1};
+  op.domains = kDomains;
+  return op;
+}
 
-constinit const OpDef kLogSoftmax = {
-    .name = "log_softmax",
-    .aliases = {"_npx_log_softmax"},
-    .summary = "y[k] = x[k]/t − ln Σ over j of exp(x[j]/t) along the axis, t the temperature",
-    .inputs = {"data"},
-    .attrs = kAttrs,
-    .params = gradc::paramsOf<SoftmaxParams>(),
-    .check = checkWithoutLength,
-    .shape = forwardShape,
-    .dtype = forwardType,
-    .inplace = kInplaceFirst,
-    .gradient = softmaxGradient<kBackwardLogSoftmax>,
-    .kernel = forward<RowFunction::LogSoftmax>,
-};
+constinit const OpDef kSoftmax = withLength(forwardOf<RowFunction::Softmax, kBackwardSoftmax>(
+    "softmax", "_npx_softmax",
+    "y[k] = exp(x[k]/t) / Σ over j of exp(x[j]/t) along the axis, t the temperature; 0 beyond a row's length"));
+constinit const OpDef kSoftmin = forwardOf<RowFunction::Softmin, kBackwardSoftmin>(
+    "softmin", "", "y[k] = exp(−x[k]/t) / Σ over j of exp(−x[j]/t) along the axis, t the temperature");
+constinit const OpDef kLogSoftmax = forwardOf<RowFunction::LogSoftmax, kBackwardLogSoftmax>(
+    "log_softmax", "_npx_log_softmax", "y[k] = x[k]/t − ln Σ over j of exp(x[j]/t) along the axis, t the temperature");
 
 template <RowFunction F> constexpr OpDef backwardOf(StringRef name, StringRef summary) {
   return {
@@ -306,6 +260,13 @@ constexpr const OpDef *kOps[] = {&kSoftmax,         &kSoftmin,         &kLogSoft
                                  &kBackwardSoftmax, &kBackwardSoftmin, &kBackwardLogSoftmax};
 
 }  // namespace
+
+SoftmaxAttrs softmaxAttrs(const NodeKind &kind) {
+  const bool isMin = kind.op == &kSoftmin || kind.op == &kBackwardSoftmin;
+  const bool isLog = kind.op == &kLogSoftmax || kind.op == &kBackwardLogSoftmax;
+  return {paramsOf(kind).axis, (isMin ? -1 : 1) / paramsOf(kind).divisor(), isLog, hasLength(kind)};
+}
+
 constinit const OpFamily kSoftmaxFamily = kOps;
 
 }  // namespace gradc

@@ -4,13 +4,11 @@
 // mode instance sums over axis 1 and does not fit its own forward pass; here it fits. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/axis_rows.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
-
-#include <algorithm>
-#include <cmath>
+#include "ops/softmax_rows.h"
 
 using namespace llvm;
 
@@ -33,7 +31,9 @@ bool isChannel(const NodeKind &kind) {
   return kind.params<SoftmaxActivationParams>().mode == SoftmaxMode::Channel;
 }
 
-AxisRows rowsOf(const NodeKind &kind, Dims shape) { return AxisRows(shape, isChannel(kind) ? 1 : shape.size() - 1); }
+SoftmaxRows rowsOf(const NodeKind &kind, Dims shape) {
+  return {AxisRows(shape, isChannel(kind) ? 1 : shape.size() - 1), 1, false};
+}
 
 void rowShape(ShapeInference &s) {
   s.sameAll();
@@ -44,36 +44,21 @@ void rowShape(ShapeInference &s) {
 
 void forward(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const AxisRows rows = rowsOf(*call.kind, call.in[0].shape);
+  const SoftmaxRows softmax = rowsOf(*call.kind, call.in[0].shape);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t row = 0; row < rows.count(); ++row) {
-      const T *x = call.in[0].as<const T>() + rows.begin(row);
-      T *y = call.out[0].as<T>() + rows.begin(row);
-      double largest = -HUGE_VAL, total = 0;
-      const int64_t end = rows.length * rows.inner;
-      for (int64_t i = 0; i < end; i += rows.inner) largest = std::max(largest, static_cast<double>(x[i]));
-      for (int64_t i = 0; i < end; i += rows.inner) total += std::exp(static_cast<double>(x[i]) - largest);
-      for (int64_t i = 0; i < end; i += rows.inner)
-        y[i] = static_cast<T>(std::exp(static_cast<double>(x[i]) - largest) / total);
-    }
+    for (int64_t row = 0; row < softmax.rows.count(); ++row)
+      softmax.forward(call.in[0].as<const T>(), call.out[0].as<T>(), row, softmax.rows.length);
   });
 }
 
 void backward(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const AxisRows rows = rowsOf(*call.kind, call.out[0].shape);
+  const SoftmaxRows softmax = rowsOf(*call.kind, call.out[0].shape);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T *dy = call.in[0].as<const T>(), *y = call.in[1].as<const T>();
-    T *dx = call.out[0].as<T>();
-    for (int64_t row = 0; row < rows.count(); ++row) {
-      const int64_t begin = rows.begin(row), end = begin + rows.length * rows.inner;
-      double sum = 0;
-      for (int64_t i = begin; i < end; i += rows.inner) sum += static_cast<double>(dy[i]) * static_cast<double>(y[i]);
-      for (int64_t i = begin; i < end; i += rows.inner)
-        dx[i] = static_cast<T>(static_cast<double>(y[i]) * (static_cast<double>(dy[i]) - sum));
-    }
+    for (int64_t row = 0; row < softmax.rows.count(); ++row)
+      softmax.backward(call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(), row);
   });
 }
 
@@ -110,6 +95,9 @@ constinit const OpDef kSoftmaxActivation = {
 constexpr const OpDef *kOps[] = {&kSoftmaxActivation, &kBackwardSoftmaxActivation};
 
 }  // namespace
+
+SoftmaxAttrs softmaxActivationAttrs(const NodeKind &kind) { return {isChannel(kind) ? 1 : -1, 1, false, false}; }
+
 constinit const OpFamily kSoftmaxActivationFamily = kOps;
 
 }  // namespace gradc

@@ -51,6 +51,12 @@ class SoftmaxLabels {
   SoftmaxLabels(const SoftmaxOutputParams &params, Dims shape, const TensorRef &label);
 
   double target(int64_t row, int64_t classIndex) const;
+  /// The target distribution of a row as one class and all others; nothing where labels are probabilities.
+  struct ClassTarget {
+    int64_t label;               // may be the number of no class
+    double onLabel, offLabel;
+  };
+  std::optional<ClassTarget> classTarget(int64_t row) const;
   /// grad_scale over the normalization, 0 where the label is ignored.
   double weight(int64_t row) const;
 

@@ -105,6 +105,11 @@ double SoftmaxLabels::target(int64_t row, int64_t classIndex) const {
   return classOf(value(row)) == classIndex ? onLabel : offLabel;
 }
 
+std::optional<SoftmaxLabels::ClassTarget> SoftmaxLabels::classTarget(int64_t row) const {
+  if (isProbability) return std::nullopt;
+  return ClassTarget{classOf(value(row)), onLabel, offLabel};
+}
+
 bool SoftmaxLabels::isIgnored(int64_t row) const {
   return !isProbability && params.useIgnore && classOf(value(row)) == classOf(params.ignoreLabel);
 }

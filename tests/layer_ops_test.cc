@@ -3,10 +3,8 @@
 //
 // A row whose gradient is empty says that the input has none. Where MXNet computes in single precision only (LRN, SoftmaxActivation, gelu, three-dimensional deconvolution, a
 // constant of erf's gradient) rows have the tolerance of that.
-#include "tests/support/op_harness.h"
-#include "tests/support/op_table.h"
+#include "tests/support/mxnet_rows.h"
 
-#include "ops/registry.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -17,20 +15,6 @@ namespace gradc {
 namespace {
 
 using namespace gradc::testing;
-
-struct Operand {
-  std::vector<int64_t> shape;
-  std::vector<double> values;
-};
-
-// Head gradients are −1.5, −0.5, 0.5, 1.5, 2.5, −1.5, … over output 0.
-struct MxnetRow {
-  std::string name, op;
-  std::vector<std::pair<std::string, std::string>> attrs;
-  double tolerance;
-  std::vector<Operand> inputs;
-  std::vector<std::vector<double>> outputs, gradients;
-};
 
 const std::vector<MxnetRow> &rows() {
   static const std::vector<MxnetRow> list = {
@@ -216,42 +200,12 @@ const std::vector<MxnetRow> &rows() {
   return list;
 }
 
-std::vector<AttrText> attrsOf(const MxnetRow &row) {
-  std::vector<AttrText> attrs;
-  for (const auto &[key, value] : row.attrs) attrs.push_back({key, value});
-  return attrs;
-}
-
 class LayerValues : public ::testing::TestWithParam<MxnetRow> {};
 
-TEST_P(LayerValues, RUN_02_OutputsAndGradients) {
-  const MxnetRow &row = GetParam();
-  OpHarness h;
-  std::vector<Value> inputs;
-  for (const Operand &operand : row.inputs) inputs.push_back(h.variable(operand.shape, operand.values));
-  const Value y = h.apply(row.op, inputs, attrsOf(row));
-  for (size_t o = 0; o < row.outputs.size(); ++o)
-    expectNear(h.values(OpHarness::at(y, o)), row.outputs[o], row.tolerance);
-  std::vector<double> seeds;
-  for (size_t i = 0; i < row.outputs[0].size(); ++i) seeds.push_back(static_cast<double>(i % 5) - 1.5);
-  const std::vector<Value> found = h.gradients(y, h.variable(h.shape(y), seeds), inputs);
-  for (size_t i = 0; i < row.gradients.size(); ++i) {
-    SCOPED_TRACE("gradient of input " + std::to_string(i));
-    EXPECT_EQ(found[i].isValid(), !row.gradients[i].empty());
-    if (found[i].isValid()) expectNear(h.values(found[i]), row.gradients[i], row.tolerance);
-  }
-}
+TEST_P(LayerValues, RUN_02_OutputsAndGradients) { checkMxnetRow(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(LayerOps, LayerValues, ::testing::ValuesIn(rows()),
                          [](const auto &info) { return info.param.name; });
-
-// The error of the attributes, empty where they are fine.
-std::string refusalOf(StringRef op, std::initializer_list<AttrText> attrs) {
-  Context ctx;
-  registerBuiltinOps(ctx.ops);
-  Expected<KindId> kind = ctx.kind(*ctx.ops.find(op), ctx.attrs(ArrayRef<AttrText>(attrs)));
-  return kind ? "" : toString(kind.takeError());
-}
 
 // Below 0 MXNet's gradient of selu is λ·(y + α); this is the derivative.
 TEST(LayerOps, SeluGradientIsTheDerivative) {
@@ -259,7 +213,7 @@ TEST(LayerOps, SeluGradientIsTheDerivative) {
   const Value x = h.variable({2}, std::vector<double>{-2, 1});
   const Value y = h.apply("LeakyReLU", x, {{"act_type", "selu"}});
   const Value dx = h.gradients(y, h.variable({2}, std::vector<double>{1, 1}), x)[0];
-  expectNear(h.values(dx), {1.7580993408473766 * std::exp(-2.0), 1.0507009873554805}, 1e-7);
+  expectClose(h.values(dx), {1.7580993408473766 * std::exp(-2.0), 1.0507009873554805}, 1e-7);
 }
 
 TEST(LayerOps, RreluInInferenceForm) {
@@ -267,7 +221,7 @@ TEST(LayerOps, RreluInInferenceForm) {
   h.isTraining = false;
   const Value x = h.variable({3}, std::vector<double>{-2, -0.5, 1.5});
   const Value y = h.apply("LeakyReLU", x, {{"act_type", "rrelu"}});
-  expectNear(h.values(y), {-0.45899999141693115, -0.11474999785423279, 1.5}, 1e-15);
+  expectClose(h.values(y), {-0.45899999141693115, -0.11474999785423279, 1.5}, 1e-15);
 }
 
 // Gamma of one element is shared by all of the data at every order.

@@ -1,0 +1,18 @@
+// The slope of prelu: an input of one number, or of one per channel (axis 1, axis 0 of vectors). Two operators, adjoint to
+// each other, spread it over the data and sum it back. Tested by tests/layer_ops_test.cc
+#pragma once
+
+#include "ir/inference.h"
+#include "ops/axis_rows.h"
+
+namespace gradc {
+
+/// Relates the shapes of two inputs. Left open, gamma is one number per channel, as MXNet has it.
+void relateGamma(ShapeInference &s, size_t data, size_t gamma);
+
+/// Rows across which one element of gamma holds: all of the data where there is one.
+AxisRows gammaRows(Dims data, Dims gamma);
+
+extern const OpDef kGammaSpread, kGammaSum;
+
+}  // namespace gradc
