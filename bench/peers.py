@@ -2,11 +2,12 @@
 """One training step of gradc beside MXNet 1.9.1 and PyTorch eager, turn by turn on the same machine.
 
     bench/peers.py --gradc PATH [--mxnet PYTHON] [--torch PYTHON] [--threads 1,2] [--rounds 9] [--steps 20]
-                   [--bench PATH] [--net NAME=FILE:SHAPE ...]
+                   [--bench PATH] [--graphs FOLDER] [--net NAME=FILE:SHAPE ...] [--only NAME,NAME]
 
 PYTHON is an interpreter that has the peer; a peer that is not there is left out. The networks are those of
-testdata/demo and a perceptron written here, of eight layers of 512; --net adds or replaces one, SHAPE being that of its
-variable `data`. --bench is the benchmark program (./dev bench builds it): it adds a table of compile times.
+testdata/demo and a perceptron written here, of eight layers of 512. --graphs adds two networks as MXNet saved them,
+lenet-train and gluon-resnet18-v1, where FOLDER has NAME.symbol.json; --net adds or replaces one, SHAPE being that of
+its variable `data`; --only says which to run. --bench is the benchmark program (./dev bench builds it): it adds a table of compile times.
 
 A step is forward and backward in training mode, float32, every parameter's and the data's gradient, no update. Each
 peer is a process of its own that runs `steps` steps when it is its turn; a round is one turn of each, in an order that
@@ -16,6 +17,9 @@ symbol file: the file's operators one after the other as torch.nn.functional cal
 import argparse, ast, json, os, re, statistics, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+GRAPHS = {'lenet-train': [64, 1, 28, 28], 'gluon-resnet18-v1': [16, 3, 32, 32]}
 
 
 def perceptron():
@@ -251,13 +255,25 @@ def compile_times(options, networks, binds):
                                           '%.3f' % (ours / 1e3 / bind) if bind else ''))
 
 
+def saved_graphs(folder):
+    """Those of GRAPHS that are there."""
+    found = {}
+    for name, shape in GRAPHS.items():
+        path = os.path.join(folder, name + '.symbol.json')
+        if os.path.exists(path):
+            found[name] = path, shape
+        else:
+            print('skipped: there is no ' + path, file=sys.stderr)
+    return found
+
+
 def main():
     if sys.argv[1:2] == ['--work']:
         kind, path, shape, threads = sys.argv[2:6]
         return work(kind, path, [int(d) for d in shape.split(',')], int(threads))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--gradc', required=True)
-    for flag in ('--mxnet', '--torch', '--bench'):
+    for flag in ('--mxnet', '--torch', '--bench', '--graphs'):
         parser.add_argument(flag)
     parser.add_argument('--threads', default='1,2')
     parser.add_argument('--rounds', type=int, default=9)
@@ -271,6 +287,8 @@ def main():
         json.dump(perceptron(), open(mlp, 'w'))
         networks = {'lenet': (os.path.join(demo, 'lenet.json'), [64, 1, 28, 28]),
                     'resnet18': (os.path.join(demo, 'resnet18.json'), [16, 3, 32, 32]), 'mlp-8x512': (mlp, [64, 512])}
+        if options.graphs:
+            networks.update(saved_graphs(options.graphs))
         for item in options.net:
             name, rest = item.split('=', 1)
             path, shape = rest.rsplit(':', 1)

@@ -5,6 +5,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 
 #include <algorithm>
 
@@ -97,6 +98,11 @@ constinit const OpDef kBatchDot = {
 constexpr const OpDef *kOps[] = {&kBatchDot};
 
 }  // namespace
+
+DotTransposes batchDotTransposes(const NodeKind &kind) {
+  return {kind.params<BatchDotParams>().transposeA, kind.params<BatchDotParams>().transposeB};
+}
+
 constinit const OpFamily kBatchDotFamily = kOps;
 
 }  // namespace gradc

@@ -6,6 +6,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/spatial.h"
 
@@ -162,6 +163,12 @@ constinit const OpDef kDropout = {
 namespace {
 constexpr const OpDef *kOps[] = {&kDropout, &kBackwardDropout};
 }  // namespace
+
+DropoutAttrs dropoutAttrs(const NodeKind &kind) {
+  const DropoutParams &p = kind.params<DropoutParams>();
+  return {p.mode == DropoutMode::Always, 1 - p.p};
+}
+
 constinit const OpFamily kDropoutFamily = kOps;
 
 }  // namespace gradc

@@ -9,6 +9,7 @@
 
 #include "ir/kernel.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/loops.h"
 
 #include <cstring>
 #include <type_traits>
@@ -21,12 +22,15 @@ template <class T, auto F> void mapElements(const TensorRef &out, llvm::ArrayRef
   const int64_t size = out.size();
   const T *a = in[0].as<const T>();
   if constexpr (std::is_invocable_v<decltype(F), T>) {
+    GRADC_INDEPENDENT
     for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(F(a[i]));
   } else if constexpr (std::is_invocable_v<decltype(F), T, T>) {
     const T *b = in[1].as<const T>();
+    GRADC_INDEPENDENT
     for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(F(a[i], b[i]));
   } else {
     const T *b = in[1].as<const T>(), *c = in[2].as<const T>();
+    GRADC_INDEPENDENT
     for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(F(a[i], b[i], c[i]));
   }
 }
@@ -54,12 +58,19 @@ template <auto F0, auto F1> void mapTwoFloating(const KernelCall &call) {
     const int64_t size = call.in[0].size();
     const T *dy = call.in[0].as<const T>(), *a = call.in[1].as<const T>(), *b = call.in[2].as<const T>();
     T *da = call.wants(0) ? call.out[0].as<T>() : nullptr, *db = call.wants(1) ? call.out[1].as<T>() : nullptr;
-    for (int64_t i = 0; i < size; ++i) {
-      // Both are computed before either is stored: an output may share the memory of an input.
-      const T first = F0(dy[i], a[i], b[i]), second = F1(dy[i], a[i], b[i]);
-      if (da) da[i] = first;
-      if (db) db[i] = second;
-    }
+    auto forAll = [=](auto store) {
+      GRADC_INDEPENDENT
+      for (int64_t i = 0; i < size; ++i) store(i);
+    };
+    if (da && db)
+      forAll([=](int64_t i) {
+        // Both are computed before either is stored: an output may share the memory of an input.
+        const T first = F0(dy[i], a[i], b[i]), second = F1(dy[i], a[i], b[i]);
+        da[i] = first;
+        db[i] = second;
+      });
+    else if (da) forAll([=](int64_t i) { da[i] = F0(dy[i], a[i], b[i]); });
+    else if (db) forAll([=](int64_t i) { db[i] = F1(dy[i], a[i], b[i]); });
   });
 }
 

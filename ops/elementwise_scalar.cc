@@ -25,11 +25,14 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
   const T scalar = static_cast<T>(call.params<ScalarParams>().scalar);
   const T *a = call.in[0].as<const T>();
   T *out = call.out[0].as<T>();
+  const int64_t size = call.out[0].size();
   if constexpr (std::is_invocable_v<decltype(F), T, T>) {
-    for (int64_t i = 0; i < call.out[0].size(); ++i) out[i] = static_cast<T>(F(a[i], scalar));
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], scalar));
   } else {
     const T *b = call.in[1].as<const T>();
-    for (int64_t i = 0; i < call.out[0].size(); ++i) out[i] = static_cast<T>(F(a[i], b[i], scalar));
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], b[i], scalar));
   }
 }
 

@@ -10,6 +10,8 @@
 #include "ops/pieces.h"
 #include "ops/primitives.h"
 
+#include <limits>
+
 using namespace llvm;
 
 namespace gradc {
@@ -27,29 +29,43 @@ constexpr AttrSpec kClipAttrs[] = {
     required<&ClipParams::high>("a_max", "upper bound"),
 };
 
-// Every element as what it is at the base point: below, above or inside the bounds.
-template <class T> T clipped(const ClipParams &params, T value, T base) {
-  if (static_cast<double>(base) > params.high) return static_cast<T>(params.high);
-  if (static_cast<double>(base) < params.low) return static_cast<T>(params.low);
-  return value;
+// A bound as an element; what lies outside of the whole numbers of T is no bound.
+template <class T> T boundAs(double bound) {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(bound);
+  using Limits = std::numeric_limits<T>;
+  const bool fits = bound >= static_cast<double>(Limits::lowest()) && bound < static_cast<double>(Limits::max());
+  return fits ? static_cast<T>(bound) : bound < 0 ? Limits::lowest() : Limits::max();
 }
 
+// Every element as what it is at the base point: below, above or inside the bounds.
 void clip(const KernelCall &call, const TensorRef &base) {
+  const ClipParams params = call.params<ClipParams>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t i = 0; i < call.out[0].size(); ++i)
-      call.out[0].as<T>()[i] = clipped(call.params<ClipParams>(), call.in[0].as<const T>()[i], base.as<const T>()[i]);
+    const T *x = call.in[0].as<const T>(), *bases = base.as<const T>();
+    const T low = boundAs<T>(params.low), high = boundAs<T>(params.high);
+    T *y = call.out[0].as<T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+      const T value = x[i];
+      const double at = static_cast<double>(bases[i]);
+      const T notBelow = at < params.low ? low : value;
+      y[i] = at > params.high ? high : notBelow;
+    }
   });
 }
 
 void clipBackward(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const ClipParams &params = call.params<ClipParams>();
+  const ClipParams params = call.params<ClipParams>();
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t i = 0; i < call.out[0].size(); ++i) {
-      const double x = static_cast<double>(call.in[1].as<const T>()[i]);
-      call.out[0].as<T>()[i] = x > params.high || x < params.low ? T(0) : call.in[0].as<const T>()[i];
+    const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
+    T *dx = call.out[0].as<T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+      const double at = static_cast<double>(x[i]), head = static_cast<double>(dy[i]);
+      dx[i] = static_cast<T>((at > params.high) | (at < params.low) ? 0.0 : head);
     }
   });
 }

@@ -35,10 +35,44 @@ LeakyAttrs leakyAttrs(const NodeKind &kind);
 /// Of Concat and its gradient: the axis, counted from the end when negative.
 int64_t concatAxis(const NodeKind &kind);
 
-/// Of dot.
+/// Of softmax, softmin, log_softmax, SoftmaxActivation and their gradients: rows of x · factor.
+struct SoftmaxAttrs {
+  int64_t axis;     // counted from the end when negative
+  double factor;    // also of the gradient
+  bool isLog, hasLength;
+};
+SoftmaxAttrs softmaxAttrs(const NodeKind &kind);
+SoftmaxAttrs softmaxActivationAttrs(const NodeKind &kind);
+
+/// Of LRN, its gradient and _channel_window_sum.
+struct LrnAttrs {
+  double scale, beta, knorm;  // n = knorm + scale · Σ x²
+  int64_t nsize;
+};
+LrnAttrs lrnAttrs(const NodeKind &kind);
+
+/// Of Deconvolution and the operators of its gradients: the convolution from images of y to images of x.
+ConvGeometry deconvolutionGeometry(const NodeKind &kind, Dims data, Dims output);
+
+/// Of LayerNorm and its gradient; the axis counts from the end when negative.
+struct LayerNormAttrs {
+  int64_t axis;
+  double eps;
+};
+LayerNormAttrs layerNormAttrs(const NodeKind &kind);
+
+/// Of dropout: whether it drops when training, and the probability that an element stays.
+struct DropoutAttrs {
+  bool alwaysDrops;
+  double keep;
+};
+DropoutAttrs dropoutAttrs(const NodeKind &kind);
+
+/// Of dot and of batch_dot.
 struct DotTransposes {
   bool a, b;
 };
 DotTransposes dotTransposes(const NodeKind &kind);
+DotTransposes batchDotTransposes(const NodeKind &kind);
 
 }  // namespace gradc

@@ -8,6 +8,7 @@
 #include "ops/axis_rows.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
@@ -256,6 +257,12 @@ constinit const OpDef kLayerNorm = {
 constexpr const OpDef *kOps[] = {&kLayerNorm, &kBackwardLayerNorm};
 
 }  // namespace
+
+LayerNormAttrs layerNormAttrs(const NodeKind &kind) {
+  const LayerNormParams &p = kind.params<LayerNormParams>();
+  return {p.axis, p.eps};
+}
+
 constinit const OpFamily kLayerNormFamily = kOps;
 
 }  // namespace gradc

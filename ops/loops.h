@@ -1,4 +1,4 @@
-// What the loops of fast kernels have in common. Tested by tests/fast_kernels_test.cc
+// Loops over the elements of a kernel's operands. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 // An output may be the memory of an input, never overlap it otherwise: iterations do not depend on each other.

@@ -9,6 +9,7 @@
 #include "ops/axis_rows.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
@@ -185,6 +186,12 @@ constinit const OpDef kLrn = {
 constexpr const OpDef *kOps[] = {&kLrn, &kBackwardLrn, &kChannelWindowSum};
 
 }  // namespace
+
+LrnAttrs lrnAttrs(const NodeKind &kind) {
+  const LrnParams &p = kind.params<LrnParams>();
+  return {p.scale(), p.beta, p.knorm, p.nsize};
+}
+
 constinit const OpFamily kLrnFamily = kOps;
 
 }  // namespace gradc

@@ -80,15 +80,21 @@ int64_t shownIndex(const PadParams &params, size_t axis, int64_t at, int64_t siz
 template <class F> void forShown(const PadParams &params, Dims padded, Dims inner, F visit) {
   const DimsBuffer strides = contiguousStrides(inner);
   DimsBuffer index(padded.size(), 0);
-  const int64_t size = TensorRef{nullptr, DType::Unknown, padded}.size();
-  for (int64_t i = 0; i < size; ++i) {
+  const int64_t size = TensorRef{nullptr, DType::Unknown, padded}.size(), width = padded.back();
+  DimsBuffer shownInRow;
+  for (int64_t at = 0; at < width; ++at)
+    shownInRow.push_back(shownIndex(params, padded.size() - 1, at, inner.back()));
+  for (int64_t row = 0; row < size; row += width) {
     int64_t offset = 0;
-    for (size_t axis = 0; axis < padded.size() && offset >= 0; ++axis) {
+    for (size_t axis = 0; axis + 1 < padded.size() && offset >= 0; ++axis) {
       const int64_t shown = shownIndex(params, axis, index[axis], inner[axis]);
       offset = shown < 0 ? -1 : offset + shown * strides[axis];
     }
-    visit(i, offset);
-    for (size_t axis = padded.size(); axis-- > 0;) {
+    for (int64_t at = 0; at < width; ++at) {
+      const int64_t shown = shownInRow[static_cast<size_t>(at)];
+      visit(row + at, offset < 0 || shown < 0 ? -1 : offset + shown);
+    }
+    for (size_t axis = padded.size() - 1; axis-- > 0;) {
       if (++index[axis] < padded[axis]) break;
       index[axis] = 0;
     }
@@ -100,9 +106,10 @@ void padKernel(const KernelCall &call) {
   const PadParams &params = call.params<PadParams>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    forShown(params, call.out[0].shape, call.in[0].shape, [&](int64_t to, int64_t from) {
-      call.out[0].as<T>()[to] = from < 0 ? static_cast<T>(params.constantValue) : call.in[0].as<const T>()[from];
-    });
+    const T *x = call.in[0].as<const T>(), constant = static_cast<T>(params.constantValue);
+    T *y = call.out[0].as<T>();
+    forShown(params, call.out[0].shape, call.in[0].shape,
+             [=](int64_t to, int64_t from) { y[to] = from < 0 ? constant : x[from]; });
   });
 }
 
@@ -111,8 +118,10 @@ void padBackwardKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    forShown(call.params<PadParams>(), call.in[0].shape, call.out[0].shape, [&](int64_t from, int64_t to) {
-      if (to >= 0) call.out[0].as<T>()[to] = static_cast<T>(call.out[0].as<T>()[to] + call.in[0].as<const T>()[from]);
+    const T *dy = call.in[0].as<const T>();
+    T *dx = call.out[0].as<T>();
+    forShown(call.params<PadParams>(), call.in[0].shape, call.out[0].shape, [=](int64_t from, int64_t to) {
+      if (to >= 0) dx[to] = static_cast<T>(dx[to] + dy[from]);
     });
   });
 }

@@ -9,18 +9,37 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-template <class T> void gatherAs(const TensorRef &part, const TensorRef &whole, const StridedView &view) {
+// Calls visit(first element of the part, where it lies in the whole, elements, their distance) row by row; a row takes
+// in as many of the last axes as lie one behind the other in the whole, too.
+template <class F> void forRows(const TensorRef &part, const StridedView &view, F visit) {
   const int64_t size = part.size();
-  const int64_t length = view.dims.empty() ? 1 : view.dims.back();
-  const int64_t stride = view.dims.empty() ? 0 : view.strides.back();
-  const size_t outer = view.dims.empty() ? 0 : view.dims.size() - 1;
+  size_t outer = view.dims.size();
+  int64_t length = 1, stride = view.dims.empty() ? 0 : view.strides.back();
+  while (outer > 0 && view.strides[outer - 1] == stride * length) length *= view.dims[--outer];
   StridedWalk walk(Dims(view.dims).take_front(outer), Dims(view.strides).take_front(outer));
-  for (int64_t row = 0; row < size; row += length) {
-    const T *from = whole.as<const T>() + view.offset + walk.offset();
+  for (int64_t row = 0; row < size; row += length, walk.next())
+    visit(row, view.offset + walk.offset(), length, stride);
+}
+
+template <class T> void gatherAs(const TensorRef &part, const TensorRef &whole, const StridedView &view) {
+  forRows(part, view, [&](int64_t row, int64_t at, int64_t length, int64_t stride) {
+    const T *from = whole.as<const T>() + at;
     T *to = part.as<T>() + row;
-    for (int64_t i = 0; i < length; ++i) to[i] = from[i * stride];
-    walk.next();
-  }
+    if (stride == 1) std::memcpy(to, from, static_cast<size_t>(length) * sizeof(T));
+    else
+      for (int64_t i = 0; i < length; ++i) to[i] = from[i * stride];
+  });
+}
+
+// For views without axes that repeat.
+template <class T> void placeAs(const TensorRef &whole, const TensorRef &part, const StridedView &view) {
+  forRows(part, view, [&](int64_t row, int64_t at, int64_t length, int64_t stride) {
+    const T *from = part.as<const T>() + row;
+    T *to = whole.as<T>() + at;
+    if (stride == 1) std::memcpy(to, from, static_cast<size_t>(length) * sizeof(T));
+    else
+      for (int64_t i = 0; i < length; ++i) to[i * stride] = from[i];
+  });
 }
 
 // Axes of the part split into those with positions of their own and those that repeat.
@@ -71,7 +90,13 @@ void gatherView(const TensorRef &part, const TensorRef &whole, const StridedView
 }
 
 void scatterView(const TensorRef &whole, const TensorRef &part, const StridedView &view) {
-  dispatchNumeric(whole.dtype, [&](auto zero) { scatterAs<decltype(zero)>(whole, part, view); });
+  if (part.size() == 0) return;
+  const bool repeats = llvm::is_contained(view.strides, 0);
+  dispatchNumeric(whole.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (repeats) scatterAs<T>(whole, part, view);
+    else placeAs<T>(whole, part, view);
+  });
 }
 
 void scatterOnZeros(const KernelCall &call, const StridedView &view) {

@@ -138,14 +138,16 @@ void forwardShape(ShapeInference &s) {
 // its channels begin at `firstChannel` there.
 template <class F> void forEachPixel(Dims image, Dims large, int64_t firstChannel, F visit) {
   if (image[2] == 0 || image[3] == 0) return;
-  const int64_t scale = large[2] / image[2], pixels = large[2] * large[3];
-  for (int64_t n = 0; n < image[0]; ++n)
-    for (int64_t c = 0; c < image[1]; ++c) {
-      const int64_t from = (n * image[1] + c) * image[2] * image[3];
-      const int64_t to = (n * large[1] + firstChannel + c) * pixels;
-      for (int64_t p = 0; p < pixels; ++p)
-        visit(from + p / large[3] / scale * image[3] + p % large[3] / scale, to + p);
-    }
+  const int64_t scale = large[2] / image[2], width = image[3];
+  auto visitRow = [&](int64_t from, int64_t to) {
+    for (int64_t p = 0; p < width; ++p)
+      for (int64_t i = 0; i < scale; ++i) visit(from + p, to + p * scale + i);
+  };
+  for (int64_t plane = 0; plane < image[0] * image[1]; ++plane) {
+    const int64_t n = plane / image[1], from = plane * image[2] * width;
+    const int64_t to = (n * large[1] + firstChannel + plane % image[1]) * large[2] * large[3];
+    for (int64_t row = 0; row < large[2]; ++row) visitRow(from + row / scale * width, to + row * large[3]);
+  }
 }
 
 ConvGeometry geometryOf(const UpSamplingParams &p, Dims data, Dims output) {

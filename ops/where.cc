@@ -42,6 +42,11 @@ template <class F> void forChoices(const TensorRef &condition, int64_t size, F v
   const int64_t count = condition.size(), row = count == 0 ? 1 : size / count;
   dispatchNumeric(condition.dtype, [&](auto zero) {
     const auto *choice = condition.as<const decltype(zero)>();
+    if (row == 1) {
+      GRADC_INDEPENDENT
+      for (int64_t i = 0; i < size; ++i) visit(i, choice[i] != zero);
+      return;
+    }
     for (int64_t i = 0; i < size; ++i) visit(i, choice[i / row] != zero);
   });
 }
@@ -52,7 +57,10 @@ void whereKernel(const KernelCall &call) {
     using T = decltype(zero);
     const T *x = call.in[1].as<const T>(), *y = call.in[2].as<const T>();
     T *out = call.out[0].as<T>();
-    forChoices(call.in[0], call.out[0].size(), [&](int64_t i, bool isTrue) { out[i] = isTrue ? x[i] : y[i]; });
+    forChoices(call.in[0], call.out[0].size(), [=](int64_t i, bool isTrue) {
+      const T first = x[i], second = y[i];
+      out[i] = isTrue ? first : second;
+    });
   });
 }
 
@@ -63,8 +71,11 @@ void whereBackwardKernel(const KernelCall &call) {
     for (size_t output = 0; output < 2; ++output) {
       if (!call.wants(output)) continue;
       T *out = call.out[output].as<T>();
-      forChoices(call.in[1], call.in[0].size(),
-                 [&](int64_t i, bool isTrue) { out[i] = isTrue == (output == 0) ? dy[i] : T(0); });
+      const bool wanted = output == 0;
+      forChoices(call.in[1], call.in[0].size(), [=](int64_t i, bool isTrue) {
+        const T head = dy[i];
+        out[i] = isTrue == wanted ? head : T(0);
+      });
     }
   });
 }

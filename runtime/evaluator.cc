@@ -74,21 +74,24 @@ Error Evaluator::prepare(Dataset &data, int64_t batch, std::vector<NamedArray> g
   if (columns.empty()) columns = emptyBatch(data, 1);
   const std::vector<NodeId> fed = fedVariables(graph, data);
   for (size_t c = 0; c < fed.size(); ++c) data.convert(c, session->variable(fed[c]).dtype);
-  for (auto [variable, memory] : shared)
-    if (Error error = session->executor().bind(variable, memory)) return error;
   sessions.push_back({batch, std::move(*session)});
   return Error::success();
 }
 
 Expected<Session *> Evaluator::sessionFor(Dataset &data, int64_t batch) {
-  for (Sized &sized : sessions)
-    if (sized.batch == batch) return &sized.session;
-  if (Error error = prepare(data, batch, {}))
-    return amend(std::move(error), [&](GradcError &info) {
-      info.notes.push_back({"while preparing a batch of " + std::to_string(batch) + " to evaluate " +
-                                std::to_string(data.size()) + " examples", {}});
-    });
-  return &sessions.back().session;
+  auto isOfBatch = [&](const Sized &sized) { return sized.batch == batch; };
+  std::vector<Sized>::iterator at = llvm::find_if(sessions, isOfBatch);
+  if (at == sessions.end()) {
+    if (Error error = prepare(data, batch, {}))
+      return amend(std::move(error), [&](GradcError &info) {
+        info.notes.push_back({"while preparing a batch of " + std::to_string(batch) + " to evaluate " +
+                                  std::to_string(data.size()) + " examples", {}});
+      });
+    at = std::prev(sessions.end());
+  }
+  if (followed)
+    for (NodeId n : followedVariables) at->session.assignVariable(n, *followed);
+  return &at->session;
 }
 
 Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {
@@ -97,14 +100,18 @@ Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {
   const std::vector<NodeId> fed = fedVariables(graph, data);
   for (size_t c = 0; c < fed.size(); ++c) data.convert(c, session().variable(fed[c]).dtype);
   Score total;
+  Session *session = nullptr;
   for (int64_t first = 0; first < data.size(); first += batch) {
     const int64_t rows = std::min(batch, data.size() - first);
-    Expected<Session *> session = sessionFor(data, rows);
-    if (!session) return session.takeError();
+    if (first == 0 || rows != batch) {
+      Expected<Session *> found = sessionFor(data, rows);
+      if (!found) return found.takeError();
+      session = *found;
+    }
     ArrayRef<uint32_t> part = ArrayRef<uint32_t>(order).slice(static_cast<size_t>(first), static_cast<size_t>(rows));
-    for (size_t c = 0; c < fed.size(); ++c) data.gather(c, part, (*session)->variable(fed[c]));
-    if (Error error = (*session)->run(0)) return error;
-    total.add(scoreOf(objective, graph, **session, rows));
+    for (size_t c = 0; c < fed.size(); ++c) data.gather(c, part, session->variable(fed[c]));
+    if (Error error = session->run(0)) return error;
+    total.add(scoreOf(objective, graph, *session, rows));
   }
   return total;
 }

@@ -18,8 +18,12 @@ class Evaluator {
   /// Prepares batches of `batch` rows of `data`, whose columns are converted to the types of their variables. Errors as
   /// Session::create has them, `given` being the bindings apart from the columns.
   llvm::Error prepare(Dataset &data, int64_t batch, std::vector<NamedArray> given);
-  /// From now on the variable reads this memory, in place of a copy.
-  void share(NodeId variable, TensorRef memory) { shared.push_back({variable, memory}); }
+  /// From now on each evaluation starts with what these variables hold in `source`, whose graph begins like this one and
+  /// which outlives the object.
+  void follow(const Session &source, std::vector<NodeId> variables) {
+    followed = &source;
+    followedVariables = std::move(variables);
+  }
   /// The whole of `data`, `batch` rows at a time.
   llvm::Expected<Score> evaluate(Dataset &data, int64_t batch);
 
@@ -33,6 +37,7 @@ class Evaluator {
     int64_t batch;
     Session session;
   };
+  /// With the values of the source.
   llvm::Expected<Session *> sessionFor(Dataset &data, int64_t batch);
 
   Context &context;
@@ -41,7 +46,8 @@ class Evaluator {
   SessionOptions options;
   std::vector<Sized> sessions;
   std::vector<NamedArray> columns;  // one row of each column, for their names and shapes
-  std::vector<std::pair<NodeId, TensorRef>> shared;
+  const Session *followed = nullptr;
+  std::vector<NodeId> followedVariables;
 };
 
 /// `forward` with the labels of `objective` that are no variables as further heads.

@@ -4,10 +4,12 @@
 
 #include "ir/error.h"
 #include "passes/order_mutation.h"
+#include "runtime/argument.h"
 #include "runtime/bindings.h"
 #include "runtime/elements.h"
 #include "runtime/init.h"
 #include "runtime/kernels/kernel_set.h"
+#include "runtime/kernels/threads.h"
 #include "runtime/keys.h"
 
 using namespace llvm;
@@ -36,7 +38,9 @@ struct Session::State {
   RequestTable requests;
   MemoryPlan plan;
   std::vector<uint32_t> slotOf;   // by node: index into variables
-  std::vector<Array> variables;
+  std::vector<Argument> variables, heads;
+  std::vector<NodeId> sharedWith;  // by head: the variable it is written over, else invalid
+  unsigned threads = 1;
   std::vector<std::string> warnings;
   std::optional<Executor> executor;
 
@@ -46,7 +50,18 @@ struct Session::State {
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
   Error fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer);
   Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
+  KernelSet makeKernels(const SessionOptions &options) const;
   Error makePlan(Context &context, KernelSet &kernels, const SessionOptions &options);
+  Error bindVariables();
+  Error addStarts(MatchedBindings &matched);
+
+  Argument &variable(NodeId n) { return variables[slotOf[n.value]]; }
+  Argument &head(size_t i) { return sharedWith[i].isValid() ? variable(sharedWith[i]) : heads[i]; }
+  TensorRef look(Argument &argument) {
+    ThreadScope scope(threads);
+    return argument.look();
+  }
+  Error run(uint64_t step);
 };
 
 Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
@@ -147,7 +162,7 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
     if (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype))
       return bindingMismatch(binding->name, describeTensor(shape, dtype),
                              describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
-    variables.push_back(converted(std::move(binding->array), dtype));
+    variables.emplace_back(converted(std::move(binding->array), dtype));
     return Error::success();
   }
   std::optional<int64_t> size = numElements(shape.dims());
@@ -158,7 +173,7 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
   Array array{dtype, shape.dims().vec(), std::vector<char>(*size * dtypeBytes(dtype))};
   array.bytes.reserve(1);
   initializer->fill(n, array.ref());
-  variables.push_back(std::move(array));
+  variables.emplace_back(std::move(array));
   return Error::success();
 }
 
@@ -177,17 +192,46 @@ Error Session::State::makePlan(Context &context, KernelSet &kernels, const Sessi
   return Error::success();
 }
 
-Error Session::State::prepare(Context &context, MatchedBindings &matched, const SessionOptions &options) {
-  requests = countRequests(graph, headRequests);
-  KernelSet kernels;
-  if (options.exec.backend == Backend::Auto) {
-    KernelSetOptions wishes;
-    wishes.isTraining = options.exec.isTraining;
-    wishes.threads = options.exec.threads;
-    wishes.allowLayouts = !options.exec.monitor && !options.exec.overrides;
-    kernels = KernelSet::create(graph, inference, requests, wishes);
+KernelSet Session::State::makeKernels(const SessionOptions &options) const {
+  if (options.exec.backend != Backend::Auto) return KernelSet();
+  KernelSetOptions wishes;
+  wishes.isTraining = options.exec.isTraining;
+  wishes.threads = options.exec.threads;
+  wishes.allowLayouts = !options.exec.monitor && !options.exec.overrides;
+  wishes.movesArguments = true;
+  return KernelSet::create(graph, inference, requests, wishes);
+}
+
+Error Session::State::bindVariables() {
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    if (slotOf[id] != MatchedBindings::kNone)
+      if (Error error = executor->bind(NodeId(id), variable(NodeId(id)).place())) return error;
+  return Error::success();
+}
+
+Error Session::State::addStarts(MatchedBindings &matched) {
+  for (StartValue &start : matched.starts) {
+    TensorRef to = head(start.head).look();
+    TensorRef given = start.array.ref();
+    if (to.shape != given.shape || !isConvertible(given.dtype, to.dtype))
+      return bindingMismatch(start.key, describeTensor(ShapeRef(to.shape), to.dtype),
+                             describeTensor(ShapeRef(given.shape), given.dtype));
+    convertElements(given, to);
   }
+  return Error::success();
+}
+
+Error Session::State::prepare(Context &context, MatchedBindings &matched, const SessionOptions &options) {
+  threads = options.exec.threads;
+  requests = countRequests(graph, headRequests);
+  KernelSet kernels = makeKernels(options);
   if (Error error = makePlan(context, kernels, options)) return error;
+
+  auto layoutOf = [&](Value v) { return kernels.isEmpty() ? Layout::Plain : kernels.layout(graph.entry(v)); };
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    if (slotOf[id] != MatchedBindings::kNone) variable(NodeId(id)).setLayout(layoutOf(Value{NodeId(id)}));
+  std::vector<Layout> headLayouts;
+  for (Value v : graph.heads()) headLayouts.push_back(layoutOf(v));
 
   ExecOptions exec = options.exec;
   exec.headRequests = headRequests;
@@ -195,17 +239,20 @@ Error Session::State::prepare(Context &context, MatchedBindings &matched, const 
   Expected<Executor> created = Executor::create(graph, inference, requests, plan, exec);
   if (!created) return created.takeError();
   executor.emplace(std::move(*created));
-  for (uint32_t id = 0; id < graph.numNodes(); ++id)
-    if (slotOf[id] != MatchedBindings::kNone)
-      if (Error error = executor->bind(NodeId(id), variables[slotOf[id]].ref())) return error;
-  for (StartValue &start : matched.starts) {
-    TensorRef head = executor->head(start.head);
-    TensorRef given = start.array.ref();
-    if (head.shape != given.shape || !isConvertible(given.dtype, head.dtype))
-      return bindingMismatch(start.key, describeTensor(ShapeRef(head.shape), head.dtype),
-                             describeTensor(ShapeRef(given.shape), given.dtype));
-    convertElements(given, head);
-  }
+  for (size_t i = 0; i < headLayouts.size(); ++i) heads.emplace_back(executor->head(i), headLayouts[i]);
+  sharedWith.assign(heads.size(), NodeId());
+  if (Error error = bindVariables()) return error;
+  return addStarts(matched);
+}
+
+Error Session::State::run(uint64_t step) {
+  ThreadScope scope(threads);
+  auto isAdded = [&](size_t i) { return !headRequests.empty() && headRequests[i] == Request::Add; };
+  for (Argument &argument : variables) argument.prepareRun();
+  for (size_t i = 0; i < heads.size(); ++i)
+    if (isAdded(i)) head(i).prepareRun();
+  if (Error error = executor->run(step)) return error;
+  for (size_t i = 0; i < heads.size(); ++i) head(i).noteWritten();
   return Error::success();
 }
 
@@ -221,14 +268,29 @@ Expected<Session> Session::create(Context &context, const Graph &graph, std::vec
   return Session(std::move(state));
 }
 
-Error Session::run(uint64_t step) { return state->executor->run(step); }
+Error Session::run(uint64_t step) { return state->run(step); }
 const Inference &Session::inference() const { return state->inference; }
 const MemoryPlan &Session::plan() const { return state->plan; }
 const RequestTable &Session::requests() const { return state->requests; }
 const std::vector<std::string> &Session::warnings() const { return state->warnings; }
 Executor &Session::executor() { return *state->executor; }
-TensorRef Session::variable(NodeId n) const { return state->variables[state->slotOf[n.value]].ref(); }
-TensorRef Session::head(size_t i) const { return state->executor->head(i); }
+TensorRef Session::variable(NodeId n) const { return state->look(state->variable(n)); }
+TensorRef Session::head(size_t i) const { return state->look(state->head(i)); }
+
+Error Session::shareHead(size_t i, NodeId variable) {
+  assert(headLayout(i) == variableLayout(variable) && "what computes the new value works element by element");
+  if (Error error = state->executor->bindHead(i, state->variable(variable).place())) return error;
+  state->sharedWith[i] = variable;
+  return Error::success();
+}
+
+void Session::assignVariable(NodeId n, const Session &from) {
+  ThreadScope scope(state->threads);
+  state->variable(n).assign(from.state->variable(n));
+}
+
+Layout Session::variableLayout(NodeId n) const { return state->variable(n).layout(); }
+Layout Session::headLayout(size_t i) const { return state->head(i).layout(); }
 
 Expected<std::vector<NamedArray>> Session::outputs() const {
   std::vector<NodeId> aux;
@@ -238,7 +300,7 @@ Expected<std::vector<NamedArray>> Session::outputs() const {
   std::vector<NamedArray> arrays;
   for (const OutputKey &row : *keys) {
     bool isHead = row.from == OutputKey::From::Head;
-    TensorRef tensor = isHead ? head(row.head) : state->variables[state->slotOf[row.aux.value]].ref();
+    TensorRef tensor = isHead ? head(row.head) : variable(row.aux);
     if (!tensor.data) continue;
     const char *bytes = tensor.as<char>();
     arrays.push_back({row.key, Array{tensor.dtype, tensor.shape.vec(), std::vector<char>(bytes, bytes + tensor.bytes())}});

@@ -1,6 +1,7 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or by `--init` (runtime/init.h).
+// A Session owns one buffer per variable, filled from bindings or by `--init` (runtime/init.h). Filters may lie in
+// the kernels' order from one run to the next; whoever looks sees them row-major.
 #pragma once
 
 #include "passes/gradient.h"
@@ -36,10 +37,19 @@ class Session {
   const MemoryPlan &plan() const;
   const RequestTable &requests() const;
   const std::vector<std::string> &warnings() const;
+  /// What is bound there in place of the session's memory has to lie as `variableLayout` and `headLayout` say.
   Executor &executor();
-  /// The session's own memory of a variable.
+  /// The session's own memory of a variable, to read and write until the next run.
   TensorRef variable(NodeId n) const;
+  /// Null data for a head asked Null. Valid until the next run.
   TensorRef head(size_t i) const;
+  /// Head i from now on is written over the variable, under the conditions of Executor::bindHead.
+  llvm::Error shareHead(size_t i, NodeId variable);
+  /// Takes over what the variable of that id, shape and type in another session holds.
+  void assignVariable(NodeId n, const Session &from);
+  /// How variables and heads lie between runs that follow one another without a look.
+  Layout variableLayout(NodeId n) const;
+  Layout headLayout(size_t i) const;
   /// Heads and, after training, aux states under the keys of `--outputs` (runtime/keys.h); E-34 on a collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 

@@ -46,7 +46,7 @@ struct Trainer::State {
   std::optional<Session> session;
   std::vector<std::string> keys;      // of the training graph's variables
   std::vector<NodeId> fed;            // by column
-  std::vector<LastingArray> lasting;  // parameters, auxiliary states and frozen ones, then states of the optimizer
+  std::vector<NodeId> lasting;        // parameters, auxiliary states and frozen ones, then states of the optimizer
   size_t numParameters = 0;           // of these, those of the network
   RunState run;
   StringMap<char> given;              // names of options.start
@@ -61,6 +61,7 @@ struct Trainer::State {
   Error openSession();
   void initialize();
   Error shareMemory();
+  std::vector<LastingArray> lastingArrays(size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
   void loadBatch(uint64_t epoch, uint64_t position);
   void setRate(double rate);
@@ -182,28 +183,35 @@ void Trainer::State::initialize() {
   for (uint32_t id = 0; id < forward.numNodes(); ++id) {
     const NodeId n(id);
     if (!training.graph.isVariable(n) || llvm::is_contained(fed, n)) continue;
-    lasting.push_back({keys[id], session->variable(n)});
+    lasting.push_back(n);
     if (!given.count(keys[id])) initializer.fill(n, session->variable(n));
   }
   numParameters = lasting.size();
   for (uint32_t id = 0; id < isState.size(); ++id)
-    if (isState[id]) lasting.push_back({keys[id], session->variable(NodeId(id))});
+    if (isState[id]) lasting.push_back(NodeId(id));
 }
 
 /// New values go where the old ones are, which heads may do here alone: a step may compute in place, and runs after
-/// everything else that reads its parameter. The evaluator reads them there, too. The forward nodes come
-/// first in the training graph, under the same ids.
+/// everything else that reads its parameter. The evaluator takes values over by id: the forward nodes come first in the
+/// training graph.
 Error Trainer::State::shareMemory() {
   for (const TrainingGraph::Parameter &parameter : training.parameters)
-    if (Error error = session->executor().bindHead(parameter.head, session->variable(parameter.variable))) return error;
+    if (Error error = session->shareHead(parameter.head, parameter.variable)) return error;
+  std::vector<NodeId> variables;
   for (uint32_t id = 0; id < forward.numNodes(); ++id) {
     const NodeId n(id);
     assert(training.graph.name(n) == forward.name(n) && "the network is a prefix of its training graph");
-    if (!forward.isVariable(n) || llvm::is_contained(fed, n)) continue;
-    evaluator->share(n, session->variable(n));
-    if (Error error = evaluator->session().executor().bind(n, session->variable(n))) return error;
+    if (forward.isVariable(n) && !llvm::is_contained(fed, n)) variables.push_back(n);
   }
+  evaluator->follow(*session, std::move(variables));
   return Error::success();
+}
+
+/// The first `count` of them, to read and write until the next step.
+std::vector<LastingArray> Trainer::State::lastingArrays(size_t count) const {
+  std::vector<LastingArray> arrays;
+  for (NodeId n : ArrayRef(lasting).take_front(count)) arrays.push_back({keys[n.value], session->variable(n)});
+  return arrays;
 }
 
 void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
@@ -252,7 +260,7 @@ Expected<Score> Trainer::evaluate(Dataset &data) { return state->evaluator->eval
 
 std::vector<NamedArray> Trainer::parameters() const {
   std::vector<NamedArray> arrays;
-  for (const LastingArray &array : ArrayRef<LastingArray>(state->lasting).take_front(state->numParameters)) {
+  for (const LastingArray &array : state->lastingArrays(state->numParameters)) {
     const char *bytes = array.memory.as<char>();
     arrays.push_back({array.name, Array{array.memory.dtype, array.memory.shape.vec(),
                                         std::vector<char>(bytes, bytes + array.memory.bytes())}});
@@ -260,10 +268,10 @@ std::vector<NamedArray> Trainer::parameters() const {
   return arrays;
 }
 
-std::vector<NamedArray> Trainer::checkpoint() const { return makeCheckpoint(state->lasting, state->run); }
+std::vector<NamedArray> Trainer::checkpoint() const { return makeCheckpoint(state->lastingArrays(state->lasting.size()), state->run); }
 
 Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
-  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lasting, state->run, place);
+  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(state->lasting.size()), state->run, place);
   if (!step) return step.takeError();
   state->run.step = *step;
   return Error::success();

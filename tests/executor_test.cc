@@ -214,6 +214,13 @@ TEST(Executor, E_63_TypesKernelsDoNotComputeIn) {
             "[dtype] node 'y' (exp) works on int32, its kernel computes in float32 and float64");
 }
 
+TEST(Executor, E_63_RowNumbersAndComparisonsMayBeWhole) {
+  TestGraph g("i = var {__shape__=(2,), __dtype__=int32}; w = var {__shape__=(3, 1)};"
+              "e = Embedding(i, w) {input_dim=3, output_dim=1}; c = _greater(i, j); heads e, c");
+  Bench bench(g);
+  EXPECT_EQ(testing::describeError(bench.prepare()), "success");
+}
+
 TEST(Executor, MUT_06_StatesChangeOncePerRun) {
   TestGraph g("x = var {__shape__=(1,)}; s = var {__shape__=(1,)}; y = test_accumulate(x, s)");
   Bench bench(g);

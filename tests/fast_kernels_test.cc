@@ -48,7 +48,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   wishes.threads = options.threads;
   KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
   FastResult result;
-  result.numChannelsLast = kernels.numChannelsLast();
+  result.numChannelsLast = kernels.numEntries(Layout::ChannelsLast);
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     if (kernels.kernel(NodeId(n))) result.operators.insert(graph.op(NodeId(n))->name.str());
   PlanOptions planOptions;
@@ -269,6 +269,91 @@ TEST(FastKernels, RUN_02_EqualBitsInEveryRun) {
       const FastResult again = runFast(gradient, block.bindings, options);
       for (size_t h = 0; h < first.heads.size(); ++h) EXPECT_EQ(first.heads[h].values, again.heads[h].values);
     }
+  }
+}
+
+// Normalisation, scaling by channel and functions of one element between two convolutions.
+constexpr char kExcitation[] =
+    "c = Convolution(data, w1) {kernel=(3,3), pad=(1,1), num_filter=32, no_bias=True};"
+    "n = LRN(c) {nsize=5, alpha=0.3};"
+    "t = clip(n) {a_min=-0.4, a_max=0.5};"
+    "m = mean(t) {axis=(2,3), keepdims=True};"
+    "g = sigmoid(m);"
+    "e = broadcast_mul(t, g);"
+    "b = broadcast_add(e, bias);"
+    "h = _div_scalar(b) {scalar=3};"
+    "p = _maximum(h, n);"
+    "y = Convolution(p, w2) {kernel=(1,1), num_filter=16, no_bias=True}; heads y";
+
+TEST(FastKernels, RUN_02_ChannelsLastScalingAgreesWithReference) {
+  TestContext context;
+  const Graph graph = cantFail(parseGraph(context, kExcitation));
+  Bindings bindings = drawBindings(graph, {{"data", DimsBuffer{3, 16, 9, 7}}, {"bias", DimsBuffer{1, 32, 1, 1}}});
+  Values head = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads()[0];
+  for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
+  bindings["p1_0"] = head;
+  std::vector<std::string> variables = {"data", "w1", "bias", "w2"};
+  const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+  FastOptions options;
+  options.run.floatAs = DType::Float32;
+  const FastResult found = runFast(gradient, bindings, options);
+  EXPECT_GT(found.numChannelsLast, 5u);
+  EXPECT_TRUE(found.operators.contains("_backward_broadcast_mul"));
+  compare(gradient, bindings, NaiveOptions());
+}
+
+/// Operands beyond the blocks and shares the loops work in, with remainders.
+struct LargeCase {
+  const char *graph;
+  std::vector<std::pair<StringRef, DimsBuffer>> shapes;
+};
+
+const LargeCase kLargeCases[] = {
+    {"y = broadcast_add(a, b); heads y", {{"a", {5, 70, 33, 3}}, {"b", {70, 1, 1}}}},
+    {"y = broadcast_mul(a, b); heads y", {{"a", {4, 35, 17, 19}}, {"b", {4, 35, 1, 1}}}},
+    {"y = broadcast_sub(b, a); heads y", {{"a", {600, 37}}, {"b", {37}}}},
+    {"y = broadcast_mul(a, b); heads y", {{"a", {6, 80, 41}}, {"b", {6, 1, 41}}}},
+    {"y = broadcast_add(a, b); heads y", {{"a", {300, 173}}, {"b", {1}}}},
+    {"y = sum(a) {axis=(0,2)}; heads y", {{"a", {9, 21, 300}}}},
+    {"y = mean(a) {axis=1, keepdims=True}; heads y", {{"a", {5, 90, 77}}}},
+    {"y = sum(a); heads y", {{"a", {200, 301}}}},
+    {"y = softmax(a); heads y", {{"a", {101, 53}}}},
+    {"y = softmax(a) {axis=1, temperature=0.5}; heads y", {{"a", {3, 29, 9, 17}}}},
+    {"y = log_softmax(a) {axis=0}; heads y", {{"a", {41, 131}}}},
+    {"y = softmin(a); heads y", {{"a", {7, 1009}}}},
+    {"y = SoftmaxActivation(a) {mode=channel}; heads y", {{"a", {3, 21, 11, 13}}}},
+    {"y = LRN(a) {nsize=5, alpha=0.1}; heads y", {{"a", {3, 23, 13, 9}}}},
+    {"y = LRN(a) {nsize=3, alpha=0.5, beta=0.6, knorm=1}; heads y", {{"a", {40, 67}}}},
+    {"y = Dropout(a) {p=0.4}; heads y", {{"a", {61, 97}}}},
+    {"y = LayerNorm(a, b, c); heads y", {{"a", {301, 83}}}},
+    {"y = batch_dot(a, b) {transpose_b=True}; heads y", {{"a", {7, 31, 45}}, {"b", {7, 38, 45}}}},
+    {"y = Deconvolution(a, b) {kernel=(4,4), stride=(2,2), pad=(1,1), num_filter=16}; heads y", {{"a", {2, 32, 7, 9}}}},
+    {"y = Deconvolution(a, b, c) {kernel=(3,3), stride=(2,2), pad=(1,1), adj=(1,0), num_filter=12, num_group=4,"
+     " no_bias=False}; heads y",
+     {{"a", {2, 8, 6, 5}}}},
+    {"y = Deconvolution(a, b) {kernel=(3,3), num_filter=6, dilate=(2,1), target_shape=(11,7)}; heads y",
+     {{"a", {1, 5, 9, 7}}}},
+    {"y = clip(a) {a_min=-0.1, a_max=0.2}; heads y", {{"a", {130, 127}}}},
+    {"y = _maximum(a, b); z = tanh(y); heads z", {{"a", {130, 127}}, {"b", {130, 127}}}},
+    {"p = slice(a) {begin=(1,3), end=(99,120), step=(2,1)}; q = SliceChannel(p) {num_outputs=3, axis=1};"
+     " y = broadcast_add(q:0, q:2); heads y",
+     {{"a", {130, 127}}}},
+};
+
+TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
+  for (const LargeCase &large : kLargeCases) {
+    SCOPED_TRACE(large.graph);
+    TestContext context;
+    const Graph graph = cantFail(parseGraph(context, large.graph));
+    Bindings bindings = drawBindings(graph, large.shapes);
+    std::vector<std::string> variables;
+    for (const auto &[name, values] : bindings) variables.push_back(name);
+    compare(graph, bindings, NaiveOptions());
+    Values head = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads()[0];
+    for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
+    bindings["p1_0"] = head;
+    const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+    EXPECT_FALSE(compare(gradient, bindings, NaiveOptions()).empty());
   }
 }
 

@@ -130,6 +130,21 @@ TEST(HigherOrder, INF_15_SecondOrderGraphsInfer) {
   EXPECT_EQ(inference->numUnknownShapes, 0u);
 }
 
+// The gradient by w is f, which hangs on x through whole numbers alone.
+TEST(HigherOrder, P_09_WholeNumbersEndGradientsAtEveryOrder) {
+  TestGraph g("i = Cast(x) {dtype=int32}; f = Cast(i) {dtype=float64}; y = elemwise_mul(w, f)");
+  Inference types = cantFail(infer(g.context, g, {{{g.at("x").node, {1}}}, {{g.at("x").node, DType::Float64}}}, {}));
+  GradientOptions options;
+  options.inference = &types;
+  for (uint32_t order : {2u, 3u}) {
+    GradientResult result = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x", "w"}), options, order));
+    EXPECT_EQ(countOps(result.graph, "_backward_cast"), 0u);
+    EXPECT_EQ(evaluate(result.graph, {{"x", Array(Numbers{2.5})}, {"w", Array(Numbers{3})}})[3].values, Numbers{0});
+  }
+  options.integers = IntegerPolicy::Permissive;
+  EXPECT_GT(countOps(cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x", "w"}), options, 2)).graph, "_backward_cast"), 0u);
+}
+
 TEST(HigherOrder, WholeNetworkAgainstDifferences) {
   TestGraph g("c = Convolution(x, w, b) {kernel=(2,2), num_filter=2}; n = BatchNorm(c, gamma, beta, mean@1, var@1) "
               "{fix_gamma=False}; r = Activation(n) {act_type=tanh}; p = Pooling(r) {kernel=(2,2), pool_type=avg};"

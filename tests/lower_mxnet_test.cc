@@ -54,6 +54,51 @@ TEST(LowerMxnet, A_14_RefusalNamesNodeAndOperator) {
   EXPECT_NE(error.find("of node 'c_backward"), std::string::npos);
 }
 
+TEST(LowerMxnet, NAME_11_ScopeAndDeviceFollowIntoReplacements) {
+  TestGraph g("m = max(x) {axis=1, __ctx_group__=dev1, __profiler_scope__=net:}; y = square(m)");
+  Graph graph = gradientOf(g.context, g, {"x"}, 2).graph;
+  ASSERT_EQ(countOps(graph, "_repeat_axes_like"), 2u);
+  Graph lowered = cantFail(lowerToMxnet(g.context, graph));
+  EXPECT_EQ(countOps(lowered, "broadcast_like"), 2u);
+  for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
+    NodeId id(n);
+    StringRef origin = lowered.origin(id).isValid() ? lowered.name(lowered.origin(id)) : lowered.name(id);
+    EXPECT_EQ(g.context.attr(lowered.attrs(id), "__ctx_group__").value_or("-"), origin == "m" ? "dev1" : "-");
+    EXPECT_EQ(g.context.attr(lowered.attrs(id), "__profiler_scope__").value_or("-"), origin == "m" ? "net:" : "-");
+  }
+  Bindings bindings{{"x", Array(std::vector<int64_t>{2, 2}, {1, 2, 3, -4})}};
+  std::vector<Array> before = evaluate(graph, bindings), after = evaluate(lowered, bindings);
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
+}
+
+TEST(LowerMxnet, NAME_11_OneOfSeveralReplacementsTakesAllAttributes) {
+  TestGraph g("y = SoftmaxOutput(x, label) {out_grad=True, __ctx_group__=dev1, __lr_mult__=2}");
+  Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
+  auto attr = [&](const char *node, StringRef key) {
+    return g.context.attr(lowered.attrs(nodeNamed(lowered, node)), key).value_or("-").str();
+  };
+  EXPECT_EQ(attr("y_backward_0", "__ctx_group__") + attr("y_backward", "__ctx_group__"), "dev1dev1");
+  EXPECT_EQ(attr("y_backward_0", "__lr_mult__") + attr("y_backward", "__lr_mult__"), "2-");
+}
+
+TEST(LowerMxnet, NAME_09_NodesOfReplacementsHaveNamesOfTheirOwn) {
+  TestGraph g("y_backward_0 = exp(x); y = SoftmaxOutput(y_backward_0, label) {out_grad=True}");
+  Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
+  EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward_0")), "exp");
+  EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward_1")), "_backward_SoftmaxOutput");
+  EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward")), "elemwise_mul");
+}
+
+TEST(LowerMxnet, MUT_05_EqualRandomAndMutatingNodesStayApart) {
+  TestGraph g("a = Dropout(x); b = Dropout(x); c = BatchNorm(x, s, t, m@1, v@1); d = BatchNorm(x, s, t, m@2, v@2);"
+              "y = add_n(a, b, c, d) {num_args=4}");
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph, lowered = cantFail(lowerToMxnet(g.context, graph));
+  for (const Graph *emitted : {&graph, &lowered})
+    for (const char *op : {"Dropout", "BatchNorm", "_backward_Dropout", "_backward_BatchNorm"})
+      EXPECT_EQ(countOps(*emitted, op), 2u) << op;
+}
+
 TEST(LowerMxnet, ListsOverEntriesAreDropped) {
   TestGraph g("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;

@@ -85,8 +85,8 @@ struct StepCase {
 void expectStep(const StepRow &row, bool isScheduled) {
   SCOPED_TRACE(row.op + (isScheduled ? ", scheduled" : ""));
   StepCase c(row, isScheduled);
-  expectNear(c.h.values(c.step), row.weight, 1e-15);
-  for (size_t i = 0; i < row.states.size(); ++i) expectNear(c.h.storage(c.states[i]), row.states[i], 1e-15);
+  expectClose(c.h.values(c.step), row.weight, 1e-15);
+  for (size_t i = 0; i < row.states.size(); ++i) expectClose(c.h.storage(c.states[i]), row.states[i], 1e-15);
 }
 
 TEST(Optimizer, A_14_ValuesAndStatesAreMxnets) {
@@ -114,7 +114,7 @@ TEST(Optimizer, MEM_04_NewValueMayBeWrittenOverTheOld) {
     call.out = out;
     call.requests = requests;
     kind.op->kernel(call);
-    expectNear(valuesOf<double>(weight), row.weight, 1e-15);
+    expectClose(valuesOf<double>(weight), row.weight, 1e-15);
   }
 }
 

@@ -286,5 +286,26 @@ TEST(GradientVersions, A_GraphWithoutMutationIsFrozenAsItIs) {
   EXPECT_TRUE(gradientOf(g.context, g, {"a"}, 1).forwardIds.empty());
 }
 
+// Each order saves versions for its own readers, and forward nodes move each time.
+TEST(GradientVersions, MUT_03_EveryOrderSaysWhereNodesWent) {
+  TestGraph g("y = test_scale(x, s@1); z = elemwise_mul(y, y); k = exp(u); heads z, k");
+  GradientRequest request = wrt(g, {"x"});
+  request.heads = {{g.at("z"), std::nullopt, ""}};
+  request.retained = {{g.at("u"), Request::Write}};
+  GradientOptions options;
+  options.zeroTerms = ZeroPolicy::Keep;
+  for (uint32_t order : {1u, 2u, 3u}) {
+    GradientResult result = cantFail(buildGradientOfOrder(g.context, g, request, options, order));
+    ASSERT_EQ(result.forwardIds.size(), g.graph.numNodes());
+    for (uint32_t n = 0; n < g.graph.numNodes(); ++n)
+      EXPECT_EQ(result.graph.name(result.forwardIds[n]), g.graph.name(NodeId(n))) << order;
+    const std::optional<GradientTable> table = cantFail(readGradientTable(result.graph));
+    for (const GradientTable::Head &head : table->heads) {
+      if (!head.ofNode.isValid()) continue;
+      EXPECT_EQ(result.graph.name(head.ofNode), head.of) << order;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradc

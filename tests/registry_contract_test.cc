@@ -126,6 +126,11 @@ TEST(OperatorContract, REG_14_InplacePairsAreOutputsAndInputs) {
     }
   EXPECT_GT(numPairs, 50u);
   EXPECT_GT(numIdentities, 5u);
+  // b is computed where a was.
+  TestGraph g("x = var {__shape__=(64,)}; a = exp(x); b = tanh(a); y = exp(b)");
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  MemoryPlan plan = cantFail(planMemory(g.context, g, inference, countRequests(g, {}), {}));
+  EXPECT_EQ(plan.offset[g.graph.entry(g.at("b"))], plan.offset[g.graph.entry(g.at("a"))]);
 }
 
 TEST(OperatorContract, REG_15_IgnoredInputsKeepNothingAlive) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -99,6 +100,29 @@ TEST(Threads, NobodyPassesABarrierBeforeAllAreThere) {
       &region, 4, 0);
   EXPECT_EQ(region.early, 0);
   EXPECT_EQ(region.arrived, 400);
+}
+
+// Pauses longer than a thread looks before it sleeps.
+TEST(Threads, SleepingThreadsAreWokenUp) {
+  static constexpr std::chrono::microseconds kPause(300);
+  Region region;
+  for (int round = 1; round <= 30; ++round) {
+    std::this_thread::sleep_for(kPause);  // the workers wait for a region
+    GOMP_parallel(
+        [](void *data) {
+          Region &r = *static_cast<Region *>(data);
+          const int expected = r.arrived / 3 * 3 + 3;
+          GOMP_barrier();
+          if (omp_get_thread_num() == 1) std::this_thread::sleep_for(kPause);  // the others wait at the barrier
+          ++r.arrived;
+          GOMP_barrier();
+          if (r.arrived != expected) ++r.early;
+          if (omp_get_thread_num() == 2) std::this_thread::sleep_for(kPause);  // the caller waits for the end
+        },
+        &region, 3, 0);
+  }
+  EXPECT_EQ(region.early, 0);
+  EXPECT_EQ(region.arrived, 90);
 }
 
 TEST(Threads, WorkInsideOfWorkHasOneThread) {

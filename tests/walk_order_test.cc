@@ -29,7 +29,7 @@ TEST(WalkOrder, RUN_02_ChainIsWalkedAtOneGo) {
   EXPECT_EQ(walkOf(g), "y t s c b a x");
 }
 
-TEST(WalkOrder, RunningSumThatOthersReadWaitsForThem) {
+TEST(WalkOrder, RUN_02_RunningSumThatOthersReadWaitsForThem) {
   TestGraph g("s = _grad_add(x, x); c = exp(s); t = _grad_add(s, c)");
   EXPECT_EQ(walkOf(g), "t c s x");
 }

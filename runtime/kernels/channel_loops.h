@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ir/inference.h"
-#include "runtime/kernels/loops.h"
+#include "ops/loops.h"
 #include "runtime/kernels/prepared_kernel.h"
 #include "runtime/kernels/threads.h"
 

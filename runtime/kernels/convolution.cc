@@ -1,6 +1,8 @@
 // Convolution over two spatial axes by oneDNN: y, dx and (dw, db), each a primitive of its own.
 //
-// Weights are reordered at every run, as training changes them at every step. Tested by tests/fast_kernels_test.cc
+// Weights that lie row-major are converted at every run, as training changes them at every step. As tiles they are what
+// the gradient of weights leaves, and where converting them would count, the forward primitive is told to read them so;
+// the gradient of data has no code for that order. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_step.h"
 #include "runtime/kernels/factories.h"
@@ -16,6 +18,7 @@ namespace {
 struct ConvolutionDescs {
   memory::desc x, w, b, y;              // outside
   memory::desc anyX, anyW, anyY;        // inside, as far as it is decided
+  bool readsTiles;                      // forward
   memory::dims stride, dilate, pad;
 };
 
@@ -25,14 +28,18 @@ bool hasWholeVectors(const ConvGeometry &g) {
   return g.groups == 1 && g.in.channels % 16 == 0 && g.out.channels % 16 == 0;
 }
 
-memory::desc insideDesc(const memory::desc &outside, bool isFixed) {
-  if (isFixed) return outside;
-  return memory::desc(outside.dims(), memory::data_type::f32, memory::format_tag::any);
+/// Output pixels of a batch up to which the forward primitive reads tiles. oneDNN prefers another order, which is as quick
+/// or slower up to about here; with more pixels converting is little beside the work, and its choice can be better.
+constexpr int64_t kTiledPixels = 1024;
+
+/// Channels-last on one side alone is nothing oneDNN has code for.
+memory::desc insideDesc(Dims shape, bool isLast) {
+  return isLast ? denseDesc(shape, Layout::ChannelsLast) : anyDesc(shape);
 }
 
 struct ConvolutionOperands {
   Dims x, y;
-  Layout xLayout, yLayout;
+  Layout xLayout, yLayout, wLayout;
 };
 
 ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &operands) {
@@ -43,12 +50,15 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   const int64_t w[] = {g.groups, g.groupFilters(), g.groupChannels(), g.kernel[1], g.kernel[2]};
   d.x = denseDesc(x, operands.xLayout);
   d.y = denseDesc(y, operands.yLayout);
-  d.w = denseDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w), Layout::Plain);
+  d.w = denseDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
-  const bool isQuick = hasWholeVectors(g);
-  d.anyX = insideDesc(d.x, isQuick && operands.xLayout == Layout::ChannelsLast);
-  d.anyY = insideDesc(d.y, isQuick && operands.yLayout == Layout::ChannelsLast);
-  d.anyW = insideDesc(d.w, false);
+  const bool isLast = hasWholeVectors(g) &&
+                      (operands.xLayout == Layout::ChannelsLast || operands.yLayout == Layout::ChannelsLast);
+  d.anyX = insideDesc(x, isLast);
+  d.anyY = insideDesc(y, isLast);
+  d.anyW = anyDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w));
+  d.readsTiles =
+      operands.wLayout == Layout::FilterTiles && g.out.batch * g.out.extent[1] * g.out.extent[2] <= kTiledPixels;
   d.stride = {g.stride[1], g.stride[2]};
   d.dilate = {g.dilate[1] - 1, g.dilate[2] - 1};
   d.pad = {g.pad[1], g.pad[2]};
@@ -63,30 +73,42 @@ bool canHandle(const KernelSite &site, Dims x, Dims y) {
 }
 
 /// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
+template <class Desc> bool isReference(const Desc &desc) { return StringRef(desc.impl_info_str()).starts_with("ref"); }
 template <class Desc> void refuseReference(const Desc &desc) {
-  if (StringRef(desc.impl_info_str()).starts_with("ref")) throw dnnl::error(dnnl_unimplemented, "reference code only");
+  if (isReference(desc)) throw dnnl::error(dnnl_unimplemented, "reference code only");
 }
 
 constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::convolution_direct;
 
-dnnl::convolution_forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias) {
-  using Forward = dnnl::convolution_forward;
+using Forward = dnnl::convolution_forward;
+
+/// With weights told to be in this order.
+Forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias, const memory::desc &w) {
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
   const Forward::desc desc =
-      hasBias ? Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
-              : Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+      hasBias ? Forward::desc(kKind, kAlgorithm, d.anyX, w, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
+              : Forward::desc(kKind, kAlgorithm, d.anyX, w, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   return Forward::primitive_desc(desc, userScratchpad(), dnnlEngine());
 }
 
+/// Empty when only reference code reads weights as they lie.
+std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d, bool hasBias) {
+  std::optional<Forward::primitive_desc> desc;
+  if (!guarded([&] { desc = forwardDesc(d, hasBias, d.w); }) || isReference(*desc)) return std::nullopt;
+  return desc;
+}
+
 DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
-  const dnnl::convolution_forward::primitive_desc desc = forwardDesc(d, hasBias);
-  refuseReference(desc);
+  std::optional<Forward::primitive_desc> desc;
+  if (d.readsTiles) desc = forwardOfTiles(d, hasBias);
+  if (!desc) desc = forwardDesc(d, hasBias, d.anyW);
+  refuseReference(*desc);
   DnnlStep step;
-  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
-  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  step.input(DNNL_ARG_SRC, d.x, desc->src_desc());
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc->weights_desc());
   if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
-  step.output(DNNL_ARG_DST, d.y, desc.dst_desc());
-  step.finish(dnnl::convolution_forward(desc), desc.scratchpad_desc());
+  step.output(DNNL_ARG_DST, d.y, desc->dst_desc());
+  step.finish(Forward(*desc), desc->scratchpad_desc());
   return step;
 }
 
@@ -94,7 +116,7 @@ DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
 DnnlStep dataStep(const ConvolutionDescs &d) {
   using Backward = dnnl::convolution_backward_data;
   const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
-  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false));
+  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false, d.anyW));
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -110,7 +132,7 @@ DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   const Backward::desc how =
       hasBias ? Backward::desc(kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
               : Backward::desc(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
-  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, hasBias));
+  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, hasBias, d.anyW));
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -184,6 +206,14 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
   else kernel.add(dataStep(describe(*site.kind, operands)), {0, weight, kOut});
 }
 
+/// Whether oneDNN has code for the forward convolution over weights in tiles: on processors with vectors of 16 numbers,
+/// where it also leaves gradients so.
+bool suitsTiles(const KernelSite &site, Dims x, Dims y) {
+  if (!canHandle(site, x, y) || !hasWholeVectors(convolutionGeometry(*site.kind, x, y))) return false;
+  constexpr Layout kLast = Layout::ChannelsLast;
+  return forwardOfTiles(describe(*site.kind, {x, y, kLast, kLast, Layout::FilterTiles}), false).has_value();
+}
+
 std::unique_ptr<PreparedKernel> finished(function_ref<void(ConvolutionKernel &)> make) {
   auto kernel = std::make_unique<ConvolutionKernel>();
   if (!guarded([&] { make(*kernel); })) return nullptr;
@@ -192,12 +222,21 @@ std::unique_ptr<PreparedKernel> finished(function_ref<void(ConvolutionKernel &)>
 
 }  // namespace
 
+bool convolutionSuitsTiles(const KernelSite &site) { return suitsTiles(site, site.in[0].shape, site.out[0].shape); }
+bool convolutionBackwardSuitsTiles(const KernelSite &site) {
+  return suitsTiles(site, site.in[1].shape, site.in[0].shape);
+}
+bool convolutionDataGradSuitsTiles(const KernelSite &site) {
+  return suitsTiles(site, site.out[0].shape, site.in[0].shape);
+}
+
 std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
   if (!canHandle(site, site.in[0].shape, site.out[0].shape)) return gemmConvolution(site);
   const bool hasBias = site.in.size() == 3;
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
-    const ConvolutionDescs d =
-        describe(*site.kind, {site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0]});
+    const ConvolutionOperands operands{site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0],
+                                       site.inLayout[1]};
+    const ConvolutionDescs d = describe(*site.kind, operands);
     if (hasBias) kernel.add(forwardStep(d, true), {0, 1, 2, kOut});
     else kernel.add(forwardStep(d, false), {0, 1, kOut});
   });
@@ -211,8 +250,10 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
   if (wantsBias && !site.wants(1)) return gemmConvolutionBackward(site);
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
     // Data and its gradient are entries of their own, each with its layout.
-    const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
-    const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
+    const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0],
+                                      site.inLayout[2]};
+    const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0],
+                                        site.outLayout[1]};
     if (site.wants(0)) addDataGrad(kernel, site, forData, 2);
     if (wantsBias) kernel.add(weightStep(describe(*site.kind, forWeight), true), {0, 1, kOut + 1, kOut + 2});
     else if (site.wants(1)) kernel.add(weightStep(describe(*site.kind, forWeight), false), {0, 1, kOut + 1});
@@ -222,20 +263,24 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
 
 // Inputs dy, w, (x).
 std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
-  if (!canHandle(site, site.out[0].shape, site.in[0].shape)) return nullptr;
-  return finished([&](ConvolutionKernel &kernel) {
-    const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0]};
+  if (!canHandle(site, site.out[0].shape, site.in[0].shape)) return gemmConvolutionDataGrad(site);
+  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+    const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0],
+                                       site.inLayout[1]};
     addDataGrad(kernel, site, operands, 1);
   });
+  return kernel ? std::move(kernel) : gemmConvolutionDataGrad(site);
 }
 
 // Inputs dy, x, (w).
 std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
-  if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return nullptr;
-  return finished([&](ConvolutionKernel &kernel) {
-    const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0]};
+  if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return gemmConvolutionWeightGrad(site);
+  std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
+    const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0],
+                                       site.outLayout[0]};
     kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});
   });
+  return kernel ? std::move(kernel) : gemmConvolutionWeightGrad(site);
 }
 
 }  // namespace gradc::fast

@@ -1,8 +1,9 @@
-// Fully connected layers and dot as matrix products. Tested by tests/fast_kernels_test.cc
+// Fully connected layers, dot and batch_dot as matrix products. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
+#include "runtime/kernels/threads.h"
 
 #include <cstring>
 
@@ -62,6 +63,30 @@ template <class T> class DotKernel : public PreparedKernel {
   DotTransposes transposes;
 };
 
+// With as many products as threads, each is the work of one of them.
+template <class T> class BatchDotKernel : public PreparedKernel {
+ public:
+  explicit BatchDotKernel(const KernelSite &site) : transposes(batchDotTransposes(*site.kind)), threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const int64_t batch = call.out[0].shape[0], m = call.out[0].shape[1], n = call.out[0].shape[2];
+    const int64_t k = call.in[0].shape[transposes.a ? 1 : 2];
+    const T *a = call.in[0].as<const T>(), *b = call.in[1].as<const T>();
+    T *y = call.out[0].as<T>();
+    const bool isShared = batch >= static_cast<int64_t>(threads) && m * n * k * batch > kSharedWork;
+    parallelFor(isShared ? threads : 1, batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, a + i * m * k, b + i * k * n,
+                                transposes.a ? m : k, transposes.b ? k : n, T{0}, y + i * m * n, n});
+    });
+  }
+
+ private:
+  static constexpr int64_t kSharedWork = int64_t{1} << 16;  // multiplications worth a second thread
+
+  DotTransposes transposes;
+  unsigned threads;
+};
+
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
@@ -76,5 +101,6 @@ std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
   return make<FullyConnectedBackward>(site);
 }
 std::unique_ptr<PreparedKernel> dot(const KernelSite &site) { return make<DotKernel>(site); }
+std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site) { return make<BatchDotKernel>(site); }
 
 }  // namespace gradc::fast

@@ -32,14 +32,26 @@ memory::format_tag rowMajor(size_t rank) {
 }  // namespace
 
 memory::desc denseDesc(Dims shape, Layout layout) {
-  const memory::format_tag tag =
-      layout == Layout::ChannelsLast ? memory::format_tag::acdb : rowMajor(shape.size());
+  const memory::format_tag tag = layout == Layout::ChannelsLast  ? memory::format_tag::acdb
+                                 : layout == Layout::FilterTiles ? memory::format_tag::ABcd16b16a
+                                                                 : rowMajor(shape.size());
   return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32, tag);
 }
 
 memory::desc anyDesc(Dims shape) {
   return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32, memory::format_tag::any);
 }
+
+namespace {
+
+std::optional<WeightReorder> tilesToPlain(const memory::desc &from, const memory::desc &to) {
+  const memory::dims dims = to.dims();
+  std::optional<WeightReorder> reorder = WeightReorder::create(dims);
+  if (reorder && (from != denseDesc(dims, Layout::FilterTiles) || to != denseDesc(dims, Layout::Plain))) reorder.reset();
+  return reorder;
+}
+
+}  // namespace
 
 bool guarded(function_ref<void()> make) {
   try {
@@ -63,7 +75,7 @@ void DnnlStep::add(int arg, bool isOutput, const memory::desc &outside, const me
   } else {
     operand.inside = memory(inside, dnnlEngine(), DNNL_MEMORY_NONE);
     operand.offset = take(inside.get_size());
-    if (isOutput) operand.weights = WeightReorder::create(inside, outside);
+    if (isOutput) operand.weights = tilesToPlain(inside, outside);
     memory &from = isOutput ? operand.inside : operand.outside, &to = isOutput ? operand.outside : operand.inside;
     if (!operand.weights) operand.reorder = dnnl::reorder(from, to);
   }
@@ -114,7 +126,8 @@ void DnnlStep::convert(Operand &operand) {
   memory &from = operand.isOutput ? operand.inside : operand.outside;
   memory &to = operand.isOutput ? operand.outside : operand.inside;
   if (operand.weights)
-    operand.weights->run(static_cast<const float *>(from.get_data_handle()), static_cast<float *>(to.get_data_handle()));
+    operand.weights->toPlain(static_cast<const float *>(from.get_data_handle()),
+                             static_cast<float *>(to.get_data_handle()));
   else operand.reorder.execute(stream, from, to);
 }
 

@@ -25,7 +25,7 @@ const dnnl::engine &dnnlEngine();
 /// Primitives take their scratch from the workspace.
 dnnl::primitive_attr userScratchpad();
 
-/// A dense float32 tensor in row-major order, or (rank four) channels-last.
+/// A dense float32 tensor; other layouts than Plain are of rank four.
 dnnl::memory::desc denseDesc(Dims shape, Layout layout);
 /// The same dimensions in a format the primitive may choose.
 dnnl::memory::desc anyDesc(Dims shape);

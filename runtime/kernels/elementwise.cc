@@ -4,8 +4,9 @@
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/exponential.h"
 #include "runtime/kernels/factories.h"
-#include "runtime/kernels/loops.h"
+#include "ops/loops.h"
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>
@@ -121,14 +122,33 @@ template <auto F> std::unique_ptr<PreparedKernel> binary(const KernelSite &site)
   return nullptr;
 }
 
+/// oneDNN's function for float32, the reference kernel's otherwise.
 std::unique_ptr<PreparedKernel> eltwise(const KernelSite &site, dnnl::algorithm algorithm) {
-  if (site.out[0].dtype != DType::Float32) return nullptr;
+  if (site.out[0].dtype != DType::Float32) return sliced(site);
   std::unique_ptr<PreparedKernel> kernel;
-  if (!guarded([&] { kernel = std::make_unique<EltwiseKernel>(site, algorithm, 0.0f); })) return nullptr;
+  if (!guarded([&] { kernel = std::make_unique<EltwiseKernel>(site, algorithm, 0.0f); })) return sliced(site);
   return kernel;
 }
 
 }  // namespace
+
+std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) {
+  return eltwise(site, dnnl::algorithm::eltwise_exp);
+}
+std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) {
+  return eltwise(site, dnnl::algorithm::eltwise_logistic);
+}
+std::unique_ptr<PreparedKernel> tangent(const KernelSite &site) { return eltwise(site, dnnl::algorithm::eltwise_tanh); }
+
+std::unique_ptr<PreparedKernel> errorFunction(const KernelSite &site) {
+  return unary<[](auto x) { return errorFunction(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site) {
+  return binary<[](auto dy, auto x) {
+    return dy * (static_cast<decltype(x)>(1.1283791670955125739) * expOfNonPositive(-x * x));
+  }>(site);
+}
 
 // A number that is none stays one.
 std::unique_ptr<PreparedKernel> relu(const KernelSite &site) {
@@ -143,9 +163,9 @@ std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
   switch (activationType(*site.kind)) {
     case ActType::Relu: return relu(site);
-    case ActType::Sigmoid: return eltwise(site, dnnl::algorithm::eltwise_logistic);
-    case ActType::Tanh: return eltwise(site, dnnl::algorithm::eltwise_tanh);
-    default: return nullptr;
+    case ActType::Sigmoid: return sigmoid(site);
+    case ActType::Tanh: return tangent(site);
+    default: return sliced(site);
   }
 }
 
@@ -154,7 +174,7 @@ std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site) {
     case ActType::Relu: return reluBackward(site);
     case ActType::Sigmoid: return binary<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
     case ActType::Tanh: return binary<[](auto dy, auto y) { return dy * (1 - y * y); }>(site);
-    default: return nullptr;
+    default: return sliced(site);
   }
 }
 

@@ -10,10 +10,16 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site);
+// FilterOperands::suitTiles of these; the second one's also of the last
+bool convolutionSuitsTiles(const KernelSite &site);
+bool convolutionBackwardSuitsTiles(const KernelSite &site);
+bool convolutionDataGradSuitsTiles(const KernelSite &site);
 
 // runtime/kernels/gemm_convolution.cc: any floating type, plain operands
 std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gemmConvolutionWeightGrad(const KernelSite &site);
 
 // runtime/kernels/batch_norm.cc
 std::unique_ptr<PreparedKernel> batchNorm(const KernelSite &site);
@@ -27,6 +33,7 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site);
 std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> dot(const KernelSite &site);
+std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site);
 
 // runtime/kernels/elementwise.cc
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
@@ -38,6 +45,15 @@ std::unique_ptr<PreparedKernel> subtract(const KernelSite &site);
 std::unique_ptr<PreparedKernel> multiply(const KernelSite &site);
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site);
 
+std::unique_ptr<PreparedKernel> exponential(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site);
+std::unique_ptr<PreparedKernel> tangent(const KernelSite &site);
+std::unique_ptr<PreparedKernel> errorFunction(const KernelSite &site);
+std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site);
+
+// runtime/kernels/sliced.cc: operators that work element by element
+std::unique_ptr<PreparedKernel> sliced(const KernelSite &site);
+
 // runtime/kernels/leaky_relu.cc
 std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site);
 std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site);
@@ -45,6 +61,53 @@ std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site);
 // runtime/kernels/softmax_output.cc
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site);
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site);
+
+// runtime/kernels/broadcast.cc
+std::unique_ptr<PreparedKernel> broadcastAdd(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastSubtract(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastMultiply(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastDivide(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastMaximum(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastMinimum(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastMaximumBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastMinimumBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastAddBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastSubtractBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastMultiplyBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> broadcastDivideBackward(const KernelSite &site);
+
+// runtime/kernels/reduce.cc
+std::unique_ptr<PreparedKernel> sum(const KernelSite &site);
+std::unique_ptr<PreparedKernel> mean(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sumBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> meanBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sumDown(const KernelSite &site);
+std::unique_ptr<PreparedKernel> repeat(const KernelSite &site);
+
+// runtime/kernels/softmax.cc
+std::unique_ptr<PreparedKernel> softmax(const KernelSite &site);
+std::unique_ptr<PreparedKernel> softmaxBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> softmaxActivation(const KernelSite &site);
+std::unique_ptr<PreparedKernel> softmaxActivationBackward(const KernelSite &site);
+
+// runtime/kernels/lrn.cc
+std::unique_ptr<PreparedKernel> lrn(const KernelSite &site);
+std::unique_ptr<PreparedKernel> lrnBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> channelWindowSum(const KernelSite &site);
+
+// runtime/kernels/dropout.cc
+std::unique_ptr<PreparedKernel> dropout(const KernelSite &site);
+std::unique_ptr<PreparedKernel> dropoutBackward(const KernelSite &site);
+
+// runtime/kernels/layer_norm.cc
+std::unique_ptr<PreparedKernel> layerNorm(const KernelSite &site);
+std::unique_ptr<PreparedKernel> layerNormBackward(const KernelSite &site);
+
+// runtime/kernels/deconvolution.cc
+std::unique_ptr<PreparedKernel> deconvolution(const KernelSite &site);
+std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site);
 
 // runtime/kernels/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);

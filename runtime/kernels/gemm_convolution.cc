@@ -144,12 +144,40 @@ template <class T> class BackwardKernel : public PreparedKernel {
   GemmConvolution<T> maps;
 };
 
+// Inputs dy, w, (x).
+template <class T> class DataGradKernel : public PreparedKernel {
+ public:
+  explicit DataGradKernel(const ConvGeometry &g) : maps(g) {}
+  void run(const KernelCall &call) override {
+    maps.dataGrad(call.in[0].as<const T>(), Layout::Plain, call.in[1].as<const T>(), call.out[0].as<T>(),
+                  static_cast<T *>(call.workspace));
+  }
+  size_t workspaceBytes() const override { return maps.bytes(); }
+
+ private:
+  GemmConvolution<T> maps;
+};
+
+// Inputs dy, x, (w).
+template <class T> class WeightGradKernel : public PreparedKernel {
+ public:
+  explicit WeightGradKernel(const ConvGeometry &g) : maps(g) {}
+  void run(const KernelCall &call) override {
+    maps.weightGrad(call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                    static_cast<T *>(call.workspace));
+  }
+  size_t workspaceBytes() const override { return maps.bytes(); }
+
+ private:
+  GemmConvolution<T> maps;
+};
+
 template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Dims output) {
   const ConvGeometry g = convolutionGeometry(*site.kind, site.in[data].shape, output);
   std::unique_ptr<PreparedKernel> kernel;
-  auto isLast = [](Layout layout) { return layout == Layout::ChannelsLast; };
-  if (g.channelsLast || llvm::any_of(site.inLayout, isLast) || llvm::any_of(site.outLayout, isLast)) return kernel;
+  auto isMoved = [](Layout layout) { return layout != Layout::Plain; };
+  if (g.channelsLast || llvm::any_of(site.inLayout, isMoved) || llvm::any_of(site.outLayout, isMoved)) return kernel;
   if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(g); });
   return kernel;
@@ -162,6 +190,12 @@ std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site) {
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site) {
   return make<BackwardKernel>(site, 1, site.in[0].shape);
+}
+std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site) {
+  return make<DataGradKernel>(site, 2, site.in[0].shape);
+}
+std::unique_ptr<PreparedKernel> gemmConvolutionWeightGrad(const KernelSite &site) {
+  return make<WeightGradKernel>(site, 1, site.in[0].shape);
 }
 
 }  // namespace fast

@@ -1,39 +1,41 @@
-// Phases: find the nodes that may have a kernel, tie and settle layouts, make kernels; when a factory refuses a node
-// whose operands were to lie channels-last, the node leaves and layouts are settled again.
+// Phases: find the nodes that may have a kernel, settle layouts, make kernels; when a factory refuses a node whose operands
+// were to lie otherwise than row-major, the node gets plain ones and layouts are settled again.
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/kernel_set.h"
 
-#include "runtime/kernels/table.h"
+#include "runtime/kernels/layout_settlement.h"
 #include "runtime/kernels/threads.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-/// oneDNN is quick on channels-last images of whole vectors of channels; of other images it pads its own copies.
-constexpr int64_t kVector = 16;
-
 class Selection {
  public:
   Selection(const Graph &graph, const Inference &inference, const RequestTable &requests,
             const KernelSetOptions &options)
       : graph(graph), inference(inference), requests(requests), options(options), rows(graph, nullptr),
-        layouts(graph, Layout::Plain), parent(graph, EntryId()), kernels(graph.numNodes()) {}
+        nodes(graph, NodeLayout()), settlement(graph, inference, requests, options.movesArguments),
+        kernels(graph.numNodes()) {}
 
   void run() {
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) rows[NodeId(id)] = rowOf(NodeId(id));
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      const NodeId n(id);
+      rows[n] = rowOf(n);
+      if (options.allowLayouts && !graph.isVariable(n)) nodes[n] = layoutOf(n);
+    }
     do {
-      if (options.allowLayouts) settleLayouts();
+      if (options.allowLayouts) settlement.settle(nodes);
     } while (!makeKernels());
   }
 
-  EntryMap<Layout> takeLayouts() { return std::move(layouts); }
+  EntryMap<Layout> takeLayouts() { return settlement.take(); }
   std::vector<std::unique_ptr<PreparedKernel>> takeKernels() { return std::move(kernels); }
 
  private:
-  enum class Fate : uint8_t { Open, Wanted, Plain };  // the stronger one wins
-
   bool isKnown(EntryId e) const {
     return graph.context().isFullyKnown(inference.shape[e]) && inference.dtype[e] != DType::Unknown;
   }
@@ -56,75 +58,21 @@ class Selection {
     return isWanted ? row : nullptr;
   }
 
-  bool isImage(EntryId e) const {
-    return isKnown(e) && inference.dtype[e] == DType::Float32 && dims(e).size() == 4;
-  }
-  /// Both layouts are the same bytes.
-  bool isOnePixel(EntryId e) const { return dims(e)[2] * dims(e)[3] == 1; }
-
-  EntryId find(EntryId e) {
-    while (parent[e].isValid()) {
-      if (parent[parent[e]].isValid()) parent[e] = parent[parent[e]];
-      e = parent[e];
-    }
-    return e;
-  }
-  void tie(EntryId a, EntryId b) {
-    a = find(a), b = find(b);
-    if (a == b) return;
-    parent[b] = a;
-    fate[a] = std::max(fate[a], fate[b]);
-  }
-  void mark(EntryId e, Fate wish) {
-    Fate &at = fate[find(e)];
-    at = std::max(at, wish);
-  }
-
-  /// Calls visit(entry) for the images a node reads or writes.
-  template <class F> void forImages(NodeId n, F visit) const {
-    const NodeKind &kind = graph.kind(n);
-    ArrayRef<Value> inputs = graph.inputs(n);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (!kind.isIgnored(i) && isImage(graph.entry(inputs[i]))) visit(graph.entry(inputs[i]));
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
-      if (requests.request[output(n, o)] != Request::Null && isImage(output(n, o))) visit(output(n, o));
-  }
-
-  void settleLayouts() {
-    parent = EntryMap<EntryId>(graph, EntryId());
-    fate = EntryMap<Fate>(graph, Fate::Open);
-    for (Value head : graph.heads()) mark(graph.entry(head), Fate::Plain);
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      if (graph.isVariable(NodeId(id))) mark(graph.firstEntry(NodeId(id)), Fate::Plain);
-      else constrain(NodeId(id));
-    }
-    for (uint32_t e = 0; e < graph.numEntries(); ++e) {
-      const bool isLast = isImage(EntryId(e)) && fate[find(EntryId(e))] == Fate::Wanted;
-      layouts[EntryId(e)] = isLast ? Layout::ChannelsLast : Layout::Plain;
-    }
-  }
-
-  void constrain(NodeId n) {
-    const LayoutRole role = rows[n] ? rows[n]->role : LayoutRole::Plain;
-    EntryId first;
-    forImages(n, [&](EntryId e) {
-      if (role == LayoutRole::Plain) {
-        if (!isOnePixel(e)) mark(e, Fate::Plain);
-        return;
-      }
-      if (role == LayoutRole::Own) return mark(e, dims(e)[1] % kVector ? Fate::Plain : Fate::Wanted);
-      if (first.isValid()) tie(first, e);
-      first = e;
-    });
+  NodeLayout layoutOf(NodeId n) {
+    const FastKernelRow *row = rows[n];
+    if (!row) return {referenceRole(*graph.op(n)), {}, false};
+    const bool suitsTiles = row->filters.suitTiles && row->filters.suitTiles(siteOf(n));
+    return {row->role, row->filters, suitsTiles};
   }
 
   void addOperand(EntryId e) {
     Dims shape = isKnown(e) ? dims(e) : Dims();
     operands.push_back({nullptr, inference.dtype[e], shape});
-    operandLayouts.push_back(layouts[e]);
+    operandLayouts.push_back(settlement.layout(e));
   }
 
-  std::unique_ptr<PreparedKernel> make(NodeId n) {
+  /// Views into the columns, until the next call.
+  KernelSite siteOf(NodeId n) {
     operands.clear();
     operandLayouts.clear();
     wishes.clear();
@@ -134,8 +82,6 @@ class Selection {
       addOperand(output(n, o));
       wishes.push_back(requests.request[output(n, o)] == Request::Null ? Request::Null : Request::Write);
     }
-    for (const TensorRef &operand : operands)
-      if (operand.size() == 0) return nullptr;
     KernelSite site;
     site.kind = &graph.kind(n);
     site.in = ArrayRef(operands).take_front(inputs.size());
@@ -145,13 +91,14 @@ class Selection {
     site.requests = wishes;
     site.isTraining = options.isTraining;
     site.threads = options.threads;
-    return rows[n]->make(site);
+    return site;
   }
 
-  bool touchesChannelsLast(NodeId n) const {
-    bool touches = false;
-    forImages(n, [&](EntryId e) { touches |= layouts[e] == Layout::ChannelsLast && !isOnePixel(e); });
-    return touches;
+  std::unique_ptr<PreparedKernel> make(NodeId n) {
+    const KernelSite site = siteOf(n);
+    for (const TensorRef &operand : operands)
+      if (operand.size() == 0) return nullptr;
+    return rows[n]->make(site);
   }
 
   /// False when layouts have to be settled again, with fewer nodes.
@@ -162,8 +109,9 @@ class Selection {
       if (!rows[n]) continue;
       kernels[id] = make(n);
       if (kernels[id]) continue;
-      rows[n] = nullptr;
-      isSettled &= !touchesChannelsLast(n);
+      if (settlement.touchesMoved(n)) isSettled = false;
+      else rows[n] = nullptr;
+      nodes[n] = NodeLayout();
     }
     return isSettled;
   }
@@ -173,9 +121,8 @@ class Selection {
   const RequestTable &requests;
   const KernelSetOptions &options;
   NodeMap<const FastKernelRow *> rows;  // null: reference
-  EntryMap<Layout> layouts;
-  EntryMap<EntryId> parent;             // union-find of entries of one layout
-  EntryMap<Fate> fate;                  // by root
+  NodeMap<NodeLayout> nodes;
+  LayoutSettlement settlement;
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   std::vector<TensorRef> operands;
   std::vector<Layout> operandLayouts;
@@ -201,10 +148,8 @@ uint32_t KernelSet::numKernels() const {
   return count;
 }
 
-uint32_t KernelSet::numChannelsLast() const {
-  uint32_t count = 0;
-  for (Layout layout : layouts.all()) count += layout == Layout::ChannelsLast;
-  return count;
+uint32_t KernelSet::numEntries(Layout layout) const {
+  return static_cast<uint32_t>(llvm::count(layouts.all(), layout));
 }
 
 int64_t KernelSet::planWorkspace(const void *user, NodeId n) {

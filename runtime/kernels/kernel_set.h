@@ -1,10 +1,8 @@
-// The fast kernels of one graph: which nodes have one, and which entries lie channels-last between them.
+// The fast kernels of one graph: which nodes have one, and how entries lie between them.
 //
-// An entry of rank four and type float32 lies channels-last when everything that touches it can have it so: convolution,
-// pooling, batch normalisation and what works element by element, but no variable, no head and no reference kernel.
-// Operators of role Same tie their operands together, so whole stretches of a network change over at once. Kernels of
-// role Own convert at the borders, in their scratch. Linear, but for the union-find.
-// Tested by tests/fast_kernels_test.cc
+// Between variables, heads and reference kernels images may lie channels-last, and filters in tiles of 16 x 16
+// (runtime/kernels/layout_settlement.h decides). Kernels of role Own convert where they like another order better, in
+// their scratch. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "passes/infer.h"
@@ -17,6 +15,8 @@ struct KernelSetOptions {
   bool isTraining = false;
   unsigned threads = 1;
   bool allowLayouts = true;  // else every entry stays plain, as somebody looks at entries between nodes
+  /// Variables and heads may be filter tiles: their owner asks `layout` and converts.
+  bool movesArguments = false;
 };
 
 class KernelSet {
@@ -32,7 +32,7 @@ class KernelSet {
   size_t workspaceBytes(NodeId n) const { return kernel(n) ? kernel(n)->workspaceBytes() : 0; }
   Layout layout(EntryId e) const { return layouts[e]; }
   uint32_t numKernels() const;
-  uint32_t numChannelsLast() const;
+  uint32_t numEntries(Layout layout) const;
 
   /// PlanOptions::workspaceOf; `user` is the set. Nodes without a kernel keep what their OpDef asks for.
   static int64_t planWorkspace(const void *user, NodeId n);

@@ -80,7 +80,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
   std::unique_ptr<PreparedKernel> kernel;
   const LeakyAttrs attrs = leakyAttrs(*site.kind);
-  if (!isFloatingKernelType(site.in[data].dtype) || (!attrs.isLeaky && !attrs.isPrelu)) return kernel;
+  if (!isFloatingKernelType(site.in[data].dtype)) return kernel;
   const int64_t numSlopes = attrs.isPrelu ? site.in[data + 1].size() : 1;
   const std::optional<ChannelView> view = slopesOf(attrs, site.in[data], numSlopes, site.inLayout[data]);
   if (!view || (numSlopes != 1 && numSlopes != view->channels)) return kernel;
@@ -91,9 +91,15 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
 
 }  // namespace
 
+/// Rrelu draws by the position of an element in the whole.
 std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site) {
-  return site.wants(0) ? make<ForwardKernel>(site, 0) : nullptr;
+  const LeakyAttrs attrs = leakyAttrs(*site.kind);
+  if (attrs.isLeaky || attrs.isPrelu) return site.wants(0) ? make<ForwardKernel>(site, 0) : nullptr;
+  return site.out.size() == 1 ? sliced(site) : nullptr;
 }
-std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site) { return make<BackwardKernel>(site, 1); }
+std::unique_ptr<PreparedKernel> leakyReluBackward(const KernelSite &site) {
+  const LeakyAttrs attrs = leakyAttrs(*site.kind);
+  return attrs.isLeaky || attrs.isPrelu ? make<BackwardKernel>(site, 1) : sliced(site);
+}
 
 }  // namespace gradc::fast

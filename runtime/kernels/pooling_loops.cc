@@ -4,7 +4,7 @@
 #include "runtime/kernels/pooling_loops.h"
 
 #include "ops/kernel_dispatch.h"
-#include "runtime/kernels/loops.h"
+#include "ops/loops.h"
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>

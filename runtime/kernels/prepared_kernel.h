@@ -1,8 +1,9 @@
 // A fast kernel: made once for one node of known shapes, run once per step.
 //
 // What a kernel computes is what the operator's reference kernel defines, up to rounding. It may ask for scratch and for
-// operands of rank four in channels-last order (runtime/kernels/kernel_set.h decides). It never sees Request::Add, and
-// like a reference kernel leaves unrequested outputs alone and works where the operator's in-place pairs share memory.
+// operands of rank four in other orders than row-major (runtime/kernels/layout_settlement.h decides). It never sees
+// Request::Add, and like a reference kernel leaves unrequested outputs alone and works where the operator's in-place pairs
+// share memory.
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -12,8 +13,12 @@
 
 namespace gradc {
 
-/// How a tensor (n, c, h, w) lies in memory: as every other tensor, or as (n, h, w, c). Of equal size.
-enum class Layout : uint8_t { Plain, ChannelsLast };
+/// How a tensor of rank four lies in memory; all take the same space.
+enum class Layout : uint8_t {
+  Plain,         // row-major, as every other tensor
+  ChannelsLast,  // an image (n, c, h, w) as (n, h, w, c)
+  FilterTiles,   // filters (o, c, h, w) as (o / 16, c / 16, h, w, c % 16, o % 16), without remainders
+};
 
 /// A node to make a kernel for. The operands have shapes and types, and no data.
 struct KernelSite {

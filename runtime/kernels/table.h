@@ -5,22 +5,34 @@
 
 namespace gradc {
 
-/// What the layouts of a kernel's operands of rank four have to do with each other.
+/// What the layouts of an operator's operands of rank four have to do with each other.
 enum class LayoutRole : uint8_t {
-  Plain,   // it takes plain operands only
-  Same,    // all have one layout, whichever
-  Own,     // each may have its own
+  Plain,     // row-major operands only
+  Same,      // images, all of one layout
+  Elements,  // element by element: all of one layout, whichever
+  Own,       // images, each with its own layout; filters where the row says
+};
+
+/// The filters among the operands of role Own.
+struct FilterOperands {
+  static constexpr int8_t kNone = -1;
+  int8_t in = kNone, out = kNone;
+  /// Whether they are better off as FilterTiles, for this node on this processor. The site's layouts say nothing yet.
+  bool (*suitTiles)(const KernelSite &) = nullptr;
 };
 
 struct FastKernelRow {
   llvm::StringRef name;
   KernelFactory make;
   LayoutRole role;
+  FilterOperands filters = {};
 };
 
 /// Sorted by name.
 llvm::ArrayRef<FastKernelRow> fastKernelTable();
 /// The row of a built-in operator, or null. An operator of a host that merely has the same name is not in the table.
 const FastKernelRow *findFastKernel(const OpDef &op);
+/// What the operator's reference kernel makes of layouts: Elements for the built-in ones listed, else Plain.
+LayoutRole referenceRole(const OpDef &op);
 
 }  // namespace gradc

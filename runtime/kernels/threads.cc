@@ -6,7 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <climits>
 #include <thread>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace gradc {
 namespace {
@@ -18,15 +25,33 @@ constexpr uint32_t kEpochStep = 2 * kMaxThreads;
 /// Looks at a value before a thread sleeps: some 30 µs, about what waking up costs.
 constexpr int kLooks = 700;
 
+/// A number that threads wait to change.
+///
+/// std::atomic's own `wait` gives the processor up a few times before it sleeps. Two threads on one processor then take
+/// turns without either ever sleeping, and only a thread that is woken up is given a processor that is free at once: the
+/// first steps of a process ran on one processor. Here a thread sleeps when it has looked long enough.
+struct Signal {
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> sleepers{0};
+
+  /// Waits until the value is no longer `old`, and returns what it is.
+  uint32_t awaitChange(uint32_t old);
+  /// After a change of the value that is sequentially consistent.
+  void notifyAll();
+
+ private:
+  void sleep(uint32_t old);
+};
+
 struct Team {
   std::mutex region;                  // held by the caller of a region
   unsigned numWorkers = 0;            // started so far
   Body body = nullptr;
   void *data = nullptr;
-  std::atomic<uint32_t> epoch{0};     // a count, times kEpochStep, plus the threads of the region
-  std::atomic<uint32_t> pending{0};   // workers that have not finished
+  Signal epoch;                       // a count, times kEpochStep, plus the threads of the region
+  Signal pending;                     // workers that have not finished
   std::atomic<uint32_t> arrived{0};   // at the barrier
-  std::atomic<uint32_t> generation{0};
+  Signal generation;
 };
 
 constinit Team team;
@@ -40,16 +65,32 @@ void relax() {
 #endif
 }
 
-/// Waits until `value` is no longer `old`, and returns what it is.
-uint32_t awaitChange(const std::atomic<uint32_t> &value, uint32_t old) {
+uint32_t Signal::awaitChange(uint32_t old) {
   for (int i = 0; i < kLooks; ++i) {
     const uint32_t now = value.load(std::memory_order_acquire);
     if (now != old) return now;
     relax();
   }
-  value.wait(old, std::memory_order_acquire);
+  // Whoever changes the value looks at `sleepers` afterwards, and the system at the value before it lets a thread sleep.
+  sleepers.fetch_add(1);
+  while (value.load() == old) sleep(old);
+  sleepers.fetch_sub(1);
   return value.load(std::memory_order_acquire);
 }
+
+#if defined(__linux__)
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "what a futex is");
+
+void Signal::sleep(uint32_t old) { syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0); }
+
+void Signal::notifyAll() {
+  if (sleepers.load() != 0) syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+#else
+void Signal::sleep(uint32_t old) { value.wait(old); }
+
+void Signal::notifyAll() { value.notify_all(); }
+#endif
 
 void runAs(unsigned at, unsigned size, Body body, void *data) {
   position = at, teamSize = size, isInRegion = true;
@@ -59,26 +100,26 @@ void runAs(unsigned at, unsigned size, Body body, void *data) {
 
 [[noreturn]] void work(unsigned at, uint32_t seen) {
   for (;;) {
-    seen = awaitChange(team.epoch, seen);
+    seen = team.epoch.awaitChange(seen);
     const unsigned size = seen % kEpochStep;
     if (at >= size) continue;
     runAs(at, size, team.body, team.data);
-    if (team.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) team.pending.notify_one();
+    if (team.pending.value.fetch_sub(1) == 1) team.pending.notifyAll();
   }
 }
 
 void runRegion(unsigned size, Body body, void *data) {
   std::lock_guard<std::mutex> lock(team.region);
   for (; team.numWorkers + 1 < size; ++team.numWorkers)
-    std::thread(work, team.numWorkers + 1, team.epoch.load(std::memory_order_relaxed)).detach();
+    std::thread(work, team.numWorkers + 1, team.epoch.value.load(std::memory_order_relaxed)).detach();
   team.body = body;
   team.data = data;
-  team.pending.store(size - 1, std::memory_order_relaxed);
-  const uint32_t before = team.epoch.load(std::memory_order_relaxed);
-  team.epoch.store((before / kEpochStep + 1) * kEpochStep + size, std::memory_order_release);
-  team.epoch.notify_all();
+  team.pending.value.store(size - 1, std::memory_order_relaxed);
+  const uint32_t before = team.epoch.value.load(std::memory_order_relaxed);
+  team.epoch.value.store((before / kEpochStep + 1) * kEpochStep + size);
+  team.epoch.notifyAll();
   runAs(0, size, body, data);
-  while (uint32_t left = team.pending.load(std::memory_order_acquire)) awaitChange(team.pending, left);
+  while (uint32_t left = team.pending.value.load(std::memory_order_acquire)) team.pending.awaitChange(left);
 }
 
 void run(unsigned threads, Body body, void *data) {
@@ -91,14 +132,14 @@ void run(unsigned threads, Body body, void *data) {
 
 void barrier() {
   if (teamSize <= 1) return;
-  const uint32_t generation = team.generation.load(std::memory_order_acquire);
+  const uint32_t generation = team.generation.value.load(std::memory_order_acquire);
   if (team.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == teamSize) {
     team.arrived.store(0, std::memory_order_relaxed);
-    team.generation.fetch_add(1, std::memory_order_release);
-    team.generation.notify_all();
+    team.generation.value.fetch_add(1);
+    team.generation.notifyAll();
     return;
   }
-  awaitChange(team.generation, generation);
+  team.generation.awaitChange(generation);
 }
 
 struct Loop {

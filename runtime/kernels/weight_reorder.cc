@@ -6,12 +6,9 @@
 
 #include <cstring>
 
-using dnnl::memory;
-
 namespace gradc {
 namespace {
 
-constexpr int64_t kTile = 16;
 constexpr int64_t kQuad = 4;
 constexpr int64_t kGrain = 8;  // tiles that are not worth a second thread
 
@@ -36,36 +33,43 @@ inline void transpose(Quad (&q)[4]) {
 
 }  // namespace
 
-std::optional<WeightReorder> WeightReorder::create(const memory::desc &blocked, const memory::desc &plain) {
-  const memory::dims dims = plain.dims();
-  if (dims.size() != 4 || dims[0] % kTile || dims[1] % kTile) return std::nullopt;
-  constexpr memory::data_type kType = memory::data_type::f32;
-  if (plain != memory::desc(dims, kType, memory::format_tag::abcd)) return std::nullopt;
-  if (blocked != memory::desc(dims, kType, memory::format_tag::ABcd16b16a)) return std::nullopt;
+std::optional<WeightReorder> WeightReorder::create(Dims shape) {
+  if (!hasTiles(shape)) return std::nullopt;
   WeightReorder made;
-  made.filters = dims[0], made.channels = dims[1], made.taps = dims[2] * dims[3];
+  made.filters = shape[0], made.channels = shape[1], made.taps = shape[2] * shape[3];
   for (int64_t c = 0; c < kTile; ++c)
     for (int64_t t = 0; t < made.taps; ++t) made.rowOffset.push_back((t * kTile + c) * kTile);
   return made;
 }
 
-void WeightReorder::runTile(const float *from, float *to, int64_t filterBlock, int64_t channelBlock) const {
-  const int64_t stride = channels * taps, size = kTile * taps;
-  from += (filterBlock * (channels / kTile) + channelBlock) * size * kTile;
-  to += filterBlock * kTile * stride + channelBlock * size;
-  Quad q[4];
-  for (int64_t row = 0; row < size; row += kQuad)
-    for (int64_t f = 0; f < kTile; f += kQuad) {
-      for (int64_t i = 0; i < kQuad; ++i) q[i] = load(from + rowOffset[static_cast<size_t>(row + i)] + f);
-      transpose(q);
-      for (int64_t i = 0; i < kQuad; ++i) store(to + (f + i) * stride + row, q[i]);
+/// Calls visit(plain, tile, stride, rows) for blocks of four filters by four numbers: in row-major order they start at
+/// `plain`, a filter `stride` from the next; in tiles at `tile` plus rows[0], …, rows[3], filters next to each other.
+template <class F> void WeightReorder::forQuads(F visit) const {
+  const int64_t rows = filters / kTile, columns = channels / kTile, stride = channels * taps, size = kTile * taps;
+  parallelFor(scopeThreads(), rows * columns, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t plain = at / columns * kTile * stride + at % columns * size, tile = at * size * kTile;
+      for (int64_t row = 0; row < size; row += kQuad)
+        for (int64_t f = 0; f < kTile; f += kQuad) visit(plain + f * stride + row, tile + f, stride, &rowOffset[row]);
     }
+  });
 }
 
-void WeightReorder::run(const float *from, float *to) const {
-  const int64_t rows = filters / kTile, columns = channels / kTile;
-  parallelFor(scopeThreads(), rows * columns, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) runTile(from, to, tile / columns, tile % columns);
+void WeightReorder::toPlain(const float *tiles, float *plain) const {
+  forQuads([=](int64_t to, int64_t from, int64_t stride, const int64_t *rows) {
+    Quad q[kQuad];
+    for (int64_t i = 0; i < kQuad; ++i) q[i] = load(tiles + from + rows[i]);
+    transpose(q);
+    for (int64_t i = 0; i < kQuad; ++i) store(plain + to + i * stride, q[i]);
+  });
+}
+
+void WeightReorder::toTiles(const float *plain, float *tiles) const {
+  forQuads([=](int64_t from, int64_t to, int64_t stride, const int64_t *rows) {
+    Quad q[kQuad];
+    for (int64_t i = 0; i < kQuad; ++i) q[i] = load(plain + from + i * stride);
+    transpose(q);
+    for (int64_t i = 0; i < kQuad; ++i) store(tiles + to + rows[i], q[i]);
   });
 }
 

@@ -1,11 +1,11 @@
-// Filters from the blocked order in which oneDNN leaves gradients of weights to row-major order (o, i, taps).
+// Filters between row-major order (o, c, taps) and tiles of 16 filters by 16 channels, Layout::FilterTiles: the order in
+// which oneDNN leaves gradients of weights.
 //
-// oneDNN converts them element by element; here blocks of four rows are transposed in registers: two to three times as fast
-// while the caches hold them, and never slower. Into blocked orders oneDNN's own conversions are as good. Whole blocks of 16
-// filters and 16 channels only, without groups. Tested by tests/weight_reorder_test.cc
+// oneDNN converts tiles to row-major order element by element; here blocks of four rows are transposed in registers: two to
+// three times as fast while the caches hold them, and never slower. Tested by tests/weight_reorder_test.cc
 #pragma once
 
-#include <dnnl.hpp>
+#include "ir/kernel.h"
 
 #include <optional>
 #include <vector>
@@ -14,14 +14,17 @@ namespace gradc {
 
 class WeightReorder {
  public:
-  /// From `blocked` to `plain`; nothing unless the one is ABcd16b16a and the other row-major, both float32.
-  static std::optional<WeightReorder> create(const dnnl::memory::desc &blocked, const dnnl::memory::desc &plain);
+  /// Nothing unless `shape` is of rank four and filters and channels make whole tiles.
+  static std::optional<WeightReorder> create(Dims shape);
+  static bool hasTiles(Dims shape) { return shape.size() == 4 && shape[0] % kTile == 0 && shape[1] % kTile == 0; }
 
-  /// Shared among the threads of the scope.
-  void run(const float *from, float *to) const;
+  /// Both share the work among the threads of the scope; the memory of the arguments does not overlap.
+  void toPlain(const float *tiles, float *plain) const;
+  void toTiles(const float *plain, float *tiles) const;
 
  private:
-  void runTile(const float *from, float *to, int64_t filterBlock, int64_t channelBlock) const;
+  static constexpr int64_t kTile = 16;
+  template <class F> void forQuads(F visit) const;
 
   int64_t filters = 0, channels = 0, taps = 0;
   std::vector<int64_t> rowOffset;  // in a tile, of the 16 filters of (channel, tap), channel-major

@@ -1,0 +1,221 @@
+// Deconvolution and its gradients. With C the convolution from images of y to images of x: y = Cᵀ(x, w), dx = C(dy, w),
+// and dw is that of C with the images exchanged. float32 by oneDNN over one or two spatial axes, all else by products of
+// gathered matrices. Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/gemm_convolution.h"
+
+using namespace llvm;
+using dnnl::memory;
+
+namespace gradc::fast {
+namespace {
+
+/// The descriptions of one deconvolution, and of what its primitives may choose.
+struct Descs {
+  memory::desc x, w, b, y;
+  memory::desc anyX, anyW, anyY;
+  memory::dims stride, dilate, padLow, padHigh;
+};
+
+/// Weights are (input, output of the group, h, w), which oneDNN calls (output, input, h, w) with other strides.
+memory::desc weightDesc(const ConvGeometry &g) {
+  const int64_t in = g.groupFilters(), out = g.groupChannels(), h = g.kernel[1], w = g.kernel[2], taps = h * w;
+  if (g.groups == 1) return memory::desc({out, in, h, w}, memory::data_type::f32, memory::dims{taps, out * taps, w, 1});
+  return memory::desc({g.groups, out, in, h, w}, memory::data_type::f32,
+                      memory::dims{in * out * taps, taps, out * taps, w, 1});
+}
+
+/// The padding behind axis `i`: what is there of the full result but cut off, which adj and target_shape decide.
+int64_t padBehind(const ConvGeometry &g, size_t i) {
+  const int64_t full = g.stride[i] * (g.out.extent[i] - 1) + g.dilate[i] * (g.kernel[i] - 1) + 1;
+  return full - g.in.extent[i] - g.pad[i];
+}
+
+Descs describe(const ConvGeometry &g) {
+  Descs d;
+  const int64_t x[] = {g.out.batch, g.out.channels, g.out.extent[1], g.out.extent[2]};
+  const int64_t y[] = {g.in.batch, g.in.channels, g.in.extent[1], g.in.extent[2]};
+  d.x = denseDesc(x, Layout::Plain);
+  d.y = denseDesc(y, Layout::Plain);
+  d.w = weightDesc(g);
+  d.b = denseDesc(g.in.channels, Layout::Plain);
+  d.anyX = anyDesc(x);
+  d.anyY = anyDesc(y);
+  const memory::dims weights = d.w.dims();
+  d.anyW = anyDesc(Dims(weights.data(), weights.size()));
+  d.stride = {g.stride[1], g.stride[2]};
+  d.dilate = {g.dilate[1] - 1, g.dilate[2] - 1};
+  d.padLow = {g.pad[1], g.pad[2]};
+  d.padHigh = {padBehind(g, 1), padBehind(g, 2)};
+  return d;
+}
+
+/// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
+template <class Desc> void refuseReference(const Desc &desc) {
+  if (StringRef(desc.impl_info_str()).contains("ref")) throw dnnl::error(dnnl_unimplemented, "reference code only");
+}
+
+constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::deconvolution_direct;
+
+dnnl::deconvolution_forward::primitive_desc forwardDesc(const Descs &d, bool hasBias) {
+  using Forward = dnnl::deconvolution_forward;
+  constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
+  const Forward::desc desc =
+      hasBias ? Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh)
+              : Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+  return Forward::primitive_desc(desc, userScratchpad(), dnnlEngine());
+}
+
+/// Slots x, w[, b], y.
+DnnlStep forwardStep(const Descs &d, bool hasBias) {
+  const dnnl::deconvolution_forward::primitive_desc desc = forwardDesc(d, hasBias);
+  refuseReference(desc);
+  DnnlStep step;
+  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  if (hasBias) step.input(DNNL_ARG_BIAS, d.b, d.b);
+  step.output(DNNL_ARG_DST, d.y, desc.dst_desc());
+  step.finish(dnnl::deconvolution_forward(desc), desc.scratchpad_desc());
+  return step;
+}
+
+/// Slots dy, w, dx.
+DnnlStep dataStep(const Descs &d) {
+  using Backward = dnnl::deconvolution_backward_data;
+  const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false));
+  refuseReference(desc);
+  DnnlStep step;
+  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
+  step.input(DNNL_ARG_WEIGHTS, d.w, desc.weights_desc());
+  step.output(DNNL_ARG_DIFF_SRC, d.x, desc.diff_src_desc());
+  step.finish(Backward(desc), desc.scratchpad_desc());
+  return step;
+}
+
+/// Slots dy, x, dw.
+DnnlStep weightStep(const Descs &d) {
+  using Backward = dnnl::deconvolution_backward_weights;
+  const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false));
+  refuseReference(desc);
+  DnnlStep step;
+  step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
+  step.input(DNNL_ARG_SRC, d.x, desc.src_desc());
+  step.output(DNNL_ARG_DIFF_WEIGHTS, d.w, desc.diff_weights_desc());
+  step.finish(Backward(desc), desc.scratchpad_desc());
+  return step;
+}
+
+/// Where operands are among those of a node; kNone: there is none, or nobody wants it.
+struct Ports {
+  static constexpr int8_t kNone = -1;
+  int8_t x = kNone, w = kNone, b = kNone, dy = kNone;      // inputs
+  int8_t y = kNone, dx = kNone, dw = kNone, db = kNone;    // outputs
+};
+
+/// Each of the three maps by a step of oneDNN where there is one.
+template <class T> class DeconvolutionKernel : public PreparedKernel {
+ public:
+  DeconvolutionKernel(const ConvGeometry &g, const Ports &at) : g(g), maps(g), at(at) {
+    if constexpr (std::is_same_v<T, float>) addSteps();
+  }
+
+  void run(const KernelCall &call) override {
+    auto in = [&](int8_t i) { return i == Ports::kNone ? nullptr : call.in[static_cast<size_t>(i)].as<T>(); };
+    auto out = [&](int8_t o) { return o == Ports::kNone ? nullptr : call.out[static_cast<size_t>(o)].as<T>(); };
+    T *scratch = static_cast<T *>(call.workspace), *x = in(at.x), *w = in(at.w), *dy = in(at.dy);
+    if (at.y != Ports::kNone) toOutput(x, w, in(at.b), out(at.y), scratch);
+    if (at.dx != Ports::kNone) {
+      if (data.isReady()) data.run({dy, w, out(at.dx)}, scratch);
+      else maps.forward(dy, w, nullptr, out(at.dx), scratch);
+    }
+    if (at.dw != Ports::kNone) {
+      if (weight.isReady()) weight.run({dy, x, out(at.dw)}, scratch);
+      else maps.weightGrad(x, dy, out(at.dw), scratch);
+    }
+    if (at.db != Ports::kNone) sumPerChannel<T>(g.in, dy, out(at.db));
+  }
+
+  size_t workspaceBytes() const override {
+    const bool isComplete = (at.y == Ports::kNone || forward.isReady()) && (at.dx == Ports::kNone || data.isReady()) &&
+                            (at.dw == Ports::kNone || weight.isReady());
+    size_t most = isComplete ? 0 : maps.bytes();
+    for (const DnnlStep *step : {&forward, &data, &weight}) most = std::max(most, step->isReady() ? step->bytes() : 0);
+    return most;
+  }
+
+  Reorders reorders() const override {
+    Reorders count;
+    for (const DnnlStep *step : {&forward, &data, &weight})
+      if (step->isReady()) count += step->reorders();
+    return count;
+  }
+
+ private:
+  void addSteps() {
+    if (g.kernel[0] != 1 || g.in.extent[0] != 1) return;
+    auto tryStep = [&](int8_t port, DnnlStep &step, function_ref<DnnlStep(const Descs &)> make) {
+      if (port == Ports::kNone) return;
+      if (!guarded([&] { step = make(describe(g)); })) step = DnnlStep();
+    };
+    tryStep(at.y, forward, [&](const Descs &d) { return forwardStep(d, at.b != Ports::kNone); });
+    tryStep(at.dx, data, dataStep);
+    tryStep(at.dw, weight, weightStep);
+  }
+
+  void toOutput(T *x, T *w, T *b, T *y, T *scratch) {
+    if (forward.isReady() && b) return forward.run({x, w, b, y}, scratch);
+    if (forward.isReady()) return forward.run({x, w, y}, scratch);
+    maps.dataGrad(x, Layout::Plain, w, y, scratch);
+    const int64_t pixels = g.in.pixels();
+    for (int64_t plane = 0; b && plane < g.in.batch * g.in.channels; ++plane)
+      for (int64_t p = 0; p < pixels; ++p) y[plane * pixels + p] += b[plane % g.in.channels];
+  }
+
+  ConvGeometry g;
+  GemmConvolution<T> maps;
+  Ports at;
+  DnnlStep forward, data, weight;
+};
+
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const Ports &at) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const ConvGeometry g = deconvolutionGeometry(*site.kind, data, output);
+  if (g.channelsLast || !isFloatingKernelType(site.in[0].dtype)) return kernel;
+  dispatchFloating(site.in[0].dtype,
+                   [&](auto zero) { kernel = std::make_unique<DeconvolutionKernel<decltype(zero)>>(g, at); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> deconvolution(const KernelSite &site) {
+  const int8_t bias = site.in.size() == 3 ? 2 : Ports::kNone;
+  return make(site, site.in[0].shape, site.out[0].shape, {.x = 0, .w = 1, .b = bias, .y = 0});
+}
+
+// Inputs dy, x, w[, b]; outputs dx, dw[, db].
+std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site) {
+  auto wanted = [&](int8_t o) {
+    const size_t output = static_cast<size_t>(o);
+    return output < site.out.size() && site.wants(output) ? o : Ports::kNone;
+  };
+  return make(site, site.in[1].shape, site.in[0].shape,
+              {.x = 1, .w = 2, .dy = 0, .dx = wanted(0), .dw = wanted(1), .db = wanted(2)});
+}
+
+// Inputs dy, w, (x).
+std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site) {
+  return make(site, site.out[0].shape, site.in[0].shape, {.w = 1, .dy = 0, .dx = 0});
+}
+
+// Inputs dy, x, (w).
+std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site) {
+  return make(site, site.in[1].shape, site.in[0].shape, {.x = 1, .dy = 0, .dw = 0});
+}
+
+}  // namespace gradc::fast

@@ -1,0 +1,69 @@
+// Which entries of a graph lie otherwise than row-major between the nodes that read and write them.
+//
+// An entry of rank four and type float32 starts with every layout allowed and none wanted. A node forbids what it cannot
+// take and wants what it is quick on; what works element by element ties its operands together, so whole stretches of a
+// network change over at once. An entry gets the layout that is wanted and allowed, and stays plain when there are none
+// or two. Variables and heads belong to somebody else: they are plain, or filters if the owner converts them.
+// Linear, but for the union-find. Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
+#pragma once
+
+#include "passes/infer.h"
+#include "passes/requests.h"
+#include "runtime/kernels/table.h"
+
+namespace gradc {
+
+/// What one node does with layouts.
+struct NodeLayout {
+  LayoutRole role = LayoutRole::Plain;
+  FilterOperands filters;    // of role Own
+  bool suitsTiles = false;   // they may and should lie as FilterTiles
+};
+
+class LayoutSettlement {
+ public:
+  /// `movesArguments`: variables and heads may be filter tiles.
+  LayoutSettlement(const Graph &graph, const Inference &inference, const RequestTable &requests, bool movesArguments);
+
+  /// Variables' rows of `nodes` count for nothing.
+  void settle(const NodeMap<NodeLayout> &nodes);
+  Layout layout(EntryId e) const { return layouts[e]; }
+  /// Whether the bytes of some operand of the node are in another order than row-major.
+  bool touchesMoved(NodeId n) const;
+  EntryMap<Layout> take() { return std::move(layouts); }
+
+ private:
+  /// Sets of layouts, as bits; of an entry alone or, at the root, of all that are tied to it.
+  struct Wishes {
+    uint8_t allowed, wanted;
+  };
+  struct Operand {
+    EntryId entry;
+    bool isFilter;
+  };
+
+  bool isSkipped(NodeId n) const;
+  Dims dims(EntryId e) const;
+  bool isMovable(EntryId e) const;
+  bool isOnePixel(EntryId e) const { return dims(e)[2] * dims(e)[3] == 1; }
+  EntryId find(EntryId e);
+  void tie(EntryId a, EntryId b);
+  void allow(EntryId e, uint8_t layouts) { wishes[find(e)].allowed &= layouts; }
+  void want(EntryId e, Layout layout);
+  void collectOperands(NodeId n, const FilterOperands &filters, llvm::SmallVectorImpl<Operand> &operands) const;
+  void constrain(NodeId n, const NodeLayout &node);
+  void tieImages(llvm::ArrayRef<Operand> operands);
+  void tieElements(llvm::ArrayRef<Operand> operands);
+  void constrainOwn(const Operand &operand, bool suitsTiles);
+  Layout settled(EntryId e);
+
+  const Graph &graph;
+  const Inference &inference;
+  const RequestTable &requests;
+  const bool movesArguments;
+  EntryMap<Layout> layouts;
+  EntryMap<EntryId> parent;  // union-find
+  EntryMap<Wishes> wishes;
+};
+
+}  // namespace gradc

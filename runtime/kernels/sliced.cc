@@ -1,0 +1,62 @@
+// Operators that work element by element on operands of one shape, by their reference kernels: slices of the operands,
+// seen as vectors, shared among threads. Layouts do not matter as long as all operands have the same one.
+//
+// For functions of one element that oneDNN or a loop of runtime/kernels/elementwise.cc does no better.
+// Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/threads.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+constexpr int64_t kGrain = 8192;  // elements that are not worth a second thread
+
+class SlicedKernel : public PreparedKernel {
+ public:
+  explicit SlicedKernel(unsigned threads) : threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    parallelFor(threads, call.out[0].size(), kGrain,
+                [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
+  }
+
+ private:
+  static void runSlice(const KernelCall &call, int64_t begin, int64_t end) {
+    const int64_t length[] = {end - begin};
+    SmallVector<TensorRef, 4> in, out;
+    auto slice = [&](const TensorRef &whole) {
+      char *data = whole.as<char>();
+      return TensorRef{data ? data + static_cast<size_t>(begin) * dtypeBytes(whole.dtype) : nullptr, whole.dtype, length};
+    };
+    for (const TensorRef &operand : call.in) in.push_back(slice(operand));
+    for (const TensorRef &operand : call.out) out.push_back(slice(operand));
+    KernelCall part = call;
+    part.in = in;
+    part.out = out;
+    call.kind->op->kernel(part);
+  }
+
+  unsigned threads;
+};
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> sliced(const KernelSite &site) {
+  const int64_t size = site.out[0].size();
+  const Layout layout = site.inLayout[0];
+  for (size_t i = 0; i < site.in.size(); ++i)
+    if (!site.kind->isIgnored(i) && (site.in[i].size() != size || site.inLayout[i] != layout)) return nullptr;
+  for (size_t o = 0; o < site.out.size(); ++o) {
+    if (site.out[o].size() != size || !isFloatingKernelType(site.out[o].dtype)) return nullptr;
+    if (site.wants(o) && site.outLayout[o] != layout) return nullptr;
+  }
+  return std::make_unique<SlicedKernel>(site.threads);
+}
+
+}  // namespace gradc::fast
