@@ -165,7 +165,7 @@ def rows_of_tests(tests_folder):
     """Row → test targets with a test named after it."""
     rows = {}
     for path in sorted(pathlib.Path(tests_folder).glob("*_test.cc")):
-        names = re.findall(r"\bTEST(?:_[FP])?\(\s*\w+,\s*(\w+)", path.read_text(encoding="utf-8"))
+        names = re.findall(r"^TEST(?:_[FP])?\(\s*\w+,\s*(\w+)", path.read_text(encoding="utf-8"), re.M)
         for name in names:
             for kind, number in re.findall(r"(?<![A-Za-z])([A-Z]+)_(\d\d)(?!\d)", name):
                 targets = rows.setdefault(f"{kind}-{number}", [])
