@@ -44,18 +44,6 @@ std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &genera
   return of;
 }
 
-/// The kind of `n` with what follows from its origin; its own where there is nothing to add.
-Expected<KindId> followingKind(Context &ctx, const Graph &graph, NodeId n) {
-  const NodeKind &kind = graph.kind(n);
-  NodeId origin = graph.origin(n);
-  if (kind.isVariable() || kind.op->flags.isOpaque || !origin.isValid()) return graph.kindId(n);
-  SmallVector<AttrText, 2> updates;
-  for (StringRef key : kFollowing)
-    if (std::optional<StringRef> value = ctx.attr(graph.kind(origin).attrs, key)) updates.push_back({key, *value});
-  if (updates.empty()) return graph.kindId(n);
-  return ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, updates), kind.spelling);
-}
-
 }  // namespace
 
 void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, ArrayRef<GradientOf> gradients) {
@@ -79,13 +67,25 @@ bool hasFollowingAttrs(const Graph &graph) {
   return false;
 }
 
+Expected<KindId> withFollowingAttrsOf(Context &context, KindId id, AttrsId from) {
+  const NodeKind &kind = context.kind(id);
+  if (kind.isVariable() || kind.op->flags.isOpaque) return id;
+  SmallVector<AttrText, 2> updates;
+  for (StringRef key : kFollowing)
+    if (std::optional<StringRef> value = context.attr(from, key)) updates.push_back({key, *value});
+  if (updates.empty()) return id;
+  return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling);
+}
+
 Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase) {
   const Graph &graph = frozen.graph;
   BitVector generated = generatedNodes(frozen, numBase);
   GraphBuilder builder(context);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
-    Expected<KindId> kind = generated[n] ? followingKind(context, graph, id) : graph.kindId(id);
+    NodeId origin = generated[n] ? graph.origin(id) : NodeId();
+    Expected<KindId> kind =
+        origin.isValid() ? withFollowingAttrsOf(context, graph.kindId(id), graph.kind(origin).attrs) : graph.kindId(id);
     if (!kind) return kind.takeError();
     builder.addKind(*kind, graph.inputs(id), graph.origin(id));
     builder.setName(id, graph.name(id), "");

@@ -21,6 +21,9 @@ void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t num
 /// has one.
 bool hasFollowingAttrs(const Graph &graph);
 
+/// `kind` with those attributes of `from` that follow; `kind` itself where there are none, or it cannot have any.
+llvm::Expected<KindId> withFollowingAttrsOf(Context &context, KindId kind, AttrsId from);
+
 /// Gives generated nodes those attributes of their origin that follow. Ids stay.
 llvm::Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase);
 

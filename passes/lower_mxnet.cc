@@ -1,12 +1,14 @@
 // One sweep that copies every node, replacing operators of our own. Tested by tests/lower_mxnet_test.cc
 #include "passes/lower_mxnet.h"
 
+#include "passes/emitted_nodes.h"
 #include "passes/head_checks.h"
 
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
 
@@ -73,13 +75,49 @@ class Lowering {
     graph.op(n)->lowerToMxnet(rule);
     if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = n; });
     uint32_t last = builder.numNodes();
+    SmallVector<NodeId, 4> made;
+    uint32_t number = 0;
     for (uint32_t m = first; m < last; ++m) {
-      builder.setName(NodeId(m), graph.name(n), m + 1 == last ? "" : "_" + utostr(m - first));
-      for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(NodeId(m), newNode[dep.value]);
+      Expected<NodeId> node = following(NodeId(m), n, made);
+      if (!node) return node.takeError();
+      made.push_back(*node);
+      builder.setName(*node, m + 1 == last ? graph.name(n).str() : freeName(graph.name(n), number), "");
+      for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(*node, newNode[dep.value]);
     }
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) entries[graph.firstEntry(n).value + o] = rule.output(o);
-    if (last > first) newNode[n.value] = NodeId(last - 1);
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      entries[graph.firstEntry(n).value + o] = moved(rule.output(o), first, made);
+    if (!made.empty()) newNode[n.value] = made.back();
     return Error::success();
+  }
+
+  // `<base>_<number>`, past the names there are (NAME-09).
+  std::string freeName(StringRef base, uint32_t &number) {
+    if (names.empty())
+      for (uint32_t n = 0; n < graph.numNodes(); ++n) names.insert(graph.name(NodeId(n)));
+    std::string name;
+    do name = base.str() + "_" + utostr(number++);
+    while (!names.insert(name).second);
+    return name;
+  }
+
+  static Value moved(Value v, uint32_t first, ArrayRef<NodeId> made) {
+    if (v.isValid() && v.node.value >= first && v.node.value - first < made.size()) v.node = made[v.node.value - first];
+    return v;
+  }
+
+  // Node m that stands for n, the `made.size()`-th of its rule: itself, or again with the attributes that follow (NAME-11).
+  Expected<NodeId> following(NodeId m, NodeId n, ArrayRef<NodeId> made) {
+    Expected<KindId> kind = withFollowingAttrsOf(builder.context(), builder.kindId(m), graph.kind(n).attrs);
+    if (!kind) return kind.takeError();
+    uint32_t first = m.value - made.size();
+    SmallVector<Value, 4> inputs;
+    bool isMoved = false;
+    for (Value v : builder.inputs(m)) {
+      inputs.push_back(moved(v, first, made));
+      isMoved |= inputs.back() != v;
+    }
+    if (*kind == builder.kindId(m) && !isMoved) return m;
+    return builder.addKind(*kind, inputs, builder.origin(m));
   }
 
   // Lists over entries do not survive a change of entries.
@@ -102,6 +140,7 @@ class Lowering {
   GraphBuilder builder;
   std::vector<Value> entries;   // by entry of the graph
   std::vector<NodeId> newNode;  // by node of the graph
+  StringSet<> names;            // once a name has to be found
 };
 
 }  // namespace
