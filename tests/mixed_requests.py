@@ -25,11 +25,16 @@ def call(*command):
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr else "failed")
 
 
-def intermediates(graph):
-    """Ten operator nodes that have names and are no heads, spread over the network."""
+def operators(graph):
+    """Names of the operator nodes whose gradient is worth asking for: no heads, and nothing that may not be there."""
     heads = {entry[0] for entry in graph["heads"]}
-    nodes = [node["name"] for i, node in enumerate(graph["nodes"])
-             if node["op"] not in ("null", "Dropout", "BlockGrad") and i not in heads and node["name"]]
+    return [node["name"] for i, node in enumerate(graph["nodes"])
+            if node["op"] not in ("null", "Dropout", "BlockGrad") and i not in heads and node["name"]]
+
+
+def intermediates(graph):
+    """Ten of them, spread over the network."""
+    nodes = operators(graph)
     return [nodes[i * len(nodes) // 10] for i in range(10)] if len(nodes) > 10 else nodes
 
 

@@ -9,6 +9,8 @@ it is:
   gamma times too small.
 - SoftmaxActivation becomes softmax, and a Crop to another input's size slice_like: MXNet has both in float32 alone,
   where retinaface-r50 is not reproducible (with and without oneDNN, MXNet's own gradients differ by a fifth).
+- LRN, which MXNet has in float32 alone as well, becomes the formula it stands for. In float32 rounding decides which of two
+  nearly equal elements of old-alexnet-cpp a max pooling takes.
 """
 import json
 import sys
@@ -34,11 +36,26 @@ class Rewording:
         slope = self.add("Reshape", name + "_slope", [gamma], shape=reshaped_gamma(self.rank_of(name)))
         self.add("elemwise_sub", name, [above, self.add("broadcast_mul", name + "_scaled", [below, slope])])
 
+    def lrn(self, name, x, attrs):
+        """x · (knorm + alpha/nsize · s) ^ -beta; s, the squares of nsize neighbouring channels, by pooling N × 1 × C × HW."""
+        size = int(attrs["nsize"])
+        planes = self.add("expand_dims", name + "_planes", [self.add("square", name + "_squares", [x])], axis="1")
+        flat = self.add("Reshape", name + "_flat", [planes], shape="(0,0,0,-1)")
+        pooled = self.add("Pooling", name + "_pooled", [flat], kernel="(%d,1)" % size, pad="(%d,0)" % (size // 2),
+                          pool_type="sum")
+        sums = self.add("reshape_like", name + "_sums", [pooled, x])
+        scaled = self.add("_mul_scalar", name + "_scaled", [sums], scalar=str(float(attrs.get("alpha", 1e-4)) / size))
+        base = self.add("_plus_scalar", name + "_base", [scaled], scalar=str(float(attrs.get("knorm", 2))))
+        power = self.add("_power_scalar", name + "_power", [base], scalar=str(-float(attrs.get("beta", 0.75))))
+        self.add("elemwise_mul", name, [x, power])
+
     def copy(self, node):
         inputs = [[self.number[i], k, v] for i, k, v in node["inputs"]]
         attrs = node.get("attrs", {})
         if node["op"] == "LeakyReLU" and attrs.get("act_type") == "prelu":
             self.prelu(node["name"], *inputs)
+        elif node["op"] == "LRN":
+            self.lrn(node["name"], inputs[0], attrs)
         elif node["op"] == "SoftmaxActivation":
             axis = "1" if attrs.get("mode") == "channel" else "-1"
             self.add("softmax", node["name"], inputs, axis=axis)
@@ -59,6 +76,12 @@ class Rewording:
         }
 
 
+def is_needed(symbol):
+    """Whether MXNet is no judge of this network as it is."""
+    return any(node["op"] in ("SoftmaxActivation", "Crop", "LRN") or node.get("attrs", {}).get("act_type") == "prelu"
+               for node in json.loads(symbol.tojson())["nodes"])
+
+
 def reworded(symbol, values):
     import mxnet as mx
 
@@ -69,19 +92,25 @@ def reworded(symbol, values):
     return mx.sym.load_json(json.dumps(Rewording(graph, lambda n: len(shape_of[n + "_output"])).run(graph["heads"])))
 
 
-def main():
-    sys.path.insert(0, sys.argv.pop(1))
-    import mxnet_oracle as oracle
-
-    bind, shapes_of = oracle.bind, oracle.shapes_of
+def work_in_double(oracle):
+    """Whatever type the oracle's table of shapes has for the network."""
+    shapes_of = oracle.shapes_of
 
     def shapes_in_double(a):
         shapes = shapes_of(a)
         a.dtype, a.rtol = "float64", 1e-8
         return shapes
 
-    oracle.bind = lambda symbol, values, *rest: bind(reworded(symbol, values), values, *rest)
     oracle.shapes_of = shapes_in_double
+
+
+def main():
+    sys.path.insert(0, sys.argv.pop(1))
+    import mxnet_oracle as oracle
+
+    bind = oracle.bind
+    oracle.bind = lambda symbol, values, *rest: bind(reworded(symbol, values), values, *rest)
+    work_in_double(oracle)
     return oracle.main()
 
 

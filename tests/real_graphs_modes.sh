@@ -12,16 +12,17 @@ classifiers=(mxnet-notebook-mlp old-mxnet-save-000800 mxnet-mkldnn-model1 mxnet-
   old-vgg16-reduced gluon-resnet50-v1 gluon-resnet50-v2 resnext50-32x4d se-resnet50 pose-resnet50-v1b old-inception-bn
   resnet101-v2 air101 resnext101-32x4d se-resnext101-32x4d gluon-se-resnext101-32x4d gluon-resnext101-64x4d
   old-inception-bn-b se-resnet152 resnet152-v2 pose-resnet152-v1b pose-resnet152-v1d se-resnext152-64x4d r2plus1d-video
-  old-alexnet-cpp old-inception-v3-cpp old-inception-v3-py inception-v3 gluon-inceptionv3-ucf101 inception-v4 bert-qa
+  old-inception-v3-cpp old-inception-v3-py inception-v3 gluon-inceptionv3-ucf101 inception-v4 bert-qa
   old-vgg16-fc gluon-vgg16-ucf101)
-reworded=(mtcnn-det1 old-mtcnn-det1 mtcnn-det3 old-mtcnn-det3 retinaface-r50 arcface-r50 arcface-r100)
-added=(old-mlp-cpp autoencoder lenet-train tutorial-cnn old-squeezenet-1-1 mxnet-mkldnn-model1 resnet18-priv
-  gluon-resnet18-v1 shufflenas-train densenet121 se-resnet50 old-inception-bn)
+reworded=(mtcnn-det1 old-mtcnn-det1 mtcnn-det3 old-mtcnn-det3 old-alexnet-cpp retinaface-r50 arcface-r50 arcface-r100)
 exchanged=("${spine[@]}" mxnet-notebook-mlp old-mxnet-save-000800 mxnet-mkldnn-model1 old-lightened-cnn
   old-squeezenet-1-1 resnet18-priv pose-resnet18-v1b shufflenas-train inception-v1-tf se-inception-v2 vgg16-finetuned
   old-vgg16-reduced gluon-resnet50-v1 gluon-resnet50-v2 resnext50-32x4d se-resnet50 pose-resnet50-v1b old-inception-bn
   resnet101-v2 air101 resnext101-32x4d se-resnext101-32x4d gluon-se-resnext101-32x4d gluon-resnext101-64x4d
   old-inception-bn-b se-resnet152 resnet152-v2 old-alexnet-cpp)
+mixed=(lenet-train mtcnn-det3 old-squeezenet-1-1 old-lightened-cnn shufflenas-train gluon-resnet18-v1 old-resnet-cpp
+  inception-v1-tf densenet121 se-resnet50)
+mixed_twice=(lenet-train old-mlp-cpp autoencoder mtcnn-det3 gluon-resnet18-v1)
 # Of shapes.json; their operators do not exist in gradc.
 without_operators=(ntm-sparse-vae rnn-fused-gru rnn-fused-tanh ssd-resnet50-symbolic ssd512-mobilenet-int8 yolo3-darknet53)
 
@@ -47,16 +48,39 @@ each_network() {
   done
 }
 
-ask_compare() {
+ask_compare() {  # ask_compare NAME [FLAG …]
   if is_among "$1" "${reworded[@]}"; then
-    echo "$(oracle=(tests/mxnet_reworded.py "$(dirname "$oracle_file")") && ask compare "$1") reworded"
+    echo "$(oracle=(tests/mxnet_reworded.py "$(dirname "$oracle_file")") && ask compare "$@") reworded"
   else
-    ask compare "$1"
+    ask compare "$@"
   fi
 }
-ask_add() { ask compare "$1" --req add; }
+ask_add() { ask_compare "$1" --req add; }
 ask_reference() { ask compare "$1" --run-flag=--backend=reference; }
 ask_exchange() { ask exchange "$1"; }
+
+# Intermediates retained, a no-gradient set, mixed requests: MXNet's numbers, and central differences.
+ask_mixed() {  # ask_mixed NAME [ORDER]
+  local name=$1 order=${2:-1} check
+  check=$("$mxnet" tests/mixed_compare.py "$(dirname "$oracle_file")" gradcheck "$graphs/$name.symbol.json" --net "$name" \
+    --gradc "$GRADC" --order "$order" 2>/dev/null | tail -n 1)
+  [[ $check == passed* ]] || check="gradcheck FAILS"
+  echo "$(oracle=(tests/mixed_compare.py "$(dirname "$oracle_file")") && ask compare "$name" --order "$order"), $check"
+}
+ask_mixed_twice() { ask_mixed "$1" 2; }
+
+# MXNet's gradient graph, as a file, run by gradc.
+ask_host() {
+  figure "$("$mxnet" tests/host_graph.py "$(dirname "$oracle_file")" "$GRADC" "$graphs/$1.symbol.json" --net "$1" 2>/dev/null |
+    tail -n 1)"
+}
+
+# A script with a table of its own.
+run_script() {  # run_script SCRIPT [NAME …]
+  MXNET_PYTHON=${mxnet:-python3} GRADC=$GRADC GRADC_SHARED=$shared "${mxnet:-python3}" "$@" | sed -E 's/^ +/- /'
+  ((PIPESTATUS[0])) && echo "  $1 FAILS"
+  return 0
+}
 
 ask_infer() {
   local out
@@ -75,14 +99,25 @@ run_mode() {  # run_mode MODE [NAME …]
   local inferred=("${everything[@]}" "${without_operators[@]}")
   shift
   echo "$mode"
+  if [[ $mode == --paddle ]]; then
+    run_script tests/paddle_programs.py "$@"
+    return
+  fi
   if [[ -z $mxnet ]]; then
     echo "skipped (no MXNet)"
     return
   fi
   case $mode in
     --compare) each_network everything ask_compare "$@" ;;
-    --req-add) each_network added ask_add "$@" ;;
+    --req-add) each_network everything ask_add "$@" ;;
     --reference) each_network spine ask_reference "$@" ;;
+    --mixed)
+      each_network mixed ask_mixed "$@"
+      echo "order 2"
+      each_network mixed_twice ask_mixed_twice "$@"
+      ;;
+    --host) each_network everything ask_host "$@" ;;
+    --aggregation) run_script tests/host_aggregation.py "$@" ;;
     --exchange) each_network exchanged ask_exchange "$@" ;;
     --infer) each_network inferred ask_infer "$@" ;;
   esac
