@@ -188,8 +188,15 @@ template <class T> void permute(std::vector<T> &list, ArrayRef<uint32_t> from) {
   list = std::move(moved);
 }
 
-/// Whether number i of a list that names nodes is a node's id: of `head_pairs`, the second and fourth of each five.
-bool isNodeAt(StringRef key, size_t i) { return key == "grad_of_node" || i % 5 == 1 || i % 5 == 3; }
+/// Whether a list holds ids of nodes. There are no more of them than heads, y or named entries.
+bool namesNodes(StringRef key) { return key == "grad_of_node" || key == "head_pairs" || key == "grad_constants"; }
+
+/// Whether number i of such a list is one: of `head_pairs`, the second and fourth of each five, of `grad_constants` the
+/// first of each two.
+bool isNodeAt(StringRef key, size_t i) {
+  if (key == "head_pairs") return i % 5 == 1 || i % 5 == 3;
+  return key == "grad_of_node" || i % 2 == 0;
+}
 
 size_t listLength(const GraphAttr &attr) {
   return std::max({attr.numbers.size(), attr.texts.size(), attr.shapes.size()});
@@ -202,14 +209,13 @@ std::vector<std::string> renumberGraphAttrs(GraphAttrs &attrs, const Renumbering
   std::vector<std::string> dropped;
   for (auto &[key, attr] : attrs) {
     size_t length = listLength(attr);
-    const bool namesNodes = key == "grad_of_node" || key == "head_pairs";
-    for (size_t i = 0; namesNodes && i < attr.numbers.size(); ++i) {
+    for (size_t i = 0; namesNodes(key) && i < attr.numbers.size(); ++i) {
       int64_t &id = attr.numbers[i];
       if (!isNodeAt(key, i) || id < 0 || static_cast<size_t>(id) >= plan.fileNodes) continue;
       NodeId n = file.newId[static_cast<size_t>(id)];
       id = n.isValid() ? int64_t{n.value} : -1;
     }
-    if (!length || namesNodes || is_contained(kListsOverHeads, key)) continue;
+    if (!length || namesNodes(key) || is_contained(kListsOverHeads, key)) continue;
     const bool isPerEntry = length == plan.fileEntries, isPerNode = !isPerEntry && length == plan.fileNodes;
     if (!isPerEntry && !isPerNode) continue;
     if (isPerEntry ? !plan.carriesEntries : !plan.carriesNodes) {

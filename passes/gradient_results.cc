@@ -1,5 +1,6 @@
 // The end of the gradient pass: the gradient of each asked entry (§6, §7), the heads of the emitted graph, its side table.
 // Tested by tests/gradient_test.cc
+#include "passes/constant_entries.h"
 #include "passes/emitted_nodes.h"
 #include "passes/gradient_checks.h"
 #include "passes/gradient_state.h"
@@ -114,7 +115,16 @@ class Settlement : GradientPhase {
     std::vector<HeadPair> pairs = readHeadPairs(graph);
     pairs.insert(pairs.end(), state.openPairs.begin(), state.openPairs.end());
     result.graph = withHeadPairs(result.graph, pairs, *frozen);
+    result.graph = withConstantEntries(result.graph, constantEntries(), *frozen);
     return result;
+  }
+
+  // Those of lower orders included.
+  std::vector<Value> constantEntries() const {
+    std::vector<Value> entries = readConstantEntries(graph);
+    for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
+      entries.insert(entries.end(), list->begin(), list->end());
+    return entries;
   }
 
   void nameFluid() {

@@ -13,7 +13,7 @@ namespace {
 constexpr StringRef kKinds[] = {"forward", "grad", "retained"};
 constexpr StringRef kTableKeys[] = {"head_kind",  "grad_of",     "grad_of_node", "grad_of_index", "grad_order",       "grad_req",
                                     "x_slot",     "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads",
-                                    "grad_mode",  "head_pairs"};
+                                    "grad_mode",  "head_pairs",  "grad_constants"};
 constexpr StringRef kEntryKeys[] = {"shape", "shape_known", "dtype", "storage_type", "plan", "planned_bytes", "bound_bytes"};
 
 // "weight", or "conv:0" for what is not a variable.

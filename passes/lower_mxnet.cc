@@ -1,6 +1,7 @@
 // One sweep that copies every node, replacing operators of our own. Tested by tests/lower_mxnet_test.cc
 #include "passes/lower_mxnet.h"
 
+#include "passes/constant_entries.h"
 #include "passes/emitted_nodes.h"
 #include "passes/head_checks.h"
 
@@ -132,8 +133,9 @@ class Lowering {
       for (int64_t &id : nodes->second.numbers)
         if (id >= 0 && id < static_cast<int64_t>(newNode.size()))
           id = frozen.newId[newNode[static_cast<size_t>(id)].value].value;
-    return withHeadPairs(frozen.graph.withGraphAttrs(std::move(attrs)), readHeadPairs(graph),
-                         [&](Value v) { return frozen(mapped(v)); });
+    auto follow = [&](Value v) { return frozen(mapped(v)); };
+    const Graph lowered = withHeadPairs(frozen.graph.withGraphAttrs(std::move(attrs)), readHeadPairs(graph), follow);
+    return withConstantEntries(lowered, readConstantEntries(graph), follow);
   }
 
   const Graph &graph;

@@ -2,6 +2,7 @@
 // Tested by tests/order_mutation_test.cc
 #include "passes/order_mutation.h"
 
+#include "passes/constant_entries.h"
 #include "passes/head_checks.h"
 #include "passes/variable_accesses.h"
 
@@ -125,8 +126,10 @@ class OrderedCopy {
     OrderedGraph ordered;
     ordered.newId = frozen->newId;
     ordered.newId.resize(graph.numNodes());
+    auto follow = [&](Value v) { return (*frozen)(v); };
     ordered.graph = withHeadPairs(frozen->graph.withGraphAttrs(carriedAlong(frozen->graph, ordered.newId)),
-                                  readHeadPairs(graph), [&](Value v) { return (*frozen)(v); });
+                                  readHeadPairs(graph), follow);
+    ordered.graph = withConstantEntries(ordered.graph, readConstantEntries(graph), follow);
     ordered.numDependencies = static_cast<uint32_t>(plan.dependencies.size());
     ordered.numCopies = static_cast<uint32_t>(plan.copies.size());
     return ordered;

@@ -3,6 +3,8 @@
 #include "ir/inference.h"
 #include "ops/elementwise.h"
 #include "ops/primitives.h"
+#include "passes/constant_entries.h"
+#include "passes/lower_mxnet.h"
 #include "runtime/gradcheck.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
@@ -105,6 +107,22 @@ TEST_F(Gradcheck, STOP_02_BlockGradIsHeld) {
   GradcheckReport report = check(parse("x = var {__shape__=(4,)}; b = BlockGrad(x); y = elemwise_mul(b, x)"));
   EXPECT_TRUE(report.passed());
   EXPECT_EQ(report.heldOutputs, 1u);
+}
+
+TEST_F(Gradcheck, STOP_03_NG_06_EmittedGraphsSayWhatTheyTookAsConstant) {
+  Graph graph = parse("x = var {__shape__=(4,)}; p = exp(x); q = square(p); y = elemwise_mul(q, x)");
+  const Value p = TestGraph::findValue(graph, "p"), q = TestGraph::findValue(graph, "q");
+  GradientRequest stopped, cut;
+  stopped.wrt = cut.wrt = {{TestGraph::findValue(graph, "x"), Request::Write}};
+  stopped.stop = {p, q};
+  cut.noGrad = {q};
+  for (const GradientRequest &request : {stopped, cut})
+    for (uint32_t order : {1u, 2u}) {
+      const Graph emitted = cantFail(buildGradientOfOrder(context, graph, request, GradientOptions(), order)).graph;
+      expectPass(emitted);
+      expectPass(cantFail(lowerToMxnet(context, emitted)));
+      EXPECT_EQ(readConstantEntries(emitted).size(), request.stop.size() + request.noGrad.size()) << "once each";
+    }
 }
 
 TEST_F(Gradcheck, RUN_03_LossOperatorsAreCheckedAgainstTheirImpliedLoss) {

@@ -72,7 +72,7 @@ template <class T> struct RowSoftmax {
 
   void run(const AxisRows &rows, RowBlock block) const {
     T largest[kRowBlock];
-    double totals[kRowBlock];
+    double totals[kRowBlock] = {};
     largestOfRows(rows, block, x, factor, largest);
     const T *from = x, scale = factor;
     T *to = y;

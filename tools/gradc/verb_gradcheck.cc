@@ -91,7 +91,7 @@ Expected<int> runGradcheck(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {
-    "wrt", "of", "samples", "eps", "rtol", "atol", "init", "input", "inputs", "order", "mode", "unused", "overwritten",
+    "wrt", "of", "no-grad", "stop", "samples", "eps", "rtol", "atol", "init", "input", "inputs", "order", "mode", "unused", "overwritten",
     "shape", "dtype", "backend", "threads", "output", "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace
