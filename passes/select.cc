@@ -28,10 +28,8 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (Value v : request.stop) stopped.set(graph.entry(v).value);
   for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
   for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
-  // P-06: as if everything were asked for, so that the walk visits all that lies under the y.
+  // P-06: as if everything computed were asked for, so that the walk visits all that lies under the y.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
-  for (uint32_t n = 0; n < graph.numNodes() && carriesAll; ++n)
-    if (graph.isVariable(NodeId(n))) carrying.set(graph.firstEntry(NodeId(n)).value);
   if (hasCuts) carrying.reset(cut);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);

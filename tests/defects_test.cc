@@ -57,6 +57,9 @@ TEST(Defects, D_03_ZerosWithoutATypeAreZerosToo) {
   TestGraph g("s = test_split3(x); p = test_part(s:1); b = BlockGrad(p); c = exp(s:2); y = elemwise_add(b, c)");
   std::vector<Array> heads = evaluate(build(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 0})}});
   EXPECT_EQ(heads[1].values, (Numbers{0, 0, 1}));
+  // The gradient of sign is zero: nothing arrives at p, which has no gradient and needs none.
+  TestGraph h("p = test_part(x); q = sign(p); y = elemwise_add(q, x)");
+  EXPECT_EQ(gradients(h, wrt(h, {"x"}), {{"x", Array(1.0)}}), Numbers{1});
 }
 
 TEST(Defects, D_04_OperatorsWithoutGradientBesideThePath) {

@@ -145,6 +145,19 @@ TEST(GradientPolicies, P_06_TheWholeGraphIsAllThatLiesUnderTheY) {
   EXPECT_EQ(emitted(g, cut, options), "_head_grad_0 = ones_like(y)\nheads _head_grad_0\n");
 }
 
+TEST(GradientPolicies, HO_08_AConstantYLeavesEveryXUnused) {
+  TestGraph g("c = _ones() {shape=(2,)}; y = exp(c); z = exp(x); heads y, z");
+  const GradientRequest request = of(g, {"y"}, {"x"});
+  auto statusUnder = [&](UnusedPolicy policy) {
+    GradientOptions options;
+    options.unused = policy;
+    return cantFail(build(g, request, options)).wrt[0].status;
+  };
+  EXPECT_EQ(statusUnder(UnusedPolicy::None), SlotStatus::None);
+  EXPECT_EQ(statusUnder(UnusedPolicy::Zeros), SlotStatus::Zeros);
+  EXPECT_EQ(emitted(g, request, GradientOptions()).substr(0, 16), "[no_live_output]");
+}
+
 TEST(GradientPolicies, P_08_WhichSumsAreChains) {
   auto chains = [](int n, uint32_t cap, ChainPolicy chain, NamingStyle naming) {
     std::string text = "x = var; t1 = relu(x);";

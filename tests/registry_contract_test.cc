@@ -86,6 +86,8 @@ TEST(OperatorContract, REG_09_ZeroHeadsVisitNoRule) {
   for (StringRef op : {"square", "sqrt", "Flatten", "softsign", "test_sine"}) {
     TestGraph g(("a = " + op + "(x); b = BlockGrad(a); y = elemwise_add(b, w)").str());
     EXPECT_EQ(generated(g, {"x"}), "x_zero_grad = zeros_like(x)\nheads x_zero_grad\n") << op.str();
+    TestGraph h(("a = " + op + "(x); b = sign(a); y = elemwise_add(b, w)").str());
+    EXPECT_EQ(generated(h, {"x"}), "x_zero_grad = zeros_like(x)\nheads x_zero_grad\n") << op.str();
   }
 }
 
