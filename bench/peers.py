@@ -197,9 +197,7 @@ class Gradc:
 
     def steps(self, count):
         """A process for each turn; the medians that the tool prints are not moved by its first step."""
-        # OpenBLAS's own threads would look for work through the first steps (docs/performance.md).
-        environment = dict(os.environ, OPENBLAS_NUM_THREADS='1')
-        done = subprocess.run(self.command + self.arguments + ['--repeat', str(count)], check=True, env=environment,
+        done = subprocess.run(self.command + self.arguments + ['--repeat', str(count)], check=True,
                               stderr=subprocess.PIPE, text=True).stderr
         found = re.search(r'median ([\d.]+) ms, fastest ([\d.]+) ms, processor ([\d.]+) ms', done)
         median, fastest, processor = map(float, found.groups())
