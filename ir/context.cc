@@ -33,14 +33,12 @@ std::string expectation(const AttrSpec &spec) {
   return text;
 }
 
-InputMask maskOf(const InputSet &set, const NodeKind &kind) { return set.depends ? set.depends(kind) : set.fixed; }
-
 }  // namespace
 
 Context::Context() {
   attrListIds[""] = 0;
   attrLists.push_back({});
-  shapes.push_back({Dims(), false});  // shape 0: unknown rank
+  shapes.push_back({Dims(), -1});  // shape 0: unknown rank
 }
 
 StrId Context::intern(StringRef text) {
@@ -96,15 +94,20 @@ AttrsId Context::withoutAttrs(AttrsId base, function_ref<bool(StringRef)> drop) 
   return pairs.size() == attrs(base).size() ? base : internSorted(pairs);
 }
 
-ShapeId Context::shape(Dims dims) {
+std::optional<ShapeId> Context::shape(Dims dims) {
   // One byte of rank keeps the scalar () apart from the key of nothing.
   SmallString<64> key(bytesOf(dims));
   key.push_back(static_cast<char>(dims.size()));
   auto [at, isNew] = shapeIds.try_emplace(key, static_cast<uint32_t>(shapes.size()));
   if (isNew) {
+    if (!isPossible(dims)) {
+      shapeIds.erase(at);
+      return std::nullopt;
+    }
     int64_t *copy = arena.Allocate<int64_t>(dims.size());
     std::copy(dims.begin(), dims.end(), copy);
-    shapes.push_back({Dims(copy, dims.size()), !is_contained(dims, kUnknownDim)});
+    const bool isKnown = !is_contained(dims, kUnknownDim);
+    shapes.push_back({Dims(copy, dims.size()), isKnown ? *numElements(dims) : -1});
   }
   return ShapeId(at->second);
 }
@@ -125,6 +128,18 @@ Error Context::parseParams(const OpDef &op, AttrsId list, NodeKind &kind) {
   return op.check ? op.check(params) : Error::success();
 }
 
+InputBits Context::bitsOf(const InputSet &set, const NodeKind &kind) {
+  SmallVector<uint64_t, 4> words(1, set.fixed);
+  if (set.contains) {
+    words.assign((size_t{kind.numInputs} + 63) / 64, 0);
+    for (uint32_t i = 0; i < kind.numInputs; ++i) words[i / 64] |= uint64_t{set.contains(kind, i)} << i % 64;
+  }
+  if (all_of(words, [](uint64_t word) { return word == 0; })) return InputBits();
+  uint64_t *copy = arena.Allocate<uint64_t>(words.size());
+  llvm::copy(words, copy);
+  return InputBits(ArrayRef<uint64_t>(copy, words.size()));
+}
+
 Expected<KindId> Context::kind(const OpDef &op, AttrsId list, StringRef spelling) {
   KindKey key{&op, {list.value, spelling.data() == op.name.data() || spelling == op.name ? 0 : intern(spelling).value + 1}};
   if (auto known = kindIds.find(key); known != kindIds.end()) return KindId(known->second);
@@ -139,9 +154,9 @@ Expected<KindId> Context::kind(const OpDef &op, AttrsId list, StringRef spelling
     return Failure(ErrorKind::BadAttribute, "operator '" + op.name + "' would have " + Twine(kind.numOutputs) +
                                                 " outputs, more than " + Twine(kMaxIndex));
   kind.numVisible = op.visibleOutputs ? op.visibleOutputs(kind) : kind.numOutputs;
-  kind.mutated = maskOf(op.mutated, kind);
-  kind.ignored = maskOf(op.ignored, kind);
-  kind.stopped = maskOf(op.stopped, kind);
+  kind.mutated = bitsOf(op.mutated, kind);
+  kind.ignored = bitsOf(op.ignored, kind);
+  kind.stopped = bitsOf(op.stopped, kind);
   kindIds[key] = static_cast<uint32_t>(kinds.size());
   kinds.push_back(kind);
   return KindId(static_cast<uint32_t>(kinds.size() - 1));

@@ -51,11 +51,13 @@ class Context {
   /// The list without the keys `drop` accepts.
   AttrsId withoutAttrs(AttrsId base, llvm::function_ref<bool(llvm::StringRef key)> drop);
 
-  /// Interns dims; `kUnknownShape` stands for unknown rank.
-  ShapeId shape(Dims dims);
+  /// Interns dims; nothing for dims that no tensor can have (`isPossible`). `kUnknownShape` stands for unknown rank.
+  std::optional<ShapeId> shape(Dims dims);
   ShapeRef shape(ShapeId id) const { return id == kUnknownShape ? ShapeRef() : ShapeRef(shapes[id.value].dims); }
   /// True when every dimension is known; one load, for the loops of inference.
-  bool isFullyKnown(ShapeId id) const { return shapes[id.value].isKnown; }
+  bool isFullyKnown(ShapeId id) const { return shapes[id.value].elements >= 0; }
+  /// Elements of a fully known shape, at most kMaxElements; -1 for any other.
+  int64_t elements(ShapeId id) const { return shapes[id.value].elements; }
 
   /// The kind of a node; parses and checks the attributes on first use of the pair (BadAttribute, REG-19).
   llvm::Expected<KindId> kind(const OpDef &op, AttrsId attrs) { return kind(op, attrs, op.name); }
@@ -76,11 +78,12 @@ class Context {
  private:
   struct ShapeRow {
     Dims dims;
-    bool isKnown;
+    int64_t elements;  // -1: not fully known
   };
   using KindKey = std::pair<const OpDef *, std::pair<uint32_t, uint32_t>>;  // attrs; alias or forced output count
 
   AttrsId internSorted(llvm::ArrayRef<AttrPair> pairs);
+  InputBits bitsOf(const InputSet &set, const NodeKind &kind);
   llvm::Error parseParams(const OpDef &op, AttrsId attrs, NodeKind &kind);
 
   llvm::BumpPtrAllocator arena;

@@ -71,6 +71,7 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::BindingSurplus: return {"binding", "E-72"};
     case ErrorKind::BadAttribute: return {"bad_attribute", ""};
     case ErrorKind::UnknownName: return {"unknown_name", ""};
+    case ErrorKind::TooLarge: return {"too_large", ""};
     case ErrorKind::OverBudget: return {"over_budget", ""};
     case ErrorKind::BadPlan: return {"bad_plan", ""};
     case ErrorKind::BadTensorFile: return {"bad_tensor_file", ""};

@@ -73,6 +73,7 @@ enum class ErrorKind : uint8_t {
   BindingSurplus,      // E-72
   BadAttribute,        // REG-19: an operator attribute that does not parse or is out of range
   UnknownName,         // a name the user typed that the graph does not have
+  TooLarge,            // tensors that no memory plan can hold, or that this machine has no memory for
   OverBudget,          // the memory plan is larger than the user allows
   BadPlan,             // the plan checker found two live entries sharing bytes
   BadTensorFile,       // a malformed NPY or NPZ file

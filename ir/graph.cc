@@ -34,7 +34,7 @@ std::vector<NodeId> listMutators(const Graph &graph) {
   std::vector<NodeId> mutators(graph.numNodes());
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     const NodeKind &kind = graph.kind(NodeId(id));
-    if (!kind.mutated) continue;
+    if (kind.mutated.isEmpty()) continue;
     ArrayRef<Value> inputs = graph.inputs(NodeId(id));
     for (size_t i = 0; i < inputs.size(); ++i)
       if (kind.isMutated(i) && !mutators[inputs[i].node.value].isValid()) mutators[inputs[i].node.value] = NodeId(id);

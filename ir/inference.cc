@@ -10,18 +10,24 @@ void ShapeInference::fail(const Twine &message) {
   if (failure.empty()) failure = message.str();
 }
 
+std::optional<ShapeId> ShapeInference::intern(Dims dims, StringRef side, size_t index) {
+  std::optional<ShapeId> shape = ctx.shape(dims);
+  if (!shape) fail(side + " " + Twine(index) + " would have the shape " + toString(ShapeRef(dims)) + ", " + kPossible);
+  return shape;
+}
+
 void ShapeInference::state(ShapeId &shape, Dims dims, StringRef side, size_t index) {
   if (hasFailed()) return;
   ShapeRef current = ctx.shape(shape);
   if (current.hasRank() && current.dims() == dims) return;
   if (!current.hasRank()) {
-    shape = ctx.shape(dims);
+    shape = intern(dims, side, index).value_or(shape);
     return;
   }
   DimsBuffer merged(current.dims().begin(), current.dims().end());
   if (!mergeDims(merged, dims))
     return fail(side + " " + Twine(index) + " has shape " + toString(current) + ", expected " + toString(ShapeRef(dims)));
-  if (Dims(merged) != current.dims()) shape = ctx.shape(merged);
+  if (Dims(merged) != current.dims()) shape = intern(merged, side, index).value_or(shape);
 }
 
 void ShapeInference::equate(ShapeId &a, ShapeId &b, StringRef sideA, size_t indexA, StringRef sideB, size_t indexB) {
@@ -35,7 +41,7 @@ void ShapeInference::equate(ShapeId &a, ShapeId &b, StringRef sideA, size_t inde
     if (!mergeDims(merged, ctx.shape(b).dims()))
       return fail(sideA + " " + Twine(indexA) + " has shape " + toString(ctx.shape(a)) + ", but " + sideB + " " +
                   Twine(indexB) + " has shape " + toString(ctx.shape(b)));
-    a = b = ctx.shape(merged);
+    if (std::optional<ShapeId> shape = intern(merged, sideA, indexA)) a = b = *shape;
   }
 }
 
@@ -49,6 +55,14 @@ void ShapeInference::sameAll() {
     for (size_t i = 1; i < ins.size(); ++i) sameInIn(0, i);
     for (size_t o = 0; o < outs.size(); ++o) sameInOut(0, o);
   }
+}
+
+std::string refusalOf(Context &context, const NodeKind &kind, ArrayRef<ShapeId> in, ArrayRef<ShapeId> out) {
+  if (!kind.op->shape) return "";
+  SmallVector<ShapeId, 8> ins(in), outs(out);
+  ShapeInference inference(context, kind, ins, outs, /*zeroIsUnknown=*/true);
+  kind.op->shape(inference);
+  return inference.failureText().str();
 }
 
 void DTypeInference::fail(const Twine &message) {

@@ -9,6 +9,9 @@
 
 namespace gradc {
 
+/// The end of a message about dimensions that no tensor can have.
+inline constexpr llvm::StringLiteral kPossible = "expected dimensions from 0 and at most 2^48 elements";
+
 class ShapeInference {
  public:
   /// `in` and `out` are the shapes of the node's entries and are refined in place.
@@ -26,7 +29,8 @@ class ShapeInference {
   /// Whether a 0 in a shape *attribute* means an unknown dimension (legacy files, INF-03) rather than an empty one.
   bool zeroIsUnknown() const { return isZeroUnknown; }
 
-  /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence).
+  /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence). Dims that no tensor
+  /// can have end the inference with an error; what is computed comes from Dim::inShape (ir/dim.h).
   void setIn(size_t i, Dims dims) { state(ins[i], dims, "input", i); }
   void setOut(size_t i, Dims dims) { state(outs[i], dims, "output", i); }
   /// States that two entries have equal shapes; each learns what the other knows.
@@ -43,6 +47,7 @@ class ShapeInference {
   Context &context() const { return ctx; }
 
  private:
+  std::optional<ShapeId> intern(Dims dims, llvm::StringRef side, size_t index);
   void state(ShapeId &shape, Dims dims, llvm::StringRef side, size_t index);
   void equate(ShapeId &a, ShapeId &b, llvm::StringRef sideA, size_t indexA, llvm::StringRef sideB, size_t indexB);
 
@@ -52,6 +57,10 @@ class ShapeInference {
   bool isZeroUnknown;
   std::string failure;
 };
+
+/// What the operator's shape function says against these shapes, which are fully known where they matter; empty when it
+/// accepts them. 0 in a shape attribute is taken as unknown.
+std::string refusalOf(Context &context, const NodeKind &kind, llvm::ArrayRef<ShapeId> in, llvm::ArrayRef<ShapeId> out);
 
 class DTypeInference {
  public:

@@ -47,4 +47,24 @@ std::vector<const OpDef *> OpRegistry::all() const {
   return ops;
 }
 
+static std::string printed(const AttrSpec &spec, const NodeKind &kind) {
+  std::string text;
+  raw_string_ostream os(text);
+  spec.print(os, kind.parsed);
+  return text;
+}
+
+bool haveSameParameters(const NodeKind &a, const NodeKind &b) {
+  if (a.op != b.op) return false;
+  if (a.attrs == b.attrs || !a.op) return a.attrs == b.attrs;
+  return all_of(a.op->attrs, [&](const AttrSpec &spec) { return printed(spec, a) == printed(spec, b); });
+}
+
+std::string describeParameters(const NodeKind &kind) {
+  std::string text;
+  for (const AttrSpec &spec : kind.op->attrs)
+    text += (text.empty() ? "" : ", ") + (spec.key + "=").str() + printed(spec, kind);
+  return text.empty() ? "no attributes" : text;
+}
+
 }  // namespace gradc

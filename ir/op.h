@@ -27,13 +27,18 @@ struct KernelCall;
 struct PieceCall;
 struct TensorRef;
 
-/// A set of input positions as a bit mask; positions from 32 on are never members.
-using InputMask = uint32_t;
-constexpr InputMask inputMask(std::initializer_list<int> positions) {
-  InputMask mask = 0;
-  for (int position : positions) mask |= InputMask{1} << position;
-  return mask;
-}
+/// A set of input positions of a node: one bit each, of any number. The words belong to the Context of the kind.
+class InputBits {
+ public:
+  InputBits() = default;
+  explicit InputBits(llvm::ArrayRef<uint64_t> words) : words(words) {}
+
+  bool contains(size_t input) const { return input / 64 < words.size() && (words[input / 64] >> input % 64 & 1); }
+  bool isEmpty() const { return words.empty(); }
+
+ private:
+  llvm::ArrayRef<uint64_t> words;  // none without members
+};
 
 /// Interned (operator, attribute list): what a node *is* apart from its name and edges.
 struct NodeKind {
@@ -44,16 +49,16 @@ struct NodeKind {
   uint32_t numInputs = 0;       // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;      // hidden ones included
   uint32_t numVisible = 1;      // outputs that are heads by default
-  InputMask mutated = 0;        // inputs the operator overwrites (aux states)
-  InputMask ignored = 0;        // inputs whose contents are not read (REG-15)
-  InputMask stopped = 0;        // inputs that never carry gradient (REG-21)
+  InputBits mutated;            // inputs the operator overwrites (aux states)
+  InputBits ignored;            // inputs whose contents are not read (REG-15)
+  InputBits stopped;            // inputs that never carry gradient (REG-21)
 
   static constexpr uint32_t kAnyInputs = 0xffffffff;
   bool isVariable() const { return op == nullptr; }
   template <class P> const P &params() const { return *static_cast<const P *>(parsed); }
-  bool isMutated(size_t input) const { return input < 32 && (mutated >> input & 1); }
-  bool isIgnored(size_t input) const { return input < 32 && (ignored >> input & 1); }
-  bool isStopped(size_t input) const { return input < 32 && (stopped >> input & 1); }
+  bool isMutated(size_t input) const { return mutated.contains(input); }
+  bool isIgnored(size_t input) const { return ignored.contains(input); }
+  bool isStopped(size_t input) const { return stopped.contains(input); }
 };
 
 /// Up to twelve names, usable in constant initialisation.
@@ -81,14 +86,19 @@ struct Ports {
       : names(names), number(number), isVariadic(isVariadic) {}
 };
 
-/// A fixed mask, or one that depends on the attributes.
+/// Listed positions below 64, or a condition that depends on the attributes and is asked once for every input of a kind.
 struct InputSet {
-  InputMask fixed = 0;
-  InputMask (*depends)(const NodeKind &) = nullptr;
+  uint64_t fixed = 0;
+  bool (*contains)(const NodeKind &, size_t input) = nullptr;
 
   constexpr InputSet() = default;
-  constexpr InputSet(std::initializer_list<int> positions) : fixed(inputMask(positions)) {}
-  constexpr InputSet(InputMask (*depends)(const NodeKind &)) : depends(depends) {}
+  constexpr InputSet(std::initializer_list<int> positions) {
+    for (int position : positions) {
+      assert(position >= 0 && position < 64 && "further positions take a condition");
+      fixed |= uint64_t{1} << position;
+    }
+  }
+  constexpr InputSet(bool (*contains)(const NodeKind &, size_t input)) : contains(contains) {}
 };
 
 /// The output may share the input's memory. `isIdentity`: its bytes are equal, so any number of readers may share.
@@ -160,6 +170,11 @@ struct OpDef {
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;
   const void *user = nullptr;  // data of a host that added the operator
 };
+
+/// Whether two kinds are one operator with equal declared attributes, defaults filled in; other attributes may differ.
+bool haveSameParameters(const NodeKind &a, const NodeKind &b);
+/// "kernel=(2,2), pad=(0,0)": the declared attributes, defaults filled in.
+std::string describeParameters(const NodeKind &kind);
 
 /// Operators passes must be able to make without naming them.
 struct WellKnownOps {

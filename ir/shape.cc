@@ -1,6 +1,8 @@
 // Arithmetic and printing of shapes. Tested by tests/shape_test.cc
 #include "ir/shape.h"
 
+#include "ir/dim.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -9,13 +11,19 @@ bool ShapeRef::isFullyKnown() const { return ranked && !is_contained(list, kUnkn
 
 size_t ShapeRef::numUnknown() const { return ranked ? static_cast<size_t>(count(list, kUnknownDim)) : 1; }
 
+bool isPossible(Dims dims) {
+  Dim product = 1;
+  for (int64_t dim : dims) {
+    if (dim < kUnknownDim) return false;
+    if (dim > 0) product = product * dim;
+  }
+  return product <= kMaxElements;
+}
+
 std::optional<int64_t> numElements(Dims dims) {
-  constexpr int64_t kLimit = int64_t{1} << 62;
-  if (is_contained(dims, 0)) return 0;
-  int64_t product = 1;
-  for (int64_t dim : dims)
-    if (dim < 0 || __builtin_mul_overflow(product, dim, &product) || product > kLimit) return std::nullopt;
-  return product;
+  const Dim product = productOf(dims);
+  if (product > kMaxElements || (product != 0 && any_of(dims, [](int64_t dim) { return dim < 0; }))) return std::nullopt;
+  return product.nearest();
 }
 
 void printShape(raw_ostream &os, ShapeRef shape) {
@@ -28,6 +36,8 @@ void printShape(raw_ostream &os, ShapeRef shape) {
     if (axis) os << ',';
     if (shape[axis] == kUnknownDim)
       os << '?';
+    else if (shape[axis] == kBadDim)
+      os << "out of range";
     else
       os << shape[axis];
   }

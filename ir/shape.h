@@ -7,11 +7,18 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <limits>
 #include <optional>
 
 namespace gradc {
 
 inline constexpr int64_t kUnknownDim = -1;
+/// What a dimension that no tensor can have is set to; a shape with it is refused.
+inline constexpr int64_t kBadDim = std::numeric_limits<int64_t>::min();
+/// The most elements, and bytes, of one tensor. The product of a shape's known dimensions, zeros left out, is bounded
+/// too: strides and sizes of partly known and of empty shapes then cannot overflow either.
+inline constexpr int64_t kMaxElements = int64_t{1} << 48;
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
 inline constexpr ShapeId kUnknownShape{0};  // interned shape 0 of every Context: unknown rank
 
 using Dims = llvm::ArrayRef<int64_t>;
@@ -36,7 +43,10 @@ class ShapeRef {
   bool ranked = false;
 };
 
-/// Elements of a fully known shape; nothing when the product does not fit in 2^62.
+/// Whether a tensor can have this shape: dimensions >= 0 or unknown, within kMaxElements.
+bool isPossible(Dims dims);
+
+/// Elements of a shape; nothing when a dimension is unknown (and none is 0), or there are more than kMaxElements.
 std::optional<int64_t> numElements(Dims dims);
 
 /// "(3,4)", "(3,)", "()", "(?,4)"; "?" for unknown rank.

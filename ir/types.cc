@@ -39,6 +39,11 @@ uint32_t dtypeBytes(DType type) { return type == DType::Unknown ? 0 : kDTypes[st
 
 bool isFloating(DType type) { return type != DType::Unknown && kDTypes[static_cast<int>(type)].floating; }
 
+StringRef storageName(StorageKind storage) {
+  constexpr StringRef kNames[] = {"unknown", "dense", "row_sparse", "csr"};
+  return kNames[static_cast<int>(storage) + 1];
+}
+
 StringRef requestName(Request request) {
   constexpr StringRef kNames[] = {"null", "write", "inplace", "add"};
   return kNames[static_cast<int>(request)];

@@ -35,6 +35,8 @@ uint32_t dtypeBytes(DType type);
 bool isFloating(DType type);
 
 enum class StorageKind : int8_t { Unknown = -1, Dense = 0, RowSparse = 1, Csr = 2 };
+/// "dense", "row_sparse", "csr"; "unknown" for StorageKind::Unknown.
+llvm::StringRef storageName(StorageKind storage);
 
 /// What a kernel does with an output buffer (REQ-01). InPlace is chosen by the planner, never by a user.
 enum class Request : uint8_t { Null = 0, Write = 1, InPlace = 2, Add = 3 };

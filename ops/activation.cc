@@ -80,7 +80,7 @@ void gradientOfAll(const KernelCall &call, ArrayRef<TensorRef> base) {
   });
 }
 
-InputMask unusedInput(const NodeKind &kind) { return inputMask({slopeInput(kind) == 1 ? 2 : 1}); }
+bool isUnused(const NodeKind &kind, size_t input) { return input != 0 && input != slopeInput(kind); }
 
 // The slope in operators that have gradients themselves.
 Value emitSlope(DecomposeRule &d) {
@@ -108,7 +108,7 @@ constinit const OpDef kBackwardActivation = {
     .params = paramsOf<ActivationParams>(),
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .ignored = unusedInput,
+    .ignored = isUnused,
     .flags = {.isBackward = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), emitSlope(d)})); },
     .kernel = [](const KernelCall &call) { gradientOfAll(call, call.in); },

@@ -230,8 +230,8 @@ constinit const OpDef kInTraining = {
     .kernel = switchKernel,
 };
 
-InputMask backwardIgnored(const NodeKind &kind) {
-  return inputMask({5, 6, 7}) | (kind.params<BatchNormParams>().fixGamma ? inputMask({4}) : 0);
+bool isBackwardIgnored(const NodeKind &kind, size_t input) {
+  return input >= 5 || (input == 4 && kind.params<BatchNormParams>().fixGamma);
 }
 
 // dx = γ·r·(dy − [mean dy + x̂·mean(dy·x̂)]), the bracket in training only
@@ -272,7 +272,7 @@ constinit const OpDef kBackwardBatchNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .dtype = [](DTypeInference &t) { relateTypes(t, kBackwardPorts); },
     .inplace = kInplaceBackward,
-    .ignored = backwardIgnored,
+    .ignored = isBackwardIgnored,
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
     .kernel = [](const KernelCall &call) {

@@ -30,7 +30,7 @@ constexpr AttrSpec kPartAttrs[] = {kNumArgsAttr, kDimAttr,
 
 uint32_t numParts(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ConcatParams>().numArgs); }
 uint32_t numPartsAndHead(const NodeKind &kind) { return numParts(kind) + 1; }
-InputMask allButHead(const NodeKind &) { return ~InputMask{1}; }
+bool isBesideHead(const NodeKind &, size_t input) { return input != 0; }
 
 Error checkPart(void *params) {
   const ConcatParams &given = *static_cast<const ConcatParams *>(params);
@@ -186,7 +186,7 @@ constinit const OpDef kBackwardConcat = {
         [](ShapeInference &s) {
           for (size_t i = 0; i < s.numOutputs(); ++i) s.sameInOut(1 + i, i);
         },
-    .ignored = {allButHead},
+    .ignored = isBesideHead,
     .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {
@@ -210,8 +210,8 @@ constinit const OpDef kConcatPart = {
     .params = paramsOf<ConcatParams>(),
     .check = checkPart,
     .shape = [](ShapeInference &s) { s.sameInOut(1 + s.params<ConcatParams>().index, 0); },
-    .ignored = {allButHead},
-    .stopped = {allButHead},
+    .ignored = isBesideHead,
+    .stopped = isBesideHead,
     .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient =
         [](GradRule &g) {

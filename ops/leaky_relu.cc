@@ -163,20 +163,20 @@ void backward(const KernelCall &call, ArrayRef<TensorRef> base) {
   });
 }
 
-InputMask backwardIgnored(const NodeKind &kind) {
+bool isBackwardIgnored(const NodeKind &kind, size_t input) {
   switch (typeOf(kind)) {
     case LeakyType::Elu:
-    case LeakyType::Selu: return 0;
+    case LeakyType::Selu: return false;
     case LeakyType::Gelu:
-    case LeakyType::Leaky: return inputMask({2});
-    case LeakyType::Prelu: return inputMask({3});
-    case LeakyType::Rrelu: return inputMask({1, 3});
+    case LeakyType::Leaky: return input == 2;
+    case LeakyType::Prelu: return input == 3;
+    case LeakyType::Rrelu: return input == 1 || input == 3;
   }
-  return 0;
+  return false;
 }
 
 // The mask is random, not a function of the data.
-InputMask backwardStopped(const NodeKind &kind) { return hasMask(kind) ? inputMask({4}) : 0; }
+bool isBackwardStopped(const NodeKind &kind, size_t input) { return hasMask(kind) && input == 4; }
 
 extern const OpDef kBackwardLeakyReLU;
 
@@ -253,8 +253,8 @@ constinit const OpDef kBackwardLeakyReLU = {
           }
         },
     .inplace = kInplaceFirst,
-    .ignored = backwardIgnored,
-    .stopped = backwardStopped,
+    .ignored = isBackwardIgnored,
+    .stopped = isBackwardStopped,
     .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {

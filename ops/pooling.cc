@@ -107,15 +107,14 @@ void poolBackward(const KernelCall &call, ArrayRef<TensorRef> base) {
 }
 
 // x and y are read by the p-norm alone, and x by the maximum.
-InputMask backwardIgnored(const NodeKind &kind) {
-  const int data = static_cast<int>(dataInput(kind));
+bool isBackwardIgnored(const NodeKind &kind, size_t input) {
   switch (paramsOf(kind).poolType) {
-    case PoolType::Max: return data == 2 ? inputMask({1, 3, 4}) : inputMask({2});
+    case PoolType::Max: return input != 0 && input != dataInput(kind);
     case PoolType::Avg:
-    case PoolType::Sum: return inputMask({1, 2});
-    case PoolType::Lp: return *paramsOf(kind).pValue == 1 ? inputMask({1, 2}) : 0;
+    case PoolType::Sum: return input != 0;
+    case PoolType::Lp: return input != 0 && *paramsOf(kind).pValue == 1;
   }
-  return 0;
+  return false;
 }
 
 void runGather(const KernelCall &call, const TensorRef &chooser) {
@@ -225,7 +224,7 @@ constinit const OpDef kBackwardPooling = {
           for (int pass = 0; pass < 2; ++pass)
             for (size_t i : {size_t{0}, data, data + 1}) t.sameInOut(i, 0);
         },
-    .ignored = backwardIgnored,
+    .ignored = isBackwardIgnored,
     .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {

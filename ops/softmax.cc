@@ -164,10 +164,10 @@ void backwardType(DTypeInference &t) {
 uint32_t numForwardInputs(const NodeKind &kind) { return hasLength(kind) ? 2 : 1; }
 uint32_t numBackwardInputs(const NodeKind &kind) { return hasLength(kind) ? 4 : takesData(kind) ? 3 : 2; }
 uint32_t numBackwardOutputs(const NodeKind &kind) { return hasLength(kind) ? 2 : 1; }
-InputMask backwardIgnored(const NodeKind &kind) {
-  return hasLength(kind) ? inputMask({1, 2}) : takesData(kind) ? inputMask({1}) : 0;
+bool isBackwardIgnored(const NodeKind &kind, size_t input) {
+  return (takesData(kind) && input == 1) || (hasLength(kind) && input == 2);
 }
-InputMask backwardStopped(const NodeKind &kind) { return hasLength(kind) ? inputMask({1, 2}) : 0; }
+bool isBackwardStopped(const NodeKind &kind, size_t input) { return hasLength(kind) && (input == 1 || input == 2); }
 
 template <const OpDef &Backward> void softmaxGradient(GradRule &g) {
   SmallVector<Value, 4> operands = {g.dy(0)};
@@ -241,8 +241,8 @@ template <RowFunction F> constexpr OpDef backwardOf(StringRef name, StringRef su
       .shape = backwardShape,
       .dtype = backwardType,
       .inplace = kInplaceFirst,
-      .ignored = backwardIgnored,
-      .stopped = backwardStopped,
+      .ignored = isBackwardIgnored,
+      .stopped = isBackwardStopped,
       .flags = {.isBackward = true},
       .decompose = decomposeBackward<F>,
       .kernel = backward<F>,

@@ -3,12 +3,16 @@
 
 #include "ir/grad_rule.h"
 
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-// A node of the kind over placeholder variables, with placeholder head gradients.
+// A node of the kind over placeholder variables, with placeholder head gradients. Their ids are consecutive, so that an
+// operand tells by its id what it is.
 struct Placeholders {
   Placeholders(Context &ctx, KindId kind) : builder(ctx) {
     const NodeKind &k = ctx.kind(kind);
@@ -23,40 +27,68 @@ struct Placeholders {
   NodeId node;
 };
 
-BackwardLink headsOf(const Placeholders &p, NodeId emitted) {
+// Operands that are entries of the forward node or head gradients of it.
+BackwardLink linkOf(const Placeholders &p, NodeId emitted) {
   BackwardLink link;
-  link.op = p.builder.kind(emitted).op;
-  ArrayRef<Value> inputs = p.builder.inputs(emitted);
-  for (uint32_t k = 0; k < inputs.size(); ++k)
-    for (uint32_t o = 0; o < p.heads.size(); ++o)
-      if (inputs[k] == p.heads[o]) link.heads.push_back({k, o});
+  link.kind = p.builder.kindId(emitted);
+  ArrayRef<Value> operands = p.builder.inputs(emitted);
+  const uint32_t numInputs = static_cast<uint32_t>(p.builder.inputs(p.node).size());
+  for (uint32_t k = 0; k < operands.size(); ++k) {
+    const NodeId n = operands[k].node;
+    if (n == p.node) link.fromOutputs.push_back({k, operands[k].index});
+    else if (n.value < numInputs) link.fromInputs.push_back({k, n.value});
+    else if (n < p.node) link.fromOutputs.push_back({k, n.value - numInputs});
+  }
   return link;
 }
 
-void linkNode(Placeholders &p, const GradRule &rule, NodeId emitted, RuleSummary &summary) {
-  BackwardLink link = headsOf(p, emitted);
-  for (uint32_t i = 0; i < rule.numInputs(); ++i)
-    if (rule.slot(i) == GradRule::Slot::Gradient && rule.gradient(i).node == emitted)
-      link.outputs.push_back({rule.gradient(i).index, i});
-  summary.nodes.push_back(std::move(link));
+void keepCommon(std::vector<LinkedEntry> &entries, ArrayRef<LinkedEntry> others) {
+  DenseSet<std::pair<uint32_t, uint32_t>> common;
+  for (LinkedEntry entry : others) common.insert({entry.position, entry.of});
+  erase_if(entries, [&](LinkedEntry entry) { return !common.contains({entry.position, entry.of}); });
 }
+
+// Links of the nodes from `first` on, by node.
+struct Links {
+  Links(const Placeholders &p, uint32_t first, uint32_t last) : first(first) {
+    for (uint32_t n = first; n < last; ++n) links.push_back(linkOf(p, NodeId(n)));
+  }
+
+  void addOutput(Value gradient, uint32_t input) {
+    if (gradient.node.value >= first && gradient.node.value - first < links.size())
+      links[gradient.node.value - first].outputs.push_back({gradient.index, input});
+  }
+
+  void moveTo(RuleSummary &summary) {
+    for (BackwardLink &link : links) {
+      auto [at, isNew] = summary.nodeOf.try_emplace(link.kind.value, static_cast<uint32_t>(summary.nodes.size()));
+      if (isNew) {
+        summary.nodes.push_back(std::move(link));
+        continue;
+      }
+      BackwardLink &same = summary.nodes[at->second];
+      keepCommon(same.outputs, link.outputs);
+      keepCommon(same.fromInputs, link.fromInputs);
+      keepCommon(same.fromOutputs, link.fromOutputs);
+    }
+  }
+
+  uint32_t first;
+  std::vector<BackwardLink> links;
+};
 
 // What `--dialect mxnet` puts in the place of an own operator stands for the same gradients.
 void linkLowered(Placeholders &p, const GradRule &rule, NodeId emitted, RuleSummary &summary) {
   DecomposeRule lowering(p.builder, emitted, p.node);
   lowering.setForward(p.node);
-  uint32_t first = p.builder.numNodes();
+  const uint32_t first = p.builder.numNodes();
   p.builder.kind(emitted).op->lowerToMxnet(lowering);
   if (lowering.hasFailed()) return;
-  for (uint32_t n = first; n < p.builder.numNodes(); ++n) {
-    BackwardLink link = headsOf(p, NodeId(n));
-    for (uint32_t i = 0; i < rule.numInputs(); ++i) {
-      if (rule.slot(i) != GradRule::Slot::Gradient || rule.gradient(i).node != emitted) continue;
-      if (Value output = lowering.output(rule.gradient(i).index); output.node == NodeId(n))
-        link.outputs.push_back({output.index, i});
-    }
-    summary.nodes.push_back(std::move(link));
-  }
+  Links links(p, first, p.builder.numNodes());
+  for (uint32_t i = 0; i < rule.numInputs(); ++i)
+    if (rule.slot(i) == GradRule::Slot::Gradient && rule.gradient(i).node == emitted)
+      links.addOutput(lowering.output(rule.gradient(i).index), i);
+  links.moveTo(summary);
 }
 
 RuleSummary summarize(Context &ctx, KindId kind) {
@@ -74,10 +106,12 @@ RuleSummary summarize(Context &ctx, KindId kind) {
   k.op->gradient(rule);
   if (rule.hasFailed()) return summary;
   const uint32_t last = p.builder.numNodes();
-  for (uint32_t n = first; n < last; ++n) {
-    linkNode(p, rule, NodeId(n), summary);
+  Links links(p, first, last);
+  for (uint32_t i = 0; i < rule.numInputs(); ++i)
+    if (rule.slot(i) == GradRule::Slot::Gradient) links.addOutput(rule.gradient(i), i);
+  links.moveTo(summary);
+  for (uint32_t n = first; n < last; ++n)
     if (p.builder.kind(NodeId(n)).op && p.builder.kind(NodeId(n)).op->lowerToMxnet) linkLowered(p, rule, NodeId(n), summary);
-  }
   summary.inputsUsed = rule.inputsUsed();
   summary.outputsUsed = rule.outputsUsed();
   return summary;
@@ -88,6 +122,17 @@ RuleSummary summarize(Context &ctx, KindId kind) {
 const RuleSummary &RuleSummaries::of(KindId kind) {
   if (auto known = summaries.find(kind.value); known != summaries.end()) return known->second;
   return summaries[kind.value] = summarize(ctx, kind);
+}
+
+const BackwardLink *RuleSummaries::link(KindId forward, KindId backward) {
+  const RuleSummary &summary = of(forward);
+  auto [known, isNew] = links.try_emplace({forward.value, backward.value}, 0);
+  if (!isNew) return known->second < summary.nodes.size() ? &summary.nodes[known->second] : nullptr;
+  if (auto same = summary.nodeOf.find(backward.value); same != summary.nodeOf.end()) known->second = same->second;
+  else known->second = static_cast<uint32_t>(find_if(summary.nodes, [&](const BackwardLink &link) {
+    return haveSameParameters(ctx.kind(link.kind), ctx.kind(backward));
+  }) - summary.nodes.begin());
+  return known->second < summary.nodes.size() ? &summary.nodes[known->second] : nullptr;
 }
 
 }  // namespace gradc

@@ -1,7 +1,8 @@
 // How a fused backward node corresponds to its forward node, as the forward operator's own gradient rule states it.
 //
-// The rule is run once per kind on placeholders (REG-02): what it emits, and which of its outputs it names as the
-// gradient of which input, is the correspondence that inference needs (INF-08) and that keep-lists are read from (RC-04).
+// The rule is run once per kind on placeholders (REG-02), with everything wanted and every head gradient given: the
+// backward nodes it emits, their attributes and their operands are what a backward node of such a forward node has to
+// look like (INF-08, E-56).
 #pragma once
 
 #include "ir/context.h"
@@ -12,21 +13,24 @@
 
 namespace gradc {
 
-/// Entry `position` of a backward node has the attributes of entry `of` of the forward node.
+/// Entry `position` of a backward node has the shape and type of entry `of` of the forward node.
 struct LinkedEntry {
   uint32_t position;
   uint32_t of;
+  friend bool operator==(const LinkedEntry &, const LinkedEntry &) = default;
 };
 
 /// One backward node a rule emits.
 struct BackwardLink {
-  const OpDef *op = nullptr;
-  std::vector<LinkedEntry> outputs;  // backward output → forward input
-  std::vector<LinkedEntry> heads;    // backward input that is a head gradient → forward output
+  KindId kind;
+  std::vector<LinkedEntry> outputs;      // backward output → forward input
+  std::vector<LinkedEntry> fromInputs;   // backward input → forward input
+  std::vector<LinkedEntry> fromOutputs;  // backward input → forward output: the value, or its head gradient
 };
 
 struct RuleSummary {
-  std::vector<BackwardLink> nodes;
+  std::vector<BackwardLink> nodes;       // one per kind: of several nodes of a kind, what they have in common
+  llvm::DenseMap<uint32_t, uint32_t> nodeOf;  // by kind
   uint32_t inputsUsed = 0, outputsUsed = 0;  // keep-lists: bit i for x(i) and y(i); bit 31 stands for 31 and beyond
 };
 
@@ -36,10 +40,14 @@ class RuleSummaries {
   explicit RuleSummaries(Context &context) : ctx(context) {}
   /// Empty for an operator without a gradient rule.
   const RuleSummary &of(KindId kind);
+  /// The link of a backward node of this kind to a forward node of that one; null when the rule emits no node of the
+  /// operator with the same declared attributes.
+  const BackwardLink *link(KindId forward, KindId backward);
 
  private:
   Context &ctx;
   llvm::DenseMap<uint32_t, RuleSummary> summaries;
+  llvm::DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> links;  // (forward, backward) → position among the nodes
 };
 
 }  // namespace gradc

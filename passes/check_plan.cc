@@ -1,13 +1,12 @@
 // The independent judge of memory plans: replays the schedule byte range by byte range and shares nothing with the
-// planner but the plan itself (MEM-03).
+// planner but the plan itself (MEM-03) and the sizes that kernels ask for.
 //
 // Live ranges are kept by offset. Writing an output must hit only bytes no live entry owns, except the bytes of the input
 // it takes over along a declared pair: then nobody may read that input, or anything sharing its bytes, again, unless the
 // pair is an identity. Tested by tests/check_plan_test.cc
-#include "passes/plan_memory.h"
+#include "passes/workspace.h"
 
 #include "ir/error.h"
-#include "ir/tensor.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -27,7 +26,10 @@ class PlanReplay {
  public:
   PlanReplay(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
              const PlanOptions &options)
-      : graph(graph), inference(inference), requests(requests), plan(plan), options(options), pending(requests.reads) {}
+      : graph(graph), inference(inference), requests(requests), plan(plan), options(options), pending(requests.reads),
+        isHead(graph, 0) {
+    for (Value head : graph.heads()) isHead[graph.entry(head)] = 1;
+  }
 
   Error run() {
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
@@ -42,10 +44,15 @@ class PlanReplay {
   }
 
  private:
+  bool isKnown(EntryId e) const {
+    return graph.context().isFullyKnown(inference.shape[e]) && inference.dtype[e] != DType::Unknown;
+  }
   int64_t bytesOf(EntryId e) const {
-    ShapeRef shape = graph.context().shape(inference.shape[e]);
-    if (!shape.isFullyKnown()) return 0;
-    return numElements(shape.dims()).value_or(0) * dtypeBytes(inference.dtype[e]);
+    return isKnown(e) ? graph.context().elements(inference.shape[e]) * dtypeBytes(inference.dtype[e]) : 0;
+  }
+
+  bool isInArena(int64_t begin, int64_t bytes) const {
+    return begin >= 0 && begin % kPlanAlignment == 0 && bytes <= plan.plannedBytes && begin <= plan.plannedBytes - bytes;
   }
 
   std::string nameOf(NodeId n, uint32_t output) const {
@@ -59,18 +66,32 @@ class PlanReplay {
   Error write(NodeId n, uint32_t output) {
     EntryId e(graph.firstEntry(n).value + output);
     int64_t begin = plan.offset[e], bytes = bytesOf(e);
-    if (begin < 0) {
-      bool mustLive = requests.request[e] != Request::Null && begin == kUnused;
-      return mustLive ? bad(n, "output " + nameOf(n, output) + " is read, but has no place") : Error::success();
-    }
-    if (begin % kPlanAlignment || begin + bytes > plan.plannedBytes)
+    if (begin < 0) return checkAbsence(n, output, e);
+    if (!isInArena(begin, bytes))
       return bad(n, "output " + nameOf(n, output) + " at offset " + Twine(begin) + " is misaligned or outside the arena");
-    if (bytes <= 0) return Error::success();
+    if (bytes == 0) return Error::success();
     EntryId source = plan.inplaceOf[e];
     if (source.isValid()) return share(n, output, e, source);
     if (Error error = checkFree(n, begin, begin + bytes, "output " + nameOf(n, output))) return error;
     live[begin] = Range{begin + bytes, {e}};
     return Error::success();
+  }
+
+  // An entry without a place has to have the reason that it gives: not the caller's, not unread, not of unknown size is an
+  // entry that the executor would compute nowhere.
+  Error checkAbsence(NodeId n, uint32_t output, EntryId e) const {
+    switch (plan.offset[e]) {
+      case kUnused:
+        if (requests.request[e] == Request::Null) return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is read, but has no place");
+      case kExternal:
+        if (isHead[e] || n.value < options.firstNode) return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is called external, but is no head");
+      case kUnplanned:
+        if (!isKnown(e)) return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is called unplanned, but its size is known");
+      default: return bad(n, "output " + nameOf(n, output) + " is at the offset " + Twine(plan.offset[e]));
+    }
   }
 
   Error checkFree(NodeId n, int64_t begin, int64_t end, const Twine &what) const {
@@ -115,21 +136,14 @@ class PlanReplay {
 
   Error checkWorkspace(NodeId n) const {
     if (n.value < options.firstNode) return Error::success();
-    int64_t bytes = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
-    if (auto workspace = graph.op(n)->workspace; workspace && bytes < 0) {
-      SmallVector<TensorRef, 8> in, out;
-      auto describe = [&](EntryId e, SmallVectorImpl<TensorRef> &to) {
-        to.push_back({nullptr, inference.dtype[e], graph.context().shape(inference.shape[e]).dims()});
-      };
-      for (Value v : graph.inputs(n)) describe(graph.entry(v), in);
-      for (uint32_t o = 0; o < graph.numOutputs(n); ++o) describe(EntryId(graph.firstEntry(n).value + o), out);
-      bytes = static_cast<int64_t>(workspace(graph.kind(n), in, out));
-    }
-    int64_t begin = plan.workspace[n];
-    if (bytes <= 0) return Error::success();
-    if (begin < 0 || begin + bytes > plan.plannedBytes)
-      return bad(n, "the workspace of " + Twine(bytes) + " bytes has no place in the arena");
-    return checkFree(n, begin, begin + bytes, "the workspace");
+    Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
+    if (!bytes) return bytes.takeError();
+    if (*bytes == 0) return Error::success();
+    const int64_t begin = plan.workspace[n];
+    if (!isInArena(begin, *bytes))
+      return bad(n, "the workspace of " + Twine(*bytes) + " bytes at offset " + Twine(begin) +
+                        " is misaligned or outside the arena");
+    return checkFree(n, begin, begin + *bytes, "the workspace");
   }
 
   // RC-02: one read per position; entries without reads left, and outputs nobody reads, give their bytes back.
@@ -161,6 +175,7 @@ class PlanReplay {
   const MemoryPlan &plan;
   const PlanOptions &options;
   EntryMap<uint32_t> pending;       // reads still to come
+  EntryMap<uint8_t> isHead;
   std::map<int64_t, Range> live;    // by offset
 };
 

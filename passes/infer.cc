@@ -59,7 +59,7 @@ struct ShapeLattice {
       return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has shape " + toString(ctx.shape(to)) +
                                                   ", its forward node has " + toString(ctx.shape(from)))
           .at(n);
-    to = ctx.shape(dims);
+    to = *ctx.shape(dims);
     return Error::success();
   }
 };
@@ -112,6 +112,7 @@ class Inferrer {
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
     ShapeLattice shapes{ctx, graph, zeroIsUnknown()};
+    if (Error error = rejectSparse()) return error;
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
     Error error = propagation.run();
@@ -120,6 +121,7 @@ class Inferrer {
     if (error) return error;
     if (Error wrong = checkGradientShapes(graph, result)) return wrong;
     count();
+    if (Error error = rejectLargest()) return error;
     if (!options.allowUnknown)
       if (Error error = rejectUnknown()) return error;
     return std::move(result);
@@ -152,10 +154,12 @@ class Inferrer {
   Error seed(const InferRequest &request) {
     auto isOpen = [&](NodeId variable) { return variable.value >= firstNode; };
     for (const ShapeHint &hint : request.shapes)
-      if (isOpen(hint.variable)) result.shape[graph.firstEntry(hint.variable)] = ctx.shape(hint.dims);
+      if (isOpen(hint.variable))
+        if (Error error = seedShape(hint.variable, hint.dims)) return error;
     for (const DTypeHint &hint : request.dtypes)
       if (isOpen(hint.variable)) result.dtype[graph.firstEntry(hint.variable)] = hint.dtype;
-    if (request.shapes.empty()) seedFromAnnotation();
+    if (request.shapes.empty())
+      if (Error error = seedFromAnnotation()) return error;
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n)) && graph.attrs(NodeId(n)) != AttrsId(0))
         if (Error error = seedFromAttrs(NodeId(n))) return error;
@@ -163,20 +167,31 @@ class Inferrer {
   }
 
   // A file that `infer` annotated needs no second set of hints; explicit ones replace its annotation.
-  void seedFromAnnotation() {
+  Error seedFromAnnotation() {
     const GraphAttrs &attrs = graph.graphAttrs();
     auto shapes = attrs.find("shape"), known = attrs.find("shape_known"), types = attrs.find("dtype");
-    if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return;
+    if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return Error::success();
     bool hasKnown = known != attrs.end() && known->second.numbers.size() == graph.numEntries();
     bool hasTypes = types != attrs.end() && types->second.numbers.size() == graph.numEntries();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       if (!graph.isVariable(NodeId(n))) continue;
       EntryId e = graph.firstEntry(NodeId(n));
-      if (!hasKnown || known->second.numbers[e.value]) result.shape[e] = ctx.shape(shapes->second.shapes[e.value]);
+      if (!hasKnown || known->second.numbers[e.value])
+        if (Error error = seedShape(NodeId(n), shapes->second.shapes[e.value])) return error;
       if (hasTypes && result.dtype[e] == DType::Unknown)
         if (std::optional<DType> type = parseDType(std::to_string(types->second.numbers[e.value])))
           result.dtype[e] = *type;
     }
+    return Error::success();
+  }
+
+  Error seedShape(NodeId n, Dims dims) {
+    std::optional<ShapeId> shape = ctx.shape(dims);
+    if (!shape)
+      return Failure(ErrorKind::InferConflict, graph.describe(n) + " is given the shape " + toString(ShapeRef(dims)) +
+                                                   ", " + kPossible).at(n);
+    result.shape[graph.firstEntry(n)] = *shape;
+    return Error::success();
   }
 
   Error seedFromAttrs(NodeId n) {
@@ -186,7 +201,7 @@ class Inferrer {
       BumpPtrAllocator arena;
       if (!parseAttr(*text, arena, parsed)) return badHint(n, "__shape__", *text, "a tuple of int");
       DimsBuffer dims;
-      for (int64_t dim : parsed) dims.push_back(dim < 0 || (dim == 0 && zeroIsUnknown()) ? kUnknownDim : dim);
+      for (int64_t dim : parsed) dims.push_back(dim == 0 && zeroIsUnknown() ? kUnknownDim : dim);
       // A tuple without elements is MXNet's way to say that nothing is known.
       if (!dims.empty())
         if (Error error = unifyHint(n, e, dims, *text)) return error;
@@ -201,6 +216,7 @@ class Inferrer {
       if (text->getAsInteger(10, code) || code < -1 || code > 2)
         return badHint(n, "__storage_type__", *text, "-1, 0, 1 or 2");
       if (code >= 0) result.storage[e] = static_cast<StorageKind>(code);
+      hasSparse |= code > 0;
     }
     return Error::success();
   }
@@ -218,8 +234,7 @@ class Inferrer {
       return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '__shape__' is \"" + text +
                                              "\", but the given shape is " + toString(current))
           .at(n);
-    result.shape[e] = ctx.shape(merged);
-    return Error::success();
+    return seedShape(n, merged);
   }
 
   Error inferDTypes() {
@@ -240,9 +255,43 @@ class Inferrer {
 
   void count() {
     for (uint32_t e = firstEntry; e < graph.numEntries(); ++e) {
-      result.numUnknownShapes += !ctx.isFullyKnown(result.shape[EntryId(e)]);
+      const int64_t elements = ctx.elements(result.shape[EntryId(e)]);
+      result.numUnknownShapes += elements < 0;
+      hasLarge |= elements > kMaxTensorBytes / 8;
       result.numUnknownDTypes += result.dtype[EntryId(e)] == DType::Unknown;
     }
+  }
+
+  // E-51: nothing here computes on other storage, and to compute as if it were dense would be wrong in silence.
+  Error rejectSparse() const {
+    if (!hasSparse) return Error::success();
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
+      ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (StorageKind storage = result.storage[graph.entry(inputs[i])]; storage != StorageKind::Dense)
+          return Failure(ErrorKind::Storage, "operator '" + graph.opName(NodeId(n)) + "', " + graph.describe(NodeId(n)) +
+                                                 ": input " + Twine(i) + ", '" + graph.listedName(inputs[i]) +
+                                                 "', has storage " + storageName(storage) + ", expected dense")
+              .at(NodeId(n));
+    }
+    return Error::success();
+  }
+
+  // Shapes are bounded by elements when they are interned; only here their width is known.
+  Error rejectLargest() const {
+    if (!hasLarge) return Error::success();
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
+      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
+        EntryId e(graph.firstEntry(NodeId(n)).value + o);
+        if (ctx.elements(result.shape[e]) * int64_t{dtypeBytes(result.dtype[e])} <= kMaxTensorBytes) continue;
+        return Failure(ErrorKind::InferConflict,
+                       (graph.isVariable(NodeId(n)) ? Twine() : "operator '" + graph.opName(NodeId(n)) + "', ") +
+                           graph.describe(NodeId(n)) + ": output " + Twine(o) + " has shape " +
+                           toString(ctx.shape(result.shape[e])) + " of " + dtypeName(result.dtype[e]) +
+                           ", expected at most 2^48 bytes")
+            .at(NodeId(n));
+      }
+    return Error::success();
   }
 
   // Names what the user can mend: the first unknown operator, else the first variable, else the first node.
@@ -281,6 +330,8 @@ class Inferrer {
   const InferOptions &options;
   RuleSummaries summaries;
   uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given (INF-11)
+  bool hasSparse = false;                  // some variable has other than dense storage
+  bool hasLarge = false;                   // some entry has so many elements that its bytes have to be counted
   Inference result;
 };
 

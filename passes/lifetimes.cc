@@ -1,8 +1,9 @@
 // Lifetimes and in-place sharing. Tested by tests/plan_memory_test.cc
 #include "passes/lifetimes.h"
 
+#include "passes/workspace.h"
+
 #include "ir/error.h"
-#include "ir/tensor.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -13,6 +14,9 @@ namespace gradc {
 namespace {
 
 int64_t rounded(int64_t bytes) { return static_cast<int64_t>(alignTo(static_cast<uint64_t>(bytes), kPlanAlignment)); }
+
+/// The most bytes that all tensors and workspaces of a plan may have together: every sum of some of them fits then.
+constexpr int64_t kMaxTotalBytes = int64_t{1} << 62;
 
 class LifetimeBuilder {
  public:
@@ -29,7 +33,9 @@ class LifetimeBuilder {
     findLastReads();
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       if (graph.isVariable(NodeId(n))) {
-        result.externalBytes += std::max<int64_t>(bytesOf(graph.firstEntry(NodeId(n))), 0);
+        const int64_t bytes = std::max<int64_t>(bytesOf(graph.firstEntry(NodeId(n))), 0);
+        if (Error error = addToTotal(NodeId(n), bytes)) return error;
+        result.externalBytes += bytes;
         continue;
       }
       if (Error error = visit(NodeId(n))) return error;
@@ -49,13 +55,20 @@ class LifetimeBuilder {
     }
   }
 
-  // -1 where shape or dtype is unknown, or the size does not fit.
+  // -1 where shape or dtype is unknown. Inference bounds the size of one tensor.
   int64_t bytesOf(EntryId e) const {
-    ShapeId shape = inference.shape[e];
-    uint32_t width = dtypeBytes(inference.dtype[e]);
-    if (!ctx.isFullyKnown(shape) || !width) return -1;
-    std::optional<int64_t> count = numElements(ctx.shape(shape).dims());
-    return count && *count <= (int64_t{1} << 56) ? *count * width : -1;
+    const int64_t elements = ctx.elements(inference.shape[e]), width = dtypeBytes(inference.dtype[e]);
+    return elements < 0 || !width ? -1 : elements * width;
+  }
+
+  Error addToTotal(NodeId n, int64_t bytes) {
+    if (bytes <= kMaxTotalBytes - total) {
+      total += bytes;
+      return Error::success();
+    }
+    return Failure(ErrorKind::TooLarge, "the tensors of the graph up to " + graph.describe(n) +
+                                            " have more than 2^62 bytes together, which no memory plan can hold")
+        .at(n);
   }
 
   Error visit(NodeId n) {
@@ -66,6 +79,7 @@ class LifetimeBuilder {
       EntryId e(first + o);
       if (requests.request[e] == Request::Null) continue;
       int64_t bytes = bytesOf(e);
+      if (Error error = addToTotal(n, rounded(std::max<int64_t>(bytes, 0)))) return error;
       if (n.value < options.firstNode) {
         result.externalBytes += rounded(std::max<int64_t>(bytes, 0));
         continue;
@@ -81,7 +95,8 @@ class LifetimeBuilder {
       if (options.allowInplace && takeOver(n, o, e)) continue;
       step.push_back({n.value, std::max(n.value, lastRead[e]), rounded(bytes), e});
     }
-    if (n.value >= options.firstNode) addWorkspace(n);
+    if (n.value >= options.firstNode)
+      if (Error error = addWorkspace(n)) return error;
     if (step.size() > 1)
       llvm::stable_sort(step, [](const Interval &a, const Interval &b) { return a.bytes > b.bytes; });
     for (const Interval &interval : step) {
@@ -121,20 +136,12 @@ class LifetimeBuilder {
     return count;
   }
 
-  void addWorkspace(NodeId n) {
-    int64_t bytes = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
-    if (auto workspace = graph.op(n)->workspace; workspace && bytes < 0) {
-      SmallVector<TensorRef, 8> in, out;
-      bool isKnown = true;
-      auto describe = [&](EntryId e, SmallVectorImpl<TensorRef> &to) {
-        isKnown &= ctx.isFullyKnown(inference.shape[e]);
-        to.push_back({nullptr, inference.dtype[e], ctx.shape(inference.shape[e]).dims()});
-      };
-      for (Value v : graph.inputs(n)) describe(graph.entry(v), in);
-      for (uint32_t o = 0; o < graph.numOutputs(n); ++o) describe(EntryId(graph.firstEntry(n).value + o), out);
-      if (isKnown) bytes = static_cast<int64_t>(workspace(graph.kind(n), in, out));
-    }
-    if (bytes > 0) result.scratch.push_back({n.value, n.value, rounded(bytes), EntryId()});
+  Error addWorkspace(NodeId n) {
+    Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
+    if (!bytes) return bytes.takeError();
+    if (*bytes == 0) return Error::success();
+    result.scratch.push_back({n.value, n.value, rounded(*bytes), EntryId()});
+    return addToTotal(n, rounded(*bytes));
   }
 
   const Graph &graph;
@@ -146,6 +153,7 @@ class LifetimeBuilder {
   EntryMap<uint8_t> isHead;
   SmallVector<Interval, 8> step;      // of the node at hand
   SmallVector<uint32_t, 4> taken;     // blocks its outputs took over
+  int64_t total = 0;                  // bytes of everything seen so far
   Lifetimes result;
 };
 

@@ -30,7 +30,7 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
   plan.valueBytes = placement.bytes;
   plan.boundBytes = bound.bytes;
   plan.valueBoundBytes = valueBound;
-  plan.peakNode = NodeId(bound.step);
+  if (bound.bytes > 0) plan.peakNode = NodeId(bound.step);
   plan.liveBytes = std::move(bound.live);
   plan.externalBytes = lifetimes->externalBytes;
   plan.numUnplanned = lifetimes->numUnplanned;
@@ -58,9 +58,7 @@ Graph annotatePlan(const Graph &graph, const Inference &inference, const MemoryP
   std::vector<std::vector<int64_t>> rows;
   for (uint32_t i = 0; i < graph.numEntries(); ++i) {
     EntryId e(i);
-    ShapeRef shape = graph.context().shape(inference.shape[e]);
-    int64_t bytes = 0;
-    if (shape.isFullyKnown()) bytes = numElements(shape.dims()).value_or(0) * dtypeBytes(inference.dtype[e]);
+    const int64_t bytes = std::max<int64_t>(graph.context().elements(inference.shape[e]), 0) * dtypeBytes(inference.dtype[e]);
     rows.push_back({plan.offset[e], bytes});
   }
   GraphAttrs attrs = graph.graphAttrs();

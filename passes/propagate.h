@@ -145,26 +145,31 @@ template <class Lattice> class Propagation {
     if (graph.controlDeps(n).empty()) return llvm::Error::success();
     NodeId forward = graph.controlDeps(n)[0];
     if (graph.isVariable(forward)) return llvm::Error::success();
+    const BackwardLink *link = summaries.link(graph.kindId(forward), graph.kindId(n));
+    if (!link) return mismatch(n, forward);
+    const uint32_t firstOutput = graph.firstEntry(forward).value;
+    llvm::ArrayRef<Value> inputs = graph.inputs(forward);
+    for (LinkedEntry entry : link->outputs)
+      if (llvm::Error error = lattice.take(n, out[entry.position], entries[graph.entry(inputs[entry.of])])) return error;
+    for (LinkedEntry entry : link->fromInputs)
+      if (llvm::Error error = lattice.take(n, in[entry.position], entries[graph.entry(inputs[entry.of])])) return error;
+    for (LinkedEntry entry : link->fromOutputs)
+      if (llvm::Error error = lattice.take(n, in[entry.position], entries[EntryId(firstOutput + entry.of)])) return error;
+    return llvm::Error::success();
+  }
+
+  // E-56: another operator, or the right one with other attributes.
+  llvm::Error mismatch(NodeId n, NodeId forward) const {
     const RuleSummary &summary = summaries.of(graph.kindId(forward));
-    const OpDef *op = graph.op(n);
-    auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) { return l.op == op; });
-    if (link == summary.nodes.end()) {
-      // Opaque or rule-less forward nodes say nothing; a rule that emits other operators is a contradiction.
-      if (summary.nodes.empty()) return llvm::Error::success();
+    auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) {
+      return graph.context().kind(l.kind).op == graph.op(n);
+    });
+    if (link == summary.nodes.end())
       return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
                                                    ", whose gradient has no such operator").at(n);
-    }
-    llvm::ArrayRef<Value> forwardInputs = graph.inputs(forward);
-    for (LinkedEntry entry : link->outputs)
-      if (entry.position < out.size() && entry.of < forwardInputs.size())
-        if (llvm::Error error = lattice.take(n, out[entry.position], entries[graph.entry(forwardInputs[entry.of])]))
-          return error;
-    for (LinkedEntry entry : link->heads)
-      if (entry.position < in.size() && entry.of < graph.numOutputs(forward))
-        if (llvm::Error error =
-                lattice.take(n, in[entry.position], entries[EntryId(graph.firstEntry(forward).value + entry.of)]))
-          return error;
-    return llvm::Error::success();
+    return Failure(ErrorKind::BackwardMatch,
+                   graph.describe(n) + " has " + describeParameters(graph.kind(n)) + ", the gradient of " +
+                       graph.describe(forward) + " has " + describeParameters(graph.context().kind(link->kind))).at(n);
   }
 
   const Graph &graph;

@@ -33,7 +33,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   if (hasCuts) carrying.reset(cut);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
-    mutates |= graph.kind(id).mutated != 0;
+    mutates |= !graph.kind(id).mutated.isEmpty();
     if (graph.isVariable(id) && graph.attrs(id) != AttrsId(0) && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
     if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {

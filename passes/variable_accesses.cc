@@ -53,7 +53,7 @@ template <class Nodes> class AccessLister {
   bool findWrites() {
     for (uint32_t n = 0; n < numNodes; ++n) {
       const NodeKind &kind = nodes.kind(NodeId(n));
-      if (!kind.mutated) continue;
+      if (kind.mutated.isEmpty()) continue;
       ArrayRef<Value> inputs = nodes.inputs(NodeId(n));
       for (size_t i = 0; i < inputs.size(); ++i)
         if (kind.isMutated(i)) writes.push_back({inputs[i].node, NodeId(n)});
@@ -83,7 +83,7 @@ template <class Nodes> class AccessLister {
   uint32_t versionRead(NodeId n, Value v) const {
     NodeId origin = nodes.origin(n);
     if (!numbered[v.node.value]) return writesBefore(v.node, origin.isValid() ? origin : n);
-    if (!origin.isValid() || !nodes.kind(origin).mutated) return v.version;
+    if (!origin.isValid() || nodes.kind(origin).mutated.isEmpty()) return v.version;
     ArrayRef<Value> inputs = nodes.inputs(origin);
     for (size_t i = 0; i < inputs.size(); ++i)
       if (nodes.kind(origin).isMutated(i) && inputs[i] == v) return versionWritten(origin, v) - 1;

@@ -1,21 +1,14 @@
 // Tested by tests/filter_tiles_test.cc
 #include "runtime/argument.h"
 
-#include "passes/plan_memory.h"
 #include "runtime/kernels/weight_reorder.h"
 
-#include "llvm/Support/ErrorHandling.h"
-#include "llvm/Support/MathExtras.h"
-
-#include <cstdlib>
 #include <cstring>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-void release(char *bytes) { std::free(bytes); }
 
 void copyBytes(const TensorRef &from, const TensorRef &to) {
   if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
@@ -31,13 +24,15 @@ std::vector<float> numbersOf(const TensorRef &tensor) {
 
 }  // namespace
 
-Argument::Argument(Array array) : dims(std::move(array.shape)) {
-  memory = TensorRef{nullptr, array.dtype, dims};
-  const size_t size = alignTo(std::max<size_t>(memory.bytes(), 1), kPlanAlignment);
-  bytes = {static_cast<char *>(std::aligned_alloc(kPlanAlignment, size)), release};
-  if (!bytes) report_bad_alloc_error("no memory for a variable");
-  memory.data = bytes.get();
-  if (memory.bytes() != 0) std::memcpy(memory.data, array.bytes.data(), memory.bytes());
+Expected<Argument> Argument::create(DType dtype, Dims shape, const Twine &what) {
+  Argument argument(TensorRef{nullptr, dtype, {}}, Layout::Plain);
+  argument.dims = shape.vec();
+  argument.memory.shape = argument.dims;
+  Expected<Buffer> buffer = allocateBuffer(argument.memory.bytes(), what);
+  if (!buffer) return buffer.takeError();
+  argument.bytes = std::move(*buffer);
+  argument.memory.data = argument.bytes.get();
+  return argument;
 }
 
 TensorRef Argument::look() {

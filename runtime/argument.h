@@ -2,15 +2,15 @@
 // kernels want. It is taken there before a run, and back when somebody looks. Tested by tests/filter_tiles_test.cc
 #pragma once
 
+#include "runtime/buffer.h"
 #include "runtime/kernels/prepared_kernel.h"
-#include "runtime/npy.h"
 
 namespace gradc {
 
 class Argument {
  public:
-  /// Takes the array over, into memory aligned for vectors.
-  explicit Argument(Array array);
+  /// Zeros in memory of its own, aligned for vectors; `what` names them in an error.
+  static llvm::Expected<Argument> create(DType dtype, Dims shape, const llvm::Twine &what);
   /// Memory of somebody else's, row-major by now; a head that is not computed has none.
   Argument(TensorRef memory, Layout wanted) : memory(memory), wanted(wanted) {}
 
@@ -33,7 +33,7 @@ class Argument {
   Layout wanted = Layout::Plain;
   bool isMoved = false;  // lies as wanted, not row-major
   std::vector<int64_t> dims;
-  std::unique_ptr<char, void (*)(char *)> bytes{nullptr, nullptr};
+  Buffer bytes{nullptr, nullptr};
 };
 
 }  // namespace gradc

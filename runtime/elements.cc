@@ -1,6 +1,8 @@
 // Element access by dtype. Tested by tests/session_test.cc
 #include "runtime/elements.h"
 
+#include "ir/number.h"
+
 #include "llvm/Support/ErrorHandling.h"
 
 #include <bit>
@@ -20,7 +22,7 @@ template <class T> double widen(T value) { return static_cast<double>(value); }
 
 template <class T> T narrow(double value) {
   if constexpr (std::is_same_v<T, Half>) return Half{doubleToHalf(value)};
-  else return static_cast<T>(value);
+  else return convertNumber<T>(value);
 }
 
 /// Calls `use` with a null pointer of the element type.
@@ -44,9 +46,9 @@ template <class F> decltype(auto) withType(DType type, F use) {
   llvm_unreachable("no element access for this dtype");
 }
 
-/// An integer goes to float32 in one rounding, which a detour through double would make two.
+/// An integer goes to float32 in one rounding, and to another integer modulo its range: no detour through double.
 template <class From, class To> To convert(From value) {
-  if constexpr (std::is_integral_v<From> && std::is_floating_point_v<To>) return static_cast<To>(value);
+  if constexpr (std::is_integral_v<From> && std::is_arithmetic_v<To>) return static_cast<To>(value);
   else return narrow<To>(widen(value));
 }
 

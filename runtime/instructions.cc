@@ -2,20 +2,16 @@
 // instructions, connect their views. Linear. Tested by tests/executor_test.cc
 #include "runtime/instructions.h"
 #include "ir/error.h"
+#include "ir/inference.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <cstdlib>
-#include <cstring>
-
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-void release(char *bytes) { std::free(bytes); }
 
 /// Half precision is stored and inferred, but no kernel computes in it.
 bool canCompute(DType type) { return type != DType::Float16 && type != DType::BFloat16; }
@@ -40,10 +36,11 @@ class Preparation {
 
   Expected<InstructionList> run() {
     markReads();
-    arena = own(plan.plannedBytes);
+    if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
-    if (!options.kernels) placeKernelScratch();
+    if (!options.kernels)
+      if (Error error = placeKernelScratch()) return error;
     for (uint32_t id = 0; id < graph.numNodes(); ++id)
       if (Error error = emit(NodeId(id))) return error;
     finishSteps();
@@ -67,11 +64,11 @@ class Preparation {
   }
 
   /// For kernels the plan does not know of: nodes run one after the other, so they share the memory.
-  void placeKernelScratch() {
+  Error placeKernelScratch() {
     size_t most = 0;
     for (uint32_t id = 0; id < graph.numNodes(); ++id)
       most = std::max(most, list.kernels.workspaceBytes(NodeId(id)));
-    if (most) kernelScratch = own(most);
+    return most ? own(most, "the workspace of kernels", kernelScratch) : Error::success();
   }
 
   Request headRequest(size_t i) const {
@@ -85,27 +82,20 @@ class Preparation {
     return &(*options.overrides)[n.value];
   }
 
-  /// Zeroed, aligned as the plan promises, and never null, so that empty tensors have an address too.
-  char *own(size_t bytes) {
-    size_t rounded = alignTo(std::max<size_t>(bytes, 1), kPlanAlignment);
-    char *memory = static_cast<char *>(std::aligned_alloc(kPlanAlignment, rounded));
-    if (!memory) report_bad_alloc_error("no memory for the tensors of the graph");
-    std::memset(memory, 0, rounded);
-    list.buffers.emplace_back(memory, release);
+  /// Memory of the list's own, at `to`.
+  template <class T> Error own(size_t bytes, const Twine &what, T *&to) {
+    Expected<Buffer> buffer = allocateBuffer(bytes, what);
+    if (!buffer) return buffer.takeError();
+    to = buffer->get();
+    list.buffers.push_back(std::move(*buffer));
     list.ownedBytes += alignTo(bytes, kPlanAlignment);
-    return memory;
+    return Error::success();
+  }
+  template <class T> Error own(EntryId e, const Twine &what, NodeId n, T *&to) {
+    return amend(own(list.tensor(e).bytes(), what, to), [&](GradcError &error) { error.place.node = n; });
   }
 
-  /// RUN-01: a node none of whose outputs is wanted does nothing, unless it writes elsewhere.
-  bool isSkipped(NodeId n) const {
-    const NodeKind &kind = graph.kind(n);
-    if (kind.isVariable()) return true;
-    if (kind.mutated || kind.op->flags.isStateful) return false;
-    uint32_t first = graph.firstEntry(n).value;
-    for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
-      if (requests.request[EntryId(e)] != Request::Null) return false;
-    return true;
-  }
+  bool isSkipped(NodeId n) const { return graph.isVariable(n) || hasNothingToDo(graph, requests, list.shapes, n); }
 
   void markReads() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
@@ -136,7 +126,7 @@ class Preparation {
       if (request == Request::Null) continue;
       if (!isKnown(e)) return unknown(heads[i].node, e);
       list.heads[i] = list.tensor(e);
-      list.heads[i].data = own(list.heads[i].bytes());
+      if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data)) return error;
       bool isAdd = request == Request::Add;
       if (isAdd && (!canCompute(list.dtypes[e]) || list.dtypes[e] == DType::Bool))
         return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.dtypes[e]) +
@@ -167,19 +157,19 @@ class Preparation {
         if (!isKnown(e)) return unknown(NodeId(id), e);
         if (plan.offset[e] >= 0) list.address[e] = arena + plan.offset[e];
         if (list.address[e]) continue;
-        size_t bytes = alignTo(list.tensor(e).bytes(), kPlanAlignment);
         if (isRead.test(e.value)) {
-          list.address[e] = own(bytes);
+          if (Error error = own(e, graph.describe(NodeId(id)), NodeId(id), list.address[e])) return error;
           continue;
         }
         inScratch.push_back({e, scratch});
-        scratch += bytes;
+        scratch += alignTo(list.tensor(e).bytes(), kPlanAlignment);
       }
       scratchBytes = std::max(scratchBytes, scratch);
     }
     // Results that only an addition reads: gone with the node, so all nodes share the memory.
     if (inScratch.empty()) return Error::success();
-    char *memory = own(scratchBytes);
+    char *memory = nullptr;
+    if (Error error = own(scratchBytes, "results that are added to heads", memory)) return error;
     for (auto [e, offset] : inScratch) list.address[e] = memory + offset;
     return Error::success();
   }
@@ -253,12 +243,25 @@ class Preparation {
     if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
     if (instruction.fast && !options.kernels) instruction.call.workspace = kernelScratch;
     if (Error error = addOperands(n)) return error;
+    if (Error error = checkShapes(n)) return error;
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
     uint32_t lastEntry = graph.firstEntry(n).value + graph.numOutputs(n);
     for (; nextStep < steps.size() && steps[nextStep].entry.value < lastEntry; ++nextStep) takeStep(steps[nextStep]);
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
     list.instructions.push_back(instruction);
     return Error::success();
+  }
+
+  /// No kernel is reached with operands that its own operator refuses; what inference lets pass here is a mistake of ours.
+  Error checkShapes(NodeId n) const {
+    SmallVector<ShapeId, 8> in, out;
+    for (Value v : graph.inputs(n)) in.push_back(list.shapes[graph.entry(v)]);
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) out.push_back(list.shapes[EntryId(graph.firstEntry(n).value + o)]);
+    const std::string refusal = refusalOf(graph.context(), graph.kind(n), in, out);
+    if (refusal.empty()) return Error::success();
+    return Failure(ErrorKind::Internal, "operator '" + graph.opName(n) + "', " + graph.describe(n) +
+                                            ", cannot run on its operands: " + refusal)
+        .at(n);
   }
 
   void takeStep(const StepPlan &step) {
@@ -317,6 +320,15 @@ class Preparation {
 };
 
 }  // namespace
+
+bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const EntryMap<ShapeId> &shapes, NodeId n) {
+  const NodeKind &kind = graph.kind(n);
+  if (!kind.mutated.isEmpty() || kind.op->flags.isStateful) return false;
+  const uint32_t first = graph.firstEntry(n).value;
+  for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
+    if (requests.request[EntryId(e)] != Request::Null && graph.context().elements(shapes[EntryId(e)]) != 0) return false;
+  return true;
+}
 
 TensorRef InstructionList::tensor(EntryId e) const {
   if (!graph.context().isFullyKnown(shapes[e])) return {address[e], dtypes[e], {}};

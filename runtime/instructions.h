@@ -4,6 +4,7 @@
 // addresses, and `resolve` writes them into the operands in one linear pass.
 #pragma once
 
+#include "runtime/buffer.h"
 #include "runtime/executor.h"
 #include "runtime/kernels/kernel_set.h"
 
@@ -44,12 +45,16 @@ struct InstructionList {
   std::vector<EntryId> headEntry;      // the entry computed in the head's own buffer; invalid: a step brings it there
   std::vector<NodeId> neededVariables; // read by an instruction or a step
 
-  std::vector<std::unique_ptr<char[], void (*)(char *)>> buffers;
+  std::vector<Buffer> buffers;
   size_t ownedBytes = 0;
 
   TensorRef tensor(EntryId e) const;
   void resolve();
 };
+
+/// RUN-01: whether the executor leaves an operator out: none of its outputs is wanted, or none of those has an element,
+/// and it writes nowhere else.
+bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const EntryMap<ShapeId> &shapes, NodeId n);
 
 /// The list for a plan that has been checked. Heads own zeroed buffers.
 llvm::Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,

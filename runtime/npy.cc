@@ -185,7 +185,7 @@ Expected<Array> parseNpy(StringRef bytes, StringRef place) {
   size_t elementBytes = dtypeBytes(header->dtype);
   if (!count || static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
     return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
-                (count ? Twine(*count).str() : std::string("more than 2^62")) + " elements of " + Twine(elementBytes) +
+                (count ? Twine(*count).str() : std::string("more than 2^48")) + " elements of " + Twine(elementBytes) +
                 " bytes, the file has " + Twine(data.size()) + " bytes of data");
   Array array;
   array.dtype = header->dtype;

@@ -158,22 +158,22 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
                                                 dtypeName(dtype) + ", running needs both in full")
         .at(n);
   slotOf[n.value] = static_cast<uint32_t>(variables.size());
-  if (binding) {
-    if (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype))
-      return bindingMismatch(binding->name, describeTensor(shape, dtype),
-                             describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
-    variables.emplace_back(converted(std::move(binding->array), dtype));
-    return Error::success();
-  }
-  std::optional<int64_t> size = numElements(shape.dims());
-  if (!size || dtype == DType::BFloat16)
+  if (binding && (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype)))
+    return bindingMismatch(binding->name, describeTensor(shape, dtype),
+                           describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
+  if (!binding && dtype == DType::BFloat16)
     return Failure(ErrorKind::UnsupportedOption, graph.describe(n) + " cannot be initialised: " + toString(shape) + " " +
                                                      dtypeName(dtype))
         .at(n);
-  Array array{dtype, shape.dims().vec(), std::vector<char>(*size * dtypeBytes(dtype))};
-  array.bytes.reserve(1);
-  initializer->fill(n, array.ref());
-  variables.emplace_back(std::move(array));
+  Expected<Argument> argument = Argument::create(dtype, shape.dims(), graph.describe(n));
+  if (!argument) return amend(argument.takeError(), [&](GradcError &error) { error.place.node = n; });
+  if (binding) {
+    convertElements(binding->array.ref(), argument->place());
+    binding->array.bytes = {};
+  } else {
+    initializer->fill(n, argument->place());
+  }
+  variables.push_back(std::move(*argument));
   return Error::success();
 }
 

@@ -60,6 +60,17 @@ TEST(CheckPlan, EntryThatIsReadHasNoPlace) {
   EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is read, but has no place");
 }
 
+// The reason that an entry gives for having no place has to be true of it.
+TEST(CheckPlan, MEM_03_NotExternalNotUnplanned) {
+  Broken p(kTwoLive);
+  p.offset("a") = kExternal;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is called external, but is no head");
+  p.offset("a") = kUnplanned;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is called unplanned, but its size is known");
+  p.offset("a") = -4;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is at the offset -4");
+}
+
 TEST(CheckPlan, MEM_04_TakingOverAnInputThatIsReadAgain) {
   Broken p("x = var {__shape__=(16,)}; a = exp(x); r = relu(a); s = elemwise_add(r, a); y = exp(s)");
   p.offset("r") = p.offset("a");
@@ -99,7 +110,9 @@ TEST(CheckPlan, MEM_03_TwoOutputsTakeOverOneInput) {
 TEST(CheckPlan, WorkspaceOverALiveEntry) {
   Broken p(kTwoLive);
   p.options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 64 : 0; };
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes has no place in the arena");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes at offset -2 is misaligned or outside the arena");
+  p.plan.workspace[NodeId(2)] = p.plan.plannedBytes - 32;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes at offset 160 is misaligned or outside the arena");
   p.plan.workspace[NodeId(2)] = p.offset("a");
   EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace takes bytes [0, 64), where entry 1 is still live");
 }

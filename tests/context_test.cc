@@ -20,9 +20,25 @@ TEST(Context, A_3_EqualTextListsAndShapesShareAnId) {
   EXPECT_EQ(c.shape({2, 3}), c.shape({2, 3}));
   EXPECT_NE(c.shape({}), kUnknownShape);
   EXPECT_FALSE(c.shape(kUnknownShape).hasRank());
-  EXPECT_TRUE(c.shape(c.shape({})).hasRank());
-  EXPECT_TRUE(c.isFullyKnown(c.shape({})));
-  EXPECT_FALSE(c.isFullyKnown(c.shape({2, kUnknownDim})));
+  EXPECT_TRUE(c.shape(*c.shape({})).hasRank());
+  EXPECT_TRUE(c.isFullyKnown(*c.shape({})));
+  EXPECT_FALSE(c.isFullyKnown(*c.shape({2, kUnknownDim})));
+}
+
+TEST(Context, E_50_ImpossibleShapesAreNotInterned) {
+  SmallContext c;
+  EXPECT_EQ(c.elements(*c.shape({int64_t{1} << 24, int64_t{1} << 24})), int64_t{1} << 48);
+  EXPECT_EQ(c.elements(*c.shape({0, 7})), 0);
+  EXPECT_EQ(c.elements(*c.shape({kUnknownDim, 7})), -1);
+  EXPECT_EQ(c.elements(kUnknownShape), -1);
+  EXPECT_FALSE(c.shape({int64_t{1} << 24, (int64_t{1} << 24) + 1}).has_value());
+  EXPECT_FALSE(c.shape({2, -2}).has_value());
+  EXPECT_FALSE(c.shape({2, kBadDim}).has_value());
+  // Neither an empty tensor nor an unknown dimension hides the others.
+  EXPECT_FALSE(c.shape({0, int64_t{1} << 49}).has_value());
+  EXPECT_FALSE(c.shape({kUnknownDim, int64_t{1} << 30, int64_t{1} << 30}).has_value());
+  EXPECT_FALSE(c.shape({int64_t{1} << 32, int64_t{1} << 32}).has_value()) << "a product of 2^64 is 0 modulo 2^64";
+  EXPECT_FALSE(c.shape({2, -2}).has_value()) << "a refused shape stays refused";
 }
 
 TEST(Context, AttrListsAreSortedAndTheLastValueStands) {
@@ -77,7 +93,7 @@ TEST(Context, A_13_OpaqueKinds) {
   EXPECT_EQ(c.kind(two).op, c.kind(c.opaqueKind("vendor", AttrsId(0), 3)).op);
   EXPECT_TRUE(c.kind(two).op->flags.isOpaque);
   EXPECT_EQ(c.kind(two).numInputs, NodeKind::kAnyInputs);
-  EXPECT_EQ(c.kind(two).mutated, 0u);
+  EXPECT_TRUE(c.kind(two).mutated.isEmpty());
 }
 
 }  // namespace

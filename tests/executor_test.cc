@@ -115,6 +115,21 @@ TEST(Executor, RUN_01_NodesNobodyWantsDoNotRun) {
   EXPECT_EQ(bench.executor->head(0).data, nullptr);
 }
 
+TEST(Executor, RUN_01_NodesWithoutElementsDoNotRun) {
+  TestGraph g("x = var {__shape__=(3,0)}; a = exp(x); y = sum(a) {axis=1}; heads y, a");
+  std::vector<NodeId> ran;
+  Bench bench(g);
+  bench.inferOptions.unknownDim = UnknownDim::MinusOne;
+  bench.options.monitorUser = &ran;
+  bench.options.monitor = [](void *user, NodeId n, ArrayRef<TensorRef>) {
+    static_cast<std::vector<NodeId> *>(user)->push_back(n);
+  };
+  cantFail(bench.prepare());
+  EXPECT_EQ(bench.run(0), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(ran, std::vector<NodeId>{g.at("y").node}) << "the sums of nothing are numbers, exp of nothing is nothing";
+  EXPECT_EQ(bench.executor->head(1).size(), 0);
+}
+
 TEST(Executor, REQ_03_UnreadOutputsHaveNoMemory) {
   TestGraph g("x = var {__shape__=(3,)}; q = test_square(x)");
   std::vector<void *> data;

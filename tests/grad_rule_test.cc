@@ -126,12 +126,13 @@ TEST(GradRule, INF_08_SummaryOfAFusedRule) {
   RuleSummaries summaries(context);
   const RuleSummary &summary = summaries.of(cantFail(context.kind(*context.ops.find("elemwise_mul"), AttrsId(0))));
   ASSERT_EQ(summary.nodes.size(), 1u);
-  EXPECT_EQ(summary.nodes[0].op->name, "_backward_mul");
+  EXPECT_EQ(context.kind(summary.nodes[0].kind).op->name, "_backward_mul");
   ASSERT_EQ(summary.nodes[0].outputs.size(), 2u);
   EXPECT_EQ(summary.nodes[0].outputs[1].position, 1u);
   EXPECT_EQ(summary.nodes[0].outputs[1].of, 1u);
-  ASSERT_EQ(summary.nodes[0].heads.size(), 1u);
-  EXPECT_EQ(summary.nodes[0].heads[0].position, 0u);
+  ASSERT_EQ(summary.nodes[0].fromOutputs.size(), 1u);
+  EXPECT_EQ(summary.nodes[0].fromOutputs[0].position, 0u);
+  EXPECT_EQ(summary.nodes[0].fromInputs, (std::vector<LinkedEntry>{{1, 0}, {2, 1}}));
 }
 
 }  // namespace

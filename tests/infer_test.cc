@@ -161,9 +161,11 @@ TEST(Infer, INF_08_HiddenHeadsTakeTheForwardType) {
 }
 
 // A gradient node that follows `forward` though its rule makes no such operator, or none of that shape.
-Expected<Inference> withBackwardNode(TestGraph &g, StringRef op, StringRef forward, std::vector<Value> inputs) {
+Expected<Inference> withBackwardNode(TestGraph &g, StringRef op, StringRef forward, std::vector<Value> inputs,
+                                      std::initializer_list<AttrText> attrs = {}) {
   GraphBuilder builder(g.context, g.graph);
-  NodeId n = cantFail(builder.add(*g.context.ops.find(op), inputs, {"wrong", AttrsId(0), NodeId()}));
+  const AttrsId list = attrs.size() ? g.context.attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size())) : AttrsId(0);
+  NodeId n = cantFail(builder.add(*g.context.ops.find(op), inputs, {"wrong", list, NodeId()}));
   builder.addControlDep(n, g.at(forward).node);
   Graph graph = cantFail(std::move(builder).freeze({g.graph.heads()[0], Value{n}}, {})).graph;
   return infer(g.context, graph, {}, {});
@@ -187,6 +189,63 @@ TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherType) {
               "y = test_square(x); z = exp(w); heads y, z");
   EXPECT_EQ(describeError(withBackwardNode(g, "_backward_test_square", "y", {g.at("z"), g.at("z"), g.at("z")})),
             "[backward_attr] node 'wrong' (_backward_test_square) has type float64, its forward node has float32");
+}
+
+// Whatever a backward node reads of its forward node has its shape, the operands as well as the head gradient.
+TEST(Infer, INF_08_E_55_OperandOfAnotherShape) {
+  TestGraph g("x = var {__shape__=(6,)}; w = var {__shape__=(5,)}; y = elemwise_mul(x, x); z = exp(w); heads y, z");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_mul", "y", {g.at("y"), g.at("x"), g.at("z")})),
+            "[backward_attr] node 'wrong' (_backward_mul) has shape (5,), its forward node has (6,)");
+}
+
+TEST(Infer, IR_19_E_56_BackwardNodeWithOtherAttributes) {
+  TestGraph g("x = var {__shape__=(2,3)}; y = tile(x) {reps=(2,1)}");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
+            "[backward_match] node 'wrong' (_backward_tile) has reps=(1, 2), the gradient of node 'y' (tile) has reps=(2, 1)");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "[2, 1]"}, {"note", "mine"}})),
+            "success") << "other spellings and attributes that the operator does not declare are no difference";
+}
+
+TEST(Infer, IR_19_E_56_BackwardNodeOfAnOperatorWithoutGradient) {
+  TestGraph g("x = var {__shape__=(2,3)}; y = ones_like(x)");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
+            "[backward_match] node 'wrong' (_backward_tile) follows node 'y' (ones_like), whose gradient has no such operator");
+}
+
+TEST(Infer, E_50_MoreBytesThanATensorMayHave) {
+  TestGraph g("x = var {__shape__=(35184372088833,), __dtype__=float64}; y = exp(x)");
+  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
+            "[infer_conflict] variable 'x': output 0 has shape (35184372088833,) of float64, expected at most 2^48 bytes");
+  TestGraph fits("x = var {__shape__=(35184372088832,), __dtype__=float64}; y = exp(x)");
+  EXPECT_EQ(describeError(infer(fits.context, fits, {}, {})), "success");
+}
+
+TEST(Infer, E_50_ShapesThatNoTensorCanHave) {
+  TestGraph g("x = var {__shape__=(4294967296,4294967296)}; y = exp(x)");
+  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
+            "[infer_conflict] variable 'x' is given the shape (4294967296,4294967296), expected dimensions from 0 and at most "
+            "2^48 elements");
+  TestGraph negative("x = var {__shape__=(2,-5)}; y = exp(x)");
+  EXPECT_EQ(describeError(infer(negative.context, negative, {}, {})),
+            "[infer_conflict] variable 'x' is given the shape (2,-5), expected dimensions from 0 and at most 2^48 elements");
+  TestGraph hinted("y = exp(x)");
+  InferRequest request;
+  request.shapes.push_back({hinted.at("x").node, {-7}});
+  EXPECT_EQ(describeError(infer(hinted.context, hinted, request, {})),
+            "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
+  // An annotation, as `infer` writes it.
+  GraphAttrs attrs = hinted.graph.graphAttrs();
+  attrs["shape"] = GraphAttr::ofShapes({{-7}, {-7}});
+  EXPECT_EQ(describeError(infer(hinted.context, hinted.graph.withGraphAttrs(std::move(attrs)), {}, {})),
+            "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
+}
+
+TEST(Infer, E_51_SparseStorageIsRefused) {
+  TestGraph g("w = var {__shape__=(4,4), __storage_type__=2}; x = var {__shape__=(4,4)}; y = dot(x, w)");
+  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
+            "[storage] operator 'dot', node 'y' (dot): input 1, 'w', has storage csr, expected dense");
+  TestGraph dense("w = var {__shape__=(4,4), __storage_type__=0}; y = exp(w)");
+  EXPECT_EQ(describeError(infer(dense.context, dense, {}, {})), "success");
 }
 
 TEST(Infer, E_58_NamesWhatIsUnknown) {

@@ -29,6 +29,27 @@ TEST(ShapeInference, INF_04_PartsMerge) {
   EXPECT_FALSE(t.shapes.hasFailed());
 }
 
+TEST(ShapeInference, E_50_DimensionsThatNoTensorCanHaveEndTheNode) {
+  TwoIntoOne t;
+  t.shapes.setOut(0, {2, kBadDim});
+  EXPECT_EQ(t.shapes.failureText(), "output 0 would have the shape (2,out of range), expected dimensions from 0 and at most "
+                                    "2^48 elements");
+  // What two entries know of one shape may be too much together.
+  TwoIntoOne merged;
+  merged.shapes.setIn(0, {int64_t{1} << 30, kUnknownDim});
+  merged.shapes.setIn(1, {kUnknownDim, int64_t{1} << 30});
+  merged.shapes.sameAll();
+  EXPECT_EQ(merged.shapes.failureText(), "input 0 would have the shape (1073741824,1073741824), expected dimensions from 0 and "
+                                         "at most 2^48 elements");
+}
+
+TEST(ShapeInference, RefusalSaysWhatTheOperatorHasAgainstItsOperands) {
+  TwoIntoOne t;
+  const ShapeId two = *t.context.shape({2}), three = *t.context.shape({3});
+  EXPECT_EQ(refusalOf(t.context, t.kind, {two, two}, {two}), "");
+  EXPECT_EQ(refusalOf(t.context, t.kind, {two, three}, {two}), "input 0 has shape (2,), but input 1 has shape (3,)");
+}
+
 TEST(ShapeInference, UnknownDimensionsStateTheirExistence) {
   TwoIntoOne t;
   t.shapes.setIn(0, {kUnknownDim, kUnknownDim});

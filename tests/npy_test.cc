@@ -159,9 +159,9 @@ TEST(Npy, RUN_04_RefusesBfloat16ByName) {
 
 TEST(Npy, RUN_04_HugeShapesAreRefusedBeforeAllocation) {
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4)}", "")),
-            "'x.npy': shape (4611686018427387904,4) of float64 is more than 2^62 elements of 8 bytes, the file has 0 bytes of data");
-  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (2305843009213693952,)}", "")),
-            "'x.npy': shape (2305843009213693952,) of float64 is 2305843009213693952 elements of 8 bytes, the file has 0 bytes of data");
+            "'x.npy': shape (4611686018427387904,4) of float64 is more than 2^48 elements of 8 bytes, the file has 0 bytes of data");
+  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (140737488355328,)}", "")),
+            "'x.npy': shape (140737488355328,) of float64 is 140737488355328 elements of 8 bytes, the file has 0 bytes of data");
 }
 
 TEST(Npy, RUN_04_NoPrefixOrFlippedByteCrashes) {

@@ -43,13 +43,13 @@ TEST_F(RegistryTest, SuggestsTheNearest) {
   EXPECT_TRUE(registry.suggest("Convolution").empty());
 }
 
-TEST(Op, MasksEndAt32) {
-  EXPECT_EQ(inputMask({0, 3}), 9u);
+TEST(Op, SetsOfInputsHaveAnySize) {
+  const uint64_t words[] = {1, 0, uint64_t{1} << 63};
   NodeKind kind;
-  kind.mutated = inputMask({31});
-  EXPECT_TRUE(kind.isMutated(31));
-  EXPECT_FALSE(kind.isMutated(32));
-  EXPECT_FALSE(kind.isMutated(63));
+  kind.mutated = InputBits(words);
+  for (size_t input : {0u, 191u}) EXPECT_TRUE(kind.isMutated(input)) << input;
+  for (size_t input : {1u, 32u, 63u, 64u, 190u, 192u, 65535u}) EXPECT_FALSE(kind.isMutated(input)) << input;
+  EXPECT_FALSE(kind.isIgnored(0));
 }
 
 }  // namespace

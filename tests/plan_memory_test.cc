@@ -240,6 +240,47 @@ TEST(PlanMemory, WorkspacesCountAndAreFreeAfterTheirNode) {
   EXPECT_EQ(describeError(checkPlan(g, inference, requests, plan, options)), "success");
 }
 
+TEST(PlanMemory, WorkspacesOfUnknownShapesAreLeftOut) {
+  TestGraph g("y = FullyConnected(x, w, b) {num_hidden=3}");
+  InferOptions partial;
+  partial.allowUnknown = true;
+  Inference inference = cantFail(infer(g.context, g, {}, partial));
+  RequestTable requests = countRequests(g, {});
+  MemoryPlan plan = cantFail(planMemory(g.context, g, inference, requests, PlanOptions()));
+  EXPECT_EQ(plan.workspaceBytes, 0);
+  EXPECT_EQ(describeError(checkPlan(g, inference, requests, plan, PlanOptions())), "success");
+}
+
+TEST(PlanMemory, NothingPeaksInAnEmptyArena) {
+  TestGraph g("x = var {__shape__=(4,)}; heads x");
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  EXPECT_FALSE(cantFail(planMemory(g.context, g, inference, countRequests(g, {}), PlanOptions())).peakNode.isValid());
+}
+
+// 2^15 tensors of 2^48 bytes each are 2^63 bytes: no sum of a plan may wrap around.
+TEST(PlanMemory, SumsOfBytesThatDoNotFitAreRefused) {
+  std::string text, heads;
+  for (int i = 0; i < 1 << 15; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    text += name + " = var {__shape__=(70368744177664,)}; ";
+    heads += (i ? ", " : "") + name;
+  }
+  TestGraph g(text + "heads " + heads);
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  EXPECT_EQ(describeError(planMemory(g.context, g, inference, countRequests(g, {}), PlanOptions())),
+            "[too_large] the tensors of the graph up to variable 'v16384' have more than 2^62 bytes together, which no memory "
+            "plan can hold");
+}
+
+TEST(PlanMemory, AWorkspaceThatDoesNotFitIsRefused) {
+  TestGraph g("x = var {__shape__=(16,)}; a = exp(x); y = exp(a)");
+  PlanOptions options;
+  options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 1 ? kMaxTensorBytes + 1 : 0; };
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  EXPECT_EQ(describeError(planMemory(g.context, g, inference, countRequests(g, {}), options)),
+            "[too_large] operator 'exp', node 'a' (exp): its workspace would be larger than 2^48 bytes");
+}
+
 TEST(PlaceIntervals, FindsTheBoundWhereTimeOrderDoesNot) {
   // Steps: 0 1 2 3; in time order the large interval comes last and finds a hole too small.
   const Interval intervals[] = {{0, 0, 128, EntryId(0)}, {0, 3, 64, EntryId(1)}, {1, 3, 192, EntryId(2)}};

@@ -38,6 +38,23 @@ TEST(Session, RUN_04_BindsByNameAndInfersFromTheArrays) {
   EXPECT_EQ(valuesOf<float>(session.head(0)), (Floats{11, 22}));
 }
 
+// No address space holds 2^48 bytes, however much memory the machine promises.
+TEST(Session, TensorsThatDoNotFitAreAnOrdinaryError) {
+  TestGraph variable("x = var {__shape__=(70368744177664,)}; y = sum(x)");
+  SessionOptions options;
+  options.initSeed = 1;
+  GradcError error = refusal(variable, {}, options);
+  EXPECT_EQ(error.kind, ErrorKind::TooLarge);
+  EXPECT_EQ(error.message, "no memory for the 281474976710656 bytes of variable 'x'");
+  EXPECT_EQ(error.place.node, nodeNamed(variable, "x"));
+  TestGraph head("x = var {__shape__=(1,)}; y = broadcast_to(x) {shape=(70368744177664,)}");
+  error = refusal(head, {}, options);
+  EXPECT_EQ(error.kind, ErrorKind::TooLarge);
+  EXPECT_EQ(error.message, "no memory for the 281474976710656 bytes of head 'y_output'");
+  TestGraph value("x = var {__shape__=(1,)}; b = broadcast_to(x) {shape=(70368744177664,)}; y = sum(b)");
+  EXPECT_TRUE(StringRef(refusal(value, {}, options).message).ends_with("bytes of the memory plan"));
+}
+
 TEST(Session, RUN_04_ConvertsToTheInferredFloatingType) {
   TestGraph g("y = elemwise_add(a, b)");
   // Rounding 2^24 + 1 once gives 2^24; 0.1 must round as float does.

@@ -1,5 +1,5 @@
 // Shapes: printing, counting, merging, axes.
-#include "ir/shape.h"
+#include "ir/dim.h"
 
 #include "gtest/gtest.h"
 
@@ -26,9 +26,45 @@ TEST(Shape, ElementsDoNotOverflow) {
   EXPECT_EQ(numElements({}), 1);
   EXPECT_EQ(numElements({2, 3, 4}), 24);
   EXPECT_EQ(numElements({int64_t{1} << 40, 0, int64_t{1} << 40}), 0);
-  EXPECT_EQ(numElements({int64_t{1} << 31, int64_t{1} << 31}), int64_t{1} << 62);
-  EXPECT_FALSE(numElements({int64_t{1} << 31, int64_t{1} << 32}).has_value());
+  EXPECT_EQ(numElements({int64_t{1} << 24, int64_t{1} << 24}), kMaxElements);
+  EXPECT_FALSE(numElements({int64_t{1} << 24, (int64_t{1} << 24) + 1}).has_value());
+  EXPECT_FALSE(numElements({int64_t{1} << 32, int64_t{1} << 32}).has_value());
+  EXPECT_FALSE(numElements({3, kUnknownDim}).has_value());
   EXPECT_FALSE(numElements({int64_t{1} << 40, int64_t{1} << 40}).has_value());
+}
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+
+TEST(Dim, ComputesAsIntegersDo) {
+  EXPECT_EQ((Dim(7) + 5 - 2).nearest(), 10);
+  EXPECT_EQ((Dim(-7) * 3).nearest(), -21);
+  EXPECT_EQ((Dim(-7) / 2).nearest(), -3);
+  EXPECT_EQ(ceilDiv(7, 2).nearest(), 4);
+  EXPECT_EQ(ceilDiv(8, 2).nearest(), 4);
+  EXPECT_EQ(productOf({2, 3, 4}).nearest(), 24);
+  EXPECT_EQ(productOf({}).nearest(), 1);
+  EXPECT_LT(Dim(-1), Dim(0));
+}
+
+TEST(Dim, NeverWrapsAround) {
+  EXPECT_TRUE((Dim(kMost - 1) + 1).isEndless());
+  EXPECT_TRUE((Dim(kMost - 1) + kMost - kMost).isEndless()) << "what was endless once stays so";
+  EXPECT_GT(Dim(int64_t{1} << 32) * (int64_t{1} << 32), Dim(kMost - 1));
+  EXPECT_LT(Dim(int64_t{1} << 32) * -(int64_t{1} << 32), Dim(-kMost + 1));
+  EXPECT_LT(Dim(kLeast), Dim(-kMost + 1)) << "the least number has no negative, so it is endless";
+  EXPECT_GT(-Dim(kLeast), Dim(0));
+  EXPECT_TRUE((Dim(kMost) / 4).isEndless());
+  EXPECT_EQ(ceilDiv(4, kMost).nearest(), 1);
+  EXPECT_TRUE(productOf({int64_t{1} << 40, int64_t{1} << 40}).isEndless());
+  EXPECT_EQ(productOf({int64_t{1} << 40, int64_t{1} << 40, 0}).nearest(), 0);
+}
+
+TEST(Dim, WhatNoShapeCanContainBecomesBad) {
+  EXPECT_EQ(Dim(0).inShape(), 0);
+  EXPECT_EQ(Dim(kMaxElements).inShape(), kMaxElements);
+  EXPECT_EQ((Dim(kMaxElements) + 1).inShape(), kBadDim);
+  EXPECT_EQ((Dim(2) - 3).inShape(), kBadDim) << "not -1, which means unknown";
+  EXPECT_EQ((Dim(kMost) * 2).inShape(), kBadDim);
 }
 
 TEST(Shape, INF_04_Merging) {

@@ -1,6 +1,8 @@
 // Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
 #include "runtime/kernels/layout_settlement.h"
 
+#include "runtime/instructions.h"
+
 #include "runtime/kernels/weight_reorder.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -51,15 +53,7 @@ void LayoutSettlement::tie(EntryId a, EntryId b) {
 
 void LayoutSettlement::want(EntryId e, Layout layout) { wishes[find(e)].wanted |= bit(layout); }
 
-/// As in the executor (RUN-01): none of its outputs is wanted, and it writes nowhere else.
-bool LayoutSettlement::isSkipped(NodeId n) const {
-  const NodeKind &kind = graph.kind(n);
-  if (kind.mutated || kind.op->flags.isStateful) return false;
-  const uint32_t first = graph.firstEntry(n).value;
-  for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
-    if (requests.request[EntryId(e)] != Request::Null) return false;
-  return true;
-}
+bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference.shape, n); }
 
 /// Those of rank four that the node reads or writes.
 void LayoutSettlement::collectOperands(NodeId n, const FilterOperands &filters,

@@ -54,7 +54,7 @@ template <class F> Problems forNodes(const Graph &graph, const Bindings &binding
   Expected<NaiveRun> run = NaiveRun::run(graph, bindings, options);
   if (!run) return {describeError(run.takeError())};
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    if (graph.op(NodeId(n)) && !graph.kind(NodeId(n)).mutated) check(*run, NodeId(n), problems);
+    if (graph.op(NodeId(n)) && graph.kind(NodeId(n)).mutated.isEmpty()) check(*run, NodeId(n), problems);
   return problems;
 }
 
@@ -109,7 +109,7 @@ Problems checkInference(const SampleGraph &sample) {
       if (bits % 3 == 0) return kUnknownShape;
       DimsBuffer dims(ctx.shape(shape).dims());
       if (bits % 3 == 1 && !dims.empty()) dims[bits / 3 % dims.size()] = kUnknownDim;
-      return ctx.shape(dims);
+      return *ctx.shape(dims);
     };
     SmallVector<ShapeId, 8> in, out;
     // A label of unknown shape may be given the usual one.

@@ -46,14 +46,14 @@ void OpHarness::runNode(NodeId n) {
   SmallVector<TensorRef, 8> operands;
   for (size_t i = 0; i < inputs.size(); ++i) {
     HarnessTensor &t = tensors[inputs[i].node.value][inputs[i].index];
-    in.push_back(t.dtype == DType::Unknown ? kUnknownShape : ctx.shape(t.shape));
+    in.push_back(t.dtype == DType::Unknown ? kUnknownShape : *ctx.shape(t.shape));
     inTypes.push_back(t.dtype);
     operands.push_back(t.ref());
     if (kind.isIgnored(i)) operands.back().data = nullptr;
   }
   for (uint16_t o = 0; o < kind.numOutputs; ++o)  // INF-08: a gradient has the shape of what it is the gradient of
     if (auto like = shapedLike.find({n.value, o}); like != shapedLike.end())
-      out[o] = ctx.shape(tensors[like->second.node.value][like->second.index].shape);
+      out[o] = *ctx.shape(tensors[like->second.node.value][like->second.index].shape);
   ShapeInference shapes(ctx, kind, in, out, false);
   if (kind.op->shape) kind.op->shape(shapes);
   EXPECT_FALSE(shapes.hasFailed()) << shapes.failureText().str();

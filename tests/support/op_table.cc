@@ -63,7 +63,7 @@ ShapeId parseShape(Context &context, StringRef text) {
     EXPECT_TRUE(isKnown || part == "?") << part.str();
     dims.push_back(dim);
   }
-  return context.shape(dims);
+  return *context.shape(dims);
 }
 
 std::string printShapes(Context &context, ArrayRef<ShapeId> ids) {

@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <new>
+
 using namespace llvm;
 
 namespace gradc {
@@ -92,6 +94,10 @@ int main(int argc, char **argv) {
   SmallVector<StringRef, 16> args(argv + 1, argv + argc);
   gradc::Diagnostics diagnostics(errs(), gradc::diagForm(args));
   gradc::Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
-  Expected<int> code = gradc::run(args, tool);
-  return code ? *code : diagnostics.report(code.takeError());
+  try {
+    Expected<int> code = gradc::run(args, tool);
+    return code ? *code : diagnostics.report(code.takeError());
+  } catch (const std::bad_alloc &) {
+    return diagnostics.report(gradc::Failure(gradc::ErrorKind::TooLarge, "out of memory"));
+  }
 }

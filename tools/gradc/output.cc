@@ -68,7 +68,12 @@ void onInterrupt(int signal) {
 }
 
 void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
-void onBadAlloc(void *, const char *, bool) { dieOfBug("out of memory"); }
+/// Containers of LLVM do not throw.
+[[noreturn]] void onBadAlloc(void *, const char *, bool) {
+  removeTemporaries();
+  say("gradc: error: out of memory [too_large]\n");
+  _exit(1);
+}
 
 Error ioError(StringRef path, const Twine &reason) {
   return Failure(ErrorKind::Io, "cannot write '" + path + "': " + reason);

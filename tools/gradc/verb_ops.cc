@@ -43,12 +43,12 @@ void printAttrs(raw_ostream &os, const OpDef &op) {
 
 /// Fixed sets of inputs by name; a set that depends on the attributes is said to.
 void printInputSet(raw_ostream &os, StringRef what, const OpDef &op, const InputSet &set) {
-  if (!set.fixed && !set.depends) return;
+  if (!set.fixed && !set.contains) return;
   std::vector<std::string> names;
-  for (uint32_t i = 0; i < 32; ++i)
+  for (uint32_t i = 0; i < 64; ++i)
     if (set.fixed >> i & 1)
       names.push_back(i < op.inputs.names.count ? op.inputs.names.names[i].str() : "#" + std::to_string(i));
-  os << left_justify(what, 16) << (set.depends ? "depends on the attributes" : join(names, ", ")) << '\n';
+  os << left_justify(what, 16) << (set.contains ? "depends on the attributes" : join(names, ", ")) << '\n';
 }
 
 void printPorts(raw_ostream &os, StringRef what, const Ports &ports) {

@@ -1,0 +1,17 @@
+// Memory for tensors: aligned as memory plans promise, and an error rather than an abort when there is none.
+#pragma once
+
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+
+namespace gradc {
+
+using Buffer = std::unique_ptr<char[], void (*)(char *)>;
+
+/// Zeroed bytes aligned to kPlanAlignment; never null, so that empty tensors have an address too. TooLarge, naming `what`
+/// ("variable 'x'"), when the machine has not so much.
+llvm::Expected<Buffer> allocateBuffer(size_t bytes, const llvm::Twine &what);
+
+}  // namespace gradc
