@@ -85,7 +85,7 @@ class AddRequests : public ::testing::TestWithParam<Sample> {
   testing::Bindings bindings;
 };
 
-TEST_P(AddRequests, REQ_06_D_26_AddOntoAValueIsThatValuePlusWrite) {
+TEST_P(AddRequests, REQ_06_D_26_ASK_08_AddOntoAValueIsThatValuePlusWrite) {
   SampleGraph sample(context, GetParam());
   if (!differentiate(sample)) return;
   const Form form{DType::Float64, Backend::Reference, sample.options.isTraining};

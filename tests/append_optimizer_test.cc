@@ -148,7 +148,7 @@ TEST(AppendOptimizer, RoundTripsAsJson) {
   EXPECT_EQ(text, again) << "no attribute is taken for one of old files";
 }
 
-TEST(AppendOptimizer, MEM_01_GradientsGiveTheirMemoryBackAtOnce) {
+TEST(AppendOptimizer, GradientsGiveTheirMemoryBackAtOnce) {
   // Twelve layers of 100 elements: were gradients kept to the end, twelve of them would be alive at once.
   std::string text = "x0 = var {__shape__=(100,)};";
   std::vector<std::string> names;

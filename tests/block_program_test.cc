@@ -35,7 +35,7 @@ BlockProgram loop() {
   return program;
 }
 
-TEST(BlockProgram, IR_11_NamesBelongToTheNearestBlockAround) {
+TEST(BlockProgram, NamesBelongToTheNearestBlockAround) {
   BlockProgram program = loop();
   EXPECT_EQ(program.declaringBlock(0, "t"), 0u);
   EXPECT_EQ(program.declaringBlock(1, "t"), 1u);
@@ -45,7 +45,7 @@ TEST(BlockProgram, IR_11_NamesBelongToTheNearestBlockAround) {
   EXPECT_EQ(describeError(verifyBlocks(program)), "success");
 }
 
-TEST(BlockProgram, IR_11_LinksAreChecked) {
+TEST(BlockProgram, LinksAreChecked) {
   auto errorAfter = [](auto edit) {
     BlockProgram program = loop();
     edit(program);
@@ -63,7 +63,7 @@ TEST(BlockProgram, IR_11_LinksAreChecked) {
   EXPECT_EQ(describeError(verifyBlocks(BlockProgram())), "[bad_json] the program has no block, expected a root");
 }
 
-TEST(BlockProgram, IR_11_BlocksBecomeSubGraphsThatRoundTrip) {
+TEST(BlockProgram, CF_22_BlocksBecomeSubGraphsThatRoundTrip) {
   TestContext context;
   Program program = cantFail(graphsOfBlocks(context, loop()));
   EXPECT_EQ(describeError(verifyProgram(program, 10)), "success");

@@ -88,7 +88,7 @@ TEST_F(CliGradient, REQ_04_AddAccumulatesOverRuns) {
   EXPECT_EQ(twice["fc1_bias_grad"], once["fc1_bias_grad"]);
 }
 
-TEST_F(CliGradient, HO_02_OperatorsThatCannotBeDifferentiatedThreeTimes) {
+TEST_F(CliGradient, HO_02_ASK_01_OperatorsThatCannotBeDifferentiatedThreeTimes) {
   for (StringRef order : {"1", "2", "3"}) {
     ToolResult result = folder.run(("ops --missing-order " + order).str());
     EXPECT_EQ(result.code, 0) << result.err;

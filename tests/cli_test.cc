@@ -65,7 +65,7 @@ TEST_F(Cli, CLI_01_IndexBeyondTheOutputs) {
   EXPECT_TRUE(contains(result.err, "[bad_entry]")) << result.err;
 }
 
-TEST_F(Cli, E_34_IR_17_AmbiguousNameListsTheNodes) {
+TEST_F(Cli, E_34_IR_17_ASK_18_AmbiguousNameListsTheNodes) {
   folder.write("twice.json", R"({"nodes": [
 {"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "x", "inputs": []},
 {"op": "elemwise_sub", "name": "y", "inputs": [[0, 0, 0], [1, 0, 0]]}],

@@ -114,7 +114,7 @@ TEST(Defects, D_12_SiblingOutputsAsVariables) {
   EXPECT_EQ(gradients(g, wrt(g, {"x", "s", "s:1"}), {{"x", Array(Numbers{1, 1, 1})}}), (Numbers{1, 1, 2}));
 }
 
-TEST(Defects, D_14_AFailedCallLeavesNothingBehind) {
+TEST(Defects, D_14_RET_05_AFailedCallLeavesNothingBehind) {
   TestGraph g("p = test_part(x); y = elemwise_mul(p, w); z = exp(w); heads y, z");
   const std::string before = dump(g);
   GradientRequest good = toward(g, {"w"}, {"z"});

@@ -144,7 +144,7 @@ TEST(Executor, REQ_03_UnreadOutputsHaveNoMemory) {
   EXPECT_EQ(data, (std::vector<void *>{bench.executor->head(0).data, nullptr}));
 }
 
-TEST(Executor, REQ_04_WriteReplacesAndAddAccumulates) {
+TEST(Executor, RET_02_REQ_04_WriteReplacesAndAddAccumulates) {
   TestGraph g("x = var {__shape__=(2,)}; y = _plus_scalar(x) {scalar=1}; z = _mul_scalar(x) {scalar=3}; heads y, z");
   std::vector<Request> requests{Request::Add, Request::Write};
   Bench bench(g);
@@ -153,8 +153,48 @@ TEST(Executor, REQ_04_WriteReplacesAndAddAccumulates) {
   bench.bind("x", doubles({2}, {1, 2}));
   EXPECT_EQ(bench.run(0), (Doubles{2, 3}));
   EXPECT_EQ(bench.run(0), (Doubles{4, 6}));
+  EXPECT_EQ(valuesOf<double>(bench.executor->head(1)), (Doubles{3, 6}));
   EXPECT_EQ(bench.run(1), (Doubles{3, 6}));
   EXPECT_EQ(valuesOf<double>(bench.executor->head(0)), (Doubles{6, 9}));
+}
+
+TEST(Executor, RET_05_ARunThatIsRefusedChangesNothing) {
+  // The state would change before the node that reads y is reached.
+  TestGraph g("x = var {__shape__=(1,)}; s = var {__shape__=(1,)}; y = var {__shape__=(1,)}; a = test_accumulate(x, s);"
+              "b = elemwise_mul(a, y)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.bind("x", doubles({1}, {3}));
+  bench.bind("s", doubles({1}, {10}));
+  EXPECT_EQ(errorOf(bench.executor->run(0)).message, "variable 'y' is not bound");
+  EXPECT_EQ(valuesOf<double>(*bench.arrays[1]), Doubles{10});
+  bench.bind("y", doubles({1}, {2}));
+  EXPECT_EQ(bench.run(0), Doubles{26});
+}
+
+TEST(Executor, RET_08_TheRunSaysWhetherDropoutDropsForwardAndBackward) {
+  TestGraph g("x = var {__shape__=(64,)}; dy = var {__shape__=(64,)}; y = Dropout(x) {p=0.5}");
+  GradientRequest request = testing::wrt(g, {"x"});
+  request.heads = {{g.at("y"), std::nullopt, "dy"}};
+  Graph graph = cantFail(buildGradient(g.context, g, request, {})).graph;
+  Doubles x(64), dy(64);
+  for (size_t i = 0; i < 64; ++i) x[i] = 1 + static_cast<double>(i), dy[i] = 100 - static_cast<double>(i);
+  for (bool isTraining : {false, true}) {
+    Bench bench(graph);
+    bench.options.isTraining = isTraining;
+    bench.hints.shapes = {{testing::nodeNamed(graph, "dy"), {64}}};
+    cantFail(bench.prepare());
+    bench.bind("x", doubles({64}, x));
+    bench.bind("dy", doubles({64}, dy));
+    const Doubles y = bench.run(0), dx = valuesOf<double>(bench.executor->head(1));
+    size_t numDropped = 0;
+    for (size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(dx[i] / dy[i], y[i] / x[i]) << i;
+      numDropped += dx[i] == 0;
+    }
+    EXPECT_EQ(numDropped > 16 && numDropped < 48, isTraining) << numDropped;
+    if (!isTraining) EXPECT_EQ(dx, dy);
+  }
 }
 
 TEST(Executor, REQ_06_AddIsTheFullResultThenOneAddition) {
@@ -301,7 +341,7 @@ TEST(Executor, HOOK_08_MonitorSeesNodesInOrderWithTheirValues) {
   EXPECT_EQ(seen, (Doubles{6, 7, 8}));
 }
 
-TEST(Executor, CLI_02_TimingsCoverEveryNodeOfTheLastRun) {
+TEST(Executor, TimingsCoverEveryNodeOfTheLastRun) {
   TestGraph g("x = var {__shape__=(1,)}; a = exp(x); b = exp(a)");
   Bench bench(g);
   cantFail(bench.prepare());

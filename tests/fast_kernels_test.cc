@@ -394,7 +394,7 @@ TEST(FastKernels, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
   }
 }
 
-TEST(FastKernels, RUN_05_ParallelLoopCoversEveryElementOnce) {
+TEST(FastKernels, ParallelLoopCoversEveryElementOnce) {
   for (unsigned threads : {1u, 2u, 5u})
     for (int64_t size : {0, 1, 7, 1000, 5003}) {
       std::vector<int> visits(static_cast<size_t>(size), 0);

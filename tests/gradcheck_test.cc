@@ -103,7 +103,7 @@ TEST_F(Gradcheck, RUN_03_KinksAreHeldOnTheirPiece) {
   EXPECT_EQ(report.heldOutputs, 0u);
 }
 
-TEST_F(Gradcheck, STOP_02_BlockGradIsHeld) {
+TEST_F(Gradcheck, STOP_01_BlockGradIsHeld) {
   GradcheckReport report = check(parse("x = var {__shape__=(4,)}; b = BlockGrad(x); y = elemwise_mul(b, x)"));
   EXPECT_TRUE(report.passed());
   EXPECT_EQ(report.heldOutputs, 1u);

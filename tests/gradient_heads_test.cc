@@ -38,7 +38,7 @@ TEST(GradientHeads, H_07_AVariableDoesNotDependOnWhatItFeeds) {
   EXPECT_EQ(outcome(g, of(g, {"x"}, {"x"}), GradientOptions()), "_head_grad_0 = ones_like(x)\nheads _head_grad_0\n");
 }
 
-TEST(GradientHeads, H_10_OutputsThatCarryNoGradientAreSkipped) {
+TEST(GradientHeads, H_10_ASK_19_OutputsThatCarryNoGradientAreSkipped) {
   TestGraph g("c = _ones {shape=(2,)}; b = BlockGrad(x); y = exp(x); n = tanh(x); heads c, b, y, n");
   GradientRequest request = of(g, {"c", "b", "y", "n"}, {"x"});
   request.noGrad = {g.at("n")};

@@ -198,7 +198,7 @@ TEST(GradientPaths, NG_07_OnThePathIsBelowXAndAboveY) {
 
 // Nothing is emitted that hangs on values no one produces, nor anything nobody reads: every generated node is reached from a
 // head along data edges or is a forward node some gradient waits for.
-TEST(GradientPaths, NG_08_NoLooseEnds) {
+TEST(GradientPaths, NG_08_ASK_22_NoLooseEnds) {
   TestGraph g("s = test_split3(x); a = tanh(s); b = relu(s:1); c = elemwise_mul(a, w); k = elemwise_add(c, b); y = exp(k); z = sqrt(s:2); heads y, z");
   for (std::vector<StringRef> cut : std::vector<std::vector<StringRef>>{{}, {"b"}, {"c"}, {"z", "a"}, {"k"}, {"s:1", "w"}}) {
     Built built = build(g, cutting(g, {"x"}, cut), unusedIs(UnusedPolicy::None));

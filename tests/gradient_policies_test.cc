@@ -87,7 +87,7 @@ TEST(GradientPolicies, P_03_AVariableListedTwiceIsFilledTwiceOrIsRefused) {
   EXPECT_EQ(gradients(g, wrt(g, {"x"}), strict, {{"x", Array(3.0)}}), Numbers{6});
 }
 
-TEST(GradientPolicies, P_04_AVariableNoOutputReads) {
+TEST(GradientPolicies, P_04_ASK_15_AVariableNoOutputReads) {
   TestGraph g("x = var; w = var; y = exp(x); z = exp(w); heads y, z");
   GradientRequest request = of(g, {"y"}, {"w", "x"});
   GradientOptions options;

@@ -44,7 +44,7 @@ TEST(GradientSelect, XS_02_E_01_V_16_UnusedVariableIsAnError) {
             "[unreachable] x number 2, 'w', is not reached from any output that is differentiated");
 }
 
-TEST(GradientSelect, XS_03_V_16_NoneKeepsPositionsAndZerosFillThem) {
+TEST(GradientSelect, XS_03_V_16_ASK_16_NoneKeepsPositionsAndZerosFillThem) {
   TestGraph g("x = var; w = var; y = _plus_scalar(x) {scalar=1}; z = exp(w); heads y, z");
   GradientRequest request = wrt(g, {"w", "x"});
   request.heads = {{g.at("y"), std::nullopt, ""}};

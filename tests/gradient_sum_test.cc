@@ -58,7 +58,7 @@ TEST(GradientSum, AGG_06_NodesPerNumberOfContributions) {
   EXPECT_EQ(numSumNodes(withCap(g, 1000).graph), 1u);
 }
 
-TEST(GradientSum, AGG_16_V_17_ValuesForEveryCap) {
+TEST(GradientSum, AGG_16_V_17_ASK_20_ValuesForEveryCap) {
   for (int n = 1; n <= 20; ++n)
     for (uint32_t cap : {2u, 3u, 8u, 100u}) {
       TestGraph g(fan(n));

@@ -64,7 +64,7 @@ TEST(GradientTable, CLI_05_SecondCallKeepsEarlierRows) {
   EXPECT_EQ(table.heads[2].of, "x");
 }
 
-TEST(GradientTable, CLI_02_GradientAlone) {
+TEST(GradientTable, CLI_02_ASK_07_GradientAlone) {
   TestGraph g("y = elemwise_mul(a, x); z = exp(y)");
   for (uint32_t order : {1u, 2u}) {
     GradientOptions options;

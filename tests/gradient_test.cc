@@ -139,7 +139,7 @@ TEST(Gradient, H_07_OutputIsVariable) {
   EXPECT_EQ(with({"x", "y"}, "y"), Numbers{1});
 }
 
-TEST(Gradient, H_08_V_09_OutputIsAncestorOfAnother) {
+TEST(Gradient, H_08_V_09_ASK_23_OutputIsAncestorOfAnother) {
   TestGraph g("c = elemwise_add(a, b); d = elemwise_add(c, c); e = elemwise_add(d, d); heads e, c, d");
   EXPECT_EQ(gradients(g, {"a", "b"}, {{"a", Array({1.0})}, {"b", Array({2.0})}}), (Numbers{7, 7}));
 }

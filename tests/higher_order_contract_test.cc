@@ -97,7 +97,7 @@ TEST(HigherOrderContract, HO_10_LowerOrdersStayWhenOnlyTheLastIsEmitted) {
 }
 
 // --order K and K single calls are the same gradients; earlier heads keep their values and their names.
-TEST(HigherOrderContract, HO_09_CallsOneAfterAnother) {
+TEST(HigherOrderContract, HO_09_ASK_02_CallsOneAfterAnother) {
   TestGraph g("p = tanh(x); y = elemwise_mul(p, x)");
   const Bindings bindings{{"x", testing::Array(0.75)}};
   Graph graph = g;

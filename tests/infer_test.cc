@@ -257,6 +257,22 @@ TEST(Infer, E_58_NamesWhatIsUnknown) {
             "[unknown_op] inference cannot pass node 'm' (mystery): the operator");
 }
 
+TEST(Infer, INF_13_E_58_OperatorsThatSayNothingOfAnAttribute) {
+  TestGraph shapeless("a = var {__shape__=(2,3)}; m = test_shapeless(a); y = exp(m); z = exp(a); heads y, z");
+  EXPECT_EQ(describeError(infer(shapeless.context, shapeless, {}, {})),
+            "[infer_missing] shape of node 'm' (test_shapeless) is known only as ? after inference of operator "
+            "'test_shapeless'");
+  TestGraph typeless("a = var {__shape__=(2,3)}; m = test_typeless(a); y = exp(m); z = exp(a); heads y, z");
+  EXPECT_EQ(describeError(infer(typeless.context, typeless, {}, {})),
+            "[infer_missing] dtype of node 'm' (test_typeless) is unknown after inference of operator 'test_typeless'");
+  // What does not hang on it is inferred all the same.
+  InferOptions options;
+  options.allowUnknown = true;
+  Inference partial = cantFail(infer(shapeless.context, shapeless, {}, options));
+  EXPECT_EQ(partial.numUnknownShapes, 2u);
+  EXPECT_EQ(toString(shapeless.context.shape(partial.shape[shapeless.graph.entry(shapeless.at("z"))])), "(2,3)");
+}
+
 TEST(Infer, DTypesDefaultToFloat32AndAreReplacedTogether) {
   TestGraph g("a = var {__shape__=(2,)}; i = var {__shape__=(2,), __dtype__=int32}; y = exp(a); z = _copy(i); heads y, z");
   Inference plain = cantFail(infer(g.context, g, {}, {}));

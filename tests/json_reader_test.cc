@@ -102,7 +102,7 @@ TEST(JsonReader, OriginIsAColumnNotAnAttribute) {
   EXPECT_EQ(context.attr(graph.attrs(NodeId(6)), "a"), StringRef("1"));
 }
 
-TEST(JsonReader, IR_10_SubgraphsNestAndPrecedeTheirUsers) {
+TEST(JsonReader, CF_22_SubgraphsNestAndPrecedeTheirUsers) {
   SmallContext context;
   LoadedProgram loaded = read(context, readTestFile("testdata/json/everything.json"));
   const Program &program = loaded.program;
@@ -190,7 +190,7 @@ TEST(JsonReader, IR_15_ArgNodesAreVariables) {
   EXPECT_EQ(error.message, "'arg_nodes' lists node 'y', expected variables only, found operator 'relu'");
 }
 
-TEST(JsonReader, E_43_CycleNamesItsNodes) {
+TEST(JsonReader, E_43_D_30_CycleNamesItsNodes) {
   GradcError error = readError(fileOf(R"({"op": "relu", "name": "a", "inputs": [[1, 0, 0]]}, {"op": "other", "name": "b", "inputs": [], "control_deps": [0]})", "[[0, 0, 0]]"));
   EXPECT_EQ(error.kind, ErrorKind::Cycle);
   EXPECT_EQ(error.message, "the graph has a cycle: 'a' -> 'b' -> 'a'");

@@ -11,14 +11,14 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-TEST(JsonWriter, IR_14_ConvertIsAFixedPoint) {
+TEST(JsonWriter, IR_14_CF_22_ConvertIsAFixedPoint) {
   for (StringRef file : {"testdata/json/everything.json", "testdata/json/shuffled.json", "testdata/json/old.json"}) {
     std::string once = converted(readTestFile(file));
     EXPECT_EQ(converted(once), once) << file.str();
   }
 }
 
-TEST(JsonWriter, IR_14_NothingOfAReachableNodeIsLost) {
+TEST(JsonWriter, IR_14_CF_22_NothingOfAReachableNodeIsLost) {
   EXPECT_EQ(converted(readTestFile("testdata/json/everything.json")), readTestFile("testdata/json/everything.canonical.json"));
 }
 

@@ -90,7 +90,7 @@ TEST(LowerMxnet, NAME_09_NodesOfReplacementsHaveNamesOfTheirOwn) {
   EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward")), "elemwise_mul");
 }
 
-TEST(LowerMxnet, MUT_05_EqualRandomAndMutatingNodesStayApart) {
+TEST(LowerMxnet, EqualRandomAndMutatingNodesStayApart) {
   TestGraph g("a = Dropout(x); b = Dropout(x); c = BatchNorm(x, s, t, m@1, v@1); d = BatchNorm(x, s, t, m@2, v@2);"
               "y = add_n(a, b, c, d) {num_args=4}");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph, lowered = cantFail(lowerToMxnet(g.context, graph));

@@ -154,7 +154,7 @@ TEST(PlanMemory, MEM_01_PlanAsGraphAttributes) {
   EXPECT_EQ(p.plan.numUnplanned, 0u);
 }
 
-TEST(PlanMemory, MEM_14_LiveBytesOfEveryNode) {
+TEST(PlanMemory, MEM_14_ASK_12_LiveBytesOfEveryNode) {
   Planned p("x = var {__shape__=(16,)}; a = exp(x); b = tile(a) {reps=3}; c = sum(a); y = elemwise_add(b, b); z = exp(c); heads y, z", false);
   std::vector<int64_t> live;
   for (StringRef name : {"x", "a", "b", "y", "c", "z"}) live.push_back(p.plan.liveBytes[p.g.at(name).node.value]);

@@ -160,7 +160,7 @@ TEST(SequenceOps, INF_04_SequenceMask) {
             "data has shape (4,), expected at least axes of time and batch");
 }
 
-TEST(SequenceOps, E_12_RefusedAttributes) {
+TEST(SequenceOps, RefusedAttributes) {
   EXPECT_NE(refusalOf("_contrib_BilinearResize2D", {{"mode", "odd_scale"}, {"scale_height", "2"}}).find("'scale_width' is None"),
             std::string::npos);
   EXPECT_NE(refusalOf("_arange", {{"start", "5"}, {"stop", "2"}}).find("no numbers at all"), std::string::npos);

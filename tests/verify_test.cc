@@ -117,7 +117,7 @@ TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
   EXPECT_EQ(found[0].message, "the first control dependency of node 'rb' (_backward_relu) should be its forward node, found variable 'x'");
 }
 
-TEST(Verify, IR_10_SubgraphsStandBeforeTheirOwners) {
+TEST(Verify, SubgraphsStandBeforeTheirOwners) {
   SmallContext context;
   LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f",
       "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [{"op": "null", "name": "i", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}]})",

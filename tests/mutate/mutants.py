@@ -2,7 +2,7 @@
 
 A list is a text file of blocks; `#` starts a comment line.
 
-    AGG-05 passes/accumulate.cc    the row, or rows as in AGG-02,ZERO-02; or an operator: op:Pooling
+    AGG-05 passes/accumulate.cc    the row, or rows as in AGG-02,ZERO-02; an operator: op:Pooling; or a word
     @ bool isLater(            optional: the fragment is the first one after this text
     - a.value > b.value        the fragment; without @ it must occur exactly once in the file
     + true                     what stands in its place when the mutant is switched on
@@ -10,7 +10,8 @@ A list is a text file of blocks; `#` starts a comment line.
 
 A fragment that ends in `;` is a statement (of those a declaration will not do), any other an expression. Several `-` or `+` lines are one fragment;
 `@` and `-` match whatever the white space. Without `?`, row AGG-05 is judged by every test whose name has AGG_05 in
-it, and op:Pooling by the samples of Pooling in conformance_test.
+it, and op:Pooling by the samples of Pooling in conformance_test. A mutant of neither, headed by a word, has its tests
+written out.
 """
 import pathlib
 import re
@@ -161,16 +162,18 @@ def mutated(mutants, text):
     return SELECTOR + text
 
 
-def rows_of_tests(tests_folder):
-    """Row → test targets with a test named after it."""
+def rows_of_tests(root):
+    """Row → test targets with a test, golden case or vector named after it."""
+    named = [(path.stem, re.findall(r"^TEST(?:_[FP])?\(\s*\w+,\s*(\w+)", path.read_text(encoding="utf-8"), re.M))
+             for path in sorted((root / "tests").glob("*_test.cc"))]
+    named.append(("golden_test", sorted(path.parent.name for path in (root / "testdata").rglob("args"))))
+    named.append(("vectors_test", sorted(path.stem for path in (root / "testdata" / "vectors").glob("*.json"))))
     rows = {}
-    for path in sorted(pathlib.Path(tests_folder).glob("*_test.cc")):
-        names = re.findall(r"^TEST(?:_[FP])?\(\s*\w+,\s*(\w+)", path.read_text(encoding="utf-8"), re.M)
-        for name in names:
-            for kind, number in re.findall(r"(?<![A-Za-z])([A-Z]+)_(\d\d)(?!\d)", name):
-                targets = rows.setdefault(f"{kind}-{number}", [])
-                if path.stem not in targets:
-                    targets.append(path.stem)
+    for target, names in named:
+        for kind, number in re.findall(r"(?<![A-Za-z])([A-Z]+)_(\d\d)(?!\d)", " ".join(names)):
+            targets = rows.setdefault(f"{kind}-{number}", [])
+            if target not in targets:
+                targets.append(target)
     return rows
 
 

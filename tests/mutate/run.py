@@ -151,7 +151,7 @@ def main():
     options = parser.parse_args()
 
     all_mutants = lists.read_lists(pathlib.Path(__file__).parent)
-    rows = lists.rows_of_tests(REPO / "tests")
+    rows = lists.rows_of_tests(REPO)
     problems = lists.place_all(all_mutants, REPO) + lists.give_default_tests(all_mutants, rows)
     chosen = [m for m in all_mutants if not options.rows or m.row in options.rows]
     problems += [f"no mutant of {row}" for row in options.rows if not any(m.row == row for m in all_mutants)]

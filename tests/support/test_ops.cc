@@ -256,9 +256,18 @@ constinit const OpDef kCast = {
     .gradient = [](GradRule &g) { g.fused(kBackwardCast, {g.dy(0)}); },
 };
 
+// Nobody says what shape comes out of the one, and what type out of the other.
+constinit const OpDef kShapeless = {.name = "test_shapeless", .inputs = {"data"}};
+constinit const OpDef kTypeless = {
+    .name = "test_typeless",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .dtype = [](DTypeInference &) {},
+};
+
 constexpr const OpDef *kTestOps[] = {&kBackwardSplit3, &kSplit3, &kNoGradient, &kForgetful, &kBackwardSquare,
                                      &kSquareWithHidden, &kAccumulate, &kScale, &kRatio, &kSine, &kCosine,
-                                     &kBackwardCast, &kCast};
+                                     &kBackwardCast, &kCast, &kShapeless, &kTypeless};
 
 }  // namespace
 
