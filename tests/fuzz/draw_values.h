@@ -1,0 +1,29 @@
+// Attribute values, shapes and types for the grammar: mostly what works, sometimes what bites.
+#pragma once
+
+#include "ir/attr_spec.h"
+#include "tests/support/dice.h"
+
+#include <string>
+#include <vector>
+
+namespace gradc::fuzz {
+
+using testing::Dice;
+
+/// Plausible: small values within the declared range. Boundary: at its ends. Hostile: anything a file can say.
+enum class Temper : uint8_t { Plausible, Boundary, Hostile };
+Temper drawTemper(Dice &dice);
+
+std::string drawValue(Dice &dice, const AttrSpec &spec, Temper temper);
+/// A value of no attribute in particular.
+std::string drawGarbage(Dice &dice);
+
+/// Small: what kernels run on in no time.
+int64_t drawDim(Dice &dice);
+std::vector<int64_t> drawShape(Dice &dice);
+int64_t drawHostileInt(Dice &dice);
+/// A type name or code, mostly a floating one.
+std::string drawDType(Dice &dice);
+
+}  // namespace gradc::fuzz

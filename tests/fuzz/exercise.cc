@@ -1,0 +1,197 @@
+// Reading, inference, passes. Tested by tests/fuzz_corpus_test.cc
+#include "tests/fuzz/exercise.h"
+
+#include "tests/fuzz/grammar.h"
+#include "tests/fuzz/trial.h"
+
+#include "ir/json_reader.h"
+#include "ir/json_writer.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "passes/diff.h"
+#include "passes/lower_mxnet.h"
+#include "passes/order_mutation.h"
+#include "passes/plan_memory.h"
+
+using namespace llvm;
+
+namespace gradc::fuzz {
+namespace {
+
+std::string jsonOf(const Program &program) {
+  std::string text;
+  raw_string_ostream os(text);
+  writeJson(os, program);
+  return text;
+}
+
+bool isComplete(const Inference &inference) { return inference.numUnknownShapes == 0 && inference.numUnknownDTypes == 0; }
+
+int64_t numberOf(const Graph &graph, StringRef key) {
+  const auto found = graph.graphAttrs().find(key.str());
+  return found == graph.graphAttrs().end() ? 0 : found->second.number;
+}
+
+}  // namespace
+
+std::optional<Level> parseLevel(StringRef text) {
+  if (text == "read") return Level::Read;
+  if (text == "plan") return Level::Plan;
+  if (text == "run") return Level::Run;
+  return std::nullopt;
+}
+
+std::string textOf(Error error) {
+  std::string text = toString(std::move(error));
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text.substr(0, 400);
+}
+
+void Trial::report(const Twine &what) {
+  if (finding.empty()) finding = what.str();
+}
+
+bool Trial::isFine(Error error, StringRef stage) {
+  if (!error) return true;
+  handleAllErrors(
+      std::move(error),
+      [&](const GradcError &info) {
+        const bool isOurs = info.kind == ErrorKind::Internal || info.kind == ErrorKind::BadPlan || info.kind == ErrorKind::Io;
+        if (isOurs) report(stage + ": " + info.message + " [" + errorKindName(info.kind) + "]");
+        if (info.message.empty()) report(stage + ": an error without a message");
+      },
+      [&](const ErrorInfoBase &info) { report(stage + ": foreign error: " + info.message()); });
+  return false;
+}
+
+void Trial::mustHold(Error error, StringRef stage) {
+  if (error) report(stage + ": " + textOf(std::move(error)));
+}
+
+bool Trial::rereads(const Program &program, StringRef stage) {
+  const std::string once = jsonOf(program);
+  Expected<LoadedProgram> again = readJson(ctx, once, ReadOptions());
+  if (!again) return report(stage + ", read back: " + textOf(again.takeError())), false;
+  if (again->wasUpgraded && stage != "input") report(stage + ": what was written is upgraded when read");
+  mustHold(verifyProgram(again->program, 4), (stage + ", read back and verified").str());
+  if (jsonOf(again->program) != once) report(stage + ": not a fixed point of writing and reading");
+  if (!wantsDiff) return true;
+  const DiffResult difference = diffGraphs(program.rootGraph(), again->program.rootGraph(), DiffOptions());
+  if (difference.numDifferences) report(stage + ": differs from what is read back: " + difference.differences[0].text);
+  return true;
+}
+
+std::optional<Inference> Trial::inferred(const Graph &graph, StringRef stage, bool mustBeComplete) {
+  InferOptions options;
+  options.allowUnknown = true;
+  options.unknownDim = unknownDim;
+  Expected<Inference> inference = infer(ctx, graph, InferRequest(), options);
+  if (!inference) {
+    if (mustBeComplete) report(stage + " does not infer: " + textOf(inference.takeError()));
+    else isFine(inference.takeError(), (stage + ", infer").str());
+    return std::nullopt;
+  }
+  if (mustBeComplete && !isComplete(*inference))
+    report(stage + ": " + Twine(inference->numUnknownShapes) + " shapes and " + Twine(inference->numUnknownDTypes) +
+           " types are unknown behind a graph that is fully known");
+  return std::move(*inference);
+}
+
+void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRef<Request> headRequests, StringRef stage) {
+  const RequestTable requests = countRequests(graph, headRequests);
+  PlanOptions options;
+  options.allowInplace = !dice.chance(25);
+  Expected<MemoryPlan> plan = planMemory(ctx, graph, inference, requests, options);
+  if (!plan) return void(isFine(plan.takeError(), (stage + ", plan").str()));
+  mustHold(checkPlan(graph, inference, requests, *plan, options), (stage + ", plan checked").str());
+  if (plan->plannedBytes < plan->boundBytes) report(stage + ": the plan is smaller than its bound");
+  if (plan->plannedBytes < 0 || plan->externalBytes < 0 || plan->boundBytes < 0) report(stage + ": negative bytes in the plan");
+  if (plan->peakNode.isValid() && plan->peakNode.value >= graph.numNodes()) report(stage + ": the peak is at no node");
+  rereads({{annotatePlan(annotate(graph, inference), inference, *plan)}, GraphId(0)}, (stage + ", planned").str());
+}
+
+/// What every graph that a pass may yield has to stand.
+void Trial::checkGraph(const Graph &graph, const Inference &inference, StringRef stage) {
+  std::string text;
+  raw_string_ostream os(text);
+  printText(os, graph);
+  Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+  std::vector<Request> requests;
+  if (!table) isFine(table.takeError(), (stage + ", side table").str());
+  else if (*table)
+    for (const GradientTable::Head &head : (*table)->heads) requests.push_back(head.request);
+  checkPlanned(graph, inference, requests, stage);
+  Expected<Graph> lowered = lowerToMxnet(ctx, graph);
+  if (!lowered) return void(isFine(lowered.takeError(), (stage + ", lowering").str()));
+  mustHold(verifyGraph(*lowered, 4), (stage + ", lowered and verified").str());
+  // MXNet 1.9.1 has no empty arrays: the same file means the same to its readers only with --unknown-dim.
+  if (zeroIsEmpty) unknownDim = UnknownDim::MinusOne;
+  inferred(*lowered, (stage + ", lowered").str(), isComplete(inference));
+  unknownDim = UnknownDim::Auto;
+}
+
+void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32_t order) {
+  const std::string stage = "gradient of order " + std::to_string(order);
+  const GradientRequest request = drawRequest(graph, inference);
+  GradientOptions options = drawOptions();
+  options.inference = &inference;
+  Expected<GradientResult> result = buildGradientOfOrder(ctx, graph, request, options, order);
+  if (!result) {
+    isFine(result.takeError(), stage);
+    if (order == 1) countNodes(graph, Reached::Differentiated, true);
+    return;
+  }
+  mustHold(verifyGraph(result->graph, 4), stage + ", verified");
+  mustHold(checkMutationOrder(result->graph), stage + ", order of mutations");
+  const bool isKnown = isComplete(inference);
+  rereads({{result->graph}, GraphId(0)}, stage);
+  std::optional<Inference> shapes = inferred(result->graph, stage, isKnown);
+  if (!shapes) return;
+  checkGraph(result->graph, *shapes, stage);
+  if (isKnown && order == 1) countNodes(graph, Reached::Differentiated, false);
+  if (isKnown && level == Level::Run) checkRun(result->graph, *shapes, stage);
+}
+
+void Trial::checkPasses(const Program &program, const Inference &inference) {
+  const Graph &graph = program.rootGraph();
+  Program annotated = program;
+  annotated.graphs[program.root.value] = annotate(graph, inference);
+  rereads(annotated, "annotated");
+  const bool isKnown = isComplete(inference);
+  if (isKnown) inferred(annotated.rootGraph(), "annotated", true);
+  Expected<OrderedGraph> ordered = orderMutations(ctx, graph, OverwrittenPolicy::Save);
+  if (!ordered) return void(isFine(ordered.takeError(), "order of mutations"));
+  mustHold(verifyGraph(ordered->graph, 4), "put in order and verified");
+  mustHold(checkMutationOrder(ordered->graph), "put in order");
+  std::optional<Inference> shapes = inferred(ordered->graph, "put in order", isKnown);
+  if (!shapes) return;
+  checkGraph(ordered->graph, *shapes, "graph");
+  if (isKnown) countNodes(ordered->graph, Reached::Inferred, false);
+  if (isKnown && level == Level::Run) checkRun(ordered->graph, *shapes, "graph");
+  for (uint32_t order = 1; order <= 2; ++order) checkGradient(ordered->graph, *shapes, order);
+}
+
+std::string exercise(const OpRegistry &ops, StringRef text, const ExerciseOptions &options, Tally &tally) {
+  Context ctx;
+  ctx.ops = ops;
+  Expected<LoadedProgram> loaded = readJson(ctx, text, ReadOptions());
+  Trial trial{ctx, options.level, options.maxRunBytes, tally};
+  if (!loaded) {
+    trial.isFine(loaded.takeError(), "read");
+    return trial.finding;
+  }
+  const Graph &graph = loaded->program.rootGraph();
+  trial.seed(static_cast<uint64_t>(numberOf(graph, kChoiceKey)));
+  trial.zeroIsEmpty = numberOf(graph, "mxnet_version") >= 20000;
+  trial.wantsDiff = options.level != Level::Read;
+  if (Error error = verifyProgram(loaded->program, 4)) {
+    trial.isFine(std::move(error), "verify");
+    return trial.finding;
+  }
+  trial.rereads(loaded->program, "input");
+  std::optional<Inference> inference = trial.inferred(graph, "input", false);
+  if (inference && options.level != Level::Read) trial.checkPasses(loaded->program, *inference);
+  return trial.finding;
+}
+
+}  // namespace gradc::fuzz

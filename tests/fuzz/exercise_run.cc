@@ -1,0 +1,120 @@
+// Runs, and what is drawn for gradients. Tested by tests/fuzz_corpus_test.cc
+#include "tests/fuzz/trial.h"
+
+#include "runtime/session.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc::fuzz {
+namespace {
+
+/// Of all values together; nothing when some shape is unknown or the sum is beyond measure.
+std::optional<int64_t> bytesOf(Context &ctx, const Inference &inference) {
+  int64_t sum = 0;
+  for (size_t e = 0; e < inference.shape.size(); ++e) {
+    const EntryId entry(static_cast<uint32_t>(e));
+    if (!ctx.isFullyKnown(inference.shape[entry])) return std::nullopt;
+    const std::optional<int64_t> size = numElements(ctx.shape(inference.shape[entry]).dims());
+    if (!size || *size > (int64_t{1} << 40)) return std::nullopt;
+    sum += *size * dtypeBytes(inference.dtype[entry]);
+    if (sum > (int64_t{1} << 50)) return std::nullopt;
+  }
+  return sum;
+}
+
+bool sameBytes(const TensorRef &a, const TensorRef &b) {
+  return a.bytes() == b.bytes() && (a.bytes() == 0 || std::memcmp(a.data, b.data, a.bytes()) == 0);
+}
+
+}  // namespace
+
+GradientRequest Trial::drawRequest(const Graph &graph, const Inference &inference) {
+  GradientRequest request;
+  request.wrt = allTargets(graph, &inference).targets;
+  if (isUsual || graph.numNodes() == 0) return request;
+  auto anyEntry = [&] {
+    const NodeId n(static_cast<uint32_t>(dice.below(graph.numNodes())));
+    return Value{n, static_cast<uint16_t>(graph.numOutputs(n) ? dice.below(graph.numOutputs(n)) : 0)};
+  };
+  constexpr Request kRequests[] = {Request::Write, Request::Write, Request::Add, Request::Null};
+  for (GradientTarget &target : request.wrt)
+    if (dice.chance(20)) target.request = dice.one<Request>(kRequests);
+  if (request.wrt.size() > 1 && dice.chance(20)) request.wrt.erase(request.wrt.begin() + dice.below(request.wrt.size()));
+  if (dice.chance(5)) request.wrt.push_back({anyEntry()});
+  if (dice.chance(15)) request.retained.push_back({anyEntry(), dice.one<Request>(kRequests)});
+  if (dice.chance(10)) request.noGrad.push_back(anyEntry());
+  if (dice.chance(10)) request.stop.push_back(anyEntry());
+  if (dice.chance(15))
+    for (size_t i = 1 + dice.below(2); i-- > 0;) {
+      GradientHead head{anyEntry(), std::nullopt, ""};
+      if (dice.chance(20)) head.seed = anyEntry();
+      else if (dice.chance(30)) head.seedName = "seed";
+      request.heads.push_back(head);
+    }
+  return request;
+}
+
+GradientOptions Trial::drawOptions() {
+  GradientOptions options;
+  options.unused = UnusedPolicy::Zeros;
+  if (isUsual) return options;
+  constexpr uint32_t kCaps[] = {1, 2, 3, 8, 8, 8, 1000};
+  auto draw = [&](auto &field, size_t count, int percent) {
+    if (dice.chance(percent)) field = static_cast<std::remove_reference_t<decltype(field)>>(dice.below(count));
+  };
+  draw(options.headPolicy, 4, 30);
+  draw(options.duplicates, 2, 5);
+  draw(options.unused, 3, 20);
+  draw(options.controlOnly, 2, 20);
+  draw(options.reach, 2, 5);
+  draw(options.integers, 2, 20);
+  draw(options.zeroTerms, 2, 20);
+  draw(options.overwritten, 2, 10);
+  draw(options.naming, 4, 20);
+  draw(options.chain, 2, 20);
+  options.sumCap = dice.one<uint32_t>(kCaps);
+  options.isTraining = dice.chance(75);
+  options.gradientOnly = dice.chance(10);
+  return options;
+}
+
+void Trial::countNodes(const Graph &graph, Reached what, bool) {
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (const OpDef *op = graph.op(NodeId(n)); op && !op->flags.isOpaque) tally.count(*op, what);
+}
+
+void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef stage) {
+  const std::optional<int64_t> bytes = bytesOf(ctx, inference);
+  if (!bytes || *bytes > maxRunBytes) return;
+  SessionOptions options;
+  options.initSeed = 1 + dice.below(4);
+  options.exec.seed = *options.initSeed;
+  options.exec.isTraining = isUsual || dice.chance(70);
+  if (!isUsual && dice.chance(12)) options.infer.floatAs = DType::Float64;
+  options.exec.backend = !isUsual && dice.chance(30) ? Backend::Auto : Backend::Reference;
+  const bool wantsBoth = isUsual || dice.chance(15), isTwice = !isUsual && dice.chance(15);
+  const std::string where = (stage + ", run").str();
+  Expected<Session> session = Session::create(ctx, graph, {}, options);
+  if (!session) return void(isFine(session.takeError(), where));
+  if (!isFine(session->run(1), where)) return;
+  countNodes(graph, Reached::Run, false);
+  if (isTwice) {
+    // Neither memory shared in place nor what memory held before makes a difference.
+    options.allowInplace = false;
+    Expected<Session> again = Session::create(ctx, graph, {}, options);
+    if (!again) return report(where + " without sharing memory: " + textOf(again.takeError()));
+    if (Error error = again->run(1)) return report(where + " without sharing memory: " + textOf(std::move(error)));
+    for (size_t i = 0; i < graph.heads().size(); ++i)
+      if (session->head(i).data && !sameBytes(session->head(i), again->head(i)))
+        report(where + ": head " + Twine(i) + " is another one when no memory is shared");
+  }
+  if (!wantsBoth) return;
+  options.exec.backend = options.exec.backend == Backend::Auto ? Backend::Reference : Backend::Auto;
+  Expected<Session> other = Session::create(ctx, graph, {}, options);
+  if (!other) return report(where + " on the other backend: " + textOf(other.takeError()));
+  if (Error error = other->run(1)) report(where + " on the other backend: " + textOf(std::move(error)));
+}
+
+}  // namespace gradc::fuzz

@@ -1,0 +1,30 @@
+// Draws and mutates graph files. What operators there are, and their attributes, it knows from the registry.
+//
+// Most edits are small and keep a right graph right, checked by inference; some are made to be wrong. Everything is a
+// function of the text and the seed. docs/fuzzing.md
+#pragma once
+
+#include "tests/fuzz/donors.h"
+
+namespace gradc::fuzz {
+
+/// Graph attribute with the seed of what tests/fuzz/exercise.h leaves to chance; without it, everything is as usual.
+inline constexpr llvm::StringLiteral kChoiceKey = "fuzz_choice";
+
+class Grammar {
+ public:
+  Grammar() = default;
+
+  const Donors &donors() const { return donorGraphs; }
+  /// A new graph with a node of that operator or alias among its nodes.
+  std::string draw(uint64_t seed, llvm::StringRef name) const;
+  /// Text that is no graph file gives a new graph.
+  std::string mutate(llvm::StringRef text, uint64_t seed) const;
+  /// Nodes of both.
+  std::string cross(llvm::StringRef left, llvm::StringRef right, uint64_t seed) const;
+
+ private:
+  Donors donorGraphs;
+};
+
+}  // namespace gradc::fuzz

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# ./dev fuzz: runs the fuzz target (FUZZ_TARGET, built by ./dev) as docs/fuzzing.md says.
+set -uo pipefail
+
+die() {
+  echo "fuzz: $*" >&2
+  exit 2
+}
+
+seconds='' level=run jobs=$(nproc) seed=0 runs=-1 keep_going=0 minimize=0 files=()
+dir=${GRADC_FUZZ_DIR:-out/fuzz}
+while (($#)); do
+  case $1 in
+    --level) level=${2:?}; shift ;;
+    --jobs) jobs=${2:?}; shift ;;
+    --seed) seed=${2:?}; shift ;;
+    --runs) runs=${2:?}; shift ;;
+    --dir) dir=${2:?}; shift ;;
+    --keep-going) keep_going=1 ;;
+    --minimize) minimize=1 ;;
+    -*) die "unknown flag $1" ;;
+    *)
+      if [[ $1 =~ ^[0-9]+$ && -z $seconds ]]; then seconds=$1
+      elif [[ -e $1 ]]; then files+=("$1")
+      else die "no such file: $1"; fi
+      ;;
+  esac
+  shift
+done
+[[ $level =~ ^(read|plan|run)$ ]] || die "--level is read, plan or run"
+[[ -n $seconds || ${#files[@]} -gt 0 ]] || die "how many seconds?"
+
+export GRADC_FUZZ_LEVEL=$level
+# LLVM's allocator poisons what it holds back, but only where its header is compiled under the sanitizer.
+export ASAN_OPTIONS=halt_on_error=1:detect_leaks=0:allow_user_poisoning=0:handle_abort=1:${ASAN_OPTIONS:-}
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}
+export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
+limits=(-timeout=10 -rss_limit_mb=4096 -max_len=8192)
+findings=$dir/findings corpus=$dir/corpus-$level seeds=$dir/seeds
+mkdir -p "$findings" "$corpus" "$seeds" || exit 2
+
+# The line that says what is wrong, and the first frame in the sources: the same twice is one finding.
+reason() {
+  grep -m1 -E '^finding: |runtime error: |ERROR: AddressSanitizer|ERROR: libFuzzer|Assertion .* failed|terminate called' "$1" |
+    sed -E 's/^==[0-9]+==//; s/(address|pc|bp|sp) 0x[0-9a-f]+//g; s/ \(0x[0-9a-f]+.*//'
+  grep -m1 -E '^ +#[0-9]+ 0x[0-9a-f]+ in (gradc::|.* (ir|ops|passes|runtime)/)' "$1" | sed -E 's/^ +#[0-9]+ 0x[0-9a-f]+ in //'
+}
+
+if ((${#files[@]})); then
+  bad=0
+  for file in "${files[@]}"; do
+    if ((minimize)); then
+      out=$findings/minimized-$(basename "$file")
+      "$FUZZ_TARGET" "${limits[@]}" -minimize_crash=1 -max_total_time="${seconds:-60}" -exact_artifact_path="$out" "$file" \
+        >"$dir/minimize.log" 2>&1
+      if [[ -e $out ]]; then echo "$file -> $out, $(stat -c %s "$out") bytes"; else echo "$file: cannot be made smaller, or does not fail"; fi
+    elif "$FUZZ_TARGET" "${limits[@]}" "$file" >"$dir/replay.log" 2>&1; then
+      echo "$file: ok"
+    else
+      bad=1
+      echo "$file: FAILED: $(reason "$dir/replay.log" | tr '\n' ' ')"
+    fi
+  done
+  exit $bad
+fi
+
+if [[ -z $(ls -A "$seeds") ]]; then
+  GRADC_FUZZ_EXPORT=$seeds "$FUZZ_TARGET" || die "the seeds could not be made"
+  find testdata -name '*.json' -size -17 -exec grep -q '"nodes"' {} \; -print |
+    while read -r file; do cp "$file" "$seeds/${file//\//_}"; done
+fi
+
+# One process after the other until the time is over; each ends at its first finding.
+hunt() {
+  local job=$1 round=0 end=$((SECONDS + seconds)) log code
+  while ((SECONDS < end)); do
+    log=$dir/job$job.$round.log
+    GRADC_FUZZ_TALLY=$dir/tally$job "$FUZZ_TARGET" "${limits[@]}" -max_total_time=$((end - SECONDS)) -runs="$runs" \
+      -seed=$((seed ? seed + 1000 * job + round : 0)) -reload=10 -print_final_stats=1 -artifact_prefix="$findings/" \
+      "$corpus" "$seeds" testdata/fuzz >"$log" 2>&1
+    code=$?
+    round=$((round + 1))
+    ((code == 0)) && return 0
+    ((keep_going)) || return 1
+  done
+}
+
+rm -f "$dir"/job*.log "$dir"/tally*
+started=$SECONDS pids=()
+for ((job = 0; job < jobs; ++job)); do
+  hunt "$job" &
+  pids+=($!)
+done
+trap 'kill "${pids[@]}" 2>/dev/null' INT TERM
+wait
+
+# A process that ends at a finding prints no statistics: its last progress line has the number.
+executed=0
+for log in "$dir"/job*.log; do
+  count=$(grep -oE 'number_of_executed_units: [0-9]+' "$log" | grep -oE '[0-9]+$')
+  [[ -n $count ]] || count=$(grep -oE '^#[0-9]+' "$log" | tail -1 | tr -d '#')
+  executed=$((executed + ${count:-0}))
+done
+spent=$((SECONDS - started))
+declare -A seen
+found=0
+for log in "$dir"/job*.log; do
+  artifact=$(grep -oE "Test unit written to .*" "$log" | sed 's/Test unit written to //')
+  [[ -n $artifact ]] || continue
+  why=$(reason "$log" | tr '\n' ' ')
+  [[ -z ${seen[$why]:-} ]] || continue
+  seen[$why]=1
+  found=$((found + 1))
+  small=$findings/minimized-$(basename "$artifact").json
+  "$FUZZ_TARGET" "${limits[@]}" -minimize_crash=1 -max_total_time="${GRADC_FUZZ_MINIMIZE_SECONDS:-20}" -exact_artifact_path="$small" \
+    "$artifact" >"$dir/minimize.log" 2>&1
+  [[ -e $small ]] || cp "$artifact" "$small"
+  echo "FINDING $why"
+  echo "        $small"
+done
+echo "$executed executions at level $level in $spent s with $jobs jobs, $((executed / (spent > 0 ? spent : 1))) per second; $found findings"
+((found == 0))

@@ -1,0 +1,59 @@
+// A graph file as the grammar edits it: loose enough to hold what no graph may be, so that files can be wrong.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gradc::fuzz {
+
+using AttrList = std::vector<std::pair<std::string, std::string>>;
+
+struct SketchEntry {
+  int64_t node = 0, index = 0, version = 0;
+};
+
+struct SketchNode {
+  std::string op, name;
+  AttrList attrs = {};
+  std::vector<SketchEntry> inputs = {};
+  std::vector<int64_t> deps = {};
+  std::vector<std::string> subgraphs = {};  // JSON text
+
+  bool isVariable() const { return op == "null"; }
+  /// Null without such an attribute.
+  std::string *attr(llvm::StringRef key);
+  void setAttr(llvm::StringRef key, std::string value);
+};
+
+struct GraphSketch {
+  std::vector<SketchNode> nodes;
+  std::vector<SketchEntry> heads;
+  AttrList attrs;  // key, JSON text
+
+  void setAttr(llvm::StringRef key, std::string json);
+};
+
+/// Nothing for text that is no JSON object with a list of nodes. What does not fit a sketch is left out.
+std::optional<GraphSketch> parseSketch(llvm::StringRef text);
+/// One node per line; `arg_nodes` are the variables.
+std::string printSketch(const GraphSketch &sketch);
+
+SketchNode variable(std::string name, llvm::ArrayRef<int64_t> dims);
+/// Appends the nodes of `part`, whose ids change by the number of nodes there were; its heads and attributes stay out.
+void appendNodes(GraphSketch &sketch, const GraphSketch &part);
+/// Takes out the nodes no head depends on.
+void dropUnreached(GraphSketch &sketch);
+
+/// "(2,3)"
+std::string shapeText(llvm::ArrayRef<int64_t> dims);
+/// Nothing for text that is no list of whole numbers.
+std::optional<std::vector<int64_t>> parseShapeText(llvm::StringRef text);
+
+}  // namespace gradc::fuzz

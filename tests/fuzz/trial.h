@@ -1,0 +1,47 @@
+// One input on its way through the harness. Shared by exercise.cc and exercise_run.cc.
+#pragma once
+
+#include "ir/error.h"
+#include "ir/program.h"
+#include "passes/gradient.h"
+#include "passes/infer.h"
+#include "tests/fuzz/exercise.h"
+#include "tests/support/dice.h"
+
+namespace gradc::fuzz {
+
+/// An error on one line, clipped.
+std::string textOf(llvm::Error error);
+
+struct Trial {
+  Context &ctx;
+  Level level;
+  int64_t maxRunBytes;
+  Tally &tally;
+  bool wantsDiff = false;
+  bool zeroIsEmpty = false;  // in the shapes of the file
+  UnknownDim unknownDim = UnknownDim::Auto;
+  bool isUsual = true;  // nothing is drawn
+  testing::Dice dice{0};
+  std::string finding = {};  // the first
+
+  void seed(uint64_t choice) { dice = testing::Dice(choice), isUsual = choice == 0; }
+  void report(const llvm::Twine &what);
+  /// Whether there is none; an error must be one that a user can be at fault for.
+  bool isFine(llvm::Error error, llvm::StringRef stage);
+  void mustHold(llvm::Error error, llvm::StringRef stage);
+
+  bool rereads(const Program &program, llvm::StringRef stage);
+  std::optional<Inference> inferred(const Graph &graph, llvm::StringRef stage, bool mustBeComplete);
+  void checkPlanned(const Graph &graph, const Inference &inference, llvm::ArrayRef<Request> headRequests, llvm::StringRef stage);
+  void checkGraph(const Graph &graph, const Inference &inference, llvm::StringRef stage);
+  void checkGradient(const Graph &graph, const Inference &inference, uint32_t order);
+  void checkPasses(const Program &program, const Inference &inference);
+
+  GradientRequest drawRequest(const Graph &graph, const Inference &inference);
+  GradientOptions drawOptions();
+  void checkRun(const Graph &graph, const Inference &inference, llvm::StringRef stage);
+  void countNodes(const Graph &graph, Reached what, bool wasRefused);
+};
+
+}  // namespace gradc::fuzz
