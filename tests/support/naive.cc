@@ -2,6 +2,7 @@
 #include "tests/support/naive.h"
 
 #include "ir/error.h"
+#include "ir/inference.h"
 #include "ops/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
 
@@ -98,6 +99,16 @@ void NaiveRun::prepare(NodeId n, Call &c) {
   }
 }
 
+// No kernel is reached with operands that its own operator refuses, in tests as in the executor.
+Error NaiveRun::checkShapes(NodeId n) const {
+  SmallVector<ShapeId, 8> in, out;
+  for (Value v : graph.inputs(n)) in.push_back(inferred.shape[graph.entry(v)]);
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) out.push_back(inferred.shape[EntryId(graph.firstEntry(n).value + o)]);
+  const std::string refusal = refusalOf(graph.context(), graph.kind(n), in, out);
+  if (refusal.empty()) return Error::success();
+  return Failure(ErrorKind::Internal, graph.describe(n) + " is inferred, and refuses its operands: " + refusal).at(n);
+}
+
 Error NaiveRun::execute() {
   uint64_t ordinal = 0;
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
@@ -105,6 +116,7 @@ Error NaiveRun::execute() {
     if (!op) continue;
     if (!op->kernel) return Failure(ErrorKind::UnknownOp, "operator '" + op->name + "' has no kernel").at(NodeId(n));
     if (op->flags.isRandom) ordinals[NodeId(n)] = ordinal++;
+    if (Error error = checkShapes(NodeId(n))) return error;
     Call call;
     prepare(NodeId(n), call);
     op->kernel(call.call);

@@ -56,6 +56,7 @@ class NaiveRun {
  private:
   explicit NaiveRun(const Graph &graph) : graph(graph), ordinals(graph, 0) {}
   llvm::Error bind(const Bindings &bindings);
+  llvm::Error checkShapes(NodeId n) const;
   llvm::Error execute();
   TensorRef tensor(EntryId e);
   Array read(EntryId e) const;
