@@ -44,6 +44,12 @@ Value RuleContext::emit(const OpDef &op, std::initializer_list<Value> operands, 
   return emit(op, ArrayRef<Value>(operands.begin(), operands.size()), list);
 }
 
+Value RuleContext::emitFused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf) {
+  Value v = emit(backward, operands, attrs);
+  if (!hasFailed() && forwardOf.isValid()) builder.addControlDep(v.node, forwardOf);
+  return v;
+}
+
 StringRef RuleContext::number(double value) {
   SmallString<32> text;
   raw_svector_ostream os(text);
@@ -73,9 +79,8 @@ void GradRule::dx(size_t i, Value value) {
 }
 
 Value GradRule::fused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs) {
-  Value v = emit(backward, operands, attrs);
+  Value v = emitFused(backward, operands, attrs, node);
   if (hasFailed()) return v;
-  builder.addControlDep(v.node, node);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (i < builder.numOutputs(v.node))
       dx(i, at(v, i));

@@ -34,11 +34,15 @@ class RuleContext {
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const { return nodeKind.numOutputs; }
 
-  Value x(size_t i) { usedInputs |= bit(i); return inputs[i]; }
+  Value x(size_t i) const { return inputs[i]; }
+  /// Says which node a fused gradient operator belongs to, its control dependency 0.
+  void setForward(NodeId n) { forwardNode = n; }
 
   /// Appends a node and returns its output 0; `at(v, k)` is its output k.
   Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, AttrsId attrs);
   Value emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs = {});
+  /// `emit` of a fused backward operator: the node waits for `forwardOf`, which it is the gradient of.
+  Value emitFused(const OpDef &backward, llvm::ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf);
   static Value at(Value v, size_t output) { return Value{v.node, static_cast<uint16_t>(output), 0}; }
   /// Canonical text of a number, for attributes.
   llvm::StringRef number(double value);
@@ -46,17 +50,15 @@ class RuleContext {
 
   bool hasFailed() const { return failed; }
   llvm::Error takeFailure() { return std::move(failure); }
-  uint32_t inputsUsed() const { return usedInputs; }  // bit i: x(i) was read; positions from 31 on share bit 31
 
  protected:
   void fail(llvm::Error error);
-  static uint32_t bit(size_t i) { return uint32_t{1} << (i < 31 ? i : 31); }
 
   GraphBuilder &builder;
   NodeId node, origin;
+  NodeId forwardNode;  // invalid where nothing was said
   const NodeKind &nodeKind;
   llvm::SmallVector<Value, 8> inputs;  // a copy: emitting may move the builder's columns
-  uint32_t usedInputs = 0;
   bool failed = false;
   llvm::Error failure = llvm::Error::success();  // the first mistake
 };
@@ -74,7 +76,9 @@ class GradRule : public RuleContext {
 
   GradRule(GraphBuilder &builder, NodeId node, NodeId origin, HeadGradients heads, llvm::ArrayRef<bool> wanted);
 
-  Value y(size_t i) { usedOutputs |= bit(i); return Value{node, static_cast<uint16_t>(i), 0}; }
+  /// The forward node of a gradient operator; invalid where it has none.
+  NodeId forward() const { return forwardNode; }
+  Value y(size_t i) const { return Value{node, static_cast<uint16_t>(i), 0}; }
   /// Gradient of output i; a structurally zero one becomes a node here (ZERO-01). Ask `isZero` first to skip work.
   Value dy(size_t i);
   bool isZero(size_t i) const { return !heads.values[i].isValid(); }
@@ -95,14 +99,12 @@ class GradRule : public RuleContext {
 
   Slot slot(size_t i) const { return slots[i]; }
   Value gradient(size_t i) const { return gradients[i]; }
-  uint32_t outputsUsed() const { return usedOutputs; }
 
  private:
   HeadGradients heads;
   llvm::ArrayRef<bool> wanted;
   llvm::SmallVector<Slot, 8> slots;
   llvm::SmallVector<Value, 8> gradients;
-  uint32_t usedOutputs = 0;
 };
 
 /// Says each output of a node in simpler operators: `d.y(0, d.emit(kMul, {d.x(0), d.x(1)}))`.
@@ -111,9 +113,8 @@ class DecomposeRule : public RuleContext {
   DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin);
 
   void y(size_t i, Value value) { outputs[i] = value; }
-  /// Output i of the forward node of a gradient operator (its control dependency 0); invalid where it has none.
+  /// Output i of the forward node of a gradient operator; invalid where it has none.
   Value forward(size_t i) const { return Value{forwardNode, static_cast<uint16_t>(i), 0}; }
-  void setForward(NodeId n) { forwardNode = n; }
   /// Whether anyone reads output i.
   bool wants(size_t i) const { return wanted.empty() || wanted[i]; }
   void setWanted(llvm::ArrayRef<bool> list) { wanted = list; }
@@ -121,7 +122,6 @@ class DecomposeRule : public RuleContext {
 
  private:
   llvm::ArrayRef<bool> wanted;
-  NodeId forwardNode;
   llvm::SmallVector<Value, 4> outputs;
 };
 

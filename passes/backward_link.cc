@@ -78,16 +78,14 @@ struct Links {
 };
 
 // What `--dialect mxnet` puts in the place of an own operator stands for the same gradients.
-void linkLowered(Placeholders &p, const GradRule &rule, NodeId emitted, RuleSummary &summary) {
+void linkLowered(Placeholders &p, NodeId emitted, ArrayRef<LinkedEntry> outputs, RuleSummary &summary) {
   DecomposeRule lowering(p.builder, emitted, p.node);
   lowering.setForward(p.node);
   const uint32_t first = p.builder.numNodes();
   p.builder.kind(emitted).op->lowerToMxnet(lowering);
   if (lowering.hasFailed()) return;
   Links links(p, first, p.builder.numNodes());
-  for (uint32_t i = 0; i < rule.numInputs(); ++i)
-    if (rule.slot(i) == GradRule::Slot::Gradient && rule.gradient(i).node == emitted)
-      links.addOutput(lowering.output(rule.gradient(i).index), i);
+  for (LinkedEntry output : outputs) links.addOutput(lowering.output(output.position), output.of);
   links.moveTo(summary);
 }
 
@@ -109,11 +107,10 @@ RuleSummary summarize(Context &ctx, KindId kind) {
   Links links(p, first, last);
   for (uint32_t i = 0; i < rule.numInputs(); ++i)
     if (rule.slot(i) == GradRule::Slot::Gradient) links.addOutput(rule.gradient(i), i);
-  links.moveTo(summary);
   for (uint32_t n = first; n < last; ++n)
-    if (p.builder.kind(NodeId(n)).op && p.builder.kind(NodeId(n)).op->lowerToMxnet) linkLowered(p, rule, NodeId(n), summary);
-  summary.inputsUsed = rule.inputsUsed();
-  summary.outputsUsed = rule.outputsUsed();
+    if (p.builder.kind(NodeId(n)).op && p.builder.kind(NodeId(n)).op->lowerToMxnet)
+      linkLowered(p, NodeId(n), links.links[n - first].outputs, summary);
+  links.moveTo(summary);
   return summary;
 }
 

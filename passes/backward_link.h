@@ -31,7 +31,6 @@ struct BackwardLink {
 struct RuleSummary {
   std::vector<BackwardLink> nodes;       // one per kind: of several nodes of a kind, what they have in common
   llvm::DenseMap<uint32_t, uint32_t> nodeOf;  // by kind
-  uint32_t inputsUsed = 0, outputsUsed = 0;  // keep-lists: bit i for x(i) and y(i); bit 31 stands for 31 and beyond
 };
 
 /// Summaries by forward kind, made on demand.

@@ -1,6 +1,7 @@
 // Intermediate gradients, requests and how long values are kept (§9, §10), from the request to the memory of a run.
 #include "ir/graph_builder.h"
 #include "ir/inference.h"
+#include "passes/keep_lists.h"
 #include "runtime/executor.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"
@@ -224,35 +225,15 @@ TEST(GradientRequests, RC_06_ASK_14_ForwardValuesMakeRoomForGradients) {
   EXPECT_TRUE(isReused);
 }
 
-/// What the gradient of a node of this kind keeps: "0,1 / 2" for inputs 0 and 1 and output 2, "-" for none. Positions that
-/// are ignored, because only their shape counts, keep nothing.
+/// What the gradient of a node of this kind keeps: "0,1 / 2" for inputs 0 and 1 and output 2, "-" for none.
 std::string keepList(Context &context, KindId id) {
-  const NodeKind &kind = context.kind(id);
-  GraphBuilder builder(context);
-  SmallVector<Value, 8> inputs, heads;
-  for (uint32_t i = 0; i < kind.numInputs; ++i) inputs.push_back(builder.addVariable("x" + utostr(i), AttrsId(0)));
-  NodeId node = builder.addKind(id, inputs, NodeId());
-  for (uint32_t o = 0; o < kind.numVisible; ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
-  Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
-  GradientRequest request;
-  request.wrt = allTargets(graph, nullptr).targets;
-  if (request.wrt.empty()) return "- / -";
-  const uint32_t numForward = graph.numNodes();
-  graph = cantFail(buildGradient(context, graph, request, GradientOptions())).graph;
-  std::set<uint32_t> in, out;
-  for (uint32_t n = numForward; n < graph.numNodes(); ++n)
-    for (size_t i = 0; i < graph.inputs(NodeId(n)).size(); ++i) {
-      Value v = graph.inputs(NodeId(n))[i];
-      if (v.node.value >= numForward || graph.kind(NodeId(n)).isIgnored(i)) continue;
-      if (!graph.isVariable(v.node)) out.insert(v.index);
-      else in.insert(static_cast<uint32_t>(std::stoul(graph.name(v.node).drop_front().str())));
-    }
-  auto list = [](const std::set<uint32_t> &positions) {
+  const KeepList kept = cantFail(keepListOf(context, id));
+  auto list = [](ArrayRef<uint32_t> positions) {
     std::string text;
     for (uint32_t i : positions) text += (text.empty() ? "" : ",") + std::to_string(i);
     return text.empty() ? "-" : text;
   };
-  return list(in) + " / " + list(out);
+  return list(kept.inputs) + " / " + list(kept.outputs);
 }
 
 // testdata/keep_lists.txt says for every operator whose attributes all have defaults, or stand there, what its gradient

@@ -4,8 +4,10 @@
 
 #include "ir/error.h"
 #include "ir/grad_rule.h"
+#include "ir/inference.h"
 #include "ir/verify.h"
-#include "passes/backward_link.h"
+#include "ops/primitives.h"
+#include "passes/keep_lists.h"
 #include "passes/gradient.h"
 #include "passes/plan_memory.h"
 
@@ -39,19 +41,34 @@ TEST(OperatorContract, REG_01_ARuleAnswersForEveryInput) {
   EXPECT_NE(result.wrt[0].value.node, result.wrt[1].value.node);
 }
 
+// y = x0 + … + x39 to speak of; the gradient of x33 reads x33 and x39.
+constinit const OpDef kForty = {
+    .name = "forty",
+    .inputs = {{}, [](const NodeKind &) { return 40u; }, true},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) {
+      for (size_t i = 0; i < 40; ++i) g.dx(i, i == 33 ? g.emit(kElemwiseMul, {g.x(33), g.x(39)}) : g.dy(0));
+    },
+};
+
 TEST(OperatorContract, REG_03_KeepListsComeFromPlaceholders) {
   TestContext context;
-  RuleSummaries summaries(context);
+  using Positions = std::vector<uint32_t>;
   auto kept = [&](StringRef op, std::initializer_list<AttrText> attrs) {
     AttrsId list = context.attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size()));
-    const RuleSummary &summary = summaries.of(cantFail(context.kind(*context.ops.find(op), list)));
-    return std::pair(summary.inputsUsed, summary.outputsUsed);
+    KeepList keepList = cantFail(keepListOf(context, cantFail(context.kind(*context.ops.find(op), list))));
+    return std::pair(keepList.inputs, keepList.outputs);
   };
-  using Masks = std::pair<uint32_t, uint32_t>;  // bit i: x(i); y(i)
-  EXPECT_EQ(kept("FullyConnected", {{"num_hidden", "2"}}), Masks(0b011, 0)) << "data and weight, not the bias";
-  EXPECT_EQ(kept("Pooling", {{"kernel", "(2,2)"}}), Masks(1, 0b11));
-  EXPECT_EQ(kept("tanh", {}), Masks(0, 1));
-  EXPECT_EQ(kept("elemwise_div", {}), Masks(0b11, 0));
+  using Lists = std::pair<Positions, Positions>;
+  EXPECT_EQ(kept("FullyConnected", {{"num_hidden", "2"}}), Lists({0, 1}, {})) << "data and weight, not the bias";
+  EXPECT_EQ(kept("Pooling", {{"kernel", "(2,2)"}}), Lists({0}, {})) << "the outputs are operands nobody looks into";
+  EXPECT_EQ(kept("tanh", {}), Lists({}, {0}));
+  EXPECT_EQ(kept("elemwise_div", {}), Lists({0, 1}, {}));
+  EXPECT_EQ(kept("BatchNorm", {}), Lists({0}, {1, 2})) << "nor the statistics it overwrites";
+  EXPECT_EQ(describeError(keepListOf(context, context.opaqueKind("mystery", AttrsId(0), 1))),
+            "[unknown_op] what the gradient of 'mystery' keeps is not known: the operator is unknown");
+  cantFail(context.ops.add(kForty));
+  EXPECT_EQ(kept("forty", {}), Lists({33, 39}, {})) << "however many inputs there are";
 }
 
 TEST(OperatorContract, REG_04_SeveralOperatorsOrNone) {
