@@ -1,4 +1,9 @@
-// Products over one axis: MXNet's `dot`. Tested by tests/reduce_ops_test.cc
+// Products over one axis: MXNet's `dot`, and its fused gradient.
+//
+// y = A·B is bilinear; with dy it makes the trilinear form ⟨dy, A·B⟩, whose derivatives toward A and B are the two outputs
+// of `_backward_dot`(dy, A, B). With u of A's shape and v of B's, the gradient of ⟨u, dA⟩ + ⟨v, dB⟩ is u·B + A·v toward
+// dy, and toward A and B the two outputs of `_backward_dot`(dy, u, v). So the pair is closed to every order, whatever the
+// ranks. Tested by tests/reduce_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -22,50 +27,48 @@ constexpr AttrSpec kDotAttrs[] = {
     attr<&DotParams::storage>("forward_stype", "None", "storage of the result, as the file says; not used"),
 };
 
-// Operands as matrices: lhs (m, k) or, transposed, (k, m); rhs (k, n) or (n, k). m and n gather all remaining axes.
-struct Extents {
-  int64_t m, n, k;
+// Where lhs, rhs and the result of the product are among the entries of a node.
+struct DotPorts {
+  size_t lhs, rhs, result;
+  bool isForward;  // the result is an output of the node, not an input
 };
 
-Extents extentsOf(const DotParams &params, Dims lhs, Dims rhs) {
-  const int64_t k = params.transposeA ? lhs.front() : lhs.back();
-  const int64_t sizeA = TensorRef{nullptr, DType::Unknown, lhs}.size();
-  const int64_t sizeB = TensorRef{nullptr, DType::Unknown, rhs}.size();
-  return {k ? sizeA / k : 0, k ? sizeB / k : 0, k};
+ShapeRef resultShape(const ShapeInference &s, DotPorts at) { return at.isForward ? s.out(at.result) : s.in(at.result); }
+
+void stateShapes(ShapeInference &s, DotPorts at, Dims lhs, Dims rhs, Dims result) {
+  s.setIn(at.lhs, lhs);
+  s.setIn(at.rhs, rhs);
+  if (at.isForward) s.setOut(at.result, result);
+  else s.setIn(at.result, result);
 }
 
 // Forward from both ranks; backward from the result's dimensions and the shared axis.
-void dotShape(ShapeInference &s) {
-  if (!s.in(0).hasRank() || !s.in(1).hasRank()) return;
+void relateShapes(ShapeInference &s, DotPorts at) {
+  if (!s.in(at.lhs).hasRank() || !s.in(at.rhs).hasRank()) return;
   const DotParams &params = s.params<DotParams>();
-  DimsBuffer a(s.in(0).dims()), b(s.in(1).dims());
+  DimsBuffer a(s.in(at.lhs).dims()), b(s.in(at.rhs).dims());
   if (a.empty() || b.empty()) return s.fail("an operand has no dimensions, expected at least one");
   const size_t axisA = params.transposeA ? 0 : a.size() - 1, axisB = params.transposeB ? b.size() - 1 : 0;
   if (a[axisA] != kUnknownDim && b[axisB] != kUnknownDim && a[axisA] != b[axisB])
-    return s.fail("shapes " + toString(s.in(0)) + " and " + toString(s.in(1)) + " differ in the axis summed over: " +
+    return s.fail("shapes " + toString(s.in(at.lhs)) + " and " + toString(s.in(at.rhs)) + " differ in the axis summed over: " +
                   Twine(a[axisA]) + " and " + Twine(b[axisB]));
   const int64_t shared = a[axisA] == kUnknownDim ? b[axisB] : a[axisA];
   a[axisA] = b[axisB] = shared;
-  const size_t rank = a.size() + b.size() - 2;
-  if (rank == 0) {
-    s.setIn(0, a);
-    s.setIn(1, b);
-    return s.setOut(0, int64_t{1});
-  }
+  if (a.size() + b.size() == 2) return stateShapes(s, at, a, b, int64_t{1});
   DimsBuffer out;
   for (size_t axis = 0; axis < a.size(); ++axis)
     if (axis != axisA) out.push_back(a[axis]);
   for (size_t axis = 0; axis < b.size(); ++axis)
     if (axis != axisB) out.push_back(b[axis]);
-  s.setOut(0, out);
+  stateShapes(s, at, a, b, out);
   if (s.hasFailed()) return;
+  out = DimsBuffer(resultShape(s, at).dims());
   size_t next = 0;
   for (size_t axis = 0; axis < a.size(); ++axis)
-    if (axis != axisA) a[axis] = s.out(0)[next++];
+    if (axis != axisA) a[axis] = out[next++];
   for (size_t axis = 0; axis < b.size(); ++axis)
-    if (axis != axisB) b[axis] = s.out(0)[next++];
-  s.setIn(0, a);
-  s.setIn(1, b);
+    if (axis != axisB) b[axis] = out[next++];
+  stateShapes(s, at, a, b, out);
 }
 
 // One matrix product with strides: out[i, j] = Σ a[i, l] · b[l, j], summed left to right in float64.
@@ -74,7 +77,7 @@ struct Matrix {
   int64_t rowStride, columnStride;
 };
 
-template <class T> void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const Extents &extents) {
+template <class T> void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const DotExtents &extents) {
   for (int64_t i = 0; i < extents.m; ++i)
     for (int64_t j = 0; j < extents.n; ++j) {
       double total = 0;
@@ -94,40 +97,35 @@ Matrix matrixOf(const TensorRef &tensor, int64_t rows, int64_t columns, bool isT
 
 void dotKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const DotParams &params = call.params<DotParams>();
-  const Extents size = extentsOf(params, call.in[0].shape, call.in[1].shape);
+  const DotTransposes is = dotTransposes(*call.kind);
+  const DotExtents size = dotExtents(is, call.in[0].shape, call.in[1].shape);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     multiply<decltype(zero)>(matrixOf(call.out[0], size.m, size.n, false),
-                             matrixOf(call.in[0], size.m, size.k, params.transposeA),
-                             matrixOf(call.in[1], size.k, size.n, params.transposeB), size);
+                             matrixOf(call.in[0], size.m, size.k, is.a),
+                             matrixOf(call.in[1], size.k, size.n, is.b), size);
   });
 }
 
 // With A = op(lhs), B = op(rhs): dA = dY · Bᵀ, dB = Aᵀ · dY; each is stored through the strides of its operand.
 void dotBackwardKernel(const KernelCall &call) {
-  const DotParams &params = call.params<DotParams>();
-  const Extents size = extentsOf(params, call.in[1].shape, call.in[2].shape);
+  const DotTransposes is = dotTransposes(*call.kind);
+  const DotExtents size = dotExtents(is, call.in[1].shape, call.in[2].shape);
   const Matrix dy = matrixOf(call.in[0], size.m, size.n, false);
-  const Matrix a = matrixOf(call.in[1], size.m, size.k, params.transposeA);
-  const Matrix b = matrixOf(call.in[2], size.k, size.n, params.transposeB);
+  const Matrix a = matrixOf(call.in[1], size.m, size.k, is.a);
+  const Matrix b = matrixOf(call.in[2], size.k, size.n, is.b);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     if (call.wants(0))
-      multiply<T>(matrixOf(call.out[0], size.m, size.k, params.transposeA), dy, transposed(b), {size.m, size.k, size.n});
+      multiply<T>(matrixOf(call.out[0], size.m, size.k, is.a), dy, transposed(b), {size.m, size.k, size.n});
     if (call.wants(1))
-      multiply<T>(matrixOf(call.out[1], size.k, size.n, params.transposeB), transposed(a), dy, {size.k, size.n, size.m});
+      multiply<T>(matrixOf(call.out[1], size.k, size.n, is.b), transposed(a), dy, {size.k, size.n, size.m});
   });
-}
-
-Value emitDot(DecomposeRule &d, Value a, Value b, bool transposeA, bool transposeB) {
-  return d.emit(kDot, {a, b}, {{"transpose_a", transposeA ? "True" : "False"}, {"transpose_b", transposeB ? "True" : "False"}});
 }
 
 extern const OpDef kBackwardDot;
 
 }  // namespace
 
-// dA = dY · op(B)ᵀ, dB = op(A)ᵀ · dY, each transposed back
 constinit const OpDef kDot = {
     .name = "dot",
     .aliases = {"_sparse_dot"},
@@ -135,35 +133,49 @@ constinit const OpDef kDot = {
     .inputs = {"lhs", "rhs"},
     .attrs = kDotAttrs,
     .params = paramsOf<DotParams>(),
-    .shape = dotShape,
+    .shape = [](ShapeInference &s) { relateShapes(s, {.lhs = 0, .rhs = 1, .result = 0, .isForward = true}); },
     .gradient = [](GradRule &g) { g.fused(kBackwardDot, {g.dy(0), g.x(0), g.x(1)}); },
     .kernel = dotKernel,
 };
 
 namespace {
 
-// The decomposition is for matrices: with more axes the sums of the second order run over several at once.
+// Of a gradient that is zero the term is left out; the operand in its place serves an output that nobody asks for.
+void gradientOfBackward(GradRule &g) {
+  const Value dy = g.x(0), a = g.x(1), b = g.x(2);
+  const bool hasU = !g.isZero(0), hasV = !g.isZero(1);
+  if (g.wants(0)) {
+    const Value left = hasU ? g.emit(kDot, {g.dy(0), b}, g.attrs()) : Value();
+    const Value right = hasV ? g.emit(kDot, {a, g.dy(1)}, g.attrs()) : Value();
+    g.dx(0, hasU && hasV ? g.emit(kElemwiseAdd, {left, right}) : hasU ? left : right);
+  }
+  g.noGrad(1);
+  g.noGrad(2);
+  if (!(g.wants(1) && hasV) && !(g.wants(2) && hasU)) return;
+  const Value both = g.emitFused(kBackwardDot, {dy, hasU ? g.dy(0) : a, hasV ? g.dy(1) : b}, g.attrs(), g.forward());
+  if (hasV) g.dx(1, both);
+  if (hasU) g.dx(2, GradRule::at(both, 1));
+}
+
 constinit const OpDef kBackwardDot = {
     .name = "_backward_dot",
-    .summary = "gradient of dot: dlhs = dy * rhs^T, drhs = lhs^T * dy; beyond the first order for matrices only",
+    .summary = "gradient of dot: dlhs = dy * rhs^T, drhs = lhs^T * dy, summed over the axes of dy that are not lhs' or rhs'",
     .inputs = {"dy", "lhs", "rhs"},
     .outputs = {"dlhs", "drhs"},
     .attrs = kDotAttrs,
     .params = paramsOf<DotParams>(),
     .shape =
         [](ShapeInference &s) {
-          s.sameInOut(1, 0);
-          s.sameInOut(2, 1);
+          auto relateGradients = [&] {
+            s.sameInOut(1, 0);
+            s.sameInOut(2, 1);
+          };
+          relateGradients();  // the forward node tells the shapes of the outputs
+          relateShapes(s, {.lhs = 1, .rhs = 2, .result = 0, .isForward = false});
+          relateGradients();
         },
     .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          const bool ta = d.params<DotParams>().transposeA, tb = d.params<DotParams>().transposeB;
-          if (d.wants(0))
-            d.y(0, ta ? emitDot(d, d.x(2), d.x(0), tb, true) : emitDot(d, d.x(0), d.x(2), false, !tb));
-          if (d.wants(1))
-            d.y(1, tb ? emitDot(d, d.x(0), d.x(1), true, ta) : emitDot(d, d.x(1), d.x(0), !ta, false));
-        },
+    .gradient = gradientOfBackward,
     .kernel = dotBackwardKernel,
 };
 
@@ -173,6 +185,12 @@ constexpr const OpDef *kOps[] = {&kDot, &kBackwardDot};
 
 DotTransposes dotTransposes(const NodeKind &kind) {
   return {kind.params<DotParams>().transposeA, kind.params<DotParams>().transposeB};
+}
+
+DotExtents dotExtents(DotTransposes transposes, Dims lhs, Dims rhs) {
+  auto sizeOf = [](Dims dims) { return TensorRef{nullptr, DType::Unknown, dims}.size(); };
+  return {sizeOf(transposes.a ? lhs.drop_front() : lhs.drop_back()),
+          sizeOf(transposes.b ? rhs.drop_back() : rhs.drop_front()), transposes.a ? lhs.front() : lhs.back()};
 }
 
 constinit const OpFamily kDotFamily = kOps;

@@ -105,6 +105,7 @@ class BackwardWalk : GradientPhase {
     HeadGradients given{heads, [](void *self, size_t o) { return static_cast<BackwardWalk *>(self)->zeroHead(o); },
                         this};
     GradRule rule(builder, n, sums.originOf(n), given, wanted);
+    rule.setForward(forwardOf(n));
     builder.kind(n).op->gradient(rule);
     if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -123,6 +124,12 @@ class BackwardWalk : GradientPhase {
                                                 builder.name(n) + "'")
         .at(sums.originOf(n))
         .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  // The forward node of a fused gradient operator in the base. Decompositions are made of simpler operators.
+  NodeId forwardOf(NodeId n) const {
+    const bool isFused = n.value < numBase && graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
+    return isFused ? graph.controlDeps(n).front() : NodeId();
   }
 
   // A head gradient that is structurally zero, as a value (ZERO-01). That of a hidden output is never read.
@@ -149,6 +156,7 @@ class BackwardWalk : GradientPhase {
     SmallVector<bool, 4> wanted;
     for (Value head : heads) wanted.push_back(head.isValid());
     DecomposeRule rule(builder, n, sums.originOf(n));
+    rule.setForward(forwardOf(n));
     rule.setWanted(wanted);
     uint32_t first = builder.numNodes();
     builder.kind(n).op->decompose(rule);

@@ -326,6 +326,12 @@ const LargeCase kLargeCases[] = {
     {"y = LRN(a) {nsize=3, alpha=0.5, beta=0.6, knorm=1}; heads y", {{"a", {40, 67}}}},
     {"y = Dropout(a) {p=0.4}; heads y", {{"a", {61, 97}}}},
     {"y = LayerNorm(a, b, c); heads y", {{"a", {301, 83}}}},
+    {"y = dot(a, b); heads y", {{"a", {70, 33}}, {"b", {33, 91}}}},
+    {"y = dot(a, b) {transpose_a=True}; heads y", {{"a", {33, 5, 14}}, {"b", {33, 7, 13}}}},
+    {"y = dot(a, b) {transpose_b=True}; heads y", {{"a", {70, 33}}, {"b", {91, 33}}}},
+    {"y = dot(a, b) {transpose_a=True, transpose_b=True}; heads y", {{"a", {33, 70}}, {"b", {91, 33}}}},
+    {"y = dot(a, b); heads y", {{"a", {70, 33}}, {"b", {33}}}},
+    {"y = dot(a, b); heads y", {{"a", {330}}, {"b", {330}}}},
     {"y = batch_dot(a, b) {transpose_b=True}; heads y", {{"a", {7, 31, 45}}, {"b", {7, 38, 45}}}},
     {"y = Deconvolution(a, b) {kernel=(4,4), stride=(2,2), pad=(1,1), num_filter=16}; heads y", {{"a", {2, 32, 7, 9}}}},
     {"y = Deconvolution(a, b, c) {kernel=(3,3), stride=(2,2), pad=(1,1), adj=(1,0), num_filter=12, num_group=4,"

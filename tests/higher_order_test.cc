@@ -3,6 +3,7 @@
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
+#include "ir/verify.h"
 #include "passes/gradient.h"
 
 #include <gtest/gtest.h>
@@ -77,6 +78,55 @@ TEST(HigherOrder, HO_03_MatrixProduct) {
   EXPECT_EQ(values[0].values, Numbers(9, 0));
   EXPECT_EQ(values[1].values, Numbers(9, 3));
   EXPECT_EQ(values[2].values, Numbers(9, 6));
+}
+
+// Also where the sums run over several axes or over none, with and without shapes at hand.
+TEST(HigherOrder, HO_02_DotOfAnyRanks) {
+  struct Case {
+    const char *attrs;
+    std::vector<int64_t> lhs, rhs;
+  };
+  const Case cases[] = {{"", {4}, {4}},          {"", {3, 4}, {4}},    {"", {4}, {4, 3}},
+                        {"", {2, 3, 4}, {4, 5}}, {"", {3, 4}, {4, 2, 3, 2}}, {" {transpose_a=True}", {4, 2, 3}, {4, 5}},
+                        {" {transpose_b=True}", {3, 4}, {2, 3, 4}}};
+  for (const Case &row : cases) {
+    SCOPED_TRACE(toString(ShapeRef(row.lhs)) + toString(ShapeRef(row.rhs)) + row.attrs);
+    TestGraph g(std::string("d = dot(a, b)") + row.attrs + "; y = square(d)");
+    const InferRequest hints{{{g.at("a").node, {row.lhs.begin(), row.lhs.end()}}, {g.at("b").node, {row.rhs.begin(), row.rhs.end()}}},
+                             {}};
+    const Inference known = cantFail(infer(g.context, g, hints, {}));
+    for (const Inference *inference : {static_cast<const Inference *>(nullptr), &known})
+      for (uint32_t order : {1u, 2u, 3u}) {
+        GradientOptions options;
+        options.inference = inference;
+        GradientResult result = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"a", "b"}), options, order));
+        EXPECT_EQ(describeError(verifyGraph(result.graph, 5)), "success");
+        Expected<Inference> whole = infer(g.context, result.graph, hints, {});
+        ASSERT_TRUE(bool(whole)) << describeError(whole.takeError()) << dump(result.graph);
+      }
+    Bindings bindings;
+    for (auto &[name, shape] : {std::pair{"a", row.lhs}, {"b", row.rhs}}) {
+      Array array(shape, Numbers(static_cast<size_t>(*numElements(shape))));
+      for (size_t i = 0; i < array.values.size(); ++i) array.values[i] = drawNumber(shape.size(), i);
+      bindings[name] = array;
+    }
+    EXPECT_EQ(checkDerivatives(g.context, g, {"a", "b"}, bindings, DerivativeOptions()), std::vector<std::string>());
+  }
+}
+
+// The fused operator again, over the gradients of its own outputs: no operator that MXNet lacks.
+TEST(HigherOrder, HO_02_A_14_DotInOperatorsOfMxnet) {
+  TestGraph g("d = dot(a, b); y = square(d)");
+  Graph graph = gradientOf(g.context, g, {"a", "b"}, 3).graph;
+  size_t numFused = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (graph.isVariable(NodeId(n))) continue;
+    EXPECT_FALSE(graph.op(NodeId(n))->flags.isOwn) << graph.describe(NodeId(n));
+    if (graph.opName(NodeId(n)) != "_backward_dot") continue;
+    ++numFused;
+    EXPECT_EQ(graph.opName(graph.controlDeps(NodeId(n))[0]), "dot");
+  }
+  EXPECT_GT(numFused, 3u);
 }
 
 // gx is linear in the head: its gradient toward the head is f'(x), also where the head itself is 0.

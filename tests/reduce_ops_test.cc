@@ -111,9 +111,8 @@ TEST(ReduceOps, RUN_02_ValuesAndGradients) {
 // Second operands of the `_like` operators have no gradient but zeros.
 TEST(ReduceOps, HO_01_DerivativesOfTwoOrders) {
   for (const OpRow &row : rows()) {
-    const bool isSquare = row.op != "dot" || (row.inputs[0].shape.size() == 2 && row.inputs[1].shape.size() == 2);
-    if (row.op == "dot" || row.op == "Concat") checkDerivatives(row, {"x0"}, isSquare ? 3 : 1);
-    else checkDerivatives(row, {"x0"}, 2);
+    if (row.op == "dot") checkDerivatives(row, {"x0", "x1"}, 3);
+    else checkDerivatives(row, {"x0"}, row.op == "Concat" ? 3 : 2);
   }
 }
 
@@ -176,6 +175,21 @@ TEST(ReduceOps, INF_03_DotBothWays) {
   EXPECT_EQ(inferShapes("dot", {{"transpose_b", "True"}}, "(2,3) (4,3) -> ?"), "(2,3) (4,3) -> (2,4)");
   EXPECT_EQ(inferShapes("dot", {}, "(2,3) (4,5) -> ?"),
             "shapes (2,3) and (4,5) differ in the axis summed over: 3 and 4");
+}
+
+TEST(ReduceOps, INF_08_E_50_BackwardDotRelatesAllOfItsOperands) {
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "? ? ? -> (2,3) (3,5)"), "(2,5) (2,3) (3,5) -> (2,3) (3,5)");
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "(2,5) (2,?) (3,?) -> ? ?"), "(2,5) (2,3) (3,5) -> (2,3) (3,5)");
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "? (4,) (4,) -> ? ?"), "(1,) (4,) (4,) -> (4,) (4,)");
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "(2,5) (2,3) (3,4) -> ? ?"), "input 0 has shape (2,5), expected (2,4)");
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "(2,5) (2,3) (4,5) -> ? ?"),
+            "shapes (2,3) and (4,5) differ in the axis summed over: 3 and 4");
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "? (2,3) (3,5) -> (2,4) ?"), "input 1 has shape (2,3), but output 0 has shape (2,4)");
+}
+
+TEST(ReduceOps, RUN_02_DotOverAnEmptyAxisIsZero) {
+  checkRow({"dot", {}, {{{2, 0}, {}}, {{0, 3}, {}}}, {2, 3}, {0, 0, 0, 0, 0, 0},
+            {std::vector<double>(), std::vector<double>()}});
 }
 
 }  // namespace

@@ -53,14 +53,41 @@ template <class T> class DotKernel : public PreparedKernel {
  public:
   explicit DotKernel(const KernelSite &site) : transposes(dotTransposes(*site.kind)) {}
   void run(const KernelCall &call) override {
-    const int64_t k = transposes.a ? call.in[0].shape.front() : call.in[0].shape.back();
-    const int64_t m = call.in[0].size() / k, n = call.in[1].size() / k;
+    const auto [m, n, k] = dotExtents(transposes, call.in[0].shape, call.in[1].shape);
     gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, call.in[0].as<const T>(), call.in[1].as<const T>(),
                             transposes.a ? m : k, transposes.b ? k : n, T{0}, call.out[0].as<T>(), n});
   }
 
  private:
   DotTransposes transposes;
+};
+
+// Inputs dy, lhs, rhs; outputs dlhs, drhs. With A = op(lhs), B = op(rhs): dA = dy·Bᵀ, dB = Aᵀ·dy, each transposed where
+// its operand is.
+template <class T> class DotBackward : public PreparedKernel {
+ public:
+  explicit DotBackward(const KernelSite &site) : is(dotTransposes(*site.kind)) {}
+  void run(const KernelCall &call) override {
+    const DotExtents size = dotExtents(is, call.in[1].shape, call.in[2].shape);
+    if (call.wants(0)) toLhs(size, call.in[0].as<const T>(), call.in[2].as<const T>(), call.out[0].as<T>());
+    if (call.wants(1)) toRhs(size, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[1].as<T>());
+  }
+
+ private:
+  void toLhs(const DotExtents &size, const T *dy, const T *rhs, T *dlhs) const {
+    const auto [m, n, k] = size;
+    const int64_t step = is.b ? k : n;
+    if (is.a) gradc::multiply(Gemm<T>{is.b, true, k, m, n, rhs, dy, step, n, T{0}, dlhs, m});
+    else gradc::multiply(Gemm<T>{false, !is.b, m, k, n, dy, rhs, n, step, T{0}, dlhs, k});
+  }
+  void toRhs(const DotExtents &size, const T *dy, const T *lhs, T *drhs) const {
+    const auto [m, n, k] = size;
+    const int64_t step = is.a ? m : k;
+    if (is.b) gradc::multiply(Gemm<T>{true, is.a, n, k, m, dy, lhs, n, step, T{0}, drhs, k});
+    else gradc::multiply(Gemm<T>{!is.a, false, k, n, m, lhs, dy, step, n, T{0}, drhs, n});
+  }
+
+  DotTransposes is;
 };
 
 // With as many products as threads, each is the work of one of them.
@@ -101,6 +128,7 @@ std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
   return make<FullyConnectedBackward>(site);
 }
 std::unique_ptr<PreparedKernel> dot(const KernelSite &site) { return make<DotKernel>(site); }
+std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site) { return make<DotBackward>(site); }
 std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site) { return make<BatchDotKernel>(site); }
 
 }  // namespace gradc::fast

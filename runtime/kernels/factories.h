@@ -33,6 +33,7 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site);
 std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> dot(const KernelSite &site);
+std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site);
 
 // runtime/kernels/elementwise.cc

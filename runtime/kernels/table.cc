@@ -51,6 +51,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_clip", fast::sliced, LayoutRole::Elements},
     {"_backward_div", fast::sliced, LayoutRole::Elements},
     {"_backward_div_scalar", fast::sliced, LayoutRole::Elements},
+    {"_backward_dot", fast::dotBackward, LayoutRole::Plain},
     {"_backward_erf", fast::errorFunctionBackward, LayoutRole::Elements},
     {"_backward_expm1", fast::sliced, LayoutRole::Elements},
     {"_backward_gamma", fast::sliced, LayoutRole::Elements},

@@ -47,6 +47,17 @@ std::vector<Sample> shapeSamples() {
   list.push_back({"dot", "transpose_b=True", {{2, 3}, {4, 3}}});
   list.push_back({"dot", "transpose_a=True, transpose_b=True", {{3, 2}, {4, 3}}});
   list.push_back({"dot", "", {{1, 1}, {1, 1}}});
+  list.push_back({"dot", "", {{4}, {4}}});
+  list.push_back({"dot", "transpose_a=True, transpose_b=True", {{4}, {4}}});
+  list.push_back({"dot", "", {{3, 4}, {4}}});
+  list.push_back({"dot", "transpose_a=True", {{4, 3}, {4}}});
+  list.push_back({"dot", "", {{4}, {4, 3}}});
+  list.push_back({"dot", "transpose_b=True", {{4}, {3, 4}}});
+  list.push_back({"dot", "", {{2, 3, 4}, {4, 5}}});
+  list.push_back({"dot", "", {{3, 4}, {4, 2, 3, 2}}});
+  list.push_back({"dot", "transpose_a=True, transpose_b=True", {{4, 2, 3}, {2, 2, 4}}});
+  list.push_back({"dot", "", {{3, 0}, {0, 2}}});
+  list.push_back({"dot", "", {{0, 3}, {3, 2}}});
   list.push_back({"Concat", "num_args=1, dim=1", {{2, 3}}});
   list.push_back({"Concat", "num_args=2, dim=1", {{2, 3}, {2, 1}}});
   list.push_back({"Concat", "num_args=3, dim=0", {{1, 2}, {3, 2}, {2, 2}}});
