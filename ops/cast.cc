@@ -32,7 +32,7 @@ void castKernel(const KernelCall &call) {
   });
 }
 
-extern const OpDef kCast, kBackwardCast;
+}  // namespace
 
 // dx = dy in the type of x
 constinit const OpDef kCast = {
@@ -62,6 +62,8 @@ constinit const OpDef kBackwardCast = {
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCast, g.dy(0), g.attrs())); },
     .kernel = castKernel,
 };
+
+namespace {
 
 constexpr const OpDef *kOps[] = {&kCast, &kBackwardCast};
 

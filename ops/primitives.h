@@ -54,6 +54,10 @@ extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserE
 extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual, kBroadcastLesser,
     kBroadcastLesserEqual;
 
+// cast.cc
+extern const OpDef kCast;               // Cast(x; dtype)
+extern const OpDef kBackwardCast;       // _backward_cast(dy; dtype): dy in the type of the x of its forward node
+
 // where.cc
 extern const OpDef kWhere;              // where(condition, x, y)
 

@@ -178,6 +178,15 @@ template <const OpDef &Backward> void softmaxGradient(GradRule &g) {
   if (hasLength(g.kind())) g.noGrad(1);
 }
 
+// A requested type is that of dy and y; back in the data's, as by the gradient of a Cast.
+Value inTypeOfData(DecomposeRule &d, Value dx) {
+  const DType wanted = paramsOf(d.kind()).dtype;
+  if (wanted == DType::Unknown) return dx;
+  const AttrsId attrs = d.context().attrs(AttrText{"dtype", dtypeName(wanted)});
+  const Value cast = d.emit(kCast, d.x(1), attrs);
+  return d.emitFused(kBackwardCast, dx, attrs, cast.node);
+}
+
 template <RowFunction F> void decomposeBackward(DecomposeRule &d) {
   const Value dy = d.x(0), y = d.x(d.numInputs() - 1);
   const StringRef axis = d.number(paramsOf(d.kind()).axis);
@@ -188,7 +197,7 @@ template <RowFunction F> void decomposeBackward(DecomposeRule &d) {
     dx = d.emit(kElemwiseSub, {dy, d.emit(kBroadcastMul, {d.emit(kExp, {y}), sum(dy)})});
   else
     dx = d.emit(kElemwiseMul, {y, d.emit(kBroadcastSub, {dy, sum(d.emit(kElemwiseMul, {dy, y}))})});
-  if (d.wants(0)) d.y(0, d.emit(kMulScalar, {dx}, {{"scalar", d.number(factor)}}));
+  if (d.wants(0)) d.y(0, inTypeOfData(d, d.emit(kMulScalar, {dx}, {{"scalar", d.number(factor)}})));
   if (hasLength(d.kind()) && d.wants(1)) d.y(1, d.emit(kZerosLike, {d.x(2)}));
 }
 

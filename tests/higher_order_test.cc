@@ -180,6 +180,19 @@ TEST(HigherOrder, INF_15_SecondOrderGraphsInfer) {
   EXPECT_EQ(inference->numUnknownShapes, 0u);
 }
 
+// The gradient is computed in the type asked for, and comes back in that of the data.
+TEST(HigherOrder, INF_15_SoftmaxInAnotherType) {
+  for (StringRef op : {"softmax", "softmin", "log_softmax"})
+    for (auto [from, to] : {std::pair{DType::Float16, "float32"}, {DType::Float32, "float64"}, {DType::Float64, "float16"}})
+      for (uint32_t order : {2u, 3u}) {
+        TestGraph g(("y = " + op + "(x) {dtype=" + to + "}").str());
+        GradientResult result = gradientOf(g.context, g, {"x"}, order);
+        Expected<Inference> inference = infer(g.context, result.graph, {{{g.at("x").node, {2, 3}}}, {{g.at("x").node, from}}}, {});
+        ASSERT_TRUE(bool(inference)) << describeError(inference.takeError()) << dump(result.graph);
+        EXPECT_EQ(inference->dtype[result.graph.entry(result.wrt[0].value)], from);
+      }
+}
+
 // The gradient by w is f, which hangs on x through whole numbers alone.
 TEST(HigherOrder, P_09_WholeNumbersEndGradientsAtEveryOrder) {
   TestGraph g("i = Cast(x) {dtype=int32}; f = Cast(i) {dtype=float64}; y = elemwise_mul(w, f)");
