@@ -313,19 +313,28 @@ constinit const OpDef kBackwardPowerScalar = {
     .decompose =
         [](DecomposeRule &d) {
           double scalar = d.params<ScalarParams>().scalar;
-          // The derivatives of a polynomial end, also at x = 0 where 0 · x^-1 would not be 0.
+          // The derivatives of a polynomial end, also at x = 0 where 0 · x^-1 would not be 0 (and is not in MXNet).
           if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
           if (scalar == 1) return d.y(0, d.x(0));
           Value power = d.emit(kPowerScalar, {d.x(1)}, {{"scalar", d.number(scalar - 1)}});
           Value slope = d.emit(kMulScalar, {power}, {{"scalar", d.number(scalar)}});
           d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
         },
-    .kernel = scalarFloating<[](auto dy, auto x, auto s) { return dy * (std::pow(x, s - decltype(s)(1)) * s); }>,
+    .kernel = scalarFloating<[](auto dy, auto x, auto s) {
+      return s == 0 ? decltype(dy)(0) : dy * (std::pow(x, s - decltype(s)(1)) * s);
+    }>,
 };
+
+// v · ln(scalar). That of a negative number is NaN, which no attribute can be.
+Value timesLogarithm(DecomposeRule &d, Value v, double scalar) {
+  if (scalar > 0) return d.emit(kMulScalar, {v}, {{"scalar", d.number(std::log(scalar))}});
+  Value constant = d.emit(kPlusScalar, {d.emit(kZerosLike, {v})}, {{"scalar", d.number(scalar)}});
+  return d.emit(kElemwiseMul, {v, d.emit(kLog, {constant})});
+}
 
 constinit const OpDef kBackwardRpowerScalar = {
     .name = "_backward_rpower_scalar",
-    .summary = "gradient of _rpower_scalar: dx = dy * y * ln(scalar)",
+    .summary = "gradient of _rpower_scalar: dx = dy * y * ln(scalar); 0 for scalar 0, where y is 0 for every positive x",
     .inputs = {"dy", "y"},
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
@@ -334,10 +343,14 @@ constinit const OpDef kBackwardRpowerScalar = {
     .flags = {.isBackward = true},
     .decompose =
         [](DecomposeRule &d) {
-          Value slope = d.emit(kMulScalar, {d.x(1)}, {{"scalar", d.number(std::log(d.params<ScalarParams>().scalar))}});
+          const double scalar = d.params<ScalarParams>().scalar;
+          if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
+          Value slope = timesLogarithm(d, d.x(1), scalar);
           d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
         },
-    .kernel = scalarFloating<[](auto dy, auto y, auto s) { return dy * (y * std::log(s)); }>,
+    .kernel = scalarFloating<[](auto dy, auto y, auto s) {
+      return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s));
+    }>,
 };
 
 constinit const OpDef kBackwardMaximumScalar = {

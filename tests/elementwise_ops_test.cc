@@ -1,5 +1,6 @@
 // Element-by-element operators: values and gradients as MXNet 1.9.1 computes them in float64, derivatives of higher order
 // by central differences.
+#include "tests/support/op_harness.h"
 #include "tests/support/op_table.h"
 
 #include <cmath>
@@ -168,6 +169,29 @@ TEST(ElementwiseOps, HO_01_ScalarDerivativesOfThreeOrders) {
 // x^2 has the second derivative 2 and the third 0 at 0 too, where x^-1 has no value.
 TEST(ElementwiseOps, HO_01_PowerEndsAtZero) {
   checkDerivatives(at("_power_scalar", {{{3}, {-0.5, 0, 2}}}, "2"), {"x0"}, 4);
+}
+
+// x^0 is 1 for every x, and 0^x is 0 for every positive x.
+TEST(ElementwiseOps, RUN_02_PowersAtZeroAreConstant) {
+  checkRow({"_power_scalar", {{"scalar", "0"}}, {{{4}, {-1.5, 0, 1, 2}}}, {4}, {1, 1, 1, 1}, {{0, 0, 0, 0}}});
+  checkRow({"_rpower_scalar", {{"scalar", "0"}}, {{{3}, {0.5, 1, 2}}}, {3}, {0, 0, 0}, {{0, 0, 0}}});
+}
+
+// At 0 and for negative bases too, where some of the numbers are infinite or NaN.
+TEST(ElementwiseOps, HO_01_GradientsOfPowersAtZeroAreThoseOfTheirDecompositions) {
+  const std::vector<double> dy{-0.75, 0.5, 1.25, 2, -1, 0.25, 1, 3, -2}, a{0, 0, 0, 0, 1.5, 1.5, -2, -2, 2};
+  auto compare = [](OpHarness &h, Value fused) { expectClose(h.values(fused), h.values(h.decomposed(fused)), 1e-14); };
+  for (StringRef scalar : {"-1", "0", "0.5", "1", "2", "3", "-0.5"})
+    for (StringRef op : {"_backward_power_scalar", "_backward_rpower_scalar"}) {
+      SCOPED_TRACE((op + " " + scalar).str());
+      OpHarness h;
+      compare(h, h.apply(op, {h.variable({9}, dy), h.variable({9}, a)}, {{"scalar", scalar}}));
+    }
+  OpHarness h;
+  const Value exponents = h.variable({9}, {0, 1, 2, -1, 0, 2, 3, 0.5, 0});
+  const Value both = h.apply("_backward_power", {h.variable({9}, dy), h.variable({9}, a), exponents}, {});
+  compare(h, both);
+  compare(h, OpHarness::at(both, 1));
 }
 
 TEST(ElementwiseOps, HO_01_BinaryDerivativesOfThreeOrders) {

@@ -28,6 +28,8 @@ std::vector<Sample> elementwiseSamples() {
   }
   list.push_back({"_power_scalar", "scalar=3", {{4}}});
   list.push_back({"_power_scalar", "scalar=2", {{4}}});
+  list.push_back({"_power_scalar", "scalar=0", {{4}}});
+  list.push_back({"_rpower_scalar", "scalar=0", {{4}}, 3, 0.4, 1.6});
   list.push_back({"_maximum_scalar", "scalar=-0.5", {{9}}});
   list.push_back({"_minimum_scalar", "scalar=-0.5", {{9}}});
   for (const char *op : {"_greater_scalar", "_greater_equal_scalar", "_lesser_scalar", "_lesser_equal_scalar",
