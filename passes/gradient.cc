@@ -4,6 +4,8 @@
 #include "passes/gradient_checks.h"
 #include "passes/gradient_state.h"
 
+#include "llvm/ADT/StringMap.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -61,16 +63,15 @@ class HeadSeeder : GradientPhase {
 
   // Two y given the same seed name share one variable; two shapes behind it are found by inference.
   Value variableNamed(const std::string &name) {
-    for (auto &[known, value] : headVariables)
-      if (known == name) return value;
+    auto [known, isNew] = headVariables.try_emplace(name);
+    if (!isNew) return known->second;
     NodeId n = builder.addKind(ctx.variableKind(AttrsId(0)), {}, NodeId());
     namer.name(n, name, "");
     if (fluid) fluid->take(name);
-    headVariables.push_back({name, Value{n}});
-    return Value{n};
+    return known->second = Value{n};
   }
 
-  std::vector<std::pair<std::string, Value>> headVariables;
+  StringMap<Value> headVariables;
 };
 
 }  // namespace
@@ -79,7 +80,9 @@ Expected<GradientResult> buildGradient(Context &context, const Graph &graph, con
                                        const GradientOptions &options) {
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
-  GradientState state(context, graph, *checked, options);
+  Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
+  if (!earlier) return earlier.takeError();
+  GradientState state(context, graph, std::move(*earlier), *checked, options);
   if (Error error = HeadSeeder(state).run()) return error;
   if (Error error = walkBackwards(state)) return error;
   return finishGradient(state);

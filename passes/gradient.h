@@ -94,7 +94,6 @@ struct GradientOptions {
   /// so do their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
   const Inference *inference = nullptr;  // of the forward graph, for the checks that need shapes and dtypes
-  uint32_t order = 1;             // recorded in grad_order
   bool gradientOnly = false;      // --emit gradient: heads are the gradients alone
   GradientListener *listener = nullptr;  // told of every node that is emitted, at every order
 };
@@ -107,7 +106,9 @@ struct GradientSlot {
 };
 
 struct GradientStats {
-  uint32_t numForwardNodes = 0, numForwardEntries = 0;  // IR-20
+  /// The forward part, which comes first (IR-20). None when the gradients alone are emitted: the forward nodes that are
+  /// left stand among the others.
+  uint32_t numForwardNodes = 0, numForwardEntries = 0;
   uint32_t numGenerated = 0;  // nodes added
   uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0;
 };
@@ -118,16 +119,19 @@ struct GradientResult {
   std::vector<GradientSlot> retained;
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
-  /// Where the nodes of the graph given went; empty when they kept their ids, as they do unless overwritten versions had
-  /// to be saved or put in order (passes/order_mutation.h), or a forward head that is listed twice became a copy (COPY-05).
+  /// Where the nodes of the graph given went, invalid for those that are gone; empty when all kept their ids. They do
+  /// unless overwritten versions had to be saved or put in order (passes/order_mutation.h), a forward head that is listed
+  /// twice became a copy (COPY-05), or the gradients alone are emitted.
   std::vector<NodeId> forwardIds;
 };
 
+/// The order of the gradients, recorded in `grad_order`, is one more than the highest among the y, which the side table
+/// tells where `graph` is an emitted one. From the second order on, an x whose gradient vanishes identically gets zeros
+/// where the policy would be an error, and nothing where it is None (HO-08). E-35 for a malformed side table.
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
 /// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
-/// From the second order on, an x whose gradient vanishes identically gets zeros where the policy would be an error.
 /// `options.inference` serves the first order. `wrt` of the result is that of order K.
 llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
                                                     const GradientOptions &options, uint32_t order);

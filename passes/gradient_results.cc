@@ -22,34 +22,34 @@ class Settlement : GradientPhase {
   explicit Settlement(GradientState &state) : GradientPhase(state) {}
 
   Expected<GradientResult> run() {
-    if (Error error = collect(request.wrt, wrt)) return error;
-    if (Error error = collect(request.retained, retained)) return error;
+    if (Error error = collect(request.wrt, false, wrt)) return error;
+    if (Error error = collect(request.retained, true, retained)) return error;
     return finish();
   }
 
  private:
-  Error collect(ArrayRef<GradientTarget> targets, std::vector<GradientSlot> &slots) {
+  Error collect(ArrayRef<GradientTarget> targets, bool isRetained, std::vector<GradientSlot> &slots) {
     slots.reserve(targets.size());
     for (size_t i = 0; i < targets.size(); ++i) {
-      Expected<GradientSlot> slot = slotOf(targets, i);
+      Expected<GradientSlot> slot = slotOf(targets[i].x, i, isRetained);
       if (!slot) return slot.takeError();
       slots.push_back(*slot);
     }
     return Error::success();
   }
 
-  Expected<GradientSlot> slotOf(ArrayRef<GradientTarget> targets, size_t i) {
-    Value x = targets[i].x;
+  Expected<GradientSlot> slotOf(Value x, size_t i, bool isRetained) {
     if (Value gradient = sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
-    const bool isRetained = targets.data() == request.retained.data();
-    // HO-08: from the second order on, what vanishes identically counts as unused where `none` was asked for.
-    const bool isNone = options.order > 1 && options.unused == UnusedPolicy::None;
+    // HO-08: from the second order on, what vanishes identically is no mistake, and counts as unused where `none` was
+    // asked for.
+    const bool isHigher = state.order > 1, isNone = isHigher && options.unused == UnusedPolicy::None;
     if (isRetained || (!isNone && !selection.isCut(graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
-    if (options.unused == UnusedPolicy::Error)  // else a constant, as a gradient may well be, is like any unused x
+    const UnusedPolicy unused = isHigher && options.unused == UnusedPolicy::Error ? UnusedPolicy::Zeros : options.unused;
+    if (unused == UnusedPolicy::Error)  // else a constant, as a gradient may well be, is like any unused x
       if (Error error = checkNotConstant(graph, request.heads)) return error;
-    switch (options.unused) {
+    switch (unused) {
       case UnusedPolicy::None: return GradientSlot{SlotStatus::None, Value()};
       case UnusedPolicy::Zeros: return GradientSlot{SlotStatus::Zeros, zerosFor(x)};
       case UnusedPolicy::Error: break;
@@ -93,8 +93,6 @@ class Settlement : GradientPhase {
       for (const GradientSlot &slot : *slots)
         if (slot.value.isValid()) heads.push_back(slot.value);
     stats.numGenerated = builder.numNodes() - numBase;
-    stats.numForwardNodes = numBase;
-    stats.numForwardEntries = graph.numEntries();
     if (fluid) nameFluid();
     Expected<Frozen> frozen = selection.hasMutations()
                                   ? freezeInOrder(std::move(builder), graph, heads, carriedAttrs(graph), options.overwritten)
@@ -103,7 +101,7 @@ class Settlement : GradientPhase {
     if (!frozen) return frozen.takeError();
     if (options.listener) tellListener(*options.listener, *frozen, numBase, gradientEntries());
     GradientResult result;
-    if (selection.hasMutations() || hasRepeatedHeads) noteForwardIds(*frozen, result);
+    noteForwardPart(*frozen, result);
     for (std::vector<GradientSlot> *slots : {&wrt, &retained})
       for (GradientSlot &slot : *slots)
         if (slot.value.isValid()) slot.value = (*frozen)(slot.value);
@@ -111,7 +109,7 @@ class Settlement : GradientPhase {
     result.retained = std::move(retained);
     result.seedNames = std::move(state.seedNames);
     result.stats = stats;
-    result.graph = withGradientTable(graph, frozen->graph, request, options, result, frozen->newId);
+    result.graph = withGradientTable(state, frozen->graph, result, frozen->newId);
     std::vector<HeadPair> pairs = readHeadPairs(graph);
     pairs.insert(pairs.end(), state.openPairs.begin(), state.openPairs.end());
     result.graph = withHeadPairs(result.graph, pairs, *frozen);
@@ -167,14 +165,16 @@ class Settlement : GradientPhase {
     }
   }
 
-  // Saved copies and copied heads stand among the forward nodes, which then have other ids.
-  void noteForwardIds(const Frozen &frozen, GradientResult &result) {
+  // Saved copies and copied heads stand among the forward nodes, which then have other ids; so have those that are left
+  // where the gradients alone are emitted.
+  void noteForwardPart(const Frozen &frozen, GradientResult &result) {
     ArrayRef<NodeId> ids = ArrayRef(frozen.newId).take_front(numBase);
     const bool isSame = all_of(enumerate(ids), [](auto row) { return row.value() == NodeId(static_cast<uint32_t>(row.index())); });
-    if (isSame || !ids.back().isValid()) return;
-    result.forwardIds = ids.vec();
-    stats.numForwardNodes = ids.back().value + 1;
-    stats.numForwardEntries = frozen.graph.firstEntry(ids.back()).value + frozen.graph.numOutputs(ids.back());
+    if (!isSame) result.forwardIds = ids.vec();
+    if (options.gradientOnly) return;
+    const NodeId last = isSame ? NodeId(numBase - 1) : *max_element(ids);
+    stats.numForwardNodes = last.value + 1;
+    stats.numForwardEntries = frozen.graph.firstEntry(last).value + frozen.graph.numOutputs(last);
   }
 
   bool hasRepeatedHeads = false;

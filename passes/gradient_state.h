@@ -3,6 +3,7 @@
 #pragma once
 
 #include "passes/accumulate.h"
+#include "passes/gradient_table.h"
 #include "passes/head_checks.h"
 #include "passes/select.h"
 
@@ -11,12 +12,14 @@
 namespace gradc {
 
 struct GradientState {
-  GradientState(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options)
-      : ctx(ctx), graph(graph), request(request), options(options), builder(ctx, graph),
+  GradientState(Context &ctx, const Graph &graph, std::optional<GradientTable> earlier, const GradientRequest &request,
+                const GradientOptions &options)
+      : ctx(ctx), graph(graph), earlier(std::move(earlier)), request(request), options(options),
+        order(orderOfGradient(graph, this->earlier, request.heads)), builder(ctx, graph),
         selection(graph, request, options), namer(builder, graph, options.naming),
         sums(builder, graph, namer, options, stats), numBase(graph.numNodes()) {
     if (options.naming != NamingStyle::Fluid) return;
-    fluid.emplace(builder, graph, options.order);
+    fluid.emplace(builder, graph, order);
     sums.setFluidNames(*fluid);
   }
   GradientState(const GradientState &) = delete;
@@ -24,8 +27,10 @@ struct GradientState {
 
   Context &ctx;
   const Graph &graph;  // the base: its nodes are the first of the builder
+  const std::optional<GradientTable> earlier;  // of the base, when it is an emitted graph
   const GradientRequest &request;
   const GradientOptions &options;
+  const uint32_t order;  // of the gradients to be made
   GradientStats stats;
   GraphBuilder builder;
   Selection selection;

@@ -1,8 +1,9 @@
 // Writing and reading the side table. Tested by tests/gradient_table_test.cc
-#include "passes/gradient_table.h"
+#include "passes/gradient_state.h"
 
 #include "ir/error.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -131,21 +132,36 @@ GraphAttrs carriedAttrs(const Graph &graph) {
   return kept;
 }
 
-Graph withGradientTable(const Graph &forward, const Graph &emitted, const GradientRequest &request,
-                        const GradientOptions &options, const GradientResult &result,
+uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> &table, ArrayRef<GradientHead> heads) {
+  if (!table) return 1;
+  DenseMap<uint32_t, uint32_t> orderOf;
+  uint32_t highest = 0, order = 0;
+  for (auto [row, head] : zip(table->heads, graph.heads())) {
+    uint32_t &known = orderOf[graph.entry(head).value];
+    known = std::max(known, row.order);
+    highest = std::max(highest, row.order);
+  }
+  for (const GradientHead &head : heads) {
+    const auto row = orderOf.find(graph.entry(head.y).value);
+    if (row != orderOf.end()) order = std::max(order, row->second);
+    else if (graph.origin(head.y.node).isValid()) order = highest;
+  }
+  return order + 1;
+}
+
+Graph withGradientTable(const GradientState &state, const Graph &emitted, const GradientResult &result,
                         const std::vector<NodeId> &newId) {
-  std::optional<GradientTable> earlier;
-  if (Expected<std::optional<GradientTable>> table = readGradientTable(forward))
-    earlier = std::move(*table);
-  else
-    consumeError(table.takeError());
+  const Graph &forward = state.graph;
+  const GradientRequest &request = state.request;
+  const GradientOptions &options = state.options;
+  const std::optional<GradientTable> &earlier = state.earlier;
   TableWriter writer;
   writer.attrs = emitted.graphAttrs();
   writer.reserve(emitted.heads().size());
   if (!options.gradientOnly) addForwardRows(writer, forward, earlier, newId);
   using HeadKind = GradientTable::HeadKind;
-  addGradientRows(writer, forward, request.wrt, result.wrt, HeadKind::Grad, options.order, newId);
-  addGradientRows(writer, forward, request.retained, result.retained, HeadKind::Retained, options.order, newId);
+  addGradientRows(writer, forward, request.wrt, result.wrt, HeadKind::Grad, state.order, newId);
+  addGradientRows(writer, forward, request.retained, result.retained, HeadKind::Retained, state.order, newId);
   writer.finish();
 
   constexpr StringRef kStatus[] = {"grad", "zeros", "none"};

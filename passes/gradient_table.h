@@ -9,9 +9,13 @@ namespace gradc {
 /// side table itself are left out.
 GraphAttrs carriedAttrs(const Graph &graph);
 
-/// `emitted` with the side table; rows of `forward`'s own table, if it is an emitted graph, are kept in front.
-Graph withGradientTable(const Graph &forward, const Graph &emitted, const GradientRequest &request,
-                        const GradientOptions &options, const GradientResult &result,
+/// The order of the gradients of these y: one more than the highest among them. Heads of an emitted graph have theirs in
+/// its `table`; of other entries, those of generated nodes count as of its highest, the user's own as of none.
+uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> &table, llvm::ArrayRef<GradientHead> heads);
+
+struct GradientState;
+/// `emitted` with the side table; rows of the base's own table, if it is an emitted graph, are kept in front.
+Graph withGradientTable(const GradientState &state, const Graph &emitted, const GradientResult &result,
                         const std::vector<NodeId> &newId);
 
 }  // namespace gradc

@@ -18,7 +18,7 @@ class BackwardWalk : GradientPhase {
   explicit BackwardWalk(GradientState &state) : GradientPhase(state) {}
 
   Error run() {
-    if (options.order > 1) {
+    if (state.order > 1) {
       for (NodeId n : walkOrder(graph))
         if (Error error = visit(n)) return error;
       return Error::success();

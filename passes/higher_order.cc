@@ -60,7 +60,6 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
       if (slot.status != SlotStatus::None) next.heads.push_back({slot.value, std::nullopt, ""});
     next.retained.clear();
     if (next.heads.empty()) break;
-    current.order = options.order + k - 1;
     current.headPolicy = HeadPolicy::Ones;
     if (current.inference) {
       known = carriedTo(*result, base, *current.inference);
@@ -68,7 +67,6 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
     }
     base = result->graph;
     current.gradientOnly = options.gradientOnly && k == order;
-    if (current.unused == UnusedPolicy::Error) current.unused = UnusedPolicy::Zeros;
     result = buildGradient(context, base, next, current);
     if (result) follow(forwardIds, result->forwardIds, graph.numNodes());
   }

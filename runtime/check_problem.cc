@@ -92,7 +92,6 @@ class ProblemMaker {
       gradientOptions.inference = nullptr;  // it is of a smaller graph
       gradientOptions.unused = UnusedPolicy::None;
     }
-    gradientOptions.order = order;
     for (size_t i = 0; i < request.heads.size(); ++i) {
       request.heads[i].seed = std::nullopt;
       request.heads[i].seedName = "_check" + std::to_string(order) + "_head_grad_" + std::to_string(i);

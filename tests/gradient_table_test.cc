@@ -5,6 +5,8 @@
 #include "passes/gradient.h"
 #include "passes/gradient_table.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <gtest/gtest.h>
 
 using namespace llvm;
@@ -19,6 +21,19 @@ GradientTable tableOf(const Graph &graph) {
   Expected<std::optional<GradientTable>> table = readGradientTable(graph);
   EXPECT_TRUE(table && *table);
   return **table;
+}
+
+// Of gradients alone: forwardIds says where each node of `forward` went, and there is no forward part (IR-20).
+void expectForwardIds(const Graph &forward, const GradientResult &result) {
+  EXPECT_EQ(result.stats.numForwardNodes, 0u);
+  EXPECT_EQ(result.stats.numForwardEntries, 0u);
+  StringSet<> names;
+  for (uint32_t n = 0; n < result.graph.numNodes(); ++n) names.insert(result.graph.name(NodeId(n)));
+  for (uint32_t n = 0; n < forward.numNodes(); ++n) {
+    const NodeId now = result.forwardIds.empty() ? NodeId(n) : result.forwardIds[n];
+    EXPECT_EQ(now.isValid(), names.contains(forward.name(NodeId(n)))) << n;
+    if (now.isValid()) { EXPECT_EQ(result.graph.name(now), forward.name(NodeId(n))); }
+  }
 }
 
 TEST(GradientTable, CLI_03_RowsOfAllKinds) {
@@ -64,6 +79,60 @@ TEST(GradientTable, CLI_05_SecondCallKeepsEarlierRows) {
   EXPECT_EQ(table.heads[2].of, "x");
 }
 
+// The order comes from the graph, not from the caller: one more than the highest among the y.
+TEST(GradientTable, CLI_05_OrderIsThatOfTheYPlusOne) {
+  TestGraph g("h = elemwise_mul(x, x); y = exp(h)");
+  GradientRequest request = wrt(g, {"x"});
+  request.retained = {{g.at("h"), Request::Write}};
+  const Graph first = cantFail(buildGradient(g.context, g, request, {})).graph;
+  ASSERT_EQ(first.heads().size(), 3u);
+  auto orderOf = [&](std::vector<Value> ys, const Graph &graph) {
+    GradientRequest again = wrt(graph, {"x"});
+    for (Value y : ys) again.heads.push_back({y, std::nullopt, ""});
+    const Graph result = cantFail(buildGradient(g.context, graph, again, {})).graph;
+    return std::pair(tableOf(result).heads.back().order, result);
+  };
+  const Value y = first.heads()[0], dx = first.heads()[1], dh = first.heads()[2];
+  EXPECT_EQ(orderOf({dx}, first).first, 2u);
+  EXPECT_EQ(orderOf({dh}, first).first, 2u);
+  EXPECT_EQ(orderOf({y, dx}, first).first, 2u);
+  EXPECT_EQ(orderOf({y}, first).first, 1u) << "a forward head";
+  EXPECT_EQ(orderOf({g.at("h")}, first).first, 1u) << "a value of the forward part";
+  EXPECT_EQ(orderOf({Value{NodeId(g.graph.numNodes() + 1)}}, first).first, 2u) << "a generated node that is no head";
+  const Graph second = orderOf({dx}, first).second;
+  EXPECT_EQ(orderOf({second.heads().back()}, second).first, 3u);
+  EXPECT_EQ(orderOf({second.heads()[1]}, second).first, 2u);
+  EXPECT_EQ(orderOf({second.heads()[0]}, second).first, 1u);
+}
+
+// As by `--order 2`: what vanishes identically is zeros, none where that was asked for, and no mistake.
+TEST(GradientTable, HO_08_CLI_05_VanishingGradientsOfAnEmittedGraph) {
+  TestGraph g("y = elemwise_mul(x, a)");
+  for (auto [policy, status] : {std::pair{UnusedPolicy::Error, "grad"}, {UnusedPolicy::Zeros, "grad"}, {UnusedPolicy::None, "none"}}) {
+    const Graph first = gradientOf(g.context, g, {"x"}, 1).graph;
+    GradientOptions options;
+    options.unused = policy;
+    GradientRequest request = wrt(first, {"x"});
+    request.heads = {{first.heads()[1], std::nullopt, ""}};
+    Expected<GradientResult> second = buildGradient(g.context, first, request, options);
+    ASSERT_TRUE(bool(second)) << describeError(second.takeError());
+    EXPECT_EQ(tableOf(second->graph).slotStatus, std::vector<std::string>{status});
+    // One order more, and x is not even a variable the gradient depends on.
+    request.heads = {{second->graph.heads().back(), std::nullopt, ""}};
+    Expected<GradientResult> third = buildGradient(g.context, second->graph, request, options);
+    ASSERT_TRUE(bool(third)) << describeError(third.takeError());
+  }
+}
+
+TEST(GradientTable, E_35_MalformedTableIsNotDifferentiated) {
+  TestGraph g("y = exp(x)");
+  const Graph first = gradientOf(g.context, g, {"x"}, 1).graph;
+  GraphAttrs attrs = first.graphAttrs();
+  attrs.erase("grad_order");
+  EXPECT_EQ(describeError(buildGradient(g.context, first.withGraphAttrs(attrs), wrt(first, {"x"}), {})),
+            "[graph_attr] graph attribute 'grad_order' is missing or malformed, expected a list_int with one element per head (2)");
+}
+
 TEST(GradientTable, CLI_02_ASK_07_GradientAlone) {
   TestGraph g("y = elemwise_mul(a, x); z = exp(y)");
   for (uint32_t order : {1u, 2u}) {
@@ -74,10 +143,25 @@ TEST(GradientTable, CLI_02_ASK_07_GradientAlone) {
     ASSERT_EQ(result.graph.heads().size(), 1u);
     ASSERT_EQ(table.heads.size(), 1u);
     EXPECT_EQ(table.numForwardHeads, 0u);
+    expectForwardIds(g, result);
     EXPECT_EQ(table.heads[0].order, order);
     EXPECT_EQ(table.heads[0].ofNode, nodeNamed(result.graph, "x"));
     std::vector<Array> values = evaluate(result.graph, {{"a", Array(2.0)}, {"x", Array(0.0)}});
     EXPECT_EQ(values[0].values, std::vector<double>{order == 1 ? 2.0 : 4.0});
+  }
+}
+
+// Nodes that no gradient depends on are gone, and the others have moved up.
+TEST(GradientTable, CLI_02_GradientAloneOfAPartOfTheGraph) {
+  TestGraph g("z = exp(w); a = square(x); y = square(a); heads z, y");
+  for (uint32_t order : {1u, 2u}) {
+    GradientOptions options;
+    options.gradientOnly = true;
+    GradientResult result = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, order));
+    expectForwardIds(g, result);
+    ASSERT_EQ(result.forwardIds.size(), g.graph.numNodes());
+    EXPECT_FALSE(result.forwardIds[g.at("z").node.value].isValid());
+    EXPECT_EQ(tableOf(result.graph).heads[0].ofNode, result.forwardIds[g.at("x").node.value]);
   }
 }
 
@@ -91,6 +175,8 @@ TEST(GradientTable, CLI_02_GradientAloneWithHeadVariable) {
     GradientResult result = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, order));
     EXPECT_EQ(tableOf(result.graph).heads[0].ofNode, nodeNamed(result.graph, "x"));
     EXPECT_NE(nodeNamed(result.graph, "x"), g.at("x").node);
+    expectForwardIds(g, result);
+    EXPECT_EQ(result.forwardIds.at(g.at("x").node.value), nodeNamed(result.graph, "x"));
     Bindings bindings{{"a", Array(2.0)}, {"x", Array(0.0)}, {"_head_grad_0", Array(3.0)}};
     EXPECT_EQ(evaluate(result.graph, bindings)[0].values, std::vector<double>{6});
   }
