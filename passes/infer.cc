@@ -116,6 +116,7 @@ class Inferrer {
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
     Error error = propagation.run();
+    if (!error && !request.shapes.empty()) error = completeFromAnnotation(propagation);
     if (!error) error = inferDTypes();
     if (Error headError = checkHeadPairs(graph, result)) return joinHeadError(std::move(headError), std::move(error));
     if (error) return error;
@@ -159,30 +160,32 @@ class Inferrer {
     for (const DTypeHint &hint : request.dtypes)
       if (isOpen(hint.variable)) result.dtype[graph.firstEntry(hint.variable)] = hint.dtype;
     if (request.shapes.empty())
-      if (Error error = seedFromAnnotation()) return error;
+      if (Error error = seedShapesFromAnnotation().takeError()) return error;
+    if (request.dtypes.empty()) seedDTypesFromAnnotation();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       if (graph.isVariable(NodeId(n)) && graph.attrs(NodeId(n)) != AttrsId(0))
         if (Error error = seedFromAttrs(NodeId(n))) return error;
     return Error::success();
   }
 
-  // A file that `infer` annotated needs no second set of hints; explicit ones replace its annotation.
-  Error seedFromAnnotation() {
+  // A file that `infer` annotated needs no second set of hints. Variables whose shape is known, or is known to be another,
+  // are left alone; whether any was not.
+  Expected<bool> seedShapesFromAnnotation() {
     const GraphAttrs &attrs = graph.graphAttrs();
-    auto shapes = attrs.find("shape"), known = attrs.find("shape_known"), types = attrs.find("dtype");
-    if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return Error::success();
+    auto shapes = attrs.find("shape"), known = attrs.find("shape_known");
+    if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return false;
     bool hasKnown = known != attrs.end() && known->second.numbers.size() == graph.numEntries();
-    bool hasTypes = types != attrs.end() && types->second.numbers.size() == graph.numEntries();
+    bool hasChanged = false;
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
-      if (!graph.isVariable(NodeId(n))) continue;
       EntryId e = graph.firstEntry(NodeId(n));
-      if (!hasKnown || known->second.numbers[e.value])
-        if (Error error = seedShape(NodeId(n), shapes->second.shapes[e.value])) return error;
-      if (hasTypes && result.dtype[e] == DType::Unknown)
-        if (std::optional<DType> type = parseDType(std::to_string(types->second.numbers[e.value])))
-          result.dtype[e] = *type;
+      if (!graph.isVariable(NodeId(n)) || ctx.isFullyKnown(result.shape[e])) continue;
+      if (hasKnown && !known->second.numbers[e.value]) continue;
+      DimsBuffer dims(shapes->second.shapes[e.value].begin(), shapes->second.shapes[e.value].end());
+      if (result.shape[e] != kUnknownShape && !mergeDims(dims, ctx.shape(result.shape[e]).dims())) continue;
+      if (Error error = seedShape(NodeId(n), dims)) return error;
+      hasChanged = true;
     }
-    return Error::success();
+    return hasChanged;
   }
 
   Error seedShape(NodeId n, Dims dims) {
@@ -191,6 +194,30 @@ class Inferrer {
       return Failure(ErrorKind::InferConflict, graph.describe(n) + " is given the shape " + toString(ShapeRef(dims)) +
                                                    ", " + kPossible).at(n);
     result.shape[graph.firstEntry(n)] = *shape;
+    return Error::success();
+  }
+
+  void seedDTypesFromAnnotation() {
+    auto types = graph.graphAttrs().find("dtype");
+    if (types == graph.graphAttrs().end() || types->second.numbers.size() != graph.numEntries()) return;
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
+      EntryId e = graph.firstEntry(NodeId(n));
+      if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
+      if (std::optional<DType> type = parseDType(std::to_string(types->second.numbers[e.value]))) result.dtype[e] = *type;
+    }
+  }
+
+  // What hints leave open, the annotation may tell; explicit hints take precedence where the two do not fit together.
+  Error completeFromAnnotation(Propagation<ShapeLattice> &propagation) {
+    if (!graph.graphAttrs().count("shape")) return Error::success();
+    EntryMap<ShapeId> hinted = result.shape;
+    Expected<bool> hasChanged = seedShapesFromAnnotation();
+    if (!hasChanged) return hasChanged.takeError();
+    if (!*hasChanged) return Error::success();
+    if (Error error = propagation.resume()) {
+      consumeError(std::move(error));
+      result.shape = std::move(hinted);
+    }
     return Error::success();
   }
 

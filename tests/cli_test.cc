@@ -1,9 +1,11 @@
 // The command line as a user meets it: names, heads, files, exit codes (§22 CLI-01 … CLI-06, the command line contract).
 // Texts of single messages are goldens under testdata/cli; here are the rules that hold for all of them.
+#include "tests/support/tensors.h"
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include "gtest/gtest.h"
 
@@ -160,11 +162,41 @@ TEST_F(Cli, CLI_04_HintsAnnotate) {
   EXPECT_TRUE(StringRef(graphAttr("g.json", "dtype")).starts_with("[1, 1, 1")) << graphAttr("g.json", "dtype");
 }
 
+// What the file says is known, however much of it is said again.
+TEST_F(Cli, CLI_04_RUN_04_AnnotatedFileRunsWithOneArrayBound) {
+  ASSERT_EQ(folder.run("grad m.json --of z --wrt x --shape x=2,3 -o g.json").code, 0);
+  std::string bytes;
+  raw_string_ostream stream(bytes);
+  writeNpy(stream, floats({2, 3}, {0, 1, 2, 3, 4, 5}));
+  folder.write("x.npy", bytes);
+  ToolResult result = folder.run("run g.json --input x=x.npy --init 1");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "x_grad    (2,3)")) << result.out;
+}
+
 TEST_F(Cli, CLI_05_OutputFedBackIn) {
   ASSERT_EQ(folder.run("grad m.json --of z --wrt x -o g.json").code, 0);
   ToolResult result = folder.run("grad g.json --of @2 --wrt x,w -o gg.json");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(folder.run("run gg.json --shape x=2 --init 3").code, 0);
+}
+
+// Call by call or `--order K`: the same file, and so the same order of sums, whatever they are made of.
+TEST_F(Cli, CLI_05_RUN_02_OrderByOrderIsTheSameFile) {
+  const std::string sums = R"({"nodes": [{"op": "null", "name": "u", "inputs": []}, {"op": "null", "name": "v", "inputs": []},
+{"op": "elemwise_div", "name": "p", "inputs": [[0, 0, 0], [1, 0, 0]]},
+{"op": "_power", "name": "q", "inputs": [[1, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0], [3, 0, 0]]})";
+  folder.write("sums.json", sums);
+  for (const char *flags : {"", "--sum-cap 2", "--unused none", "--naming nnvm", "--naming fluid"}) {
+    const std::string common = std::string(" --wrt v,u ") + flags;
+    ASSERT_EQ(folder.run("grad sums.json -o one.json" + common).code, 0);
+    ASSERT_EQ(folder.run("grad one.json --of @2,@3 -o two.json" + common).code, 0);
+    ASSERT_EQ(folder.run("grad two.json --of @4,@5 -o three.json" + common).code, 0);
+    ASSERT_EQ(folder.run("grad sums.json --order 2 -o order2.json" + common).code, 0);
+    ASSERT_EQ(folder.run("grad sums.json --order 3 -o order3.json" + common).code, 0);
+    EXPECT_EQ(folder.read("two.json"), folder.read("order2.json")) << flags;
+    EXPECT_EQ(folder.read("three.json"), folder.read("order3.json")) << flags;
+  }
 }
 
 TEST_F(Cli, CLI_06_DegenerateAndLargeGraphs) {

@@ -295,5 +295,32 @@ TEST(Infer, CLI_04_AnnotationServesAsHints) {
   EXPECT_EQ(again.dtype.all(), first.dtype.all());
 }
 
+TEST(Infer, CLI_04_AnnotationServesWhereHintsLeaveAVariableOpen) {
+  TestGraph g("x = var; w = var {__dtype__=float64}; a = exp(x); b = exp(w); heads a, b");
+  InferRequest whole{{{g.at("x").node, {2, 3}}, {g.at("w").node, {4}}}, {{g.at("x").node, DType::Float16}}};
+  const Graph annotated = annotate(g, cantFail(infer(g.context, g, whole, {})));
+  const InferRequest part{{{g.at("x").node, {5, 3}}}, {}};
+  Inference found = cantFail(infer(g.context, annotated, part, {}));
+  auto shape = [&](StringRef name) { return toString(g.context.shape(found.shape[annotated.entry(g.at(name))])); };
+  EXPECT_EQ(shape("a"), "(5,3)") << "a hint takes precedence";
+  EXPECT_EQ(shape("b"), "(4,)");
+  EXPECT_EQ(found.dtype[annotated.entry(g.at("a"))], DType::Float16) << "types are not what the hint is about";
+  EXPECT_EQ(found.dtype[annotated.entry(g.at("b"))], DType::Float64);
+}
+
+// A state as large as the batch the file was annotated for says nothing about a run with another batch.
+TEST(Infer, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
+  TestGraph g("x = var; s = var; w = var; y = dot(x, w); z = elemwise_add(y, y); t = test_split3(s); u = dot(t, z) {transpose_a=True}");
+  InferRequest whole{{{g.at("x").node, {2, 3}}, {g.at("w").node, {3, 4}}, {g.at("s").node, {6, 5}}}, {}};
+  const Graph annotated = annotate(g, cantFail(infer(g.context, g, whole, {})));
+  const InferRequest part{{{g.at("x").node, {7, 3}}, {g.at("w").node, {3, 4}}}, {}};
+  InferOptions options;
+  options.allowUnknown = true;
+  Expected<Inference> found = infer(g.context, annotated, part, options);
+  ASSERT_TRUE(bool(found)) << describeError(found.takeError());
+  EXPECT_EQ(toString(g.context.shape(found->shape[annotated.entry(g.at("z"))])), "(7,4)");
+  EXPECT_FALSE(g.context.isFullyKnown(found->shape[annotated.entry(g.at("s"))]));
+}
+
 }  // namespace
 }  // namespace gradc
