@@ -51,14 +51,17 @@ void GraphBuilder::setName(NodeId n, StringRef part1, StringRef part2) {
   uint32_t own = n.value - numBase;
   nameBegin[own] = static_cast<uint32_t>(names.size());
   nameLength[own] = static_cast<uint32_t>(part1.size() + part2.size());
-  // The parts may lie in this very arena: grow first, then copy by offset-safe pointers.
-  const char *begin = names.data();
-  bool isOwn = part1.data() >= begin && part1.data() < begin + names.size();
-  size_t offset = isOwn ? static_cast<size_t>(part1.data() - begin) : 0;
-  names.resize(names.size() + part1.size() + part2.size());
-  char *at = names.data() + nameBegin[own];
-  std::copy_n(isOwn ? names.data() + offset : part1.data(), part1.size(), at);
-  std::copy_n(part2.data(), part2.size(), at + part1.size());
+  // The parts may lie in this very arena, which growing moves.
+  const size_t size = names.size();
+  auto offsetOf = [&](StringRef part) {
+    const bool isOwn = part.data() >= names.data() && part.data() < names.data() + size;
+    return isOwn ? std::optional<size_t>(part.data() - names.data()) : std::nullopt;
+  };
+  const std::optional<size_t> offset1 = offsetOf(part1), offset2 = offsetOf(part2);
+  names.resize(size + part1.size() + part2.size());
+  char *at = names.data() + size;
+  std::copy_n(offset1 ? names.data() + *offset1 : part1.data(), part1.size(), at);
+  std::copy_n(offset2 ? names.data() + *offset2 : part2.data(), part2.size(), at + part1.size());
 }
 
 Value GraphBuilder::addVariable(StringRef name, AttrsId attrs) {

@@ -79,12 +79,13 @@ class Appending {
 
   /// A head that is the parameter itself would show the old value or the new one, as memory has it.
   Error checkHeads() const {
+    BitVector isHead(graph.numNodes());
+    for (Value head : forwardHeads) isHead.set(head.node.value);
     for (const Target &target : targets)
-      for (Value head : forwardHeads)
-        if (head.node == target.parameter)
-          return Failure(ErrorKind::UnsupportedOption, graph.describe(target.parameter) +
-                                                           " is to be trained and is a head of the graph itself")
-              .at(target.parameter);
+      if (isHead[target.parameter.value])
+        return Failure(ErrorKind::UnsupportedOption,
+                       graph.describe(target.parameter) + " is to be trained and is a head of the graph itself")
+            .at(target.parameter);
     return Error::success();
   }
 

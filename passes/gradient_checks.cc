@@ -28,6 +28,8 @@ class RequestChecker {
     if (checked.wrt.empty() && checked.retained.empty())
       return Failure(ErrorKind::EmptyXs, "no variable to differentiate with respect to (xs): the list is empty");
     if (Error error = checkRanges()) return error;
+    noGrad.resize(graph.numEntries());
+    for (Value v : checked.noGrad) noGrad.set(graph.entry(v).value);
     if (Error error = checkHeads()) return error;
     if (Error error = checkTargets()) return error;
     if (Error error = dropNullRequests()) return error;
@@ -68,7 +70,7 @@ class RequestChecker {
   }
 
   bool isMarked(Value v) const { return graph.isVariable(v.node) && isMarkedStopped(graph, v.node); }
-  bool isCut(Value v) const { return is_contained(checked.noGrad, v) || isMarked(v); }
+  bool isCut(Value v) const { return noGrad[graph.entry(v).value] || isMarked(v); }
 
   Error checkHeads() {
     DenseSet<uint32_t> seen;
@@ -103,8 +105,7 @@ class RequestChecker {
 
   Error checkTargets() {
     std::vector<NodeId> mutators = listMutators(graph);
-    BitVector seen(graph.numEntries()), noGrad(graph.numEntries());
-    for (Value v : checked.noGrad) noGrad.set(graph.entry(v).value);
+    BitVector seen(graph.numEntries());
     for (size_t i = 0; i < checked.wrt.size(); ++i) {
       Value x = checked.wrt[i].x;
       uint32_t e = graph.entry(x).value;
@@ -153,6 +154,7 @@ class RequestChecker {
   const Graph &graph;
   const GradientOptions &options;
   GradientRequest checked;
+  BitVector noGrad;  // by entry
 };
 
 }  // namespace

@@ -234,7 +234,10 @@ Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, Over
   const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
   Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
   if (ordered || !canSave) return ordered;
-  consumeError(ordered.takeError());
+  bool isCycle = false;
+  Error error = amend(ordered.takeError(), [&](GradcError &info) { isCycle |= info.kind == ErrorKind::Cycle; });
+  if (!isCycle) return error;
+  consumeError(std::move(error));
   return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward).run(rows), policy);
 }
 

@@ -2,7 +2,8 @@
 //
 // A node is finished when every entry it touches is fully known after a visit; known entries never change, so finished
 // nodes need no second look. An unfinished node is queued again whenever an entry it touches became more precise, so the
-// whole is linear in nodes + edges (times the rank). Entries a node touches: inputs, outputs and, for a fused backward
+// whole is linear in nodes + edges (times the rank). Nodes that touch many entries wait until no other node is queued: what
+// reaches them one entry at a time is looked at once. Entries a node touches: inputs, outputs and, for a fused backward
 // node, the entries of its forward node it takes attributes from.
 //
 // `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both spans)
@@ -86,10 +87,34 @@ template <class Lattice> class Propagation {
     for (uint32_t o = 0; o < graph.numOutputs(forward); ++o) touch(EntryId(graph.firstEntry(forward).value + o));
   }
 
+  /// First in, first out keeps neighbouring refinements together; the consumed prefix is cut when it dominates.
+  class Queue {
+   public:
+    bool isEmpty() const { return head == nodes.size(); }
+    void push(uint32_t n) { nodes.push_back(n); }
+    uint32_t pop() {
+      const uint32_t n = nodes[head++];
+      if (head == nodes.size() || (head > 4096 && head * 2 > nodes.size())) {
+        nodes.erase(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(head));
+        head = 0;
+      }
+      return n;
+    }
+
+   private:
+    std::vector<uint32_t> nodes;
+    size_t head = 0;
+  };
+
+  bool isWide(NodeId n) const {
+    constexpr size_t kWide = 64;
+    return graph.inputs(n).size() + graph.numOutputs(n) > kWide;
+  }
+
   void enqueue(uint32_t n) {
     if (isQueued[n]) return;
     isQueued.set(n);
-    queue.push_back(n);
+    (isWide(NodeId(n)) ? wideQueue : queue).push(n);
   }
 
   void enqueueReaders(EntryId e) {
@@ -97,20 +122,11 @@ template <class Lattice> class Propagation {
   }
 
   llvm::Error work() {
-    while (!queue.empty()) {
-      // First in, first out keeps neighbouring refinements together; the consumed prefix is cut when it dominates.
-      uint32_t n = queue[queueHead++];
-      if (queueHead > 4096 && queueHead * 2 > queue.size()) {
-        queue.erase(queue.begin(), queue.begin() + static_cast<ptrdiff_t>(queueHead));
-        queueHead = 0;
-      }
+    while (!queue.isEmpty() || !wideQueue.isEmpty()) {
+      const uint32_t n = (queue.isEmpty() ? wideQueue : queue).pop();
       isQueued.reset(n);
       if (llvm::Error error = visit(NodeId(n))) return error;
       for (EntryId e : changed) enqueueReaders(e);
-      if (queueHead == queue.size()) {
-        queue.clear();
-        queueHead = 0;
-      }
     }
     return llvm::Error::success();
   }
@@ -182,8 +198,7 @@ template <class Lattice> class Propagation {
   bool isFinished = true;               // of the last visit
   std::vector<uint32_t> unfinished;     // after the sweep
   std::vector<uint32_t> readerBegin, readers;
-  std::vector<uint32_t> queue;
-  size_t queueHead = 0;
+  Queue queue, wideQueue;
   llvm::BitVector isQueued;
 };
 

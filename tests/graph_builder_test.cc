@@ -82,6 +82,12 @@ TEST_F(GraphBuilderTest, NamesMayBeSetLaterAndFromTheirOwnArena) {
     ASSERT_EQ(builder.name(next), builder.name(n).str() + "y");
     n = next;
   }
+  for (int i = 0; i < 1000; ++i) {
+    NodeId next = builder.addKind(context.opaqueKind("op", AttrsId(0), 1), {x}, NodeId());
+    builder.setName(next, "z", builder.name(n));
+    ASSERT_EQ(builder.name(next), "z" + builder.name(n).str());
+    n = next;
+  }
 }
 
 TEST_F(GraphBuilderTest, E_43_CycleThroughAForwardReference) {

@@ -4,6 +4,8 @@
 
 #include "ir/error.h"
 
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -51,6 +53,7 @@ class RequestBuilder {
     if (Error error = setEntries(options.of, values)) return error;
     if (options.of.empty()) values.assign(graph.heads().begin(), graph.heads().end());
     for (Value value : values) request.heads.push_back({value, std::nullopt, ""});
+    for (size_t i = values.size(); i-- > 0;) unseeded[graph.entry(values[i]).value].push_back(i);
     return Error::success();
   }
 
@@ -70,9 +73,8 @@ class RequestBuilder {
 
   /// Of a y listed twice, seeds go to its places in order (H-06).
   GradientHead *unseededHead(Value y) {
-    for (GradientHead &head : request.heads)
-      if (head.y == y && !head.seed && head.seedName.empty()) return &head;
-    return nullptr;
+    SmallVector<size_t, 1> &places = unseeded[graph.entry(y).value];
+    return places.empty() ? nullptr : &request.heads[places.pop_back_val()];
   }
 
   Error setSeeds() {
@@ -106,8 +108,10 @@ class RequestBuilder {
   /// `all` means what can get a gradient; a variable of --no-grad cannot. Where unused variables are no error, it stays and
   /// its slot says so.
   void leaveOutCut(AllTargets &all) {
+    BitVector isCut(graph.numEntries());
+    for (Value v : request.noGrad) isCut.set(graph.entry(v).value);
     llvm::erase_if(all.targets, [&](const GradientTarget &target) {
-      if (!is_contained(request.noGrad, target.x)) return false;
+      if (!isCut[graph.entry(target.x).value]) return false;
       all.skipped.push_back("'" + graph.name(target.x.node).str() + "' (in --no-grad)");
       return true;
     });
@@ -121,20 +125,19 @@ class RequestBuilder {
   }
 
   Error setRequests() {
+    if (options.requests.empty()) return Error::success();
+    DenseMap<uint32_t, SmallVector<GradientTarget *, 1>> asked;
+    for (std::vector<GradientTarget> *targets : {&request.wrt, &request.retained})
+      for (GradientTarget &target : *targets) asked[graph.entry(target.x).value].push_back(&target);
     for (const KeyValue &item : options.requests) {
       Expected<Value> x = names.entry(item.key);
       if (!x) return x.takeError();
-      bool isFound = false;
-      for (std::vector<GradientTarget> *targets : {&request.wrt, &request.retained})
-        for (GradientTarget &target : *targets) {
-          if (target.x != *x) continue;
-          target.request = *parseRequest(item.value);
-          isFound = true;
-        }
-      if (!isFound)
+      const auto targets = asked.find(graph.entry(*x).value);
+      if (targets == asked.end())
         return Failure(ErrorKind::UnknownName, "--req names '" + item.key + "', whose gradient is not asked for")
             .at(x->node)
             .note("add it to --wrt or --retain");
+      for (GradientTarget *target : targets->second) target->request = *parseRequest(item.value);
     }
     return Error::success();
   }
@@ -145,6 +148,7 @@ class RequestBuilder {
   const Inference &inference;
   NameIndex names;
   GradientRequest request;
+  DenseMap<uint32_t, SmallVector<size_t, 1>> unseeded;  // by entry: places among the y, the first last
 };
 
 }  // namespace

@@ -1,0 +1,140 @@
+// Many heads, many parts, many parameters: what grows with the graph in number rather than in depth (CLI-06). Processor
+// time for sixteen times as much is compared with sixteen times the processor time.
+#include "passes/append_optimizer.h"
+#include "passes/backward_link.h"
+#include "passes/infer.h"
+#include "tests/support/test_graph.h"
+
+#include "ir/graph_builder.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+/// Seconds of processor time; the best of three.
+double secondsOf(function_ref<void()> work) {
+  double best = HUGE_VAL;
+  for (int round = 0; round < 3; ++round) {
+    const std::clock_t start = std::clock();
+    work();
+    best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return best;
+}
+
+/// `secondsFor(n)`, twice. A square would be a factor of 256; caches are allowed 2.5.
+void expectLinear(uint32_t n, function_ref<double(uint32_t)> secondsFor) {
+  const double small = secondsFor(n), large = secondsFor(16 * n);
+  EXPECT_LT(large, 40 * small) << small << " s for " << n << ", " << large << " s for sixteen times as many";
+}
+
+KindId kindOf(Context &context, StringRef op, std::initializer_list<AttrText> attrs = {}) {
+  return cantFail(context.kind(*context.ops.find(op), context.attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size()))));
+}
+
+/// y<i> = exp(x<i>), all of them heads.
+Graph manyHeads(Context &context, uint32_t n) {
+  GraphBuilder builder(context);
+  AttrText shape{"__shape__", "(2,)"};
+  const KindId exp = kindOf(context, "exp");
+  std::vector<Value> heads;
+  for (uint32_t i = 0; i < n; ++i) {
+    const Value x = builder.addVariable("x" + std::to_string(i), context.attrs(ArrayRef<AttrText>(shape)));
+    heads.push_back(Value{builder.addKind(exp, {x}, NodeId())});
+    builder.setName(heads.back().node, "y", std::to_string(i));
+  }
+  return cantFail(std::move(builder).freeze(heads, {})).graph;
+}
+
+GradientRequest everyVariable(const Graph &graph) {
+  GradientRequest request;
+  request.wrt = allTargets(graph, nullptr).targets;
+  return request;
+}
+
+TEST(Scale, CLI_06_HeadsWithVariablesOfTheirOwn) {
+  expectLinear(2000, [](uint32_t n) {
+    TestContext context;
+    const Graph graph = manyHeads(context, n);
+    GradientRequest request = everyVariable(graph);
+    for (uint32_t i = 0; i < n; ++i) request.heads.push_back({graph.heads()[i], std::nullopt, "dy" + std::to_string(i)});
+    return secondsOf([&] { cantFail(buildGradient(context, graph, request, {})); });
+  });
+}
+
+TEST(Scale, CLI_06_HeadsBesideEntriesThatAreCut) {
+  expectLinear(2000, [](uint32_t n) {
+    TestContext context;
+    const Graph graph = manyHeads(context, 2 * n);
+    GradientRequest request = everyVariable(graph);
+    for (uint32_t i = 0; i < 2 * n; ++i)
+      if (i % 2) request.noGrad.push_back(graph.heads()[i]);
+    GradientOptions options;
+    options.unused = UnusedPolicy::None;
+    return secondsOf([&] { cantFail(buildGradient(context, graph, request, options)); });
+  });
+}
+
+TEST(Scale, CLI_06_SummaryOfASplitIntoManyParts) {
+  expectLinear(4000, [](uint32_t n) {
+    return secondsOf([&] {
+      TestContext context;
+      RuleSummaries summaries(context);
+      const RuleSummary &summary = summaries.of(kindOf(context, "SliceChannel", {{"num_outputs", std::to_string(n)}}));
+      ASSERT_EQ(summary.nodes.size(), 1u);
+      EXPECT_EQ(summary.nodes[0].heads.size(), n);
+    });
+  });
+}
+
+TEST(Scale, CLI_06_SummaryOfASumOfManyTerms) {
+  expectLinear(4000, [](uint32_t n) {
+    return secondsOf([&] {
+      TestContext context;
+      RuleSummaries summaries(context);
+      EXPECT_EQ(summaries.of(kindOf(context, "add_n", {{"num_args", std::to_string(n)}})).nodes.size(), n);
+    });
+  });
+}
+
+// The shape of x is known through z alone, after the sweep. It goes along the chain node by node, and each of them is read by
+// the one Concat.
+TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {
+  expectLinear(500, [](uint32_t n) {
+    TestContext context;
+    GraphBuilder builder(context);
+    AttrText shape{"__shape__", "(2,3)"};
+    const Value x = builder.addVariable("x", AttrsId(0)), w = builder.addVariable("w", context.attrs(ArrayRef<AttrText>(shape)));
+    const KindId relu = kindOf(context, "relu");
+    std::vector<Value> parts;
+    for (uint32_t i = 0; i < n; ++i) parts.push_back(Value{builder.addKind(relu, {parts.empty() ? x : parts.back()}, NodeId())});
+    const Value all{builder.addKind(kindOf(context, "Concat", {{"num_args", std::to_string(n)}, {"dim", "1"}}), parts, NodeId())};
+    const Value z{builder.addKind(kindOf(context, "elemwise_add"), {x, w}, NodeId())};
+    const Graph graph = cantFail(std::move(builder).freeze({all, z}, {})).graph;
+    return secondsOf([&] {
+      const Inference inference = cantFail(infer(context, graph, {}, {}));
+      EXPECT_EQ(toString(context.shape(inference.shape[graph.entry(graph.heads()[0])])), "(2," + std::to_string(3 * n) + ")");
+    });
+  });
+}
+
+TEST(Scale, CLI_06_ParametersBesideHeads) {
+  expectLinear(4000, [](uint32_t n) {
+    TestContext context;
+    const Graph graph = manyHeads(context, n);
+    const Graph gradients = cantFail(buildGradient(context, graph, everyVariable(graph), {})).graph;
+    return secondsOf([&] { EXPECT_EQ(cantFail(appendOptimizer(context, gradients, {})).parameters.size(), n); });
+  });
+}
+
+}  // namespace
+}  // namespace gradc
