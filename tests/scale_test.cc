@@ -91,7 +91,7 @@ TEST(Scale, CLI_06_SummaryOfASplitIntoManyParts) {
       RuleSummaries summaries(context);
       const RuleSummary &summary = summaries.of(kindOf(context, "SliceChannel", {{"num_outputs", std::to_string(n)}}));
       ASSERT_EQ(summary.nodes.size(), 1u);
-      EXPECT_EQ(summary.nodes[0].heads.size(), n);
+      EXPECT_EQ(summary.nodes[0].fromOutputs.size(), n);
     });
   });
 }
