@@ -42,8 +42,11 @@ struct AdaptiveGeometry {
   AdaptiveGeometry(Dims data, Dims output)
       : images(data[0] * data[1]), height(data[2]), width(data[3]), rows(output[2]), columns(output[3]) {}
 
-  static int64_t begin(int64_t i, int64_t in, int64_t out) { return i * in / out; }
-  static int64_t end(int64_t i, int64_t in, int64_t out) { return ((i + 1) * in + out - 1) / out; }
+  // ⌊i·in/out⌋ and ⌈(i + 1)·in/out⌉, in factors that do not overflow.
+  static int64_t begin(int64_t i, int64_t in, int64_t out) { return i * (in / out) + i * (in % out) / out; }
+  static int64_t end(int64_t i, int64_t in, int64_t out) {
+    return (i + 1) * (in / out) + ((i + 1) * (in % out) + out - 1) / out;
+  }
 
   /// Calls visit(output element, input element, elements in the window) for every element of every window.
   template <class F> void forEach(F visit) const {

@@ -19,7 +19,7 @@ struct AxisRows {
 
   /// Calls visit(offset) for every element whose index along the axis is `k`, in order.
   template <class F> void forEachAcross(int64_t k, F visit) const {
-    for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t o = 0; o < outer && inner > 0; ++o) {
       const int64_t first = (o * length + k) * inner;
       for (int64_t i = first; i < first + inner; ++i) visit(i);
     }

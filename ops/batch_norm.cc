@@ -9,6 +9,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_rows.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
@@ -47,7 +48,6 @@ Error checkParams(void *params) {
   p.momentum = static_cast<double>(static_cast<float>(p.momentum));
   return Error::success();
 }
-
 
 struct PortList {
   ArrayRef<size_t> inputs, outputs;  // the per-channel entries
@@ -98,23 +98,11 @@ constexpr size_t kBackwardInputs[] = {1, 2, 4, 5, 6, 7}, kBackwardOutputs[] = {1
 constexpr PortList kForwardPorts = {kForwardInputs, kForwardOutputs, 0};
 constexpr PortList kBackwardPorts = {kBackwardInputs, kBackwardOutputs, 3};
 
-
-struct ChannelView {
-  int64_t outer = 1, channels = 1, inner = 1;
-
-  ChannelView(Dims shape, int64_t axis) {
-    const size_t at = normalizeAxis(axis, shape.size()).value_or(0);
-    for (size_t i = 0; i < shape.size(); ++i) (i < at ? outer : i == at ? channels : inner) *= shape[i];
-  }
-  int64_t count() const { return outer * inner; }
-  /// Calls visit(offset) for the elements of one channel, in order.
-  template <class F> void forEach(int64_t channel, F visit) const {
-    for (int64_t o = 0; o < outer; ++o) {
-      const int64_t begin = (o * channels + channel) * inner;
-      for (int64_t i = begin; i < begin + inner; ++i) visit(i);
-    }
-  }
-};
+// Rows run along the channels: a channel is what lies across them.
+AxisRows channelsOf(const KernelCall &call) {
+  const Dims data = call.in[0].shape;
+  return AxisRows(data, normalizeAxis(call.params<BatchNormParams>().axis, data.size()).value_or(0));
+}
 
 bool usesBatch(const KernelCall &call) { return call.isTraining && !call.params<BatchNormParams>().useGlobalStats; }
 
@@ -122,12 +110,13 @@ struct Statistics {
   double mean, variance;
 };
 
-template <class T> Statistics batchStatistics(const ChannelView &view, int64_t channel, const T *x) {
-  const double count = static_cast<double>(view.count());
+// NaN where the batch has no element, as in MXNet.
+template <class T> Statistics batchStatistics(const AxisRows &rows, int64_t channel, const T *x) {
+  const double count = static_cast<double>(rows.count());
   double sum = 0, squares = 0;
-  view.forEach(channel, [&](int64_t i) { sum += static_cast<double>(x[i]); });
+  rows.forEachAcross(channel, [&](int64_t i) { sum += static_cast<double>(x[i]); });
   const double mean = sum / count;
-  view.forEach(channel, [&](int64_t i) {
+  rows.forEachAcross(channel, [&](int64_t i) {
     const double centred = static_cast<double>(x[i]) - mean;
     squares += centred * centred;
   });
@@ -140,13 +129,13 @@ template <class T> void moveTowards(T &moving, double value, double momentum) {
 
 template <class T> void forward(const KernelCall &call) {
   const BatchNormParams &p = call.params<BatchNormParams>();
-  const ChannelView view(call.in[0].shape, p.axis);
+  const AxisRows rows = channelsOf(call);
   const T *x = call.in[0].as<const T>(), *gamma = call.in[1].as<const T>(), *beta = call.in[2].as<const T>();
   T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
-  for (int64_t c = 0; c < view.channels; ++c) {
+  for (int64_t c = 0; c < rows.length; ++c) {
     Statistics of{static_cast<double>(movingMean[c]), static_cast<double>(movingVar[c])};
     if (usesBatch(call)) {
-      of = batchStatistics(view, c, x);
+      of = batchStatistics(rows, c, x);
       moveTowards(movingMean[c], of.mean, p.momentum);
       moveTowards(movingVar[c], of.variance, p.momentum);
     }
@@ -156,19 +145,19 @@ template <class T> void forward(const KernelCall &call) {
     if (!call.wants(0)) continue;
     const T scale = p.fixGamma ? deviation : gamma[c] * deviation, shift = beta[c];
     T *y = call.out[0].as<T>();
-    view.forEach(c, [&](int64_t i) { y[i] = (x[i] - mean) * scale + shift; });
+    rows.forEachAcross(c, [&](int64_t i) { y[i] = (x[i] - mean) * scale + shift; });
   }
 }
 
 template <class T> void backward(const KernelCall &call) {
   const BatchNormParams &p = call.params<BatchNormParams>();
-  const ChannelView view(call.in[0].shape, p.axis);
+  const AxisRows rows = channelsOf(call);
   const T *dy = call.in[0].as<const T>(), *means = call.in[1].as<const T>(), *deviations = call.in[2].as<const T>();
   const T *x = call.in[3].as<const T>(), *gamma = call.in[4].as<const T>();
-  for (int64_t c = 0; c < view.channels; ++c) {
+  for (int64_t c = 0; c < rows.length; ++c) {
     const double mean = static_cast<double>(means[c]), r = static_cast<double>(deviations[c]);
     double sum = 0, product = 0;  // of dy, and of dy with the normalised data
-    view.forEach(c, [&](int64_t i) {
+    rows.forEachAcross(c, [&](int64_t i) {
       sum += static_cast<double>(dy[i]);
       product += static_cast<double>(dy[i]) * ((static_cast<double>(x[i]) - mean) * r);
     });
@@ -176,10 +165,10 @@ template <class T> void backward(const KernelCall &call) {
     if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(sum);
     if (!call.wants(0)) continue;
     const double scale = p.fixGamma ? r : static_cast<double>(gamma[c]) * r;
-    const double weight = usesBatch(call) ? 1 / static_cast<double>(view.count()) : 0;
+    const double weight = usesBatch(call) ? 1 / static_cast<double>(rows.count()) : 0;
     const double shift = sum * weight, slope = product * weight * r;
     T *dx = call.out[0].as<T>();
-    view.forEach(c, [&](int64_t i) {
+    rows.forEachAcross(c, [&](int64_t i) {
       const double centred = static_cast<double>(x[i]) - mean;
       dx[i] = static_cast<T>((static_cast<double>(dy[i]) - shift - centred * slope) * scale);
     });
@@ -195,7 +184,6 @@ void switchKernel(const KernelCall &call) {
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = call.isTraining ? x[i] : T{0};
   });
 }
-
 
 // Per-channel reductions and their adjoint, on behalf of one node.
 class Channels {

@@ -6,7 +6,9 @@
 // linear, the backward operator is its adjoint, and each is the gradient of the other. Tested by tests/sequence_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/dim.h"
 #include "ir/kernel.h"
+#include "ir/number.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/spatial.h"
@@ -63,13 +65,12 @@ struct AxisRequest {
 };
 
 // MXNet holds scales in single precision and cuts the product.
-int64_t scaled(int64_t extent, double scale) {
-  const float product = static_cast<float>(scale) * static_cast<float>(extent);
-  return product < kLargestWindow ? static_cast<int64_t>(product) : -1;
+Dim scaled(int64_t extent, double scale) {
+  return convertNumber<int64_t>(static_cast<float>(scale) * static_cast<float>(extent));
 }
 
-// Extent of the output for one of the input; -1 where it is none.
-int64_t resized(ResizeMode mode, AxisRequest request, int64_t extent) {
+// Extent of the output for one of the input.
+Dim resized(ResizeMode mode, AxisRequest request, int64_t extent) {
   const bool isOdd = extent % 2 != 0;
   switch (mode) {
     case ResizeMode::Size: return request.scale ? scaled(extent, *request.scale) : request.size;
@@ -92,10 +93,10 @@ void relateExtents(ShapeInference &s) {
     const AxisRequest &request = requests[axis - 2];
     const bool isFixed = p.mode == ResizeMode::Size && !request.scale;
     const int64_t extent = s.in(0)[axis];
-    if (extent == 0) return s.fail("data has shape " + toString(s.in(0)) + ", expected images that are not empty");
     if (extent == kUnknownDim && !isFixed) continue;
-    out[axis] = resized(p.mode, request, extent);
-    if (out[axis] < 1) return s.fail("data of shape " + toString(s.in(0)) + " is resized to nothing");
+    const Dim length = resized(p.mode, request, extent);
+    if (length < 1) return s.fail("data of shape " + toString(s.in(0)) + " is resized to nothing");
+    out[axis] = length.inShape();
   }
   s.setOut(0, out);
 }
@@ -109,6 +110,8 @@ void forwardShape(ShapeInference &s) {
   s.setIn(0, {batch, channels, kUnknownDim, kUnknownDim});
   s.setOut(0, {batch, channels, kUnknownDim, kUnknownDim});
   if (s.hasFailed()) return;
+  if (s.in(0)[2] == 0 || s.in(0)[3] == 0)
+    return s.fail("data has shape " + toString(s.in(0)) + ", expected images that are not empty");
   if (!isLike(s.kind())) return relateExtents(s);
   s.setIn(1, {kUnknownDim, kUnknownDim, s.out(0)[2], s.out(0)[3]});
   if (!s.hasFailed()) s.setOut(0, {kUnknownDim, kUnknownDim, s.in(1)[2], s.in(1)[3]});
@@ -137,6 +140,7 @@ Blend blendOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
 // Calls visit(large-side element o, four elements of the input, their weights) for every pixel of `output`.
 template <class F> void forEachPixel(Dims data, Dims output, bool alignCorners, F visit) {
   const int64_t images = data[0] * data[1], height = data[2], width = data[3], rows = output[2], columns = output[3];
+  if (images == 0 || columns == 0) return;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
       const Blend y = blendOf(row, height, rows, alignCorners), x = blendOf(column, width, columns, alignCorners);

@@ -16,8 +16,12 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// What one axis says about the others: a dimension other than 1 is the result's; beside a 1 the other is the result.
-void unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
+bool repeats(int64_t dim) { return dim == kUnknownDim || dim == 1; }
+
+// What one axis says about the others: a dimension other than 1, 0 among them, is the result's; beside a 1 the other is
+// the result. False when both are known, other than 1 and different.
+bool unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
+  if (!repeats(a) && !repeats(b) && a != b) return false;
   if (out == 1) {
     if (a == kUnknownDim) a = 1;
     if (b == kUnknownDim) b = 1;
@@ -26,10 +30,11 @@ void unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
   if (b == 1 && a == kUnknownDim) a = out;
   if (a != kUnknownDim && b != kUnknownDim)
     out = a == 1 ? b : a;
-  else if (a > 1 || a == 0)
+  else if (!repeats(a))
     out = a;
-  else if (b > 1 || b == 0)
+  else if (!repeats(b))
     out = b;
+  return true;
 }
 
 }  // namespace
@@ -47,9 +52,8 @@ void broadcastShape(ShapeInference &s) {
     int64_t &left = back <= a.size() ? a[a.size() - back] : one;
     int64_t other = 1;
     int64_t &right = back <= b.size() ? b[b.size() - back] : other;
-    if (left > 1 && right > 1 && left != right)
+    if (!unifyAxis(left, right, out[rank - back]))
       return s.fail("operands of shapes " + toString(s.in(0)) + " and " + toString(s.in(1)) + " do not broadcast");
-    unifyAxis(left, right, out[rank - back]);
   }
   s.setIn(0, a);
   s.setIn(1, b);
@@ -77,7 +81,7 @@ constinit const OpDef kBroadcastAdd = {
     .shape = broadcastShape,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastAdd, {g.dy(0)}); },
-    .kernel = broadcastKernel<[](auto a, auto b) { return a + b; }>,
+    .kernel = broadcastKernel<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
 // dx0 = Σ dy, dx1 = -Σ dy over the repeated axes of each
@@ -89,7 +93,7 @@ constinit const OpDef kBroadcastSub = {
     .shape = broadcastShape,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
-    .kernel = broadcastKernel<[](auto a, auto b) { return a - b; }>,
+    .kernel = broadcastKernel<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
 
 // dx0 = Σ dy · x1, dx1 = Σ dy · x0 over the repeated axes of each
@@ -101,7 +105,7 @@ constinit const OpDef kBroadcastMul = {
     .shape = broadcastShape,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastMul, {g.dy(0), g.x(0), g.x(1)}); },
-    .kernel = broadcastKernel<[](auto a, auto b) { return a * b; }>,
+    .kernel = broadcastKernel<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };
 
 // dx0 = Σ dy / x1, dx1 = -Σ dy · x0 / x1² over the repeated axes of each

@@ -4,6 +4,7 @@
 // type), so a result depends on nothing but the operands. Tested by tests/reduce_ops_test.cc
 #pragma once
 
+#include "ir/number.h"
 #include "ir/tensor.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/strided_walk.h"
@@ -48,7 +49,7 @@ void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, 
         values[k] = operands[k].as<const T>()[outer[k].offset() + inner[k].offset()];
         inner[k].next();
       }
-      total += f(values);
+      total = wrappingAdd(total, static_cast<Accumulator<T>>(f(values)));
     }
     out[i] = static_cast<T>(total);
     for (StridedWalk &walk : outer) walk.next();

@@ -2,6 +2,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ir/number.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"
@@ -20,7 +21,7 @@ template <class From, class To> void convert(const TensorRef &from, const Tensor
   const bool isBool = to.dtype == DType::Bool;
   for (int64_t i = 0; i < to.size(); ++i) {
     const From value = from.as<const From>()[i];
-    to.as<To>()[i] = isBool ? static_cast<To>(value != From(0)) : static_cast<To>(value);
+    to.as<To>()[i] = isBool ? static_cast<To>(value != From(0)) : convertNumber<To>(value);
   }
 }
 
@@ -38,7 +39,8 @@ void castKernel(const KernelCall &call) {
 constinit const OpDef kCast = {
     .name = "Cast",
     .aliases = {"cast", "_npi_cast", "_npx_cast"},
-    .summary = "data in another element type; from floating to integer it is cut toward 0, bool is whether it is not 0",
+    .summary = "data in another element type; from floating to integer it is cut toward 0 and to the nearest number the type "
+               "holds, NaN is 0; bool is whether it is not 0",
     .inputs = {"data"},
     .attrs = kCastAttrs,
     .params = paramsOf<CastParams>(),

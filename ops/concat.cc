@@ -1,6 +1,7 @@
 // Joining tensors along one axis, and taking one of them out again. Tested by tests/reduce_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/dim.h"
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
@@ -9,7 +10,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <cstring>
-#include <numeric>
 
 using namespace llvm;
 
@@ -39,56 +39,88 @@ Error checkPart(void *params) {
                  "attribute 'index' is " + Twine(given.index) + ", expected less than num_args = " + Twine(given.numArgs));
 }
 
-// The sum of the parts along the axis is the whole; one unknown part is what the others leave (INF-04).
-void unifyAlongAxis(MutableArrayRef<int64_t> parts, int64_t &whole) {
-  int64_t known = 0;
-  size_t numUnknown = 0;
-  for (int64_t part : parts) {
-    if (part == kUnknownDim) ++numUnknown;
-    else known += part;
-  }
-  if (numUnknown == 0 && whole == kUnknownDim) whole = known;
-  if (numUnknown != 1 || whole == kUnknownDim || whole < known) return;
-  for (int64_t &part : parts)
-    if (part == kUnknownDim) part = whole - known;
-}
+// Where the whole and the parts are among the entries of a node: the parts are the other inputs.
+struct ConcatPorts {
+  bool isWholeInput;  // input 0, else output 0
 
-// All other axes agree, whichever operand or result tells them.
-void concatShape(ShapeInference &s) {
-  DimsBuffer common;
-  for (size_t i = 0; i <= s.numInputs() && common.empty(); ++i) {
-    ShapeRef shape = i < s.numInputs() ? s.in(i) : s.out(0);
-    if (shape.hasRank()) common.assign(shape.rank(), kUnknownDim);
-  }
-  if (common.empty()) return;
-  const int64_t dim = s.params<ConcatParams>().dim;
-  std::optional<size_t> axis = normalizeAxis(dim, common.size());
-  if (!axis) return s.fail("dim " + Twine(dim) + " lies outside " + Twine(common.size()) + " dimensions");
+  std::string wholeName() const { return isWholeInput ? "input 0" : "output 0"; }
+  ShapeRef whole(const ShapeInference &s) const { return isWholeInput ? s.in(0) : s.out(0); }
+  void setWhole(ShapeInference &s, Dims dims) const { isWholeInput ? s.setIn(0, dims) : s.setOut(0, dims); }
+  size_t firstPart() const { return isWholeInput; }
+  size_t numParts(const ShapeInference &s) const { return s.numInputs() - firstPart(); }
+};
 
-  SmallVector<int64_t, 8> parts(s.numInputs(), kUnknownDim);
-  int64_t whole = kUnknownDim;
-  for (size_t i = 0; i <= s.numInputs(); ++i) {
-    ShapeRef shape = i < s.numInputs() ? s.in(i) : s.out(0);
+// All axes but the joined one agree, whichever entry tells them: `common` has them, and the joined one unknown.
+// Lengths along that one go to `lengths`, parts first, then the whole.
+void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &common, MutableArrayRef<int64_t> lengths) {
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const bool isPart = i + 1 < lengths.size();
+    const ShapeRef shape = isPart ? s.in(at.firstPart() + i) : at.whole(s);
     if (!shape.hasRank()) continue;
     DimsBuffer others(shape.dims());
     if (others.size() == common.size()) {
-      (i < s.numInputs() ? parts[i] : whole) = others[*axis];
-      others[*axis] = kUnknownDim;
+      lengths[i] = others[axis];
+      others[axis] = kUnknownDim;
     }
-    if (!mergeDims(common, others))
-      return s.fail((i < s.numInputs() ? "input " + std::to_string(i) : std::string("output 0")) + " has shape " +
-                    toString(shape) + ", expected " + toString(ShapeRef(common)) + " apart from dim " + Twine(dim));
+    if (mergeDims(common, others)) continue;
+    const std::string entry = isPart ? "input " + std::to_string(at.firstPart() + i) : at.wholeName();
+    return s.fail(entry + " has shape " + toString(shape) + ", expected " + toString(ShapeRef(common)) +
+                  " apart from dim " + Twine(s.params<ConcatParams>().dim));
   }
-  unifyAlongAxis(parts, whole);
-  for (size_t i = 0; i < s.numInputs(); ++i) {
-    common[*axis] = parts[i];
-    s.setIn(i, common);
+}
+
+// The sum of the parts along the axis is the whole; one unknown part is what the others leave (INF-04).
+void unifyLengths(ShapeInference &s, ConcatPorts at, MutableArrayRef<int64_t> parts, int64_t &whole) {
+  Dim known = 0;
+  for (int64_t part : parts)
+    if (part != kUnknownDim) known = known + part;
+  const ptrdiff_t numUnknown = llvm::count(parts, kUnknownDim);
+  if (whole == kUnknownDim) {
+    if (numUnknown == 0) whole = known.inShape();
+    return;
   }
-  common[*axis] = whole;
-  s.setOut(0, common);
-  if (whole != kUnknownDim && !is_contained(parts, kUnknownDim) &&
-      std::accumulate(parts.begin(), parts.end(), int64_t{0}) != whole)
-    s.fail("the parts do not add up to output 0 of shape " + toString(s.out(0)));
+  if (numUnknown == 0 ? known != whole : known > whole)
+    return s.fail("the parts do not add up to " + at.wholeName() + " of shape " + toString(at.whole(s)));
+  if (numUnknown == 1) *llvm::find(parts, kUnknownDim) = (whole - known).inShape();
+}
+
+void relateParts(ShapeInference &s, ConcatPorts at) {
+  std::optional<size_t> rank;
+  for (size_t i = 0; i < s.numInputs() && !rank; ++i)
+    if (s.in(i).hasRank()) rank = s.in(i).rank();
+  if (!rank && at.whole(s).hasRank()) rank = at.whole(s).rank();
+  if (!rank) return;
+  const int64_t dim = s.params<ConcatParams>().dim;
+  const std::optional<size_t> axis = normalizeAxis(dim, *rank);
+  if (!axis) return s.fail("dim " + Twine(dim) + " lies outside " + Twine(*rank) + " dimensions");
+
+  DimsBuffer common(*rank, kUnknownDim);
+  SmallVector<int64_t, 8> lengths(at.numParts(s) + 1, kUnknownDim);
+  gatherLengths(s, at, *axis, common, lengths);
+  if (s.hasFailed()) return;
+  unifyLengths(s, at, MutableArrayRef(lengths).drop_back(), lengths.back());
+  for (size_t i = 0; i < at.numParts(s); ++i) {
+    common[*axis] = lengths[i];
+    s.setIn(at.firstPart() + i, common);
+  }
+  common[*axis] = lengths.back();
+  at.setWhole(s, common);
+}
+
+void concatShape(ShapeInference &s) { relateParts(s, {.isWholeInput = false}); }
+
+// Inputs dy and the parts, outputs as the parts.
+void concatBackwardShape(ShapeInference &s) {
+  for (size_t i = 0; i < s.numOutputs(); ++i) s.sameInOut(1 + i, i);
+  relateParts(s, {.isWholeInput = true});
+  for (size_t i = 0; i < s.numOutputs(); ++i) s.sameInOut(1 + i, i);
+}
+
+void concatPartShape(ShapeInference &s) {
+  const size_t part = 1 + static_cast<size_t>(s.params<ConcatParams>().index);
+  s.sameInOut(part, 0);
+  relateParts(s, {.isWholeInput = true});
+  s.sameInOut(part, 0);
 }
 
 // Bytes of one row of `tensor`: everything from `axis` on.
@@ -182,10 +214,7 @@ constinit const OpDef kBackwardConcat = {
     .outputs = {{}, numParts, true},
     .attrs = kConcatAttrs,
     .params = paramsOf<ConcatParams>(),
-    .shape =
-        [](ShapeInference &s) {
-          for (size_t i = 0; i < s.numOutputs(); ++i) s.sameInOut(1 + i, i);
-        },
+    .shape = concatBackwardShape,
     .ignored = isBesideHead,
     .flags = {.isBackward = true},
     .decompose =
@@ -209,7 +238,7 @@ constinit const OpDef kConcatPart = {
     .attrs = kPartAttrs,
     .params = paramsOf<ConcatParams>(),
     .check = checkPart,
-    .shape = [](ShapeInference &s) { s.sameInOut(1 + s.params<ConcatParams>().index, 0); },
+    .shape = concatPartShape,
     .ignored = isBesideHead,
     .stopped = isBesideHead,
     .flags = {.hasIntegerKernel = true, .isOwn = true},

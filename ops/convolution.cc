@@ -46,22 +46,22 @@ ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
 // Output extent from input extent, and back where the stride is 1: elsewhere several inputs give one output.
 void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
-  const int64_t room = in + 2 * p.pad[i];
   if (in == kUnknownDim) {
-    if (out != kUnknownDim && p.stride[i] == 1) in = out - 1 + p.reach(i) - 2 * p.pad[i];
-  } else if (p.reach(i) > room) {
-    s.fail("kernel of reach " + Twine(p.reach(i)) + " exceeds the padded input of " + Twine(room) +
-           " on spatial axis " + Twine(i));
-  } else {
-    out = (room - p.reach(i)) / p.stride[i] + 1;
+    if (out != kUnknownDim && p.stride[i] == 1) in = (Dim(out) - 1 + p.reach(i) - p.padding(i)).inShape();
+    return;
   }
+  const Dim room = Dim(in) + p.padding(i);
+  if (p.reach(i) > room)
+    return s.fail("kernel of reach " + Twine(p.reach(i).nearest()) + " exceeds the padded input of " +
+                  Twine(room.nearest()) + " on spatial axis " + Twine(i));
+  out = ((room - p.reach(i)) / p.stride[i] + 1).inShape();
 }
 
 // Input channels from the weight's and back.
 void relateChannels(ShapeInference &s, int64_t &in, int64_t &weight) {
   const int64_t groups = s.params<ConvolutionParams>().numGroup;
-  if (in == kUnknownDim && weight != kUnknownDim) in = weight * groups;
-  if (in == kUnknownDim) return;
+  if (in == kUnknownDim && weight != kUnknownDim) in = (Dim(weight) * groups).inShape();
+  if (in == kUnknownDim || in == kBadDim) return;
   if (in % groups)
     return s.fail("input has " + Twine(in) + " channels, expected a multiple of num_group " + Twine(groups));
   weight = in / groups;

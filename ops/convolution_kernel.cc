@@ -54,8 +54,10 @@ template <class F> void forEachTap(const ConvGeometry &g, const Position &p, int
       }
 }
 
-// The blocks of one group, in order; each call sees at most kConvBlock positions.
+// The blocks of one group, in order; each call sees at most kConvBlock positions. None without filters: a deconvolution's
+// data may be many pixels of no channel.
 template <class F> void forEachBlock(const ConvGeometry &g, F visit) {
+  if (g.out.channels == 0) return;
   const int64_t total = g.out.batch * g.out.pixels();
   Position positions[kConvBlock];
   for (int64_t group = 0; group < g.groups; ++group)
@@ -151,6 +153,7 @@ template <class T> void convolveWeightGrad(const ConvGeometry &g, const T *dy, c
 
 template <class T> void sumPerChannel(const ImageView &view, const T *dy, T *db) {
   std::fill_n(db, view.channels, T{0});
+  if (view.pixels() == 0) return;
   for (int64_t n = 0; n < view.batch; ++n)
     for (int64_t c = 0; c < view.channels; ++c) {
       const T *at = dy + n * view.batchStride + c * view.channelStride;

@@ -24,7 +24,7 @@ struct ConvGeometry {
   int64_t groupChannels() const { return in.channels / groups; }
   int64_t groupFilters() const { return out.channels / groups; }
   int64_t patch() const { return groupChannels() * kernel[0] * kernel[1] * kernel[2]; }
-  /// Elements of scratch each function below needs.
+  /// Elements of scratch each function below needs. Filters are tensors, so this fits in 64 bits by far.
   int64_t scratch() const { return (patch() + groupFilters()) * kConvBlock; }
 };
 

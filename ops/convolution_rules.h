@@ -3,6 +3,7 @@
 // Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
 #pragma once
 
+#include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ops/convolution_kernel.h"
 
@@ -24,7 +25,8 @@ struct ConvolutionParams {
   size_t rank() const { return kernel.size() + 2; }
   int64_t channelAxis() const { return channelsLast() ? static_cast<int64_t>(rank()) - 1 : 1; }
   size_t spatialAxis(size_t i) const { return i + (channelsLast() ? 1 : 2); }
-  int64_t reach(size_t i) const { return dilate[i] * (kernel[i] - 1) + 1; }  // of the dilated kernel
+  Dim reach(size_t i) const { return Dim(dilate[i]) * (kernel[i] - 1) + 1; }  // of the dilated kernel
+  Dim padding(size_t i) const { return Dim(2) * pad[i]; }                     // on both sides
 };
 
 namespace convolution_attrs {

@@ -64,7 +64,7 @@ void cropShape(ShapeInference &s) {
     const int64_t whole = in[2 + axis], window = out[2 + axis];
     if (whole == kUnknownDim || window == kUnknownDim) continue;
     const int64_t start = windowStart(params, axis, whole, window);
-    if (window > whole || start + window > whole)
+    if (window > whole || start > whole - window)
       s.fail("the window of " + Twine(window) + " from " + Twine(start) + " on exceeds axis " + Twine(2 + axis) +
              " of the input's shape " + toString(s.in(0)));
   }

@@ -64,7 +64,7 @@ Error checkParams(void *params) {
 }
 
 // Extent of the output before anything is cut off.
-int64_t fullExtent(const ConvolutionParams &p, size_t i, int64_t in) { return p.stride[i] * (in - 1) + p.reach(i); }
+Dim fullExtent(const ConvolutionParams &p, size_t i, int64_t in) { return Dim(p.stride[i]) * (Dim(in) - 1) + p.reach(i); }
 
 // The convolution from the output's images to the data's.
 ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
@@ -72,7 +72,7 @@ ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
   g.in = imageView(output, p.channelsLast());
   g.out = imageView(data, p.channelsLast());
   for (size_t i = 0; hasTarget(p) && i < p.kernel.size(); ++i)
-    g.pad[3 - p.kernel.size() + i] = (fullExtent(p, i, data[p.spatialAxis(i)]) - p.targetShape[i] + 1) / 2;
+    g.pad[3 - p.kernel.size() + i] = ((fullExtent(p, i, data[p.spatialAxis(i)]) - p.targetShape[i] + 1) / 2).nearest();
   return g;
 }
 
@@ -81,28 +81,35 @@ void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
   out = p.targetShape[i];
   if (in == kUnknownDim) return;
-  const int64_t surplus = fullExtent(p, i, in) - out;
+  const Dim full = fullExtent(p, i, in), surplus = full - out;
   if (surplus < 0)
-    s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(out + surplus) + " pixels there are on spatial axis " +
+    s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(full.nearest()) + " pixels there are on spatial axis " +
            Twine(i));
-  else if (surplus % 2 >= p.stride[i])
-    s.fail("target_shape " + Twine(out) + " leaves an odd surplus of " + Twine(surplus) +
+  else if (full > kMaxElements)
+    s.fail("target_shape " + Twine(out) + " is cut out of " + Twine(full.nearest()) + " pixels on spatial axis " + Twine(i) +
+           ", expected at most 2^48");
+  else if (surplus.nearest() % 2 >= p.stride[i])
+    s.fail("target_shape " + Twine(out) + " leaves an odd surplus of " + Twine(surplus.nearest()) +
            " with stride 1 on spatial axis " + Twine(i));
 }
 
 void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
   if (hasTarget(p)) return relateTarget(s, i, in, out);
-  const int64_t fixed = p.reach(i) - 2 * p.pad[i] + p.adj[i];
+  const Dim fixed = p.reach(i) - p.padding(i) + p.adj[i];
   if (in == kUnknownDim && out != kUnknownDim) {
-    if ((out - fixed) % p.stride[i] || out < fixed)
-      return s.fail("output of " + Twine(out) + " pixels on spatial axis " + Twine(i) + ", expected " + Twine(fixed) +
-                    " and a multiple of stride " + Twine(p.stride[i]));
-    in = (out - fixed) / p.stride[i] + 1;
+    const Dim stepped = Dim(out) - fixed + p.stride[i];  // stride · in
+    if (stepped < 0 || stepped.nearest() % p.stride[i])
+      return s.fail("output of " + Twine(out) + " pixels on spatial axis " + Twine(i) + ", expected " +
+                    Twine(fixed.nearest()) + " and a multiple of stride " + Twine(p.stride[i]));
+    in = (stepped / p.stride[i]).inShape();
   }
-  if (in == kUnknownDim) return;
-  out = p.stride[i] * (in - 1) + fixed;
-  if (out < 0) s.fail("pad cuts off more than the " + Twine(out + 2 * p.pad[i]) + " pixels of spatial axis " + Twine(i));
+  if (in == kUnknownDim || in == kBadDim) return;
+  const Dim length = Dim(p.stride[i]) * (Dim(in) - 1) + fixed;
+  if (length < 0)
+    return s.fail("pad cuts off more than the " + Twine((length + p.padding(i)).nearest()) + " pixels of spatial axis " +
+                  Twine(i));
+  out = length.inShape();
 }
 
 // Everything the shapes of data, weight and output tell about one another (INF-04).
@@ -134,6 +141,7 @@ size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef
 }
 
 template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
+  if (view.pixels() == 0) return;
   for (int64_t n = 0; n < view.batch; ++n)
     for (int64_t c = 0; c < view.channels; ++c)
       for (int64_t p = 0; p < view.pixels(); ++p)

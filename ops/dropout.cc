@@ -9,6 +9,7 @@
 #include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/spatial.h"
+#include "ops/strided_walk.h"
 
 using namespace llvm;
 
@@ -39,17 +40,19 @@ Error checkParams(void *params) {
   return Error::success();
 }
 
-// Shape of the mask: the data's, with length 1 on the shared axes.
-void relateMask(ShapeInference &s, ShapeRef data) {
+// Shape of the mask, output 1 or input 1: the data's, with length 1 on the shared axes.
+void relateMask(ShapeInference &s, bool isOutput) {
   const DropoutParams &p = s.params<DropoutParams>();
-  if (!data.hasRank()) return;
+  const ShapeRef data = s.in(0);
+  if (s.hasFailed() || !data.hasRank()) return;
   DimsBuffer mask(data.dims());
   for (int64_t axis : p.axes) {
     if (axis >= static_cast<int64_t>(mask.size()))
       return s.fail("axis " + Twine(axis) + " of 'axes' is outside data of shape " + toString(data));
     mask[static_cast<size_t>(axis)] = 1;
   }
-  s.setOut(1, mask);
+  if (isOutput) s.setOut(1, mask);
+  else s.setIn(1, mask);
 }
 
 bool drops(const KernelCall &call) {
@@ -57,28 +60,8 @@ bool drops(const KernelCall &call) {
   return p.p > 0 && (call.isTraining || p.mode == DropoutMode::Always);
 }
 
-// Offsets into the mask for each element of the data in row-major order: an odometer whose shared axes do not step.
-class MaskWalk {
- public:
-  MaskWalk(Dims data, Dims mask) : dims(data), index(data.size(), 0), step(data.size(), 0) {
-    int64_t stride = 1;
-    for (size_t axis = mask.size(); axis-- > 0; stride *= mask[axis]) step[axis] = mask[axis] == 1 ? 0 : stride;
-  }
-  int64_t offset() const { return at; }
-  void next() {
-    for (size_t axis = dims.size(); axis-- > 0;) {
-      at += step[axis];
-      if (++index[axis] < dims[axis]) return;
-      at -= step[axis] * dims[axis];
-      index[axis] = 0;
-    }
-  }
-
- private:
-  Dims dims;
-  DimsBuffer index, step;
-  int64_t at = 0;
-};
+// Offsets into the mask for each element of the data in row-major order.
+StridedWalk maskWalk(Dims data, Dims mask) { return StridedWalk(data, broadcastStrides(data, mask)); }
 
 // Element i of the mask: 1/(1 − p) with probability 1 − p, else 0. With p = 1 everything is zeroed.
 double draw(const KernelCall &call, int64_t i) {
@@ -94,7 +77,7 @@ void forward(const KernelCall &call) {
     if (call.wants(0)) {
       const T *x = call.in[0].as<const T>();
       T *y = call.out[0].as<T>();
-      MaskWalk walk(call.out[0].shape, call.out[1].shape);
+      StridedWalk walk = maskWalk(call.out[0].shape, call.out[1].shape);
       for (int64_t i = 0, size = call.out[0].size(); i < size; ++i, walk.next()) y[i] = x[i] * maskAt(walk.offset());
     }
     if (call.wants(1))
@@ -108,7 +91,7 @@ void backward(const KernelCall &call) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *mask = call.in[1].as<const T>();
     T *dx = call.out[0].as<T>();
-    MaskWalk walk(call.out[0].shape, call.in[1].shape);
+    StridedWalk walk = maskWalk(call.out[0].shape, call.in[1].shape);
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i, walk.next()) dx[i] = dy[i] * mask[walk.offset()];
   });
 }
@@ -123,7 +106,11 @@ constinit const OpDef kBackwardDropout = {
     .attrs = kAttrs,
     .params = paramsOf<DropoutParams>(),
     .check = checkParams,
-    .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(0, 0);
+          relateMask(s, false);
+        },
     .inplace = kInplaceFirst,
     .stopped = {1},
     .flags = {.isBackward = true},
@@ -147,7 +134,7 @@ constinit const OpDef kDropout = {
     .shape =
         [](ShapeInference &s) {
           s.sameInOut(0, 0);
-          relateMask(s, s.in(0));
+          relateMask(s, true);
         },
     .inplace = kInplaceFirst,
     .flags = {.isRandom = true},

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ir/kernel.h"
+#include "ir/number.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"
 
@@ -76,7 +77,7 @@ template <auto F0, auto F1> void mapTwoFloating(const KernelCall &call) {
 
 /// Piece kernel: F(x, x at the base point), element by element; F decides the piece by its second argument.
 template <auto F> void mapPiece(const PieceCall &call) {
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     const TensorRef operands[] = {call.in[0], call.base[0]};
     detail::mapElements<decltype(zero), F>(call.out[0], operands);
   });

@@ -14,7 +14,7 @@ struct SumParams {
   int64_t numArgs;
 };
 constexpr AttrSpec kSumAttrs[] = {
-    required<&SumParams::numArgs>("num_args", "number of terms").atLeast(0).atMost(1 << 20)};
+    required<&SumParams::numArgs>("num_args", "number of terms").atLeast(1).atMost(1 << 20)};
 
 // Strictly left to right, as MXNet adds them.
 void sumKernel(const KernelCall &call) {
@@ -25,7 +25,7 @@ void sumKernel(const KernelCall &call) {
     const int64_t size = call.out[0].size();
     for (int64_t i = 0; i < size; ++i) {
       T total = call.in[0].as<const T>()[i];
-      for (const TensorRef &term : call.in.drop_front()) total = static_cast<T>(total + term.as<const T>()[i]);
+      for (const TensorRef &term : call.in.drop_front()) total = wrappingAdd(total, term.as<const T>()[i]);
       out[i] = total;
     }
   });
@@ -45,7 +45,7 @@ constinit const OpDef kElemwiseAdd = {
     .inplace = kInplaceEither,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.clone(); },
-    .kernel = mapNumeric<[](auto a, auto b) { return a + b; }>,
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
 // The operator gradients are added up with; the same as elemwise_add under the name MXNet gives it there.
@@ -57,7 +57,7 @@ constinit const OpDef kGradAdd = {
     .inplace = kInplaceEither,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.clone(); },
-    .kernel = mapNumeric<[](auto a, auto b) { return a + b; }>,
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
 // dx0 = dy, dx1 = -dy
@@ -70,7 +70,7 @@ constinit const OpDef kElemwiseSub = {
     .inplace = kInplaceEither,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
-    .kernel = mapNumeric<[](auto a, auto b) { return a - b; }>,
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
 
 // dx0 = dy · x1, dx1 = dy · x0
@@ -83,7 +83,7 @@ constinit const OpDef kElemwiseMul = {
     .inplace = kInplaceEither,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}); },
-    .kernel = mapNumeric<[](auto a, auto b) { return a * b; }>,
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };
 
 // dx0 = dy / x1, dx1 = -dy · x0 / x1²

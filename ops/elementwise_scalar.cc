@@ -22,7 +22,7 @@ constexpr AttrSpec kScalarAttrs[] = {
 };
 
 template <class T, auto F> void mapWithScalar(const KernelCall &call) {
-  const T scalar = static_cast<T>(call.params<ScalarParams>().scalar);
+  const T scalar = convertNumber<T>(call.params<ScalarParams>().scalar);
   const T *a = call.in[0].as<const T>();
   T *out = call.out[0].as<T>();
   const int64_t size = call.out[0].size();
@@ -48,9 +48,9 @@ template <auto F> void scalarFloating(const KernelCall &call) {
 
 /// Pieces choose by the base of the last input, and pass the value on (Below: where the base is below the scalar).
 template <bool PassesBelow, bool IsBackward> void boundPiece(const PieceCall &call) {
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T scalar = static_cast<T>(call.params<ScalarParams>().scalar);
+    const T scalar = convertNumber<T>(call.params<ScalarParams>().scalar);
     const T *base = call.base.back().as<const T>(), *value = call.in[0].as<const T>();
     for (int64_t i = 0; i < call.out[0].size(); ++i) {
       const bool passes = PassesBelow ? base[i] <= scalar : base[i] >= scalar;
@@ -103,7 +103,7 @@ constinit const OpDef kPlusScalar = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
-    .kernel = scalarNumeric<[](auto x, auto s) { return x + s; }>,
+    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingAdd(x, s); }>,
 };
 
 // dx = dy
@@ -118,7 +118,7 @@ constinit const OpDef kMinusScalar = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
-    .kernel = scalarNumeric<[](auto x, auto s) { return x - s; }>,
+    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(x, s); }>,
 };
 
 // dx = -dy
@@ -133,7 +133,7 @@ constinit const OpDef kRminusScalar = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
-    .kernel = scalarNumeric<[](auto x, auto s) { return s - x; }>,
+    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(s, x); }>,
 };
 
 // dx = dy · scalar
@@ -148,7 +148,7 @@ constinit const OpDef kMulScalar = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardMulScalar, {g.dy(0)}); },
-    .kernel = scalarNumeric<[](auto x, auto s) { return x * s; }>,
+    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingMul(x, s); }>,
 };
 
 // dx = dy / scalar

@@ -45,7 +45,7 @@ constinit const OpDef kNegative = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
-    .kernel = mapNumeric<[](auto x) { return -x; }>,
+    .kernel = mapNumeric<[](auto x) { return wrappingNegate(x); }>,
 };
 
 // dx = dy · y
@@ -96,7 +96,7 @@ constinit const OpDef kSquare = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = useInput<kBackwardSquare>,
-    .kernel = mapNumeric<[](auto x) { return x * x; }>,
+    .kernel = mapNumeric<[](auto x) { return wrappingMul(x, x); }>,
 };
 
 // dx = -dy / x²
@@ -120,8 +120,8 @@ constinit const OpDef kAbs = {
     .inplace = kInplaceFirst,
     .flags = {.hasIntegerKernel = true},
     .gradient = useInput<kBackwardAbs>,
-    .kernel = mapNumeric<[](auto x) { return x < decltype(x)(0) ? -x : x; }>,
-    .piece = mapPiece<[](auto x, auto base) { return x * SignOf()(base); }>,
+    .kernel = mapNumeric<[](auto x) { return x < decltype(x)(0) ? wrappingNegate(x) : x; }>,
+    .piece = mapPiece<[](auto x, auto base) { return wrappingMul(x, SignOf()(base)); }>,
 };
 
 // dx = 0 · dy, as a node of its own because MXNet has one

@@ -10,8 +10,6 @@
 #include "ops/pieces.h"
 #include "ops/primitives.h"
 
-#include <limits>
-
 using namespace llvm;
 
 namespace gradc {
@@ -29,21 +27,13 @@ constexpr AttrSpec kClipAttrs[] = {
     required<&ClipParams::high>("a_max", "upper bound"),
 };
 
-// A bound as an element; what lies outside of the whole numbers of T is no bound.
-template <class T> T boundAs(double bound) {
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(bound);
-  using Limits = std::numeric_limits<T>;
-  const bool fits = bound >= static_cast<double>(Limits::lowest()) && bound < static_cast<double>(Limits::max());
-  return fits ? static_cast<T>(bound) : bound < 0 ? Limits::lowest() : Limits::max();
-}
-
 // Every element as what it is at the base point: below, above or inside the bounds.
 void clip(const KernelCall &call, const TensorRef &base) {
   const ClipParams params = call.params<ClipParams>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>(), *bases = base.as<const T>();
-    const T low = boundAs<T>(params.low), high = boundAs<T>(params.high);
+    const T low = convertNumber<T>(params.low), high = convertNumber<T>(params.high);
     T *y = call.out[0].as<T>();
     GRADC_INDEPENDENT
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {

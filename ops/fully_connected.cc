@@ -3,11 +3,10 @@
 #include "ir/grad_rule.h"
 #include "ir/kernel.h"
 #include "ops/convolution_kernel.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"
-
-#include <cstring>
 
 using namespace llvm;
 
@@ -77,6 +76,7 @@ void relateRows(ShapeInference &s, DensePorts at, int64_t features) {
   DimsBuffer rows(known.dims());
   rows.back() = s.params<FullyConnectedParams>().numHidden;
   stateOutput(s, at, rows);
+  if (s.hasFailed()) return;
   rows.assign(outputShape(s, at).dims().begin(), outputShape(s, at).dims().end());
   rows.back() = features;
   s.setIn(at.data, rows);
@@ -176,13 +176,6 @@ void relateMatrix(ShapeInference &s) {
   s.setIn(0, dims);
 }
 
-void copyElements(const KernelCall &call) {
-  if (call.wants(0) && call.out[0].data != call.in[0].data && call.out[0].bytes())
-    std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
-}
-
-constexpr InplacePair kInplaceIdentity[] = {{0, 0, true}};
-
 // y = x as a matrix; dx = dy in the shape of x
 constinit const OpDef kAsRows = {
     .name = "_as_rows",
@@ -192,7 +185,7 @@ constinit const OpDef kAsRows = {
     .inplace = kInplaceIdentity,
     .flags = {.hasIntegerKernel = true, .isOwn = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
-    .kernel = copyElements,
+    .kernel = copyBytes,
 };
 
 Value asMatrix(DecomposeRule &d, Value v) {

@@ -50,6 +50,8 @@ struct LrnAttrs {
   int64_t nsize;
 };
 LrnAttrs lrnAttrs(const NodeKind &kind);
+/// The most channels of a window that are worth adding up one by one.
+inline constexpr int64_t kWidestLrnWindow = 63;
 
 /// Of Deconvolution and the operators of its gradients: the convolution from images of y to images of x.
 ConvGeometry deconvolutionGeometry(const NodeKind &kind, Dims data, Dims output);

@@ -236,21 +236,13 @@ constinit const OpDef kBackwardLeakyReLU = {
     .check = checkParams,
     .shape =
         [](ShapeInference &s) {
-          const size_t data = dataInput(s.kind()), output = outputInput(s.kind());
+          if (!hasGamma(s.kind())) return s.sameAll();
           for (int pass = 0; pass < 2; ++pass)
-            for (size_t i : {size_t{0}, data, output}) s.sameInOut(i, 0);
-          if (s.hasFailed() || !hasGamma(s.kind())) return;
+            for (size_t i : {size_t{0}, dataInput(s.kind()), outputInput(s.kind())}) s.sameInOut(i, 0);
+          if (s.hasFailed()) return;
           s.sameInOut(2, 1);
           relateGamma(s, 1, 2);
           s.sameInOut(2, 1);
-        },
-    .dtype =
-        [](DTypeInference &t) {
-          for (int pass = 0; pass < 2; ++pass) {
-            for (size_t i : {size_t{0}, dataInput(t.kind()), outputInput(t.kind())}) t.sameInOut(i, 0);
-            for (size_t i = 2; hasGamma(t.kind()) && i < 3; ++i) t.sameInOut(i, 0);
-            if (hasGamma(t.kind())) t.sameOutOut(0, 1);
-          }
         },
     .inplace = kInplaceFirst,
     .ignored = isBackwardIgnored,

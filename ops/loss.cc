@@ -3,6 +3,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ir/number.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/loss_params.h"
@@ -38,7 +39,7 @@ template <class T> double sumOf(const TensorRef &tensor) {
 
 double sumLoss(const KernelCall &call) {
   double total = 0;
-  dispatchFloating(call.in[0].dtype, [&](auto zero) { total = sumOf<decltype(zero)>(call.in[0]); });
+  dispatchNumeric(call.in[0].dtype, [&](auto zero) { total = sumOf<decltype(zero)>(call.in[0]); });
   return total;
 }
 
@@ -47,11 +48,11 @@ double makeLossFactor(const MakeLossParams &params, Dims shape, const TensorRef 
   const float scale = static_cast<float>(params.gradScale);
   if (params.normalization == LossNormalization::Null) return scale;
   if (params.normalization == LossNormalization::Batch)
-    return shape.empty() ? scale : scale / static_cast<float>(shape[0]);
+    return shape.empty() ? scale : scale / static_cast<float>(std::max<int64_t>(shape[0], 1));
   int64_t numValid = 0;
-  dispatchFloating(data->dtype, [&](auto zero) {
+  dispatchNumeric(data->dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T *x = data->as<const T>(), threshold = static_cast<T>(static_cast<float>(params.validThreshold));
+    const T *x = data->as<const T>(), threshold = convertNumber<T>(static_cast<float>(params.validThreshold));
     numValid = std::count_if(x, x + data->size(), [&](T value) { return value > threshold; });
   });
   return static_cast<double>(scale) / static_cast<double>(std::max<int64_t>(numValid, 1));

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 using namespace llvm;
 
@@ -53,8 +54,27 @@ void channelShape(ShapeInference &s) {
     s.fail("data has shape " + toString(s.in(0)) + ", expected two axes at least");
 }
 
+// The same as forEachWindow, in time that does not depend on the width. The row, with zeros around it, is cut into pieces
+// as wide as a window: every window is the end of one piece and the beginning of the next.
+template <class F, class V> void forEachWideWindow(const AxisRows &rows, int64_t row, int64_t nsize, F f, V visit) {
+  const int64_t begin = rows.begin(row), half = std::min(nsize / 2, rows.length - 1), width = 2 * half + 1;
+  const int64_t size = rows.length + 2 * half;
+  std::vector<double> untilHere(static_cast<size_t>(size)), fromHere(untilHere.size());
+  auto value = [&](int64_t i) { return i < half || i >= half + rows.length ? 0 : f(begin + (i - half) * rows.inner); };
+  for (int64_t i = 0; i < size; ++i)
+    untilHere[static_cast<size_t>(i)] = value(i) + (i % width ? untilHere[static_cast<size_t>(i - 1)] : 0);
+  for (int64_t i = size; i-- > 0;)
+    fromHere[static_cast<size_t>(i)] =
+        value(i) + ((i + 1) % width && i + 1 < size ? fromHere[static_cast<size_t>(i + 1)] : 0);
+  for (int64_t c = 0; c < rows.length; ++c) {
+    const double end = c % width ? untilHere[static_cast<size_t>(c + width - 1)] : 0;
+    visit(begin + c * rows.inner, fromHere[static_cast<size_t>(c)] + end);
+  }
+}
+
 // Calls visit(element, Σ of f over the window around it), element by element of one row of channels.
 template <class F, class V> void forEachWindow(const AxisRows &rows, int64_t row, int64_t nsize, F f, V visit) {
+  if (nsize > kWidestLrnWindow) return forEachWideWindow(rows, row, nsize, f, visit);
   const int64_t begin = rows.begin(row), half = nsize / 2;
   for (int64_t c = 0; c < rows.length; ++c) {
     double sum = 0;

@@ -68,7 +68,7 @@ template <class T> void scatterAs(const TensorRef &whole, const TensorRef &part,
   for (int64_t i = 0; i < size; ++i) {
     Accumulator<T> total = 0;
     for (int64_t j = 0; j < count; ++j) {
-      total = static_cast<Accumulator<T>>(total + part.as<const T>()[from.offset() + repeated.offset()]);
+      total = wrappingAdd(total, static_cast<Accumulator<T>>(part.as<const T>()[from.offset() + repeated.offset()]));
       repeated.next();
     }
     whole.as<T>()[view.offset + to.offset()] = static_cast<T>(total);

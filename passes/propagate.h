@@ -166,12 +166,18 @@ template <class Lattice> class Propagation {
     const uint32_t firstOutput = graph.firstEntry(forward).value;
     llvm::ArrayRef<Value> inputs = graph.inputs(forward);
     for (LinkedEntry entry : link->outputs)
-      if (llvm::Error error = lattice.take(n, out[entry.position], entries[graph.entry(inputs[entry.of])])) return error;
+      if (llvm::Error error = take(n, out[entry.position], graph.entry(inputs[entry.of]))) return error;
     for (LinkedEntry entry : link->fromInputs)
-      if (llvm::Error error = lattice.take(n, in[entry.position], entries[graph.entry(inputs[entry.of])])) return error;
+      if (llvm::Error error = take(n, in[entry.position], graph.entry(inputs[entry.of]))) return error;
     for (LinkedEntry entry : link->fromOutputs)
-      if (llvm::Error error = lattice.take(n, in[entry.position], entries[EntryId(firstOutput + entry.of)])) return error;
+      if (llvm::Error error = take(n, in[entry.position], EntryId(firstOutput + entry.of))) return error;
     return llvm::Error::success();
+  }
+
+  // What the forward node does not know yet, it may know otherwise later.
+  llvm::Error take(NodeId n, Element &to, EntryId from) {
+    isFinished &= lattice.isKnown(entries[from]);
+    return lattice.take(n, to, entries[from]);
   }
 
   // E-56: another operator, or the right one with other attributes.

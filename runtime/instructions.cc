@@ -196,13 +196,16 @@ class Preparation {
     for (size_t i = 0; i < inputs.size(); ++i) {
       EntryId e = graph.entry(inputs[i]);
       addOperand(e);
-      if (kind.isIgnored(i)) continue;
+      // Kernels look at the shapes of operands whose contents they ignore.
+      if (kind.isIgnored(i) && graph.context().isFullyKnown(list.shapes[e])) continue;
       if (!isKnown(e)) return unknown(inputs[i].node, e);
       if (Error error = checkComputable(n, e, i == 0)) return error;
     }
     for (uint32_t i = 0; i < graph.numOutputs(n); ++i) {
       EntryId e(graph.firstEntry(n).value + i);
-      Request request = requests.request[e];
+      // To an output without elements there is nothing to write, so no kernel loops over what leads to it.
+      const bool isEmpty = graph.context().elements(list.shapes[e]) == 0;
+      Request request = isEmpty ? Request::Null : requests.request[e];
       addOperand(e);
       if (request != Request::Null)
         if (Error error = checkComputable(n, e, i == 0)) return error;

@@ -232,6 +232,8 @@ TEST(ElementwiseOps, REG_19_NumArgsIsChecked) {
   const OpDef &op = *context.ops.find("add_n");
   EXPECT_EQ(describeError(context.kind(op, AttrsId(0)).takeError()),
             "[bad_attribute] required attribute 'num_args' is missing");
+  EXPECT_EQ(describeError(context.kind(op, context.attrs({AttrText{"num_args", "0"}})).takeError()),
+            "[bad_attribute] attribute 'num_args' is \"0\", expected int from 1 to 1048576");
 }
 
 // 2^53 + 1 is no float64.
@@ -239,6 +241,67 @@ TEST(ElementwiseOps, RUN_02_IntegersAreNotRounded) {
   TestGraph g("a = _full {shape=(2,), value=9007199254740992, dtype=int64}; b = _plus_scalar(a) {scalar=1};"
               "y = _minus_scalar(b) {scalar=9007199254740992}");
   EXPECT_EQ(evaluate(g, {})[0].values, std::vector<double>(2, 1.0));
+}
+
+// Equal or one of them 1, whichever comes first; 0 is a number of elements like another.
+TEST(ElementwiseOps, INF_04_EmptyAxesBroadcastAsOthers) {
+  for (StringRef op : {"broadcast_add", "broadcast_greater", "broadcast_maximum"}) {
+    EXPECT_EQ(inferShapes(op, {}, "(2,3) (0,3) -> ?"), "operands of shapes (2,3) and (0,3) do not broadcast");
+    EXPECT_EQ(inferShapes(op, {}, "(0,3) (2,3) -> ?"), "operands of shapes (0,3) and (2,3) do not broadcast");
+    EXPECT_EQ(inferShapes(op, {}, "(1,3) (0,3) -> ?"), "(1,3) (0,3) -> (0,3)");
+    EXPECT_EQ(inferShapes(op, {}, "(0,1) (3,) -> ?"), "(0,1) (3,) -> (0,3)");
+    EXPECT_EQ(inferShapes(op, {}, "(?,3) (0,3) -> ?"), "(?,3) (0,3) -> (0,3)");
+  }
+}
+
+// Integers are added, multiplied and negated modulo 2^bits.
+TEST(ElementwiseOps, RUN_02_IntegersWrapAround) {
+  TestGraph g("a = _full {shape=(1,), value=2147483647, dtype=int32}; least = _full {shape=(1,), value=-2147483648, "
+              "dtype=int32}; up = _plus_scalar(a) {scalar=1}; sum = elemwise_add(a, a); spread = broadcast_add(a, a);"
+              "terms = add_n(a, a, a) {num_args=3}; difference = elemwise_sub(least, a); product = elemwise_mul(a, a);"
+              "twice = _mul_scalar(a) {scalar=2}; down = _minus_scalar(least) {scalar=1}; minus = negative(least);"
+              "magnitude = abs(least); square = square(a); rest = _rminus_scalar(least) {scalar=0};"
+              "list = Concat(a, a) {num_args=2, dim=0}; total = _sum_like(list, a);"
+              "heads up, sum, spread, terms, difference, product, twice, down, minus, magnitude, square, rest, total");
+  std::vector<double> found;
+  for (const Array &head : evaluate(g, {})) found.push_back(head.values[0]);
+  const double least = -2147483648;
+  EXPECT_EQ(found, (std::vector<double>{least, -2, -2, 2147483645, 1, 1, -2, 2147483647, least, least, 1, least, -2}));
+}
+
+// A number that the type does not hold is the nearest one it does.
+TEST(ElementwiseOps, RUN_02_ScalarsBeyondIntegers) {
+  TestGraph g("a = _full {shape=(1,), value=7, dtype=int32}; b = _full {shape=(1,), value=7, dtype=uint8};"
+              "most = _maximum_scalar(a) {scalar=1e300}; least = _minimum_scalar(a) {scalar=-1e300};"
+              "none = _maximum_scalar(b) {scalar=-5}; all = _plus_scalar(b) {scalar=300}; heads most, least, none, all");
+  std::vector<double> found;
+  for (const Array &head : evaluate(g, {})) found.push_back(head.values[0]);
+  EXPECT_EQ(found, (std::vector<double>{2147483647, -2147483648, 7, 6}));
+}
+
+// Pieces of operators that compute in integers do, too.
+TEST(ElementwiseOps, RUN_03_PiecesOfIntegers) {
+  TestContext context;
+  auto piece = [&](StringRef op, ArrayRef<AttrText> attrs, int32_t value, int32_t base) {
+    const int64_t shape[] = {1};
+    int32_t found = 0;
+    const TensorRef in[] = {{&value, DType::Int32, shape}}, at[] = {{&base, DType::Int32, shape}};
+    const TensorRef out[] = {{&found, DType::Int32, shape}};
+    const Request request[] = {Request::Write};
+    PieceCall call;
+    call.kind = &context.kind(cantFail(context.kind(*context.ops.find(op), context.attrs(attrs))));
+    call.in = in;
+    call.out = out;
+    call.base = at;
+    call.requests = request;
+    call.kind->op->piece(call);
+    return found;
+  };
+  EXPECT_EQ(piece("abs", {}, 5, -1), -5);
+  EXPECT_EQ(piece("sign", {}, 5, -1), -1);
+  EXPECT_EQ(piece("relu", {}, 5, -1), 0);
+  EXPECT_EQ(piece("_maximum_scalar", {{"scalar", "3"}}, 1, 4), 1);
+  EXPECT_EQ(piece("_minimum_scalar", {{"scalar", "3"}}, 1, 4), 3);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The executor against the naive interpreter, and each promise of its header by itself.
+#include "ir/inference.h"
 #include "ops/primitives.h"
 #include "runtime/executor.h"
 #include "tests/support/naive.h"
@@ -422,6 +423,43 @@ TEST(Executor, RUN_03_OverridesHoldValuesAndPieces) {
   bench.bind("x", doubles({2}, {-3, 4}));
   // relu stays the identity where the base was positive, zero where it was not.
   EXPECT_EQ(bench.run(0), (Doubles{-30, 0}));
+}
+
+// Kernels look at the shapes of operands whose contents they ignore.
+TEST(Executor, E_58_IgnoredOperandsNeedShapesToo) {
+  TestGraph g("v = var {__shape__=(6,)}; b = var {__shape__=(2,)}; y = _concat_part(v, a, b, c) {num_args=3, dim=0, index=1}");
+  Bench bench(g);
+  bench.inferOptions.allowUnknown = true;
+  EXPECT_EQ(errorOf(bench.prepare()).message,
+            "variable 'a' has shape (?,) and dtype float64, running needs both in full");
+}
+
+/// Two outputs, of one and of no element; the first one says whether the second is asked for.
+constexpr OpDef twoSizes() {
+  OpDef op;
+  op.name = "test_two_sizes";
+  op.outputs = {"one", "none"};
+  op.shape = [](ShapeInference &s) {
+    s.setOut(0, {1});
+    s.setOut(1, {0});
+  };
+  op.dtype = [](DTypeInference &t) {
+    t.setOut(0, DType::Float64);
+    t.setOut(1, DType::Float64);
+  };
+  op.kernel = [](const KernelCall &call) { *call.out[0].as<double>() = call.wants(1); };
+  return op;
+}
+constinit const OpDef kTwoSizes = twoSizes();
+
+TEST(Executor, REQ_03_OutputsWithoutElementsAreNotAskedFor) {
+  testing::TestContext context;
+  cantFail(context.ops.add(kTwoSizes));
+  const Graph graph = cantFail(testing::parseGraph(context, "y = test_two_sizes(); z = exp(y:1); heads y, y:1, z"));
+  Bench bench(graph);
+  cantFail(bench.prepare());
+  EXPECT_EQ(bench.run(0), Doubles{0});
+  EXPECT_EQ(bench.run(2), Doubles());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include "runtime/kernels/table.h"
 
 #include "runtime/executor.h"
+#include "runtime/kernels/gemm.h"
+#include "runtime/kernels/gemm_convolution.h"
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/threads.h"
 #include "tests/support/conformance.h"
@@ -409,6 +411,39 @@ TEST(FastKernels, ParallelLoopCoversEveryElementOnce) {
       });
       EXPECT_EQ(llvm::count(visits, 1), size) << threads;
     }
+}
+
+// oneDNN counts in int: windows that leave it are left to other kernels, which agree with the reference.
+TEST(FastKernels, RUN_02_WindowsBeyondInt) {
+  const std::string far = "kernel=(2, 1), stride=(2147483647, 1), pad=(2147483647, 0), dilate=(2147483647, 1)";
+  for (const char *text :
+       {"y = Convolution(x, w) {num_filter=16, no_bias=True, %s}", "y = Deconvolution(x, w) {num_filter=16, adj=(7, 0), %s}"}) {
+    std::string graph = text;
+    graph.replace(graph.find("%s"), 2, far);
+    TestGraph g(graph);
+    Bindings bindings;
+    bindings["x"] = Values({1, 16, 2, 3}, std::vector<double>(96));
+    bindings["w"] = Values({16, 16, 2, 1}, std::vector<double>(512));
+    for (const char *name : {"x", "w"})
+      for (size_t i = 0; i < bindings[name].values.size(); ++i) bindings[name].values[i] = drawNumber(3, i);
+    const std::set<std::string> operators = compare(g, bindings, NaiveOptions());
+    EXPECT_EQ(operators.size(), 1u) << text;
+  }
+}
+
+TEST(FastKernels, A_10_ProductsBeyondIntAreLeftToTheReference) {
+  const int64_t large = int64_t{1} << 31;
+  EXPECT_FALSE(canMultiply(DType::Float64, {1, large, 1}));
+  EXPECT_TRUE(canMultiply(DType::Float64, {1, large - 1, 1}));
+  EXPECT_TRUE(canMultiply(DType::Float32, {1, large, 1}));
+  ConvGeometry g;
+  const int64_t in[] = {1, 1, large, 4}, out[] = {1, 1, 2 * large, 4};
+  g.in = imageView(in, false);
+  g.out = imageView(out, false);
+  EXPECT_TRUE(GemmConvolution<float>(g).isPossible());
+  EXPECT_FALSE(GemmConvolution<double>(g).isPossible());
+  g.kernel[1] = int64_t{1} << 40;
+  EXPECT_FALSE(GemmConvolution<float>(g).isPossible()) << "the matrix would have 2^74 elements";
 }
 
 }  // namespace

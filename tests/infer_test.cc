@@ -198,6 +198,20 @@ TEST(Infer, INF_08_E_55_OperandOfAnotherShape) {
             "[backward_attr] node 'wrong' (_backward_mul) has shape (5,), its forward node has (6,)");
 }
 
+// Also where the forward node learns its shape after the backward node has all it needs.
+TEST(Infer, INF_08_E_55_ForwardNodeThatLearnsItsShapeLater) {
+  TestGraph g("w = var {__shape__=(5,)}; v = var {__shape__=(3,)}; dy = exp(v); y = Cast(x) {dtype=float32};"
+              "heads y, dy, w");
+  GraphBuilder builder(g.context, g.graph);
+  NodeId n = cantFail(builder.add(*g.context.ops.find("_backward_cast"), {g.at("dy")},
+                                  {"wrong", g.context.attrs({AttrText{"dtype", "float32"}}), NodeId()}));
+  builder.addControlDep(n, g.at("y").node);
+  Value sum{cantFail(builder.add(*g.context.ops.find("elemwise_add"), {g.at("y"), g.at("w")}, {"sum", AttrsId(0), NodeId()}))};
+  Graph graph = cantFail(std::move(builder).freeze({Value{n}, sum}, {})).graph;
+  EXPECT_EQ(describeError(infer(g.context, graph, {}, {})),
+            "[backward_attr] node 'wrong' (_backward_cast) has shape (3,), its forward node has (5,)");
+}
+
 TEST(Infer, IR_19_E_56_BackwardNodeWithOtherAttributes) {
   TestGraph g("x = var {__shape__=(2,3)}; y = tile(x) {reps=(2,1)}");
   EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),

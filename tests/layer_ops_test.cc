@@ -250,6 +250,11 @@ TEST(LayerOps, INF_04_LeakyReLU) {
   EXPECT_EQ(inferShapes("LeakyReLU", rrelu, "(2,3) -> ? ?"), "(2,3) -> (2,3) (2,3)");
 }
 
+TEST(LayerOps, INF_04_LeakyReLUGradientReadsTheMask) {
+  EXPECT_EQ(inferShapes("_backward_LeakyReLU", {{"act_type", "rrelu"}}, "(2,3) ? ? ? (2,1) -> ?"),
+            "input 0 has shape (2,3), but input 4 has shape (2,1)");
+}
+
 TEST(LayerOps, INF_04_Softmax) {
   const std::vector<AttrText> attrs = {{"use_length", "True"}, {"axis", "1"}};
   EXPECT_EQ(inferShapes("softmax", attrs, "(2,?,4) ? -> ?"), "(2,?,4) (2,4) -> (2,?,4)");
@@ -319,6 +324,38 @@ TEST(LayerOps, REG_19_AttributesThatContradict) {
             "attribute 'num_filter' is 0, sample_type 'bilinear' needs the channels of the data [bad_attribute]");
   EXPECT_EQ(refusalOf("_contrib_AdaptiveAvgPooling2D", {{"output_size", "(1,1,1)"}}),
             "attribute 'output_size' has 3 elements, expected at most 2 [bad_attribute]");
+}
+
+// Windows of any width are sums over the channels there are.
+TEST(LayerOps, RUN_02_WideChannelWindows) {
+  constexpr int64_t kChannels = 150, kPixels = 2;
+  std::vector<double> x;
+  for (int64_t i = 0; i < kChannels * kPixels; ++i) x.push_back(static_cast<double>(i * 37 % 101));
+  for (int64_t nsize : {63, 65, 101, 299, 2147483647}) {
+    std::vector<double> sums(x.size(), 0);
+    for (int64_t c = 0; c < kChannels; ++c)
+      for (int64_t k = 0; k < kChannels; ++k)
+        for (int64_t p = 0; p < kPixels && std::abs(k - c) <= nsize / 2; ++p)
+          sums[static_cast<size_t>(c * kPixels + p)] += x[static_cast<size_t>(k * kPixels + p)];
+    checkRow({"_channel_window_sum", {{"nsize", std::to_string(nsize)}}, {{{1, kChannels, 1, kPixels}, x}},
+              {1, kChannels, 1, kPixels}, sums, {}});
+  }
+}
+
+// Nothing is looped over that has no element, however long its other axes are: results are there at once.
+TEST(LayerOps, RUN_02_EmptyTensorsOfLongAxes) {
+  constexpr int64_t kLong = int64_t{1} << 40;
+  checkRow({"LeakyReLU", {{"act_type", "prelu"}}, {{{kLong, 3, 0}, {}}, {{3}, {1, 2, 3}}}, {kLong, 3, 0}, {},
+            {{}, {0, 0, 0}}});
+  // A bias gradient of images without pixels, and images out of data without channels.
+  checkRow({"Deconvolution", {{"kernel", "(1,)"}, {"num_filter", "2"}, {"no_bias", "False"}},
+            {{{kLong, 1, 0}, {}}, {{1, 2, 1}, {3, 4}}, {{2}, {5, 6}}}, {kLong, 2, 0}, {}, {{}, {0, 0}, {0, 0}}});
+  checkRow({"Deconvolution", {{"kernel", "(1,)"}, {"num_filter", "1"}, {"target_shape", "(2,)"}},
+            {{{1, 0, kLong}, {}}, {{0, 1, 1}, {}}}, {1, 1, 2}, {0, 0}, {{}, {}}});
+  checkRow({"_contrib_BilinearResize2D", {{"mode", "like"}}, {{{1, 1, 2, 2}, {1, 2, 3, 4}}, {{1, 1, kLong, 0}, {}}},
+            {1, 1, kLong, 0}, {}, {{0, 0, 0, 0}, {}}});
+  checkRow({"BatchNorm", {}, {{{kLong, 3, 0}, {}}, {{3}, {1, 1, 1}}, {{3}, {0, 0, 0}}, {{3}, {0, 0, 0}}, {{3}, {1, 1, 1}}},
+            {kLong, 3, 0}, {}, {}});
 }
 
 }  // namespace

@@ -393,5 +393,23 @@ TEST(LossOps, A_14_OutGradIsWrittenInPrimitives) {
   EXPECT_EQ(countOps(*lowered, "_backward_SoftmaxOutput"), 1u);
 }
 
+// A loss of integers, and one of an empty batch, are sums like others.
+TEST(LossOps, RUN_03_ImpliedLossOfIntegersAndOfNothing) {
+  TestContext context;
+  auto loss = [&](StringRef op, ArrayRef<AttrText> attrs, const TensorRef &data) {
+    KernelCall call;
+    call.kind = &context.kind(cantFail(context.kind(*context.ops.find(op), context.attrs(attrs))));
+    call.in = data;
+    return call.kind->op->impliedLoss(call);
+  };
+  int32_t whole[] = {3, -1, 5};
+  const int64_t three[] = {3}, none[] = {0, 2};
+  const TensorRef integers{whole, DType::Int32, three}, empty{nullptr, DType::Float64, none};
+  EXPECT_EQ(loss("make_loss", {}, integers), 7);
+  EXPECT_EQ(loss("MakeLoss", {{"normalization", "valid"}, {"valid_thresh", "1e300"}}, integers), 7);
+  EXPECT_EQ(loss("MakeLoss", {{"normalization", "valid"}, {"valid_thresh", "0"}}, integers), 3.5);
+  EXPECT_EQ(loss("MakeLoss", {{"normalization", "batch"}}, empty), 0);
+}
+
 }  // namespace
 }  // namespace gradc

@@ -1,7 +1,9 @@
 // Reshapes, slices, rearrangements, repetitions, casts and choices: values and gradients as MXNet 1.9.1 computes them.
 #include "tests/support/op_table.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace llvm;
 
@@ -224,6 +226,35 @@ TEST(MovementOps, RUN_02_CastsOfValues) {
   checkRow({"Cast", {{"dtype", "int32"}}, {{{4}, {-1.75, 2.9, 0.5, -0.5}}}, {4}, {-1, 2, 0, 0}, {}});
   checkRow({"Cast", {{"dtype", "bool"}}, {{{3}, {0, 0.5, -3}}}, {3}, {0, 1, 1}, {}});
   checkRow({"Cast", {{"dtype", "uint8"}}, {{{2}, {2.9, 200}}}, {2}, {2, 200}, {}});
+}
+
+// What an integer type does not hold is the nearest number it does; NaN is 0, and true.
+TEST(MovementOps, RUN_02_CastsBeyondTheRange) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const std::vector<double> x = {infinity, -infinity, nan, 300, -1e300, 1e18};
+  auto row = [&](const char *type, std::vector<double> expected) {
+    checkRow({"Cast", {{"dtype", type}}, {{{6}, x}}, {6}, std::move(expected), {}});
+  };
+  row("int8", {127, -128, 0, 127, -128, 127});
+  row("uint8", {255, 0, 0, 255, 0, 255});
+  row("int32", {2147483647, -2147483648.0, 0, 300, -2147483648.0, 2147483647});
+  row("int64", {9223372036854775808.0, -9223372036854775808.0, 0, 300, -9223372036854775808.0, 1e18});
+  row("bool", {1, 1, 1, 1, 1, 1});
+}
+
+TEST(MovementOps, E_50_CropBeyondTheImage) {
+  const std::vector<AttrText> attrs = {{"num_args", "1"}, {"offset", "(9223372036854774808,0)"}, {"h_w", "(2000,4)"}};
+  EXPECT_EQ(inferShapes("Crop", attrs, "(1,1,4000,4) -> ?"),
+            "the window of 2000 from 9223372036854774808 on exceeds axis 2 of the input's shape (1,1,4000,4)");
+  EXPECT_EQ(inferShapes("Crop", {{"num_args", "1"}, {"offset", "(1,0)"}, {"h_w", "(3,4)"}}, "(1,1,4,4) -> ?"),
+            "(1,1,4,4) -> (1,1,3,4)");
+}
+
+TEST(MovementOps, E_50_BroadcastToWhatNoTensorCanBe) {
+  EXPECT_EQ(inferShapes("broadcast_to", {{"shape", "(4611686018427387905,4)"}}, "(1,4) -> ?"),
+            "output 0 would have the shape (4611686018427387905,4), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(inferShapes("broadcast_axis", {{"axis", "(0,)"}, {"size", "(9223372036854775807,)"}}, "(1,4) -> ?"),
+            "output 0 would have the shape (9223372036854775807,4), expected dimensions from 0 and at most 2^48 elements");
 }
 
 }  // namespace

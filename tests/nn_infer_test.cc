@@ -128,5 +128,39 @@ TEST(NnInfer, REG_19_AttributesAreChecked) {
             "[bad_attribute] pooling convention 'same' chooses the padding, but attribute 'pad' is given");
 }
 
+constexpr char kPossibleShape[] = ", expected dimensions from 0 and at most 2^48 elements";
+
+TEST(NnInfer, E_50_ExtentsThatNoTensorCanHave) {
+  const std::vector<AttrText> grouped = {{"kernel", "(1,)"}, {"num_filter", "4"}, {"num_group", "4"}, {"no_bias", "True"}};
+  EXPECT_EQ(inferShapes("Convolution", grouped, "? (?,281474976710656,1) -> ?"),
+            StringRef("input 0 would have the shape (?,out of range,?)").str() + kPossibleShape);
+  const std::vector<AttrText> wide = {{"kernel", "(1,)"}, {"num_filter", "1"}, {"pad", "(2147483647,)"}, {"no_bias", "True"}};
+  EXPECT_EQ(inferShapes("Convolution", wide, "? ? -> (1,1,2)"),
+            StringRef("input 0 would have the shape (1,?,out of range)").str() + kPossibleShape);
+  EXPECT_EQ(inferShapes("Convolution", {{"kernel", "(1,)"}, {"num_filter", "9223372036854775807"}, {"no_bias", "True"}}, "? ? -> ?"),
+            StringRef("input 1 would have the shape (9223372036854775807,?,1)").str() + kPossibleShape);
+  const std::vector<AttrText> far = {{"kernel", "(1,)"}, {"num_filter", "1"}, {"stride", "(2147483647,)"}};
+  EXPECT_EQ(inferShapes("Deconvolution", far, "(1,1,17179869185) ? -> ?"),
+            StringRef("output 0 would have the shape (1,1,out of range)").str() + kPossibleShape);
+  const std::vector<AttrText> target = {{"kernel", "(1,)"}, {"num_filter", "1"}, {"stride", "(2147483647,)"}, {"target_shape", "(1,)"}};
+  EXPECT_EQ(inferShapes("Deconvolution", target, "(1,1,1048577) ? -> ?"),
+            "target_shape 1 is cut out of 2251799812636673 pixels on spatial axis 0, expected at most 2^48");
+}
+
+// A product that is refused tells nothing about the data.
+TEST(NnInfer, E_50_FullyConnectedOfTooManyRows) {
+  const std::vector<AttrText> attrs = {{"num_hidden", "1048576"}, {"flatten", "False"}, {"no_bias", "True"}};
+  EXPECT_EQ(inferShapes("FullyConnected", attrs, "(1099511627776,3) ? -> ?"),
+            StringRef("output 0 would have the shape (1099511627776,1048576)").str() + kPossibleShape);
+  EXPECT_EQ(inferShapes("_backward_FullyConnected", {{"num_hidden", "2"}, {"flatten", "False"}, {"no_bias", "True"}},
+                        "() (4,3) ? -> ? ?"),
+            "input 0 has shape (), expected (4,2)");
+}
+
+TEST(NnInfer, INF_04_DropoutGradientReadsTheMask) {
+  EXPECT_EQ(inferShapes("_backward_Dropout", {{"axes", "(1,)"}}, "(4,3,5) ? -> ?"), "(4,3,5) (4,1,5) -> (4,3,5)");
+  EXPECT_EQ(inferShapes("_backward_Dropout", {}, "(4,3) (4,1) -> ?"), "input 1 has shape (4,1), expected (4,3)");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -192,5 +192,33 @@ TEST(ReduceOps, RUN_02_DotOverAnEmptyAxisIsZero) {
             {std::vector<double>(), std::vector<double>()}});
 }
 
+TEST(ReduceOps, E_50_ConcatThatDoesNotAddUp) {
+  const std::vector<AttrText> three = {{"num_args", "3"}, {"dim", "0"}};
+  EXPECT_EQ(inferShapes("Concat", three, "(281474976710656,1) (281474976710656,1) (5,1) -> ?"),
+            "output 0 would have the shape (out of range,1), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(inferShapes("Concat", three, "(2,5) ? ? -> (1,5)"), "the parts do not add up to output 0 of shape (1,5)");
+  EXPECT_EQ(inferShapes("Concat", three, "(2,5) ? (0,5) -> (2,5)"), "(2,5) (0,5) (0,5) -> (2,5)");
+  EXPECT_EQ(inferShapes("Concat", three, "() () () -> ?"), "dim 0 lies outside 0 dimensions");
+}
+
+// What is cut out of v has to lie in it: v is as long as the parts together.
+TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
+  const std::vector<AttrText> second = {{"num_args", "2"}, {"dim", "0"}, {"index", "1"}};
+  EXPECT_EQ(inferShapes("_concat_part", second, "(8,3) (3,3) (5,3) -> ?"), "(8,3) (3,3) (5,3) -> (5,3)");
+  EXPECT_EQ(inferShapes("_concat_part", second, "(8,3) (3,?) ? -> ?"), "(8,3) (3,3) (5,3) -> (5,3)");
+  EXPECT_EQ(inferShapes("_concat_part", second, "? (3,3) ? -> (5,3)"), "(8,3) (3,3) (5,3) -> (5,3)");
+  EXPECT_EQ(inferShapes("_concat_part", second, "(4,3) (3,3) (5,3) -> ?"), "the parts do not add up to input 0 of shape (4,3)");
+  EXPECT_EQ(inferShapes("_concat_part", second, "(8,4) (3,3) (5,3) -> ?"),
+            "input 0 has shape (8,4), expected (?,3) apart from dim 0");
+  EXPECT_EQ(inferShapes("_concat_part", second, "(8,) (3,3) (5,3) -> ?"),
+            "input 1 has shape (3,3), expected (?,) apart from dim 0");
+  EXPECT_EQ(inferShapes("_concat_part", {{"num_args", "1"}, {"index", "0"}}, "(3,) (3,) -> ?"),
+            "dim 1 lies outside 1 dimensions");
+  const std::vector<AttrText> two = {{"num_args", "2"}, {"dim", "1"}};
+  EXPECT_EQ(inferShapes("_backward_Concat", two, "(2,5) (2,3) ? -> ? (2,?)"), "(2,5) (2,3) (2,2) -> (2,3) (2,2)");
+  EXPECT_EQ(inferShapes("_backward_Concat", two, "(2,5) (2,3) (2,3) -> ? ?"),
+            "the parts do not add up to input 0 of shape (2,5)");
+}
+
 }  // namespace
 }  // namespace gradc

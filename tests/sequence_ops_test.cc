@@ -144,6 +144,16 @@ TEST(SequenceOps, INF_04_BilinearResize) {
   EXPECT_EQ(inferShapes(op, {{"scale_height", "0.1"}}, "(1,2,4,4) -> ?"), "data of shape (1,2,4,4) is resized to nothing");
 }
 
+// Images without a pixel have no nearest one; factors of any size are numbers.
+TEST(SequenceOps, E_50_BilinearResizeOfNothingAndToTooMuch) {
+  EXPECT_EQ(inferShapes("_contrib_BilinearResize2D", {{"mode", "like"}}, "(1,1,0,3) (1,1,4,4) -> ?"),
+            "data has shape (1,1,0,3), expected images that are not empty");
+  EXPECT_EQ(inferShapes("_contrib_BilinearResize2D", {{"scale_height", "1e30"}, {"scale_width", "1"}}, "(1,1,2,3) -> ?"),
+            "output 0 would have the shape (1,1,out of range,3), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(inferShapes("_contrib_BilinearResize2D", {{"scale_height", "0.25"}, {"scale_width", "1"}}, "(1,1,2,3) -> ?"),
+            "data of shape (1,1,2,3) is resized to nothing");
+}
+
 TEST(SequenceOps, INF_04_InstanceNorm) {
   EXPECT_EQ(inferShapes("InstanceNorm", {}, "(2,?,4) ? (3,) -> ? ? ?"), "(2,3,4) (3,) (3,) -> (2,3,4) (2,3) (2,3)");
   EXPECT_EQ(inferShapes("InstanceNorm", {}, "? ? ? -> (2,3) ? ?"), "(2,3) (3,) (3,) -> (2,3) (2,3) (2,3)");

@@ -69,7 +69,7 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
 bool canHandle(const KernelSite &site, Dims x, Dims y) {
   if (site.in[0].dtype != DType::Float32) return false;
   const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
-  return !g.channelsLast && x.size() <= 4;
+  return !g.channelsLast && x.size() <= 4 && hasModestWindows(g);
 }
 
 /// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
@@ -202,7 +202,8 @@ constexpr uint8_t kOut = ConvolutionKernel::kOutput;
 void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                  uint8_t weight) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
-  if (hasFewChannels(g) && operands.xLayout == Layout::Plain) kernel.addDataGrad(g, operands.yLayout, weight);
+  if (hasFewChannels(g) && operands.xLayout == Layout::Plain && GemmConvolution<float>(g).isPossible())
+    kernel.addDataGrad(g, operands.yLayout, weight);
   else kernel.add(dataStep(describe(*site.kind, operands)), {0, weight, kOut});
 }
 

@@ -157,7 +157,7 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
 
  private:
   void addSteps() {
-    if (g.kernel[0] != 1 || g.in.extent[0] != 1) return;
+    if (g.kernel[0] != 1 || g.in.extent[0] != 1 || !hasModestWindows(g)) return;
     auto tryStep = [&](int8_t port, DnnlStep &step, function_ref<DnnlStep(const Descs &)> make) {
       if (port == Ports::kNone) return;
       if (!guarded([&] { step = make(describe(g)); })) step = DnnlStep();
@@ -186,8 +186,10 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims out
   std::unique_ptr<PreparedKernel> kernel;
   const ConvGeometry g = deconvolutionGeometry(*site.kind, data, output);
   if (g.channelsLast || !isFloatingKernelType(site.in[0].dtype)) return kernel;
-  dispatchFloating(site.in[0].dtype,
-                   [&](auto zero) { kernel = std::make_unique<DeconvolutionKernel<decltype(zero)>>(g, at); });
+  dispatchFloating(site.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (GemmConvolution<T>(g).isPossible()) kernel = std::make_unique<DeconvolutionKernel<T>>(g, at);
+  });
   return kernel;
 }
 

@@ -1,6 +1,7 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/gemm_convolution.h"
 
+#include "ir/dim.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"
@@ -76,6 +77,22 @@ template <class T>
 GemmConvolution<T>::GemmConvolution(const ConvGeometry &g)
     : g(g), patch(g.patch()), pixels(g.out.pixels()), filters(g.groupFilters()),
       inSize(g.groupChannels() * g.in.pixels()), outSize(filters * pixels) {}
+
+bool hasModestWindows(const ConvGeometry &g) {
+  constexpr int64_t kMost = 1 << 24;
+  for (int i = 0; i < 3; ++i) {
+    const Dim reach = Dim(g.dilate[i]) * (g.kernel[i] - 1) + 1;
+    if (reach > kMost || g.stride[i] > kMost || g.pad[i] > kMost || g.in.extent[i] > kMost || g.out.extent[i] > kMost)
+      return false;
+  }
+  return true;
+}
+
+template <class T> bool GemmConvolution<T>::isPossible() const {
+  const DType type = std::is_same_v<T, double> ? DType::Float64 : DType::Float32;
+  return Dim(patch) * pixels <= kMaxTensorBytes / static_cast<int64_t>(sizeof(T)) &&
+         canMultiply(type, {patch, pixels, filters});
+}
 
 template <class T>
 void GemmConvolution<T>::forward(const T *x, const T *w, const T *bias, T *y, T *columns) const {
@@ -179,7 +196,9 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Dims o
   auto isMoved = [](Layout layout) { return layout != Layout::Plain; };
   if (g.channelsLast || llvm::any_of(site.inLayout, isMoved) || llvm::any_of(site.outLayout, isMoved)) return kernel;
   if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(g); });
+  dispatchFloating(site.in[0].dtype, [&](auto zero) {
+    if (GemmConvolution<decltype(zero)>(g).isPossible()) kernel = std::make_unique<Kernel<decltype(zero)>>(g);
+  });
   return kernel;
 }
 

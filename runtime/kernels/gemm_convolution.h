@@ -8,10 +8,15 @@
 
 namespace gradc {
 
+/// Whether oneDNN can be asked about these windows: it computes places in an image, padding included, in int.
+bool hasModestWindows(const ConvGeometry &g);
+
 template <class T> class GemmConvolution {
  public:
   explicit GemmConvolution(const ConvGeometry &g);
 
+  /// Whether the products can be computed, and the matrices be addressed.
+  bool isPossible() const;
   /// Scratch each function needs as `columns`.
   size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
   void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const;

@@ -10,6 +10,8 @@ void addDense(std::vector<Sample> &list) {
   list.push_back({"FullyConnected", "num_hidden=2, flatten=False", {{2, 3, 2}, {2, 2}, {2}}});
   list.push_back({"FullyConnected", "num_hidden=1", {{1, 1}, {1, 1}, {1}}});
   list.push_back({"FullyConnected", "num_hidden=3, flatten=False, no_bias=True", {{2, 4}, {3, 4}}});
+  list.push_back({"FullyConnected", "num_hidden=3", {{2, 0}, {3, 0}, {3}}, 2});
+  list.push_back({"FullyConnected", "num_hidden=3", {{0, 2}, {3, 2}, {3}}, 2});
 }
 
 void addActivations(std::vector<Sample> &list) {
@@ -27,6 +29,10 @@ void addConvolutions(std::vector<Sample> &list) {
   list.push_back({"Convolution", "kernel=(1,1), num_filter=1", {{1, 1, 1, 1}, {1, 1, 1, 1}, {1}}});
   list.push_back({"Convolution", "kernel=(2,1,2), num_filter=2, stride=(1,1,2), pad=(1,0,0)",
                   {{1, 1, 2, 2, 4}, {2, 1, 2, 1, 2}, {2}}, 2});
+  // Without channels, images or pixels there is nothing to add up: the bias, and gradients of 0.
+  list.push_back({"Convolution", "kernel=(1,1), num_filter=2", {{1, 0, 2, 2}, {2, 0, 1, 1}, {2}}, 2});
+  list.push_back({"Convolution", "kernel=(2,), num_filter=2, num_group=2", {{0, 2, 3}, {2, 1, 2}, {2}}, 2});
+  list.push_back({"Convolution", "kernel=(1,), num_filter=1, pad=(1,)", {{1, 1, 0}, {1, 1, 1}, {1}}, 2});
 }
 
 void addNormalisations(std::vector<Sample> &list) {
@@ -41,6 +47,7 @@ void addNormalisations(std::vector<Sample> &list) {
   list.push_back({"Dropout", "p=0.5", {{6}}, 2, 0, 0, 3, false});
   list.push_back({"Dropout", "p=0.5, mode=always", {{6}}, 2, 0, 0, 3, false});
   list.push_back({"Dropout", "p=0", {{3}}});
+  list.push_back({"Dropout", "axes=(0,)", {{0, 3}}, 2});
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ void addSlices(std::vector<Sample> &list) {
   list.push_back({"Crop", "num_args=2, offset=(1,0)", {{1, 2, 3, 3}, {2, 1, 2, 2}}});
   list.push_back({"Crop", "num_args=2, center_crop=True", {{1, 1, 4, 3}, {1, 1, 1, 3}}});
   list.push_back({"Crop", "num_args=1, h_w=(1,1)", {{1, 1, 1, 1}}});
+  list.push_back({"Crop", "num_args=1, h_w=(2,1), offset=(1,0)", {{0, 1, 3, 2}}});
 }
 
 void addSplits(std::vector<Sample> &list) {

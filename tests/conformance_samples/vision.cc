@@ -50,6 +50,7 @@ void addLrn(std::vector<Sample> &list) {
   list.push_back({"LRN", "nsize=7, alpha=1, beta=0.25", {{1, 2, 1, 1, 2}}});
   list.push_back({"LRN", "nsize=3", {{1, 1}}});
   list.push_back({"LRN", "nsize=3", {{0, 2, 2}}});
+  list.push_back({"LRN", "nsize=71, alpha=1, beta=0.5", {{1, 3, 2}}, 2});
   list.push_back({"_channel_window_sum", "nsize=3", {{2, 4, 2}}});
 }
 
@@ -58,6 +59,7 @@ void addL2Normalization(std::vector<Sample> &list) {
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3, 2}, {1, 2, 2, 2}, {1, 1, 1}, {0, 2, 2}})
       list.push_back({"L2Normalization", attrs, {shape}});
   list.push_back({"L2Normalization", "eps=0.5", {{2, 2}}});
+  list.push_back({"L2Normalization", "mode=channel", {{2, 0, 3}}, 2});
 }
 
 void addDeconvolutions(std::vector<Sample> &list) {
@@ -70,6 +72,8 @@ void addDeconvolutions(std::vector<Sample> &list) {
                   {{1, 2, 2, 3}, {3, 2, 2, 2}, {2}}, 2});
   list.push_back({"Deconvolution", "kernel=(2,1,2), num_filter=1, stride=(1,1,2)", {{1, 1, 2, 1, 2}, {1, 1, 2, 1, 2}}, 2});
   list.push_back({"Deconvolution", "kernel=(1,1), num_filter=1", {{1, 1, 1, 1}, {1, 1, 1, 1}}});
+  list.push_back({"Deconvolution", "kernel=(2,), num_filter=2, no_bias=False", {{0, 1, 2}, {1, 2, 2}, {2}}, 2});
+  list.push_back({"Deconvolution", "kernel=(2,), num_filter=2, no_bias=False", {{1, 0, 2}, {0, 2, 2}, {2}}, 2});
 }
 
 void addResizing(std::vector<Sample> &list) {
@@ -94,6 +98,7 @@ void addTransformers(std::vector<Sample> &list) {
   list.push_back({"LayerNorm", "eps=0.1, output_mean_var=True", {{2, 3}, {3}, {3}}, 2});
   list.push_back({"LayerNorm", "eps=1", {{1, 1}, {1}, {1}}});
   list.push_back({"LayerNorm", "", {{0, 3}, {3}, {3}}});
+  list.push_back({"LayerNorm", "", {{2, 0}, {0}, {0}}, 2});
   list.push_back({"Embedding", "input_dim=3, output_dim=2", {{4}, {3, 2}}});
   list.push_back({"Embedding", "input_dim=3, output_dim=1", {{2, 3}, {3, 1}}});
   list.push_back({"Embedding", "input_dim=2, output_dim=3, sparse_grad=True", {{5}, {2, 3}}});
@@ -105,6 +110,7 @@ void addTransformers(std::vector<Sample> &list) {
   list.push_back({"batch_dot", "transpose_a=True, transpose_b=True", {{2, 3, 2}, {2, 1, 3}}});
   list.push_back({"batch_dot", "", {{1, 1, 1}, {1, 1, 1}}});
   list.push_back({"batch_dot", "", {{0, 2, 3}, {0, 3, 2}}});
+  list.push_back({"batch_dot", "", {{2, 2, 0}, {2, 0, 3}}});
 }
 
 }  // namespace
