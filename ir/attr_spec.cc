@@ -112,6 +112,11 @@ bool parseAttr(StringRef text, BumpPtrAllocator &arena, Dims &out) {
   return parseList<int64_t>(text, arena, out, parseInteger);
 }
 
+bool parseAttr(StringRef text, BumpPtrAllocator &arena, std::optional<Dims> &out) {
+  if (text.trim() == "None") return out = std::nullopt, true;
+  return parseList<int64_t>(text, arena, out.emplace(), parseInteger);
+}
+
 bool parseAttr(StringRef text, BumpPtrAllocator &arena, OptDims &out) {
   return parseList<std::optional<int64_t>>(text, arena, out, [](StringRef element, std::optional<int64_t> &value) {
     return element.trim() == "None" || parseInteger(element, value.emplace());
@@ -146,5 +151,10 @@ void printAttr(raw_ostream &os, StringRef value) { os << value; }
 void printAttr(raw_ostream &os, Dims value) { printList(os, value); }
 void printAttr(raw_ostream &os, OptDims value) { printList(os, value); }
 void printAttr(raw_ostream &os, ArrayRef<double> value) { printList(os, value); }
+
+void printAttr(raw_ostream &os, const std::optional<Dims> &value) {
+  if (value) printAttr(os, *value);
+  else os << "None";
+}
 
 }  // namespace gradc

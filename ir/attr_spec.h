@@ -10,8 +10,9 @@
 // The row gives parsing, range check, default, documentation and canonical printing. Parameter structs are trivially
 // destructible: text and lists point into the Context that parsed them.
 // Member types: bool, int64_t, double, std::optional<int64_t>, std::optional<double>, DType, llvm::StringRef,
-// Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`), OptDims (elements may be None), llvm::ArrayRef<double>, and any enum class E
-// for which `constexpr llvm::ArrayRef<llvm::StringRef> enumNames(E)` lists the spellings in order of value.
+// Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`, None for no elements), std::optional<Dims> (None is not `()`), OptDims (elements
+// may be None), llvm::ArrayRef<double>, and any enum class E for which
+// `constexpr llvm::ArrayRef<llvm::StringRef> enumNames(E)` lists the spellings in order of value.
 #pragma once
 
 #include "ir/shape.h"
@@ -40,6 +41,7 @@ bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, std::optiona
 bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, DType &out);
 bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, llvm::StringRef &out);
 bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, Dims &out);
+bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, std::optional<Dims> &out);
 bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, OptDims &out);
 bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, llvm::ArrayRef<double> &out);
 
@@ -52,6 +54,7 @@ void printAttr(llvm::raw_ostream &os, const std::optional<double> &value);
 void printAttr(llvm::raw_ostream &os, DType value);
 void printAttr(llvm::raw_ostream &os, llvm::StringRef value);
 void printAttr(llvm::raw_ostream &os, Dims value);
+void printAttr(llvm::raw_ostream &os, const std::optional<Dims> &value);
 void printAttr(llvm::raw_ostream &os, OptDims value);
 void printAttr(llvm::raw_ostream &os, llvm::ArrayRef<double> value);
 
@@ -88,6 +91,7 @@ template <class T> constexpr llvm::StringRef attrTypeName() {
   else if constexpr (std::is_same_v<T, std::optional<double>>) return "float or None";
   else if constexpr (std::is_same_v<T, DType>) return "dtype";
   else if constexpr (std::is_same_v<T, Dims>) return "tuple of int";
+  else if constexpr (std::is_same_v<T, std::optional<Dims>>) return "tuple of int or None";
   else if constexpr (std::is_same_v<T, OptDims>) return "tuple of int or None";
   else if constexpr (std::is_same_v<T, llvm::ArrayRef<double>>) return "tuple of float";
   else return "string";
@@ -115,6 +119,8 @@ template <class T> bool isMemberInRange(const AttrSpec &spec, const T &value) {
     return !value || inside(static_cast<double>(*value));
   } else if constexpr (std::is_same_v<T, Dims> || std::is_same_v<T, llvm::ArrayRef<double>>) {
     return llvm::all_of(value, [&](auto element) { return inside(static_cast<double>(element)); });
+  } else if constexpr (std::is_same_v<T, std::optional<Dims>>) {
+    return !value || isMemberInRange(spec, *value);
   } else {
     return true;
   }

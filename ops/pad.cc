@@ -1,5 +1,6 @@
 // Padding of the spatial axes of image batches, with a constant or with elements of the data.
 // Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -52,9 +53,10 @@ void padShape(ShapeInference &s) {
   DimsBuffer in(s.in(0).dims()), out(s.out(0).dims());
   for (size_t axis = 0; axis < rank; ++axis) {
     const int64_t before = params.padWidth[2 * axis], after = params.padWidth[2 * axis + 1];
-    if (in[axis] != kUnknownDim) out[axis] = in[axis] + before + after;
-    else if (out[axis] != kUnknownDim && out[axis] >= before + after) in[axis] = out[axis] - before - after;
-    const bool isEmpty = params.mode == PadMode::Edge && in[axis] == 0 && before + after > 0;
+    const Dim added = Dim(before) + after;
+    if (in[axis] != kUnknownDim) out[axis] = (in[axis] + added).inShape();
+    else if (out[axis] != kUnknownDim) in[axis] = (out[axis] - added).inShape();
+    const bool isEmpty = params.mode == PadMode::Edge && in[axis] == 0 && added > 0;
     if (in[axis] != kUnknownDim && (isEmpty || (params.mode == PadMode::Reflect && std::max(before, after) > 0 &&
                                                 std::max(before, after) >= in[axis])))
       return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) +

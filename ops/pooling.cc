@@ -41,9 +41,9 @@ PoolGeometry geometryOf(const PoolingParams &p, Dims data, Dims output) {
 }
 
 // What a mean divides by; 1 for other types and for windows that lie in the padding alone.
-int64_t divisor(const PoolingParams &p, const PoolWindow &w) {
+double divisor(const PoolingParams &p, const PoolWindow &w) {
   if (p.poolType != PoolType::Avg || w.isEmpty()) return 1;
-  return p.countsPadding() ? w.paddedSize : w.size();
+  return p.countsPadding() ? w.paddedSize : static_cast<double>(w.size());
 }
 
 template <class T> T power(T x, int64_t p) { return p == 1 ? x : p == 2 ? x * x : x * x * x; }

@@ -1,7 +1,7 @@
 // Pooling windows on plain memory: reductions over each window, and their adjoints.
 //
 // A window is clipped to the image; taps in the padding take no part. Of equal maxima the first in row-major order wins,
-// and a number that is none never does. Sums run in row-major order. Tested by tests/nn_ops_test.cc
+// and a NaN never does. Sums run in row-major order. Tested by tests/nn_ops_test.cc
 #pragma once
 
 #include "ops/spatial.h"
@@ -22,7 +22,7 @@ struct PoolWindow {
   int64_t low[3], high[3];  // pixel coordinates, high exclusive
   int64_t base;             // offset of the image and channel in the input
   int64_t output;           // offset of the window's element in the output
-  int64_t paddedSize;       // taps inside the image or its padding
+  double paddedSize;        // taps inside the image or its padding, of which there may be more than 2^63
 
   bool isEmpty() const { return high[0] <= low[0] || high[1] <= low[1] || high[2] <= low[2]; }
   int64_t size() const { return (high[0] - low[0]) * (high[1] - low[1]) * (high[2] - low[2]); }
@@ -36,7 +36,7 @@ inline PoolWindow windowAt(const PoolGeometry &g, int64_t pixel) {
     const int64_t begin = pixel % g.out.extent[axis] * g.stride[axis] - g.pad[axis];
     const int64_t end = std::min(begin + g.kernel[axis], g.in.extent[axis] + g.pad[axis]);
     pixel /= g.out.extent[axis];
-    w.paddedSize *= std::max<int64_t>(end - begin, 0);
+    w.paddedSize *= static_cast<double>(std::max<int64_t>(end - begin, 0));
     w.low[axis] = std::max<int64_t>(begin, 0);
     w.high[axis] = std::min(end, g.in.extent[axis]);
   }

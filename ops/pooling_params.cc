@@ -1,6 +1,8 @@
 // Attributes and shapes of pooling. Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
 #include "ops/pooling_params.h"
 
+#include "ir/dim.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -44,18 +46,20 @@ class PoolShapes {
       out = 1;
       return;
     }
-    const int64_t slack = 2 * p.pad[i] - p.kernel[i], stride = p.stride[i];
+    const Dim slack = Dim(2) * p.pad[i] - p.kernel[i], stride = p.stride[i];
     if (in == kUnknownDim) {
-      if (out != kUnknownDim && stride == 1) in = p.convention == PoolConvention::Same ? out : out - 1 - slack;
+      if (out != kUnknownDim && stride == 1)
+        in = p.convention == PoolConvention::Same ? out : (out - 1 - slack).inShape();
       return;
     }
+    const Dim room = in + slack;  // for steps of the window
     if (p.convention == PoolConvention::Same) {
-      out = (in + stride - 1) / stride;
-    } else if (in + slack < 0) {
-      s.fail("kernel of " + Twine(p.kernel[i]) + " exceeds the padded input of " + Twine(in + 2 * p.pad[i]) +
-             " on spatial axis " + Twine(i));
+      out = ceilDiv(in, stride).inShape();
+    } else if (room < 0) {
+      s.fail("kernel of " + Twine(p.kernel[i]) + " exceeds the padded input of " +
+             Twine((Dim(in) + 2 * p.pad[i]).nearest()) + " on spatial axis " + Twine(i));
     } else {
-      out = (in + slack + (p.convention == PoolConvention::Full ? stride - 1 : 0)) / stride + 1;
+      out = ((p.convention == PoolConvention::Full ? ceilDiv(room, stride) : room / stride) + 1).inShape();
     }
   }
 

@@ -2,6 +2,7 @@
 //
 // All are linear; the adjoint of a backward operator is the forward operator with the same attributes.
 // Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/broadcast_loops.h"
@@ -164,7 +165,7 @@ StridedView reverseView(const NodeKind &kind, Dims whole, Dims) {
 
 // A dimension times a factor, both ways; a factor of 0 says nothing about the input.
 void scaleDim(ShapeInference &s, int64_t factor, int64_t &in, int64_t &out) {
-  if (in != kUnknownDim) out = in * factor;
+  if (in != kUnknownDim || factor == 0) out = (Dim(in) * factor).inShape();
   if (in != kUnknownDim || out == kUnknownDim || factor == 0) return;
   if (out % factor != 0)
     return s.fail("output 0 has shape " + toString(s.out(0)) + ", expected a multiple of " + Twine(factor));
@@ -176,7 +177,7 @@ void repeatShape(ShapeInference &s) {
   if (!params.axis) {
     DimsBuffer out(1, kUnknownDim);
     if (s.in(0).hasRank())
-      if (std::optional<int64_t> size = numElements(s.in(0).dims())) out[0] = *size * params.repeats;
+      if (std::optional<int64_t> size = numElements(s.in(0).dims())) out[0] = (Dim(*size) * params.repeats).inShape();
     return s.setOut(0, out);
   }
   std::optional<size_t> rank = eitherRank(s);

@@ -37,33 +37,34 @@ constexpr int64_t kOneElement[] = {1};
 
 }  // namespace
 
-// Both ways: dimensions that are kept are the same on both sides.
-void reduceShape(ShapeInference &s) {
-  if (!s.in(0).hasRank()) return;
+void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part) {
+  if (!s.in(whole).hasRank()) return;
   const ReduceParams &params = s.params<ReduceParams>();
-  const size_t rank = s.in(0).rank();
+  const size_t rank = s.in(whole).rank();
   std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, rank);
   if (!isReduced) {
     std::string text;
     raw_string_ostream os(text);
     printAttr(os, params.axis);
-    return s.fail("axis " + text + " names an axis twice or one that shape " + toString(s.in(0)) + " does not have");
+    return s.fail("axis " + text + " names an axis twice or one that shape " + toString(s.in(whole)) + " does not have");
   }
-  DimsBuffer out;
+  DimsBuffer reduced;
   for (size_t axis = 0; axis < rank; ++axis) {
-    if (!(*isReduced)[axis]) out.push_back(s.in(0)[axis]);
-    else if (params.keepDims) out.push_back(1);
+    if (!(*isReduced)[axis]) reduced.push_back(s.in(whole)[axis]);
+    else if (params.keepDims) reduced.push_back(1);
   }
-  const bool isScalar = out.empty();
-  s.setOut(0, isScalar ? Dims(kOneElement) : Dims(out));
+  const bool isScalar = reduced.empty();
+  const Dims stated = isScalar ? Dims(kOneElement) : Dims(reduced);
+  part ? s.setIn(*part, stated) : s.setOut(0, stated);
   if (s.hasFailed() || isScalar) return;
-  DimsBuffer in(rank, kUnknownDim);
+  const ShapeRef known = part ? s.in(*part) : s.out(0);
+  DimsBuffer dims(rank, kUnknownDim);
   size_t next = 0;
   for (size_t axis = 0; axis < rank; ++axis) {
-    if (!(*isReduced)[axis]) in[axis] = s.out(0)[next++];
+    if (!(*isReduced)[axis]) dims[axis] = known[next++];
     else if (params.keepDims) ++next;
   }
-  s.setIn(0, in);
+  s.setIn(whole, dims);
 }
 
 // The reduced tensor's shape with one element on each reduced axis, which broadcasts to `whole`.
@@ -207,7 +208,7 @@ Error checkBroadcastLike(void *params) {
   if (given.lhsAxes.size() == given.rhsAxes.size()) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'lhs_axes' has " + Twine(given.lhsAxes.size()) +
                                               " elements and 'rhs_axes' " + Twine(given.rhsAxes.size()) +
-                                              ", expected as many");
+                                              ", expected the same number");
 }
 
 void broadcastLikeShape(ShapeInference &s) {
@@ -220,9 +221,12 @@ void broadcastLikeShape(ShapeInference &s) {
   }
   if (!s.in(0).hasRank() || !s.in(1).hasRank()) return;
   DimsBuffer out(s.in(0).dims());
+  SmallVector<bool, 6> isRepeated(out.size(), false);
   for (auto [lhsAxis, rhsAxis] : zip(params.lhsAxes, params.rhsAxes)) {
     std::optional<size_t> to = normalizeAxis(lhsAxis, out.size()), from = normalizeAxis(rhsAxis, s.in(1).rank());
     if (!to || !from) return s.fail("an axis lies outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
+    if (isRepeated[*to]) return s.fail("lhs_axes name axis " + Twine(lhsAxis) + " of the shape " + toString(s.in(0)) + " twice");
+    isRepeated[*to] = true;
     out[*to] = s.in(1)[*from];
   }
   s.setOut(0, out);

@@ -6,6 +6,8 @@
 #include "ir/inference.h"
 #include "ir/op.h"
 
+#include <optional>
+
 namespace gradc {
 
 struct ReduceParams {
@@ -19,8 +21,10 @@ inline constexpr AttrSpec kReduceAttrs[] = {
     attr<&ReduceParams::exclude>("exclude", "False", "whether to reduce the axes that are not listed"),
 };
 
-/// Both ways: dimensions that are kept are the same on both sides.
-void reduceShape(ShapeInference &s);
+/// Both ways: dimensions that are kept are the same in input `whole` and in its reduction, which is input `part` or,
+/// without one, the output.
+void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part);
+inline void reduceShape(ShapeInference &s) { relateReduction(s, 0, std::nullopt); }
 
 /// The shape of a reduced tensor with one element on each reduced axis, which broadcasts to `whole`.
 DimsBuffer keptShape(const ReduceParams &params, Dims whole);

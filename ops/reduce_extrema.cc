@@ -1,9 +1,10 @@
 // Largest and smallest elements and products over axes.
 //
 // Gradients are MXNet's: every element that equals the extremum gets the whole of dy, and dx of a product is dy · y / x
-// (not a number where x = 0). Sums and means are in ops/reduce.cc. Tested by tests/extrema_ops_test.cc
+// (NaN where x = 0). Sums and means are in ops/reduce.cc. Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/number.h"
 #include "ops/broadcast_loops.h"
 #include "ops/families.h"
 #include "ops/pieces.h"
@@ -68,7 +69,7 @@ void productKernel(const KernelCall &call) {
     for (int64_t i = 0; i < size; ++i) {
       Accumulator<T> product = 1;
       for (int64_t j = 0; j < count; ++j) {
-        product = static_cast<Accumulator<T>>(product * call.in[0].as<const T>()[outer.offset() + inner.offset()]);
+        product = wrappingMul<Accumulator<T>>(product, call.in[0].as<const T>()[outer.offset() + inner.offset()]);
         inner.next();
       }
       call.out[0].as<T>()[i] = static_cast<T>(product);
@@ -155,7 +156,12 @@ constinit const OpDef kRepeatAxesLike = {
     .inputs = {"v", "x"},
     .attrs = kReduceAttrs,
     .params = paramsOf<ReduceParams>(),
-    .shape = [](ShapeInference &s) { s.sameInOut(1, 0); },
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(1, 0);
+          if (!s.hasFailed()) relateReduction(s, 1, 0);
+          s.sameInOut(1, 0);
+        },
     .ignored = {1},
     .stopped = {1},
     .flags = {.hasIntegerKernel = true, .isOwn = true},

@@ -36,28 +36,32 @@ struct Names {
 
 // A label of unknown shape gets that of the data, without a last axis of one element beside the batch; a given one
 // needs the batch size and as many elements.
-void regressionShape(ShapeInference &s) {
-  s.sameInOut(0, 0);
-  if (s.hasFailed() || !s.in(0).hasRank()) return;
-  Dims data = s.in(0).dims();
-  ShapeRef label = s.in(1);
+void relateLabel(ShapeInference &s, size_t dataInput, size_t labelInput) {
+  if (s.hasFailed() || !s.in(dataInput).hasRank()) return;
+  Dims data = s.in(dataInput).dims();
+  ShapeRef label = s.in(labelInput);
   if (!label.hasRank()) {
     if (data.size() == 2 && data[1] == kUnknownDim) return;
-    return s.setIn(1, data.size() == 2 && data[1] == 1 ? data.take_front() : data);
+    return s.setIn(labelInput, data.size() == 2 && data[1] == 1 ? data.take_front() : data);
   }
-  if (label.rank() == data.size()) {
-    s.sameInIn(0, 1);
-    return s.sameInOut(0, 0);
-  }
-  if (label.isFullyKnown() && s.in(0).isFullyKnown() &&
+  if (label.rank() == data.size()) return s.sameInIn(dataInput, labelInput);
+  if (label.isFullyKnown() && s.in(dataInput).isFullyKnown() &&
       (data.empty() || label.rank() == 0 || label[0] != data[0] || numElements(label.dims()) != numElements(data)))
-    s.fail("label has shape " + toString(label) + ", expected the batch and number of elements of " + toString(s.in(0)));
+    s.fail("label has shape " + toString(label) + ", expected the batch and number of elements of " +
+           toString(s.in(dataInput)));
 }
 
-// w; MXNet divides in float32.
+// Data and label.
+void regressionShape(ShapeInference &s) {
+  s.sameInOut(0, 0);
+  relateLabel(s, 0, 1);
+  s.sameInOut(0, 0);
+}
+
+// w; MXNet divides in float32. Where no label has an element, nothing is multiplied by it.
 double weightOf(const NodeKind &kind, const TensorRef &label) {
   const int64_t batch = label.shape.empty() ? 1 : label.shape[0];
-  const int64_t perSample = batch ? label.size() / batch : 1;
+  const int64_t perSample = label.size() == 0 ? 1 : label.size() / batch;
   return static_cast<float>(kind.params<RegressionParams>().gradScale) / static_cast<float>(perSample);
 }
 
@@ -69,7 +73,7 @@ struct Logistic {
 template <Regression R, class T> void gradientLoop(const KernelCall &call, const T *f, const T *label, const T *base) {
   const T weight = static_cast<T>(weightOf(*call.kind, call.in[1]));
   T *dx = call.out[0].as<T>();
-  for (int64_t i = 0; i < call.out[0].size(); ++i) {
+  for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
     if constexpr (R == Regression::Mae) dx[i] = base[i] > label[i] ? weight : -weight;
     else if constexpr (R == Regression::Logistic) dx[i] = weight * (Logistic()(f[i]) - label[i]);
     else dx[i] = weight * (f[i] - label[i]);
@@ -105,7 +109,7 @@ template <Regression R> double lossOf(const KernelCall &call) {
   double total = 0;
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t i = 0; i < call.in[0].size(); ++i) {
+    for (int64_t i = 0, size = call.in[0].size(); i < size; ++i) {
       const double x = call.in[0].as<const T>()[i], label = call.in[1].as<const T>()[i];
       if constexpr (R == Regression::Mae) total += std::abs(x - label);
       else if constexpr (R == Regression::Logistic) total += std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) - label * x;
@@ -164,6 +168,8 @@ template <Regression R> constexpr OpDef mxnetGradient(const Names &names) {
   op.attrs = kRegressionAttrs;
   op.params = paramsOf<RegressionParams>();
   op.shape = [](ShapeInference &s) {
+    s.sameInOut(1, 0);
+    relateLabel(s, 1, 0);
     s.sameInOut(1, 0);
     s.sameInOut(0, 1);
   };
@@ -256,7 +262,7 @@ constinit const OpDef kWeight = {
     .inputs = {"data", "label"},
     .attrs = kRegressionAttrs,
     .params = paramsOf<RegressionParams>(),
-    .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
+    .shape = regressionShape,
     .ignored = {0, 1},
     .stopped = {0, 1},
     .flags = {.isOwn = true, .hasNoGradient = true},

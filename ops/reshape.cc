@@ -1,6 +1,7 @@
 // Reshape and its relatives that add or drop axes of one element; the bytes stay as they are.
 //
 // Not here: reshape_like and Flatten (ops/shape_ops.cc). Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -44,7 +45,7 @@ constexpr AttrSpec kExpandDimsAttrs[] = {
 };
 
 struct SqueezeParams {
-  Dims axis;
+  std::optional<Dims> axis;
 };
 constexpr AttrSpec kSqueezeAttrs[] = {
     attr<&SqueezeParams::axis>("axis", "None", "axes to drop, negative: from the end; None: all of one element"),
@@ -100,7 +101,7 @@ struct CodeReader {
   bool merge() {
     if (next + 1 >= source.size()) return false;
     const bool isKnown = source[next] != kUnknownDim && source[next + 1] != kUnknownDim;
-    out.push_back(isKnown ? source[next] * source[next + 1] : kUnknownDim);
+    out.push_back(isKnown ? (Dim(source[next]) * source[next + 1]).inShape() : kUnknownDim);
     next += 2;
     return true;
   }
@@ -114,7 +115,7 @@ struct CodeReader {
       if (whole % given != 0) return false;
       if (left == kInfer) left = whole / given;
       if (right == kInfer) right = whole / given;
-      if (left * right != whole) return false;
+      if (Dim(left) * right != whole) return false;
     }
     out.append({left, right});
     return true;
@@ -134,9 +135,10 @@ struct CodeReader {
 // Fills in the one unknown dimension; false when the others leave no whole number for it.
 bool solveDim(MutableArrayRef<int64_t> dims, std::optional<int64_t> size) {
   if (!size || llvm::count(dims, kUnknownDim) != 1) return true;
-  int64_t rest = 1;
+  Dim known = 1;
   for (int64_t dim : dims)
-    if (dim != kUnknownDim) rest *= dim;
+    if (dim != kUnknownDim) known = known * dim;
+  const int64_t rest = known.nearest();
   if (rest == 0 || *size % rest != 0) return rest == 0 && *size == 0;
   *llvm::find(dims, kUnknownDim) = *size / rest;
   return true;
@@ -158,11 +160,11 @@ void sameElements(ShapeInference &s) {
   s.setIn(0, in);
 }
 
-// shape is empty: dimension 0 may be the input's, one 0 is inferred.
+// shape is empty: dimension 0 may be the input's, one 0 is inferred. With neither attribute only the elements are counted.
 void targetShape(ShapeInference &s) {
   const ReshapeParams &params = s.params<ReshapeParams>();
   DimsBuffer out(params.targetShape);
-  if (out.empty()) return;
+  if (out.empty()) return sameElements(s);
   for (int64_t &dim : out)
     if (dim == 0) dim = kUnknownDim;
   if (params.keepHighest) out[0] = s.in(0).hasRank() && s.in(0).rank() > 0 ? s.in(0)[0] : kUnknownDim;
@@ -224,17 +226,18 @@ constexpr int64_t kOneElement[] = {1};
 
 // Whether each axis goes; nothing while that is unknown or, after `fail`, when the axes do not fit.
 std::optional<SmallVector<bool, 6>> droppedAxes(ShapeInference &s) {
-  const Dims axes = s.params<SqueezeParams>().axis, in = s.in(0).dims();
+  const std::optional<Dims> &axes = s.params<SqueezeParams>().axis;
+  const Dims in = s.in(0).dims();
   SmallVector<bool, 6> isDropped(in.size(), false);
-  // An empty list is not None: it drops nothing.
-  if (axes.data() == nullptr) {
+  if (!axes) {
     if (llvm::is_contained(in, kUnknownDim)) return std::nullopt;
     for (size_t axis = 0; axis < in.size(); ++axis) isDropped[axis] = in[axis] == 1;
+    return isDropped;
   }
-  for (int64_t axis : axes) {
+  for (int64_t axis : *axes) {
     std::optional<size_t> at = normalizeAxis(axis, in.size());
     if (!at || isDropped[*at])
-      return s.fail("axis " + codesText(axes) + " names an axis twice or one that shape " + toString(s.in(0)) +
+      return s.fail("axis " + codesText(*axes) + " names an axis twice or one that shape " + toString(s.in(0)) +
                     " does not have"), std::nullopt;
     if (in[*at] != 1 && in[*at] != kUnknownDim)
       return s.fail("axis " + Twine(axis) + " of shape " + toString(s.in(0)) + " has " + Twine(in[*at]) +

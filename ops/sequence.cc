@@ -1,15 +1,18 @@
 // Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
 //
 // Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/sequence_ops_test.cc
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/number.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace llvm;
 
@@ -54,11 +57,13 @@ void maskShape(ShapeInference &s) {
 
 void maskDType(DTypeInference &t) { t.sameInOut(0, 0); }
 
-// Whether step `time` of a sequence is beyond its end. Lengths may be of any type; they are cut to whole numbers.
+// Whether step `time` of a sequence is beyond its end. Lengths may be of any type; they are cut to whole numbers, NaN to 0.
 bool isBeyond(const TensorRef &lengths, int64_t sequence, int64_t time) {
   bool beyond = false;
   dispatchNumeric(lengths.dtype, [&](auto zero) {
-    beyond = time >= static_cast<int64_t>(lengths.as<const decltype(zero)>()[sequence]);
+    const auto length = lengths.as<const decltype(zero)>()[sequence];
+    if constexpr (std::is_integral_v<decltype(zero)>) beyond = std::cmp_greater_equal(time, length);
+    else beyond = time >= convertNumber<int64_t>(length);
   });
   return beyond;
 }
@@ -158,29 +163,45 @@ constexpr AttrSpec kRangeAttrs[] = {
     attr<&RangeParams::dtype>("dtype", "float32", "element type"),
 };
 
+// How many numbers there are before `stop`, repeated or not.
+Dim lengthOf(const RangeParams &p) {
+  return Dim(convertNumber<int64_t>(std::ceil((*p.stop - p.start) / p.step))) * p.repeat;
+}
+
 // start alone is an end, and numbers begin at 0.
 Error checkRange(void *params) {
   RangeParams &p = *static_cast<RangeParams *>(params);
+  if (p.dtype == DType::Bool)
+    return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is bool, expected a type of numbers");
   if (p.inferRange) return Error::success();
   if (!p.stop) {
     p.stop = p.start;
     p.start = 0;
   }
-  const double count = std::ceil((*p.stop - p.start) / p.step) * static_cast<double>(p.repeat);
-  if (p.step != 0 && count >= 1 && count < 0x1p53) return Error::success();
+  if (p.step != 0 && lengthOf(p) >= 1) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' are those of no numbers at all");
 }
 
-// y[i] = start + ⌊i/repeat⌋·step, in the type of the result
+// start + k·step in the type of the result. Integers are computed in 64 bits, as steps of unsigned ones may be negative;
+// what the type cannot hold is cut to its range.
+template <class T> T numberAt(const RangeParams &p, int64_t k) {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(p.start) + static_cast<T>(k) * static_cast<T>(p.step);
+  else {
+    using Limits = std::numeric_limits<T>;
+    const int64_t number = (Dim(convertNumber<int64_t>(p.start)) + Dim(k) * convertNumber<int64_t>(p.step)).nearest();
+    if (std::in_range<T>(number)) return static_cast<T>(number);
+    return number < 0 ? Limits::min() : Limits::max();
+  }
+}
+
+// y[i] = start + ⌊i/repeat⌋·step
 void fillRange(const KernelCall &call) {
   if (!call.wants(0)) return;
   const RangeParams &p = call.params<RangeParams>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T start = static_cast<T>(p.start), step = static_cast<T>(p.step);
     T *y = call.out[0].as<T>();
-    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i)
-      y[i] = static_cast<T>(start + static_cast<T>(i / p.repeat) * step);
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = numberAt<T>(p, i / p.repeat);
   });
 }
 
@@ -194,7 +215,7 @@ constinit const OpDef kRange = {
         [](ShapeInference &s) {
           const RangeParams &p = s.params<RangeParams>();
           if (p.inferRange) return s.setOut(0, {kUnknownDim});
-          s.setOut(0, {static_cast<int64_t>(std::ceil((*p.stop - p.start) / p.step)) * p.repeat});
+          s.setOut(0, {lengthOf(p).inShape()});
         },
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
     .flags = {.hasIntegerKernel = true},

@@ -1,5 +1,6 @@
 // Parts of a tensor: slice, slice_axis, slice_like. All are linear; their backward operators put the part back among
 // zeros and have the slice as their adjoint. Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -71,8 +72,9 @@ AxisRange axisRange(const SliceParams &params, size_t axis, int64_t size) {
   };
   const int64_t begin = bound(params.begin[axis], step > 0 ? low : high);
   const int64_t end = bound(params.end[axis], step > 0 ? high : low);
-  const int64_t distance = step > 0 ? end - begin : begin - end, stride = std::abs(step);
-  return {begin, step, distance > 0 ? (distance + stride - 1) / stride : 0};
+  const int64_t distance = step > 0 ? end - begin : begin - end;
+  const Dim stride = step > 0 ? Dim(step) : -Dim(step);
+  return {begin, step, distance > 0 ? ceilDiv(distance, stride).nearest() : 0};
 }
 
 // Whether the whole axis is kept, whatever its length.
@@ -104,7 +106,8 @@ StridedView sliceView(const NodeKind &kind, Dims whole, Dims) {
     const AxisRange range = axisRange(params, axis, whole[axis]);
     view.dims[axis] = range.length;
     view.offset += range.begin * view.strides[axis];
-    view.strides[axis] *= range.step;
+    // A single element has no distance, and the step may be any number then.
+    if (range.length > 1) view.strides[axis] *= range.step;
   }
   return view;
 }

@@ -87,7 +87,7 @@ template <RowFunction F> void forward(const KernelCall &call) {
   dispatchFloating(call.in[0].dtype, [&](auto in) {
     dispatchFloating(call.out[0].dtype, [&](auto out) {
       const auto *x = call.in[0].as<const decltype(in)>();
-      for (int64_t row = 0; row < softmax.rows.count(); ++row)
+      for (int64_t row = 0; row < softmax.count(); ++row)
         softmax.forward(x, call.out[0].as<decltype(out)>(), row, rowLength(call, softmax.rows, row));
     });
   });
@@ -100,7 +100,7 @@ template <RowFunction F> void backward(const KernelCall &call) {
   dispatchFloating(call.in[0].dtype, [&](auto in) {
     dispatchFloating(call.out[0].dtype, [&](auto out) {
       const auto *dy = call.in[0].as<const decltype(in)>(), *y = call.in.back().as<const decltype(in)>();
-      for (int64_t row = 0; row < softmax.rows.count(); ++row)
+      for (int64_t row = 0; row < softmax.count(); ++row)
         softmax.backward(dy, y, call.out[0].as<decltype(out)>(), row);
     });
   });
@@ -112,10 +112,11 @@ void checkAxis(ShapeInference &s) {
     s.fail("axis " + Twine(axis) + " is outside data of shape " + toString(s.in(0)));
 }
 
-// A length per row: the data's shape without the axis.
+// A length per row: the data's shape without the axis. A number is a row of one element.
 void relateLength(ShapeInference &s, size_t data, size_t length) {
   checkAxis(s);
-  if (s.hasFailed() || !s.in(data).hasRank() || s.in(data).rank() == 0) return;
+  if (s.hasFailed() || !s.in(data).hasRank()) return;
+  if (s.in(data).rank() == 0) return s.setIn(length, Dims());
   const size_t axis = *normalizeAxis(paramsOf(s.kind()).axis, s.in(data).rank());
   DimsBuffer dims(s.in(data).dims());
   const int64_t rowLength = dims[axis];

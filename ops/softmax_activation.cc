@@ -47,7 +47,7 @@ void forward(const KernelCall &call) {
   const SoftmaxRows softmax = rowsOf(*call.kind, call.in[0].shape);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t row = 0; row < softmax.rows.count(); ++row)
+    for (int64_t row = 0; row < softmax.count(); ++row)
       softmax.forward(call.in[0].as<const T>(), call.out[0].as<T>(), row, softmax.rows.length);
   });
 }
@@ -57,7 +57,7 @@ void backward(const KernelCall &call) {
   const SoftmaxRows softmax = rowsOf(*call.kind, call.out[0].shape);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t row = 0; row < softmax.rows.count(); ++row)
+    for (int64_t row = 0; row < softmax.count(); ++row)
       softmax.backward(call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(), row);
   });
 }

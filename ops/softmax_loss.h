@@ -38,7 +38,8 @@ struct SoftmaxRows {
   int64_t outer, classes, inner;
 
   SoftmaxRows(const SoftmaxOutputParams &params, Dims shape);
-  int64_t count() const { return outer * inner; }
+  /// None where rows have no elements.
+  int64_t count() const { return classes == 0 ? 0 : outer * inner; }
   /// Index of class 0 of a row; class k is k · inner further.
   int64_t begin(int64_t row) const { return row / inner * classes * inner + row % inner; }
 };

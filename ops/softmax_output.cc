@@ -31,8 +31,6 @@ int64_t productOrUnknown(Dims dims) { return numElements(dims).value_or(kUnknown
 // Under multi_output a label is (n, d2·d3·…), (n, d2, …), (n, 1, d2, …), or has the shape of the data.
 void multiOutputLabel(ShapeInference &s) {
   DimsBuffer data(s.in(0).dims());
-  if (data.size() < 2)
-    return s.fail("data has shape " + toString(s.in(0)) + ", expected two dimensions at least under multi_output");
   ShapeRef label = s.in(1);
   if (label.hasRank() && label.rank() == data.size()) {
     if (label[1] != data[1]) data[1] = label[1] == kUnknownDim ? kUnknownDim : 1;
@@ -205,10 +203,17 @@ constexpr const OpDef *kOps[] = {&kSoftmaxOutput, &kSoftmaxOutputGrad, &kBackwar
 
 }  // namespace
 
-void softmaxOutputShape(ShapeInference &s) {
+void softmaxDataShape(ShapeInference &s) {
   s.sameInOut(0, 0);
   if (s.hasFailed() || !s.in(0).hasRank()) return;
   if (s.in(0).rank() == 0) return s.fail("data has no dimensions, expected at least one");
+  if (s.in(0).rank() == 1 && s.params<SoftmaxOutputParams>().multiOutput)
+    s.fail("data has shape " + toString(s.in(0)) + ", expected two dimensions at least under multi_output");
+}
+
+void softmaxOutputShape(ShapeInference &s) {
+  softmaxDataShape(s);
+  if (s.hasFailed() || !s.in(0).hasRank()) return;
   if (s.params<SoftmaxOutputParams>().multiOutput) multiOutputLabel(s);
   else singleOutputLabel(s);
   s.sameInOut(0, 0);

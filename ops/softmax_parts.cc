@@ -131,7 +131,7 @@ constinit const OpDef kSoftmaxOutputSoftmax = {
     .inputs = {"data"},
     .attrs = kSoftmaxOutputAttrs,
     .params = paramsOf<SoftmaxOutputParams>(),
-    .shape = shapes::same,
+    .shape = softmaxDataShape,
     .inplace = kInplaceFirst,
     .flags = {.isOwn = true},
     .gradient =

@@ -14,6 +14,9 @@ struct SoftmaxRows {
   double factor;  // of the data: 1, or ±1/temperature
   bool isLog;
 
+  /// Rows to compute: none where they have no elements.
+  int64_t count() const { return rows.length == 0 ? 0 : rows.count(); }
+
   /// y = exp(z − m)/Σ, or z − m − ln Σ, of the first `length` elements, with z = x · factor and m the largest z; 0 beyond.
   template <class In, class Out> void forward(const In *x, Out *y, int64_t row, int64_t length) const {
     x += rows.begin(row), y += rows.begin(row);

@@ -1,5 +1,6 @@
 // Cutting a tensor into equal parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
 // Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -77,7 +78,7 @@ struct SplitShapes {
       if (!part(i).hasRank() || part(i).rank() + dropsAxis() != rank) continue;
       DimsBuffer known(part(i).dims());
       if (dropsAxis()) known.insert(known.begin() + axis, count);
-      else if (known[axis] != kUnknownDim) known[axis] *= count;
+      else if (known[axis] != kUnknownDim) known[axis] = (Dim(known[axis]) * count).inShape();
       for (size_t k = 0; k < rank; ++k)
         if (dims[k] == kUnknownDim) dims[k] = known[k];
     }

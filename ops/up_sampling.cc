@@ -4,6 +4,7 @@
 // them up: a linear map whose adjoint is the backward operator. bilinear is a deconvolution of each channel with the
 // weight as the window: kernel 2·scale − scale mod 2, stride scale, pad ⌈(scale − 1)/2⌉; the weight is an input and
 // learns. Tested by tests/layer_ops_test.cc
+#include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -68,7 +69,9 @@ void relateBilinear(ShapeInference &s, size_t data, size_t weight) {
 }
 
 // Height and width of a scaled image.
-int64_t scaled(int64_t extent, int64_t scale) { return extent == kUnknownDim ? extent : extent * scale; }
+int64_t scaled(int64_t extent, int64_t scale) {
+  return extent == kUnknownDim ? extent : (Dim(extent) * scale).inShape();
+}
 
 // Batch, height and width of the output and of input 0 tell each other.
 void relateFirst(ShapeInference &s) {
@@ -102,17 +105,17 @@ void relateOther(ShapeInference &s, size_t i) {
 
 // Channels add up, or are equal.
 void relateChannels(ShapeInference &s) {
-  int64_t total = 0, numUnknown = 0;
-  size_t unknown = 0;
+  Dim total = 0;
+  size_t unknown = 0, numUnknown = 0;
   for (size_t i = 0; i < s.numInputs(); ++i) {
     const int64_t channels = s.in(i)[1];
     if (channels == kUnknownDim) ++numUnknown, unknown = i;
-    else total += channels;
+    else total = total + channels;
   }
   const int64_t whole = s.out(0)[1];
-  if (numUnknown == 0) s.setOut(0, {kUnknownDim, total, kUnknownDim, kUnknownDim});
-  if (numUnknown != 1 || whole == kUnknownDim || whole < total) return;
-  s.setIn(unknown, {kUnknownDim, whole - total, kUnknownDim, kUnknownDim});
+  if (numUnknown == 0) s.setOut(0, {kUnknownDim, total.inShape(), kUnknownDim, kUnknownDim});
+  if (numUnknown != 1 || whole == kUnknownDim) return;
+  s.setIn(unknown, {kUnknownDim, (whole - total).inShape(), kUnknownDim, kUnknownDim});
 }
 
 void relateSameChannels(ShapeInference &s) {

@@ -3,6 +3,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ir/number.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -19,7 +20,9 @@ struct CreateParams {
   double value;
 };
 
-constexpr AttrSpec kShapeAttr = attr<&CreateParams::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension");
+constexpr AttrSpec kShapeAttr =
+    attr<&CreateParams::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension")
+        .atLeast(kUnknownDim);
 constexpr AttrSpec kDeviceAttr = attr<&CreateParams::device>("ctx", "", "device, as the file spells it; not used");
 constexpr AttrSpec kDTypeAttr = attr<&CreateParams::dtype>("dtype", "float32", "element type");
 
@@ -34,7 +37,7 @@ void createdShape(ShapeInference &s) {
   Dims given = s.params<CreateParams>().shape;
   if (given.empty()) return;
   DimsBuffer dims;
-  for (int64_t dim : given) dims.push_back(dim < 0 || (dim == 0 && s.zeroIsUnknown()) ? kUnknownDim : dim);
+  for (int64_t dim : given) dims.push_back(dim == 0 && s.zeroIsUnknown() ? kUnknownDim : dim);
   s.setOut(0, dims);
 }
 
@@ -42,9 +45,10 @@ void createdDType(DTypeInference &t) { t.setOut(0, t.params<CreateParams>().dtyp
 
 void fill(const KernelCall &call, double value) {
   if (!call.wants(0)) return;
+  if (call.out[0].dtype == DType::Bool) value = convertNumber<bool>(value);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    std::fill_n(call.out[0].as<T>(), call.out[0].size(), static_cast<T>(value));
+    std::fill_n(call.out[0].as<T>(), call.out[0].size(), convertNumber<T>(value));
   });
 }
 

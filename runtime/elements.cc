@@ -17,11 +17,18 @@ struct Half {
   uint16_t bits;
 };
 
+/// A distinct type too: any byte but 0 is true, and kernels that add and multiply bools leave others than 1.
+struct Flag {
+  uint8_t byte;
+};
+
 double widen(Half value) { return halfToDouble(value.bits); }
+double widen(Flag value) { return value.byte != 0; }
 template <class T> double widen(T value) { return static_cast<double>(value); }
 
 template <class T> T narrow(double value) {
   if constexpr (std::is_same_v<T, Half>) return Half{doubleToHalf(value)};
+  else if constexpr (std::is_same_v<T, Flag>) return Flag{convertNumber<bool>(value)};
   else return convertNumber<T>(value);
 }
 
@@ -35,7 +42,7 @@ template <class F> decltype(auto) withType(DType type, F use) {
     case DType::Int32: return use(static_cast<int32_t *>(nullptr));
     case DType::Int8: return use(static_cast<int8_t *>(nullptr));
     case DType::Int64: return use(static_cast<int64_t *>(nullptr));
-    case DType::Bool: return use(static_cast<bool *>(nullptr));
+    case DType::Bool: return use(static_cast<Flag *>(nullptr));
     case DType::Int16: return use(static_cast<int16_t *>(nullptr));
     case DType::UInt16: return use(static_cast<uint16_t *>(nullptr));
     case DType::UInt32: return use(static_cast<uint32_t *>(nullptr));

@@ -11,7 +11,7 @@ uint16_t doubleToHalf(double value);
 
 /// Element `index` in row-major order. 64-bit integers beyond 2^53 are rounded. bfloat16 is not supported (assertion).
 double readElement(const TensorRef &tensor, int64_t index);
-/// Rounds to the dtype; integers are truncated toward zero and must be in range.
+/// Rounds to the dtype; integers are truncated toward zero, the nearest one in range is taken and 0 for NaN.
 void writeElement(const TensorRef &tensor, int64_t index, double value);
 /// Copies `from` into `to`, of as many elements, as NumPy's `astype` does for targets of floating type. Equal dtypes are
 /// copied byte for byte.

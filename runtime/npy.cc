@@ -4,6 +4,7 @@
 // Tested by tests/npy_test.cc
 #include "runtime/npy.h"
 #include "ir/error.h"
+#include "ir/inference.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -157,7 +158,7 @@ std::string descrOf(DType type) {
   llvm_unreachable("NumPy has no name for this dtype");
 }
 
-/// Values other than 0 and 1 in a bool would be undefined behaviour to read.
+/// No writer leaves other values than 0 and 1 in a bool.
 bool areBools(ArrayRef<char> bytes) {
   return all_of(bytes, [](char byte) { return byte == 0 || byte == 1; });
 }
@@ -181,12 +182,14 @@ Expected<Array> parseNpy(StringRef bytes, StringRef place) {
   if (!header) return header.takeError();
 
   StringRef data = rest.drop_front(headerSize);
+  if (!isPossible(header->shape))
+    return fail("shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
   std::optional<int64_t> count = numElements(header->shape);
   size_t elementBytes = dtypeBytes(header->dtype);
-  if (!count || static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
+  if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
     return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
-                (count ? Twine(*count).str() : std::string("more than 2^48")) + " elements of " + Twine(elementBytes) +
-                " bytes, the file has " + Twine(data.size()) + " bytes of data");
+                Twine(*count) + " elements of " + Twine(elementBytes) + " bytes, the file has " + Twine(data.size()) +
+                " bytes of data");
   Array array;
   array.dtype = header->dtype;
   if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
@@ -210,7 +213,9 @@ void writeNpy(raw_ostream &os, const Array &array) {
   assert(header.size() <= 0xffff && "ranks are far below what version 1.0 can spell");
   os << kMagic << '\1' << '\0' << static_cast<char>(header.size() & 0xff) << static_cast<char>(header.size() >> 8)
      << header;
-  os.write(array.bytes.data(), array.bytes.size());
+  if (array.dtype == DType::Bool)
+    for (char byte : array.bytes) os << static_cast<char>(byte != 0);
+  else os.write(array.bytes.data(), array.bytes.size());
 }
 
 }  // namespace gradc

@@ -51,6 +51,10 @@ TEST(AttrSpec, Lists) {
   EXPECT_EQ(reprinted<Dims>("()"), "()");
   EXPECT_EQ(reprinted<Dims>("[]"), "()");
   EXPECT_EQ(reprinted<OptDims>("(None, 2)"), "(None, 2)");
+  EXPECT_EQ(reprinted<std::optional<Dims>>("None"), "None") << "not the list without elements";
+  EXPECT_EQ(reprinted<std::optional<Dims>>("()"), "()");
+  EXPECT_EQ(reprinted<std::optional<Dims>>("(0, -1)"), "(0, -1)");
+  EXPECT_EQ(reprinted<std::optional<Dims>>("(0"), "refused");
   EXPECT_EQ(reprinted<ArrayRef<double>>("(0.5, 1)"), "(0.5, 1)");
   for (StringRef bad : {"(3", "(3]", "3,a", "(,)", "", "(1,,2)"}) EXPECT_EQ(reprinted<Dims>(bad), "refused") << bad.str();
 }

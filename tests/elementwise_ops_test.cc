@@ -1,5 +1,6 @@
 // Element-by-element operators: values and gradients as MXNet 1.9.1 computes them in float64, derivatives of higher order
 // by central differences.
+#include "tests/support/mxnet_rows.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/op_table.h"
 
@@ -302,6 +303,21 @@ TEST(ElementwiseOps, RUN_03_PiecesOfIntegers) {
   EXPECT_EQ(piece("relu", {}, 5, -1), 0);
   EXPECT_EQ(piece("_maximum_scalar", {{"scalar", "3"}}, 1, 4), 1);
   EXPECT_EQ(piece("_minimum_scalar", {{"scalar", "3"}}, 1, 4), 3);
+}
+
+// A number that the type cannot hold becomes the nearest one that it can; of a bool all but 0 is true.
+TEST(ElementwiseOps, RUN_02_FillValuesOutOfRange) {
+  auto filled = [](const std::string &attrs) { return evaluate(TestGraph("y = _full {shape=(1,), " + attrs + "}"), {})[0].values; };
+  EXPECT_EQ(filled("value=1e300, dtype=int8"), std::vector<double>{127});
+  EXPECT_EQ(filled("value=-1, dtype=uint32"), std::vector<double>{0});
+  EXPECT_EQ(filled("value=-inf, dtype=int16"), std::vector<double>{-32768});
+  EXPECT_EQ(filled("value=0.5, dtype=bool"), std::vector<double>{1});
+  EXPECT_EQ(filled("value=7, dtype=bool"), std::vector<double>{1});
+}
+
+TEST(ElementwiseOps, REG_19_NegativeDimensions) {
+  EXPECT_EQ(refusalOf("_zeros", {{"shape", "(2,-5)"}}),
+            "attribute 'shape' is '(2,-5)', expected a tuple of int, at least -1 [bad_attribute]");
 }
 
 }  // namespace

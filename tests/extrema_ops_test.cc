@@ -137,5 +137,31 @@ TEST(ExtremaOps, INF_04_ShapesBothWays) {
   EXPECT_EQ(inferShapes("_repeat_axes_like", {{"axis", "1"}}, "(2,) (2,3) -> ?"), "(2,) (2,3) -> (2,3)");
 }
 
+TEST(ExtremaOps, RUN_02_ReductionsOfNothing) {
+  const OpTensor empty{{0, 2}, {}};
+  checkRow({"max", {{"axis", "0"}}, {empty}, {2}, {-HUGE_VAL, -HUGE_VAL}, {{}}});
+  checkRow({"min", {{"axis", "0"}}, {empty}, {2}, {HUGE_VAL, HUGE_VAL}, {{}}});
+  checkRow({"prod", {}, {empty}, {1}, {1}, {{}}});
+}
+
+// Integers multiply modulo 2^bits, narrow ones without a detour through int.
+TEST(ExtremaOps, RUN_02_IntegerProductsWrapAround) {
+  TestGraph wide("x = _full {shape=(1,3), value=4194304, dtype=int64}; y = prod(x) {axis=1}");
+  EXPECT_EQ(evaluate(wide, {})[0].values, (std::vector<double>{0})) << "2^66";
+  TestGraph narrow("x = _full {shape=(1,2), value=65535, dtype=uint16}; y = prod(x) {axis=1}");
+  EXPECT_EQ(evaluate(narrow, {})[0].values, (std::vector<double>{1}));
+}
+
+// v has the shape of the reduction, whatever x is.
+TEST(ExtremaOps, INF_04_RepeatAxesLikeChecksItsOperand) {
+  EXPECT_EQ(inferShapes("_repeat_axes_like", {{"axis", "0"}}, "(1,) (3,400000) -> ?"),
+            "input 0 has shape (1,), expected (400000,)");
+  EXPECT_EQ(inferShapes("_repeat_axes_like", {{"axis", "7"}}, "(1,) (3,) -> ?"),
+            "axis (7,) names an axis twice or one that shape (3,) does not have");
+  EXPECT_EQ(inferShapes("_repeat_axes_like", {{"axis", "1"}, {"keepdims", "True"}}, "? (2,3) -> ?"),
+            "(2,1) (2,3) -> (2,3)");
+  EXPECT_EQ(inferShapes("_repeat_axes_like", {{"axis", "1"}}, "(2,) (?,3) -> ?"), "(2,) (2,3) -> (2,3)");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -365,6 +365,16 @@ TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
   }
 }
 
+// Windows mostly of padding: neither oneDNN nor the loops skip what the reference kernel does not visit.
+TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
+  for (const char *type : {"max", "avg"}) {
+    TestGraph g("y = Pooling(x) {kernel=(2147483647,2147483647), pad=(1073741823,1073741823), pool_type=" + std::string(type) + "}");
+    EXPECT_TRUE(compare(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).empty()) << type;
+  }
+  TestGraph small("y = Pooling(x) {kernel=(3,3), pad=(1,1), pool_type=avg}");
+  EXPECT_EQ(compare(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()), std::set<std::string>{"Pooling"});
+}
+
 TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
   std::set<std::string> seen;
   for (const Sample &row : tableSamples()) {

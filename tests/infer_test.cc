@@ -336,5 +336,13 @@ TEST(Infer, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
   EXPECT_FALSE(g.context.isFullyKnown(found->shape[annotated.entry(g.at("s"))]));
 }
 
+// What the backward node reads is known at once, the forward node's shape only from what follows.
+TEST(Infer, INF_08_E_55_ForwardShapesKnownLater) {
+  TestGraph g("x = var {__shape__=(6,)}; dy = var {__shape__=(2,)}; z = var {__shape__=(6,)}; y = Reshape(x);"
+              "w = exp(dy); s = elemwise_add(y, z); heads s, w");
+  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_reshape", "y", {g.at("dy")})),
+            "[backward_attr] node 'wrong' (_backward_reshape) has shape (2,), its forward node has (6,)");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -358,5 +358,29 @@ TEST(LayerOps, RUN_02_EmptyTensorsOfLongAxes) {
             {kLong, 3, 0}, {}, {}});
 }
 
+TEST(LayerOps, E_50_UpSamplingOfTooManyPixels) {
+  const std::string end = ", expected dimensions from 0 and at most 2^48 elements";
+  const std::vector<AttrText> scale = {{"scale", "1000"}, {"sample_type", "nearest"}, {"num_args", "1"}};
+  EXPECT_EQ(inferShapes("UpSampling", scale, "(1,1,281474976710656,1) -> ?"),
+            "output 0 would have the shape (1,?,out of range,1000)" + end);
+  const std::vector<AttrText> joined = {{"scale", "1"}, {"sample_type", "nearest"}, {"num_args", "2"}};
+  EXPECT_EQ(inferShapes("UpSampling", joined, "(1,281474976710656,1,1) (1,1,1,1) -> ?"),
+            "output 0 would have the shape (1,out of range,1,1)" + end);
+  EXPECT_EQ(inferShapes("UpSampling", joined, "(1,5,2,2) (1,?,2,2) -> (1,3,2,2)"),
+            "input 1 would have the shape (1,out of range,2,2)" + end);
+}
+
+// A number is a row of one element, with one length.
+TEST(LayerOps, INF_04_SoftmaxOfANumberHasOneLength) {
+  EXPECT_EQ(inferShapes("softmax", {{"use_length", "True"}}, "() (0,) -> ?"), "input 1 has shape (0,), expected ()");
+  EXPECT_EQ(inferShapes("softmax", {{"use_length", "True"}}, "() ? -> ?"), "() () -> ()");
+}
+
+// Slopes of channels without elements: as many steps as there are slopes.
+TEST(LayerOps, RUN_02_SlopesOfNothing) {
+  checkRow({"_prelu_gamma_sum", {}, {{{int64_t{1} << 40, 3, 0}, {}}, {{3}, {1, 2, 3}}}, {3}, {0, 0, 0}, {}});
+  checkRow({"_prelu_gamma_sum", {}, {{{2, 0}, {}}, {{1}, {1}}}, {1}, {0}, {}});
+}
+
 }  // namespace
 }  // namespace gradc

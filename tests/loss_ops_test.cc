@@ -411,5 +411,30 @@ TEST(LossOps, RUN_03_ImpliedLossOfIntegersAndOfNothing) {
   EXPECT_EQ(loss("MakeLoss", {{"normalization", "batch"}}, empty), 0);
 }
 
+// What gradients are made of checks its operands as the operators themselves do.
+TEST(LossOps, INF_04_OperandsOfTheParts) {
+  EXPECT_EQ(inferShapes("_SoftmaxOutput_softmax", {}, "() -> ?"), "data has no dimensions, expected at least one");
+  EXPECT_EQ(inferShapes("_SoftmaxOutput_softmax", {{"multi_output", "True"}}, "(4,) -> ?"),
+            "data has shape (4,), expected two dimensions at least under multi_output");
+  EXPECT_EQ(inferShapes("_SoftmaxOutput_weight", {}, "(4,3) (5,) -> ?"), "input 1 has shape (5,), expected (4,)");
+  EXPECT_EQ(inferShapes("_RegressionOutput_weight", {}, "(4,3) (2,) -> ?"),
+            "label has shape (2,), expected the batch and number of elements of (4,3)");
+  EXPECT_EQ(inferShapes("_backward_linear_reg_out", {}, "(2,) (4,3) -> ? ?"),
+            "label has shape (2,), expected the batch and number of elements of (4,3)");
+}
+
+// No row, no label: nothing to divide by.
+TEST(LossOps, RUN_02_LossesOfNothing) {
+  for (const char *op : {"LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{3, 0}, {0, 3}}) {
+      OpCase c({op, {}, {{shape, {}}, {shape, {}}}, shape, {}, {}});
+      NaiveRun run = cantFail(NaiveRun::run(c.graph, c.bindings, NaiveOptions()));
+      NaiveRun::Call call;
+      run.prepare(nodeNamed(c.graph, "y"), call);
+      EXPECT_EQ(c.graph.op(nodeNamed(c.graph, "y"))->impliedLoss(call.call), 0) << op;
+    }
+  checkRow({"SoftmaxOutput", {{"normalization", "valid"}}, {{{3, 0, 5}, {}}, {{3, 0}, {}}}, {3, 0, 5}, {}, {{}, {}}});
+}
+
 }  // namespace
 }  // namespace gradc

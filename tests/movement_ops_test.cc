@@ -257,5 +257,48 @@ TEST(MovementOps, E_50_BroadcastToWhatNoTensorCanBe) {
             "output 0 would have the shape (9223372036854775807,4), expected dimensions from 0 and at most 2^48 elements");
 }
 
+constexpr const char *k62 = "4611686018427387904";  // 2^62
+
+// What is computed from attributes neither wraps around nor becomes -1, which would mean unknown.
+TEST(MovementOps, E_50_SizesThatNoTensorCanHave) {
+  const std::string out = "output 0 would have the shape ", in = "input 0 would have the shape ";
+  const std::string end = ", expected dimensions from 0 and at most 2^48 elements";
+  EXPECT_EQ(inferShapes("tile", {{"reps", "(4611686018427387904,4)"}}, "(2,3) -> ?"), out + "(out of range,12)" + end);
+  EXPECT_EQ(inferShapes("repeat", {{"repeats", k62}, {"axis", "0"}}, "(4,3) -> ?"), out + "(out of range,3)" + end);
+  EXPECT_EQ(inferShapes("repeat", {{"repeats", k62}}, "(2,) -> ?"), out + "(out of range,)" + end);
+  const AttrText wide[] = {{"mode", "constant"}, {"pad_width", "(0,0,0,0,9223372036854775807,9223372036854775807,0,0)"}};
+  EXPECT_EQ(inferShapes("Pad", wide, "(1,1,4,4) -> ?"), out + "(1,1,out of range,4)" + end);
+  const AttrText pad[] = {{"mode", "constant"}, {"pad_width", "(0,0,0,0,2,1,0,0)"}};
+  EXPECT_EQ(inferShapes("Pad", pad, "? -> (1,1,2,4)"), in + "(1,1,out of range,4)" + end);
+  EXPECT_EQ(inferShapes("SliceChannel", {{"num_outputs", "2"}, {"axis", "0"}}, "? -> (281474976710656,) ?"),
+            in + "(out of range,)" + end);
+  EXPECT_EQ(inferShapes("Reshape", {{"shape", "(4611686018427387904,-1)"}}, "(0,) -> ?"),
+            out + "(4611686018427387904,?)" + end);
+  EXPECT_EQ(inferShapes("Reshape", {{"shape", "(-4,4611686018427387904,4)"}}, "(0,) -> ?"),
+            "shape (-4, 4611686018427387904, 4) does not fit the input's shape (0,)");
+}
+
+// Of neither attribute nothing follows but the number of elements.
+TEST(MovementOps, E_50_ReshapeWithoutAttributes) {
+  EXPECT_EQ(inferShapes("Reshape", {}, "(2,3) -> (3,2)"), "(2,3) -> (3,2)");
+  EXPECT_EQ(inferShapes("Reshape", {}, "(2,) -> (3000000,)"),
+            "shape (2,) cannot be reshaped to (3000000,): the numbers of elements differ");
+}
+
+TEST(MovementOps, INF_04_RepeatedNeverIsEmpty) {
+  EXPECT_EQ(inferShapes("repeat", {{"repeats", "0"}, {"axis", "0"}}, "(?,3) -> ?"), "(?,3) -> (0,3)");
+}
+
+// A step of any size ends at the first element that is outside.
+TEST(MovementOps, RUN_02_StepsBeyondTheAxis) {
+  const OpTensor x{{2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  for (const char *step : {"(1,9223372036854775807)", "(1,9)"})
+    checkRow({"slice", {{"begin", "(0,1)"}, {"end", "(2,4)"}, {"step", step}}, {x}, {2, 1}, {2, 6},
+              {{0, -0.75, 0, 0, 0, 0.25, 0, 0}}});
+  for (const char *step : {"(1,-9223372036854775808)", "(1,-9223372036854775807)"})
+    checkRow({"slice", {{"begin", "(None,None)"}, {"end", "(None,None)"}, {"step", step}}, {x}, {2, 1}, {4, 8},
+              {{0, 0, 0, -0.75, 0, 0, 0, 0.25}}});
+}
+
 }  // namespace
 }  // namespace gradc

@@ -162,5 +162,11 @@ TEST(NnInfer, INF_04_DropoutGradientReadsTheMask) {
   EXPECT_EQ(inferShapes("_backward_Dropout", {}, "(4,3) (4,1) -> ?"), "input 1 has shape (4,1), expected (4,3)");
 }
 
+// An output that no input has: less than the window, not an unknown one.
+TEST(NnInfer, E_50_PoolingOfNegativeImages) {
+  EXPECT_EQ(inferShapes("Pooling", {{"kernel", "(1,)"}, {"pad", "(1,)"}, {"pool_type", "sum"}}, "? -> (2,3,1)"),
+            "input 0 would have the shape (2,3,out of range), expected dimensions from 0 and at most 2^48 elements");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -333,5 +333,12 @@ TEST(NnOps, RUN_03_PiecesOfReluAndMaximum) {
   EXPECT_EQ(h.pieceValues(pool, {base}), (std::vector<double>{-2, -2, 3}));
 }
 
+// The mean divides by the taps in the padding too, of which there may be more than an integer counts.
+TEST(NnOps, RUN_02_MeanOfAWindowOfPadding) {
+  const std::string kernel = "(2147483647,2147483647,2147483647)", pad = "(1073741823,1073741823,1073741823)";
+  checkRow({"Pooling", {{"pool_type", "avg"}, {"kernel", kernel}, {"pad", pad}}, {{{1, 1, 1, 1, 1}, {3}}}, {1, 1, 1, 1, 1},
+            {3 / std::pow(2147483647.0, 3)}, {{-0.75 / std::pow(2147483647.0, 3)}}});
+}
+
 }  // namespace
 }  // namespace gradc

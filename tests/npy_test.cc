@@ -159,9 +159,12 @@ TEST(Npy, RUN_04_RefusesBfloat16ByName) {
 
 TEST(Npy, RUN_04_HugeShapesAreRefusedBeforeAllocation) {
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4)}", "")),
-            "'x.npy': shape (4611686018427387904,4) of float64 is more than 2^48 elements of 8 bytes, the file has 0 bytes of data");
-  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (140737488355328,)}", "")),
-            "'x.npy': shape (140737488355328,) of float64 is 140737488355328 elements of 8 bytes, the file has 0 bytes of data");
+            "'x.npy': shape (4611686018427387904,4) is out of range, expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (281474976710656,)}", "")),
+            "'x.npy': shape (281474976710656,) of float64 is 281474976710656 elements of 8 bytes, the file has 0 bytes of data");
+  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (1099511627776, 1099511627776, 0)}", "")),
+            "'x.npy': shape (1099511627776,1099511627776,0) is out of range, expected dimensions from 0 and at most 2^48 "
+            "elements");
 }
 
 TEST(Npy, RUN_04_NoPrefixOrFlippedByteCrashes) {
@@ -291,6 +294,11 @@ TEST(Npz, RUN_04_NoPrefixOrFlippedByteCrashes) {
         consumeError(parseNpz(bad, "x.npz").takeError());
       }
   }
+}
+
+TEST(Npy, RUN_04_BoolsAreWrittenAsZeroAndOne) {
+  EXPECT_EQ(written(arrayOf<uint8_t>(DType::Bool, {3}, {0, 2, 255})),
+            numpyFile("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", StringRef("\0\1\1", 3)));
 }
 
 }  // namespace

@@ -220,5 +220,22 @@ TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
             "the parts do not add up to input 0 of shape (2,5)");
 }
 
+// Σ over nothing is 0 and the mean of nothing NaN, in as many steps as there are sums.
+TEST(ReduceOps, RUN_02_ReductionsOfNothing) {
+  const OpTensor empty{{0, 3}, {}}, long_{{int64_t{1} << 40, 0, 2}, {}};
+  checkRow({"sum", {{"axis", "0"}}, {empty}, {3}, {0, 0, 0}, {{}}});
+  checkRow({"sum", {}, {empty}, {1}, {0}, {{}}});
+  checkRow({"sum", {{"axis", "(0,1)"}}, {long_}, {2}, {0, 0}, {{}}});
+  checkRow({"mean", {{"axis", "0"}, {"keepdims", "True"}}, {empty}, {1, 3}, {NAN, NAN, NAN}, {{}}});
+  checkRow({"_sum_like", {}, {long_, {{2}, {5, 5}}}, {2}, {0, 0}, {}});
+}
+
+TEST(ReduceOps, INF_04_BroadcastLikeNamesAnAxisOnce) {
+  EXPECT_EQ(inferShapes("broadcast_like", {{"lhs_axes", "(0,-2)"}, {"rhs_axes", "(0,1)"}}, "(1,3) (2,3) -> ?"),
+            "lhs_axes name axis -2 of the shape (1,3) twice");
+  EXPECT_EQ(inferShapes("broadcast_like", {{"lhs_axes", "(0,1)"}, {"rhs_axes", "(1,1)"}}, "(1,1) (2,3) -> ?"),
+            "(1,1) (2,3) -> (3,3)");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -179,5 +179,33 @@ TEST(SequenceOps, RefusedAttributes) {
   EXPECT_NE(refusalOf("_polygamma", {{"order", "21"}}), "");
 }
 
+// Lengths of any type are cut to whole numbers from 0 on: NaN to 0, and a number beyond all steps masks none.
+TEST(SequenceOps, RUN_02_LengthsOutOfRange) {
+  const OpTensor x{{2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
+  checkRow({"SequenceMask", {{"use_sequence_length", "True"}, {"value", "-1"}},
+            {x, {{5}, {NAN, HUGE_VAL, -HUGE_VAL, 1e300, -1e300}}}, {2, 5}, {-1, 2, -1, 4, -1, -1, 7, -1, 9, -1}, {}});
+  TestGraph g("n = _full {shape=(5,), value=18446744073709549568, dtype=uint64};"
+              "y = SequenceMask(x, n) {use_sequence_length=True}");
+  EXPECT_EQ(evaluate(g, {{"x", Array({2, 5}, x.values)}})[0].values, x.values) << "2^64 - 2048";
+}
+
+TEST(SequenceOps, RUN_02_ArangeOfIntegers) {
+  auto numbers = [](const std::string &attrs) { return evaluate(TestGraph("y = _arange {" + attrs + "}"), {})[0].values; };
+  EXPECT_EQ(numbers("start=3, stop=0, step=-1, dtype=uint8"), (std::vector<double>{3, 2, 1}));
+  EXPECT_EQ(numbers("start=-1, stop=2, dtype=uint16"), (std::vector<double>{0, 0, 1}));
+  EXPECT_EQ(numbers("start=120, stop=140, step=10, dtype=int8"), (std::vector<double>{120, 127}));
+  EXPECT_EQ(numbers("start=1e30, stop=2e30, step=1e30, dtype=int32"), (std::vector<double>{2147483647}));
+}
+
+TEST(SequenceOps, E_50_ArangeOfTooManyNumbers) {
+  const std::string refused = "output 0 would have the shape (out of range,), expected dimensions from 0 and at most 2^48 "
+                              "elements";
+  EXPECT_EQ(inferShapes("_arange", {{"start", "1e15"}}, " -> ?"), refused);
+  EXPECT_EQ(inferShapes("_arange", {{"start", "4"}, {"repeat", "4611686018427387904"}}, " -> ?"), refused);
+  EXPECT_EQ(inferShapes("_arange", {{"start", "-1e308"}, {"stop", "1e308"}}, " -> ?"), refused);
+  EXPECT_EQ(refusalOf("_arange", {{"start", "2"}, {"dtype", "bool"}}),
+            "attribute 'dtype' is bool, expected a type of numbers [bad_attribute]");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -318,5 +318,13 @@ TEST(Init, RUN_02_ValuesDependOnSeedAndOrdinalAlone) {
   EXPECT_NE(valuesOf<float>(one.variable(a)), valuesOf<float>(one.variable(b)));
 }
 
+// Any byte but 0 is true: kernels that add bools leave others than 1.
+TEST(Session, RUN_04_BoolsOfAnyByte) {
+  Array from = arrayOf<uint8_t>(DType::Bool, {3}, {0, 2, 255}), to = floats({3}, {9, 9, 9});
+  convertElements(from.ref(), to.ref());
+  EXPECT_EQ(valuesOf<float>(to), (Floats{0, 1, 1}));
+  EXPECT_EQ(readElement(from.ref(), 1), 1);
+}
+
 }  // namespace
 }  // namespace gradc

@@ -9,6 +9,8 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/pooling_loops.h"
 
+#include <limits>
+
 using namespace llvm;
 using dnnl::memory;
 
@@ -26,11 +28,14 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims x, Dims y) {
     // Beyond the operator's own padding taps do not count toward a mean; windows in the padding alone are special.
     if (p.poolType == PoolType::Avg && high > low) return std::nullopt;
     if (low >= kernel || high >= kernel) return std::nullopt;
+    // Windows that are mostly padding: the reference kernel does not visit it.
+    if (low > x[2 + i] || high > x[2 + i]) return std::nullopt;
     plan.kernel[i] = kernel;
     plan.stride[i] = stride;
     plan.padLow[i] = low;
     plan.padHigh[i] = high;
   }
+  if (plan.kernel[0] * plan.kernel[1] > std::numeric_limits<int32_t>::max()) return std::nullopt;  // oneDNN counts in int
   plan.isMax = p.poolType == PoolType::Max;
   plan.countsPadding = p.countsPadding();
   return plan;

@@ -44,11 +44,13 @@ std::vector<Sample> extremaSamples() {
     list.push_back({op, "axis=(), keepdims=True", {{1}}});
     list.push_back({op, "axis=1", {{0, 3}}});
   }
+  list.push_back({"prod", "axis=0", {{0, 2}}});
   list.push_back({"_repeat_axes_like", "axis=1", {{2, 2}, {2, 3, 2}}});
   list.push_back({"_repeat_axes_like", "axis=(0,2), keepdims=True", {{1, 3, 1}, {2, 3, 2}}});
   list.push_back({"_repeat_axes_like", "", {{1}, {2, 3}}});
   list.push_back({"_repeat_axes_like", "axis=0, exclude=True", {{2}, {2, 3}}});
   list.push_back({"_repeat_axes_like", "axis=0", {{0}, {2, 0}}});
+  list.push_back({"_repeat_axes_like", "axis=0", {{2}, {0, 2}}});
   return list;
 }
 

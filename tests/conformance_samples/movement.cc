@@ -20,13 +20,14 @@ void addReshapes(std::vector<Sample> &list) {
     list.push_back({"squeeze", attrs, {{1, 2, 1, 3, 1}}});
   list.push_back({"squeeze", "", {{1, 1}}});
   list.push_back({"squeeze", "axis=1", {{0, 1}}});
+  list.push_back({"squeeze", "axis=None", {{1, 2}}});
 }
 
 void addSlices(std::vector<Sample> &list) {
   for (const char *attrs :
        {"begin=(0,), end=(1,)", "begin=(None,1), end=(None,3)", "begin=(None,None,3), end=(2,None,0), step=(1,2,-1)",
         "begin=(-1,), end=(None,)", "begin=(None,None,None), end=(None,None,None), step=(None,None,-2)",
-        "begin=(-9,), end=(9,), step=(-1,)", "begin=(1,0), end=(-5,9), step=(-1,2)", "begin=(), end=()"})
+        "begin=(-9,), end=(9,), step=(-1,)", "begin=(0,1), end=(2,3), step=(1,9223372036854775807)", "begin=(1,0), end=(-5,9), step=(-1,2)", "begin=(), end=()"})
     list.push_back({"slice", attrs, {{2, 3, 4}}});
   list.push_back({"slice", "begin=(0,), end=(1,)", {{1}}});
   list.push_back({"slice", "begin=(1,), end=(2,)", {{3, 0}}});

@@ -20,6 +20,8 @@ std::vector<Sample> shapeSamples() {
     list.push_back({op, "axis=-1", {{4, 1}}});
     list.push_back({op, "axis=(), keepdims=True", {{1}}});
   }
+  list.push_back({"sum", "axis=0", {{0, 3}}});
+  list.push_back({"sum", "", {{2, 0}}});
   list.push_back({"_sum_like", "", {{2, 3}, {2, 1}}});
   list.push_back({"_sum_like", "", {{4, 2, 3}, {4, 2, 3}}});
   list.push_back({"_sum_like", "", {{2, 3}, {1, 1}}});

@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/inference.h"
+#include "ir/number.h"
 #include "ops/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
 
@@ -16,7 +17,7 @@ namespace gradc::testing {
 
 void storeArray(const TensorRef &to, ArrayRef<double> values) {
   dispatchNumeric(to.dtype, [&](auto zero) {
-    for (size_t i = 0; i < values.size(); ++i) to.as<decltype(zero)>()[i] = static_cast<decltype(zero)>(values[i]);
+    for (size_t i = 0; i < values.size(); ++i) to.as<decltype(zero)>()[i] = convertNumber<decltype(zero)>(values[i]);
   });
 }
 
