@@ -101,7 +101,7 @@ TEST(Scale, CLI_06_SummaryOfASumOfManyTerms) {
     return secondsOf([&] {
       TestContext context;
       RuleSummaries summaries(context);
-      EXPECT_EQ(summaries.of(kindOf(context, "add_n", {{"num_args", std::to_string(n)}})).nodes.size(), n);
+      EXPECT_EQ(summaries.of(kindOf(context, "add_n", {{"num_args", std::to_string(n)}})).nodes.size(), 1u);
     });
   });
 }
