@@ -24,6 +24,8 @@ constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis
 // Whether each axis is reduced; nothing when `axis` does not fit the rank.
 std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank) {
   if (params.axis.empty()) return SmallVector<bool, 6>(rank, true);
+  // As in NumPy, a number has an axis to reduce over, which changes nothing.
+  if (rank == 0 && all_of(params.axis, [](int64_t axis) { return axis == 0 || axis == -1; })) return SmallVector<bool, 6>();
   SmallVector<bool, 6> isReduced(rank, params.exclude);
   for (int64_t axis : params.axis) {
     std::optional<size_t> at = normalizeAxis(axis, rank);
@@ -53,7 +55,7 @@ void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part
     if (!(*isReduced)[axis]) reduced.push_back(s.in(whole)[axis]);
     else if (params.keepDims) reduced.push_back(1);
   }
-  const bool isScalar = reduced.empty();
+  const bool isScalar = reduced.empty() && !(rank == 0 && params.keepDims);
   const Dims stated = isScalar ? Dims(kOneElement) : Dims(reduced);
   part ? s.setIn(*part, stated) : s.setOut(0, stated);
   if (s.hasFailed() || isScalar) return;

@@ -301,6 +301,11 @@ class Inferrer {
                                                  "', has storage " + storageName(storage) + ", expected dense")
               .at(NodeId(n));
     }
+    for (Value head : graph.heads())
+      if (StorageKind storage = result.storage[graph.entry(head)]; storage != StorageKind::Dense)
+        return Failure(ErrorKind::Storage, "head '" + graph.listedName(head) + "' has storage " + storageName(storage) +
+                                               ", expected dense")
+            .at(head.node);
     return Error::success();
   }
 

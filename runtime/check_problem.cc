@@ -47,6 +47,7 @@ class ProblemMaker {
     if (!table) return table.takeError();
     Error error = *table ? takeEmitted(**table) : differentiate();
     if (error) return error;
+    if (Error wrong = keepLabels()) return wrong;
     nameTargets();
     return std::move(problem);
   }
@@ -201,6 +202,22 @@ class ProblemMaker {
   }
 
   // ---- both
+
+  /// An implied loss reads its label, which the operator itself may ignore: as a head it is computed all the same.
+  Error keepLabels() {
+    std::vector<GradientHead> labels;
+    for (uint32_t id = 0; id < problem.function.numNodes(); ++id) {
+      const NodeKind &kind = problem.function.kind(NodeId(id));
+      if (kind.isVariable() || !kind.op->impliedLoss) continue;
+      ArrayRef<Value> inputs = problem.function.inputs(NodeId(id));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (kind.isIgnored(i) && !problem.function.isVariable(inputs[i].node)) labels.push_back({inputs[i], std::nullopt, ""});
+    }
+    Expected<Graph> kept = withHeads(ctx, problem.function, labels);
+    if (!kept) return kept.takeError();
+    problem.function = *kept;
+    return Error::success();
+  }
 
   void nameTargets() {
     std::vector<std::string> names = variableKeys(problem.function);
