@@ -30,6 +30,13 @@ bool hasTiles() {
   return (static_cast<int>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
 }
 
+class FilterTiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hasTiles()) GTEST_SKIP() << "no filter lies in tiles: the processor has no vectors of sixteen numbers";
+  }
+};
+
 Graph gradientOf(TestGraph &g, Request request) {
   GradientRequest all;
   for (const GradientTarget &target : allTargets(g, nullptr).targets) all.wrt.push_back({target.x, request});
@@ -51,12 +58,12 @@ Session open(const Graph &graph, const SessionOptions &options) {
   return std::move(*session);
 }
 
-/// The first array that differs by more than `tolerance` of its largest element, or of 1.
+/// The first array that differs by more than `tolerance` of its largest element.
 std::string difference(ArrayRef<NamedArray> found, ArrayRef<NamedArray> expected, float tolerance) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const Floats a = valuesOf<float>(found[i].array), b = valuesOf<float>(expected[i].array);
     if (found[i].name != expected[i].name || a.size() != b.size()) return found[i].name + " is another array";
-    float scale = 1;
+    float scale = 0;
     for (float value : b) scale = std::max(scale, std::abs(value));
     for (size_t k = 0; k < b.size(); ++k)
       if (!(std::abs(a[k] - b[k]) <= tolerance * scale)) return found[i].name + " at " + std::to_string(k);
@@ -112,7 +119,7 @@ std::vector<std::string> tiledVariables(const Graph &graph, const Session &sessi
   return names;
 }
 
-TEST(FilterTiles, RUN_02_MixedReadersAgreeWithReference) {
+TEST_F(FilterTiles, RUN_02_MixedReadersAgreeWithReference) {
   for (const Case &row : cases())
     for (Request request : {Request::Write, Request::Add}) {
       SCOPED_TRACE(row.what);
@@ -122,7 +129,7 @@ TEST(FilterTiles, RUN_02_MixedReadersAgreeWithReference) {
       Session fast = open(graph, options);
       options.exec.backend = Backend::Reference;
       Session reference = open(graph, options);
-      EXPECT_EQ(tiledVariables(graph, fast), hasTiles() ? row.tiled : std::vector<std::string>());
+      EXPECT_EQ(tiledVariables(graph, fast), row.tiled);
       EXPECT_EQ(tiledVariables(graph, reference), std::vector<std::string>());
       for (uint64_t step = 0; step < 3; ++step) {
         cantFail(fast.run(step));
@@ -133,18 +140,18 @@ TEST(FilterTiles, RUN_02_MixedReadersAgreeWithReference) {
     }
 }
 
-TEST(FilterTiles, RUN_02_EverythingTiedToAFilterLiesLikeIt) {
+TEST_F(FilterTiles, RUN_02_EverythingTiedToAFilterLiesLikeIt) {
   TestGraph g(textOf(cases()[0]));
   const Graph graph = gradientOf(g, Request::Write);
   Session session = open(graph, optionsFor(graph, {2, 16, 9, 9}));
   size_t numTiled = 0;
   for (size_t i = 0; i < graph.heads().size(); ++i) numTiled += session.headLayout(i) == Layout::FilterTiles;
-  EXPECT_EQ(numTiled, hasTiles() ? 2u : 0u) << "the gradients of two filters";
+  EXPECT_EQ(numTiled, 2u) << "the gradients of two filters";
 }
 
 // ---- looking at them
 
-TEST(FilterTiles, RUN_04_WhoeverLooksSeesRowMajorOrder) {
+TEST_F(FilterTiles, RUN_04_WhoeverLooksSeesRowMajorOrder) {
   TestGraph g(textOf(cases()[0]));
   const Graph graph = gradientOf(g, Request::Write);
   const NodeId w = nodeNamed(graph, "w");
@@ -158,7 +165,7 @@ TEST(FilterTiles, RUN_04_WhoeverLooksSeesRowMajorOrder) {
   EXPECT_EQ(valuesOf<float>(session.variable(w)), before);
 }
 
-TEST(FilterTiles, RUN_04_WhatIsWrittenBetweenRunsCounts) {
+TEST_F(FilterTiles, RUN_04_WhatIsWrittenBetweenRunsCounts) {
   TestGraph g(textOf(cases()[0]));
   const Graph graph = gradientOf(g, Request::Write);
   const NodeId w = nodeNamed(graph, "w");
@@ -175,7 +182,7 @@ TEST(FilterTiles, RUN_04_WhatIsWrittenBetweenRunsCounts) {
   EXPECT_EQ(difference(cantFail(fast.outputs()), cantFail(reference.outputs()), 1e-5f), "");
 }
 
-TEST(FilterTiles, RUN_04_ValuesGoFromSessionToSession) {
+TEST_F(FilterTiles, RUN_04_ValuesGoFromSessionToSession) {
   TestGraph g(textOf(cases()[0]));
   const NodeId w = nodeNamed(g, "w");
   SessionOptions options = optionsFor(g, {2, 16, 9, 9});
@@ -200,7 +207,7 @@ TEST(FilterTiles, RUN_04_ValuesGoFromSessionToSession) {
 
 // ---- who owns arguments decides
 
-TEST(FilterTiles, RUN_04_MemoryOfAHostStaysRowMajorAndTheBitsAreEqual) {
+TEST_F(FilterTiles, RUN_04_MemoryOfAHostStaysRowMajorAndTheBitsAreEqual) {
   TestGraph g(textOf(cases()[0]));
   const Graph graph = gradientOf(g, Request::Write);
   // So many pixels that the forward primitive is the same for tiles.
@@ -273,12 +280,12 @@ std::string bytesOf(ArrayRef<NamedArray> arrays) {
   return text;
 }
 
-TEST(FilterTiles, StatesOfTheOptimizerLieLikeTheirFilter) {
+TEST_F(FilterTiles, StatesOfTheOptimizerLieLikeTheirFilter) {
   for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam}) {
     TestGraph g(kNet);
     Trainer trainer = openTrainer(g, trainerOptions(kind));
     const std::vector<std::string> tiled = tiledVariables(trainer.training().graph, trainer.session());
-    EXPECT_EQ(tiled.size(), !hasTiles() ? 0u : kind == OptimizerKind::Sgd ? 6u : 9u);
+    EXPECT_EQ(tiled.size(), kind == OptimizerKind::Sgd ? 6u : 9u);
     for (const TrainingGraph::Parameter &parameter : trainer.training().parameters) {
       const Layout layout = trainer.session().variableLayout(parameter.variable);
       EXPECT_EQ(trainer.session().headLayout(parameter.head), layout);
@@ -291,7 +298,7 @@ TEST(FilterTiles, StatesOfTheOptimizerLieLikeTheirFilter) {
   }
 }
 
-TEST(FilterTiles, RUN_02_ResumedRunsAreTheSameBytes) {
+TEST_F(FilterTiles, RUN_02_ResumedRunsAreTheSameBytes) {
   for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam}) {
     TestGraph g(kNet);
     Trainer whole = openTrainer(g, trainerOptions(kind));
@@ -309,7 +316,7 @@ TEST(FilterTiles, RUN_02_ResumedRunsAreTheSameBytes) {
   }
 }
 
-TEST(FilterTiles, RUN_02_LookingAndEvaluatingLeaveTheRunAlone) {
+TEST_F(FilterTiles, RUN_02_LookingAndEvaluatingLeaveTheRunAlone) {
   TestGraph g(kNet);
   Trainer one = openTrainer(g, trainerOptions(OptimizerKind::Sgd));
   Trainer other = openTrainer(g, trainerOptions(OptimizerKind::Sgd));
@@ -324,7 +331,15 @@ TEST(FilterTiles, RUN_02_LookingAndEvaluatingLeaveTheRunAlone) {
   EXPECT_EQ(bytesOf(one.checkpoint()), bytesOf(other.checkpoint()));
 }
 
-TEST(FilterTiles, TrainingAgreesWithTheReference) {
+/// The parameters but for the bias before batch normalisation, whose gradient is zero: it stays zero but for rounding.
+std::vector<NamedArray> withoutRounding(std::vector<NamedArray> parameters) {
+  auto bias = llvm::find_if(parameters, [](const NamedArray &array) { return array.name == "c1_bias"; });
+  for (float value : valuesOf<float>(bias->array)) EXPECT_LE(std::abs(value), 1e-7f);
+  parameters.erase(bias);
+  return parameters;
+}
+
+TEST_F(FilterTiles, TrainingAgreesWithTheReference) {
   TestGraph g(kNet);
   TrainerOptions options = trainerOptions(OptimizerKind::Sgd);
   Trainer fast = openTrainer(g, options);
@@ -334,7 +349,7 @@ TEST(FilterTiles, TrainingAgreesWithTheReference) {
   for (int round = 0; round < 2; ++round) {
     advance(fast, 3);
     advance(reference, 3);
-    EXPECT_EQ(difference(fast.parameters(), reference.parameters(), 1e-4f), "");
+    EXPECT_EQ(difference(withoutRounding(fast.parameters()), withoutRounding(reference.parameters()), 1e-4f), "");
     const Score found = cantFail(fast.evaluate(heldOut)), expected = cantFail(reference.evaluate(heldOut));
     EXPECT_NEAR(found.loss(), expected.loss(), 1e-4);
     EXPECT_EQ(found.metric(), expected.metric());

@@ -21,6 +21,7 @@ void addFunctions(std::vector<Sample> &list) {
   for (const char *op : {"erf", "round", "smooth_l1", "hard_sigmoid"})
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}})
       list.push_back({op, "", {shape}});
+  list.push_back({"erf", "", {{6}}, 3, 1e-4, 1e-3});
   list.push_back({"smooth_l1", "scalar=3", {{3, 3}}});
   list.push_back({"smooth_l1", "scalar=0.5", {{3}}});
   list.push_back({"hard_sigmoid", "alpha=1.1, beta=0.3", {{3, 3}}});

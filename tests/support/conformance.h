@@ -1,14 +1,13 @@
 // What every operator has to keep, checked on one sample at a time by tests/conformance_test.cc.
 //
-// Each check returns lines that say what is wrong; none means that the property holds.
+// Each check returns lines that say what is wrong, and how much it looked at. Where that is nothing, the sample has nothing
+// of the kind (no decomposition, no in-place pair, no element), and the check must not count as passed.
 #pragma once
 
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/derivative.h"
 
 namespace gradc::testing {
-
-using Problems = std::vector<std::string>;
 
 /// A sample as a graph of one node, with values for its inputs.
 struct SampleGraph {
@@ -21,21 +20,42 @@ struct SampleGraph {
   NaiveOptions options;
 };
 
+/// The sample and its gradient graphs, with values for every variable: head gradients are bound to fixed numbers.
+struct Orders {
+  /// `number` graphs, fewer when no variable is left. Gradients that cannot be built or run are a `failure`.
+  Orders(Context &context, const SampleGraph &sample, uint32_t number);
+
+  std::vector<Graph> graphs;
+  Bindings bindings;
+  std::string failure;
+};
+
 /// Outputs are fully known from inputs; with any of the known shapes blurred, inference still says nothing wrong.
-Problems checkInference(const SampleGraph &sample);
+Findings checkInference(const SampleGraph &sample);
 /// Gradients of the sample, and of its gradient graphs, against central differences.
-Problems checkGradients(Context &context, const SampleGraph &sample, uint32_t orders);
+Findings checkGradients(Context &context, const SampleGraph &sample, uint32_t orders);
 /// Every node of `graph` that has a decomposition computes what the decomposition computes.
-Problems checkDecompositions(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+Findings checkDecompositions(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// Kernels leave unrequested outputs alone, and the others do not depend on what is requested.
-Problems checkRequests(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+Findings checkRequests(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// Kernels compute the same when an output takes over the input of a declared in-place pair.
-Problems checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+Findings checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// At the base point a `piece` kernel computes what the kernel computes.
-Problems checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
-/// Where MXNet's operators can say `graph`, they say the same values, and their decompositions too.
-Problems checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+/// A graph with operators of our own says the same in MXNet's, and their decompositions too. The operator that cannot be said
+/// goes to `refusal`, which is empty otherwise.
+Findings checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
+                       llvm::StringRef &refusal);
 /// Kernels in float32 agree with those in float64.
-Problems checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+Findings checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+
+/// How far two computations of one tensor may be apart: in proportion to its largest element, and to the largest number that
+/// may have cancelled in it. Nothing else, so that small tensors are compared as sharply as large ones.
+struct Tolerance {
+  double ofLargest;  // of the tensor's largest element
+  double ofTerms;    // of NaiveRun::magnitudeBehind
+
+  double operator()(const NaiveRun &run, Value v) const;
+};
 
 }  // namespace gradc::testing

@@ -71,8 +71,8 @@ class Checker {
   Checker(Context &ctx, std::vector<std::string> variables, Bindings bindings, const DerivativeOptions &options)
       : ctx(ctx), variables(std::move(variables)), bindings(std::move(bindings)), options(options) {}
 
-  std::vector<std::string> run(Graph graph) {
-    for (uint32_t order = 1; order <= options.orders && !variables.empty() && problems.empty(); ++order) {
+  Findings run(Graph graph) {
+    for (uint32_t order = 1; order <= options.orders && !variables.empty() && found.problems.empty(); ++order) {
       if (Error error = bindProjections(graph, order)) return failed(order, std::move(error));
       std::vector<std::string> xs = variables;
       Expected<Graph> next = derivativeGraph(ctx, graph, variables, order);
@@ -81,12 +81,12 @@ class Checker {
       graph = *next;
       llvm::erase_if(variables, [&](const std::string &name) { return !hasVariable(graph, name); });
     }
-    return problems;
+    return found;
   }
 
  private:
-  std::vector<std::string> failed(uint32_t order, Error error) {
-    return {"order " + std::to_string(order) + ": " + describeError(std::move(error))};
+  Findings failed(uint32_t order, Error error) {
+    return {{"order " + std::to_string(order) + ": " + describeError(std::move(error))}};
   }
 
   Error bindProjections(const Graph &graph, uint32_t order) {
@@ -140,10 +140,11 @@ class Checker {
       if (!value) return value.takeError();
       sides[side] = *value;
     }
+    ++found.numChecked;
     double numeric = (sides[1] - sides[0]) / (2 * step);
     double allowed = options.atol + options.rtol * std::max(std::abs(numeric), std::abs(expected));
     if (!(std::abs(numeric - expected) <= allowed))
-      problems.push_back(
+      found.problems.push_back(
           formatv("order {0}, '{1}': gradient {2:f9}, difference {3:f9}", order, x, expected, numeric).str());
     return Error::success();
   }
@@ -152,7 +153,7 @@ class Checker {
   std::vector<std::string> variables;
   Bindings bindings;
   const DerivativeOptions &options;
-  std::vector<std::string> problems;
+  Findings found;
 };
 
 }  // namespace
@@ -173,8 +174,8 @@ Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vecto
   return result->graph;
 }
 
-std::vector<std::string> checkDerivatives(Context &context, const Graph &graph, std::vector<std::string> variables,
-                                          Bindings bindings, const DerivativeOptions &options) {
+Findings checkDerivatives(Context &context, const Graph &graph, std::vector<std::string> variables, Bindings bindings,
+                          const DerivativeOptions &options) {
   return Checker(context, std::move(variables), std::move(bindings), options).run(graph);
 }
 

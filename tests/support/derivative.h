@@ -17,9 +17,15 @@ struct DerivativeOptions {
   NaiveOptions run;
 };
 
-/// Lines that say where gradient and difference disagree, or what failed; empty when all agrees.
-std::vector<std::string> checkDerivatives(Context &context, const Graph &graph, std::vector<std::string> variables,
-                                          Bindings bindings, const DerivativeOptions &options);
+/// What is wrong, and how much was looked at: shapes, values and calls that could have been wrong.
+struct Findings {
+  std::vector<std::string> problems;
+  size_t numChecked = 0;
+};
+
+/// Problems say where gradient and difference disagree, or what failed.
+Findings checkDerivatives(Context &context, const Graph &graph, std::vector<std::string> variables, Bindings bindings,
+                          const DerivativeOptions &options);
 
 /// The graph checked at `order` (1: the gradients of the first order), heads being gradients alone toward `variables`
 /// (extended by the head variables it made, named "p<order>_<i>").

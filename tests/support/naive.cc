@@ -7,8 +7,10 @@
 #include "ops/kernel_dispatch.h"
 #include "tests/support/test_graph.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/Support/ErrorHandling.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace llvm;
@@ -63,6 +65,25 @@ std::vector<Array> NaiveRun::heads() const {
   std::vector<Array> list;
   for (Value head : graph.heads()) list.push_back(value(head));
   return list;
+}
+
+double NaiveRun::magnitudeBehind(Value v) const {
+  double largest = 0;
+  auto take = [&](const Array &array) {
+    for (double value : array.values)
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  };
+  take(value(v));
+  BitVector isBehind(graph.numNodes());
+  isBehind.set(v.node.value);
+  for (uint32_t n = v.node.value + 1; n-- > 0;) {
+    if (!isBehind[n]) continue;
+    for (Value input : graph.inputs(NodeId(n))) {
+      take(value(input));
+      isBehind.set(input.node.value);
+    }
+  }
+  return largest;
 }
 
 Error NaiveRun::bind(const Bindings &bindings) {

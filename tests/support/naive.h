@@ -43,6 +43,9 @@ class NaiveRun {
 
   Array value(Value v) const { return read(graph.entry(v)); }
   std::vector<Array> heads() const;
+  /// The largest finite magnitude among `v` and all it is computed from: rounding errors are in proportion to that, however
+  /// much of it cancels out in v.
+  double magnitudeBehind(Value v) const;
   const Inference &inference() const { return inferred; }
 
   /// The call as it was made for a node: its operands are this run's buffers.

@@ -222,10 +222,9 @@ double OpHarness::project(ArrayRef<Value> ys, ArrayRef<Value> seeds) {
 
 namespace {
 
-// Differences have an error of their own, however small what they measure.
 void expectNear(ArrayRef<double> found, ArrayRef<double> expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
-  double scale = 1;
+  double scale = 0;
   for (double value : expected) scale = std::max(scale, std::abs(value));
   for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << "element " << i;
 }
