@@ -6,6 +6,7 @@
 #include "passes/constant_entries.h"
 #include "runtime/keys.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -203,7 +204,8 @@ class ProblemMaker {
 
   // ---- both
 
-  /// An implied loss reads its label, which the operator itself may ignore: as a head it is computed all the same.
+  /// An implied loss reads its label, which the operator itself may ignore: as a head it is computed all the same. It is a
+  /// constant for the gradient, so it is held; where a gradient flows through it beside, that would hold too much.
   Error keepLabels() {
     std::vector<GradientHead> labels;
     for (uint32_t id = 0; id < problem.function.numNodes(); ++id) {
@@ -211,11 +213,30 @@ class ProblemMaker {
       if (kind.isVariable() || !kind.op->impliedLoss) continue;
       ArrayRef<Value> inputs = problem.function.inputs(NodeId(id));
       for (size_t i = 0; i < inputs.size(); ++i)
-        if (kind.isIgnored(i) && !problem.function.isVariable(inputs[i].node)) labels.push_back({inputs[i], std::nullopt, ""});
+        if (kind.isStopped(i) && !problem.function.isVariable(inputs[i].node)) labels.push_back({inputs[i], std::nullopt, ""});
     }
+    if (labels.empty()) return Error::success();
+    if (Error error = checkLabels(labels)) return error;
+    for (const GradientHead &label : labels) problem.held.push_back(label.y);
     Expected<Graph> kept = withHeads(ctx, problem.function, labels);
     if (!kept) return kept.takeError();
     problem.function = *kept;
+    return Error::success();
+  }
+
+  Error checkLabels(ArrayRef<GradientHead> labels) const {
+    const Graph &function = problem.function;
+    BitVector isLabel(function.numEntries());
+    for (const GradientHead &label : labels) isLabel.set(function.entry(label.y).value);
+    for (uint32_t id = 0; id < function.numNodes(); ++id) {
+      ArrayRef<Value> inputs = function.inputs(NodeId(id));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (isLabel.test(function.entry(inputs[i]).value) && !function.kind(NodeId(id)).isStopped(i))
+          return Failure(ErrorKind::UnsupportedOption,
+                         "'" + function.listedName(inputs[i]) + "' is the label of a loss, and a gradient flows through it to " +
+                             function.describe(NodeId(id)) + "; gradcheck cannot hold it for one and vary it for the other")
+              .at(NodeId(id));
+    }
     return Error::success();
   }
 

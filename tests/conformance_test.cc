@@ -52,11 +52,11 @@ constexpr Refusal kRefusals[] = {
 constexpr Cells::Floor kFloors[] = {
     {"INF_Inference", 840},
     {"RUN_03_HO_02_Gradients", 690},
-    {"HO_01_Decompositions", 440},
+    {"HO_01_Decompositions", 430},
     {"REQ_03_UnrequestedOutputsAreLeftAlone", 730},
     {"MEM_04_InplacePairs", 670},
-    {"RUN_03_PiecesAtTheBasePoint", 220},
-    {"A_14_LoweredToMxnet", 65},
+    {"RUN_03_PiecesAtTheBasePoint", 200},
+    {"A_14_LoweredToMxnet", 50},
     {"RUN_03_SinglePrecision", 730},
 };
 

@@ -44,11 +44,14 @@ constexpr OnReference kOnReference[] = {
     {"*Pooling {*layout=NHWC*", "channels last by attribute"},
     {"*Pooling {*pool_type=lp*", "a norm, not an extremum or a mean"},
     {"*Pooling {*pool_type=sum*", "a sum, not a mean"},
-    {"*Pooling {*pooling_convention=full*", "windows that leave the image"},
-    {"broadcast_* *(3,1) *(1,4)", "both operands are repeated"},
-    {"broadcast_* *(2,1,3) *(*4,1)", "both operands are repeated"},
-    {"_backward_broadcast_* *(3,4)*", "both operands are repeated"},
-    {"_backward_broadcast_* *(2,4,3)*", "both operands are repeated"},
+    {"*Pooling {*pool_type=avg *pooling_convention=full*", "windows that leave the image"},
+    {"*Pooling {kernel=(2147483647*", "windows mostly of padding"},
+    {"*LRN {*nsize=71 *", "a window wider than is worth adding up"},
+    {"_channel_window_sum {nsize=71 *", "a window wider than is worth adding up"},
+    {"broadcast_* *(3,1) *(1,4) -> *", "both operands are repeated"},
+    {"broadcast_* *(2,1,3) *(*4,1) -> *", "both operands are repeated"},
+    {"_backward_broadcast_* -> *(3,1) *(1,4)", "both operands are repeated"},
+    {"_backward_broadcast_* -> *(2,1,3) *(*4,1)", "both operands are repeated"},
     {"*softmax {*use_length=True*", "rows of different lengths"},
     {"*where {*(3,)*", "a condition per row"},
 };
@@ -69,14 +72,16 @@ struct FastOptions {
   bool allowInplace = true;
 };
 
-/// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5)"
+/// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)"
 std::string describe(const Graph &graph, const Inference &inference, NodeId n) {
   Context &ctx = graph.context();
   std::string text = graph.opName(n).str() + " {";
   for (AttrPair pair : ctx.attrs(graph.attrs(n))) text += (ctx.text(pair.key) + "=" + ctx.text(pair.value) + " ").str();
   text += "}";
-  for (Value v : graph.inputs(n))
-    text += " " + dtypeName(inference.dtype[graph.entry(v)]).str() + toString(ctx.shape(inference.shape[graph.entry(v)]));
+  auto add = [&](EntryId e) { text += " " + dtypeName(inference.dtype[e]).str() + toString(ctx.shape(inference.shape[e])); };
+  for (Value v : graph.inputs(n)) add(graph.entry(v));
+  text += " ->";
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) add(EntryId(graph.firstEntry(n).value + o));
   return text;
 }
 

@@ -18,7 +18,7 @@ std::vector<Sample> elementwiseSamples() {
   for (const char *op : kUnary)
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}}) list.push_back({op, "", {shape}});
   // Results as small as their inputs: what is lost by way of 1 + x shows only here.
-  for (const char *op : {"expm1", "log1p", "tanh", "softsign"}) list.push_back({op, "", {{6}}, 3, 1e-7, 1e-6});
+  for (const char *op : {"expm1", "log1p", "tanh"}) list.push_back({op, "", {{6}}, 3, 1e-7, 1e-6});
   list.push_back({"exp", "", {{40}}, 3, -40, -20});
   for (const char *op : kBinary)
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}}) list.push_back({op, "", {shape, shape}});

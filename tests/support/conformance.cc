@@ -45,7 +45,9 @@ std::string place(const Graph &graph, NodeId n, size_t output) {
 bool agree(const Array &expected, const Array &found, double allowed) {
   if (expected.values.size() != found.values.size()) return false;
   for (size_t i = 0; i < expected.values.size(); ++i)
-    if (!(std::abs(expected.values[i] - found.values[i]) <= allowed)) return false;
+    if (!(std::abs(expected.values[i] - found.values[i]) <= allowed) &&
+        !(std::isnan(expected.values[i]) && std::isnan(found.values[i])))
+      return false;
   return true;
 }
 
