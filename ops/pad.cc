@@ -83,6 +83,7 @@ template <class F> void forShown(const PadParams &params, Dims padded, Dims inne
   const DimsBuffer strides = contiguousStrides(inner);
   DimsBuffer index(padded.size(), 0);
   const int64_t size = TensorRef{nullptr, DType::Unknown, padded}.size(), width = padded.back();
+  if (size == 0) return;
   DimsBuffer shownInRow;
   for (int64_t at = 0; at < width; ++at)
     shownInRow.push_back(shownIndex(params, padded.size() - 1, at, inner.back()));

@@ -45,6 +45,7 @@ inline PoolWindow windowAt(const PoolGeometry &g, int64_t pixel) {
 
 /// Calls visit(window) for every window: images, then channels, then output pixels.
 template <class F> void forEachWindow(const PoolGeometry &g, F visit) {
+  if (g.out.pixels() == 0) return;
   for (int64_t n = 0; n < g.out.batch; ++n)
     for (int64_t c = 0; c < g.out.channels; ++c)
       for (int64_t pixel = 0; pixel < g.out.pixels(); ++pixel) {

@@ -75,11 +75,12 @@ void maskWith(const KernelCall &call, double value) {
   const bool isTimeFirst = call.params<SequenceMaskParams>().axis == 0;
   int64_t inner = 1;
   for (size_t i = 2; i < dims.size(); ++i) inner *= dims[i];
+  const int64_t numBlocks = inner == 0 ? 0 : dims[0] * dims[1];
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    for (int64_t block = 0; block < dims[0] * dims[1]; ++block) {
+    for (int64_t block = 0; block < numBlocks; ++block) {
       const int64_t a = block / dims[1], b = block % dims[1];
       const bool beyond = isBeyond(call.in[1], isTimeFirst ? b : a, isTimeFirst ? a : b);
       for (int64_t i = block * inner; i < (block + 1) * inner; ++i) y[i] = beyond ? static_cast<T>(value) : x[i];

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -132,7 +133,7 @@ TEST_P(Conformance, REQ_03_UnrequestedOutputsAreLeftAlone) {
   auto check = [&](const Graph &graph, const Bindings &bindings, uint32_t) {
     return checkRequests(graph, bindings, sample.options);
   };
-  seen.cells.conclude(overOrders(3, check), "no element in any output");
+  seen.cells.conclude(overOrders(3, check), "no element in any output of an operator that overwrites nothing");
 }
 
 TEST_P(Conformance, MEM_04_InplacePairs) {
@@ -172,6 +173,17 @@ TEST_P(Conformance, RUN_03_SinglePrecision) {
 
 INSTANTIATE_TEST_SUITE_P(Samples, Conformance, ::testing::ValuesIn(allSamples()),
                          [](const ::testing::TestParamInfo<Sample> &info) { return cellName(info.param.op, info.index); });
+
+TEST(ConformanceChecks, CellsWithNothingToCheckAreNotReal) {
+  static Cells few;
+  static constexpr Cells::Floor kOne[] = {{"check", 1}}, kTwo[] = {{"check", 2}};
+  few.count("check", true);
+  few.count("check", false);
+  few.print(2, kOne);
+  EXPECT_NONFATAL_FAILURE(few.print(2, kTwo), "check");
+  EXPECT_NONFATAL_FAILURE(few.print(2, {}), "check has no floor");
+  few.print(3, kTwo);  // not all rows ran
+}
 
 TEST(ConformanceChecks, SmallTensorsAreComparedAsSharplyAsLargeOnes) {
   TestGraph g("y = elemwise_sub(x, w)");

@@ -85,11 +85,11 @@ void measure(Context &context, const Graph &graph, Seconds &best) {
   finish();
 }
 
-/// Every stage takes n to 16 n nodes in at most 40 times the time: 16 and what larger graphs lose in the caches, up to half
-/// as much again. n^1.5 would be 64 times, n² 256 times. Repeated until it holds or a tenth try says the same.
+/// Every stage takes n to 16 n nodes in at most 45 times the time: 16, and what larger graphs lose in the caches, which is as
+/// much again on a busy machine. n^1.5 would be 64 times, n² 256 times. Repeated until it holds or a tenth try fails.
 void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
   constexpr uint32_t kSmall = 20'000, kFactor = 16;
-  constexpr double kMost = 40;
+  constexpr double kMost = 45;
   keepFreedMemory();
   TestContext context;
   const Graph small = make(context, kSmall), large = make(context, kFactor * kSmall);

@@ -20,6 +20,7 @@ class Cells {
 
   /// The running cell: fails where something was found, is skipped where nothing was looked at.
   void conclude(const Findings &findings, const char *reason);
+  void count(llvm::StringRef check, bool isReal);
   /// Once a suite is through: prints how many cells of each check are real. Where all rows of a check ran, fewer real ones
   /// than its floor are a failure, and so is a check without a floor.
   void print(size_t numRows, llvm::ArrayRef<Floor> floors) const;
