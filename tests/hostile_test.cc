@@ -118,7 +118,9 @@ class Subject {
   /// All verbs, or those that work out shapes and values and one of the others, which the case's name draws.
   std::string examine(bool wantsAll) {
     folder.write("in.json", subject.graph);
-    const Answer verified = ask(kVerify), inferred = ask(kInfer), ran = ask(kRun);
+    const Answer inferred = ask(kInfer), ran = ask(kRun);
+    // What has shapes has a sound structure.
+    const Answer verified = inferred.isDone() && !wantsAll ? inferred : ask(kVerify);
     judgeKind({&verified, &inferred, &ran});
     if (!verified.isDone()) {
       for (const Answer *later : {&inferred, &ran}) sameKind(verified, *later);
@@ -322,6 +324,8 @@ std::vector<Part> parts() {
   return found;
 }
 
+void PrintTo(const Part &part, std::ostream *os) { *os << part.path << " from line " << part.first + 1; }
+
 std::string partName(const ::testing::TestParamInfo<Part> &info) {
   return sys::path::stem(info.param.path).str() + "_" + std::to_string(info.param.first);
 }
@@ -344,7 +348,7 @@ TEST_P(Hostile, E_50_OneErrorOrARightAnswerFromEveryVerb) {
   std::string problems;
   for (size_t i = GetParam().first; i < std::min(cases.size(), GetParam().first + kCasesPerTest); ++i)
     problems += Subject(folder, cases[i]).examine(isOriginal || i % kFullEvery == 0);
-  EXPECT_EQ(problems, "");
+  EXPECT_TRUE(problems.empty()) << problems;
 }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, Hostile, ::testing::ValuesIn(parts()), partName);
