@@ -1,8 +1,8 @@
 // Input that makes no sense or means harm, put to all verbs: testdata/hostile, written by tests/make_hostile.py.
 //
-// Whatever the graph, the tool answers within ten seconds of processor time and 6 GiB of addresses, with a result or one
-// error of a kind that blames the input, and prints nothing of a result beside an error. What is known of the right answer
-// is in the corpus; tests/hostile/graphs.py explains its keys.
+// Whatever the graph, the tool answers within ten seconds of processor time and 6 GiB of addresses, with a result or
+// one error of a kind that blames the input, and prints nothing of a result beside an error. What is known of the right
+// answer is in the corpus; docs/hostile.md explains its keys.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -312,14 +312,18 @@ struct Part {
   size_t first;
 };
 
-std::vector<Part> parts() {
+std::vector<std::string> corpus() {
   std::vector<std::string> paths;
   std::error_code code;
   for (sys::fs::directory_iterator at("testdata/hostile", code), end; at != end && !code; at.increment(code))
     paths.push_back(at->path());
   llvm::sort(paths);
+  return paths;
+}
+
+std::vector<Part> parts() {
   std::vector<Part> found;
-  for (const std::string &path : paths)
+  for (const std::string &path : corpus())
     for (size_t first = 0, count = StringRef(readText(path)).count('\n'); first < count; first += kCasesPerTest)
       found.push_back({path, first});
   return found;
@@ -350,6 +354,18 @@ TEST_P(Hostile, E_50_OneErrorOrARightAnswerFromEveryVerb) {
   for (size_t i = GetParam().first; i < std::min(cases.size(), GetParam().first + kCasesPerTest); ++i)
     problems += Subject(folder, cases[i]).examine(isOriginal || i % kFullEvery == 0);
   EXPECT_TRUE(problems.empty()) << problems;
+}
+
+TEST(HostileCorpus, HasEveryOperator) {
+  std::string text;
+  for (const std::string &path : corpus()) text += readText(path);
+  const std::string table = runTool(".", "ops").out;
+  SmallVector<StringRef, 32> rows = linesOf(table);
+  ASSERT_GT(rows.size(), 100u);
+  for (StringRef row : ArrayRef(rows).drop_front()) {
+    const std::string node = ("\"op\":\"" + row.split(' ').first + "\"").str();
+    EXPECT_TRUE(StringRef(text).contains(node)) << node << " is to be in tests/hostile/instances.py";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, Hostile, ::testing::ValuesIn(parts()), partName);

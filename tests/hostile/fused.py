@@ -183,8 +183,17 @@ def fused_operands(one_in=10):
 
 
 # Their kernels read operands that no rule about the shape of the result speaks of.
-UNRELATED = ["_backward_broadcast_mul", "_backward_broadcast_maximum", "_backward_broadcast_power", "_backward_max",
-             "_backward_prod", "_backward_where", "_backward_linear_reg_out", "_backward_mae_reg_out", "_backward_Dropout"]
+UNRELATED = [
+    "_backward_broadcast_mul",
+    "_backward_broadcast_maximum",
+    "_backward_broadcast_power",
+    "_backward_max",
+    "_backward_prod",
+    "_backward_where",
+    "_backward_linear_reg_out",
+    "_backward_mae_reg_out",
+    "_backward_Dropout",
+]
 
 
 def fused_others(one_in=7):

@@ -1,4 +1,4 @@
-"""Small graphs in the JSON form gradc reads, and cases: a graph with what is known about the right answer.
+"""Small graphs in the JSON form gradc reads, and cases: a graph with what is known of the right answer.
 
 Keys of a case beside name and graph; what is left out may go either way:
   verify, infer, run   "ok" or "refused"; a graph that verify or infer refuses is refused by every later verb

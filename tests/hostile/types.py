@@ -6,13 +6,13 @@ from .instances import INSTANCES
 DTYPES = ["float64", "float16", "bfloat16", "uint8", "int8", "int32", "int64", "bool", "uint64"]
 
 
-def dtypes(one_in=45):
+def dtypes(one_in=90):
+    """Every operator in one other type, which its name draws; and some operands of another type than the rest."""
     for op, (attrs, shapes) in INSTANCES.items():
-        for dtype in DTYPES:
-            name = "%s-all-%s" % (op, dtype)
-            if shapes and chosen(name, one_in):
-                yield case(name, one(op.split("@")[0], attrs, shapes, [dtype] * len(shapes)))
-            for i in range(len(shapes)):
+        drawn = [dtype for dtype in DTYPES if chosen(op + dtype, 3)] or DTYPES[:1]
+        yield case("%s-all-%s" % (op, drawn[0]), one(op.split("@")[0], attrs, shapes, [drawn[0]] * len(shapes)))
+        for i in range(len(shapes)):
+            for dtype in DTYPES:
                 name = "%s-%d-%s" % (op, i, dtype)
                 if len(shapes) > 1 and chosen(name, one_in):
                     types = ["float32"] * len(shapes)

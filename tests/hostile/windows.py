@@ -133,7 +133,11 @@ def windows():
     # The window is far larger than the image, and holds more places than 64 bits count.
     far = tuple_text((side,) * 3)
     g = Graph()
-    g.op("Pooling", [g.var((1, 1, 3, 3, 3), None, "1e30")], {"kernel": far, "pad": far, "stride": far, "pool_type": "avg"})
+    g.op(
+        "Pooling",
+        [g.var((1, 1, 3, 3, 3), None, "1e30")],
+        {"kernel": far, "pad": far, "stride": far, "pool_type": "avg"},
+    )
     yield fine("Pooling-mean-of-many", g.json(), (1, 1, 2, 2, 2), values="0 340.8 2726.3")
 
 
