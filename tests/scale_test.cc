@@ -107,9 +107,9 @@ TEST(Scale, CLI_06_SummaryOfASumOfManyTerms) {
 }
 
 // The shape of x is known through z alone, after the sweep. It goes along the chain node by node, and each of them is read by
-// the one Concat.
+// one node that can never be finished.
 TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {
-  expectLinear(500, [](uint32_t n) {
+  expectLinear(1000, [](uint32_t n) {
     TestContext context;
     GraphBuilder builder(context);
     AttrText shape{"__shape__", "(2,3)"};
@@ -117,13 +117,12 @@ TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {
     const KindId relu = kindOf(context, "relu");
     std::vector<Value> parts;
     for (uint32_t i = 0; i < n; ++i) parts.push_back(Value{builder.addKind(relu, {parts.empty() ? x : parts.back()}, NodeId())});
-    const Value all{builder.addKind(kindOf(context, "Concat", {{"num_args", std::to_string(n)}, {"dim", "1"}}), parts, NodeId())};
+    const Value all{builder.addKind(context.opaqueKind("mystery", AttrsId(0), 1), parts, NodeId())};
     const Value z{builder.addKind(kindOf(context, "elemwise_add"), {x, w}, NodeId())};
     const Graph graph = cantFail(std::move(builder).freeze({all, z}, {})).graph;
-    return secondsOf([&] {
-      const Inference inference = cantFail(infer(context, graph, {}, {}));
-      EXPECT_EQ(toString(context.shape(inference.shape[graph.entry(graph.heads()[0])])), "(2," + std::to_string(3 * n) + ")");
-    });
+    InferOptions options;
+    options.allowUnknown = true;
+    return secondsOf([&] { EXPECT_EQ(cantFail(infer(context, graph, {}, options)).numUnknownShapes, 1u); });
   });
 }
 

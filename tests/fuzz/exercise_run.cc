@@ -1,7 +1,8 @@
 // Runs, and what is drawn for gradients. Tested by tests/fuzz_corpus_test.cc
 #include "tests/fuzz/trial.h"
 
-#include "runtime/session.h"
+#include "passes/select.h"
+#include "runtime/gradcheck.h"
 
 #include <cstring>
 
@@ -80,9 +81,38 @@ GradientOptions Trial::drawOptions() {
   return options;
 }
 
-void Trial::countNodes(const Graph &graph, Reached what, bool) {
+void Trial::countNodes(const Graph &graph, Reached what) {
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     if (const OpDef *op = graph.op(NodeId(n)); op && !op->flags.isOpaque) tally.count(*op, what);
+}
+
+void Trial::countDifferentiated(const Graph &graph, const GradientRequest &request, const GradientOptions &options) {
+  const Selection selection(graph, request, options);
+  std::vector<GradientHead> heads = request.heads;
+  if (heads.empty())
+    for (Value head : graph.heads()) heads.push_back({head, std::nullopt, ""});
+  const BitVector isReached = selection.connectedTo(graph, heads, false);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const OpDef *op = graph.op(NodeId(n));
+    if (!op || op->flags.isOpaque || !isReached[n]) continue;
+    // Through an operator without gradient none flows, and one without inputs has none to pass on: reached is all they can be.
+    bool isOnPath = op->flags.hasNoGradient || graph.inputs(NodeId(n)).empty();
+    for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o)
+      isOnPath |= selection.carries(EntryId(graph.firstEntry(NodeId(n)).value + o));
+    if (isOnPath) tally.count(*op, Reached::Differentiated);
+  }
+}
+
+void Trial::checkDifferences(const Graph &graph, const SessionOptions &session) {
+  GradcheckOptions options;
+  options.session = session;
+  options.session.infer.floatAs = DType::Float64;
+  options.samples = 2;
+  options.gradientOptions.unused = UnusedPolicy::Zeros;
+  options.order = 1 + static_cast<uint32_t>(dice.below(2));
+  // What it finds is not judged: the values drawn may well be where differences are no derivatives.
+  Expected<GradcheckReport> report = gradcheck(ctx, graph, {}, options);
+  if (!report) isFine(report.takeError(), "gradcheck");
 }
 
 void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef stage) {
@@ -99,7 +129,8 @@ void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef s
   Expected<Session> session = Session::create(ctx, graph, {}, options);
   if (!session) return void(isFine(session.takeError(), where));
   if (!isFine(session->run(1), where)) return;
-  countNodes(graph, Reached::Run, false);
+  countNodes(graph, Reached::Run);
+  if (!isUsual && dice.chance(4)) checkDifferences(graph, options);
   if (isTwice) {
     // Neither memory shared in place nor what memory held before makes a difference.
     options.allowInplace = false;

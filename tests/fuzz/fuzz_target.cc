@@ -3,6 +3,10 @@
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/xxhash.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,16 +23,30 @@ struct Harness {
   OpRegistry ops;
   ExerciseOptions options;
   Tally tally;
-  std::string tallyFile;
+  std::string tallyFile, keepFolder;
+  llvm::StringRef input;  // the one at hand
+  bool wasKept = false;
 
   Harness() {
     registerBuiltinOps(ops);
     if (const char *level = std::getenv("GRADC_FUZZ_LEVEL"))
       if (std::optional<Level> parsed = parseLevel(level)) options.level = *parsed;
     if (const char *file = std::getenv("GRADC_FUZZ_TALLY")) tallyFile = file;
+    if (const char *folder = std::getenv("GRADC_FUZZ_KEEP")) keepFolder = folder;
   }
   ~Harness() {
     if (!tallyFile.empty()) tally.addTo(tallyFile);
+  }
+
+  /// With GRADC_FUZZ_KEEP, a finding that leaves the process whole is written into that folder, one input per `what`, and
+  /// the search goes on.
+  void keep(llvm::StringRef what, llvm::StringRef message) {
+    wasKept = true;
+    if (keepFolder.empty()) return;
+    const std::string path = keepFolder + "/kept-" + llvm::utohexstr(llvm::xxh3_64bits(what), true);
+    if (std::ifstream(path + ".txt")) return;
+    std::ofstream(path + ".txt") << message.str() << '\n';
+    std::ofstream(path + ".json") << input.str();
   }
 };
 
@@ -39,8 +57,20 @@ Harness &harness() {
 
 /// Made when the first mutation is asked for: replaying needs none.
 const Grammar &grammar() {
-  static const Grammar object;
+  constexpr int kCare = 60, kCareWhenReading = 10;
+  static const Grammar object(harness().options.level == Level::Read ? kCareWhenReading : kCare);
   return object;
+}
+
+/// What findings of one kind share: no numbers, nothing quoted.
+std::string sketchOfMessage(llvm::StringRef message) {
+  std::string sketch;
+  bool isQuoted = false;
+  for (char c : message) {
+    if (c == '\'') isQuoted = !isQuoted;
+    if (!isQuoted && !llvm::isDigit(c) && !llvm::StringRef("(),?-").contains(c)) sketch += c;
+  }
+  return sketch;
 }
 
 size_t give(const std::string &text, uint8_t *data, size_t maxSize) {
@@ -53,21 +83,43 @@ llvm::StringRef view(const uint8_t *data, size_t size) { return {reinterpret_cas
 
 }  // namespace
 
-/// With GRADC_FUZZ_EXPORT, writes what the grammar starts from into that folder, as seeds, and ends the program.
+/// With GRADC_FUZZ_EXPORT, writes a graph for each operator into that folder, as seeds, and ends the program.
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = std::getenv("GRADC_FUZZ_EXPORT");
   if (!folder) return 0;
-  size_t number = 0;
-  for (const GraphSketch &sketch : grammar().donors().all())
-    std::ofstream(std::string(folder) + "/donor" + std::to_string(number++) + ".json") << printSketch(sketch);
+  llvm::StringSet<> seen;
+  for (const GraphSketch &sketch : grammar().donors().all()) {
+    const size_t before = seen.size();
+    for (const SketchNode &node : sketch.nodes) seen.insert(node.op);
+    if (seen.size() == before) continue;
+    std::ofstream(std::string(folder) + "/donor" + std::to_string(before) + ".json") << printSketch(sketch);
+  }
   std::exit(0);
 }
 
+// Called by the sanitizer's runtime for undefined behaviour that is reported and survived.
+extern "C" void __ubsan_get_current_report_data(const char **kind, const char **message, const char **file, unsigned *line,
+                                                unsigned *column, char **address);
+extern "C" void __ubsan_on_report() {
+  const char *kind = "", *message = "", *file = "";
+  unsigned line = 0, column = 0;
+  char *address = nullptr;
+  __ubsan_get_current_report_data(&kind, &message, &file, &line, &column, &address);
+  const std::string place = std::string(file) + ":" + std::to_string(line) + ":" + std::to_string(column);
+  harness().keep(place + ": " + kind, place + ": " + message);
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const std::string finding = exercise(harness().ops, view(data, size), harness().options, harness().tally);
-  if (finding.empty()) return 0;
-  std::fprintf(stderr, "finding: %s\n", finding.c_str());
-  std::abort();
+  Harness &h = harness();
+  h.input = view(data, size);
+  h.wasKept = false;
+  const std::string finding = exercise(h.ops, h.input, h.options, h.tally);
+  if (!finding.empty()) {
+    std::fprintf(stderr, "finding: %s\n", finding.c_str());
+    if (h.keepFolder.empty()) std::abort();
+    h.keep(sketchOfMessage(finding), finding);
+  }
+  return h.wasKept ? -1 : 0;  // -1: not for the corpus
 }
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {

@@ -15,7 +15,7 @@ std::string choice(Dice &dice) { return "[\"int\", " + std::to_string(dice.below
 GraphSketch drawSketch(const Donors &donors, Dice &dice, StringRef name) {
   GraphSketch sketch;
   sketch.setAttr("mxnet_version", dice.chance(85) ? "[\"int\", 20000]" : "[\"int\", 10901]");
-  if (dice.chance(70)) sketch.setAttr(kChoiceKey, choice(dice));
+  if (dice.chance(90)) sketch.setAttr(kChoiceKey, choice(dice));
   KnownShapes shapes;
   const size_t position = dice.below(3);
   for (size_t i = 0; i <= position; ++i) {
@@ -57,12 +57,9 @@ std::string Grammar::mutate(StringRef text, uint64_t seed) const {
     dropUnreached(*sketch);
   }
   if (dice.chance(20)) sketch->setAttr(kChoiceKey, choice(dice));
-  const size_t numEdits = 1 + dice.below(3);
-  const bool isGentle = dice.chance(60);
-  for (size_t i = 0; i < numEdits; ++i) {
-    if (isGentle) editWithCare(donorGraphs, dice, *sketch);
-    else Editor(donorGraphs, dice, *sketch).editRoughly();
-  }
+  if (dice.chance(carePercent)) editWithCare(donorGraphs, dice, *sketch);
+  else
+    for (size_t i = 1 + dice.below(3); i-- > 0;) Editor(donorGraphs, dice, *sketch).editRoughly();
   return printSketch(*sketch);
 }
 

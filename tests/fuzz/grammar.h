@@ -13,7 +13,8 @@ inline constexpr llvm::StringLiteral kChoiceKey = "fuzz_choice";
 
 class Grammar {
  public:
-  Grammar() = default;
+  /// Of a hundred mutations, how many are made with care, which costs an inference or two each.
+  explicit Grammar(int carePercent = 60) : carePercent(carePercent) {}
 
   const Donors &donors() const { return donorGraphs; }
   /// A new graph with a node of that operator or alias among its nodes.
@@ -25,6 +26,7 @@ class Grammar {
 
  private:
   Donors donorGraphs;
+  int carePercent;
 };
 
 }  // namespace gradc::fuzz

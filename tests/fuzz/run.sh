@@ -7,7 +7,7 @@ die() {
   exit 2
 }
 
-seconds='' level=run jobs=$(nproc) seed=0 runs=-1 keep_going=0 minimize=0 files=()
+seconds='' level=run jobs=$(nproc) seed=0 runs=-1 keep_going=0 minimize=0 minimize_seconds=20 files=()
 dir=${GRADC_FUZZ_DIR:-out/fuzz}
 while (($#)); do
   case $1 in
@@ -17,6 +17,7 @@ while (($#)); do
     --runs) runs=${2:?}; shift ;;
     --dir) dir=${2:?}; shift ;;
     --keep-going) keep_going=1 ;;
+    --minimize-seconds) minimize_seconds=${2:?}; shift ;;
     --minimize) minimize=1 ;;
     -*) die "unknown flag $1" ;;
     *)
@@ -32,11 +33,15 @@ done
 
 export GRADC_FUZZ_LEVEL=$level
 # LLVM's allocator poisons what it holds back, but only where its header is compiled under the sanitizer.
-export ASAN_OPTIONS=halt_on_error=1:detect_leaks=0:allow_user_poisoning=0:handle_abort=1:${ASAN_OPTIONS:-}
-export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}
+asan=detect_leaks=0:allow_user_poisoning=0:handle_abort=1
+ubsan=print_stacktrace=1
+export ASAN_OPTIONS=$asan UBSAN_OPTIONS=$ubsan:halt_on_error=1
 export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
-limits=(-timeout=10 -rss_limit_mb=4096 -max_len=8192)
+limits=(-timeout=10 -rss_limit_mb=4096 -max_len=6000)
 findings=$dir/findings corpus=$dir/corpus-$level seeds=$dir/seeds
+# With --keep-going, what need not end a process is kept there; the rest is a file of libFuzzer's in $findings.
+kept=''
+((keep_going)) && kept=$findings
 mkdir -p "$findings" "$corpus" "$seeds" || exit 2
 
 # The line that says what is wrong, and the first frame in the sources: the same twice is one finding.
@@ -64,28 +69,43 @@ if ((${#files[@]})); then
   exit $bad
 fi
 
-if [[ -z $(ls -A "$seeds") ]]; then
-  GRADC_FUZZ_EXPORT=$seeds "$FUZZ_TARGET" || die "the seeds could not be made"
-  find testdata -name '*.json' -size -17 -exec grep -q '"nodes"' {} \; -print |
+# Made anew for every build: the operators may be others.
+if [[ ! $dir/seeded -nt $FUZZ_TARGET ]]; then
+  rm -rf "$seeds" && mkdir -p "$seeds" && GRADC_FUZZ_EXPORT=$seeds "$FUZZ_TARGET" || die "the seeds could not be made"
+  find "$seeds" -size +11 -delete
+  find testdata -name '*.json' -size -12 -exec grep -q '"nodes"' {} \; -print |
     while read -r file; do cp "$file" "$seeds/${file//\//_}"; done
+  touch "$dir/seeded"
 fi
+
+artifact_of() { grep -oE "Test unit written to .*" "$1" | sed 's/Test unit written to //'; }
+
+forget() {
+  local file
+  [[ -n $1 ]] || return 0
+  for file in "$seeds"/*; do if cmp -s "$file" "$1"; then rm -f "$file"; fi; done
+}
 
 # One process after the other until the time is over; each ends at its first finding.
 hunt() {
   local job=$1 round=0 end=$((SECONDS + seconds)) log code
   while ((SECONDS < end)); do
     log=$dir/job$job.$round.log
-    GRADC_FUZZ_TALLY=$dir/tally$job "$FUZZ_TARGET" "${limits[@]}" -max_total_time=$((end - SECONDS)) -runs="$runs" \
+    GRADC_FUZZ_TALLY=$dir/tally$job GRADC_FUZZ_KEEP=$kept ASAN_OPTIONS=$asan:malloc_context_size=1:quarantine_size_mb=32 \
+      UBSAN_OPTIONS=$ubsan:halt_on_error=$((1 - keep_going)) "$FUZZ_TARGET" "${limits[@]}" -max_total_time=$((end - SECONDS)) -runs="$runs" \
       -seed=$((seed ? seed + 1000 * job + round : 0)) -reload=10 -print_final_stats=1 -artifact_prefix="$findings/" \
-      "$corpus" "$seeds" testdata/fuzz >"$log" 2>&1
+      "$corpus" "$seeds" >"$log" 2>&1
     code=$?
     round=$((round + 1))
     ((code == 0)) && return 0
     ((keep_going)) || return 1
+    # A seed that ends the process would do so again.
+    forget "$(artifact_of "$log")"
   done
 }
 
 rm -f "$dir"/job*.log "$dir"/tally*
+touch "$dir/started"
 started=$SECONDS pids=()
 for ((job = 0; job < jobs; ++job)); do
   hunt "$job" &
@@ -104,19 +124,31 @@ done
 spent=$((SECONDS - started))
 declare -A seen
 found=0
-for log in "$dir"/job*.log; do
-  artifact=$(grep -oE "Test unit written to .*" "$log" | sed 's/Test unit written to //')
-  [[ -n $artifact ]] || continue
-  why=$(reason "$log" | tr '\n' ' ')
-  [[ -z ${seen[$why]:-} ]] || continue
+# WHY ARTIFACT: once per reason, when it fails again by itself; made smaller.
+tell() {
+  local why=$1 artifact=$2 small
+  [[ -z ${seen[$why]:-} ]] || return 0
   seen[$why]=1
+  if "$FUZZ_TARGET" "${limits[@]}" "$artifact" >"$dir/replay.log" 2>&1; then
+    echo "not again: $why"
+    echo "        $artifact"
+    return 0
+  fi
   found=$((found + 1))
-  small=$findings/minimized-$(basename "$artifact").json
-  "$FUZZ_TARGET" "${limits[@]}" -minimize_crash=1 -max_total_time="${GRADC_FUZZ_MINIMIZE_SECONDS:-20}" -exact_artifact_path="$small" \
-    "$artifact" >"$dir/minimize.log" 2>&1
+  small=$findings/minimized-$(basename "$artifact" .json).json
+  "$FUZZ_TARGET" "${limits[@]}" -minimize_crash=1 -max_total_time="$minimize_seconds" -exact_artifact_path="$small" "$artifact" \
+    >"$dir/minimize.log" 2>&1
   [[ -e $small ]] || cp "$artifact" "$small"
   echo "FINDING $why"
   echo "        $small"
+}
+
+for log in "$dir"/job*.log; do
+  artifact=$(artifact_of "$log")
+  [[ -z $artifact ]] || tell "$(reason "$log" | tr '\n' ' ')" "$artifact"
+done
+for note in $(find "$findings" -name 'kept-*.txt' -newer "$dir/started"); do
+  tell "$(cat "$note")" "${note%.txt}.json"
 done
 echo "$executed executions at level $level in $spent s with $jobs jobs, $((executed / (spent > 0 ? spent : 1))) per second; $found findings"
 ((found == 0))

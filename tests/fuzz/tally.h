@@ -16,6 +16,8 @@ enum class Reached : uint8_t { Inferred, Run, Differentiated };
 class Tally {
  public:
   void count(const OpDef &op, Reached what) { ++counts[op.name][static_cast<size_t>(what)]; }
+  /// Lists the operator, whatever its counts.
+  void list(const OpDef &op) { counts[op.name]; }
   uint64_t of(llvm::StringRef op, Reached what) const {
     const auto found = counts.find(op);
     return found == counts.end() ? 0 : found->second[static_cast<size_t>(what)];

@@ -5,6 +5,7 @@
 #include "ir/program.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
+#include "runtime/session.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/support/dice.h"
 
@@ -18,6 +19,7 @@ struct Trial {
   Level level;
   int64_t maxRunBytes;
   Tally &tally;
+  const Program *program = nullptr;  // what was read: its other graphs are the bodies of nodes
   bool wantsDiff = false;
   bool zeroIsEmpty = false;  // in the shapes of the file
   UnknownDim unknownDim = UnknownDim::Auto;
@@ -31,17 +33,20 @@ struct Trial {
   bool isFine(llvm::Error error, llvm::StringRef stage);
   void mustHold(llvm::Error error, llvm::StringRef stage);
 
-  bool rereads(const Program &program, llvm::StringRef stage);
+  /// Whether `graph`, in the place of the root of the program, can be written and read back.
+  bool rereads(const Graph &graph, llvm::StringRef stage);
   std::optional<Inference> inferred(const Graph &graph, llvm::StringRef stage, bool mustBeComplete);
   void checkPlanned(const Graph &graph, const Inference &inference, llvm::ArrayRef<Request> headRequests, llvm::StringRef stage);
   void checkGraph(const Graph &graph, const Inference &inference, llvm::StringRef stage);
   void checkGradient(const Graph &graph, const Inference &inference, uint32_t order);
-  void checkPasses(const Program &program, const Inference &inference);
+  void checkPasses(const Graph &graph, const Inference &inference);
 
   GradientRequest drawRequest(const Graph &graph, const Inference &inference);
   GradientOptions drawOptions();
+  void checkDifferences(const Graph &graph, const SessionOptions &session);
   void checkRun(const Graph &graph, const Inference &inference, llvm::StringRef stage);
-  void countNodes(const Graph &graph, Reached what, bool wasRefused);
+  void countNodes(const Graph &graph, Reached what);
+  void countDifferentiated(const Graph &graph, const GradientRequest &request, const GradientOptions &options);
 };
 
 }  // namespace gradc::fuzz

@@ -1,0 +1,92 @@
+// Every file of testdata/fuzz/ through the fuzz harness, and what its grammar reaches. docs/fuzzing.md
+#include "tests/fuzz/edits.h"
+#include "tests/fuzz/exercise.h"
+#include "tests/fuzz/grammar.h"
+#include "tests/fuzz/sketch.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc::fuzz {
+namespace {
+
+std::vector<std::string> corpus() {
+  std::vector<std::string> files;
+  std::error_code code;
+  for (sys::fs::directory_iterator at("testdata/fuzz", code), end; at != end && !code; at.increment(code))
+    if (StringRef(at->path()).ends_with(".json")) files.push_back(at->path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+const Grammar &grammar() {
+  static const Grammar object;
+  return object;
+}
+
+class FuzzCorpus : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(FuzzCorpus, HoldsAtEveryLevel) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(GetParam());
+  ASSERT_TRUE(bool(text)) << GetParam();
+  Tally tally;
+  EXPECT_EQ(exercise(grammar().donors().ops(), (*text)->getBuffer(), ExerciseOptions(), tally), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, ::testing::ValuesIn(corpus()));
+
+// Draws with fixed seeds: each operator and alias appears, and most graphs are right.
+TEST(FuzzGrammar, EveryOperatorIsDrawnAndMostGraphsInfer) {
+  constexpr uint64_t kDraws = 3;
+  StringSet<> drawn;
+  std::string missing;
+  size_t inferred = 0, total = 0;
+  for (StringRef name : grammar().donors().names()) {
+    size_t appearances = 0;
+    for (uint64_t seed = 0; seed < kDraws; ++seed) {
+      const std::string text = grammar().draw(seed, name);
+      const std::optional<GraphSketch> sketch = parseSketch(text);
+      ASSERT_TRUE(sketch) << text;
+      appearances += llvm::any_of(sketch->nodes, [&](const SketchNode &node) { return node.op == name; });
+      inferred += inferSketch(grammar().donors().ops(), *sketch).isComplete;
+      ++total;
+    }
+    if (appearances < kDraws) missing += name.str() + " ";
+  }
+  EXPECT_EQ(missing, "");
+  EXPECT_GE(inferred * 100, total * 60) << inferred << " of " << total;
+}
+
+// What a mutation yields is a function of text and seed.
+TEST(FuzzGrammar, MutationsAreReproducible) {
+  std::string left = grammar().draw(1, "Convolution"), right = left;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    left = grammar().mutate(left, seed);
+    right = grammar().mutate(right, seed);
+    ASSERT_EQ(left, right) << seed;
+  }
+}
+
+TEST(FuzzGrammar, SketchesKeepWhatAFileSays) {
+  GraphSketch sketch = *parseSketch(
+      R"json({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(2,3)"}, "inputs": []},
+         {"op": "vendor", "name": "\"", "inputs": [[0, 1, 2]], "control_deps": [0], "subgraphs": [{"nodes": []}]}],
+         "arg_nodes": [0], "heads": [[1, 0]], "attrs": {"a": ["int", 1]}})json");
+  ASSERT_EQ(sketch.nodes.size(), 2u);
+  EXPECT_EQ(*sketch.nodes[0].attr("__shape__"), "(2,3)");
+  EXPECT_EQ(sketch.nodes[1].name, "\"");
+  EXPECT_EQ(sketch.nodes[1].inputs[0].version, 2);
+  EXPECT_EQ(sketch.nodes[1].deps, std::vector<int64_t>{0});
+  EXPECT_EQ(sketch.nodes[1].subgraphs.size(), 1u);
+  EXPECT_EQ(sketch.attrs.size(), 1u);
+  EXPECT_EQ(printSketch(*parseSketch(printSketch(sketch))), printSketch(sketch));
+}
+
+}  // namespace
+}  // namespace gradc::fuzz
