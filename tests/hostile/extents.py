@@ -62,7 +62,7 @@ def slices():
         yield unreadable("text-" + text, one("slice", {"begin": text, "end": "(4,)"}, [(4,)]))
     for length in [MOST, HALF]:
         attrs = {"begin": "(0,0)", "end": "(None,None)", "step": "(1,2)"}
-        yield refused("data-%d" % length, one("slice", attrs, [(2, length)]), "infer_conflict|bad_hint")
+        yield refused("data-%d" % length, one("slice", attrs, [(2, length)]))
         yield case("empty-%d" % length, one("slice", attrs, [(0, length)]))
     axis = {"axis": 0, "begin": 0, "end": 4}
     for key in ["begin", "end"]:
@@ -127,12 +127,12 @@ def copies():
         name = tuple_text(shape)
         yield refused("broadcast_to-" + name, one("broadcast_to", {"shape": name}, [(1, 1)]))
         yield refused("broadcast_axis-" + name, one("broadcast_axis", {"axis": "(0,1)", "size": name}, [(1, 1)]))
-        yield refused("broadcast_like-" + name, one("broadcast_like", {}, [(1, 1), shape]), "infer_conflict|bad_hint")
+        yield refused("broadcast_like-" + name, one("broadcast_like", {}, [(1, 1), shape]))
     yield case("broadcast_to-empty", one("broadcast_to", {"shape": tuple_text((0, MOST))}, [(1, 1)]))
     # Sums of nothing: the operand is empty, the result is not.
     for op in ["sum", "mean", "max", "min", "prod"]:
-        yield refused(op + "-of-nothing", one(op, {"axis": "(0,)"}, [(0, HALF + 1)]), "infer_conflict|bad_hint")
-        yield refused(op + "-of-nothing-2", one(op, {"axis": "(1,)"}, [(2**40, 0, 2**40)]), "infer_conflict|bad_hint")
+        yield refused(op + "-of-nothing", one(op, {"axis": "(0,)"}, [(0, HALF + 1)]))
+        yield refused(op + "-of-nothing-2", one(op, {"axis": "(1,)"}, [(2**40, 0, 2**40)]))
         yield fine(op + "-of-little", one(op, {"axis": "(0,)"}, [(0, 5)]), (5,))
     yield refused("dot-outer", one("dot", {}, [(2**40, 0), (0, 2**40)]))
     yield refused("batch_dot-outer", one("batch_dot", {}, [(1, 2**40, 0), (1, 0, 2**40)]))
@@ -186,14 +186,12 @@ def reshapes():
         "target-highest", one("Reshape", {"target_shape": tuple_text((0, MOST)), "keep_highest": "True"}, [(2, 3)])
     )
     yield case("target-zeros", one("Reshape", {"target_shape": "(0,0)"}, [(2, 3)]))
-    yield refused("like-overflow", one("reshape_like", {}, [(2, 3), (2**32, 2**32)]), "infer_conflict|bad_hint")
+    yield refused("like-overflow", one("reshape_like", {}, [(2, 3), (2**32, 2**32)]))
     yield case("like-empty", one("reshape_like", {}, [(0, 3), (0, MOST)]))
     # Both products leave 64 bits, so neither may be taken for the other.
-    yield refused(
-        "like-both-overflow", one("reshape_like", {}, [(2**32, 2**33), (2**34, 2**35)]), "infer_conflict|bad_hint"
-    )
+    yield refused("like-both-overflow", one("reshape_like", {}, [(2**32, 2**33), (2**34, 2**35)]))
     yield case("flatten-empty", one("Flatten", {}, [(0, 2**32, 2**32)]))
-    yield refused("flatten", one("Flatten", {}, [(2, 2**32, 2**32)]), "infer_conflict|bad_hint")
+    yield refused("flatten", one("Flatten", {}, [(2, 2**32, 2**32)]))
     yield case("as-rows-empty", one("_as_rows", {}, [(2**32, 2**32, 0)]))
     yield case("rank-64", one("Reshape", {"shape": tuple_text([1] * 64)}, [(1,)]))
     yield refused("rank-64-of-2", one("Reshape", {"shape": tuple_text([2] * 64)}, [(1,)]))

@@ -85,8 +85,9 @@ def case(name, graph, **expected):
     return {"name": name, **expected, "graph": graph}
 
 
-def refused(name, graph, kind="infer_conflict"):
-    return case(name, graph, verify="ok", infer="refused", kind=kind)
+def refused(name, graph):
+    """By inference, or already where an attribute or a given shape is read."""
+    return case(name, graph, infer="refused", kind="infer_conflict|bad_attribute|bad_hint")
 
 
 def unreadable(name, graph, kind="bad_attribute"):
