@@ -50,8 +50,8 @@ for path in glob.glob(folder + "/tally*"):
 rare = {name: row for name, row in tally.items() if min(row[1:]) < NEEDED_TIMES}
 for name, (inferred, ran, differentiated) in sorted(rare.items()):
     print(f"{name}: inferred {inferred} times, run {ran}, differentiated {differentiated}")
-print(f"{len(tally) - len(rare)} of {len(tally)} operators run and differentiated {NEEDED_TIMES} times or more. One without "
-      "gradient, or without inputs, counts as differentiated where the gradient of a graph was built from which it is reached")
+print(f"{len(tally) - len(rare)} of {len(tally)} operators run and differentiated {NEEDED_TIMES} times or more. One that "
+      "has no gradient counts as differentiated where the pass said so, one without inputs where its value was reached")
 sys.exit(bad or bool(rare))
 E2
 exit $bad

@@ -61,11 +61,13 @@ std::string jsonOf(const Graph &graph) {
 }
 
 /// The gradient graph of that order; nothing where the operator has none.
-std::optional<Graph> gradientOf(Context &ctx, const Graph &graph, const Inference &inference, uint32_t order) {
+std::optional<Graph> gradientOf(Context &ctx, const Graph &graph, const Inference &inference, uint32_t order,
+                                ZeroPolicy zeroTerms) {
   GradientRequest request;
   request.wrt = allTargets(graph, &inference).targets;
   GradientOptions options;
   options.unused = UnusedPolicy::Zeros;
+  options.zeroTerms = zeroTerms;
   options.inference = &inference;
   Expected<GradientResult> result = buildGradientOfOrder(ctx, graph, request, options, order);
   if (result) return result->graph;
@@ -114,7 +116,8 @@ void Donors::addSamples() {
     }
     std::vector<Graph> derived;
     for (uint32_t order = 1; order <= std::min<uint32_t>(sample.orders, 2); ++order)
-      if (std::optional<Graph> gradient = gradientOf(ctx, graph, *inference, order)) derived.push_back(*gradient);
+      for (ZeroPolicy zeroTerms : {ZeroPolicy::Drop, ZeroPolicy::Keep})
+        if (std::optional<Graph> gradient = gradientOf(ctx, graph, *inference, order, zeroTerms)) derived.push_back(*gradient);
     if (!derived.empty()) {
       Expected<Graph> lowered = lowerToMxnet(ctx, derived[0]);
       if (lowered) derived.push_back(*lowered);

@@ -69,9 +69,9 @@ void Trial::mustHold(Error error, StringRef stage) {
 }
 
 bool Trial::rereads(const Graph &graph, StringRef stage) {
+  if (!isUsual && stage != "input" && !dice.chance(25)) return true;
   Program whole = *program;
   whole.graphs[whole.root.value] = graph;
-  if (!isUsual && stage != "input" && !dice.chance(25)) return true;
   const std::string once = jsonOf(whole);
   Expected<LoadedProgram> again = readJson(ctx, once, ReadOptions());
   if (!again) return report(stage + ", read back: " + textOf(again.takeError())), false;
@@ -138,14 +138,18 @@ void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32
   const GradientRequest request = drawRequest(graph, inference);
   GradientOptions options = drawOptions();
   options.inference = &inference;
+  const bool isKnown = isComplete(inference);
   Expected<GradientResult> result = buildGradientOfOrder(ctx, graph, request, options, order);
   if (!result) {
     isFine(result.takeError(), stage);
+    // To an operator that has no gradient, a refusal is the answer.
+    for (uint32_t n = 0; n < graph.numNodes() && isKnown && order == 1; ++n)
+      if (const OpDef *op = graph.op(NodeId(n)); op && !op->gradient && !op->flags.isOpaque)
+        tally.count(*op, Reached::Differentiated);
     return;
   }
   mustHold(verifyGraph(result->graph, 4), stage + ", verified");
   mustHold(checkMutationOrder(result->graph), stage + ", order of mutations");
-  const bool isKnown = isComplete(inference);
   rereads(result->graph, stage);
   // A head gradient of the user's may have another shape than its output (E-38).
   const bool hasSeeds = llvm::any_of(request.heads, [](const GradientHead &head) { return head.seed || !head.seedName.empty(); });
