@@ -187,14 +187,15 @@ TEST_F(Cli, CLI_05_OutputFedBackIn) {
 // Call by call or `--order K`: the same file, and so the same order of sums, whatever they are made of.
 TEST_F(Cli, CLI_05_RUN_02_OrderByOrderIsTheSameFile) {
   const std::string sums = R"({"nodes": [{"op": "null", "name": "u", "inputs": []}, {"op": "null", "name": "v", "inputs": []},
-{"op": "elemwise_div", "name": "p", "inputs": [[0, 0, 0], [1, 0, 0]]},
-{"op": "_power", "name": "q", "inputs": [[1, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0], [3, 0, 0]]})";
+{"op": "exp", "name": "e", "inputs": [[0, 0, 0]]}, {"op": "elemwise_div", "name": "d", "inputs": [[0, 0, 0], [1, 0, 0]]},
+{"op": "elemwise_add", "name": "a", "inputs": [[3, 0, 0], [0, 0, 0]]},
+{"op": "elemwise_div", "name": "y", "inputs": [[4, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[5, 0, 0]]})";
   folder.write("sums.json", sums);
   for (const char *flags : {"", "--sum-cap 2", "--unused none", "--naming nnvm", "--naming fluid"}) {
-    const std::string common = std::string(" --wrt v,u ") + flags;
+    const std::string common = std::string(" --wrt u,v ") + flags;
     ASSERT_EQ(folder.run("grad sums.json -o one.json" + common).code, 0);
-    ASSERT_EQ(folder.run("grad one.json --of @2,@3 -o two.json" + common).code, 0);
-    ASSERT_EQ(folder.run("grad two.json --of @4,@5 -o three.json" + common).code, 0);
+    ASSERT_EQ(folder.run("grad one.json --of @1,@2 -o two.json" + common).code, 0);
+    ASSERT_EQ(folder.run("grad two.json --of @3,@4 -o three.json" + common).code, 0);
     ASSERT_EQ(folder.run("grad sums.json --order 2 -o order2.json" + common).code, 0);
     ASSERT_EQ(folder.run("grad sums.json --order 3 -o order3.json" + common).code, 0);
     EXPECT_EQ(folder.read("two.json"), folder.read("order2.json")) << flags;

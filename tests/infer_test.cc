@@ -340,7 +340,12 @@ TEST(Infer, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
 TEST(Infer, INF_08_E_55_ForwardShapesKnownLater) {
   TestGraph g("x = var {__shape__=(6,)}; dy = var {__shape__=(2,)}; z = var {__shape__=(6,)}; y = Reshape(x);"
               "w = exp(dy); s = elemwise_add(y, z); heads s, w");
-  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_reshape", "y", {g.at("dy")})),
+  GraphBuilder builder(g.context, g.graph);
+  NodeId n = cantFail(builder.add(*g.context.ops.find("_backward_reshape"), g.at("dy"), {"wrong", AttrsId(0), NodeId()}));
+  builder.addControlDep(n, g.at("y").node);
+  Graph graph = cantFail(std::move(builder).freeze({Value{n}, g.graph.heads()[0]}, {})).graph;
+  ASSERT_LT(nodeNamed(graph, "wrong").value, nodeNamed(graph, "s").value) << "visited before y is known";
+  EXPECT_EQ(describeError(infer(g.context, graph, {}, {})),
             "[backward_attr] node 'wrong' (_backward_reshape) has shape (2,), its forward node has (6,)");
 }
 

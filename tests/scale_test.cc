@@ -71,13 +71,13 @@ TEST(Scale, CLI_06_HeadsWithVariablesOfTheirOwn) {
   });
 }
 
+// All but the last: that some y carries gradient is known when the first one is found that does.
 TEST(Scale, CLI_06_HeadsBesideEntriesThatAreCut) {
   expectLinear(2000, [](uint32_t n) {
     TestContext context;
     const Graph graph = manyHeads(context, 2 * n);
     GradientRequest request = everyVariable(graph);
-    for (uint32_t i = 0; i < 2 * n; ++i)
-      if (i % 2) request.noGrad.push_back(graph.heads()[i]);
+    for (Value y : graph.heads().drop_back()) request.noGrad.push_back(y);
     GradientOptions options;
     options.unused = UnusedPolicy::None;
     return secondsOf([&] { cantFail(buildGradient(context, graph, request, options)); });
