@@ -216,7 +216,18 @@ constinit const OpDef kBackwardConcat = {
     .params = paramsOf<ConcatParams>(),
     .shape = concatBackwardShape,
     .ignored = isBesideHead,
+    .stopped = isBesideHead,
     .flags = {.isBackward = true},
+    // One node, where the gradients of n parts cut out one by one are n nodes of n operands.
+    .gradient =
+        [](GradRule &g) {
+          SmallVector<Value, 8> parts;
+          for (size_t i = 0; i < g.numOutputs(); ++i) {
+            g.noGrad(1 + i);
+            parts.push_back(g.isZero(i) ? g.emit(kZerosLike, {g.x(1 + i)}) : g.dy(i));
+          }
+          g.dx(0, g.emit(kConcat, parts, concatAttrs(g)));
+        },
     .decompose =
         [](DecomposeRule &d) {
           const ConcatParams &params = d.params<ConcatParams>();

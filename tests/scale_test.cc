@@ -106,6 +106,20 @@ TEST(Scale, CLI_06_SummaryOfASumOfManyTerms) {
   });
 }
 
+// One node each way: neither the parts nor their gradients are cut out one by one.
+TEST(Scale, CLI_06_HO_02_SecondOrderOfAWideConcat) {
+  expectLinear(1000, [](uint32_t n) {
+    TestContext context;
+    GraphBuilder builder(context);
+    std::vector<Value> parts;
+    for (uint32_t i = 0; i < n; ++i) parts.push_back(builder.addVariable("x" + std::to_string(i), AttrsId(0)));
+    const Value all{builder.addKind(kindOf(context, "Concat", {{"num_args", std::to_string(n)}}), parts, NodeId())};
+    const Value y{builder.addKind(kindOf(context, "square"), {all}, NodeId())};
+    const Graph graph = cantFail(std::move(builder).freeze({y}, {})).graph;
+    return secondsOf([&] { cantFail(buildGradientOfOrder(context, graph, everyVariable(graph), {}, 2)); });
+  });
+}
+
 // The shape of x is known through z alone, after the sweep. It goes along the chain node by node, and each of them is read by
 // one node that can never be finished.
 TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {

@@ -21,6 +21,7 @@ struct Trial {
   Tally &tally;
   const Program *program = nullptr;  // what was read: its other graphs are the bodies of nodes
   bool wantsDiff = false;
+  bool isListed = false;     // shapes are known from lists of the file, which do not follow its nodes elsewhere
   bool zeroIsEmpty = false;  // in the shapes of the file
   UnknownDim unknownDim = UnknownDim::Auto;
   bool isUsual = true;  // nothing is drawn
