@@ -51,7 +51,7 @@ Graph makeLenet(Context &context) {
 Graph readModel(Context &context) {
   std::unique_ptr<MemoryBuffer> text =
       cantFail(errorOrToExpected(MemoryBuffer::getFile(std::getenv("GRADC_BENCH_MODEL"))));
-  return cantFail(readJson(context, text->getBuffer(), ReadOptions())).program.rootGraph();
+  return cantFail(readJson(context, text->getBuffer(), ReadOptions())).graph;
 }
 
 DimsBuffer modelShape() {

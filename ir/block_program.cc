@@ -17,7 +17,7 @@ std::string blockName(uint32_t block) { return "block " + std::to_string(block);
 /// Turns one block into a graph; the blocks it owns have theirs already.
 class BlockReader {
  public:
-  BlockReader(Context &ctx, const Block &block, ArrayRef<GraphId> graphOfBlock)
+  BlockReader(Context &ctx, const Block &block, ArrayRef<Graph> graphOfBlock)
       : ctx(ctx), block(block), graphOfBlock(graphOfBlock), builder(ctx) {}
 
   Expected<Graph> run() {
@@ -42,7 +42,6 @@ class BlockReader {
     for (const std::string &name : op.inputs) inputs.push_back(valueOf(name));
     Expected<NodeId> node = add(op, inputs);
     if (!node) return node.takeError();
-    if (op.subBlock) builder.setSubgraphs(*node, graphOfBlock[*op.subBlock]);
     if (op.outputs.size() > builder.numOutputs(*node))
       return Failure(ErrorKind::BadEntry, "operator '" + op.type + "' names " + Twine(op.outputs.size()) +
                                               " outputs, it has " + Twine(builder.numOutputs(*node)));
@@ -56,16 +55,19 @@ class BlockReader {
   // A node is called as what it writes first.
   Expected<NodeId> add(const BlockOp &op, ArrayRef<Value> inputs) {
     StringRef name = op.outputs.empty() ? StringRef() : StringRef(op.outputs.front());
-    if (const OpDef *known = ctx.ops.find(op.type)) return builder.add(*known, inputs, {name, op.attrs, NodeId()});
+    ArrayRef<Graph> bodies = op.subBlock ? graphOfBlock.slice(*op.subBlock, 1) : ArrayRef<Graph>();
+    if (const OpDef *known = ctx.ops.find(op.type)) return builder.add(*known, inputs, {name, op.attrs, NodeId(), bodies});
     const uint32_t numOutputs = std::max<uint32_t>(1, static_cast<uint32_t>(op.outputs.size()));
-    NodeId n = builder.addKind(ctx.opaqueKind(op.type, op.attrs, numOutputs), inputs, NodeId());
+    Expected<KindId> kind = ctx.opaqueKind(op.type, op.attrs, numOutputs, bodies);
+    if (!kind) return kind.takeError();
+    NodeId n = builder.addKind(*kind, inputs, NodeId());
     builder.setName(n, name, "");
     return n;
   }
 
   Context &ctx;
   const Block &block;
-  ArrayRef<GraphId> graphOfBlock;
+  ArrayRef<Graph> graphOfBlock;
   GraphBuilder builder;
   StringMap<Value> latest;              // what each name holds
   StringMap<char> hasWritten;
@@ -119,19 +121,16 @@ Error verifyBlocks(const BlockProgram &program) {
   return Error::success();
 }
 
-Expected<Program> graphsOfBlocks(Context &context, const BlockProgram &program) {
+Expected<Graph> graphOfBlocks(Context &context, const BlockProgram &program) {
   if (Error error = verifyBlocks(program)) return error;
-  Program result;
-  std::vector<GraphId> graphOfBlock(program.blocks.size());
+  std::vector<Graph> graphOfBlock(program.blocks.size());
   // Children have larger numbers than their parents, so they come first this way.
   for (size_t i = program.blocks.size(); i-- > 0;) {
     Expected<Graph> graph = BlockReader(context, program.blocks[i], graphOfBlock).run();
     if (!graph) return graph.takeError();
-    graphOfBlock[i] = GraphId(static_cast<uint32_t>(result.graphs.size()));
-    result.graphs.push_back(*graph);
+    graphOfBlock[i] = std::move(*graph);
   }
-  result.root = graphOfBlock[0];
-  return result;
+  return graphOfBlock[0];
 }
 
 }  // namespace gradc

@@ -6,7 +6,7 @@
 // Tested by tests/block_program_test.cc
 #pragma once
 
-#include "ir/program.h"
+#include "ir/graph.h"
 
 #include "llvm/Support/Error.h"
 
@@ -37,9 +37,9 @@ struct BlockProgram {
 /// block it stands in and nobody else's (E-33), every name is declared where it is used (E-44).
 llvm::Error verifyBlocks(const BlockProgram &program);
 
-/// One graph per block, the root last. Names read before they are written in a block are variables of its graph; its heads
+/// The graph of the root block; those of other blocks are bodies of the nodes that own them. Names read before they are written in a block are variables of its graph; its heads
 /// are what each name holds at the end, in the order of first writes. Unknown types become opaque nodes. Errors of
 /// `verifyBlocks`, E-42 and E-48 for known operators.
-llvm::Expected<Program> graphsOfBlocks(Context &context, const BlockProgram &program);
+llvm::Expected<Graph> graphOfBlocks(Context &context, const BlockProgram &program);
 
 }  // namespace gradc

@@ -2,6 +2,7 @@
 // Tested by tests/context_test.cc
 #include "ir/context.h"
 
+#include "ir/bodies.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -35,11 +36,13 @@ std::string expectation(const AttrSpec &spec) {
 
 }  // namespace
 
-Context::Context() {
+Context::Context() : bodyLists(std::make_unique<BodyTable>()) {
   attrListIds[""] = 0;
   attrLists.push_back({});
   shapes.push_back({Dims(), -1});  // shape 0: unknown rank
 }
+
+Context::~Context() = default;
 
 StrId Context::intern(StringRef text) {
   auto [at, isNew] = textIds.try_emplace(text, static_cast<uint32_t>(texts.size()));
@@ -140,11 +143,29 @@ InputBits Context::bitsOf(const InputSet &set, const NodeKind &kind) {
   return InputBits(ArrayRef<uint64_t>(copy, words.size()));
 }
 
-Expected<KindId> Context::kind(const OpDef &op, AttrsId list, StringRef spelling) {
-  KindKey key{&op, {list.value, spelling.data() == op.name.data() || spelling == op.name ? 0 : intern(spelling).value + 1}};
-  if (auto known = kindIds.find(key); known != kindIds.end()) return KindId(known->second);
+Expected<uint32_t> Context::internBodies(ArrayRef<Graph> bodies, NodeKind &kind) {
+  for (const Graph &body : bodies) {
+    assert(&body.context() == this && "a graph of another context");
+    for (KindId inner : body.columns().kinds) kind.nesting = std::max(kind.nesting, kinds[inner.value].nesting);
+  }
+  if (++kind.nesting > kMaxBodyNesting)
+    return Failure(ErrorKind::BadJson, "operator '" + kind.op->name + "' would have bodies nested more than " +
+                                           Twine(kMaxBodyNesting) + " levels deep");
+  const uint32_t id = bodyLists->intern(bodies);
+  kind.bodies = (*bodyLists)[id];
+  return id;
+}
+
+Expected<KindId> Context::kind(const OpDef &op, AttrsId list, StringRef spelling, ArrayRef<Graph> bodies) {
   NodeKind kind;
   kind.op = &op;
+  KindKey key{&op, list.value, spelling.data() == op.name.data() || spelling == op.name ? 0 : intern(spelling).value + 1, 0};
+  if (!bodies.empty()) {
+    Expected<uint32_t> id = internBodies(bodies, kind);
+    if (!id) return id.takeError();
+    std::get<3>(key) = *id;
+  }
+  if (auto known = kindIds.find(key); known != kindIds.end()) return KindId(known->second);
   kind.spelling = spelling == op.name ? op.name : text(intern(spelling));
   kind.attrs = list;
   if (Error error = parseParams(op, list, kind)) return error;
@@ -163,7 +184,7 @@ Expected<KindId> Context::kind(const OpDef &op, AttrsId list, StringRef spelling
 }
 
 KindId Context::variableKind(AttrsId list) {
-  auto [at, isNew] = kindIds.try_emplace(KindKey{nullptr, {list.value, 0}}, static_cast<uint32_t>(kinds.size()));
+  auto [at, isNew] = kindIds.try_emplace(KindKey{nullptr, list.value, 0, 0}, static_cast<uint32_t>(kinds.size()));
   if (isNew) {
     NodeKind kind;
     kind.spelling = "null";
@@ -174,6 +195,10 @@ KindId Context::variableKind(AttrsId list) {
 }
 
 KindId Context::opaqueKind(StringRef opName, AttrsId list, uint32_t numOutputs) {
+  return cantFail(opaqueKind(opName, list, numOutputs, {}));
+}
+
+Expected<KindId> Context::opaqueKind(StringRef opName, AttrsId list, uint32_t numOutputs, ArrayRef<Graph> bodies) {
   std::unique_ptr<OpDef> &op = opaqueOps[opName];
   if (!op) {
     op = std::make_unique<OpDef>();
@@ -181,10 +206,16 @@ KindId Context::opaqueKind(StringRef opName, AttrsId list, uint32_t numOutputs) 
     op->summary = "unknown operator, kept as it is";
     op->flags.isOpaque = true;
   }
-  auto [at, isNew] = kindIds.try_emplace(KindKey{op.get(), {list.value, numOutputs}}, static_cast<uint32_t>(kinds.size()));
+  NodeKind kind;
+  kind.op = op.get();
+  KindKey key{op.get(), list.value, numOutputs, 0};
+  if (!bodies.empty()) {
+    Expected<uint32_t> id = internBodies(bodies, kind);
+    if (!id) return id.takeError();
+    std::get<3>(key) = *id;
+  }
+  auto [at, isNew] = kindIds.try_emplace(key, static_cast<uint32_t>(kinds.size()));
   if (isNew) {
-    NodeKind kind;
-    kind.op = op.get();
     kind.spelling = op->name;
     kind.attrs = list;
     kind.numInputs = NodeKind::kAnyInputs;

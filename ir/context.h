@@ -1,4 +1,4 @@
-// Owns everything graphs share: interned text, attribute lists, shapes, node kinds, and the operators known.
+// Owns everything graphs share: interned text, attribute lists, shapes, node kinds with their bodies, and the operators known.
 //
 // Outlives every Graph made with it. Interning makes equality of attribute lists and shapes one comparison, and a
 // million equal `relu`s cost one attribute list parsed once. Not thread-safe: one Context per thread of compilation.
@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace gradc {
@@ -30,9 +31,12 @@ struct AttrText {
   llvm::StringRef key, value;
 };
 
+class BodyTable;
+
 class Context {
  public:
   Context();
+  ~Context();
   Context(const Context &) = delete;
   Context &operator=(const Context &) = delete;
 
@@ -59,13 +63,18 @@ class Context {
   /// Elements of a fully known shape, at most kMaxElements; -1 for any other.
   int64_t elements(ShapeId id) const { return shapes[id.value].elements; }
 
-  /// The kind of a node; parses and checks the attributes on first use of the pair (BadAttribute, REG-19).
-  llvm::Expected<KindId> kind(const OpDef &op, AttrsId attrs) { return kind(op, attrs, op.name); }
+  /// The kind of a node; parses and checks the attributes on first use (BadAttribute, REG-19). Bodies are graphs of this
+  /// Context, nested at most kMaxBodyNesting deep (BadJson).
+  llvm::Expected<KindId> kind(const OpDef &op, AttrsId attrs, llvm::ArrayRef<Graph> bodies = {}) {
+    return kind(op, attrs, op.name, bodies);
+  }
   /// The same under one of the operator's other names, which is kept.
-  llvm::Expected<KindId> kind(const OpDef &op, AttrsId attrs, llvm::StringRef spelling);
+  llvm::Expected<KindId> kind(const OpDef &op, AttrsId attrs, llvm::StringRef spelling, llvm::ArrayRef<Graph> bodies = {});
   KindId variableKind(AttrsId attrs);
   /// Kind of an unknown operator, created on demand, with `numOutputs` outputs and any number of inputs.
   KindId opaqueKind(llvm::StringRef opName, AttrsId attrs, uint32_t numOutputs);
+  /// The same with bodies; BadJson where they are nested too deep.
+  llvm::Expected<KindId> opaqueKind(llvm::StringRef opName, AttrsId attrs, uint32_t numOutputs, llvm::ArrayRef<Graph> bodies);
   const NodeKind &kind(KindId id) const { return kinds[id.value]; }
 
   /// Listed name of an input or output: "weight", "arg3", "output".
@@ -80,11 +89,12 @@ class Context {
     Dims dims;
     int64_t elements;  // -1: not fully known
   };
-  using KindKey = std::pair<const OpDef *, std::pair<uint32_t, uint32_t>>;  // attrs; alias or forced output count
+  using KindKey = std::tuple<const OpDef *, uint32_t, uint32_t, uint32_t>;  // attrs; alias or forced output count; bodies
 
   AttrsId internSorted(llvm::ArrayRef<AttrPair> pairs);
   InputBits bitsOf(const InputSet &set, const NodeKind &kind);
   llvm::Error parseParams(const OpDef &op, AttrsId attrs, NodeKind &kind);
+  llvm::Expected<uint32_t> internBodies(llvm::ArrayRef<Graph> bodies, NodeKind &kind);
 
   llvm::BumpPtrAllocator arena;
   llvm::StringMap<uint32_t> textIds;
@@ -95,6 +105,7 @@ class Context {
   std::vector<ShapeRow> shapes;
   llvm::DenseMap<KindKey, uint32_t> kindIds;
   std::deque<NodeKind> kinds;
+  std::unique_ptr<BodyTable> bodyLists;
   llvm::StringMap<std::unique_ptr<OpDef>> opaqueOps;
 };
 

@@ -87,10 +87,18 @@ llvm::StringRef errorKindName(ErrorKind kind);
 /// "E-02", …; empty for kinds outside the catalogue.
 llvm::StringRef errorRow(ErrorKind kind);
 
-/// Where an error belongs: nowhere, a node of the graph at hand, or a byte of the input text.
+/// One step down: a body of a node.
+struct BodyStep {
+  NodeId owner;
+  uint32_t body = 0;  // position among the owner's bodies
+  friend auto operator<=>(const BodyStep &, const BodyStep &) = default;
+};
+
+/// Where an error belongs: nowhere, a node of the graph at hand or of a body in it, or a byte of the input text.
 struct Place {
   NodeId node;
-  int64_t offset = -1;  // byte offset into the input text, -1: none
+  int64_t offset = -1;         // byte offset into the input text, -1: none
+  std::vector<BodyStep> path = {};  // from the graph at hand down to that of `node`
 };
 
 struct Note {

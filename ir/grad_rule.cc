@@ -23,8 +23,8 @@ void RuleContext::fail(Error error) {
   failed = true;
 }
 
-Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, AttrsId attrs) {
-  Expected<KindId> kind = context().kind(op, attrs);
+Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, AttrsId attrs, ArrayRef<Graph> bodies) {
+  Expected<KindId> kind = context().kind(op, attrs, bodies);
   if (kind) {
     uint32_t arity = context().kind(*kind).numInputs;
     if (arity == operands.size() || arity == NodeKind::kAnyInputs)

@@ -39,7 +39,7 @@ class RuleContext {
   void setForward(NodeId n) { forwardNode = n; }
 
   /// Appends a node and returns its output 0; `at(v, k)` is its output k.
-  Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, AttrsId attrs);
+  Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, AttrsId attrs, llvm::ArrayRef<Graph> bodies = {});
   Value emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs = {});
   /// `emit` of a fused backward operator: the node waits for `forwardOf`, which it is the gradient of.
   Value emitFused(const OpDef &backward, llvm::ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf);

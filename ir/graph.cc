@@ -26,8 +26,17 @@ size_t Graph::heapBytes() const {
   auto bytes = [](const auto &column) { return column.capacity() * sizeof(column[0]); };
   const GraphColumns &c = *cols;
   return sizeof(GraphColumns) + bytes(c.kinds) + bytes(c.inputBegin) + bytes(c.inputs) + bytes(c.depBegin) +
-         bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) + bytes(c.origins) +
-         bytes(c.subgraphBegin) + bytes(c.subgraphs) + bytes(c.heads);
+         bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) + bytes(c.origins) + bytes(c.heads);
+}
+
+bool operator==(const Graph &a, const Graph &b) {
+  if (a.ctx != b.ctx) return false;
+  auto sameColumns = [](const GraphColumns &l, const GraphColumns &r) {
+    return l.kinds == r.kinds && l.inputBegin == r.inputBegin && l.inputs == r.inputs && l.depBegin == r.depBegin &&
+           l.deps == r.deps && l.nameBegin == r.nameBegin && l.names == r.names && l.origins == r.origins && l.heads == r.heads;
+  };
+  return (a.cols == b.cols || sameColumns(*a.cols, *b.cols)) &&
+         (a.attributes == b.attributes || *a.attributes == *b.attributes);
 }
 
 std::vector<NodeId> listMutators(const Graph &graph) {

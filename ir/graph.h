@@ -53,9 +53,8 @@ struct GraphColumns {
   std::vector<uint32_t> nameBegin;      // into names
   std::vector<char> names;
   std::vector<NodeId> origins;          // the user's node a generated node comes from; empty when none is generated
-  std::vector<uint32_t> subgraphBegin;  // into subgraphs; empty when no node has any
-  std::vector<GraphId> subgraphs;
   std::vector<Value> heads;
+  bool hasBodies = false;               // whether some node has
 };
 
 class Graph {
@@ -87,11 +86,8 @@ class Graph {
     if (cols->depBegin.empty()) return {};
     return llvm::ArrayRef(cols->deps.data() + cols->depBegin[n.value], cols->deps.data() + cols->depBegin[n.value + 1]);
   }
-  llvm::ArrayRef<GraphId> subgraphs(NodeId n) const {
-    if (cols->subgraphBegin.empty()) return {};
-    return llvm::ArrayRef(cols->subgraphs.data() + cols->subgraphBegin[n.value],
-                          cols->subgraphs.data() + cols->subgraphBegin[n.value + 1]);
-  }
+  /// Graphs the node contains: the body of a loop, the branches of a condition, what a fused node stands for.
+  llvm::ArrayRef<Graph> bodies(NodeId n) const { return kind(n).bodies; }
   /// The user's node at the root of a generated node; invalid for the user's own nodes.
   NodeId origin(NodeId n) const { return cols->origins.empty() ? NodeId() : cols->origins[n.value]; }
 
@@ -111,6 +107,9 @@ class Graph {
   std::string describe(NodeId n) const;
   /// Bytes of heap the columns hold.
   size_t heapBytes() const;
+
+  /// Equal columns, names included, and equal graph-level attributes. Linear; graphs of one Context.
+  friend bool operator==(const Graph &a, const Graph &b);
 
  private:
   Context *ctx = nullptr;

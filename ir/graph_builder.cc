@@ -71,7 +71,7 @@ Value GraphBuilder::addVariable(StringRef name, AttrsId attrs) {
 }
 
 Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, const NodeSpec &spec) {
-  Expected<KindId> id = ctx->kind(op, spec.attrs);
+  Expected<KindId> id = ctx->kind(op, spec.attrs, spec.bodies);
   if (!id)
     return amend(id.takeError(), [&](GradcError &info) {
       info.message += " " + ctx->describe(op.name, spec.name, spec.attrs);
@@ -100,11 +100,6 @@ Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, cons
 void GraphBuilder::addControlDep(NodeId n, NodeId dep) {
   assert(n.value >= numBase && "nodes of the base are frozen");
   deps.push_back({n, dep});
-}
-
-void GraphBuilder::setSubgraphs(NodeId n, ArrayRef<GraphId> graphs) {
-  assert((subgraphs.empty() || subgraphs.back().first < n) && "sub-graphs are set in node order");
-  subgraphs.push_back({n, graphs.vec()});
 }
 
 void GraphBuilder::setInput(NodeId n, size_t index, Value value) {
@@ -205,10 +200,6 @@ class Freezer {
         .at(NodeId(start));
   }
 
-  template <class T> static void appendRange(std::vector<T> &to, ArrayRef<T> from) {
-    to.insert(to.end(), from.begin(), from.end());
-  }
-
   void copyBase() {
     const GraphColumns &from = b.base.columns();
     columns->kinds = from.kinds;
@@ -226,11 +217,7 @@ class Freezer {
       columns->origins = from.origins;
       columns->origins.resize(b.numBase);
     }
-    if (hasSubgraphs) {
-      columns->subgraphBegin = from.subgraphBegin;
-      columns->subgraphBegin.resize(b.numBase + 1, 0);
-      columns->subgraphs = from.subgraphs;
-    }
+    columns->hasBodies = from.hasBodies;
   }
 
   void reserveColumns() {
@@ -254,11 +241,9 @@ class Freezer {
     const bool hasBase = b.numBase != 0;
     hasDeps = !b.deps.empty() || (hasBase && !b.base.columns().depBegin.empty());
     hasOrigins = b.hasOrigins || (hasBase && !b.base.columns().origins.empty());
-    hasSubgraphs = !b.subgraphs.empty() || (hasBase && !b.base.columns().subgraphBegin.empty());
     GraphColumns &c = *columns;
     c.inputBegin = c.entryBegin = c.nameBegin = {0};
     if (hasDeps) c.depBegin = {0};
-    if (hasSubgraphs) c.subgraphBegin = {0};
     if (keepsBase) copyBase();
     reserveColumns();
     for (uint32_t n : order) copyNode(n);
@@ -274,6 +259,7 @@ class Freezer {
     for (Value input : b.inputs(id)) c.inputs.push_back(renumber(input));
     c.inputBegin.push_back(static_cast<uint32_t>(c.inputs.size()));
     c.entryBegin.push_back(c.entryBegin.back() + b.numOutputs(id));
+    c.hasBodies |= b.kind(id).nesting != 0;
     StringRef name = b.name(id);
     c.names.insert(c.names.end(), name.begin(), name.end());
     c.nameBegin.push_back(static_cast<uint32_t>(c.names.size()));
@@ -286,16 +272,6 @@ class Freezer {
       NodeId origin = b.origin(id);
       c.origins.push_back(origin.isValid() ? newId[origin.value] : NodeId());
     }
-    if (hasSubgraphs) {
-      appendRange(c.subgraphs, subgraphsOf(id));
-      c.subgraphBegin.push_back(static_cast<uint32_t>(c.subgraphs.size()));
-    }
-  }
-
-  ArrayRef<GraphId> subgraphsOf(NodeId n) const {
-    if (n.value < b.numBase) return b.base.subgraphs(n);
-    auto at = llvm::lower_bound(b.subgraphs, n, [](const auto &row, NodeId key) { return row.first < key; });
-    return at != b.subgraphs.end() && at->first == n ? ArrayRef<GraphId>(at->second) : ArrayRef<GraphId>();
   }
 
   Error badEntry(Value v, const Twine &reader) const {
@@ -325,7 +301,7 @@ class Freezer {
 
   GraphBuilder b;
   ArrayRef<Value> heads;
-  bool keepsBase = false, hasDeps = false, hasOrigins = false, hasSubgraphs = false;
+  bool keepsBase = false, hasDeps = false, hasOrigins = false;
   std::vector<uint32_t> depBegin;  // by own node, into depList
   std::vector<NodeId> depList;
   std::vector<NodeId> newId;       // by builder id

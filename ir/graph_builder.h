@@ -16,6 +16,7 @@ struct NodeSpec {
   llvm::StringRef name;
   AttrsId attrs{0};
   NodeId origin;  // the user's node this one is generated for
+  llvm::ArrayRef<Graph> bodies = {};
 };
 
 struct Frozen {
@@ -42,7 +43,6 @@ class GraphBuilder {
   /// Concatenates the parts; a node's name may be set once, nodes in any order.
   void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
   void addControlDep(NodeId n, NodeId dep);
-  void setSubgraphs(NodeId n, llvm::ArrayRef<GraphId> graphs);
   /// Points input `index` of a node of this builder (not of the base) elsewhere. Readers of files use it for forward
   /// references; a cycle it makes is found by freeze.
   void setInput(NodeId n, size_t index, Value value);
@@ -74,7 +74,6 @@ class GraphBuilder {
     NodeId node, dep;
   };
   std::vector<Dep> deps;  // in the order they were added
-  std::vector<std::pair<NodeId, std::vector<GraphId>>> subgraphs;
   std::optional<LatestVersions> versions;  // from the first `add` on
   bool hasOrigins = false;
 };

@@ -22,7 +22,6 @@ template <class Tag> struct Id {
 
 using NodeId = Id<struct NodeTag>;    // a node of one Graph or GraphBuilder
 using EntryId = Id<struct EntryTag>;  // one output of one node, dense over a Graph (versions share it, IR-02)
-using GraphId = Id<struct GraphTag>;  // a graph of one Program
 using StrId = Id<struct StrTag>;      // interned text of a Context
 using AttrsId = Id<struct AttrsTag>;  // interned attribute list of a Context
 using ShapeId = Id<struct ShapeTag>;  // interned shape of a Context; kUnknownShape is shape 0

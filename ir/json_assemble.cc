@@ -34,13 +34,19 @@ class RecentKinds {
   std::array<Slot, 1024> slots;
 };
 
+struct Assembled {
+  Graph graph;
+  SourceMap sources;
+};
+
 /// One graph of the file. Phases as listed in `run`.
 class Assembler {
  public:
-  Assembler(Context &context, RawGraph &raw, LoadedProgram &out)
-      : ctx(context), raw(raw), out(out), null(context.intern("null")), numFileNodes(raw.nodes.size()) {}
+  /// `done`: the graphs of the file that end before this one.
+  Assembler(Context &context, RawGraph &raw, MutableArrayRef<Assembled> done, LoadedGraph &out)
+      : ctx(context), raw(raw), done(done), out(out), null(context.intern("null")), numFileNodes(raw.nodes.size()) {}
 
-  Error run(int64_t version, bool isRoot) {
+  Expected<Assembled> run(int64_t version, bool isRoot) {
     if (Error error = checkIds()) return error;
     if (Error error = checkRowPtr()) return error;
     const bool isUpgraded = upgradeLegacy(ctx, raw, version) | raw.usesOldForm;
@@ -53,9 +59,8 @@ class Assembler {
     warnUnreachable(*frozen);
     warnArgOrder(*frozen);
     carryAttrs(*frozen);
-    if (isRoot) mapSources(*frozen);
-    out.program.graphs.push_back(frozen->graph.withGraphAttrs(std::move(raw.attrs)));
-    return Error::success();
+    SourceMap sources = mapSources(*frozen);
+    return Assembled{frozen->graph.withGraphAttrs(std::move(raw.attrs)), std::move(sources)};
   }
 
  private:
@@ -111,10 +116,10 @@ class Assembler {
                                              Twine(numFileNodes + 1) + ", one more than nodes")
           .atOffset(raw.rowPtrAt);
     for (size_t n = 0; n < numFileNodes; ++n)
-      if (raw.rowPtr[n + 1] < raw.rowPtr[n] || raw.rowPtr[n + 1] - raw.rowPtr[n] > kMaxIndex || raw.rowPtr[0])
+      if (raw.rowPtr[n + 1] < raw.rowPtr[n] || raw.rowPtr[n + 1] - raw.rowPtr[n] > kMaxIndex + 1 || raw.rowPtr[0])
         return Failure(ErrorKind::BadJson, "'node_row_ptr' gives " + label(static_cast<uint32_t>(n)) + " the entries " +
                                                Twine(raw.rowPtr[n]) + " to " + Twine(raw.rowPtr[n + 1]) +
-                                               ", expected a list from 0 that grows by at most " + Twine(kMaxIndex))
+                                               ", expected a list from 0 that grows by at most " + Twine(kMaxIndex + 1))
             .atOffset(raw.rowPtrAt);
     return Error::success();
   }
@@ -138,26 +143,32 @@ class Assembler {
   Expected<RecentKinds::Slot *> findKind(uint32_t n) {
     const RawNode &node = raw.nodes[n];
     const uint32_t numOutputs = fileOutputs(n);
-    RecentKinds::Slot &slot = recentKinds.at(node.op, node.attrs, numOutputs);
-    if (slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
+    SmallVector<Graph, 0> bodies = takeBodies(n);
+    RecentKinds::Slot &slot = bodies.empty() ? recentKinds.at(node.op, node.attrs, numOutputs) : slotOfOwner;
+    if (bodies.empty() && slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
       return &slot;
     const StringRef spelling = ctx.text(node.op);
-    KindId kind;
-    if (node.op == null) {
-      kind = ctx.variableKind(node.attrs);
-    } else if (const OpDef *op = ctx.ops.find(spelling)) {
-      Expected<KindId> known = ctx.kind(*op, node.attrs, spelling);
-      if (!known)
-        return amend(known.takeError(), [&](GradcError &info) {
-          info.message += " " + ctx.describe(spelling, raw.name(n), node.attrs);
-          info.place.offset = node.begin;
-        });
-      kind = *known;
-    } else {
-      kind = ctx.opaqueKind(spelling, node.attrs, numOutputs);
-    }
-    slot = {node.op, node.attrs, numOutputs, ctx.kind(kind).numInputs, kind};
+    if (node.op == null && !bodies.empty())
+      return Failure(ErrorKind::BadJson, "variable '" + raw.name(n) + "' has sub-graphs, expected an operator").atOffset(node.begin);
+    const OpDef *op = ctx.ops.find(spelling);
+    Expected<KindId> kind = node.op == null ? ctx.variableKind(node.attrs)
+                            : op            ? ctx.kind(*op, node.attrs, spelling, bodies)
+                                            : ctx.opaqueKind(spelling, node.attrs, numOutputs, bodies);
+    if (!kind)
+      return amend(kind.takeError(), [&](GradcError &info) {
+        info.message += " " + ctx.describe(spelling, raw.name(n), node.attrs);
+        info.place.offset = node.begin;
+      });
+    slot = {node.op, node.attrs, numOutputs, ctx.kind(*kind).numInputs, *kind};
     return &slot;
+  }
+
+  // Of the nodes in turn: the file lists sub-graphs in the order of their nodes.
+  SmallVector<Graph, 0> takeBodies(uint32_t n) {
+    SmallVector<Graph, 0> bodies;
+    for (; nextBody < raw.subgraphs.size() && raw.subgraphs[nextBody].first == n; ++nextBody)
+      bodies.push_back(done[raw.subgraphs[nextBody].second].graph);
+    return bodies;
   }
 
   Error addNodes(GraphBuilder &builder) {
@@ -172,7 +183,6 @@ class Assembler {
       builder.setName(builder.addKind((*slot)->kind, inputs, raw.nodes[n].origin), raw.name(n), "");
     }
     for (auto [n, dep] : raw.deps) builder.addControlDep(NodeId(n), NodeId(dep));
-    setSubgraphs(builder);
     return Error::success();
   }
 
@@ -181,16 +191,6 @@ class Assembler {
     return Failure(ErrorKind::Arity, label(n) + ": " + what + " takes " + Twine(expected) + " inputs, got " +
                                          Twine(raw.inputsOf(n).size()))
         .atOffset(raw.nodes[n].begin);
-  }
-
-  void setSubgraphs(GraphBuilder &builder) const {
-    SmallVector<GraphId, 4> graphs;
-    for (size_t i = 0; i < raw.subgraphs.size(); ++i) {
-      graphs.push_back(GraphId(raw.subgraphs[i].second));
-      if (i + 1 < raw.subgraphs.size() && raw.subgraphs[i + 1].first == raw.subgraphs[i].first) continue;
-      builder.setSubgraphs(NodeId(raw.subgraphs[i].first), graphs);
-      graphs.clear();
-    }
   }
 
   // freeze speaks of builder ids, which are the file's.
@@ -249,34 +249,82 @@ class Assembler {
                              "', a list that does not fit nodes added or operators with other outputs");
   }
 
-  void mapSources(const Frozen &frozen) {
-    out.sources.nodes.resize(frozen.graph.numNodes());
+  SourceMap mapSources(const Frozen &frozen) {
+    SourceMap sources;
+    sources.nodes.resize(frozen.graph.numNodes());
     for (uint32_t n = 0; n < numFileNodes; ++n)
       if (frozen.newId[n].isValid())
-        out.sources.nodes[frozen.newId[n].value] = {raw.nodes[n].begin, raw.nodes[n].end, n};
+        sources.nodes[frozen.newId[n].value] = {raw.nodes[n].begin, raw.nodes[n].end, n};
+    uint32_t body = 0;
+    for (size_t i = 0; i < raw.subgraphs.size(); ++i) {
+      const auto [owner, position] = raw.subgraphs[i];
+      body = i && raw.subgraphs[i - 1].first == owner ? body + 1 : 0;
+      const NodeId id = frozen.newId[owner];
+      if (id.isValid()) sources.bodies.push_back({{id, body}, std::move(done[position].sources)});
+    }
+    llvm::sort(sources.bodies, [](const SourceMap::Body &a, const SourceMap::Body &b) { return a.step < b.step; });
+    return sources;
   }
 
   Context &ctx;
   RawGraph &raw;
-  LoadedProgram &out;
+  MutableArrayRef<Assembled> done;
+  LoadedGraph &out;
   StrId null;
   size_t numFileNodes;
   std::vector<uint32_t> readOutputs;
   RecentKinds recentKinds;
+  RecentKinds::Slot slotOfOwner;  // of the last node with bodies
+  size_t nextBody = 0;            // in raw.subgraphs
 };
 
 }  // namespace
 
-Expected<LoadedProgram> assembleProgram(Context &context, RawFile file) {
-  LoadedProgram out;
+int64_t SourceMap::offsetOf(const Place &place) const {
+  const SourceMap *at = this;
+  for (const BodyStep &step : place.path) {
+    auto found = llvm::lower_bound(at->bodies, step, [](const Body &body, const BodyStep &key) { return body.step < key; });
+    if (found == at->bodies.end() || found->step != step) return -1;
+    at = &found->sources;
+  }
+  return place.node.isValid() && place.node.value < at->nodes.size() ? at->nodes[place.node.value].begin : -1;
+}
+
+// "node 'loop' > body > " for a graph of the file, from the root down; graphs that are not assembled yet own it.
+std::string pathTo(const RawFile &file, uint32_t position) {
+  std::string path;
+  for (uint32_t owner = position + 1; owner < file.graphs.size(); ++owner) {
+    const RawGraph &graph = file.graphs[owner];
+    auto found = llvm::find_if(graph.subgraphs, [&](const auto &row) { return row.second == position; });
+    if (found == graph.subgraphs.end()) continue;
+    const uint32_t node = found->first;
+    auto isOfNode = [&](const auto &row) { return row.first == node; };
+    const ptrdiff_t body = std::count_if(graph.subgraphs.begin(), found, isOfNode);
+    const bool isOnly = llvm::count_if(graph.subgraphs, isOfNode) == 1;
+    const std::string label = graph.name(node).empty() ? "#" + std::to_string(node) : graph.name(node).str();
+    path = "node '" + label + "' > " + bodyName(isOnly ? 1 : 2, body) + " > " + path;
+    position = owner;
+  }
+  return path;
+}
+
+Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
+  LoadedGraph out;
   const int64_t version = mxnetVersion(file.graphs.back().attrs);
-  out.program.graphs.reserve(file.graphs.size());
+  std::vector<Assembled> done;
+  done.reserve(file.graphs.size());
   for (RawGraph &raw : file.graphs) {
     const bool isRoot = &raw == &file.graphs.back();
-    if (Error error = Assembler(context, raw, out).run(version, isRoot)) return error;
+    Expected<Assembled> assembled = Assembler(context, raw, done, out).run(version, isRoot);
+    if (!assembled)
+      return amend(assembled.takeError(), [&](GradcError &info) {
+        info.message = pathTo(file, static_cast<uint32_t>(&raw - file.graphs.data())) + info.message;
+      });
+    done.push_back(std::move(*assembled));
     raw = RawGraph();
   }
-  out.program.root = GraphId(static_cast<uint32_t>(out.program.graphs.size() - 1));
+  out.graph = std::move(done.back().graph);
+  out.sources = std::move(done.back().sources);
   for (const auto &[key, count] : file.unknownKeys)
     out.warnings.push_back("ignored key '" + key + "', which stands " + std::to_string(count) +
                            (count == 1 ? " time" : " times"));

@@ -7,7 +7,7 @@
 
 namespace gradc {
 
-/// Makes the program of `file`, which is used up. Errors carry the byte offset of the node they are about.
-llvm::Expected<LoadedProgram> assembleProgram(Context &context, RawFile file);
+/// Makes the graph of `file`, which is used up, its bodies first. Errors carry the byte offset of the node they are about.
+llvm::Expected<LoadedGraph> assembleFile(Context &context, RawFile file);
 
 }  // namespace gradc

@@ -74,7 +74,7 @@ struct Events {
 
 }  // namespace
 
-Expected<LoadedProgram> readJson(Context &context, StringRef text, const ReadOptions &options) {
+Expected<LoadedGraph> readJson(Context &context, StringRef text, const ReadOptions &options) {
   if (text.trim().empty()) return Failure(ErrorKind::BadJson, "the input is empty, expected a graph").atOffset(0);
   const char *position = text.data();
   JsonHandler handler(context, text, position, options.maxNesting);
@@ -83,7 +83,7 @@ Expected<LoadedProgram> readJson(Context &context, StringRef text, const ReadOpt
   nlohmann::json::sax_parse(begin, end, &events);
   Expected<RawFile> file = handler.finish();
   if (!file) return file.takeError();
-  return assembleProgram(context, std::move(*file));
+  return assembleFile(context, std::move(*file));
 }
 
 }  // namespace gradc

@@ -6,7 +6,6 @@
 
 #include "llvm/ADT/SmallString.h"
 
-#include <cassert>
 #include <charconv>
 
 using namespace llvm;
@@ -57,7 +56,7 @@ class Output {
 /// Writes one graph object; those below it, which belong to nodes, on the node's own line.
 class Writer {
  public:
-  Writer(raw_ostream &os, const Program *program) : out(os), program(program) {}
+  explicit Writer(raw_ostream &os) : out(os) {}
 
   void writeRoot(const Graph &graph) {
     writeGraph(graph, "\n  ", "\n    ", "\n");
@@ -110,12 +109,11 @@ class Writer {
       for (NodeId dep : deps.drop_front()) out << ", " << dep;
       out << "]";
     }
-    if (ArrayRef<GraphId> graphs = graph.subgraphs(n); !graphs.empty()) {
-      assert(program && "nodes with sub-graphs are written as part of their program");
+    if (ArrayRef<Graph> bodies = graph.bodies(n); !bodies.empty()) {
       out << ", \"subgraphs\": [";
-      for (size_t i = 0; i < graphs.size(); ++i) {
+      for (size_t i = 0; i < bodies.size(); ++i) {
         if (i) out << ", ";
-        writeGraph(program->graphs[graphs[i].value], "", "", "");
+        writeGraph(bodies[i], "", "", "");
       }
       out << "]";
     }
@@ -201,12 +199,10 @@ class Writer {
   }
 
   Output out;
-  const Program *program;
 };
 
 }  // namespace
 
-void writeJson(raw_ostream &os, const Program &program) { Writer(os, &program).writeRoot(program.rootGraph()); }
-void writeJson(raw_ostream &os, const Graph &graph) { Writer(os, nullptr).writeRoot(graph); }
+void writeJson(raw_ostream &os, const Graph &graph) { Writer(os).writeRoot(graph); }
 
 }  // namespace gradc

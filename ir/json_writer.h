@@ -1,14 +1,13 @@
 // Writes the canonical JSON form: streaming, keys sorted, one node per line, a fixed point of readJson ∘ writeJson.
 #pragma once
 
-#include "ir/program.h"
+#include "ir/graph.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 namespace gradc {
 
-/// Only MXNet's loader refuses what its format does not know; both forms use graph attributes of the kinds of A-14.
-void writeJson(llvm::raw_ostream &os, const Program &program);
+/// Bodies are written inside their nodes, each time they are used: linear in what is written.
 void writeJson(llvm::raw_ostream &os, const Graph &graph);
 
 }  // namespace gradc

@@ -93,7 +93,8 @@ class Upgrade {
     return false;
   }
 
-  // Before NNVM a file named no auxiliary states: they become variables that carry the operator's attributes.
+  // Before NNVM a file named no auxiliary states: they become variables that carry the operator's attributes. Operators of
+  // any number of inputs have none; what such a node lacks is an error of arity, however many it asks for.
   void addMissingInputs() {
     const size_t numFileNodes = graph.nodes.size();
     std::vector<Value> inputs;
@@ -104,7 +105,7 @@ class Upgrade {
       begins.push_back(static_cast<uint32_t>(inputs.size()));
       inputs.insert(inputs.end(), given.begin(), given.end());
       const NodeKind *kind = isVariable(n) ? nullptr : kindOf(n);
-      if (!kind || kind->numInputs == NodeKind::kAnyInputs) continue;
+      if (!kind || kind->numInputs == NodeKind::kAnyInputs || kind->op->inputs.isVariadic) continue;
       for (size_t i = given.size(); i < kind->numInputs; ++i) inputs.push_back(addVariable(n, ctx.inputName(*kind, i)));
     }
     if (graph.nodes.size() == numFileNodes) return;

@@ -19,6 +19,7 @@
 namespace gradc {
 
 struct OpDef;
+class Graph;
 class GradRule;
 class DecomposeRule;
 class ShapeInference;
@@ -40,12 +41,14 @@ class InputBits {
   llvm::ArrayRef<uint64_t> words;  // none without members
 };
 
-/// Interned (operator, attribute list): what a node *is* apart from its name and edges.
+/// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges.
 struct NodeKind {
   const OpDef *op = nullptr;    // null: a variable
   llvm::StringRef spelling;     // the name the file used: op->name or one of its aliases
   AttrsId attrs;                // everything the file says, hidden keys included
   const void *parsed = nullptr; // the operator's parameter struct
+  llvm::ArrayRef<Graph> bodies; // graphs the node contains; equal ones share their columns
+  uint32_t nesting = 0;         // levels of bodies within bodies; 0 without any
   uint32_t numInputs = 0;       // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;      // hidden ones included
   uint32_t numVisible = 1;      // outputs that are heads by default

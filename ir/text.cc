@@ -1,7 +1,10 @@
 // One line per node. Tested by tests/text_test.cc
 #include "ir/text.h"
 
+#include "ir/bodies.h"
 #include "ir/json_text.h"
+
+#include "llvm/ADT/DenseMap.h"
 
 using namespace llvm;
 
@@ -54,7 +57,9 @@ void printAttrs(raw_ostream &os, const Graph &graph, NodeId n) {
   os << '}';
 }
 
-void printNode(raw_ostream &os, const Graph &graph, NodeId n) {
+using BodyNumbers = DenseMap<const GraphColumns *, size_t>;
+
+void printNode(raw_ostream &os, const Graph &graph, NodeId n, const BodyNumbers &numberOf) {
   os << '%' << n.value << " = ";
   if (graph.isVariable(n)) {
     os << "variable";
@@ -71,9 +76,9 @@ void printNode(raw_ostream &os, const Graph &graph, NodeId n) {
     printList(os, deps, [&](NodeId dep) { os << '%' << dep.value; });
     separator = "; ";
   }
-  if (ArrayRef<GraphId> graphs = graph.subgraphs(n); !graphs.empty()) {
-    os << separator << "graphs ";
-    printList(os, graphs, [&](GraphId g) { os << g.value; });
+  if (ArrayRef<Graph> bodies = graph.bodies(n); !bodies.empty()) {
+    os << separator << (bodies.size() == 1 ? "body " : "bodies ");
+    printList(os, bodies, [&](const Graph &body) { os << '@' << numberOf.lookup(&body.columns()); });
   }
   os << '\n';
 }
@@ -81,10 +86,21 @@ void printNode(raw_ostream &os, const Graph &graph, NodeId n) {
 }  // namespace
 
 void printText(raw_ostream &os, const Graph &graph) {
-  for (uint32_t id = 0; id < graph.numNodes(); ++id) printNode(os, graph, NodeId(id));
-  os << "heads ";
-  printList(os, graph.heads(), [&](Value v) { printValue(os, v); });
-  os << '\n';
+  const std::vector<NestedGraph> graphs = nestedGraphs(graph);
+  BodyNumbers numberOf;
+  for (size_t i = 1; i < graphs.size(); ++i) numberOf[&graphs[i].graph.columns()] = i;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const Graph &shown = graphs[i].graph;
+    const StringRef indent = i ? "  " : "";
+    if (i) os << '@' << i << ":\n";
+    for (uint32_t id = 0; id < shown.numNodes(); ++id) {
+      os << indent;
+      printNode(os, shown, NodeId(id), numberOf);
+    }
+    os << indent << "heads ";
+    printList(os, shown.heads(), [&](Value v) { printValue(os, v); });
+    os << '\n';
+  }
 }
 
 }  // namespace gradc

@@ -6,7 +6,8 @@
 
 namespace gradc {
 
-/// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`.
+/// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`. A node with bodies
+/// names them, `; bodies @1`; each follows once, indented, as `@1:`.
 void printText(llvm::raw_ostream &os, const Graph &graph);
 
 }  // namespace gradc

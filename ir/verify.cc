@@ -1,6 +1,7 @@
 // One walk over the columns; every check looks at one node and what it reads. Tested by tests/verify_test.cc
 #include "ir/verify.h"
 
+#include "ir/bodies.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -27,6 +28,7 @@ class Verifier {
     for (size_t i = 0; i < graph.heads().size(); ++i) checkHead(i);
     return std::move(errors);
   }
+  size_t found() const { return numFound; }
 
  private:
   void report(Failure &&failure) {
@@ -154,22 +156,17 @@ class Verifier {
 
 }  // namespace
 
-Error verifyGraph(const Graph &graph, size_t limit) { return Verifier(graph, limit).run(); }
-
-Error verifyProgram(const Program &program, size_t limit) {
-  if (program.root.value >= program.graphs.size())
-    return Failure(ErrorKind::Internal, "the root is graph " + Twine(program.root.value) + " of " + Twine(program.graphs.size()));
-  for (uint32_t i = 0; i < program.graphs.size(); ++i) {
-    const Graph &graph = program.graphs[i];
-    if (Error error = verifyGraph(graph, limit)) return error;
-    for (uint32_t n = 0; n < graph.numNodes() && !graph.columns().subgraphBegin.empty(); ++n)
-      for (GraphId sub : graph.subgraphs(NodeId(n)))
-        if (sub.value >= i)
-          return Failure(ErrorKind::Internal, graph.describe(NodeId(n)) + " of graph " + Twine(i) + " owns graph " +
-                                                  Twine(sub.value) + ", expected one before it")
-              .at(NodeId(n));
+Error verifyGraph(const Graph &graph, size_t limit) {
+  if (!graph.columns().hasBodies) return Verifier(graph, limit).run();
+  const std::vector<NestedGraph> graphs = nestedGraphs(graph);
+  Error errors = Error::success();
+  size_t numFound = 0;
+  for (size_t i = 0; i < graphs.size() && numFound < limit; ++i) {
+    Verifier verifier(graphs[i].graph, limit - numFound);
+    errors = joinErrors(std::move(errors), withinBody(verifier.run(), graphs, i));
+    numFound += verifier.found();
   }
-  return Error::success();
+  return errors;
 }
 
 }  // namespace gradc

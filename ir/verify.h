@@ -1,7 +1,7 @@
 // Checks the invariants every graph must have; run after each pass in tests and by default in the command line tool.
 #pragma once
 
-#include "ir/program.h"
+#include "ir/graph.h"
 
 #include "llvm/Support/Error.h"
 
@@ -9,10 +9,7 @@ namespace gradc {
 
 /// Ids in post-order (every input and control dependency before its reader), output indices in range (E-48), arity (E-42),
 /// mutation targets variables (E-30), version bounds, backward operators with their forward node as control dep 0 (IR-19).
-/// Collects up to `limit` errors into one joined llvm::Error. Linear.
+/// Bodies are checked the same way, each once (IR-10). Collects up to `limit` errors into one joined llvm::Error. Linear.
 llvm::Error verifyGraph(const Graph &graph, size_t limit);
-
-/// Every graph, and that a node's sub-graphs stand before the graph it is in (IR-10): so they nest and never recur.
-llvm::Error verifyProgram(const Program &program, size_t limit);
 
 }  // namespace gradc

@@ -1,6 +1,9 @@
 // The simultaneous walk. Tested by tests/diff_test.cc
 #include "passes/diff.h"
 
+#include "ir/bodies.h"
+
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallString.h"
 
 using namespace llvm;
@@ -8,10 +11,12 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+using BodyPairs = DenseSet<std::pair<const GraphColumns *, const GraphColumns *>>;
+
 class GraphDiff {
  public:
-  GraphDiff(const Graph &left, const Graph &right, const DiffOptions &options)
-      : left(left), right(right), options(options), context(left.context()), partnerOfLeft(left.numNodes()),
+  GraphDiff(const Graph &left, const Graph &right, const DiffOptions &options, BodyPairs &comparedBodies)
+      : left(left), right(right), options(options), comparedBodies(comparedBodies), context(left.context()), partnerOfLeft(left.numNodes()),
         partnerOfRight(right.numNodes()) {
     assert(&left.context() == &right.context() && "graphs of two contexts have no common attributes");
   }
@@ -85,7 +90,7 @@ class GraphDiff {
     if (!options.ignoreNames && left.name(l) != right.name(r))
       report(l, r, where(l) + " on the left is called '" + right.name(r) + "' on the right");
     compareAttrs(l, r);
-    compareSubgraphs(l, r);
+    compareBodies(l, r);
     compareInputs(l, r);
   }
 
@@ -103,9 +108,22 @@ class GraphDiff {
     pushReversed(found);
   }
 
-  void compareSubgraphs(NodeId l, NodeId r) {
-    ArrayRef<GraphId> lGraphs = left.subgraphs(l), rGraphs = right.subgraphs(r);
-    if (lGraphs != rGraphs) report(l, r, where(l) + " refers to other sub-graphs");
+  // Bodies nest 64 deep at most. Equal ones share their columns; a pair that differs is compared where it is met first.
+  void compareBodies(NodeId l, NodeId r) {
+    ArrayRef<Graph> lBodies = left.bodies(l), rBodies = right.bodies(r);
+    if (lBodies.size() != rBodies.size())
+      report(l, r, where(l) + ": number of bodies: " + countText(lBodies.size(), rBodies.size()));
+    for (size_t i = 0; i < std::min(lBodies.size(), rBodies.size()); ++i) {
+      const GraphColumns *lColumns = &lBodies[i].columns(), *rColumns = &rBodies[i].columns();
+      if (lColumns == rColumns || !comparedBodies.insert({lColumns, rColumns}).second) continue;
+      GraphDiff inner(lBodies[i], rBodies[i], options, comparedBodies);
+      DiffResult found = inner.run();
+      const std::string path = where(l) + " > " + bodyName(lBodies.size(), i) + " > ";
+      for (const Difference &difference : found.differences) {
+        if (result.differences.size() < options.limit) result.differences.push_back({l, r, path + difference.text});
+      }
+      result.numDifferences += found.numDifferences;
+    }
   }
 
   void reportAttr(NodeId l, NodeId r, const Twine &key, const Twine &values) {
@@ -161,6 +179,7 @@ class GraphDiff {
 
   const Graph &left, &right;
   const DiffOptions &options;
+  BodyPairs &comparedBodies;
   const Context &context;
   std::vector<NodeId> partnerOfLeft, partnerOfRight;
   std::vector<Pair> pending;
@@ -170,7 +189,8 @@ class GraphDiff {
 }  // namespace
 
 DiffResult diffGraphs(const Graph &left, const Graph &right, const DiffOptions &options) {
-  return GraphDiff(left, right, options).run();
+  BodyPairs comparedBodies;
+  return GraphDiff(left, right, options, comparedBodies).run();
 }
 
 }  // namespace gradc

@@ -2,11 +2,11 @@
 //
 // Both graphs are walked together from their heads, so one inserted node is one difference and not a shifted rest. Two
 // nodes are paired the first time they are met; each node has one partner. Operators are compared after resolving
-// aliases, attributes of the operator in their canonical spelling, all other attributes as text. Graph-level attributes
-// and source positions do not count. Linear in nodes + edges; no recursion.
+// aliases, attributes of the operator in their canonical spelling, all other attributes as text, bodies in the same way.
+// Graph-level attributes and source positions are ignored. Linear in nodes + edges; no recursion.
 #pragma once
 
-#include "ir/program.h"
+#include "ir/graph.h"
 
 #include <string>
 #include <vector>

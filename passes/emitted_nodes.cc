@@ -74,7 +74,7 @@ Expected<KindId> withFollowingAttrsOf(Context &context, KindId id, AttrsId from)
   for (StringRef key : kFollowing)
     if (std::optional<StringRef> value = context.attr(from, key)) updates.push_back({key, *value});
   if (updates.empty()) return id;
-  return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling);
+  return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling, kind.bodies);
 }
 
 Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase) {
@@ -90,7 +90,6 @@ Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t nu
     builder.addKind(*kind, graph.inputs(id), graph.origin(id));
     builder.setName(id, graph.name(id), "");
     for (NodeId dep : graph.controlDeps(id)) builder.addControlDep(id, dep);
-    if (!graph.subgraphs(id).empty()) builder.setSubgraphs(id, graph.subgraphs(id));
   }
   Expected<Frozen> again = std::move(builder).freeze(graph.heads(), graph.graphAttrs());
   if (!again) return again.takeError();

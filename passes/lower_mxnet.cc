@@ -57,7 +57,6 @@ class Lowering {
           .note("emit the graph without --dialect mxnet");
     builder.setName(copy, graph.name(n), "");
     for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(copy, newNode[dep.value]);
-    if (!graph.subgraphs(n).empty()) builder.setSubgraphs(copy, graph.subgraphs(n));
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       entries[graph.firstEntry(n).value + o] = Value{copy, static_cast<uint16_t>(o), 0};
     return Error::success();

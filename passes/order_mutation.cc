@@ -143,7 +143,6 @@ class OrderedCopy {
       NodeId id = builder.addKind(graph.kindId(NodeId(n)), graph.inputs(NodeId(n)), graph.origin(NodeId(n)));
       builder.setName(id, graph.name(id), "");
       for (NodeId dep : graph.controlDeps(id)) builder.addControlDep(id, dep);
-      if (!graph.subgraphs(id).empty()) builder.setSubgraphs(id, graph.subgraphs(id));
     }
   }
 

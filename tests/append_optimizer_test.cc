@@ -140,11 +140,11 @@ TEST(AppendOptimizer, RoundTripsAsJson) {
   EXPECT_NE(text.find("\"update_of\": [\"list_str\", [\"\", \"c_weight\", \"b_bias\", \"a_weight\"]]"), std::string::npos)
       << text;
   TestContext context;
-  Expected<LoadedProgram> read = readJson(context, text, ReadOptions());
+  Expected<LoadedGraph> read = readJson(context, text, ReadOptions());
   ASSERT_TRUE(bool(read)) << describeError(read.takeError());
-  GraphAttrs attrs = read->program.rootGraph().graphAttrs();
+  GraphAttrs attrs = read->graph.graphAttrs();
   attrs.erase("mxnet_version");  // a reader stamps files without one
-  writeJson(second, read->program.rootGraph().withGraphAttrs(attrs));
+  writeJson(second, read->graph.withGraphAttrs(attrs));
   EXPECT_EQ(text, again) << "no attribute is taken for one of old files";
 }
 

@@ -1,4 +1,4 @@
-// Nested blocks with named variables: lookup, repeated writes, blocks as sub-graphs.
+// Nested blocks with named variables: lookup, repeated writes, blocks as bodies.
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
@@ -63,19 +63,18 @@ TEST(BlockProgram, LinksAreChecked) {
   EXPECT_EQ(describeError(verifyBlocks(BlockProgram())), "[bad_json] the program has no block, expected a root");
 }
 
-TEST(BlockProgram, CF_22_BlocksBecomeSubGraphsThatRoundTrip) {
+TEST(BlockProgram, CF_22_BlocksBecomeBodiesThatRoundTrip) {
   TestContext context;
-  Program program = cantFail(graphsOfBlocks(context, loop()));
-  EXPECT_EQ(describeError(verifyProgram(program, 10)), "success");
-  const Graph &root = program.rootGraph();
+  const Graph root = cantFail(graphOfBlocks(context, loop()));
+  EXPECT_EQ(describeError(verifyGraph(root, 10)), "success");
   EXPECT_EQ(dump(root), "t = exp(x)\ny = while(x, w)\nheads t, y\n");
-  ArrayRef<GraphId> body = root.subgraphs(nodeNamed(root, "y"));
-  ASSERT_EQ(body.size(), 1u);
-  EXPECT_EQ(dump(program.graphs[body[0].value]), "t = elemwise_mul(x, w)\ny = exp(t)\ndx = while_grad(dy)\nheads t, y, dx\n");
+  ArrayRef<Graph> bodies = root.bodies(nodeNamed(root, "y"));
+  ASSERT_EQ(bodies.size(), 1u);
+  EXPECT_EQ(dump(bodies[0]), "t = elemwise_mul(x, w)\ny = exp(t)\ndx = while_grad(dy)\nheads t, y, dx\n");
   std::string text, again;
   raw_string_ostream os(text), osAgain(again);
-  writeJson(os, program);
-  writeJson(osAgain, cantFail(readJson(context, text, ReadOptions())).program);
+  writeJson(os, root);
+  writeJson(osAgain, cantFail(readJson(context, text, ReadOptions())).graph);
   EXPECT_EQ(again, text);
   EXPECT_NE(text.find("subgraphs"), std::string::npos);
 }
@@ -87,7 +86,7 @@ TEST(BlockProgram, IR_12_EveryWriteIsAnEntryOfItsOwn) {
                             {op("square", {"x"}, {"a"}), op("elemwise_mul", {"a", "x"}, {"b"}), op("elemwise_add", {"a", "b"}, {"a"}),
                              op("elemwise_mul", {"a", "b"}, {"c"}), op("negative", {"x"}, {"a"})}});
   TestContext context;
-  Graph graph = cantFail(graphsOfBlocks(context, program)).rootGraph();
+  Graph graph = cantFail(graphOfBlocks(context, program));
   std::vector<testing::Array> heads = evaluate(graph, {{"x", testing::Array(2.0)}});
   ASSERT_EQ(heads.size(), 3u);
   EXPECT_EQ(heads[0].values[0], -2) << "a holds its last write";
@@ -103,7 +102,7 @@ TEST(BlockProgram, E_48_OutputsAnOperatorDoesNotHave) {
   BlockProgram program;
   program.blocks.push_back({std::nullopt, std::nullopt, {"x", "a", "b"}, {op("exp", {"x"}, {"a", "b"})}});
   TestContext context;
-  EXPECT_EQ(describeError(graphsOfBlocks(context, program)), "[bad_entry] operator 'exp' names 2 outputs, it has 1");
+  EXPECT_EQ(describeError(graphOfBlocks(context, program)), "[bad_entry] operator 'exp' names 2 outputs, it has 1");
 }
 
 }  // namespace

@@ -177,6 +177,26 @@ TEST_F(Cli, CLI_04_RUN_04_AnnotatedFileRunsWithOneArrayBound) {
   EXPECT_TRUE(contains(result.out, "w_grad    (4,)   float64")) << result.out;
 }
 
+// Of a body: the path to it, and its own line and column, whether the reader finds the fault or a check of the graph.
+TEST_F(Cli, A_15_ErrorsInBodies) {
+  auto file = [&](StringRef inner) {
+    folder.write("loop.json", (R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+{"op": "_foreach", "name": "loop", "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [],
+ "arg_nodes": [], "heads": []}, {"nodes": [{"op": "null", "name": "h", "inputs": []},
+   )" + inner + R"(], "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],
+"arg_nodes": [0], "heads": [[1, 0, 0]]})").str());
+    return folder.run("verify loop.json").err;
+  };
+  const std::string arity = file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0], [0, 0, 0]]})");
+  EXPECT_EQ(StringRef(arity).split('\n').first,
+            "loop.json:4:4: error: node 'loop' > body 1 > node 'h2h': operator 'tanh' takes 1 inputs, got 2 [arity]");
+  const std::string version = file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0]], "control_deps": [0]}, {"op": "exp", "name": "e", "inputs": [[1, 0, 3]]})"
+                                   R"(], "arg_nodes": [0], "heads": [[2, 0, 0]]}, {"nodes": [{"op": "null", "name": "z", "inputs": []}, )"
+                                   R"({"op": "exp", "name": "q", "inputs": [[0, 0, 0]]})");
+  EXPECT_EQ(StringRef(version).split('\n').first, "loop.json:4:79: error: node 'loop' > body 1 > input 0 of node 'e' (exp) reads version 3 "
+                                                  "of node 'h2h' (tanh), but only variables have versions [bad_mutation]");
+}
+
 TEST_F(Cli, CLI_05_OutputFedBackIn) {
   ASSERT_EQ(folder.run("grad m.json --of z --wrt x -o g.json").code, 0);
   ToolResult result = folder.run("grad g.json --of @2 --wrt x,w -o gg.json");

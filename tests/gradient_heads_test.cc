@@ -168,12 +168,12 @@ TEST(GradientHeads, H_04_E_38_SeedsAreCheckedOnceShapesAreKnown) {
 // A file may list its nodes in any order; the pairs follow their nodes.
 TEST(GradientHeads, H_04_PairsFollowTheNodesOfAFile) {
   TestContext context;
-  LoadedProgram loaded = cantFail(readJson(context, R"({"nodes": [
+  LoadedGraph loaded = cantFail(readJson(context, R"({"nodes": [
 {"op": "null", "name": "unused", "inputs": []}, {"op": "null", "name": "dy", "inputs": []},
 {"op": "null", "name": "x", "inputs": []}, {"op": "exp", "name": "y", "inputs": [[2, 0]]},
 {"op": "elemwise_mul", "name": "g", "inputs": [[1, 0], [3, 0]]}],
 "arg_nodes": [0, 1, 2], "heads": [[3, 0], [4, 0]], "attrs": {"head_pairs": ["list_int", [1, 3, 0, 1, 0]]}})", ReadOptions()));
-  const Graph &graph = loaded.program.rootGraph();
+  const Graph &graph = loaded.graph;
   std::vector<HeadPair> pairs = readHeadPairs(graph);
   ASSERT_EQ(pairs.size(), 1u);
   EXPECT_EQ(graph.name(pairs[0].y.node), "y");

@@ -17,8 +17,8 @@ std::string messageOf(StringRef text) { return readError(text).message; }
 
 TEST(JsonReader, IR_03_ShuffledFileBecomesCanonical) {
   SmallContext context;
-  LoadedProgram loaded = read(context, readTestFile("testdata/json/shuffled.json"));
-  EXPECT_EQ(written(loaded.program), readTestFile("testdata/json/shuffled.canonical.json"));
+  LoadedGraph loaded = read(context, readTestFile("testdata/json/shuffled.json"));
+  EXPECT_EQ(written(loaded.graph), readTestFile("testdata/json/shuffled.canonical.json"));
   ASSERT_EQ(loaded.warnings.size(), 2u);
   EXPECT_EQ(loaded.warnings[0], "dropped 1 node no head reaches: 'unused'");
   EXPECT_NE(loaded.warnings[1].find("'arg_nodes'"), std::string::npos);
@@ -28,7 +28,7 @@ TEST(JsonReader, IR_03_ShuffledFileBecomesCanonical) {
 TEST(JsonReader, SourceMapPointsIntoTheFile) {
   SmallContext context;
   std::string text = readTestFile("testdata/json/shuffled.json");
-  LoadedProgram loaded = read(context, text);
+  LoadedGraph loaded = read(context, text);
   ASSERT_EQ(loaded.sources.nodes.size(), 5u);
   SourceMap::Range range = loaded.sources.nodes[3];  // b
   EXPECT_EQ(range.fileId, 1u);
@@ -40,16 +40,16 @@ TEST(JsonReader, UnreachableNodesAreCountedAndTenNamed) {
   SmallContext context;
   std::string nodes = kX.str();
   for (int i = 0; i < 12; ++i) nodes += R"(, {"op": "null", "name": "u)" + std::to_string(i) + R"(", "inputs": []})";
-  LoadedProgram loaded = read(context, fileOf(nodes, "[[0, 0, 0]]"));
+  LoadedGraph loaded = read(context, fileOf(nodes, "[[0, 0, 0]]"));
   EXPECT_EQ(loaded.warnings[0], "dropped 12 nodes no head reaches: 'u0', 'u1', 'u2', 'u3', 'u4', 'u5', 'u6', 'u7', 'u8', 'u9', …");
-  EXPECT_EQ(loaded.program.rootGraph().numNodes(), 1u);
+  EXPECT_EQ(loaded.graph.numNodes(), 1u);
 }
 
 TEST(JsonReader, IR_13_AttributeSpellingsMergeInAnyOrder) {
   SmallContext context;
-  LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "attrs": {"c": "attrs"}, "param": {"a": "param", "b": "param", "c": "param"},
+  LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "attrs": {"c": "attrs"}, "param": {"a": "param", "b": "param", "c": "param"},
       "attr": {"b": "attr", "c": "attr"}, "name": "x", "inputs": []})", "[[0, 0, 0]]"));
-  const Graph &graph = loaded.program.rootGraph();
+  const Graph &graph = loaded.graph;
   EXPECT_EQ(context.attr(graph.attrs(NodeId(0)), "a"), StringRef("param"));
   EXPECT_EQ(context.attr(graph.attrs(NodeId(0)), "b"), StringRef("attr"));
   EXPECT_EQ(context.attr(graph.attrs(NodeId(0)), "c"), StringRef("attrs"));
@@ -57,10 +57,10 @@ TEST(JsonReader, IR_13_AttributeSpellingsMergeInAnyOrder) {
 
 TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
   SmallContext context;
-  LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "name": "a\/\b\u00e9\ud83d\ude00", "inputs": [],
+  LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "name": "a\/\b\u00e9\ud83d\ude00", "inputs": [],
       "attrs": {"list": [3, "q\"", {"k": null}], "float": 1e-3, "yes": true, "none": null, "big": 18446744073709551615, "minus": -4}})",
       "[[0, 0, 0]]"));
-  const Graph &graph = loaded.program.rootGraph();
+  const Graph &graph = loaded.graph;
   AttrsId attrs = graph.attrs(NodeId(0));
   EXPECT_EQ(graph.name(NodeId(0)), "a/\bé😀");
   EXPECT_EQ(context.attr(attrs, "list"), StringRef(R"([3, "q\"", {"k": None}])"));
@@ -74,46 +74,59 @@ TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
 TEST(JsonReader, IR_15_UnknownOperatorCountsItsOutputs) {
   SmallContext context;
   const StringRef nodes = R"({"op": "mystery", "name": "m", "inputs": []}, {"op": "other", "name": "o", "inputs": [[0, 4, 0], [0, 1, 0]]})";
-  LoadedProgram counted = read(context, fileOf(nodes, "[[1, 1, 0]]"));
-  EXPECT_EQ(counted.program.rootGraph().numOutputs(NodeId(0)), 5u);
-  EXPECT_EQ(counted.program.rootGraph().numOutputs(NodeId(1)), 2u);
-  LoadedProgram told = read(context, ("{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"node_row_ptr\": [0, 7, 9], \"heads\": [[1, 1, 0]]}").str());
-  EXPECT_EQ(told.program.rootGraph().numOutputs(NodeId(0)), 7u);
+  LoadedGraph counted = read(context, fileOf(nodes, "[[1, 1, 0]]"));
+  EXPECT_EQ(counted.graph.numOutputs(NodeId(0)), 5u);
+  EXPECT_EQ(counted.graph.numOutputs(NodeId(1)), 2u);
+  LoadedGraph told = read(context, ("{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"node_row_ptr\": [0, 7, 9], \"heads\": [[1, 1, 0]]}").str());
+  EXPECT_EQ(told.graph.numOutputs(NodeId(0)), 7u);
 }
 
 TEST(JsonReader, VersionsKeepTheFilesNumber) {
   SmallContext context;
-  LoadedProgram loaded = read(context, readTestFile("testdata/json/everything.json"));
-  const Graph &graph = loaded.program.rootGraph();
+  LoadedGraph loaded = read(context, readTestFile("testdata/json/everything.json"));
+  const Graph &graph = loaded.graph;
   EXPECT_EQ(graph.inputs(NodeId(2))[1], (Value{NodeId(1), 0, 1}));
   EXPECT_EQ(graph.inputs(NodeId(3))[1], (Value{NodeId(1), 0, 2}));
-  LoadedProgram zero = read(context, fileOf((kX + R"(, {"op": "null", "name": "s", "inputs": []},
+  LoadedGraph zero = read(context, fileOf((kX + R"(, {"op": "null", "name": "s", "inputs": []},
       {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [1, 0, 0]]})").str(), "[[2, 0, 0]]"));
-  EXPECT_EQ(zero.program.rootGraph().inputs(NodeId(2))[1].version, 0);
+  EXPECT_EQ(zero.graph.inputs(NodeId(2))[1].version, 0);
 }
 
 TEST(JsonReader, OriginIsAColumnNotAnAttribute) {
   SmallContext context;
-  LoadedProgram loaded = read(context, readTestFile("testdata/json/everything.json"));
-  const Graph &graph = loaded.program.rootGraph();
+  LoadedGraph loaded = read(context, readTestFile("testdata/json/everything.json"));
+  const Graph &graph = loaded.graph;
   EXPECT_EQ(graph.origin(NodeId(6)), NodeId(2));
   EXPECT_FALSE(graph.origin(NodeId(5)).isValid());
   EXPECT_FALSE(context.attr(graph.attrs(NodeId(6)), "__origin__").has_value());
   EXPECT_EQ(context.attr(graph.attrs(NodeId(6)), "a"), StringRef("1"));
 }
 
-TEST(JsonReader, CF_22_SubgraphsNestAndPrecedeTheirUsers) {
+TEST(JsonReader, CF_22_SubgraphsNest) {
   SmallContext context;
-  LoadedProgram loaded = read(context, readTestFile("testdata/json/everything.json"));
-  const Program &program = loaded.program;
-  ASSERT_EQ(program.graphs.size(), 4u);
-  EXPECT_EQ(program.root, GraphId(3));
-  ArrayRef<GraphId> bodies = program.rootGraph().subgraphs(NodeId(5));
+  LoadedGraph loaded = read(context, readTestFile("testdata/json/everything.json"));
+  ArrayRef<Graph> bodies = loaded.graph.bodies(NodeId(5));
   ASSERT_EQ(bodies.size(), 2u);
-  EXPECT_EQ(program.graphs[bodies[0].value].name(NodeId(0)), "in");
-  ArrayRef<GraphId> inner = program.graphs[bodies[1].value].subgraphs(NodeId(0));
+  EXPECT_EQ(bodies[0].name(NodeId(0)), "in");
+  ArrayRef<Graph> inner = bodies[1].bodies(NodeId(0));
   ASSERT_EQ(inner.size(), 1u);
-  EXPECT_EQ(program.graphs[inner[0].value].name(NodeId(0)), "deep");
+  EXPECT_EQ(inner[0].name(NodeId(0)), "deep");
+}
+
+// An unknown operator has as many outputs as are read: 65,536 at most, which its file can say as well.
+TEST(JsonReader, OutputsOfUnknownOperatorsUpToTheLast) {
+  const std::string text = converted(fileOf(R"({"op": "mystery", "name": "m", "inputs": []})", "[[0, 65535, 0]]"));
+  EXPECT_NE(text.find("\"node_row_ptr\": [0, 65536]"), std::string::npos);
+  EXPECT_EQ(converted(text), text);
+  EXPECT_EQ(readError(R"({"nodes": [{"op": "mystery", "name": "m", "inputs": []}], "arg_nodes": [], "node_row_ptr": [0, 65537], "heads": []})").message,
+            "'node_row_ptr' gives node 'm' the entries 0 to 65537, expected a list from 0 that grows by at most 65536");
+}
+
+TEST(JsonReader, VariablesHaveNoSubgraphs) {
+  GradcError error = readError(R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "subgraphs": [{"nodes": [], "arg_nodes": [], "heads": []}]}],
+    "arg_nodes": [0], "heads": [[0, 0, 0]]})");
+  EXPECT_EQ(error.message, "variable 'x' has sub-graphs, expected an operator");
+  EXPECT_EQ(error.place.offset, 11);
 }
 
 TEST(JsonReader, NestingIsBounded) {
@@ -127,9 +140,9 @@ TEST(JsonReader, NestingIsBounded) {
 TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
   SmallContext context;
   // split3 has three outputs here, the file says one: the list over entries cannot follow.
-  LoadedProgram loaded = read(context, R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
+  LoadedGraph loaded = read(context, R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
       "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0]], "attrs": {"dtype": ["list_int", [5, 6]], "grad_of": ["list_str", ["p", "q"]]}})");
-  const GraphAttrs &attrs = loaded.program.rootGraph().graphAttrs();
+  const GraphAttrs &attrs = loaded.graph.graphAttrs();
   EXPECT_EQ(attrs.count("dtype"), 0u);
   EXPECT_EQ(attrs.at("grad_of").texts, (std::vector<std::string>{"p", "q"}));
   ASSERT_EQ(loaded.warnings.size(), 1u);
@@ -138,7 +151,7 @@ TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
 
 TEST(JsonReader, UnknownKeysAreIgnoredWithAWarning) {
   SmallContext context;
-  LoadedProgram loaded = read(context, R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "color": {"a": [1]}}], "arg_nodes": [0],
+  LoadedGraph loaded = read(context, R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "color": {"a": [1]}}], "arg_nodes": [0],
       "heads": [[0, 0, 0]], "comment": "hello"})");
   EXPECT_EQ(loaded.warnings, (std::vector<std::string>{"ignored key 'color', which stands 1 time", "ignored key 'comment', which stands 1 time"}));
 }
@@ -238,10 +251,10 @@ TEST(JsonReader, MutilatedFilesReadOrSayWhy) {
       else text.erase(at, 1 + random(8));
     }
     SmallContext context;
-    Expected<LoadedProgram> loaded = readJson(context, text, {});
+    Expected<LoadedGraph> loaded = readJson(context, text, {});
     if (loaded) {
       ++numRead;
-      std::string once = written(loaded->program);
+      std::string once = written(loaded->graph);
       ASSERT_EQ(converted(once), once) << text;
     } else {
       ++numRefused;
@@ -261,8 +274,8 @@ TEST(JsonReader, IR_04_LongChainsNeedNoStack) {
       nodes += R"(,{"op":"n","name":"","inputs":[)" + (byData ? "[" + before + ",0,0]]}" : R"(],"control_deps":[)" + before + "]}");
     }
     SmallContext context;
-    LoadedProgram loaded = read(context, fileOf(nodes, "[[" + std::to_string(kLength - 1) + ", 0, 0]]"));
-    EXPECT_EQ(loaded.program.rootGraph().numNodes(), static_cast<uint32_t>(kLength));
+    LoadedGraph loaded = read(context, fileOf(nodes, "[[" + std::to_string(kLength - 1) + ", 0, 0]]"));
+    EXPECT_EQ(loaded.graph.numNodes(), static_cast<uint32_t>(kLength));
   }
 }
 

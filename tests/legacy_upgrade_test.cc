@@ -18,18 +18,18 @@ constexpr StringLiteral kMirrored = R"({"op": "relu", "name": "y", "attrs": {"mi
 
 TEST(LegacyUpgrade, IR_13_PreNnvmFile) {
   SmallContext context;
-  LoadedProgram loaded = read(context, readTestFile("testdata/json/old.json"));
+  LoadedGraph loaded = read(context, readTestFile("testdata/json/old.json"));
   EXPECT_TRUE(loaded.wasUpgraded);
   EXPECT_TRUE(loaded.warnings.empty());
-  EXPECT_EQ(written(loaded.program), readTestFile("testdata/json/old.canonical.json"));
+  EXPECT_EQ(written(loaded.graph), readTestFile("testdata/json/old.canonical.json"));
 }
 
 TEST(LegacyUpgrade, IsIdempotent) {
   SmallContext context;
   std::string once = converted(readTestFile("testdata/json/old.json"));
-  LoadedProgram again = read(context, once);
+  LoadedGraph again = read(context, once);
   EXPECT_FALSE(again.wasUpgraded);
-  EXPECT_EQ(written(again.program), once);
+  EXPECT_EQ(written(again.graph), once);
 }
 
 TEST(LegacyUpgrade, OnlyFilesThatNeededItAreStamped) {
@@ -53,12 +53,18 @@ TEST(LegacyUpgrade, VersionDecidesWhatIsEvidence) {
   EXPECT_NE(converted(fileOfVersion(norm, R"(, "attrs": {"mxnet_version": ["int", 899]})")).find("bn_moving_var"), std::string::npos);
 }
 
+// A few bytes would make a million variables.
+TEST(LegacyUpgrade, E_42_OperatorsOfAnyNumberOfInputsLackNone) {
+  const StringRef sum = R"({"op": "sum_n", "name": "s", "param": {"num_args": "1048576"}, "inputs": [[0, 0]]})";
+  EXPECT_EQ(readError(fileOfVersion(sum, "")).message, "node 's': operator 'sum_n' takes 1048576 inputs, got 1");
+}
+
 TEST(LegacyUpgrade, OldOperatorNamesKeepTheirSpelling) {
   std::string text = converted(fileOfVersion(R"({"op": "Pooling_v1", "name": "y", "param": {}, "inputs": [[0, 0]]})", ""));
   EXPECT_NE(text.find(R"("op": "Pooling_v1")"), std::string::npos);
   SmallContext context;
-  LoadedProgram loaded = read(context, text);
-  EXPECT_EQ(loaded.program.rootGraph().op(NodeId(1)), context.ops.find("Pooling"));
+  LoadedGraph loaded = read(context, text);
+  EXPECT_EQ(loaded.graph.op(NodeId(1)), context.ops.find("Pooling"));
 }
 
 TEST(LegacyUpgrade, KeysOfVariablesAndUnknownOperatorsStay) {

@@ -12,10 +12,10 @@ namespace {
 
 template <class Print> std::string printed(StringRef file, Print print) {
   SmallContext context;
-  LoadedProgram loaded = read(context, file);
+  LoadedGraph loaded = read(context, file);
   std::string text;
   raw_string_ostream os(text);
-  print(os, loaded.program.rootGraph());
+  print(os, loaded.graph);
   return text;
 }
 
@@ -36,9 +36,26 @@ heads %4, %1:2
 )");
 }
 
-TEST(Text, SubgraphsAreNamedByNumber) {
-  std::string text = printed(readTestFile("testdata/json/everything.json"), printText);
-  EXPECT_NE(text.find("%5 = _foreach(%4:1) \"loop\"   ; graphs 0, 2\n"), std::string::npos) << text;
+TEST(Text, BodiesFollowOnce) {
+  const std::string body = fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "inner", "name": "j", "inputs": [[0, 0, 0]],
+      "subgraphs": [)" + fileOf(R"({"op": "null", "name": "deep", "inputs": []})", "[[0, 0, 0]]") + "]}", "[[1, 0, 0]]");
+  const std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]],
+      "control_deps": [0], "subgraphs": [)" + body + R"(]}, {"op": "_cond", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" +
+                            body + ", " + fileOf("", "[]") + "]}";
+  EXPECT_EQ(printed(fileOf(nodes, "[[2, 0, 0]]"), printText), R"(%0 = variable "x"
+%1 = _foreach(%0) "f"   ; after %0; body @1
+%2 = _cond(%1) "g"   ; bodies @1, @2
+heads %2
+@1:
+  %0 = variable "i"
+  %1 = inner(%0) "j"   ; body @3
+  heads %1
+@2:
+  heads 
+@3:
+  %0 = variable "deep"
+  heads %0
+)");
 }
 
 }  // namespace

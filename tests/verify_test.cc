@@ -20,25 +20,25 @@ std::vector<GradcError> verify(const Graph &graph, size_t limit) {
 /// A file's nodes behind the variables x (0) and s (1); the last node is the head.
 std::vector<GradcError> verifyNodes(StringRef nodes, uint32_t head) {
   SmallContext context;
-  LoadedProgram loaded = read(context, fileOf((R"({"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []}, )" + nodes).str(),
+  LoadedGraph loaded = read(context, fileOf((R"({"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []}, )" + nodes).str(),
                                               "[[" + std::to_string(head) + ", 0, 0]]"));
-  return verify(loaded.program.rootGraph(), 10);
+  return verify(loaded.graph, 10);
 }
 
 /// A graph with one column changed after it was frozen.
 template <class Edit> std::vector<GradcError> verifyEdited(Edit edit) {
   SmallContext context;
-  LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0, 0]]},
+  LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0, 0]]},
       {"op": "relu", "name": "z", "inputs": [[1, 0, 0]]})", "[[2, 0, 0]]"));
-  auto columns = std::make_shared<GraphColumns>(loaded.program.rootGraph().columns());
+  auto columns = std::make_shared<GraphColumns>(loaded.graph.columns());
   edit(*columns);
   return verify(Graph(context, columns, {}), 10);
 }
 
 TEST(Verify, SoundGraphsPass) {
   SmallContext context;
-  LoadedProgram loaded = read(context, readTestFile("testdata/json/everything.json"));
-  for (const Graph &graph : loaded.program.graphs) EXPECT_TRUE(verify(graph, 10).empty());
+  LoadedGraph loaded = read(context, readTestFile("testdata/json/everything.json"));
+  EXPECT_TRUE(verify(loaded.graph, 10).empty());
 }
 
 TEST(Verify, IR_03_ReadersComeAfterWhatTheyRead) {
@@ -117,27 +117,30 @@ TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
   EXPECT_EQ(found[0].message, "the first control dependency of node 'rb' (_backward_relu) should be its forward node, found variable 'x'");
 }
 
-TEST(Verify, SubgraphsStandBeforeTheirOwners) {
+// Both loops share the wrong body, which is one graph: its errors are reported once, under the first owner.
+TEST(Verify, BodiesAreChecked) {
   SmallContext context;
-  LoadedProgram loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f",
-      "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [{"op": "null", "name": "i", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}]})",
-                                              "[[1, 0, 0]]"));
-  EXPECT_FALSE(verifyProgram(loaded.program, 10));
-  Program wrong = loaded.program;
-  std::swap(wrong.graphs[0], wrong.graphs[1]);
-  wrong.root = GraphId(0);
-  EXPECT_EQ(toString(verifyProgram(wrong, 10)), "node 'f' (_foreach) of graph 0 owns graph 0, expected one before it [internal]");
-  wrong.root = GraphId(7);
-  EXPECT_EQ(toString(verifyProgram(wrong, 10)), "the root is graph 7 of 2 [internal]");
+  const std::string body = fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "relu", "name": "j", "inputs": [[0, 0, 1]]},
+      {"op": "relu", "name": "k", "inputs": [[1, 0, 1]]}, {"op": "relu", "name": "l", "inputs": [[2, 0, 1]]})", "[[3, 0, 0]]");
+  const std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
+                            body + R"(]}, {"op": "_foreach", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + "]}";
+  LoadedGraph loaded = read(context, fileOf(nodes, "[[2, 0, 0]]"));
+  std::vector<GradcError> found = verify(loaded.graph, 10);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].message, "node 'f' > body > input 0 of node 'k' (relu) reads version 1 of node 'j' (relu), but only "
+                              "variables have versions");
+  EXPECT_EQ(found[0].place.node, NodeId(2));
+  EXPECT_EQ(found[0].place.path, (std::vector<BodyStep>{{NodeId(1), 0}}));
+  EXPECT_EQ(verify(loaded.graph, 1).size(), 1u);
 }
 
 TEST(Verify, StopsAtTheLimit) {
   SmallContext context;
   std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]})";
   for (int i = 2; i < 20; ++i) nodes += R"(, {"op": "relu", "name": "q", "inputs": [[)" + std::to_string(i - 1) + ", 0, 1]]}";
-  LoadedProgram loaded = read(context, fileOf(nodes, "[[19, 0, 0]]"));
-  EXPECT_EQ(verify(loaded.program.rootGraph(), 100).size(), 18u);
-  EXPECT_EQ(verify(loaded.program.rootGraph(), 4).size(), 4u);
+  LoadedGraph loaded = read(context, fileOf(nodes, "[[19, 0, 0]]"));
+  EXPECT_EQ(verify(loaded.graph, 100).size(), 18u);
+  EXPECT_EQ(verify(loaded.graph, 4).size(), 4u);
 }
 
 }  // namespace

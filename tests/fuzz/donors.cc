@@ -103,12 +103,12 @@ void Donors::addSamples() {
     add(sketch);
     Context ctx;
     ctx.ops = registry;
-    Expected<LoadedProgram> loaded = readJson(ctx, printSketch(sketch), ReadOptions());
+    Expected<LoadedGraph> loaded = readJson(ctx, printSketch(sketch), ReadOptions());
     if (!loaded) {
       consumeError(loaded.takeError());
       continue;
     }
-    const Graph &graph = loaded->program.rootGraph();
+    const Graph &graph = loaded->graph;
     Expected<Inference> inference = infer(ctx, graph, InferRequest(), InferOptions());
     if (!inference) {
       consumeError(inference.takeError());

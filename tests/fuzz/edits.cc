@@ -37,12 +37,12 @@ KnownShapes inferSketch(const OpRegistry &ops, const GraphSketch &sketch) {
   known.of.resize(sketch.nodes.size());
   Context ctx;
   ctx.ops = ops;
-  Expected<LoadedProgram> loaded = readJson(ctx, printSketch(sketch), ReadOptions());
+  Expected<LoadedGraph> loaded = readJson(ctx, printSketch(sketch), ReadOptions());
   if (!loaded) {
     consumeError(loaded.takeError());
     return known;
   }
-  const Graph &graph = loaded->program.rootGraph();
+  const Graph &graph = loaded->graph;
   InferOptions options;
   options.allowUnknown = true;
   Expected<Inference> inference = infer(ctx, graph, InferRequest(), options);

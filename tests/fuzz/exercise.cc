@@ -22,10 +22,10 @@ namespace {
 // differentiated twice.
 constexpr uint32_t kManyNodes = 5000;
 
-std::string jsonOf(const Program &program) {
+std::string jsonOf(const Graph &graph) {
   std::string text;
   raw_string_ostream os(text);
-  writeJson(os, program);
+  writeJson(os, graph);
   return text;
 }
 
@@ -86,17 +86,14 @@ void Trial::mustHold(Error error, StringRef stage) {
 
 bool Trial::rereads(const Graph &graph, StringRef stage) {
   if (stage != "input" && (graph.numNodes() > kManyNodes || (!isUsual && !dice.chance(25)))) return true;
-  Program whole = *program;
-  whole.graphs[whole.root.value] = graph;
-  const std::string once = jsonOf(whole);
-  Expected<LoadedProgram> again = readJson(ctx, once, ReadOptions());
+  const std::string once = jsonOf(graph);
+  Expected<LoadedGraph> again = readJson(ctx, once, ReadOptions());
   if (!again) return report(stage + ", read back: " + textOf(again.takeError())), false;
   if (again->wasUpgraded && stage != "input") report(stage + ": what was written is upgraded when read");
-  mustHold(verifyProgram(again->program, 4), (stage + ", read back and verified").str());
-  if (jsonOf(again->program) != once) report(stage + ": not a fixed point of writing and reading");
-  // Bodies are compared by number, which what is read back need not have in common.
-  if (!wantsDiff || program->graphs.size() > 1) return true;
-  const DiffResult difference = diffGraphs(graph, again->program.rootGraph(), DiffOptions());
+  mustHold(verifyGraph(again->graph, 4), (stage + ", read back and verified").str());
+  if (jsonOf(again->graph) != once) report(stage + ": not a fixed point of writing and reading");
+  if (!wantsDiff) return true;
+  const DiffResult difference = diffGraphs(graph, again->graph, DiffOptions());
   if (difference.numDifferences) report(stage + ": differs from what is read back: " + difference.differences[0].text);
   return true;
 }
@@ -201,22 +198,21 @@ void Trial::checkPasses(const Graph &graph, const Inference &inference) {
 std::string exercise(const OpRegistry &ops, StringRef text, const ExerciseOptions &options, Tally &tally) {
   Context ctx;
   ctx.ops = ops;
-  Expected<LoadedProgram> loaded = readJson(ctx, text, ReadOptions());
+  Expected<LoadedGraph> loaded = readJson(ctx, text, ReadOptions());
   Trial trial{ctx, options.level, options.maxRunBytes, tally};
   if (!loaded) {
     trial.isFine(loaded.takeError(), "read");
     return trial.finding;
   }
-  const Graph &graph = loaded->program.rootGraph();
+  const Graph &graph = loaded->graph;
   trial.seed(static_cast<uint64_t>(numberOf(graph, kChoiceKey)));
   trial.isListed = graph.graphAttrs().count("shape");
   trial.zeroIsEmpty = numberOf(graph, "mxnet_version") >= 20000;
   trial.wantsDiff = options.level != Level::Read;
-  if (Error error = verifyProgram(loaded->program, 4)) {
+  if (Error error = verifyGraph(graph, 4)) {
     trial.isFine(std::move(error), "verify");
     return trial.finding;
   }
-  trial.program = &loaded->program;
   trial.rereads(graph, "input");
   std::optional<Inference> inference = trial.inferred(graph, "input", false);
   if (inference && options.level != Level::Read) trial.checkPasses(graph, *inference);

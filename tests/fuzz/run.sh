@@ -72,7 +72,7 @@ fi
 # Made anew for every build: the operators may be others.
 if [[ ! $dir/seeded -nt $FUZZ_TARGET ]]; then
   rm -rf "$seeds" && mkdir -p "$seeds" && GRADC_FUZZ_EXPORT=$seeds "$FUZZ_TARGET" || die "the seeds could not be made"
-  find "$seeds" -size +11 -delete
+  find "$seeds" -type f -size +11 -delete
   find testdata -name '*.json' -size -12 -exec grep -q '"nodes"' {} \; -print |
     while read -r file; do cp "$file" "$seeds/${file//\//_}"; done
   touch "$dir/seeded"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/error.h"
-#include "ir/program.h"
+#include "ir/graph.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
 #include "runtime/session.h"
@@ -19,7 +19,6 @@ struct Trial {
   Level level;
   int64_t maxRunBytes;
   Tally &tally;
-  const Program *program = nullptr;  // what was read: its other graphs are the bodies of nodes
   bool wantsDiff = false;
   bool isListed = false;     // shapes are known from lists of the file, which do not follow its nodes elsewhere
   bool zeroIsEmpty = false;  // in the shapes of the file

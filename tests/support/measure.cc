@@ -161,15 +161,15 @@ class Measurement {
   }
 
   Error execute(Graph graph) {
-    LoadedProgram loaded;
+    LoadedGraph loaded;
     if (variation.throughFile || variation.inMxnetsWords) {
       std::string text;
       raw_string_ostream os(text);
       writeJson(os, graph);
-      Expected<LoadedProgram> read = readJson(context, text, {});
+      Expected<LoadedGraph> read = readJson(context, text, {});
       if (!read) return read.takeError();
       loaded = std::move(*read);
-      graph = loaded.program.rootGraph();
+      graph = loaded.graph;
     }
     Expected<std::optional<GradientTable>> read = readGradientTable(graph);
     if (!read) return read.takeError();

@@ -73,31 +73,31 @@ SmallContext::SmallContext() {
     cantFail(ops.add(*op));
 }
 
-LoadedProgram read(Context &context, StringRef text) {
-  Expected<LoadedProgram> loaded = readJson(context, text, {});
+LoadedGraph read(Context &context, StringRef text) {
+  Expected<LoadedGraph> loaded = readJson(context, text, {});
   if (!loaded) die("the test's file does not read: " + toString(loaded.takeError()));
   return std::move(*loaded);
 }
 
 GradcError readError(StringRef text) {
   SmallContext context;
-  Expected<LoadedProgram> loaded = readJson(context, text, {});
+  Expected<LoadedGraph> loaded = readJson(context, text, {});
   if (loaded) die("the test's file reads, an error was expected: " + text);
   GradcError found(ErrorKind::Internal, "");
   handleAllErrors(loaded.takeError(), [&](const GradcError &error) { found = error; });
   return found;
 }
 
-std::string written(const Program &program) {
+std::string written(const Graph &graph) {
   std::string text;
   raw_string_ostream os(text);
-  writeJson(os, program);
+  writeJson(os, graph);
   return text;
 }
 
 std::string converted(StringRef text) {
   SmallContext context;
-  return written(read(context, text).program);
+  return written(read(context, text).graph);
 }
 
 std::string fileOf(StringRef nodes, StringRef heads) {

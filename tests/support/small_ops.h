@@ -16,10 +16,10 @@ struct SmallContext : Context {
 };
 
 /// Reads or stops the test program.
-LoadedProgram read(Context &context, llvm::StringRef text);
+LoadedGraph read(Context &context, llvm::StringRef text);
 /// The error of a text that must not read; stops the test program when it does.
 GradcError readError(llvm::StringRef text);
-std::string written(const Program &program);
+std::string written(const Graph &graph);
 /// What `convert` writes.
 std::string converted(llvm::StringRef text);
 /// A whole file around the given nodes; `arg_nodes` empty, heads as given.

@@ -4,6 +4,7 @@
 #include "missing_order.h"
 #include "table.h"
 
+#include "ir/bodies.h"
 #include "runtime/kernels/table.h"
 
 #include "llvm/Support/JSON.h"
@@ -86,11 +87,11 @@ OperatorCoverage &Coverage::rowOf(KindId kind) {
   return *(known = &row);
 }
 
-void Coverage::add(StringRef name, const Program &program) {
+void Coverage::add(StringRef name, const Graph &root) {
   std::map<uint32_t, uint64_t> counts;  // by kind
-  for (const Graph &graph : program.graphs)
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (!graph.isVariable(NodeId(n))) ++counts[graph.kindId(NodeId(n)).value];
+  for (const NestedGraph &nested : nestedGraphs(root))
+    for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
+      if (!nested.graph.isVariable(NodeId(n))) ++counts[nested.graph.kindId(NodeId(n)).value];
   Network network{name.str(), 0, 0};
   std::set<const OpDef *> seen;
   for (auto [kind, count] : counts) {

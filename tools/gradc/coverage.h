@@ -2,7 +2,7 @@
 // the attributes it has there. Tested by tests/cli_test.cc and testdata/cli.
 #pragma once
 
-#include "ir/program.h"
+#include "ir/graph.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -33,7 +33,7 @@ class Coverage {
  public:
   explicit Coverage(Context &context) : context(context) {}
   /// Counts the nodes of one network, those of sub-graphs included.
-  void add(llvm::StringRef name, const Program &program);
+  void add(llvm::StringRef name, const Graph &graph);
 
   /// By number of nodes, the most first, then by name.
   std::vector<OperatorCoverage> operators() const;

@@ -56,12 +56,26 @@ std::optional<NodeId> Diagnostics::inputNode(NodeId n) const {
   return std::nullopt;
 }
 
+/// The graph the place's node belongs to: the current one, or a body in it.
+std::optional<Graph> Diagnostics::graphOf(const Place &place) const {
+  if (!hasInput || !place.node.isValid()) return std::nullopt;
+  Graph graph = current;
+  for (const BodyStep &step : place.path) {
+    if (step.owner.value >= graph.numNodes() || step.body >= graph.bodies(step.owner).size()) return std::nullopt;
+    graph = Graph(graph.bodies(step.owner)[step.body]);
+  }
+  return place.node.value < graph.numNodes() ? std::optional<Graph>(graph) : std::nullopt;
+}
+
 std::optional<Diagnostics::Position> Diagnostics::locate(Place place) const {
   if (!source) return std::nullopt;
   int64_t offset = place.offset;
   if (offset < 0 && place.node.isValid()) {
-    std::optional<NodeId> node = inputNode(place.node);
-    if (node && node->value < sources.nodes.size()) offset = sources.nodes[node->value].begin;
+    // Bodies are part of the owner's kind, so below the outermost owner the ids are the input's.
+    NodeId &inRoot = place.path.empty() ? place.node : place.path.front().owner;
+    std::optional<NodeId> node = inputNode(inRoot);
+    if (node) inRoot = *node;
+    if (node) offset = sources.offsetOf(place);
   }
   StringRef text = source->getBuffer();
   if (offset < 0) return std::nullopt;
@@ -118,9 +132,8 @@ void Diagnostics::printJson(const Message &message, std::optional<Position> posi
       out.attribute("column", static_cast<int64_t>(position->column));
       out.attribute("offset", static_cast<int64_t>(position->offset));
     }
-    NodeId node = message.place.node;
-    if (node.isValid() && hasInput && node.value < current.numNodes())
-      out.attribute("node", json::fixUTF8(current.name(node)));
+    if (const std::optional<Graph> graph = graphOf(message.place))
+      out.attribute("node", json::fixUTF8(graph->name(message.place.node)));
   });
   os << '\n';
 }
@@ -133,10 +146,10 @@ void Diagnostics::print(const Message &message) {
 int Diagnostics::report(const GradcError &error) {
   print({"error", error.message, errorKindName(error.kind), errorRow(error.kind), error.place});
   for (const Note &note : error.notes) print({"note", note.text, "", "", note.place});
-  NodeId node = error.place.node;
-  bool isGenerated = node.isValid() && hasInput && node.value < current.numNodes() && current.origin(node).isValid();
-  if (isGenerated) {
-    std::string text = current.describe(node) + " was generated for " + current.describe(current.origin(node));
+  const NodeId node = error.place.node;
+  const std::optional<Graph> graph = graphOf(error.place);
+  if (graph && graph->origin(node).isValid()) {
+    std::string text = graph->describe(node) + " was generated for " + graph->describe(graph->origin(node));
     print({"note", text, "", "", Place{}});
   }
   return exitCode(error.kind);

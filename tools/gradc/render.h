@@ -57,6 +57,7 @@ class Diagnostics {
   void printJson(const Message &message, std::optional<Position> position);
   void printExcerpt(const Position &position);
   std::optional<NodeId> inputNode(NodeId node) const;
+  std::optional<Graph> graphOf(const Place &place) const;
   std::optional<Position> locate(Place place) const;
 
   llvm::raw_ostream &os;

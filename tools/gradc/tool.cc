@@ -20,31 +20,29 @@ Expected<std::unique_ptr<MemoryBuffer>> readFile(StringRef path) {
   return std::move(*buffer);
 }
 
-Expected<LoadedInput> load(Tool &tool, StringRef path) {
+Expected<Graph> load(Tool &tool, StringRef path) {
   Expected<std::unique_ptr<MemoryBuffer>> buffer = readFile(path);
   if (!buffer) return buffer.takeError();
   StringRef text = tool.diagnostics.setSource(path, std::move(*buffer));
-  Expected<LoadedProgram> loaded = readJson(tool.context, text, ReadOptions());
+  Expected<LoadedGraph> loaded = readJson(tool.context, text, ReadOptions());
   if (!loaded) return loaded.takeError();
-  LoadedInput input{std::move(loaded->program)};
-  tool.diagnostics.setInput(input.graph(), std::move(loaded->sources));
+  tool.diagnostics.setInput(loaded->graph, std::move(loaded->sources));
   for (const std::string &warning : loaded->warnings) tool.diagnostics.warning(warning);
-  if (Error error = verifyProgram(input.program, tool.options.errorLimit)) return error;
-  return input;
+  if (Error error = verifyGraph(loaded->graph, tool.options.errorLimit)) return error;
+  return loaded->graph;
 }
 
-Expected<LoadedInput> load(Tool &tool) {
+Expected<Graph> load(Tool &tool) {
   return load(tool, tool.options.files.empty() ? StringRef("-") : StringRef(tool.options.files.front()));
 }
 
-Expected<LoadedInput> loadInOrder(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+Expected<Graph> loadInOrder(Tool &tool) {
+  Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
-  Expected<OrderedGraph> ordered = orderMutations(tool.context, input->graph(), OverwrittenPolicy::Save);
+  Expected<OrderedGraph> ordered = orderMutations(tool.context, *input, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
-  input->program.graphs[input->program.root.value] = ordered->graph;
-  tool.diagnostics.setCurrent(input->graph());
-  return input;
+  tool.diagnostics.setCurrent(ordered->graph);
+  return ordered->graph;
 }
 
 Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known) {
@@ -72,16 +70,10 @@ Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const 
   return request;
 }
 
-Program withRoot(const Program &program, const Graph &root) {
-  Program result = program;
-  result.graphs[result.root.value] = root;
-  return result;
-}
-
-Error writeGraph(Tool &tool, const Program &program) {
+Error writeGraph(Tool &tool, const Graph &graph) {
   Expected<OutputFile> file = OutputFile::open(tool.options.output);
   if (!file) return file.takeError();
-  writeJson(file->stream(), program);
+  writeJson(file->stream(), graph);
   return file->commit();
 }
 

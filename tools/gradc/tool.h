@@ -19,32 +19,25 @@ struct Tool {
   Diagnostics &diagnostics;
 };
 
-struct LoadedInput {
-  Program program;
-  const Graph &graph() const { return program.rootGraph(); }
-};
-
 /// Bytes of a file, or of standard input for "-". Io when they cannot be read.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef path);
 
 /// Reads and verifies a graph; warnings of the reader are printed, node places refer to it from now on. Several verifier
 /// errors come joined.
-llvm::Expected<LoadedInput> load(Tool &tool, llvm::StringRef path);
+llvm::Expected<Graph> load(Tool &tool, llvm::StringRef path);
 /// The same for the verb's only file, standard input when none is given.
-llvm::Expected<LoadedInput> load(Tool &tool);
+llvm::Expected<Graph> load(Tool &tool);
 
 /// `load`, then the versions of overwritten variables kept (passes/order_mutation.h): for verbs whose result depends on the
 /// order in which nodes run. Node ids may differ from the file's.
-llvm::Expected<LoadedInput> loadInOrder(Tool &tool);
+llvm::Expected<Graph> loadInOrder(Tool &tool);
 
 /// `--shape` and `--dtype` for variables of `graph`. UnknownName when the graph has no such variable and `known` has none
 /// either: a pass may have dropped one that the user's graph has.
 llvm::Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known);
 
-/// The program with `root` in place of its root graph.
-Program withRoot(const Program &program, const Graph &root);
 /// Writes the JSON form to `--output` or standard output.
-llvm::Error writeGraph(Tool &tool, const Program &program);
+llvm::Error writeGraph(Tool &tool, const Graph &graph);
 /// Writes text to `--output` or standard output.
 llvm::Error writeText(Tool &tool, llvm::StringRef text);
 

@@ -14,23 +14,23 @@ Expected<int> runConvert(Tool &tool) {
   if (tool.options.convert == ConvertForm::Cbor)
     return Failure(ErrorKind::UnsupportedOption, "'--to=cbor' is not available yet")
         .note("--to=json is the form every host reads");
-  Expected<LoadedInput> input = load(tool);
+  Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
   if (tool.options.convert == ConvertForm::Json) {
-    if (Error error = writeGraph(tool, input->program)) return error;
+    if (Error error = writeGraph(tool, *input)) return error;
     return 0;
   }
   std::string text;
   raw_string_ostream os(text);
-  printText(os, input->graph());
+  printText(os, *input);
   if (Error error = writeText(tool, text)) return error;
   return 0;
 }
 
 Expected<int> runVerify(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+  Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
-  const Graph &graph = input->graph();
+  const Graph &graph = *input;
   std::string text;
   raw_string_ostream(text) << "ok: " << countOf(graph.numNodes(), "node") << ", "
                            << countOf(graph.numEntries(), "value") << ", " << countOf(graph.heads().size(), "head")

@@ -10,37 +10,17 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Compares the sub-graphs the same way; control flow and fused nodes refer to them by position.
-DiffResult diffPrograms(const Program &left, const Program &right, const DiffOptions &options) {
-  DiffResult all = diffGraphs(left.rootGraph(), right.rootGraph(), options);
-  if (left.graphs.size() != right.graphs.size()) {
-    std::string text = "number of sub-graphs: " + std::to_string(left.graphs.size() - 1) + " on the left, " +
-                       std::to_string(right.graphs.size() - 1) + " on the right";
-    all.differences.push_back({NodeId(), NodeId(), text});
-    ++all.numDifferences;
-    return all;
-  }
-  for (size_t i = 0; i < left.graphs.size(); ++i) {
-    if (i == left.root.value) continue;
-    DiffResult inner = diffGraphs(left.graphs[i], right.graphs[i], options);
-    for (Difference &difference : inner.differences)
-      all.differences.push_back({NodeId(), NodeId(), "in sub-graph " + std::to_string(i) + ": " + difference.text});
-    all.numDifferences += inner.numDifferences;
-  }
-  return all;
-}
-
 Expected<int> runDiff(Tool &tool) {
   const std::vector<std::string> &files = tool.options.files;
   if (files[0] == "-" && files[1] == "-")
     return Failure(ErrorKind::Usage, "standard input can be only one of the two graphs");
-  Expected<LoadedInput> left = load(tool, files[0]);
+  Expected<Graph> left = load(tool, files[0]);
   if (!left) return left.takeError();
-  Expected<LoadedInput> right = load(tool, files[1]);
+  Expected<Graph> right = load(tool, files[1]);
   if (!right) return right.takeError();
   DiffOptions options;
   options.ignoreNames = tool.options.ignoresNames;
-  DiffResult result = diffPrograms(left->program, right->program, options);
+  DiffResult result = diffGraphs(*left, *right, options);
   std::string text;
   raw_string_ostream os(text);
   for (const Difference &difference : result.differences) os << difference.text << '\n';

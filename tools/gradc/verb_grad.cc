@@ -62,18 +62,18 @@ Error checkOptions(const Options &options) {
 
 Expected<int> runGrad(Tool &tool) {
   if (Error error = checkOptions(tool.options)) return error;
-  Expected<LoadedInput> input = loadInOrder(tool);
+  Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
-  Expected<Graph> graph = differentiate(tool, input->graph());
+  Expected<Graph> graph = differentiate(tool, *input);
   if (!graph) return graph.takeError();
   if (tool.options.dialect == Dialect::Mxnet) {
     graph = lowerToMxnet(tool.context, *graph);
     if (!graph) return graph.takeError();
     tool.diagnostics.setCurrent(*graph);
   }
-  Expected<Graph> annotated = annotateWithHints(tool, *graph, input->graph());
+  Expected<Graph> annotated = annotateWithHints(tool, *graph, *input);
   if (!annotated) return annotated.takeError();
-  if (Error error = writeGraph(tool, withRoot(input->program, *annotated))) return error;
+  if (Error error = writeGraph(tool, *annotated)) return error;
   return 0;
 }
 

@@ -75,15 +75,15 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
 }
 
 Expected<int> runGradcheck(Tool &tool) {
-  Expected<LoadedInput> input = loadInOrder(tool);
+  Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
   Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
   if (!bindings) return bindings.takeError();
-  Expected<GradcheckOptions> options = gradcheckOptions(tool, input->graph());
+  Expected<GradcheckOptions> options = gradcheckOptions(tool, *input);
   if (!options) return options.takeError();
   Expected<GradcheckReport> result = [&] {
     Progress progress("checking");
-    return gradcheck(tool.context, input->graph(), std::move(*bindings), *options);
+    return gradcheck(tool.context, *input, std::move(*bindings), *options);
   }();
   if (!result) return result.takeError();
   if (Error error = writeText(tool, report(*result))) return error;

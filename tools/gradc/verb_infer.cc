@@ -27,9 +27,9 @@ std::string report(const Graph &graph, const Inference &inference) {
 }
 
 Expected<int> runInfer(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+  Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
-  const Graph &graph = input->graph();
+  const Graph &graph = *input;
   Expected<InferRequest> hints = resolveHints(tool, graph, graph);
   if (!hints) return hints.takeError();
   InferOptions options;
@@ -39,7 +39,7 @@ Expected<int> runInfer(Tool &tool) {
   Expected<Inference> inference = infer(tool.context, graph, *hints, options);
   if (!inference) return inference.takeError();
   if (!tool.options.wantsReport || !tool.options.output.empty())
-    if (Error error = writeGraph(tool, withRoot(input->program, annotate(graph, *inference)))) return error;
+    if (Error error = writeGraph(tool, annotate(graph, *inference))) return error;
   if (!tool.options.wantsReport) return 0;
   tool.options.output.clear();
   if (Error error = writeText(tool, report(graph, *inference))) return error;

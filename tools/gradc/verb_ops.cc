@@ -121,8 +121,8 @@ Expected<int> printCoverage(Tool &tool) {
   Coverage coverage(tool.context);
   int code = 0;
   for (const std::string &path : tool.options.files) {
-    Expected<LoadedInput> input = load(tool, path);
-    if (input) coverage.add(path, input->program);
+    Expected<Graph> input = load(tool, path);
+    if (input) coverage.add(path, *input);
     else code = std::max(code, tool.diagnostics.report(input.takeError()));
   }
   std::string text;

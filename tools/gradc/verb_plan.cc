@@ -71,14 +71,14 @@ Expected<OutputFile> drawToFile(const Options &options, const Graph &graph, cons
 }
 
 /// The graph, unless the report or a picture is what the user wants to see; and the picture. They appear together.
-Error writeResults(Tool &tool, const Program &program, const Graph &planned, std::optional<OutputFile> picture) {
+Error writeResults(Tool &tool, const Graph &planned, std::optional<OutputFile> picture) {
   const Options &options = tool.options;
   const bool wantsGraph = !options.output.empty() || (!options.wantsReport && !picture);
   std::optional<OutputFile> graphFile;
   if (wantsGraph) {
     Expected<OutputFile> file = OutputFile::open(options.output);
     if (!file) return file.takeError();
-    writeJson(file->stream(), withRoot(program, planned));
+    writeJson(file->stream(), planned);
     graphFile.emplace(std::move(*file));
   }
   for (std::optional<OutputFile> *file : {&graphFile, &picture})
@@ -88,9 +88,9 @@ Error writeResults(Tool &tool, const Program &program, const Graph &planned, std
 }
 
 Expected<int> runPlan(Tool &tool) {
-  Expected<LoadedInput> input = loadInOrder(tool);
+  Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
-  const Graph &graph = input->graph();
+  const Graph &graph = *input;
   Expected<InferRequest> hints = resolveHints(tool, graph, graph);
   if (!hints) return hints.takeError();
   InferOptions inferOptions;
@@ -116,7 +116,7 @@ Expected<int> runPlan(Tool &tool) {
     picture.emplace(std::move(*file));
   }
   Graph planned = annotatePlan(annotate(graph, *inference), *inference, *plan);
-  if (Error error = writeResults(tool, input->program, planned, std::move(picture))) return error;
+  if (Error error = writeResults(tool, planned, std::move(picture))) return error;
   if (!tool.options.wantsReport) return 0;
   tool.options.output.clear();
   if (Error error = writeText(tool, report(graph, *plan))) return error;

@@ -119,9 +119,9 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
 }
 
 Expected<int> runRun(Tool &tool) {
-  Expected<LoadedInput> input = loadInOrder(tool);
+  Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
-  const Graph &graph = input->graph();
+  const Graph &graph = *input;
   Expected<std::vector<NamedArray>> bindings = readBindings(tool.options);
   if (!bindings) return bindings.takeError();
   Expected<SessionOptions> options = sessionOptions(tool, graph);

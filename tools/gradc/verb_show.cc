@@ -73,16 +73,16 @@ Error draw(Tool &tool, raw_ostream &os, const Graph &graph) {
 }
 
 Expected<int> runShow(Tool &tool) {
-  Expected<LoadedInput> input = load(tool);
+  Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
   std::string text;
   raw_string_ostream os(text);
   switch (tool.options.show) {
-    case ShowForm::Text: printText(os, input->graph()); break;
-    case ShowForm::Stats: printStats(os, input->graph()); break;
+    case ShowForm::Text: printText(os, *input); break;
+    case ShowForm::Stats: printStats(os, *input); break;
     case ShowForm::Dot:
     case ShowForm::Svg:
-      if (Error error = draw(tool, os, input->graph())) return error;
+      if (Error error = draw(tool, os, *input)) return error;
   }
   if (Error error = writeText(tool, text)) return error;
   return 0;

@@ -124,13 +124,13 @@ Error writeResults(const Options &options, const Trainer &trainer, const TrainRe
 Expected<int> runTrain(Tool &tool) {
   const Options &options = tool.options;
   const TrainFlags &flags = options.train;
-  Expected<LoadedInput> input = loadInOrder(tool);
+  Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
-  Expected<TrainSetup> setup = setUpTraining(tool, input->graph());
+  Expected<TrainSetup> setup = setUpTraining(tool, *input);
   if (!setup) return setup.takeError();
   const RateSchedule schedule = setup->options.schedule;
   Expected<Trainer> trainer =
-      Trainer::create(tool.context, input->graph(), std::move(setup->examples), std::move(setup->options));
+      Trainer::create(tool.context, *input, std::move(setup->examples), std::move(setup->options));
   if (!trainer) return trainer.takeError();
   if (Error error = emitGraph(tool, *trainer, schedule)) return error;
   if (Error error = resume(*trainer, flags, setup->steps)) return error;

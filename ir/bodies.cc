@@ -1,0 +1,83 @@
+// Interning of bodies, and the walk down to them. Tested by tests/bodies_test.cc
+#include "ir/bodies.h"
+
+#include "ir/error.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/Hashing.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+template <class T> uint64_t hashBytes(const std::vector<T> &column) {
+  const char *bytes = reinterpret_cast<const char *>(column.data());
+  return hash_combine_range(bytes, bytes + column.size() * sizeof(T));
+}
+
+uint64_t hashOf(const Graph &graph) {
+  const GraphColumns &c = graph.columns();
+  return hash_combine(hashBytes(c.kinds), hashBytes(c.inputs), hashBytes(c.names), hashBytes(c.heads));
+}
+
+}  // namespace
+
+uint32_t BodyTable::internGraph(const Graph &graph) {
+  const uint64_t hash = hashOf(graph);
+  auto [first, last] = graphIds.equal_range(hash);
+  for (auto at = first; at != last; ++at)
+    if (graphs[at->second] == graph) return at->second;
+  graphs.push_back(graph);
+  const auto id = static_cast<uint32_t>(graphs.size() - 1);
+  graphIds.emplace(hash, id);
+  return id;
+}
+
+uint32_t BodyTable::intern(ArrayRef<Graph> list) {
+  std::vector<uint32_t> ids;
+  for (const Graph &graph : list) ids.push_back(internGraph(graph));
+  const std::string key(reinterpret_cast<const char *>(ids.data()), ids.size() * sizeof(uint32_t));
+  auto [at, isNew] = listIds.try_emplace(key, static_cast<uint32_t>(lists.size()));
+  if (isNew) {
+    std::vector<Graph> interned;
+    for (uint32_t id : ids) interned.push_back(graphs[id]);
+    lists.push_back(std::move(interned));
+  }
+  return at->second;
+}
+
+std::vector<NestedGraph> nestedGraphs(const Graph &root) {
+  std::vector<NestedGraph> list = {{root}};
+  DenseSet<const GraphColumns *> seen;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Graph graph = list[i].graph;
+    for (uint32_t n = 0; n < graph.numNodes() && graph.columns().hasBodies; ++n) {
+      ArrayRef<Graph> bodies = graph.bodies(NodeId(n));
+      for (size_t b = 0; b < bodies.size(); ++b)
+        if (seen.insert(&bodies[b].columns()).second)
+          list.push_back({bodies[b], static_cast<uint32_t>(i), NodeId(n), static_cast<uint32_t>(b)});
+    }
+  }
+  return list;
+}
+
+std::string bodyName(size_t numBodies, size_t body) { return numBodies == 1 ? "body" : "body " + std::to_string(body); }
+
+Error withinBody(Error error, const Graph &graph, NodeId owner, uint32_t body) {
+  return amend(std::move(error), [&](GradcError &info) {
+    const std::string label = graph.name(owner).empty() ? "#" + std::to_string(owner.value) : graph.name(owner).str();
+    info.message = "node '" + label + "' > " + bodyName(graph.bodies(owner).size(), body) + " > " + info.message;
+    info.place.path.insert(info.place.path.begin(), {owner, body});
+  });
+}
+
+Error withinBody(Error error, ArrayRef<NestedGraph> list, size_t position) {
+  for (size_t at = position; at != 0 && error; at = list[at].parent) {
+    const NestedGraph &nested = list[at];
+    error = withinBody(std::move(error), list[nested.parent].graph, nested.owner, nested.body);
+  }
+  return error;
+}
+
+}  // namespace gradc
