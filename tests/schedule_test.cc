@@ -149,6 +149,11 @@ TEST(Schedule, MEM_14_PlansOfAPartOfTheSteps) {
   EXPECT_EQ(second.check(), "success");
   EXPECT_EQ(second.plan.plannedBytes, 64) << "z alone";
   EXPECT_EQ(second.offset("k"), kExternal);
+  options.steps = {.begin = 2};
+  const Scheduled late(g, options);
+  EXPECT_EQ(late.check(), "success");
+  EXPECT_EQ(late.offset("k"), kExternal) << "at step 1, though its id is 4";
+  EXPECT_GE(late.offset("a"), 0) << "at step 3, though its id is 1";
   // What no later step reads has to be in the arena.
   Scheduled broken = first;
   broken.plan.offset[g.graph.entry(g.at("b"))] = kExternal;
@@ -327,11 +332,11 @@ TEST(Schedule, RUN_02_DrawsBelongToNodes) {
 }
 
 TEST(Schedule, REQ_06_HeadsAreServedWhereTheirNodeRuns) {
-  // An entry in two heads, one that is added alone, so that it is gone with its node, and a variable.
+  // An entry in two heads; two that are added alone, so that they are gone with their nodes; and a variable.
   TestGraph g("x = var {__shape__=(8,)}; a = exp(x); b = tanh(x); c = negative(a); d = elemwise_mul(b, c); k = sigmoid(x);"
-              "heads a, d, a, b, c, k, x");
+              "l = negative(x); heads a, d, a, b, c, k, l, x");
   const std::vector<Request> requests{Request::Add,  Request::Write, Request::Write, Request::Add,
-                                      Request::Null, Request::Add,   Request::Write};
+                                      Request::Null, Request::Add,   Request::Add,   Request::Write};
   Trial trial(g);
   trial.options.exec.headRequests = requests;
   trial.expectSameBits();
