@@ -23,8 +23,8 @@ struct PlanOptions {
   bool allowInplace = true;
   /// The order in which nodes run; id order as it is.
   Schedule schedule = {};
-  /// A plan of a part alone, such as the backward one (MEM-14): what other steps yield, and what they read of what these
-  /// steps yield, is the caller's memory.
+  /// A plan of a part alone, such as the backward one (MEM-14): what other steps yield, and what they read of what
+  /// these steps yield, is the caller's memory.
   StepRange steps = {};
   /// Workspace bytes of a node instead of what its OpDef asks for, negative to leave it at that; null: all are left.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
@@ -50,9 +50,9 @@ struct MemoryPlan {
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
                                       const RequestTable &requests, const PlanOptions &options);
 
-/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared in-place
-/// pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is one for its schedule:
-/// under another one values may collide.
+/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared
+/// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is one for
+/// its schedule: under another one values may collide.
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
                       const MemoryPlan &plan, const PlanOptions &options);
 

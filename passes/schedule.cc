@@ -41,7 +41,8 @@ Error verifySchedule(const Graph &graph, const Schedule &schedule) {
     const NodeId n = schedule.nodeAt(step);
     auto early = [&](NodeId before, const Twine &why) {
       return refused(n, "the schedule runs " + graph.describe(n) + " at step " + Twine(step) + ", before " +
-                            graph.describe(before) + ", which it " + why + ", at step " + Twine(schedule.stepOf(before)));
+                            graph.describe(before) + ", which it " + why + ", at step " +
+                            Twine(schedule.stepOf(before)));
     };
     for (Value v : graph.inputs(n))
       if (schedule.stepOf(v.node) > step) return early(v.node, "reads");
