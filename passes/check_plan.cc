@@ -27,13 +27,13 @@ class PlanReplay {
   PlanReplay(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
              const PlanOptions &options)
       : graph(graph), inference(inference), requests(requests), plan(plan), options(options), pending(requests.reads),
-        isHead(graph, 0) {
-    for (Value head : graph.heads()) isHead[graph.entry(head)] = 1;
-  }
+        isCallers(graph, 0) {}
 
   Error run() {
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-      NodeId id(n);
+    if (Error error = verifySchedule(graph, options.schedule)) return error;
+    findCallers();
+    for (uint32_t step = 0; step < graph.numNodes(); ++step) {
+      const NodeId id = options.schedule.nodeAt(step);
       if (graph.isVariable(id)) continue;
       for (uint32_t o = 0; o < graph.numOutputs(id); ++o)
         if (Error error = write(id, o)) return error;
@@ -44,6 +44,18 @@ class PlanReplay {
   }
 
  private:
+  // Heads, and what the steps planned leave for later ones.
+  void findCallers() {
+    for (Value head : graph.heads()) isCallers[graph.entry(head)] = 1;
+    for (uint32_t step = options.steps.end; step < graph.numNodes(); ++step) {
+      const NodeId n = options.schedule.nodeAt(step);
+      ArrayRef<Value> inputs = graph.inputs(n);
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;
+    }
+  }
+  bool isPlanned(NodeId n) const { return options.steps.contains(options.schedule.stepOf(n)); }
+
   bool isKnown(EntryId e) const {
     return graph.context().isFullyKnown(inference.shape[e]) && inference.dtype[e] != DType::Unknown;
   }
@@ -85,7 +97,7 @@ class PlanReplay {
         if (requests.request[e] == Request::Null) return Error::success();
         return bad(n, "output " + nameOf(n, output) + " is read, but has no place");
       case kExternal:
-        if (isHead[e] || n.value < options.firstNode) return Error::success();
+        if (isCallers[e] || !isPlanned(n)) return Error::success();
         return bad(n, "output " + nameOf(n, output) + " is called external, but is no head");
       case kUnplanned:
         if (!isKnown(e)) return Error::success();
@@ -135,7 +147,7 @@ class PlanReplay {
   }
 
   Error checkWorkspace(NodeId n) const {
-    if (n.value < options.firstNode) return Error::success();
+    if (!isPlanned(n)) return Error::success();
     Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
@@ -175,7 +187,7 @@ class PlanReplay {
   const MemoryPlan &plan;
   const PlanOptions &options;
   EntryMap<uint32_t> pending;       // reads still to come
-  EntryMap<uint8_t> isHead;
+  EntryMap<uint8_t> isCallers;      // may lie in the caller's memory
   std::map<int64_t, Range> live;    // by offset
 };
 

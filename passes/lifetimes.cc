@@ -23,35 +23,36 @@ class LifetimeBuilder {
   LifetimeBuilder(const Graph &graph, const Inference &inference, const RequestTable &requests,
                   const PlanOptions &options)
       : graph(graph), inference(inference), requests(requests), options(options), ctx(graph.context()),
-        lastRead(graph, 0), isHead(graph, 0) {
+        schedule(options.schedule), lastRead(graph, 0) {
     result.intervalOf = EntryMap<uint32_t>(graph, Lifetimes::kNoInterval);
     result.inplaceOf = EntryMap<EntryId>(graph, EntryId());
+    result.isExternal = EntryMap<uint8_t>(graph, 0);
     result.intervals.reserve(graph.numNodes());
   }
 
   Expected<Lifetimes> run() {
+    if (Error error = verifySchedule(graph, schedule)) return error;
     findLastReads();
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-      if (graph.isVariable(NodeId(n))) {
-        const int64_t bytes = std::max<int64_t>(bytesOf(graph.firstEntry(NodeId(n))), 0);
-        if (Error error = addToTotal(NodeId(n), bytes)) return error;
-        result.externalBytes += bytes;
-        continue;
-      }
-      if (Error error = visit(NodeId(n))) return error;
+    for (now = 0; now < graph.numNodes(); ++now) {
+      const NodeId n = schedule.nodeAt(now);
+      if (Error error = graph.isVariable(n) ? addVariable(n) : visit(n)) return error;
     }
     return std::move(result);
   }
 
  private:
   void findLastReads() {
-    for (Value head : graph.heads()) isHead[graph.entry(head)] = 1;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-      const NodeKind &kind = graph.kind(NodeId(n));
+    for (Value head : graph.heads()) result.isExternal[graph.entry(head)] = 1;
+    for (uint32_t step = 0; step < graph.numNodes(); ++step) {
+      const NodeId n = schedule.nodeAt(step);
+      const NodeKind &kind = graph.kind(n);
       if (kind.isVariable()) continue;
-      ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-      for (size_t i = 0; i < inputs.size(); ++i)
-        if (!kind.isIgnored(i)) lastRead[graph.entry(inputs[i])] = n;
+      ArrayRef<Value> inputs = graph.inputs(n);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (kind.isIgnored(i)) continue;
+        lastRead[graph.entry(inputs[i])] = step;
+        if (step >= options.steps.end) result.isExternal[graph.entry(inputs[i])] = 1;
+      }
     }
   }
 
@@ -71,35 +72,42 @@ class LifetimeBuilder {
         .at(n);
   }
 
+  Error addVariable(NodeId n) {
+    const EntryId e = graph.firstEntry(n);
+    const int64_t bytes = std::max<int64_t>(bytesOf(e), 0);
+    if (Error error = addToTotal(n, bytes)) return error;
+    result.isExternal[e] = 1;
+    result.externalBytes += bytes;
+    return Error::success();
+  }
+
   Error visit(NodeId n) {
-    step.clear();
+    begun.clear();
     taken.clear();
+    const bool isPlanned = options.steps.contains(now);
     const uint32_t first = graph.firstEntry(n).value, count = graph.numOutputs(n);
     for (uint32_t o = 0; o < count; ++o) {
       EntryId e(first + o);
+      if (!isPlanned) result.isExternal[e] = 1;
       if (requests.request[e] == Request::Null) continue;
       int64_t bytes = bytesOf(e);
       if (Error error = addToTotal(n, rounded(std::max<int64_t>(bytes, 0)))) return error;
-      if (n.value < options.firstNode) {
-        result.externalBytes += rounded(std::max<int64_t>(bytes, 0));
-        continue;
-      }
-      if (bytes < 0) {
+      if (isPlanned && bytes < 0) {
         ++result.numUnplanned;
         continue;
       }
-      if (isHead[e]) {
-        result.externalBytes += rounded(bytes);
+      if (result.isExternal[e]) {
+        result.externalBytes += rounded(std::max<int64_t>(bytes, 0));
         continue;
       }
       if (options.allowInplace && takeOver(n, o, e)) continue;
-      step.push_back({n.value, std::max(n.value, lastRead[e]), rounded(bytes), e});
+      begun.push_back({now, std::max(now, lastRead[e]), rounded(bytes), e});
     }
-    if (n.value >= options.firstNode)
+    if (isPlanned)
       if (Error error = addWorkspace(n)) return error;
-    if (step.size() > 1)
-      llvm::stable_sort(step, [](const Interval &a, const Interval &b) { return a.bytes > b.bytes; });
-    for (const Interval &interval : step) {
+    if (begun.size() > 1)
+      llvm::stable_sort(begun, [](const Interval &a, const Interval &b) { return a.bytes > b.bytes; });
+    for (const Interval &interval : begun) {
       result.intervalOf[interval.root] = static_cast<uint32_t>(result.intervals.size());
       result.intervals.push_back(interval);
     }
@@ -117,7 +125,7 @@ class LifetimeBuilder {
       if (graph.kind(n).isIgnored(pair.input)) continue;
       if (inference.dtype[source] != inference.dtype[e] || bytesOf(source) != bytesOf(e)) continue;
       Interval &interval = result.intervals[block];
-      if (!pair.isIdentity && (interval.end > n.value || readsOf(n, block) != 1)) continue;
+      if (!pair.isIdentity && (interval.end > now || readsOf(n, block) != 1)) continue;
       taken.push_back(block);
       result.inplaceOf[e] = source;
       result.intervalOf[e] = block;
@@ -140,7 +148,7 @@ class LifetimeBuilder {
     Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
-    result.scratch.push_back({n.value, n.value, rounded(*bytes), EntryId()});
+    result.scratch.push_back({now, now, rounded(*bytes), EntryId()});
     return addToTotal(n, rounded(*bytes));
   }
 
@@ -149,10 +157,11 @@ class LifetimeBuilder {
   const RequestTable &requests;
   const PlanOptions &options;
   Context &ctx;
-  EntryMap<uint32_t> lastRead;
-  EntryMap<uint8_t> isHead;
-  SmallVector<Interval, 8> step;      // of the node at hand
-  SmallVector<uint32_t, 4> taken;     // blocks its outputs took over
+  const Schedule &schedule;
+  EntryMap<uint32_t> lastRead;        // the step
+  uint32_t now = 0;                   // the step at hand
+  SmallVector<Interval, 8> begun;     // at this step
+  SmallVector<uint32_t, 4> taken;     // blocks that outputs took over at this step
   int64_t total = 0;                  // bytes of everything seen so far
   Lifetimes result;
 };

@@ -1,7 +1,8 @@
 // Stage one of memory planning: which entries need arena bytes, when, and which take over another's (in-place).
 //
-// Steps are node ids, the schedule being id order. An *interval* is one block of bytes: an entry and all entries that
-// take it over in turn. It lives from the step that first writes it to the step of the last read of any of them.
+// Steps count nodes in the order of the schedule: node ids, unless PlanOptions has another one. An *interval* is one
+// block of bytes: an entry and all entries that take it over in turn. It lives from the step that first writes it to
+// the step of the last read of any of them.
 #pragma once
 
 #include "passes/plan_memory.h"
@@ -11,7 +12,7 @@ namespace gradc {
 struct Interval {
   uint32_t begin, end;  // first and last step, both inclusive
   int64_t bytes;        // rounded up to kPlanAlignment
-  EntryId root;         // first entry of the block; invalid: workspace of node `begin`, for that step
+  EntryId root;         // first entry of the block; invalid: workspace of the node of step `begin`
 };
 
 struct Lifetimes {
@@ -19,12 +20,14 @@ struct Lifetimes {
   std::vector<Interval> scratch;     // the workspaces, ordered by begin
   EntryMap<uint32_t> intervalOf;     // by entry; kNoInterval where it has none
   EntryMap<EntryId> inplaceOf;       // as in MemoryPlan
+  EntryMap<uint8_t> isExternal;      // by entry: the caller's memory, as PlanOptions::steps says
   int64_t externalBytes = 0;
   uint32_t numUnplanned = 0;
 
   static constexpr uint32_t kNoInterval = 0xffffffff;
 };
 
+/// BadPlan for a schedule that is none of the graph's (verifySchedule).
 llvm::Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                            const PlanOptions &options);
 

@@ -31,7 +31,7 @@ struct SavedCopy {
 };
 
 /// Which reads of an overwritten version are served by a copy; the write waits for the others. A read is late when its
-/// node has a larger id than the one that overwrites.
+/// node runs after the one that overwrites.
 enum class Saved : uint8_t { LateGenerated, Late, LateGeneratedAndForward };
 
 /// What the versions of one graph ask for.
@@ -44,7 +44,8 @@ struct OrderPlan {
 /// Walks the accesses of each variable in the order of their versions.
 class OrderPlanner {
  public:
-  OrderPlanner(const Graph &graph, Saved saved) : graph(graph), saved(saved) {}
+  OrderPlanner(const Graph &graph, Saved saved, const Schedule &schedule)
+      : graph(graph), saved(saved), schedule(schedule) {}
 
   OrderPlan run(ArrayRef<VariableAccess> rows) {
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -68,7 +69,8 @@ class OrderPlanner {
   }
 
   bool isSaved(const VariableAccess &read, const VariableAccess &overwriter) const {
-    const bool isLate = read.node > overwriter.node, isGenerated = graph.origin(read.node).isValid();
+    const bool isLate = schedule.stepOf(read.node) > schedule.stepOf(overwriter.node);
+    const bool isGenerated = graph.origin(read.node).isValid();
     if (read.node == overwriter.node) return false;
     if (saved == Saved::Late) return isLate;
     return isGenerated ? isLate : saved == Saved::LateGeneratedAndForward;
@@ -89,6 +91,7 @@ class OrderPlanner {
 
   const Graph &graph;
   const Saved saved;
+  const Schedule &schedule;
   NodeId maker;                       // of the version at hand
   std::vector<VariableAccess> reads;  // since then
   OrderPlan plan;
@@ -229,7 +232,8 @@ Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan
 Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy) {
   const std::vector<VariableAccess> rows = listAccesses(graph);
   if (Error error = checkTargets(graph, rows)) return error;
-  OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated).run(rows);
+  const Schedule byId;  // what is put in order here is the graph, so that its ids are a schedule
+  OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated, byId).run(rows);
   const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
   Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
   if (ordered || !canSave) return ordered;
@@ -237,14 +241,15 @@ Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, Over
   Error error = amend(ordered.takeError(), [&](GradcError &info) { isCycle |= info.kind == ErrorKind::Cycle; });
   if (!isCycle) return error;
   consumeError(std::move(error));
-  return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward).run(rows), policy);
+  return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
 }
 
-Error checkMutationOrder(const Graph &graph) {
-  OrderPlan plan = OrderPlanner(graph, Saved::Late).run(listAccesses(graph));
+Error checkMutationOrder(const Graph &graph, const Schedule &schedule) {
+  if (Error error = verifySchedule(graph, schedule)) return error;
+  OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(listAccesses(graph));
   if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
   for (const Dependency &dependency : plan.dependencies)
-    if (dependency.earlier > dependency.later)
+    if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
       return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
                                                   graph.describe(dependency.earlier) +
                                                   " writes, which comes after it")

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "passes/gradient.h"
+#include "passes/schedule.h"
 
 #include "ir/graph_builder.h"
 
@@ -26,8 +27,10 @@ struct OrderedGraph {
 /// E-43 where versions contradict the edges. Linear.
 llvm::Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy);
 
-/// E-31 for the first node that would read another version than it means when nodes run in id order.
-llvm::Error checkMutationOrder(const Graph &graph);
+/// E-31 for the first node that would read another version than it means when nodes run in this order; what versions
+/// mean does not depend on it. BadPlan for a schedule that is none of the graph's. After orderMutations every schedule
+/// that is one of the graph passes.
+llvm::Error checkMutationOrder(const Graph &graph, const Schedule &schedule = Schedule());
 
 /// `freeze` for a gradient graph over `base`: generated nodes wait for the writes they read, then as `orderMutations`.
 llvm::Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, llvm::ArrayRef<Value> heads,

@@ -30,26 +30,24 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
   plan.valueBytes = placement.bytes;
   plan.boundBytes = bound.bytes;
   plan.valueBoundBytes = valueBound;
-  if (bound.bytes > 0) plan.peakNode = NodeId(bound.step);
+  if (bound.bytes > 0) plan.peakNode = options.schedule.nodeAt(bound.step);
   plan.liveBytes = std::move(bound.live);
   plan.externalBytes = lifetimes->externalBytes;
   plan.numUnplanned = lifetimes->numUnplanned;
   for (size_t i = 0; i < lifetimes->scratch.size(); ++i) {
-    plan.workspace[NodeId(lifetimes->scratch[i].begin)] = scratch.offsets[i];
+    plan.workspace[options.schedule.nodeAt(lifetimes->scratch[i].begin)] = scratch.offsets[i];
     plan.workspaceBytes = std::max(plan.workspaceBytes, lifetimes->scratch[i].bytes);
   }
-  for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-      EntryId e(graph.firstEntry(NodeId(n)).value + o);
-      uint32_t interval = lifetimes->intervalOf[e];
-      if (interval != Lifetimes::kNoInterval)
-        plan.offset[e] = placement.offsets[interval];
-      else if (graph.isVariable(NodeId(n)) || n < options.firstNode)
-        plan.offset[e] = kExternal;
-      else if (requests.request[e] != Request::Null)
-        plan.offset[e] = kUnplanned;
-    }
-  for (Value head : graph.heads()) plan.offset[graph.entry(head)] = kExternal;
+  for (uint32_t i = 0; i < graph.numEntries(); ++i) {
+    const EntryId e(i);
+    const uint32_t interval = lifetimes->intervalOf[e];
+    if (interval != Lifetimes::kNoInterval)
+      plan.offset[e] = placement.offsets[interval];
+    else if (lifetimes->isExternal[e])
+      plan.offset[e] = kExternal;
+    else if (requests.request[e] != Request::Null)
+      plan.offset[e] = kUnplanned;
+  }
   plan.inplaceOf = std::move(lifetimes->inplaceOf);
   return plan;
 }

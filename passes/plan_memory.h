@@ -1,4 +1,4 @@
-// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule.
+// A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule (passes/schedule.h).
 //
 // Three stages, each usable alone: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
 // bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
@@ -8,20 +8,24 @@
 
 #include "passes/infer.h"
 #include "passes/requests.h"
+#include "passes/schedule.h"
 
 namespace gradc {
 
 inline constexpr int64_t kPlanAlignment = 64;
 
 /// Offsets below zero say why an entry has no place in the arena.
-inline constexpr int64_t kExternal = -1;   // variables and heads: the caller's memory
+inline constexpr int64_t kExternal = -1;   // variables, heads, what crosses PlanOptions::steps: the caller's memory
 inline constexpr int64_t kUnused = -2;     // nobody reads it, request Null
 inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
 
 struct PlanOptions {
   bool allowInplace = true;
-  /// A plan of the backward part alone (MEM-14): what nodes before this one yield is the caller's memory.
-  uint32_t firstNode = 0;
+  /// The order in which nodes run; id order as it is.
+  Schedule schedule = {};
+  /// A plan of a part alone, such as the backward one (MEM-14): what other steps yield, and what they read of what
+  /// these steps yield, is the caller's memory.
+  StepRange steps = {};
   /// Workspace bytes of a node instead of what its OpDef asks for, negative to leave it at that; null: all are left.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
@@ -39,14 +43,16 @@ struct MemoryPlan {
   uint32_t numUnplanned = 0;
   int64_t workspaceBytes = 0;        // the largest workspace
   NodeId peakNode;                   // where the bound is reached
-  std::vector<int64_t> liveBytes;    // by node: bytes in use while it runs, its workspace included
+  std::vector<int64_t> liveBytes;    // by step: bytes in use while its node runs, workspace included
 };
 
+/// BadPlan for a schedule that is none of the graph's; TooLarge where sizes or their sum are.
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
                                       const RequestTable &requests, const PlanOptions &options);
 
-/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared in-place
-/// pairs whose other readers are done (MEM-03). BadPlan names the two entries and the step.
+/// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared
+/// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is one for
+/// its schedule: under another one values may collide.
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
                       const MemoryPlan &plan, const PlanOptions &options);
 

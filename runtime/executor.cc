@@ -164,6 +164,7 @@ Executor::~Executor() = default;
 Expected<Executor> Executor::create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                     const MemoryPlan &plan, const ExecOptions &options) {
   PlanOptions planOptions;
+  planOptions.schedule = options.schedule;
   if (options.kernels) {
     planOptions.workspaceOf = KernelSet::planWorkspace;
     planOptions.user = options.kernels;

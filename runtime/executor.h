@@ -1,4 +1,5 @@
-// Runs a planned graph: a flat array of instructions prepared once, no lookups and no allocation in the loop.
+// Runs a planned graph: a flat array of instructions prepared once in the order of the schedule, no lookups and
+// no allocation in the loop.
 //
 //   Executor executor = cantFail(Executor::create(graph, inference, requests, plan, options));
 //   cantFail(executor.bind(variable, tensor));   // every variable, aux states included; memory stays the caller's
@@ -40,6 +41,7 @@ struct ExecOptions {
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;                               // of random operators
+  Schedule schedule = {};                          // in which nodes run; the one the plan was made for
   llvm::ArrayRef<Request> headRequests;            // per head, as given to countRequests; empty: all Write
   /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace); taken over. Null: the executor prepares them
   /// itself, with scratch of its own.
@@ -53,7 +55,8 @@ struct ExecOptions {
 class Executor {
  public:
   /// UnknownOp (E-32) for a node without kernel, InferMissing (E-58) for a wanted entry of unknown shape, DTypeWidth
-  /// (E-63) for an element type kernels do not compute in. The plan is replay-checked first (BadPlan).
+  /// (E-63) for an element type kernels do not compute in. Schedule and plan are checked first (BadPlan), the versions
+  /// of overwritten variables are not: checkMutationOrder.
   static llvm::Expected<Executor> create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                          const MemoryPlan &plan, const ExecOptions &options);
   Executor(Executor &&);

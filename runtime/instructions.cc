@@ -17,6 +17,7 @@ namespace {
 bool canCompute(DType type) { return type != DType::Float16 && type != DType::BFloat16; }
 
 struct StepPlan {
+  uint32_t after;  // the step of the schedule that computes the entry
   EntryId entry;
   uint32_t head;
   bool isAdd;
@@ -26,7 +27,8 @@ class Preparation {
  public:
   Preparation(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
               const ExecOptions &options)
-      : graph(graph), requests(requests), plan(plan), options(options), isRead(graph.numEntries()) {
+      : graph(graph), requests(requests), plan(plan), options(options), schedule(options.schedule),
+        isRead(graph.numEntries()) {
     list.graph = graph;
     list.shapes = inference.shape;
     list.dtypes = inference.dtype;
@@ -41,8 +43,9 @@ class Preparation {
     if (Error error = placeEntries()) return error;
     if (!options.kernels)
       if (Error error = placeKernelScratch()) return error;
-    for (uint32_t id = 0; id < graph.numNodes(); ++id)
-      if (Error error = emit(NodeId(id))) return error;
+    listRandomNodes();
+    for (uint32_t step = 0; step < graph.numNodes(); ++step)
+      if (Error error = emit(step)) return error;
     finishSteps();
     collectVariables();
     connect();
@@ -137,11 +140,11 @@ class Preparation {
         list.address[e] = static_cast<char *>(list.heads[i].data);
         list.headEntry[i] = e;
       } else {
-        steps.push_back({e, i, isAdd});
+        steps.push_back({schedule.stepOf(heads[i].node), e, i, isAdd});
       }
     }
     llvm::sort(steps, [](const StepPlan &a, const StepPlan &b) {
-      return std::tie(a.entry, a.head) < std::tie(b.entry, b.head);
+      return std::tie(a.after, a.entry, a.head) < std::tie(b.after, b.entry, b.head);
     });
     return Error::success();
   }
@@ -215,20 +218,25 @@ class Preparation {
     return Error::success();
   }
 
-  uint64_t randomOrdinal(NodeId n) {
+  void listRandomNodes() {
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      const OpDef *op = graph.op(NodeId(id));
+      if (op && op->flags.isRandom && !op->flags.isBackward) randomNodes.push_back(NodeId(id));
+    }
+  }
+
+  // By id, so that a node draws the same wherever the schedule has it.
+  uint64_t randomOrdinal(NodeId n) const {
     const OpFlags &flags = graph.op(n)->flags;
     if (!flags.isRandom) return 0;
-    if (!flags.isBackward) {
-      randomNodes.push_back(n);
-      return randomNodes.size() - 1;
-    }
+    if (!flags.isBackward) return llvm::lower_bound(randomNodes, n) - randomNodes.begin();
     // A backward operator that draws again must draw what its forward node drew.
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     return deps.empty() ? 0 : llvm::lower_bound(randomNodes, deps[0]) - randomNodes.begin();
   }
 
-  Error emit(NodeId n) {
-    uint64_t ordinal = graph.isVariable(n) ? 0 : randomOrdinal(n);
+  Error emit(uint32_t step) {
+    const NodeId n = schedule.nodeAt(step);
     if (isSkipped(n)) return Error::success();
     const NodeKind &kind = graph.kind(n);
     Instruction instruction;
@@ -242,14 +250,13 @@ class Preparation {
           .at(n);
     instruction.call.kind = &kind;
     instruction.call.isTraining = options.isTraining;
-    instruction.call.random = {options.seed, 0, ordinal};
+    instruction.call.random = {options.seed, 0, randomOrdinal(n)};
     if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
     if (instruction.fast && !options.kernels) instruction.call.workspace = kernelScratch;
     if (Error error = addOperands(n)) return error;
     if (Error error = checkShapes(n)) return error;
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
-    uint32_t lastEntry = graph.firstEntry(n).value + graph.numOutputs(n);
-    for (; nextStep < steps.size() && steps[nextStep].entry.value < lastEntry; ++nextStep) takeStep(steps[nextStep]);
+    for (; nextStep < steps.size() && steps[nextStep].after <= step; ++nextStep) takeStep(steps[nextStep]);
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
     list.instructions.push_back(instruction);
     return Error::success();
@@ -311,6 +318,7 @@ class Preparation {
   const RequestTable &requests;
   const MemoryPlan &plan;
   const ExecOptions &options;
+  const Schedule &schedule;
   InstructionList list;
   BitVector isRead;  // by an instruction at a position that is not ignored, or by a step
   char *arena = nullptr;

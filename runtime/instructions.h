@@ -1,4 +1,5 @@
-// What the executor runs: one instruction per node that has something to do, over one array of operand tensors.
+// What the executor runs: one instruction per node that has something to do, in the order of the schedule, over one
+// array of operand tensors.
 //
 // An operand names its entry; where the entry's bytes are is said once, in `address`. Binding a variable or a head changes
 // addresses, and `resolve` writes them into the operands in one linear pass.

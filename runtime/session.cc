@@ -65,7 +65,7 @@ struct Session::State {
 };
 
 Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
-  if (Error error = checkMutationOrder(graph)) return error;
+  if (Error error = checkMutationOrder(graph, options.exec.schedule)) return error;
   Expected<std::optional<GradientTable>> read = readGradientTable(graph);
   if (!read) return read.takeError();
   table = std::move(*read);
@@ -181,6 +181,7 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
 Error Session::State::makePlan(Context &context, KernelSet &kernels, const SessionOptions &options) {
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
+  planOptions.schedule = options.exec.schedule;
   if (!kernels.isEmpty()) {
     planOptions.workspaceOf = KernelSet::planWorkspace;
     planOptions.user = &kernels;

@@ -22,11 +22,12 @@ struct SessionOptions {
 class Session {
  public:
   /// `bindings` are matched by variable name: E-70 for one missing without initSeed, E-71 for shape or dtype, E-72 for
-  /// one the graph does not have, head-gradient variables that were dropped apart (H-11). A floating or integer array is
-  /// converted to the inferred floating type. `<variable>_grad` gives the start value of an `add` head
+  /// one the graph does not have, head-gradient variables that were dropped apart (H-11). A floating or integer array
+  /// is converted to the inferred floating type. `<variable>_grad` gives the start value of an `add` head
   /// (`<variable>#grad` when a variable has that name), zeros without. Of several variables with one name the k-th is
   /// `<name>#<k>`, the bare name is E-34; a nameless one is `#<id>`. Shapes of bound arrays take part in inference,
-  /// their dtypes do not. E-31 when id order does not keep versions: `orderMutations` comes first.
+  /// their dtypes do not. E-31 when the schedule (`exec.schedule`) does not keep versions: `orderMutations` comes
+  /// first. BadPlan when it is none of the graph's.
   static llvm::Expected<Session> create(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
                                         const SessionOptions &options);
   Session(Session &&);

@@ -168,7 +168,7 @@ TEST(PlanMemory, MEM_14_ASK_12_LiveBytesOfEveryNode) {
 TEST(PlanMemory, MEM_14_ThePlanOfTheBackwardPartAlone) {
   Planned p("x = var {__shape__=(16,)}; w = var {__shape__=(16,)}; a = exp(x); b = tanh(a); y = elemwise_mul(b, w); z = exp(y); q = relu(z); heads q");
   PlanOptions options = p.options;
-  options.firstNode = p.g.at("y").node.value;
+  options.steps.begin = p.g.at("y").node.value;
   MemoryPlan plan = cantFail(planMemory(p.g.context, p.g, p.inference, p.requests, options));
   EXPECT_EQ(describeError(checkPlan(p.g, p.inference, p.requests, plan, options)), "success");
   for (StringRef name : {"a", "b"}) EXPECT_EQ(plan.offset[p.g.graph.entry(p.g.at(name))], kExternal) << name.str();

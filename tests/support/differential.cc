@@ -33,6 +33,7 @@ constexpr Variation kVariations[] = {
     {.name = "zeros kept", .zeroTerms = ZeroPolicy::Keep},
     {.name = kRefused, .overwritten = OverwrittenPolicy::Error},
     {.name = "whole graph", .reach = ReachPolicy::WholeGraph},
+    {.name = "in another order", .inOtherOrder = true},
 };
 
 // ---- against the jets

@@ -24,7 +24,8 @@ struct Outcomes {
 };
 
 /// Gradients, statuses, states and errors against the jets; then RUN-02: bit for bit the same, whatever the cap, the
-/// pruning, in-place, the names, the threads, the memory plan, zero terms, the dialect, and a round trip through a file.
+/// pruning, in-place, the names, the threads, the schedule, the memory plan, zero terms, the dialect, and a round trip
+/// through a file.
 Problem checkSketch(const Sketch &sketch, Outcomes &outcomes);
 
 /// The smallest sketch found by leaving out parts that still has a problem of the same kind.

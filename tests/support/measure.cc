@@ -7,6 +7,7 @@
 #include "passes/lower_mxnet.h"
 #include "passes/order_mutation.h"
 #include "runtime/session.h"
+#include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
@@ -184,6 +185,7 @@ class Measurement {
     options.exec.backend = Backend::Reference;
     options.exec.threads = variation.threads;
     options.exec.isTraining = sketch.isTraining;
+    if (variation.inOtherOrder) options.exec.schedule = drawSchedule(graph, graph.numEntries());
     Expected<Session> session = Session::create(context, graph, bindings(graph), options);
     if (!session) return session.takeError();
     std::vector<std::string> keys = headKeys();

@@ -22,6 +22,7 @@ struct Variation {
   OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
   ReachPolicy reach = ReachPolicy::Ignore;
   unsigned threads = 1;
+  bool inOtherOrder = false;  // nodes run in a schedule that is drawn
 };
 
 /// Values under "forward 0", "gradient 1.0", "gradient 2.0" (order and position of the x), "retained 0", "state 3".

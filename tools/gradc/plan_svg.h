@@ -8,7 +8,7 @@
 
 namespace gradc {
 
-/// `lifetimes` are those the plan was made from. Values outside the arena are not drawn.
+/// `lifetimes` are those the plan was made from, in id order. Values outside the arena are not drawn.
 void drawPlan(llvm::raw_ostream &os, const Graph &graph, const Lifetimes &lifetimes, const MemoryPlan &plan);
 
 }  // namespace gradc

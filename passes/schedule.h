@@ -1,0 +1,43 @@
+// In which order the nodes of a graph run: a table beside the graph, which stays as it is.
+//
+// Ids are the schedule unless another one is given. Reordering to save memory, early steps of an optimizer and overlap
+// change the schedule alone: ids, names and files do not move, and neither do the values of heads, bit for bit.
+// Tested by tests/schedule_test.cc
+#pragma once
+
+#include "ir/graph.h"
+
+namespace gradc {
+
+class Schedule {
+ public:
+  /// Id order: no table, and no time to look into one.
+  Schedule() = default;
+  /// All nodes of a graph, variables included, in the order in which they run. `verifySchedule` judges it.
+  explicit Schedule(std::vector<NodeId> nodesInOrder);
+
+  bool isIdentity() const { return order.empty(); }
+  size_t size() const { return order.size(); }
+  NodeId nodeAt(uint32_t step) const { return isIdentity() ? NodeId(step) : order[step]; }
+  /// kNoStep for a node that is not in the schedule.
+  uint32_t stepOf(NodeId n) const { return isIdentity() ? n.value : n.value < steps.size() ? steps[n.value] : kNoStep; }
+
+  static constexpr uint32_t kNoStep = 0xffffffff;
+
+ private:
+  std::vector<NodeId> order;    // by step; empty: id order
+  std::vector<uint32_t> steps;  // by node: the first step that runs it
+};
+
+/// Steps from `begin` up to, but not including, `end`.
+struct StepRange {
+  uint32_t begin = 0, end = 0xffffffff;
+  bool contains(uint32_t step) const { return begin <= step && step < end; }
+};
+
+/// BadPlan unless the schedule has every node of the graph once, after all that it reads and waits for; names the node
+/// that runs too early and the one it must follow. Whether readers of overwritten variables keep their versions is
+/// checkMutationOrder's to say. Linear; nothing to do for id order.
+llvm::Error verifySchedule(const Graph &graph, const Schedule &schedule);
+
+}  // namespace gradc
