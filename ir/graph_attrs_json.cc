@@ -1,4 +1,4 @@
-// Typed graph attributes from parser events, and how they follow renumbered nodes. Tested by tests/json_reader_test.cc
+// Typed graph attributes from parser events. Tested by tests/json_reader_test.cc
 #include "ir/graph_attrs_json.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -10,11 +10,6 @@ namespace {
 
 using Kind = GraphAttr::Kind;
 constexpr Kind kTypedKinds[] = {Kind::Int, Kind::SizeT, Kind::Str, Kind::ListInt, Kind::ListStr, Kind::ListShape};
-
-// Lists over the heads or over the asked variables; their length says nothing about nodes.
-constexpr StringRef kListsOverHeads[] = {"head_kind", "grad_of",   "grad_of_index", "grad_order",
-                                         "grad_req",  "x_slot",    "slot_status",   "grad_none",
-                                         "head_grad_of"};
 
 }  // namespace
 
@@ -149,86 +144,6 @@ std::string GraphAttrReader::expected() const {
     case Kind::Raw: return "distinct keys in an object";
   }
   return form;
-}
-
-namespace {
-
-/// Positions in a list of the file, by position in the list of the graph.
-struct Carriage {
-  std::vector<uint32_t> nodeFrom, entryFrom;
-  size_t fileNodes = 0, fileEntries = 0;
-  bool carriesNodes = true, carriesEntries = true;
-};
-
-Carriage planCarriage(const Renumbering &file, const Graph &graph) {
-  constexpr uint32_t kNowhere = NodeId::kNone;
-  Carriage plan;
-  plan.fileNodes = file.fileRowPtr.size() - 1;
-  plan.fileEntries = file.fileRowPtr.back();
-  plan.nodeFrom.assign(graph.numNodes(), kNowhere);
-  plan.entryFrom.assign(graph.numEntries(), kNowhere);
-  for (uint32_t old = 0; old < plan.fileNodes; ++old) {
-    NodeId n = file.newId[old];
-    if (!n.isValid()) continue;
-    plan.nodeFrom[n.value] = old;
-    uint32_t first = file.fileRowPtr[old], count = file.fileRowPtr[old + 1] - first;
-    for (uint32_t i = 0; i < std::min(count, graph.numOutputs(n)); ++i)
-      plan.entryFrom[graph.firstEntry(n).value + i] = first + i;
-  }
-  plan.carriesNodes = !is_contained(plan.nodeFrom, kNowhere);
-  plan.carriesEntries = !is_contained(plan.entryFrom, kNowhere);
-  return plan;
-}
-
-template <class T> void permute(std::vector<T> &list, ArrayRef<uint32_t> from) {
-  if (list.empty()) return;
-  std::vector<T> moved;
-  moved.reserve(from.size());
-  for (uint32_t position : from) moved.push_back(list[position]);
-  list = std::move(moved);
-}
-
-/// Whether a list holds ids of nodes. There are no more of them than heads, y or named entries.
-bool namesNodes(StringRef key) { return key == "grad_of_node" || key == "head_pairs" || key == "grad_constants"; }
-
-/// Whether number i of such a list is one: of `head_pairs`, the second and fourth of each five, of `grad_constants` the
-/// first of each two.
-bool isNodeAt(StringRef key, size_t i) {
-  if (key == "head_pairs") return i % 5 == 1 || i % 5 == 3;
-  return key == "grad_of_node" || i % 2 == 0;
-}
-
-size_t listLength(const GraphAttr &attr) {
-  return std::max({attr.numbers.size(), attr.texts.size(), attr.shapes.size()});
-}
-
-}  // namespace
-
-std::vector<std::string> renumberGraphAttrs(GraphAttrs &attrs, const Renumbering &file, const Graph &graph) {
-  Carriage plan = planCarriage(file, graph);
-  std::vector<std::string> dropped;
-  for (auto &[key, attr] : attrs) {
-    size_t length = listLength(attr);
-    for (size_t i = 0; namesNodes(key) && i < attr.numbers.size(); ++i) {
-      int64_t &id = attr.numbers[i];
-      if (!isNodeAt(key, i) || id < 0 || static_cast<size_t>(id) >= plan.fileNodes) continue;
-      NodeId n = file.newId[static_cast<size_t>(id)];
-      id = n.isValid() ? int64_t{n.value} : -1;
-    }
-    if (!length || namesNodes(key) || is_contained(kListsOverHeads, key)) continue;
-    const bool isPerEntry = length == plan.fileEntries, isPerNode = !isPerEntry && length == plan.fileNodes;
-    if (!isPerEntry && !isPerNode) continue;
-    if (isPerEntry ? !plan.carriesEntries : !plan.carriesNodes) {
-      dropped.push_back(key);
-      continue;
-    }
-    ArrayRef<uint32_t> from = isPerEntry ? plan.entryFrom : plan.nodeFrom;
-    permute(attr.numbers, from);
-    permute(attr.texts, from);
-    permute(attr.shapes, from);
-  }
-  for (const std::string &key : dropped) attrs.erase(key);
-  return dropped;
 }
 
 }  // namespace gradc

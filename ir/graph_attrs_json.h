@@ -40,14 +40,4 @@ class GraphAttrReader {
   JsonText raw;
 };
 
-/// How the nodes of a file became the nodes of its graph, for attributes that list something per node or entry.
-struct Renumbering {
-  llvm::ArrayRef<NodeId> newId;         // by file id; invalid: dropped
-  llvm::ArrayRef<uint32_t> fileRowPtr;  // first entry of each node of the file; one more element than nodes
-};
-
-/// Permutes lists as long as the file's nodes or entries. Lists that cannot follow, because nodes were added or an
-/// operator has another number of outputs than the file says, are dropped; their names are returned.
-std::vector<std::string> renumberGraphAttrs(GraphAttrs &attrs, const Renumbering &file, const Graph &graph);
-
 }  // namespace gradc

@@ -102,6 +102,12 @@ void GraphBuilder::addControlDep(NodeId n, NodeId dep) {
   deps.push_back({n, dep});
 }
 
+void GraphBuilder::setOrigin(NodeId n, NodeId origin) {
+  assert(n.value >= numBase && "nodes of the base are frozen");
+  origins[n.value - numBase] = origin;
+  hasOrigins |= origin.isValid();
+}
+
 void GraphBuilder::setInput(NodeId n, size_t index, Value value) {
   assert(n.value >= numBase && "nodes of the base are frozen");
   inputList[inputBegin[n.value - numBase] + index] = value;

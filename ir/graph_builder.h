@@ -43,6 +43,7 @@ class GraphBuilder {
   /// Concatenates the parts; a node's name may be set once, nodes in any order.
   void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
   void addControlDep(NodeId n, NodeId dep);
+  void setOrigin(NodeId n, NodeId origin);
   /// Points input `index` of a node of this builder (not of the base) elsewhere. Readers of files use it for forward
   /// references; a cycle it makes is found by freeze.
   void setInput(NodeId n, size_t index, Value value);

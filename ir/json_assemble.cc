@@ -2,7 +2,7 @@
 #include "ir/json_assemble.h"
 
 #include "ir/error.h"
-#include "ir/graph_attrs_json.h"
+#include "ir/graph_attrs.h"
 #include "ir/graph_builder.h"
 #include "ir/legacy_upgrade.h"
 

@@ -3,6 +3,7 @@
 #include "passes/append_optimizer.h"
 
 #include "ir/error.h"
+#include "ir/graph_attrs.h"
 #include "ir/graph_builder.h"
 #include "passes/gradient_table.h"
 #include "passes/naming.h"
@@ -193,13 +194,16 @@ class Appending {
       updateOf.push_back(graph.name(targets[i].parameter).str());
       for (NodeId state : steps[i].states) states.push_back(builder.name(state).str());
     }
-    GraphAttrs attrs = carriedAttrs(graph);
+    const NodeId oldRate = rate.node;
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+    if (!frozen) return frozen.takeError();
+    GraphAttrs attrs = graph.graphAttrs();
+    eraseGradientTable(attrs);
+    eraseEntryAttrs(attrs);
+    renumberGraphAttrs(attrs, {ArrayRef(frozen->newId).take_front(graph.numNodes()), graph.columns().entryBegin}, frozen->graph);
     attrs["update_of"] = GraphAttr::ofStrs(std::move(updateOf));
     attrs["optimizer_states"] = GraphAttr::ofStrs(std::move(states));
-    const NodeId oldRate = rate.node;
-    Expected<Frozen> frozen = std::move(builder).freeze(heads, std::move(attrs));
-    if (!frozen) return frozen.takeError();
-    TrainingGraph result{frozen->graph, {}, NodeId(), static_cast<uint32_t>(forwardHeads.size())};
+    TrainingGraph result{frozen->graph.withGraphAttrs(std::move(attrs)), {}, NodeId(), static_cast<uint32_t>(forwardHeads.size())};
     if (oldRate.isValid()) result.rate = frozen->newId[oldRate.value];
     for (size_t i = 0; i < steps.size(); ++i) {
       TrainingGraph::Parameter row{frozen->newId[targets[i].parameter.value], heads.size() - 1 - i, {}};

@@ -26,19 +26,18 @@ std::vector<Value> readConstantEntries(const Graph &graph) {
   return entries;
 }
 
-Graph withConstantEntries(const Graph &graph, ArrayRef<Value> entries, function_ref<Value(Value)> follow) {
+Graph withConstantEntries(const Graph &graph, ArrayRef<Value> entries) {
+  std::vector<Value> all = readConstantEntries(graph);
+  all.insert(all.end(), entries.begin(), entries.end());
   std::vector<int64_t> numbers;
   DenseSet<uint32_t> seen;
-  for (Value v : entries) {
-    const Value now = follow(v);
-    if (!now.isValid() || graph.isVariable(now.node) || !seen.insert(graph.entry(now).value).second) continue;
-    numbers.insert(numbers.end(), {int64_t{now.node.value}, int64_t{now.index}});
+  for (Value v : all) {
+    if (!v.isValid() || graph.isVariable(v.node) || !seen.insert(graph.entry(v).value).second) continue;
+    numbers.insert(numbers.end(), {int64_t{v.node.value}, int64_t{v.index}});
   }
-  GraphAttrs::const_iterator at = graph.graphAttrs().find(kKey);
-  if (numbers.empty() && at == graph.graphAttrs().end()) return graph;
+  if (numbers.empty()) return graph;
   GraphAttrs attrs = graph.graphAttrs();
-  if (numbers.empty()) attrs.erase(kKey);
-  else attrs[kKey] = GraphAttr::ofInts(std::move(numbers));
+  attrs[kKey] = GraphAttr::ofInts(std::move(numbers));
   return graph.withGraphAttrs(std::move(attrs));
 }
 

@@ -6,15 +6,13 @@
 
 #include "ir/graph.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
-
 namespace gradc {
 
 /// Numbers that name no entry are passed over.
 std::vector<Value> readConstantEntries(const Graph &graph);
 
-/// `graph` with these and no others, as `follow` says where they went. An entry that is gone (an invalid Value) or a
-/// variable is left out, and of equal ones all but the first.
-Graph withConstantEntries(const Graph &graph, llvm::ArrayRef<Value> entries, llvm::function_ref<Value(Value)> follow);
+/// `graph` with these after those it has. An entry that is gone (an invalid Value) or a variable is left out, and of equal
+/// ones all but the first.
+Graph withConstantEntries(const Graph &graph, llvm::ArrayRef<Value> entries);
 
 }  // namespace gradc

@@ -1,6 +1,8 @@
 // Sweeps over the generated part of a frozen graph. Tested by tests/gradient_listener_test.cc
 #include "passes/emitted_nodes.h"
 
+#include "passes/rewriter.h"
+
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -80,18 +82,16 @@ Expected<KindId> withFollowingAttrsOf(Context &context, KindId id, AttrsId from)
 Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase) {
   const Graph &graph = frozen.graph;
   BitVector generated = generatedNodes(frozen, numBase);
-  GraphBuilder builder(context);
+  GraphRewriter rewriter(context, graph);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     NodeId origin = generated[n] ? graph.origin(id) : NodeId();
     Expected<KindId> kind =
         origin.isValid() ? withFollowingAttrsOf(context, graph.kindId(id), graph.kind(origin).attrs) : graph.kindId(id);
     if (!kind) return kind.takeError();
-    builder.addKind(*kind, graph.inputs(id), graph.origin(id));
-    builder.setName(id, graph.name(id), "");
-    for (NodeId dep : graph.controlDeps(id)) builder.addControlDep(id, dep);
+    rewriter.copy(id, *kind);
   }
-  Expected<Frozen> again = std::move(builder).freeze(graph.heads(), graph.graphAttrs());
+  Expected<Rewritten> again = std::move(rewriter).finish(graph.graphAttrs());
   if (!again) return again.takeError();
   assert(again->graph.numNodes() == graph.numNodes() && "a canonical graph keeps its ids");
   frozen.graph = again->graph;

@@ -8,6 +8,7 @@
 #include "passes/order_mutation.h"
 
 #include "ir/error.h"
+#include "ir/graph_attrs.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
@@ -95,8 +96,8 @@ class Settlement : GradientPhase {
     stats.numGenerated = builder.numNodes() - numBase;
     if (fluid) nameFluid();
     Expected<Frozen> frozen = selection.hasMutations()
-                                  ? freezeInOrder(std::move(builder), graph, heads, carriedAttrs(graph), options.overwritten)
-                                  : std::move(builder).freeze(heads, carriedAttrs(graph));
+                                  ? freezeInOrder(std::move(builder), graph, heads, options.overwritten)
+                                  : std::move(builder).freeze(heads, {});
     if (frozen && hasFollowingAttrs(graph)) frozen = withFollowingAttrs(ctx, std::move(*frozen), numBase);
     if (!frozen) return frozen.takeError();
     if (options.listener) tellListener(*options.listener, *frozen, numBase, gradientEntries());
@@ -109,19 +110,35 @@ class Settlement : GradientPhase {
     result.retained = std::move(retained);
     result.seedNames = std::move(state.seedNames);
     result.stats = stats;
-    result.graph = withGradientTable(state, frozen->graph, result, frozen->newId);
-    std::vector<HeadPair> pairs = readHeadPairs(graph);
-    pairs.insert(pairs.end(), state.openPairs.begin(), state.openPairs.end());
-    result.graph = withHeadPairs(result.graph, pairs, *frozen);
-    result.graph = withConstantEntries(result.graph, constantEntries(), *frozen);
+    const Graph carried = frozen->graph.withGraphAttrs(carriedAttrs(*frozen));
+    result.graph = withGradientTable(state, carried, result, frozen->newId);
+    result.graph = withHeadPairs(result.graph, openPairs(*frozen));
+    result.graph = withConstantEntries(result.graph, constantEntries(*frozen));
     return result;
   }
 
-  // Those of lower orders included.
-  std::vector<Value> constantEntries() const {
-    std::vector<Value> entries = readConstantEntries(graph);
+  // What the base's attributes say of nodes that are still there.
+  GraphAttrs carriedAttrs(const Frozen &frozen) const {
+    GraphAttrs attrs = graph.graphAttrs();
+    eraseEntryAttrs(attrs);
+    renumberGraphAttrs(attrs, {ArrayRef(frozen.newId).take_front(numBase), graph.columns().entryBegin}, frozen.graph);
+    extendUpdates(attrs, graph.heads().size(), options.gradientOnly ? 0 : frozen.graph.heads().size());
+    return attrs;
+  }
+
+  std::vector<HeadPair> openPairs(const Frozen &frozen) const {
+    std::vector<HeadPair> pairs;
+    for (const HeadPair &pair : state.openPairs) {
+      const HeadPair now{pair.position, frozen(pair.y), pair.seed.isValid() ? frozen(pair.seed) : Value()};
+      if (now.y.isValid() && now.seed.isValid() == pair.seed.isValid()) pairs.push_back(now);
+    }
+    return pairs;
+  }
+
+  std::vector<Value> constantEntries(const Frozen &frozen) const {
+    std::vector<Value> entries;
     for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
-      entries.insert(entries.end(), list->begin(), list->end());
+      for (Value v : *list) entries.push_back(frozen(v));
     return entries;
   }
 

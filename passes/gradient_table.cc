@@ -15,7 +15,6 @@ constexpr StringRef kKinds[] = {"forward", "grad", "retained"};
 constexpr StringRef kTableKeys[] = {"head_kind",  "grad_of",     "grad_of_node", "grad_of_index", "grad_order",       "grad_req",
                                     "x_slot",     "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads",
                                     "grad_mode",  "head_pairs",  "grad_constants"};
-constexpr StringRef kEntryKeys[] = {"shape", "shape_known", "dtype", "storage_type", "plan", "planned_bytes", "bound_bytes"};
 
 // "weight", or "conv:0" for what is not a variable.
 std::string readable(const Graph &graph, Value v) {
@@ -125,11 +124,17 @@ Error readHeads(const Graph &graph, GradientTable &table) {
 
 }  // namespace
 
-GraphAttrs carriedAttrs(const Graph &graph) {
-  GraphAttrs kept;
-  for (const auto &[key, value] : graph.graphAttrs())
-    if (!is_contained(kTableKeys, StringRef(key)) && !is_contained(kEntryKeys, StringRef(key))) kept[key] = value;
-  return kept;
+void eraseGradientTable(GraphAttrs &attrs) {
+  for (StringRef key : kTableKeys) attrs.erase(key.str());
+}
+
+void extendUpdates(GraphAttrs &attrs, size_t numHeads, size_t numHeadsNow) {
+  const auto updates = attrs.find("update_of");
+  if (updates == attrs.end()) return;
+  std::vector<std::string> &names = updates->second.texts;
+  if (names.size() == numHeads && numHeadsNow >= numHeads) return names.resize(numHeadsNow);
+  attrs.erase("update_of");
+  attrs.erase("optimizer_states");
 }
 
 uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> &table, ArrayRef<GradientHead> heads) {

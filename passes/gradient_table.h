@@ -5,9 +5,12 @@
 
 namespace gradc {
 
-/// Graph attributes of the forward graph that stay true when nodes are added: lists per node or entry, plans and the
-/// side table itself are left out.
-GraphAttrs carriedAttrs(const Graph &graph);
+/// Takes out the side table.
+void eraseGradientTable(GraphAttrs &attrs);
+
+/// Makes `update_of`, which names the parameter that each head updates, fit a graph whose first heads are those there were: the
+/// others update nothing. It goes, with `optimizer_states`, where the heads it speaks of do.
+void extendUpdates(GraphAttrs &attrs, size_t numHeads, size_t numHeadsNow);
 
 /// The order of the gradients of these y: one more than the highest among them. Heads of an emitted graph have theirs in
 /// its `table`; of other entries, those of generated nodes count as of its highest, the user's own as of none.

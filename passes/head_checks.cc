@@ -74,17 +74,15 @@ std::vector<HeadPair> readHeadPairs(const Graph &graph) {
   return pairs;
 }
 
-Graph withHeadPairs(const Graph &graph, ArrayRef<HeadPair> pairs, function_ref<Value(Value)> follow) {
+Graph withHeadPairs(const Graph &graph, ArrayRef<HeadPair> pairs) {
   if (pairs.empty()) return graph;
-  std::vector<int64_t> numbers;
-  for (const HeadPair &pair : pairs) {
-    Value y = follow(pair.y), seed = pair.seed.isValid() ? follow(pair.seed) : Value();
-    if (!y.isValid() || seed.isValid() != pair.seed.isValid()) continue;
-    const int64_t seedNode = seed.isValid() ? int64_t{seed.node.value} : -1;
-    numbers.insert(numbers.end(), {int64_t{pair.position}, int64_t{y.node.value}, int64_t{y.index}, seedNode, int64_t{seed.index}});
-  }
   GraphAttrs attrs = graph.graphAttrs();
-  attrs[kKey.str()] = GraphAttr::ofInts(std::move(numbers));
+  GraphAttr &list = attrs.try_emplace(kKey.str(), GraphAttr::ofInts({})).first->second;
+  for (const HeadPair &pair : pairs) {
+    const int64_t seedNode = pair.seed.isValid() ? int64_t{pair.seed.node.value} : -1;
+    list.numbers.insert(list.numbers.end(), {int64_t{pair.position}, int64_t{pair.y.node.value}, int64_t{pair.y.index}, seedNode,
+                                             pair.seed.isValid() ? int64_t{pair.seed.index} : 0});
+  }
   return graph.withGraphAttrs(std::move(attrs));
 }
 

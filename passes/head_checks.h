@@ -7,8 +7,6 @@
 
 #include "passes/gradient.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
-
 namespace gradc {
 
 struct HeadPair {
@@ -26,8 +24,8 @@ bool isSettled(const Graph &graph, const Inference *inference, HeadPair pair);
 /// The pairs of a graph's `head_pairs`: five numbers each, the position, node and index of y and of the seed, node -1
 /// without a seed. Numbers that name no entry are passed over.
 std::vector<HeadPair> readHeadPairs(const Graph &graph);
-/// `graph` with the pairs as `follow` says where their values went; a pair that lost one (an invalid Value) is left out.
-Graph withHeadPairs(const Graph &graph, llvm::ArrayRef<HeadPair> pairs, llvm::function_ref<Value(Value)> follow);
+/// `graph` with these pairs after those it has.
+Graph withHeadPairs(const Graph &graph, llvm::ArrayRef<HeadPair> pairs);
 
 /// `checkHeadPair` of all of them.
 llvm::Error checkHeadPairs(const Graph &graph, const Inference &inference);

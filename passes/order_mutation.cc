@@ -2,12 +2,10 @@
 // Tested by tests/order_mutation_test.cc
 #include "passes/order_mutation.h"
 
-#include "passes/constant_entries.h"
-#include "passes/head_checks.h"
+#include "passes/rewriter.h"
 #include "passes/variable_accesses.h"
 
 #include "ir/error.h"
-#include "ir/graph_attrs_json.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -118,50 +116,39 @@ void dropKnown(const Graph &graph, std::vector<Dependency> &dependencies) {
 /// The graph with the plan carried out.
 class OrderedCopy {
  public:
-  OrderedCopy(Context &ctx, const Graph &graph, const OrderPlan &plan) : ctx(ctx), graph(graph), plan(plan), builder(ctx) {}
+  OrderedCopy(Context &ctx, const Graph &graph, const OrderPlan &plan) : ctx(ctx), graph(graph), plan(plan), rewriter(ctx, graph) {}
 
   Expected<OrderedGraph> run() {
-    addNodes();
-    for (const Dependency &dependency : plan.dependencies) builder.addControlDep(dependency.later, dependency.earlier);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) rewriter.copy(NodeId(n));
+    for (const Dependency &dependency : plan.dependencies)
+      rewriter.builder().addControlDep(rewriter(dependency.later), rewriter(dependency.earlier));
     for (const SavedCopy &copy : plan.copies) addCopy(copy);
-    Expected<Frozen> frozen = std::move(builder).freeze(graph.heads(), {});
-    if (!frozen) return frozen.takeError();
+    Expected<Rewritten> rewritten = std::move(rewriter).finish(graph.graphAttrs());
+    if (!rewritten) return rewritten.takeError();
     OrderedGraph ordered;
-    ordered.newId = frozen->newId;
-    ordered.newId.resize(graph.numNodes());
-    auto follow = [&](Value v) { return (*frozen)(v); };
-    ordered.graph = withHeadPairs(frozen->graph.withGraphAttrs(carriedAlong(frozen->graph, ordered.newId)),
-                                  readHeadPairs(graph), follow);
-    ordered.graph = withConstantEntries(ordered.graph, readConstantEntries(graph), follow);
+    ordered.graph = std::move(rewritten->graph);
+    ordered.newId = std::move(rewritten->newId);
     ordered.numDependencies = static_cast<uint32_t>(plan.dependencies.size());
     ordered.numCopies = static_cast<uint32_t>(plan.copies.size());
     return ordered;
   }
 
  private:
-  void addNodes() {
-    builder.reserve(graph.numNodes() + plan.copies.size(), graph.columns().inputs.size() + plan.copies.size(),
-                    graph.columns().names.size() + 32 * plan.copies.size());
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-      NodeId id = builder.addKind(graph.kindId(NodeId(n)), graph.inputs(NodeId(n)), graph.origin(NodeId(n)));
-      builder.setName(id, graph.name(id), "");
-      for (NodeId dep : graph.controlDeps(id)) builder.addControlDep(id, dep);
-    }
-  }
-
   void addCopy(const SavedCopy &copy) {
+    GraphBuilder &builder = rewriter.builder();
     const bool isNumbered = copy.overwriter.spelled != 0;
-    Value source{copy.variable, 0, static_cast<uint16_t>(isNumbered ? copy.version : 0)};
-    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {source}, copy.overwriter.node);
+    const NodeId overwriter = rewriter(copy.overwriter.node);
+    Value source{rewriter(copy.variable), 0, static_cast<uint16_t>(isNumbered ? copy.version : 0)};
+    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {source}, overwriter);
     builder.setName(n, freeName(copy), "");
-    if (copy.maker.isValid()) builder.addControlDep(n, copy.maker);
-    builder.addControlDep(copy.overwriter.node, n);
+    if (copy.maker.isValid()) builder.addControlDep(n, rewriter(copy.maker));
+    builder.addControlDep(overwriter, n);
     for (const VariableAccess &reader : copy.readers) {
       const NodeKind &kind = graph.kind(reader.node);
       ArrayRef<Value> inputs = graph.inputs(reader.node);
       for (size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i] == Value{copy.variable, 0, reader.spelled} && !kind.isMutated(i) && !kind.isIgnored(i))
-          builder.setInput(reader.node, i, Value{n});
+          builder.setInput(rewriter(reader.node), i, Value{n});
     }
   }
 
@@ -174,25 +161,10 @@ class OrderedCopy {
     return name;
   }
 
-  // Lists over nodes and entries follow, or are dropped where copies have none.
-  GraphAttrs carriedAlong(const Graph &ordered, ArrayRef<NodeId> newId) const {
-    GraphAttrs attrs = graph.graphAttrs();
-    if (!attrs.empty() && !isIdentity(ordered, newId))
-      renumberGraphAttrs(attrs, {newId, graph.columns().entryBegin}, ordered);
-    return attrs;
-  }
-
-  bool isIdentity(const Graph &ordered, ArrayRef<NodeId> newId) const {
-    if (ordered.numNodes() != graph.numNodes()) return false;
-    for (uint32_t n = 0; n < newId.size(); ++n)
-      if (newId[n] != NodeId(n)) return false;
-    return true;
-  }
-
   Context &ctx;
   const Graph &graph;
   const OrderPlan &plan;
-  GraphBuilder builder;
+  GraphRewriter rewriter;
   StringSet<> names;
 };
 
@@ -258,8 +230,7 @@ Error checkMutationOrder(const Graph &graph, const Schedule &schedule) {
   return Error::success();
 }
 
-Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayRef<Value> heads, GraphAttrs attrs,
-                               OverwrittenPolicy policy) {
+Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayRef<Value> heads, OverwrittenPolicy policy) {
   Context &context = builder.context();
   NodeId maker, variable;
   for (const VariableAccess &row : listAccesses(builder)) {
@@ -268,7 +239,7 @@ Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayR
     if (row.isWrite) maker = row.node;
     else if (maker.isValid() && row.node.value >= base.numNodes() && row.node != maker) builder.addControlDep(row.node, maker);
   }
-  Expected<Frozen> frozen = std::move(builder).freeze(heads, std::move(attrs));
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen;
   Expected<OrderedGraph> ordered = orderMutations(context, frozen->graph, policy);
   if (!ordered)  // places are ids of the graph the user knows

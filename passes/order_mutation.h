@@ -34,6 +34,6 @@ llvm::Error checkMutationOrder(const Graph &graph, const Schedule &schedule = Sc
 
 /// `freeze` for a gradient graph over `base`: generated nodes wait for the writes they read, then as `orderMutations`.
 llvm::Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, llvm::ArrayRef<Value> heads,
-                                     GraphAttrs attrs, OverwrittenPolicy policy);
+                                     OverwrittenPolicy policy);
 
 }  // namespace gradc
