@@ -16,6 +16,7 @@ extern const OpFamily kReduceFamily;
 extern const OpFamily kShapeOpsFamily;
 extern const OpFamily kDotFamily;
 extern const OpFamily kConcatFamily;
+extern const OpFamily kConstantFamily;
 extern const OpFamily kLossFamily;
 extern const OpFamily kSoftmaxOutputFamily;
 extern const OpFamily kSoftmaxPartsFamily;

@@ -15,7 +15,7 @@ namespace {
 constexpr const OpFamily *kFamilies[] = {
     &kZerosOnesFamily, &kElementwiseBinaryFamily, &kElementwiseScalarFamily, &kElementwiseUnaryFamily,
     &kBroadcastFamily, &kReduceFamily,            &kShapeOpsFamily,          &kDotFamily,
-    &kConcatFamily,    &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
+    &kConcatFamily,    &kConstantFamily,          &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
     &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
     &kPoolingFamily, &kSoftmaxPartsFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,

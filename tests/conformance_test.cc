@@ -36,6 +36,7 @@ constexpr Refusal kRefusals[] = {
     {"_broadcast_axis_like", 2, "the rank it gets is that of another value, which no reshape of MXNet's takes over"},
     {"_channel_window_sum", 2, "MXNet has the sum over neighbouring channels inside LRN alone"},
     {"_concat_part", kByItself, "MXNet's slices take their bounds from attributes, not from other values"},
+    {"_constant", kByItself, "MXNet makes tensors of one value alone"},
     {"_convolution_data_grad", 2, "MXNet has it inside _backward_Convolution, which has no gradient"},
     {"_deconvolution_data_grad", 2, "MXNet has it inside _backward_Deconvolution, which has no gradient"},
     {"_in_training", 1, "MXNet's operators do not tell a graph in which form it runs; batch statistics as heads need it"},

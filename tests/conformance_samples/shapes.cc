@@ -65,6 +65,11 @@ std::vector<Sample> shapeSamples() {
   list.push_back({"Concat", "num_args=3, dim=0", {{1, 2}, {3, 2}, {2, 2}}});
   list.push_back({"Concat", "num_args=2, dim=-1", {{2, 2, 1}, {2, 2, 3}}});
   list.push_back({"Concat", "num_args=2, dim=0", {{0, 2}, {3, 2}}});
+  list.push_back({"_constant", "dtype=float64, shape=(2,3), values=(1,-2,0.5,3,4,-0.25)", {}});
+  list.push_back({"_constant", "dtype=float32, shape=(2,), values=(0.1,-3)", {}});
+  list.push_back({"_constant", "dtype=float64, shape=(), values=2.5", {}});
+  list.push_back({"_constant", "dtype=int64, shape=(1,2), values=(9223372036854775807,-4)", {}});
+  list.push_back({"_constant", "dtype=float64, shape=(0,3), values=()", {}});
   list.push_back({"_concat_part", "num_args=2, dim=1, index=1", {{2, 4}, {2, 3}, {2, 1}}});
   list.push_back({"_concat_part", "num_args=1, dim=0, index=0", {{3}, {3}}});
   list.push_back({"_concat_part", "num_args=3, dim=0, index=1", {{6, 2}, {1, 2}, {3, 2}, {2, 2}}});

@@ -85,6 +85,7 @@ INSTANCES = {
     "_deconvolution_data_grad": (CONV, [(2, 4, 7, 7), (4, 4, 3, 3), IMAGES]),
     "_deconvolution_weight_grad": (CONV, [(2, 4, 7, 7), IMAGES, (4, 4, 3, 3)]),
     "_full": ({"shape": "(2,3)", "value": 1.5}, []),
+    "_constant": ({"dtype": "float32", "shape": "(2,)", "values": "(1.5,2)"}, []),
     "_ones": ({"shape": "(2,3)"}, []),
     "_pool_gather": (POOL, [IMAGES, IMAGES]),
     "_pool_scatter": (POOL, [(2, 4, 2, 2), IMAGES]),
