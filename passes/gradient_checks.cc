@@ -47,15 +47,26 @@ class RequestChecker {
         .at(v.node);
   }
 
+  // E-51: the gradient graph reads what the request names, be it for the shape of zeros alone. Inference refuses sparse
+  // values that are read, not those that nothing reads.
+  Error checkDense(Value v) {
+    if (Error error = checkRange(v)) return error;
+    const StorageKind storage = options.inference ? options.inference->storage[graph.entry(v)] : StorageKind::Dense;
+    if (storage == StorageKind::Dense) return Error::success();
+    return Failure(ErrorKind::Storage, "the request names '" + graph.listedName(v) + "', which has storage " +
+                                           storageName(storage) + ", expected dense")
+        .at(v.node);
+  }
+
   Error checkRanges() {
     for (const GradientHead &head : checked.heads) {
-      if (Error error = checkRange(head.y)) return error;
+      if (Error error = checkDense(head.y)) return error;
       if (head.seed)
-        if (Error error = checkRange(*head.seed)) return error;
+        if (Error error = checkDense(*head.seed)) return error;
     }
     for (const std::vector<GradientTarget> *targets : {&checked.wrt, &checked.retained})
       for (const GradientTarget &target : *targets)
-        if (Error error = checkRange(target.x)) return error;
+        if (Error error = checkDense(target.x)) return error;
     for (const std::vector<Value> *values : {&checked.noGrad, &checked.stop})
       for (Value v : *values)
         if (Error error = checkRange(v)) return error;

@@ -20,12 +20,14 @@ Inference carriedTo(const GradientResult &next, const Graph &graph, const Infere
   Inference carried;
   carried.shape = EntryMap<ShapeId>(next.graph, kUnknownShape);
   carried.dtype = EntryMap<DType>(next.graph, DType::Unknown);
+  carried.storage = EntryMap<StorageKind>(next.graph, StorageKind::Dense);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const NodeId at = next.forwardIds.empty() ? NodeId(n) : next.forwardIds[n];
     for (uint32_t o = 0; at.isValid() && o < graph.numOutputs(NodeId(n)); ++o) {
       const EntryId from = graph.entry(Value{NodeId(n), static_cast<uint16_t>(o), 0});
       const EntryId to = next.graph.entry(Value{at, static_cast<uint16_t>(o), 0});
       carried.shape[to] = known.shape[from], carried.dtype[to] = known.dtype[from];
+      carried.storage[to] = known.storage[from];
     }
   }
   return carried;

@@ -1,4 +1,5 @@
-// Every file of testdata/fuzz/ through the fuzz harness, and what its grammar reaches. docs/fuzzing.md
+// Every file and line of testdata/fuzz/ through the fuzz harness, and what its grammar reaches. docs/fuzzing.md
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/edits.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
@@ -6,40 +7,48 @@
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 
-#include <algorithm>
+#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace llvm;
 
 namespace gradc::fuzz {
-namespace {
 
-std::vector<std::string> corpus() {
-  std::vector<std::string> files;
-  std::error_code code;
-  for (sys::fs::directory_iterator at("testdata/fuzz", code), end; at != end && !code; at.increment(code))
-    if (StringRef(at->path()).ends_with(".json")) files.push_back(at->path());
-  std::sort(files.begin(), files.end());
-  return files;
-}
+/// What GoogleTest shows beside a case that fails.
+void PrintTo(const CorpusFile &file, std::ostream *os) { *os << file.origin; }
+
+namespace {
 
 const Grammar &grammar() {
   static const Grammar object;
   return object;
 }
 
-class FuzzCorpus : public ::testing::TestWithParam<std::string> {};
+class FuzzCorpus : public ::testing::TestWithParam<CorpusFile> {};
 
 TEST_P(FuzzCorpus, HoldsAtEveryLevel) {
-  ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(GetParam());
-  ASSERT_TRUE(bool(text)) << GetParam();
   Tally tally;
-  EXPECT_EQ(exercise(grammar().donors().ops(), (*text)->getBuffer(), ExerciseOptions(), tally), "");
+  EXPECT_EQ(exercise(grammar().donors().ops(), GetParam().text, ExerciseOptions(), tally), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, ::testing::ValuesIn(corpus()));
+INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, ::testing::ValuesIn(readCorpus("testdata/fuzz")));
+
+// Whole files, lines, and lines that quote text that is no JSON.
+TEST(FuzzCorpusFiles, AreFilesAndLines) {
+  const std::string folder = ::testing::TempDir() + "fuzz_corpus";
+  ASSERT_FALSE(sys::fs::create_directories(folder));
+  std::ofstream(folder + "/b.jsonl") << "{\"nodes\": []}\n\"[\\n\\u0001\"\n";
+  std::ofstream(folder + "/a.json") << "{\n}\n";
+  std::ofstream(folder + "/README") << "no graph\n";
+  const std::vector<CorpusFile> files = readCorpus(folder);
+  ASSERT_EQ(files.size(), 3u);
+  EXPECT_EQ(files[0].origin, folder + "/a.json");
+  EXPECT_EQ(files[0].text, "{\n}\n");
+  EXPECT_EQ(files[1].text, "{\"nodes\": []}");
+  EXPECT_EQ(files[2].origin, folder + "/b.jsonl:2");
+  EXPECT_EQ(files[2].text, "[\n\x01");
+}
 
 // Draws with fixed seeds: each operator and alias appears, and most graphs are right.
 TEST(FuzzGrammar, EveryOperatorIsDrawnAndMostGraphsInfer) {

@@ -149,6 +149,26 @@ TEST(GradientErrors, E_44_E_48_ValuesTheGraphDoesNotHave) {
   EXPECT_EQ(errorOf(g, request, GradientOptions()), "[bad_entry] output 2 of node 'y' (exp) is asked for, it has 1");
 }
 
+// Zeros for `w` are made like `w`, which no operator may read.
+TEST(GradientErrors, E_51_SparseValueThatNothingReads) {
+  TestGraph g("w = var {__shape__=(2,3), __storage_type__=1}; x = var {__shape__=(2,)}; y = exp(x) ^w; heads y");
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  GradientOptions options;
+  options.inference = &inference;
+  options.unused = UnusedPolicy::Zeros;
+  const std::string refusal = "[storage] the request names 'w', which has storage row_sparse, expected dense";
+  EXPECT_EQ(errorOf(g, wrt(g, {"x"}), options), "success");
+  EXPECT_EQ(errorOf(g, wrt(g, {"w"}), options), refusal);
+  GradientRequest request = wrt(g, {"x"});
+  request.retained = {{g.at("w")}};
+  EXPECT_EQ(errorOf(g, request, options), refusal);
+  request = wrt(g, {"x"});
+  request.heads = {{g.at("y"), std::nullopt, ""}, {g.at("w"), std::nullopt, ""}};
+  EXPECT_EQ(errorOf(g, request, options), refusal);
+  request.heads = {{g.at("y"), g.at("w"), ""}};
+  EXPECT_EQ(errorOf(g, request, options), refusal);
+}
+
 TEST(GradientErrors, E_42_E_43_BuilderRefusesArityAndCycles) {
   TestContext context;
   GraphBuilder builder(context);

@@ -17,7 +17,7 @@ rm -rf "$dir" && mkdir -p "$dir" || exit 2
 
 bad=0 pids=()
 for ((job = 0; job < jobs; ++job)); do
-  LLVM_PROFILE_FILE=$dir/$job.profraw "$FUZZ_COVERAGE" "$job" "$jobs" "$dir/tally$job" testdata/fuzz/*.json &
+  LLVM_PROFILE_FILE=$dir/$job.profraw "$FUZZ_COVERAGE" "$job" "$jobs" "$dir/tally$job" &
   pids+=($!)
 done
 trap 'kill "${pids[@]}" 2>/dev/null' INT TERM

@@ -1,12 +1,12 @@
-// Replays files and draws a fixed number of graphs, for `./dev fuzz --coverage`: fuzz_coverage JOB JOBS TALLY FILE...
+// Replays testdata/fuzz/ and draws a fixed number of graphs, for `./dev fuzz --coverage`: fuzz_coverage JOB JOBS TALLY
 //
 // Graphs are drawn for each operator until it was run and differentiated often enough, in rounds, with seeds that follow
 // from round and operator alone; a job has every JOBS-th operator and file.
 #include "ops/registry.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
 
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
@@ -48,13 +48,11 @@ struct Job {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 4) return 2;
+  if (argc != 4) return 2;
   const size_t number = std::strtoul(argv[1], nullptr, 10), jobs = std::strtoul(argv[2], nullptr, 10);
   Job job;
-  for (int i = 4; i < argc; ++i) {
-    if (static_cast<size_t>(i) % jobs != number) continue;
-    if (ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(argv[i])) job.take((*text)->getBuffer(), argv[i]);
-  }
+  const std::vector<CorpusFile> files = readCorpus("testdata/fuzz");
+  for (size_t i = number; i < files.size(); i += jobs) job.take(files[i].text, files[i].origin);
   const std::vector<const OpDef *> ops = job.grammar.donors().ops().all();
   for (const OpDef *op : ops) job.tally.list(*op);
   for (uint64_t round = 0; round < kMostRounds; ++round)

@@ -1,5 +1,6 @@
 // What libFuzzer calls. docs/fuzzing.md; `./dev fuzz` sets the variables read here.
 #include "ops/registry.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
 
@@ -83,7 +84,8 @@ llvm::StringRef view(const uint8_t *data, size_t size) { return {reinterpret_cas
 
 }  // namespace
 
-/// With GRADC_FUZZ_EXPORT, writes a graph for each operator into that folder, as seeds, and ends the program.
+/// With GRADC_FUZZ_EXPORT, writes a graph for each operator and the corpus into that folder, as seeds, and ends the
+/// program.
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = std::getenv("GRADC_FUZZ_EXPORT");
   if (!folder) return 0;
@@ -94,6 +96,9 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
     if (seen.size() == before) continue;
     std::ofstream(std::string(folder) + "/donor" + std::to_string(before) + ".json") << printSketch(sketch);
   }
+  const std::vector<CorpusFile> files = readCorpus("testdata/fuzz");
+  for (size_t i = 0; i < files.size(); ++i)
+    std::ofstream(std::string(folder) + "/corpus" + std::to_string(i) + ".json") << files[i].text;
   std::exit(0);
 }
 
