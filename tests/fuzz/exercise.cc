@@ -104,10 +104,8 @@ std::optional<Inference> Trial::inferred(const Graph &graph, StringRef stage, bo
   options.unknownDim = unknownDim;
   Expected<Inference> inference = infer(ctx, graph, InferRequest(), options);
   if (!inference) {
-    bool isStorage = false;  // of a variable that nothing read before
-    Error error = amend(inference.takeError(), [&](GradcError &info) { isStorage = info.kind == ErrorKind::Storage; });
-    if (mustBeComplete && !isStorage) report(stage + " does not infer: " + textOf(std::move(error)));
-    else isFine(std::move(error), (stage + ", infer").str());
+    if (mustBeComplete) report(stage + " does not infer: " + textOf(inference.takeError()));
+    else isFine(inference.takeError(), (stage + ", infer").str());
     return std::nullopt;
   }
   if (mustBeComplete && !isComplete(*inference))
