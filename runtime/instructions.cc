@@ -335,7 +335,8 @@ bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Entr
 
 TensorRef InstructionList::tensor(EntryId e) const {
   if (!graph.context().isFullyKnown(shapes[e])) return {address[e], dtypes[e], {}};
-  return {address[e], dtypes[e], graph.context().shape(shapes[e]).dims()};
+  const Layout layout = kernels.isEmpty() ? Layout::Plain : kernels.layout(e);
+  return {address[e], dtypes[e], graph.context().shape(shapes[e]).dims(), layout};
 }
 
 void InstructionList::resolve() {
