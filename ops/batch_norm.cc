@@ -43,7 +43,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 // MXNet holds the momentum in single precision; the last digits show in float64 runs.
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   BatchNormParams &p = *static_cast<BatchNormParams *>(params);
   p.momentum = static_cast<double>(static_cast<float>(p.momentum));
   return Error::success();

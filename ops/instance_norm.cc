@@ -28,7 +28,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 // MXNet holds eps in single precision.
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   InstanceNormParams &p = *static_cast<InstanceNormParams *>(params);
   p.eps = roundToSingle(p.eps);
   return Error::success();

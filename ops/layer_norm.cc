@@ -33,7 +33,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 // MXNet holds eps in single precision.
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   LayerNormParams &p = *static_cast<LayerNormParams *>(params);
   p.eps = roundToSingle(p.eps);
   return Error::success();

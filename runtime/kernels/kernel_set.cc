@@ -45,7 +45,6 @@ class Selection {
   const FastKernelRow *rowOf(NodeId n) const {
     if (graph.isVariable(n)) return nullptr;
     const OpDef &op = *graph.op(n);
-    if (!op.kernel) return nullptr;
     const FastKernelRow *row = findFastKernel(op);
     if (!row) return nullptr;
     bool isWanted = false;
