@@ -8,7 +8,8 @@
 //   };
 //
 // The row gives parsing, range check, default, documentation and canonical printing. Parameter structs are trivially
-// destructible: text and lists point into the Context that parsed them.
+// destructible: text and lists point into the Context that parsed them. A host that knows its attributes at run time only
+// fills in rows itself: every function receives its row, and with it `user`.
 // Member types: bool, int64_t, double, std::optional<int64_t>, std::optional<double>, DType, llvm::StringRef,
 // Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`, None for no elements), std::optional<Dims> (None is not `()`), OptDims (elements
 // may be None), llvm::ArrayRef<double>, and any enum class E for which
@@ -66,9 +67,10 @@ struct AttrSpec {
   llvm::ArrayRef<llvm::StringRef> choices;
   double lowest = -HUGE_VAL, highest = HUGE_VAL;  // inclusive range of numbers, and of every element of a list
   bool isRequired = false;
-  bool (*parse)(llvm::StringRef text, llvm::BumpPtrAllocator &arena, void *params) = nullptr;
-  void (*print)(llvm::raw_ostream &os, const void *params) = nullptr;
-  bool (*isInRange)(const AttrSpec &spec, const void *params) = nullptr;
+  bool (*parse)(const AttrSpec &self, llvm::StringRef text, llvm::BumpPtrAllocator &arena, void *params) = nullptr;
+  void (*print)(const AttrSpec &self, llvm::raw_ostream &os, const void *params) = nullptr;
+  bool (*isInRange)(const AttrSpec &self, const void *params) = nullptr;  // null: whatever parses
+  const void *user = nullptr;  // of a host that declares rows at run time: where the value is in the parameters, …
 
   constexpr AttrSpec atLeast(double low) const { AttrSpec copy = *this; copy.lowest = low; return copy; }
   constexpr AttrSpec atMost(double high) const { AttrSpec copy = *this; copy.highest = high; return copy; }
@@ -132,10 +134,10 @@ template <auto Member> constexpr AttrSpec makeAttr() {
   AttrSpec spec;
   spec.typeName = attrTypeName<Type>();
   if constexpr (std::is_enum_v<Type> && !std::is_same_v<Type, DType>) spec.choices = enumNames(Type{});
-  spec.parse = [](llvm::StringRef text, llvm::BumpPtrAllocator &arena, void *params) {
+  spec.parse = [](const AttrSpec &, llvm::StringRef text, llvm::BumpPtrAllocator &arena, void *params) {
     return parseMember(text, arena, static_cast<Class *>(params)->*Member);
   };
-  spec.print = [](llvm::raw_ostream &os, const void *params) {
+  spec.print = [](const AttrSpec &, llvm::raw_ostream &os, const void *params) {
     const Type &value = static_cast<const Class *>(params)->*Member;
     if constexpr (std::is_enum_v<Type> && !std::is_same_v<Type, DType>)
       os << enumNames(Type{})[static_cast<size_t>(value)];

@@ -10,6 +10,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstring>
+
 using namespace llvm;
 
 namespace gradc {
@@ -117,18 +119,19 @@ std::optional<ShapeId> Context::shape(Dims dims) {
 
 Error Context::parseParams(const OpDef &op, AttrsId list, NodeKind &kind) {
   void *params = arena.Allocate(std::max<size_t>(op.params.size, 1), op.params.align);
-  if (op.params.construct) op.params.construct(params);
+  if (op.params.construct) op.params.construct(op, params);
+  else std::memset(params, 0, op.params.size);
   for (const AttrSpec &spec : op.attrs) {
     std::optional<StringRef> given = attr(list, spec.key);
     if (!given && spec.isRequired)
       return Failure(ErrorKind::BadAttribute, "required attribute '" + spec.key + "' is missing");
     StringRef value = given.value_or(spec.defaultText);
-    if (!spec.parse(value, arena, params) || !spec.isInRange(spec, params))
+    if (!spec.parse(spec, value, arena, params) || (spec.isInRange && !spec.isInRange(spec, params)))
       return Failure(ErrorKind::BadAttribute,
                      "attribute '" + spec.key + "' is \"" + value + "\", expected " + expectation(spec));
   }
   kind.parsed = params;
-  return op.check ? op.check(params) : Error::success();
+  return op.check ? op.check(op, params) : Error::success();
 }
 
 InputBits Context::bitsOf(const InputSet &set, const NodeKind &kind) {

@@ -4,13 +4,14 @@
 #include "ir/error.h"
 
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
 namespace gradc {
 
-RuleContext::RuleContext(GraphBuilder &builder, NodeId node, NodeId origin)
-    : builder(builder), node(node), origin(origin), nodeKind(builder.kind(node)) {
+RuleContext::RuleContext(GraphBuilder &builder, NodeId node, NodeId origin, StringLiteral title)
+    : builder(builder), node(node), origin(origin), nodeKind(builder.kind(node)), titleOfRule(title) {
   ArrayRef<Value> values = builder.inputs(node);
   inputs.assign(values.begin(), values.end());
 }
@@ -23,20 +24,46 @@ void RuleContext::fail(Error error) {
   failed = true;
 }
 
+void RuleContext::failIndex(size_t i, size_t count, StringLiteral what) {
+  fail(Failure(ErrorKind::GradientCount, title() + " " + what + " " + Twine(i) + ", it has " + Twine(count)));
+}
+
+void RuleContext::failEntry(Value v, const Twine &what) {
+  std::string found = "no entry at all";
+  if (v.node.value < builder.numNodes())
+    found = ("output " + Twine(v.index) + " of operator '" + builder.kind(v.node).spelling + "', which has " +
+             Twine(builder.numOutputs(v.node))).str();
+  else if (v.isValid())
+    found = "an output of node " + utostr(v.node.value) + ", which does not exist";
+  fail(Failure(ErrorKind::BadEntry, title() + " " + what + " " + found));
+}
+
+Value RuleContext::at(Value v, size_t output) {
+  if (!check(Value{v.node}, "reads an output of")) return anyValue();
+  const uint32_t count = builder.numOutputs(v.node);
+  if (output < count) return Value{v.node, static_cast<uint16_t>(output), 0};
+  fail(Failure(ErrorKind::BadEntry, title() + " reads output " + Twine(output) + " of operator '" +
+                                        builder.kind(v.node).spelling + "', which has " + Twine(count)));
+  return anyValue();
+}
+
 Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, AttrsId attrs, ArrayRef<Graph> bodies) {
+  for (size_t i = 0; i < operands.size() && !failed; ++i)
+    if (!exists(operands[i])) failEntry(operands[i], "emits '" + op.name + "' with operand " + Twine(i) + ", which is");
+  if (failed) return anyValue();
   Expected<KindId> kind = context().kind(op, attrs, bodies);
   if (kind) {
     uint32_t arity = context().kind(*kind).numInputs;
     if (arity == operands.size() || arity == NodeKind::kAnyInputs)
       return Value{builder.addKind(*kind, operands, origin)};
-    fail(Failure(ErrorKind::Arity, "the rule of operator '" + nodeKind.op->name + "' emits '" + op.name + "' with " +
-                                       Twine(operands.size()) + " inputs, it takes " + Twine(arity)));
+    fail(Failure(ErrorKind::Arity, title() + " emits '" + op.name + "' with " + Twine(operands.size()) +
+                                       " inputs, it takes " + Twine(arity)));
   } else {
     fail(amend(kind.takeError(), [&](GradcError &info) {
-      info.message = ("the rule of operator '" + nodeKind.op->name + "' emits '" + op.name + "': " + info.message).str();
+      info.message = (title() + " emits '" + op.name + "': " + info.message).str();
     }));
   }
-  return inputs.empty() ? Value{node} : inputs[0];  // anything valid: the driver stops at the failure
+  return anyValue();
 }
 
 Value RuleContext::emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs) {
@@ -45,6 +72,7 @@ Value RuleContext::emit(const OpDef &op, std::initializer_list<Value> operands, 
 }
 
 Value RuleContext::emitFused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf) {
+  if (forwardOf.isValid()) check(Value{forwardOf}, "emits '" + backward.name + "' as the gradient of");
   Value v = emit(backward, operands, attrs);
   if (!hasFailed() && forwardOf.isValid()) builder.addControlDep(v.node, forwardOf);
   return v;
@@ -62,30 +90,46 @@ StringRef RuleContext::number(int64_t value) {
 }
 
 GradRule::GradRule(GraphBuilder &builder, NodeId node, NodeId origin, HeadGradients heads, ArrayRef<bool> wanted)
-    : RuleContext(builder, node, origin), heads(heads), wanted(wanted), slots(inputs.size(), Slot::Unanswered),
-      gradients(inputs.size()) {}
+    : RuleContext(builder, node, origin, "gradient rule"), heads(heads), wanted(wanted),
+      slots(inputs.size(), Slot::Unanswered), isByFused(inputs.size(), false), gradients(inputs.size()) {}
 
 Value GradRule::dy(size_t i) {
+  if (!check(i, heads.values.size(), kHeadGradient)) return anyValue();
   return isZero(i) ? heads.materialize(heads.driver, i) : heads.values[i];
 }
 
+bool GradRule::mayAnswer(size_t i) {
+  if (!check(i, slots.size(), "answers for input")) return false;
+  const bool isFree = slots[i] == Slot::Unanswered || isByFused[i];
+  if (!isFree) failTwice(i);
+  isByFused[i] = false;
+  return isFree;
+}
+
+void GradRule::failTwice(size_t i) {
+  fail(Failure(ErrorKind::GradientCount, title() + " answers for input " + Twine(i) + " twice"));
+}
+
+// An invalid value is kept as it is: the driver calls it a null gradient (E-41).
 void GradRule::dx(size_t i, Value value) {
-  if (i >= slots.size())
-    return fail(Failure(ErrorKind::GradientCount, "the gradient rule of operator '" + nodeKind.op->name +
-                                                      "' gives a gradient for input " + Twine(i) + ", expected one for " +
-                                                      "each of " + Twine(slots.size()) + " inputs"));
+  if (!mayAnswer(i)) return;
+  if (value.isValid() && !check(value, "gives as the gradient of input " + Twine(i))) return;
   slots[i] = Slot::Gradient;
   gradients[i] = value;
 }
 
+void GradRule::noGrad(size_t i) {
+  if (mayAnswer(i)) slots[i] = Slot::None;
+}
+
 Value GradRule::fused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs) {
   Value v = emitFused(backward, operands, attrs, node);
-  if (hasFailed()) return v;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i < builder.numOutputs(v.node))
-      dx(i, at(v, i));
-    else
-      noGrad(i);
+  for (size_t i = 0; i < inputs.size() && !failed; ++i) {
+    if (isByFused[i]) failTwice(i);
+    if (slots[i] != Slot::Unanswered) continue;
+    if (i < builder.numOutputs(v.node)) dx(i, at(v, i));
+    else noGrad(i);
+    isByFused[i] = true;
   }
   return v;
 }
@@ -95,6 +139,22 @@ void GradRule::clone() {
 }
 
 DecomposeRule::DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin)
-    : RuleContext(builder, node, origin), outputs(nodeKind.numOutputs) {}
+    : RuleContext(builder, node, origin, "decomposition"), outputs(nodeKind.numOutputs) {}
+
+void DecomposeRule::y(size_t i, Value value) {
+  if (!check(i, outputs.size(), "answers for output")) return;
+  if (outputs[i].isValid())
+    return fail(Failure(ErrorKind::GradientCount, title() + " answers for output " + Twine(i) + " twice"));
+  if (check(value, "gives as output " + Twine(i))) outputs[i] = value;
+}
+
+Value DecomposeRule::forward(size_t i) {
+  if (!forwardNode.isValid()) return Value();
+  const uint32_t count = builder.numOutputs(forwardNode);
+  if (i < count) return Value{forwardNode, static_cast<uint16_t>(i), 0};
+  fail(Failure(ErrorKind::GradientCount,
+               title() + " reads output " + Twine(i) + " of its forward node, it has " + Twine(count)));
+  return anyValue();
+}
 
 }  // namespace gradc

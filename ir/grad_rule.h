@@ -7,8 +7,10 @@
 //   }
 //
 // A rule is pure: it reads, emits nodes, and says a gradient (`dx`) or its absence (`noGrad`) for every input it was
-// asked for. Mistakes inside `emit` are kept for the driver, so rules stay straight-line. Rules are shape-free: where a
-// broadcast is undone they emit an operator that takes the shape from a value (`_sum_like(v, x)`).
+// asked for, once. Mistakes (a wrong index, a wrong number of operands, an operand that no node has) are kept for the
+// driver, which stops at the first, so rules stay straight-line: what was asked for wrongly is some valid value until then.
+// Rules are shape-free: where a broadcast is undone they emit an operator that takes the shape from a value
+// (`_sum_like(v, x)`).
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -22,7 +24,6 @@ namespace gradc {
 /// What rules and decompositions share: reading the node, emitting nodes on behalf of it.
 class RuleContext {
  public:
-  RuleContext(GraphBuilder &builder, NodeId node, NodeId origin);
   RuleContext(const RuleContext &) = delete;
   ~RuleContext() { llvm::consumeError(std::move(failure)); }
 
@@ -34,16 +35,16 @@ class RuleContext {
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const { return nodeKind.numOutputs; }
 
-  Value x(size_t i) const { return inputs[i]; }
+  Value x(size_t i) { return check(i, numInputs(), "reads input") ? inputs[i] : anyValue(); }
   /// Says which node a fused gradient operator belongs to, its control dependency 0.
   void setForward(NodeId n) { forwardNode = n; }
 
-  /// Appends a node and returns its output 0; `at(v, k)` is its output k.
+  /// Appends a node and returns its output 0; `at(v, k)` is its output k. After a mistake nothing is appended any more.
   Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, AttrsId attrs, llvm::ArrayRef<Graph> bodies = {});
   Value emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs = {});
   /// `emit` of a fused backward operator: the node waits for `forwardOf`, which it is the gradient of.
   Value emitFused(const OpDef &backward, llvm::ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf);
-  static Value at(Value v, size_t output) { return Value{v.node, static_cast<uint16_t>(output), 0}; }
+  Value at(Value v, size_t output);
   /// Canonical text of a number, for attributes.
   llvm::StringRef number(double value);
   llvm::StringRef number(int64_t value);
@@ -52,7 +53,24 @@ class RuleContext {
   llvm::Error takeFailure() { return std::move(failure); }
 
  protected:
+  RuleContext(GraphBuilder &builder, NodeId node, NodeId origin, llvm::StringLiteral title);
+
   void fail(llvm::Error error);
+  /// Fails where i is none of `count`: "the gradient rule of operator 'mul' <what> 7, it has 2".
+  bool check(size_t i, size_t count, llvm::StringLiteral what) {
+    if (i < count) return true;
+    failIndex(i, count, what);
+    return false;
+  }
+  bool exists(Value v) const { return v.node.value < builder.numNodes() && v.index < builder.numOutputs(v.node); }
+  /// Fails where v is no output of a node of the builder.
+  bool check(Value v, const llvm::Twine &what) {
+    if (exists(v)) return true;
+    failEntry(v, what);
+    return false;
+  }
+  std::string title() const { return ("the " + titleOfRule + " of operator '" + nodeKind.op->name + "'").str(); }
+  Value anyValue() const { return inputs.empty() ? Value{node} : inputs[0]; }
 
   GraphBuilder &builder;
   NodeId node, origin;
@@ -61,6 +79,12 @@ class RuleContext {
   llvm::SmallVector<Value, 8> inputs;  // a copy: emitting may move the builder's columns
   bool failed = false;
   llvm::Error failure = llvm::Error::success();  // the first mistake
+
+ private:
+  void failIndex(size_t i, size_t count, llvm::StringLiteral what);
+  void failEntry(Value v, const llvm::Twine &what);
+
+  llvm::StringLiteral titleOfRule;
 };
 
 /// The driver's side of a rule: head gradients of the node's outputs, and how to make one that is structurally zero.
@@ -78,16 +102,19 @@ class GradRule : public RuleContext {
 
   /// The forward node of a gradient operator; invalid where it has none.
   NodeId forward() const { return forwardNode; }
-  Value y(size_t i) const { return Value{node, static_cast<uint16_t>(i), 0}; }
+  Value y(size_t i) {
+    return check(i, numOutputs(), "reads output") ? Value{node, static_cast<uint16_t>(i), 0} : anyValue();
+  }
   /// Gradient of output i; a structurally zero one becomes a node here (ZERO-01). Ask `isZero` first to skip work.
   Value dy(size_t i);
-  bool isZero(size_t i) const { return !heads.values[i].isValid(); }
+  bool isZero(size_t i) { return !check(i, heads.values.size(), kHeadGradient) || !heads.values[i].isValid(); }
   /// Whether the gradient of input i is asked for. Rules may skip what is not wanted; answering anyway is harmless.
-  bool wants(size_t i) const { return wanted[i]; }
+  bool wants(size_t i) { return check(i, wanted.size(), "asks for input") && wanted[i]; }
   void dx(size_t i, Value value);
-  void noGrad(size_t i) { slots[i] = Slot::None; }
+  void noGrad(size_t i);
 
-  /// Emits the fused backward operator: same attributes, control dependency on the forward node, dx(i) = its output i.
+  /// Emits the fused backward operator: same attributes, control dependency on the forward node. Its output i is the
+  /// gradient of input i, and inputs beyond its outputs have none, unless the rule itself answers for them.
   Value fused(const OpDef &backward, std::initializer_list<Value> operands) {
     return fused(backward, llvm::ArrayRef<Value>(operands.begin(), operands.size()));
   }
@@ -97,13 +124,19 @@ class GradRule : public RuleContext {
   /// The same gradient for every input, which is dy(0) itself: no node (REG-10).
   void clone();
 
-  Slot slot(size_t i) const { return slots[i]; }
-  Value gradient(size_t i) const { return gradients[i]; }
+  /// What the rule said about input i.
+  Slot slot(size_t i) const { return i < slots.size() ? slots[i] : Slot::Unanswered; }
+  Value gradient(size_t i) const { return i < gradients.size() ? gradients[i] : Value(); }
 
  private:
+  static constexpr llvm::StringLiteral kHeadGradient = "reads the gradient of output";
+  bool mayAnswer(size_t i);
+  void failTwice(size_t i);
+
   HeadGradients heads;
   llvm::ArrayRef<bool> wanted;
   llvm::SmallVector<Slot, 8> slots;
+  llvm::SmallVector<bool, 8> isByFused;  // what the rule itself says takes precedence
   llvm::SmallVector<Value, 8> gradients;
 };
 
@@ -112,13 +145,14 @@ class DecomposeRule : public RuleContext {
  public:
   DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin);
 
-  void y(size_t i, Value value) { outputs[i] = value; }
+  void y(size_t i, Value value);
   /// Output i of the forward node of a gradient operator; invalid where it has none.
-  Value forward(size_t i) const { return Value{forwardNode, static_cast<uint16_t>(i), 0}; }
+  Value forward(size_t i);
   /// Whether anyone reads output i.
-  bool wants(size_t i) const { return wanted.empty() || wanted[i]; }
+  bool wants(size_t i) { return check(i, outputs.size(), "asks for output") && (wanted.empty() || wanted[i]); }
   void setWanted(llvm::ArrayRef<bool> list) { wanted = list; }
-  Value output(size_t i) const { return outputs[i]; }
+  /// What the rule said output i is; invalid where it said nothing.
+  Value output(size_t i) { return check(i, outputs.size(), "reads output") ? outputs[i] : Value(); }
 
  private:
   llvm::ArrayRef<bool> wanted;

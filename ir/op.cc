@@ -4,22 +4,76 @@
 #include "ir/error.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
 
 namespace gradc {
 
+static Error refuse(const OpDef &op, ErrorKind kind, const Twine &what) {
+  return Failure(kind, "operator '" + op.name + "' " + what);
+}
+
+static Error checkPorts(const OpDef &op) {
+  const std::pair<const NameList &, StringRef> lists[] = {
+      {op.aliases, "aliases"}, {op.inputs.names, "named inputs"}, {op.outputs.names, "named outputs"}};
+  for (const auto &[list, what] : lists)
+    if (list.isTooLong)
+      return refuse(op, ErrorKind::Arity, "has more than " + Twine(NameList::kMaxNames) + " " + what +
+                                              ", as many as an operator can declare");
+  const std::pair<const InputSet &, StringRef> sets[] = {
+      {op.ignored, "ignored"}, {op.mutated, "mutated"}, {op.stopped, "stopped"}};
+  for (const auto &[set, what] : sets)
+    if (set.isTooFar)
+      return refuse(op, ErrorKind::BadEntry, "lists a position beyond 63 among its " + what +
+                                                 " inputs; such positions take a condition");
+  return Error::success();
+}
+
+// A position among ports whose number the attributes decide is compared with them where it is used.
+static Error checkPosition(const OpDef &op, const Ports &ports, uint32_t position, const Twine &what) {
+  if (position > InplacePair::kMaxPosition)
+    return refuse(op, ErrorKind::BadEntry, what + " " + Twine(position) + ", the largest position is " +
+                                               Twine(InplacePair::kMaxPosition));
+  if (!ports.number && position >= ports.names.count)
+    return refuse(op, ErrorKind::BadEntry, what + " " + Twine(position) + ", it has " + Twine(ports.names.count));
+  return Error::success();
+}
+
+static Error checkPositions(const OpDef &op) {
+  for (const InplacePair &pair : op.inplace) {
+    if (Error error = checkPosition(op, op.inputs, pair.input, "may work in place of input")) return error;
+    if (Error error = checkPosition(op, op.outputs, pair.output, "may work in place with output")) return error;
+  }
+  for (const InputDefault &row : op.inputDefaults)
+    if (Error error = checkPosition(op, op.inputs, row.input, "has a default for input")) return error;
+  return Error::success();
+}
+
+static Error checkSchema(const OpDef &op) {
+  for (const AttrSpec &spec : op.attrs)
+    if (!spec.parse || !spec.print)
+      return refuse(op, ErrorKind::BadAttribute,
+                    "declares attribute '" + spec.key + "' without functions that parse and print it");
+  if (!isPowerOf2_64(op.params.align))
+    return refuse(op, ErrorKind::BadAttribute, "aligns its parameters to " + Twine(op.params.align) +
+                                                   " bytes, expected a power of two");
+  return Error::success();
+}
+
 Error OpRegistry::add(const OpDef &op) {
-  auto insert = [&](StringRef name) -> Error {
-    auto at = llvm::lower_bound(rows, name, [](const Row &row, StringRef key) { return row.name < key; });
-    if (at != rows.end() && at->name == name)
+  for (Error (*check)(const OpDef &) : {checkPorts, checkPositions, checkSchema})
+    if (Error error = check(op)) return error;
+  SmallVector<StringRef, 4> names(ArrayRef<StringRef>(op.aliases));
+  names.push_back(op.name);
+  for (StringRef name : names)
+    if (find(name) || llvm::count(names, name) > 1)
       return Failure(ErrorKind::AmbiguousName, "operator '" + name + "' is registered twice");
-    rows.insert(at, Row{name, &op});
-    return Error::success();
-  };
-  if (Error error = insert(op.name)) return error;
-  for (StringRef alias : ArrayRef<StringRef>(op.aliases))
-    if (Error error = insert(alias)) return error;
+  for (StringRef name : names) {
+    auto at = llvm::lower_bound(rows, name, [](const Row &row, StringRef key) { return row.name < key; });
+    rows.insert(at, {name, &op});
+  }
   return Error::success();
 }
 
@@ -50,7 +104,7 @@ std::vector<const OpDef *> OpRegistry::all() const {
 static std::string printed(const AttrSpec &spec, const NodeKind &kind) {
   std::string text;
   raw_string_ostream os(text);
-  spec.print(os, kind.parsed);
+  spec.print(spec, os, kind.parsed);
   return text;
 }
 

@@ -6,14 +6,16 @@
 
 #include "ir/attr_spec.h"
 #include "ir/ids.h"
+#include "ir/types.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
-#include <cassert>
 #include <initializer_list>
+#include <memory>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 namespace gradc {
@@ -27,6 +29,8 @@ class DTypeInference;
 struct KernelCall;
 struct PieceCall;
 struct TensorRef;
+struct KernelSite;
+class PreparedKernel;
 
 /// A set of input positions of a node: one bit each, of any number. The words belong to the Context of the kind.
 class InputBits {
@@ -64,14 +68,24 @@ struct NodeKind {
   bool isStopped(size_t input) const { return stopped.contains(input); }
 };
 
+inline void doesNotFit() {}
+/// Whether a declaration is larger than what holds it: OpRegistry::add refuses it, and a constant does not compile.
+constexpr bool isTooLarge(bool fits) {
+  if (std::is_constant_evaluated() && !fits) doesNotFit();
+  return !fits;
+}
+
 /// Up to twelve names, usable in constant initialisation.
 struct NameList {
-  llvm::StringRef names[12] = {};
+  static constexpr uint32_t kMaxNames = 12;
+  llvm::StringRef names[kMaxNames] = {};
   uint32_t count = 0;
+  bool isTooLong = false;  // more were given
 
   constexpr NameList() = default;
-  constexpr NameList(std::initializer_list<llvm::StringRef> list) {
-    for (llvm::StringRef name : list) names[count++] = name;
+  constexpr NameList(std::initializer_list<llvm::StringRef> list) : NameList(list.begin(), list.size()) {}
+  constexpr NameList(const llvm::StringRef *list, size_t size) : isTooLong(isTooLarge(size <= kMaxNames)) {
+    for (; count < size && count < kMaxNames; ++count) names[count] = list[count];
   }
   constexpr operator llvm::ArrayRef<llvm::StringRef>() const { return llvm::ArrayRef<llvm::StringRef>(names, count); }
 };
@@ -85,7 +99,7 @@ struct Ports {
 
   constexpr Ports() = default;
   constexpr Ports(std::initializer_list<llvm::StringRef> list) : names(list) {}
-  constexpr Ports(NameList names, uint32_t (*number)(const NodeKind &), bool isVariadic = false)
+  constexpr Ports(NameList names, uint32_t (*number)(const NodeKind &) = nullptr, bool isVariadic = false)
       : names(names), number(number), isVariadic(isVariadic) {}
 };
 
@@ -93,12 +107,14 @@ struct Ports {
 struct InputSet {
   uint64_t fixed = 0;
   bool (*contains)(const NodeKind &, size_t input) = nullptr;
+  bool isTooFar = false;  // a position was given that takes a condition
 
   constexpr InputSet() = default;
   constexpr InputSet(std::initializer_list<int> positions) {
     for (int position : positions) {
-      assert(position >= 0 && position < 64 && "further positions take a condition");
-      fixed |= uint64_t{1} << position;
+      const bool fits = position >= 0 && position < 64;
+      isTooFar |= isTooLarge(fits);
+      if (fits) fixed |= uint64_t{1} << position;
     }
   }
   constexpr InputSet(bool (*contains)(const NodeKind &, size_t input)) : contains(contains) {}
@@ -106,22 +122,23 @@ struct InputSet {
 
 /// The output may share the input's memory. `isIdentity`: its bytes are equal, so any number of readers may share.
 struct InplacePair {
-  uint8_t input;
-  uint8_t output;
+  static constexpr uint32_t kMaxPosition = 255;
+  uint32_t input;
+  uint32_t output;
   bool isIdentity = false;
 };
 
 /// What the values of an input may be; `run --init` and gradcheck draw from it.
 enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length };
 
-/// The parameter struct of an operator, type-erased.
+/// The parameter struct of an operator, type-erased. A host may lay it out at run time.
 struct ParamsType {
   size_t size = 0, align = 1;
-  void (*construct)(void *) = nullptr;
+  void (*construct)(const OpDef &, void *at) = nullptr;  // null: the bytes are zero
 };
 template <class P> constexpr ParamsType paramsOf() {
   static_assert(std::is_trivially_destructible_v<P>, "parameters live in the Context's arena");
-  return {sizeof(P), alignof(P), [](void *at) { new (at) P(); }};
+  return {sizeof(P), alignof(P), [](const OpDef &, void *at) { new (at) P(); }};
 }
 
 struct OpFlags {
@@ -130,7 +147,6 @@ struct OpFlags {
   bool isStateful = false;   // reads or writes state outside its operands
   bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
-  bool hasIntegerKernel = false;  // the kernel computes in integer types too; others refuse them before running
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
   bool isOwn = false;        // MXNet 1.9.1 has no such operator; `--dialect mxnet` needs lowerToMxnet or refuses
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
@@ -138,7 +154,7 @@ struct OpFlags {
 
 /// Extra attributes a variable gets when it is made for an input of this operator by a legacy file (prelu's gamma).
 struct InputDefault {
-  uint8_t input;
+  uint32_t input;
   llvm::StringRef key, value;
   bool (*applies)(const NodeKind &) = nullptr;
 };
@@ -152,7 +168,8 @@ struct OpDef {
   uint32_t (*visibleOutputs)(const NodeKind &) = nullptr;  // default: all
   llvm::ArrayRef<AttrSpec> attrs = {};
   ParamsType params = {};
-  llvm::Error (*check)(void *params) = nullptr;  // relations between attributes; may fill derived members
+  /// Relations between attributes; may fill derived members.
+  llvm::Error (*check)(const OpDef &, void *params) = nullptr;
   void (*shape)(ShapeInference &) = nullptr;   // both ways; null: E-58 when something is still unknown at the end
   void (*dtype)(DTypeInference &) = nullptr;   // null: all inputs and outputs share one type (REG-22)
   llvm::ArrayRef<InplacePair> inplace = {};
@@ -160,18 +177,23 @@ struct OpDef {
   InputSet mutated = {};
   InputSet stopped = {};
   OpFlags flags = {};
+  DTypeSet kernelTypes = kFloatingTypes;       // in which the kernel computes; its first operand has no other
   llvm::ArrayRef<Domain> domains = {};         // per input; missing ones are Domain::Any
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
   void (*decompose)(DecomposeRule &) = nullptr;       // the same values in simpler operators
   void (*lowerToMxnet)(DecomposeRule &) = nullptr;    // own operators only: how MXNet 1.9.1 says it
-  void (*kernel)(const KernelCall &) = nullptr;       // reference kernel, float64 and float32 at least
+  void (*kernel)(const KernelCall &) = nullptr;       // reference kernel
+  /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for row-major tensors with
+  /// elements; those of the built-in ones are in runtime/kernels/table.h. An operator may have these alone.
+  std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
   void (*piece)(const PieceCall &) = nullptr;         // piecewise smooth operators: value on the piece active at base
   /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Inputs only.
   double (*impliedLoss)(const KernelCall &) = nullptr;
   /// Bytes of scratch for these operands; null: none.
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;
-  const void *user = nullptr;  // data of a host that added the operator
+  /// Data of a host that added the operator; every function above reaches it, as `op.user` or through the kind.
+  const void *user = nullptr;
 };
 
 /// Whether two kinds are one operator with equal declared attributes, defaults filled in; other attributes may differ.
@@ -193,7 +215,9 @@ struct WellKnownOps {
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.
 class OpRegistry {
  public:
-  /// Adds `op`, which must outlive the registry; a name already taken is an error.
+  /// Adds `op`, which must outlive the registry, under all of its names or none. Errors: a name already taken (E-34), more
+  /// than twelve ports or aliases (E-42), a position that cannot be declared or that the operator does not have (E-48),
+  /// attributes that cannot be read, printed or stored (BadAttribute).
   llvm::Error add(const OpDef &op);
   const OpDef *find(llvm::StringRef name) const;
   /// Registered names within edit distance 2 (or sharing a prefix), nearest first, at most three.

@@ -8,11 +8,21 @@
 
 namespace gradc {
 
-/// Row-major (C order), contiguous, 64-byte aligned when it lives in an arena. `shape` is fully known and outlives the view.
+/// Contiguous, 64-byte aligned when it lives in an arena. `shape` is fully known and outlives the view. A view of memory
+/// that is not row-major (C order) and dense states what it is; reference kernels are given no such views.
 struct TensorRef {
   void *data = nullptr;
   DType dtype = DType::Unknown;
+  Layout layout = Layout::Plain;
+  StorageKind storage = StorageKind::Dense;
   Dims shape;
+
+  TensorRef() = default;
+  TensorRef(void *data, DType dtype, Dims shape, Layout layout = Layout::Plain,
+            StorageKind storage = StorageKind::Dense)
+      : data(data), dtype(dtype), layout(layout), storage(storage), shape(shape) {}
+
+  bool isRowMajorDense() const { return layout == Layout::Plain && storage == StorageKind::Dense; }
 
   template <class T> T *as() const { return static_cast<T *>(data); }
   int64_t size() const {

@@ -1,6 +1,9 @@
 // Names and widths of element types. Tested by tests/types_test.cc
 #include "ir/types.h"
 
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
 #include <iterator>
 
 using namespace llvm;
@@ -39,9 +42,22 @@ uint32_t dtypeBytes(DType type) { return type == DType::Unknown ? 0 : kDTypes[st
 
 bool isFloating(DType type) { return type != DType::Unknown && kDTypes[static_cast<int>(type)].floating; }
 
+std::string DTypeSet::names() const {
+  SmallVector<StringRef, 13> list;
+  for (size_t code = 0; code < std::size(kDTypes); ++code)
+    if (contains(static_cast<DType>(code))) list.push_back(kDTypes[code].name);
+  if (list.size() < 2) return list.empty() ? "no type" : list[0].str();
+  return join(ArrayRef(list).drop_back(), ", ") + " and " + list.back().str();
+}
+
 StringRef storageName(StorageKind storage) {
   constexpr StringRef kNames[] = {"unknown", "dense", "row_sparse", "csr"};
   return kNames[static_cast<int>(storage) + 1];
+}
+
+StringRef layoutName(Layout layout) {
+  constexpr StringRef kNames[] = {"row-major", "channels-last", "filter tiles"};
+  return kNames[static_cast<int>(layout)];
 }
 
 StringRef requestName(Request request) {

@@ -1,10 +1,12 @@
-// Element types, storage kinds and request kinds, with MXNet's codes and spellings.
+// Element types, storage kinds, layouts and request kinds, with MXNet's codes and spellings.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <string>
 
 namespace gradc {
 
@@ -34,9 +36,40 @@ std::optional<DType> parseDType(llvm::StringRef text);
 uint32_t dtypeBytes(DType type);
 bool isFloating(DType type);
 
+/// A set of element types.
+class DTypeSet {
+ public:
+  constexpr DTypeSet() = default;
+  constexpr DTypeSet(std::initializer_list<DType> types) {
+    for (DType type : types) bits |= 1u << static_cast<int>(type);
+  }
+  constexpr bool contains(DType type) const { return type != DType::Unknown && (bits >> static_cast<int>(type) & 1); }
+  /// "float32, float64 and int32", in order of the codes.
+  std::string names() const;
+  friend constexpr bool operator==(DTypeSet, DTypeSet) = default;
+
+ private:
+  uint32_t bits = 0;
+};
+inline constexpr DTypeSet kFloatingTypes = {DType::Float32, DType::Float64};
+/// Everything but half precision, which no kernel of ours computes in.
+inline constexpr DTypeSet kFloatingAndIntegers = {
+    DType::Float32, DType::Float64, DType::UInt8, DType::Int32,  DType::Int8,   DType::Int64,
+    DType::Bool,    DType::Int16,   DType::UInt16, DType::UInt32, DType::UInt64,
+};
+
 enum class StorageKind : int8_t { Unknown = -1, Dense = 0, RowSparse = 1, Csr = 2 };
 /// "dense", "row_sparse", "csr"; "unknown" for StorageKind::Unknown.
 llvm::StringRef storageName(StorageKind storage);
+
+/// How a tensor of rank four lies in memory; all take the same space. Any other tensor is Plain.
+enum class Layout : uint8_t {
+  Plain,         // row-major
+  ChannelsLast,  // an image (n, c, h, w) as (n, h, w, c)
+  FilterTiles,   // filters (o, c, h, w) as (o / 16, c / 16, h, w, c % 16, o % 16), without remainders
+};
+/// "row-major", "channels-last", "filter tiles".
+llvm::StringRef layoutName(Layout layout);
 
 /// What a kernel does with an output buffer (REQ-01). InPlace is chosen by the planner, never by a user.
 enum class Request : uint8_t { Null = 0, Write = 1, InPlace = 2, Add = 3 };

@@ -28,7 +28,7 @@ constexpr AttrSpec kAttrs[] = {
         .atMost(kLargestWindow),
 };
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   const AdaptiveParams &p = *static_cast<const AdaptiveParams *>(params);
   if (p.outputSize.size() <= 2) return Error::success();
   return Failure(ErrorKind::BadAttribute,

@@ -43,7 +43,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 // MXNet holds the momentum in single precision; the last digits show in float64 runs.
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   BatchNormParams &p = *static_cast<BatchNormParams *>(params);
   p.momentum = static_cast<double>(static_cast<float>(p.momentum));
   return Error::success();
@@ -288,9 +288,9 @@ void batchNormGradient(GradRule &g) {
   const bool hasDirect = !g.isZero(0);
   const bool hasStatistics =
       (!g.isZero(1) || !g.isZero(2)) && g.wants(0) && !g.params<BatchNormParams>().useGlobalStats;
-  for (size_t i = 0; i < g.numInputs(); ++i) g.noGrad(i);
   Value dx;
   if (hasDirect) dx = g.fused(kBackwardBatchNorm, {g.dy(0), g.y(1), g.y(2), g.x(0), g.x(1), g.x(2), g.x(3), g.x(4)});
+  for (size_t i = hasStatistics ? 1 : 0; i < g.numInputs() && !hasDirect; ++i) g.noGrad(i);
   if (!hasStatistics) return;
   const Value extra = throughStatistics(g);
   g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);

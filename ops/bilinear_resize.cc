@@ -48,7 +48,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&ResizeParams::alignCorners>("align_corners", "True", "whether corner pixels stay in the corners"),
 };
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   const ResizeParams &p = *static_cast<const ResizeParams *>(params);
   if (p.mode != ResizeMode::OddScale || (p.scaleHeight && p.scaleWidth)) return Error::success();
   return Failure(ErrorKind::BadAttribute, StringRef("attribute '") + (p.scaleHeight ? "scale_width" : "scale_height") +

@@ -79,7 +79,7 @@ constinit const OpDef kBroadcastAdd = {
     .summary = "y = lhs + rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastAdd, {g.dy(0)}); },
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
@@ -91,7 +91,7 @@ constinit const OpDef kBroadcastSub = {
     .summary = "y = lhs - rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
@@ -103,7 +103,7 @@ constinit const OpDef kBroadcastMul = {
     .summary = "y = lhs * rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastMul, {g.dy(0), g.x(0), g.x(1)}); },
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };

@@ -31,7 +31,7 @@ constexpr AttrSpec kBroadcastToAttrs[] = {
     attr<&BroadcastToParams::shape>("shape", "()", "lengths, one for each axis of data; 0: as it is").atLeast(0),
 };
 
-Error checkBroadcastAxis(void *params) {
+Error checkBroadcastAxis(const OpDef &, void *params) {
   const BroadcastAxisParams &given = *static_cast<const BroadcastAxisParams *>(params);
   if (given.axis.size() == given.size.size()) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'axis' has " + Twine(given.axis.size()) + " elements and 'size' " +
@@ -99,7 +99,7 @@ constinit const OpDef kBroadcastAxis = {
     .params = paramsOf<BroadcastAxisParams>(),
     .check = checkBroadcastAxis,
     .shape = broadcastAxisShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = sumBack,
     .kernel = gatherKernel<repeatedView>,
 };
@@ -112,7 +112,7 @@ constinit const OpDef kBroadcastTo = {
     .attrs = kBroadcastToAttrs,
     .params = paramsOf<BroadcastToParams>(),
     .shape = broadcastToShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = sumBack,
     .kernel = gatherKernel<repeatedView>,
 };

@@ -46,7 +46,7 @@ constinit const OpDef kCast = {
     .params = paramsOf<CastParams>(),
     .shape = shapes::same,
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<CastParams>().dtype); },
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCast, {g.dy(0)}); },
     .kernel = castKernel,
 };
@@ -60,7 +60,8 @@ constinit const OpDef kBackwardCast = {
     .params = paramsOf<CastParams>(),
     .shape = shapes::same,
     .dtype = [](DTypeInference &t) { t.setIn(0, t.params<CastParams>().dtype); },
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCast, g.dy(0), g.attrs())); },
     .kernel = castKernel,
 };

@@ -20,7 +20,7 @@ constexpr OpDef comparison(StringRef name, StringRef summary, void (*kernel)(con
   op.summary = summary;
   op.inputs = {"lhs", "rhs"};
   op.flags.hasNoGradient = true;
-  op.flags.hasIntegerKernel = true;
+  op.kernelTypes = kFloatingAndIntegers;
   op.gradient = [](GradRule &g) {
     g.noGrad(0);
     g.noGrad(1);

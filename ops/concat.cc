@@ -32,7 +32,7 @@ uint32_t numParts(const NodeKind &kind) { return static_cast<uint32_t>(kind.para
 uint32_t numPartsAndHead(const NodeKind &kind) { return numParts(kind) + 1; }
 bool isBesideHead(const NodeKind &, size_t input) { return input != 0; }
 
-Error checkPart(void *params) {
+Error checkPart(const OpDef &, void *params) {
   const ConcatParams &given = *static_cast<const ConcatParams *>(params);
   if (given.index < given.numArgs) return Error::success();
   return Failure(ErrorKind::BadAttribute,
@@ -197,7 +197,7 @@ constinit const OpDef kConcat = {
     .attrs = kConcatAttrs,
     .params = paramsOf<ConcatParams>(),
     .shape = concatShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           SmallVector<Value, 8> values = operands(g);
@@ -252,7 +252,8 @@ constinit const OpDef kConcatPart = {
     .shape = concatPartShape,
     .ignored = isBesideHead,
     .stopped = isBesideHead,
-    .flags = {.hasIntegerKernel = true, .isOwn = true},
+    .flags = {.isOwn = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           const int64_t index = g.params<ConcatParams>().index;

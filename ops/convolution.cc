@@ -34,7 +34,7 @@ constexpr AttrSpec kAttrs[] = {
     kLayout,
 };
 
-Error checkParams(void *params) { return checkConvolution(*static_cast<ConvolutionParams *>(params)); }
+Error checkParams(const OpDef &, void *params) { return checkConvolution(*static_cast<ConvolutionParams *>(params)); }
 
 ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
   ConvGeometry g = windowsOf(p);

@@ -29,7 +29,7 @@ constexpr AttrSpec kCropAttrs[] = {
 
 uint32_t numInputs(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CropParams>().numArgs); }
 
-Error checkCrop(void *params) {
+Error checkCrop(const OpDef &, void *params) {
   const CropParams &given = *static_cast<const CropParams *>(params);
   if (given.offset.size() != 2 || given.size.size() != 2)
     return Failure(ErrorKind::BadAttribute, "attributes 'offset' and 'h_w' have " + Twine(given.offset.size()) +
@@ -98,7 +98,7 @@ constinit const OpDef kCrop = {
     .shape = cropShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCrop, {g.dy(0)}); },
     .kernel = gatherKernel<cropView>,
 };

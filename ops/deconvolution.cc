@@ -55,7 +55,7 @@ Error checkTarget(const ConvolutionParams &p) {
   return Error::success();
 }
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   ConvolutionParams &p = *static_cast<ConvolutionParams *>(params);
   if (Error error = checkConvolution(p)) return error;
   if (Error error = settleWindowAttr("adj", p.adj, p.kernel, kSpatialZeros)) return error;

@@ -149,12 +149,13 @@ void gradientOfBackward(GradRule &g) {
     const Value right = hasV ? g.emit(kDot, {a, g.dy(1)}, g.attrs()) : Value();
     g.dx(0, hasU && hasV ? g.emit(kElemwiseAdd, {left, right}) : hasU ? left : right);
   }
-  g.noGrad(1);
-  g.noGrad(2);
-  if (!(g.wants(1) && hasV) && !(g.wants(2) && hasU)) return;
+  const bool needsA = g.wants(1) && hasV, needsB = g.wants(2) && hasU;
+  if (!needsA) g.noGrad(1);
+  if (!needsB) g.noGrad(2);
+  if (!needsA && !needsB) return;
   const Value both = g.emitFused(kBackwardDot, {dy, hasU ? g.dy(0) : a, hasV ? g.dy(1) : b}, g.attrs(), g.forward());
-  if (hasV) g.dx(1, both);
-  if (hasU) g.dx(2, GradRule::at(both, 1));
+  if (needsA) g.dx(1, both);
+  if (needsB) g.dx(2, g.at(both, 1));
 }
 
 constinit const OpDef kBackwardDot = {

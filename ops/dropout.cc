@@ -34,7 +34,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&DropoutParams::cudnnOff>("cudnn_off", "False", "accepted and not used"),
 };
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   DropoutParams &p = *static_cast<DropoutParams *>(params);
   p.cudnnOff = settle(p.cudnnOff);
   return Error::success();

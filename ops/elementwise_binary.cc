@@ -45,7 +45,7 @@ constinit const OpDef kElemwiseAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
@@ -57,7 +57,7 @@ constinit const OpDef kGradAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
@@ -70,7 +70,7 @@ constinit const OpDef kElemwiseSub = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
@@ -83,7 +83,7 @@ constinit const OpDef kElemwiseMul = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };
@@ -110,7 +110,7 @@ constinit const OpDef kElementWiseSum = {
     .params = paramsOf<SumParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           for (size_t i = 0; i < g.numInputs(); ++i)

@@ -101,7 +101,7 @@ constinit const OpDef kPlusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingAdd(x, s); }>,
 };
@@ -116,7 +116,7 @@ constinit const OpDef kMinusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(x, s); }>,
 };
@@ -131,7 +131,7 @@ constinit const OpDef kRminusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(s, x); }>,
 };
@@ -146,7 +146,7 @@ constinit const OpDef kMulScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMulScalar, {g.dy(0)}); },
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingMul(x, s); }>,
 };
@@ -236,7 +236,7 @@ constinit const OpDef kMaximumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMaximumScalar, {g.dy(0), g.x(0)}); },
     .kernel = scalarNumeric<[](auto x, auto s) { return x < s ? s : x; }>,
     .piece = boundPiece<false, false>,
@@ -252,7 +252,7 @@ constinit const OpDef kMinimumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMinimumScalar, {g.dy(0), g.x(0)}); },
     .kernel = scalarNumeric<[](auto x, auto s) { return s < x ? s : x; }>,
     .piece = boundPiece<true, false>,

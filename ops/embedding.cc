@@ -81,7 +81,7 @@ constinit const OpDef kEmbedding = {
         },
     .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
     .stopped = {0},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .domains = kDomains,
     .gradient =
         [](GradRule &g) {

@@ -188,7 +188,7 @@ constinit const OpDef kClip = {
     .params = paramsOf<ClipParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
     .kernel = [](const KernelCall &call) { if (call.wants(0)) clip(call, call.in[0]); },
     .piece = [](const PieceCall &call) { clip(call, call.base[0]); },

@@ -183,7 +183,8 @@ constinit const OpDef kAsRows = {
     .inputs = {"data"},
     .shape = relateMatrix,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true, .isOwn = true},
+    .flags = {.isOwn = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };

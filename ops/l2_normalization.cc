@@ -33,7 +33,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 // MXNet holds eps in single precision.
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   L2Params &p = *static_cast<L2Params *>(params);
   p.eps = roundToSingle(p.eps);
   return Error::success();

@@ -33,7 +33,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 
 // MXNet holds eps in single precision.
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   LayerNormParams &p = *static_cast<LayerNormParams *>(params);
   p.eps = roundToSingle(p.eps);
   return Error::success();
@@ -228,9 +228,9 @@ Value throughStatistics(GradRule &g) {
 
 void layerNormGradient(GradRule &g) {
   const bool hasDirect = !g.isZero(0), hasStatistics = (!g.isZero(1) || !g.isZero(2)) && g.wants(0);
-  for (size_t i = 0; i < g.numInputs(); ++i) g.noGrad(i);
   Value dx;
   if (hasDirect) dx = g.fused(kBackwardLayerNorm, {g.dy(0), g.x(0), g.x(1), g.y(1), g.y(2)});
+  for (size_t i = hasStatistics ? 1 : 0; i < g.numInputs() && !hasDirect; ++i) g.noGrad(i);
   if (!hasStatistics) return;
   const Value extra = throughStatistics(g);
   g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);

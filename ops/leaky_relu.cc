@@ -44,7 +44,7 @@ constexpr AttrSpec kAttrs[] = {
 // Constants of selu, Klambauer et al. 2017.
 constexpr double kSeluScale = 1.0507009873554804934193349852946f, kSeluAlpha = 1.6732632423543772848170429916717f;
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   LeakyParams &p = *static_cast<LeakyParams *>(params);
   p.slope = roundToSingle(p.slope);
   const float lower = static_cast<float>(p.lowerBound), upper = static_cast<float>(p.upperBound);

@@ -78,7 +78,8 @@ constinit const OpDef kBlockGrad = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true, .holdsOutput = true},
+    .flags = {.holdsOutput = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
     .kernel = copyBytes,
 };
@@ -92,7 +93,8 @@ constinit const OpDef kMakeLoss = {
     .outputs = {"loss"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true, .holdsOutput = true},
+    .flags = {.holdsOutput = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = sumLoss,
@@ -108,7 +110,8 @@ constinit const OpDef kMakeLossOutput = {
     .params = paramsOf<MakeLossParams>(),
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true, .holdsOutput = true},
+    .flags = {.holdsOutput = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           if (g.isZero(0)) return g.dx(0, g.emit(kZerosLike, {g.x(0)}));

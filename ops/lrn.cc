@@ -39,7 +39,7 @@ constexpr AttrSpec kAttrs[] = {
 };
 constexpr AttrSpec kWindowAttrs[] = {kNsizeAttr};
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   LrnParams &p = *static_cast<LrnParams *>(params);
   p.alpha = roundToSingle(p.alpha);
   p.beta = roundToSingle(p.beta);

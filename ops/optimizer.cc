@@ -49,7 +49,7 @@ constexpr AttrSpec kScheduledSgdAttrs[] = {kRateFactor, kWd, kRescale, kClip};
 constexpr AttrSpec kScheduledMomentumAttrs[] = {kRateFactor, kMomentum, kWd, kRescale, kClip};
 constexpr AttrSpec kScheduledAdamAttrs[] = {kRateFactor, kBeta1, kBeta2, kEpsilon, kWd, kRescale, kClip};
 
-Error roundParams(void *params) {
+Error roundParams(const OpDef &, void *params) {
   StepParams &p = *static_cast<StepParams *>(params);
   for (double *value : {&p.lr, &p.rateFactor, &p.momentum, &p.wd, &p.rescaleGrad, &p.clipGradient, &p.beta1, &p.beta2,
                         &p.epsilon})

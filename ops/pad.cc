@@ -30,7 +30,7 @@ constexpr AttrSpec kPadAttrs[] = {
     attr<&PadParams::constantValue>("constant_value", "0", "the constant"),
 };
 
-Error checkPad(void *params) {
+Error checkPad(const OpDef &, void *params) {
   Dims widths = static_cast<const PadParams *>(params)->padWidth;
   if (widths.size() != 8 && widths.size() != 10)
     return Failure(ErrorKind::BadAttribute,

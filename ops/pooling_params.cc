@@ -71,7 +71,7 @@ class PoolShapes {
 
 }  // namespace
 
-Error checkPooling(void *params) {
+Error checkPooling(const OpDef &, void *params) {
   PoolingParams &p = *static_cast<PoolingParams *>(params);
   p.countIncludePad = settle(p.countIncludePad);
   if (p.poolType == PoolType::Lp && !p.pValue)

@@ -54,7 +54,7 @@ inline constexpr AttrSpec kPoolingAttrs[] = {
 };
 
 /// Relations between attributes; fills in what is left out.
-llvm::Error checkPooling(void *params);
+llvm::Error checkPooling(const OpDef &, void *params);
 
 /// States what the shapes of data and output tell about each other (INF-04). `output` is its position among the inputs
 /// of a backward node, nothing for a node that puts it out.

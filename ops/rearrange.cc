@@ -262,7 +262,7 @@ constinit const OpDef kTranspose = {
     .attrs = kTransposeAttrs,
     .params = paramsOf<TransposeParams>(),
     .shape = transposeShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           Dims axes = g.params<TransposeParams>().axes;
@@ -282,7 +282,7 @@ constinit const OpDef kSwapAxis = {
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSwapAxis, {g.dy(0)}); },
     .kernel = gatherKernel<swapAxisView>,
 };
@@ -296,7 +296,7 @@ constinit const OpDef kReverse = {
     .attrs = kReverseAttrs,
     .params = paramsOf<ReverseParams>(),
     .shape = reverseShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReverse, {g.dy(0)}); },
     .kernel = gatherKernel<reverseView>,
 };
@@ -310,7 +310,7 @@ constinit const OpDef kRepeat = {
     .attrs = kRepeatAttrs,
     .params = paramsOf<RepeatParams>(),
     .shape = repeatShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardRepeat, {g.dy(0)}); },
     .kernel = gatherKernel<repeatView>,
 };
@@ -324,7 +324,7 @@ constinit const OpDef kTile = {
     .attrs = kTileAttrs,
     .params = paramsOf<TileParams>(),
     .shape = tileShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardTile, {g.dy(0)}); },
     .kernel = gatherKernel<tileView>,
 };
@@ -338,7 +338,8 @@ constinit const OpDef kBackwardSwapAxis = {
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSwapAxis, d.x(0), d.attrs())); },
     .kernel = gatherKernel<swapAxisView>,
 };
@@ -350,7 +351,8 @@ constinit const OpDef kBackwardReverse = {
     .attrs = kReverseAttrs,
     .params = paramsOf<ReverseParams>(),
     .shape = reverseShape,
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReverse, d.x(0), d.attrs())); },
     .kernel = gatherKernel<reverseView>,
 };

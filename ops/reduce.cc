@@ -157,7 +157,7 @@ constexpr OpDef total(StringRef name, NameList aliases, StringRef summary) {
 }
 
 constexpr OpDef withoutIntegers(OpDef op) {
-  op.flags.hasIntegerKernel = false;
+  op.kernelTypes = kFloatingTypes;
   return op;
 }
 
@@ -186,7 +186,8 @@ constinit const OpDef kSumLike = {
     .shape = sumLikeShape,
     .ignored = {1},
     .stopped = {1},
-    .flags = {.hasIntegerKernel = true, .isOwn = true},
+    .flags = {.isOwn = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)}));
@@ -205,7 +206,7 @@ constexpr AttrSpec kBroadcastLikeAttrs[] = {
     attr<&BroadcastLikeParams::rhsAxes>("rhs_axes", "None", "the axes of rhs whose lengths they get, one for each"),
 };
 
-Error checkBroadcastLike(void *params) {
+Error checkBroadcastLike(const OpDef &, void *params) {
   const BroadcastLikeParams &given = *static_cast<const BroadcastLikeParams *>(params);
   if (given.lhsAxes.size() == given.rhsAxes.size()) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'lhs_axes' has " + Twine(given.lhsAxes.size()) +
@@ -248,7 +249,7 @@ constinit const OpDef kBroadcastLike = {
     .check = checkBroadcastLike,
     .shape = broadcastLikeShape,
     .ignored = {1},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           // MXNet sums with its reduction kernel, which has to be told that the axes stay.
@@ -287,7 +288,8 @@ constinit const OpDef kBroadcastAxisLike = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.hasIntegerKernel = true, .isOwn = true},
+    .flags = {.isOwn = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           StringRef axis = g.number(g.params<AxisParams>().axis);
@@ -313,7 +315,8 @@ constinit const OpDef kBroadcastBackward = {
     .name = "_broadcast_backward",
     .summary = "gradient of operators that broadcast one input: dy summed over the repeated axes",
     .inputs = {"dy"},
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)})); },
     .kernel = sumLikeKernel,
 };

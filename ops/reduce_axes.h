@@ -38,7 +38,7 @@ constexpr OpDef reduction(llvm::StringRef name, llvm::StringRef summary) {
   op.attrs = kReduceAttrs;
   op.params = paramsOf<ReduceParams>();
   op.shape = reduceShape;
-  op.flags.hasIntegerKernel = true;
+  op.kernelTypes = kFloatingAndIntegers;
   return op;
 }
 constexpr OpDef reductionGradient(llvm::StringRef name, llvm::StringRef summary) {

@@ -164,7 +164,8 @@ constinit const OpDef kRepeatAxesLike = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.hasIntegerKernel = true, .isOwn = true},
+    .flags = {.isOwn = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kSum, g.dy(0), g.attrs()));

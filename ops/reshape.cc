@@ -281,7 +281,7 @@ constinit const OpDef kReshape = {
     .params = paramsOf<ReshapeParams>(),
     .shape = reshapeShape,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
     .kernel = copyBytes,
 };
@@ -296,7 +296,7 @@ constinit const OpDef kExpandDims = {
     .params = paramsOf<ExpandDimsParams>(),
     .shape = expandDimsShape,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
     .kernel = copyBytes,
 };
@@ -310,7 +310,7 @@ constinit const OpDef kSqueeze = {
     .params = paramsOf<SqueezeParams>(),
     .shape = squeezeShape,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSqueeze, {g.dy(0)}); },
     .kernel = copyBytes,
 };
@@ -322,7 +322,8 @@ constinit const OpDef kBackwardReshape = {
     .summary = "gradient of Reshape and expand_dims: dx has the elements of dy",
     .inputs = {"dy"},
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };
@@ -334,7 +335,8 @@ constinit const OpDef kBackwardSqueeze = {
     .attrs = kSqueezeAttrs,
     .params = paramsOf<SqueezeParams>(),
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };

@@ -33,7 +33,7 @@ constexpr AttrSpec kMaskAttrs[] = {
 };
 
 // MXNet holds the value in single precision.
-Error checkMask(void *params) {
+Error checkMask(const OpDef &, void *params) {
   SequenceMaskParams &p = *static_cast<SequenceMaskParams *>(params);
   p.value = roundToSingle(p.value);
   return Error::success();
@@ -170,7 +170,7 @@ Dim lengthOf(const RangeParams &p) {
 }
 
 // start alone is an end, and numbers begin at 0.
-Error checkRange(void *params) {
+Error checkRange(const OpDef &, void *params) {
   RangeParams &p = *static_cast<RangeParams *>(params);
   if (p.dtype == DType::Bool)
     return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is bool, expected a type of numbers");
@@ -219,7 +219,7 @@ constinit const OpDef kRange = {
           s.setOut(0, {lengthOf(p).inShape()});
         },
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .kernel = fillRange,
 };

@@ -87,7 +87,7 @@ constinit const OpDef kReshapeLike = {
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .inplace = kInplaceIdentity,
     .ignored = {1},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.fused(kBackwardCopy, {g.dy(0)});
@@ -104,7 +104,7 @@ constinit const OpDef kFlatten = {
     .inputs = {"data"},
     .shape = flattenShape,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCopy, {g.dy(0)}); },
     .kernel = copyBytes,
 };

@@ -43,7 +43,7 @@ constexpr AttrSpec kSliceLikeAttrs[] = {
     attr<&SliceLikeParams::axes>("axes", "()", "axes to cut, negative ones count from the end; none: all"),
 };
 
-Error checkSlice(void *params) {
+Error checkSlice(const OpDef &, void *params) {
   const SliceParams &given = *static_cast<const SliceParams *>(params);
   const size_t size = given.begin.size();
   if (given.end.size() != size)
@@ -206,7 +206,7 @@ constinit const OpDef kSlice = {
     .params = paramsOf<SliceParams>(),
     .check = checkSlice,
     .shape = sliceShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSlice, {g.dy(0)}); },
     .kernel = gatherKernel<sliceView>,
 };
@@ -219,7 +219,7 @@ constinit const OpDef kSliceAxis = {
     .attrs = kSliceAxisAttrs,
     .params = paramsOf<SliceAxisParams>(),
     .shape = sliceAxisShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceAxis, {g.dy(0)}); },
     .kernel = gatherKernel<sliceAxisView>,
 };
@@ -234,7 +234,7 @@ constinit const OpDef kSliceLike = {
     .shape = sliceLikeShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceLike, {g.dy(0)}); },
     .kernel = gatherKernel<sliceLikeView>,
 };

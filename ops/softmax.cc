@@ -37,7 +37,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&SoftmaxParams::useLength>("use_length", "False", "whether there is an input with the length of each row"),
 };
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   SoftmaxParams &p = *static_cast<SoftmaxParams *>(params);
   p.useLength = settle(p.useLength);
   if (p.dtype != DType::Unknown && !isFloating(p.dtype))
@@ -48,8 +48,8 @@ Error checkParams(void *params) {
   return Error::success();
 }
 
-Error checkWithoutLength(void *params) {
-  if (Error error = checkParams(params)) return error;
+Error checkWithoutLength(const OpDef &op, void *params) {
+  if (Error error = checkParams(op, params)) return error;
   if (static_cast<SoftmaxParams *>(params)->useLength != Tristate::True) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'use_length' is True, expected False: softmax alone takes lengths");
 }

@@ -35,7 +35,7 @@ constexpr AttrSpec kHardAttrs[] = {
 };
 
 // MXNet holds both in single precision.
-Error checkHard(void *params) {
+Error checkHard(const OpDef &, void *params) {
   HardParams &p = *static_cast<HardParams *>(params);
   p.alpha = roundToSingle(p.alpha);
   p.beta = roundToSingle(p.beta);

@@ -131,7 +131,7 @@ constinit const OpDef kSliceChannel = {
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = splitShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, heads(g)); },
     .kernel = splitKernel,
 };
@@ -144,7 +144,7 @@ constinit const OpDef kStack = {
     .attrs = kStackAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = stackShape,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardStack, {g.dy(0)}); },
     .kernel = joinKernel,
 };
@@ -157,7 +157,8 @@ constinit const OpDef kBackwardSliceChannel = {
     .inputs = {{}, numParts, true},
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           Value parts = g.emit(kSliceChannel, g.dy(0), g.attrs());
@@ -173,7 +174,8 @@ constinit const OpDef kBackwardStack = {
     .outputs = {{}, numParts, true},
     .attrs = kStackAttrs,
     .params = paramsOf<SplitParams>(),
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kStack, heads(g), g.attrs())); },
     .kernel = splitKernel,
 };

@@ -50,7 +50,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&UpSamplingParams::workspace>("workspace", "512", "accepted and not used").atLeast(0),
 };
 
-Error checkParams(void *params) {
+Error checkParams(const OpDef &, void *params) {
   const UpSamplingParams &p = *static_cast<const UpSamplingParams *>(params);
   if (!p.isBilinear() || p.numFilter > 0) return Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute 'num_filter' is 0, sample_type 'bilinear' needs the channels of the data");

@@ -102,7 +102,7 @@ constinit const OpDef kWhere = {
     .shape = whereShape,
     .dtype = whereDType,
     .inplace = kWhereInplace,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           Value parts = g.fused(kBackwardWhere, {g.dy(0), g.x(0)});

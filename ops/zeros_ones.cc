@@ -66,7 +66,8 @@ constinit const OpDef kZerosLike = {
     .inputs = {"data"},
     .shape = shapes::same,
     .ignored = {0},
-    .flags = {.isZero = true, .hasIntegerKernel = true},
+    .flags = {.isZero = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = zeroGradient,
     .kernel = writeZeros,
 };
@@ -78,7 +79,7 @@ constinit const OpDef kOnesLike = {
     .inputs = {"data"},
     .shape = shapes::same,
     .ignored = {0},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = zeroGradient,
     .kernel = fillOnes,
 };
@@ -90,7 +91,8 @@ constinit const OpDef kZerosPlaceholder = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
-    .flags = {.isZero = true, .hasIntegerKernel = true},
+    .flags = {.isZero = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .kernel = writeZeros,
 };
@@ -103,7 +105,7 @@ constinit const OpDef kCopy = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .kernel = copyBytes,
 };
@@ -114,7 +116,8 @@ constinit const OpDef kBackwardCopy = {
     .summary = "gradient of operators that only reshape: dx has the elements of dy",
     .inputs = {"dy"},
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true, .hasIntegerKernel = true},
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
     .kernel = copyBytes,
 };
@@ -128,7 +131,8 @@ constinit const OpDef kZeros = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
-    .flags = {.isZero = true, .hasIntegerKernel = true},
+    .flags = {.isZero = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .kernel = writeZeros,
 };
@@ -140,7 +144,7 @@ constinit const OpDef kOnes = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .kernel = fillOnes,
 };
@@ -153,7 +157,7 @@ constinit const OpDef kFull = {
     .params = paramsOf<CreateParams>(),
     .shape = createdShape,
     .dtype = createdDType,
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .kernel = [](const KernelCall &call) { fill(call, call.params<CreateParams>().value); },
 };
@@ -165,7 +169,7 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
     .ignored = {1},
-    .flags = {.hasIntegerKernel = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.fused(kBackwardCopy, {g.dy(0)});

@@ -137,8 +137,8 @@ class GraphDiff {
     for (const AttrSpec &spec : specs) {
       SmallString<32> lText, rText;
       raw_svector_ostream lStream(lText), rStream(rText);
-      spec.print(lStream, lKind.parsed);
-      spec.print(rStream, rKind.parsed);
+      spec.print(spec, lStream, lKind.parsed);
+      spec.print(spec, rStream, rKind.parsed);
       if (lText != rText) reportAttr(l, r, spec.key, "is '" + lText + "' on the left, '" + rText + "' on the right");
     }
     compareHidden(l, r, specs);

@@ -13,6 +13,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+// Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
+constexpr uint32_t kMaxDecompositions = 64;
+
 class BackwardWalk : GradientPhase {
  public:
   explicit BackwardWalk(GradientState &state) : GradientPhase(state) {}
@@ -153,6 +156,31 @@ class BackwardWalk : GradientPhase {
   // the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is bounded by
   // how operators are layered, not by the graph.
   Error applyDecomposition(NodeId n, ArrayRef<Value> heads) {
+    if (numOpen == kMaxDecompositions) return endless(n);
+    if (++numOpen == 1) outermost = n;
+    Error error = decompose(n, heads);
+    --numOpen;
+    return error;
+  }
+
+  Error badDecomposition(NodeId n, size_t output) {
+    return Failure(ErrorKind::GradientNull, "the decomposition of operator '" + builder.kind(n).op->name +
+                                                "' says nothing about output " + Twine(output) + " of node '" +
+                                                builder.name(n) + "'")
+        .at(sums.originOf(n))
+        .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  Error endless(NodeId n) {
+    return Failure(ErrorKind::GradientCount, "the decomposition of operator '" + builder.kind(outermost).op->name +
+                                                 "' of node '" + builder.name(outermost) + "' does not end: '" +
+                                                 builder.kind(n).op->name + "' is left after " +
+                                                 Twine(kMaxDecompositions) + " levels")
+        .at(sums.originOf(n))
+        .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  Error decompose(NodeId n, ArrayRef<Value> heads) {
     SmallVector<bool, 4> wanted;
     for (Value head : heads) wanted.push_back(head.isValid());
     DecomposeRule rule(builder, n, sums.originOf(n));
@@ -164,8 +192,10 @@ class BackwardWalk : GradientPhase {
     uint32_t last = builder.numNodes();
     admit(first, last);
     for (size_t o = 0; o < heads.size(); ++o) {
-      Value output = rule.output(o);
-      if (heads[o].isValid() && output.isValid() && receives(output)) sums.push(output, heads[o]);
+      if (!heads[o].isValid()) continue;
+      const Value output = rule.output(o);
+      if (!output.isValid()) return badDecomposition(n, o);
+      if (receives(output)) sums.push(output, heads[o]);
     }
     for (uint32_t m = last; m-- > first;)
       if (!builder.kind(NodeId(m)).isVariable() && carriesExtra[m - numBase] && hasContribution(NodeId(m)))
@@ -186,6 +216,8 @@ class BackwardWalk : GradientPhase {
   }
 
   NodeId current;          // whose rule runs
+  NodeId outermost;        // whose decomposition is being differentiated
+  uint32_t numOpen = 0;    // decompositions within it, itself included
   BitVector carriesExtra;  // by builder node beyond the base: all outputs carry
 };
 

@@ -53,6 +53,12 @@ class Lowering {
     graph.op(n)->lowerToMxnet(rule);
     if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = n; });
     uint32_t last = builder.numNodes();
+    for (uint32_t m = first; m < last; ++m)
+      if (const OpDef *op = builder.kind(NodeId(m)).op; op && (op->lowerToMxnet || op->flags.isOwn))
+        return Failure(ErrorKind::UnknownOp, "operator '" + graph.op(n)->name + "' of node '" + graph.name(n) + "' is " +
+                                                 "lowered to operator '" + op->name + "', which MXNet does not have")
+            .at(n)
+            .note("this is a mistake in the operator's definition, not in the graph");
     SmallVector<NodeId, 4> made;
     uint32_t number = 0;
     for (uint32_t m = first; m < last; ++m) {

@@ -36,24 +36,24 @@ Expected<Argument> Argument::create(DType dtype, Dims shape, const Twine &what) 
 }
 
 TensorRef Argument::look() {
-  if (isMoved && memory.data) toPlain(numbersOf(memory).data(), memory);
-  isMoved = false;
+  if (isMoved() && memory.data) toPlain(numbersOf(memory).data(), memory);
+  memory.layout = Layout::Plain;
   return memory;
 }
 
 void Argument::prepareRun() {
-  if (isMoved || wanted == Layout::Plain || !memory.data) return;
+  if (isMoved() || wanted == Layout::Plain || !memory.data) return;
   assert(wanted == Layout::FilterTiles && "images of variables and heads are row-major");
   WeightReorder::create(memory.shape)->toTiles(numbersOf(memory).data(), memory.as<float>());
-  isMoved = true;
+  memory.layout = wanted;
 }
 
 void Argument::assign(const Argument &from) {
   assert(memory.shape == from.memory.shape && memory.dtype == from.memory.dtype);
-  const bool isAsWanted = from.isMoved && from.wanted == wanted;
-  if (from.isMoved && !isAsWanted) toPlain(from.memory.as<float>(), memory);
+  const bool isAsWanted = from.isMoved() && from.wanted == wanted;
+  if (from.isMoved() && !isAsWanted) toPlain(from.memory.as<float>(), memory);
   else copyBytes(from.memory, memory);
-  isMoved = isAsWanted;
+  memory.layout = isAsWanted ? wanted : Layout::Plain;
 }
 
 }  // namespace gradc

@@ -12,26 +12,27 @@ class Argument {
   /// Zeros in memory of its own, aligned for vectors; `what` names them in an error.
   static llvm::Expected<Argument> create(DType dtype, Dims shape, const llvm::Twine &what);
   /// Memory of somebody else's, row-major by now; a head that is not computed has none.
-  Argument(TensorRef memory, Layout wanted) : memory(memory), wanted(wanted) {}
+  Argument(TensorRef memory, Layout wanted) : memory(memory.data, memory.dtype, memory.shape), wanted(wanted) {}
 
   Layout layout() const { return wanted; }
   void setLayout(Layout layout) { wanted = layout; }
-  /// The memory, however it lies.
-  const TensorRef &place() const { return memory; }
+  /// The memory, in the order it is in while the graph runs.
+  TensorRef place() const { return {memory.data, memory.dtype, memory.shape, wanted}; }
 
   /// Row-major until the next run.
   TensorRef look();
   /// Before a run that reads it.
   void prepareRun();
   /// After a run that has written all of it.
-  void noteWritten() { isMoved = wanted != Layout::Plain; }
+  void noteWritten() { memory.layout = wanted; }
   /// Takes over the values of an argument of the same shape and type.
   void assign(const Argument &from);
 
  private:
-  TensorRef memory;
+  bool isMoved() const { return memory.layout != Layout::Plain; }
+
+  TensorRef memory;  // in the order it is in now: row-major, or as wanted
   Layout wanted = Layout::Plain;
-  bool isMoved = false;  // lies as wanted, not row-major
   std::vector<int64_t> dims;
   Buffer bytes{nullptr, nullptr};
 };

@@ -2,6 +2,7 @@
 #include "runtime/executor.h"
 #include "runtime/bindings.h"
 #include "runtime/instructions.h"
+#include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
 
 #include "ir/error.h"
@@ -56,6 +57,20 @@ std::string headName(const Graph &graph, size_t i) {
   return "head '" + graph.listedName(graph.heads()[i]) + "'";
 }
 
+/// Reference kernels read and write row-major, dense memory; the listed ones take elements in any order.
+[[maybe_unused]] bool suitsReference(const KernelCall &call) {
+  auto suits = [&](const TensorRef &tensor) {
+    return tensor.isRowMajorDense() ||
+           (tensor.storage == StorageKind::Dense && referenceRole(*call.kind->op) == LayoutRole::Elements);
+  };
+  return all_of(call.in, suits) && all_of(call.out, suits);
+}
+
+void executeReference(const Instruction &instruction) {
+  assert(suitsReference(instruction.call));
+  instruction.kernel(instruction.call);
+}
+
 void executeReplaced(const Instruction &instruction) {
   const NodeOverride &replaced = *instruction.replaced;
   const KernelCall &call = instruction.call;
@@ -69,18 +84,26 @@ void executeReplaced(const Instruction &instruction) {
   }
   bool isComputed = false;
   for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
-  if (isComputed) instruction.kernel(call);
+  if (isComputed) executeReference(instruction);
   for (size_t i = 0; i < call.out.size(); ++i)
     if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
 }
 
+bool hasSameOrder(const TensorRef &expected, const TensorRef &found) {
+  return expected.layout == found.layout && expected.storage == found.storage;
+}
+
 bool fits(const TensorRef &expected, const TensorRef &found) {
-  return expected.dtype == found.dtype && expected.shape == found.shape;
+  return expected.dtype == found.dtype && expected.shape == found.shape && hasSameOrder(expected, found);
 }
 
 std::string misfit(const TensorRef &expected, const TensorRef &found) {
-  return "expected " + describeTensor(ShapeRef(expected.shape), expected.dtype) + ", got " +
-         describeTensor(ShapeRef(found.shape), found.dtype);
+  auto describe = [&](const TensorRef &tensor) {
+    const std::string text = describeTensor(ShapeRef(tensor.shape), tensor.dtype);
+    if (hasSameOrder(expected, found)) return text;
+    return (text + " " + layoutName(tensor.layout) + " " + storageName(tensor.storage)).str();
+  };
+  return "expected " + describe(expected) + ", got " + describe(found);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -112,7 +135,7 @@ struct Executor::State {
     instruction.call.random.step = step;
     if (instruction.replaced) executeReplaced(instruction);
     else if (instruction.fast) instruction.fast->run(instruction.call);
-    else instruction.kernel(instruction.call);
+    else executeReference(instruction);
     if (monitor) monitor(monitorUser, instruction.node, instruction.call.out);
     takeSteps(instruction.firstStep, instruction.lastStep);
   }

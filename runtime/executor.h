@@ -63,7 +63,8 @@ class Executor {
   ~Executor();
 
   /// The memory of a variable, written only where an operator mutates it; E-71 when shape or dtype differ from the
-  /// inferred ones. It is row-major, but for entries that given `kernels` want otherwise (KernelSetOptions::movesArguments).
+  /// inferred ones, or when the tensor is not row-major and dense. Entries that given `kernels` want in another order
+  /// (KernelSetOptions::movesArguments) have to be bound as that.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Memory for head i of the caller's; else the executor owns it, zero at first. For Request::Add it holds the start
   /// value. Another head may use the same memory only if both are asked Add (E-18), a variable only if the head's node waits

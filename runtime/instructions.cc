@@ -180,10 +180,10 @@ class Preparation {
   /// The first operand decides in which type a kernel computes; others may be class numbers or positions.
   Error checkComputable(NodeId n, EntryId e, bool isFirst) const {
     const DType type = list.dtypes[e];
-    const bool isRefused = isFirst && !isFloating(type) && !graph.op(n)->flags.hasIntegerKernel;
-    if (canCompute(type) && !isRefused) return Error::success();
+    const DTypeSet types = graph.op(n)->kernelTypes;
+    if (types.contains(type) || (canCompute(type) && !isFirst)) return Error::success();
     return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) + ", its kernel computes in " +
-                                              (isRefused ? "float32 and float64" : "wider types"))
+                                              (canCompute(type) ? types.names() : "wider types"))
         .at(n)
         .note("run it as another type: --dtype float32");
   }
@@ -244,10 +244,7 @@ class Preparation {
     instruction.kernel = kind.op->kernel;
     instruction.replaced = overrideOf(n);
     if (!instruction.replaced) instruction.fast = list.kernels.kernel(n);
-    if (!instruction.kernel)
-      return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) +
-                                               (kind.op->flags.isOpaque ? " is not known" : " has no kernel"))
-          .at(n);
+    if (!instruction.kernel && !instruction.fast) return noKernel(n);
     instruction.call.kind = &kind;
     instruction.call.isTraining = options.isTraining;
     instruction.call.random = {options.seed, 0, randomOrdinal(n)};
@@ -260,6 +257,14 @@ class Preparation {
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
     list.instructions.push_back(instruction);
     return Error::success();
+  }
+
+  Error noKernel(NodeId n) const {
+    const NodeKind &kind = graph.kind(n);
+    const StringRef why = kind.op->flags.isOpaque ? " is not known"
+                          : kind.op->fastKernel   ? " has no reference kernel, and its fast one is not used here"
+                                                  : " has no kernel";
+    return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) + why).at(n);
   }
 
   /// No kernel is reached with operands that its own operator refuses; what inference lets pass here is a mistake of ours.
@@ -343,7 +348,8 @@ bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Entr
 
 TensorRef InstructionList::tensor(EntryId e) const {
   if (!graph.context().isFullyKnown(shapes[e])) return {address[e], dtypes[e], {}};
-  return {address[e], dtypes[e], graph.context().shape(shapes[e]).dims()};
+  const Layout layout = kernels.isEmpty() ? Layout::Plain : kernels.layout(e);
+  return {address[e], dtypes[e], graph.context().shape(shapes[e]).dims(), layout};
 }
 
 void InstructionList::resolve() {

@@ -79,18 +79,18 @@ TEST(AttrSpec, RowsParseRangeCheckAndPrint) {
   constexpr AttrSpec kernel = required<&Params::kernel>("kernel", "window").atLeast(1).atMost(9);
   BumpPtrAllocator arena;
   Params params;
-  EXPECT_TRUE(mode.parse("avg", arena, &params));
+  EXPECT_TRUE(mode.parse(mode, "avg", arena, &params));
   EXPECT_EQ(params.mode, Mode::Avg);
-  EXPECT_FALSE(mode.parse("min", arena, &params));
+  EXPECT_FALSE(mode.parse(mode, "min", arena, &params));
   std::string text;
   raw_string_ostream os(text);
-  mode.print(os, &params);
+  mode.print(mode, os, &params);
   EXPECT_EQ(text, "avg");
   EXPECT_EQ(mode.typeName, "one of");
   EXPECT_TRUE(kernel.isRequired);
-  ASSERT_TRUE(kernel.parse("(3, 9)", arena, &params));
+  ASSERT_TRUE(kernel.parse(kernel, "(3, 9)", arena, &params));
   EXPECT_TRUE(kernel.isInRange(kernel, &params));
-  ASSERT_TRUE(kernel.parse("(3, 10)", arena, &params));
+  ASSERT_TRUE(kernel.parse(kernel, "(3, 10)", arena, &params));
   EXPECT_FALSE(kernel.isInRange(kernel, &params));
 }
 

@@ -131,6 +131,26 @@ TEST(Executor, RUN_01_NodesWithoutElementsDoNotRun) {
   EXPECT_EQ(bench.executor->head(1).size(), 0);
 }
 
+TEST(Executor, RUN_04_E_71_TensorsOfAnotherOrderOrStorageAreRefused) {
+  TestGraph g("x = var {__shape__=(1,2,2,2)}; y = exp(x)");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  Array array = doubles({1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  TensorRef tensor = array.ref();
+  auto outcome = [&] {
+    const std::string variable = testing::describeError(bench.executor->bind(g.at("x").node, tensor));
+    EXPECT_EQ(testing::describeError(bench.executor->bindHead(0, tensor)) == "success", variable == "success");
+    return variable;
+  };
+  EXPECT_EQ(outcome(), "success");
+  tensor.layout = Layout::ChannelsLast;
+  const std::string expected = "[binding] variable 'x': expected (1,2,2,2) float64 row-major dense, got (1,2,2,2) ";
+  EXPECT_EQ(outcome(), expected + "float64 channels-last dense");
+  tensor = array.ref();
+  tensor.storage = StorageKind::Csr;
+  EXPECT_EQ(outcome(), expected + "float64 row-major csr");
+}
+
 TEST(Executor, REQ_03_UnreadOutputsHaveNoMemory) {
   TestGraph g("x = var {__shape__=(3,)}; q = test_square(x)");
   std::vector<void *> data;

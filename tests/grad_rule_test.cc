@@ -58,7 +58,7 @@ TEST(GradRule, REG_05_FusedAnswersForEveryInput) {
   Value v = t.rule.fused(*backward, {t.rule.dy(0), t.rule.x(0), t.rule.x(1)});
   EXPECT_EQ(t.rule.slot(0), GradRule::Slot::Gradient);
   EXPECT_EQ(t.rule.gradient(0), v);
-  EXPECT_EQ(t.rule.gradient(1), GradRule::at(v, 1));
+  EXPECT_EQ(t.rule.gradient(1), t.rule.at(v, 1));
   Graph graph = cantFail(std::move(t.builder).freeze({v}, {})).graph;
   NodeId n = graph.heads()[0].node;
   ASSERT_EQ(graph.controlDeps(n).size(), 1u);
@@ -88,14 +88,126 @@ TEST(GradRule, MistakesInsideEmitAreKeptForTheDriver) {
   EXPECT_TRUE(t.rule.hasFailed());
   t.rule.emit(kMulScalar, {t.a}, {{"scalar", "many"}});  // the first mistake stands
   EXPECT_EQ(describeError(t.rule.takeFailure()),
-            "[arity] the rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 inputs, it takes 2");
+            "[arity] the gradient rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 inputs, it takes 2");
 }
 
 TEST(GradRule, BadAttributesInsideEmit) {
   RuleOverProduct t;
   t.rule.emit(kMulScalar, {t.a}, {{"scalar", "many"}});
-  EXPECT_EQ(describeError(t.rule.takeFailure()).substr(0, 79),
-            "[bad_attribute] the rule of operator 'elemwise_mul' emits '_mul_scalar': attrib");
+  EXPECT_EQ(describeError(t.rule.takeFailure()).substr(0, 88),
+            "[bad_attribute] the gradient rule of operator 'elemwise_mul' emits '_mul_scalar': attrib");
+}
+
+// ---- what a rule may not ask for, in any build
+
+/// What the rule's first mistake was.
+template <class Rule> std::string mistakeOf(Rule &rule) {
+  EXPECT_TRUE(rule.hasFailed());
+  return describeError(rule.takeFailure());
+}
+
+std::string mistake(function_ref<void(RuleOverProduct &)> use) {
+  RuleOverProduct t;
+  use(t);
+  return mistakeOf(t.rule);
+}
+
+TEST(GradRule, E_40_IndicesThatTheNodeDoesNotHave) {
+  const std::string rule = "[bad_gradient_rule] the gradient rule of operator 'elemwise_mul' ";
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.x(7).isValid()); }), rule + "reads input 7, it has 2");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.y(1).isValid()); }), rule + "reads output 1, it has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.y(65536).isValid()); }), rule + "reads output 65536, it has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.dy(1).isValid()); }),
+            rule + "reads the gradient of output 1, it has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.isZero(9)); }), rule + "reads the gradient of output 9, it has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_FALSE(t.rule.wants(2)); }), rule + "asks for input 2, it has 2");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.noGrad(2); }), rule + "answers for input 2, it has 2");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(size_t{1} << 32, t.h); }), rule + "answers for input 4294967296, it has 2");
+  RuleOverProduct t;
+  EXPECT_EQ(t.rule.slot(2), GradRule::Slot::Unanswered);
+  EXPECT_FALSE(t.rule.gradient(2).isValid());
+}
+
+TEST(GradRule, E_40_AnswersAreGivenOnce) {
+  const StringRef twice = "[bad_gradient_rule] the gradient rule of operator 'elemwise_mul' answers for input 1 twice";
+  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(1, t.h); t.rule.dx(1, t.a); }), twice);
+  EXPECT_EQ(mistake([](auto &t) { t.rule.noGrad(1); t.rule.dx(1, t.a); }), twice);
+  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(1, t.h); t.rule.noGrad(1); EXPECT_EQ(t.rule.gradient(1), t.h); }), twice);
+  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(1, t.h); t.rule.clone(); }), twice);
+  auto fuse = [](RuleOverProduct &t) { return t.rule.fused(*t.context.ops.find("_backward_relu"), {t.h, t.a}); };
+  EXPECT_EQ(mistake([&](auto &t) { t.rule.dx(0, t.h); fuse(t); fuse(t); }), twice);
+  EXPECT_EQ(mistake([&](auto &t) { fuse(t); t.rule.dx(1, t.h); t.rule.noGrad(1); }), twice);
+}
+
+TEST(GradRule, REG_05_TheRulesOwnAnswerTakesPrecedenceOverFused) {
+  for (bool isFirst : {true, false}) {
+    RuleOverProduct t;
+    if (isFirst) t.rule.dx(1, t.h);
+    const Value v = t.rule.fused(*t.context.ops.find("_backward_mul"), {t.h, t.a, t.b});
+    if (!isFirst) t.rule.dx(1, t.h);
+    EXPECT_EQ(t.rule.gradient(0), v) << isFirst;
+    EXPECT_EQ(t.rule.gradient(1), t.h) << isFirst;
+    EXPECT_FALSE(t.rule.hasFailed());
+  }
+}
+
+TEST(GradRule, E_48_OperandsThatNoNodeHas) {
+  const std::string rule = "[bad_entry] the gradient rule of operator 'elemwise_mul' ";
+  EXPECT_EQ(mistake([](auto &t) { t.rule.emit(kElemwiseAdd, {t.a, Value()}); }),
+            rule + "emits 'elemwise_add' with operand 1, which is no entry at all");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.emit(kElemwiseAdd, {Value{NodeId(99)}, t.a}); }),
+            rule + "emits 'elemwise_add' with operand 0, which is an output of node 99, which does not exist");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.emit(kElemwiseAdd, {t.a, Value{t.y, 1, 0}}); }),
+            rule + "emits 'elemwise_add' with operand 1, which is output 1 of operator 'elemwise_mul', which has 1");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(0, Value{NodeId(4)}); }),
+            rule + "gives as the gradient of input 0 an output of node 4, which does not exist");
+  EXPECT_EQ(mistake([](auto &t) {
+              t.rule.emitFused(*t.context.ops.find("_backward_mul"), {t.h, t.a, t.b}, AttrsId(0), NodeId(50));
+            }),
+            rule + "emits '_backward_mul' as the gradient of an output of node 50, which does not exist");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.at(Value{t.y}, 1).isValid()); }),
+            rule + "reads output 1 of operator 'elemwise_mul', which has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.at(Value{t.y}, 65536).isValid()); }),
+            rule + "reads output 65536 of operator 'elemwise_mul', which has 1");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.at(Value(), 0); }), rule + "reads an output of no entry at all");
+}
+
+TEST(GradRule, NothingIsEmittedAfterAMistake) {
+  RuleOverProduct t;
+  const uint32_t numNodes = t.builder.numNodes();
+  t.rule.x(2);
+  EXPECT_TRUE(t.rule.emit(kElemwiseAdd, {t.a, t.b}).isValid());
+  EXPECT_TRUE(t.rule.fused(*t.context.ops.find("_backward_mul"), {t.h, t.a, t.b}).isValid());
+  EXPECT_EQ(t.builder.numNodes(), numNodes);
+}
+
+// A decomposition of s = test_split3(x), which belongs to y = elemwise_mul(a, b) as if it were its gradient.
+struct RuleOverParts : RuleOverProduct {
+  NodeId s = cantFail(builder.add(*context.ops.find("test_split3"), {a}, {"s", AttrsId(0), NodeId()}));
+  DecomposeRule parts{builder, s, s};
+};
+
+std::string mistakeInParts(function_ref<void(RuleOverParts &)> use) {
+  RuleOverParts t;
+  t.parts.setForward(t.y);
+  use(t);
+  return mistakeOf(t.parts);
+}
+
+TEST(DecomposeRule, E_40_IndicesThatTheNodeDoesNotHave) {
+  const std::string rule = "[bad_gradient_rule] the decomposition of operator 'test_split3' ";
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.x(1); }), rule + "reads input 1, it has 1");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(3, t.a); }), rule + "answers for output 3, it has 3");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(2, t.a); t.parts.y(2, t.b); }), rule + "answers for output 2 twice");
+  EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.wants(3)); }), rule + "asks for output 3, it has 3");
+  EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.output(3).isValid()); }),
+            rule + "reads output 3, it has 3");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.forward(1); }), rule + "reads output 1 of its forward node, it has 1");
+  const std::string entry = "[bad_entry] the decomposition of operator 'test_split3' ";
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(0, Value()); }), entry + "gives as output 0 no entry at all");
+  RuleOverParts t;
+  EXPECT_FALSE(t.parts.forward(9).isValid()) << "no forward node";
+  EXPECT_FALSE(t.parts.hasFailed());
 }
 
 TEST(GradRule, NumbersAsAttributeText) {

@@ -68,10 +68,72 @@ constinit const OpDef kTalkative = {
     .kernel = mapFloating<[](auto x) { return x; }>,
 };
 
+/// Its rule reads an input it does not have, and goes on.
+constinit const OpDef kBlind = {
+    .name = "blind",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.x(5)})); },
+};
+
+/// Their decompositions end in themselves, each other, more of themselves, or in nothing.
+extern const OpDef kSnake, kHere, kThere, kHydra;
+constinit const OpDef kSnake = {
+    .name = "snake",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSnake, {d.x(0)})); },
+};
+constinit const OpDef kHere = {
+    .name = "here",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kExp, {d.emit(kThere, {d.x(0)})})); },
+};
+constinit const OpDef kThere = {
+    .name = "there",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kHere, {d.x(0)})); },
+};
+constinit const OpDef kHydra = {
+    .name = "hydra",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kHydra, {d.emit(kHydra, {d.x(0)})})); },
+};
+constinit const OpDef kSilent = {
+    .name = "silent",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .decompose = [](DecomposeRule &) {},
+};
+
+/// −x, in `levels` decompositions.
+struct NestedParams {
+  int64_t levels;
+};
+constexpr AttrSpec kNestedAttrs[] = {required<&NestedParams::levels>("levels", "decompositions to go")};
+extern const OpDef kNested;
+constinit const OpDef kNested = {
+    .name = "nested",
+    .inputs = {"data"},
+    .attrs = kNestedAttrs,
+    .params = paramsOf<NestedParams>(),
+    .shape = shapes::same,
+    .decompose =
+        [](DecomposeRule &d) {
+          const int64_t left = d.params<NestedParams>().levels - 1;
+          d.y(0, left ? d.emit(kNested, {d.x(0)}, {{"levels", d.number(left)}}) : d.emit(kNegative, {d.x(0)}));
+        },
+    .kernel = mapFloating<[](auto x) { return -x; }>,
+};
+
 class GradientContract : public ::testing::Test {
  protected:
   GradientContract() {
-    for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative}) cantFail(context.ops.add(*op));
+    for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative, &kBlind, &kSnake, &kHere, &kThere, &kHydra, &kSilent, &kNested})
+      cantFail(context.ops.add(*op));
   }
 
   Graph parse(StringRef text) { return cantFail(parseGraph(context, text)); }
@@ -204,8 +266,39 @@ TEST_F(GradientContract, MO_05_PlaceholdersEnterNoSumAndAreNobodysGradient) {
 
 TEST_F(GradientContract, E_40_ARuleAnswersForTheInputsThereAre) {
   Graph graph = parse("y = talkative(x)");
-  EXPECT_EQ(error(graph, wrt(graph, {"x"})), "[bad_gradient_rule] the gradient rule of operator 'talkative' gives a gradient "
-                                             "for input 1, expected one for each of 1 inputs");
+  EXPECT_EQ(error(graph, wrt(graph, {"x"})),
+            "[bad_gradient_rule] the gradient rule of operator 'talkative' answers for input 1, it has 1");
+}
+
+TEST_F(GradientContract, E_40_ARuleReadsTheInputsThereAre) {
+  Graph graph = parse("a = exp(x); y = blind(a)");
+  Expected<GradientResult> result = buildGradient(context, graph, wrt(graph, {"x"}), options);
+  ASSERT_FALSE(result);
+  handleAllErrors(result.takeError(), [&](const GradcError &info) {
+    EXPECT_EQ(info.message, "the gradient rule of operator 'blind' reads input 5, it has 1");
+    EXPECT_EQ(info.place.node, nodeNamed(graph, "y"));
+  });
+}
+
+TEST_F(GradientContract, E_40_ADecompositionThatDoesNotEnd) {
+  auto outcome = [&](StringRef op) {
+    Graph graph = parse(("a = exp(x); n = " + op + "(a); y = relu(n)").str());
+    return error(graph, wrt(graph, {"x"}));
+  };
+  const StringRef start = "[bad_gradient_rule] the decomposition of operator '";
+  EXPECT_EQ(outcome("snake"), (start + "snake' of node 'n' does not end: 'snake' is left after 64 levels").str());
+  EXPECT_EQ(outcome("here"), (start + "here' of node 'n' does not end: 'here' is left after 64 levels").str());
+  EXPECT_EQ(outcome("there"), (start + "there' of node 'n' does not end: 'there' is left after 64 levels").str());
+  EXPECT_EQ(outcome("hydra"), (start + "hydra' of node 'n' does not end: 'hydra' is left after 64 levels").str());
+  // One that takes its time is none of them; nodes one after the other are not nested.
+  Graph graph = parse("a = nested(x) {levels=64}; b = nested(a) {levels=64}; y = exp(b)");
+  EXPECT_EQ(values(build(graph, wrt(graph, {"x"})), {{"x", Array(0.0)}}, 1), Numbers{1});
+}
+
+TEST_F(GradientContract, E_41_ADecompositionThatSaysNothing) {
+  Graph graph = parse("n = silent(x); y = exp(n)");
+  EXPECT_EQ(error(graph, wrt(graph, {"x"})),
+            "[bad_gradient_rule] the decomposition of operator 'silent' says nothing about output 0 of node 'n'");
 }
 
 // ---- copies (§6)

@@ -1,4 +1,5 @@
 // Operators of our own in MXNet's words, or a refusal.
+#include "ir/grad_rule.h"
 #include "passes/lower_mxnet.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
@@ -52,6 +53,34 @@ TEST(LowerMxnet, A_14_RefusalNamesNodeAndOperator) {
   std::string error = describeError(lowerToMxnet(g.context, graph));
   EXPECT_EQ(error.substr(0, 24), "[unknown_op] operator '_");
   EXPECT_NE(error.find("of node 'c_backward"), std::string::npos);
+}
+
+// Lowered to itself, and to an operator that cannot be lowered.
+constinit const OpDef kSnake = {
+    .name = "snake",
+    .inputs = {"data"},
+    .flags = {.isOwn = true},
+    .lowerToMxnet = [](DecomposeRule &d) { d.y(0, d.emit(*d.context().ops.find("snake"), {d.x(0)})); },
+};
+constinit const OpDef kOwn = {.name = "own", .inputs = {"data"}, .flags = {.isOwn = true}};
+constinit const OpDef kToOwn = {
+    .name = "to_own",
+    .inputs = {"data"},
+    .flags = {.isOwn = true},
+    .lowerToMxnet = [](DecomposeRule &d) { d.y(0, d.emit(kOwn, {d.x(0)})); },
+};
+
+TEST(LowerMxnet, A_14_WhatIsLoweredToOtherOwnOperatorsIsRefused) {
+  TestContext context;
+  for (const OpDef *op : {&kSnake, &kOwn, &kToOwn}) cantFail(context.ops.add(*op));
+  auto outcome = [&](StringRef op) {
+    Graph graph = cantFail(parseGraph(context, ("a = exp(x); n = " + op + "(a); y = relu(n)").str()));
+    return describeError(lowerToMxnet(context, graph));
+  };
+  EXPECT_EQ(outcome("snake"),
+            "[unknown_op] operator 'snake' of node 'n' is lowered to operator 'snake', which MXNet does not have");
+  EXPECT_EQ(outcome("to_own"),
+            "[unknown_op] operator 'to_own' of node 'n' is lowered to operator 'own', which MXNet does not have");
 }
 
 TEST(LowerMxnet, NAME_11_ScopeAndDeviceFollowIntoReplacements) {

@@ -31,6 +31,25 @@ TEST(Types, WidthsAndKinds) {
   EXPECT_FALSE(isFloating(DType::Unknown));
 }
 
+TEST(Types, SetsOfTypes) {
+  EXPECT_EQ(kFloatingTypes.names(), "float32 and float64");
+  EXPECT_EQ(DTypeSet({DType::BFloat16, DType::Int32, DType::Float32}).names(), "float32, int32 and bfloat16");
+  EXPECT_EQ(DTypeSet({DType::Bool}).names(), "bool");
+  EXPECT_EQ(DTypeSet().names(), "no type");
+  for (int code = -1; code <= 12; ++code) {
+    const DType type = static_cast<DType>(code);
+    const bool isHalf = type == DType::Float16 || type == DType::BFloat16, isKnown = type != DType::Unknown;
+    EXPECT_EQ(kFloatingAndIntegers.contains(type), isKnown && !isHalf) << code;
+    EXPECT_EQ(kFloatingTypes.contains(type), isFloating(type) && !isHalf) << code;
+  }
+}
+
+TEST(Types, NamesOfLayouts) {
+  EXPECT_EQ(layoutName(Layout::Plain), "row-major");
+  EXPECT_EQ(layoutName(Layout::ChannelsLast), "channels-last");
+  EXPECT_EQ(layoutName(Layout::FilterTiles), "filter tiles");
+}
+
 TEST(Types, REQ_01_InPlaceIsNoUsersChoice) {
   EXPECT_EQ(parseRequest("add"), Request::Add);
   EXPECT_EQ(parseRequest("null"), Request::Null);

@@ -147,7 +147,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.in[data].dtype)) return kernel;
   const BatchNormAttrs attrs = batchNormAttrs(*site.kind);
-  const std::optional<ChannelView> view = channelView(site.in[data].shape, attrs.axis, site.inLayout[data]);
+  const std::optional<ChannelView> view = channelView(site.in[data].shape, attrs.axis, site.in[data].layout);
   if (!view) return kernel;
   dispatchFloating(site.in[data].dtype,
                    [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, attrs, *view); });

@@ -87,7 +87,7 @@ template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKe
 };
 
 template <auto F> std::unique_ptr<PreparedKernel> forward(const KernelSite &site) {
-  const std::optional<Operands> operands = operandsOf(site.out[0], site.in, site.outLayout[0]);
+  const std::optional<Operands> operands = operandsOf(site.out[0], site.in, site.out[0].layout);
   std::unique_ptr<PreparedKernel> kernel;
   if (!operands || !isFloatingKernelType(site.out[0].dtype)) return kernel;
   dispatchFloating(site.out[0].dtype, [&](auto zero) {
@@ -97,7 +97,7 @@ template <auto F> std::unique_ptr<PreparedKernel> forward(const KernelSite &site
 }
 
 template <auto F0, auto F1> std::unique_ptr<PreparedKernel> backward(const KernelSite &site) {
-  const std::optional<Operands> operands = operandsOf(site.in[0], site.out, site.inLayout[0]);
+  const std::optional<Operands> operands = operandsOf(site.in[0], site.out, site.in[0].layout);
   std::unique_ptr<PreparedKernel> kernel;
   if (!operands || !isFloatingKernelType(site.in[0].dtype)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) {

@@ -67,14 +67,14 @@ class CopyRuns : public PreparedKernel {
 }  // namespace
 
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site) {
-  std::optional<Runs> runs = runsOf(site, site.out[0], site.outLayout[0], site.in);
+  std::optional<Runs> runs = runsOf(site, site.out[0], site.out[0].layout, site.in);
   if (!runs) return nullptr;
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, true);
 }
 
 // Inputs dy and the parts, of which only the shapes count.
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site) {
-  std::optional<Runs> runs = runsOf(site, site.in[0], site.inLayout[0], site.out);
+  std::optional<Runs> runs = runsOf(site, site.in[0], site.in[0].layout, site.out);
   if (!runs) return nullptr;
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, false);
 }

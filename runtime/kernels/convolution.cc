@@ -235,8 +235,8 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
   if (!canHandle(site, site.in[0].shape, site.out[0].shape)) return gemmConvolution(site);
   const bool hasBias = site.in.size() == 3;
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
-    const ConvolutionOperands operands{site.in[0].shape, site.out[0].shape, site.inLayout[0], site.outLayout[0],
-                                       site.inLayout[1]};
+    const ConvolutionOperands operands{site.in[0].shape, site.out[0].shape, site.in[0].layout, site.out[0].layout,
+                                       site.in[1].layout};
     const ConvolutionDescs d = describe(*site.kind, operands);
     if (hasBias) kernel.add(forwardStep(d, true), {0, 1, 2, kOut});
     else kernel.add(forwardStep(d, false), {0, 1, kOut});
@@ -251,10 +251,10 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
   if (wantsBias && !site.wants(1)) return gemmConvolutionBackward(site);
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
     // Data and its gradient are entries of their own, each with its layout.
-    const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0],
-                                      site.inLayout[2]};
-    const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0],
-                                        site.outLayout[1]};
+    const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.out[0].layout, site.in[0].layout,
+                                      site.in[2].layout};
+    const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
+                                        site.out[1].layout};
     if (site.wants(0)) addDataGrad(kernel, site, forData, 2);
     if (wantsBias) kernel.add(weightStep(describe(*site.kind, forWeight), true), {0, 1, kOut + 1, kOut + 2});
     else if (site.wants(1)) kernel.add(weightStep(describe(*site.kind, forWeight), false), {0, 1, kOut + 1});
@@ -266,8 +266,8 @@ std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
   if (!canHandle(site, site.out[0].shape, site.in[0].shape)) return gemmConvolutionDataGrad(site);
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
-    const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.outLayout[0], site.inLayout[0],
-                                       site.inLayout[1]};
+    const ConvolutionOperands operands{site.out[0].shape, site.in[0].shape, site.out[0].layout, site.in[0].layout,
+                                       site.in[1].layout};
     addDataGrad(kernel, site, operands, 1);
   });
   return kernel ? std::move(kernel) : gemmConvolutionDataGrad(site);
@@ -277,8 +277,8 @@ std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site) {
   if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return gemmConvolutionWeightGrad(site);
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
-    const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.inLayout[1], site.inLayout[0],
-                                       site.outLayout[0]};
+    const ConvolutionOperands operands{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,
+                                       site.out[0].layout};
     kernel.add(weightStep(describe(*site.kind, operands), false), {0, 1, kOut});
   });
   return kernel ? std::move(kernel) : gemmConvolutionWeightGrad(site);

@@ -193,8 +193,8 @@ template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Dims output) {
   const ConvGeometry g = convolutionGeometry(*site.kind, site.in[data].shape, output);
   std::unique_ptr<PreparedKernel> kernel;
-  auto isMoved = [](Layout layout) { return layout != Layout::Plain; };
-  if (g.channelsLast || llvm::any_of(site.inLayout, isMoved) || llvm::any_of(site.outLayout, isMoved)) return kernel;
+  auto isMoved = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
+  if (g.channelsLast || llvm::any_of(site.in, isMoved) || llvm::any_of(site.out, isMoved)) return kernel;
   if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) {
     if (GemmConvolution<decltype(zero)>(g).isPossible()) kernel = std::make_unique<Kernel<decltype(zero)>>(g);

@@ -45,7 +45,6 @@ class Selection {
   const FastKernelRow *rowOf(NodeId n) const {
     if (graph.isVariable(n)) return nullptr;
     const OpDef &op = *graph.op(n);
-    if (!op.kernel) return nullptr;
     const FastKernelRow *row = findFastKernel(op);
     if (!row) return nullptr;
     bool isWanted = false;
@@ -67,14 +66,12 @@ class Selection {
 
   void addOperand(EntryId e) {
     Dims shape = isKnown(e) ? dims(e) : Dims();
-    operands.push_back({nullptr, inference.dtype[e], shape});
-    operandLayouts.push_back(settlement.layout(e));
+    operands.push_back({nullptr, inference.dtype[e], shape, settlement.layout(e)});
   }
 
   /// Views into the columns, until the next call.
   KernelSite siteOf(NodeId n) {
     operands.clear();
-    operandLayouts.clear();
     wishes.clear();
     ArrayRef<Value> inputs = graph.inputs(n);
     for (Value v : inputs) addOperand(graph.entry(v));
@@ -86,8 +83,6 @@ class Selection {
     site.kind = &graph.kind(n);
     site.in = ArrayRef(operands).take_front(inputs.size());
     site.out = ArrayRef(operands).drop_front(inputs.size());
-    site.inLayout = ArrayRef(operandLayouts).take_front(inputs.size());
-    site.outLayout = ArrayRef(operandLayouts).drop_front(inputs.size());
     site.requests = wishes;
     site.isTraining = options.isTraining;
     site.threads = options.threads;
@@ -125,7 +120,6 @@ class Selection {
   LayoutSettlement settlement;
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   std::vector<TensorRef> operands;
-  std::vector<Layout> operandLayouts;
   std::vector<Request> wishes;
 };
 

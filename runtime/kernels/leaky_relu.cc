@@ -82,7 +82,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   const LeakyAttrs attrs = leakyAttrs(*site.kind);
   if (!isFloatingKernelType(site.in[data].dtype)) return kernel;
   const int64_t numSlopes = attrs.isPrelu ? site.in[data + 1].size() : 1;
-  const std::optional<ChannelView> view = slopesOf(attrs, site.in[data], numSlopes, site.inLayout[data]);
+  const std::optional<ChannelView> view = slopesOf(attrs, site.in[data], numSlopes, site.in[data].layout);
   if (!view || (numSlopes != 1 && numSlopes != view->channels)) return kernel;
   dispatchFloating(site.in[data].dtype,
                    [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(attrs, *view, site.threads); });

@@ -157,7 +157,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
   if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   const LrnAttrs attrs = lrnAttrs(*site.kind);
   if (attrs.nsize > kWidestLrnWindow) return kernel;
-  const LrnPlan plan{attrs, ChannelRuns(site.in[0], site.inLayout[0], attrs.nsize), site.threads};
+  const LrnPlan plan{attrs, ChannelRuns(site.in[0], site.in[0].layout, attrs.nsize), site.threads};
   dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(plan); });
   return kernel;
 }

@@ -135,7 +135,7 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
     kernel = std::make_unique<ForwardKernel>(
-        *plan, describe(site.in[0], site.out[0], site.inLayout[0], site.outLayout[0]));
+        *plan, describe(site.in[0], site.out[0], site.in[0].layout, site.out[0].layout));
   });
   return isMade ? std::move(kernel) : nullptr;
 }
@@ -149,11 +149,11 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   if (!plan) return nullptr;
   if (site.in[0].dtype != DType::Float32) return poolingLoopsBackward(site, *plan, data);
   // The maximum reads x, which has a layout apart from that of its gradient.
-  if (p.poolType == PoolType::Max && site.inLayout[data] != site.outLayout[0]) return nullptr;
+  if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
     kernel = std::make_unique<BackwardKernel>(
-        *plan, describe(site.out[0], site.in[0], site.outLayout[0], site.inLayout[0]), data);
+        *plan, describe(site.out[0], site.in[0], site.out[0].layout, site.in[0].layout), data);
   });
   return isMade ? std::move(kernel) : nullptr;
 }

@@ -13,18 +13,11 @@
 
 namespace gradc {
 
-/// How a tensor of rank four lies in memory; all take the same space.
-enum class Layout : uint8_t {
-  Plain,         // row-major, as every other tensor
-  ChannelsLast,  // an image (n, c, h, w) as (n, h, w, c)
-  FilterTiles,   // filters (o, c, h, w) as (o / 16, c / 16, h, w, c % 16, o % 16), without remainders
-};
-
-/// A node to make a kernel for. The operands have shapes and types, and no data.
+/// A node to make a kernel for. The operands have shapes, types and layouts, and no data; they are row-major unless the
+/// operator's table row allows more.
 struct KernelSite {
   const NodeKind *kind = nullptr;
   llvm::ArrayRef<TensorRef> in, out;
-  llvm::ArrayRef<Layout> inLayout, outLayout;  // Plain unless the operator's table row allows more
   llvm::ArrayRef<Request> requests;            // per output: Null or Write
   bool isTraining = false;
   unsigned threads = 1;

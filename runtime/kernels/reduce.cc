@@ -61,13 +61,13 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole, Dims pa
 
 std::unique_ptr<PreparedKernel> sumOrMean(const KernelSite &site, bool isMean) {
   const Dims whole = site.in[0].shape;
-  return make<SumKernel>(site, whole, keptShape(site.kind->params<ReduceParams>(), whole), isMean, site.inLayout[0]);
+  return make<SumKernel>(site, whole, keptShape(site.kind->params<ReduceParams>(), whole), isMean, site.in[0].layout);
 }
 
 std::unique_ptr<PreparedKernel> repeatOverAxes(const KernelSite &site, bool isMean) {
   const Dims whole = site.out[0].shape;
   return make<RepeatKernel>(site, whole, keptShape(site.kind->params<ReduceParams>(), whole), isMean,
-                            site.outLayout[0]);
+                            site.out[0].layout);
 }
 
 }  // namespace
@@ -78,10 +78,10 @@ std::unique_ptr<PreparedKernel> sumBackward(const KernelSite &site) { return rep
 std::unique_ptr<PreparedKernel> meanBackward(const KernelSite &site) { return repeatOverAxes(site, true); }
 
 std::unique_ptr<PreparedKernel> sumDown(const KernelSite &site) {
-  return make<SumKernel>(site, site.in[0].shape, site.out[0].shape, false, site.inLayout[0]);
+  return make<SumKernel>(site, site.in[0].shape, site.out[0].shape, false, site.in[0].layout);
 }
 std::unique_ptr<PreparedKernel> repeat(const KernelSite &site) {
-  return make<RepeatKernel>(site, site.out[0].shape, site.in[0].shape, false, site.outLayout[0]);
+  return make<RepeatKernel>(site, site.out[0].shape, site.in[0].shape, false, site.out[0].layout);
 }
 
 }  // namespace gradc::fast

@@ -49,12 +49,12 @@ class SlicedKernel : public PreparedKernel {
 
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site) {
   const int64_t size = site.out[0].size();
-  const Layout layout = site.inLayout[0];
+  const Layout layout = site.in[0].layout;
   for (size_t i = 0; i < site.in.size(); ++i)
-    if (!site.kind->isIgnored(i) && (site.in[i].size() != size || site.inLayout[i] != layout)) return nullptr;
+    if (!site.kind->isIgnored(i) && (site.in[i].size() != size || site.in[i].layout != layout)) return nullptr;
   for (size_t o = 0; o < site.out.size(); ++o) {
     if (site.out[o].size() != size || !isFloatingKernelType(site.out[o].dtype)) return nullptr;
-    if (site.wants(o) && site.outLayout[o] != layout) return nullptr;
+    if (site.wants(o) && site.out[o].layout != layout) return nullptr;
   }
   return std::make_unique<SlicedKernel>(site.threads);
 }

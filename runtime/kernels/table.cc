@@ -190,6 +190,9 @@ constexpr const OpFamily *kFamilies[] = {
     &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
 };
 
+constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
+                                    LayoutRole::Plain};
+
 /// An operator of a host that merely has the name of another is not that one.
 bool isBuiltin(const OpDef &op) {
   return llvm::any_of(kFamilies, [&](const OpFamily *family) { return llvm::is_contained(*family, &op); });
@@ -200,6 +203,7 @@ bool isBuiltin(const OpDef &op) {
 ArrayRef<FastKernelRow> fastKernelTable() { return kRows; }
 
 const FastKernelRow *findFastKernel(const OpDef &op) {
+  if (op.fastKernel) return &kHostRow;
   const FastKernelRow *row = llvm::lower_bound(kRows, op.name, [](const FastKernelRow &r, StringRef name) {
     return r.name < name;
   });

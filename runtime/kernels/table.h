@@ -30,7 +30,7 @@ struct FastKernelRow {
 
 /// Sorted by name.
 llvm::ArrayRef<FastKernelRow> fastKernelTable();
-/// The row of a built-in operator, or null. An operator of a host that merely has the same name is not in the table.
+/// The row of a built-in operator, or a row of its own for one that brings its fast kernel; else null, whatever its name.
 const FastKernelRow *findFastKernel(const OpDef &op);
 /// What the operator's reference kernel makes of layouts: Elements for the built-in ones listed, else Plain.
 LayoutRole referenceRole(const OpDef &op);

@@ -53,7 +53,7 @@ constinit const OpDef kBackwardSplit3 = {
     .gradient =
         [](GradRule &g) {
           Value parts = g.emit(kSplit3, {g.dy(0)});
-          for (size_t i = 0; i < kParts; ++i) g.dx(i, GradRule::at(parts, i));
+          for (size_t i = 0; i < kParts; ++i) g.dx(i, g.at(parts, i));
         },
     .kernel =
         [](const KernelCall &call) {

@@ -16,20 +16,23 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+bool canRun(const OpDef &op) { return op.kernel || op.fastKernel; }
+bool takesIntegers(const OperatorCoverage &row) { return row.op->kernelTypes.contains(DType::Int32); }
+
 // What the gradient graph of a single node adds to it.
 void inspectGradient(const Graph &gradient, OperatorCoverage &row) {
   for (uint32_t n = 0; n < gradient.numNodes(); ++n) {
     const OpDef *op = gradient.op(NodeId(n));
     if (!op || !gradient.origin(NodeId(n)).isValid()) continue;
     const bool isFree = gradient.inputs(NodeId(n)).empty() || op == gradient.context().ops.wellKnown.onesLike;
-    if (!op->kernel) row.hasGradientKernels = false;
+    if (!canRun(*op)) row.hasGradientKernels = false;
     if (!isFree && !findFastKernel(*op)) row.hasFastGradient = false;
   }
 }
 
 std::string kernelText(const OperatorCoverage &row) {
   if (!row.hasKernel) return "none";
-  return row.hasIntegerKernel ? "float, int" : "float";
+  return takesIntegers(row) ? "float, int" : "float";
 }
 
 std::string fastText(const OperatorCoverage &row) {
@@ -72,8 +75,7 @@ OperatorCoverage &Coverage::rowOf(KindId kind) {
   if (isNew) {
     row.op = op;
     row.isKnown = !op->flags.isOpaque;
-    row.hasKernel = op->kernel != nullptr;
-    row.hasIntegerKernel = op->flags.hasIntegerKernel;
+    row.hasKernel = canRun(*op);
     row.hasFastKernel = findFastKernel(*op) != nullptr;
     row.isConstant = op->flags.hasNoGradient;
     row.hasGradient = row.hasGradientKernels = row.isKnown;
@@ -156,7 +158,7 @@ void Coverage::printJson(raw_ostream &os) const {
           out.attribute("known", row.isKnown);
           out.attributeArray("reference", [&] {
             if (row.hasKernel) out.value("float");
-            if (row.hasIntegerKernel) out.value("int");
+            if (row.hasKernel && takesIntegers(row)) out.value("int");
           });
           out.attribute("fast", row.hasFastKernel);
           out.attribute("fast_gradient", row.hasFastGradient);

@@ -17,8 +17,7 @@ struct OperatorCoverage {
   const OpDef *op = nullptr;
   uint64_t numNodes = 0, numNetworks = 0;
   bool isKnown = false;
-  bool hasKernel = false;               // a reference kernel: float64 and float32
-  bool hasIntegerKernel = false;
+  bool hasKernel = false;               // a reference kernel, or a fast one that needs none
   bool hasFastKernel = false;
   bool hasGradient = false;             // of order 1, or nothing flows through it by definition
   bool hasGradientKernels = false;      // everything its gradient consists of can run

@@ -80,7 +80,7 @@ void printFlags(raw_ostream &os, const OpDef &op) {
       {op.flags.holdsOutput, "its output counts as a constant when gradients are checked"},
       {op.impliedLoss != nullptr, "stands for a scalar loss: its gradient is that of the loss, not of its output"},
       {op.piece != nullptr, "smooth in pieces"},
-      {op.kernel == nullptr, "cannot be executed"},
+      {!op.kernel && !op.fastKernel, "cannot be executed"},
   };
   for (const Row &row : rows)
     if (row.isSet) os << left_justify("note", 16) << row.text << '\n';
@@ -100,8 +100,8 @@ void printReference(raw_ostream &os, const OpDef &op) {
   printInputSet(os, "no gradient to", op, op.stopped);
   os << left_justify("gradient", 16) << gradientText(op) << '\n';
   for (const InplacePair &pair : op.inplace)
-    os << left_justify("in place", 16) << "output " << unsigned{pair.output} << " may take the memory of input "
-       << unsigned{pair.input} << '\n';
+    os << left_justify("in place", 16) << "output " << pair.output << " may take the memory of input "
+       << pair.input << '\n';
   printFlags(os, op);
   printAttrs(os, op);
 }
