@@ -45,7 +45,7 @@ bool parseInteger(StringRef text, DType dtype, int64_t &out) {
 }
 
 // Elements of the dtype, whose attribute comes first in the list.
-bool parseValues(StringRef text, BumpPtrAllocator &arena, void *params) {
+bool parseValues(const AttrSpec &, StringRef text, BumpPtrAllocator &arena, void *params) {
   ConstantParams &given = *static_cast<ConstantParams *>(params);
   if (isFloating(given.dtype)) return parseAttr(text, arena, given.numbers);
   SmallVector<StringRef, 8> elements;
@@ -57,7 +57,7 @@ bool parseValues(StringRef text, BumpPtrAllocator &arena, void *params) {
   return true;
 }
 
-void printValues(raw_ostream &os, const void *params) {
+void printValues(const AttrSpec &, raw_ostream &os, const void *params) {
   const ConstantParams &given = *static_cast<const ConstantParams *>(params);
   if (isFloating(given.dtype)) return printAttr(os, given.numbers);
   if (given.dtype != DType::UInt64) return printAttr(os, given.integers);
@@ -70,7 +70,7 @@ constexpr AttrSpec valuesAttr() {
   AttrSpec spec = required<&ConstantParams::numbers>("values", "elements of dtype in row-major order");
   spec.parse = parseValues;
   spec.print = printValues;
-  spec.isInRange = [](const AttrSpec &, const void *) { return true; };
+  spec.isInRange = nullptr;
   return spec;
 }
 
@@ -92,7 +92,7 @@ std::pair<int64_t, int64_t> rangeOf(DType dtype) {
   return range;
 }
 
-Error checkConstant(void *params) {
+Error checkConstant(const OpDef &, void *params) {
   const ConstantParams &given = *static_cast<const ConstantParams *>(params);
   if (given.dtype == DType::Unknown)
     return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is None, expected an element type");
@@ -129,7 +129,8 @@ constinit const OpDef kConstant = {
     .check = checkConstant,
     .shape = [](ShapeInference &s) { s.setOut(0, s.params<ConstantParams>().shape); },
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<ConstantParams>().dtype); },
-    .flags = {.hasIntegerKernel = true, .isOwn = true},
+    .flags = {.isOwn = true},
+    .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .kernel = constantKernel,
 };
