@@ -10,6 +10,8 @@
 #include "ops/pieces.h"
 #include "ops/primitives.h"
 
+#include <array>
+
 using namespace llvm;
 
 namespace gradc {
@@ -118,19 +120,27 @@ template <auto isChosen> constexpr OpDef broadcastExtremumBackward(StringRef nam
 constexpr auto kAtLeast = [](auto a, auto b) { return a >= b; };
 constexpr auto kAtMost = [](auto a, auto b) { return a <= b; };
 
-// dy times the mask for lhs, and times the opposite mask for rhs.
+// dy times the mask for lhs, and times the opposite mask for rhs; invalid where nobody wants it.
+std::array<Value, 2> maskedParts(DecomposeRule &d, const OpDef &chosen) {
+  std::array<Value, 2> parts;
+  const Value mask = d.emit(chosen, {d.x(1), d.x(2)});
+  if (d.wants(0)) parts[0] = d.emit(kElemwiseMul, {d.x(0), mask});
+  if (!d.wants(1)) return parts;
+  const Value opposite = d.emit(kEqualScalar, {mask}, {{"scalar", "0"}});
+  parts[1] = d.emit(kElemwiseMul, {d.x(0), opposite});
+  return parts;
+}
+
 void maskBoth(DecomposeRule &d, const OpDef &chosen) {
-  Value mask = d.emit(chosen, {d.x(1), d.x(2)});
-  if (d.wants(0)) d.y(0, d.emit(kElemwiseMul, {d.x(0), mask}));
-  if (!d.wants(1)) return;
-  Value opposite = d.emit(kEqualScalar, {mask}, {{"scalar", "0"}});
-  d.y(1, d.emit(kElemwiseMul, {d.x(0), opposite}));
+  const std::array<Value, 2> parts = maskedParts(d, chosen);
+  for (size_t i = 0; i < 2; ++i)
+    if (d.wants(i)) d.y(i, parts[i]);
 }
 
 void maskAndSum(DecomposeRule &d, const OpDef &chosen) {
-  maskBoth(d, chosen);
+  const std::array<Value, 2> parts = maskedParts(d, chosen);
   for (size_t i = 0; i < 2; ++i)
-    if (d.wants(i)) d.y(i, d.emit(kSumLike, {d.output(i), d.x(1 + i)}));
+    if (d.wants(i)) d.y(i, d.emit(kSumLike, {parts[i], d.x(1 + i)}));
 }
 
 constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
