@@ -53,6 +53,15 @@ GraphSketch sketchOf(const testing::Sample &sample) {
   return sketch;
 }
 
+/// With a curve behind its last head, without the tables of other heads. A gradient is linear in the gradient it starts
+/// from: behind a curve, what computes it is differentiated as well, at every order.
+GraphSketch curved(GraphSketch sketch) {
+  sketch.attrs = {{"mxnet_version", "[\"int\", 20000]"}};
+  sketch.nodes.push_back({.op = "exp", .name = "curve", .inputs = {sketch.heads.back()}});
+  sketch.heads = {{static_cast<int64_t>(sketch.nodes.size()) - 1}};
+  return sketch;
+}
+
 std::string jsonOf(const Graph &graph) {
   std::string text;
   raw_string_ostream os(text);
@@ -73,6 +82,31 @@ std::optional<Graph> gradientOf(Context &ctx, const Graph &graph, const Inferenc
   if (result) return result->graph;
   consumeError(result.takeError());
   return std::nullopt;
+}
+
+/// Of those orders, with and without terms that are zero, and lowered. None where there is no gradient.
+std::vector<GraphSketch> gradientsOf(const OpRegistry &ops, const GraphSketch &sketch, uint32_t orders) {
+  std::vector<GraphSketch> sketches;
+  Context ctx;
+  ctx.ops = ops;
+  Expected<LoadedGraph> loaded = readJson(ctx, printSketch(sketch), ReadOptions());
+  if (!loaded) return consumeError(loaded.takeError()), sketches;
+  const Graph &graph = loaded->graph;
+  Expected<Inference> inference = infer(ctx, graph, InferRequest(), InferOptions());
+  if (!inference) return consumeError(inference.takeError()), sketches;
+  std::vector<Graph> derived;
+  for (uint32_t order = 1; order <= orders; ++order)
+    for (ZeroPolicy zeroTerms : {ZeroPolicy::Drop, ZeroPolicy::Keep})
+      if (std::optional<Graph> gradient = gradientOf(ctx, graph, *inference, order, zeroTerms))
+        derived.push_back(*gradient);
+  if (!derived.empty()) {
+    Expected<Graph> lowered = lowerToMxnet(ctx, derived[0]);
+    if (lowered) derived.push_back(*lowered);
+    else consumeError(lowered.takeError());
+  }
+  for (const Graph &emitted : derived)
+    if (std::optional<GraphSketch> gradient = parseSketch(jsonOf(emitted))) sketches.push_back(std::move(*gradient));
+  return sketches;
 }
 
 }  // namespace
@@ -97,40 +131,27 @@ void Donors::add(const GraphSketch &sketch) {
 }
 
 void Donors::addSamples() {
-  StringMap<size_t> made;
   for (const testing::Sample &sample : testing::allSamples()) {
     const GraphSketch sketch = sketchOf(sample);
     add(sketch);
-    Context ctx;
-    ctx.ops = registry;
-    Expected<LoadedGraph> loaded = readJson(ctx, printSketch(sketch), ReadOptions());
-    if (!loaded) {
-      consumeError(loaded.takeError());
-      continue;
-    }
-    const Graph &graph = loaded->graph;
-    Expected<Inference> inference = infer(ctx, graph, InferRequest(), InferOptions());
-    if (!inference) {
-      consumeError(inference.takeError());
-      continue;
-    }
-    std::vector<Graph> derived;
-    for (uint32_t order = 1; order <= std::min<uint32_t>(sample.orders, 2); ++order)
-      for (ZeroPolicy zeroTerms : {ZeroPolicy::Drop, ZeroPolicy::Keep})
-        if (std::optional<Graph> gradient = gradientOf(ctx, graph, *inference, order, zeroTerms)) derived.push_back(*gradient);
-    if (!derived.empty()) {
-      Expected<Graph> lowered = lowerToMxnet(ctx, derived[0]);
-      if (lowered) derived.push_back(*lowered);
-      else consumeError(lowered.takeError());
-    }
-    for (const Graph &emitted : derived) {
-      bool isNew = false;
-      for (uint32_t n = 0; n < emitted.numNodes(); ++n)
-        if (const OpDef *op = emitted.op(NodeId(n))) isNew |= made[op->name]++ < kDonorsOfGradient;
-      if (!isNew) continue;
-      if (std::optional<GraphSketch> gradient = parseSketch(jsonOf(emitted))) add(*gradient);
+    for (const GraphSketch &gradient : gradientsOf(registry, sketch, std::min<uint32_t>(sample.orders, 2)))
+      addIfRare(gradient);
+    GraphSketch base = sketch;
+    for (uint32_t order = 1; order <= std::min<uint32_t>(sample.orders, 3); ++order) {
+      const std::vector<GraphSketch> gradients = gradientsOf(registry, curved(base), 1);
+      if (gradients.empty()) break;
+      for (const GraphSketch &gradient : gradients) addIfRare(gradient);
+      base = gradients[0];
     }
   }
+}
+
+/// Unless all its operators have donors enough.
+void Donors::addIfRare(const GraphSketch &gradient) {
+  bool isRare = false;
+  for (const SketchNode &node : gradient.nodes)
+    if (const OpDef *op = registry.find(node.op)) isRare |= numDerived[op->name]++ < kDonorsOfGradient;
+  if (isRare) add(gradient);
 }
 
 GraphSketch Donors::drawFromRegistry(Dice &dice, const OpDef &op) const {

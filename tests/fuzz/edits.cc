@@ -122,8 +122,10 @@ void Editor::splice(const GraphSketch &part, const KnownShapes &shapes) {
     head.node += static_cast<int64_t>(before);
     sketch.heads.push_back(head);
   }
-  if (sketch.heads.size() > 6 && dice.chance(70)) {
-    sketch.heads.erase(sketch.heads.begin(), sketch.heads.end() - 4);
+  // The part that was added stays whole.
+  const size_t kept = std::max<size_t>(4, part.heads.size());
+  if (sketch.heads.size() > std::max<size_t>(6, kept) && dice.chance(70)) {
+    sketch.heads.erase(sketch.heads.begin(), sketch.heads.end() - kept);
     dropUnreached(sketch);
   }
 }

@@ -155,12 +155,15 @@ void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32
   const bool isKnown = isComplete(inference);
   Expected<GradientResult> result = buildGradientOfOrder(ctx, graph, request, options, order);
   if (!result) {
-    isFine(result.takeError(), stage);
-    // To an operator that has no gradient, a refusal is the answer.
-    for (uint32_t n = 0; n < graph.numNodes() && isKnown && order == 1; ++n)
-      if (const OpDef *op = graph.op(NodeId(n)); op && !op->gradient && !op->flags.isOpaque)
-        tally.count(*op, Reached::Differentiated);
-    return;
+    // To an operator that has no gradient, a refusal that names its node is the answer.
+    Error refusal = amend(result.takeError(), [&](GradcError &info) {
+      const Place &place = info.place;
+      if (info.kind != ErrorKind::NotDifferentiable || !isKnown || order != 1) return;
+      if (!place.node.isValid() || !place.path.empty()) return;
+      const OpDef *op = graph.op(place.node);
+      if (op && !op->gradient && !op->decompose) tally.count(*op, Reached::Differentiated);
+    });
+    return void(isFine(std::move(refusal), stage));
   }
   mustHold(verifyGraph(result->graph, 4), stage + ", verified");
   mustHold(checkMutationOrder(result->graph), stage + ", order of mutations");
