@@ -34,7 +34,7 @@ TEST_P(FuzzCorpus, HoldsAtEveryLevel) {
 
 INSTANTIATE_TEST_SUITE_P(Files, FuzzCorpus, ::testing::ValuesIn(readCorpus("testdata/fuzz")));
 
-// Whole files, lines, and lines that quote text that is no JSON.
+// Whole files, lines, and lines that quote text that is not JSON.
 TEST(FuzzCorpusFiles, AreFilesAndLines) {
   const std::string folder = ::testing::TempDir() + "fuzz_corpus";
   ASSERT_FALSE(sys::fs::create_directories(folder));

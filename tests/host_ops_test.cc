@@ -198,7 +198,7 @@ TEST_F(HostOps, ParametersWithoutAConstructorStartAsZeros) {
     return Failure(ErrorKind::Internal, "not zero, or not aligned");
   };
   cantFail(context.ops.add(plain.def));
-  // The arena is used up to here by text, which is no zeros.
+  // The arena is used up to here by text, so its bytes are not zero.
   for (int i = 0; i < 400; ++i) {
     const std::string label(i, 'x');
     cantFail(context.kind(lift.def, context.attrs({AttrText{"label", label}, {"second", "2"}})));

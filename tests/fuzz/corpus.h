@@ -14,7 +14,7 @@ struct CorpusFile {
 };
 
 /// Each .json in `folder`, and each line of each .jsonl, sorted. A line that is a JSON string stands for its value: a file
-/// that is no JSON.
+/// that is not JSON.
 std::vector<CorpusFile> readCorpus(llvm::StringRef folder);
 
 }  // namespace gradc::fuzz

@@ -34,7 +34,7 @@ for row in rows:
 
 
 def line_of(path):
-    """The file on one line; a quoted one where it is no JSON; None where it is no text."""
+    """The file on one line; a quoted one where it is not JSON; None where it is not text."""
     try:
         text = open(path, "rb").read().decode()
         json.loads(text)
