@@ -19,28 +19,28 @@ class Maker {
     builder.reserve(nodes, nodes * 2, nodes * 12);
   }
 
-  Value variable(const std::string &name) { return builder.addVariable(name, AttrsId(0)); }
+  Value variable(const std::string &name) { return builder.addVariable(name, Attrs()); }
   Value variable(const std::string &name, StringRef shape) {
     return builder.addVariable(name, ctx.attrs(ArrayRef<AttrText>{AttrText{"__shape__", shape}}));
   }
-  Value relu(Value x) { return node(kRelu, {x}, "relu", AttrsId(0)); }
-  Value add(Value a, Value b) { return node(kElemwiseAdd, {a, b}, "add", AttrsId(0)); }
+  Value relu(Value x) { return node(kRelu, {x}, "relu", Attrs()); }
+  Value add(Value a, Value b) { return node(kElemwiseAdd, {a, b}, "add", Attrs()); }
   Value dense(Value x, Value weight, Value bias) {
-    if (!denseAttrs.isValid()) denseAttrs = ctx.attrs(ArrayRef<AttrText>{AttrText{"num_hidden", "64"}});
+    if (denseAttrs.isEmpty()) denseAttrs = ctx.attrs(ArrayRef<AttrText>{AttrText{"num_hidden", "64"}});
     return node(*ctx.ops.find("FullyConnected"), {x, weight, bias}, "fc", denseAttrs);
   }
   size_t size() const { return builder.numNodes(); }
   Graph freeze(Value head) && { return cantFail(std::move(builder).freeze({head}, {})).graph; }
 
  private:
-  Value node(const OpDef &op, ArrayRef<Value> inputs, StringRef stem, AttrsId attrs) {
+  Value node(const OpDef &op, ArrayRef<Value> inputs, StringRef stem, const Attrs &attrs) {
     std::string name = stem.str() + std::to_string(builder.numNodes());
     return Value{cantFail(builder.add(op, inputs, {name, attrs, NodeId()}))};
   }
 
   Context &ctx;
   GraphBuilder builder;
-  AttrsId denseAttrs;
+  Attrs denseAttrs;
 };
 
 Value chain(Maker &m, size_t nodes) {

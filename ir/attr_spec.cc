@@ -52,7 +52,7 @@ bool splitList(StringRef text, SmallVectorImpl<StringRef> &elements) {
 }
 
 template <class T>
-bool parseList(StringRef text, BumpPtrAllocator &arena, ArrayRef<T> &out, bool (*parse)(StringRef, T &)) {
+bool parseList(StringRef text, ParamsArena &arena, ArrayRef<T> &out, bool (*parse)(StringRef, T &)) {
   SmallVector<StringRef, 8> elements;
   if (!splitList(text, elements)) return false;
   T *values = arena.Allocate<T>(elements.size());
@@ -75,55 +75,55 @@ template <class T> void printList(raw_ostream &os, ArrayRef<T> values) {
 
 }  // namespace
 
-bool parseAttr(StringRef text, BumpPtrAllocator &, bool &out) {
+bool parseAttr(StringRef text, ParamsArena &, bool &out) {
   text = text.trim();
   if (text == "True" || text == "true" || text == "1") return out = true, true;
   if (text == "False" || text == "false" || text == "0") return out = false, true;
   return false;
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &, int64_t &out) { return parseInteger(text, out); }
-bool parseAttr(StringRef text, BumpPtrAllocator &, double &out) { return parseNumber(text, out); }
+bool parseAttr(StringRef text, ParamsArena &, int64_t &out) { return parseInteger(text, out); }
+bool parseAttr(StringRef text, ParamsArena &, double &out) { return parseNumber(text, out); }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &, std::optional<int64_t> &out) {
+bool parseAttr(StringRef text, ParamsArena &, std::optional<int64_t> &out) {
   if (text.trim() == "None") return out = std::nullopt, true;
   return parseInteger(text, out.emplace());
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &, std::optional<double> &out) {
+bool parseAttr(StringRef text, ParamsArena &, std::optional<double> &out) {
   if (text.trim() == "None") return out = std::nullopt, true;
   return parseNumber(text, out.emplace());
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &, DType &out) {
+bool parseAttr(StringRef text, ParamsArena &, DType &out) {
   if (text.trim() == "None") return out = DType::Unknown, true;
   std::optional<DType> type = parseDType(text.trim());
   if (type) out = *type;
   return type.has_value();
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &arena, StringRef &out) {
+bool parseAttr(StringRef text, ParamsArena &arena, StringRef &out) {
   out = text.copy(arena);
   return true;
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &arena, Dims &out) {
+bool parseAttr(StringRef text, ParamsArena &arena, Dims &out) {
   if (text.trim() == "None") return out = Dims(), true;
   return parseList<int64_t>(text, arena, out, parseInteger);
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &arena, std::optional<Dims> &out) {
+bool parseAttr(StringRef text, ParamsArena &arena, std::optional<Dims> &out) {
   if (text.trim() == "None") return out = std::nullopt, true;
   return parseList<int64_t>(text, arena, out.emplace(), parseInteger);
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &arena, OptDims &out) {
+bool parseAttr(StringRef text, ParamsArena &arena, OptDims &out) {
   return parseList<std::optional<int64_t>>(text, arena, out, [](StringRef element, std::optional<int64_t> &value) {
     return element.trim() == "None" || parseInteger(element, value.emplace());
   });
 }
 
-bool parseAttr(StringRef text, BumpPtrAllocator &arena, ArrayRef<double> &out) {
+bool parseAttr(StringRef text, ParamsArena &arena, ArrayRef<double> &out) {
   return parseList<double>(text, arena, out, parseNumber);
 }
 

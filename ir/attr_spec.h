@@ -8,7 +8,7 @@
 //   };
 //
 // The row gives parsing, range check, default, documentation and canonical printing. Parameter structs are trivially
-// destructible: text and lists point into the Context that parsed them. A host that knows its attributes at run time only
+// destructible: text and lists point into the kind they belong to. A host that knows its attributes at run time only
 // fills in rows itself: every function receives its row, and with it `user`.
 // Member types: bool, int64_t, double, std::optional<int64_t>, std::optional<double>, DType, llvm::StringRef,
 // Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`, None for no elements), std::optional<Dims> (None is not `()`), OptDims (elements
@@ -30,21 +30,24 @@
 
 namespace gradc {
 
+/// Where parameters and their lists live: small slabs, as every kind has an arena of its own.
+using ParamsArena = llvm::BumpPtrAllocatorImpl<llvm::MallocAllocator, 256, 256>;
+
 /// A list whose elements may be `None`, as the `begin` of `slice`.
 using OptDims = llvm::ArrayRef<std::optional<int64_t>>;
 
 /// Parsers of single values. They return false on malformed text; lists are allocated in `arena`.
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, bool &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, int64_t &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, double &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, std::optional<int64_t> &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, std::optional<double> &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, DType &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, llvm::StringRef &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, Dims &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, std::optional<Dims> &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, OptDims &out);
-bool parseAttr(llvm::StringRef text, llvm::BumpPtrAllocator &arena, llvm::ArrayRef<double> &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, bool &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, int64_t &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, double &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, std::optional<int64_t> &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, std::optional<double> &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, DType &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, llvm::StringRef &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, Dims &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, std::optional<Dims> &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, OptDims &out);
+bool parseAttr(llvm::StringRef text, ParamsArena &arena, llvm::ArrayRef<double> &out);
 
 /// Canonical spelling, the one `diff` compares and generated nodes carry.
 void printAttr(llvm::raw_ostream &os, bool value);
@@ -67,7 +70,7 @@ struct AttrSpec {
   llvm::ArrayRef<llvm::StringRef> choices;
   double lowest = -HUGE_VAL, highest = HUGE_VAL;  // inclusive range of numbers, and of every element of a list
   bool isRequired = false;
-  bool (*parse)(const AttrSpec &self, llvm::StringRef text, llvm::BumpPtrAllocator &arena, void *params) = nullptr;
+  bool (*parse)(const AttrSpec &self, llvm::StringRef text, ParamsArena &arena, void *params) = nullptr;
   void (*print)(const AttrSpec &self, llvm::raw_ostream &os, const void *params) = nullptr;
   bool (*isInRange)(const AttrSpec &self, const void *params) = nullptr;  // null: whatever parses
   const void *user = nullptr;  // of a host that declares rows at run time: where the value is in the parameters, …
@@ -99,7 +102,7 @@ template <class T> constexpr llvm::StringRef attrTypeName() {
   else return "string";
 }
 
-template <class T> bool parseMember(llvm::StringRef text, llvm::BumpPtrAllocator &arena, T &out) {
+template <class T> bool parseMember(llvm::StringRef text, ParamsArena &arena, T &out) {
   if constexpr (std::is_enum_v<T> && !std::is_same_v<T, DType>) {
     llvm::ArrayRef<llvm::StringRef> names = enumNames(T{});
     for (size_t i = 0; i < names.size(); ++i)
@@ -134,7 +137,7 @@ template <auto Member> constexpr AttrSpec makeAttr() {
   AttrSpec spec;
   spec.typeName = attrTypeName<Type>();
   if constexpr (std::is_enum_v<Type> && !std::is_same_v<Type, DType>) spec.choices = enumNames(Type{});
-  spec.parse = [](const AttrSpec &, llvm::StringRef text, llvm::BumpPtrAllocator &arena, void *params) {
+  spec.parse = [](const AttrSpec &, llvm::StringRef text, ParamsArena &arena, void *params) {
     return parseMember(text, arena, static_cast<Class *>(params)->*Member);
   };
   spec.print = [](const AttrSpec &, llvm::raw_ostream &os, const void *params) {

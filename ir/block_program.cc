@@ -34,7 +34,7 @@ class BlockReader {
   Value valueOf(StringRef name) {
     auto known = latest.find(name);
     if (known != latest.end()) return known->second;
-    return latest[name] = builder.addVariable(name, AttrsId(0));
+    return latest[name] = builder.addVariable(name, Attrs());
   }
 
   Error read(const BlockOp &op) {
@@ -58,7 +58,7 @@ class BlockReader {
     ArrayRef<Graph> bodies = op.subBlock ? graphOfBlock.slice(*op.subBlock, 1) : ArrayRef<Graph>();
     if (const OpDef *known = ctx.ops.find(op.type)) return builder.add(*known, inputs, {name, op.attrs, NodeId(), bodies});
     const uint32_t numOutputs = std::max<uint32_t>(1, static_cast<uint32_t>(op.outputs.size()));
-    Expected<KindId> kind = ctx.opaqueKind(op.type, op.attrs, numOutputs, bodies);
+    Expected<KindRef> kind = ctx.opaqueKind(op.type, op.attrs, numOutputs, bodies);
     if (!kind) return kind.takeError();
     NodeId n = builder.addKind(*kind, inputs, NodeId());
     builder.setName(n, name, "");

@@ -15,7 +15,7 @@ namespace gradc {
 struct BlockOp {
   std::string type;
   std::vector<std::string> inputs, outputs;  // names, by position
-  AttrsId attrs{0};
+  Attrs attrs;
   std::optional<uint32_t> subBlock;
 };
 

@@ -1,4 +1,4 @@
-// Interning of bodies, and the walk down to them. Tested by tests/bodies_test.cc
+// The walk down to bodies. Tested by tests/bodies_test.cc
 #include "ir/bodies.h"
 
 #include "ir/error.h"
@@ -16,35 +16,13 @@ template <class T> uint64_t hashBytes(const std::vector<T> &column) {
   return hash_combine_range(bytes, bytes + column.size() * sizeof(T));
 }
 
-uint64_t hashOf(const Graph &graph) {
-  const GraphColumns &c = graph.columns();
-  return hash_combine(hashBytes(c.kinds), hashBytes(c.inputs), hashBytes(c.names), hashBytes(c.heads));
-}
-
 }  // namespace
 
-uint32_t BodyTable::internGraph(const Graph &graph) {
-  const uint64_t hash = hashOf(graph);
-  auto [first, last] = graphIds.equal_range(hash);
-  for (auto at = first; at != last; ++at)
-    if (graphs[at->second] == graph) return at->second;
-  graphs.push_back(graph);
-  const auto id = static_cast<uint32_t>(graphs.size() - 1);
-  graphIds.emplace(hash, id);
-  return id;
-}
-
-uint32_t BodyTable::intern(ArrayRef<Graph> list) {
-  std::vector<uint32_t> ids;
-  for (const Graph &graph : list) ids.push_back(internGraph(graph));
-  const std::string key(reinterpret_cast<const char *>(ids.data()), ids.size() * sizeof(uint32_t));
-  auto [at, isNew] = listIds.try_emplace(key, static_cast<uint32_t>(lists.size()));
-  if (isNew) {
-    std::vector<Graph> interned;
-    for (uint32_t id : ids) interned.push_back(graphs[id]);
-    lists.push_back(std::move(interned));
-  }
-  return at->second;
+uint64_t contentHash(const Graph &graph) {
+  const GraphColumns &c = graph.columns();
+  hash_code code = hash_combine(hashBytes(c.kinds), hashBytes(c.inputs), hashBytes(c.names), hashBytes(c.heads));
+  for (const KindRef &kind : c.kindList) code = hash_combine(code, kind.get());
+  return code;
 }
 
 std::vector<NestedGraph> nestedGraphs(const Graph &root) {

@@ -6,31 +6,15 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
-#include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace gradc {
 
 inline constexpr uint32_t kMaxBodyNesting = 64;  // bodies within bodies; what is nested deeper is refused
 
-/// The body lists of the kinds of one Context. Equal graphs are stored once, so that equal kinds are one kind.
-class BodyTable {
- public:
-  /// Number of the list of these graphs, each replaced by the first one equal to it. 0 is the empty list. Linear in nodes and
-  /// edges.
-  uint32_t intern(llvm::ArrayRef<Graph> graphs);
-  llvm::ArrayRef<Graph> operator[](uint32_t list) const { return lists[list]; }
-
- private:
-  uint32_t internGraph(const Graph &graph);
-
-  std::deque<Graph> graphs;
-  std::unordered_multimap<uint64_t, uint32_t> graphIds;  // by hash of the content
-  std::deque<std::vector<Graph>> lists = {{}};
-  std::unordered_map<std::string, uint32_t> listIds = {{"", 0}};  // by the bytes of the graphs' numbers
-};
+/// Of the content; equal graphs of one Context have equal hashes. Linear in nodes and edges.
+uint64_t contentHash(const Graph &graph);
 
 /// A graph at or below a root, and the node whose body it is.
 struct NestedGraph {

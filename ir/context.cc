@@ -1,12 +1,12 @@
-// Interning. Tables are looked up by content and never iterated, so ids depend on the order of requests alone.
-// Tested by tests/context_test.cc
+// Interning. Tested by tests/context_test.cc
 #include "ir/context.h"
 
 #include "ir/bodies.h"
 #include "ir/error.h"
 
+#include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -15,11 +15,31 @@
 using namespace llvm;
 
 namespace gradc {
-namespace {
 
-template <class T> StringRef bytesOf(ArrayRef<T> list) {
-  return StringRef(reinterpret_cast<const char *>(list.data()), list.size() * sizeof(T));
-}
+struct Context::OpaqueOp : OpDef {
+  std::string text;
+};
+
+/// A kind and what its members point to.
+struct Context::KindRow : NodeKind {
+  ParamsArena arena;
+  std::string text;  // a spelling other than the operator's name
+  std::vector<Graph> graphs;
+  std::shared_ptr<const OpaqueOp> opaque;
+
+  uint64_t hash() const {
+    hash_code code = hash_combine(op, attrs.id(), spelling, op && op->flags.isOpaque ? numOutputs : 0);
+    for (const Graph &graph : graphs) code = hash_combine(code, &graph.columns());
+    return code;
+  }
+  bool operator==(const KindRow &other) const {
+    auto isSame = [](const Graph &a, const Graph &b) { return &a.columns() == &b.columns(); };
+    return op == other.op && attrs == other.attrs && spelling == other.spelling &&
+           (!op || !op->flags.isOpaque || numOutputs == other.numOutputs) && std::equal(graphs.begin(), graphs.end(), other.graphs.begin(), other.graphs.end(), isSame);
+  }
+};
+
+namespace {
 
 uint32_t portCount(const Ports &ports, const NodeKind &kind) {
   return ports.number ? ports.number(kind) : ports.names.count;
@@ -36,93 +56,12 @@ std::string expectation(const AttrSpec &spec) {
   return text;
 }
 
-}  // namespace
-
-Context::Context() : bodyLists(std::make_unique<BodyTable>()) {
-  attrListIds[""] = 0;
-  attrLists.push_back({});
-  shapes.push_back({Dims(), -1});  // shape 0: unknown rank
-}
-
-Context::~Context() = default;
-
-StrId Context::intern(StringRef text) {
-  auto [at, isNew] = textIds.try_emplace(text, static_cast<uint32_t>(texts.size()));
-  if (isNew) texts.push_back(at->getKey());
-  return StrId(at->second);
-}
-
-AttrsId Context::internSorted(ArrayRef<AttrPair> pairs) {
-  auto [at, isNew] = attrListIds.try_emplace(bytesOf(pairs), static_cast<uint32_t>(attrLists.size()));
-  if (isNew) {
-    AttrPair *copy = arena.Allocate<AttrPair>(pairs.size());
-    std::copy(pairs.begin(), pairs.end(), copy);
-    attrLists.push_back(ArrayRef<AttrPair>(copy, pairs.size()));
-  }
-  return AttrsId(at->second);
-}
-
-AttrsId Context::attrs(MutableArrayRef<AttrPair> pairs) {
-  if (pairs.empty()) return AttrsId(0);
-  auto less = [&](const AttrPair &a, const AttrPair &b) { return text(a.key) < text(b.key); };
-  if (!is_sorted(pairs, less)) std::stable_sort(pairs.begin(), pairs.end(), less);
-  size_t kept = 0;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    if (kept && pairs[kept - 1].key == pairs[i].key) --kept;
-    pairs[kept++] = pairs[i];
-  }
-  return internSorted(pairs.take_front(kept));
-}
-
-AttrsId Context::attrs(ArrayRef<AttrText> pairs) {
-  SmallVector<AttrPair, 8> ids;
-  for (const AttrText &pair : pairs) ids.push_back({intern(pair.key), intern(pair.value)});
-  return attrs(MutableArrayRef<AttrPair>(ids));
-}
-
-std::optional<StringRef> Context::attr(AttrsId id, StringRef key) const {
-  for (const AttrPair &pair : attrs(id))
-    if (text(pair.key) == key) return text(pair.value);
-  return std::nullopt;
-}
-
-AttrsId Context::withAttrs(AttrsId base, ArrayRef<AttrText> updates) {
-  SmallVector<AttrPair, 8> pairs(attrs(base));
-  for (const AttrText &update : updates) pairs.push_back({intern(update.key), intern(update.value)});
-  return attrs(MutableArrayRef<AttrPair>(pairs));
-}
-
-AttrsId Context::withoutAttrs(AttrsId base, function_ref<bool(StringRef)> drop) {
-  SmallVector<AttrPair, 8> pairs;
-  for (const AttrPair &pair : attrs(base))
-    if (!drop(text(pair.key))) pairs.push_back(pair);
-  return pairs.size() == attrs(base).size() ? base : internSorted(pairs);
-}
-
-std::optional<ShapeId> Context::shape(Dims dims) {
-  // One byte of rank keeps the scalar () apart from the key of nothing.
-  SmallString<64> key(bytesOf(dims));
-  key.push_back(static_cast<char>(dims.size()));
-  auto [at, isNew] = shapeIds.try_emplace(key, static_cast<uint32_t>(shapes.size()));
-  if (isNew) {
-    if (!isPossible(dims)) {
-      shapeIds.erase(at);
-      return std::nullopt;
-    }
-    int64_t *copy = arena.Allocate<int64_t>(dims.size());
-    std::copy(dims.begin(), dims.end(), copy);
-    const bool isKnown = !is_contained(dims, kUnknownDim);
-    shapes.push_back({Dims(copy, dims.size()), isKnown ? *numElements(dims) : -1});
-  }
-  return ShapeId(at->second);
-}
-
-Error Context::parseParams(const OpDef &op, AttrsId list, NodeKind &kind) {
-  void *params = arena.Allocate(std::max<size_t>(op.params.size, 1), op.params.align);
+Error parseParams(const OpDef &op, const Attrs &list, NodeKind &kind, ParamsArena &arena) {
+  void *params = arena.Allocate(std::max<size_t>(op.params.size, 1), Align(op.params.align));
   if (op.params.construct) op.params.construct(op, params);
   else std::memset(params, 0, op.params.size);
   for (const AttrSpec &spec : op.attrs) {
-    std::optional<StringRef> given = attr(list, spec.key);
+    std::optional<StringRef> given = list.get(spec.key);
     if (!given && spec.isRequired)
       return Failure(ErrorKind::BadAttribute, "required attribute '" + spec.key + "' is missing");
     StringRef value = given.value_or(spec.defaultText);
@@ -134,7 +73,7 @@ Error Context::parseParams(const OpDef &op, AttrsId list, NodeKind &kind) {
   return op.check ? op.check(op, params) : Error::success();
 }
 
-InputBits Context::bitsOf(const InputSet &set, const NodeKind &kind) {
+InputBits bitsOf(const InputSet &set, const NodeKind &kind, ParamsArena &arena) {
   SmallVector<uint64_t, 4> words(1, set.fixed);
   if (set.contains) {
     words.assign((size_t{kind.numInputs} + 63) / 64, 0);
@@ -146,104 +85,139 @@ InputBits Context::bitsOf(const InputSet &set, const NodeKind &kind) {
   return InputBits(ArrayRef<uint64_t>(copy, words.size()));
 }
 
-Expected<uint32_t> Context::internBodies(ArrayRef<Graph> bodies, NodeKind &kind) {
-  for (const Graph &body : bodies) {
-    assert(&body.context() == this && "a graph of another context");
-    for (KindId inner : body.columns().kinds) kind.nesting = std::max(kind.nesting, kinds[inner.value].nesting);
-  }
-  if (++kind.nesting > kMaxBodyNesting)
-    return Failure(ErrorKind::BadJson, "operator '" + kind.op->name + "' would have bodies nested more than " +
-                                           Twine(kMaxBodyNesting) + " levels deep");
-  const uint32_t id = bodyLists->intern(bodies);
-  kind.bodies = (*bodyLists)[id];
-  return id;
+Error countNesting(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
+  if (bodies.empty()) return Error::success();
+  for (const Graph &body : bodies)
+    for (const KindRef &inner : body.kinds()) kind.nesting = std::max(kind.nesting, inner->nesting);
+  if (++kind.nesting <= kMaxBodyNesting) return Error::success();
+  return Failure(ErrorKind::BadJson, "operator '" + opName + "' would have bodies nested more than " +
+                                         Twine(kMaxBodyNesting) + " levels deep");
 }
 
-Expected<KindId> Context::kind(const OpDef &op, AttrsId list, StringRef spelling, ArrayRef<Graph> bodies) {
-  NodeKind kind;
-  kind.op = &op;
-  KindKey key{&op, list.value, spelling.data() == op.name.data() || spelling == op.name ? 0 : intern(spelling).value + 1, 0};
-  if (!bodies.empty()) {
-    Expected<uint32_t> id = internBodies(bodies, kind);
-    if (!id) return id.takeError();
-    std::get<3>(key) = *id;
+}  // namespace
+
+Attrs Context::attrs(ArrayRef<AttrText> pairs) {
+  if (pairs.empty()) return Attrs();
+  SmallVector<AttrText, 8> sorted(pairs);
+  auto less = [](const AttrText &a, const AttrText &b) { return a.key < b.key; };
+  if (!is_sorted(sorted, less)) std::stable_sort(sorted.begin(), sorted.end(), less);
+  size_t numKept = 0, numBytes = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (numKept && sorted[numKept - 1].key == sorted[i].key) --numKept;
+    sorted[numKept++] = sorted[i];
   }
-  if (auto known = kindIds.find(key); known != kindIds.end()) return KindId(known->second);
-  kind.spelling = spelling == op.name ? op.name : text(intern(spelling));
-  kind.attrs = list;
-  if (Error error = parseParams(op, list, kind)) return error;
-  kind.numInputs = portCount(op.inputs, kind);
-  kind.numOutputs = portCount(op.outputs, kind);
-  if (kind.numOutputs > kMaxIndex)
-    return Failure(ErrorKind::BadAttribute, "operator '" + op.name + "' would have " + Twine(kind.numOutputs) +
+  sorted.truncate(numKept);
+  hash_code hash(0);
+  for (const AttrText &pair : sorted) {
+    hash = hash_combine(hash, pair.key, pair.value);
+    numBytes += pair.key.size() + pair.value.size();
+  }
+  auto isEqual = [&](const Attrs::List &list) { return ArrayRef(list.pairs) == ArrayRef(sorted); };
+  if (auto known = attrLists.find(hash, isEqual)) return Attrs(std::move(known));
+  auto list = std::make_unique<Attrs::List>();
+  list->text = std::make_unique<char[]>(numBytes);
+  char *at = list->text.get();
+  auto keep = [&](StringRef text) {
+    char *begin = at;
+    at = std::copy(text.begin(), text.end(), at);
+    return StringRef(begin, text.size());
+  };
+  list->pairs.reserve(sorted.size());
+  for (const AttrText &pair : sorted) {
+    const StringRef key = keep(pair.key);
+    list->pairs.push_back({key, keep(pair.value)});
+  }
+  return Attrs(attrLists.add(hash, std::move(list), isEqual));
+}
+
+Attrs Context::withAttrs(const Attrs &base, ArrayRef<AttrText> updates) {
+  SmallVector<AttrText, 8> pairs(base.pairs());
+  llvm::append_range(pairs, updates);
+  return attrs(pairs);
+}
+
+Attrs Context::withoutAttrs(const Attrs &base, function_ref<bool(StringRef)> drop) {
+  SmallVector<AttrText, 8> pairs;
+  for (const AttrText &pair : base.pairs())
+    if (!drop(pair.key)) pairs.push_back(pair);
+  return pairs.size() == base.pairs().size() ? base : attrs(pairs);
+}
+
+// The first graph equal to each: what the handles of the table refer to, with the table's handle in their own.
+static std::vector<Graph> internGraphs(InternTable<Graph> &table, ArrayRef<Graph> graphs) {
+  std::vector<Graph> interned;
+  interned.reserve(graphs.size());
+  for (const Graph &graph : graphs) {
+    auto isEqual = [&](const Graph &other) { return other == graph; };
+    const uint64_t hash = contentHash(graph);
+    std::shared_ptr<const Graph> known = table.find(hash, isEqual);
+    if (!known) known = table.add(hash, std::make_unique<Graph>(graph), isEqual);
+    interned.push_back(Graph::partOf(known));
+  }
+  return interned;
+}
+
+Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef spelling, ArrayRef<Graph> bodyList) {
+  auto row = std::make_unique<KindRow>();
+  row->op = &op;
+  row->attrs = list;
+  row->spelling = spelling == op.name ? op.name : spelling;
+  if (Error error = countNesting(bodyList, op.name, *row)) return error;
+  row->graphs = internGraphs(bodies, bodyList);
+  row->bodies = row->graphs;
+  const uint64_t hash = row->hash();
+  auto isEqual = [&](const KindRow &other) { return other == *row; };
+  if (KindRef known = kinds.find(hash, isEqual)) return known;
+  if (spelling != op.name) row->spelling = row->text = spelling.str();
+  if (Error error = parseParams(op, list, *row, row->arena)) return error;
+  row->numInputs = portCount(op.inputs, *row);
+  row->numOutputs = portCount(op.outputs, *row);
+  if (row->numOutputs > kMaxIndex)
+    return Failure(ErrorKind::BadAttribute, "operator '" + op.name + "' would have " + Twine(row->numOutputs) +
                                                 " outputs, more than " + Twine(kMaxIndex));
-  kind.numVisible = op.visibleOutputs ? op.visibleOutputs(kind) : kind.numOutputs;
-  kind.mutated = bitsOf(op.mutated, kind);
-  kind.ignored = bitsOf(op.ignored, kind);
-  kind.stopped = bitsOf(op.stopped, kind);
-  kindIds[key] = static_cast<uint32_t>(kinds.size());
-  kinds.push_back(kind);
-  return KindId(static_cast<uint32_t>(kinds.size() - 1));
+  row->numVisible = op.visibleOutputs ? op.visibleOutputs(*row) : row->numOutputs;
+  row->mutated = bitsOf(op.mutated, *row, row->arena);
+  row->ignored = bitsOf(op.ignored, *row, row->arena);
+  row->stopped = bitsOf(op.stopped, *row, row->arena);
+  return add(std::move(row));
 }
 
-KindId Context::variableKind(AttrsId list) {
-  auto [at, isNew] = kindIds.try_emplace(KindKey{nullptr, list.value, 0, 0}, static_cast<uint32_t>(kinds.size()));
-  if (isNew) {
-    NodeKind kind;
-    kind.spelling = "null";
-    kind.attrs = list;
-    kinds.push_back(kind);
-  }
-  return KindId(at->second);
+KindRef Context::variableKind(const Attrs &list) {
+  auto row = std::make_unique<KindRow>();
+  row->spelling = "null";
+  row->attrs = list;
+  return add(std::move(row));
 }
 
-KindId Context::opaqueKind(StringRef opName, AttrsId list, uint32_t numOutputs) {
-  return cantFail(opaqueKind(opName, list, numOutputs, {}));
-}
-
-Expected<KindId> Context::opaqueKind(StringRef opName, AttrsId list, uint32_t numOutputs, ArrayRef<Graph> bodies) {
-  std::unique_ptr<OpDef> &op = opaqueOps[opName];
-  if (!op) {
-    op = std::make_unique<OpDef>();
-    op->name = text(intern(opName));
+Expected<KindRef> Context::opaqueKind(StringRef opName, const Attrs &list, uint32_t numOutputs, ArrayRef<Graph> bodyList) {
+  auto row = std::make_unique<KindRow>();
+  auto isNamed = [&](const OpaqueOp &op) { return op.name == opName; };
+  const uint64_t hash = hash_value(opName);
+  row->opaque = opaqueOps.find(hash, isNamed);
+  if (!row->opaque) {
+    auto op = std::make_unique<OpaqueOp>();
+    op->name = op->text = opName.str();
     op->summary = "unknown operator, kept as it is";
     op->flags.isOpaque = true;
+    row->opaque = opaqueOps.add(hash, std::move(op), isNamed);
   }
-  NodeKind kind;
-  kind.op = op.get();
-  KindKey key{op.get(), list.value, numOutputs, 0};
-  if (!bodies.empty()) {
-    Expected<uint32_t> id = internBodies(bodies, kind);
-    if (!id) return id.takeError();
-    std::get<3>(key) = *id;
-  }
-  auto [at, isNew] = kindIds.try_emplace(key, static_cast<uint32_t>(kinds.size()));
-  if (isNew) {
-    kind.spelling = op->name;
-    kind.attrs = list;
-    kind.numInputs = NodeKind::kAnyInputs;
-    kind.numOutputs = kind.numVisible = numOutputs;
-    kinds.push_back(kind);
-  }
-  return KindId(at->second);
+  row->op = row->opaque.get();
+  row->spelling = row->op->name;
+  row->attrs = list;
+  row->numInputs = NodeKind::kAnyInputs;
+  row->numOutputs = row->numVisible = numOutputs;
+  if (Error error = countNesting(bodyList, opName, *row)) return error;
+  row->graphs = internGraphs(bodies, bodyList);
+  row->bodies = row->graphs;
+  return add(std::move(row));
 }
 
-std::string Context::inputName(const NodeKind &kind, size_t index) const {
-  const Ports &ports = kind.op->inputs;
-  if (index < ports.names.count && !ports.isVariadic) return ports.names.names[index].str();
-  return "arg" + std::to_string(index);
-}
-
-std::string Context::outputName(const NodeKind &kind, size_t index) const {
-  const Ports &ports = kind.op->outputs;
-  if (index < ports.names.count && !ports.isVariadic) return ports.names.names[index].str();
-  return "output" + std::to_string(index);
-}
-
-std::string Context::describe(StringRef opName, StringRef nodeName, AttrsId list) const {
-  std::string out = ("in operator " + opName + "(name=\"" + nodeName + "\"").str();
-  for (const AttrPair &pair : attrs(list)) out += (", " + text(pair.key) + "=\"" + text(pair.value) + "\"").str();
-  return out + ")";
+KindRef Context::add(std::unique_ptr<KindRow> row) {
+  const uint64_t hash = row->hash();
+  KindRow &content = *row;
+  auto isEqual = [&](const KindRow &other) { return other == content; };
+  if (KindRef known = kinds.find(hash, isEqual)) return known;
+  return kinds.add(hash, std::move(row), isEqual);
 }
 
 }  // namespace gradc

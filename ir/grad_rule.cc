@@ -47,13 +47,13 @@ Value RuleContext::at(Value v, size_t output) {
   return anyValue();
 }
 
-Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, AttrsId attrs, ArrayRef<Graph> bodies) {
+Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, const Attrs &attrs, ArrayRef<Graph> bodies) {
   for (size_t i = 0; i < operands.size() && !failed; ++i)
     if (!exists(operands[i])) failEntry(operands[i], "emits '" + op.name + "' with operand " + Twine(i) + ", which is");
   if (failed) return anyValue();
-  Expected<KindId> kind = context().kind(op, attrs, bodies);
+  Expected<KindId> kind = builder.kindId(op, attrs, bodies);
   if (kind) {
-    uint32_t arity = context().kind(*kind).numInputs;
+    uint32_t arity = builder.kind(*kind).numInputs;
     if (arity == operands.size() || arity == NodeKind::kAnyInputs)
       return Value{builder.addKind(*kind, operands, origin)};
     fail(Failure(ErrorKind::Arity, title() + " emits '" + op.name + "' with " + Twine(operands.size()) +
@@ -67,11 +67,11 @@ Value RuleContext::emit(const OpDef &op, ArrayRef<Value> operands, AttrsId attrs
 }
 
 Value RuleContext::emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs) {
-  AttrsId list = attrs.size() ? context().attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size())) : AttrsId(0);
+  const Attrs list = context().attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size()));
   return emit(op, ArrayRef<Value>(operands.begin(), operands.size()), list);
 }
 
-Value RuleContext::emitFused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf) {
+Value RuleContext::emitFused(const OpDef &backward, ArrayRef<Value> operands, const Attrs &attrs, NodeId forwardOf) {
   if (forwardOf.isValid()) check(Value{forwardOf}, "emits '" + backward.name + "' as the gradient of");
   Value v = emit(backward, operands, attrs);
   if (!hasFailed() && forwardOf.isValid()) builder.addControlDep(v.node, forwardOf);
@@ -82,11 +82,11 @@ StringRef RuleContext::number(double value) {
   SmallString<32> text;
   raw_svector_ostream os(text);
   printAttr(os, value);
-  return context().text(context().intern(text));
+  return numbers.emplace_front(text.str());
 }
 
 StringRef RuleContext::number(int64_t value) {
-  return context().text(context().intern(std::to_string(value)));
+  return numbers.emplace_front(std::to_string(value));
 }
 
 GradRule::GradRule(GraphBuilder &builder, NodeId node, NodeId origin, HeadGradients heads, ArrayRef<bool> wanted)
@@ -122,7 +122,7 @@ void GradRule::noGrad(size_t i) {
   if (mayAnswer(i)) slots[i] = Slot::None;
 }
 
-Value GradRule::fused(const OpDef &backward, ArrayRef<Value> operands, AttrsId attrs) {
+Value GradRule::fused(const OpDef &backward, ArrayRef<Value> operands, const Attrs &attrs) {
   Value v = emitFused(backward, operands, attrs, node);
   for (size_t i = 0; i < inputs.size() && !failed; ++i) {
     if (isByFused[i]) failTwice(i);

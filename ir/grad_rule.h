@@ -17,7 +17,9 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <forward_list>
 #include <initializer_list>
+#include <string>
 
 namespace gradc {
 
@@ -31,7 +33,7 @@ class RuleContext {
   const NodeKind &kind() const { return nodeKind; }
   template <class P> const P &params() const { return nodeKind.params<P>(); }
   /// The node's attributes; fused backward operators take them over as they are.
-  AttrsId attrs() const { return nodeKind.attrs; }
+  const Attrs &attrs() const { return nodeKind.attrs; }
   size_t numInputs() const { return inputs.size(); }
   size_t numOutputs() const { return nodeKind.numOutputs; }
 
@@ -40,12 +42,12 @@ class RuleContext {
   void setForward(NodeId n) { forwardNode = n; }
 
   /// Appends a node and returns its output 0; `at(v, k)` is its output k. After a mistake nothing is appended any more.
-  Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, AttrsId attrs, llvm::ArrayRef<Graph> bodies = {});
+  Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, const Attrs &attrs, llvm::ArrayRef<Graph> bodies = {});
   Value emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs = {});
   /// `emit` of a fused backward operator: the node waits for `forwardOf`, which it is the gradient of.
-  Value emitFused(const OpDef &backward, llvm::ArrayRef<Value> operands, AttrsId attrs, NodeId forwardOf);
+  Value emitFused(const OpDef &backward, llvm::ArrayRef<Value> operands, const Attrs &attrs, NodeId forwardOf);
   Value at(Value v, size_t output);
-  /// Canonical text of a number, for attributes.
+  /// Canonical text of a number, for attributes; lives as long as the rule.
   llvm::StringRef number(double value);
   llvm::StringRef number(int64_t value);
 
@@ -79,6 +81,7 @@ class RuleContext {
   llvm::SmallVector<Value, 8> inputs;  // a copy: emitting may move the builder's columns
   bool failed = false;
   llvm::Error failure = llvm::Error::success();  // the first mistake
+  std::forward_list<std::string> numbers;        // texts given out
 
  private:
   void failIndex(size_t i, size_t count, llvm::StringLiteral what);
@@ -120,7 +123,7 @@ class GradRule : public RuleContext {
   }
   Value fused(const OpDef &backward, llvm::ArrayRef<Value> operands) { return fused(backward, operands, attrs()); }
   /// The same with attributes of the backward operator's own.
-  Value fused(const OpDef &backward, llvm::ArrayRef<Value> operands, AttrsId attrs);
+  Value fused(const OpDef &backward, llvm::ArrayRef<Value> operands, const Attrs &attrs);
   /// The same gradient for every input, which is dy(0) itself: no node (REG-10).
   void clone();
 

@@ -5,13 +5,20 @@ using namespace llvm;
 
 namespace gradc {
 
+Graph Graph::partOf(const std::shared_ptr<const Graph> &whole) {
+  Graph part;
+  part.cols = {whole, whole->cols.get()};
+  part.attributes = {whole, whole->attributes.get()};
+  return part;
+}
+
 std::string Graph::listedName(Value v) const {
   StringRef nodeName = name(v.node);
   if (isVariable(v.node)) return nodeName.str();
   const NodeKind &k = kind(v.node);
   // Spelled-out output names exist where an operator lists several; single outputs are plain `output`.
   std::string port = k.op->outputs.names.count > 1 || k.numOutputs == 1 || k.numVisible == 1
-                         ? ctx->outputName(k, v.index)
+                         ? outputName(k, v.index)
                          : "output" + std::to_string(v.index);
   return nodeName.empty() ? port : nodeName.str() + "_" + port;
 }
@@ -25,14 +32,13 @@ std::string Graph::describe(NodeId n) const {
 size_t Graph::heapBytes() const {
   auto bytes = [](const auto &column) { return column.capacity() * sizeof(column[0]); };
   const GraphColumns &c = *cols;
-  return sizeof(GraphColumns) + bytes(c.kinds) + bytes(c.inputBegin) + bytes(c.inputs) + bytes(c.depBegin) +
+  return sizeof(GraphColumns) + bytes(c.kinds) + bytes(c.kindList) + bytes(c.inputBegin) + bytes(c.inputs) + bytes(c.depBegin) +
          bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) + bytes(c.origins) + bytes(c.heads);
 }
 
 bool operator==(const Graph &a, const Graph &b) {
-  if (a.ctx != b.ctx) return false;
   auto sameColumns = [](const GraphColumns &l, const GraphColumns &r) {
-    return l.kinds == r.kinds && l.inputBegin == r.inputBegin && l.inputs == r.inputs && l.depBegin == r.depBegin &&
+    return l.kinds == r.kinds && l.kindList == r.kindList && l.inputBegin == r.inputBegin && l.inputs == r.inputs && l.depBegin == r.depBegin &&
            l.deps == r.deps && l.nameBegin == r.nameBegin && l.names == r.names && l.origins == r.origins && l.heads == r.heads;
   };
   return (a.cols == b.cols || sameColumns(*a.cols, *b.cols)) &&

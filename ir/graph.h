@@ -44,7 +44,8 @@ using GraphAttrs = std::map<std::string, GraphAttr>;
 
 /// The columns of a graph. Indexed by node unless said otherwise; the CSR columns have one more element than nodes.
 struct GraphColumns {
-  std::vector<KindId> kinds;
+  std::vector<KindId> kinds;            // into kindList
+  std::vector<KindRef> kindList;           // each once, in the order of their first nodes
   std::vector<uint32_t> inputBegin;     // into inputs
   std::vector<Value> inputs;
   std::vector<uint32_t> depBegin;       // into deps; empty when no node has a control dependency
@@ -60,21 +61,25 @@ struct GraphColumns {
 class Graph {
  public:
   Graph() = default;
-  Graph(Context &context, std::shared_ptr<const GraphColumns> columns, GraphAttrs attrs)
-      : ctx(&context), cols(std::move(columns)), attributes(std::make_shared<const GraphAttrs>(std::move(attrs))) {}
+  Graph(std::shared_ptr<const GraphColumns> columns, GraphAttrs attrs)
+      : cols(std::move(columns)), attributes(std::make_shared<const GraphAttrs>(std::move(attrs))) {}
+  /// The graph `whole` refers to; keeps what `whole` keeps.
+  static Graph partOf(const std::shared_ptr<const Graph> &whole);
 
-  Context &context() const { return *ctx; }
   uint32_t numNodes() const { return static_cast<uint32_t>(cols->kinds.size()); }
   uint32_t numEntries() const { return cols->entryBegin.back(); }
 
   KindId kindId(NodeId n) const { return cols->kinds[n.value]; }
-  const NodeKind &kind(NodeId n) const { return ctx->kind(kindId(n)); }
+  const NodeKind &kind(NodeId n) const { return *cols->kindList[kindId(n).value]; }
+  const KindRef &kindHandle(NodeId n) const { return cols->kindList[kindId(n).value]; }
+  /// The kinds of the nodes, by KindId.
+  llvm::ArrayRef<KindRef> kinds() const { return cols->kindList; }
   /// Null for a variable.
   const OpDef *op(NodeId n) const { return kind(n).op; }
   bool isVariable(NodeId n) const { return kind(n).isVariable(); }
   /// As the file spells it; "null" for a variable.
   llvm::StringRef opName(NodeId n) const { return kind(n).spelling; }
-  AttrsId attrs(NodeId n) const { return kind(n).attrs; }
+  const Attrs &attrs(NodeId n) const { return kind(n).attrs; }
   llvm::StringRef name(NodeId n) const {
     return {cols->names.data() + cols->nameBegin[n.value], cols->nameBegin[n.value + 1] - cols->nameBegin[n.value]};
   }
@@ -99,20 +104,19 @@ class Graph {
   const GraphColumns &columns() const { return *cols; }
 
   /// The same graph with other graph-level attributes; columns are shared.
-  Graph withGraphAttrs(GraphAttrs attrs) const { return Graph(*ctx, cols, std::move(attrs)); }
+  Graph withGraphAttrs(GraphAttrs attrs) const { return Graph(cols, std::move(attrs)); }
 
   /// Name a head or entry is listed under (IR-16): `x`, `fc1_output`, `split_output2`.
   std::string listedName(Value v) const;
   /// "node 'fc1' (FullyConnected)", for messages; generated and nameless nodes included.
   std::string describe(NodeId n) const;
-  /// Bytes of heap the columns hold.
+  /// Bytes of heap the columns hold, without the kinds, which graphs share.
   size_t heapBytes() const;
 
-  /// Equal columns, names included, and equal graph-level attributes. Linear; graphs of one Context.
+  /// Equal columns, names included, and equal graph-level attributes. Linear.
   friend bool operator==(const Graph &a, const Graph &b);
 
  private:
-  Context *ctx = nullptr;
   std::shared_ptr<const GraphColumns> cols;
   std::shared_ptr<const GraphAttrs> attributes;
 };

@@ -13,7 +13,41 @@ namespace gradc {
 GraphBuilder::GraphBuilder(Context &context) : ctx(&context) {}
 
 GraphBuilder::GraphBuilder(Context &context, const Graph &base)
-    : ctx(&context), base(base), numBase(base.numNodes()) {}
+    : ctx(&context), base(base), numBase(base.numNodes()) {
+  takeKindsOf(base);
+}
+
+void GraphBuilder::takeKindsOf(const Graph &graph) {
+  assert(kindList.empty() && "numbers would change");
+  kindList = graph.columns().kindList;
+  for (uint32_t id = 0; id < kindList.size(); ++id) kindNumbers[kindList[id].get()] = id;
+}
+
+// A kind keeps its attributes, so that their address means them as long as this builder is there.
+KindId GraphBuilder::variableKindId(const Attrs &attrs) {
+  const std::pair<const OpDef *, const void *> key(nullptr, attrs.id());
+  if (auto known = plainKinds.find(key); known != plainKinds.end()) return KindId(known->second);
+  const KindId id = kindId(ctx->variableKind(attrs));
+  if (kind(id).attrs.id() == attrs.id()) plainKinds[key] = id.value;
+  return id;
+}
+
+KindId GraphBuilder::kindId(const KindRef &kind) {
+  auto [at, isNew] = kindNumbers.try_emplace(kind.get(), static_cast<uint32_t>(kindList.size()));
+  if (isNew) kindList.push_back(kind);
+  return KindId(at->second);
+}
+
+Expected<KindId> GraphBuilder::kindId(const OpDef &op, const Attrs &attrs, ArrayRef<Graph> bodies) {
+  const std::pair<const OpDef *, const void *> key(&op, attrs.id());
+  if (bodies.empty())
+    if (auto known = plainKinds.find(key); known != plainKinds.end()) return KindId(known->second);
+  Expected<KindRef> kind = ctx->kind(op, attrs, bodies);
+  if (!kind) return kind.takeError();
+  const KindId id = kindId(*kind);
+  if (bodies.empty() && this->kind(id).attrs.id() == attrs.id()) plainKinds[key] = id.value;
+  return id;
+}
 
 void GraphBuilder::reserve(size_t nodes, size_t inputs, size_t nameBytes) {
   kinds.reserve(nodes);
@@ -64,19 +98,19 @@ void GraphBuilder::setName(NodeId n, StringRef part1, StringRef part2) {
   std::copy_n(offset2 ? names.data() + *offset2 : part2.data(), part2.size(), at + part1.size());
 }
 
-Value GraphBuilder::addVariable(StringRef name, AttrsId attrs) {
-  NodeId n = addKind(ctx->variableKind(attrs), {}, NodeId());
+Value GraphBuilder::addVariable(StringRef name, const Attrs &attrs) {
+  NodeId n = addKind(variableKindId(attrs), {}, NodeId());
   setName(n, name, "");
   return Value{n};
 }
 
 Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, const NodeSpec &spec) {
-  Expected<KindId> id = ctx->kind(op, spec.attrs, spec.bodies);
+  Expected<KindId> id = kindId(op, spec.attrs, spec.bodies);
   if (!id)
     return amend(id.takeError(), [&](GradcError &info) {
-      info.message += " " + ctx->describe(op.name, spec.name, spec.attrs);
+      info.message += " " + describeAttrs(op.name, spec.name, spec.attrs);
     });
-  const NodeKind &kind = ctx->kind(*id);
+  const NodeKind &kind = this->kind(*id);
   if (kind.numInputs != inputs.size() && kind.numInputs != NodeKind::kAnyInputs)
     return Failure(ErrorKind::Arity, "node '" + spec.name + "': operator '" + op.name + "' takes " +
                                          Twine(kind.numInputs) + " inputs, got " + Twine(inputs.size()));
@@ -126,7 +160,7 @@ class Freezer {
     copyColumns();
     if (Error error = checkOutputIndices()) return error;
     Frozen frozen;
-    frozen.graph = Graph(*b.ctx, std::move(columns), std::move(attrs));
+    frozen.graph = Graph(std::move(columns), std::move(attrs));
     frozen.newId = std::move(newId);
     return frozen;
   }
@@ -209,6 +243,7 @@ class Freezer {
   void copyBase() {
     const GraphColumns &from = b.base.columns();
     columns->kinds = from.kinds;
+    columns->kindList = from.kindList;
     columns->inputBegin = from.inputBegin;
     columns->inputs = from.inputs;
     columns->entryBegin = from.entryBegin;
@@ -252,8 +287,20 @@ class Freezer {
     if (hasDeps) c.depBegin = {0};
     if (keepsBase) copyBase();
     reserveColumns();
+    newKind.assign(b.kindList.size(), KindId());
+    for (uint32_t id = 0; id < c.kindList.size(); ++id) newKind[id] = KindId(id);
     for (uint32_t n : order) copyNode(n);
     for (Value head : heads) c.heads.push_back(renumber(head));
+  }
+
+  // Kinds without a node are left out.
+  KindId renumber(KindId id) {
+    KindId &number = newKind[id.value];
+    if (!number.isValid()) {
+      number = KindId(static_cast<uint32_t>(columns->kindList.size()));
+      columns->kindList.push_back(b.kindList[id.value]);
+    }
+    return number;
   }
 
   Value renumber(Value v) const { return Value{newId[v.node.value], v.index, v.version}; }
@@ -261,7 +308,7 @@ class Freezer {
   void copyNode(uint32_t n) {
     GraphColumns &c = *columns;
     NodeId id(n);
-    c.kinds.push_back(b.kindId(id));
+    c.kinds.push_back(renumber(b.kindId(id)));
     for (Value input : b.inputs(id)) c.inputs.push_back(renumber(input));
     c.inputBegin.push_back(static_cast<uint32_t>(c.inputs.size()));
     c.entryBegin.push_back(c.entryBegin.back() + b.numOutputs(id));
@@ -311,6 +358,7 @@ class Freezer {
   std::vector<uint32_t> depBegin;  // by own node, into depList
   std::vector<NodeId> depList;
   std::vector<NodeId> newId;       // by builder id
+  std::vector<KindId> newKind;     // by the builder's
   std::vector<uint32_t> order;     // builder ids in their new order, kept base nodes left out
   uint32_t numNodes = 0;
   std::vector<Frame> stack;

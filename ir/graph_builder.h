@@ -8,13 +8,14 @@
 #include "ir/graph.h"
 #include "ir/latest_versions.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Error.h"
 
 namespace gradc {
 
 struct NodeSpec {
   llvm::StringRef name;
-  AttrsId attrs{0};
+  Attrs attrs;
   NodeId origin;  // the user's node this one is generated for
   llvm::ArrayRef<Graph> bodies = {};
 };
@@ -34,12 +35,23 @@ class GraphBuilder {
   Context &context() const { return *ctx; }
   void reserve(size_t nodes, size_t inputs, size_t nameBytes);
 
-  Value addVariable(llvm::StringRef name, AttrsId attrs);
+  Value addVariable(llvm::StringRef name, const Attrs &attrs);
   /// Parses attributes, checks arity (E-42) and output indices (E-48). Variables among the inputs are taken at their
   /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is no variable).
   llvm::Expected<NodeId> add(const OpDef &op, llvm::ArrayRef<Value> inputs, const NodeSpec &spec);
+  /// The builder's number of a kind: of one there is, or of Context::kind(op, attrs, bodies).
+  KindId kindId(const KindRef &kind);
+  llvm::Expected<KindId> kindId(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Graph> bodies = {});
+  KindId variableKindId(const Attrs &attrs);
+  /// Makes the numbers of the kinds of `graph` those of this builder, which has none yet.
+  void takeKindsOf(const Graph &graph);
   /// Unchecked: the kind and inputs are known to fit. The node starts nameless.
   NodeId addKind(KindId kind, llvm::ArrayRef<Value> inputs, NodeId origin);
+  NodeId addKind(const KindRef &kind, llvm::ArrayRef<Value> inputs, NodeId origin) { return addKind(kindId(kind), inputs, origin); }
+  /// A node of an operator that takes no attributes.
+  NodeId addKind(const OpDef &op, llvm::ArrayRef<Value> inputs, NodeId origin) {
+    return addKind(llvm::cantFail(kindId(op, Attrs())), inputs, origin);
+  }
   /// Concatenates the parts; a node's name may be set once, nodes in any order.
   void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
   void addControlDep(NodeId n, NodeId dep);
@@ -49,7 +61,9 @@ class GraphBuilder {
   void setInput(NodeId n, size_t index, Value value);
 
   uint32_t numNodes() const { return numBase + static_cast<uint32_t>(kinds.size()); }
-  const NodeKind &kind(NodeId n) const { return ctx->kind(kindId(n)); }
+  const NodeKind &kind(NodeId n) const { return *kindHandle(n); }
+  const NodeKind &kind(KindId id) const { return *kindList[id.value]; }
+  const KindRef &kindHandle(NodeId n) const { return kindList[kindId(n).value]; }
   KindId kindId(NodeId n) const { return n.value < numBase ? base.kindId(n) : kinds[n.value - numBase]; }
   llvm::ArrayRef<Value> inputs(NodeId n) const;
   llvm::StringRef name(NodeId n) const;
@@ -65,6 +79,9 @@ class GraphBuilder {
   Context *ctx;
   Graph base;
   uint32_t numBase = 0;
+  std::vector<KindRef> kindList;
+  llvm::DenseMap<const NodeKind *, uint32_t> kindNumbers;
+  llvm::DenseMap<std::pair<const OpDef *, const void *>, uint32_t> plainKinds;  // by operator, or null, and Attrs::id
   std::vector<KindId> kinds;
   std::vector<NodeId> origins;
   std::vector<uint32_t> inputBegin = std::vector<uint32_t>(1, 0);

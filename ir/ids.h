@@ -1,6 +1,6 @@
 // Identifiers: distinct 32-bit integers that cannot be mixed up, and `Value`, one edge of a graph.
 //
-// An id means something only together with the object that issued it (a Graph, a Context).
+// An id means something only together with the object that issued it (a Graph, a ShapeTable).
 #pragma once
 
 #include <compare>
@@ -22,10 +22,8 @@ template <class Tag> struct Id {
 
 using NodeId = Id<struct NodeTag>;    // a node of one Graph or GraphBuilder
 using EntryId = Id<struct EntryTag>;  // one output of one node, dense over a Graph (versions share it, IR-02)
-using StrId = Id<struct StrTag>;      // interned text of a Context
-using AttrsId = Id<struct AttrsTag>;  // interned attribute list of a Context
-using ShapeId = Id<struct ShapeTag>;  // interned shape of a Context; kUnknownShape is shape 0
-using KindId = Id<struct KindTag>;    // interned (operator, attribute list) of a Context
+using ShapeId = Id<struct ShapeTag>;  // interned shape of a ShapeTable; kUnknownShape is shape 0
+using KindId = Id<struct KindTag>;    // a kind of one Graph or GraphBuilder
 
 /// Output `index` of `node`, read at `version` (0 unless the node is a variable some operator mutates).
 /// Equality uses all three parts (IR-01); 8 bytes.

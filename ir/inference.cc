@@ -11,14 +11,14 @@ void ShapeInference::fail(const Twine &message) {
 }
 
 std::optional<ShapeId> ShapeInference::intern(Dims dims, StringRef side, size_t index) {
-  std::optional<ShapeId> shape = ctx.shape(dims);
+  std::optional<ShapeId> shape = shapes.intern(dims);
   if (!shape) fail(side + " " + Twine(index) + " would have the shape " + toString(ShapeRef(dims)) + ", " + kPossible);
   return shape;
 }
 
 void ShapeInference::state(ShapeId &shape, Dims dims, StringRef side, size_t index) {
   if (hasFailed()) return;
-  ShapeRef current = ctx.shape(shape);
+  ShapeRef current = shapes[shape];
   if (current.hasRank() && current.dims() == dims) return;
   if (!current.hasRank()) {
     shape = intern(dims, side, index).value_or(shape);
@@ -37,10 +37,10 @@ void ShapeInference::equate(ShapeId &a, ShapeId &b, StringRef sideA, size_t inde
   } else if (b == kUnknownShape) {
     b = a;
   } else {
-    DimsBuffer merged(ctx.shape(a).dims().begin(), ctx.shape(a).dims().end());
-    if (!mergeDims(merged, ctx.shape(b).dims()))
-      return fail(sideA + " " + Twine(indexA) + " has shape " + toString(ctx.shape(a)) + ", but " + sideB + " " +
-                  Twine(indexB) + " has shape " + toString(ctx.shape(b)));
+    DimsBuffer merged(shapes[a].dims().begin(), shapes[a].dims().end());
+    if (!mergeDims(merged, shapes[b].dims()))
+      return fail(sideA + " " + Twine(indexA) + " has shape " + toString(shapes[a]) + ", but " + sideB + " " +
+                  Twine(indexB) + " has shape " + toString(shapes[b]));
     if (std::optional<ShapeId> shape = intern(merged, sideA, indexA)) a = b = *shape;
   }
 }
@@ -57,10 +57,10 @@ void ShapeInference::sameAll() {
   }
 }
 
-std::string refusalOf(Context &context, const NodeKind &kind, ArrayRef<ShapeId> in, ArrayRef<ShapeId> out) {
+std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, ArrayRef<ShapeId> in, ArrayRef<ShapeId> out) {
   if (!kind.op->shape) return "";
   SmallVector<ShapeId, 8> ins(in), outs(out);
-  ShapeInference inference(context, kind, ins, outs, /*zeroIsUnknown=*/true);
+  ShapeInference inference(shapes, kind, ins, outs, /*zeroIsUnknown=*/true);
   kind.op->shape(inference);
   return inference.failureText().str();
 }

@@ -4,8 +4,9 @@
 // monotone and never guess. The first conflict is kept and ends the node's inference; later statements are ignored.
 #pragma once
 
-#include "ir/context.h"
 #include "ir/error.h"
+#include "ir/op.h"
+#include "ir/shape_table.h"
 
 namespace gradc {
 
@@ -14,17 +15,17 @@ inline constexpr llvm::StringLiteral kPossible = "expected dimensions from 0 and
 
 class ShapeInference {
  public:
-  /// `in` and `out` are the shapes of the node's entries and are refined in place.
-  ShapeInference(Context &context, const NodeKind &kind, llvm::MutableArrayRef<ShapeId> in,
+  /// `in` and `out` are the shapes of the node's entries, ids of `shapes`, and are refined in place.
+  ShapeInference(ShapeTable &shapes, const NodeKind &kind, llvm::MutableArrayRef<ShapeId> in,
                  llvm::MutableArrayRef<ShapeId> out, bool zeroIsUnknown)
-      : ctx(context), nodeKind(kind), ins(in), outs(out), isZeroUnknown(zeroIsUnknown) {}
+      : shapes(shapes), nodeKind(kind), ins(in), outs(out), isZeroUnknown(zeroIsUnknown) {}
 
   const NodeKind &kind() const { return nodeKind; }
   template <class P> const P &params() const { return nodeKind.params<P>(); }
   size_t numInputs() const { return ins.size(); }
   size_t numOutputs() const { return outs.size(); }
-  ShapeRef in(size_t i) const { return ctx.shape(ins[i]); }
-  ShapeRef out(size_t i) const { return ctx.shape(outs[i]); }
+  ShapeRef in(size_t i) const { return shapes[ins[i]]; }
+  ShapeRef out(size_t i) const { return shapes[outs[i]]; }
 
   /// Whether a 0 in a shape *attribute* means an unknown dimension (legacy files, INF-03) rather than an empty one.
   bool zeroIsUnknown() const { return isZeroUnknown; }
@@ -44,14 +45,13 @@ class ShapeInference {
 
   bool hasFailed() const { return !failure.empty(); }
   llvm::StringRef failureText() const { return failure; }
-  Context &context() const { return ctx; }
 
  private:
   std::optional<ShapeId> intern(Dims dims, llvm::StringRef side, size_t index);
   void state(ShapeId &shape, Dims dims, llvm::StringRef side, size_t index);
   void equate(ShapeId &a, ShapeId &b, llvm::StringRef sideA, size_t indexA, llvm::StringRef sideB, size_t indexB);
 
-  Context &ctx;
+  ShapeTable &shapes;
   const NodeKind &nodeKind;
   llvm::MutableArrayRef<ShapeId> ins, outs;
   bool isZeroUnknown;
@@ -60,7 +60,7 @@ class ShapeInference {
 
 /// What the operator's shape function says against these shapes, which are fully known where they matter; empty when it
 /// accepts them. 0 in a shape attribute is taken as unknown.
-std::string refusalOf(Context &context, const NodeKind &kind, llvm::ArrayRef<ShapeId> in, llvm::ArrayRef<ShapeId> out);
+std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<ShapeId> in, llvm::ArrayRef<ShapeId> out);
 
 class DTypeInference {
  public:

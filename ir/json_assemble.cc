@@ -23,7 +23,7 @@ class RecentKinds {
     AttrsId attrs;
     uint32_t numOutputs = 0;
     uint32_t numInputs = 0;
-    KindId kind;
+    KindRef kind;
   };
   Slot &at(StrId op, AttrsId attrs, uint32_t numOutputs) {
     uint64_t key = (uint64_t{op.value} << 32 | attrs.value) * 0x9e3779b97f4a7c15ull + numOutputs;
@@ -43,13 +43,13 @@ struct Assembled {
 class Assembler {
  public:
   /// `done`: the graphs of the file that end before this one.
-  Assembler(Context &context, RawGraph &raw, MutableArrayRef<Assembled> done, LoadedGraph &out)
-      : ctx(context), raw(raw), done(done), out(out), null(context.intern("null")), numFileNodes(raw.nodes.size()) {}
+  Assembler(Context &context, RawTables &tables, RawGraph &raw, MutableArrayRef<Assembled> done, LoadedGraph &out)
+      : ctx(context), tables(tables), raw(raw), done(done), out(out), null(tables.intern("null")), numFileNodes(raw.nodes.size()) {}
 
   Expected<Assembled> run(int64_t version, bool isRoot) {
     if (Error error = checkIds()) return error;
     if (Error error = checkRowPtr()) return error;
-    const bool isUpgraded = upgradeLegacy(ctx, raw, version) | raw.usesOldForm;
+    const bool isUpgraded = upgradeLegacy(ctx, tables, raw, version) | raw.usesOldForm;
     out.wasUpgraded |= isUpgraded;
     if (isRoot && out.wasUpgraded) raw.attrs["mxnet_version"] = GraphAttr::ofInt(std::max(version, kUpgradedVersion));
     GraphBuilder builder(ctx);
@@ -95,7 +95,7 @@ class Assembler {
       if (!isVariable(id))  // IR-15
         return Failure(ErrorKind::BadJson, "'arg_nodes' lists " + label(id) +
                                                ", expected variables only, found operator '" +
-                                               ctx.text(raw.nodes[id].op) + "'")
+                                               tables.text(raw.nodes[id].op) + "'")
             .atOffset(raw.nodes[id].begin);
     }
     return Error::success();
@@ -145,21 +145,22 @@ class Assembler {
     const uint32_t numOutputs = fileOutputs(n);
     SmallVector<Graph, 0> bodies = takeBodies(n);
     RecentKinds::Slot &slot = bodies.empty() ? recentKinds.at(node.op, node.attrs, numOutputs) : slotOfOwner;
-    if (bodies.empty() && slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
+    if (bodies.empty() && slot.kind && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
       return &slot;
-    const StringRef spelling = ctx.text(node.op);
+    const StringRef spelling = tables.text(node.op);
     if (node.op == null && !bodies.empty())
       return Failure(ErrorKind::BadJson, "variable '" + raw.name(n) + "' has sub-graphs, expected an operator").atOffset(node.begin);
     const OpDef *op = ctx.ops.find(spelling);
-    Expected<KindId> kind = node.op == null ? ctx.variableKind(node.attrs)
-                            : op            ? ctx.kind(*op, node.attrs, spelling, bodies)
-                                            : ctx.opaqueKind(spelling, node.attrs, numOutputs, bodies);
+    const Attrs &attrs = tables.attrs(node.attrs);
+    Expected<KindRef> kind = node.op == null ? ctx.variableKind(attrs)
+                          : op            ? ctx.kind(*op, attrs, spelling, bodies)
+                                          : ctx.opaqueKind(spelling, attrs, numOutputs, bodies);
     if (!kind)
       return amend(kind.takeError(), [&](GradcError &info) {
-        info.message += " " + ctx.describe(spelling, raw.name(n), node.attrs);
+        info.message += " " + describeAttrs(spelling, raw.name(n), attrs);
         info.place.offset = node.begin;
       });
-    slot = {node.op, node.attrs, numOutputs, ctx.kind(*kind).numInputs, *kind};
+    slot = {node.op, node.attrs, numOutputs, (*kind)->numInputs, *kind};
     return &slot;
   }
 
@@ -187,7 +188,7 @@ class Assembler {
   }
 
   Error badArity(uint32_t n, uint32_t expected) const {
-    const std::string what = isVariable(n) ? "a variable" : "operator '" + ctx.text(raw.nodes[n].op).str() + "'";
+    const std::string what = isVariable(n) ? "a variable" : "operator '" + tables.text(raw.nodes[n].op).str() + "'";
     return Failure(ErrorKind::Arity, label(n) + ": " + what + " takes " + Twine(expected) + " inputs, got " +
                                          Twine(raw.inputsOf(n).size()))
         .atOffset(raw.nodes[n].begin);
@@ -267,6 +268,7 @@ class Assembler {
   }
 
   Context &ctx;
+  RawTables &tables;
   RawGraph &raw;
   MutableArrayRef<Assembled> done;
   LoadedGraph &out;
@@ -315,7 +317,7 @@ Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
   done.reserve(file.graphs.size());
   for (RawGraph &raw : file.graphs) {
     const bool isRoot = &raw == &file.graphs.back();
-    Expected<Assembled> assembled = Assembler(context, raw, done, out).run(version, isRoot);
+    Expected<Assembled> assembled = Assembler(context, file.tables, raw, done, out).run(version, isRoot);
     if (!assembled)
       return amend(assembled.takeError(), [&](GradcError &info) {
         info.message = pathTo(file, static_cast<uint32_t>(&raw - file.graphs.data())) + info.message;

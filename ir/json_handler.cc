@@ -17,7 +17,7 @@ StringRef pythonSpelling(StringRef literal) {
 }  // namespace
 
 JsonHandler::JsonHandler(Context &context, StringRef text, const char *const &position, uint32_t maxNesting)
-    : ctx(context), text(text), position(position), maxNesting(maxNesting), originKey(context.intern("__origin__")) {
+    : ctx(context), text(text), position(position), maxNesting(maxNesting), originKey(file.tables.intern("__origin__")) {
   stack.push_back(In::Nothing);
 }
 
@@ -90,7 +90,7 @@ bool JsonHandler::onString(StringRef value) {
         return true;
       }
       if (field == Field::Op) {
-        top->node.op = recentTexts.intern(ctx, value);
+        top->node.op = recentTexts.intern(file.tables, value);
         return true;
       }
       return field == Field::Unknown || unexpected(Found::String);

@@ -19,7 +19,7 @@ namespace gradc {
 /// Ids of texts seen a moment ago, so that the same few keys and operators are not hashed at every node.
 class RecentTexts {
  public:
-  StrId intern(Context &context, llvm::StringRef text);
+  StrId intern(RawTables &tables, llvm::StringRef text);
 
  private:
   struct Slot {
@@ -29,13 +29,23 @@ class RecentTexts {
   std::array<Slot, 256> slots;
 };
 
+/// An attribute of the file.
+struct RawAttr {
+  StrId key, value;
+  friend bool operator==(const RawAttr &, const RawAttr &) = default;
+};
+
 /// Attribute lists seen a moment ago.
 class RecentAttrs {
  public:
-  AttrsId intern(Context &context, llvm::SmallVectorImpl<AttrPair> &pairs);
+  AttrsId intern(Context &context, RawTables &tables, llvm::ArrayRef<RawAttr> pairs);
 
  private:
-  std::array<AttrsId, 256> slots;
+  struct Slot {
+    llvm::SmallVector<RawAttr, 4> pairs;
+    AttrsId id;
+  };
+  std::array<Slot, 256> slots;
 };
 
 class JsonHandler {
@@ -78,7 +88,7 @@ class JsonHandler {
     uint32_t seenFields = 0;      // of the graph, by Field
     RawNode node;
     uint32_t seenNodeFields = 0;
-    llvm::SmallVector<AttrPair, 16> pairs;          // attributes in the order of the file
+    llvm::SmallVector<RawAttr, 16> pairs;           // attributes in the order of the file
     llvm::SmallVector<Field, 16> spellings;         // of each pair: Param, Attr or Attrs
     std::vector<std::string> unknownKeys, unknownNodeKeys;
   };
@@ -115,6 +125,7 @@ class JsonHandler {
   llvm::StringRef text;
   const char *const &position;
   uint32_t maxNesting;
+  RawFile file;
   StrId originKey;
 
   llvm::SmallVector<In, 64> stack;
@@ -131,7 +142,6 @@ class JsonHandler {
   GraphAttrReader graphAttr;
   RecentTexts recentTexts;
   RecentAttrs recentAttrs;
-  RawFile file;
   std::unique_ptr<GradcError> error;
 };
 

@@ -9,7 +9,7 @@ using namespace llvm;
 
 namespace gradc {
 
-StrId RecentTexts::intern(Context &context, StringRef text) {
+StrId RecentTexts::intern(RawTables &tables, StringRef text) {
   uint64_t head = 0, tail = 0;
   if (text.size() >= 8) {
     std::memcpy(&head, text.data(), 8);
@@ -20,19 +20,21 @@ StrId RecentTexts::intern(Context &context, StringRef text) {
   uint64_t hash = (head ^ (tail << 1) ^ text.size()) * 0x9e3779b97f4a7c15ull;
   Slot &slot = slots[hash >> 56];
   if (!slot.id.isValid() || slot.text != text) {
-    slot.id = context.intern(text);
-    slot.text = context.text(slot.id);
+    slot.id = tables.intern(text);
+    slot.text = tables.text(slot.id);
   }
   return slot.id;
 }
 
-AttrsId RecentAttrs::intern(Context &context, SmallVectorImpl<AttrPair> &pairs) {
+AttrsId RecentAttrs::intern(Context &context, RawTables &tables, ArrayRef<RawAttr> pairs) {
   uint64_t hash = pairs.size();
-  for (AttrPair pair : pairs) hash = (hash ^ pair.key.value ^ uint64_t{pair.value.value} << 32) * 0x9e3779b97f4a7c15ull;
-  AttrsId &slot = slots[hash >> 56];
-  if (!slot.isValid() || context.attrs(slot) != ArrayRef<AttrPair>(pairs))
-    slot = context.attrs(MutableArrayRef<AttrPair>(pairs));
-  return slot;
+  for (RawAttr pair : pairs) hash = (hash ^ pair.key.value ^ uint64_t{pair.value.value} << 32) * 0x9e3779b97f4a7c15ull;
+  Slot &slot = slots[hash >> 56];
+  if (slot.id.isValid() && ArrayRef<RawAttr>(slot.pairs) == pairs) return slot.id;
+  SmallVector<AttrText, 16> texts;
+  for (RawAttr pair : pairs) texts.push_back({tables.text(pair.key), tables.text(pair.value)});
+  slot.pairs.assign(pairs.begin(), pairs.end());
+  return slot.id = tables.add(context.attrs(texts));
 }
 
 bool JsonHandler::onKey(StringRef key) {
@@ -187,7 +189,7 @@ bool JsonHandler::addNodeId(int64_t value) {
 }
 
 bool JsonHandler::beginAttr(StringRef key) {
-  attrKey = recentTexts.intern(ctx, key);
+  attrKey = recentTexts.intern(file.tables, key);
   if (attrKey.value >= lastSerial.size()) lastSerial.resize(attrKey.value + 64, 0);
   if (lastSerial[attrKey.value] == attrsSerial)
     return fail(ErrorKind::BadJson, tokenBegin(Found::String),
@@ -198,7 +200,7 @@ bool JsonHandler::beginAttr(StringRef key) {
 
 bool JsonHandler::addAttr(StringRef value) {
   if (attrKey == originKey) return takeOrigin(value);
-  top->pairs.push_back({attrKey, recentTexts.intern(ctx, value)});
+  top->pairs.push_back({attrKey, recentTexts.intern(file.tables, value)});
   top->spellings.push_back(field);
   return true;
 }
@@ -213,17 +215,17 @@ bool JsonHandler::takeOrigin(StringRef value) {
   return true;
 }
 
-// `param` fills only what is missing, and `attrs` wins over `attr`: of a repeated key the Context keeps the last value.
+// `param` fills only what is missing, and `attrs` wins over `attr`: of a repeated key Context::attrs keeps the last value.
 AttrsId JsonHandler::internAttrs() {
-  SmallVectorImpl<AttrPair> &pairs = top->pairs;
+  SmallVectorImpl<RawAttr> &pairs = top->pairs;
   if (!all_equal(top->spellings)) {
-    SmallVector<AttrPair, 16> inOrder;
+    SmallVector<RawAttr, 16> inOrder;
     for (Field spelling : {Field::Param, Field::Attr, Field::Attrs})
       for (size_t i = 0; i < pairs.size(); ++i)
         if (top->spellings[i] == spelling) inOrder.push_back(pairs[i]);
     pairs.assign(inOrder.begin(), inOrder.end());
   }
-  return recentAttrs.intern(ctx, pairs);
+  return recentAttrs.intern(ctx, file.tables, pairs);
 }
 
 }  // namespace gradc

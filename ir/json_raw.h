@@ -7,6 +7,8 @@
 
 #include "ir/graph.h"
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <map>
@@ -14,6 +16,32 @@
 #include <vector>
 
 namespace gradc {
+
+using StrId = Id<struct StrTag>;      // a text of RawTables
+using AttrsId = Id<struct AttrsTag>;  // an attribute list of RawTables; 0 is the empty one
+
+/// The texts and attribute lists of a file, each once, so that nodes hold numbers.
+class RawTables {
+ public:
+  StrId intern(llvm::StringRef text) {
+    auto [at, isNew] = textIds.try_emplace(text, static_cast<uint32_t>(texts.size()));
+    if (isNew) texts.push_back(at->getKey());
+    return StrId(at->second);
+  }
+  llvm::StringRef text(StrId id) const { return texts[id.value]; }
+  AttrsId add(const Attrs &attrs) {
+    auto [at, isNew] = listIds.try_emplace(attrs.id(), static_cast<uint32_t>(lists.size()));
+    if (isNew) lists.push_back(attrs);
+    return AttrsId(at->second);
+  }
+  const Attrs &attrs(AttrsId id) const { return lists[id.value]; }
+
+ private:
+  llvm::StringMap<uint32_t> textIds;
+  std::vector<llvm::StringRef> texts;
+  llvm::DenseMap<const void *, uint32_t> listIds = {{nullptr, 0}};
+  std::vector<Attrs> lists = std::vector<Attrs>(1);
+};
 
 struct RawNode {
   StrId op;
@@ -47,6 +75,7 @@ struct RawGraph {
 };
 
 struct RawFile {
+  RawTables tables;
   std::vector<RawGraph> graphs;  // in the order their objects end, so the root is the last
   std::map<std::string, size_t> unknownKeys;  // key of a graph or node nobody reads → how often
 };

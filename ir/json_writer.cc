@@ -121,10 +121,9 @@ class Writer {
   }
 
   void writeAttrs(const Graph &graph, NodeId n) {
-    ArrayRef<AttrPair> pairs = graph.context().attrs(graph.attrs(n));
+    ArrayRef<AttrText> pairs = graph.attrs(n).pairs();
     const NodeId origin = graph.origin(n);
     if (pairs.empty() && !origin.isValid()) return;
-    const Context &context = graph.context();
     bool owesOrigin = origin.isValid();
     StringRef separator = ", \"attrs\": {";
     auto writeOrigin = [&] {
@@ -132,15 +131,15 @@ class Writer {
       separator = ", ";
       owesOrigin = false;
     };
-    for (const AttrPair &pair : pairs) {
-      StringRef key = context.text(pair.key);
+    for (const AttrText &pair : pairs) {
+      StringRef key = pair.key;
       if (owesOrigin && key >= kOriginKey) {
         writeOrigin();
         if (key == kOriginKey) continue;
       }
       out << separator;
       out.quoted(key) << ": ";
-      out.quoted(context.text(pair.value));
+      out.quoted(pair.value);
       separator = ", ";
     }
     if (owesOrigin) writeOrigin();

@@ -19,7 +19,8 @@ constexpr StringLiteral kHiddenKeys[] = {"ctx_group", "lr_mult", "wd_mult", "for
 
 class Upgrade {
  public:
-  Upgrade(Context &context, RawGraph &graph) : ctx(context), graph(graph), null(context.intern("null")) {}
+  Upgrade(Context &context, RawTables &tables, RawGraph &graph)
+      : ctx(context), tables(tables), graph(graph), null(tables.intern("null")) {}
 
   bool run(int64_t version) {
     const uint32_t numFileNodes = static_cast<uint32_t>(graph.nodes.size());
@@ -38,27 +39,30 @@ class Upgrade {
  private:
   bool isVariable(uint32_t n) const { return graph.nodes[n].op == null; }
 
-  void setAttrs(uint32_t n, AttrsId attrs) {
-    isChanged |= graph.nodes[n].attrs != attrs;
-    graph.nodes[n].attrs = attrs;
+  const Attrs &attrsOf(uint32_t n) const { return tables.attrs(graph.nodes[n].attrs); }
+
+  void setAttrs(uint32_t n, const Attrs &attrs) {
+    const AttrsId id = tables.add(attrs);
+    isChanged |= graph.nodes[n].attrs != id;
+    graph.nodes[n].attrs = id;
   }
 
-  /// Kind of a known operator whose attributes parse; null otherwise.
-  const NodeKind *kindOf(uint32_t n) {
-    const StringRef spelling = ctx.text(graph.nodes[n].op);
+  /// KindRef of a known operator whose attributes parse; null otherwise.
+  KindRef kindOf(uint32_t n) {
+    const StringRef spelling = tables.text(graph.nodes[n].op);
     const OpDef *op = ctx.ops.find(spelling);
     if (!op) return nullptr;
-    Expected<KindId> kind = ctx.kind(*op, graph.nodes[n].attrs, spelling);
-    if (kind) return &ctx.kind(*kind);
+    Expected<KindRef> kind = ctx.kind(*op, attrsOf(n), spelling);
+    if (kind) return *kind;
     consumeError(kind.takeError());
     return nullptr;
   }
 
   // lr_mult -> __lr_mult__, on every node.
   void hideExactKeys(uint32_t n) {
-    AttrsId attrs = graph.nodes[n].attrs;
+    Attrs attrs = attrsOf(n);
     for (StringRef key : kHiddenKeys) {
-      std::optional<StringRef> value = ctx.attr(attrs, key);
+      std::optional<StringRef> value = attrs.get(key);
       if (!value) continue;
       attrs = ctx.withAttrs(attrs, AttrText{("__" + key + "__").str(), *value});
       attrs = ctx.withoutAttrs(attrs, [&](StringRef other) { return other == key; });
@@ -68,26 +72,26 @@ class Upgrade {
 
   // weight_lr_mult on an operator -> __lr_mult__ on the variable it reads as `weight`.
   void moveKeysToInputs(uint32_t n) {
-    const AttrsId attrs = graph.nodes[n].attrs;
-    for (AttrPair pair : ctx.attrs(attrs))
+    const Attrs attrs = attrsOf(n);
+    for (const AttrText &pair : attrs.pairs())
       for (StringRef hidden : kHiddenKeys) {
-        const StringRef key = ctx.text(pair.key);
+        const StringRef key = pair.key;
         StringRef input = key;
         if (!input.consume_back(hidden) || !input.consume_back("_") || input.empty()) continue;
-        if (!giveToInput(n, input, AttrText{("__" + hidden + "__").str(), ctx.text(pair.value)})) continue;
-        setAttrs(n, ctx.withoutAttrs(graph.nodes[n].attrs, [&](StringRef other) { return other == key; }));
+        if (!giveToInput(n, input, AttrText{("__" + hidden + "__").str(), pair.value})) continue;
+        setAttrs(n, ctx.withoutAttrs(attrsOf(n), [&](StringRef other) { return other == key; }));
       }
   }
 
   bool giveToInput(uint32_t n, StringRef input, AttrText attr) {
-    const NodeKind *kind = kindOf(n);
+    const KindRef kind = kindOf(n);
     if (!kind) return false;
     ArrayRef<Value> inputs = graph.inputsOf(n);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (ctx.inputName(*kind, i) != input) continue;
+      if (inputName(*kind, i) != input) continue;
       const uint32_t variable = inputs[i].node.value;
       if (!isVariable(variable)) return false;
-      setAttrs(variable, ctx.withAttrs(graph.nodes[variable].attrs, attr));
+      setAttrs(variable, ctx.withAttrs(attrsOf(variable), attr));
       return true;
     }
     return false;
@@ -104,9 +108,9 @@ class Upgrade {
       ArrayRef<Value> given = graph.inputsOf(n);
       begins.push_back(static_cast<uint32_t>(inputs.size()));
       inputs.insert(inputs.end(), given.begin(), given.end());
-      const NodeKind *kind = isVariable(n) ? nullptr : kindOf(n);
+      const KindRef kind = isVariable(n) ? nullptr : kindOf(n);
       if (!kind || kind->numInputs == NodeKind::kAnyInputs || kind->op->inputs.isVariadic) continue;
-      for (size_t i = given.size(); i < kind->numInputs; ++i) inputs.push_back(addVariable(n, ctx.inputName(*kind, i)));
+      for (size_t i = given.size(); i < kind->numInputs; ++i) inputs.push_back(addVariable(n, inputName(*kind, i)));
     }
     if (graph.nodes.size() == numFileNodes) return;
     isChanged = true;
@@ -115,14 +119,14 @@ class Upgrade {
       graph.nodes[n].inputBegin = n < numFileNodes ? begins[n] : static_cast<uint32_t>(graph.inputs.size());
   }
 
-  Value addVariable(uint32_t reader, StringRef inputName) {
+  Value addVariable(uint32_t reader, StringRef suffix) {
     RawNode node;
     node.op = null;
     node.attrs = graph.nodes[reader].attrs;
     node.inputBegin = static_cast<uint32_t>(graph.inputs.size());
     SmallString<64> name(graph.name(reader));
     if (!name.empty()) name += '_';
-    name += inputName;
+    name += suffix;
     node.nameBegin = static_cast<uint32_t>(graph.names.size());
     node.nameLength = static_cast<uint32_t>(name.size());
     graph.names.insert(graph.names.end(), name.begin(), name.end());
@@ -131,25 +135,26 @@ class Upgrade {
   }
 
   void setInputDefaults(uint32_t n) {
-    const NodeKind *kind = kindOf(n);
+    const KindRef kind = kindOf(n);
     if (!kind) return;
     ArrayRef<Value> inputs = graph.inputsOf(n);
     for (const InputDefault &row : kind->op->inputDefaults) {
       if (row.input >= inputs.size() || (row.applies && !row.applies(*kind))) continue;
       const uint32_t variable = inputs[row.input].node.value;
-      if (!isVariable(variable) || ctx.attr(graph.nodes[variable].attrs, row.key)) continue;
-      setAttrs(variable, ctx.withAttrs(graph.nodes[variable].attrs, AttrText{row.key, row.value}));
+      if (!isVariable(variable) || attrsOf(variable).get(row.key)) continue;
+      setAttrs(variable, ctx.withAttrs(attrsOf(variable), AttrText{row.key, row.value}));
     }
   }
 
   // axis = -1 said "all axes" then, which is what no axis says now.
   void dropFlattenAxis(uint32_t n) {
-    const StringRef op = ctx.text(graph.nodes[n].op);
-    if ((op != "argmax" && op != "argmin") || ctx.attr(graph.nodes[n].attrs, "axis") != StringRef("-1")) return;
-    setAttrs(n, ctx.withoutAttrs(graph.nodes[n].attrs, [](StringRef key) { return key == "axis"; }));
+    const StringRef op = tables.text(graph.nodes[n].op);
+    if ((op != "argmax" && op != "argmin") || attrsOf(n).get("axis") != StringRef("-1")) return;
+    setAttrs(n, ctx.withoutAttrs(attrsOf(n), [](StringRef key) { return key == "axis"; }));
   }
 
   Context &ctx;
+  RawTables &tables;
   RawGraph &graph;
   StrId null;
   bool isChanged = false;
@@ -162,9 +167,9 @@ int64_t mxnetVersion(const GraphAttrs &attrs) {
   return at != attrs.end() && at->second.kind == GraphAttr::Kind::Int ? at->second.number : kVersionWithout;
 }
 
-bool upgradeLegacy(Context &context, RawGraph &graph, int64_t version) {
+bool upgradeLegacy(Context &context, RawTables &tables, RawGraph &graph, int64_t version) {
   if (version >= kUpgradedVersion) return false;
-  return Upgrade(context, graph).run(version);
+  return Upgrade(context, tables, graph).run(version);
 }
 
 }  // namespace gradc

@@ -18,6 +18,6 @@ int64_t mxnetVersion(const GraphAttrs &attrs);
 
 /// Upgrades `graph` in place, as a file of `version`; true when that changed something. New variables go behind the nodes
 /// of the file. Node ids must be in range. Attributes an operator cannot parse are left for the caller to report.
-bool upgradeLegacy(Context &context, RawGraph &graph, int64_t version);
+bool upgradeLegacy(Context &context, RawTables &tables, RawGraph &graph, int64_t version);
 
 }  // namespace gradc

@@ -121,4 +121,18 @@ std::string describeParameters(const NodeKind &kind) {
   return text.empty() ? "no attributes" : text;
 }
 
+static std::string portName(const Ports &ports, size_t index, StringRef unnamed) {
+  if (index < ports.names.count && !ports.isVariadic) return ports.names.names[index].str();
+  return unnamed.str() + std::to_string(index);
+}
+
+std::string inputName(const NodeKind &kind, size_t index) { return portName(kind.op->inputs, index, "arg"); }
+std::string outputName(const NodeKind &kind, size_t index) { return portName(kind.op->outputs, index, "output"); }
+
+std::string describeAttrs(StringRef opName, StringRef nodeName, const Attrs &attrs) {
+  std::string out = ("in operator " + opName + "(name=\"" + nodeName + "\"").str();
+  for (const AttrText &pair : attrs.pairs()) out += (", " + pair.key + "=\"" + pair.value + "\"").str();
+  return out + ")";
+}
+
 }  // namespace gradc

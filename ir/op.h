@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ir/attr_spec.h"
+#include "ir/attrs.h"
 #include "ir/ids.h"
 #include "ir/types.h"
 
@@ -32,7 +33,7 @@ struct TensorRef;
 struct KernelSite;
 class PreparedKernel;
 
-/// A set of input positions of a node: one bit each, of any number. The words belong to the Context of the kind.
+/// A set of input positions of a node: one bit each, of any number. The words belong to the kind.
 class InputBits {
  public:
   InputBits() = default;
@@ -45,11 +46,12 @@ class InputBits {
   llvm::ArrayRef<uint64_t> words;  // none without members
 };
 
-/// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges.
+/// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges. Made by Context::kind, which
+/// returns a handle; a kind owns what it points to, the definition of a registered operator apart.
 struct NodeKind {
   const OpDef *op = nullptr;    // null: a variable
   llvm::StringRef spelling;     // the name the file used: op->name or one of its aliases
-  AttrsId attrs;                // everything the file says, hidden keys included
+  Attrs attrs;                  // everything the file says, hidden keys included
   const void *parsed = nullptr; // the operator's parameter struct
   llvm::ArrayRef<Graph> bodies; // graphs the node contains; equal ones share their columns
   uint32_t nesting = 0;         // levels of bodies within bodies; 0 without any
@@ -137,7 +139,7 @@ struct ParamsType {
   void (*construct)(const OpDef &, void *at) = nullptr;  // null: the bytes are zero
 };
 template <class P> constexpr ParamsType paramsOf() {
-  static_assert(std::is_trivially_destructible_v<P>, "parameters live in the Context's arena");
+  static_assert(std::is_trivially_destructible_v<P>, "parameters live in the arena of their kind");
   return {sizeof(P), alignof(P), [](const OpDef &, void *at) { new (at) P(); }};
 }
 
@@ -145,6 +147,7 @@ struct OpFlags {
   bool isBackward = false;   // fused gradient operator: control dep 0 is its forward node (TIsBackward)
   bool isRandom = false;     // draws numbers: never merged, never recomputed without its key
   bool isStateful = false;   // reads or writes state outside its operands
+  bool isSum = false;        // adds up its inputs, one at least
   bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
@@ -200,6 +203,11 @@ struct OpDef {
 bool haveSameParameters(const NodeKind &a, const NodeKind &b);
 /// "kernel=(2,2), pad=(0,0)": the declared attributes, defaults filled in.
 std::string describeParameters(const NodeKind &kind);
+/// Listed name of an input or output: "weight", "arg3", "output".
+std::string inputName(const NodeKind &kind, size_t index);
+std::string outputName(const NodeKind &kind, size_t index);
+/// `in operator op(name="n", k="v", …)`, the end of every attribute error.
+std::string describeAttrs(llvm::StringRef opName, llvm::StringRef nodeName, const Attrs &attrs);
 
 /// Operators passes must be able to make without naming them.
 struct WellKnownOps {

@@ -19,7 +19,7 @@ inline constexpr int64_t kBadDim = std::numeric_limits<int64_t>::min();
 /// too: strides and sizes of partly known and of empty shapes then cannot overflow either.
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
-inline constexpr ShapeId kUnknownShape{0};  // interned shape 0 of every Context: unknown rank
+inline constexpr ShapeId kUnknownShape{0};  // shape 0 of every ShapeTable: unknown rank
 
 using Dims = llvm::ArrayRef<int64_t>;
 using DimsBuffer = llvm::SmallVector<int64_t, 6>;

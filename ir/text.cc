@@ -44,15 +44,13 @@ bool isPlain(StringRef value) {
 }
 
 void printAttrs(raw_ostream &os, const Graph &graph, NodeId n) {
-  const Context &context = graph.context();
-  ArrayRef<AttrPair> pairs = context.attrs(graph.attrs(n));
+  ArrayRef<AttrText> pairs = graph.attrs(n).pairs();
   if (pairs.empty()) return;
   os << " {";
-  printList(os, pairs, [&](AttrPair pair) {
-    StringRef value = context.text(pair.value);
-    os << context.text(pair.key) << '=';
-    if (isPlain(value)) os << value;
-    else os << quote(value);
+  printList(os, pairs, [&](const AttrText &pair) {
+    os << pair.key << '=';
+    if (isPlain(pair.value)) os << pair.value;
+    else os << quote(pair.value);
   });
   os << '}';
 }

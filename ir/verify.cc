@@ -73,7 +73,7 @@ class Verifier {
       report(Failure(ErrorKind::Arity, graph.describe(n) + " takes " + Twine(expected) + " inputs, got " +
                                            Twine(graph.inputs(n).size()))
                  .at(n));
-    if (graph.inputs(n).empty() && !graph.isVariable(n) && graph.op(n) == graph.context().ops.wellKnown.sum)
+    if (graph.inputs(n).empty() && !graph.isVariable(n) && graph.op(n)->flags.isSum)
       report(Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operand left, expected one at least").at(n));
   }
 

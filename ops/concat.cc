@@ -181,7 +181,7 @@ SmallVector<Value, 8> operands(RuleContext &r) {
   return values;
 }
 
-AttrsId concatAttrs(RuleContext &r) {
+Attrs concatAttrs(RuleContext &r) {
   const ConcatParams &params = r.params<ConcatParams>();
   return r.context().attrs(ArrayRef<AttrText>{{"num_args", r.number(params.numArgs)}, {"dim", r.number(params.dim)}});
 }
@@ -234,7 +234,7 @@ constinit const OpDef kBackwardConcat = {
           SmallVector<Value, 8> values = operands(d);
           for (int64_t i = 0; i < params.numArgs; ++i) {
             if (!d.wants(i)) continue;
-            AttrsId attrs = d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}});
+            Attrs attrs = d.context().withAttrs(concatAttrs(d), {{"index", d.number(i)}});
             d.y(i, d.emit(kConcatPart, values, attrs));
           }
         },

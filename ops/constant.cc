@@ -45,7 +45,7 @@ bool parseInteger(StringRef text, DType dtype, int64_t &out) {
 }
 
 // Elements of the dtype, whose attribute comes first in the list.
-bool parseValues(const AttrSpec &, StringRef text, BumpPtrAllocator &arena, void *params) {
+bool parseValues(const AttrSpec &, StringRef text, ParamsArena &arena, void *params) {
   ConstantParams &given = *static_cast<ConstantParams *>(params);
   if (isFloating(given.dtype)) return parseAttr(text, arena, given.numbers);
   SmallVector<StringRef, 8> elements;

@@ -31,7 +31,7 @@ ConvGeometry windowsOf(const ConvolutionParams &p) {
   return g;
 }
 
-AttrsId withoutBias(const RuleContext &rule) { return rule.context().withAttrs(rule.attrs(), {{"no_bias", "True"}}); }
+Attrs withoutBias(const RuleContext &rule) { return rule.context().withAttrs(rule.attrs(), {{"no_bias", "True"}}); }
 
 ShapeRef outputShape(const ShapeInference &s, ConvolutionPorts at) {
   return at.isForward ? s.out(at.output) : s.in(at.output);
@@ -57,7 +57,7 @@ void fusedGradient(GradRule &g, const OpDef &backward) {
 }
 
 void decomposeFused(DecomposeRule &d, const OpDef &dataGrad, const OpDef &weightGrad) {
-  const AttrsId attrs = withoutBias(d);
+  const Attrs attrs = withoutBias(d);
   if (d.wants(0)) d.y(0, d.emit(dataGrad, {d.x(0), d.x(2), d.x(1)}, attrs));
   if (d.wants(1)) d.y(1, d.emit(weightGrad, {d.x(0), d.x(1), d.x(2)}, attrs));
   if (!hasBias(d.kind()) || !d.wants(2)) return;

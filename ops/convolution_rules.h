@@ -54,7 +54,7 @@ llvm::Error checkConvolution(ConvolutionParams &params);
 ConvGeometry windowsOf(const ConvolutionParams &params);
 
 inline bool hasBias(const NodeKind &kind) { return !kind.params<ConvolutionParams>().noBias; }
-AttrsId withoutBias(const RuleContext &rule);
+Attrs withoutBias(const RuleContext &rule);
 
 /// Where data, weight and output of the forward operator are among the entries of a node.
 struct ConvolutionPorts {

@@ -57,6 +57,7 @@ constinit const OpDef kGradAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.isSum = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
@@ -110,6 +111,7 @@ constinit const OpDef kElementWiseSum = {
     .params = paramsOf<SumParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isSum = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

@@ -186,7 +186,7 @@ constinit const OpDef kPooling = {
 namespace {
 
 // The p-norm: y = (Σ xᵖ)^(1/p), dx = xᵖ⁻¹ · Σ over windows of dy/yᵖ⁻¹, 0 where y = 0.
-Value decomposeNorm(DecomposeRule &d, AttrsId sumAttrs) {
+Value decomposeNorm(DecomposeRule &d, const Attrs &sumAttrs) {
   const int64_t p = *d.params<PoolingParams>().pValue;
   const Value dy = d.x(0), x = d.x(1), y = d.x(2);
   if (p == 1) return d.emit(kPoolingGrad, {dy, x}, sumAttrs);

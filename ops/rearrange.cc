@@ -267,7 +267,7 @@ constinit const OpDef kTranspose = {
         [](GradRule &g) {
           Dims axes = g.params<TransposeParams>().axes;
           const std::string inverse = inverseAxes(axes);
-          AttrsId attrs = axes.empty() ? AttrsId(0) : g.context().attrs(ArrayRef<AttrText>{{"axes", inverse}});
+          Attrs attrs = axes.empty() ? Attrs() : g.context().attrs(ArrayRef<AttrText>{{"axes", inverse}});
           g.fused(kTranspose, g.dy(0), attrs);
         },
     .kernel = gatherKernel<transposeView>,

@@ -173,7 +173,7 @@ constinit const OpDef kRepeatAxesLike = {
         },
     .lowerToMxnet =
         [](DecomposeRule &d) {
-          AttrsId kept = d.context().withAttrs(d.attrs(), AttrText{"keepdims", "True"});
+          Attrs kept = d.context().withAttrs(d.attrs(), AttrText{"keepdims", "True"});
           Value shaped = d.emit(kReshapeLike, {d.x(0), d.emit(kSum, d.x(1), kept)});
           d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
         },

@@ -183,7 +183,7 @@ template <const OpDef &Backward> void softmaxGradient(GradRule &g) {
 Value inTypeOfData(DecomposeRule &d, Value dx) {
   const DType wanted = paramsOf(d.kind()).dtype;
   if (wanted == DType::Unknown) return dx;
-  const AttrsId attrs = d.context().attrs(AttrText{"dtype", dtypeName(wanted)});
+  const Attrs attrs = d.context().attrs(AttrText{"dtype", dtypeName(wanted)});
   const Value cast = d.emit(kCast, d.x(1), attrs);
   return d.emitFused(kBackwardCast, dx, attrs, cast.node);
 }

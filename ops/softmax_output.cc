@@ -155,7 +155,7 @@ constinit const OpDef kSoftmaxOutputGrad = {
     .lowerToMxnet =
         [](DecomposeRule &d) {
           if (!d.forward(0).isValid()) return;
-          AttrsId attrs = d.attrs();
+          Attrs attrs = d.attrs();
           if (d.numInputs() == 3) attrs = d.context().withAttrs(attrs, {{"out_grad", "False"}});
           Value loss = d.emit(kBackwardSoftmaxOutput, SmallVector<Value, 2>{d.forward(0), d.x(1)}, attrs);
           d.y(0, d.numInputs() == 3 ? d.emit(kElemwiseMul, {loss, d.x(2)}) : loss);

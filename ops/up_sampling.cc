@@ -219,7 +219,7 @@ size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef
 }
 
 // Attributes of the deconvolution that bilinear is.
-AttrsId deconvolutionAttrs(const RuleContext &rule) {
+Attrs deconvolutionAttrs(const RuleContext &rule) {
   const UpSamplingParams &p = rule.params<UpSamplingParams>();
   auto pair = [](int64_t v) { return ("(" + Twine(v) + "," + Twine(v) + ")").str(); };
   const std::string kernel = pair(p.kernel()), stride = pair(p.scale), pad = pair(p.pad());
@@ -233,7 +233,7 @@ extern const OpDef kUpSampling, kBackwardUpSampling;
 
 // Of bilinear: dx = C(dy, w) and dw = B(dy, x) with the maps of ops/deconvolution.cc, which are linear in both operands.
 void bilinearSecondOrder(GradRule &g) {
-  const AttrsId attrs = deconvolutionAttrs(g);
+  const Attrs attrs = deconvolutionAttrs(g);
   const Value dy = g.x(0), x = g.x(1), w = g.x(2);
   Value fromData, fromWeight;
   if (!g.isZero(0)) fromData = g.emit(kDeconvolution, {g.dy(0), w}, attrs);

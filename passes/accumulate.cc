@@ -78,8 +78,7 @@ KindId Accumulators::sumKind(size_t n) {
   if (!sumKinds[n].isValid()) {
     Context &ctx = builder.context();
     std::string count = std::to_string(n);
-    AttrsId attrs = ctx.attrs(ArrayRef<AttrText>{AttrText{"num_args", count}});
-    sumKinds[n] = cantFail(ctx.kind(*ctx.ops.wellKnown.sum, attrs));
+    sumKinds[n] = cantFail(builder.kindId(*ctx.ops.wellKnown.sum, ctx.attrs(AttrText{"num_args", count})));
   }
   return sumKinds[n];
 }
@@ -107,7 +106,7 @@ Value Accumulators::sum(Value entry, ArrayRef<Value> values) {
 // producers already in the sum, which can never close a cycle.
 Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
   const WellKnownOps &ops = builder.context().ops.wellKnown;
-  KindId add = cantFail(builder.context().kind(*ops.add, AttrsId(0)));
+  const KindId add = cantFail(builder.kindId(*ops.add, Attrs()));
   if (fluid) fluid->nameSummands(entry, values);
   Value total = values[0];
   uint32_t latest = values[0].node.value;
@@ -124,7 +123,7 @@ Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
   }
   ++stats.numChains;
   if (!ops.copy) return total;  // COPY-02
-  NodeId last = builder.addKind(cantFail(builder.context().kind(*ops.copy, AttrsId(0))), {total},
+  NodeId last = builder.addKind(*ops.copy, {total},
                                 originOf(entry.node));
   if (fluid) fluid->nameGradient(entry, Value{last});
   else nameSum(last, entry, "_final");

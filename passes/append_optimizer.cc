@@ -117,7 +117,7 @@ class Appending {
 
   /// A multiplier a variable carries; `fallback` where it has none.
   Expected<double> multiplier(NodeId variable, StringRef key, double fallback) const {
-    std::optional<StringRef> text = context.attr(graph.attrs(variable), key);
+    std::optional<StringRef> text = graph.attrs(variable).get(key);
     double value = fallback;
     if (text && !to_float(*text, value))
       return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' of " + graph.describe(variable) +
@@ -131,7 +131,7 @@ class Appending {
     return options.decayRule == DecayRule::All || name.ends_with("_weight") || name.ends_with("_gamma") ? 1 : 0;
   }
 
-  Expected<AttrsId> stepAttrs(NodeId variable) const {
+  Expected<Attrs> stepAttrs(NodeId variable) const {
     Expected<double> decay = multiplier(variable, "__wd_mult__", defaultDecay(variable));
     if (!decay) return decay.takeError();
     Expected<double> factor = multiplier(variable, "__lr_mult__", 1);
@@ -145,18 +145,19 @@ class Appending {
       numbers.append({{"beta1", options.beta1}, {"beta2", options.beta2}, {"epsilon", options.epsilon}});
     else if (options.momentum != 0)
       numbers.push_back({"momentum", options.momentum});
-    SmallVector<AttrPair, 8> pairs;
+    std::vector<std::string> texts;
+    SmallVector<AttrText, 8> pairs;
+    texts.reserve(numbers.size());
     for (auto [key, value] : numbers) {
-      std::string text;
-      raw_string_ostream os(text);
+      raw_string_ostream os(texts.emplace_back());
       printAttr(os, value);
-      pairs.push_back({context.intern(key), context.intern(text)});
+      pairs.push_back({key, texts.back()});
     }
-    return context.attrs(MutableArrayRef<AttrPair>(pairs));
+    return context.attrs(pairs);
   }
 
   /// MXNet cannot tell by itself that the states of its own operators are dense.
-  AttrsId stateAttrs() const {
+  Attrs stateAttrs() const {
     const AttrText rows[] = {{"__init__", "[\"zero\", {}]"}, {"__storage_type__", "0"}};
     return context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1));
   }
@@ -173,7 +174,7 @@ class Appending {
     if (rate.isValid()) inputs.push_back(rate);
     const OpDef *op = context.ops.find(form.op);
     if (!op) return Failure(ErrorKind::UnknownOp, "the registry has no operator '" + form.op + "'");
-    Expected<AttrsId> attrs = stepAttrs(target.parameter);
+    Expected<Attrs> attrs = stepAttrs(target.parameter);
     if (!attrs) return attrs.takeError();
     Expected<NodeId> node = builder.add(*op, inputs, NodeSpec{"", *attrs, NodeId()});
     if (!node) return node.takeError();

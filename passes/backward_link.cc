@@ -14,11 +14,11 @@ namespace {
 // A node of the kind over placeholder variables, with placeholder head gradients. Their ids are consecutive, so that an
 // operand tells by its id what it is.
 struct Placeholders {
-  Placeholders(Context &ctx, KindId kind) : builder(ctx) {
-    const NodeKind &k = ctx.kind(kind);
+  Placeholders(Context &ctx, const KindRef &kind) : builder(ctx) {
+    const NodeKind &k = *kind;
     SmallVector<Value, 8> inputs;
-    for (uint32_t i = 0; i < k.numInputs; ++i) inputs.push_back(builder.addVariable("", AttrsId(0)));
-    for (uint32_t i = 0; i < k.numOutputs; ++i) heads.push_back(builder.addVariable("", AttrsId(0)));
+    for (uint32_t i = 0; i < k.numInputs; ++i) inputs.push_back(builder.addVariable("", Attrs()));
+    for (uint32_t i = 0; i < k.numOutputs; ++i) heads.push_back(builder.addVariable("", Attrs()));
     node = builder.addKind(kind, inputs, NodeId());
   }
 
@@ -30,7 +30,7 @@ struct Placeholders {
 // Operands that are entries of the forward node or head gradients of it.
 BackwardLink linkOf(const Placeholders &p, NodeId emitted) {
   BackwardLink link;
-  link.kind = p.builder.kindId(emitted);
+  link.kind = p.builder.kindHandle(emitted);
   ArrayRef<Value> operands = p.builder.inputs(emitted);
   const uint32_t numInputs = static_cast<uint32_t>(p.builder.inputs(p.node).size());
   for (uint32_t k = 0; k < operands.size(); ++k) {
@@ -61,7 +61,7 @@ struct Links {
 
   void moveTo(RuleSummary &summary) {
     for (BackwardLink &link : links) {
-      auto [at, isNew] = summary.nodeOf.try_emplace(link.kind.value, static_cast<uint32_t>(summary.nodes.size()));
+      auto [at, isNew] = summary.nodeOf.try_emplace(link.kind.get(), static_cast<uint32_t>(summary.nodes.size()));
       if (isNew) {
         summary.nodes.push_back(std::move(link));
         continue;
@@ -89,9 +89,9 @@ void linkLowered(Placeholders &p, NodeId emitted, ArrayRef<LinkedEntry> outputs,
   links.moveTo(summary);
 }
 
-RuleSummary summarize(Context &ctx, KindId kind) {
+RuleSummary summarize(Context &ctx, const KindRef &kind) {
   RuleSummary summary;
-  const NodeKind &k = ctx.kind(kind);
+  const NodeKind &k = *kind;
   if (k.isVariable() || !k.op->gradient || k.numInputs == NodeKind::kAnyInputs) return summary;
   Placeholders p(ctx, kind);
   SmallVector<bool, 8> wanted(k.numInputs, true);
@@ -116,18 +116,19 @@ RuleSummary summarize(Context &ctx, KindId kind) {
 
 }  // namespace
 
-const RuleSummary &RuleSummaries::of(KindId kind) {
-  if (auto known = summaries.find(kind.value); known != summaries.end()) return known->second;
-  return summaries[kind.value] = summarize(ctx, kind);
+const RuleSummary &RuleSummaries::of(const KindRef &kind) {
+  std::unique_ptr<Row> &row = summaries[kind.get()];
+  if (!row) row = std::make_unique<Row>(Row{kind, summarize(ctx, kind)});
+  return row->summary;
 }
 
-const BackwardLink *RuleSummaries::link(KindId forward, KindId backward) {
+const BackwardLink *RuleSummaries::link(const KindRef &forward, const KindRef &backward) {
   const RuleSummary &summary = of(forward);
-  auto [known, isNew] = links.try_emplace({forward.value, backward.value}, 0);
+  auto [known, isNew] = links.try_emplace({forward.get(), backward.get()}, 0);
   if (!isNew) return known->second < summary.nodes.size() ? &summary.nodes[known->second] : nullptr;
-  if (auto same = summary.nodeOf.find(backward.value); same != summary.nodeOf.end()) known->second = same->second;
+  if (auto same = summary.nodeOf.find(backward.get()); same != summary.nodeOf.end()) known->second = same->second;
   else known->second = static_cast<uint32_t>(find_if(summary.nodes, [&](const BackwardLink &link) {
-    return haveSameParameters(ctx.kind(link.kind), ctx.kind(backward));
+    return haveSameParameters(*link.kind, *backward);
   }) - summary.nodes.begin());
   return known->second < summary.nodes.size() ? &summary.nodes[known->second] : nullptr;
 }

@@ -22,7 +22,7 @@ struct LinkedEntry {
 
 /// One backward node a rule emits.
 struct BackwardLink {
-  KindId kind;
+  KindRef kind;
   std::vector<LinkedEntry> outputs;      // backward output → forward input
   std::vector<LinkedEntry> fromInputs;   // backward input → forward input
   std::vector<LinkedEntry> fromOutputs;  // backward input → forward output: the value, or its head gradient
@@ -30,7 +30,7 @@ struct BackwardLink {
 
 struct RuleSummary {
   std::vector<BackwardLink> nodes;       // one per kind: of several nodes of a kind, what they have in common
-  llvm::DenseMap<uint32_t, uint32_t> nodeOf;  // by kind
+  llvm::DenseMap<const NodeKind *, uint32_t> nodeOf;
 };
 
 /// Summaries by forward kind, made on demand.
@@ -38,15 +38,19 @@ class RuleSummaries {
  public:
   explicit RuleSummaries(Context &context) : ctx(context) {}
   /// Empty for an operator without a gradient rule.
-  const RuleSummary &of(KindId kind);
+  const RuleSummary &of(const KindRef &kind);
   /// The link of a backward node of this kind to a forward node of that one; null when the rule emits no node of the
   /// operator with the same declared attributes.
-  const BackwardLink *link(KindId forward, KindId backward);
+  const BackwardLink *link(const KindRef &forward, const KindRef &backward);
 
  private:
   Context &ctx;
-  llvm::DenseMap<uint32_t, RuleSummary> summaries;
-  llvm::DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> links;  // (forward, backward) → position among the nodes
+  struct Row {
+    KindRef kind;  // kept, so that no other kind gets its address
+    RuleSummary summary;
+  };
+  llvm::DenseMap<const NodeKind *, std::unique_ptr<Row>> summaries;
+  llvm::DenseMap<std::pair<const NodeKind *, const NodeKind *>, uint32_t> links;  // (forward, backward) → position among the nodes
 };
 
 }  // namespace gradc

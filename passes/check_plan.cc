@@ -57,10 +57,10 @@ class PlanReplay {
   bool isPlanned(NodeId n) const { return options.steps.contains(options.schedule.stepOf(n)); }
 
   bool isKnown(EntryId e) const {
-    return graph.context().isFullyKnown(inference.shape[e]) && inference.dtype[e] != DType::Unknown;
+    return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown;
   }
   int64_t bytesOf(EntryId e) const {
-    return isKnown(e) ? graph.context().elements(inference.shape[e]) * dtypeBytes(inference.dtype[e]) : 0;
+    return isKnown(e) ? inference.elements(e) * dtypeBytes(inference.dtype[e]) : 0;
   }
 
   bool isInArena(int64_t begin, int64_t bytes) const {

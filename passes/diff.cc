@@ -16,9 +16,8 @@ using BodyPairs = DenseSet<std::pair<const GraphColumns *, const GraphColumns *>
 class GraphDiff {
  public:
   GraphDiff(const Graph &left, const Graph &right, const DiffOptions &options, BodyPairs &comparedBodies)
-      : left(left), right(right), options(options), comparedBodies(comparedBodies), context(left.context()), partnerOfLeft(left.numNodes()),
+      : left(left), right(right), options(options), comparedBodies(comparedBodies), partnerOfLeft(left.numNodes()),
         partnerOfRight(right.numNodes()) {
-    assert(&left.context() == &right.context() && "graphs of two contexts have no common attributes");
   }
 
   DiffResult run() {
@@ -146,14 +145,14 @@ class GraphDiff {
 
   /// Attributes the operator does not declare, both lists being sorted by key.
   void compareHidden(NodeId l, NodeId r, ArrayRef<AttrSpec> specs) {
-    ArrayRef<AttrPair> lList = context.attrs(left.attrs(l)), rList = context.attrs(right.attrs(r));
+    ArrayRef<AttrText> lList = left.attrs(l).pairs(), rList = right.attrs(r).pairs();
     auto isDeclared = [&](StringRef key) {
       return llvm::any_of(specs, [&](const AttrSpec &spec) { return spec.key == key; });
     };
     size_t i = 0, j = 0;
     while (i < lList.size() || j < rList.size()) {
-      StringRef lKey = i < lList.size() ? context.text(lList[i].key) : StringRef();
-      StringRef rKey = j < rList.size() ? context.text(rList[j].key) : StringRef();
+      StringRef lKey = i < lList.size() ? lList[i].key : StringRef();
+      StringRef rKey = j < rList.size() ? rList[j].key : StringRef();
       bool takesLeft = i < lList.size() && (j == rList.size() || lKey <= rKey);
       bool takesRight = j < rList.size() && (i == lList.size() || rKey <= lKey);
       StringRef key = takesLeft ? lKey : rKey;
@@ -163,24 +162,23 @@ class GraphDiff {
     }
   }
 
-  void compareHiddenPair(NodeId l, NodeId r, const AttrPair *lPair, const AttrPair *rPair) {
+  void compareHiddenPair(NodeId l, NodeId r, const AttrText *lPair, const AttrText *rPair) {
     if (lPair && rPair) {
       if (lPair->value == rPair->value) return;
-      reportAttr(l, r, context.text(lPair->key),
-                 "is '" + context.text(lPair->value) + "' on the left, '" + context.text(rPair->value) +
+      reportAttr(l, r, lPair->key,
+                 "is '" + lPair->value + "' on the left, '" + rPair->value +
                      "' on the right");
       return;
     }
-    const AttrPair &only = lPair ? *lPair : *rPair;
-    reportAttr(l, r, context.text(only.key),
-               "is '" + context.text(only.value) + "' on the " + (lPair ? "left" : "right") + ", absent on the " +
+    const AttrText &only = lPair ? *lPair : *rPair;
+    reportAttr(l, r, only.key,
+               "is '" + only.value + "' on the " + (lPair ? "left" : "right") + ", absent on the " +
                    (lPair ? "right" : "left"));
   }
 
   const Graph &left, &right;
   const DiffOptions &options;
   BodyPairs &comparedBodies;
-  const Context &context;
   std::vector<NodeId> partnerOfLeft, partnerOfRight;
   std::vector<Pair> pending;
   DiffResult result;

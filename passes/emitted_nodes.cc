@@ -21,13 +21,13 @@ BitVector generatedNodes(const Frozen &frozen, uint32_t numBase) {
   return generated;
 }
 
-bool isSum(const Context &ctx, const OpDef *op) {
-  const WellKnownOps &ops = ctx.ops.wellKnown;
+bool isSum(const WellKnownOps &ops, const OpDef *op) {
   return op && (op == ops.sum || op == ops.add || op == ops.copy);
 }
 
 /// By entry of the frozen graph: what it is the gradient of.
-std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &generated, ArrayRef<GradientOf> gradients) {
+std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &generated, ArrayRef<GradientOf> gradients,
+                                   const WellKnownOps &ops) {
   const Graph &graph = frozen.graph;
   std::vector<Value> of(graph.numEntries());
   auto note = [&](Value gradient, Value entry) {
@@ -38,7 +38,7 @@ std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &genera
     if (frozen.newId[pair.gradient.node.value].isValid() && frozen.newId[pair.entry.node.value].isValid())
       note(frozen(pair.gradient), frozen(pair.entry));
   for (uint32_t n = graph.numNodes(); n-- > 0;) {
-    if (!generated[n] || !isSum(graph.context(), graph.op(NodeId(n)))) continue;
+    if (!generated[n] || !isSum(ops, graph.op(NodeId(n)))) continue;
     Value entry = of[graph.firstEntry(NodeId(n)).value];
     if (!entry.isValid()) continue;
     for (Value summand : graph.inputs(NodeId(n))) note(summand, entry);
@@ -48,10 +48,11 @@ std::vector<Value> gradientEntries(const Frozen &frozen, const BitVector &genera
 
 }  // namespace
 
-void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, ArrayRef<GradientOf> gradients) {
+void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, ArrayRef<GradientOf> gradients,
+                  const WellKnownOps &ops) {
   const Graph &graph = frozen.graph;
   BitVector generated = generatedNodes(frozen, numBase);
-  std::vector<Value> of = gradientEntries(frozen, generated, gradients);
+  std::vector<Value> of = gradientEntries(frozen, generated, gradients, ops);
   for (unsigned n : generated.set_bits()) {
     NodeId id(n);
     ArrayRef<Value> outputs = ArrayRef(of).slice(graph.firstEntry(id).value, graph.numOutputs(id));
@@ -60,22 +61,18 @@ void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t num
 }
 
 bool hasFollowingAttrs(const Graph &graph) {
-  const Context &ctx = graph.context();
-  uint32_t end = 0;
-  for (KindId id : graph.columns().kinds) end = std::max(end, id.value + 1);
-  for (uint32_t id = 0; id < end; ++id)
-    for (const AttrPair &pair : ctx.attrs(ctx.kind(KindId(id)).attrs))
-      if (is_contained(kFollowing, ctx.text(pair.key))) return true;
-  return false;
+  return any_of(graph.kinds(), [](const KindRef &kind) {
+    return any_of(kFollowing, [&](StringRef key) { return kind->attrs.get(key).has_value(); });
+  });
 }
 
-Expected<KindId> withFollowingAttrsOf(Context &context, KindId id, AttrsId from) {
-  const NodeKind &kind = context.kind(id);
-  if (kind.isVariable() || kind.op->flags.isOpaque) return id;
+Expected<KindRef> withFollowingAttrsOf(Context &context, const KindRef &handle, const Attrs &from) {
+  const NodeKind &kind = *handle;
+  if (kind.isVariable() || kind.op->flags.isOpaque) return handle;
   SmallVector<AttrText, 2> updates;
   for (StringRef key : kFollowing)
-    if (std::optional<StringRef> value = context.attr(from, key)) updates.push_back({key, *value});
-  if (updates.empty()) return id;
+    if (std::optional<StringRef> value = from.get(key)) updates.push_back({key, *value});
+  if (updates.empty()) return handle;
   return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling, kind.bodies);
 }
 
@@ -86,8 +83,8 @@ Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t nu
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     NodeId origin = generated[n] ? graph.origin(id) : NodeId();
-    Expected<KindId> kind =
-        origin.isValid() ? withFollowingAttrsOf(context, graph.kindId(id), graph.kind(origin).attrs) : graph.kindId(id);
+    Expected<KindRef> kind =
+        origin.isValid() ? withFollowingAttrsOf(context, graph.kindHandle(id), graph.attrs(origin)) : graph.kindHandle(id);
     if (!kind) return kind.takeError();
     rewriter.copy(id, *kind);
   }

@@ -15,14 +15,14 @@ struct GradientOf {
 
 /// Calls the listener for every node of `frozen` that is not among the first `numBase` of the builder, in id order.
 /// Operands of sums are gradients of the same entry.
-void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, llvm::ArrayRef<GradientOf> gradients);
+void tellListener(GradientListener &listener, const Frozen &frozen, uint32_t numBase, llvm::ArrayRef<GradientOf> gradients,
+                  const WellKnownOps &ops);
 
-/// Whether a node may have an attribute that follows (`__profiler_scope__`, `__ctx_group__`): whether a kind known so far
-/// has one.
+/// Whether a node has an attribute that follows (`__profiler_scope__`, `__ctx_group__`).
 bool hasFollowingAttrs(const Graph &graph);
 
 /// `kind` with those attributes of `from` that follow; `kind` itself where there are none, or it cannot have any.
-llvm::Expected<KindId> withFollowingAttrsOf(Context &context, KindId kind, AttrsId from);
+llvm::Expected<KindRef> withFollowingAttrsOf(Context &context, const KindRef &kind, const Attrs &from);
 
 /// Gives generated nodes those attributes of their origin that follow. Ids stay.
 llvm::Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase);

@@ -42,7 +42,7 @@ class HeadSeeder : GradientPhase {
     if (name.empty() && options.headPolicy == HeadPolicy::Input) name = "_head_grad_" + std::to_string(i);
     if (name.empty()) {
       if (options.headPolicy == HeadPolicy::Scalar) keepOpen({static_cast<uint32_t>(i), head.y, Value()});
-      NodeId ones = builder.addKind(cantFail(ctx.kind(*ops.onesLike, AttrsId(0))), {head.y}, sums.originOf(head.y.node));
+      NodeId ones = builder.addKind(*ops.onesLike, {head.y}, sums.originOf(head.y.node));
       if (!fluid) namer.name(ones, "_head_grad_" + std::to_string(i), "");
       return Value{ones};
     }
@@ -50,7 +50,7 @@ class HeadSeeder : GradientPhase {
     state.seedNames.back() = builder.name(variable.node).str();
     state.openPairs.push_back({static_cast<uint32_t>(i), head.y, variable});
     // The operand y gives the variable its shape, whatever else reads it (NAME-02).
-    NodeId like = builder.addKind(cantFail(ctx.kind(*ops.identityLike, AttrsId(0))), {variable, head.y},
+    NodeId like = builder.addKind(*ops.identityLike, {variable, head.y},
                                   sums.originOf(head.y.node));
     if (!fluid) namer.name(like, builder.name(variable.node).str(), "_id");
     return Value{like};
@@ -65,7 +65,7 @@ class HeadSeeder : GradientPhase {
   Value variableNamed(const std::string &name) {
     auto [known, isNew] = headVariables.try_emplace(name);
     if (!isNew) return known->second;
-    NodeId n = builder.addKind(ctx.variableKind(AttrsId(0)), {}, NodeId());
+    NodeId n = builder.addKind(ctx.variableKind(Attrs()), {}, NodeId());
     namer.name(n, name, "");
     if (fluid) fluid->take(name);
     return known->second = Value{n};

@@ -68,7 +68,7 @@ class Settlement : GradientPhase {
   }
 
   Value zerosFor(Value x) {
-    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.zerosLike, AttrsId(0))), {x}, sums.originOf(x.node));
+    NodeId n = builder.addKind(*ctx.ops.wellKnown.zerosLike, {x}, sums.originOf(x.node));
     if (fluid) fluid->nameGradient(x, Value{n});
     else namer.name(n, builder.name(x.node), x.index ? "_zero_grad_out" + utostr(x.index) : "_zero_grad");
     ++stats.numZeros;
@@ -80,7 +80,7 @@ class Settlement : GradientPhase {
     uint32_t &uses = useCounts[{gradient.node.value, gradient.index}];
     const bool isForeign = gradient.node.value < numBase || builder.kind(gradient.node).isVariable();
     if ((uses++ == 0 && !isForeign) || !ctx.ops.wellKnown.copy) return gradient;  // COPY-02
-    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {gradient},
+    NodeId n = builder.addKind(*ctx.ops.wellKnown.copy, {gradient},
                                sums.originOf(gradient.node));
     if (!fluid) namer.name(n, builder.name(gradient.node), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
     ++stats.numCopies;
@@ -100,7 +100,7 @@ class Settlement : GradientPhase {
                                   : std::move(builder).freeze(heads, {});
     if (frozen && hasFollowingAttrs(graph)) frozen = withFollowingAttrs(ctx, std::move(*frozen), numBase);
     if (!frozen) return frozen.takeError();
-    if (options.listener) tellListener(*options.listener, *frozen, numBase, gradientEntries());
+    if (options.listener) tellListener(*options.listener, *frozen, numBase, gradientEntries(), ctx.ops.wellKnown);
     GradientResult result;
     noteForwardPart(*frozen, result);
     for (std::vector<GradientSlot> *slots : {&wrt, &retained})
@@ -175,7 +175,7 @@ class Settlement : GradientPhase {
         heads.push_back(head);
         continue;
       }
-      NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {head}, sums.originOf(head.node));
+      NodeId n = builder.addKind(*ctx.ops.wellKnown.copy, {head}, sums.originOf(head.node));
       namer.name(n, builder.name(head.node), "_copy" + utostr(count - 2));
       heads.push_back(Value{n});
       hasRepeatedHeads = true;

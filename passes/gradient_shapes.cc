@@ -14,8 +14,8 @@ ArrayRef<int64_t> numbersOf(const Graph &graph, const char *key) {
 }
 
 Error checkHead(const Graph &graph, const Inference &inference, Value gradient, Value x) {
-  ShapeRef shape = graph.context().shape(inference.shape[graph.entry(gradient)]);
-  ShapeRef expected = graph.context().shape(inference.shape[graph.entry(x)]);
+  ShapeRef shape = inference.shapeOf(graph.entry(gradient));
+  ShapeRef expected = inference.shapeOf(graph.entry(x));
   DType type = inference.dtype[graph.entry(gradient)], expectedType = inference.dtype[graph.entry(x)];
   const bool isOtherShape = shape.isFullyKnown() && expected.isFullyKnown() && shape.dims() != expected.dims();
   const bool isOtherType = type != DType::Unknown && expectedType != DType::Unknown && type != expectedType;

@@ -22,7 +22,7 @@ class BackwardWalk : GradientPhase {
 
   Error run() {
     if (state.order > 1) {
-      for (NodeId n : walkOrder(graph))
+      for (NodeId n : walkOrder(graph, ctx.ops.wellKnown.add))
         if (Error error = visit(n)) return error;
       return Error::success();
     }
@@ -141,8 +141,8 @@ class BackwardWalk : GradientPhase {
     ++stats.numZeros;
     const bool isHidden = output >= builder.kind(current).numVisible;
     Value y{current, static_cast<uint16_t>(output), 0};
-    NodeId n = isHidden ? builder.addKind(cantFail(ctx.kind(*ops.zerosPlaceholder, AttrsId(0))), {}, sums.originOf(current))
-                        : builder.addKind(cantFail(ctx.kind(*ops.zerosLike, AttrsId(0))), {y}, sums.originOf(current));
+    NodeId n = isHidden ? builder.addKind(*ops.zerosPlaceholder, {}, sums.originOf(current))
+                        : builder.addKind(*ops.zerosLike, {y}, sums.originOf(current));
     if (fluid)
       fluid->nameZero(y, n);
     else if (namer.style() != NamingStyle::Unique)

@@ -12,7 +12,7 @@ namespace {
 constexpr StringRef kKey = "head_pairs";
 
 ShapeRef shapeOf(const Graph &graph, const Inference &inference, Value v) {
-  return graph.context().shape(inference.shape[graph.entry(v)]);
+  return inference.shapeOf(graph.entry(v));
 }
 
 Error checkScalar(const Graph &graph, const Inference &inference, Value y) {

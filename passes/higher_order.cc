@@ -19,6 +19,7 @@ void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
 Inference carriedTo(const GradientResult &next, const Graph &graph, const Inference &known) {
   Inference carried;
   carried.shape = EntryMap<ShapeId>(next.graph, kUnknownShape);
+  carried.shapes = known.shapes;
   carried.dtype = EntryMap<DType>(next.graph, DType::Unknown);
   carried.storage = EntryMap<StorageKind>(next.graph, StorageKind::Dense);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {

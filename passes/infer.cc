@@ -28,14 +28,14 @@ bool settleSame(const Lattice &lattice, ArrayRef<Element> in, MutableArrayRef<El
 
 struct ShapeLattice {
   using Element = ShapeId;
-  Context &ctx;
+  ShapeTable &table;
   const Graph &graph;
   bool zeroIsUnknown;
 
-  bool isKnown(ShapeId shape) const { return ctx.isFullyKnown(shape); }
+  bool isKnown(ShapeId shape) const { return table.isFullyKnown(shape); }
   bool isMorePrecise(ShapeId a, ShapeId b) const {
     if (b == kUnknownShape || a == kUnknownShape) return a != kUnknownShape;
-    return ctx.shape(a).numUnknown() < ctx.shape(b).numUnknown();
+    return table[a].numUnknown() < table[b].numUnknown();
   }
 
   Error visit(NodeId n, MutableArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) {
@@ -43,7 +43,7 @@ struct ShapeLattice {
     if (!kind.op->shape) return Error::success();
     if (kind.op->shape == shapes::same && settleSame(*this, ArrayRef<ShapeId>(in), out, kUnknownShape))
       return Error::success();
-    ShapeInference inference(ctx, kind, in, out, zeroIsUnknown);
+    ShapeInference inference(table, kind, in, out, zeroIsUnknown);
     kind.op->shape(inference);
     if (!inference.hasFailed()) return Error::success();
     return Failure(ErrorKind::InferConflict,
@@ -54,12 +54,12 @@ struct ShapeLattice {
   Error take(NodeId n, ShapeId &to, ShapeId from) {
     if (to == from || from == kUnknownShape) return Error::success();
     if (to == kUnknownShape) return to = from, Error::success();
-    DimsBuffer dims(ctx.shape(to).dims().begin(), ctx.shape(to).dims().end());
-    if (!mergeDims(dims, ctx.shape(from).dims()))
-      return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has shape " + toString(ctx.shape(to)) +
-                                                  ", its forward node has " + toString(ctx.shape(from)))
+    DimsBuffer dims(table[to].dims().begin(), table[to].dims().end());
+    if (!mergeDims(dims, table[from].dims()))
+      return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has shape " + toString(table[to]) +
+                                                  ", its forward node has " + toString(table[from]))
           .at(n);
-    to = *ctx.shape(dims);
+    to = *table.intern(dims);
     return Error::success();
   }
 };
@@ -102,7 +102,9 @@ struct DTypeLattice {
 class Inferrer {
  public:
   Inferrer(Context &ctx, const Graph &graph, const InferOptions &options)
-      : ctx(ctx), graph(graph), options(options), summaries(ctx) {
+      : graph(graph), options(options), summaries(ctx),
+        table(options.forward ? std::make_shared<ShapeTable>(*options.forward->shapes) : std::make_shared<ShapeTable>()) {
+    result.shapes = table;
     result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
     result.dtype = EntryMap<DType>(graph, DType::Unknown);
     result.storage = EntryMap<StorageKind>(graph, StorageKind::Dense);
@@ -111,7 +113,7 @@ class Inferrer {
 
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
-    ShapeLattice shapes{ctx, graph, zeroIsUnknown()};
+    ShapeLattice shapes{*table, graph, zeroIsUnknown()};
     if (Error error = rejectSparse()) return error;
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
@@ -163,7 +165,7 @@ class Inferrer {
       if (Error error = seedShapesFromAnnotation().takeError()) return error;
     if (request.dtypes.empty()) seedDTypesFromAnnotation();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
-      if (graph.isVariable(NodeId(n)) && graph.attrs(NodeId(n)) != AttrsId(0))
+      if (graph.isVariable(NodeId(n)) && !graph.attrs(NodeId(n)).isEmpty())
         if (Error error = seedFromAttrs(NodeId(n))) return error;
     return Error::success();
   }
@@ -178,10 +180,10 @@ class Inferrer {
     bool hasChanged = false;
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
-      if (!graph.isVariable(NodeId(n)) || ctx.isFullyKnown(result.shape[e])) continue;
+      if (!graph.isVariable(NodeId(n)) || result.isKnownShape(e)) continue;
       if (hasKnown && !known->second.numbers[e.value]) continue;
       DimsBuffer dims(shapes->second.shapes[e.value].begin(), shapes->second.shapes[e.value].end());
-      if (result.shape[e] != kUnknownShape && !mergeDims(dims, ctx.shape(result.shape[e]).dims())) continue;
+      if (result.shape[e] != kUnknownShape && !mergeDims(dims, result.shapeOf(e).dims())) continue;
       if (Error error = seedShape(NodeId(n), dims)) return error;
       hasChanged = true;
     }
@@ -189,7 +191,7 @@ class Inferrer {
   }
 
   Error seedShape(NodeId n, Dims dims) {
-    std::optional<ShapeId> shape = ctx.shape(dims);
+    std::optional<ShapeId> shape = table->intern(dims);
     if (!shape)
       return Failure(ErrorKind::InferConflict, graph.describe(n) + " is given the shape " + toString(ShapeRef(dims)) +
                                                    ", " + kPossible).at(n);
@@ -223,9 +225,9 @@ class Inferrer {
 
   Error seedFromAttrs(NodeId n) {
     EntryId e = graph.firstEntry(n);
-    if (std::optional<StringRef> text = ctx.attr(graph.attrs(n), "__shape__")) {
+    if (std::optional<StringRef> text = graph.attrs(n).get("__shape__")) {
       Dims parsed;
-      BumpPtrAllocator arena;
+      ParamsArena arena;
       if (!parseAttr(*text, arena, parsed)) return badHint(n, "__shape__", *text, "a tuple of int");
       DimsBuffer dims;
       for (int64_t dim : parsed) dims.push_back(dim == 0 && zeroIsUnknown() ? kUnknownDim : dim);
@@ -233,12 +235,12 @@ class Inferrer {
       if (!dims.empty())
         if (Error error = unifyHint(n, e, dims, *text)) return error;
     }
-    if (std::optional<StringRef> text = ctx.attr(graph.attrs(n), "__dtype__")) {
+    if (std::optional<StringRef> text = graph.attrs(n).get("__dtype__")) {
       std::optional<DType> type = parseDType(*text);
       if (!type) return badHint(n, "__dtype__", *text, "a type name or code");
       if (result.dtype[e] == DType::Unknown) result.dtype[e] = *type;
     }
-    if (std::optional<StringRef> text = ctx.attr(graph.attrs(n), "__storage_type__")) {
+    if (std::optional<StringRef> text = graph.attrs(n).get("__storage_type__")) {
       int code;
       if (text->getAsInteger(10, code) || code < -1 || code > 2)
         return badHint(n, "__storage_type__", *text, "-1, 0, 1 or 2");
@@ -255,7 +257,7 @@ class Inferrer {
   }
 
   Error unifyHint(NodeId n, EntryId e, Dims dims, StringRef text) {
-    ShapeRef current = ctx.shape(result.shape[e]);
+    ShapeRef current = result.shapeOf(e);
     DimsBuffer merged(dims.begin(), dims.end());
     if (current.hasRank() && !mergeDims(merged, current.dims()))
       return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '__shape__' is \"" + text +
@@ -282,7 +284,7 @@ class Inferrer {
 
   void count() {
     for (uint32_t e = firstEntry; e < graph.numEntries(); ++e) {
-      const int64_t elements = ctx.elements(result.shape[EntryId(e)]);
+      const int64_t elements = result.elements(EntryId(e));
       result.numUnknownShapes += elements < 0;
       hasLarge |= elements > kMaxTensorBytes / 8;
       result.numUnknownDTypes += result.dtype[EntryId(e)] == DType::Unknown;
@@ -315,11 +317,11 @@ class Inferrer {
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
       for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
         EntryId e(graph.firstEntry(NodeId(n)).value + o);
-        if (ctx.elements(result.shape[e]) * int64_t{dtypeBytes(result.dtype[e])} <= kMaxTensorBytes) continue;
+        if (result.elements(e) * int64_t{dtypeBytes(result.dtype[e])} <= kMaxTensorBytes) continue;
         return Failure(ErrorKind::InferConflict,
                        (graph.isVariable(NodeId(n)) ? Twine() : "operator '" + graph.opName(NodeId(n)) + "', ") +
                            graph.describe(NodeId(n)) + ": output " + Twine(o) + " has shape " +
-                           toString(ctx.shape(result.shape[e])) + " of " + dtypeName(result.dtype[e]) +
+                           toString(result.shapeOf(e)) + " of " + dtypeName(result.dtype[e]) +
                            ", expected at most 2^48 bytes")
             .at(NodeId(n));
       }
@@ -339,10 +341,10 @@ class Inferrer {
       return Failure(ErrorKind::UnknownOp, "inference cannot pass " + graph.describe(unknownOp) +
                                                ": the operator '" + graph.opName(unknownOp) + "' is unknown")
           .at(unknownOp);
-    bool isShape = !ctx.isFullyKnown(result.shape[graph.firstEntry(culprit)]);
+    bool isShape = !result.isKnownShape(graph.firstEntry(culprit));
     Failure failure(ErrorKind::InferMissing,
                     Twine(isShape ? "shape" : "dtype") + " of " + graph.describe(culprit) + " is " +
-                        (isShape ? Twine("known only as ") + toString(ctx.shape(result.shape[graph.firstEntry(culprit)]))
+                        (isShape ? Twine("known only as ") + toString(result.shapeOf(graph.firstEntry(culprit)))
                                  : Twine("unknown")) +
                         " after inference" +
                         (graph.isVariable(culprit) ? Twine() : " of operator '" + Twine(graph.opName(culprit)) + "'"));
@@ -352,15 +354,15 @@ class Inferrer {
   bool isUnknown(NodeId n) const {
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       EntryId e(graph.firstEntry(n).value + o);
-      if (!ctx.isFullyKnown(result.shape[e]) || result.dtype[e] == DType::Unknown) return true;
+      if (!result.isKnownShape(e) || result.dtype[e] == DType::Unknown) return true;
     }
     return false;
   }
 
-  Context &ctx;
   const Graph &graph;
   const InferOptions &options;
   RuleSummaries summaries;
+  std::shared_ptr<ShapeTable> table;       // that of the result
   uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given (INF-11)
   bool hasSparse = false;                  // some variable has other than dense storage
   bool hasLarge = false;                   // some entry has so many elements that its bytes have to be counted
@@ -379,7 +381,7 @@ Graph annotate(const Graph &graph, const Inference &inference) {
   std::vector<int64_t> known, types, storages;
   for (uint32_t i = 0; i < graph.numEntries(); ++i) {
     EntryId e(i);
-    ShapeRef shape = graph.context().shape(inference.shape[e]);
+    ShapeRef shape = inference.shapeOf(e);
     shapeList.push_back(shape.dims().vec());
     known.push_back(shape.hasRank());
     types.push_back(static_cast<int64_t>(inference.dtype[e]));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ir/json_reader.h"
+#include "ir/shape_table.h"
 #include "ir/tables.h"
 
 #include "llvm/Support/Error.h"
@@ -39,10 +40,16 @@ struct InferOptions {
 };
 
 struct Inference {
-  EntryMap<ShapeId> shape;
+  EntryMap<ShapeId> shape;  // ids of `shapes`
+  std::shared_ptr<const ShapeTable> shapes;
   EntryMap<DType> dtype;
   EntryMap<StorageKind> storage;
   size_t numUnknownShapes = 0, numUnknownDTypes = 0;  // entries not fully known
+
+  ShapeRef shapeOf(EntryId e) const { return (*shapes)[shape[e]]; }
+  bool isKnownShape(EntryId e) const { return shapes->isFullyKnown(shape[e]); }
+  /// -1 where the shape is not fully known.
+  int64_t elements(EntryId e) const { return shapes->elements(shape[e]); }
 };
 
 llvm::Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,

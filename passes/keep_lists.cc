@@ -19,15 +19,15 @@ struct SingleNode {
   std::vector<NodeId> variables;  // by position
 };
 
-Expected<SingleNode> singleNode(Context &context, KindId kind) {
-  if (context.kind(kind).numInputs == NodeKind::kAnyInputs)
-    return Failure(ErrorKind::UnknownOp, "what the gradient of '" + context.kind(kind).spelling +
+Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
+  if (kind->numInputs == NodeKind::kAnyInputs)
+    return Failure(ErrorKind::UnknownOp, "what the gradient of '" + kind->spelling +
                                              "' keeps is not known: the operator is unknown");
   GraphBuilder builder(context);
   SmallVector<Value, 8> inputs, heads;
-  for (uint32_t i = 0; i < context.kind(kind).numInputs; ++i) inputs.push_back(builder.addVariable("", AttrsId(0)));
+  for (uint32_t i = 0; i < kind->numInputs; ++i) inputs.push_back(builder.addVariable("", Attrs()));
   const NodeId node = builder.addKind(kind, inputs, NodeId());
-  for (uint32_t o = 0; o < context.kind(kind).numVisible; ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
+  for (uint32_t o = 0; o < kind->numVisible; ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();
   SingleNode single{frozen->graph, frozen->newId[node.value], {}};
@@ -37,7 +37,7 @@ Expected<SingleNode> singleNode(Context &context, KindId kind) {
 
 }  // namespace
 
-Expected<KeepList> keepListOf(Context &context, KindId kind) {
+Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
   Expected<SingleNode> single = singleNode(context, kind);
   if (!single) return single.takeError();
   GradientRequest request;

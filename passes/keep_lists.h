@@ -13,6 +13,6 @@ struct KeepList {
 
 /// That of a node of this kind, for gradients of all inputs that can have one: found by differentiating such a node over
 /// variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
-llvm::Expected<KeepList> keepListOf(Context &context, KindId kind);
+llvm::Expected<KeepList> keepListOf(Context &context, const KindRef &kind);
 
 }  // namespace gradc

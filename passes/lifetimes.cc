@@ -22,7 +22,7 @@ class LifetimeBuilder {
  public:
   LifetimeBuilder(const Graph &graph, const Inference &inference, const RequestTable &requests,
                   const PlanOptions &options)
-      : graph(graph), inference(inference), requests(requests), options(options), ctx(graph.context()),
+      : graph(graph), inference(inference), requests(requests), options(options),
         schedule(options.schedule), lastRead(graph, 0) {
     result.intervalOf = EntryMap<uint32_t>(graph, Lifetimes::kNoInterval);
     result.inplaceOf = EntryMap<EntryId>(graph, EntryId());
@@ -58,7 +58,7 @@ class LifetimeBuilder {
 
   // -1 where shape or dtype is unknown. Inference bounds the size of one tensor.
   int64_t bytesOf(EntryId e) const {
-    const int64_t elements = ctx.elements(inference.shape[e]), width = dtypeBytes(inference.dtype[e]);
+    const int64_t elements = inference.elements(e), width = dtypeBytes(inference.dtype[e]);
     return elements < 0 || !width ? -1 : elements * width;
   }
 
@@ -156,7 +156,6 @@ class LifetimeBuilder {
   const Inference &inference;
   const RequestTable &requests;
   const PlanOptions &options;
-  Context &ctx;
   const Schedule &schedule;
   EntryMap<uint32_t> lastRead;        // the step
   uint32_t now = 0;                   // the step at hand

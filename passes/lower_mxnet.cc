@@ -90,7 +90,7 @@ class Lowering {
 
   // Node m that stands for n, the `made.size()`-th of its rule: itself, or again with the attributes that follow (NAME-11).
   Expected<NodeId> following(NodeId m, NodeId n, ArrayRef<NodeId> made) {
-    Expected<KindId> kind = withFollowingAttrsOf(builder.context(), builder.kindId(m), graph.kind(n).attrs);
+    Expected<KindRef> kind = withFollowingAttrsOf(builder.context(), builder.kindHandle(m), graph.attrs(n));
     if (!kind) return kind.takeError();
     uint32_t first = m.value - made.size();
     SmallVector<Value, 4> inputs;
@@ -99,7 +99,7 @@ class Lowering {
       inputs.push_back(moved(v, first, made));
       isMoved |= inputs.back() != v;
     }
-    if (*kind == builder.kindId(m) && !isMoved) return m;
+    if (*kind == builder.kindHandle(m) && !isMoved) return m;
     return builder.addKind(*kind, inputs, builder.origin(m));
   }
 

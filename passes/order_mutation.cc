@@ -139,7 +139,7 @@ class OrderedCopy {
     const bool isNumbered = copy.overwriter.spelled != 0;
     const NodeId overwriter = rewriter(copy.overwriter.node);
     Value source{rewriter(copy.variable), 0, static_cast<uint16_t>(isNumbered ? copy.version : 0)};
-    NodeId n = builder.addKind(cantFail(ctx.kind(*ctx.ops.wellKnown.copy, AttrsId(0))), {source}, overwriter);
+    NodeId n = builder.addKind(*ctx.ops.wellKnown.copy, {source}, overwriter);
     builder.setName(n, freeName(copy), "");
     if (copy.maker.isValid()) builder.addControlDep(n, rewriter(copy.maker));
     builder.addControlDep(overwriter, n);

@@ -56,7 +56,7 @@ Graph annotatePlan(const Graph &graph, const Inference &inference, const MemoryP
   std::vector<std::vector<int64_t>> rows;
   for (uint32_t i = 0; i < graph.numEntries(); ++i) {
     EntryId e(i);
-    const int64_t bytes = std::max<int64_t>(graph.context().elements(inference.shape[e]), 0) * dtypeBytes(inference.dtype[e]);
+    const int64_t bytes = std::max<int64_t>(inference.elements(e), 0) * dtypeBytes(inference.dtype[e]);
     rows.push_back({plan.offset[e], bytes});
   }
   GraphAttrs attrs = graph.graphAttrs();

@@ -161,7 +161,7 @@ template <class Lattice> class Propagation {
     if (graph.controlDeps(n).empty()) return llvm::Error::success();
     NodeId forward = graph.controlDeps(n)[0];
     if (graph.isVariable(forward)) return llvm::Error::success();
-    const BackwardLink *link = summaries.link(graph.kindId(forward), graph.kindId(n));
+    const BackwardLink *link = summaries.link(graph.kindHandle(forward), graph.kindHandle(n));
     if (!link) return mismatch(n, forward);
     const uint32_t firstOutput = graph.firstEntry(forward).value;
     llvm::ArrayRef<Value> inputs = graph.inputs(forward);
@@ -182,16 +182,16 @@ template <class Lattice> class Propagation {
 
   // E-56: another operator, or the right one with other attributes.
   llvm::Error mismatch(NodeId n, NodeId forward) const {
-    const RuleSummary &summary = summaries.of(graph.kindId(forward));
+    const RuleSummary &summary = summaries.of(graph.kindHandle(forward));
     auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) {
-      return graph.context().kind(l.kind).op == graph.op(n);
+      return l.kind->op == graph.op(n);
     });
     if (link == summary.nodes.end())
       return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
                                                    ", whose gradient has no such operator").at(n);
     return Failure(ErrorKind::BackwardMatch,
                    graph.describe(n) + " has " + describeParameters(graph.kind(n)) + ", the gradient of " +
-                       graph.describe(forward) + " has " + describeParameters(graph.context().kind(link->kind))).at(n);
+                       graph.describe(forward) + " has " + describeParameters(*link->kind)).at(n);
   }
 
   const Graph &graph;

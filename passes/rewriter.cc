@@ -9,6 +9,7 @@ namespace gradc {
 
 GraphRewriter::GraphRewriter(Context &context, const Graph &graph)
     : old(graph), made(context), newNode(graph.numNodes()), newEntry(graph.numEntries()) {
+  made.takeKindsOf(graph);
   made.reserve(graph.numNodes(), graph.columns().inputs.size(), graph.columns().names.size());
 }
 
@@ -23,7 +24,7 @@ NodeId GraphRewriter::draft(NodeId n) {
   return made.addKind(old.kindId(n), inputs, NodeId());
 }
 
-NodeId GraphRewriter::copy(NodeId n, KindId kind) {
+NodeId GraphRewriter::copyAs(NodeId n, KindId kind) {
   SmallVector<Value, 8> inputs;
   for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
   const NodeId node = made.addKind(kind, inputs, NodeId());

@@ -27,8 +27,8 @@ class GraphRewriter {
   GraphBuilder &builder() { return made; }
 
   /// Node n with its inputs where they went, under its name and dependencies; as another kind where one is given.
-  NodeId copy(NodeId n) { return copy(n, old.kindId(n)); }
-  NodeId copy(NodeId n, KindId kind);
+  NodeId copy(NodeId n) { return copyAs(n, old.kindId(n)); }
+  NodeId copy(NodeId n, const KindRef &kind) { return copyAs(n, made.kindId(kind)); }
   /// Node n with its inputs where they went and nothing else, for rules to read from. Unless something reads it, it is not
   /// in the result.
   NodeId draft(NodeId n);
@@ -44,6 +44,8 @@ class GraphRewriter {
   llvm::Expected<Rewritten> finish(GraphAttrs attrs) &&;
 
  private:
+  NodeId copyAs(NodeId n, KindId kind);
+
   Graph old;
   GraphBuilder made;
   std::vector<NodeId> newNode;  // by old node

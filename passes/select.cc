@@ -34,7 +34,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     mutates |= !graph.kind(id).mutated.isEmpty();
-    if (graph.isVariable(id) && graph.attrs(id) != AttrsId(0) && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
+    if (graph.isVariable(id) && graph.attrs(id) != Attrs() && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
     if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);
@@ -52,8 +52,8 @@ void Selection::cutVariable(EntryId e) {
 }
 
 bool isMarkedStopped(const Graph &graph, NodeId variable) {
-  std::optional<StringRef> mark = graph.context().attr(graph.attrs(variable), "__stop_gradient__");
-  BumpPtrAllocator arena;
+  std::optional<StringRef> mark = graph.attrs(variable).get("__stop_gradient__");
+  ParamsArena arena;
   bool isStopped = false;
   return mark && parseAttr(*mark, arena, isStopped) && isStopped;
 }

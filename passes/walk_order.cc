@@ -62,8 +62,7 @@ BitVector readOnce(const Graph &graph) {
 
 }  // namespace
 
-std::vector<NodeId> walkOrder(const Graph &graph) {
-  const OpDef *add = graph.context().ops.wellKnown.add;
+std::vector<NodeId> walkOrder(const Graph &graph, const OpDef *add) {
   const std::vector<NodeId> order = DataOrder(graph).run();
   const BitVector once = readOnce(graph);
   BitVector placed(graph.numNodes());

@@ -15,8 +15,8 @@ static uint64_t ownWorkspace(const Graph &graph, const Inference &inference, Nod
   SmallVector<TensorRef, 8> in, out;
   bool isKnown = true;
   auto describe = [&](EntryId e, SmallVectorImpl<TensorRef> &to) {
-    isKnown &= graph.context().isFullyKnown(inference.shape[e]);
-    to.push_back({nullptr, inference.dtype[e], graph.context().shape(inference.shape[e]).dims()});
+    isKnown &= inference.isKnownShape(e);
+    to.push_back({nullptr, inference.dtype[e], inference.shapeOf(e).dims()});
   };
   for (Value v : graph.inputs(n)) describe(graph.entry(v), in);
   for (uint32_t o = 0; o < graph.numOutputs(n); ++o) describe(EntryId(graph.firstEntry(n).value + o), out);

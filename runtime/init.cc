@@ -69,7 +69,7 @@ Initializer::Initializer(const Graph &graph, const Inference &inference, uint64_
 Dims Initializer::shapeOfInput(const Reader &reader, size_t input) const {
   ArrayRef<Value> inputs = graph.inputs(reader.node);
   if (input >= inputs.size()) return {};
-  return graph.context().shape(inference.shape[graph.entry(inputs[input])]).dims();
+  return inference.shapeOf(graph.entry(inputs[input])).dims();
 }
 
 /// Class numbers select along an axis of another operand: the rows of the table when they come first (Embedding), else
@@ -87,7 +87,7 @@ int64_t Initializer::longestLength(const Reader &reader) const {
 
 double Initializer::spread(const Reader &reader, Dims shape) const {
   if (shape.empty()) return std::sqrt(3.0);
-  if (reader.node.isValid() && graph.context().inputName(graph.kind(reader.node), reader.input) == "data")
+  if (reader.node.isValid() && inputName(graph.kind(reader.node), reader.input) == "data")
     return std::sqrt(3.0);
   double fanIn = 1;
   for (int64_t dim : shape.size() == 1 ? shape : shape.drop_front()) fanIn *= static_cast<double>(dim);
@@ -95,7 +95,7 @@ double Initializer::spread(const Reader &reader, Dims shape) const {
 }
 
 bool Initializer::fillAsDeclared(NodeId variable, const TensorRef &tensor) const {
-  std::optional<StringRef> text = graph.context().attr(graph.attrs(variable), "__init__");
+  std::optional<StringRef> text = graph.attrs(variable).get("__init__");
   double value = text ? constantOf(*text) : std::nan("");
   if (std::isnan(value)) return false;
   fillWith(tensor, value);

@@ -28,10 +28,9 @@ class Preparation {
   Preparation(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
               const ExecOptions &options)
       : graph(graph), requests(requests), plan(plan), options(options), schedule(options.schedule),
-        isRead(graph.numEntries()) {
+        scratchShapes(*inference.shapes), isRead(graph.numEntries()) {
     list.graph = graph;
-    list.shapes = inference.shape;
-    list.dtypes = inference.dtype;
+    list.inference = inference;
     list.address = EntryMap<char *>(graph, nullptr);
     takeKernels(inference);
   }
@@ -78,7 +77,7 @@ class Preparation {
     return options.headRequests.empty() ? Request::Write : options.headRequests[i];
   }
   bool isKnown(EntryId e) const {
-    return graph.context().isFullyKnown(list.shapes[e]) && list.dtypes[e] != DType::Unknown;
+    return list.inference.isKnownShape(e) && list.inference.dtype[e] != DType::Unknown;
   }
   const NodeOverride *overrideOf(NodeId n) const {
     if (!options.overrides || (*options.overrides)[n.value].kind == NodeOverride::Kind::None) return nullptr;
@@ -98,7 +97,7 @@ class Preparation {
     return amend(own(list.tensor(e).bytes(), what, to), [&](GradcError &error) { error.place.node = n; });
   }
 
-  bool isSkipped(NodeId n) const { return graph.isVariable(n) || hasNothingToDo(graph, requests, list.shapes, n); }
+  bool isSkipped(NodeId n) const { return graph.isVariable(n) || hasNothingToDo(graph, requests, list.inference, n); }
 
   void markReads() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
@@ -112,8 +111,8 @@ class Preparation {
 
   Error unknown(NodeId n, EntryId e) const {
     return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " +
-                                                toString(graph.context().shape(list.shapes[e])) + " and dtype " +
-                                                dtypeName(list.dtypes[e]) + ", running needs both in full")
+                                                toString(list.inference.shapeOf(e)) + " and dtype " +
+                                                dtypeName(list.inference.dtype[e]) + ", running needs both in full")
         .at(n);
   }
 
@@ -131,8 +130,8 @@ class Preparation {
       list.heads[i] = list.tensor(e);
       if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data)) return error;
       bool isAdd = request == Request::Add;
-      if (isAdd && (!canCompute(list.dtypes[e]) || list.dtypes[e] == DType::Bool))
-        return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.dtypes[e]) +
+      if (isAdd && (!canCompute(list.inference.dtype[e]) || list.inference.dtype[e] == DType::Bool))
+        return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.inference.dtype[e]) +
                                                          ", which request 'add' cannot accumulate")
             .at(heads[i].node);
       bool isFree = plan.offset[e] == kExternal && !graph.isVariable(heads[i].node) && !list.address[e];
@@ -179,7 +178,7 @@ class Preparation {
 
   /// The first operand decides in which type a kernel computes; others may be class numbers or positions.
   Error checkComputable(NodeId n, EntryId e, bool isFirst) const {
-    const DType type = list.dtypes[e];
+    const DType type = list.inference.dtype[e];
     const DTypeSet types = graph.op(n)->kernelTypes;
     if (types.contains(type) || (canCompute(type) && !isFirst)) return Error::success();
     return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) + ", its kernel computes in " +
@@ -200,14 +199,14 @@ class Preparation {
       EntryId e = graph.entry(inputs[i]);
       addOperand(e);
       // Kernels look at the shapes of operands whose contents they ignore.
-      if (kind.isIgnored(i) && graph.context().isFullyKnown(list.shapes[e])) continue;
+      if (kind.isIgnored(i) && list.inference.isKnownShape(e)) continue;
       if (!isKnown(e)) return unknown(inputs[i].node, e);
       if (Error error = checkComputable(n, e, i == 0)) return error;
     }
     for (uint32_t i = 0; i < graph.numOutputs(n); ++i) {
       EntryId e(graph.firstEntry(n).value + i);
       // To an output without elements there is nothing to write, so no kernel loops over what leads to it.
-      const bool isEmpty = graph.context().elements(list.shapes[e]) == 0;
+      const bool isEmpty = list.inference.elements(e) == 0;
       Request request = isEmpty ? Request::Null : requests.request[e];
       addOperand(e);
       if (request != Request::Null)
@@ -268,11 +267,11 @@ class Preparation {
   }
 
   /// No kernel is reached with operands that its own operator refuses; what inference lets pass here is a mistake of ours.
-  Error checkShapes(NodeId n) const {
+  Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
-    for (Value v : graph.inputs(n)) in.push_back(list.shapes[graph.entry(v)]);
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) out.push_back(list.shapes[EntryId(graph.firstEntry(n).value + o)]);
-    const std::string refusal = refusalOf(graph.context(), graph.kind(n), in, out);
+    for (Value v : graph.inputs(n)) in.push_back(list.inference.shape[graph.entry(v)]);
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) out.push_back(list.inference.shape[EntryId(graph.firstEntry(n).value + o)]);
+    const std::string refusal = refusalOf(scratchShapes, graph.kind(n), in, out);
     if (refusal.empty()) return Error::success();
     return Failure(ErrorKind::Internal, "operator '" + graph.opName(n) + "', " + graph.describe(n) +
                                             ", cannot run on its operands: " + refusal)
@@ -325,7 +324,8 @@ class Preparation {
   const ExecOptions &options;
   const Schedule &schedule;
   InstructionList list;
-  BitVector isRead;  // by an instruction at a position that is not ignored, or by a step
+  ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
+  BitVector isRead;            // by an instruction at a position that is not ignored, or by a step
   char *arena = nullptr;
   char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;
@@ -337,19 +337,19 @@ class Preparation {
 
 }  // namespace
 
-bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const EntryMap<ShapeId> &shapes, NodeId n) {
+bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n) {
   const NodeKind &kind = graph.kind(n);
   if (!kind.mutated.isEmpty() || kind.op->flags.isStateful) return false;
   const uint32_t first = graph.firstEntry(n).value;
   for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
-    if (requests.request[EntryId(e)] != Request::Null && graph.context().elements(shapes[EntryId(e)]) != 0) return false;
+    if (requests.request[EntryId(e)] != Request::Null && inference.elements(EntryId(e)) != 0) return false;
   return true;
 }
 
 TensorRef InstructionList::tensor(EntryId e) const {
-  if (!graph.context().isFullyKnown(shapes[e])) return {address[e], dtypes[e], {}};
+  if (!inference.isKnownShape(e)) return {address[e], inference.dtype[e], {}};
   const Layout layout = kernels.isEmpty() ? Layout::Plain : kernels.layout(e);
-  return {address[e], dtypes[e], graph.context().shape(shapes[e]).dims(), layout};
+  return {address[e], inference.dtype[e], inference.shapeOf(e).dims(), layout};
 }
 
 void InstructionList::resolve() {

@@ -40,8 +40,7 @@ struct InstructionList {
   uint32_t firstFinalStep = 0;
 
   EntryMap<char *> address;            // null: no bytes, or a variable that is not bound
-  EntryMap<ShapeId> shapes;
-  EntryMap<DType> dtypes;
+  Inference inference;
   std::vector<TensorRef> heads;        // null data for a head asked Null
   std::vector<EntryId> headEntry;      // the entry computed in the head's own buffer; invalid: a step brings it there
   std::vector<NodeId> neededVariables; // read by an instruction or a step
@@ -55,7 +54,7 @@ struct InstructionList {
 
 /// RUN-01: whether the executor leaves an operator out: none of its outputs is wanted, or none of those has an element,
 /// and it writes nowhere else.
-bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const EntryMap<ShapeId> &shapes, NodeId n);
+bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n);
 
 /// The list for a plan that has been checked. Heads own zeroed buffers.
 llvm::Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,

@@ -25,8 +25,8 @@ Array asDouble(const TensorRef &tensor) {
   return array;
 }
 
-bool isMeanBy(const Context &context, const NodeKind &kind) {
-  std::optional<StringRef> text = context.attr(kind.attrs, "normalization");
+bool isMeanBy(const NodeKind &kind) {
+  std::optional<StringRef> text = kind.attrs.get("normalization");
   return text && (*text == "batch" || *text == "valid");
 }
 
@@ -74,7 +74,7 @@ void Objective::addHead(const Graph &forward, size_t head) {
     return;
   }
   const StringRef name = kind.op->name;
-  Term term{head, &kind, kNoLabel, Undo::Identity, isMeanBy(forward.context(), kind)};
+  Term term{head, &kind, kNoLabel, Undo::Identity, isMeanBy(kind)};
   if (name == "SoftmaxOutput") term.undo = Undo::Log;
   if (name == "LogisticRegressionOutput") term.undo = Undo::Logit;
   if (kind.numInputs > 1) {
@@ -167,11 +167,11 @@ Error Objective::checkLabels(const Graph &forward, const Inference &inference, c
   for (size_t c = 0; c < data.numColumns(); ++c) {
     const Term *term = softmaxFedBy(forward, data.name(c));
     if (!term) continue;
-    const ShapeId shape = inference.shape[forward.entry(forward.heads()[term->head])];
-    const bool isProbability = shape == inference.shape[forward.entry(labelValues[term->label])];
-    if (isProbability || !forward.context().isFullyKnown(shape)) continue;
+    const EntryId output = forward.entry(forward.heads()[term->head]);
+    const bool isProbability = inference.shape[output] == inference.shape[forward.entry(labelValues[term->label])];
+    if (isProbability || !inference.isKnownShape(output)) continue;
     const SoftmaxOutputParams &params = term->kind->params<SoftmaxOutputParams>();
-    const int64_t classes = SoftmaxRows(params, forward.context().shape(shape).dims()).classes;
+    const int64_t classes = SoftmaxRows(params, inference.shapeOf(output).dims()).classes;
     const TensorRef column = data.column(c);
     for (int64_t i = 0; i < column.size(); ++i) {
       const double number = readElement(column, i);

@@ -45,9 +45,9 @@ ParameterInitializer::ParameterInitializer(const Graph &graph, const Inference &
 
 void ParameterInitializer::fill(NodeId variable, TensorRef tensor) const {
   const Role &role = roles[variable];
-  const bool isDeclared = graph.context().attr(graph.attrs(variable), "__init__").has_value();
+  const bool isDeclared = graph.attrs(variable).get("__init__").has_value();
   if (isDeclared || !role.reader || !isFloating(tensor.dtype)) return fallback.fill(variable, tensor);
-  const double constant = constantOf(role.reader->op->name, graph.context().inputName(*role.reader, role.input));
+  const double constant = constantOf(role.reader->op->name, inputName(*role.reader, role.input));
   if (std::isnan(constant) && (tensor.shape.size() < 2 || tensor.size() == 0)) return fallback.fill(variable, tensor);
   const RandomKey key{seed, kParameterStep, ordinals[variable]};
   const double bound = std::isnan(constant) ? glorotBound(tensor.shape) : 0;

@@ -113,7 +113,7 @@ Error Session::State::explainConflict(Context &context, const MatchedBindings &m
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     if (matched.arrayOf[id] == MatchedBindings::kNone) continue;
     const NamedArray &binding = matched.arrays[matched.arrayOf[id]];
-    ShapeRef expected = context.shape(alone->shape[graph.firstEntry(NodeId(id))]);
+    ShapeRef expected = alone->shapeOf(graph.firstEntry(NodeId(id)));
     if (agrees(expected, binding.array.shape)) continue;
     consumeError(std::move(conflict));
     return bindingMismatch(binding.name, "shape " + toString(expected), toString(ShapeRef(binding.array.shape)));
@@ -151,7 +151,7 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
 
 Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer) {
   EntryId e = graph.firstEntry(n);
-  ShapeRef shape = graph.context().shape(inference.shape[e]);
+  ShapeRef shape = inference.shapeOf(e);
   DType dtype = inference.dtype[e];
   if (!shape.isFullyKnown() || dtype == DType::Unknown)
     return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " + toString(shape) + " and dtype " +

@@ -117,7 +117,7 @@ Error Trainer::State::checkGiven(const GradientRequest &request) const {
   const std::vector<std::string> names = variableKeys(forward);
   for (uint32_t id = 0; id < forward.numNodes(); ++id) {
     if (!forward.isVariable(NodeId(id)) || hasValue[id] || llvm::is_contained(options.frozen, names[id]) ||
-        context.attr(forward.attrs(NodeId(id)), "__init__") ||
+        forward.attrs(NodeId(id)).get("__init__") ||
         llvm::any_of(options.start, [&](const NamedArray &array) { return array.name == names[id]; }))
       continue;
     return Failure(ErrorKind::BindingMissing, forward.describe(NodeId(id)) + " has no value: it is no parameter, and no "

@@ -39,7 +39,7 @@ TrainingGraph appended(TestGraph &g, ArrayRef<StringRef> names, const OptimizerO
 }
 
 std::string attrOf(const Graph &graph, StringRef node, StringRef key) {
-  return graph.context().attr(graph.attrs(nodeNamed(graph, node)), key).value_or("none").str();
+  return graph.attrs(nodeNamed(graph, node)).get(key).value_or("none").str();
 }
 
 TEST(AppendOptimizer, PlainStepsWithTheRateAsAVariable) {

@@ -9,7 +9,7 @@ namespace gradc {
 namespace {
 
 template <class T> std::string reprinted(StringRef text) {
-  BumpPtrAllocator arena;
+  ParamsArena arena;
   T value{};
   if (!parseAttr(text, arena, value)) return "refused";
   std::string out;
@@ -77,7 +77,7 @@ struct Params {
 TEST(AttrSpec, RowsParseRangeCheckAndPrint) {
   constexpr AttrSpec mode = attr<&Params::mode>("mode", "max", "what is kept");
   constexpr AttrSpec kernel = required<&Params::kernel>("kernel", "window").atLeast(1).atMost(9);
-  BumpPtrAllocator arena;
+  ParamsArena arena;
   Params params;
   EXPECT_TRUE(mode.parse(mode, "avg", arena, &params));
   EXPECT_EQ(params.mode, Mode::Avg);

@@ -17,11 +17,11 @@ namespace {
 using namespace gradc::testing;
 
 BlockOp op(std::string type, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-  return {std::move(type), std::move(inputs), std::move(outputs), AttrsId(0), std::nullopt};
+  return {std::move(type), std::move(inputs), std::move(outputs), Attrs(), std::nullopt};
 }
 
 BlockOp owner(std::string type, uint32_t block, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-  return {std::move(type), std::move(inputs), std::move(outputs), AttrsId(0), block};
+  return {std::move(type), std::move(inputs), std::move(outputs), Attrs(), block};
 }
 
 /// while(x, i → y) over a body that reads an outer w and has a t of its own; its gradient block.

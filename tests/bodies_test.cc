@@ -70,12 +70,12 @@ TEST(Bodies, E_33_NestingIsBounded) {
   const OpDef &op = *context.ops.find("relu");
   for (uint32_t level = 1; level <= kMaxBodyNesting + 1; ++level) {
     GraphBuilder builder(context);
-    const Value x = builder.addVariable("x", AttrsId(0));
-    Expected<NodeId> n = builder.add(op, x, {.name = "n", .attrs = AttrsId(0), .origin = NodeId(), .bodies = graph});
+    const Value x = builder.addVariable("x", Attrs());
+    Expected<NodeId> n = builder.add(op, x, {.name = "n", .attrs = Attrs(), .origin = NodeId(), .bodies = graph});
     if (level > kMaxBodyNesting) {
       EXPECT_EQ(describeError(n.takeError()), "[bad_json] operator 'relu' would have bodies nested more than 64 levels deep "
                                               "in operator relu(name=\"n\")");
-      EXPECT_EQ(describeError(context.opaqueKind("mystery", AttrsId(0), 1, graph)),
+      EXPECT_EQ(describeError(context.opaqueKind("mystery", Attrs(), 1, graph)),
                 "[bad_json] operator 'mystery' would have bodies nested more than 64 levels deep");
       return;
     }

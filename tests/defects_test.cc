@@ -132,7 +132,8 @@ TEST(Defects, D_19_TheOrderOfNodesIsThatOfTheGraph) {
   const std::string expected = dump(build(first, wrt(first, {"w", "x"}), GradientOptions()).graph);
   for (int i = 0; i < 20; ++i) {
     TestContext context;
-    for (int k = 0; k < i * 50; ++k) context.intern("noise" + std::to_string(k));
+    std::vector<Attrs> noise;
+    for (int k = 0; k < i * 50; ++k) noise.push_back(context.attrs(AttrText{"noise", std::to_string(k)}));
     Graph graph = cantFail(parseGraph(context, text));
     EXPECT_EQ(dump(cantFail(buildGradient(context, graph, wrt(graph, {"w", "x"}), GradientOptions())).graph), expected);
   }

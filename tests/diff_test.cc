@@ -27,11 +27,11 @@ class Diff : public ::testing::Test {
 
   Graph build(const Layer &layer) {
     GraphBuilder builder(context);
-    Value x = builder.addVariable("x", AttrsId(0));
-    Value w = builder.addVariable(layer.weight, AttrsId(0));
-    Value b = builder.addVariable("b", AttrsId(0));
+    Value x = builder.addVariable("x", Attrs());
+    Value w = builder.addVariable(layer.weight, Attrs());
+    Value b = builder.addVariable("b", Attrs());
     if (layer.swapsInputs) std::swap(w, b);
-    AttrsId attrs = context.attrs(ArrayRef<AttrText>(layer.attrs));
+    Attrs attrs = context.attrs(ArrayRef<AttrText>(layer.attrs));
     NodeId fc = cantFail(builder.add(*context.ops.find("FullyConnected"), {x, w, b}, {layer.name, attrs, NodeId()}));
     if (layer.hasActivation) {
       AttrText text{"act_type", layer.activation};
@@ -105,9 +105,9 @@ TEST_F(Diff, AnInsertedNodeIsOneDifference) {
 TEST_F(Diff, SharingDiffers) {
   auto sum = [&](bool isShared) {
     GraphBuilder builder(context);
-    Value x = builder.addVariable("x", AttrsId(0));
-    Value y = isShared ? x : builder.addVariable("x", AttrsId(0));
-    NodeId node = cantFail(builder.add(*context.ops.find("elemwise_add"), {x, y}, {"s", AttrsId(0), NodeId()}));
+    Value x = builder.addVariable("x", Attrs());
+    Value y = isShared ? x : builder.addVariable("x", Attrs());
+    NodeId node = cantFail(builder.add(*context.ops.find("elemwise_add"), {x, y}, {"s", Attrs(), NodeId()}));
     return cantFail(std::move(builder).freeze({Value{node}}, GraphAttrs())).graph;
   };
   DiffResult result = diffGraphs(sum(true), sum(false), DiffOptions());
@@ -119,8 +119,8 @@ TEST_F(Diff, AliasesAreOneOperator) {
   auto graph = [&](StringRef spelling) {
     const OpDef *op = context.ops.find("elemwise_add");
     GraphBuilder builder(context);
-    Value x = builder.addVariable("x", AttrsId(0));
-    KindId kind = cantFail(context.kind(*op, AttrsId(0), spelling));
+    Value x = builder.addVariable("x", Attrs());
+    KindRef kind = cantFail(context.kind(*op, Attrs(), spelling));
     NodeId node = builder.addKind(kind, {x, x}, NodeId());
     return cantFail(std::move(builder).freeze({Value{node}}, GraphAttrs())).graph;
   };
@@ -143,8 +143,8 @@ TEST_F(Diff, CountsBeyondTheLimit) {
 TEST_F(Diff, DeepChainsNeedNoStack) {
   auto chain = [&] {
     GraphBuilder builder(context);
-    Value at = builder.addVariable("x", AttrsId(0));
-    KindId kind = cantFail(context.kind(*context.ops.find("tanh"), AttrsId(0)));
+    Value at = builder.addVariable("x", Attrs());
+    KindRef kind = cantFail(context.kind(*context.ops.find("tanh"), Attrs()));
     for (int i = 0; i < 200000; ++i) at = Value{builder.addKind(kind, {at}, NodeId())};
     return cantFail(std::move(builder).freeze({at}, GraphAttrs())).graph;
   };

@@ -231,7 +231,7 @@ TEST(ElementwiseOps, INF_04_EqualShapesUnify) {
 TEST(ElementwiseOps, REG_19_NumArgsIsChecked) {
   TestContext context;
   const OpDef &op = *context.ops.find("add_n");
-  EXPECT_EQ(describeError(context.kind(op, AttrsId(0)).takeError()),
+  EXPECT_EQ(describeError(context.kind(op, Attrs()).takeError()),
             "[bad_attribute] required attribute 'num_args' is missing");
   EXPECT_EQ(describeError(context.kind(op, context.attrs({AttrText{"num_args", "-1"}})).takeError()),
             "[bad_attribute] attribute 'num_args' is \"-1\", expected int from 0 to 1048576");
@@ -290,7 +290,8 @@ TEST(ElementwiseOps, RUN_03_PiecesOfIntegers) {
     const TensorRef out[] = {{&found, DType::Int32, shape}};
     const Request request[] = {Request::Write};
     PieceCall call;
-    call.kind = &context.kind(cantFail(context.kind(*context.ops.find(op), context.attrs(attrs))));
+    const KindRef kind = cantFail(context.kind(*context.ops.find(op), context.attrs(attrs)));
+    call.kind = kind.get();
     call.in = in;
     call.out = out;
     call.base = at;

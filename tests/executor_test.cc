@@ -39,13 +39,13 @@ class Bench {
   explicit Bench(const Graph &graph) : graph(graph) {}
 
   Error prepare() {
-    Expected<Inference> inferred = infer(graph.context(), graph, hints, inferOptions);
+    Expected<Inference> inferred = infer(testContext(), graph, hints, inferOptions);
     if (!inferred) return inferred.takeError();
     inference = std::move(*inferred);
     requests = countRequests(graph, options.headRequests);
     PlanOptions planOptions;
     planOptions.allowInplace = allowInplace;
-    Expected<MemoryPlan> planned = planMemory(graph.context(), graph, inference, requests, planOptions);
+    Expected<MemoryPlan> planned = planMemory(testContext(), graph, inference, requests, planOptions);
     if (!planned) return planned.takeError();
     plan = std::move(*planned);
     return create();
@@ -361,7 +361,7 @@ TEST(Executor, A_10_NorDoTheReferenceKernelsOfANetwork) {
   cantFail(bench.prepare());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
-    Dims dims = g.context.shape(bench.inference.shape[graph.firstEntry(NodeId(n))]).dims();
+    Dims dims = bench.inference.shapeOf(graph.firstEntry(NodeId(n))).dims();
     bench.bind(graph.name(NodeId(n)), doubles(dims.vec(), Doubles(static_cast<size_t>(*numElements(dims)), 0.5)));
   }
   cantFail(bench.executor->run(0));

@@ -74,11 +74,11 @@ struct FastOptions {
 
 /// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)"
 std::string describe(const Graph &graph, const Inference &inference, NodeId n) {
-  Context &ctx = graph.context();
+  Context &ctx = testContext();
   std::string text = graph.opName(n).str() + " {";
   for (AttrPair pair : ctx.attrs(graph.attrs(n))) text += (ctx.text(pair.key) + "=" + ctx.text(pair.value) + " ").str();
   text += "}";
-  auto add = [&](EntryId e) { text += " " + dtypeName(inference.dtype[e]).str() + toString(ctx.shape(inference.shape[e])); };
+  auto add = [&](EntryId e) { text += " " + dtypeName(inference.dtype[e]).str() + toString(inference.shapeOf(e)); };
   for (Value v : graph.inputs(n)) add(graph.entry(v));
   text += " ->";
   for (uint32_t o = 0; o < graph.numOutputs(n); ++o) add(EntryId(graph.firstEntry(n).value + o));
@@ -88,7 +88,7 @@ std::string describe(const Graph &graph, const Inference &inference, NodeId n) {
 /// Whether the table has a kernel for the operator, somebody wants a result, and there is an element to compute.
 bool mayBeFast(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
   if (graph.isVariable(n) || !findFastKernel(*graph.op(n))) return false;
-  auto isEmpty = [&](EntryId e) { return numElements(graph.context().shape(inference.shape[e]).dims()) == 0; };
+  auto isEmpty = [&](EntryId e) { return numElements(inference.shapeOf(e).dims()) == 0; };
   bool isWanted = false;
   for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
     const EntryId e(graph.firstEntry(n).value + o);
@@ -111,7 +111,7 @@ void notePath(const Graph &graph, const Inference &inference, NodeId n, bool isF
 FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptions &options) {
   InferOptions inferOptions;
   inferOptions.floatAs = options.run.floatAs;
-  const Inference inference = cantFail(infer(graph.context(), graph, hintsOf(graph, bindings), inferOptions));
+  const Inference inference = cantFail(infer(testContext(), graph, hintsOf(graph, bindings), inferOptions));
   const RequestTable requests = countRequests(graph, options.requests);
   KernelSetOptions wishes;
   wishes.isTraining = options.run.isTraining;
@@ -128,7 +128,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   planOptions.allowInplace = options.allowInplace;
   planOptions.workspaceOf = KernelSet::planWorkspace;
   planOptions.user = &kernels;
-  const MemoryPlan plan = cantFail(planMemory(graph.context(), graph, inference, requests, planOptions));
+  const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, planOptions));
   ExecOptions exec;
   exec.threads = options.threads;
   exec.isTraining = options.run.isTraining;
@@ -140,7 +140,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
     const EntryId e = graph.firstEntry(NodeId(n));
-    TensorRef tensor{nullptr, inference.dtype[e], graph.context().shape(inference.shape[e]).dims()};
+    TensorRef tensor{nullptr, inference.dtype[e], inference.shapeOf(e).dims()};
     memory[n].assign(tensor.bytes() / 8 + 1, 0);
     tensor.data = memory[n].data();
     storeArray(tensor, bindings.at(graph.name(NodeId(n)).str()).values);
@@ -247,11 +247,11 @@ INSTANTIATE_TEST_SUITE_P(Samples, FastKernels, ::testing::ValuesIn(tableSamples(
 Bindings drawBindings(const Graph &graph, ArrayRef<std::pair<StringRef, DimsBuffer>> shapes) {
   InferRequest request;
   for (const auto &[name, dims] : shapes) request.shapes.push_back({nodeNamed(graph, name), dims});
-  const Inference inference = cantFail(infer(graph.context(), graph, request, InferOptions()));
+  const Inference inference = cantFail(infer(testContext(), graph, request, InferOptions()));
   Bindings bindings;
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
-    Values array(graph.context().shape(inference.shape[graph.firstEntry(NodeId(n))]).dims(), {});
+    Values array(inference.shapeOf(graph.firstEntry(NodeId(n))).dims(), {});
     const int64_t size = *numElements(array.shape);
     const double scale = array.shape.size() > 1 ? 0.3 : 1;
     for (int64_t i = 0; i < size; ++i) {

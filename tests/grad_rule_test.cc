@@ -17,9 +17,9 @@ using namespace gradc::testing;
 struct RuleOverProduct {
   TestContext context;
   GraphBuilder builder{context};
-  Value a = builder.addVariable("a", AttrsId(0)), b = builder.addVariable("b", AttrsId(0)),
-        h = builder.addVariable("h", AttrsId(0));
-  NodeId y = cantFail(builder.add(kElemwiseMul, {a, b}, {"y", AttrsId(0), NodeId()}));
+  Value a = builder.addVariable("a", Attrs()), b = builder.addVariable("b", Attrs()),
+        h = builder.addVariable("h", Attrs());
+  NodeId y = cantFail(builder.add(kElemwiseMul, {a, b}, {"y", Attrs(), NodeId()}));
   std::vector<Value> heads{h};
   bool wanted[2] = {true, true};
   int numMaterialized = 0;
@@ -162,7 +162,7 @@ TEST(GradRule, E_48_OperandsThatNoNodeHas) {
   EXPECT_EQ(mistake([](auto &t) { t.rule.dx(0, Value{NodeId(4)}); }),
             rule + "gives as the gradient of input 0 an output of node 4, which does not exist");
   EXPECT_EQ(mistake([](auto &t) {
-              t.rule.emitFused(*t.context.ops.find("_backward_mul"), {t.h, t.a, t.b}, AttrsId(0), NodeId(50));
+              t.rule.emitFused(*t.context.ops.find("_backward_mul"), {t.h, t.a, t.b}, Attrs(), NodeId(50));
             }),
             rule + "emits '_backward_mul' as the gradient of an output of node 50, which does not exist");
   EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.at(Value{t.y}, 1).isValid()); }),
@@ -183,7 +183,7 @@ TEST(GradRule, NothingIsEmittedAfterAMistake) {
 
 // A decomposition of s = test_split3(x), which belongs to y = elemwise_mul(a, b) as if it were its gradient.
 struct RuleOverParts : RuleOverProduct {
-  NodeId s = cantFail(builder.add(*context.ops.find("test_split3"), {a}, {"s", AttrsId(0), NodeId()}));
+  NodeId s = cantFail(builder.add(*context.ops.find("test_split3"), {a}, {"s", Attrs(), NodeId()}));
   DecomposeRule parts{builder, s, s};
 };
 
@@ -219,9 +219,9 @@ TEST(GradRule, NumbersAsAttributeText) {
 TEST(GradRule, INF_08_SummaryOfAFusedRule) {
   TestContext context;
   RuleSummaries summaries(context);
-  const RuleSummary &summary = summaries.of(cantFail(context.kind(*context.ops.find("elemwise_mul"), AttrsId(0))));
+  const RuleSummary &summary = summaries.of(cantFail(context.kind(*context.ops.find("elemwise_mul"), Attrs())));
   ASSERT_EQ(summary.nodes.size(), 1u);
-  EXPECT_EQ(context.kind(summary.nodes[0].kind).op->name, "_backward_mul");
+  EXPECT_EQ(summary.nodes[0].kind->op->name, "_backward_mul");
   ASSERT_EQ(summary.nodes[0].outputs.size(), 2u);
   EXPECT_EQ(summary.nodes[0].outputs[1].position, 1u);
   EXPECT_EQ(summary.nodes[0].outputs[1].of, 1u);

@@ -172,11 +172,11 @@ TEST(GradientErrors, E_51_SparseValueThatNothingReads) {
 TEST(GradientErrors, E_42_E_43_BuilderRefusesArityAndCycles) {
   TestContext context;
   GraphBuilder builder(context);
-  Value x = builder.addVariable("x", AttrsId(0));
-  EXPECT_EQ(describeError(builder.add(*context.ops.find("elemwise_add"), {x}, {"y", AttrsId(0), NodeId()})).substr(0, 7),
+  Value x = builder.addVariable("x", Attrs());
+  EXPECT_EQ(describeError(builder.add(*context.ops.find("elemwise_add"), {x}, {"y", Attrs(), NodeId()})).substr(0, 7),
             "[arity]");
-  NodeId a = cantFail(builder.add(*context.ops.find("exp"), {x}, {"a", AttrsId(0), NodeId()}));
-  NodeId b = cantFail(builder.add(*context.ops.find("exp"), {Value{a}}, {"b", AttrsId(0), NodeId()}));
+  NodeId a = cantFail(builder.add(*context.ops.find("exp"), {x}, {"a", Attrs(), NodeId()}));
+  NodeId b = cantFail(builder.add(*context.ops.find("exp"), {Value{a}}, {"b", Attrs(), NodeId()}));
   builder.setInput(a, 0, Value{b});
   std::string error = describeError(std::move(builder).freeze({Value{b}}, {}));
   EXPECT_EQ(error.substr(0, 7), "[cycle]");

@@ -127,7 +127,7 @@ struct Waiting {
     if (!seedName.empty()) hints.shapes.push_back({nodeNamed(graph, seedName), seed});
     InferOptions partial;
     partial.allowUnknown = true;
-    return describeError(infer(graph.context(), graph, hints, partial));
+    return describeError(infer(testContext(), graph, hints, partial));
   }
 };
 

@@ -99,7 +99,7 @@ TEST(GradientListener, HOOK_01_EveryOrderIsTold) {
 std::string attrsOf(const Graph &graph, uint32_t first, StringRef key) {
   std::string text;
   for (uint32_t n = first; n < graph.numNodes(); ++n)
-    text += (text.empty() ? "" : " ") + graph.context().attr(graph.attrs(NodeId(n)), key).value_or("-").str();
+    text += (text.empty() ? "" : " ") + graph.attrs(NodeId(n)).get(key).value_or("-").str();
   return text;
 }
 
@@ -127,7 +127,7 @@ TEST(GradientAttributes, NAME_11_HigherOrdersAndSumsAtVariables) {
   for (uint32_t n = g.graph.numNodes(); n < result.graph.numNodes(); ++n) {
     StringRef origin = result.graph.name(result.graph.origin(NodeId(n)));
     StringRef device = origin == "x" ? "host" : origin == "a" ? "dev1" : "dev2";
-    EXPECT_EQ(g.context.attr(result.graph.attrs(NodeId(n)), "__ctx_group__").value_or("-"), device)
+    EXPECT_EQ(result.graph.attrs(NodeId(n)).get("__ctx_group__").value_or("-"), device)
         << result.graph.name(NodeId(n)).str();
   }
   EXPECT_GE(countOps(result.graph, "add_n"), 2u);

@@ -29,11 +29,11 @@ struct Prepared {
   Prepared(const Graph &graph, std::vector<Request> headRequests, bool allowInplace)
       : graph(graph), headRequests(std::move(headRequests)) {
     InferOptions inferOptions{.floatAs = DType::Float64};
-    inference = cantFail(infer(graph.context(), graph, {}, inferOptions));
+    inference = cantFail(infer(testContext(), graph, {}, inferOptions));
     requests = countRequests(graph, this->headRequests);
     PlanOptions planOptions;
     planOptions.allowInplace = allowInplace;
-    plan = cantFail(planMemory(graph.context(), graph, inference, requests, planOptions));
+    plan = cantFail(planMemory(testContext(), graph, inference, requests, planOptions));
     ExecOptions options;
     options.backend = Backend::Reference;
     options.headRequests = this->headRequests;
@@ -226,8 +226,8 @@ TEST(GradientRequests, RC_06_ASK_14_ForwardValuesMakeRoomForGradients) {
 }
 
 /// What the gradient of a node of this kind keeps: "0,1 / 2" for inputs 0 and 1 and output 2, "-" for none.
-std::string keepList(Context &context, KindId id) {
-  const KeepList kept = cantFail(keepListOf(context, id));
+std::string keepList(Context &context, const KindRef &kind) {
+  const KeepList kept = cantFail(keepListOf(context, kind));
   auto list = [](ArrayRef<uint32_t> positions) {
     std::string text;
     for (uint32_t i : positions) text += (text.empty() ? "" : ",") + std::to_string(i);
@@ -254,7 +254,7 @@ TEST(GradientRequests, RC_04_WhatTheGradientsKeep) {
     SmallVector<StringRef, 4> pairs;
     rest.split(pairs, ' ', -1, false);
     for (StringRef pair : pairs) attrs.push_back({pair.split('=').first, pair.split('=').second});
-    KindId kind = cantFail(context.kind(*op, context.attrs(ArrayRef<AttrText>(attrs))));
+    KindRef kind = cantFail(context.kind(*op, context.attrs(ArrayRef<AttrText>(attrs))));
     EXPECT_EQ(keepList(context, kind), expected) << subject.str();
     listed.insert(name.str());
   }

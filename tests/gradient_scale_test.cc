@@ -29,7 +29,7 @@ Graph chainOf(Context &context, uint32_t length) {
   GraphBuilder builder(context);
   AttrText shape{"__shape__", "(2,)"};
   Value v = builder.addVariable("x", context.attrs(ArrayRef<AttrText>(shape)));
-  KindId relu = cantFail(context.kind(*context.ops.find("relu"), AttrsId(0)));
+  KindRef relu = cantFail(context.kind(*context.ops.find("relu"), Attrs()));
   for (uint32_t i = 0; i < length; ++i) {
     v = Value{builder.addKind(relu, {v}, NodeId())};
     builder.setName(v.node, "n", std::to_string(i));
@@ -41,13 +41,13 @@ Graph fanOf(Context &context, uint32_t width) {
   GraphBuilder builder(context);
   AttrText shape{"__shape__", "(2,)"};
   Value x = builder.addVariable("x", context.attrs(ArrayRef<AttrText>(shape)));
-  Value a = Value{builder.addKind(cantFail(context.kind(*context.ops.find("exp"), AttrsId(0))), {x}, NodeId())};
+  Value a = Value{builder.addKind(cantFail(context.kind(*context.ops.find("exp"), Attrs())), {x}, NodeId())};
   std::vector<Value> terms;
-  KindId relu = cantFail(context.kind(*context.ops.find("relu"), AttrsId(0)));
+  KindRef relu = cantFail(context.kind(*context.ops.find("relu"), Attrs()));
   for (uint32_t i = 0; i < width; ++i) terms.push_back(Value{builder.addKind(relu, {a}, NodeId())});
   std::string count = std::to_string(width);
   AttrText number{"num_args", count};
-  KindId sum = cantFail(context.kind(*context.ops.find("add_n"), context.attrs(ArrayRef<AttrText>(number))));
+  KindRef sum = cantFail(context.kind(*context.ops.find("add_n"), context.attrs(ArrayRef<AttrText>(number))));
   return cantFail(std::move(builder).freeze({Value{builder.addKind(sum, terms, NodeId())}}, {})).graph;
 }
 

@@ -79,7 +79,7 @@ TEST(GradientSum, AGG_03_NarySumWithCount) {
   GradientResult result = withCap(g, 8);
   NodeId sum = nodeNamed(result.graph, "x_sum_grad");
   EXPECT_EQ(result.graph.op(sum)->name, "add_n");
-  EXPECT_EQ(g.context.attr(result.graph.attrs(sum), "num_args"), StringRef("3"));
+  EXPECT_EQ(result.graph.attrs(sum).get("num_args"), StringRef("3"));
   EXPECT_EQ(result.stats.numSums, 1u);
   EXPECT_EQ(result.stats.numChains, 0u);
 }

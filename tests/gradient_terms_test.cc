@@ -82,7 +82,7 @@ TEST(GradientTerms, AGG_07_OneSumHoweverManyTerms) {
   NodeId sum = result.wrt[0].value.node;
   EXPECT_EQ(result.graph.name(sum), "grad_sum");
   EXPECT_EQ(result.graph.op(sum)->name, "add_n");
-  EXPECT_EQ(g.context.attr(result.graph.attrs(sum), "num_args"), StringRef("20"));
+  EXPECT_EQ(result.graph.attrs(sum).get("num_args"), StringRef("20"));
 }
 
 TEST(GradientTerms, AGG_12_SumsLoseTheOperandsThatAreCut) {

@@ -15,7 +15,7 @@ struct GraphBuilderTest : ::testing::Test {
   GraphBuilder builder{context};
 
   Value add(StringRef op, ArrayRef<Value> inputs, StringRef name) {
-    return Value{cantFail(builder.add(*context.ops.find(op), inputs, {name, AttrsId(0), NodeId()}))};
+    return Value{cantFail(builder.add(*context.ops.find(op), inputs, {name, Attrs(), NodeId()}))};
   }
   Frozen freeze(ArrayRef<Value> heads) { return cantFail(std::move(builder).freeze(heads, {})); }
   static std::string names(const Graph &graph) {
@@ -26,8 +26,8 @@ struct GraphBuilderTest : ::testing::Test {
 };
 
 TEST_F(GraphBuilderTest, IR_03_PostOrderFromTheHeads) {
-  Value d2 = builder.addVariable("unused", AttrsId(0));
-  Value b = builder.addVariable("b", AttrsId(0)), a = builder.addVariable("a", AttrsId(0));
+  Value d2 = builder.addVariable("unused", Attrs());
+  Value b = builder.addVariable("b", Attrs()), a = builder.addVariable("a", Attrs());
   Value c = add("add", {a, b}, "c"), d = add("add", {c, a}, "d");
   Frozen frozen = freeze({d, c});
   EXPECT_EQ(names(frozen.graph), "a b c d ");
@@ -37,7 +37,7 @@ TEST_F(GraphBuilderTest, IR_03_PostOrderFromTheHeads) {
 }
 
 TEST_F(GraphBuilderTest, IR_03_ControlDependenciesComeAfterInputs) {
-  Value late = builder.addVariable("late", AttrsId(0)), x = builder.addVariable("x", AttrsId(0));
+  Value late = builder.addVariable("late", Attrs()), x = builder.addVariable("x", Attrs());
   Value y = add("relu", {x}, "y");
   builder.addControlDep(y.node, late.node);
   Frozen frozen = freeze({y});
@@ -46,7 +46,7 @@ TEST_F(GraphBuilderTest, IR_03_ControlDependenciesComeAfterInputs) {
 }
 
 TEST_F(GraphBuilderTest, IR_05_OutputsTakeConsecutiveEntries) {
-  Value x = builder.addVariable("x", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs());
   NodeId s = add("split3", {x}, "s").node;
   Frozen frozen = freeze({add("add", {Value{s, 2}, Value{s}}, "y")});
   EXPECT_EQ(frozen.graph.numEntries(), 5u);
@@ -55,35 +55,35 @@ TEST_F(GraphBuilderTest, IR_05_OutputsTakeConsecutiveEntries) {
 }
 
 TEST_F(GraphBuilderTest, A_4_BaseIdsAreAStablePrefix) {
-  Value x = builder.addVariable("x", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs());
   Graph base = freeze({add("relu", {x}, "y")}).graph;
   GraphBuilder over(context, base);
-  NodeId z = cantFail(over.add(*context.ops.find("add"), {Value{NodeId(1)}, Value{NodeId(0)}}, {"z", AttrsId(0), NodeId(1)}));
+  NodeId z = cantFail(over.add(*context.ops.find("add"), {Value{NodeId(1)}, Value{NodeId(0)}}, {"z", Attrs(), NodeId(1)}));
   Frozen frozen = cantFail(std::move(over).freeze({base.heads()[0], Value{z}}, {}));
   EXPECT_EQ(names(frozen.graph), "x y z ");
   EXPECT_EQ(frozen.graph.origin(NodeId(2)), NodeId(1));
   EXPECT_FALSE(frozen.graph.origin(NodeId(1)).isValid());
   // Other heads first: the base is renumbered with the rest.
   GraphBuilder other(context, base);
-  Value w = other.addVariable("w", AttrsId(0));
-  NodeId v = cantFail(other.add(*context.ops.find("add"), {w, Value{NodeId(1)}}, {"v", AttrsId(0), NodeId()}));
+  Value w = other.addVariable("w", Attrs());
+  NodeId v = cantFail(other.add(*context.ops.find("add"), {w, Value{NodeId(1)}}, {"v", Attrs(), NodeId()}));
   EXPECT_EQ(names(cantFail(std::move(other).freeze({Value{v}}, {})).graph), "w x y v ");
 }
 
 TEST_F(GraphBuilderTest, NamesMayBeSetLaterAndFromTheirOwnArena) {
-  Value x = builder.addVariable("x", AttrsId(0));
-  NodeId n = builder.addKind(context.opaqueKind("op", AttrsId(0), 1), {x}, NodeId());
+  Value x = builder.addVariable("x", Attrs());
+  NodeId n = builder.addKind(cantFail(context.opaqueKind("op", Attrs(), 1)), {x}, NodeId());
   EXPECT_EQ(builder.name(n), "");
   builder.setName(n, builder.name(x.node), "_grad");
   EXPECT_EQ(builder.name(n), "x_grad");
   for (int i = 0; i < 1000; ++i) {  // the arena moves while the name is read from it
-    NodeId next = builder.addKind(context.opaqueKind("op", AttrsId(0), 1), {x}, NodeId());
+    NodeId next = builder.addKind(cantFail(context.opaqueKind("op", Attrs(), 1)), {x}, NodeId());
     builder.setName(next, builder.name(n), "y");
     ASSERT_EQ(builder.name(next), builder.name(n).str() + "y");
     n = next;
   }
   for (int i = 0; i < 1000; ++i) {
-    NodeId next = builder.addKind(context.opaqueKind("op", AttrsId(0), 1), {x}, NodeId());
+    NodeId next = builder.addKind(cantFail(context.opaqueKind("op", Attrs(), 1)), {x}, NodeId());
     builder.setName(next, "z", builder.name(n));
     ASSERT_EQ(builder.name(next), "z" + builder.name(n).str());
     n = next;
@@ -91,7 +91,7 @@ TEST_F(GraphBuilderTest, NamesMayBeSetLaterAndFromTheirOwnArena) {
 }
 
 TEST_F(GraphBuilderTest, E_43_CycleThroughAForwardReference) {
-  Value x = builder.addVariable("x", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs());
   Value a = add("relu", {x}, "a"), b = add("relu", {a}, "b");
   builder.setInput(a.node, 0, b);
   // A reader outside the cycle is no part of it.
@@ -101,7 +101,7 @@ TEST_F(GraphBuilderTest, E_43_CycleThroughAForwardReference) {
 }
 
 TEST_F(GraphBuilderTest, E_43_LongCyclesAreClipped) {
-  Value first = builder.addVariable("", AttrsId(0)), v = first;
+  Value first = builder.addVariable("", Attrs()), v = first;
   std::vector<Value> chain;
   for (int i = 0; i < 100; ++i) chain.push_back(v = add("relu", {v}, "n" + std::to_string(i)));
   builder.addControlDep(chain.front().node, v.node);
@@ -112,17 +112,17 @@ TEST_F(GraphBuilderTest, E_43_LongCyclesAreClipped) {
 }
 
 TEST_F(GraphBuilderTest, E_42_E_48_AddChecksItsInputs) {
-  Value x = builder.addVariable("x", AttrsId(0));
-  Expected<NodeId> wrong = builder.add(*context.ops.find("add"), {x}, {"y", AttrsId(0), NodeId()});
+  Value x = builder.addVariable("x", Attrs());
+  Expected<NodeId> wrong = builder.add(*context.ops.find("add"), {x}, {"y", Attrs(), NodeId()});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(toString(wrong.takeError()), "node 'y': operator 'add' takes 2 inputs, got 1 [arity]");
-  wrong = builder.add(*context.ops.find("relu"), {Value{x.node, 1}}, {"y", AttrsId(0), NodeId()});
+  wrong = builder.add(*context.ops.find("relu"), {Value{x.node, 1}}, {"y", Attrs(), NodeId()});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(toString(wrong.takeError()), "input 0 of node 'y' is output 1 of node 'x', which has 1 [bad_entry]");
 }
 
 TEST_F(GraphBuilderTest, IR_08_ComposingTakesTheLatestVersion) {
-  Value x = builder.addVariable("x", AttrsId(0)), s = builder.addVariable("s", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
   Value before = add("relu", {s}, "before"), first = add("bump", {x, s}, "first");
   Value between = add("add", {s, x}, "between"), second = add("bump", {between, s}, "second");
   Graph graph = freeze({before, first, second}).graph;
@@ -135,28 +135,28 @@ TEST_F(GraphBuilderTest, IR_08_ComposingTakesTheLatestVersion) {
   EXPECT_EQ(version(5, 1), 2);
   // What is composed over a graph goes on from its versions.
   GraphBuilder over(context, graph);
-  NodeId third = cantFail(over.add(*context.ops.find("bump"), {Value{NodeId(5)}, Value{NodeId(0)}}, {"third", AttrsId(0), NodeId()}));
+  NodeId third = cantFail(over.add(*context.ops.find("bump"), {Value{NodeId(5)}, Value{NodeId(0)}}, {"third", Attrs(), NodeId()}));
   EXPECT_EQ(over.inputs(third)[1].version, 3);
 }
 
 TEST_F(GraphBuilderTest, IR_08_E_30_OnlyVariablesAreOverwritten) {
-  Value x = builder.addVariable("x", AttrsId(0)), y = add("relu", {x}, "y");
-  Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, y}, {"b", AttrsId(0), NodeId()});
+  Value x = builder.addVariable("x", Attrs()), y = add("relu", {x}, "y");
+  Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, y}, {"b", Attrs(), NodeId()});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(toString(wrong.takeError()),
             "node 'b' (bump) overwrites input 1, expected a variable there, found node 'y' (relu) [bad_mutation]");
 }
 
 TEST_F(GraphBuilderTest, IR_08_VersionsRunOut) {
-  Value x = builder.addVariable("x", AttrsId(0)), s = builder.addVariable("s", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
   for (uint32_t i = 0; i < kMaxIndex; ++i) add("bump", {x, s}, "b");
-  Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, s}, {"b", AttrsId(0), NodeId()});
+  Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, s}, {"b", Attrs(), NodeId()});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(toString(wrong.takeError()), "node 'b' makes version 65536 of variable 's', the largest is 65535 [bad_mutation]");
 }
 
 TEST_F(GraphBuilderTest, CD_05_E_43_CyclesThroughDependenciesAndEdges) {
-  Value x = builder.addVariable("x", AttrsId(0)), a = add("relu", {x}, "a"), b = add("relu", {a}, "b");
+  Value x = builder.addVariable("x", Attrs()), a = add("relu", {x}, "a"), b = add("relu", {a}, "b");
   builder.addControlDep(a.node, b.node);
   Expected<Frozen> frozen = std::move(builder).freeze({b}, {});
   ASSERT_FALSE(frozen);
@@ -164,12 +164,12 @@ TEST_F(GraphBuilderTest, CD_05_E_43_CyclesThroughDependenciesAndEdges) {
 }
 
 TEST_F(GraphBuilderTest, CD_04_CopiedNodesKeepTheirDependencies) {
-  Value x = builder.addVariable("x", AttrsId(0)), late = add("relu", {x}, "late"), y = add("relu", {x}, "y");
+  Value x = builder.addVariable("x", Attrs()), late = add("relu", {x}, "late"), y = add("relu", {x}, "y");
   builder.addControlDep(y.node, late.node);
   Graph base = freeze({y}).graph;
   // Over the base with another order of heads, so that every node moves.
   GraphBuilder over(context, base);
-  Value w = over.addVariable("w", AttrsId(0));
+  Value w = over.addVariable("w", Attrs());
   Graph moved = cantFail(std::move(over).freeze({w, base.heads()[0]}, {})).graph;
   EXPECT_EQ(names(moved), "w x late y ");
   ASSERT_EQ(moved.controlDeps(NodeId(3)).size(), 1u);
@@ -177,7 +177,7 @@ TEST_F(GraphBuilderTest, CD_04_CopiedNodesKeepTheirDependencies) {
 }
 
 TEST_F(GraphBuilderTest, IR_17_EqualNamesAreLegal) {
-  Value a = builder.addVariable("w", AttrsId(0)), b = builder.addVariable("w", AttrsId(0));
+  Value a = builder.addVariable("w", Attrs()), b = builder.addVariable("w", Attrs());
   Graph graph = freeze({add("add", {a, b}, "y")}).graph;
   EXPECT_EQ(graph.numNodes(), 3u);
   EXPECT_NE(graph.inputs(NodeId(2))[0], graph.inputs(NodeId(2))[1]);
@@ -190,7 +190,7 @@ TEST_F(GraphBuilderTest, IR_01_ValuesAreNodeIndexAndVersion) {
 }
 
 TEST_F(GraphBuilderTest, IR_07_IR_04_FreezingAgainGivesTheSameIds) {
-  Value x = builder.addVariable("x", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs());
   Value s = add("split3", {x}, "s");
   Graph once = freeze({add("add", {Value{s.node, 1}, x}, "y")}).graph;
   Graph again = cantFail(GraphBuilder(context, once).freeze(once.heads(), {})).graph;

@@ -28,7 +28,7 @@ struct Penalty {
     gradient = first.wrt[0].value;
     GraphBuilder builder(g.context, first.graph);
     auto emit = [&](StringRef op, std::vector<Value> inputs, StringRef name) {
-      return Value{cantFail(builder.add(*g.context.ops.find(op), inputs, {name, AttrsId(0), NodeId()}))};
+      return Value{cantFail(builder.add(*g.context.ops.find(op), inputs, {name, Attrs(), NodeId()}))};
     };
     Value sum = emit("elemwise_add", {emit("square", {gradient}, "g2"), emit("square", {g.at("x")}, "x2")}, "s");
     Value loss = emit("mean", {sum}, "loss");
@@ -62,7 +62,7 @@ std::vector<Numbers> planned(const Graph &graph, const Bindings &bindings) {
   SessionOptions options;
   options.infer.floatAs = DType::Float64;
   options.exec.backend = Backend::Reference;
-  Session session = cantFail(Session::create(graph.context(), graph, std::move(arrays), options));
+  Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
   cantFail(session.run(0));
   std::vector<Numbers> heads;
   for (size_t i = 0; i < graph.heads().size(); ++i) heads.push_back(valuesOf<double>(session.head(i)));

@@ -52,7 +52,7 @@ TEST(HigherOrder, HO_03_V_20_GradientInsideAnExpression) {
   GradientResult first = gradientOf(g.context, g, {"x"}, 1);
   GraphBuilder builder(g.context, first.graph);
   auto emit = [&](StringRef op, std::vector<Value> inputs, StringRef name) {
-    return Value{cantFail(builder.add(*g.context.ops.find(op), inputs, {name, AttrsId(0), NodeId()}))};
+    return Value{cantFail(builder.add(*g.context.ops.find(op), inputs, {name, Attrs(), NodeId()}))};
   };
   Value square = emit("square", {first.wrt[0].value}, "g2"), fourth = emit("square", {g.at("y")}, "y2");
   Value z = emit("elemwise_add", {square, fourth}, "z");

@@ -75,7 +75,7 @@ struct HostOp {
     spec.user = &attr;
     return spec;
   }
-  static bool parse(const AttrSpec &self, StringRef text, BumpPtrAllocator &arena, void *params) {
+  static bool parse(const AttrSpec &self, StringRef text, ParamsArena &arena, void *params) {
     const HostAttr &attr = *static_cast<const HostAttr *>(self.user);
     char *at = static_cast<char *>(params) + attr.offset;
     double number;

@@ -13,11 +13,13 @@ using namespace gradc::testing;
 
 struct TwoIntoOne {
   TestContext context;
-  const NodeKind &kind = context.kind(cantFail(context.kind(*context.ops.find("elemwise_add"), AttrsId(0))));
+  const KindRef handle = cantFail(context.kind(*context.ops.find("elemwise_add"), Attrs()));
+  const NodeKind &kind = *handle;
   SmallVector<ShapeId, 2> in{kUnknownShape, kUnknownShape}, out{kUnknownShape};
-  ShapeInference shapes{context, kind, in, out, false};
+  ShapeTable table;
+  ShapeInference shapes{table, kind, in, out, false};
 
-  std::string text(ShapeId shape) { return toString(context.shape(shape)); }
+  std::string text(ShapeId shape) { return toString(table[shape]); }
 };
 
 TEST(ShapeInference, INF_04_PartsMerge) {
@@ -45,9 +47,9 @@ TEST(ShapeInference, E_50_DimensionsThatNoTensorCanHaveEndTheNode) {
 
 TEST(ShapeInference, RefusalSaysWhatTheOperatorHasAgainstItsOperands) {
   TwoIntoOne t;
-  const ShapeId two = *t.context.shape({2}), three = *t.context.shape({3});
-  EXPECT_EQ(refusalOf(t.context, t.kind, {two, two}, {two}), "");
-  EXPECT_EQ(refusalOf(t.context, t.kind, {two, three}, {two}), "input 0 has shape (2,), but input 1 has shape (3,)");
+  const ShapeId two = *t.table.intern({2}), three = *t.table.intern({3});
+  EXPECT_EQ(refusalOf(t.table, t.kind, {two, two}, {two}), "");
+  EXPECT_EQ(refusalOf(t.table, t.kind, {two, three}, {two}), "input 0 has shape (2,), but input 1 has shape (3,)");
 }
 
 TEST(ShapeInference, UnknownDimensionsStateTheirExistence) {
@@ -81,7 +83,8 @@ TEST(ShapeInference, EmptyDimensionIsNoUnknownOne) {
 
 TEST(DTypeInference, REG_22_AllEqualByDefault) {
   TestContext context;
-  const NodeKind &kind = context.kind(cantFail(context.kind(*context.ops.find("elemwise_add"), AttrsId(0))));
+  const KindRef handle = cantFail(context.kind(*context.ops.find("elemwise_add"), Attrs()));
+  const NodeKind &kind = *handle;
   SmallVector<DType, 2> in{DType::Unknown, DType::Float16}, out{DType::Unknown};
   DTypeInference types(kind, in, out);
   types.sameAll();

@@ -50,9 +50,9 @@ TEST(JsonReader, IR_13_AttributeSpellingsMergeInAnyOrder) {
   LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "attrs": {"c": "attrs"}, "param": {"a": "param", "b": "param", "c": "param"},
       "attr": {"b": "attr", "c": "attr"}, "name": "x", "inputs": []})", "[[0, 0, 0]]"));
   const Graph &graph = loaded.graph;
-  EXPECT_EQ(context.attr(graph.attrs(NodeId(0)), "a"), StringRef("param"));
-  EXPECT_EQ(context.attr(graph.attrs(NodeId(0)), "b"), StringRef("attr"));
-  EXPECT_EQ(context.attr(graph.attrs(NodeId(0)), "c"), StringRef("attrs"));
+  EXPECT_EQ(graph.attrs(NodeId(0)).get("a"), StringRef("param"));
+  EXPECT_EQ(graph.attrs(NodeId(0)).get("b"), StringRef("attr"));
+  EXPECT_EQ(graph.attrs(NodeId(0)).get("c"), StringRef("attrs"));
 }
 
 TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
@@ -61,14 +61,14 @@ TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
       "attrs": {"list": [3, "q\"", {"k": null}], "float": 1e-3, "yes": true, "none": null, "big": 18446744073709551615, "minus": -4}})",
       "[[0, 0, 0]]"));
   const Graph &graph = loaded.graph;
-  AttrsId attrs = graph.attrs(NodeId(0));
+  Attrs attrs = graph.attrs(NodeId(0));
   EXPECT_EQ(graph.name(NodeId(0)), "a/\bé😀");
-  EXPECT_EQ(context.attr(attrs, "list"), StringRef(R"([3, "q\"", {"k": None}])"));
-  EXPECT_EQ(context.attr(attrs, "float"), StringRef("1e-3"));
-  EXPECT_EQ(context.attr(attrs, "yes"), StringRef("True"));
-  EXPECT_EQ(context.attr(attrs, "none"), StringRef("None"));
-  EXPECT_EQ(context.attr(attrs, "big"), StringRef("18446744073709551615"));
-  EXPECT_EQ(context.attr(attrs, "minus"), StringRef("-4"));
+  EXPECT_EQ(attrs.get("list"), StringRef(R"([3, "q\"", {"k": None}])"));
+  EXPECT_EQ(attrs.get("float"), StringRef("1e-3"));
+  EXPECT_EQ(attrs.get("yes"), StringRef("True"));
+  EXPECT_EQ(attrs.get("none"), StringRef("None"));
+  EXPECT_EQ(attrs.get("big"), StringRef("18446744073709551615"));
+  EXPECT_EQ(attrs.get("minus"), StringRef("-4"));
 }
 
 TEST(JsonReader, IR_15_UnknownOperatorCountsItsOutputs) {
@@ -98,8 +98,8 @@ TEST(JsonReader, OriginIsAColumnNotAnAttribute) {
   const Graph &graph = loaded.graph;
   EXPECT_EQ(graph.origin(NodeId(6)), NodeId(2));
   EXPECT_FALSE(graph.origin(NodeId(5)).isValid());
-  EXPECT_FALSE(context.attr(graph.attrs(NodeId(6)), "__origin__").has_value());
-  EXPECT_EQ(context.attr(graph.attrs(NodeId(6)), "a"), StringRef("1"));
+  EXPECT_FALSE(graph.attrs(NodeId(6)).get("__origin__").has_value());
+  EXPECT_EQ(graph.attrs(NodeId(6)).get("a"), StringRef("1"));
 }
 
 TEST(JsonReader, CF_22_SubgraphsNest) {

@@ -25,7 +25,7 @@ TEST(JsonWriter, IR_14_CF_22_NothingOfAReachableNodeIsLost) {
 TEST(JsonWriter, EscapesAreTheFiveHostsRead) {
   SmallContext context;
   GraphBuilder builder(context);
-  Value x = builder.addVariable("a\"\\\n\r\t/é", AttrsId(0));
+  Value x = builder.addVariable("a\"\\\n\r\t/é", Attrs());
   std::string text;
   raw_string_ostream os(text);
   writeJson(os, cantFail(std::move(builder).freeze({x}, {})).graph);
@@ -35,10 +35,10 @@ TEST(JsonWriter, EscapesAreTheFiveHostsRead) {
 TEST(JsonWriter, OriginTakesItsSortedPlace) {
   SmallContext context;
   GraphBuilder builder(context);
-  Value x = builder.addVariable("x", AttrsId(0));
+  Value x = builder.addVariable("x", Attrs());
   const OpDef &relu = *context.ops.find("relu");
-  AttrsId attrs = context.attrs({AttrText{"a", "1"}, AttrText{"Z", "2"}});
-  NodeId plain = cantFail(builder.add(relu, {x}, {"plain", AttrsId(0), x.node}));
+  Attrs attrs = context.attrs({AttrText{"a", "1"}, AttrText{"Z", "2"}});
+  NodeId plain = cantFail(builder.add(relu, {x}, {"plain", Attrs(), x.node}));
   NodeId both = cantFail(builder.add(relu, {Value{plain}}, {"both", attrs, plain}));
   std::string text;
   raw_string_ostream os(text);

@@ -398,7 +398,8 @@ TEST(LossOps, RUN_03_ImpliedLossOfIntegersAndOfNothing) {
   TestContext context;
   auto loss = [&](StringRef op, ArrayRef<AttrText> attrs, const TensorRef &data) {
     KernelCall call;
-    call.kind = &context.kind(cantFail(context.kind(*context.ops.find(op), context.attrs(attrs))));
+    const KindRef kind = cantFail(context.kind(*context.ops.find(op), context.attrs(attrs)));
+    call.kind = kind.get();
     call.in = data;
     return call.kind->op->impliedLoss(call);
   };

@@ -92,8 +92,8 @@ TEST(LowerMxnet, NAME_11_ScopeAndDeviceFollowIntoReplacements) {
   for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
     NodeId id(n);
     StringRef origin = lowered.origin(id).isValid() ? lowered.name(lowered.origin(id)) : lowered.name(id);
-    EXPECT_EQ(g.context.attr(lowered.attrs(id), "__ctx_group__").value_or("-"), origin == "m" ? "dev1" : "-");
-    EXPECT_EQ(g.context.attr(lowered.attrs(id), "__profiler_scope__").value_or("-"), origin == "m" ? "net:" : "-");
+    EXPECT_EQ(lowered.attrs(id).get("__ctx_group__").value_or("-"), origin == "m" ? "dev1" : "-");
+    EXPECT_EQ(lowered.attrs(id).get("__profiler_scope__").value_or("-"), origin == "m" ? "net:" : "-");
   }
   Bindings bindings{{"x", Array(std::vector<int64_t>{2, 2}, {1, 2, 3, -4})}};
   std::vector<Array> before = evaluate(graph, bindings), after = evaluate(lowered, bindings);
@@ -105,7 +105,7 @@ TEST(LowerMxnet, NAME_11_OneOfSeveralReplacementsTakesAllAttributes) {
   TestGraph g("y = SoftmaxOutput(x, label) {out_grad=True, __ctx_group__=dev1, __lr_mult__=2}");
   Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
   auto attr = [&](const char *node, StringRef key) {
-    return g.context.attr(lowered.attrs(nodeNamed(lowered, node)), key).value_or("-").str();
+    return lowered.attrs(nodeNamed(lowered, node)).get(key).value_or("-").str();
   };
   EXPECT_EQ(attr("y_backward_0", "__ctx_group__") + attr("y_backward", "__ctx_group__"), "dev1dev1");
   EXPECT_EQ(attr("y_backward_0", "__lr_mult__") + attr("y_backward", "__lr_mult__"), "2-");

@@ -72,7 +72,8 @@ TEST(NnInfer, INF_04_BatchNorm) {
 
 TEST(NnInfer, REG_22_BatchNormKeepsSinglePrecisionStatistics) {
   TestContext context;
-  const NodeKind &kind = context.kind(cantFail(context.kind(*context.ops.find("BatchNorm"), AttrsId(0))));
+  const KindRef handle = cantFail(context.kind(*context.ops.find("BatchNorm"), Attrs()));
+  const NodeKind &kind = *handle;
   SmallVector<DType, 5> in(5, DType::Unknown), out(3, DType::Unknown);
   out[0] = DType::Float16;
   DTypeInference inference(kind, in, out);
@@ -97,7 +98,7 @@ TEST(NnInfer, INF_04_Pooling) {
 TEST(NnInfer, PoolingWorkspaceIsAFunctionOfTheAttributes) {
   TestContext context;
   auto outputs = [&](ArrayRef<AttrText> attrs) {
-    return context.kind(cantFail(context.kind(*context.ops.find("Pooling"), context.attrs(attrs)))).numOutputs;
+    return cantFail(context.kind(*context.ops.find("Pooling"), context.attrs(attrs)))->numOutputs;
   };
   EXPECT_EQ(outputs({{"kernel", "(2,2)"}}), 2u);
   EXPECT_EQ(outputs({{"kernel", "(2,2)"}, {"layout", "NHWC"}}), 1u);

@@ -116,7 +116,7 @@ TEST(OpRegistry, REG_19_AttributesNeedTheirFunctions) {
   row.key = "axis";
   OpDef op = {.name = "schema"};
   op.attrs = row;
-  row.parse = [](const AttrSpec &, StringRef, BumpPtrAllocator &, void *) { return true; };
+  row.parse = [](const AttrSpec &, StringRef, ParamsArena &, void *) { return true; };
   const StringRef half =
       "operator 'schema' declares attribute 'axis' without functions that parse and print it [bad_attribute]";
   EXPECT_EQ(refusal(op), half);

@@ -100,11 +100,12 @@ TEST(Optimizer, ScheduledStepsTakeTheRateAsAnInput) {
 TEST(Optimizer, MEM_04_NewValueMayBeWrittenOverTheOld) {
   for (const StepRow &row : kRows) {
     StepCase c(row, false);
-    const NodeKind &kind = c.h.context().kind(cantFail(c.h.context().kind(*c.h.context().ops.find(row.op), [&] {
+    const KindRef handle = cantFail(c.h.context().kind(*c.h.context().ops.find(row.op), [&] {
       std::vector<AttrText> attrs;
       for (const auto &[key, value] : row.attrs) attrs.push_back({key, value});
       return c.h.context().attrs(attrs);
-    }())));
+    }()));
+    const NodeKind &kind = *handle;
     gradc::Array weight = doubles({4}, kWeight), grad = doubles({4}, kGrad), mean = doubles({4}, kMean), var = doubles({4}, kVar);
     const TensorRef all[] = {weight.ref(), grad.ref(), mean.ref(), var.ref()}, out[] = {weight.ref()};
     const Request requests[] = {Request::InPlace};
@@ -120,8 +121,8 @@ TEST(Optimizer, MEM_04_NewValueMayBeWrittenOverTheOld) {
 
 TEST(Optimizer, REQ_03_StatesMoveEvenWhenNobodyWantsTheWeight) {
   TestContext context;
-  const NodeKind &kind = context.kind(
-      cantFail(context.kind(*context.ops.find("sgd_mom_update"), context.attrs({{"lr", "0.5"}, {"momentum", "0.5"}}))));
+  const KindRef handle = cantFail(context.kind(*context.ops.find("sgd_mom_update"), context.attrs({{"lr", "0.5"}, {"momentum", "0.5"}})));
+  const NodeKind &kind = *handle;
   gradc::Array weight = doubles({1}, {1}), grad = doubles({1}, {2}), mom = doubles({1}, {4}), untouched = doubles({1}, {7});
   const TensorRef in[] = {weight.ref(), grad.ref(), mom.ref()}, out[] = {untouched.ref()};
   const Request requests[] = {Request::Null};
@@ -143,7 +144,7 @@ TEST(Optimizer, INF_ShapesBothWays) {
 
 TEST(Optimizer, REG_19_TheRateIsRequired) {
   TestContext context;
-  const std::string text = describeError(context.kind(*context.ops.find("adam_update"), AttrsId(0)));
+  const std::string text = describeError(context.kind(*context.ops.find("adam_update"), Attrs()));
   EXPECT_NE(text.find("'lr'"), std::string::npos) << text;
 }
 

@@ -94,8 +94,8 @@ json::Value sampleJson(Context &context, const Sample &row) {
   SampleGraph sample(context, row);
   roundInputs(sample.bindings);
   json::Object attrs;
-  for (AttrPair pair : context.attrs(sample.graph.attrs(sample.node)))
-    attrs[context.text(pair.key).str()] = context.text(pair.value).str();
+  for (const AttrText &pair : sample.graph.attrs(sample.node).pairs())
+    attrs[pair.key.str()] = pair.value.str();
   json::Array inputs, heads;
   const OpDef &op = *sample.graph.op(sample.node);
   for (size_t i = 0; i < row.inputs.size(); ++i) {

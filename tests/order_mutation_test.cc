@@ -157,9 +157,9 @@ TEST(OrderMutation, CLI_06_ManyReadersCostLinearTime) {
   constexpr int kReaders = 100000;
   TestContext context;
   GraphBuilder builder(context);
-  Value s = builder.addVariable("s", AttrsId(0)), x = builder.addVariable("x", AttrsId(0));
-  KindId bump = cantFail(context.kind(*context.ops.find("test_accumulate"), AttrsId(0)));
-  KindId exp = cantFail(context.kind(*context.ops.find("exp"), AttrsId(0)));
+  Value s = builder.addVariable("s", Attrs()), x = builder.addVariable("x", Attrs());
+  KindRef bump = cantFail(context.kind(*context.ops.find("test_accumulate"), Attrs()));
+  KindRef exp = cantFail(context.kind(*context.ops.find("exp"), Attrs()));
   std::vector<Value> heads{Value{builder.addKind(bump, {x, Value{s.node, 0, 1}}, NodeId())}};
   for (int i = 0; i < kReaders; ++i) heads.push_back(Value{builder.addKind(exp, {s}, NodeId())});
   Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;

@@ -189,7 +189,7 @@ TEST(PlanMemory, MEM_16_ABlockStartsWithAnEntryThatTakesOverNothing) {
       const uint32_t block = lifetimes.intervalOf[EntryId(e)];
       if (block == Lifetimes::kNoInterval || &lifetimes.intervals[block] != &interval) continue;
       EXPECT_GE(e, interval.root.value) << "the root is the first entry of the block";
-      int64_t count = *numElements(p.g.context.shape(p.inference.shape[EntryId(e)]).dims());
+      int64_t count = *numElements(p.inference.shapeOf(EntryId(e)).dims());
       EXPECT_LE(count * dtypeBytes(p.inference.dtype[EntryId(e)]), interval.bytes);
     }
   }
@@ -214,7 +214,7 @@ TEST(PlanMemory, MEM_20_BetweenTheLargestNodeAndTheSumOfAll) {
   int64_t all = 0, largest = 0;
   for (uint32_t e = 0; e < graph.numEntries(); ++e) {
     if (plan.offset[EntryId(e)] < 0) continue;
-    int64_t bytes = 4 * *numElements(g.context.shape(inference.shape[EntryId(e)]).dims());
+    int64_t bytes = 4 * *numElements(inference.shapeOf(EntryId(e)).dims());
     all += (bytes + 63) / 64 * 64;
     largest = std::max(largest, bytes);
   }

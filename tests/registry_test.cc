@@ -40,9 +40,9 @@ TEST(Registry, REG_22_DefaultsParse) {
     // Some need attributes, each or in relation to one another.
     const bool needsAttrs = op->check || llvm::any_of(op->attrs, [](const AttrSpec &spec) { return spec.isRequired; });
     if (needsAttrs) continue;
-    Expected<KindId> kind = context.kind(*op, AttrsId(0));
+    Expected<KindRef> kind = context.kind(*op, Attrs());
     ASSERT_TRUE(bool(kind)) << op->name.str() << ": " << toString(kind.takeError());
-    EXPECT_LE(context.kind(*kind).numVisible, context.kind(*kind).numOutputs) << op->name.str();
+    EXPECT_LE((*kind)->numVisible, (*kind)->numOutputs) << op->name.str();
   }
 }
 
@@ -86,15 +86,16 @@ std::string signature(StringRef name, ArrayRef<AttrText> attrs) {
   BuiltinContext context;
   GraphBuilder builder(context);
   const OpDef &op = *context.ops.find(name);
-  const NodeKind kind = context.kind(cantFail(context.kind(op, context.attrs(attrs))));
+  const KindRef handle = cantFail(context.kind(op, context.attrs(attrs)));
+  const NodeKind &kind = *handle;
   SmallVector<Value, 8> inputs, heads;
   std::vector<std::string> names;
   for (uint32_t i = 0; i < kind.numInputs; ++i) {
-    inputs.push_back(builder.addVariable("", AttrsId(0)));
+    inputs.push_back(builder.addVariable("", Attrs()));
     names.push_back("x" + std::to_string(i));
   }
   for (uint32_t o = 0; o < kind.numOutputs; ++o) {
-    heads.push_back(builder.addVariable("", AttrsId(0)));
+    heads.push_back(builder.addVariable("", Attrs()));
     names.push_back("dy" + std::to_string(o));
   }
   const NodeId node = cantFail(builder.add(op, inputs, {"", context.attrs(attrs), NodeId()}));

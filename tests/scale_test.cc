@@ -37,7 +37,7 @@ void expectLinear(uint32_t n, function_ref<double(uint32_t)> secondsFor) {
   EXPECT_LT(large, 40 * small) << small << " s for " << n << ", " << large << " s for sixteen times as many";
 }
 
-KindId kindOf(Context &context, StringRef op, std::initializer_list<AttrText> attrs = {}) {
+KindRef kindOf(Context &context, StringRef op, std::initializer_list<AttrText> attrs = {}) {
   return cantFail(context.kind(*context.ops.find(op), context.attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size()))));
 }
 
@@ -45,7 +45,7 @@ KindId kindOf(Context &context, StringRef op, std::initializer_list<AttrText> at
 Graph manyHeads(Context &context, uint32_t n) {
   GraphBuilder builder(context);
   AttrText shape{"__shape__", "(2,)"};
-  const KindId exp = kindOf(context, "exp");
+  const KindRef exp = kindOf(context, "exp");
   std::vector<Value> heads;
   for (uint32_t i = 0; i < n; ++i) {
     const Value x = builder.addVariable("x" + std::to_string(i), context.attrs(ArrayRef<AttrText>(shape)));
@@ -112,7 +112,7 @@ TEST(Scale, CLI_06_HO_02_SecondOrderOfAWideConcat) {
     TestContext context;
     GraphBuilder builder(context);
     std::vector<Value> parts;
-    for (uint32_t i = 0; i < n; ++i) parts.push_back(builder.addVariable("x" + std::to_string(i), AttrsId(0)));
+    for (uint32_t i = 0; i < n; ++i) parts.push_back(builder.addVariable("x" + std::to_string(i), Attrs()));
     const Value all{builder.addKind(kindOf(context, "Concat", {{"num_args", std::to_string(n)}}), parts, NodeId())};
     const Value y{builder.addKind(kindOf(context, "square"), {all}, NodeId())};
     const Graph graph = cantFail(std::move(builder).freeze({y}, {})).graph;
@@ -127,11 +127,11 @@ TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {
     TestContext context;
     GraphBuilder builder(context);
     AttrText shape{"__shape__", "(2,3)"};
-    const Value x = builder.addVariable("x", AttrsId(0)), w = builder.addVariable("w", context.attrs(ArrayRef<AttrText>(shape)));
-    const KindId relu = kindOf(context, "relu");
+    const Value x = builder.addVariable("x", Attrs()), w = builder.addVariable("w", context.attrs(ArrayRef<AttrText>(shape)));
+    const KindRef relu = kindOf(context, "relu");
     std::vector<Value> parts;
     for (uint32_t i = 0; i < n; ++i) parts.push_back(Value{builder.addKind(relu, {parts.empty() ? x : parts.back()}, NodeId())});
-    const Value all{builder.addKind(context.opaqueKind("mystery", AttrsId(0), 1), parts, NodeId())};
+    const Value all{builder.addKind(cantFail(context.opaqueKind("mystery", Attrs(), 1)), parts, NodeId())};
     const Value z{builder.addKind(kindOf(context, "elemwise_add"), {x, w}, NodeId())};
     const Graph graph = cantFail(std::move(builder).freeze({all, z}, {})).graph;
     InferOptions options;

@@ -64,9 +64,9 @@ struct Scheduled {
   MemoryPlan plan;
 
   Scheduled(const Graph &graph, PlanOptions planOptions) : graph(graph), options(std::move(planOptions)) {
-    inference = cantFail(infer(graph.context(), graph, {}, {}));
+    inference = cantFail(infer(testContext(), graph, {}, {}));
     requests = countRequests(graph, {});
-    plan = cantFail(planMemory(graph.context(), graph, inference, requests, options));
+    plan = cantFail(planMemory(testContext(), graph, inference, requests, options));
   }
   std::string check() const { return describeError(checkPlan(graph, inference, requests, plan, options)); }
   int64_t offset(StringRef name) const { return plan.offset[graph.firstEntry(nodeNamed(graph, name))]; }
@@ -233,7 +233,7 @@ TEST(Schedule, IR_09_AGraphInOrderAllowsEverySchedule) {
 
 /// What a run leaves behind: the bytes of every head, then of every variable.
 std::vector<std::vector<char>> resultsOf(const Graph &graph, const SessionOptions &options) {
-  Session session = cantFail(Session::create(graph.context(), graph, {}, options));
+  Session session = cantFail(Session::create(testContext(), graph, {}, options));
   for (uint64_t step = 0; step < 2; ++step) cantFail(session.run(step));
   std::vector<std::vector<char>> results;
   auto add = [&](const TensorRef &tensor) {
@@ -268,7 +268,7 @@ void expectApart(const Scheduled &p) {
       if (p.plan.offset[e] < 0) continue;
       EntryId root = e;
       while (p.plan.inplaceOf[root].isValid()) root = p.plan.inplaceOf[root];
-      const int64_t bytes = graph.context().elements(p.inference.shape[e]) * dtypeBytes(p.inference.dtype[e]);
+      const int64_t bytes = p.inference.elements(e) * dtypeBytes(p.inference.dtype[e]);
       const uint32_t begin = schedule.stepOf(NodeId(n));
       places.push_back({root, begin, std::max(begin, lastRead[e]), p.plan.offset[e], p.plan.offset[e] + bytes});
     }

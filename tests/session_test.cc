@@ -23,12 +23,12 @@ using Doubles = std::vector<double>;
 using Floats = std::vector<float>;
 
 Session open(const Graph &graph, std::vector<NamedArray> bindings, const SessionOptions &options) {
-  Expected<Session> session = Session::create(graph.context(), graph, std::move(bindings), options);
+  Expected<Session> session = Session::create(testContext(), graph, std::move(bindings), options);
   if (!session) report_fatal_error(session.takeError());
   return std::move(*session);
 }
 GradcError refusal(const Graph &graph, std::vector<NamedArray> bindings, const SessionOptions &options) {
-  return errorOf(Session::create(graph.context(), graph, std::move(bindings), options));
+  return errorOf(Session::create(testContext(), graph, std::move(bindings), options));
 }
 
 TEST(Session, RUN_04_BindsByNameAndInfersFromTheArrays) {
@@ -139,8 +139,8 @@ TEST(Session, E_31_RefusesToRunAgainstVersions) {
 TEST(Session, E_34_NamesOfSeveralVariables) {
   gradc::testing::TestContext context;
   GraphBuilder builder(context);
-  Value a = builder.addVariable("w", AttrsId(0)), b = builder.addVariable("w", AttrsId(0));
-  Value c = builder.addVariable("", AttrsId(0));
+  Value a = builder.addVariable("w", Attrs()), b = builder.addVariable("w", Attrs());
+  Value c = builder.addVariable("", Attrs());
   NodeId n = cantFail(builder.add(*context.ops.find("add_n"), {a, b, c}, {"y", context.attrs({{"num_args", "3"}}), {}}));
   Graph graph = cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
   EXPECT_EQ(refusal(graph, {{"w", floats({1}, {1})}}, {}).kind, ErrorKind::AmbiguousName);

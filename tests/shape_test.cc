@@ -1,5 +1,6 @@
 // Shapes: printing, counting, merging, axes.
 #include "ir/dim.h"
+#include "ir/shape_table.h"
 
 #include "gtest/gtest.h"
 
@@ -31,6 +32,39 @@ TEST(Shape, ElementsDoNotOverflow) {
   EXPECT_FALSE(numElements({int64_t{1} << 32, int64_t{1} << 32}).has_value());
   EXPECT_FALSE(numElements({3, kUnknownDim}).has_value());
   EXPECT_FALSE(numElements({int64_t{1} << 40, int64_t{1} << 40}).has_value());
+}
+
+TEST(ShapeTable, A_03_EqualShapesShareAnId) {
+  ShapeTable shapes;
+  const ShapeId matrix = *shapes.intern({2, 3});
+  EXPECT_EQ(shapes.intern({2, 3}), matrix);
+  EXPECT_NE(shapes.intern({}), kUnknownShape);
+  EXPECT_FALSE(shapes[kUnknownShape].hasRank());
+  EXPECT_TRUE(shapes[*shapes.intern({})].hasRank());
+  EXPECT_TRUE(shapes.isFullyKnown(*shapes.intern({})));
+  EXPECT_FALSE(shapes.isFullyKnown(*shapes.intern({2, kUnknownDim})));
+  const Dims seen = shapes[matrix].dims();
+  for (int64_t i = 0; i < 10000; ++i) shapes.intern({i, i});
+  EXPECT_EQ(shapes[matrix].dims().data(), seen.data()) << "what was read stays where it is";
+  ShapeTable copy(shapes);
+  EXPECT_EQ(copy.intern({2, 3}), matrix);
+  EXPECT_EQ(copy[*shapes.intern({9, 9})].dims(), Dims({9, 9}));
+}
+
+TEST(ShapeTable, E_50_ImpossibleShapesAreNotInterned) {
+  ShapeTable s;
+  EXPECT_EQ(s.elements(*s.intern({int64_t{1} << 24, int64_t{1} << 24})), int64_t{1} << 48);
+  EXPECT_EQ(s.elements(*s.intern({0, 7})), 0);
+  EXPECT_EQ(s.elements(*s.intern({kUnknownDim, 7})), -1);
+  EXPECT_EQ(s.elements(kUnknownShape), -1);
+  EXPECT_FALSE(s.intern({int64_t{1} << 24, (int64_t{1} << 24) + 1}).has_value());
+  EXPECT_FALSE(s.intern({2, -2}).has_value());
+  EXPECT_FALSE(s.intern({2, kBadDim}).has_value());
+  // Neither an empty tensor nor an unknown dimension hides the others.
+  EXPECT_FALSE(s.intern({0, int64_t{1} << 49}).has_value());
+  EXPECT_FALSE(s.intern({kUnknownDim, int64_t{1} << 30, int64_t{1} << 30}).has_value());
+  EXPECT_FALSE(s.intern({int64_t{1} << 32, int64_t{1} << 32}).has_value()) << "a product of 2^64 is 0 modulo 2^64";
+  EXPECT_FALSE(s.intern({2, -2}).has_value()) << "a refused shape stays refused";
 }
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();

@@ -43,7 +43,7 @@ TEST(ParameterInit, RolesDecide) {
   ParameterInitializer initializer(g, inference, 1);
   auto filled = [&](StringRef name) {
     const NodeId n = nodeNamed(g, name);
-    Dims shape = g.context.shape(inference.shape[g.graph.firstEntry(n)]).dims();
+    Dims shape = inference.shapeOf(g.graph.firstEntry(n)).dims();
     Array array{DType::Float32, shape.vec(), std::vector<char>(static_cast<size_t>(*numElements(shape)) * 4)};
     initializer.fill(n, array.ref());
     return valuesOf<float>(array);

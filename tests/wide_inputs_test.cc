@@ -47,11 +47,11 @@ struct Differentiated {
 
 /// What each operand of `op` is read for: once, by the forward node, and never by the gradient.
 void expectOperandsAreNotKept(const Graph &graph, uint32_t count) {
-  const Inference inference = cantFail(infer(graph.context(), graph, {}, InferOptions()));
+  const Inference inference = cantFail(infer(testContext(), graph, {}, InferOptions()));
   const RequestTable requests = countRequests(graph, {});
   for (uint32_t i = 0; i < count; ++i)
     ASSERT_EQ(requests.reads[graph.entry(Value{nodeNamed(graph, numbered("p", i))})], 1u) << "operand " << i;
-  const MemoryPlan plan = cantFail(planMemory(graph.context(), graph, inference, requests, PlanOptions()));
+  const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, PlanOptions()));
   EXPECT_EQ(describeError(checkPlan(graph, inference, requests, plan, PlanOptions())), "success");
 }
 
@@ -64,7 +64,7 @@ void expectGradients(const Graph &graph, uint32_t count, Dims shape, function_re
   for (int64_t i = 0; i < size; ++i) weights.push_back(static_cast<float>(i + 1));
   bindings.push_back({"w", floats(shape.vec(), weights)});
   for (uint32_t i = 0; i < count; ++i) bindings.push_back({numbered("x", i), floats({1}, {static_cast<float>(i)})});
-  Session session = cantFail(Session::create(graph.context(), graph, std::move(bindings), SessionOptions()));
+  Session session = cantFail(Session::create(testContext(), graph, std::move(bindings), SessionOptions()));
   cantFail(session.run(0));
   for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(*session.head(1 + i).as<float>(), expected(i)) << "gradient of x" << i;
 }

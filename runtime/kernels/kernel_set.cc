@@ -37,9 +37,9 @@ class Selection {
 
  private:
   bool isKnown(EntryId e) const {
-    return graph.context().isFullyKnown(inference.shape[e]) && inference.dtype[e] != DType::Unknown;
+    return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown;
   }
-  Dims dims(EntryId e) const { return graph.context().shape(inference.shape[e]).dims(); }
+  Dims dims(EntryId e) const { return inference.shapeOf(e).dims(); }
   EntryId output(NodeId n, uint32_t o) const { return EntryId(graph.firstEntry(n).value + o); }
 
   const FastKernelRow *rowOf(NodeId n) const {

@@ -29,10 +29,10 @@ LayoutSettlement::LayoutSettlement(const Graph &graph, const Inference &inferenc
     : graph(graph), inference(inference), requests(requests), movesArguments(movesArguments),
       layouts(graph, Layout::Plain) {}
 
-Dims LayoutSettlement::dims(EntryId e) const { return graph.context().shape(inference.shape[e]).dims(); }
+Dims LayoutSettlement::dims(EntryId e) const { return inference.shapeOf(e).dims(); }
 
 bool LayoutSettlement::isMovable(EntryId e) const {
-  return graph.context().isFullyKnown(inference.shape[e]) && inference.dtype[e] == DType::Float32 && dims(e).size() == 4;
+  return inference.isKnownShape(e) && inference.dtype[e] == DType::Float32 && dims(e).size() == 4;
 }
 
 EntryId LayoutSettlement::find(EntryId e) {
@@ -53,7 +53,7 @@ void LayoutSettlement::tie(EntryId a, EntryId b) {
 
 void LayoutSettlement::want(EntryId e, Layout layout) { wishes[find(e)].wanted |= bit(layout); }
 
-bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference.shape, n); }
+bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference, n); }
 
 /// Those of rank four that the node reads or writes.
 void LayoutSettlement::collectOperands(NodeId n, const FilterOperands &filters,

@@ -165,14 +165,14 @@ GraphSketch Donors::drawFromRegistry(Dice &dice, const OpDef &op) const {
     for (const AttrSpec &spec : op.attrs)
       if (spec.isRequired || dice.chance(40)) node.attrs.push_back({spec.key.str(), drawValue(dice, spec, Temper::Plausible)});
     for (const auto &[key, value] : node.attrs) pairs.push_back({key, value});
-    Expected<KindId> kind = ctx.kind(op, ctx.attrs(pairs));
+    Expected<KindRef> kind = ctx.kind(op, ctx.attrs(pairs));
     if (!kind) {
       consumeError(kind.takeError());
       continue;
     }
     GraphSketch sketch;
     const std::vector<int64_t> shape = drawShape(dice);
-    const uint32_t numInputs = std::min<uint32_t>(ctx.kind(*kind).numInputs, 40);
+    const uint32_t numInputs = std::min<uint32_t>((*kind)->numInputs, 40);
     for (uint32_t i = 0; i < numInputs; ++i) {
       sketch.nodes.push_back(variable("x" + std::to_string(i), shape));
       node.inputs.push_back({static_cast<int64_t>(i)});

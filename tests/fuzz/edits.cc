@@ -54,9 +54,9 @@ KnownShapes inferSketch(const OpRegistry &ops, const GraphSketch &sketch) {
     const SourceMap::Range &source = loaded->sources.nodes[n];
     if (source.begin < 0 || source.fileId >= known.of.size()) continue;
     for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-      const ShapeId shape = inference->shape[EntryId(graph.firstEntry(NodeId(n)).value + o)];
+      const EntryId entry(graph.firstEntry(NodeId(n)).value + o);
       auto &slot = known.of[source.fileId].emplace_back();
-      if (ctx.isFullyKnown(shape)) slot = std::vector<int64_t>(ctx.shape(shape).dims());
+      if (inference->isKnownShape(entry)) slot = std::vector<int64_t>(inference->shapeOf(entry).dims());
     }
   }
   known.isComplete = inference->numUnknownShapes == 0 && inference->numUnknownDTypes == 0;

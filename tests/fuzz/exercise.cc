@@ -32,11 +32,11 @@ std::string jsonOf(const Graph &graph) {
 bool isComplete(const Inference &inference) { return inference.numUnknownShapes == 0 && inference.numUnknownDTypes == 0; }
 
 /// The first node with an output of unknown shape or type.
-std::string firstUnknown(const Context &ctx, const Graph &graph, const Inference &inference) {
+std::string firstUnknown(const Graph &graph, const Inference &inference) {
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
       const EntryId entry(graph.firstEntry(NodeId(n)).value + o);
-      if (ctx.isFullyKnown(inference.shape[entry]) && inference.dtype[entry] != DType::Unknown) continue;
+      if (inference.isKnownShape(entry) && inference.dtype[entry] != DType::Unknown) continue;
       const OpDef *op = graph.op(NodeId(n));
       return "output " + std::to_string(o) + " of '" + graph.name(NodeId(n)).str() + "' (" + (op ? op->name.str() : "null") + ")";
     }
@@ -110,7 +110,7 @@ std::optional<Inference> Trial::inferred(const Graph &graph, StringRef stage, bo
   }
   if (mustBeComplete && !isComplete(*inference))
     report(stage + ": " + Twine(inference->numUnknownShapes) + " shapes and " + Twine(inference->numUnknownDTypes) +
-           " types are unknown behind a graph that is fully known; the first is " + firstUnknown(ctx, graph, *inference));
+           " types are unknown behind a graph that is fully known; the first is " + firstUnknown(graph, *inference));
   return std::move(*inference);
 }
 

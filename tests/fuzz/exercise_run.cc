@@ -12,12 +12,12 @@ namespace gradc::fuzz {
 namespace {
 
 /// Of all values together; nothing when some shape is unknown or the sum is beyond measure.
-std::optional<int64_t> bytesOf(Context &ctx, const Inference &inference) {
+std::optional<int64_t> bytesOf(const Inference &inference) {
   int64_t sum = 0;
   for (size_t e = 0; e < inference.shape.size(); ++e) {
     const EntryId entry(static_cast<uint32_t>(e));
-    if (!ctx.isFullyKnown(inference.shape[entry])) return std::nullopt;
-    const std::optional<int64_t> size = numElements(ctx.shape(inference.shape[entry]).dims());
+    if (!inference.isKnownShape(entry)) return std::nullopt;
+    const std::optional<int64_t> size = numElements(inference.shapeOf(entry).dims());
     if (!size || *size > (int64_t{1} << 40)) return std::nullopt;
     sum += *size * dtypeBytes(inference.dtype[entry]);
     if (sum > (int64_t{1} << 50)) return std::nullopt;
@@ -116,7 +116,7 @@ void Trial::checkDifferences(const Graph &graph, const SessionOptions &session) 
 }
 
 void Trial::checkRun(const Graph &graph, const Inference &inference, StringRef stage) {
-  const std::optional<int64_t> bytes = bytesOf(ctx, inference);
+  const std::optional<int64_t> bytes = bytesOf(inference);
   if (!bytes || *bytes > maxRunBytes) return;
   SessionOptions options;
   options.initSeed = 1 + dice.below(4);

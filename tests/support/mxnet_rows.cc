@@ -48,7 +48,7 @@ void checkMxnetRow(const MxnetRow &row) {
 std::string refusalOf(StringRef op, std::initializer_list<AttrText> attrs) {
   Context ctx;
   registerBuiltinOps(ctx.ops);
-  Expected<KindId> kind = ctx.kind(*ctx.ops.find(op), ctx.attrs(ArrayRef<AttrText>(attrs)));
+  Expected<KindRef> kind = ctx.kind(*ctx.ops.find(op), ctx.attrs(ArrayRef<AttrText>(attrs)));
   return kind ? "" : toString(kind.takeError());
 }
 

@@ -16,7 +16,7 @@ namespace gradc::testing {
 OpHarness::OpHarness() : builder(ctx) { registerBuiltinOps(ctx.ops); }
 
 Value OpHarness::variable(std::vector<int64_t> shape, std::vector<double> data) {
-  Value v = builder.addVariable("", AttrsId(0));
+  Value v = builder.addVariable("", Attrs());
   EXPECT_EQ(TensorRef({nullptr, DType::Float64, shape}).size(), static_cast<int64_t>(data.size()));
   tensors[v.node.value].push_back({std::move(shape), DType::Float64, std::move(data)});
   return v;
@@ -41,20 +41,21 @@ Value OpHarness::apply(StringRef name, ArrayRef<Value> inputs, ArrayRef<AttrText
 void OpHarness::runNode(NodeId n) {
   const NodeKind &kind = builder.kind(n);
   ArrayRef<Value> inputs = builder.inputs(n);
+  ShapeTable table;
   SmallVector<ShapeId, 8> in, out(kind.numOutputs, kUnknownShape);
   SmallVector<DType, 8> inTypes, outTypes(kind.numOutputs, DType::Unknown);
   SmallVector<TensorRef, 8> operands;
   for (size_t i = 0; i < inputs.size(); ++i) {
     HarnessTensor &t = tensors[inputs[i].node.value][inputs[i].index];
-    in.push_back(t.dtype == DType::Unknown ? kUnknownShape : *ctx.shape(t.shape));
+    in.push_back(t.dtype == DType::Unknown ? kUnknownShape : *table.intern(t.shape));
     inTypes.push_back(t.dtype);
     operands.push_back(t.ref());
     if (kind.isIgnored(i)) operands.back().data = nullptr;
   }
   for (uint16_t o = 0; o < kind.numOutputs; ++o)  // INF-08: a gradient has the shape of what it is the gradient of
     if (auto like = shapedLike.find({n.value, o}); like != shapedLike.end())
-      out[o] = *ctx.shape(tensors[like->second.node.value][like->second.index].shape);
-  ShapeInference shapes(ctx, kind, in, out, false);
+      out[o] = *table.intern(tensors[like->second.node.value][like->second.index].shape);
+  ShapeInference shapes(table, kind, in, out, false);
   if (kind.op->shape) kind.op->shape(shapes);
   EXPECT_FALSE(shapes.hasFailed()) << shapes.failureText().str();
   DTypeInference types(kind, inTypes, outTypes);
@@ -68,8 +69,8 @@ void OpHarness::runNode(NodeId n) {
       results[o].dtype = DType::Unknown;
       continue;
     }
-    ASSERT_TRUE(ctx.isFullyKnown(out[o])) << kind.op->name.str() << " output " << o;
-    results[o].shape = ctx.shape(out[o]).dims().vec();
+    ASSERT_TRUE(table.isFullyKnown(out[o])) << kind.op->name.str() << " output " << o;
+    results[o].shape = table[out[o]].dims().vec();
     results[o].dtype = outTypes[o];
     results[o].data.assign(static_cast<size_t>(results[o].ref().size()), std::nan(""));
   }

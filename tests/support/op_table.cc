@@ -25,15 +25,15 @@ Graph graphOf(Context &context, const OpRow &row, bool isProjected) {
   GraphBuilder builder(context);
   std::vector<Value> inputs;
   for (size_t i = 0; i < row.inputs.size(); ++i)
-    inputs.push_back(builder.addVariable("x" + std::to_string(i), AttrsId(0)));
+    inputs.push_back(builder.addVariable("x" + std::to_string(i), Attrs()));
   std::vector<AttrText> attrs;
   for (const auto &[key, value] : row.attrs) attrs.push_back({key, value});
   const OpDef *op = context.ops.find(row.op);
   EXPECT_NE(op, nullptr) << row.op;
   Value y{cantFail(builder.add(*op, inputs, {"y", context.attrs(attrs), NodeId()}))};
   if (isProjected) {
-    Value c = builder.addVariable("c", AttrsId(0));
-    y = Value{cantFail(builder.add(*context.ops.find("elemwise_mul"), {y, c}, {"z", AttrsId(0), NodeId()}))};
+    Value c = builder.addVariable("c", Attrs());
+    y = Value{cantFail(builder.add(*context.ops.find("elemwise_mul"), {y, c}, {"z", Attrs(), NodeId()}))};
   }
   return cantFail(std::move(builder).freeze(y, GraphAttrs())).graph;
 }
@@ -52,7 +52,7 @@ double total(ArrayRef<Array> arrays) {
   return sum;
 }
 
-ShapeId parseShape(Context &context, StringRef text) {
+ShapeId parseShape(ShapeTable &shapes, StringRef text) {
   if (text == "?") return kUnknownShape;
   SmallVector<StringRef, 4> parts;
   text.trim("()").split(parts, ',', -1, false);
@@ -63,12 +63,12 @@ ShapeId parseShape(Context &context, StringRef text) {
     EXPECT_TRUE(isKnown || part == "?") << part.str();
     dims.push_back(dim);
   }
-  return *context.shape(dims);
+  return *shapes.intern(dims);
 }
 
-std::string printShapes(Context &context, ArrayRef<ShapeId> ids) {
+std::string printShapes(const ShapeTable &shapes, ArrayRef<ShapeId> ids) {
   std::string text;
-  for (ShapeId id : ids) text += (text.empty() ? "" : " ") + toString(context.shape(id));
+  for (ShapeId id : ids) text += (text.empty() ? "" : " ") + toString(shapes[id]);
   return text;
 }
 
@@ -152,29 +152,31 @@ std::string inferShapes(StringRef name, ArrayRef<AttrText> attrs, StringRef shap
   TestContext context;
   const OpDef *op = context.ops.find(name);
   EXPECT_NE(op, nullptr) << name.str();
-  const NodeKind &kind = context.kind(cantFail(context.kind(*op, context.attrs(attrs))));
+  const KindRef handle = cantFail(context.kind(*op, context.attrs(attrs)));
+  const NodeKind &kind = *handle;
+  ShapeTable table;
   auto [left, right] = shapes.split(" -> ");
   SmallVector<StringRef, 4> words;
   SmallVector<ShapeId, 4> in, out;
   left.split(words, ' ', -1, false);
-  for (StringRef word : words) in.push_back(parseShape(context, word));
+  for (StringRef word : words) in.push_back(parseShape(table, word));
   words.clear();
   right.split(words, ' ', -1, false);
-  for (StringRef word : words) out.push_back(parseShape(context, word));
+  for (StringRef word : words) out.push_back(parseShape(table, word));
   EXPECT_EQ(in.size(), kind.numInputs);
   EXPECT_EQ(out.size(), kind.numOutputs);
   // Until nothing changes, as the pass calls it.
   for (SmallVector<ShapeId, 8> before; ; before.clear()) {
     before.append(in.begin(), in.end());
     before.append(out.begin(), out.end());
-    ShapeInference inference(context, kind, in, out, true);
+    ShapeInference inference(table, kind, in, out, true);
     op->shape(inference);
     if (inference.hasFailed()) return inference.failureText().str();
     SmallVector<ShapeId, 8> after(in.begin(), in.end());
     after.append(out.begin(), out.end());
     if (after == before) break;
   }
-  return printShapes(context, in) + " -> " + printShapes(context, out);
+  return printShapes(table, in) + " -> " + printShapes(table, out);
 }
 
 }  // namespace gradc::testing

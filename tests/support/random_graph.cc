@@ -90,7 +90,7 @@ Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch) {
     const std::string name = sketch.nameOf(n);
     if (node.isVariable()) {
       const AttrText type{"__dtype__", "int32"};
-      at.push_back(builder.addVariable(name, node.isInteger ? context.attrs(type) : AttrsId(0)));
+      at.push_back(builder.addVariable(name, node.isInteger ? context.attrs(type) : Attrs()));
       continue;
     }
     SmallVector<Value, 4> inputs;

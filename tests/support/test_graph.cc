@@ -72,12 +72,12 @@ class GraphParser {
         args.push_back(word());
         accept(',');
       }
-    AttrsId attrs = attributes();
+    Attrs attrs = attributes();
     if (op == "var") {
       last = nodes[name] = builder.addVariable(name, attrs).node;
       return;
     }
-    KindId kind = isOpaque ? ctx.opaqueKind(op, attrs, 1) : kindOf(op, attrs, args.size());
+    const KindRef kind = isOpaque ? cantFail(ctx.opaqueKind(op, attrs, 1)) : kindOf(op, attrs, args.size());
     SmallVector<Value, 8> inputs;
     for (StringRef arg : args) inputs.push_back(valueOf(arg));
     last = builder.addKind(kind, inputs, NodeId());
@@ -86,17 +86,17 @@ class GraphParser {
     while (accept('^')) builder.addControlDep(last, valueOf(word()).node);
   }
 
-  KindId kindOf(StringRef op, AttrsId attrs, size_t numArgs) {
+  KindRef kindOf(StringRef op, Attrs attrs, size_t numArgs) {
     const OpDef *def = ctx.ops.find(op);
     if (!def) fail("no operator '" + op + "'");
-    KindId kind = cantFail(ctx.kind(*def, attrs, op));
-    if (ctx.kind(kind).numInputs != numArgs) fail("wrong number of inputs of '" + op + "'");
+    KindRef kind = cantFail(ctx.kind(*def, attrs, op));
+    if (kind->numInputs != numArgs) fail("wrong number of inputs of '" + op + "'");
     return kind;
   }
 
-  AttrsId attributes() {
+  Attrs attributes() {
     SmallVector<AttrText, 8> pairs;
-    if (!accept('{')) return AttrsId(0);
+    if (!accept('{')) return Attrs();
     while (!accept('}')) {
       StringRef key = word();
       expect('=');
@@ -118,7 +118,7 @@ class GraphParser {
     auto [base, version] = text.split('@');
     auto [name, index] = base.split(':');
     auto known = nodes.find(name);
-    NodeId node = known != nodes.end() ? known->second : nodes[name] = builder.addVariable(name, AttrsId(0)).node;
+    NodeId node = known != nodes.end() ? known->second : nodes[name] = builder.addVariable(name, Attrs()).node;
     Value value{node};
     if (!index.empty()) value.index = static_cast<uint16_t>(std::stoul(index.str()));
     if (!version.empty()) value.version = static_cast<uint16_t>(std::stoul(version.str()));
@@ -141,6 +141,11 @@ std::string printValue(const Graph &graph, Value v) {
 }
 
 }  // namespace
+
+TestContext &testContext() {
+  static TestContext context;
+  return context;
+}
 
 TestContext::TestContext() {
   registerBuiltinOps(ops);

@@ -7,6 +7,7 @@
 #include "ir/bodies.h"
 #include "runtime/kernels/table.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
 
 #include <set>
@@ -20,11 +21,11 @@ bool canRun(const OpDef &op) { return op.kernel || op.fastKernel; }
 bool takesIntegers(const OperatorCoverage &row) { return row.op->kernelTypes.contains(DType::Int32); }
 
 // What the gradient graph of a single node adds to it.
-void inspectGradient(const Graph &gradient, OperatorCoverage &row) {
+void inspectGradient(const Graph &gradient, const OpDef *ones, OperatorCoverage &row) {
   for (uint32_t n = 0; n < gradient.numNodes(); ++n) {
     const OpDef *op = gradient.op(NodeId(n));
     if (!op || !gradient.origin(NodeId(n)).isValid()) continue;
-    const bool isFree = gradient.inputs(NodeId(n)).empty() || op == gradient.context().ops.wellKnown.onesLike;
+    const bool isFree = gradient.inputs(NodeId(n)).empty() || op == ones;
     if (!canRun(*op)) row.hasGradientKernels = false;
     if (!isFree && !findFastKernel(*op)) row.hasFastGradient = false;
   }
@@ -66,10 +67,10 @@ Totals totalsOf(ArrayRef<OperatorCoverage> rows) {
 
 }  // namespace
 
-OperatorCoverage &Coverage::rowOf(KindId kind) {
-  OperatorCoverage *&known = byKind[kind.value];
+OperatorCoverage &Coverage::rowOf(const KindRef &kind) {
+  OperatorCoverage *&known = byKind[kind];
   if (known) return *known;
-  const OpDef *op = context.kind(kind).op;
+  const OpDef *op = kind->op;
   auto [at, isNew] = rows.insert({op->name.str(), OperatorCoverage()});
   OperatorCoverage &row = at->second;
   if (isNew) {
@@ -85,25 +86,25 @@ OperatorCoverage &Coverage::rowOf(KindId kind) {
   row.orders = std::min(row.orders, reached.order);
   row.hasGradient &= reached.order > 0;
   row.hasFastGradient &= reached.gradient.has_value();
-  if (reached.gradient) inspectGradient(*reached.gradient, row);
+  if (reached.gradient) inspectGradient(*reached.gradient, context.ops.wellKnown.onesLike, row);
   return *(known = &row);
 }
 
 void Coverage::add(StringRef name, const Graph &root) {
-  std::map<uint32_t, uint64_t> counts;  // by kind
+  MapVector<KindRef, uint64_t, std::map<KindRef, unsigned>> counts;
   for (const NestedGraph &nested : nestedGraphs(root))
     for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
-      if (!nested.graph.isVariable(NodeId(n))) ++counts[nested.graph.kindId(NodeId(n)).value];
+      if (!nested.graph.isVariable(NodeId(n))) ++counts[nested.graph.kindHandle(NodeId(n))];
   Network network{name.str(), 0, 0};
   std::set<const OpDef *> seen;
-  for (auto [kind, count] : counts) {
-    OperatorCoverage &row = rowOf(KindId(kind));
+  for (const auto &[kind, count] : counts) {
+    OperatorCoverage &row = rowOf(kind);
     row.numNodes += count;
     if (seen.insert(row.op).second) ++row.numNetworks;
     network.numNodes += count;
   }
-  for (auto [kind, count] : counts)
-    if (!rowOf(KindId(kind)).isComplete()) network.numMissing += count;
+  for (const auto &[kind, count] : counts)
+    if (!rowOf(kind).isComplete()) network.numMissing += count;
   networks.push_back(network);
 }
 

@@ -45,11 +45,11 @@ class Coverage {
     std::string name;
     uint64_t numNodes, numMissing;
   };
-  OperatorCoverage &rowOf(KindId kind);
+  OperatorCoverage &rowOf(const KindRef &kind);
 
   Context &context;
   std::map<std::string, OperatorCoverage> rows;  // by operator name
-  std::map<uint32_t, OperatorCoverage *> byKind;
+  std::map<KindRef, OperatorCoverage *> byKind;
   std::vector<Network> networks;
 };
 

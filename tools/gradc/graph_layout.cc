@@ -70,10 +70,9 @@ class LayoutBuilder {
       const bool isHosted = layout.host[origin].isValid();
       layout.anchor[n] = layout.anchor[origin].isValid() ? layout.anchor[origin] : isHosted ? layout.host[origin] : origin;
       layout.lane[n] = Lane::Gradient;
-      const WellKnownOps &known = graph.context().ops.wellKnown;
-      layout.role[n] = op->flags.isBackward                 ? NodeRole::Backward
-                       : op == known.sum || op == known.add ? NodeRole::Sum
-                                                            : NodeRole::GradientOperator;
+      layout.role[n] = op->flags.isBackward ? NodeRole::Backward
+                       : op->flags.isSum    ? NodeRole::Sum
+                                            : NodeRole::GradientOperator;
       return;
     }
     // What the user's file does with gradients: a step of an optimiser, a norm of them.

@@ -200,8 +200,7 @@ class SvgPrinter {
 
   void printTitle(NodeId n) {
     std::string text = "%" + std::to_string(n.value) + " " + operatorText(n) + " '" + graph.name(n).str() + "'";
-    for (AttrPair pair : graph.context().attrs(graph.attrs(n)))
-      text += "\n" + graph.context().text(pair.key).str() + " = " + graph.context().text(pair.value).str();
+    for (const AttrText &pair : graph.attrs(n).pairs()) text += ("\n" + pair.key + " = " + pair.value).str();
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       std::string shape = entryText(graph, inference, Value{n, static_cast<uint16_t>(o)});
       if (!shape.empty()) text += "\n" + (graph.isVariable(n) ? "" : "output " + std::to_string(o) + ": ") + shape;
@@ -275,7 +274,7 @@ std::vector<std::string> headLabels(const Graph &graph) {
 std::string entryText(const Graph &graph, const Inference *inference, Value value) {
   if (!inference || graph.numOutputs(value.node) == 0) return "";
   const EntryId entry = graph.entry(value);
-  const ShapeRef shape = graph.context().shape(inference->shape[entry]);
+  const ShapeRef shape = inference->shapeOf(entry);
   if (!shape.hasRank()) return "";
   std::string text;
   for (int64_t dim : shape.dims()) {

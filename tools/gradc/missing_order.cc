@@ -26,21 +26,21 @@ StringRef sampleValue(const AttrSpec &spec, const Attempt &attempt) {
 }
 
 /// Required attributes alone; where the operator's own check wants more (a kernel for pooling), all tuples as well.
-Expected<KindId> attemptKind(Context &context, const OpDef &op, const Attempt &attempt) {
+Expected<KindRef> attemptKind(Context &context, const OpDef &op, const Attempt &attempt) {
   SmallVector<AttrText, 8> attrs, tuples;
   for (const AttrSpec &spec : op.attrs) {
     if (spec.isRequired) attrs.push_back({spec.key, sampleValue(spec, attempt)});
     else if (spec.typeName == "tuple of int") tuples.push_back({spec.key, sampleValue(spec, attempt)});
   }
-  Expected<KindId> id = context.kind(op, context.attrs(ArrayRef<AttrText>(attrs)));
+  Expected<KindRef> id = context.kind(op, context.attrs(ArrayRef<AttrText>(attrs)));
   if (id) return id;
   consumeError(id.takeError());
   attrs.append(tuples);
   return context.kind(op, context.attrs(ArrayRef<AttrText>(attrs)));
 }
 
-Expected<KindId> sampleKind(Context &context, const OpDef &op) {
-  Expected<KindId> id = attemptKind(context, op, kAttempts[0]);
+Expected<KindRef> sampleKind(Context &context, const OpDef &op) {
+  Expected<KindRef> id = attemptKind(context, op, kAttempts[0]);
   for (const Attempt &attempt : ArrayRef(kAttempts).drop_front()) {
     if (id) break;
     consumeError(id.takeError());
@@ -49,13 +49,13 @@ Expected<KindId> sampleKind(Context &context, const OpDef &op) {
   return id;
 }
 
-Expected<Graph> sampleGraph(Context &context, KindId id) {
-  const NodeKind &kind = context.kind(id);
+Expected<Graph> sampleGraph(Context &context, const KindRef &handle) {
+  const NodeKind &kind = *handle;
   GraphBuilder builder(context);
   SmallVector<Value, 8> inputs, heads;
   for (uint32_t i = 0; i < kind.numInputs; ++i)
-    inputs.push_back(builder.addVariable(context.inputName(kind, i), AttrsId(0)));
-  NodeId node = builder.addKind(id, inputs, NodeId());
+    inputs.push_back(builder.addVariable(inputName(kind, i), Attrs()));
+  NodeId node = builder.addKind(handle, inputs, NodeId());
   builder.setName(node, "y", "");
   for (uint32_t k = 0; k < kind.numVisible; ++k) heads.push_back(Value{node, static_cast<uint16_t>(k), 0});
   Expected<Frozen> frozen = std::move(builder).freeze(heads, GraphAttrs());
@@ -64,7 +64,7 @@ Expected<Graph> sampleGraph(Context &context, KindId id) {
 }
 
 /// Differentiates the gradients of the order before with respect to the same variables, `order` times.
-Error differentiate(Context &context, KindId kind, uint64_t order, ReachedOrder &reached) {
+Error differentiate(Context &context, const KindRef &kind, uint64_t order, ReachedOrder &reached) {
   Expected<Graph> graph = sampleGraph(context, kind);
   if (!graph) return graph.takeError();
   GradientRequest request;
@@ -92,16 +92,16 @@ std::vector<MissingOrder> missingOrder(Context &context, uint64_t order) {
     if (op->flags.isBackward || op->flags.hasNoGradient) continue;
     if (op->inputs.names.count == 0 && !op->inputs.number) continue;  // no input, no gradient that could be missing
     ReachedOrder reached;
-    Expected<KindId> kind = sampleKind(context, *op);
+    Expected<KindRef> kind = sampleKind(context, *op);
     handleAllErrors(kind ? differentiate(context, *kind, order, reached) : kind.takeError(),
                     [&](const GradcError &info) { missing.push_back({op, reached.order + 1, info.message}); });
   }
   return missing;
 }
 
-ReachedOrder reachedOrder(Context &context, KindId kind, uint64_t limit) {
+ReachedOrder reachedOrder(Context &context, const KindRef &kind, uint64_t limit) {
   ReachedOrder reached;
-  const OpDef *op = context.kind(kind).op;
+  const OpDef *op = kind->op;
   if (op->flags.isOpaque) return reached;
   if (op->flags.hasNoGradient) return {limit, std::nullopt};
   Error error = differentiate(context, kind, limit, reached);

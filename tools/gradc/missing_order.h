@@ -27,6 +27,6 @@ struct ReachedOrder {
   uint64_t order = 0;
   std::optional<Graph> gradient;  // forward and gradient nodes
 };
-ReachedOrder reachedOrder(Context &context, KindId kind, uint64_t limit);
+ReachedOrder reachedOrder(Context &context, const KindRef &kind, uint64_t limit);
 
 }  // namespace gradc

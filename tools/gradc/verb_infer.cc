@@ -15,7 +15,7 @@ std::string report(const Graph &graph, const Inference &inference) {
       EntryId entry(graph.firstEntry(n).value + k);
       table.add({k == 0 ? std::to_string(i) : "", k == 0 ? graph.name(n).str() : "",
                  k == 0 ? graph.opName(n).str() : "", std::to_string(k),
-                 toString(graph.context().shape(inference.shape[entry])), dtypeName(inference.dtype[entry]).str()});
+                 toString(inference.shapeOf(entry)), dtypeName(inference.dtype[entry]).str()});
     }
   }
   std::string text;

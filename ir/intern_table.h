@@ -1,0 +1,82 @@
+// Values of which equal ones are one object, shared by handle: equality is one comparison, and what nobody refers to any
+// more is gone.
+//
+// The table keeps nothing alive. Handles may outlive it and be dropped on any thread. It is searched by content and never
+// iterated, so no result depends on the order of requests. Tested by tests/context_test.cc
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace gradc {
+
+template <class T> class InternTable {
+ public:
+  using Handle = std::shared_ptr<const T>;
+
+  /// The value with this hash that `isEqual` accepts; null without one.
+  template <class IsEqual> Handle find(uint64_t hash, IsEqual isEqual) const {
+    Candidates candidates;
+    std::lock_guard lock(rows->mutex);
+    return rows->find(hash, isEqual, candidates);
+  }
+
+  /// `value`, or an equal one that another thread added first.
+  template <class IsEqual> Handle add(uint64_t hash, std::unique_ptr<T> value, IsEqual isEqual) {
+    Candidates candidates;
+    Handle added(value.release(), Removal{rows, hash});
+    std::lock_guard lock(rows->mutex);
+    if (Handle known = rows->find(hash, isEqual, candidates)) {
+      candidates.push_back(std::move(added));
+      return known;
+    }
+    rows->byHash.emplace(hash, added);
+    return added;
+  }
+
+  /// Values that somebody refers to.
+  size_t size() const {
+    std::lock_guard lock(rows->mutex);
+    return rows->byHash.size();
+  }
+
+ private:
+  // Outlives the lock: the last handle to a value takes the lock itself when it goes.
+  using Candidates = llvm::SmallVector<Handle, 2>;
+
+  struct Rows {
+    template <class IsEqual> Handle find(uint64_t hash, IsEqual isEqual, Candidates &candidates) const {
+      for (auto [at, end] = byHash.equal_range(hash); at != end; ++at) {
+        candidates.push_back(at->second.lock());
+        if (candidates.back() && isEqual(*candidates.back())) return candidates.back();
+      }
+      return nullptr;
+    }
+
+    std::mutex mutex;
+    std::unordered_multimap<uint64_t, std::weak_ptr<const T>> byHash;
+  };
+
+  // Takes a value's row out when its last handle goes, then deletes it.
+  struct Removal {
+    std::shared_ptr<Rows> rows;
+    uint64_t hash;
+
+    void operator()(const T *value) const {
+      {
+        std::lock_guard lock(rows->mutex);
+        for (auto [at, end] = rows->byHash.equal_range(hash); at != end;)
+          at = at->second.expired() ? rows->byHash.erase(at) : std::next(at);
+      }
+      delete value;
+    }
+  };
+
+  std::shared_ptr<Rows> rows = std::make_shared<Rows>();
+};
+
+}  // namespace gradc

@@ -1,0 +1,146 @@
+// What graphs keep alive and what they leave behind, in one thread and in several (A-18). Run under the address sanitizer
+// for what is read after it is gone and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
+#include "ir/graph_builder.h"
+#include "ir/json_writer.h"
+#include "passes/gradient.h"
+#include "passes/infer.h"
+#include "passes/order_mutation.h"
+#include "passes/plan_memory.h"
+#include "passes/requests.h"
+#include "tests/support/test_graph.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+#include <malloc.h>
+#include <memory>
+#include <thread>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+std::string written(const Graph &graph) {
+  std::string text;
+  raw_string_ostream os(text);
+  writeJson(os, graph);
+  return text;
+}
+
+/// A network, read from text, whose names, attributes, shapes, body and unknown operator occur in no other round.
+std::string networkOf(uint64_t round) {
+  const std::string n = std::to_string(round);
+  const std::string body = R"({"nodes": [{"op": "null", "name": "i)" + n + R"(", "inputs": []},
+    {"op": "vendor)" + n + R"(", "name": "j", "attrs": {"k": ")" + n + R"("}, "inputs": [[0, 0, 0]]}],
+    "arg_nodes": [0], "heads": [[1, 0, 0]]})";
+  return R"({"nodes": [
+    {"op": "null", "name": "x)" + n + R"(", "attrs": {"__shape__": "(2,)" + std::to_string(1 + round % 100000) + R"()"}, "inputs": []},
+    {"op": "null", "name": "w", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
+    {"op": "FullyConnected", "name": "fc)" + n + R"(", "attrs": {"num_hidden": "3", "__tag__": ")" + n + R"("}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]},
+    {"op": "relu", "name": "r)" + n + R"(", "inputs": [[3, 0, 0]], "subgraphs": [)" + body + R"(]}],
+    "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]]})";
+}
+
+/// Reads, differentiates twice, orders, infers, plans; what is left is text.
+std::string compile(Context &context, uint64_t round) {
+  const LoadedGraph loaded = cantFail(readJson(context, networkOf(round), ReadOptions()));
+  GradientRequest request;
+  request.wrt = allTargets(loaded.graph, nullptr).targets;
+  const GradientResult gradient = cantFail(buildGradientOfOrder(context, loaded.graph, request, GradientOptions(), 2));
+  const Graph graph = cantFail(orderMutations(context, gradient.graph, OverwrittenPolicy::Save)).graph;
+  const Inference inference = cantFail(infer(context, graph, {}, {}));
+  const MemoryPlan plan = cantFail(planMemory(context, graph, inference, countRequests(graph, {}), PlanOptions()));
+  return written(annotate(graph, inference)) + std::to_string(plan.plannedBytes);
+}
+
+bool isEmpty(const Context &context) { return context.usage() == Context::Usage(); }
+
+TEST(Lifetime, A_18_GraphsOutliveTheirContext) {
+  auto context = std::make_unique<TestContext>();
+  LoadedGraph loaded = cantFail(readJson(*context, networkOf(7), ReadOptions()));
+  const std::string before = written(loaded.graph);
+  Graph body = loaded.graph.bodies(nodeNamed(loaded.graph, "r7"))[0];
+  context.reset();
+  EXPECT_EQ(written(loaded.graph), before);
+  loaded.graph = Graph();
+  EXPECT_EQ(body.opName(NodeId(1)), "vendor7");
+  EXPECT_EQ(body.attrs(NodeId(1)).get("k"), StringRef("7"));
+}
+
+TEST(Lifetime, A_18_TheLastGraphFreesEverything) {
+  TestContext context;
+  Graph kept = cantFail(readJson(context, networkOf(1), ReadOptions())).graph;
+  const Context::Usage usage = context.usage();
+  EXPECT_EQ(usage.bodies, 1u);
+  EXPECT_EQ(usage.opaqueOps, 1u);
+  EXPECT_EQ(usage.attrLists, 3u) << "of x, fc and the node in the body";
+  compile(context, 1);
+  compile(context, 2);
+  EXPECT_EQ(context.usage(), usage) << "what other graphs referred to is gone, what this one refers to is shared";
+  kept = Graph();
+  EXPECT_TRUE(isEmpty(context));
+}
+
+TEST(Lifetime, A_18_EqualThingsOfTwoContextsAreEqual) {
+  TestContext one, two;
+  const Graph graph = cantFail(readJson(one, networkOf(3), ReadOptions())).graph;
+  const Graph same = cantFail(readJson(two, networkOf(3), ReadOptions())).graph;
+  EXPECT_TRUE(graph == same);
+  EXPECT_FALSE(graph == cantFail(readJson(two, networkOf(4), ReadOptions())).graph);
+}
+
+// A process that lives long: with fresh names, attributes, shapes and bodies in each round, the heap stays what it was.
+TEST(Lifetime, A_18_RoundsLeaveTheHeapAsItWas) {
+  if (mallinfo2().uordblks == 0) GTEST_SKIP() << "a sanitizer has the heap";
+  TestContext context;
+  auto heapAfter = [&, round = uint64_t{0}](uint64_t rounds) mutable {
+    while (round < rounds) compile(context, round++);
+    return mallinfo2().uordblks;
+  };
+  const size_t early = heapAfter(1000), late = heapAfter(100000);
+  EXPECT_TRUE(isEmpty(context));
+  EXPECT_LE(late, early + early / 100) << early << " bytes after 1,000 rounds, " << late << " after 100,000";
+}
+
+TEST(Lifetime, A_18_ThreadsCompileInOneContext) {
+  constexpr uint64_t kThreads = 4, kRounds = 200;
+  TestContext alone, shared;
+  std::vector<std::vector<std::string>> results(kThreads);
+  std::vector<std::thread> threads;
+  for (std::vector<std::string> &result : results)
+    threads.emplace_back([&] {
+      // All go through the same rounds, so that they meet over equal attribute lists, kinds and bodies.
+      for (uint64_t round = 0; round < kRounds; ++round) result.push_back(compile(shared, round));
+    });
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_TRUE(isEmpty(shared));
+  for (uint64_t round = 0; round < kRounds; ++round)
+    for (const std::vector<std::string> &result : results) ASSERT_EQ(result[round], compile(alone, round)) << round;
+}
+
+// Threads read one graph, and drop their handles to it, while others compile.
+TEST(Lifetime, A_18_ThreadsReadOneGraph) {
+  TestContext context;
+  for (uint64_t round = 0; round < 50; ++round) {
+    Graph graph = cantFail(readJson(context, networkOf(round), ReadOptions())).graph;
+    std::vector<std::thread> threads;
+    std::vector<std::string> texts(4);
+    for (std::string &text : texts)
+      threads.emplace_back([&text, &context, mine = graph]() mutable {
+        const Inference inference = cantFail(infer(context, mine, {}, {}));
+        text = written(annotate(mine, inference));
+        mine = Graph();
+      });
+    graph = Graph();
+    for (std::thread &thread : threads) thread.join();
+    for (const std::string &text : texts) EXPECT_EQ(text, texts[0]);
+    EXPECT_TRUE(isEmpty(context));
+  }
+}
+
+}  // namespace
+}  // namespace gradc
