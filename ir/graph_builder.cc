@@ -254,6 +254,9 @@ class Freezer {
     reserveColumns();
     for (uint32_t n : order) copyNode(n);
     for (Value head : heads) c.heads.push_back(renumber(head));
+    // What no remaining node has takes no column: equal graphs are equal, however they came about.
+    if (c.deps.empty()) c.depBegin = {};
+    if (llvm::none_of(c.origins, [](NodeId origin) { return origin.isValid(); })) c.origins = {};
   }
 
   Value renumber(Value v) const { return Value{newId[v.node.value], v.index, v.version}; }
