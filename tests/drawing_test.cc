@@ -129,6 +129,15 @@ Picture pictureOf(StringRef svg) {
   return picture;
 }
 
+void expectApart(const Picture &picture) {
+  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
+    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
+      const Rect &r = a->second, &s = b->second;
+      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
+      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
+    }
+}
+
 class Drawing : public ::testing::Test {
  protected:
   std::string run(const std::string &arguments) {
@@ -223,13 +232,7 @@ TEST_F(Drawing, NoEdgeCrossesANode) {
 
 TEST_F(Drawing, NodesDoNotOverlap) {
   makeTraining("resnet18");
-  Picture picture = pictureOf(run("show --as svg train.json"));
-  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
-    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
-      const Rect &r = a->second, &s = b->second;
-      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
-      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
-    }
+  expectApart(pictureOf(run("show --as svg train.json")));
 }
 
 TEST_F(Drawing, SecondOrderAndGradientAloneAreDrawn) {
@@ -286,12 +289,7 @@ TEST_F(Drawing, A_15_BodiesAreDrawnOnceHoweverDeep) {
   Picture picture = pictureOf(svg);
   EXPECT_EQ(picture.nodes.size(), (kDepth + 1) * 5) << "four nodes and a head";
   EXPECT_EQ(StringRef(svg).count(">body @"), kDepth * 2) << "every owner refers to its body";
-  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
-    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
-      const Rect &r = a->second, &s = b->second;
-      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
-      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
-    }
+  expectApart(picture);
   const std::string dot = run("show --as dot deep.json");
   EXPECT_EQ(StringRef(dot).count('{'), StringRef(dot).count('}'));
   for (size_t body = 1; body <= kDepth; ++body) {
