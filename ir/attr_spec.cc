@@ -34,23 +34,6 @@ bool parseNumber(StringRef text, double &out) {
   return false;
 }
 
-// Splits "(a, b,)", "[a,b]" or the bare "a" into its elements; false when brackets do not match.
-bool splitList(StringRef text, SmallVectorImpl<StringRef> &elements) {
-  text = text.trim();
-  bool isBracketed = false;
-  for (auto [open, close] : {std::pair{"(", ")"}, std::pair{"[", "]"}})
-    if (text.consume_front(open)) {
-      if (!text.consume_back(close)) return false;
-      isBracketed = true;
-      break;
-    }
-  text = text.trim();
-  if (text.empty()) return isBracketed;
-  if (isBracketed) (void)text.consume_back(",");
-  text.split(elements, ',');
-  return true;
-}
-
 template <class T>
 bool parseList(StringRef text, ParamsArena &arena, ArrayRef<T> &out, bool (*parse)(StringRef, T &)) {
   SmallVector<StringRef, 8> elements;
@@ -74,6 +57,22 @@ template <class T> void printList(raw_ostream &os, ArrayRef<T> values) {
 }
 
 }  // namespace
+
+bool splitList(StringRef text, SmallVectorImpl<StringRef> &elements) {
+  text = text.trim();
+  bool isBracketed = false;
+  for (auto [open, close] : {std::pair{"(", ")"}, std::pair{"[", "]"}})
+    if (text.consume_front(open)) {
+      if (!text.consume_back(close)) return false;
+      isBracketed = true;
+      break;
+    }
+  text = text.trim();
+  if (text.empty()) return isBracketed;
+  if (isBracketed) (void)text.consume_back(",");
+  text.split(elements, ',');
+  return true;
+}
 
 bool parseAttr(StringRef text, ParamsArena &, bool &out) {
   text = text.trim();

@@ -20,6 +20,7 @@
 #include "ir/types.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Allocator.h"
 #include "llvm/Support/raw_ostream.h"
@@ -35,6 +36,9 @@ using ParamsArena = llvm::BumpPtrAllocatorImpl<llvm::MallocAllocator, 256, 256>;
 
 /// A list whose elements may be `None`, as the `begin` of `slice`.
 using OptDims = llvm::ArrayRef<std::optional<int64_t>>;
+
+/// Splits "(a, b,)", "[a,b]" or the bare "a" into its elements, spaces included; false when brackets do not match.
+bool splitList(llvm::StringRef text, llvm::SmallVectorImpl<llvm::StringRef> &elements);
 
 /// Parsers of single values. They return false on malformed text; lists are allocated in `arena`.
 bool parseAttr(llvm::StringRef text, ParamsArena &arena, bool &out);

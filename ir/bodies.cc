@@ -16,6 +16,11 @@ template <class T> uint64_t hashBytes(const std::vector<T> &column) {
   return hash_combine_range(bytes, bytes + column.size() * sizeof(T));
 }
 
+std::string stepText(const Graph &graph, NodeId owner, uint32_t body) {
+  const std::string label = graph.name(owner).empty() ? "#" + std::to_string(owner.value) : graph.name(owner).str();
+  return "node '" + label + "' > " + bodyName(graph.bodies(owner).size(), body);
+}
+
 }  // namespace
 
 uint64_t contentHash(const Graph &graph) {
@@ -40,12 +45,34 @@ std::vector<NestedGraph> nestedGraphs(const Graph &root) {
   return list;
 }
 
+BodyNumbers numberBodies(ArrayRef<NestedGraph> list) {
+  BodyNumbers numbers;
+  for (size_t i = 1; i < list.size(); ++i) numbers[&list[i].graph.columns()] = i;
+  return numbers;
+}
+
 std::string bodyName(size_t numBodies, size_t body) { return numBodies == 1 ? "body" : "body " + std::to_string(body); }
+
+std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers) {
+  ArrayRef<Graph> bodies = graph.bodies(n);
+  std::string text;
+  for (const Graph &body : bodies)
+    text += (text.empty() ? bodies.size() == 1 ? "body @" : "bodies @" : ", @") + std::to_string(numbers.lookup(&body.columns()));
+  return text;
+}
+
+std::string bodyPath(ArrayRef<NestedGraph> list, size_t position) {
+  std::string path;
+  for (size_t at = position; at != 0; at = list[at].parent) {
+    const NestedGraph &nested = list[at];
+    path = stepText(list[nested.parent].graph, nested.owner, nested.body) + (path.empty() ? "" : " > ") + path;
+  }
+  return path;
+}
 
 Error withinBody(Error error, const Graph &graph, NodeId owner, uint32_t body) {
   return amend(std::move(error), [&](GradcError &info) {
-    const std::string label = graph.name(owner).empty() ? "#" + std::to_string(owner.value) : graph.name(owner).str();
-    info.message = "node '" + label + "' > " + bodyName(graph.bodies(owner).size(), body) + " > " + info.message;
+    info.message = stepText(graph, owner, body) + " > " + info.message;
     info.place.path.insert(info.place.path.begin(), {owner, body});
   });
 }

@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Error.h"
 
 #include <string>
@@ -27,8 +28,16 @@ struct NestedGraph {
 /// The root, then every graph below it once, however often it is used; owners come before their bodies. Linear.
 std::vector<NestedGraph> nestedGraphs(const Graph &root);
 
+/// The position of each body in the list of `nestedGraphs`, the number that people read: `@1`.
+using BodyNumbers = llvm::DenseMap<const GraphColumns *, size_t>;
+BodyNumbers numberBodies(llvm::ArrayRef<NestedGraph> list);
+
 /// "body", or "body 1" of several.
 std::string bodyName(size_t numBodies, size_t body);
+/// "body @1", "bodies @1, @2"; empty for a node without.
+std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers);
+/// "node 'loop' > body" from the root down to `list[position]`; empty for the root.
+std::string bodyPath(llvm::ArrayRef<NestedGraph> list, size_t position);
 
 /// Errors about nodes of a body, as errors about the graph with its owner: the message begins with "node 'loop' > body > ".
 llvm::Error withinBody(llvm::Error error, const Graph &graph, NodeId owner, uint32_t body);

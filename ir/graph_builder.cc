@@ -291,6 +291,9 @@ class Freezer {
     for (uint32_t id = 0; id < c.kindList.size(); ++id) newKind[id] = KindId(id);
     for (uint32_t n : order) copyNode(n);
     for (Value head : heads) c.heads.push_back(renumber(head));
+    // What no remaining node has takes no column: equal graphs are equal, however they came about.
+    if (c.deps.empty()) c.depBegin = {};
+    if (llvm::none_of(c.origins, [](NodeId origin) { return origin.isValid(); })) c.origins = {};
   }
 
   // Kinds without a node are left out.

@@ -4,8 +4,6 @@
 #include "ir/bodies.h"
 #include "ir/json_text.h"
 
-#include "llvm/ADT/DenseMap.h"
-
 using namespace llvm;
 
 namespace gradc {
@@ -55,9 +53,7 @@ void printAttrs(raw_ostream &os, const Graph &graph, NodeId n) {
   os << '}';
 }
 
-using BodyNumbers = DenseMap<const GraphColumns *, size_t>;
-
-void printNode(raw_ostream &os, const Graph &graph, NodeId n, const BodyNumbers &numberOf) {
+void printNode(raw_ostream &os, const Graph &graph, NodeId n, const BodyNumbers &numbers) {
   os << '%' << n.value << " = ";
   if (graph.isVariable(n)) {
     os << "variable";
@@ -74,10 +70,7 @@ void printNode(raw_ostream &os, const Graph &graph, NodeId n, const BodyNumbers 
     printList(os, deps, [&](NodeId dep) { os << '%' << dep.value; });
     separator = "; ";
   }
-  if (ArrayRef<Graph> bodies = graph.bodies(n); !bodies.empty()) {
-    os << separator << (bodies.size() == 1 ? "body " : "bodies ");
-    printList(os, bodies, [&](const Graph &body) { os << '@' << numberOf.lookup(&body.columns()); });
-  }
+  if (!graph.bodies(n).empty()) os << separator << bodiesText(graph, n, numbers);
   os << '\n';
 }
 
@@ -85,15 +78,14 @@ void printNode(raw_ostream &os, const Graph &graph, NodeId n, const BodyNumbers 
 
 void printText(raw_ostream &os, const Graph &graph) {
   const std::vector<NestedGraph> graphs = nestedGraphs(graph);
-  BodyNumbers numberOf;
-  for (size_t i = 1; i < graphs.size(); ++i) numberOf[&graphs[i].graph.columns()] = i;
+  const BodyNumbers numbers = numberBodies(graphs);
   for (size_t i = 0; i < graphs.size(); ++i) {
     const Graph &shown = graphs[i].graph;
     const StringRef indent = i ? "  " : "";
     if (i) os << '@' << i << ":\n";
     for (uint32_t id = 0; id < shown.numNodes(); ++id) {
       os << indent;
-      printNode(os, shown, NodeId(id), numberOf);
+      printNode(os, shown, NodeId(id), numbers);
     }
     os << indent << "heads ";
     printList(os, shown.heads(), [&](Value v) { printValue(os, v); });

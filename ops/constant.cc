@@ -26,15 +26,6 @@ struct ConstantParams {
   Dims integers;  // of uint64 the bits
 };
 
-// False where brackets do not match.
-bool splitElements(StringRef text, SmallVectorImpl<StringRef> &elements) {
-  text = text.trim();
-  for (auto [open, close] : {std::pair{"(", ")"}, std::pair{"[", "]"}})
-    if (text.consume_front(open) && !text.consume_back(close)) return false;
-  text.split(elements, ',', -1, false);
-  return true;
-}
-
 bool parseInteger(StringRef text, DType dtype, int64_t &out) {
   text = text.trim();
   if (dtype != DType::UInt64) return !text.getAsInteger(10, out);
@@ -49,7 +40,7 @@ bool parseValues(const AttrSpec &, StringRef text, ParamsArena &arena, void *par
   ConstantParams &given = *static_cast<ConstantParams *>(params);
   if (isFloating(given.dtype)) return parseAttr(text, arena, given.numbers);
   SmallVector<StringRef, 8> elements;
-  if (!splitElements(text, elements)) return false;
+  if (!splitList(text, elements)) return false;
   int64_t *values = arena.Allocate<int64_t>(elements.size());
   for (size_t i = 0; i < elements.size(); ++i)
     if (!parseInteger(elements[i], given.dtype, values[i])) return false;

@@ -113,6 +113,28 @@ void noteStates(const Sketch &sketch, Note note) {
   note(hasIntegers && sketch.integers == IntegerPolicy::Permissive, "whole numbers permitted");
 }
 
+void noteBodies(const Sketch &sketch, Note note) {
+  std::map<uint32_t, int> owners;
+  bool isNested = false, hasStates = false;
+  for (const std::vector<SketchNode> *nodes : {&sketch.nodes, &sketch.beside})
+    for (const SketchNode &node : *nodes)
+      for (uint32_t body : node.bodies) {
+        ++owners[body];
+        isNested |= any_of(sketch.bodies[body].nodes, [](const SketchNode &inner) { return !inner.bodies.empty(); });
+        hasStates |= any_of(sketch.bodies[body].nodes, [](const SketchNode &inner) { return inner.isState; });
+      }
+  auto hasBodies = [](const SketchNode &node) { return !node.bodies.empty(); };
+  note(any_of(sketch.nodes, hasBodies) && !expectedError(sketch), "bodies");
+  note(isNested, "bodies within bodies");
+  note(hasStates, "states in a body");
+  note(any_of(owners, [](const auto &row) { return row.second > 1; }), "a body of several nodes");
+  note(!sketch.beside.empty() && !expectedError(sketch), "unknown operators beside");
+  note(any_of(sketch.beside, [&](const SketchNode &node) {
+         return any_of(node.inputs, [&](SketchEntry e) { return e.node >= sketch.nodes.size(); });
+       }),
+       "unknown operators in a row");
+}
+
 std::vector<std::string> featuresOf(const Sketch &sketch) {
   std::vector<std::string> found;
   auto note = [&](bool has, const char *name) {
@@ -136,6 +158,7 @@ std::vector<std::string> featuresOf(const Sketch &sketch) {
   note(isReadOften(sketch), "chain");
   notePolicies(sketch, note);
   noteStates(sketch, note);
+  noteBodies(sketch, note);
   Expectation expected = expectedGradients(sketch);
   const std::pair<ErrorKind, const char *> errors[] = {
       {ErrorKind::NotDifferentiable, "not differentiable"}, {ErrorKind::Unreachable, "unreachable"},
@@ -162,7 +185,9 @@ TEST(Differential, DrawsWhatItIsFor) {
       {"read before a write", 100}, {"read after a write", 150}, {"written twice", 150}, {"states without versions", 60},
       {"old version needed", 60}, {"whole numbers", 150}, {"whole numbers at the second order", 60},
       {"whole numbers permitted", 30}, {"state as x", 5}, {"whole numbers as x", 3}, {"no live y", 30}, {"scalar refused", 15},
-      {"head gradient missing", 10}, {"x twice refused", 15}, {"y twice refused", 10}, {"cut x refused", 2}};
+      {"head gradient missing", 10}, {"x twice refused", 15}, {"y twice refused", 10}, {"cut x refused", 2},
+      {"bodies", 150}, {"bodies within bodies", 60}, {"states in a body", 30}, {"a body of several nodes", 150},
+      {"unknown operators beside", 150}, {"unknown operators in a row", 60}};
   std::map<std::string, int> found;
   std::map<std::string, int> operators;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {

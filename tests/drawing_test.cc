@@ -129,6 +129,15 @@ Picture pictureOf(StringRef svg) {
   return picture;
 }
 
+void expectApart(const Picture &picture) {
+  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
+    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
+      const Rect &r = a->second, &s = b->second;
+      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
+      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
+    }
+}
+
 class Drawing : public ::testing::Test {
  protected:
   std::string run(const std::string &arguments) {
@@ -223,13 +232,7 @@ TEST_F(Drawing, NoEdgeCrossesANode) {
 
 TEST_F(Drawing, NodesDoNotOverlap) {
   makeTraining("resnet18");
-  Picture picture = pictureOf(run("show --as svg train.json"));
-  for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
-    for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
-      const Rect &r = a->second, &s = b->second;
-      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
-      EXPECT_TRUE(isApart) << a->first << " and " << b->first;
-    }
+  expectApart(pictureOf(run("show --as svg train.json")));
 }
 
 TEST_F(Drawing, SecondOrderAndGradientAloneAreDrawn) {
@@ -267,6 +270,55 @@ TEST_F(Drawing, SameBytesAgain) {
   EXPECT_EQ(run("show --as svg train.json"), run("show --as svg train.json"));
   EXPECT_EQ(run("show --as dot train.json"), run("show --as dot train.json"));
   EXPECT_EQ(run("plan --svg - train.json --shape data=2,3,32,32"), run("plan --svg - train.json --shape data=2,3,32,32"));
+}
+
+/// x, then f0 (of nothing, with the body), f1 of f0 with the same body, and f2 of both.
+std::string owners(const std::string &body) {
+  return R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "loop", "name": "f0", "inputs": [], "subgraphs": [)" +
+         body + R"(]}, {"op": "loop", "name": "f1", "inputs": [[1, 0, 0]], "subgraphs": [)" + body +
+         R"(]}, {"op": "add_n", "name": "f2", "attrs": {"num_args": "3"}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]}],
+"arg_nodes": [0], "heads": [[3, 0, 0]]})";
+}
+
+TEST_F(Drawing, A_15_BodiesAreDrawnOnceHoweverDeep) {
+  constexpr size_t kDepth = 8;
+  std::string graph = owners("");
+  for (size_t level = 0; level < kDepth; ++level) graph = owners(graph);
+  folder.write("deep.json", graph);
+  const std::string svg = run("show --as svg deep.json");
+  Picture picture = pictureOf(svg);
+  EXPECT_EQ(picture.nodes.size(), (kDepth + 1) * 5) << "four nodes and a head";
+  EXPECT_EQ(StringRef(svg).count(">body @"), kDepth * 2) << "every owner refers to its body";
+  expectApart(picture);
+  const std::string dot = run("show --as dot deep.json");
+  EXPECT_EQ(StringRef(dot).count('{'), StringRef(dot).count('}'));
+  for (size_t body = 1; body <= kDepth; ++body) {
+    const std::string id = "b" + std::to_string(body);
+    EXPECT_EQ(StringRef(dot).count("subgraph cluster_" + id + " {"), 1u) << id;
+    EXPECT_EQ(StringRef(dot).count(" -> " + id + " ["), 2u) << id << ": one edge per owner";
+  }
+  const ToolResult refused = folder.run("show --as dot --max-nodes 35 deep.json");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("the graph and its bodies have 36 nodes"), std::string::npos) << refused.err;
+}
+
+TEST_F(Drawing, A_15_ShapesInBodiesComeFromTheBodyAlone) {
+  auto bodyOf = [](const std::string &shape) {
+    return R"j({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": ")j" + shape + R"j("}, "inputs": []},
+{"op": "null", "name": "w", "attrs": {"__shape__": "(4,3)"}, "inputs": []},
+{"op": "dot", "name": "y", "inputs": [[0, 0, 0], [1, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]})j";
+  };
+  folder.write("fits.json", owners(bodyOf("(5,4)")));
+  const std::string fits = run("show --as svg fits.json --shape x=7,9");
+  EXPECT_NE(fits.find(">5\u00d73 float32<"), std::string::npos);
+  const size_t panel = fits.find(">@1 node");
+  ASSERT_NE(panel, std::string::npos);
+  EXPECT_LT(fits.find("7\u00d79"), panel);
+  EXPECT_EQ(fits.find("7\u00d79", panel), std::string::npos) << "the flag names x of the root";
+  folder.write("odd.json", owners(bodyOf("(5,6)")));
+  const ToolResult odd = folder.run("show --as dot odd.json");
+  EXPECT_EQ(odd.code, 0);
+  EXPECT_NE(odd.err.find("the picture has no shapes of a body: node 'f0' > body > "), std::string::npos) << odd.err;
 }
 
 TEST_F(Drawing, LargeGraphsAreRefusedUnlessAskedFor) {

@@ -1,9 +1,9 @@
-// The executor against the naive interpreter, and each promise of its header by itself.
+// The executor against the naive interpreter, and each promise of its header by itself. What it refuses is in
+// tests/executor_errors_test.cc.
 #include "ir/inference.h"
 #include "ops/primitives.h"
-#include "runtime/executor.h"
+#include "tests/support/exec_bench.h"
 #include "tests/support/naive.h"
-#include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include <set>
 
 using namespace llvm;
+using gradc::testing::Bench;
 using gradc::testing::Bindings;
 using gradc::testing::NaiveRun;
 using gradc::testing::TestGraph;
@@ -32,50 +33,6 @@ void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace gradc {
 namespace {
-
-/// Inference to executor in one step; variables are bound to arrays it owns.
-class Bench {
- public:
-  explicit Bench(const Graph &graph) : graph(graph) {}
-
-  Error prepare() {
-    Expected<Inference> inferred = infer(testContext(), graph, hints, inferOptions);
-    if (!inferred) return inferred.takeError();
-    inference = std::move(*inferred);
-    requests = countRequests(graph, options.headRequests);
-    PlanOptions planOptions;
-    planOptions.allowInplace = allowInplace;
-    Expected<MemoryPlan> planned = planMemory(testContext(), graph, inference, requests, planOptions);
-    if (!planned) return planned.takeError();
-    plan = std::move(*planned);
-    return create();
-  }
-  Error create() {
-    Expected<Executor> created = Executor::create(graph, inference, requests, plan, options);
-    if (!created) return created.takeError();
-    executor.emplace(std::move(*created));
-    return Error::success();
-  }
-  void bind(StringRef name, Array array) {
-    arrays.push_back(std::make_unique<Array>(std::move(array)));
-    cantFail(executor->bind(testing::nodeNamed(graph, name), arrays.back()->ref()));
-  }
-  std::vector<double> run(size_t head) {
-    cantFail(executor->run(0));
-    return valuesOf<double>(executor->head(head));
-  }
-
-  const Graph &graph;
-  InferRequest hints;
-  InferOptions inferOptions{.floatAs = DType::Float64};
-  ExecOptions options;
-  bool allowInplace = true;
-  Inference inference;
-  RequestTable requests;
-  MemoryPlan plan;
-  std::optional<Executor> executor;
-  std::vector<std::unique_ptr<Array>> arrays;
-};
 
 using Doubles = std::vector<double>;
 
@@ -131,26 +88,6 @@ TEST(Executor, RUN_01_NodesWithoutElementsDoNotRun) {
   EXPECT_EQ(bench.executor->head(1).size(), 0);
 }
 
-TEST(Executor, RUN_04_E_71_TensorsOfAnotherOrderOrStorageAreRefused) {
-  TestGraph g("x = var {__shape__=(1,2,2,2)}; y = exp(x)");
-  Bench bench(g);
-  cantFail(bench.prepare());
-  Array array = doubles({1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  TensorRef tensor = array.ref();
-  auto outcome = [&] {
-    const std::string variable = testing::describeError(bench.executor->bind(g.at("x").node, tensor));
-    EXPECT_EQ(testing::describeError(bench.executor->bindHead(0, tensor)) == "success", variable == "success");
-    return variable;
-  };
-  EXPECT_EQ(outcome(), "success");
-  tensor.layout = Layout::ChannelsLast;
-  const std::string expected = "[binding] variable 'x': expected (1,2,2,2) float64 row-major dense, got (1,2,2,2) ";
-  EXPECT_EQ(outcome(), expected + "float64 channels-last dense");
-  tensor = array.ref();
-  tensor.storage = StorageKind::Csr;
-  EXPECT_EQ(outcome(), expected + "float64 row-major csr");
-}
-
 TEST(Executor, REQ_03_UnreadOutputsHaveNoMemory) {
   TestGraph g("x = var {__shape__=(3,)}; q = test_square(x)");
   std::vector<void *> data;
@@ -177,20 +114,6 @@ TEST(Executor, RET_02_REQ_04_WriteReplacesAndAddAccumulates) {
   EXPECT_EQ(valuesOf<double>(bench.executor->head(1)), (Doubles{3, 6}));
   EXPECT_EQ(bench.run(1), (Doubles{3, 6}));
   EXPECT_EQ(valuesOf<double>(bench.executor->head(0)), (Doubles{6, 9}));
-}
-
-TEST(Executor, RET_05_ARunThatIsRefusedChangesNothing) {
-  // The state would change before the node that reads y is reached.
-  TestGraph g("x = var {__shape__=(1,)}; s = var {__shape__=(1,)}; y = var {__shape__=(1,)}; a = test_accumulate(x, s);"
-              "b = elemwise_mul(a, y)");
-  Bench bench(g);
-  cantFail(bench.prepare());
-  bench.bind("x", doubles({1}, {3}));
-  bench.bind("s", doubles({1}, {10}));
-  EXPECT_EQ(errorOf(bench.executor->run(0)).message, "variable 'y' is not bound");
-  EXPECT_EQ(valuesOf<double>(*bench.arrays[1]), Doubles{10});
-  bench.bind("y", doubles({1}, {2}));
-  EXPECT_EQ(bench.run(0), Doubles{26});
 }
 
 TEST(Executor, RET_08_TheRunSaysWhetherDropoutDropsForwardAndBackward) {
@@ -276,25 +199,6 @@ TEST(Executor, H_12_VariablesAreNeverWritten) {
   bench.bind("dy", doubles({2}, {5, 7}));
   EXPECT_EQ(bench.run(0), (Doubles{-5, -7}));
   EXPECT_EQ(valuesOf<double>(*bench.arrays[0]), (Doubles{5, 7}));
-}
-
-TEST(Executor, E_63_TypesKernelsDoNotComputeIn) {
-  TestGraph g("x = var {__shape__=(2,), __dtype__=float16}; y = exp(x)");
-  Bench bench(g);
-  bench.inferOptions.floatAs = std::nullopt;
-  EXPECT_EQ(testing::describeError(bench.prepare()),
-            "[dtype] node 'y' (exp) works on float16, its kernel computes in wider types");
-  TestGraph whole("x = var {__shape__=(2,), __dtype__=int32}; y = exp(x)");
-  Bench other(whole);
-  EXPECT_EQ(testing::describeError(other.prepare()),
-            "[dtype] node 'y' (exp) works on int32, its kernel computes in float32 and float64");
-}
-
-TEST(Executor, E_63_RowNumbersAndComparisonsMayBeWhole) {
-  TestGraph g("i = var {__shape__=(2,), __dtype__=int32}; w = var {__shape__=(3, 1)};"
-              "e = Embedding(i, w) {input_dim=3, output_dim=1}; c = _greater(i, j); heads e, c");
-  Bench bench(g);
-  EXPECT_EQ(testing::describeError(bench.prepare()), "success");
 }
 
 TEST(Executor, MUT_06_StatesChangeOncePerRun) {
@@ -401,58 +305,6 @@ TEST(Executor, TimingsCoverEveryNodeOfTheLastRun) {
   EXPECT_GE(timings[1].startMicros, timings[0].startMicros + timings[0].durationMicros);
 }
 
-TEST(Executor, RUN_04_BindingErrors) {
-  TestGraph g("x = var {__shape__=(2,)}; y = exp(x)");
-  Bench bench(g);
-  cantFail(bench.prepare());
-  GradcError missing = errorOf(bench.executor->run(0));
-  EXPECT_EQ(missing.kind, ErrorKind::BindingMissing);
-  EXPECT_EQ(missing.message, "variable 'x' is not bound");
-  Array wrong = floats({2}, {1, 2}), longer = doubles({3}, {1, 2, 3});
-  EXPECT_EQ(errorOf(bench.executor->bind(g.at("x").node, wrong.ref())).message,
-            "variable 'x': expected (2,) float64, got (2,) float32");
-  EXPECT_EQ(errorOf(bench.executor->bindHead(0, longer.ref())).message,
-            "head 0: expected (2,) float64, got (3,) float64");
-}
-
-TEST(Executor, E_32_UnknownOperatorsAreNamed) {
-  TestGraph g("x = var {__shape__=(2,)}; y = ?vendor_op(x); z = exp(x); heads z, y");
-  std::vector<Request> requests{Request::Write, Request::Null};
-  Bench skipping(g);
-  skipping.inferOptions.allowUnknown = true;
-  skipping.options.headRequests = requests;
-  EXPECT_EQ(errorOf(skipping.prepare()).message, "success") << "a node that does not run needs no kernel";
-
-  Bench bench(g);
-  bench.inferOptions.allowUnknown = true;
-  cantFail(skipping.prepare());
-  bench.inference = skipping.inference;
-  bench.inference.shape[g.graph.entry(g.at("y"))] = bench.inference.shape[g.graph.entry(g.at("z"))];
-  bench.inference.dtype[g.graph.entry(g.at("y"))] = DType::Float64;
-  bench.requests = countRequests(g, {});
-  bench.plan = cantFail(planMemory(g.context, g, bench.inference, bench.requests, PlanOptions()));
-  GradcError error = errorOf(bench.create());
-  EXPECT_EQ(error.kind, ErrorKind::UnknownOp);
-  EXPECT_EQ(error.message, "operator 'vendor_op' of node 'y' (vendor_op) is not known");
-}
-
-TEST(Executor, E_58_WantedEntriesNeedShapes) {
-  TestGraph g("y = exp(x)");
-  Bench bench(g);
-  bench.inferOptions.allowUnknown = true;
-  GradcError error = errorOf(bench.prepare());
-  EXPECT_EQ(error.kind, ErrorKind::InferMissing);
-  EXPECT_EQ(error.message, "node 'y' (exp) has shape ? and dtype float64, running needs both in full");
-}
-
-TEST(Executor, MEM_03_BrokenPlansAreRefused) {
-  TestGraph g("x = var {__shape__=(2,)}; a = exp(x); b = tanh(x); c = elemwise_mul(a, b); d = elemwise_mul(c, a)");
-  Bench bench(g);
-  cantFail(bench.prepare());
-  bench.plan.offset[g.graph.entry(g.at("b"))] = bench.plan.offset[g.graph.entry(g.at("a"))];
-  EXPECT_EQ(errorOf(bench.create()).kind, ErrorKind::BadPlan);
-}
-
 TEST(Executor, RUN_03_OverridesHoldValuesAndPieces) {
   TestGraph g("x = var {__shape__=(2,)}; h = exp(x); r = relu(x); y = elemwise_mul(h, r)");
   Array held = doubles({2}, {10, 20}), base = doubles({2}, {1, -1});
@@ -465,15 +317,6 @@ TEST(Executor, RUN_03_OverridesHoldValuesAndPieces) {
   bench.bind("x", doubles({2}, {-3, 4}));
   // relu stays the identity where the base was positive, zero where it was not.
   EXPECT_EQ(bench.run(0), (Doubles{-30, 0}));
-}
-
-// Kernels look at the shapes of operands whose contents they ignore.
-TEST(Executor, E_58_IgnoredOperandsNeedShapesToo) {
-  TestGraph g("v = var {__shape__=(6,)}; b = var {__shape__=(2,)}; y = _concat_part(v, a, b, c) {num_args=3, dim=0, index=1}");
-  Bench bench(g);
-  bench.inferOptions.allowUnknown = true;
-  EXPECT_EQ(errorOf(bench.prepare()).message,
-            "variable 'a' has shape (?,) and dtype float64, running needs both in full");
 }
 
 /// Two outputs, of one and of no element; the first one says whether the second is asked for.

@@ -2,23 +2,14 @@
 // gradients, whole stretches of channels-last layers, requests, in-place pairs, threads.
 #include "runtime/kernels/table.h"
 
-#include "runtime/executor.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/gemm_convolution.h"
-#include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/threads.h"
 #include "tests/support/cells.h"
-#include "tests/support/conformance.h"
-#include "tests/support/tensors.h"
+#include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
 
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/GlobPattern.h"
-
 #include <gtest/gtest.h>
-
-#include <cmath>
-#include <set>
 
 using namespace llvm;
 
@@ -28,205 +19,8 @@ namespace {
 using namespace gradc::testing;
 using Values = gradc::testing::Array;
 
-/// Nodes of operators of the table that run on the reference kernel all the same: those whose line (`describe`) matches.
-/// Every other one has to have a fast kernel.
-struct OnReference {
-  const char *pattern, *reason;
-};
-constexpr OnReference kOnReference[] = {
-    {"*Deconvolution {*layout=NHWC*", "channels last by attribute"},
-    {"_deconvolution_*_grad {*layout=NHWC*", "channels last by attribute"},
-    {"*Dropout {axes=*", "a mask of another shape"},
-    {"*LayerNorm {*axis=[01] *", "rows that are not contiguous"},
-    {"LeakyReLU {*act_type=rrelu*", "drawn slopes"},
-    {"*Pooling {kernel=(2,2,1)*", "three dimensions"},
-    {"*Pooling {kernel=(3,)*", "one dimension"},
-    {"*Pooling {*layout=NHWC*", "channels last by attribute"},
-    {"*Pooling {*pool_type=lp*", "a norm, not an extremum or a mean"},
-    {"*Pooling {*pool_type=sum*", "a sum, not a mean"},
-    {"*Pooling {*pool_type=avg *pooling_convention=full*", "windows that leave the image"},
-    {"*Pooling {kernel=(2147483647*", "windows mostly of padding"},
-    {"*LRN {*nsize=71 *", "a window wider than is worth adding up"},
-    {"_channel_window_sum {nsize=71 *", "a window wider than is worth adding up"},
-    {"broadcast_* *(3,1) *(1,4) -> *", "both operands are repeated"},
-    {"broadcast_* *(2,1,3) *(*4,1) -> *", "both operands are repeated"},
-    {"_backward_broadcast_* -> *(3,1) *(1,4)", "both operands are repeated"},
-    {"_backward_broadcast_* -> *(2,1,3) *(*4,1)", "both operands are repeated"},
-    {"*softmax {*use_length=True*", "rows of different lengths"},
-    {"*where {*(3,)*", "a condition per row"},
-};
-
-/// Heads of a run on fast kernels, and what ran.
-struct FastResult {
-  std::vector<Values> heads;
-  std::set<std::string> operators;  // that had a fast kernel
-  std::set<size_t> onReference;     // rows of kOnReference
-  std::string surprises;            // nodes that ran on the other kernel than expected
-  uint32_t numChannelsLast = 0;
-};
-
-struct FastOptions {
-  NaiveOptions run;
-  unsigned threads = 2;
-  std::vector<Request> requests = {};
-  bool allowInplace = true;
-};
-
-/// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)"
-std::string describe(const Graph &graph, const Inference &inference, NodeId n) {
-  Context &ctx = testContext();
-  std::string text = graph.opName(n).str() + " {";
-  for (AttrPair pair : ctx.attrs(graph.attrs(n))) text += (ctx.text(pair.key) + "=" + ctx.text(pair.value) + " ").str();
-  text += "}";
-  auto add = [&](EntryId e) { text += " " + dtypeName(inference.dtype[e]).str() + toString(inference.shapeOf(e)); };
-  for (Value v : graph.inputs(n)) add(graph.entry(v));
-  text += " ->";
-  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) add(EntryId(graph.firstEntry(n).value + o));
-  return text;
-}
-
-/// Whether the table has a kernel for the operator, somebody wants a result, and there is an element to compute.
-bool mayBeFast(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
-  if (graph.isVariable(n) || !findFastKernel(*graph.op(n))) return false;
-  auto isEmpty = [&](EntryId e) { return numElements(inference.shapeOf(e).dims()) == 0; };
-  bool isWanted = false;
-  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
-    const EntryId e(graph.firstEntry(n).value + o);
-    if (isEmpty(e)) return false;
-    isWanted |= requests.request[e] != Request::Null;
-  }
-  return isWanted && llvm::none_of(graph.inputs(n), [&](Value v) { return isEmpty(graph.entry(v)); });
-}
-
-void notePath(const Graph &graph, const Inference &inference, NodeId n, bool isFast, FastResult &result) {
-  const std::string line = describe(graph, inference, n);
-  const OnReference *row = llvm::find_if(kOnReference, [&](const OnReference &r) {
-    return cantFail(GlobPattern::create(r.pattern)).match(line);
-  });
-  const bool isListed = row != std::end(kOnReference);
-  if (isListed == isFast) result.surprises += line + (isFast ? ": has a fast kernel\n" : ": has no fast kernel\n");
-  if (isListed) result.onReference.insert(static_cast<size_t>(row - kOnReference));
-}
-
-FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptions &options) {
-  InferOptions inferOptions;
-  inferOptions.floatAs = options.run.floatAs;
-  const Inference inference = cantFail(infer(testContext(), graph, hintsOf(graph, bindings), inferOptions));
-  const RequestTable requests = countRequests(graph, options.requests);
-  KernelSetOptions wishes;
-  wishes.isTraining = options.run.isTraining;
-  wishes.threads = options.threads;
-  KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
-  FastResult result;
-  result.numChannelsLast = kernels.numEntries(Layout::ChannelsLast);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    const bool isFast = kernels.kernel(NodeId(n)) != nullptr;
-    if (isFast) result.operators.insert(graph.opName(NodeId(n)).str());
-    if (mayBeFast(graph, inference, requests, NodeId(n))) notePath(graph, inference, NodeId(n), isFast, result);
-  }
-  PlanOptions planOptions;
-  planOptions.allowInplace = options.allowInplace;
-  planOptions.workspaceOf = KernelSet::planWorkspace;
-  planOptions.user = &kernels;
-  const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, planOptions));
-  ExecOptions exec;
-  exec.threads = options.threads;
-  exec.isTraining = options.run.isTraining;
-  exec.seed = options.run.seed;
-  exec.headRequests = options.requests;
-  exec.kernels = &kernels;
-  Executor executor = cantFail(Executor::create(graph, inference, requests, plan, exec));
-  std::vector<std::vector<uint64_t>> memory(graph.numNodes());
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (!graph.isVariable(NodeId(n))) continue;
-    const EntryId e = graph.firstEntry(NodeId(n));
-    TensorRef tensor{nullptr, inference.dtype[e], inference.shapeOf(e).dims()};
-    memory[n].assign(tensor.bytes() / 8 + 1, 0);
-    tensor.data = memory[n].data();
-    storeArray(tensor, bindings.at(graph.name(NodeId(n)).str()).values);
-    cantFail(executor.bind(NodeId(n), tensor));
-  }
-  cantFail(executor.run(0));
-  for (size_t i = 0; i < graph.heads().size(); ++i) {
-    const bool isWanted = options.requests.empty() || options.requests[i] != Request::Null;
-    result.heads.push_back(isWanted ? loadArray(executor.head(i)) : Values());
-  }
-  return result;
-}
-
-/// How far fast and reference kernels may be apart. Both round sums of the same terms in some order.
-Tolerance toleranceOf(DType type) { return type == DType::Float64 ? Tolerance{1e-12, 1e-14} : Tolerance{1e-5, 1e-6}; }
-
-/// The first element of a head that differs by more than that.
-std::string difference(const std::vector<Values> &found, const NaiveRun &expected, const Graph &graph, Tolerance tolerance) {
-  for (size_t h = 0; h < found.size(); ++h) {
-    const Value head = graph.heads()[h];
-    const Values values = expected.value(head);
-    if (found[h].shape != values.shape) return "head " + std::to_string(h) + " has another shape";
-    const double allowed = tolerance(expected, head);
-    for (size_t i = 0; i < values.values.size(); ++i)
-      if (!(std::abs(found[h].values[i] - values.values[i]) <= allowed))
-        return formatv("head {0} element {1}: {2}, expected {3} up to {4}", h, i, found[h].values[i], values.values[i], allowed);
-  }
-  return "";
-}
-
-/// What ran, over several graphs and types.
-struct Ran {
-  std::set<std::string> operators;  // that had a fast kernel
-  std::set<size_t> onReference;     // rows of kOnReference
-
-  void add(const Ran &more) {
-    operators.insert(more.operators.begin(), more.operators.end());
-    onReference.insert(more.onReference.begin(), more.onReference.end());
-  }
-};
-
-/// Runs the graph both ways in both precisions.
-Ran compare(const Graph &graph, const Bindings &bindings, NaiveOptions naive, unsigned threads = 2) {
-  Ran ran;
-  for (DType type : {DType::Float64, DType::Float32}) {
-    naive.floatAs = type;
-    Expected<NaiveRun> expected = NaiveRun::run(graph, bindings, naive);
-    if (!expected) {
-      ADD_FAILURE() << describeError(expected.takeError()) << "\n" << dump(graph);
-      return ran;
-    }
-    FastOptions options;
-    options.run = naive;
-    options.threads = threads;
-    for (bool allowInplace : {true, false}) {
-      options.allowInplace = allowInplace;
-      const FastResult found = runFast(graph, bindings, options);
-      EXPECT_EQ(difference(found.heads, *expected, graph, toleranceOf(type)), "") << dump(graph);
-      EXPECT_EQ(found.surprises, "");
-      ran.add({found.operators, found.onReference});
-    }
-  }
-  return ran;
-}
-
-/// The sample and its gradient graphs up to order two, compared one after the other.
-Ran compareOrders(Context &context, const SampleGraph &sample, uint32_t number) {
-  const Orders orders(context, sample, std::min(3u, number + 1));
-  EXPECT_EQ(orders.failure, "");
-  Ran ran;
-  for (const Graph &graph : orders.graphs) ran.add(compare(graph, orders.bindings, sample.options));
-  return ran;
-}
-
 Cells cells;
 constexpr Cells::Floor kFloors[] = {{"RUN_02_AgreeWithReference", 400}};
-
-bool isInTable(const Sample &sample) {
-  return llvm::any_of(fastKernelTable(), [&](const FastKernelRow &row) { return row.name == sample.op; });
-}
-
-std::vector<Sample> tableSamples() {
-  std::vector<Sample> samples = allSamples();
-  llvm::erase_if(samples, [](const Sample &sample) { return !isInTable(sample); });
-  return samples;
-}
 
 class FastKernels : public ::testing::TestWithParam<Sample> {
  protected:
@@ -242,26 +36,6 @@ TEST_P(FastKernels, RUN_02_AgreeWithReference) {
 
 INSTANTIATE_TEST_SUITE_P(Samples, FastKernels, ::testing::ValuesIn(tableSamples()),
                          [](const ::testing::TestParamInfo<Sample> &info) { return cellName(info.param.op, info.index); });
-
-/// Random values for every variable of known shape; what batch normalisation divides by is positive.
-Bindings drawBindings(const Graph &graph, ArrayRef<std::pair<StringRef, DimsBuffer>> shapes) {
-  InferRequest request;
-  for (const auto &[name, dims] : shapes) request.shapes.push_back({nodeNamed(graph, name), dims});
-  const Inference inference = cantFail(infer(testContext(), graph, request, InferOptions()));
-  Bindings bindings;
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (!graph.isVariable(NodeId(n))) continue;
-    Values array(inference.shapeOf(graph.firstEntry(NodeId(n))).dims(), {});
-    const int64_t size = *numElements(array.shape);
-    const double scale = array.shape.size() > 1 ? 0.3 : 1;
-    for (int64_t i = 0; i < size; ++i) {
-      const double value = scale * drawNumber(n, static_cast<uint64_t>(i));
-      array.values.push_back(graph.name(NodeId(n)).contains("var") ? std::abs(value) : value);
-    }
-    bindings[graph.name(NodeId(n)).str()] = array;
-  }
-  return bindings;
-}
 
 // A block of a residual network: its middle can lie channels-last, its ends cannot.
 constexpr char kBlock[] =
@@ -303,16 +77,16 @@ TEST(FastKernels, RUN_02_ChannelsLastStretchAgreesWithReference) {
   const FastResult found = runFast(gradient, block.bindings, options);
   EXPECT_GT(found.numChannelsLast, 15u);
   const NaiveRun expected = cantFail(NaiveRun::run(gradient, block.bindings, naive));
-  EXPECT_EQ(difference(found.heads, expected, gradient, toleranceOf(DType::Float32)), "");
-  EXPECT_GE(compare(gradient, block.bindings, NaiveOptions()).operators.size(), 12u);
+  EXPECT_EQ(difference(found.heads, expected, gradient, fastTolerance(DType::Float32)), "");
+  EXPECT_GE(compareFast(gradient, block.bindings, NaiveOptions()).operators.size(), 12u);
 }
 
 TEST(FastKernels, RUN_02_InferenceFormAgreesWithReference) {
   Block block;
   NaiveOptions naive;
   naive.isTraining = false;
-  compare(block.graph, block.bindings, naive);
-  compare(block.gradient(), block.bindings, naive);
+  compareFast(block.graph, block.bindings, naive);
+  compareFast(block.gradient(), block.bindings, naive);
 }
 
 // Every gradient alone, so that each kernel is asked for each subset of its outputs.
@@ -331,7 +105,7 @@ TEST(FastKernels, REQ_03_SubsetsOfGradientsAgree) {
     // The others are not computed; theirs are taken as right.
     for (size_t other = 0; other < found.heads.size(); ++other)
       if (other != head) found.heads[other] = expected.value(gradient.heads()[other]);
-    EXPECT_EQ(difference(found.heads, expected, gradient, toleranceOf(DType::Float32)), "") << head;
+    EXPECT_EQ(difference(found.heads, expected, gradient, fastTolerance(DType::Float32)), "") << head;
   }
 }
 
@@ -377,7 +151,7 @@ TEST(FastKernels, RUN_02_ChannelsLastScalingAgreesWithReference) {
   const FastResult found = runFast(gradient, bindings, options);
   EXPECT_GT(found.numChannelsLast, 5u);
   EXPECT_TRUE(found.operators.contains("_backward_broadcast_mul"));
-  compare(gradient, bindings, NaiveOptions());
+  compareFast(gradient, bindings, NaiveOptions());
 }
 
 /// Operands beyond the blocks and shares the loops work in, with remainders.
@@ -432,13 +206,13 @@ TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
     Bindings bindings = drawBindings(graph, large.shapes);
     std::vector<std::string> variables;
     for (const auto &[name, values] : bindings) variables.push_back(name);
-    for (unsigned threads : {1u, 3u, 17u}) compare(graph, bindings, NaiveOptions(), threads);
+    for (unsigned threads : {1u, 3u, 17u}) compareFast(graph, bindings, NaiveOptions(), threads);
     Values head = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads()[0];
     for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
     bindings["p1_0"] = head;
     const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
     for (unsigned threads : {1u, 3u, 17u})
-      EXPECT_FALSE(compare(gradient, bindings, NaiveOptions(), threads).operators.empty()) << threads;
+      EXPECT_FALSE(compareFast(gradient, bindings, NaiveOptions(), threads).operators.empty()) << threads;
   }
 }
 
@@ -446,10 +220,10 @@ TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
 TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
   for (const char *type : {"max", "avg"}) {
     TestGraph g("y = Pooling(x) {kernel=(2147483647,2147483647), pad=(1073741823,1073741823), pool_type=" + std::string(type) + "}");
-    EXPECT_TRUE(compare(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty()) << type;
+    EXPECT_TRUE(compareFast(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty()) << type;
   }
   TestGraph small("y = Pooling(x) {kernel=(3,3), pad=(1,1), pool_type=avg}");
-  EXPECT_EQ(compare(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators, std::set<std::string>{"Pooling"});
+  EXPECT_EQ(compareFast(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators, std::set<std::string>{"Pooling"});
 }
 
 TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
@@ -460,18 +234,18 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
     ran.add(compareOrders(context, sample, std::min(2u, row.orders)));
   }
   Block block;
-  ran.add(compare(block.gradient(), block.bindings, NaiveOptions()));
+  ran.add(compareFast(block.gradient(), block.bindings, NaiveOptions()));
   TestContext context;
   const Graph sums = cantFail(parseGraph(
       context, "s = add_n(a, b, c) {num_args=3}; g = _grad_add(s, a); k = _copy(g); heads k"));
   const DimsBuffer dims{70, 33};
-  ran.add(compare(sums, drawBindings(sums, {{"a", dims}, {"b", dims}, {"c", dims}}), NaiveOptions()));
+  ran.add(compareFast(sums, drawBindings(sums, {{"a", dims}, {"b", dims}, {"c", dims}}), NaiveOptions()));
   std::string missing;
   for (const FastKernelRow &row : fastKernelTable())
     if (!ran.operators.contains(row.name.str())) missing += row.name.str() + " ";
   EXPECT_EQ(missing, "");
-  for (size_t i = 0; i < std::size(kOnReference); ++i)
-    EXPECT_TRUE(ran.onReference.contains(i)) << "no node is like " << kOnReference[i].pattern;
+  for (size_t i = 0; i < listOnReference().size(); ++i)
+    EXPECT_TRUE(ran.onReference.contains(i)) << "no node is like " << listOnReference()[i].pattern;
 }
 
 TEST(FastKernels, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
@@ -511,7 +285,7 @@ TEST(FastKernels, RUN_02_WindowsBeyondInt) {
     bindings["w"] = Values({16, 16, 2, 1}, std::vector<double>(512));
     for (const char *name : {"x", "w"})
       for (size_t i = 0; i < bindings[name].values.size(); ++i) bindings[name].values[i] = drawNumber(3, i);
-    const std::set<std::string> operators = compare(g, bindings, NaiveOptions()).operators;
+    const std::set<std::string> operators = compareFast(g, bindings, NaiveOptions()).operators;
     EXPECT_EQ(operators.size(), 1u) << text;
   }
 }

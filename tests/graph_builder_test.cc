@@ -70,6 +70,19 @@ TEST_F(GraphBuilderTest, A_4_BaseIdsAreAStablePrefix) {
   EXPECT_EQ(names(cantFail(std::move(other).freeze({Value{v}}, {})).graph), "w x y v ");
 }
 
+// What became of a graph does not show in it: a dependency and an origin that only dropped nodes had leave nothing behind.
+TEST_F(GraphBuilderTest, IR_07_EqualGraphsAreEqualHoweverTheyCameAbout) {
+  const Value x = builder.addVariable("x", Attrs()), y = add("relu", {x}, "y"), z = add("relu", {y}, "z");
+  builder.addControlDep(z.node, x.node);
+  builder.setOrigin(z.node, y.node);
+  const Frozen all = freeze({y, z});
+  const Graph cut = cantFail(GraphBuilder(context, all.graph).freeze({all(y)}, {})).graph;
+  GraphBuilder other(context);
+  const Value again = other.addVariable("x", Attrs());
+  const NodeId relu = cantFail(other.add(*context.ops.find("relu"), again, {"y"}));
+  EXPECT_TRUE(cut == cantFail(std::move(other).freeze({Value{relu}}, {})).graph);
+}
+
 TEST_F(GraphBuilderTest, NamesMayBeSetLaterAndFromTheirOwnArena) {
   Value x = builder.addVariable("x", Attrs());
   NodeId n = builder.addKind(cantFail(context.opaqueKind("op", Attrs(), 1)), {x}, NodeId());

@@ -31,6 +31,14 @@ constexpr StringLiteral kGraph = R"j({"nodes": [
 
 Graph readGraph(Context &context, StringRef text) { return cantFail(readJson(context, text, ReadOptions())).graph; }
 
+/// Copies the nodes before and after n, and has `replace` see to n.
+void copyAround(GraphRewriter &rewriter, NodeId n, function_ref<void()> replace) {
+  for (NodeId m(0); m.value < rewriter.graph().numNodes(); ++m.value) {
+    if (m == n) replace();
+    else rewriter.copy(m);
+  }
+}
+
 TEST(Rewriter, A_21_ACopyOfEverythingIsTheSameGraph) {
   TestContext context;
   const Graph graph = readGraph(context, kGraph);
@@ -48,17 +56,13 @@ TEST(Rewriter, A_21_NodesInPlaceOfOne) {
   const Graph graph = readGraph(context, kGraph);
   const NodeId e = nodeNamed(graph, "e");
   GraphRewriter rewriter(context, graph);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (NodeId(n) != e) {
-      rewriter.copy(NodeId(n));
-      continue;
-    }
+  copyAround(rewriter, e, [&] {
     GraphBuilder &builder = rewriter.builder();
     const NodeId draft = rewriter.draft(e);
     const NodeId first = cantFail(builder.add(*context.ops.find("negative"), builder.inputs(draft), {"first"}));
     const NodeId second = cantFail(builder.add(*context.ops.find("square"), Value{first}, {"second"}));
     rewriter.replace(e, Value{second}, {first, second});
-  }
+  });
   const Rewritten result = cantFail(std::move(rewriter).finish(graph.graphAttrs()));
   const Graph &now = result.graph;
   EXPECT_EQ(describeError(verifyGraph(now, 10)), "success");
@@ -82,10 +86,7 @@ TEST(Rewriter, A_21_ANodeThatIsItsInput) {
   const Graph graph = readGraph(context, kGraph);
   const NodeId t = nodeNamed(graph, "t");
   GraphRewriter rewriter(context, graph);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (NodeId(n) == t) rewriter.replace(t, rewriter(graph.inputs(t)[0]), {});
-    else rewriter.copy(NodeId(n));
-  }
+  copyAround(rewriter, t, [&] { rewriter.replace(t, rewriter(graph.inputs(t)[0]), {}); });
   const Rewritten result = cantFail(std::move(rewriter).finish({}));
   const NodeId s = nodeNamed(result.graph, "s"), v = nodeNamed(result.graph, "v");
   EXPECT_EQ(result.graph.inputs(s)[0], (Value{v, 1}));

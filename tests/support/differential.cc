@@ -134,6 +134,7 @@ bool isComparable(const Variation &variation, const std::string &key) {
 Problem compareVariation(const Variation &variation, const Measured &plain, const Measured &varied) {
   const std::string name = variation.name.str();
   if (varied.error != plain.error) return {name, "another outcome: " + varied.errorText};
+  if (!varied.lostBody.empty()) return {name, "lost the bodies of " + varied.lostBody};
   for (const auto &[key, values] : plain.values) {
     auto at = varied.values.find(key);
     if (!isComparable(variation, key) || (at == varied.values.end() && variation.gradientOnly)) continue;
@@ -169,6 +170,8 @@ Problem checkSketch(const Sketch &sketch, Outcomes &outcomes) {
   const Measured plain = measure(sketch, Variation());
   if (Problem problem = compareWithJets(sketch, plain)) return problem;
   if (!plain.lostDependency.empty()) return {"dependency", plain.lostDependency};
+  if (!plain.lostBody.empty()) return {"body", plain.lostBody};
+  if (Problem problem = checkBeside(sketch)) return problem;
   ++outcomes.numChecked;
   for (const Variation &variation : kVariations)
     if (applies(variation, sketch))
@@ -180,6 +183,7 @@ std::string dumpSketch(const Sketch &sketch) {
   TestContext context;
   Expected<SketchGraph> built = buildSketch(context, sketch);
   if (!built) return describeError(built.takeError());
+  if (Error error = addBeside(context, sketch, *built)) return describeError(std::move(error));
   std::string text = describe(sketch);
   raw_string_ostream os(text);
   writeJson(os, built->graph);

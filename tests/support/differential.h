@@ -10,7 +10,7 @@ namespace gradc::testing {
 
 /// What went wrong; no kind when all agrees.
 struct Problem {
-  std::string kind;  // "values", "status", "error", or the name of the variation
+  std::string kind;  // "values", "status", "error", "body", "beside", or the name of the variation
   std::string text;
 
   explicit operator bool() const { return !kind.empty(); }
@@ -27,6 +27,10 @@ struct Outcomes {
 /// pruning, in-place, the names, the threads, the schedule, the memory plan, zero terms, the dialect, and a round trip
 /// through a file.
 Problem checkSketch(const Sketch &sketch, Outcomes &outcomes);
+
+/// The nodes beside the graph: everything else is the same without them, in order 1 and 3, inference and lowering; and they
+/// are all kept, written and read with the bodies they have. Part of checkSketch.
+Problem checkBeside(const Sketch &sketch);
 
 /// The smallest sketch found by leaving out parts that still has a problem of the same kind.
 Sketch shrink(Sketch sketch, llvm::StringRef kind);

@@ -9,6 +9,9 @@ namespace gradc::testing {
 /// Attributes of a node, for an input of this shape.
 void setAttributes(Dice &dice, SketchNode &node, llvm::ArrayRef<int64_t> shape);
 
+/// Of some sketches, once all else is drawn.
+void drawBodies(Dice &dice, Sketch &sketch);
+
 class GraphDrawer {
  public:
   GraphDrawer(Dice &dice, Sketch &sketch) : dice(dice), sketch(sketch) {}

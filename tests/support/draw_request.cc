@@ -182,6 +182,7 @@ Sketch drawSketch(uint64_t seed) {
   GraphDrawer graph(dice, sketch);
   graph.run();
   RequestDrawer(dice, sketch, graph).run();
+  drawBodies(dice, sketch);
   return sketch;
 }
 

@@ -5,7 +5,6 @@
 #include "ir/json_reader.h"
 #include "ir/json_writer.h"
 #include "passes/lower_mxnet.h"
-#include "passes/order_mutation.h"
 #include "runtime/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"
@@ -48,7 +47,9 @@ class Measurement {
   Error measure() {
     Expected<SketchGraph> built = buildSketch(context, sketch);
     if (!built) return built.takeError();
-    if (Error error = order(*built)) return error;
+    asBuilt = built->graph;
+    if (Error error = orderSketch(context, *built)) return error;
+    noteLostBody(built->graph, false);
     Expected<Inference> forward = inferForward(built->graph);
     if (!forward) return forward.takeError();
     GradientOptions options = gradientOptions();
@@ -60,6 +61,7 @@ class Measurement {
     for (const GradientSlot &slot : result->wrt) measured.status.push_back(slot.status);
     measured.numSaved = countSaved(result->graph) - countSaved(built->graph);
     if (!variation.gradientOnly) findLostDependency(result->graph);
+    noteLostBody(result->graph, variation.gradientOnly);
     if (!variation.inMxnetsWords) return execute(result->graph);
     Expected<Graph> lowered = lowerToMxnet(context, result->graph);
     if (!lowered) return lowered.takeError();
@@ -67,39 +69,15 @@ class Measurement {
   }
 
   GradientOptions gradientOptions() const {
-    GradientOptions options;
-    options.headPolicy = sketch.headPolicy;
-    options.unused = sketch.unused;
-    options.duplicates = sketch.duplicates;
-    options.controlOnly = sketch.controlOnly;
-    options.integers = sketch.integers;
-    options.isTraining = sketch.isTraining;
+    GradientOptions options = optionsOf(sketch);
     options.sumCap = variation.sumCap;
     options.chain = variation.chain;
     options.naming = variation.naming;
     options.zeroTerms = variation.zeroTerms;
     options.overwritten = variation.overwritten;
-    options.reach = sketch.reach == ReachPolicy::WholeGraph ? sketch.reach : variation.reach;
+    if (variation.reach == ReachPolicy::WholeGraph) options.reach = variation.reach;
     options.gradientOnly = variation.gradientOnly;
     return options;
-  }
-
-  // As every verb does with what it reads.
-  Error order(SketchGraph &built) {
-    Expected<OrderedGraph> ordered = orderMutations(context, built.graph, OverwrittenPolicy::Save);
-    if (!ordered) return ordered.takeError();
-    auto follow = [&](Value &v) { v.node = ordered->newId[v.node.value]; };
-    for (GradientHead &head : built.request.heads) {
-      follow(head.y);
-      if (head.seed) follow(*head.seed);
-    }
-    for (std::vector<GradientTarget> *targets : {&built.request.wrt, &built.request.retained})
-      for (GradientTarget &target : *targets) follow(target.x);
-    for (std::vector<Value> *values : {&built.request.noGrad, &built.request.stop})
-      for (Value &v : *values) follow(v);
-    for (NodeId &id : built.ids) id = ordered->newId[id.value];
-    built.graph = ordered->graph;
-    return Error::success();
   }
 
   static uint32_t countSaved(const Graph &graph) {
@@ -115,6 +93,10 @@ class Measurement {
       for (uint32_t dep : sketch.nodes[n].deps)
         if (!is_contained(graph.controlDeps(byName.lookup(sketch.nameOf(n))), byName.lookup(sketch.nameOf(dep))))
           measured.lostDependency = sketch.nameOf(n) + " after " + sketch.nameOf(dep);
+  }
+
+  void noteLostBody(const Graph &graph, bool mayLack) {
+    if (measured.lostBody.empty()) measured.lostBody = findLostBody(asBuilt, graph, mayLack);
   }
 
   Expected<Inference> inferForward(const Graph &graph) {
@@ -171,6 +153,7 @@ class Measurement {
       if (!read) return read.takeError();
       loaded = std::move(*read);
       graph = loaded.graph;
+      noteLostBody(graph, variation.inMxnetsWords);
     }
     Expected<std::optional<GradientTable>> read = readGradientTable(graph);
     if (!read) return read.takeError();
@@ -253,6 +236,7 @@ class Measurement {
   const Sketch &sketch;
   const Variation &variation;
   TestContext context;
+  Graph asBuilt;  // of the sketch
   Measured measured;
   GradientTable table;
 };

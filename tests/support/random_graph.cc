@@ -1,6 +1,10 @@
 // Building and describing sketches. Tested by tests/differential_test.cc
 #include "tests/support/random_graph.h"
 
+#include "passes/order_mutation.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cstdio>
@@ -43,6 +47,47 @@ std::vector<Value> graphHeads(const Sketch &sketch, const std::vector<Value> &at
   return heads;
 }
 
+std::vector<Graph> bodiesOf(const SketchNode &node, ArrayRef<Graph> bodies) {
+  std::vector<Graph> list;
+  for (uint32_t body : node.bodies) list.push_back(bodies[body]);
+  return list;
+}
+
+/// No request yet.
+Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRef<Graph> bodies) {
+  GraphBuilder builder(context);
+  std::vector<Value> at;
+  for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
+    const SketchNode &node = sketch.nodes[n];
+    const std::string name = sketch.nameOf(n);
+    if (node.isVariable()) {
+      const AttrText type{"__dtype__", "int32"};
+      at.push_back(builder.addVariable(name, node.isInteger ? context.attrs(type) : Attrs()));
+      continue;
+    }
+    SmallVector<Value, 4> inputs;
+    for (SketchEntry e : node.inputs) inputs.push_back(Value{at[e.node].node, static_cast<uint16_t>(e.output), 0});
+    SmallVector<AttrText, 4> attrs;
+    for (const auto &[key, text] : node.attrs) attrs.push_back({key, text});
+    const std::vector<Graph> inside = bodiesOf(node, bodies);
+    Expected<NodeId> id =
+        builder.add(*context.ops.find(node.op), inputs, NodeSpec{name, context.attrs(attrs), NodeId(), inside});
+    if (!id) return id.takeError();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (sketch.nodeOf(node.inputs[i]).isState)
+        builder.setInput(*id, i, Value{inputs[i].node, 0, static_cast<uint16_t>(sketch.hasVersions ? node.inputs[i].version : 0)});
+    for (uint32_t dep : node.deps) builder.addControlDep(*id, at[dep].node);
+    at.push_back(Value{*id});
+  }
+  // A file of today is read as it is, without an upgrade.
+  GraphAttrs attrs = {{"mxnet_version", GraphAttr::ofInt(10901)}};
+  Expected<Frozen> frozen = std::move(builder).freeze(graphHeads(sketch, at), std::move(attrs));
+  if (!frozen) return frozen.takeError();
+  SketchGraph built{frozen->graph, {}, {}, {}};
+  for (Value v : at) built.ids.push_back((*frozen)(v).node);
+  return built;
+}
+
 }  // namespace
 
 std::string seedVariable(const Sketch &sketch, size_t i) {
@@ -83,32 +128,16 @@ std::string describe(const Sketch &sketch) {
 }
 
 Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch) {
-  GraphBuilder builder(context);
-  std::vector<Value> at;
-  for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
-    const SketchNode &node = sketch.nodes[n];
-    const std::string name = sketch.nameOf(n);
-    if (node.isVariable()) {
-      const AttrText type{"__dtype__", "int32"};
-      at.push_back(builder.addVariable(name, node.isInteger ? context.attrs(type) : Attrs()));
-      continue;
-    }
-    SmallVector<Value, 4> inputs;
-    for (SketchEntry e : node.inputs) inputs.push_back(Value{at[e.node].node, static_cast<uint16_t>(e.output), 0});
-    SmallVector<AttrText, 4> attrs;
-    for (const auto &[key, text] : node.attrs) attrs.push_back({key, text});
-    Expected<NodeId> id = builder.add(*context.ops.find(node.op), inputs, NodeSpec{name, context.attrs(attrs), NodeId()});
-    if (!id) return id.takeError();
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (sketch.nodeOf(node.inputs[i]).isState)
-        builder.setInput(*id, i, Value{inputs[i].node, 0, static_cast<uint16_t>(sketch.hasVersions ? node.inputs[i].version : 0)});
-    for (uint32_t dep : node.deps) builder.addControlDep(*id, at[dep].node);
-    at.push_back(Value{*id});
+  std::vector<Graph> bodies;
+  for (const Sketch &body : sketch.bodies) {
+    Expected<SketchGraph> built = buildNodes(context, body, bodies);
+    if (!built) return built.takeError();
+    bodies.push_back(built->graph);
   }
-  Expected<Frozen> frozen = std::move(builder).freeze(graphHeads(sketch, at), {});
-  if (!frozen) return frozen.takeError();
-  SketchGraph built{frozen->graph, {}, {}};
-  for (Value v : at) built.ids.push_back((*frozen)(v).node);
+  Expected<SketchGraph> nodes = buildNodes(context, sketch, bodies);
+  if (!nodes) return nodes.takeError();
+  SketchGraph built = std::move(*nodes);
+  built.bodies = std::move(bodies);
   for (const SketchHead &head : sketch.heads) {
     GradientHead y{built.at(head.y), std::nullopt, head.seedName};
     if (head.hasSeed) y.seed = built.at(head.seed);
@@ -119,6 +148,80 @@ Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch) {
   for (SketchEntry e : sketch.stop) built.request.stop.push_back(built.at(e));
   for (SketchEntry e : sketch.noGrad) built.request.noGrad.push_back(built.at(e));
   return built;
+}
+
+std::string besideName(size_t i) { return "beside" + std::to_string(i); }
+
+Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built) {
+  GraphBuilder builder(context, built.graph);
+  const size_t numNodes = sketch.nodes.size();
+  std::vector<NodeId> ids = built.ids;
+  std::vector<bool> isRead(sketch.beside.size());
+  for (size_t i = 0; i < sketch.beside.size(); ++i) {
+    const SketchNode &node = sketch.beside[i];
+    Expected<KindRef> kind = context.opaqueKind(node.op, Attrs(), node.numOutputs, bodiesOf(node, built.bodies));
+    if (!kind) return kind.takeError();
+    SmallVector<Value, 4> inputs;
+    for (SketchEntry e : node.inputs) {
+      if (e.node >= numNodes) isRead[e.node - numNodes] = true;
+      inputs.push_back(Value{ids[e.node], static_cast<uint16_t>(e.output), 0});
+    }
+    ids.push_back(builder.addKind(*kind, inputs, NodeId()));
+    builder.setName(ids.back(), besideName(i), "");
+    for (uint32_t dep : node.deps) builder.addControlDep(ids.back(), ids[dep]);
+  }
+  std::vector<Value> heads(built.graph.heads().begin(), built.graph.heads().end());
+  for (size_t i = 0; i < sketch.beside.size(); ++i)
+    if (!isRead[i]) heads.push_back(Value{ids[numNodes + i], static_cast<uint16_t>(sketch.beside[i].numOutputs - 1), 0});
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, built.graph.graphAttrs());
+  if (!frozen) return frozen.takeError();
+  built.graph = frozen->graph;
+  return Error::success();
+}
+
+Error orderSketch(Context &context, SketchGraph &built) {
+  Expected<OrderedGraph> ordered = orderMutations(context, built.graph, OverwrittenPolicy::Save);
+  if (!ordered) return ordered.takeError();
+  auto follow = [&](Value &v) { v.node = ordered->newId[v.node.value]; };
+  for (GradientHead &head : built.request.heads) {
+    follow(head.y);
+    if (head.seed) follow(*head.seed);
+  }
+  for (std::vector<GradientTarget> *targets : {&built.request.wrt, &built.request.retained})
+    for (GradientTarget &target : *targets) follow(target.x);
+  for (std::vector<Value> *values : {&built.request.noGrad, &built.request.stop})
+    for (Value &v : *values) follow(v);
+  for (NodeId &id : built.ids) id = ordered->newId[id.value];
+  built.graph = ordered->graph;
+  return Error::success();
+}
+
+GradientOptions optionsOf(const Sketch &sketch) {
+  GradientOptions options;
+  options.headPolicy = sketch.headPolicy;
+  options.unused = sketch.unused;
+  options.duplicates = sketch.duplicates;
+  options.controlOnly = sketch.controlOnly;
+  options.reach = sketch.reach;
+  options.integers = sketch.integers;
+  options.isTraining = sketch.isTraining;
+  return options;
+}
+
+std::string findLostBody(const Graph &before, const Graph &after, bool mayLack) {
+  StringMap<NodeId> byName;
+  for (uint32_t n = 0; n < after.numNodes(); ++n) byName.try_emplace(after.name(NodeId(n)), NodeId(n));
+  for (uint32_t id = 0; id < before.numNodes(); ++id) {
+    const NodeId n(id);
+    ArrayRef<Graph> bodies = before.bodies(n);
+    if (bodies.empty()) continue;
+    auto found = byName.find(before.name(n));
+    const bool isThere = found != byName.end() && after.op(found->second) == before.op(n);
+    if (!isThere && mayLack) continue;
+    auto isOne = [](const Graph &a, const Graph &b) { return &a.columns() == &b.columns(); };
+    if (!isThere || !llvm::equal(after.bodies(found->second), bodies, isOne)) return before.describe(n);
+  }
+  return "";
 }
 
 }  // namespace gradc::testing

@@ -5,7 +5,7 @@
 // Values are drawn with the graph: a node whose values leave a benign range, or lie near a kink, is not taken.
 //
 // In the graphs: operators with several outputs, shared and repeated inputs, control dependencies, operators without
-// gradient, losses, operators that overwrite a variable, whole numbers. In the requests: y that are repeated, ancestors of
+// gradient, losses, operators that overwrite a variable, whole numbers, bodies. In the requests: y that are repeated, ancestors of
 // one another, or x themselves; repeated and intermediate x; retained, stopped and cut entries; head gradients as ones,
 // variables and entries; requests null/write/add; orders 1 and 2; every policy. Tested by tests/differential_test.cc
 #pragma once
@@ -37,6 +37,7 @@ struct SketchNode {
   std::vector<double> values;  // of a variable
   bool isState = false;        // a variable some node may overwrite
   bool isInteger = false;      // a variable of whole numbers
+  std::vector<uint32_t> bodies;  // of an operator: positions in Sketch::bodies, perhaps repeated
 
   bool isVariable() const { return op.empty(); }
   bool isLoss() const { return op == "make_loss" || op == "MakeLoss"; }
@@ -74,6 +75,10 @@ struct Sketch {
   bool isTraining = true;
   bool hasVersions = true;  // states are read with their version; else dependencies say the order
   bool hasTypes = false;    // the gradient is asked for with the types known
+  /// Graphs that nodes contain. They change no value; the nodes of later ones may contain earlier ones.
+  std::vector<Sketch> bodies;
+  /// Unknown operators that nothing but each other reads. Their entries number them after the nodes.
+  std::vector<SketchNode> beside;
 
   const SketchNode &nodeOf(SketchEntry e) const { return nodes[e.node]; }
   /// "v3" for a variable, "n4" for another node.
@@ -91,14 +96,26 @@ double seedValue(llvm::StringRef name, size_t index);
 /// What is asked, in one line per list, for a person.
 std::string describe(const Sketch &sketch);
 
-/// A sketch as gradc sees it.
+/// A sketch as gradc sees it, without the nodes beside it.
 struct SketchGraph {
   Graph graph;              // heads: every visible entry no other node reads
   std::vector<NodeId> ids;  // by node of the sketch
   GradientRequest request;
+  std::vector<Graph> bodies;  // of the sketch
 
   Value at(SketchEntry e) const { return Value{ids[e.node], static_cast<uint16_t>(e.output), 0}; }
 };
 llvm::Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch);
+/// Adds the nodes beside it; those that no other reads are heads behind the others.
+llvm::Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built);
+std::string besideName(size_t i);
+/// `orderMutations`, as every verb does with what it reads.
+llvm::Error orderSketch(Context &context, SketchGraph &built);
+/// What the sketch asks for.
+GradientOptions optionsOf(const Sketch &sketch);
+
+/// The first node of the graph `before` that is in `after` under its name, with the same operator, and has other bodies or
+/// copies of them there. With `mayLack`, nodes may be missing or have become another operator.
+std::string findLostBody(const Graph &before, const Graph &after, bool mayLack);
 
 }  // namespace gradc::testing

@@ -12,10 +12,11 @@ namespace gradc::testing {
 namespace {
 
 template <class F> void forEachEntry(Sketch &sketch, F &&visit) {
-  for (SketchNode &node : sketch.nodes)
-    for (SketchEntry &e : node.inputs) visit(e.node);
-  for (SketchNode &node : sketch.nodes)
-    for (uint32_t &dep : node.deps) visit(dep);
+  for (std::vector<SketchNode> *nodes : {&sketch.nodes, &sketch.beside})
+    for (SketchNode &node : *nodes) {
+      for (SketchEntry &e : node.inputs) visit(e.node);
+      for (uint32_t &dep : node.deps) visit(dep);
+    }
   for (SketchHead &head : sketch.heads) {
     visit(head.y.node);
     if (head.hasSeed) visit(head.seed.node);
@@ -69,6 +70,11 @@ class Shrinker {
     changed |= simplify([](Sketch &s) {
       return std::exchange(s.controlOnly, ControlOnlyPolicy::Unused) != ControlOnlyPolicy::Unused;
     });
+    // Later ones read earlier ones.
+    changed |= simplify([](Sketch &s) { return !s.beside.empty() && (s.beside.pop_back(), true); });
+    for (std::vector<SketchNode> Sketch::*nodes : {&Sketch::nodes, &Sketch::beside})
+      for (size_t n = 0; n < (best.*nodes).size(); ++n)
+        changed |= simplify([&](Sketch &s) { return !std::exchange((s.*nodes)[n].bodies, {}).empty(); });
     for (uint32_t n = static_cast<uint32_t>(best.nodes.size()); n-- > 0;) {
       // Without versions the order of states hangs on dependencies.
       if (best.hasVersions) changed |= simplify([&](Sketch &s) { return !std::exchange(s.nodes[n].deps, {}).empty(); });

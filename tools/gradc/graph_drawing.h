@@ -1,23 +1,37 @@
 // A graph as a picture: SVG, ready to look at, and Graphviz, for those who want to lay it out themselves.
 //
-// Both show forward and gradient side by side (graph_layout.h). The same graph gives the same bytes.
+// Both show forward and gradient side by side (graph_layout.h), and below the graph each body that some node contains, once,
+// however many nodes do. The same graph gives the same bytes.
 // Tested by tests/drawing_test.cc
 #pragma once
 
+#include "ir/bodies.h"
 #include "passes/infer.h"
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <optional>
+
 namespace gradc {
 
-/// Shapes and types are written where `inference` (may be null) knows them.
-void drawSvg(llvm::raw_ostream &os, const Graph &graph, const Inference *inference);
-/// Gradient nodes have the rank of their forward node; their edges do not take part in the ranking.
-void drawDot(llvm::raw_ostream &os, const Graph &graph, const Inference *inference);
+/// A graph and everything below it.
+struct Drawing {
+  std::vector<NestedGraph> graphs;                   // as nestedGraphs lists them
+  std::vector<std::optional<Inference>> inferences;  // of each: shapes and types are written where they are known
+};
+
+/// A panel per graph, titled with the path to it.
+void drawSvg(llvm::raw_ostream &os, const Drawing &drawing);
+/// Gradient nodes have the rank of their forward node; their edges do not take part in the ranking. Bodies are clusters, in
+/// that of the first graph that has them, and every node points to its own.
+void drawDot(llvm::raw_ostream &os, const Drawing &drawing);
+
+/// "@1 node 'loop' > body".
+std::string bodyTitle(llvm::ArrayRef<NestedGraph> graphs, size_t position);
 
 /// What the head is: its listed name, or "grad of x" from the side table of an emitted graph.
 std::vector<std::string> headLabels(const Graph &graph);
 /// "8×20×24×24 float32", "? float32"; empty when nothing is known.
-std::string entryText(const Graph &graph, const Inference *inference, Value value);
+std::string entryText(const Graph &graph, const std::optional<Inference> &inference, Value value);
 
 }  // namespace gradc

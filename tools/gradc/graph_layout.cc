@@ -40,7 +40,9 @@ class LayoutBuilder {
 
   // Variables and constants stand beside their first reader, but not those that are heads themselves.
   void setHosts() {
-    auto isLeaf = [&](NodeId n) { return graph.inputs(n).empty() && graph.controlDeps(n).empty(); };
+    auto isLeaf = [&](NodeId n) {
+      return graph.inputs(n).empty() && graph.controlDeps(n).empty() && graph.bodies(n).empty();
+    };
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n)))
         if (isLeaf(v.node) && graph.numOutputs(v.node) == 1 && !layout.host[v.node].isValid())

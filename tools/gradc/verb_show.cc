@@ -13,11 +13,38 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-void printOperatorCounts(raw_ostream &os, const Graph &graph) {
-  MapVector<const OpDef *, uint32_t> counts;
-  for (uint32_t i = 0; i < graph.numNodes(); ++i)
-    if (!graph.isVariable(NodeId(i))) ++counts[graph.op(NodeId(i))];
-  std::vector<std::pair<const OpDef *, uint32_t>> sorted(counts.begin(), counts.end());
+struct Counts {
+  size_t nodes = 0, arguments = 0, aux = 0, generated = 0, values = 0, edges = 0, deps = 0, heads = 0;
+  MapVector<const OpDef *, size_t> operators;
+};
+
+Counts countsOf(const Graph &graph) {
+  Counts counts;
+  const InputLists lists = listInputs(graph);
+  counts.nodes = graph.numNodes();
+  counts.arguments = lists.args.size();
+  counts.aux = lists.aux.size();
+  counts.values = graph.numEntries();
+  counts.heads = graph.heads().size();
+  for (uint32_t i = 0; i < graph.numNodes(); ++i) {
+    const NodeId n(i);
+    counts.edges += graph.inputs(n).size();
+    counts.deps += graph.controlDeps(n).size();
+    counts.generated += graph.origin(n).isValid();
+    if (!graph.isVariable(n)) ++counts.operators[graph.op(n)];
+  }
+  return counts;
+}
+
+void add(Counts &total, const Counts &counts) {
+  for (auto member : {&Counts::nodes, &Counts::arguments, &Counts::aux, &Counts::generated, &Counts::values, &Counts::edges,
+                      &Counts::deps, &Counts::heads})
+    total.*member += counts.*member;
+  for (const auto &[op, count] : counts.operators) total.operators[op] += count;
+}
+
+void printOperatorCounts(raw_ostream &os, const Counts &counts) {
+  std::vector<std::pair<const OpDef *, size_t>> sorted(counts.operators.begin(), counts.operators.end());
   llvm::sort(sorted, [](const auto &a, const auto &b) {
     return a.second != b.second ? a.second > b.second : a.first->name < b.first->name;
   });
@@ -26,26 +53,34 @@ void printOperatorCounts(raw_ostream &os, const Graph &graph) {
        << (op->flags.isOpaque ? "  (unknown operator)" : "") << '\n';
 }
 
-void printStats(raw_ostream &os, const Graph &graph) {
-  InputLists lists = listInputs(graph);
-  size_t numEdges = 0, numDeps = 0, numGenerated = 0;
-  for (uint32_t i = 0; i < graph.numNodes(); ++i) {
-    NodeId n(i);
-    numEdges += graph.inputs(n).size();
-    numDeps += graph.controlDeps(n).size();
-    if (graph.origin(n).isValid()) ++numGenerated;
-  }
-  os << "nodes                " << graph.numNodes() << "\n  arguments          " << lists.args.size()
-     << "\n  auxiliary states   " << lists.aux.size() << "\n  generated          " << numGenerated
-     << "\nvalues               " << graph.numEntries() << "\nedges                " << numEdges
-     << "\ncontrol dependencies " << numDeps << "\nheads                " << graph.heads().size()
-     << "\noperators\n";
-  printOperatorCounts(os, graph);
+void printCounts(raw_ostream &os, const Counts &counts) {
+  os << "nodes                " << counts.nodes << "\n  arguments          " << counts.arguments
+     << "\n  auxiliary states   " << counts.aux << "\n  generated          " << counts.generated
+     << "\nvalues               " << counts.values << "\nedges                " << counts.edges
+     << "\ncontrol dependencies " << counts.deps << "\nheads                " << counts.heads << "\noperators\n";
+  printOperatorCounts(os, counts);
 }
 
-/// Shapes as far as the file and the flags determine them. A file whose shapes contradict each other is drawn without.
-Expected<std::optional<Inference>> knownShapes(Tool &tool, const Graph &graph) {
-  Expected<InferRequest> hints = resolveHints(tool, graph, graph);
+void printStats(raw_ostream &os, const Graph &graph) {
+  const std::vector<NestedGraph> graphs = nestedGraphs(graph);
+  if (graphs.size() == 1) return printCounts(os, countsOf(graph));
+  Counts total;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    os << (i == 0 ? "graph" : bodyTitle(graphs, i)) << '\n';
+    const Counts counts = countsOf(graphs[i].graph);
+    printCounts(os, counts);
+    add(total, counts);
+    os << '\n';
+  }
+  os << "total\n";
+  printCounts(os, total);
+}
+
+/// Shapes as far as the file and the flags determine them. A file whose shapes contradict each other is drawn without. Flags
+/// name variables of the root alone.
+Expected<std::optional<Inference>> knownShapes(Tool &tool, ArrayRef<NestedGraph> graphs, size_t position) {
+  const Graph &graph = graphs[position].graph;
+  Expected<InferRequest> hints = position == 0 ? resolveHints(tool, graph, graph) : InferRequest();
   if (!hints) return hints.takeError();
   InferOptions options;
   options.allowUnknown = true;
@@ -53,22 +88,30 @@ Expected<std::optional<Inference>> knownShapes(Tool &tool, const Graph &graph) {
   options.floatAs = tool.options.floatAs;
   Expected<Inference> inference = infer(tool.context, graph, *hints, options);
   if (inference) return std::move(*inference);
-  if (!tool.options.shapes.empty() || !tool.options.dtypes.empty()) return inference.takeError();
-  tool.diagnostics.note("the picture has no shapes: " + llvm::toString(inference.takeError()));
+  const bool isOfFlags = !hints->shapes.empty() || !hints->dtypes.empty();
+  if (isOfFlags) return inference.takeError();
+  tool.diagnostics.note("the picture has no shapes" + std::string(position ? " of a body: " : ": ") +
+                        llvm::toString(withinBody(inference.takeError(), graphs, position)));
   return std::nullopt;
 }
 
 Error draw(Tool &tool, raw_ostream &os, const Graph &graph) {
   constexpr uint64_t kMaxNodes = 2000;
   const uint64_t limit = tool.options.maxNodes.value_or(kMaxNodes);
-  if (graph.numNodes() > limit)
-    return Failure(ErrorKind::UnsupportedOption, "the graph has " + Twine(graph.numNodes()) +
-                                                     " nodes, a picture is drawn of at most " + Twine(limit))
-        .note("`--max-nodes " + Twine(graph.numNodes()) + "` draws it all the same, `--as stats` counts what is in it");
-  Expected<std::optional<Inference>> shapes = knownShapes(tool, graph);
-  if (!shapes) return shapes.takeError();
-  const Inference *inference = *shapes ? &**shapes : nullptr;
-  tool.options.show == ShowForm::Svg ? drawSvg(os, graph, inference) : drawDot(os, graph, inference);
+  Drawing drawing{nestedGraphs(graph), {}};
+  uint64_t numNodes = 0;
+  for (const NestedGraph &nested : drawing.graphs) numNodes += nested.graph.numNodes();
+  if (numNodes > limit)
+    return Failure(ErrorKind::UnsupportedOption,
+                   (drawing.graphs.size() == 1 ? "the graph has " : "the graph and its bodies have ") + Twine(numNodes) +
+                       " nodes, a picture is drawn of at most " + Twine(limit))
+        .note("`--max-nodes " + Twine(numNodes) + "` draws it all the same, `--as stats` counts what is in it");
+  for (size_t i = 0; i < drawing.graphs.size(); ++i) {
+    Expected<std::optional<Inference>> shapes = knownShapes(tool, drawing.graphs, i);
+    if (!shapes) return shapes.takeError();
+    drawing.inferences.push_back(std::move(*shapes));
+  }
+  tool.options.show == ShowForm::Svg ? drawSvg(os, drawing) : drawDot(os, drawing);
   return Error::success();
 }
 
@@ -100,7 +143,7 @@ constinit const Verb kShow = {
     .description =
         "One line per node, a picture, or counts of nodes and operators. In a picture the forward graph flows down; each "
         "gradient node stands beside the forward node it belongs to, and gradients flow up. Shapes are shown as far as "
-        "the file, --shape and --dtype determine them.\n"
+        "the file, --shape and --dtype determine them. Bodies of nodes follow the graph, each once, as @1, @2, ...\n"
         "--as svg is a file on its own for a browser, light or dark; the pointer over a node shows its attributes, over "
         "an edge what flows there. --as dot is for Graphviz, in the same arrangement.",
     .examples = "gradc show model.json\n"

@@ -1,0 +1,66 @@
+// Runs on fast kernels, compared with runs on the reference kernels. Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "passes/requests.h"
+#include "tests/support/conformance.h"
+#include "tests/support/naive.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace gradc::testing {
+
+/// Nodes of operators of the table that run on the reference kernel all the same: those whose line matches, such as
+/// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)". Every other one has to have a
+/// fast kernel.
+struct OnReference {
+  const char *pattern, *reason;
+};
+llvm::ArrayRef<OnReference> listOnReference();
+
+/// Heads of a run on fast kernels, and what ran.
+struct FastResult {
+  std::vector<Array> heads;
+  std::set<std::string> operators;  // that had a fast kernel
+  std::set<size_t> onReference;     // rows of listOnReference
+  std::string surprises;            // nodes that ran on the other kernel than expected
+  uint32_t numChannelsLast = 0;
+};
+
+struct FastOptions {
+  NaiveOptions run;
+  unsigned threads = 2;
+  std::vector<Request> requests = {};
+  bool allowInplace = true;
+};
+
+FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptions &options);
+
+/// How far fast and reference kernels may be apart. Both round sums of the same terms in some order.
+Tolerance fastTolerance(DType type);
+/// The first element of a head that differs by more than that.
+std::string difference(const std::vector<Array> &found, const NaiveRun &expected, const Graph &graph, Tolerance tolerance);
+
+/// What ran, over several graphs and types.
+struct Ran {
+  std::set<std::string> operators;  // that had a fast kernel
+  std::set<size_t> onReference;     // rows of listOnReference
+
+  void add(const Ran &more) {
+    operators.insert(more.operators.begin(), more.operators.end());
+    onReference.insert(more.onReference.begin(), more.onReference.end());
+  }
+};
+
+/// Runs the graph both ways in both precisions; reports what differs and what surprises.
+Ran compareFast(const Graph &graph, const Bindings &bindings, NaiveOptions naive, unsigned threads = 2);
+/// The sample and its gradient graphs up to order two, compared one after the other.
+Ran compareOrders(Context &context, const SampleGraph &sample, uint32_t number);
+
+/// Of the operators that have a fast kernel.
+std::vector<Sample> tableSamples();
+/// Random values for every variable of known shape; what batch normalisation divides by is positive.
+Bindings drawBindings(const Graph &graph, llvm::ArrayRef<std::pair<llvm::StringRef, DimsBuffer>> shapes);
+
+}  // namespace gradc::testing
