@@ -8,7 +8,7 @@ namespace gradc {
 Graph Graph::partOf(const std::shared_ptr<const Graph> &whole) {
   Graph part;
   part.cols = {whole, whole->cols.get()};
-  part.attributes = {whole, whole->attributes.get()};
+  part.tab = {whole, whole->tab.get()};
   return part;
 }
 
@@ -42,7 +42,7 @@ bool operator==(const Graph &a, const Graph &b) {
            l.deps == r.deps && l.nameBegin == r.nameBegin && l.names == r.names && l.origins == r.origins && l.heads == r.heads;
   };
   return (a.cols == b.cols || sameColumns(*a.cols, *b.cols)) &&
-         (a.attributes == b.attributes || *a.attributes == *b.attributes);
+         (a.tab == b.tab || *a.tab == *b.tab);
 }
 
 std::vector<NodeId> listMutators(const Graph &graph) {

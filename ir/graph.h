@@ -6,41 +6,17 @@
 #pragma once
 
 #include "ir/context.h"
+#include "ir/graph_table.h"
 #include "ir/ids.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
-#include <map>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace gradc {
-
-/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of a
-/// kind not listed here, so that nothing a file says is lost.
-struct GraphAttr {
-  enum class Kind : uint8_t { Int, SizeT, Str, ListInt, ListStr, ListShape, Raw };
-  Kind kind = Kind::Int;
-  int64_t number = 0;                        // Int, SizeT
-  std::string text;                          // Str; Raw: the JSON text of the whole value
-  std::vector<int64_t> numbers;              // ListInt
-  std::vector<std::string> texts;            // ListStr
-  std::vector<std::vector<int64_t>> shapes;  // ListShape
-
-  static GraphAttr ofInt(int64_t value) { GraphAttr a; a.kind = Kind::Int; a.number = value; return a; }
-  static GraphAttr ofSize(int64_t value) { GraphAttr a; a.kind = Kind::SizeT; a.number = value; return a; }
-  static GraphAttr ofStr(std::string value) { GraphAttr a; a.kind = Kind::Str; a.text = std::move(value); return a; }
-  static GraphAttr ofInts(std::vector<int64_t> v) { GraphAttr a; a.kind = Kind::ListInt; a.numbers = std::move(v); return a; }
-  static GraphAttr ofStrs(std::vector<std::string> v) { GraphAttr a; a.kind = Kind::ListStr; a.texts = std::move(v); return a; }
-  static GraphAttr ofShapes(std::vector<std::vector<int64_t>> v) {
-    GraphAttr a; a.kind = Kind::ListShape; a.shapes = std::move(v); return a;
-  }
-  friend bool operator==(const GraphAttr &, const GraphAttr &) = default;
-};
-using GraphAttrs = std::map<std::string, GraphAttr>;
 
 /// The columns of a graph. Indexed by node unless said otherwise; the CSR columns have one more element than nodes.
 struct GraphColumns {
@@ -61,8 +37,8 @@ struct GraphColumns {
 class Graph {
  public:
   Graph() = default;
-  Graph(std::shared_ptr<const GraphColumns> columns, GraphAttrs attrs)
-      : cols(std::move(columns)), attributes(std::make_shared<const GraphAttrs>(std::move(attrs))) {}
+  Graph(std::shared_ptr<const GraphColumns> columns, GraphTable table)
+      : cols(std::move(columns)), tab(std::make_shared<const GraphTable>(std::move(table))) {}
   /// The graph `whole` refers to; keeps what `whole` keeps.
   static Graph partOf(const std::shared_ptr<const Graph> &whole);
 
@@ -100,11 +76,11 @@ class Graph {
   EntryId firstEntry(NodeId n) const { return EntryId(cols->entryBegin[n.value]); }
   EntryId entry(Value v) const { return EntryId(cols->entryBegin[v.node.value] + v.index); }
   llvm::ArrayRef<Value> heads() const { return cols->heads; }
-  const GraphAttrs &graphAttrs() const { return *attributes; }
+  const GraphTable &table() const { return *tab; }
   const GraphColumns &columns() const { return *cols; }
 
-  /// The same graph with other graph-level attributes; columns are shared.
-  Graph withGraphAttrs(GraphAttrs attrs) const { return Graph(cols, std::move(attrs)); }
+  /// The same graph with another table; columns are shared.
+  Graph withTable(GraphTable table) const { return Graph(cols, std::move(table)); }
 
   /// Name a head or entry is listed under (IR-16): `x`, `fc1_output`, `split_output2`.
   std::string listedName(Value v) const;
@@ -113,12 +89,12 @@ class Graph {
   /// Bytes of heap the columns hold, without the kinds, which graphs share.
   size_t heapBytes() const;
 
-  /// Equal columns, names included, and equal graph-level attributes. Linear.
+  /// Equal columns, names included, and equal tables. Linear.
   friend bool operator==(const Graph &a, const Graph &b);
 
  private:
   std::shared_ptr<const GraphColumns> cols;
-  std::shared_ptr<const GraphAttrs> attributes;
+  std::shared_ptr<const GraphTable> tab;
 };
 
 /// Variables in id order (IR-06): aux are those an operator mutates, args the others.

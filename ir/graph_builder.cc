@@ -152,7 +152,7 @@ class Freezer {
  public:
   Freezer(GraphBuilder &&builder, ArrayRef<Value> heads) : b(std::move(builder)), heads(heads) {}
 
-  Expected<Frozen> run(GraphAttrs attrs) {
+  Expected<Frozen> run(GraphTable table) {
     keepsBase = b.numBase && heads.size() >= b.base.heads().size() &&
                 heads.take_front(b.base.heads().size()) == b.base.heads();
     indexDeps();
@@ -160,7 +160,7 @@ class Freezer {
     copyColumns();
     if (Error error = checkOutputIndices()) return error;
     Frozen frozen;
-    frozen.graph = Graph(std::move(columns), std::move(attrs));
+    frozen.graph = Graph(std::move(columns), std::move(table));
     frozen.newId = std::move(newId);
     return frozen;
   }
@@ -368,8 +368,8 @@ class Freezer {
   std::shared_ptr<GraphColumns> columns;
 };
 
-Expected<Frozen> GraphBuilder::freeze(ArrayRef<Value> heads, GraphAttrs attrs) && {
-  return Freezer(std::move(*this), heads).run(std::move(attrs));
+Expected<Frozen> GraphBuilder::freeze(ArrayRef<Value> heads, GraphTable table) && {
+  return Freezer(std::move(*this), heads).run(std::move(table));
 }
 
 }  // namespace gradc

@@ -71,7 +71,7 @@ class GraphBuilder {
   uint32_t numOutputs(NodeId n) const { return kind(n).numOutputs; }
 
   /// Makes the graph. Fails on a cycle (E-43) and on an output index a node does not have (E-48).
-  llvm::Expected<Frozen> freeze(llvm::ArrayRef<Value> heads, GraphAttrs attrs) &&;
+  llvm::Expected<Frozen> freeze(llvm::ArrayRef<Value> heads, GraphTable table) &&;
 
  private:
   friend class Freezer;

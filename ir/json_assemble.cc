@@ -2,8 +2,8 @@
 #include "ir/json_assemble.h"
 
 #include "ir/error.h"
-#include "ir/graph_attrs.h"
 #include "ir/graph_builder.h"
+#include "ir/graph_table_json.h"
 #include "ir/legacy_upgrade.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -58,9 +58,9 @@ class Assembler {
     if (!frozen) return place(frozen.takeError());
     warnUnreachable(*frozen);
     warnArgOrder(*frozen);
-    carryAttrs(*frozen);
+    GraphTable table = tableOf(*frozen);
     SourceMap sources = mapSources(*frozen);
-    return Assembled{frozen->graph.withGraphAttrs(std::move(raw.attrs)), std::move(sources)};
+    return Assembled{frozen->graph.withTable(std::move(table)), std::move(sources)};
   }
 
  private:
@@ -235,8 +235,11 @@ class Assembler {
     return !raw.hasRowPtr || ArrayRef(frozen.graph.columns().entryBegin) == ArrayRef(raw.rowPtr);
   }
 
-  void carryAttrs(const Frozen &frozen) {
-    if (raw.attrs.empty() || isIdentity(frozen)) return;
+  // What the file says of its nodes and entries, said of those of the graph.
+  GraphTable tableOf(const Frozen &frozen) {
+    if (raw.attrs.empty()) return GraphTable();
+    if (isIdentity(frozen))
+      return parseGraphTable(std::move(raw.attrs), frozen.graph.columns().entryBegin, raw.heads.size());
     if (!raw.hasRowPtr) {
       raw.rowPtr = {0};
       for (uint32_t n = 0; n < numFileNodes; ++n) {
@@ -245,9 +248,11 @@ class Assembler {
       }
     }
     ArrayRef<NodeId> newId = ArrayRef(frozen.newId).take_front(numFileNodes);
-    for (const std::string &key : renumberGraphAttrs(raw.attrs, {newId, raw.rowPtr}, frozen.graph))
+    GraphTable table = parseGraphTable(std::move(raw.attrs), raw.rowPtr, raw.heads.size());
+    for (const std::string &key : remap(table, {newId, raw.rowPtr}, frozen.graph))
       out.warnings.push_back("dropped graph attribute '" + key +
                              "', a list that does not fit nodes added or operators with other outputs");
+    return table;
   }
 
   SourceMap mapSources(const Frozen &frozen) {

@@ -2,6 +2,7 @@
 #include "ir/json_writer.h"
 
 #include "ir/graph_attrs_json.h"
+#include "ir/graph_table_json.h"
 #include "ir/json_text.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -89,9 +90,9 @@ class Writer {
     }
     out << "]" << next << between << "\"heads\": ";
     writeEntries(graph.heads());
-    if (!graph.graphAttrs().empty()) {
+    if (const GraphAttrs attrs = graphAttrsOf(graph); !attrs.empty()) {
       out << next << between << "\"attrs\": {";
-      writeGraphAttrs(graph.graphAttrs(), between.empty() ? "" : "\n    ");
+      writeGraphAttrs(attrs, between.empty() ? "" : "\n    ");
       out << between << "}";
     }
     out << end << "}";

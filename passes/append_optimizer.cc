@@ -3,7 +3,6 @@
 #include "passes/append_optimizer.h"
 
 #include "ir/error.h"
-#include "ir/graph_attrs.h"
 #include "ir/graph_builder.h"
 #include "passes/gradient_table.h"
 #include "passes/naming.h"
@@ -198,13 +197,12 @@ class Appending {
     const NodeId oldRate = rate.node;
     Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
     if (!frozen) return frozen.takeError();
-    GraphAttrs attrs = graph.graphAttrs();
-    eraseGradientTable(attrs);
-    eraseEntryAttrs(attrs);
-    renumberGraphAttrs(attrs, {ArrayRef(frozen->newId).take_front(graph.numNodes()), graph.columns().entryBegin}, frozen->graph);
-    attrs["update_of"] = GraphAttr::ofStrs(std::move(updateOf));
-    attrs["optimizer_states"] = GraphAttr::ofStrs(std::move(states));
-    TrainingGraph result{frozen->graph.withGraphAttrs(std::move(attrs)), {}, NodeId(), static_cast<uint32_t>(forwardHeads.size())};
+    GraphTable table = graph.table();
+    table.forgetGradient();
+    table.forgetEntries();
+    remap(table, {ArrayRef(frozen->newId).take_front(graph.numNodes()), graph.columns().entryBegin}, frozen->graph);
+    table.updates = UpdateNotes{std::move(updateOf), std::move(states)};
+    TrainingGraph result{frozen->graph.withTable(std::move(table)), {}, NodeId(), static_cast<uint32_t>(forwardHeads.size())};
     if (oldRate.isValid()) result.rate = frozen->newId[oldRate.value];
     for (size_t i = 0; i < steps.size(); ++i) {
       TrainingGraph::Parameter row{frozen->newId[targets[i].parameter.value], heads.size() - 1 - i, {}};

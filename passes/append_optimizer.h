@@ -44,8 +44,7 @@ struct TrainingGraph {
   uint32_t numForwardHeads = 0;
 };
 
-/// The graph attribute `update_of` names the parameter of each head, empty for a forward head; `optimizer_states` lists
-/// the states. UnsupportedOption for a graph that is no gradient graph of first order, for a gradient that is not of a
+/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that is no gradient graph of first order, for a gradient that is not of a
 /// variable, and for a parameter that is a head itself; BadAttribute for a multiplier that is no number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);

@@ -88,7 +88,7 @@ Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t nu
     if (!kind) return kind.takeError();
     rewriter.copy(id, *kind);
   }
-  Expected<Rewritten> again = std::move(rewriter).finish(graph.graphAttrs());
+  Expected<Rewritten> again = std::move(rewriter).finish();
   if (!again) return again.takeError();
   assert(again->graph.numNodes() == graph.numNodes() && "a canonical graph keeps its ids");
   frozen.graph = again->graph;

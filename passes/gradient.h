@@ -114,7 +114,7 @@ struct GradientStats {
 };
 
 struct GradientResult {
-  Graph graph;                       // forward heads, then gradients of x, then retained ones; side table as attributes
+  Graph graph;                       // forward heads, then gradients of x, then retained ones; side table in the graph's table
   std::vector<GradientSlot> wrt;     // parallel to the request
   std::vector<GradientSlot> retained;
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
@@ -143,26 +143,7 @@ struct AllTargets {
 };
 AllTargets allTargets(const Graph &graph, const Inference *inference);
 
-/// The side table of an emitted gradient graph, read back from its attributes (settled: "The emitted gradient graph").
-struct GradientTable {
-  enum class HeadKind : uint8_t { Forward, Grad, Retained };
-  struct Head {
-    HeadKind kind = HeadKind::Forward;
-    std::string of;      // variable, or node:index; empty for forward heads
-    NodeId ofNode;       // invalid for forward heads
-    uint32_t ofIndex = 0;
-    uint32_t order = 0;  // 0 for forward heads
-    Request request = Request::Write;
-    int64_t slot = -1;   // position among the asked x
-  };
-  std::vector<Head> heads;                                     // one per head of the graph
-  std::vector<std::string> slotStatus;                         // per asked x
-  std::vector<std::string> gradNone;                           // names of the x without gradient
-  std::vector<std::pair<std::string, std::string>> headGradOf; // head-gradient variable, its y
-  uint32_t numForwardHeads = 0;
-  bool isTraining = true;                                      // what the graph was emitted for (`--mode`)
-};
-/// Nothing when the graph is not an emitted one; E-35 when its attributes are malformed.
+/// The side table of an emitted gradient graph; nothing when the graph is not one, E-35 when its file spelled it wrongly.
 llvm::Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph);
 
 }  // namespace gradc

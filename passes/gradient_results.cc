@@ -1,6 +1,5 @@
 // The end of the gradient pass: the gradient of each asked entry (§6, §7), the heads of the emitted graph, its side table.
 // Tested by tests/gradient_test.cc
-#include "passes/constant_entries.h"
 #include "passes/emitted_nodes.h"
 #include "passes/gradient_checks.h"
 #include "passes/gradient_state.h"
@@ -8,9 +7,9 @@
 #include "passes/order_mutation.h"
 
 #include "ir/error.h"
-#include "ir/graph_attrs.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -110,36 +109,42 @@ class Settlement : GradientPhase {
     result.retained = std::move(retained);
     result.seedNames = std::move(state.seedNames);
     result.stats = stats;
-    const Graph carried = frozen->graph.withGraphAttrs(carriedAttrs(*frozen));
-    result.graph = withGradientTable(state, carried, result, frozen->newId);
-    result.graph = withHeadPairs(result.graph, openPairs(*frozen));
-    result.graph = withConstantEntries(result.graph, constantEntries(*frozen));
+    GraphTable table = carriedTable(*frozen);
+    table.gradient = gradientTableOf(state, result, frozen->newId);
+    addOpenPairs(*frozen, table.headPairs);
+    addConstants(*frozen, table.constants);
+    result.graph = frozen->graph.withTable(std::move(table));
     return result;
   }
 
-  // What the base's attributes say of nodes that are still there.
-  GraphAttrs carriedAttrs(const Frozen &frozen) const {
-    GraphAttrs attrs = graph.graphAttrs();
-    eraseEntryAttrs(attrs);
-    renumberGraphAttrs(attrs, {ArrayRef(frozen.newId).take_front(numBase), graph.columns().entryBegin}, frozen.graph);
-    extendUpdates(attrs, graph.heads().size(), options.gradientOnly ? 0 : frozen.graph.heads().size());
-    return attrs;
+  // What the base's table says of nodes that are still there.
+  GraphTable carriedTable(const Frozen &frozen) const {
+    GraphTable table = graph.table();
+    table.gradient.reset();
+    table.forgetEntries();
+    remap(table, {ArrayRef(frozen.newId).take_front(numBase), graph.columns().entryBegin}, frozen.graph);
+    // New heads update nothing.
+    if (options.gradientOnly) table.updates.reset();
+    else if (table.updates) table.updates->parameterOf.resize(frozen.graph.heads().size());
+    return table;
   }
 
-  std::vector<HeadPair> openPairs(const Frozen &frozen) const {
-    std::vector<HeadPair> pairs;
+  void addOpenPairs(const Frozen &frozen, std::vector<HeadPair> &pairs) const {
     for (const HeadPair &pair : state.openPairs) {
       const HeadPair now{pair.position, frozen(pair.y), pair.seed.isValid() ? frozen(pair.seed) : Value()};
       if (now.y.isValid() && now.seed.isValid() == pair.seed.isValid()) pairs.push_back(now);
     }
-    return pairs;
   }
 
-  std::vector<Value> constantEntries(const Frozen &frozen) const {
-    std::vector<Value> entries;
+  void addConstants(const Frozen &frozen, std::vector<Value> &constants) const {
+    DenseSet<uint32_t> seen;
+    for (Value v : constants) seen.insert(frozen.graph.entry(v).value);
     for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
-      for (Value v : *list) entries.push_back(frozen(v));
-    return entries;
+      for (Value v : *list) {
+        const Value now = frozen(v);
+        if (!now.isValid() || frozen.graph.isVariable(now.node) || !seen.insert(frozen.graph.entry(now).value).second) continue;
+        constants.push_back(Value{now.node, now.index, 0});
+      }
   }
 
   void nameFluid() {

@@ -9,8 +9,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr StringRef kKey = "head_pairs";
-
 ShapeRef shapeOf(const Graph &graph, const Inference &inference, Value v) {
   return inference.shapeOf(graph.entry(v));
 }
@@ -23,15 +21,6 @@ Error checkScalar(const Graph &graph, const Inference &inference, Value y) {
                                               "; an implicit head gradient needs a scalar")
       .at(y.node)
       .note("give a head gradient with --seed " + name + "=NAME");
-}
-
-bool isEntry(const Graph &graph, int64_t node, int64_t index) {
-  return node >= 0 && node < static_cast<int64_t>(graph.numNodes()) && index >= 0 &&
-         index < static_cast<int64_t>(graph.numOutputs(NodeId(static_cast<uint32_t>(node))));
-}
-
-Value valueOf(int64_t node, int64_t index) {
-  return Value{NodeId(static_cast<uint32_t>(node)), static_cast<uint16_t>(index)};
 }
 
 }  // namespace
@@ -60,34 +49,8 @@ bool isSettled(const Graph &graph, const Inference *inference, HeadPair pair) {
          inference->dtype[graph.entry(pair.y)] != DType::Unknown && inference->dtype[graph.entry(pair.seed)] != DType::Unknown;
 }
 
-std::vector<HeadPair> readHeadPairs(const Graph &graph) {
-  std::vector<HeadPair> pairs;
-  auto at = graph.graphAttrs().find(kKey.str());
-  if (at == graph.graphAttrs().end() || at->second.kind != GraphAttr::Kind::ListInt) return pairs;
-  ArrayRef<int64_t> numbers = at->second.numbers;
-  for (; numbers.size() >= 5; numbers = numbers.drop_front(5)) {
-    const bool hasSeed = isEntry(graph, numbers[3], numbers[4]);
-    if (!isEntry(graph, numbers[1], numbers[2]) || (numbers[3] >= 0 && !hasSeed)) continue;
-    pairs.push_back({static_cast<uint32_t>(numbers[0]), valueOf(numbers[1], numbers[2]),
-                     hasSeed ? valueOf(numbers[3], numbers[4]) : Value()});
-  }
-  return pairs;
-}
-
-Graph withHeadPairs(const Graph &graph, ArrayRef<HeadPair> pairs) {
-  if (pairs.empty()) return graph;
-  GraphAttrs attrs = graph.graphAttrs();
-  GraphAttr &list = attrs.try_emplace(kKey.str(), GraphAttr::ofInts({})).first->second;
-  for (const HeadPair &pair : pairs) {
-    const int64_t seedNode = pair.seed.isValid() ? int64_t{pair.seed.node.value} : -1;
-    list.numbers.insert(list.numbers.end(), {int64_t{pair.position}, int64_t{pair.y.node.value}, int64_t{pair.y.index}, seedNode,
-                                             pair.seed.isValid() ? int64_t{pair.seed.index} : 0});
-  }
-  return graph.withGraphAttrs(std::move(attrs));
-}
-
 Error checkHeadPairs(const Graph &graph, const Inference &inference) {
-  for (const HeadPair &pair : readHeadPairs(graph))
+  for (const HeadPair &pair : graph.table().headPairs)
     if (Error error = checkHeadPair(graph, inference, pair)) return error;
   return Error::success();
 }

@@ -150,8 +150,7 @@ class Inferrer {
 
   bool zeroIsUnknown() const {
     if (options.unknownDim != UnknownDim::Auto) return options.unknownDim == UnknownDim::Zero;
-    auto version = graph.graphAttrs().find("mxnet_version");
-    return version == graph.graphAttrs().end() || version->second.number < 20000;
+    return graph.table().mxnetVersion.value_or(0) < 20000;
   }
 
   Error seed(const InferRequest &request) {
@@ -173,16 +172,14 @@ class Inferrer {
   // A file that `infer` annotated needs no second set of hints. Variables whose shape is known, or is known to be another,
   // are left alone; whether any was not.
   Expected<bool> seedShapesFromAnnotation() {
-    const GraphAttrs &attrs = graph.graphAttrs();
-    auto shapes = attrs.find("shape"), known = attrs.find("shape_known");
-    if (shapes == attrs.end() || shapes->second.shapes.size() != graph.numEntries()) return false;
-    bool hasKnown = known != attrs.end() && known->second.numbers.size() == graph.numEntries();
+    const EntryNotes &notes = graph.table().entries;
+    if (notes.shapes.empty()) return false;
     bool hasChanged = false;
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
       if (!graph.isVariable(NodeId(n)) || result.isKnownShape(e)) continue;
-      if (hasKnown && !known->second.numbers[e.value]) continue;
-      DimsBuffer dims(shapes->second.shapes[e.value].begin(), shapes->second.shapes[e.value].end());
+      if (!notes.shapeKnown.empty() && !notes.shapeKnown[e.value]) continue;
+      DimsBuffer dims(notes.shapes[e.value].begin(), notes.shapes[e.value].end());
       if (result.shape[e] != kUnknownShape && !mergeDims(dims, result.shapeOf(e).dims())) continue;
       if (Error error = seedShape(NodeId(n), dims)) return error;
       hasChanged = true;
@@ -200,18 +197,18 @@ class Inferrer {
   }
 
   void seedDTypesFromAnnotation() {
-    auto types = graph.graphAttrs().find("dtype");
-    if (types == graph.graphAttrs().end() || types->second.numbers.size() != graph.numEntries()) return;
+    const std::vector<int64_t> &types = graph.table().entries.dtypes;
+    if (types.empty()) return;
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
       if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
-      if (std::optional<DType> type = parseDType(std::to_string(types->second.numbers[e.value]))) result.dtype[e] = *type;
+      if (std::optional<DType> type = parseDType(std::to_string(types[e.value]))) result.dtype[e] = *type;
     }
   }
 
   // What hints leave open, the annotation may tell; explicit hints take precedence where the two do not fit together.
   Error completeFromAnnotation(Propagation<ShapeLattice> &propagation) {
-    if (!graph.graphAttrs().count("shape")) return Error::success();
+    if (graph.table().entries.shapes.empty()) return Error::success();
     EntryMap<ShapeId> hinted = result.shape;
     Expected<bool> hasChanged = seedShapesFromAnnotation();
     if (!hasChanged) return hasChanged.takeError();
@@ -377,22 +374,18 @@ Expected<Inference> infer(Context &context, const Graph &graph, const InferReque
 }
 
 Graph annotate(const Graph &graph, const Inference &inference) {
-  std::vector<std::vector<int64_t>> shapeList;
-  std::vector<int64_t> known, types, storages;
+  EntryNotes notes;
   for (uint32_t i = 0; i < graph.numEntries(); ++i) {
     EntryId e(i);
     ShapeRef shape = inference.shapeOf(e);
-    shapeList.push_back(shape.dims().vec());
-    known.push_back(shape.hasRank());
-    types.push_back(static_cast<int64_t>(inference.dtype[e]));
-    storages.push_back(static_cast<int64_t>(inference.storage[e]));
+    notes.shapes.push_back(shape.dims().vec());
+    notes.shapeKnown.push_back(shape.hasRank());
+    notes.dtypes.push_back(static_cast<int64_t>(inference.dtype[e]));
+    notes.storages.push_back(static_cast<int64_t>(inference.storage[e]));
   }
-  GraphAttrs attrs = graph.graphAttrs();
-  attrs["shape"] = GraphAttr::ofShapes(std::move(shapeList));
-  attrs["shape_known"] = GraphAttr::ofInts(std::move(known));
-  attrs["dtype"] = GraphAttr::ofInts(std::move(types));
-  attrs["storage_type"] = GraphAttr::ofInts(std::move(storages));
-  return graph.withGraphAttrs(std::move(attrs));
+  GraphTable table = graph.table();
+  table.entries = std::move(notes);
+  return graph.withTable(std::move(table));
 }
 
 }  // namespace gradc

@@ -55,7 +55,7 @@ struct Inference {
 llvm::Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
                                 const InferOptions &options);
 
-/// The graph with the attributes `shape`, `shape_known`, `dtype`, `storage_type` of an inference (CLI-04).
+/// The graph with what an inference found in its table (CLI-04).
 Graph annotate(const Graph &graph, const Inference &inference);
 
 }  // namespace gradc

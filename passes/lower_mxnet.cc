@@ -6,7 +6,6 @@
 
 #include "ir/error.h"
 #include "ir/grad_rule.h"
-#include "ir/graph_attrs.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -25,12 +24,12 @@ class Lowering {
   Expected<Graph> run() {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       if (Error error = visit(NodeId(n))) return error;
-    GraphAttrs attrs = graph.graphAttrs();
-    attrs["mxnet_version"] = GraphAttr::ofInt(kMxnetVersion);
-    eraseEntryAttrs(attrs);
-    Expected<Rewritten> lowered = std::move(rewriter).finish(std::move(attrs));
+    Expected<Rewritten> lowered = std::move(rewriter).finish();
     if (!lowered) return lowered.takeError();
-    return lowered->graph;
+    GraphTable table = lowered->graph.table();
+    table.forgetEntries();
+    table.mxnetVersion = kMxnetVersion;
+    return lowered->graph.withTable(std::move(table));
   }
 
  private:

@@ -123,7 +123,7 @@ class OrderedCopy {
     for (const Dependency &dependency : plan.dependencies)
       rewriter.builder().addControlDep(rewriter(dependency.later), rewriter(dependency.earlier));
     for (const SavedCopy &copy : plan.copies) addCopy(copy);
-    Expected<Rewritten> rewritten = std::move(rewriter).finish(graph.graphAttrs());
+    Expected<Rewritten> rewritten = std::move(rewriter).finish();
     if (!rewritten) return rewritten.takeError();
     OrderedGraph ordered;
     ordered.graph = std::move(rewritten->graph);

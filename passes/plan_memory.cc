@@ -53,17 +53,15 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
 }
 
 Graph annotatePlan(const Graph &graph, const Inference &inference, const MemoryPlan &plan) {
-  std::vector<std::vector<int64_t>> rows;
+  PlanNotes notes{{}, plan.plannedBytes, plan.boundBytes};
   for (uint32_t i = 0; i < graph.numEntries(); ++i) {
     EntryId e(i);
     const int64_t bytes = std::max<int64_t>(inference.elements(e), 0) * dtypeBytes(inference.dtype[e]);
-    rows.push_back({plan.offset[e], bytes});
+    notes.places.push_back({plan.offset[e], bytes});
   }
-  GraphAttrs attrs = graph.graphAttrs();
-  attrs["plan"] = GraphAttr::ofShapes(std::move(rows));
-  attrs["planned_bytes"] = GraphAttr::ofSize(plan.plannedBytes);
-  attrs["bound_bytes"] = GraphAttr::ofSize(plan.boundBytes);
-  return graph.withGraphAttrs(std::move(attrs));
+  GraphTable table = graph.table();
+  table.plan = std::move(notes);
+  return graph.withTable(std::move(table));
 }
 
 }  // namespace gradc

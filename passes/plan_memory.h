@@ -56,7 +56,7 @@ llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, cons
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
                       const MemoryPlan &plan, const PlanOptions &options);
 
-/// The graph with `plan` (a list_shape of [offset, size] per entry), `planned_bytes` and `bound_bytes`.
+/// The graph with the plan in its table.
 Graph annotatePlan(const Graph &graph, const Inference &inference, const MemoryPlan &plan);
 
 }  // namespace gradc

@@ -1,8 +1,6 @@
 // Tested by tests/rewriter_test.cc
 #include "passes/rewriter.h"
 
-#include "ir/graph_attrs.h"
-
 using namespace llvm;
 
 namespace gradc {
@@ -46,7 +44,7 @@ void GraphRewriter::replace(NodeId n, ArrayRef<Value> outputs, ArrayRef<NodeId> 
   else if (!outputs.empty()) newNode[n.value] = outputs[0].node;
 }
 
-Expected<Rewritten> GraphRewriter::finish(GraphAttrs attrs) && {
+Expected<Rewritten> GraphRewriter::finish() && {
   for (auto [node, origin] : generated)
     if (newNode[origin.value].isValid()) made.setOrigin(node, newNode[origin.value]);
   SmallVector<Value, 16> heads;
@@ -59,8 +57,9 @@ Expected<Rewritten> GraphRewriter::finish(GraphAttrs attrs) && {
     const bool isKept = v.isValid() && frozen->newId[v.node.value].isValid();
     result.newValue.push_back(isKept ? (*frozen)(v) : Value());
   }
-  renumberGraphAttrs(attrs, {result.newId, old.columns().entryBegin, result.newValue}, frozen->graph);
-  result.graph = frozen->graph.withGraphAttrs(std::move(attrs));
+  GraphTable table = old.table();
+  remap(table, {result.newId, old.columns().entryBegin, result.newValue}, frozen->graph);
+  result.graph = frozen->graph.withTable(std::move(table));
   return result;
 }
 

@@ -2,10 +2,9 @@
 //
 //   GraphRewriter rewriter(context, graph);
 //   for (uint32_t n = 0; n < graph.numNodes(); ++n) rewriter.copy(NodeId(n));   // or replace it
-//   Expected<Rewritten> result = std::move(rewriter).finish(graph.graphAttrs());
+//   Expected<Rewritten> result = std::move(rewriter).finish();
 //
-// What a pass does not change is kept: names, origins, control dependencies, bodies, heads, what graph-level attributes say
-// of nodes and entries. Nodes are visited in id order; a graph of which every node is copied and nothing else is added
+// What a pass does not change is kept: names, origins, control dependencies, bodies, heads, the graph's table. Nodes are visited in id order; a graph of which every node is copied and nothing else is added
 // keeps its ids. Tested by tests/rewriter_test.cc
 #pragma once
 
@@ -40,8 +39,8 @@ class GraphRewriter {
   Value operator()(Value v) const;
   NodeId operator()(NodeId n) const { return newNode[n.value]; }
 
-  /// The graph, with the old heads and `attrs`, attributes of the old graph that become those of the new one.
-  llvm::Expected<Rewritten> finish(GraphAttrs attrs) &&;
+  /// The graph, with the old heads and table.
+  llvm::Expected<Rewritten> finish() &&;
 
  private:
   NodeId copyAs(NodeId n, KindId kind);

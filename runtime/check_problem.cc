@@ -3,7 +3,6 @@
 
 #include "ir/error.h"
 #include "ir/graph_builder.h"
-#include "passes/constant_entries.h"
 #include "runtime/keys.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -168,7 +167,7 @@ class ProblemMaker {
     if (!frozen) return frozen.takeError();
     problem.function = frozen->graph;
     problem.gradients = graph;
-    for (Value v : readConstantEntries(graph))
+    for (Value v : graph.table().constants)
       if (Value held = (*frozen)(v); held.isValid()) problem.held.push_back(held);
     for (Value y : ys) problem.outputs.push_back({headOf(problem.function, (*frozen)(y)), seedOf(table, y), false});
     for (size_t i = 0; i < table.heads.size(); ++i)

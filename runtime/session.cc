@@ -18,12 +18,10 @@ namespace gradc {
 namespace {
 
 bool isOtherPlan(const Graph &graph, const MemoryPlan &plan) {
-  GraphAttrs::const_iterator at = graph.graphAttrs().find("plan");
-  if (at == graph.graphAttrs().end()) return false;
-  const std::vector<std::vector<int64_t>> &rows = at->second.shapes;
-  if (rows.size() != plan.offset.size()) return true;
-  for (uint32_t e = 0; e < rows.size(); ++e)
-    if (rows[e].size() != 2 || (plan.offset[EntryId(e)] >= 0 && rows[e][0] != plan.offset[EntryId(e)])) return true;
+  const std::optional<PlanNotes> &given = graph.table().plan;
+  if (!given) return false;
+  for (uint32_t e = 0; e < given->places.size(); ++e)
+    if (plan.offset[EntryId(e)] >= 0 && given->places[e].offset != plan.offset[EntryId(e)]) return true;
   return false;
 }
 

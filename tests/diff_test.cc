@@ -38,7 +38,7 @@ class Diff : public ::testing::Test {
       fc = cantFail(builder.add(*context.ops.find("Activation"), {Value{fc}},
                                 {"act", context.attrs(ArrayRef<AttrText>(text)), NodeId()}));
     }
-    return cantFail(std::move(builder).freeze({Value{fc}}, GraphAttrs())).graph;
+    return cantFail(std::move(builder).freeze({Value{fc}}, {})).graph;
   }
 
   std::vector<std::string> texts(const Layer &left, const Layer &right, const DiffOptions &options) {
@@ -108,7 +108,7 @@ TEST_F(Diff, SharingDiffers) {
     Value x = builder.addVariable("x", Attrs());
     Value y = isShared ? x : builder.addVariable("x", Attrs());
     NodeId node = cantFail(builder.add(*context.ops.find("elemwise_add"), {x, y}, {"s", Attrs(), NodeId()}));
-    return cantFail(std::move(builder).freeze({Value{node}}, GraphAttrs())).graph;
+    return cantFail(std::move(builder).freeze({Value{node}}, {})).graph;
   };
   DiffResult result = diffGraphs(sum(true), sum(false), DiffOptions());
   ASSERT_EQ(result.numDifferences, 1u);
@@ -122,7 +122,7 @@ TEST_F(Diff, AliasesAreOneOperator) {
     Value x = builder.addVariable("x", Attrs());
     KindRef kind = cantFail(context.kind(*op, Attrs(), spelling));
     NodeId node = builder.addKind(kind, {x, x}, NodeId());
-    return cantFail(std::move(builder).freeze({Value{node}}, GraphAttrs())).graph;
+    return cantFail(std::move(builder).freeze({Value{node}}, {})).graph;
   };
   ArrayRef<StringRef> aliases = context.ops.find("elemwise_add")->aliases;
   ASSERT_FALSE(aliases.empty());
@@ -146,7 +146,7 @@ TEST_F(Diff, DeepChainsNeedNoStack) {
     Value at = builder.addVariable("x", Attrs());
     KindRef kind = cantFail(context.kind(*context.ops.find("tanh"), Attrs()));
     for (int i = 0; i < 200000; ++i) at = Value{builder.addKind(kind, {at}, NodeId())};
-    return cantFail(std::move(builder).freeze({at}, GraphAttrs())).graph;
+    return cantFail(std::move(builder).freeze({at}, {})).graph;
   };
   EXPECT_EQ(diffGraphs(chain(), chain(), DiffOptions()).numDifferences, 0u);
 }

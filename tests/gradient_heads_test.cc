@@ -146,7 +146,7 @@ TEST(GradientHeads, H_03_E_03_ScalarsAreCheckedOnceShapesAreKnown) {
   // Settled when it was emitted: nothing is kept.
   Inference inference = cantFail(infer(w.g.context, w.g, {{{w.g.at("x").node, {1}}, {w.g.at("h").node, {1}}}, {}}, {}));
   w.options.inference = &inference;
-  EXPECT_TRUE(readHeadPairs(cantFail(buildGradient(w.g.context, w.g, of(w.g, {"y"}, {"x"}), w.options)).graph).empty());
+  EXPECT_TRUE(cantFail(buildGradient(w.g.context, w.g, of(w.g, {"y"}, {"x"}), w.options)).graph.table().headPairs.empty());
 }
 
 TEST(GradientHeads, H_04_E_38_SeedsAreCheckedOnceShapesAreKnown) {
@@ -174,7 +174,7 @@ TEST(GradientHeads, H_04_PairsFollowTheNodesOfAFile) {
 {"op": "elemwise_mul", "name": "g", "inputs": [[1, 0], [3, 0]]}],
 "arg_nodes": [0, 1, 2], "heads": [[3, 0], [4, 0]], "attrs": {"head_pairs": ["list_int", [1, 3, 0, 1, 0]]}})", ReadOptions()));
   const Graph &graph = loaded.graph;
-  std::vector<HeadPair> pairs = readHeadPairs(graph);
+  std::vector<HeadPair> pairs = graph.table().headPairs;
   ASSERT_EQ(pairs.size(), 1u);
   EXPECT_EQ(graph.name(pairs[0].y.node), "y");
   EXPECT_EQ(graph.name(pairs[0].seed.node), "dy");

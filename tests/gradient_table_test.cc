@@ -1,4 +1,5 @@
 // The side table of an emitted graph: what it says, that it reads back, what is refused (CLI-03).
+#include "ir/graph_table_json.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
@@ -137,9 +138,9 @@ TEST(GradientTable, HO_08_CLI_05_VanishingGradientsOfAnEmittedGraph) {
 TEST(GradientTable, E_35_MalformedTableIsNotDifferentiated) {
   TestGraph g("y = exp(x)");
   const Graph first = gradientOf(g.context, g, {"x"}, 1).graph;
-  GraphAttrs attrs = first.graphAttrs();
+  GraphAttrs attrs = graphAttrsOf(first);
   attrs.erase("grad_order");
-  EXPECT_EQ(describeError(buildGradient(g.context, first.withGraphAttrs(attrs), wrt(first, {"x"}), {})),
+  EXPECT_EQ(describeError(buildGradient(g.context, withGraphAttrs(first, attrs), wrt(first, {"x"}), {})),
             "[graph_attr] graph attribute 'grad_order' is missing or malformed, expected a list_int with one element per head (2)");
 }
 
@@ -195,12 +196,12 @@ TEST(GradientTable, CLI_02_GradientAloneWithHeadVariable) {
 TEST(GradientTable, ListsOfTheForwardGraphAreDropped) {
   TestGraph g("x = var {__shape__=(2,)}; y = exp(x)");
   Graph annotated = annotate(g, cantFail(infer(g.context, g, {}, {})));
-  GraphAttrs attrs = annotated.graphAttrs();
+  GraphAttrs attrs = graphAttrsOf(annotated);
   attrs["mxnet_version"] = GraphAttr::ofInt(10500);
-  GradientResult result = gradientOf(g.context, annotated.withGraphAttrs(attrs), {"x"}, 1);
-  EXPECT_EQ(result.graph.graphAttrs().count("shape"), 0u);
-  EXPECT_EQ(result.graph.graphAttrs().count("dtype"), 0u);
-  EXPECT_EQ(result.graph.graphAttrs().at("mxnet_version").number, 10500);
+  GradientResult result = gradientOf(g.context, withGraphAttrs(annotated, attrs), {"x"}, 1);
+  EXPECT_EQ(graphAttrsOf(result.graph).count("shape"), 0u);
+  EXPECT_EQ(graphAttrsOf(result.graph).count("dtype"), 0u);
+  EXPECT_EQ(graphAttrsOf(result.graph).at("mxnet_version").number, 10500);
 }
 
 TEST(GradientTable, OtherGraphsHaveNone) {
@@ -214,9 +215,9 @@ TEST(GradientTable, IR_18_E_35_MissingAndMalformedAttributesAreNamed) {
   TestGraph g("y = exp(x)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
   auto with = [&](const char *key, GraphAttr value) {
-    GraphAttrs attrs = graph.graphAttrs();
+    GraphAttrs attrs = graphAttrsOf(graph);
     attrs[key] = std::move(value);
-    return describeError(readGradientTable(graph.withGraphAttrs(std::move(attrs))));
+    return describeError(readGradientTable(withGraphAttrs(graph, std::move(attrs))));
   };
   const std::string start = "[graph_attr] graph attribute '";
   EXPECT_EQ(with("grad_of", GraphAttr::ofInt(3)),
@@ -229,9 +230,9 @@ TEST(GradientTable, IR_18_E_35_MissingAndMalformedAttributesAreNamed) {
   EXPECT_EQ(with("head_grad_of", GraphAttr::ofStrs({"alone"})),
             start + "head_grad_of' is missing or malformed, expected a list_str of pairs: variable, output");
   for (const char *key : {"slot_status", "x_slot", "num_forward_heads"}) {
-    GraphAttrs attrs = graph.graphAttrs();
+    GraphAttrs attrs = graphAttrsOf(graph);
     attrs.erase(key);
-    std::string error = describeError(readGradientTable(graph.withGraphAttrs(std::move(attrs))));
+    std::string error = describeError(readGradientTable(withGraphAttrs(graph, std::move(attrs))));
     EXPECT_EQ(error.find(start + key + "' is missing"), 0u) << error;
   }
 }

@@ -1,5 +1,6 @@
 // Questions a frozen graph answers: names under which things are listed, arguments and aux states.
 #include "ir/graph.h"
+#include "ir/graph_table_json.h"
 
 #include "tests/support/small_ops.h"
 
@@ -52,10 +53,10 @@ TEST_F(GraphTest, Descriptions) {
 }
 
 TEST_F(GraphTest, AttributesChangeWithoutCopyingColumns) {
-  Graph other = graph.withGraphAttrs({{"k", GraphAttr::ofInt(3)}});
+  Graph other = withGraphAttrs(graph, {{"k", GraphAttr::ofInt(3)}});
   EXPECT_EQ(&other.columns(), &graph.columns());
-  EXPECT_EQ(other.graphAttrs().at("k"), GraphAttr::ofInt(3));
-  EXPECT_TRUE(graph.graphAttrs().empty());
+  EXPECT_EQ(graphAttrsOf(other).at("k"), GraphAttr::ofInt(3));
+  EXPECT_TRUE(graphAttrsOf(graph).empty());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
+#include "ir/graph_table_json.h"
 #include "passes/infer.h"
 
 #include <gtest/gtest.h>
@@ -248,9 +249,9 @@ TEST(Infer, E_50_ShapesThatNoTensorCanHave) {
   EXPECT_EQ(describeError(infer(hinted.context, hinted, request, {})),
             "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
   // An annotation, as `infer` writes it.
-  GraphAttrs attrs = hinted.graph.graphAttrs();
+  GraphAttrs attrs = graphAttrsOf(hinted.graph);
   attrs["shape"] = GraphAttr::ofShapes({{-7}, {-7}});
-  EXPECT_EQ(describeError(infer(hinted.context, hinted.graph.withGraphAttrs(std::move(attrs)), {}, {})),
+  EXPECT_EQ(describeError(infer(hinted.context, withGraphAttrs(hinted.graph, std::move(attrs)), {}, {})),
             "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
 }
 

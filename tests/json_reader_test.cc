@@ -1,4 +1,5 @@
 // Reading: what the format may say, what is dropped with a warning, and what is wrong with a place to look at.
+#include "ir/graph_table_json.h"
 #include "ir/json_reader.h"
 
 #include "ir/json_writer.h"
@@ -142,7 +143,7 @@ TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
   // split3 has three outputs here, the file says one: the list over entries cannot follow.
   LoadedGraph loaded = read(context, R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
       "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0]], "attrs": {"dtype": ["list_int", [5, 6]], "grad_of": ["list_str", ["p", "q"]]}})");
-  const GraphAttrs &attrs = loaded.graph.graphAttrs();
+  const GraphAttrs attrs = graphAttrsOf(loaded.graph);
   EXPECT_EQ(attrs.count("dtype"), 0u);
   EXPECT_EQ(attrs.at("grad_of").texts, (std::vector<std::string>{"p", "q"}));
   ASSERT_EQ(loaded.warnings.size(), 1u);

@@ -1,5 +1,6 @@
 // Operators of our own in MXNet's words, or a refusal.
 #include "ir/grad_rule.h"
+#include "ir/graph_table_json.h"
 #include "passes/lower_mxnet.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
@@ -18,7 +19,7 @@ TEST(LowerMxnet, A_14_GraphsMxnetKnowsStayAndAreStamped) {
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
   Graph lowered = cantFail(lowerToMxnet(g.context, graph));
   EXPECT_EQ(dump(lowered), dump(graph));
-  EXPECT_EQ(lowered.graphAttrs().at("mxnet_version").number, 10901);
+  EXPECT_EQ(graphAttrsOf(lowered).at("mxnet_version").number, 10901);
 }
 
 TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
@@ -132,7 +133,7 @@ TEST(LowerMxnet, ListsOverEntriesAreDropped) {
   TestGraph g("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
   Graph lowered = cantFail(lowerToMxnet(g.context, annotate(graph, cantFail(infer(g.context, graph, {}, {})))));
-  EXPECT_EQ(lowered.graphAttrs().count("shape"), 0u);
+  EXPECT_EQ(graphAttrsOf(lowered).count("shape"), 0u);
 }
 
 }  // namespace

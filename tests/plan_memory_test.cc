@@ -1,5 +1,6 @@
 // The memory planner. Above each expectation stands the tape of the arena: +a an entry gets bytes, -a it gives them back,
 // a>b entry b takes over the bytes of a. Sizes are distinct, so that a wrong offset cannot agree by luck.
+#include "ir/graph_table_json.h"
 #include "passes/lifetimes.h"
 #include "passes/plan_memory.h"
 #include "tests/support/naive.h"
@@ -145,7 +146,7 @@ TEST(PlanMemory, MEM_19_SameGraphSamePlan) {
 
 TEST(PlanMemory, MEM_01_PlanAsGraphAttributes) {
   Planned p("x = var {__shape__=(20,)}; a = tanh(x); b = exp(a); y = elemwise_add(b, b)");
-  GraphAttrs attrs = annotatePlan(p.g, p.inference, p.plan).graphAttrs();
+  GraphAttrs attrs = graphAttrsOf(annotatePlan(p.g, p.inference, p.plan));
   EXPECT_EQ(attrs["plan"].kind, GraphAttr::Kind::ListShape);
   EXPECT_EQ(attrs["plan"].shapes, (std::vector<std::vector<int64_t>>{{kExternal, 80}, {0, 80}, {0, 80}, {kExternal, 80}}));
   EXPECT_EQ(attrs["planned_bytes"], GraphAttr::ofSize(128));

@@ -2,6 +2,7 @@
 #include "passes/rewriter.h"
 
 #include "ir/bodies.h"
+#include "ir/graph_table_json.h"
 #include "ir/json_reader.h"
 #include "ir/verify.h"
 #include "tests/support/small_ops.h"
@@ -44,7 +45,7 @@ TEST(Rewriter, A_21_ACopyOfEverythingIsTheSameGraph) {
   const Graph graph = readGraph(context, kGraph);
   GraphRewriter rewriter(context, graph);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) EXPECT_EQ(rewriter.copy(NodeId(n)), NodeId(n));
-  const Rewritten result = cantFail(std::move(rewriter).finish(graph.graphAttrs()));
+  const Rewritten result = cantFail(std::move(rewriter).finish());
   EXPECT_EQ(written(result.graph), written(graph)) << "origins that come later in the graph included";
   EXPECT_EQ(result.newId[4], NodeId(4));
   EXPECT_EQ(result.newValue[graph.entry(Value{NodeId(3), 1}).value], (Value{NodeId(3), 1}));
@@ -63,7 +64,7 @@ TEST(Rewriter, A_21_NodesInPlaceOfOne) {
     const NodeId second = cantFail(builder.add(*context.ops.find("square"), Value{first}, {"second"}));
     rewriter.replace(e, Value{second}, {first, second});
   });
-  const Rewritten result = cantFail(std::move(rewriter).finish(graph.graphAttrs()));
+  const Rewritten result = cantFail(std::move(rewriter).finish());
   const Graph &now = result.graph;
   EXPECT_EQ(describeError(verifyGraph(now, 10)), "success");
   EXPECT_EQ(now.numNodes(), graph.numNodes() + 1) << "the draft is dropped";
@@ -75,8 +76,8 @@ TEST(Rewriter, A_21_NodesInPlaceOfOne) {
   EXPECT_EQ(now.bodies(v).size(), 1u);
   EXPECT_EQ(now.origin(nodeNamed(now, "t")), nodeNamed(now, "s"));
   EXPECT_EQ(now.heads()[0], now.heads()[2]);
-  EXPECT_FALSE(now.graphAttrs().count("dltype")) << "a list over entries does not fit one more node";
-  EXPECT_EQ(now.graphAttrs().at("grad_constants").numbers,
+  EXPECT_FALSE(graphAttrsOf(now).count("dltype")) << "a list over entries does not fit one more node";
+  EXPECT_EQ(graphAttrsOf(now).at("grad_constants").numbers,
             (std::vector<int64_t>{second.value, 0, nodeNamed(now, "t").value, 0}));
 }
 
@@ -87,7 +88,7 @@ TEST(Rewriter, A_21_ANodeThatIsItsInput) {
   const NodeId t = nodeNamed(graph, "t");
   GraphRewriter rewriter(context, graph);
   copyAround(rewriter, t, [&] { rewriter.replace(t, rewriter(graph.inputs(t)[0]), {}); });
-  const Rewritten result = cantFail(std::move(rewriter).finish({}));
+  const Rewritten result = cantFail(std::move(rewriter).finish());
   const NodeId s = nodeNamed(result.graph, "s"), v = nodeNamed(result.graph, "v");
   EXPECT_EQ(result.graph.inputs(s)[0], (Value{v, 1}));
   EXPECT_EQ(result.graph.controlDeps(s), ArrayRef<NodeId>{v});

@@ -4,6 +4,7 @@
 #include "tests/fuzz/grammar.h"
 #include "tests/fuzz/trial.h"
 
+#include "ir/graph_table_json.h"
 #include "ir/json_reader.h"
 #include "ir/json_writer.h"
 #include "ir/text.h"
@@ -44,8 +45,9 @@ std::string firstUnknown(const Graph &graph, const Inference &inference) {
 }
 
 int64_t numberOf(const Graph &graph, StringRef key) {
-  const auto found = graph.graphAttrs().find(key.str());
-  return found == graph.graphAttrs().end() ? 0 : found->second.number;
+  const GraphAttrs attrs = graphAttrsOf(graph);
+  const auto found = attrs.find(key.str());
+  return found == attrs.end() ? 0 : found->second.number;
 }
 
 }  // namespace
@@ -209,7 +211,7 @@ std::string exercise(const OpRegistry &ops, StringRef text, const ExerciseOption
   }
   const Graph &graph = loaded->graph;
   trial.seed(static_cast<uint64_t>(numberOf(graph, kChoiceKey)));
-  trial.isListed = graph.graphAttrs().count("shape");
+  trial.isListed = !graph.table().entries.shapes.empty();
   trial.zeroIsEmpty = numberOf(graph, "mxnet_version") >= 20000;
   trial.wantsDiff = options.level != Level::Read;
   if (Error error = verifyGraph(graph, 4)) {

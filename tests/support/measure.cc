@@ -126,7 +126,7 @@ class Measurement {
       if (!node.isVariable() || !variables.count(name)) continue;
       list.push_back({name, node.isInteger ? wholeNumbers(node) : doubles(node.shape, node.values)});
     }
-    if (!graph.graphAttrs().contains("head_kind")) return list;
+    if (!graph.table().gradient) return list;
     for (size_t h = 0; h < sketch.heads.size(); ++h) {
       const std::string name = seedVariable(sketch, h);
       if (name.empty() || any_of(list, [&](const NamedArray &a) { return a.name == name; })) continue;

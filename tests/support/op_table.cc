@@ -35,7 +35,7 @@ Graph graphOf(Context &context, const OpRow &row, bool isProjected) {
     Value c = builder.addVariable("c", Attrs());
     y = Value{cantFail(builder.add(*context.ops.find("elemwise_mul"), {y, c}, {"z", Attrs(), NodeId()}))};
   }
-  return cantFail(std::move(builder).freeze(y, GraphAttrs())).graph;
+  return cantFail(std::move(builder).freeze(y, {})).graph;
 }
 
 Bindings bindingsOf(const OpRow &row) {

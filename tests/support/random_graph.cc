@@ -80,8 +80,9 @@ Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRe
     at.push_back(Value{*id});
   }
   // A file of today is read as it is, without an upgrade.
-  GraphAttrs attrs = {{"mxnet_version", GraphAttr::ofInt(10901)}};
-  Expected<Frozen> frozen = std::move(builder).freeze(graphHeads(sketch, at), std::move(attrs));
+  GraphTable table;
+  table.mxnetVersion = 10901;
+  Expected<Frozen> frozen = std::move(builder).freeze(graphHeads(sketch, at), std::move(table));
   if (!frozen) return frozen.takeError();
   SketchGraph built{frozen->graph, {}, {}, {}};
   for (Value v : at) built.ids.push_back((*frozen)(v).node);
@@ -173,7 +174,7 @@ Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built) {
   std::vector<Value> heads(built.graph.heads().begin(), built.graph.heads().end());
   for (size_t i = 0; i < sketch.beside.size(); ++i)
     if (!isRead[i]) heads.push_back(Value{ids[numNodes + i], static_cast<uint16_t>(sketch.beside[i].numOutputs - 1), 0});
-  Expected<Frozen> frozen = std::move(builder).freeze(heads, built.graph.graphAttrs());
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, built.graph.table());
   if (!frozen) return frozen.takeError();
   built.graph = frozen->graph;
   return Error::success();

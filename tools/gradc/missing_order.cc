@@ -58,7 +58,7 @@ Expected<Graph> sampleGraph(Context &context, const KindRef &handle) {
   NodeId node = builder.addKind(handle, inputs, NodeId());
   builder.setName(node, "y", "");
   for (uint32_t k = 0; k < kind.numVisible; ++k) heads.push_back(Value{node, static_cast<uint16_t>(k), 0});
-  Expected<Frozen> frozen = std::move(builder).freeze(heads, GraphAttrs());
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();
   return frozen->graph;
 }

@@ -1,0 +1,130 @@
+// What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning found,
+// what a training step updates. Files spell it as graph-level attributes (ir/graph_table_json.h); passes know it as this.
+// Tested by tests/graph_table_test.cc
+#pragma once
+
+#include "ir/ids.h"
+#include "ir/types.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gradc {
+
+class Graph;
+
+/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of a
+/// kind not listed here, so that nothing a file says is lost.
+struct GraphAttr {
+  enum class Kind : uint8_t { Int, SizeT, Str, ListInt, ListStr, ListShape, Raw };
+  Kind kind = Kind::Int;
+  int64_t number = 0;                        // Int, SizeT
+  std::string text;                          // Str; Raw: the JSON text of the whole value
+  std::vector<int64_t> numbers;              // ListInt
+  std::vector<std::string> texts;            // ListStr
+  std::vector<std::vector<int64_t>> shapes;  // ListShape
+
+  static GraphAttr ofInt(int64_t value) { GraphAttr a; a.kind = Kind::Int; a.number = value; return a; }
+  static GraphAttr ofSize(int64_t value) { GraphAttr a; a.kind = Kind::SizeT; a.number = value; return a; }
+  static GraphAttr ofStr(std::string value) { GraphAttr a; a.kind = Kind::Str; a.text = std::move(value); return a; }
+  static GraphAttr ofInts(std::vector<int64_t> v) { GraphAttr a; a.kind = Kind::ListInt; a.numbers = std::move(v); return a; }
+  static GraphAttr ofStrs(std::vector<std::string> v) { GraphAttr a; a.kind = Kind::ListStr; a.texts = std::move(v); return a; }
+  static GraphAttr ofShapes(std::vector<std::vector<int64_t>> v) {
+    GraphAttr a; a.kind = Kind::ListShape; a.shapes = std::move(v); return a;
+  }
+  friend bool operator==(const GraphAttr &, const GraphAttr &) = default;
+};
+using GraphAttrs = std::map<std::string, GraphAttr>;
+
+/// Which head of an emitted gradient graph is the gradient of what (settled: "The emitted gradient graph").
+struct GradientTable {
+  enum class HeadKind : uint8_t { Forward, Grad, Retained };
+  struct Head {
+    HeadKind kind = HeadKind::Forward;
+    std::string of;      // variable, or node:index; empty for forward heads
+    NodeId ofNode;       // invalid for forward heads, and where the node is gone
+    uint32_t ofIndex = 0;
+    uint32_t order = 0;  // 0 for forward heads
+    Request request = Request::Write;
+    int64_t slot = -1;   // position among the asked x
+    friend bool operator==(const Head &, const Head &) = default;
+  };
+  std::vector<Head> heads;                                     // one per head of the graph
+  std::vector<std::string> slotStatus;                         // per asked x
+  std::vector<std::string> gradNone;                           // names of the x without gradient
+  std::vector<std::pair<std::string, std::string>> headGradOf; // head-gradient variable, its y
+  uint32_t numForwardHeads = 0;
+  bool isTraining = true;                                      // what the graph was emitted for (`--mode`)
+  friend bool operator==(const GradientTable &, const GradientTable &) = default;
+};
+
+/// A y and its head gradient of which not everything is known yet (passes/head_checks.h).
+struct HeadPair {
+  uint32_t position = 0;  // among the y, from 0
+  Value y;
+  Value seed;             // invalid: implied ones, for a scalar y alone
+  friend bool operator==(const HeadPair &, const HeadPair &) = default;
+};
+
+/// What inference found, one element per entry; a list that nobody gave is empty.
+struct EntryNotes {
+  std::vector<std::vector<int64_t>> shapes;  // -1 where unknown; of unknown rank: empty
+  std::vector<int64_t> shapeKnown;           // 1 where the rank is known: tells () from unknown
+  std::vector<int64_t> dtypes, storages;     // MXNet's codes
+  friend bool operator==(const EntryNotes &, const EntryNotes &) = default;
+};
+
+struct PlanNotes {
+  struct Place {
+    int64_t offset, bytes;  // offsets below 0: passes/plan_memory.h
+    friend bool operator==(const Place &, const Place &) = default;
+  };
+  std::vector<Place> places;  // by entry
+  int64_t plannedBytes = 0, boundBytes = 0;
+  friend bool operator==(const PlanNotes &, const PlanNotes &) = default;
+};
+
+/// Of a training graph.
+struct UpdateNotes {
+  std::vector<std::string> parameterOf;  // by head: the parameter whose new value it is; empty for others
+  std::vector<std::string> states;       // variables the optimizer overwrites
+  friend bool operator==(const UpdateNotes &, const UpdateNotes &) = default;
+};
+
+struct GraphTable {
+  std::optional<GradientTable> gradient;
+  std::vector<HeadPair> headPairs;
+  std::vector<Value> constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
+  EntryNotes entries;
+  std::optional<PlanNotes> plan;
+  std::optional<UpdateNotes> updates;
+  std::optional<int64_t> mxnetVersion;
+  GraphAttrs others;             // what a file says besides
+
+  /// Forgets what inference and planning found.
+  void forgetEntries() { entries = {}, plan.reset(); }
+  /// Forgets what the heads are gradients of.
+  void forgetGradient() { gradient.reset(), headPairs.clear(), constants.clear(); }
+
+  friend bool operator==(const GraphTable &, const GraphTable &) = default;
+};
+
+/// Where the nodes and entries of a graph, or of a file, went.
+struct Renumbering {
+  llvm::ArrayRef<NodeId> newId;         // by old id; invalid: dropped
+  llvm::ArrayRef<uint32_t> entryBegin;  // first entry of each old node; one more element than nodes
+  llvm::ArrayRef<Value> newValue = {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
+};
+
+/// Makes the table of an old graph that of `graph`. Lists with one element per old node or entry, whoever wrote them, are
+/// permuted; where nodes were added, or an operator has another number of outputs, they are dropped, and the names of the
+/// attributes that spell them are returned. Ids name the new nodes: a pair that lost a value is left out, so is a constant
+/// that is gone or a variable. Linear.
+std::vector<std::string> remap(GraphTable &table, const Renumbering &renumbering, const Graph &graph);
+
+}  // namespace gradc
