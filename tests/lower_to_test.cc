@@ -47,19 +47,38 @@ constexpr OpDef kTimesColumns = unary<sayWithAxis>("times_columns");
 void sayInSteps(DecomposeRule &d) { d.y(0, d.emit(kTimesColumns, {d.emit(kSum, {d.x(0)}, {{"axis", "0"}})})); }
 constexpr OpDef kInSteps = unary<sayInSteps>("in_steps");
 void sayDead(DecomposeRule &d) {
-  d.emit(kMute, {d.x(0)});
+  d.emit(kTanh, {d.x(0)});  // the target has none
   d.y(0, d.x(0));
 }
 constexpr OpDef kWithDeadNode = unary<sayDead>("with_dead_node");
 void sayForward(DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.forwardInput(0)})); }
 constexpr OpDef kAlone = unary<sayForward>("alone");
 
+// exp, that many decompositions away.
+struct CountdownParams {
+  int64_t from;
+};
+constexpr AttrSpec kCountdownAttrs[] = {required<&CountdownParams::from>("from", "how many")};
+void sayOneLess(DecomposeRule &d) {
+  const int64_t from = d.params<CountdownParams>().from;
+  d.y(0, from == 1 ? d.emit(kExp, {d.x(0)}) : d.emit(*d.kind().op, {d.x(0)}, {{"from", d.number(from - 1)}}));
+}
+constexpr OpDef kCountdown = {
+    .name = "countdown",
+    .inputs = {"data"},
+    .attrs = kCountdownAttrs,
+    .params = paramsOf<CountdownParams>(),
+    .shape = shapes::same,
+    .decompose = sayOneLess,
+};
+
 struct Lowered {
   explicit Lowered(StringRef text, ArrayRef<int64_t> shape = {}) : graph(context, text, shape) {}
 
   struct Parsed {
     Parsed(Context &context, StringRef text, ArrayRef<int64_t> shape) {
-      for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone})
+      for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone,
+                              &kCountdown})
         cantFail(context.ops.add(*op));
       graph = cantFail(parseGraph(context, text));
       if (shape.empty()) return;
@@ -120,6 +139,11 @@ TEST(LowerTo, A_17_OnlyTheAxisThatIsNeededHasToBeKnown) {
   Lowered l("n = times_columns(x)", {-1, 3});
   const Graph lowered = cantFail(l.run());
   EXPECT_EQ(evaluate(lowered, {{"x", Array({1, 3}, {1, 2, 3})}})[0].values, (std::vector<double>{6, 12, 18}));
+}
+
+TEST(LowerTo, A_17_SixtyFourLevelsAndNoMore) {
+  EXPECT_EQ(dump(cantFail(Lowered("n = countdown(x) {from=64}").run())), "n = exp(x)\nheads n\n");
+  EXPECT_NE(Lowered("n = countdown(x) {from=65}").outcome().find("does not end"), std::string::npos);
 }
 
 // The sum drops an axis: what the second step asks about is inferred from what the first emitted.
