@@ -150,8 +150,7 @@ class Inferrer {
 
   bool zeroIsUnknown() const {
     if (options.unknownDim != UnknownDim::Auto) return options.unknownDim == UnknownDim::Zero;
-    auto version = graph.graphAttrs().find("mxnet_version");
-    return version == graph.graphAttrs().end() || version->second.number < 20000;
+    return gradc::zeroIsUnknown(graph);
   }
 
   Error seed(const InferRequest &request) {
@@ -374,6 +373,11 @@ class Inferrer {
 Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
                           const InferOptions &options) {
   return Inferrer(context, graph, options).run(request);
+}
+
+bool zeroIsUnknown(const Graph &graph) {
+  auto version = graph.graphAttrs().find("mxnet_version");
+  return version == graph.graphAttrs().end() || version->second.number < 20000;
 }
 
 Graph annotate(const Graph &graph, const Inference &inference) {

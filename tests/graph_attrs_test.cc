@@ -4,7 +4,7 @@
 #include "ir/json_reader.h"
 #include "passes/append_optimizer.h"
 #include "passes/gradient.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "passes/order_mutation.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
