@@ -74,7 +74,9 @@ Value RuleContext::emit(const OpDef &op, std::initializer_list<Value> operands, 
 Value RuleContext::emitFused(const OpDef &backward, ArrayRef<Value> operands, const Attrs &attrs, NodeId forwardOf) {
   if (forwardOf.isValid()) check(Value{forwardOf}, "emits '" + backward.name + "' as the gradient of");
   Value v = emit(backward, operands, attrs);
-  if (!hasFailed() && forwardOf.isValid()) builder.addControlDep(v.node, forwardOf);
+  if (hasFailed() || !forwardOf.isValid()) return v;
+  builder.addControlDep(v.node, forwardOf);
+  gradientNodes.push_back({v.node, forwardOf});
   return v;
 }
 
@@ -87,6 +89,13 @@ StringRef RuleContext::number(double value) {
 
 StringRef RuleContext::number(int64_t value) {
   return numbers.emplace_front(std::to_string(value));
+}
+
+StringRef RuleContext::tuple(Dims list) {
+  SmallString<32> text;
+  raw_svector_ostream os(text);
+  printAttr(os, list);
+  return numbers.emplace_front(text.str());
 }
 
 GradRule::GradRule(GraphBuilder &builder, NodeId node, NodeId origin, HeadGradients heads, ArrayRef<bool> wanted)
@@ -155,6 +164,54 @@ Value DecomposeRule::forward(size_t i) {
   fail(Failure(ErrorKind::GradientCount,
                title() + " reads output " + Twine(i) + " of its forward node, it has " + Twine(count)));
   return anyValue();
+}
+
+Value DecomposeRule::forwardInput(size_t i) {
+  if (!forwardNode.isValid()) {
+    refuse("reads input " + Twine(i) + " of its forward node, and this node has none");
+    return anyValue();
+  }
+  ArrayRef<Value> values = builder.inputs(forwardNode);
+  if (i < values.size()) return values[i];
+  fail(Failure(ErrorKind::GradientCount,
+               title() + " reads input " + Twine(i) + " of its forward node, it has " + Twine(values.size())));
+  return anyValue();
+}
+
+void DecomposeRule::refuse(const Twine &text) {
+  refused |= !failed;
+  fail(Failure(ErrorKind::InferMissing, title() + " " + text));
+}
+
+// An entry as the rule's author knows it: by its place at the node or at its forward node.
+std::string DecomposeRule::describe(Value v) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] == v) return ("input " + Twine(i) + ", '" + inputName(nodeKind, i) + "'").str();
+  if (v.node == node) return ("output " + Twine(v.index)).str();
+  ArrayRef<Value> values = forwardNode.isValid() ? builder.inputs(forwardNode) : ArrayRef<Value>();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] == v)
+      return ("input " + Twine(i) + ", '" + inputName(builder.kind(forwardNode), i) + "', of its forward node")
+          .str();
+  return exists(v) && builder.kind(v.node).op ? ("operator '" + builder.kind(v.node).op->name + "', which it emits").str()
+                                              : "another value";
+}
+
+size_t DecomposeRule::rank(Value v) {
+  const ShapeRef known = shape(v);
+  if (known.hasRank()) return known.rank();
+  refuse("needs the number of axes of " + describe(v) + ", which is unknown");
+  return 1;
+}
+
+int64_t DecomposeRule::size(Value v, int64_t axis) {
+  const ShapeRef known = shape(v);
+  if (known.hasRank()) {
+    std::optional<size_t> at = normalizeAxis(axis, known.rank());
+    if (at && known[*at] != kUnknownDim) return known[*at];
+  }
+  refuse("needs the size of axis " + Twine(axis) + " of " + describe(v) + ", which is unknown");
+  return 1;
 }
 
 }  // namespace gradc

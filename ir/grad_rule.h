@@ -50,6 +50,8 @@ class RuleContext {
   /// Canonical text of a number, for attributes; lives as long as the rule.
   llvm::StringRef number(double value);
   llvm::StringRef number(int64_t value);
+  /// "(2,3)", for attributes.
+  llvm::StringRef tuple(Dims list);
 
   bool hasFailed() const { return failed; }
   llvm::Error takeFailure() { return std::move(failure); }
@@ -77,6 +79,7 @@ class RuleContext {
   GraphBuilder &builder;
   NodeId node, origin;
   NodeId forwardNode;  // invalid where nothing was said
+  llvm::SmallVector<std::pair<NodeId, NodeId>, 1> gradientNodes;  // emitted, what it is the gradient of
   const NodeKind &nodeKind;
   llvm::SmallVector<Value, 8> inputs;  // a copy: emitting may move the builder's columns
   bool failed = false;
@@ -143,7 +146,16 @@ class GradRule : public RuleContext {
   llvm::SmallVector<Value, 8> gradients;
 };
 
+/// Where lowering looks up shapes: those of a builder's entries, of unknown rank where nothing is known.
+struct ShapeLookup {
+  ShapeRef (*find)(void *driver, Value v) = nullptr;
+  void *driver = nullptr;
+};
+
 /// Says each output of a node in simpler operators: `d.y(0, d.emit(kMul, {d.x(0), d.x(1)}))`.
+///
+/// What depends on a shape is best taken from a value when the graph runs (`_sum_like`, `reshape_like`). A rule that has to
+/// know a rank or the size of an axis asks for that alone; where it is unknown, the decomposition is refused.
 class DecomposeRule : public RuleContext {
  public:
   DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin);
@@ -151,15 +163,37 @@ class DecomposeRule : public RuleContext {
   void y(size_t i, Value value);
   /// Output i of the forward node of a gradient operator; invalid where it has none.
   Value forward(size_t i);
+  /// Input i of the forward node; refuses where the node has no forward node.
+  Value forwardInput(size_t i);
   /// Whether anyone reads output i.
   bool wants(size_t i) { return check(i, outputs.size(), "asks for output") && (wanted.empty() || wanted[i]); }
   void setWanted(llvm::ArrayRef<bool> list) { wanted = list; }
   /// What the rule said output i is; invalid where it said nothing.
   Value output(size_t i) { return check(i, outputs.size(), "reads output") ? outputs[i] : Value(); }
 
+  void setShapes(ShapeLookup lookup) { shapes = lookup; }
+  /// What is known of a shape; nothing while gradients are built.
+  ShapeRef shape(Value v) const { return shapes.find ? shapes.find(shapes.driver, v) : ShapeRef(); }
+  /// Output i of the node itself, to ask for its shape: nothing may read it.
+  Value self(size_t i) { return Value{node, static_cast<uint16_t>(i), 0}; }
+  /// The number of axes; refuses where it is unknown, and is 1 then.
+  size_t rank(Value v);
+  /// The size of an axis, counted from the end when negative; refuses where it is unknown, and is 1 then.
+  int64_t size(Value v, int64_t axis);
+  /// Ends the decomposition for want of something: "the decomposition of operator 'mean' <text>".
+  void refuse(const llvm::Twine &text);
+  bool hasRefused() const { return refused; }
+
+  /// Nodes emitted as gradients, each with the node it is the gradient of.
+  llvm::ArrayRef<std::pair<NodeId, NodeId>> fusedNodes() const { return gradientNodes; }
+
  private:
+  std::string describe(Value v);
+
   llvm::ArrayRef<bool> wanted;
   llvm::SmallVector<Value, 4> outputs;
+  ShapeLookup shapes;
+  bool refused = false;
 };
 
 }  // namespace gradc

@@ -59,6 +59,8 @@ class GraphBuilder {
   /// Points input `index` of a node of this builder (not of the base) elsewhere. Readers of files use it for forward
   /// references; a cycle it makes is found by freeze.
   void setInput(NodeId n, size_t index, Value value);
+  /// Makes a node of this builder another kind of as many inputs and outputs.
+  void setKind(NodeId n, KindId kind) { kinds[n.value - numBase] = kind; }
 
   uint32_t numNodes() const { return numBase + static_cast<uint32_t>(kinds.size()); }
   const NodeKind &kind(NodeId n) const { return *kindHandle(n); }

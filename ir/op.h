@@ -151,7 +151,6 @@ struct OpFlags {
   bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
-  bool isOwn = false;        // MXNet 1.9.1 has no such operator; `--dialect mxnet` needs lowerToMxnet or refuses
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 
@@ -160,6 +159,14 @@ struct InputDefault {
   uint32_t input;
   llvm::StringRef key, value;
   bool (*applies)(const NodeKind &) = nullptr;
+};
+
+/// How hosts express a primitive, an operator that others are decomposed to and that is not decomposed itself.
+struct Primitive {
+  llvm::StringRef onnx;  // in operators of ONNX opset 18, about six at most
+  llvm::StringRef c;     // as a statement or loop of plain C
+
+  explicit constexpr operator bool() const { return !onnx.empty(); }
 };
 
 struct OpDef {
@@ -184,8 +191,11 @@ struct OpDef {
   llvm::ArrayRef<Domain> domains = {};         // per input; missing ones are Domain::Any
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
+  /// The same gradients as graphs made for a host have them, where that is not what `gradient` emits. Inference alone asks.
+  void (*hostGradient)(GradRule &) = nullptr;
   void (*decompose)(DecomposeRule &) = nullptr;       // the same values in simpler operators
-  void (*lowerToMxnet)(DecomposeRule &) = nullptr;    // own operators only: how MXNet 1.9.1 says it
+  Primitive primitive = {};                           // of operators without a decomposition
+  llvm::StringRef irreducible = {};                   // why it is no primitive and has no decomposition either
   void (*kernel)(const KernelCall &) = nullptr;       // reference kernel
   /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for row-major tensors with
   /// elements; those of the built-in ones are in runtime/kernels/table.h. An operator may have these alone.

@@ -98,6 +98,20 @@ Value emitSlope(DecomposeRule &d) {
   return v;
 }
 
+Value activated(DecomposeRule &d, Value x) {
+  switch (typeOf(d.kind())) {
+    case ActType::Relu: return d.emit(kRelu, {x});
+    case ActType::Sigmoid: return d.emit(kSigmoid, {x});
+    case ActType::Softrelu: {
+      const Value tail = d.emit(kLog1p, {d.emit(kExp, {d.emit(kNegative, {d.emit(kAbs, {x})})})});
+      return d.emit(kElemwiseAdd, {d.emit(kRelu, {x}), tail});
+    }
+    case ActType::Softsign: return d.emit(kSoftsign, {x});
+    case ActType::Tanh: return d.emit(kTanh, {x});
+  }
+  return x;
+}
+
 // dx = dy · f'(x), with f' from y (relu, sigmoid, softrelu, tanh) or x (softsign)
 constinit const OpDef kBackwardActivation = {
     .name = "_backward_Activation",
@@ -134,6 +148,7 @@ constinit const OpDef kActivation = {
           else
             g.fused(kBackwardActivation, {g.dy(0), g.y(0), g.x(0)});
         },
+    .decompose = [](DecomposeRule &d) { d.y(0, activated(d, d.x(0))); },
     .kernel = [](const KernelCall &call) { activateAll(call, call.in[0]); },
     .piece = [](const PieceCall &call) { activateAll(call, call.base[0]); },
 };

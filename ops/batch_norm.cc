@@ -213,7 +213,6 @@ constinit const OpDef kInTraining = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kInTraining, {g.dy(0)})); },
     .kernel = switchKernel,
 };

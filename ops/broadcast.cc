@@ -81,6 +81,7 @@ constinit const OpDef kBroadcastAdd = {
     .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastAdd, {g.dy(0)}); },
+    .primitive = {.onnx = "Add", .c = "y[i] = a[j] + b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
@@ -93,6 +94,7 @@ constinit const OpDef kBroadcastSub = {
     .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
+    .primitive = {.onnx = "Sub", .c = "y[i] = a[j] - b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
 
@@ -105,6 +107,7 @@ constinit const OpDef kBroadcastMul = {
     .shape = broadcastShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastMul, {g.dy(0), g.x(0), g.x(1)}); },
+    .primitive = {.onnx = "Mul", .c = "y[i] = a[j] * b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };
 
@@ -116,6 +119,7 @@ constinit const OpDef kBroadcastDiv = {
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastDiv, {g.dy(0), g.x(0), g.x(1)}); },
+    .primitive = {.onnx = "Div", .c = "y[i] = a[j] / b[k]; a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return a / b; }>,
 };
 
@@ -129,6 +133,10 @@ constinit const OpDef kBackwardBroadcastAdd = {
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastAdd, {g.dy(0), g.dy(1)})); },
+    .decompose = [](DecomposeRule &d) {
+      for (size_t i = 0; i < 2; ++i)
+        if (d.wants(i)) d.y(i, d.emit(kSumLike, {d.x(0), d.forwardInput(i)}));
+    },
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return v[0]; }>,
 };
 
@@ -139,6 +147,10 @@ constinit const OpDef kBackwardBroadcastSub = {
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastSub, {g.dy(0), g.dy(1)})); },
+    .decompose = [](DecomposeRule &d) {
+      if (d.wants(0)) d.y(0, d.emit(kSumLike, {d.x(0), d.forwardInput(0)}));
+      if (d.wants(1)) d.y(1, d.emit(kSumLike, {d.emit(kNegative, {d.x(0)}), d.forwardInput(1)}));
+    },
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
 };
 

@@ -89,6 +89,8 @@ void sumBack(GradRule &g) {
   g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
 }
 
+}  // namespace
+
 // dx = Σ dy over the repeated axes
 constinit const OpDef kBroadcastAxis = {
     .name = "broadcast_axis",
@@ -101,8 +103,11 @@ constinit const OpDef kBroadcastAxis = {
     .shape = broadcastAxisShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = sumBack,
+    .primitive = {.onnx = "Expand", .c = "y[i] = x[j]; a repeated axis of x has step 0"},
     .kernel = gatherKernel<repeatedView>,
 };
+
+namespace {
 
 // dx = Σ dy over the repeated axes
 constinit const OpDef kBroadcastTo = {
@@ -114,6 +119,7 @@ constinit const OpDef kBroadcastTo = {
     .shape = broadcastToShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = sumBack,
+    .primitive = {.onnx = "Expand", .c = "y[i] = x[j]; a repeated axis of x has step 0"},
     .kernel = gatherKernel<repeatedView>,
 };
 

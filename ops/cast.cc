@@ -48,6 +48,7 @@ constinit const OpDef kCast = {
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<CastParams>().dtype); },
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCast, {g.dy(0)}); },
+    .primitive = {.onnx = "Cast", .c = "y[i] = (T)x[i], to the nearest number T holds"},
     .kernel = castKernel,
 };
 

@@ -3,6 +3,7 @@
 // Comparisons with a number are in ops/elementwise_scalar.cc. Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/amended.h"
 #include "ops/broadcast_binary.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -44,6 +45,12 @@ template <auto F> constexpr OpDef broadcasting(StringRef name, StringRef summary
   return op;
 }
 
+template <const OpDef &Broadcasting> void broadcastSame(DecomposeRule &d) { d.y(0, d.emit(Broadcasting, {d.x(0), d.x(1)})); }
+template <const OpDef &Comparison> void exchanged(DecomposeRule &d) { d.y(0, d.emit(Comparison, {d.x(1), d.x(0)})); }
+void negateEqual(DecomposeRule &d) {
+  d.y(0, d.emit(kEqualScalar, {d.emit(kBroadcastEqual, {d.x(0), d.x(1)})}, {{"scalar", "0"}}));
+}
+
 constexpr auto kIsEqual = [](auto a, auto b) { return a == b; };
 constexpr auto kIsNotEqual = [](auto a, auto b) { return a != b; };
 constexpr auto kIsGreater = [](auto a, auto b) { return a > b; };
@@ -53,28 +60,43 @@ constexpr auto kIsLesserEqual = [](auto a, auto b) { return a <= b; };
 
 }  // namespace
 
-constinit const OpDef kEqual = equalShapes<kIsEqual>("_equal", "_Equal", "y = 1 where lhs = rhs, else 0");
-constinit const OpDef kNotEqual =
-    equalShapes<kIsNotEqual>("_not_equal", "_Not_Equal", "y = 1 where lhs differs from rhs, else 0");
-constinit const OpDef kGreater = equalShapes<kIsGreater>("_greater", "_Greater", "y = 1 where lhs > rhs, else 0");
-constinit const OpDef kGreaterEqual =
-    equalShapes<kIsGreaterEqual>("_greater_equal", "_Greater_Equal", "y = 1 where lhs >= rhs, else 0");
-constinit const OpDef kLesser = equalShapes<kIsLesser>("_lesser", "_Lesser", "y = 1 where lhs < rhs, else 0");
-constinit const OpDef kLesserEqual =
-    equalShapes<kIsLesserEqual>("_lesser_equal", "_Lesser_Equal", "y = 1 where lhs <= rhs, else 0");
+constinit const OpDef kEqual = withDecomposition(
+    equalShapes<kIsEqual>("_equal", "_Equal", "y = 1 where lhs = rhs, else 0"),
+    broadcastSame<kBroadcastEqual>);
+constinit const OpDef kNotEqual = withDecomposition(
+    equalShapes<kIsNotEqual>("_not_equal", "_Not_Equal", "y = 1 where lhs differs from rhs, else 0"),
+    broadcastSame<kBroadcastNotEqual>);
+constinit const OpDef kGreater = withDecomposition(
+    equalShapes<kIsGreater>("_greater", "_Greater", "y = 1 where lhs > rhs, else 0"),
+    broadcastSame<kBroadcastGreater>);
+constinit const OpDef kGreaterEqual = withDecomposition(
+    equalShapes<kIsGreaterEqual>("_greater_equal", "_Greater_Equal", "y = 1 where lhs >= rhs, else 0"),
+    broadcastSame<kBroadcastGreaterEqual>);
+constinit const OpDef kLesser = withDecomposition(
+    equalShapes<kIsLesser>("_lesser", "_Lesser", "y = 1 where lhs < rhs, else 0"),
+    broadcastSame<kBroadcastLesser>);
+constinit const OpDef kLesserEqual = withDecomposition(
+    equalShapes<kIsLesserEqual>("_lesser_equal", "_Lesser_Equal", "y = 1 where lhs <= rhs, else 0"),
+    broadcastSame<kBroadcastLesserEqual>);
 
-constinit const OpDef kBroadcastEqual =
-    broadcasting<kIsEqual>("broadcast_equal", "y = 1 where lhs = rhs, else 0, with broadcasting");
-constinit const OpDef kBroadcastNotEqual =
-    broadcasting<kIsNotEqual>("broadcast_not_equal", "y = 1 where lhs differs from rhs, else 0, with broadcasting");
-constinit const OpDef kBroadcastGreater =
-    broadcasting<kIsGreater>("broadcast_greater", "y = 1 where lhs > rhs, else 0, with broadcasting");
-constinit const OpDef kBroadcastGreaterEqual =
-    broadcasting<kIsGreaterEqual>("broadcast_greater_equal", "y = 1 where lhs >= rhs, else 0, with broadcasting");
-constinit const OpDef kBroadcastLesser =
-    broadcasting<kIsLesser>("broadcast_lesser", "y = 1 where lhs < rhs, else 0, with broadcasting");
-constinit const OpDef kBroadcastLesserEqual =
-    broadcasting<kIsLesserEqual>("broadcast_lesser_equal", "y = 1 where lhs <= rhs, else 0, with broadcasting");
+constinit const OpDef kBroadcastEqual = asPrimitive(
+    broadcasting<kIsEqual>("broadcast_equal", "y = 1 where lhs = rhs, else 0, with broadcasting"),
+    {.onnx = "Equal, CastLike", .c = "y[i] = a[j] == b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastNotEqual = withDecomposition(
+    broadcasting<kIsNotEqual>("broadcast_not_equal", "y = 1 where lhs differs from rhs, else 0, with broadcasting"),
+    negateEqual);
+constinit const OpDef kBroadcastGreater = asPrimitive(
+    broadcasting<kIsGreater>("broadcast_greater", "y = 1 where lhs > rhs, else 0, with broadcasting"),
+    {.onnx = "Greater, CastLike", .c = "y[i] = a[j] > b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastGreaterEqual = asPrimitive(
+    broadcasting<kIsGreaterEqual>("broadcast_greater_equal", "y = 1 where lhs >= rhs, else 0, with broadcasting"),
+    {.onnx = "GreaterOrEqual, CastLike", .c = "y[i] = a[j] >= b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastLesser = withDecomposition(
+    broadcasting<kIsLesser>("broadcast_lesser", "y = 1 where lhs < rhs, else 0, with broadcasting"),
+    exchanged<kBroadcastGreater>);
+constinit const OpDef kBroadcastLesserEqual = withDecomposition(
+    broadcasting<kIsLesserEqual>("broadcast_lesser_equal", "y = 1 where lhs <= rhs, else 0, with broadcasting"),
+    exchanged<kBroadcastGreaterEqual>);
 
 namespace {
 

@@ -186,7 +186,9 @@ Attrs concatAttrs(RuleContext &r) {
   return r.context().attrs(ArrayRef<AttrText>{{"num_args", r.number(params.numArgs)}, {"dim", r.number(params.dim)}});
 }
 
-extern const OpDef kConcat, kBackwardConcat, kConcatPart;
+extern const OpDef kBackwardConcat, kConcatPart;
+
+}  // namespace
 
 // dxi = the part of dy that xi became
 constinit const OpDef kConcat = {
@@ -204,8 +206,11 @@ constinit const OpDef kConcat = {
           values.insert(values.begin(), g.dy(0));
           g.fused(kBackwardConcat, values);
         },
+    .primitive = {.onnx = "Concat", .c = "memcpy of each part, row by row"},
     .kernel = concatKernel,
 };
+
+namespace {
 
 constinit const OpDef kBackwardConcat = {
     .name = "_backward_Concat",
@@ -241,6 +246,38 @@ constinit const OpDef kBackwardConcat = {
     .kernel = concatBackwardKernel,
 };
 
+// The last elements of v along the axis, as many as x has.
+Value lastLike(DecomposeRule &d, Value v, Value x, StringRef axis) {
+  auto reversed = [&](Value value) { return d.emit(kReverse, {value}, {{"axis", axis}}); };
+  return reversed(d.emit(kSliceLike, {reversed(v), x}, {{"axes", axis}}));
+}
+
+// Where the sizes of the parts are unknown, they are found when the graph runs.
+void cutOut(DecomposeRule &d) {
+  const ConcatParams &params = d.params<ConcatParams>();
+  const StringRef axis = d.number(params.dim);
+  const size_t index = static_cast<size_t>(params.index);
+  Dim begin = 0;
+  bool isKnown = true;
+  for (size_t i = 0; i <= index && isKnown; ++i) {
+    const ShapeRef shape = d.shape(d.x(1 + i));
+    const std::optional<size_t> at = shape.hasRank() ? normalizeAxis(params.dim, shape.rank()) : std::nullopt;
+    isKnown = at && shape[*at] != kUnknownDim;
+    if (isKnown && i < index) begin = begin + shape[*at];
+  }
+  if (isKnown) {
+    const int64_t size = d.size(d.x(1 + index), params.dim), from = begin.nearest();
+    const AttrText bounds[] = {{"axis", axis}, {"begin", d.number(from)}, {"end", d.number(from + size)}};
+    if (size > 0) return d.y(0, d.emit(kSliceAxis, {d.x(0)}, {bounds[0], bounds[1], bounds[2]}));
+  }
+  SmallVector<Value, 8> parts;
+  for (size_t i = 0; i <= index; ++i) parts.push_back(d.x(1 + i));
+  const StringRef count = d.number(static_cast<int64_t>(parts.size()));
+  const Value joined = d.emit(kConcat, parts, d.context().attrs(ArrayRef<AttrText>{{"num_args", count}, {"dim", axis}}));
+  const Value first = d.emit(kSliceLike, {d.x(0), joined}, {{"axes", axis}});
+  d.y(0, lastLike(d, first, d.x(1 + index), axis));
+}
+
 // ddy = zeros joined with the gradient of the part in its place
 constinit const OpDef kConcatPart = {
     .name = "_concat_part",
@@ -252,7 +289,6 @@ constinit const OpDef kConcatPart = {
     .shape = concatPartShape,
     .ignored = isBesideHead,
     .stopped = isBesideHead,
-    .flags = {.isOwn = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -264,6 +300,7 @@ constinit const OpDef kConcatPart = {
           }
           g.dx(0, g.emit(kConcat, parts, concatAttrs(g)));
         },
+    .decompose = cutOut,
     .kernel = concatPartKernel,
 };
 

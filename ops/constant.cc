@@ -120,9 +120,9 @@ constinit const OpDef kConstant = {
     .check = checkConstant,
     .shape = [](ShapeInference &s) { s.setOut(0, s.params<ConstantParams>().shape); },
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<ConstantParams>().dtype); },
-    .flags = {.isOwn = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
+    .primitive = {.onnx = "Constant", .c = "static const T y[] = {...}"},
     .kernel = constantKernel,
 };
 

@@ -169,7 +169,6 @@ constinit const OpDef kConvolutionDataGrad = {
     },
     .ignored = {2},
     .stopped = {2},
-    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { gradientOfDataGrad(g, kConvolution, kConvolutionWeightGrad); },
     .kernel = [](const KernelCall &call) {
       if (!call.wants(0)) return;
@@ -199,7 +198,6 @@ constinit const OpDef kConvolutionWeightGrad = {
     },
     .ignored = {2},
     .stopped = {2},
-    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kConvolution, kConvolutionDataGrad); },
     .kernel = [](const KernelCall &call) {
       if (!call.wants(0)) return;

@@ -199,7 +199,6 @@ constinit const OpDef kDeconvolutionDataGrad = {
         },
     .ignored = {2},
     .stopped = {2},
-    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { gradientOfDataGrad(g, kDeconvolution, kDeconvolutionWeightGrad); },
     .kernel =
         [](const KernelCall &call) {
@@ -231,7 +230,6 @@ constinit const OpDef kDeconvolutionWeightGrad = {
         },
     .ignored = {2},
     .stopped = {2},
-    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kDeconvolution, kDeconvolutionDataGrad); },
     .kernel =
         [](const KernelCall &call) {

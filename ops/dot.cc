@@ -135,6 +135,7 @@ constinit const OpDef kDot = {
     .params = paramsOf<DotParams>(),
     .shape = [](ShapeInference &s) { relateShapes(s, {.lhs = 0, .rhs = 1, .result = 0, .isForward = true}); },
     .gradient = [](GradRule &g) { g.fused(kBackwardDot, {g.dy(0), g.x(0), g.x(1)}); },
+    .primitive = {.onnx = "Einsum", .c = "y[i,j] += a[i,l] * b[l,j]"},
     .kernel = dotKernel,
 };
 

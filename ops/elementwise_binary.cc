@@ -47,6 +47,7 @@ constinit const OpDef kElemwiseAdd = {
     .inplace = kInplaceEither,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
@@ -60,6 +61,7 @@ constinit const OpDef kGradAdd = {
     .flags = {.isSum = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
@@ -73,6 +75,7 @@ constinit const OpDef kElemwiseSub = {
     .inplace = kInplaceEither,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastSub, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingSub(a, b); }>,
 };
 
@@ -86,6 +89,7 @@ constinit const OpDef kElemwiseMul = {
     .inplace = kInplaceEither,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };
 
@@ -98,6 +102,7 @@ constinit const OpDef kElemwiseDiv = {
     .shape = shapes::same,
     .inplace = kInplaceEither,
     .gradient = [](GradRule &g) { g.fused(kBackwardDiv, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.x(1)})); },
     .kernel = mapFloating<[](auto a, auto b) { return a / b; }>,
 };
 
@@ -117,6 +122,14 @@ constinit const OpDef kElementWiseSum = {
         [](GradRule &g) {
           for (size_t i = 0; i < g.numInputs(); ++i)
             if (g.wants(i)) g.dx(i, g.emit(kCopy, {g.dy(0)}));
+        },
+    .decompose =
+        [](DecomposeRule &d) {
+          // The sum of nothing takes its shape from its readers.
+          if (d.numInputs() == 0) return d.refuse("is that of a sum without terms");
+          Value total = d.x(0);
+          for (size_t i = 1; i < d.numInputs(); ++i) total = d.emit(kBroadcastAdd, {total, d.x(i)});
+          d.y(0, total);
         },
     .kernel = sumKernel,
 };

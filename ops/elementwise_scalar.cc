@@ -1,6 +1,7 @@
 // Arithmetic and comparison of a tensor with the number in attribute `scalar`. Tested by tests/elementwise_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/amended.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -67,6 +68,12 @@ void comparisonPiece(const PieceCall &call) {
 }
 
 StringRef scalarText(RuleContext &r) { return r.number(r.params<ScalarParams>().scalar); }
+StringRef negatedText(RuleContext &r) { return r.number(-r.params<ScalarParams>().scalar); }
+
+// -x compared with -scalar, the other way round.
+void mirror(DecomposeRule &d, const OpDef &comparison) {
+  d.y(0, d.emit(comparison, {d.emit(kNegative, {d.x(0)})}, {{"scalar", negatedText(d)}}));
+}
 
 // Values of every comparison: 1 where true, else 0, in the input's type (MXNet's choice).
 constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summary, void (*kernel)(const KernelCall &)) {
@@ -87,7 +94,7 @@ constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summa
 }
 
 extern const OpDef kBackwardMulScalar, kBackwardDivScalar, kBackwardRdivScalar, kBackwardPowerScalar,
-    kBackwardRpowerScalar, kBackwardMaximumScalar, kBackwardMinimumScalar, kMaximumScalar, kMinimumScalar;
+    kBackwardRpowerScalar, kBackwardMaximumScalar, kBackwardMinimumScalar;
 
 }  // namespace
 
@@ -103,6 +110,7 @@ constinit const OpDef kPlusScalar = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
+    .primitive = {.onnx = "CastLike, Add", .c = "y[i] = x[i] + s"},
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingAdd(x, s); }>,
 };
 
@@ -118,6 +126,7 @@ constinit const OpDef kMinusScalar = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.x(0)}, {{"scalar", negatedText(d)}})); },
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(x, s); }>,
 };
 
@@ -133,6 +142,10 @@ constinit const OpDef kRminusScalar = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
+    .decompose =
+        [](DecomposeRule &d) {
+          d.y(0, d.emit(kPlusScalar, {d.emit(kNegative, {d.x(0)})}, {{"scalar", scalarText(d)}}));
+        },
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(s, x); }>,
 };
 
@@ -148,6 +161,7 @@ constinit const OpDef kMulScalar = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMulScalar, {g.dy(0)}); },
+    .primitive = {.onnx = "CastLike, Mul", .c = "y[i] = x[i] * s"},
     .kernel = scalarNumeric<[](auto x, auto s) { return wrappingMul(x, s); }>,
 };
 
@@ -162,6 +176,7 @@ constinit const OpDef kDivScalar = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardDivScalar, {g.dy(0)}); },
+    .primitive = {.onnx = "CastLike, Div", .c = "y[i] = x[i] / s"},
     .kernel = scalarFloating<[](auto x, auto s) { return x / s; }>,
 };
 
@@ -176,6 +191,7 @@ constinit const OpDef kRdivScalar = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardRdivScalar, {g.dy(0), g.x(0)}); },
+    .primitive = {.onnx = "CastLike, Div", .c = "y[i] = s / x[i]"},
     .kernel = scalarFloating<[](auto x, auto s) { return s / x; }>,
 };
 
@@ -190,6 +206,7 @@ constinit const OpDef kPowerScalar = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardPowerScalar, {g.dy(0), g.x(0)}); },
+    .primitive = {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"},
     .kernel = scalarFloating<[](auto x, auto s) { return std::pow(x, s); }>,
 };
 
@@ -204,27 +221,9 @@ constinit const OpDef kRpowerScalar = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardRpowerScalar, {g.dy(0), g.y(0)}); },
+    .primitive = {.onnx = "CastLike, Pow", .c = "y[i] = pow(s, x[i])"},
     .kernel = scalarFloating<[](auto x, auto s) { return std::pow(s, x); }>,
 };
-
-constinit const OpDef kGreaterScalar = comparison("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0",
-                                                  scalarNumeric<[](auto x, auto s) { return s < x; }>);
-constinit const OpDef kLesserScalar = comparison("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0",
-                                                 scalarNumeric<[](auto x, auto s) { return x < s; }>);
-constinit const OpDef kEqualScalar = comparison("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0",
-                                                scalarNumeric<[](auto x, auto s) { return x == s; }>);
-constinit const OpDef kNotEqualScalar =
-    comparison("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return x != s; }>);
-
-namespace {
-
-constinit const OpDef kGreaterEqualScalar =
-    comparison("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return s <= x; }>);
-constinit const OpDef kLesserEqualScalar =
-    comparison("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return x <= s; }>);
 
 // dx = dy where x >= scalar, else 0
 constinit const OpDef kMaximumScalar = {
@@ -238,6 +237,7 @@ constinit const OpDef kMaximumScalar = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMaximumScalar, {g.dy(0), g.x(0)}); },
+    .primitive = {.onnx = "CastLike, Max", .c = "y[i] = x[i] < s ? s : x[i]"},
     .kernel = scalarNumeric<[](auto x, auto s) { return x < s ? s : x; }>,
     .piece = boundPiece<false, false>,
 };
@@ -254,9 +254,41 @@ constinit const OpDef kMinimumScalar = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMinimumScalar, {g.dy(0), g.x(0)}); },
+    .primitive = {.onnx = "CastLike, Min", .c = "y[i] = s < x[i] ? s : x[i]"},
     .kernel = scalarNumeric<[](auto x, auto s) { return s < x ? s : x; }>,
     .piece = boundPiece<true, false>,
 };
+
+constinit const OpDef kGreaterScalar = asPrimitive(
+    comparison("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0",
+               scalarNumeric<[](auto x, auto s) { return s < x; }>),
+    {.onnx = "CastLike, Greater, CastLike", .c = "y[i] = x[i] > s"});
+constinit const OpDef kLesserScalar = withDecomposition(
+    comparison("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0",
+               scalarNumeric<[](auto x, auto s) { return x < s; }>),
+    [](DecomposeRule &d) { mirror(d, kGreaterScalar); });
+constinit const OpDef kEqualScalar = asPrimitive(
+    comparison("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0",
+               scalarNumeric<[](auto x, auto s) { return x == s; }>),
+    {.onnx = "CastLike, Equal, CastLike", .c = "y[i] = x[i] == s"});
+constinit const OpDef kNotEqualScalar = withDecomposition(
+    comparison("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0",
+               scalarNumeric<[](auto x, auto s) { return x != s; }>),
+    [](DecomposeRule &d) {
+      Value isEqual = d.emit(kEqualScalar, {d.x(0)}, {{"scalar", scalarText(d)}});
+      d.y(0, d.emit(kEqualScalar, {isEqual}, {{"scalar", "0"}}));
+    });
+
+namespace {
+
+constinit const OpDef kGreaterEqualScalar = asPrimitive(
+    comparison("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0",
+               scalarNumeric<[](auto x, auto s) { return s <= x; }>),
+    {.onnx = "CastLike, GreaterOrEqual, CastLike", .c = "y[i] = x[i] >= s"});
+constinit const OpDef kLesserEqualScalar = withDecomposition(
+    comparison("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0",
+               scalarNumeric<[](auto x, auto s) { return x <= s; }>),
+    [](DecomposeRule &d) { mirror(d, kGreaterEqualScalar); });
 
 constinit const OpDef kBackwardMulScalar = {
     .name = "_backward_mul_scalar",

@@ -45,6 +45,7 @@ constinit const OpDef kNegative = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
+    .primitive = {.onnx = "Neg", .c = "y[i] = -x[i]"},
     .kernel = mapNumeric<[](auto x) { return wrappingNegate(x); }>,
 };
 
@@ -57,6 +58,7 @@ constinit const OpDef kExp = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.y(0)})); },
+    .primitive = {.onnx = "Exp", .c = "y[i] = exp(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::exp(x); }>,
 };
 
@@ -70,6 +72,7 @@ constinit const OpDef kLog = {
     .inplace = kInplaceFirst,
     .domains = kPositive,
     .gradient = useInput<kBackwardLog>,
+    .primitive = {.onnx = "Log", .c = "y[i] = log(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::log(x); }>,
 };
 
@@ -83,6 +86,7 @@ constinit const OpDef kSqrt = {
     .inplace = kInplaceFirst,
     .domains = kPositive,
     .gradient = useOutput<kBackwardSqrt>,
+    .primitive = {.onnx = "Sqrt", .c = "y[i] = sqrt(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::sqrt(x); }>,
 };
 
@@ -96,6 +100,7 @@ constinit const OpDef kSquare = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = useInput<kBackwardSquare>,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(0)})); },
     .kernel = mapNumeric<[](auto x) { return wrappingMul(x, x); }>,
 };
 
@@ -107,6 +112,7 @@ constinit const OpDef kReciprocal = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = useInput<kBackwardReciprocal>,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kRdivScalar, {d.x(0)}, {{"scalar", "1"}})); },
     .kernel = mapFloating<[](auto x) { return decltype(x)(1) / x; }>,
 };
 
@@ -120,6 +126,7 @@ constinit const OpDef kAbs = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = useInput<kBackwardAbs>,
+    .primitive = {.onnx = "Abs", .c = "y[i] = fabs(x[i])"},
     .kernel = mapNumeric<[](auto x) { return x < decltype(x)(0) ? wrappingNegate(x) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return wrappingMul(x, SignOf()(base)); }>,
 };
@@ -134,6 +141,7 @@ constinit const OpDef kSign = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = useInput<kBackwardSign>,
+    .primitive = {.onnx = "Sign", .c = "y[i] = (x[i] > 0) - (x[i] < 0)"},
     .kernel = mapNumeric<SignOf{}>,
     .piece = mapPiece<[](auto, auto base) { return SignOf()(base); }>,
 };
@@ -148,6 +156,7 @@ constinit const OpDef kRelu = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = useOutput<kBackwardRelu>,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", "0"}})); },
     .kernel = mapNumeric<[](auto x) { return x <= decltype(x)(0) ? decltype(x)(0) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return base <= decltype(x)(0) ? decltype(x)(0) : x; }>,
 };
@@ -161,6 +170,7 @@ constinit const OpDef kSigmoid = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = useOutput<kBackwardSigmoid>,
+    .primitive = {.onnx = "Sigmoid", .c = "y[i] = 1 / (1 + exp(-x[i]))"},
     .kernel = mapFloating<[](auto x) { return decltype(x)(1) / (decltype(x)(1) + std::exp(-x)); }>,
 };
 
@@ -173,6 +183,7 @@ constinit const OpDef kTanh = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = useOutput<kBackwardTanh>,
+    .primitive = {.onnx = "Tanh", .c = "y[i] = tanh(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::tanh(x); }>,
 };
 
@@ -184,6 +195,11 @@ constinit const OpDef kSoftsign = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = useInput<kBackwardSoftsign>,
+    .decompose =
+        [](DecomposeRule &d) {
+          const Value divisor = d.emit(kPlusScalar, {d.emit(kAbs, {d.x(0)})}, {{"scalar", "1"}});
+          d.y(0, d.emit(kBroadcastDiv, {d.x(0), divisor}));
+        },
     .kernel = mapFloating<[](auto x) { return x / (decltype(x)(1) + std::abs(x)); }>,
 };
 
@@ -197,6 +213,8 @@ constinit const OpDef kLog1p = {
     .inplace = kInplaceFirst,
     .domains = kPositive,
     .gradient = useInput<kBackwardLog1p>,
+    .primitive = {.onnx = "Add, Log, Sub, Div, Mul, Where: u = 1 + x; x where u = 1, else ln(u) * x / (u - 1)",
+                  .c = "y[i] = log1p(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::log1p(x); }>,
 };
 
@@ -209,6 +227,8 @@ constinit const OpDef kExpm1 = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = useInput<kBackwardExpm1>,
+    .primitive = {.onnx = "Exp, Sub, Log, Div, Mul, Where: u = exp(x); x where u = 1, else (u - 1) * x / ln(u)",
+                  .c = "y[i] = expm1(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::expm1(x); }>,
 };
 

@@ -4,6 +4,7 @@
 // (ops/elementwise_scalar.cc), extrema along axes (ops/reduce_extrema.cc). Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ops/amended.h"
 #include "ops/broadcast_binary.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -147,10 +148,8 @@ constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
   op.gradient = gradient;
   return op;
 }
-constexpr OpDef withDecomposition(OpDef op, void (*decompose)(DecomposeRule &)) {
-  op.decompose = decompose;
-  return op;
-}
+
+extern const OpDef kBroadcastMaximum, kBroadcastMinimum;
 
 constinit const OpDef kBackwardMaximum = withDecomposition(
     extremumBackward<kAtLeast>("_backward_maximum",
@@ -172,19 +171,25 @@ constinit const OpDef kBackwardBroadcastMinimum = withDecomposition(
     [](DecomposeRule &d) { maskAndSum(d, kBroadcastLesserEqual); });
 
 // dlhs = dy where lhs >= rhs, drhs = dy elsewhere
-constinit const OpDef kMaximum =
+constinit const OpDef kMaximum = withDecomposition(
     withGradient(extremum<kLarger>("_maximum", "_Maximum", "y = max(lhs, rhs), operands of equal shape"),
-                 [](GradRule &g) { g.fused(kBackwardMaximum, {g.dy(0), g.x(0), g.x(1)}); });
+                 [](GradRule &g) { g.fused(kBackwardMaximum, {g.dy(0), g.x(0), g.x(1)}); }),
+    [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMaximum, {d.x(0), d.x(1)})); });
 // dlhs = dy where lhs <= rhs, drhs = dy elsewhere
-constinit const OpDef kMinimum =
+constinit const OpDef kMinimum = withDecomposition(
     withGradient(extremum<kSmaller>("_minimum", "_Minimum", "y = min(lhs, rhs), operands of equal shape"),
-                 [](GradRule &g) { g.fused(kBackwardMinimum, {g.dy(0), g.x(0), g.x(1)}); });
-constinit const OpDef kBroadcastMaximum = withGradient(
+                 [](GradRule &g) { g.fused(kBackwardMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
+    [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMinimum, {d.x(0), d.x(1)})); });
+constinit const OpDef kBroadcastMaximum = asPrimitive(
+    withGradient(
     broadcastExtremum<kLarger>("broadcast_maximum", "_npi_maximum", "y = max(lhs, rhs) with broadcasting"),
-    [](GradRule &g) { g.fused(kBackwardBroadcastMaximum, {g.dy(0), g.x(0), g.x(1)}); });
-constinit const OpDef kBroadcastMinimum = withGradient(
+    [](GradRule &g) { g.fused(kBackwardBroadcastMaximum, {g.dy(0), g.x(0), g.x(1)}); }),
+    {.onnx = "Max", .c = "y[i] = a[j] >= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastMinimum = asPrimitive(
+    withGradient(
     broadcastExtremum<kSmaller>("broadcast_minimum", "_npi_minimum", "y = min(lhs, rhs) with broadcasting"),
-    [](GradRule &g) { g.fused(kBackwardBroadcastMinimum, {g.dy(0), g.x(0), g.x(1)}); });
+    [](GradRule &g) { g.fused(kBackwardBroadcastMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
+    {.onnx = "Min", .c = "y[i] = a[j] <= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
 
 extern const OpDef kBackwardClip;
 
@@ -200,6 +205,14 @@ constinit const OpDef kClip = {
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
+    .decompose = [](DecomposeRule &d) {
+      const ClipParams &params = d.params<ClipParams>();
+      const StringRef low = d.number(params.low), high = d.number(params.high);
+      const Value raised = d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", low}});
+      if (params.low <= params.high) return d.y(0, d.emit(kMinimumScalar, {raised}, {{"scalar", high}}));
+      const Value isAbove = d.emit(kGreaterScalar, {d.x(0)}, {{"scalar", high}});
+      d.y(0, d.emit(kWhere, {isAbove, d.emit(kMinimumScalar, {d.x(0)}, {{"scalar", high}}), raised}));
+    },
     .kernel = [](const KernelCall &call) { if (call.wants(0)) clip(call, call.in[0]); },
     .piece = [](const PieceCall &call) { clip(call, call.base[0]); },
 };

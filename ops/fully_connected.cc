@@ -147,6 +147,11 @@ constinit const OpDef kFullyConnected = {
     .gradient = [](GradRule &g) {
       g.fused(kBackwardFullyConnected, {g.dy(0), g.x(0), g.x(1)});
     },
+    .decompose = [](DecomposeRule &d) {
+      const Value rows = d.params<FullyConnectedParams>().flatten ? d.emit(kFlatten, {d.x(0)}) : d.x(0);
+      const Value y = d.emit(kDot, {rows, d.x(1)}, {{"transpose_b", "True"}});
+      d.y(0, d.numInputs() == 3 ? d.emit(kBroadcastAdd, {y, d.x(2)}) : y);
+    },
     .kernel = [](const KernelCall &call) {
       if (!call.wants(0)) return;
       const ConvGeometry g = geometryOf(call.in[1], call.out[0]);
@@ -183,9 +188,9 @@ constinit const OpDef kAsRows = {
     .inputs = {"data"},
     .shape = relateMatrix,
     .inplace = kInplaceIdentity,
-    .flags = {.isOwn = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
+    .primitive = {.onnx = "Flatten(axis=-1)", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
 };
 

@@ -108,7 +108,6 @@ constinit const OpDef kPolygamma = {
     .params = paramsOf<PolygammaParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           const StringRef next = g.number(g.params<PolygammaParams>().order + 1);

@@ -81,6 +81,7 @@ constinit const OpDef kBlockGrad = {
     .flags = {.holdsOutput = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
 };
 
@@ -96,6 +97,7 @@ constinit const OpDef kMakeLoss = {
     .flags = {.holdsOutput = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = sumLoss,
 };
@@ -119,6 +121,7 @@ constinit const OpDef kMakeLossOutput = {
           if (isValidNormalized(g.kind())) operands.push_back(g.x(0));
           g.fused(kBackwardMakeLoss, operands);
         },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss =
         [](const KernelCall &call) {

@@ -141,7 +141,6 @@ constinit const OpDef kChannelWindowSum = {
     .params = paramsOf<LrnParams>(),
     .check = checkParams,
     .shape = channelShape,
-    .flags = {.isOwn = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kChannelWindowSum, {g.dy(0)}, g.attrs())); },
     .kernel = windowSum,
 };

@@ -149,7 +149,6 @@ constexpr OpDef stepOp(StringRef name, StringRef summary, NameList inputs, Array
 
 constexpr OpDef scheduled(OpDef op) {
   op.shape = scheduledShape;
-  op.flags.isOwn = true;
   return op;
 }
 

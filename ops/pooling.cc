@@ -256,7 +256,6 @@ constinit const OpDef kPoolingGrad = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kPooling, {g.dy(0)}, g.attrs()));
@@ -280,7 +279,6 @@ constinit const OpDef kPoolGather = {
           s.sameInIn(0, 1);
         },
     .stopped = {1},
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kPoolScatter, {g.dy(0), g.x(1)}, g.attrs()));
@@ -304,7 +302,6 @@ constinit const OpDef kPoolScatter = {
           s.sameInOut(1, 0);
         },
     .stopped = {1},
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kPoolGather, {g.dy(0), g.x(1)}, g.attrs()));

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-extern const OpDef kPower, kBackwardPower, kBroadcastPower, kBackwardBroadcastPower;
+extern const OpDef kPower, kBackwardPower, kBackwardBroadcastPower;
 
 // dy · b · a^(b - 1), in operators whose shapes may differ if `power` and `times` allow it.
 Value baseTerm(DecomposeRule &d, const OpDef &power, const OpDef &times) {
@@ -41,6 +41,7 @@ constinit const OpDef kPower = {
     .inplace = kInplaceEither,
     .domains = kDomains,
     .gradient = [](GradRule &g) { g.fused(kBackwardPower, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastPower, {d.x(0), d.x(1)})); },
     .kernel = mapFloating<[](auto a, auto b) { return std::pow(a, b); }>,
 };
 
@@ -62,6 +63,8 @@ constinit const OpDef kBackwardPower = {
                              [](auto dy, auto a, auto b) { return dy * (std::pow(a, b) * std::log(a)); }>,
 };
 
+}  // namespace
+
 // dlhs = Σ dy · rhs · lhs^(rhs - 1), drhs = Σ dy · lhs^rhs · ln lhs over the repeated axes of each
 constinit const OpDef kBroadcastPower = {
     .name = "broadcast_power",
@@ -70,8 +73,11 @@ constinit const OpDef kBroadcastPower = {
     .shape = broadcastShape,
     .domains = kDomains,
     .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastPower, {g.dy(0), g.x(0), g.x(1)}); },
+    .primitive = {.onnx = "Pow", .c = "y[i] = pow(a[j], b[k]); a repeated axis has step 0"},
     .kernel = broadcastKernel<[](auto a, auto b) { return std::pow(a, b); }>,
 };
+
+namespace {
 
 constinit const OpDef kBackwardBroadcastPower = {
     .name = "_backward_broadcast_power",

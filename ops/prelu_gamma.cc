@@ -67,7 +67,6 @@ constinit const OpDef kGammaSpread = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kGammaSum, {g.dy(0), g.x(0)}));
@@ -88,7 +87,6 @@ constinit const OpDef kGammaSum = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kGammaSpread, {g.dy(0), g.x(0)}));

@@ -19,7 +19,7 @@ extern const OpDef kElementWiseSum;    // add_n, alias ElementWiseSum: x0 + x1 +
 
 // elementwise_scalar.cc: attribute `scalar`
 extern const OpDef kPlusScalar, kMinusScalar, kRminusScalar, kMulScalar, kDivScalar, kRdivScalar, kPowerScalar,
-    kRpowerScalar;
+    kRpowerScalar, kMaximumScalar, kMinimumScalar;
 extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar;  // 1 where true, else 0; no gradient
 
 // elementwise_unary.cc
@@ -28,11 +28,14 @@ extern const OpDef kNegative, kExp, kLog, kSqrt, kSquare, kReciprocal, kAbs, kSi
 
 // reduce.cc
 extern const OpDef kSum, kMean;         // attributes axis, keepdims, exclude
+extern const OpDef kMax, kMin;          // the same (reduce_extrema.cc)
 extern const OpDef kSumLike;            // _sum_like(v, x): v summed down to the shape of x (undoes a broadcast)
 extern const OpDef kBroadcastLike;      // broadcast_like(v, x): v broadcast to the shape of x
 extern const OpDef kBroadcastAxisLike;  // _broadcast_axis_like(v, x; axis): vector v of x's length on `axis`, repeated
                                         // over every other axis to the shape of x. Its adjoint is
                                         // sum(axis=axis, exclude=True).
+extern const OpDef kRepeatAxesLike;     // _repeat_axes_like(v, x; axis, keepdims, exclude): v, a reduction of x, repeated
+                                        // to its shape (reduce_extrema.cc)
 
 // shape_ops.cc
 extern const OpDef kReshapeLike;        // reshape_like(v, x): v's elements in x's shape
@@ -41,13 +44,13 @@ extern const OpDef kFlatten;            // Flatten(x): (d0, d1·d2·…)
 // dot.cc
 extern const OpDef kDot;                // dot(a, b; transpose_a, transpose_b), two-dimensional operands at least
 
-// broadcast.cc: NumPy broadcasting
-extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv;
+// broadcast.cc, power.cc: NumPy broadcasting
+extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBroadcastPower;
 
 // reduce.cc, rearrange.cc, reshape.cc, slice.cc, split_stack.cc: operators that move elements
 extern const OpDef kBroadcastBackward;  // _broadcast_backward(dy): dy summed down to what was broadcast
-extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze;
-extern const OpDef kSlice, kSliceAxis, kSliceLike, kSliceChannel, kStack;
+extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze, kBroadcastAxis;
+extern const OpDef kSlice, kSliceAxis, kSliceLike, kSliceChannel, kStack, kConcat;
 
 // comparison.cc: 1 where true, else 0; no gradient
 extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserEqual;  // operands of equal shape

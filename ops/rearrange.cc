@@ -252,6 +252,80 @@ std::string inverseAxes(Dims axes) {
   return axesText(inverse);
 }
 
+void swapByTransposing(DecomposeRule &d) {
+  const std::optional<SmallVector<size_t, 6>> order = swapped(d.params<SwapAxisParams>(), d.rank(d.x(0)));
+  if (!order) return d.refuse("swaps an axis that its input does not have");
+  if (order->empty()) return d.y(0, d.x(0));
+  const DimsBuffer axes(order->begin(), order->end());
+  d.y(0, d.emit(kTranspose, {d.x(0)}, {{"axes", d.tuple(axes)}}));
+}
+
+// An axis named twice is reversed twice.
+void reverseBySlicing(DecomposeRule &d) {
+  const size_t rank = d.rank(d.x(0));
+  DimsBuffer step(rank, 1);
+  for (int64_t axis : d.params<ReverseParams>().axis) {
+    const std::optional<size_t> at = normalizeAxis(axis, rank);
+    if (!at) return d.refuse("reverses an axis that its input does not have");
+    step[*at] = -step[*at];
+  }
+  std::string all;
+  for (size_t axis = 0; axis < rank; ++axis) all += "None,";
+  const std::string bounds = "(" + all + ")";
+  if (rank == 0) return d.y(0, d.x(0));
+  d.y(0, d.emit(kSlice, {d.x(0)}, {{"begin", bounds}, {"end", bounds}, {"step", d.tuple(step)}}));
+}
+
+// The axis that is repeated; without one, that of the data as a vector.
+size_t repeatedAxis(DecomposeRule &d, Value whole) {
+  const std::optional<int64_t> axis = d.params<RepeatParams>().axis;
+  if (!axis || *axis >= 0) return static_cast<size_t>(axis.value_or(0));
+  return normalizeAxis(*axis, d.rank(whole)).value_or(0);
+}
+
+// Codes of Reshape that keep what is in front of an axis, and behind it.
+StringRef reshapeAt(DecomposeRule &d, size_t axis, Dims codes) {
+  DimsBuffer shape(axis, 0);
+  shape.append(codes.begin(), codes.end());
+  shape.push_back(-2);
+  return d.tuple(shape);
+}
+
+// (…, n, …) as (…, n, 1, …), repeated to (…, n, r, …), as (…, n·r, …)
+void repeatByReshaping(DecomposeRule &d) {
+  const RepeatParams &params = d.params<RepeatParams>();
+  const Value x = params.axis ? d.x(0) : d.emit(kReshape, {d.x(0)}, {{"shape", "(-1,)"}});
+  const size_t axis = repeatedAxis(d, d.x(0));
+  const StringRef next = d.number(static_cast<int64_t>(axis + 1));
+  const Value column = d.emit(kExpandDims, {x}, {{"axis", next}});
+  const Value wide = d.emit(kBroadcastAxis, {column}, {{"axis", next}, {"size", d.number(params.repeats)}});
+  d.y(0, d.emit(kReshape, {wide}, {{"shape", reshapeAt(d, axis, {-3})}}));
+}
+
+void sumOfRepeated(DecomposeRule &d) {
+  const RepeatParams &params = d.params<RepeatParams>();
+  if (params.repeats == 0) return d.y(0, d.emit(kZerosLike, {d.forwardInput(0)}));
+  const size_t axis = repeatedAxis(d, d.forwardInput(0));
+  const Value wide = d.emit(kReshape, {d.x(0)}, {{"shape", reshapeAt(d, axis, {-4, -1, params.repeats})}});
+  const Value sum = d.emit(kSum, {wide}, {{"axis", d.number(static_cast<int64_t>(axis + 1))}});
+  d.y(0, d.emit(kReshapeLike, {sum, d.forwardInput(0)}));
+}
+
+// (r·n, …) as (r, n, …), summed over every r
+void sumOfTiles(DecomposeRule &d) {
+  const Dims reps = d.params<TileParams>().reps;
+  const size_t rank = d.rank(d.x(0));
+  DimsBuffer shape, axes;
+  for (size_t back = rank; back > 0; --back) {
+    axes.push_back(static_cast<int64_t>(2 * axes.size()));
+    shape.append({-4, fromEnd(reps, back), -1});
+  }
+  if (rank == 0) return d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)}));
+  const Value copies = d.emit(kReshape, {d.x(0)}, {{"shape", d.tuple(shape)}});
+  const Value sum = d.emit(kSum, {copies}, {{"axis", d.tuple(axes)}});
+  d.y(0, d.emit(kReshapeLike, {sum, d.forwardInput(0)}));
+}
+
 }  // namespace
 
 // dx = dy transposed back
@@ -270,6 +344,7 @@ constinit const OpDef kTranspose = {
           Attrs attrs = axes.empty() ? Attrs() : g.context().attrs(ArrayRef<AttrText>{{"axes", inverse}});
           g.fused(kTranspose, g.dy(0), attrs);
         },
+    .primitive = {.onnx = "Transpose", .c = "y[i] = x[j], j the offset with permuted steps"},
     .kernel = gatherKernel<transposeView>,
 };
 
@@ -284,6 +359,7 @@ constinit const OpDef kSwapAxis = {
     .shape = swapAxisShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSwapAxis, {g.dy(0)}); },
+    .decompose = swapByTransposing,
     .kernel = gatherKernel<swapAxisView>,
 };
 
@@ -298,6 +374,7 @@ constinit const OpDef kReverse = {
     .shape = reverseShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReverse, {g.dy(0)}); },
+    .decompose = reverseBySlicing,
     .kernel = gatherKernel<reverseView>,
 };
 
@@ -312,6 +389,7 @@ constinit const OpDef kRepeat = {
     .shape = repeatShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardRepeat, {g.dy(0)}); },
+    .decompose = repeatByReshaping,
     .kernel = gatherKernel<repeatView>,
 };
 
@@ -326,6 +404,7 @@ constinit const OpDef kTile = {
     .shape = tileShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardTile, {g.dy(0)}); },
+    .primitive = {.onnx = "Tile", .c = "y[i] = x[i mod n], axis by axis"},
     .kernel = gatherKernel<tileView>,
 };
 
@@ -365,6 +444,7 @@ constinit const OpDef kBackwardRepeat = {
     .params = paramsOf<RepeatParams>(),
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kRepeat, g.dy(0), g.attrs())); },
+    .decompose = sumOfRepeated,
     .kernel = scatterKernel<repeatView>,
 };
 
@@ -376,6 +456,7 @@ constinit const OpDef kBackwardTile = {
     .params = paramsOf<TileParams>(),
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kTile, g.dy(0), g.attrs())); },
+    .decompose = sumOfTiles,
     .kernel = scatterKernel<tileView>,
 };
 

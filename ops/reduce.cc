@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/amended.h"
 #include "ops/broadcast_loops.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -21,7 +22,10 @@ struct AxisParams {
 };
 constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis the vector runs along")};
 
-// Whether each axis is reduced; nothing when `axis` does not fit the rank.
+constexpr int64_t kOneElement[] = {1};
+
+}  // namespace
+
 std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank) {
   if (params.axis.empty()) return SmallVector<bool, 6>(rank, true);
   // As in NumPy, a number has an axis to reduce over, which changes nothing.
@@ -34,10 +38,6 @@ std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size
   }
   return isReduced;
 }
-
-constexpr int64_t kOneElement[] = {1};
-
-}  // namespace
 
 void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part) {
   if (!s.in(whole).hasRank()) return;
@@ -156,6 +156,9 @@ constexpr OpDef total(StringRef name, NameList aliases, StringRef summary) {
   return op;
 }
 
+// Elements per sum, found when the graph runs.
+Value countLike(DecomposeRule &d, Value x) { return d.emit(kSum, {d.emit(kOnesLike, {x})}, d.attrs()); }
+
 constexpr OpDef withoutIntegers(OpDef op) {
   op.kernelTypes = kFloatingTypes;
   return op;
@@ -173,10 +176,16 @@ template <const OpDef &Forward, bool isMean> constexpr OpDef totalGradient(Strin
 }  // namespace
 
 // dx = dy, repeated over the reduced axes
-constinit const OpDef kSum = total<kBackwardSum, sumKernel>("sum", {"sum_axis", "_sparse_sum"}, "sum over axes");
+constinit const OpDef kSum =
+    asPrimitive(total<kBackwardSum, sumKernel>("sum", {"sum_axis", "_sparse_sum"}, "sum over axes"),
+                {.onnx = "ReduceSum", .c = "y[j] += x[i]"});
 // dx = dy / n, repeated over the reduced axes, n elements per mean
 constinit const OpDef kMean =
-    withoutIntegers(total<kBackwardMean, meanKernel>("mean", {"_sparse_mean"}, "mean over axes"));
+    withDecomposition(withoutIntegers(total<kBackwardMean, meanKernel>("mean", {"_sparse_mean"}, "mean over axes")),
+                      [](DecomposeRule &d) {
+                        const Value sum = d.emit(kSum, {d.x(0)}, d.attrs());
+                        d.y(0, d.emit(kBroadcastDiv, {sum, countLike(d, d.x(0))}));
+                      });
 
 // dv = dy, repeated to the shape of v
 constinit const OpDef kSumLike = {
@@ -186,13 +195,14 @@ constinit const OpDef kSumLike = {
     .shape = sumLikeShape,
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)}));
           g.noGrad(1);
         },
+    .primitive = {.onnx = "Shape, Shape, Equal, Not, NonZero, ReduceSum, Reshape",
+                  .c = "y[j] += v[i]; a repeated axis of y has step 0"},
     .kernel = sumLikeKernel,
 };
 
@@ -256,6 +266,8 @@ constinit const OpDef kBroadcastLike = {
           g.fused(kBroadcastBackward, g.dy(0), g.context().attrs(ArrayRef<AttrText>{{"keepdims", "True"}}));
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },
+    .primitive = {.onnx = "Shape, Expand; with axes: Shape, Gather, ScatterElements, Expand",
+                  .c = "y[i] = x[j]; a repeated axis of x has step 0"},
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
@@ -288,13 +300,22 @@ constinit const OpDef kBroadcastAxisLike = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           StringRef axis = g.number(g.params<AxisParams>().axis);
           g.dx(0, g.emit(kSum, {g.dy(0)}, {{"axis", axis}, {"exclude", "True"}}));
           g.noGrad(1);
+        },
+    .decompose =
+        [](DecomposeRule &d) {
+          const size_t rank = d.rank(d.x(1));
+          const std::optional<size_t> at = normalizeAxis(d.params<AxisParams>().axis, rank);
+          if (!at) return d.refuse("has an axis that its input does not have");
+          DimsBuffer column(rank - *at, 1);  // broadcasting aligns shapes at the last axis
+          column[0] = -1;
+          const Value shaped = d.emit(kReshape, {d.x(0)}, {{"shape", d.tuple(column)}});
+          d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
         },
     .kernel =
         [](const KernelCall &call) {
@@ -318,15 +339,23 @@ constinit const OpDef kBroadcastBackward = {
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastLike, {g.dy(0), g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSumLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = sumLikeKernel,
 };
 
 namespace {
 
-constinit const OpDef kBackwardSum =
-    totalGradient<kSum, false>("_backward_sum", "gradient of sum: dy repeated over the reduced axes");
-constinit const OpDef kBackwardMean = totalGradient<kMean, true>(
-    "_backward_mean", "gradient of mean: dy / n repeated over the reduced axes, n elements per mean");
+Value repeatHead(DecomposeRule &d, Value dy) { return d.emit(kRepeatAxesLike, {dy, d.forwardInput(0)}, d.attrs()); }
+
+constinit const OpDef kBackwardSum = withDecomposition(
+    totalGradient<kSum, false>("_backward_sum", "gradient of sum: dy repeated over the reduced axes"),
+    [](DecomposeRule &d) { d.y(0, repeatHead(d, d.x(0))); });
+constinit const OpDef kBackwardMean = withDecomposition(
+    totalGradient<kMean, true>("_backward_mean",
+                               "gradient of mean: dy / n repeated over the reduced axes, n elements per mean"),
+    [](DecomposeRule &d) {
+      d.y(0, repeatHead(d, d.emit(kBroadcastDiv, {d.x(0), countLike(d, d.forwardInput(0))})));
+    });
 
 constexpr const OpDef *kOps[] = {&kSum,         &kMean,         &kSumLike,           &kBroadcastLike, &kBroadcastAxisLike,
                                  &kBackwardSum, &kBackwardMean, &kBroadcastBackward};

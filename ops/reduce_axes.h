@@ -26,6 +26,9 @@ inline constexpr AttrSpec kReduceAttrs[] = {
 void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part);
 inline void reduceShape(ShapeInference &s) { relateReduction(s, 0, std::nullopt); }
 
+/// Whether each axis is reduced; nothing when `axis` does not fit the rank.
+std::optional<llvm::SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank);
+
 /// The shape of a reduced tensor with one element on each reduced axis, which broadcasts to `whole`.
 DimsBuffer keptShape(const ReduceParams &params, Dims whole);
 

@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/number.h"
+#include "ops/amended.h"
 #include "ops/broadcast_loops.h"
 #include "ops/families.h"
 #include "ops/pieces.h"
@@ -90,7 +91,7 @@ template <auto F> void backwardKernel(const KernelCall &call) {
   });
 }
 
-extern const OpDef kBackwardMax, kBackwardMin, kBackwardProd, kRepeatAxesLike;
+extern const OpDef kBackwardMax, kBackwardMin, kBackwardProd;
 
 // dy and y of a backward operator repeated over the reduced axes.
 Value repeated(DecomposeRule &d, Value v) { return d.emit(kRepeatAxesLike, {v, d.x(1)}, d.attrs()); }
@@ -138,9 +139,20 @@ constexpr OpDef productGradient(StringRef name, StringRef summary) {
   return op;
 }
 
-constinit const OpDef kMax = extremum<kIsLarger, kBackwardMax>("max", "max_axis", "largest element over axes");
-constinit const OpDef kMin = extremum<kIsSmaller, kBackwardMin>("min", "min_axis", "smallest element over axes");
-constinit const OpDef kProd = product("prod", "product over axes");
+}  // namespace
+
+constinit const OpDef kMax =
+    asPrimitive(extremum<kIsLarger, kBackwardMax>("max", "max_axis", "largest element over axes"),
+                {.onnx = "ReduceMax", .c = "y[j] = x[i] > y[j] ? x[i] : y[j]"});
+constinit const OpDef kMin =
+    asPrimitive(extremum<kIsSmaller, kBackwardMin>("min", "min_axis", "smallest element over axes"),
+                {.onnx = "ReduceMin", .c = "y[j] = x[i] < y[j] ? x[i] : y[j]"});
+
+namespace {
+
+constinit const OpDef kProd =
+    asPrimitive(product("prod", "product over axes"),
+                {.onnx = "ReduceProd", .c = "y[j] *= x[i]"});
 
 constinit const OpDef kBackwardMax = extremumGradient(
     "_backward_max", "gradient of max: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
@@ -148,6 +160,22 @@ constinit const OpDef kBackwardMin = extremumGradient(
     "_backward_min", "gradient of min: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
 constinit const OpDef kBackwardProd =
     productGradient("_backward_prod", "gradient of prod: dx = dy * y / x, dy and y repeated over the reduced axes");
+
+// v gets its axes of one element back, and is repeated over them.
+void repeatAxes(DecomposeRule &d) {
+  const ReduceParams &params = d.params<ReduceParams>();
+  const size_t rank = d.rank(d.x(1));
+  if (rank == 0) return d.y(0, d.emit(kReshapeLike, {d.x(0), d.x(1)}));
+  Value v = d.x(0);
+  const std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, rank);
+  if (!isReduced) return d.refuse("has an axis that its input does not have");
+  const bool isScalar = llvm::all_of(*isReduced, [](bool is) { return is; });
+  for (size_t axis = 0; axis < rank && !params.keepDims && !isScalar; ++axis)
+    if ((*isReduced)[axis]) v = d.emit(kExpandDims, {v}, {{"axis", d.number(static_cast<int64_t>(axis))}});
+  d.y(0, d.emit(kBroadcastLike, {v, d.x(1)}));
+}
+
+}  // namespace
 
 // dv = dy summed over the reduced axes
 constinit const OpDef kRepeatAxesLike = {
@@ -164,19 +192,13 @@ constinit const OpDef kRepeatAxesLike = {
         },
     .ignored = {1},
     .stopped = {1},
-    .flags = {.isOwn = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kSum, g.dy(0), g.attrs()));
           g.noGrad(1);
         },
-    .lowerToMxnet =
-        [](DecomposeRule &d) {
-          Attrs kept = d.context().withAttrs(d.attrs(), AttrText{"keepdims", "True"});
-          Value shaped = d.emit(kReshapeLike, {d.x(0), d.emit(kSum, d.x(1), kept)});
-          d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
-        },
+    .decompose = repeatAxes,
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
@@ -188,6 +210,8 @@ constinit const OpDef kRepeatAxesLike = {
           });
         },
 };
+
+namespace {
 
 constexpr const OpDef *kOps[] = {&kMax, &kMin, &kProd, &kBackwardMax, &kBackwardMin, &kBackwardProd, &kRepeatAxesLike};
 

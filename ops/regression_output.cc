@@ -127,6 +127,8 @@ template <const OpDef &Grad> void lossRule(GradRule &g) {
   g.fused(Grad, {g.x(0), g.x(1)});
 }
 
+template <const OpDef &Backward> void hostRule(GradRule &g) { g.fused(Backward, {g.x(1), g.y(0)}); }
+
 // weight · residual of a value that already went through the link function.
 Value weighted(DecomposeRule &d, Value f, Value label, Regression kind) {
   Value residual = d.emit(kElemwiseSub, {f, d.emit(kReshapeLike, {label, f})});
@@ -137,7 +139,7 @@ Value weighted(DecomposeRule &d, Value f, Value label, Regression kind) {
   return d.emit(kElemwiseMul, {d.emit(kWeight, SmallVector<Value, 2>{f, label}, d.attrs()), residual});
 }
 
-template <Regression R, const OpDef &Backward> constexpr OpDef ownGradient(const Names &names) {
+template <Regression R> constexpr OpDef ownGradient(const Names &names) {
   OpDef op;
   op.name = names.own;
   op.summary = names.summary;
@@ -147,12 +149,9 @@ template <Regression R, const OpDef &Backward> constexpr OpDef ownGradient(const
   op.shape = regressionShape;
   op.inplace = kInplaceFirst;
   op.stopped = {1};
-  op.flags.isBackward = op.flags.isOwn = true;
+  op.flags.isBackward = true;
   op.decompose = [](DecomposeRule &d) {
     d.y(0, weighted(d, R == Regression::Logistic ? d.emit(kSigmoid, {d.x(0)}) : d.x(0), d.x(1), R));
-  };
-  op.lowerToMxnet = [](DecomposeRule &d) {
-    if (d.forward(0).isValid()) d.y(0, d.emit(Backward, SmallVector<Value, 2>{d.x(1), d.forward(0)}, d.attrs()));
   };
   op.kernel = gradientKernel<R>;
   if (R == Regression::Mae) op.piece = gradientPiece<R>;
@@ -197,6 +196,8 @@ constinit const OpDef kLinearRegressionOutput = {
     .stopped = {1},
     .flags = {.holdsOutput = true},
     .gradient = lossRule<kLinearGrad>,
+    .hostGradient = hostRule<kBackwardLinear>,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf<Regression::Linear>,
 };
@@ -216,6 +217,8 @@ constinit const OpDef kLogisticRegressionOutput = {
     .flags = {.holdsOutput = true},
     .domains = kProbabilityLabel,
     .gradient = lossRule<kLogisticGrad>,
+    .hostGradient = hostRule<kBackwardLogistic>,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSigmoid, {d.x(0)})); },
     .kernel = mapFloating<Logistic{}>,
     .impliedLoss = lossOf<Regression::Logistic>,
 };
@@ -234,6 +237,8 @@ constinit const OpDef kMaeRegressionOutput = {
     .stopped = {1},
     .flags = {.holdsOutput = true},
     .gradient = lossRule<kMaeGrad>,
+    .hostGradient = hostRule<kBackwardMae>,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
     .kernel = copyBytes,
     .impliedLoss = lossOf<Regression::Mae>,
 };
@@ -248,9 +253,9 @@ constexpr Names kMaeNames = {"_MAERegressionOutput_grad", "_backward_mae_reg_out
                              "gradient of MAERegressionOutput from its input: dx = w where x > label, else -w",
                              "gradient of MAERegressionOutput from its output: dx = w where y > label, else -w"};
 
-constinit const OpDef kLinearGrad = ownGradient<Regression::Linear, kBackwardLinear>(kLinearNames);
-constinit const OpDef kLogisticGrad = ownGradient<Regression::Logistic, kBackwardLogistic>(kLogisticNames);
-constinit const OpDef kMaeGrad = ownGradient<Regression::Mae, kBackwardMae>(kMaeNames);
+constinit const OpDef kLinearGrad = ownGradient<Regression::Linear>(kLinearNames);
+constinit const OpDef kLogisticGrad = ownGradient<Regression::Logistic>(kLogisticNames);
+constinit const OpDef kMaeGrad = ownGradient<Regression::Mae>(kMaeNames);
 constinit const OpDef kBackwardLinear = mxnetGradient<Regression::Linear>(kLinearNames);
 constinit const OpDef kBackwardLogistic = mxnetGradient<Regression::Logistic>(kLogisticNames);
 constinit const OpDef kBackwardMae = mxnetGradient<Regression::Mae>(kMaeNames);
@@ -265,7 +270,7 @@ constinit const OpDef kWeight = {
     .shape = regressionShape,
     .ignored = {0, 1},
     .stopped = {0, 1},
-    .flags = {.isOwn = true, .hasNoGradient = true},
+    .flags = {.hasNoGradient = true},
     .gradient =
         [](GradRule &g) {
           g.noGrad(0);

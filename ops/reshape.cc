@@ -283,6 +283,7 @@ constinit const OpDef kReshape = {
     .inplace = kInplaceIdentity,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
+    .primitive = {.onnx = "Reshape", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
 };
 
@@ -298,6 +299,7 @@ constinit const OpDef kExpandDims = {
     .inplace = kInplaceIdentity,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardReshape, {g.dy(0)}); },
+    .primitive = {.onnx = "Unsqueeze", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
 };
 
@@ -312,6 +314,7 @@ constinit const OpDef kSqueeze = {
     .inplace = kInplaceIdentity,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSqueeze, {g.dy(0)}); },
+    .primitive = {.onnx = "Squeeze", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
 };
 
@@ -325,6 +328,7 @@ constinit const OpDef kBackwardReshape = {
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = copyBytes,
 };
 
@@ -338,6 +342,7 @@ constinit const OpDef kBackwardSqueeze = {
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = copyBytes,
 };
 

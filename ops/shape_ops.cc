@@ -93,6 +93,7 @@ constinit const OpDef kReshapeLike = {
           g.fused(kBackwardCopy, {g.dy(0)});
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },
+    .primitive = {.onnx = "Shape, Slice, Concat, Reshape", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
 };
 
@@ -106,6 +107,7 @@ constinit const OpDef kFlatten = {
     .inplace = kInplaceIdentity,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCopy, {g.dy(0)}); },
+    .primitive = {.onnx = "Flatten", .c = "the same memory, or memcpy"},
     .kernel = copyBytes,
 };
 

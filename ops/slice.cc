@@ -192,6 +192,17 @@ void sliceLikeBackward(const KernelCall &call) {
   if (call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
 }
 
+// Bounds in front of an axis keep everything.
+void sliceOneAxis(DecomposeRule &d) {
+  const SliceAxisParams &params = d.params<SliceAxisParams>();
+  const int64_t axis = params.axis < 0 ? params.axis + static_cast<int64_t>(d.rank(d.x(0))) : params.axis;
+  std::string before;
+  for (int64_t i = 0; i < axis; ++i) before += "None,";
+  const std::string begin = "(" + before + std::to_string(params.begin) + ",)";
+  const std::string end = "(" + before + (params.end ? std::to_string(*params.end) : "None") + ",)";
+  d.y(0, d.emit(kSlice, {d.x(0)}, {{"begin", begin}, {"end", end}}));
+}
+
 extern const OpDef kBackwardSlice, kBackwardSliceAxis, kBackwardSliceLike;
 
 }  // namespace
@@ -208,6 +219,7 @@ constinit const OpDef kSlice = {
     .shape = sliceShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSlice, {g.dy(0)}); },
+    .primitive = {.onnx = "Slice", .c = "y[i] = x[begin + step * i], axis by axis"},
     .kernel = gatherKernel<sliceView>,
 };
 
@@ -221,6 +233,7 @@ constinit const OpDef kSliceAxis = {
     .shape = sliceAxisShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceAxis, {g.dy(0)}); },
+    .decompose = sliceOneAxis,
     .kernel = gatherKernel<sliceAxisView>,
 };
 
@@ -236,6 +249,7 @@ constinit const OpDef kSliceLike = {
     .ignored = {1},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceLike, {g.dy(0)}); },
+    .primitive = {.onnx = "Shape, Gather, Slice", .c = "y[i] = x[i], axis by axis"},
     .kernel = gatherKernel<sliceLikeView>,
 };
 

@@ -188,6 +188,22 @@ Value inTypeOfData(DecomposeRule &d, Value dx) {
   return d.emitFused(kBackwardCast, dx, attrs, cast.node);
 }
 
+// With m the largest z: exp(z − m) / Σ, or z − m − ln Σ.
+template <RowFunction F> void decomposeForward(DecomposeRule &d) {
+  const SoftmaxParams &p = paramsOf(d.kind());
+  if (hasLength(d.kind())) return d.refuse("is that of rows without lengths");
+  const StringRef axis = d.number(p.axis);
+  auto over = [&](const OpDef &op, Value v) { return d.emit(op, {v}, {{"axis", axis}, {"keepdims", "True"}}); };
+  const double factor = (F == RowFunction::Softmin ? -1 : 1) / p.divisor();
+  Value z = d.x(0);
+  if (factor != 1) z = d.emit(kMulScalar, {z}, {{"scalar", d.number(factor)}});
+  z = d.emit(kBroadcastSub, {z, over(kMax, z)});
+  const Value e = d.emit(kExp, {z}), sum = over(kSum, e);
+  Value y = F == RowFunction::LogSoftmax ? d.emit(kBroadcastSub, {z, d.emit(kLog, {sum})}) : d.emit(kBroadcastDiv, {e, sum});
+  if (p.dtype != DType::Unknown) y = d.emit(kCast, {y}, {{"dtype", dtypeName(p.dtype)}});
+  d.y(0, y);
+}
+
 template <RowFunction F> void decomposeBackward(DecomposeRule &d) {
   const Value dy = d.x(0), y = d.x(d.numInputs() - 1);
   const StringRef axis = d.number(paramsOf(d.kind()).axis);
@@ -219,6 +235,7 @@ template <RowFunction F, const OpDef &Backward> constexpr OpDef forwardOf(String
   op.dtype = forwardType;
   op.inplace = kInplaceFirst;
   op.gradient = softmaxGradient<Backward>;
+  op.decompose = decomposeForward<F>;
   op.kernel = forward<F>;
   return op;
 }

@@ -123,6 +123,13 @@ constinit const OpDef kSoftmaxOutput = {
           if (takesHead(g.kind())) operands.push_back(g.dy(0));
           g.fused(kSoftmaxOutputGrad, operands);
         },
+    .hostGradient =
+        [](GradRule &g) {
+          Attrs attrs = g.attrs();
+          if (takesHead(g.kind())) attrs = g.context().withAttrs(attrs, {{"out_grad", "False"}});
+          g.fused(kBackwardSoftmaxOutput, SmallVector<Value, 2>{g.y(0), g.x(1)}, attrs);
+        },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSoftmaxOutputSoftmax, {d.x(0)}, d.attrs())); },
     .kernel =
         [](const KernelCall &call) {
           const SoftmaxRows rows(call.params<SoftmaxOutputParams>(), call.out[0].shape);
@@ -144,20 +151,12 @@ constinit const OpDef kSoftmaxOutputGrad = {
         },
     .inplace = kInplaceFirst,
     .stopped = {1},
-    .flags = {.isBackward = true, .isOwn = true},
+    .flags = {.isBackward = true},
     .domains = kDomains,
     .decompose =
         [](DecomposeRule &d) {
           Value p = d.emit(kSoftmaxOutputSoftmax, {d.x(0)}, d.attrs());
           Value loss = gradientOf(d, p, d.x(0), d.x(1));
-          d.y(0, d.numInputs() == 3 ? d.emit(kElemwiseMul, {loss, d.x(2)}) : loss);
-        },
-    .lowerToMxnet =
-        [](DecomposeRule &d) {
-          if (!d.forward(0).isValid()) return;
-          Attrs attrs = d.attrs();
-          if (d.numInputs() == 3) attrs = d.context().withAttrs(attrs, {{"out_grad", "False"}});
-          Value loss = d.emit(kBackwardSoftmaxOutput, SmallVector<Value, 2>{d.forward(0), d.x(1)}, attrs);
           d.y(0, d.numInputs() == 3 ? d.emit(kElemwiseMul, {loss, d.x(2)}) : loss);
         },
     .kernel =

@@ -133,7 +133,6 @@ constinit const OpDef kSoftmaxOutputSoftmax = {
     .params = paramsOf<SoftmaxOutputParams>(),
     .shape = softmaxDataShape,
     .inplace = kInplaceFirst,
-    .flags = {.isOwn = true},
     .gradient =
         [](GradRule &g) {
           Value inRow = sumRows(g, g.emit(kElemwiseMul, {g.dy(0), g.y(0)}));
@@ -155,7 +154,7 @@ constinit const OpDef kSoftmaxOutputTarget = {
     .shape = softmaxOutputShape,
     .ignored = {0},
     .stopped = {0, 1},
-    .flags = {.isOwn = true, .hasNoGradient = true},
+    .flags = {.hasNoGradient = true},
     .gradient = noGradients,
     .kernel =
         [](const KernelCall &call) {
@@ -172,7 +171,7 @@ constinit const OpDef kSoftmaxOutputWeight = {
     .shape = softmaxOutputShape,
     .ignored = {0},
     .stopped = {0, 1},
-    .flags = {.isOwn = true, .hasNoGradient = true},
+    .flags = {.hasNoGradient = true},
     .gradient = noGradients,
     .kernel =
         [](const KernelCall &call) {

@@ -117,6 +117,40 @@ SmallVector<Value, 8> heads(GradRule &g) {
   return values;
 }
 
+// The inputs joined along the axis, which is new where it was dropped.
+Value joined(DecomposeRule &d, bool isNewAxis) {
+  const StringRef axis = d.number(d.params<SplitParams>().axis), count = d.number(d.params<SplitParams>().count);
+  SmallVector<Value, 8> parts;
+  for (size_t i = 0; i < d.numInputs(); ++i)
+    parts.push_back(isNewAxis ? d.emit(kExpandDims, {d.x(i)}, {{"axis", axis}}) : d.x(i));
+  return d.emit(kConcat, parts, d.context().attrs(ArrayRef<AttrText>{{"num_args", count}, {"dim", axis}}));
+}
+
+// A vector's only axis goes as well, which squeeze would keep.
+Value withoutAxis(DecomposeRule &d, Value part, StringRef axis, size_t rank) {
+  if (rank > 1) return d.emit(kSqueeze, {part}, {{"axis", axis}});
+  return d.emit(kReshapeLike, {part, part}, {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", "0"}});
+}
+
+// (…, count · n, …) as (…, count, n, …), of which each part has one index. No length has to be known.
+void cut(DecomposeRule &d, bool dropsAxis) {
+  const SplitParams &params = d.params<SplitParams>();
+  const size_t rank = d.rank(d.x(0));
+  const std::optional<size_t> axis = normalizeAxis(params.axis, rank);
+  if (!axis) return d.refuse("cuts an axis that its input does not have");
+  DimsBuffer split(*axis, 0), merged(*axis, 0);
+  split.append({-4, params.count, -1, -2});
+  merged.append({-3, -2});
+  const StringRef at = d.number(static_cast<int64_t>(*axis));
+  const Value whole = dropsAxis ? d.x(0) : d.emit(kReshape, {d.x(0)}, {{"shape", d.tuple(split)}});
+  for (int64_t i = 0; i < params.count; ++i) {
+    if (!d.wants(static_cast<size_t>(i))) continue;
+    const Value part = d.emit(kSliceAxis, {whole}, {{"axis", at}, {"begin", d.number(i)}, {"end", d.number(i + 1)}});
+    d.y(static_cast<size_t>(i), dropsAxis ? withoutAxis(d, part, at, rank)
+                                          : d.emit(kReshape, {part}, {{"shape", d.tuple(merged)}}));
+  }
+}
+
 extern const OpDef kBackwardSliceChannel, kBackwardStack;
 
 }  // namespace
@@ -133,6 +167,7 @@ constinit const OpDef kSliceChannel = {
     .shape = splitShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, heads(g)); },
+    .decompose = [](DecomposeRule &d) { cut(d, d.params<SplitParams>().squeezeAxis); },
     .kernel = splitKernel,
 };
 
@@ -146,6 +181,7 @@ constinit const OpDef kStack = {
     .shape = stackShape,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardStack, {g.dy(0)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, joined(d, true)); },
     .kernel = joinKernel,
 };
 
@@ -164,6 +200,7 @@ constinit const OpDef kBackwardSliceChannel = {
           Value parts = g.emit(kSliceChannel, g.dy(0), g.attrs());
           for (size_t i = 0; i < g.numInputs(); ++i) g.dx(i, g.at(parts, i));
         },
+    .decompose = [](DecomposeRule &d) { d.y(0, joined(d, d.params<SplitParams>().squeezeAxis)); },
     .kernel = joinKernel,
 };
 
@@ -177,6 +214,7 @@ constinit const OpDef kBackwardStack = {
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kStack, heads(g), g.attrs())); },
+    .decompose = [](DecomposeRule &d) { cut(d, true); },
     .kernel = splitKernel,
 };
 

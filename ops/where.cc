@@ -111,6 +111,7 @@ constinit const OpDef kWhere = {
           g.dx(1, g.at(parts, 0));
           g.dx(2, g.at(parts, 1));
         },
+    .primitive = {.onnx = "Cast, Unsqueeze, Where", .c = "y[i] = condition[j] != 0 ? a[i] : b[i]"},
     .kernel = whereKernel,
     .piece = wherePiece,
 };

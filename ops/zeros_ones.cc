@@ -69,6 +69,7 @@ constinit const OpDef kZerosLike = {
     .flags = {.isZero = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = zeroGradient,
+    .primitive = {.onnx = "Shape, ConstantOfShape, CastLike", .c = "y[i] = 0"},
     .kernel = writeZeros,
 };
 
@@ -81,6 +82,7 @@ constinit const OpDef kOnesLike = {
     .ignored = {0},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = zeroGradient,
+    .primitive = {.onnx = "Shape, ConstantOfShape, CastLike", .c = "y[i] = 1"},
     .kernel = fillOnes,
 };
 
@@ -107,6 +109,7 @@ constinit const OpDef kCopy = {
     .inplace = kInplaceIdentity,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
+    .primitive = {.onnx = "Identity", .c = "y[i] = x[i]"},
     .kernel = copyBytes,
 };
 
@@ -119,10 +122,21 @@ constinit const OpDef kBackwardCopy = {
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = copyBytes,
 };
 
 namespace {
+
+extern const OpDef kFull;
+
+// The shape that is known, which may be more than the attribute says.
+void fillShape(DecomposeRule &d, StringRef value) {
+  const Value self = d.self(0);
+  DimsBuffer dims;
+  for (size_t axis = 0, rank = d.rank(self); axis < rank; ++axis) dims.push_back(d.size(self, static_cast<int64_t>(axis)));
+  d.y(0, d.emit(kFull, {}, d.context().withAttrs(d.attrs(), {{"shape", d.tuple(dims)}, {"value", value}})));
+}
 
 constinit const OpDef kZeros = {
     .name = "_zeros",
@@ -134,6 +148,7 @@ constinit const OpDef kZeros = {
     .flags = {.isZero = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
+    .decompose = [](DecomposeRule &d) { fillShape(d, "0"); },
     .kernel = writeZeros,
 };
 
@@ -146,6 +161,7 @@ constinit const OpDef kOnes = {
     .dtype = createdDType,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
+    .decompose = [](DecomposeRule &d) { fillShape(d, "1"); },
     .kernel = fillOnes,
 };
 
@@ -159,6 +175,7 @@ constinit const OpDef kFull = {
     .dtype = createdDType,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
+    .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = value"},
     .kernel = [](const KernelCall &call) { fill(call, call.params<CreateParams>().value); },
 };
 
@@ -175,6 +192,7 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
           g.fused(kBackwardCopy, {g.dy(0)});
           if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
         },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.x(1)})); },
     .kernel = copyBytes,
 };
 

@@ -77,15 +77,22 @@ struct Links {
   std::vector<BackwardLink> links;
 };
 
-// What `--dialect mxnet` puts in the place of an own operator stands for the same gradients.
-void linkLowered(Placeholders &p, NodeId emitted, ArrayRef<LinkedEntry> outputs, RuleSummary &summary) {
-  DecomposeRule lowering(p.builder, emitted, p.node);
-  lowering.setForward(p.node);
-  const uint32_t first = p.builder.numNodes();
-  p.builder.kind(emitted).op->lowerToMxnet(lowering);
-  if (lowering.hasFailed()) return;
+using Rule = void (*)(GradRule &);
+
+void addLinks(Placeholders &p, Rule gradient, RuleSummary &summary) {
+  const NodeKind &k = p.builder.kind(p.node);
+  SmallVector<bool, 8> wanted(k.numInputs, true);
+  // Gradients of hidden outputs are structurally zero in every real graph; rules emit their usual form for that.
+  SmallVector<Value, 4> heads(p.heads);
+  for (uint32_t o = k.numVisible; o < k.numOutputs; ++o) heads[o] = Value();
+  HeadGradients given{heads, [](void *self, size_t o) { return static_cast<Placeholders *>(self)->heads[o]; }, &p};
+  GradRule rule(p.builder, p.node, p.node, given, wanted);
+  uint32_t first = p.builder.numNodes();
+  gradient(rule);
+  if (rule.hasFailed()) return;
   Links links(p, first, p.builder.numNodes());
-  for (LinkedEntry output : outputs) links.addOutput(lowering.output(output.position), output.of);
+  for (uint32_t i = 0; i < rule.numInputs(); ++i)
+    if (rule.slot(i) == GradRule::Slot::Gradient) links.addOutput(rule.gradient(i), i);
   links.moveTo(summary);
 }
 
@@ -94,23 +101,8 @@ RuleSummary summarize(Context &ctx, const KindRef &kind) {
   const NodeKind &k = *kind;
   if (k.isVariable() || !k.op->gradient || k.numInputs == NodeKind::kAnyInputs) return summary;
   Placeholders p(ctx, kind);
-  SmallVector<bool, 8> wanted(k.numInputs, true);
-  // Gradients of hidden outputs are structurally zero in every real graph; rules emit their usual form for that.
-  SmallVector<Value, 4> heads(p.heads);
-  for (uint32_t o = k.numVisible; o < k.numOutputs; ++o) heads[o] = Value();
-  HeadGradients given{heads, [](void *self, size_t o) { return static_cast<Placeholders *>(self)->heads[o]; }, &p};
-  GradRule rule(p.builder, p.node, p.node, given, wanted);
-  uint32_t first = p.builder.numNodes();
-  k.op->gradient(rule);
-  if (rule.hasFailed()) return summary;
-  const uint32_t last = p.builder.numNodes();
-  Links links(p, first, last);
-  for (uint32_t i = 0; i < rule.numInputs(); ++i)
-    if (rule.slot(i) == GradRule::Slot::Gradient) links.addOutput(rule.gradient(i), i);
-  for (uint32_t n = first; n < last; ++n)
-    if (p.builder.kind(NodeId(n)).op && p.builder.kind(NodeId(n)).op->lowerToMxnet)
-      linkLowered(p, NodeId(n), links.links[n - first].outputs, summary);
-  links.moveTo(summary);
+  addLinks(p, k.op->gradient, summary);
+  if (k.op->hostGradient) addLinks(p, k.op->hostGradient, summary);
   return summary;
 }
 

@@ -150,7 +150,7 @@ class Inferrer {
 
   bool zeroIsUnknown() const {
     if (options.unknownDim != UnknownDim::Auto) return options.unknownDim == UnknownDim::Zero;
-    return graph.table().mxnetVersion.value_or(0) < 20000;
+    return gradc::zeroIsUnknown(graph);
   }
 
   Error seed(const InferRequest &request) {
@@ -371,6 +371,10 @@ class Inferrer {
 Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
                           const InferOptions &options) {
   return Inferrer(context, graph, options).run(request);
+}
+
+bool zeroIsUnknown(const Graph &graph) {
+  return graph.table().mxnetVersion.value_or(0) < 20000;
 }
 
 Graph annotate(const Graph &graph, const Inference &inference) {

@@ -55,6 +55,9 @@ struct Inference {
 llvm::Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
                                 const InferOptions &options);
 
+/// Whether a 0 in a shape attribute is an unknown dimension, as in files of MXNet before 2.0 (INF-03).
+bool zeroIsUnknown(const Graph &graph);
+
 /// The graph with what an inference found in its table (CLI-04).
 Graph annotate(const Graph &graph, const Inference &inference);
 

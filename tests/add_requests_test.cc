@@ -47,7 +47,7 @@ std::vector<Doubles> run(const Graph &graph, const testing::Bindings &bindings, 
   options.exec.backend = form.backend;
   options.exec.isTraining = form.isTraining;
   options.exec.headRequests = requests;
-  Expected<Session> session = Session::create(testContext(), graph, std::move(arrays), options);
+  Expected<Session> session = Session::create(testing::testContext(), graph, std::move(arrays), options);
   if (!session) report_fatal_error(session.takeError());
   for (size_t i = 0; i < requests.size(); ++i)
     for (int64_t k = 0; requests[i] == Request::Add && k < session->head(i).size(); ++k)

@@ -6,7 +6,7 @@
 #include "ir/verify.h"
 #include "passes/diff.h"
 #include "passes/gradient.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "passes/order_mutation.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
@@ -102,7 +102,7 @@ TEST(Bodies, A_15_EveryPassKeepsThem) {
   request.wrt = {{Value{NodeId(0)}}};
   const Graph gradient = cantFail(buildGradient(context, graph, request, {})).graph;
   const Graph ordered = cantFail(orderMutations(context, gradient, OverwrittenPolicy::Save)).graph;
-  const Graph lowered = cantFail(lowerToMxnet(context, ordered));
+  const Graph lowered = cantFail(lowerTo(context, ordered, kMxnetTarget, nullptr));
   for (const Graph &emitted : {gradient, ordered, lowered})
     for (StringRef name : {"f0", "f1"}) {
       ArrayRef<Graph> bodies = emitted.bodies(nodeNamed(emitted, name));

@@ -53,7 +53,7 @@ SessionOptions optionsFor(const Graph &graph, std::vector<int64_t> data) {
 }
 
 Session open(const Graph &graph, const SessionOptions &options) {
-  Expected<Session> session = Session::create(testContext(), graph, {}, options);
+  Expected<Session> session = Session::create(testing::testContext(), graph, {}, options);
   if (!session) report_fatal_error(Twine(describeError(session.takeError())));
   return std::move(*session);
 }
@@ -219,7 +219,7 @@ TEST_F(FilterTiles, RUN_04_MemoryOfAHostStaysRowMajorAndTheBitsAreEqual) {
   EXPECT_EQ(KernelSet::create(graph, session.inference(), session.requests(), wishes).numEntries(Layout::FilterTiles), 0u);
   PlanOptions planOptions;
   const MemoryPlan plan =
-      cantFail(planMemory(testContext(), graph, session.inference(), session.requests(), planOptions));
+      cantFail(planMemory(testing::testContext(), graph, session.inference(), session.requests(), planOptions));
   Executor host = cantFail(Executor::create(graph, session.inference(), session.requests(), plan, options.exec));
   for (uint32_t id = 0; id < graph.numNodes(); ++id)
     if (graph.isVariable(NodeId(id))) cantFail(host.bind(NodeId(id), session.variable(NodeId(id))));

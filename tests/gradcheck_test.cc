@@ -3,7 +3,7 @@
 #include "ir/inference.h"
 #include "ops/elementwise.h"
 #include "ops/primitives.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "runtime/gradcheck.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
@@ -119,7 +119,7 @@ TEST_F(Gradcheck, STOP_03_NG_06_EmittedGraphsSayWhatTheyTookAsConstant) {
     for (uint32_t order : {1u, 2u}) {
       const Graph emitted = cantFail(buildGradientOfOrder(context, graph, request, GradientOptions(), order)).graph;
       expectPass(emitted);
-      expectPass(cantFail(lowerToMxnet(context, emitted)));
+      expectPass(cantFail(lowerTo(context, emitted, kMxnetTarget, nullptr)));
       EXPECT_EQ(emitted.table().constants.size(), request.stop.size() + request.noGrad.size()) << "once each";
     }
 }

@@ -6,7 +6,7 @@
 #include "ir/graph_builder.h"
 #include "ir/json_reader.h"
 #include "passes/head_checks.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "runtime/session.h"
 
 #include <gtest/gtest.h>
@@ -138,7 +138,7 @@ TEST(GradientHeads, H_03_E_03_ScalarsAreCheckedOnceShapesAreKnown) {
   for (DimsBuffer one : {DimsBuffer{}, DimsBuffer{1}, DimsBuffer{1, 1}}) EXPECT_EQ(w.inferred(graph, one, {}, ""), "success");
   const std::string refusal = "[implicit_head] output 'y_output' has shape (2,3); an implicit head gradient needs a scalar";
   EXPECT_EQ(w.inferred(graph, {2, 3}, {}, ""), refusal);
-  EXPECT_EQ(w.inferred(cantFail(lowerToMxnet(w.g.context, graph)), {2, 3}, {}, ""), refusal);
+  EXPECT_EQ(w.inferred(cantFail(lowerTo(w.g.context, graph, kMxnetTarget, nullptr)), {2, 3}, {}, ""), refusal);
   // Differentiated once more, it still waits.
   GradientRequest again = wrt(graph, {"x"});
   Graph second = cantFail(buildGradient(w.g.context, graph, again, GradientOptions())).graph;

@@ -5,7 +5,6 @@
 #include "ir/json_writer.h"
 #include "passes/append_optimizer.h"
 #include "passes/gradient.h"
-#include "passes/lower_mxnet.h"
 #include "passes/order_mutation.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"

@@ -62,7 +62,7 @@ std::vector<Numbers> planned(const Graph &graph, const Bindings &bindings) {
   SessionOptions options;
   options.infer.floatAs = DType::Float64;
   options.exec.backend = Backend::Reference;
-  Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
+  Session session = cantFail(Session::create(testing::testContext(), graph, std::move(arrays), options));
   cantFail(session.run(0));
   std::vector<Numbers> heads;
   for (size_t i = 0; i < graph.heads().size(); ++i) heads.push_back(valuesOf<double>(session.head(i)));

@@ -9,6 +9,7 @@
 #include "passes/requests.h"
 #include "tests/support/test_graph.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <gtest/gtest.h>
@@ -33,16 +34,21 @@ std::string written(const Graph &graph) {
 
 /// A network, read from text, whose names, attributes, shapes, body and unknown operator occur in no other round.
 std::string networkOf(uint64_t round) {
-  const std::string n = std::to_string(round);
-  const std::string body = R"({"nodes": [{"op": "null", "name": "i)" + n + R"(", "inputs": []},
-    {"op": "vendor)" + n + R"(", "name": "j", "attrs": {"k": ")" + n + R"("}, "inputs": [[0, 0, 0]]}],
-    "arg_nodes": [0], "heads": [[1, 0, 0]]})";
-  return R"({"nodes": [
-    {"op": "null", "name": "x)" + n + R"(", "attrs": {"__shape__": "(2,)" + std::to_string(1 + round % 100000) + R"()"}, "inputs": []},
-    {"op": "null", "name": "w", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
-    {"op": "FullyConnected", "name": "fc)" + n + R"(", "attrs": {"num_hidden": "3", "__tag__": ")" + n + R"("}, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]},
-    {"op": "relu", "name": "r)" + n + R"(", "inputs": [[3, 0, 0]], "subgraphs": [)" + body + R"(]}],
-    "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]]})";
+  // $ is the number of the round.
+  StringRef text = R"js({"nodes": [
+    {"op": "null", "name": "x$", "attrs": {"__shape__": "(2,$)"}, "inputs": []},
+    {"op": "null", "name": "w", "inputs": []},
+    {"op": "null", "name": "b", "inputs": []},
+    {"op": "FullyConnected", "name": "fc$", "attrs": {"num_hidden": "3", "__tag__": "$"},
+     "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]},
+    {"op": "relu", "name": "r$", "inputs": [[3, 0, 0]], "subgraphs": [{"nodes": [
+      {"op": "null", "name": "i$", "inputs": []},
+      {"op": "vendor$", "name": "j", "attrs": {"k": "$"}, "inputs": [[0, 0, 0]]}],
+      "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],
+    "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]]})js";
+  SmallVector<StringRef, 16> parts;
+  text.split(parts, '$');
+  return join(parts, std::to_string(round + 1));
 }
 
 /// Reads, differentiates twice, orders, infers, plans; what is left is text.
@@ -63,12 +69,12 @@ TEST(Lifetime, A_18_GraphsOutliveTheirContext) {
   auto context = std::make_unique<TestContext>();
   LoadedGraph loaded = cantFail(readJson(*context, networkOf(7), ReadOptions()));
   const std::string before = written(loaded.graph);
-  Graph body = loaded.graph.bodies(nodeNamed(loaded.graph, "r7"))[0];
+  Graph body = loaded.graph.bodies(nodeNamed(loaded.graph, "r8"))[0];
   context.reset();
   EXPECT_EQ(written(loaded.graph), before);
   loaded.graph = Graph();
-  EXPECT_EQ(body.opName(NodeId(1)), "vendor7");
-  EXPECT_EQ(body.attrs(NodeId(1)).get("k"), StringRef("7"));
+  EXPECT_EQ(body.opName(NodeId(1)), "vendor8");
+  EXPECT_EQ(body.attrs(NodeId(1)).get("k"), StringRef("8"));
 }
 
 TEST(Lifetime, A_18_TheLastGraphFreesEverything) {

@@ -4,7 +4,7 @@
 
 #include "ops/registry.h"
 #include "passes/gradient.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -377,7 +377,7 @@ TEST(LossOps, A_14_LoweredGradientsKeepTheirValues) {
   for (const OpRow &row : rows()) {
     SCOPED_TRACE(row.op);
     OpCase c(row);
-    Expected<Graph> lowered = lowerToMxnet(c.context, lossGradient(c, 1).graph);
+    Expected<Graph> lowered = lowerTo(c.context, lossGradient(c, 1).graph, kMxnetTarget, nullptr);
     ASSERT_TRUE(bool(lowered)) << describeError(lowered.takeError());
     expectClose(evaluate(*lowered, c.bindings).back().values, row.gradients[0], 1e-14);
     EXPECT_EQ(dump(*lowered).find("_grad("), std::string::npos) << dump(*lowered);
@@ -387,7 +387,7 @@ TEST(LossOps, A_14_LoweredGradientsKeepTheirValues) {
 TEST(LossOps, A_14_OutGradIsWrittenInPrimitives) {
   TestGraph g("y = SoftmaxOutput(x, l) {out_grad=True}; z = elemwise_mul(y, c)");
   Bindings bindings = {{"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {3, 5})}};
-  Expected<Graph> lowered = lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph);
+  Expected<Graph> lowered = lowerTo(g.context, gradientOf(g.context, g, {"x"}, 1).graph, kMxnetTarget, nullptr);
   ASSERT_TRUE(bool(lowered)) << describeError(lowered.takeError());
   EXPECT_EQ(evaluate(*lowered, bindings).back().values, (std::vector<double>{1.5, -2.5}));
   EXPECT_EQ(countOps(*lowered, "_backward_SoftmaxOutput"), 1u);

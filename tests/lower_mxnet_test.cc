@@ -1,7 +1,7 @@
 // Operators of our own in MXNet's words, or a refusal.
 #include "ir/grad_rule.h"
 #include "ir/graph_table_json.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
@@ -17,7 +17,7 @@ using namespace gradc::testing;
 TEST(LowerMxnet, A_14_GraphsMxnetKnowsStayAndAreStamped) {
   TestGraph g("a = exp(w); y = relu(x) ^a; s = test_split3(y); heads s:1, y");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
-  Graph lowered = cantFail(lowerToMxnet(g.context, graph));
+  Graph lowered = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
   EXPECT_EQ(dump(lowered), dump(graph));
   EXPECT_EQ(graphAttrsOf(lowered).at("mxnet_version").number, 10901);
 }
@@ -26,7 +26,7 @@ TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
   TestGraph g("f = FullyConnected(x, w, b) {num_hidden=3}; y = SoftmaxOutput(f, label)");
   Graph graph = gradientOf(g.context, g, {"w", "b"}, 1).graph;
   EXPECT_EQ(countOps(graph, "_SoftmaxOutput_grad"), 1u);
-  Graph lowered = cantFail(lowerToMxnet(g.context, graph));
+  Graph lowered = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
   EXPECT_EQ(dumpFrom(lowered, 6, 1), "y_backward = _backward_SoftmaxOutput(y, label) ^y\n"
                                      "f_backward = _backward_FullyConnected(y_backward, x, w) ^f\n"
                                      "heads f_backward:1, f_backward:2\n");
@@ -42,7 +42,7 @@ TEST(LowerMxnet, A_14_LossesReadTheOutputAgain) {
 
 TEST(LowerMxnet, A_14_TheSideTableFollowsTheNodes) {
   TestGraph g("y = SoftmaxOutput(x, label)");
-  Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
+  Graph lowered = cantFail(lowerTo(g.context, gradientOf(g.context, g, {"x"}, 1).graph, kMxnetTarget, nullptr));
   Expected<std::optional<GradientTable>> table = readGradientTable(lowered);
   ASSERT_TRUE(table && *table);
   EXPECT_EQ((*table)->heads[1].ofNode, nodeNamed(lowered, "x"));
@@ -51,44 +51,16 @@ TEST(LowerMxnet, A_14_TheSideTableFollowsTheNodes) {
 TEST(LowerMxnet, A_14_RefusalNamesNodeAndOperator) {
   TestGraph g("c = Convolution(x, w) {kernel=(2,2), num_filter=2, no_bias=True}; y = tanh(c)");
   Graph graph = gradientOf(g.context, g, {"w", "x"}, 2).graph;
-  std::string error = describeError(lowerToMxnet(g.context, graph));
+  std::string error = describeError(lowerTo(g.context, graph, kMxnetTarget, nullptr));
   EXPECT_EQ(error.substr(0, 24), "[unknown_op] operator '_");
   EXPECT_NE(error.find("of node 'c_backward"), std::string::npos);
-}
-
-// Lowered to itself, and to an operator that cannot be lowered.
-constinit const OpDef kSnake = {
-    .name = "snake",
-    .inputs = {"data"},
-    .flags = {.isOwn = true},
-    .lowerToMxnet = [](DecomposeRule &d) { d.y(0, d.emit(*d.context().ops.find("snake"), {d.x(0)})); },
-};
-constinit const OpDef kOwn = {.name = "own", .inputs = {"data"}, .flags = {.isOwn = true}};
-constinit const OpDef kToOwn = {
-    .name = "to_own",
-    .inputs = {"data"},
-    .flags = {.isOwn = true},
-    .lowerToMxnet = [](DecomposeRule &d) { d.y(0, d.emit(kOwn, {d.x(0)})); },
-};
-
-TEST(LowerMxnet, A_14_WhatIsLoweredToOtherOwnOperatorsIsRefused) {
-  TestContext context;
-  for (const OpDef *op : {&kSnake, &kOwn, &kToOwn}) cantFail(context.ops.add(*op));
-  auto outcome = [&](StringRef op) {
-    Graph graph = cantFail(parseGraph(context, ("a = exp(x); n = " + op + "(a); y = relu(n)").str()));
-    return describeError(lowerToMxnet(context, graph));
-  };
-  EXPECT_EQ(outcome("snake"),
-            "[unknown_op] operator 'snake' of node 'n' is lowered to operator 'snake', which MXNet does not have");
-  EXPECT_EQ(outcome("to_own"),
-            "[unknown_op] operator 'to_own' of node 'n' is lowered to operator 'own', which MXNet does not have");
 }
 
 TEST(LowerMxnet, NAME_11_ScopeAndDeviceFollowIntoReplacements) {
   TestGraph g("m = max(x) {axis=1, __ctx_group__=dev1, __profiler_scope__=net:}; y = square(m)");
   Graph graph = gradientOf(g.context, g, {"x"}, 2).graph;
   ASSERT_EQ(countOps(graph, "_repeat_axes_like"), 2u);
-  Graph lowered = cantFail(lowerToMxnet(g.context, graph));
+  Graph lowered = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
   EXPECT_EQ(countOps(lowered, "broadcast_like"), 2u);
   for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
     NodeId id(n);
@@ -104,7 +76,7 @@ TEST(LowerMxnet, NAME_11_ScopeAndDeviceFollowIntoReplacements) {
 
 TEST(LowerMxnet, NAME_11_OneOfSeveralReplacementsTakesAllAttributes) {
   TestGraph g("y = SoftmaxOutput(x, label) {out_grad=True, __ctx_group__=dev1, __lr_mult__=2}");
-  Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
+  Graph lowered = cantFail(lowerTo(g.context, gradientOf(g.context, g, {"x"}, 1).graph, kMxnetTarget, nullptr));
   auto attr = [&](const char *node, StringRef key) {
     return lowered.attrs(nodeNamed(lowered, node)).get(key).value_or("-").str();
   };
@@ -114,7 +86,7 @@ TEST(LowerMxnet, NAME_11_OneOfSeveralReplacementsTakesAllAttributes) {
 
 TEST(LowerMxnet, NAME_09_NodesOfReplacementsHaveNamesOfTheirOwn) {
   TestGraph g("y_backward_0 = exp(x); y = SoftmaxOutput(y_backward_0, label) {out_grad=True}");
-  Graph lowered = cantFail(lowerToMxnet(g.context, gradientOf(g.context, g, {"x"}, 1).graph));
+  Graph lowered = cantFail(lowerTo(g.context, gradientOf(g.context, g, {"x"}, 1).graph, kMxnetTarget, nullptr));
   EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward_0")), "exp");
   EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward_1")), "_backward_SoftmaxOutput");
   EXPECT_EQ(lowered.opName(nodeNamed(lowered, "y_backward")), "elemwise_mul");
@@ -123,7 +95,7 @@ TEST(LowerMxnet, NAME_09_NodesOfReplacementsHaveNamesOfTheirOwn) {
 TEST(LowerMxnet, EqualRandomAndMutatingNodesStayApart) {
   TestGraph g("a = Dropout(x); b = Dropout(x); c = BatchNorm(x, s, t, m@1, v@1); d = BatchNorm(x, s, t, m@2, v@2);"
               "y = add_n(a, b, c, d) {num_args=4}");
-  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph, lowered = cantFail(lowerToMxnet(g.context, graph));
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph, lowered = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
   for (const Graph *emitted : {&graph, &lowered})
     for (const char *op : {"Dropout", "BatchNorm", "_backward_Dropout", "_backward_BatchNorm"})
       EXPECT_EQ(countOps(*emitted, op), 2u) << op;
@@ -132,7 +104,7 @@ TEST(LowerMxnet, EqualRandomAndMutatingNodesStayApart) {
 TEST(LowerMxnet, ListsOverEntriesAreDropped) {
   TestGraph g("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
-  Graph lowered = cantFail(lowerToMxnet(g.context, annotate(graph, cantFail(infer(g.context, graph, {}, {})))));
+  Graph lowered = cantFail(lowerTo(g.context, annotate(graph, cantFail(infer(g.context, graph, {}, {}))), kMxnetTarget, nullptr));
   EXPECT_EQ(graphAttrsOf(lowered).count("shape"), 0u);
 }
 

@@ -46,7 +46,7 @@ bool isException(ArrayRef<Exception> list, StringRef op) {
 
 /// A model may contain it and MXNet has it.
 bool isJudged(const OpDef &op) {
-  return !op.flags.isBackward && !op.flags.isOwn && !op.flags.isOpaque && !op.name.contains("test_");
+  return !op.flags.isBackward && isMxnets(op) && !op.flags.isOpaque && !op.name.contains("test_");
 }
 
 std::string goldenFolder() {

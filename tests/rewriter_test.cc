@@ -98,7 +98,7 @@ TEST(Rewriter, A_21_ANodeThatIsItsInput) {
 // Bodies, origins, names, dependencies, attributes: a second copy of this loop forgets one of them.
 TEST(Rewriter, A_21_NoPassCopiesNodesByHand) {
   size_t numRead = 0;
-  for (const auto &file : std::filesystem::directory_iterator("passes")) {
+  for (const auto &file : std::filesystem::recursive_directory_iterator("passes")) {
     if (file.path().extension() != ".cc" || file.path().filename() == "rewriter.cc") continue;
     const std::string text = cantFail(errorOrToExpected(MemoryBuffer::getFile(file.path().string())))->getBuffer().str();
     ++numRead;

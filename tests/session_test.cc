@@ -23,12 +23,12 @@ using Doubles = std::vector<double>;
 using Floats = std::vector<float>;
 
 Session open(const Graph &graph, std::vector<NamedArray> bindings, const SessionOptions &options) {
-  Expected<Session> session = Session::create(testContext(), graph, std::move(bindings), options);
+  Expected<Session> session = Session::create(testing::testContext(), graph, std::move(bindings), options);
   if (!session) report_fatal_error(session.takeError());
   return std::move(*session);
 }
 GradcError refusal(const Graph &graph, std::vector<NamedArray> bindings, const SessionOptions &options) {
-  return errorOf(Session::create(testContext(), graph, std::move(bindings), options));
+  return errorOf(Session::create(testing::testContext(), graph, std::move(bindings), options));
 }
 
 TEST(Session, RUN_04_BindsByNameAndInfersFromTheArrays) {

@@ -32,7 +32,7 @@ template <class Edit> std::vector<GradcError> verifyEdited(Edit edit) {
       {"op": "relu", "name": "z", "inputs": [[1, 0, 0]]})", "[[2, 0, 0]]"));
   auto columns = std::make_shared<GraphColumns>(loaded.graph.columns());
   edit(*columns);
-  return verify(Graph(context, columns, {}), 10);
+  return verify(Graph(columns, {}), 10);
 }
 
 TEST(Verify, SoundGraphsPass) {

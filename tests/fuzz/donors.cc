@@ -6,7 +6,7 @@
 #include "ops/registry.h"
 #include "passes/gradient.h"
 #include "passes/infer.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "tests/conformance_samples/samples.h"
 #include "tests/fuzz/draw_values.h"
 
@@ -100,7 +100,7 @@ std::vector<GraphSketch> gradientsOf(const OpRegistry &ops, const GraphSketch &s
       if (std::optional<Graph> gradient = gradientOf(ctx, graph, *inference, order, zeroTerms))
         derived.push_back(*gradient);
   if (!derived.empty()) {
-    Expected<Graph> lowered = lowerToMxnet(ctx, derived[0]);
+    Expected<Graph> lowered = lowerTo(ctx, derived[0], kMxnetTarget, nullptr);
     if (lowered) derived.push_back(*lowered);
     else consumeError(lowered.takeError());
   }

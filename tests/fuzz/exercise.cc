@@ -10,9 +10,9 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/diff.h"
-#include "passes/lower_mxnet.h"
 #include "passes/order_mutation.h"
 #include "passes/plan_memory.h"
+#include "passes/targets/lower_to.h"
 
 using namespace llvm;
 
@@ -129,6 +129,16 @@ void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRe
   rereads(annotatePlan(annotate(graph, inference), inference, *plan), (stage + ", planned").str());
 }
 
+/// Whether a decomposition is part of what MXNet gets. What its operator said of the shapes of its inputs is lost with it.
+bool isTakenApart(const Graph &graph) {
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const NodeKind &kind = graph.kind(NodeId(n));
+    if (kind.isVariable() || kind.op->flags.isOpaque || kMxnetTarget.has(kind)) continue;
+    if (llvm::none_of(kMxnetTarget.rows, [&](const TargetRow &row) { return row.op == kind.op->name; })) return true;
+  }
+  return false;
+}
+
 /// What every graph that a pass may yield has to stand.
 void Trial::checkGraph(const Graph &graph, const Inference &inference, StringRef stage) {
   std::string text;
@@ -140,12 +150,13 @@ void Trial::checkGraph(const Graph &graph, const Inference &inference, StringRef
   else if (*table)
     for (const GradientTable::Head &head : (*table)->heads) requests.push_back(head.request);
   checkPlanned(graph, inference, requests, stage);
-  Expected<Graph> lowered = lowerToMxnet(ctx, graph);
+  Expected<Graph> lowered = lowerTo(ctx, graph, kMxnetTarget, nullptr);
   if (!lowered) return void(isFine(lowered.takeError(), (stage + ", lowering").str()));
   mustHold(verifyGraph(*lowered, 4), (stage + ", lowered and verified").str());
   // MXNet 1.9.1 has no empty arrays: the same file means the same to its readers only with --unknown-dim.
   if (zeroIsEmpty) unknownDim = UnknownDim::MinusOne;
-  inferred(*lowered, (stage + ", lowered").str(), isComplete(inference) && !isListed);
+  const bool isKnown = isComplete(inference) && !isListed && !isTakenApart(graph);
+  inferred(*lowered, (stage + ", lowered").str(), isKnown);
   unknownDim = UnknownDim::Auto;
 }
 

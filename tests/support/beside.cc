@@ -5,7 +5,7 @@
 #include "ir/verify.h"
 #include "passes/diff.h"
 #include "passes/infer.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 
@@ -99,7 +99,8 @@ class BesideCheck {
     auto isOne = [](const GradientSlot &a, const GradientSlot &b) { return a.status == b.status; };
     if (!llvm::equal(without->wrt, with->wrt, isOne)) return {"beside", what + " has another status"};
     if (Problem problem = compare(what, without->graph, with->graph)) return problem;
-    Expected<Graph> loweredWithout = lowerToMxnet(context, without->graph), loweredWith = lowerToMxnet(context, with->graph);
+    Expected<Graph> loweredWithout = lowerTo(context, without->graph, kMxnetTarget, nullptr);
+    Expected<Graph> loweredWith = lowerTo(context, with->graph, kMxnetTarget, nullptr);
     if (!loweredWithout || !loweredWith)
       return compareErrors(what + " in MXNet's words", loweredWithout.takeError(), loweredWith.takeError());
     if (stripped(*loweredWith) != stripped(*loweredWithout)) return {"beside", what + " is lowered to another one"};

@@ -4,7 +4,7 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -187,8 +187,18 @@ Findings checkDecompositions(Context &context, const Graph &graph, const Binding
     if (!graph.op(n)->decompose) return;
     GraphBuilder builder(context, graph);
     DecomposeRule rule(builder, n, n);
+    struct Known {
+      const Graph &graph;
+      const Inference &inference;
+    } known{graph, run.inference()};
+    rule.setShapes({[](void *self, Value v) {
+                      const Known &k = *static_cast<Known *>(self);
+                      return v.node.value < k.graph.numNodes() ? k.inference.shapeOf(k.graph.entry(v))
+                                                               : ShapeRef();
+                    }, &known});
     if (!graph.controlDeps(n).empty()) rule.setForward(graph.controlDeps(n)[0]);
     graph.op(n)->decompose(rule);
+    if (rule.hasRefused()) return;
     if (rule.hasFailed()) return problem(describeError(rule.takeFailure()));
     std::vector<Value> heads(graph.heads().begin(), graph.heads().end());
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
@@ -279,14 +289,35 @@ Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOp
   });
 }
 
+namespace {
+
+// Heads of a graph and of what it was lowered to.
+Findings compareHeads(const Graph &graph, const Graph &lowered, const Bindings &bindings, const NaiveOptions &options) {
+  Expected<NaiveRun> before = NaiveRun::run(graph, bindings, options), after = NaiveRun::run(lowered, bindings, options);
+  Findings found;
+  if (!before) found.problems.push_back(describeError(before.takeError()));
+  if (!after) found.problems.push_back(describeError(after.takeError()) + "\n" + dump(lowered));
+  if (!before || !after) return found;
+  for (size_t i = 0; i < graph.heads().size(); ++i) {
+    const Value to = lowered.heads()[i];
+    Array said = before->value(graph.heads()[i]), instead = after->value(to);
+    ++found.numChecked;
+    if (said.shape != instead.shape || !agree(said, instead, kRounding(*after, to)))
+      found.problems.push_back("head " + std::to_string(i) + ": " + print(said) + ", lowered " + print(instead) + "\n" +
+                               dump(lowered));
+  }
+  return found;
+}
+
+}  // namespace
+
 Findings checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
                        StringRef &refusal) {
-  auto isReplaced = [&](uint32_t n) {
-    const OpDef *op = graph.op(NodeId(n));
-    return op && (op->flags.isOwn || op->lowerToMxnet);
-  };
+  auto isReplaced = [&](uint32_t n) { return graph.op(NodeId(n)) && !isMxnets(*graph.op(NodeId(n))); };
   if (llvm::none_of(llvm::seq(0u, graph.numNodes()), isReplaced)) return {};
-  Expected<Graph> lowered = lowerToMxnet(context, graph);
+  Expected<Inference> known = infer(context, graph, hintsOf(graph, bindings), InferOptions());
+  if (!known) return {{describeError(known.takeError())}};
+  Expected<Graph> lowered = lowerTo(context, graph, kMxnetTarget, &*known);
   if (!lowered) {
     Findings found;
     handleAllErrors(lowered.takeError(), [&](const GradcError &error) {
@@ -295,19 +326,33 @@ Findings checkLowering(Context &context, const Graph &graph, const Bindings &bin
     });
     return found;
   }
-  Expected<NaiveRun> before = NaiveRun::run(graph, bindings, options), after = NaiveRun::run(*lowered, bindings, options);
-  if (!before) return {{describeError(before.takeError())}};
-  if (!after) return {{describeError(after.takeError())}};
-  Findings found = checkDecompositions(context, *lowered, bindings, options);
-  found.numChecked = 0;  // those of operators that were there before are no part of this
-  for (size_t i = 0; i < graph.heads().size(); ++i) {
-    const Value to = lowered->heads()[i];
-    Array said = before->value(graph.heads()[i]), instead = after->value(to);
-    ++found.numChecked;
-    if (said.shape != instead.shape || !agree(said, instead, kRounding(*after, to)))
-      found.problems.push_back("head " + std::to_string(i) + ": " + print(said) + ", lowered " + print(instead) + "\n" +
-                               dump(*lowered));
+  Findings found = compareHeads(graph, *lowered, bindings, options);
+  llvm::append_range(found.problems, checkDecompositions(context, *lowered, bindings, options).problems);
+  return found;
+}
+
+Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
+                         bool knowsFirstAxis, std::map<const OpDef *, std::string> &missing) {
+  InferRequest hints = hintsOf(graph, bindings);
+  InferOptions inferOptions;
+  inferOptions.floatAs = options.floatAs;
+  inferOptions.allowUnknown = !knowsFirstAxis;
+  for (ShapeHint &hint : hints.shapes)
+    if (!knowsFirstAxis && !hint.dims.empty()) hint.dims[0] = kUnknownDim;
+  Expected<Inference> known = infer(context, graph, hints, inferOptions);
+  if (!known) return {{describeError(known.takeError())}};
+  Findings found;
+  for (const auto &[op, needs] : needsOf(context, graph, kPrimitivesTarget, &*known)) {
+    for (const OpDef *needed : needs.operators) missing[needed] = "is no primitive and does not decompose";
+    for (const std::string &refusal : needs.refusals) missing[op] = "is refused: " + refusal;
   }
+  if (!missing.empty()) return found;
+  Expected<Graph> lowered = lowerTo(context, graph, kPrimitivesTarget, &*known);
+  if (!lowered) return {{describeError(lowered.takeError())}};
+  found = compareHeads(graph, *lowered, bindings, options);
+  for (uint32_t n = 0; n < lowered->numNodes(); ++n)
+    if (const OpDef *op = lowered->op(NodeId(n)); op && !op->primitive)
+      found.problems.push_back(lowered->describe(NodeId(n)) + " is no primitive");
   return found;
 }
 

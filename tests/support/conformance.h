@@ -7,6 +7,8 @@
 #include "tests/conformance_samples/samples.h"
 #include "tests/support/derivative.h"
 
+#include <map>
+
 namespace gradc::testing {
 
 /// A sample as a graph of one node, with values for its inputs.
@@ -46,6 +48,10 @@ Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOp
 /// goes to `refusal`, which is empty otherwise.
 Findings checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
                        llvm::StringRef &refusal);
+/// A graph says the same in primitives alone, which are found with the shapes of the bindings known, or these without the
+/// first axis of every variable. Operators for which that cannot be done go to `missing`, each with the reason.
+Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
+                         bool knowsFirstAxis, std::map<const OpDef *, std::string> &missing);
 /// Kernels in float32 agree with those in float64.
 Findings checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 

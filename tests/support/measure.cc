@@ -4,7 +4,8 @@
 #include "ir/error.h"
 #include "ir/json_reader.h"
 #include "ir/json_writer.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
+#include "passes/order_mutation.h"
 #include "runtime/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"
@@ -63,7 +64,7 @@ class Measurement {
     if (!variation.gradientOnly) findLostDependency(result->graph);
     noteLostBody(result->graph, variation.gradientOnly);
     if (!variation.inMxnetsWords) return execute(result->graph);
-    Expected<Graph> lowered = lowerToMxnet(context, result->graph);
+    Expected<Graph> lowered = lowerTo(context, result->graph, kMxnetTarget, nullptr);
     if (!lowered) return lowered.takeError();
     return execute(*lowered);
   }

@@ -42,7 +42,7 @@ class OpHarness {
   /// A variable's storage, to change or to look at after a run.
   std::vector<double> &storage(Value variable) { return tensors[variable.node.value][0].data; }
   bool canDecompose(Value v) const { return builder.kind(v.node).op && builder.kind(v.node).op->decompose; }
-  /// Replaces a fused node's outputs by its decomposition.
+  /// Replaces a fused node's outputs by its decomposition; invalid where that needs more than the operands.
   Value decomposed(Value v);
   /// Gradients of Σ seed·y toward the variables, as entries; invalid where nothing flows.
   std::vector<Value> gradients(llvm::ArrayRef<Value> ys, llvm::ArrayRef<Value> seeds, llvm::ArrayRef<Value> xs);

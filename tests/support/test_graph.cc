@@ -4,6 +4,7 @@
 #include "ir/error.h"
 #include "ir/graph_builder.h"
 #include "ops/registry.h"
+#include "passes/targets/target.h"
 #include "tests/support/test_ops.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -184,6 +185,12 @@ std::string dumpFrom(const Graph &graph, uint32_t first, size_t firstHead) {
 }
 
 std::string dump(const Graph &graph) { return dumpFrom(graph, 0, 0); }
+
+bool isMxnets(const OpDef &op) {
+  NodeKind kind;
+  kind.op = &op;
+  return kMxnetTarget.has(kind);
+}
 
 size_t countOps(const Graph &graph, StringRef op) {
   size_t count = 0;

@@ -49,6 +49,8 @@ std::string dumpFrom(const Graph &graph, uint32_t first, size_t firstHead);
 
 /// Number of nodes of an operator.
 size_t countOps(const Graph &graph, llvm::StringRef op);
+/// Whether MXNet has an operator of this name.
+bool isMxnets(const OpDef &op);
 /// The node of this name; stops the test program when there is none.
 NodeId nodeNamed(const Graph &graph, llvm::StringRef name);
 

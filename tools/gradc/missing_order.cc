@@ -39,6 +39,8 @@ Expected<KindRef> attemptKind(Context &context, const OpDef &op, const Attempt &
   return context.kind(op, context.attrs(ArrayRef<AttrText>(attrs)));
 }
 
+}  // namespace
+
 Expected<KindRef> sampleKind(Context &context, const OpDef &op) {
   Expected<KindRef> id = attemptKind(context, op, kAttempts[0]);
   for (const Attempt &attempt : ArrayRef(kAttempts).drop_front()) {
@@ -62,6 +64,8 @@ Expected<Graph> sampleGraph(Context &context, const KindRef &handle) {
   if (!frozen) return frozen.takeError();
   return frozen->graph;
 }
+
+namespace {
 
 /// Differentiates the gradients of the order before with respect to the same variables, `order` times.
 Error differentiate(Context &context, const KindRef &kind, uint64_t order, ReachedOrder &reached) {

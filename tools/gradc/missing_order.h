@@ -10,6 +10,12 @@
 
 namespace gradc {
 
+/// A kind of the operator: required attributes by their types, the others at their defaults as far as the operator's check
+/// allows.
+llvm::Expected<KindRef> sampleKind(Context &context, const OpDef &op);
+/// A graph of one such node, named "y", its inputs variables.
+llvm::Expected<Graph> sampleGraph(Context &context, const KindRef &kind);
+
 struct MissingOrder {
   const OpDef *op;
   uint64_t order;      // the first order that fails

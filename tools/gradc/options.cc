@@ -238,6 +238,8 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { o.maxNodes.emplace(0); return parsePositive(v, *o.maxNodes); }},
     {"svg", "FILE", "write a picture to FILE: of the plan, addresses over steps; of training, loss and metric over steps",
      [](Options &o, const Flag &, StringRef v) { o.svgFile = v.str(); return !v.empty(); }},
+    {"primitives", "", "list the operators that all others decompose to, and what each of these ends in",
+     [](Options &o, const Flag &, StringRef) { o.wantsPrimitives = true; return true; }},
     {"coverage", "", "which operators of the given networks are known, can run and can be differentiated",
      [](Options &o, const Flag &, StringRef) { o.wantsCoverage = true; return true; }},
     {"json", "", "print the result as JSON",

@@ -48,7 +48,7 @@ std::optional<NodeId> Diagnostics::inputNode(NodeId n) const {
   if (!hasInput || n.value >= current.numNodes()) return std::nullopt;
   NodeId user = current.origin(n).isValid() ? current.origin(n) : n;
   auto isSame = [&](NodeId candidate) {
-    return input.kindId(candidate) == current.kindId(user) && input.name(candidate) == current.name(user);
+    return input.kindHandle(candidate) == current.kindHandle(user) && input.name(candidate) == current.name(user);
   };
   if (user.value < input.numNodes() && isSame(user)) return user;
   for (uint32_t i = 0; i < input.numNodes(); ++i)

@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 
 using namespace llvm;
 
@@ -67,7 +67,7 @@ Expected<int> runGrad(Tool &tool) {
   Expected<Graph> graph = differentiate(tool, *input);
   if (!graph) return graph.takeError();
   if (tool.options.dialect == Dialect::Mxnet) {
-    graph = lowerToMxnet(tool.context, *graph);
+    graph = lowerTo(tool.context, *graph, kMxnetTarget, nullptr);
     if (!graph) return graph.takeError();
     tool.diagnostics.setCurrent(*graph);
   }

@@ -1,6 +1,7 @@
 // `gradc ops`: the operator reference, from the definitions themselves. Tested by tests/cli_test.cc
 #include "coverage.h"
 #include "missing_order.h"
+#include "primitives_report.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -140,7 +141,9 @@ Expected<int> runOps(Tool &tool) {
         .note("one operator at a time; several files go with --coverage");
   std::string text;
   raw_string_ostream os(text);
-  if (tool.options.missingOrder) {
+  if (tool.options.wantsPrimitives) {
+    printPrimitives(os, tool.context);
+  } else if (tool.options.missingOrder) {
     printMissing(os, tool.context, *tool.options.missingOrder);
   } else if (tool.options.files.empty()) {
     printList(os, tool.context);
@@ -160,8 +163,8 @@ Expected<int> runOps(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"missing-order", "coverage",    "json", "output",
-                                "unknown-dim",   "error-limit", "diag", "help"};
+constexpr StringRef kFlags[] = {"missing-order", "primitives",  "coverage",    "json", "output",
+                                "unknown-dim",   "error-limit", "diag",        "help"};
 
 }  // namespace
 
@@ -172,7 +175,8 @@ constinit const Verb kOps = {
     .description =
         "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and defaults, "
         "and where its gradient comes from. With --missing-order K: the operators that cannot be differentiated K times, "
-        "found by trying.\n"
+        "found by trying. With --primitives: the operators that all others decompose to, how ONNX and C express each, and "
+        "what every other operator ends in, as Markdown.\n"
         "With --coverage and the files of networks: for every operator in them, how many nodes it has, whether it is "
         "known, has a reference kernel (in floating types, in integers), a fast one (forward, gradient, both), a gradient "
         "that can run, and how many orders of differentiation work with the attributes found there. The exit code is 1 "
@@ -180,6 +184,7 @@ constinit const Verb kOps = {
     .examples = "gradc ops\n"
                 "gradc ops Convolution\n"
                 "gradc ops --missing-order 2\n"
+                "gradc ops --primitives\n"
                 "gradc ops --coverage model.json other.json",
     .flags = kFlags,
     .minFiles = 0,

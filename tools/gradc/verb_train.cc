@@ -5,7 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/json_writer.h"
-#include "passes/lower_mxnet.h"
+#include "passes/targets/lower_to.h"
 
 #include "llvm/Support/Path.h"
 
@@ -87,7 +87,7 @@ Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedul
   optimizer.fixedRate = schedule.rate;
   Expected<TrainingGraph> appended = appendOptimizer(tool.context, trainer.gradients(), optimizer);
   if (!appended) return appended.takeError();
-  return lowerToMxnet(tool.context, appended->graph);
+  return lowerTo(tool.context, appended->graph, kMxnetTarget, nullptr);
 }
 
 Error emitGraph(Tool &tool, const Trainer &trainer, const RateSchedule &schedule) {

@@ -1,0 +1,18 @@
+// What definitions made by functions are completed with: `withDecomposition(comparison(…), rule)`.
+#pragma once
+
+#include "ir/op.h"
+
+namespace gradc {
+
+constexpr OpDef asPrimitive(OpDef op, Primitive primitive) {
+  op.primitive = primitive;
+  return op;
+}
+
+constexpr OpDef withDecomposition(OpDef op, void (*decompose)(DecomposeRule &)) {
+  op.decompose = decompose;
+  return op;
+}
+
+}  // namespace gradc

@@ -1,0 +1,67 @@
+// Tested by tests/lower_to_test.cc
+#include "passes/targets/emitted_entries.h"
+
+#include "ir/inference.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+void EmittedEntries::add(NodeId node, NodeId of) {
+  addUpTo(node.value);
+  firstEntry.push_back(static_cast<uint32_t>(entries.size()));
+  for (uint32_t o = 0; o < builder.numOutputs(node); ++o) {
+    entries.push_back({});
+    if (known) entries.back().shape = known->shape[EntryId(graph->firstEntry(of).value + o)];
+  }
+}
+
+void EmittedEntries::addUpTo(uint32_t end) {
+  for (uint32_t n = static_cast<uint32_t>(firstEntry.size()); n < end; ++n) {
+    firstEntry.push_back(static_cast<uint32_t>(entries.size()));
+    entries.resize(entries.size() + builder.numOutputs(NodeId(n)));
+    if (known) inferShapes(NodeId(n));
+  }
+}
+
+ShapeRef EmittedEntries::shape(Value v) {
+  if (!known) return ShapeRef();
+  addUpTo(v.node.value + 1);
+  return shapes[entry(v).shape];
+}
+
+bool EmittedEntries::isNeeded(NodeId node) {
+  if (!builder.kind(node).mutated.isEmpty()) return true;
+  for (uint32_t o = 0; o < builder.numOutputs(node); ++o)
+    if (isRead(Value{node, static_cast<uint16_t>(o)})) return true;
+  return false;
+}
+
+void EmittedEntries::replace(Value v, Value by) {
+  Entry &from = entry(v);
+  from.isReplaced = true;
+  if (!by.isValid()) return;
+  from.by = place(by);
+  if (!from.by.isValid()) return;
+  // The node may have been known more precisely than what its rule emitted.
+  ShapeId &shape = entry(from.by).shape;
+  const bool isVaguer = shape == kUnknownShape || shapes[shape].numUnknown() > shapes[from.shape].numUnknown();
+  if (from.shape != kUnknownShape && isVaguer) shape = from.shape;
+}
+
+// What the inputs tell about the outputs, and the forward node about those of a gradient (INF-08).
+void EmittedEntries::inferShapes(NodeId node) {
+  const NodeKind &kind = builder.kind(node);
+  if (kind.isVariable()) return;
+  SmallVector<ShapeId, 8> in, out(kind.numOutputs, kUnknownShape);
+  for (Value v : builder.inputs(node)) in.push_back(entry(v).shape);
+  if (const NodeId of = forward(node); of.isValid())
+    if (const BackwardLink *link = summaries.link(builder.kindHandle(of), builder.kindHandle(node)))
+      for (LinkedEntry output : link->outputs) out[output.position] = entry(builder.inputs(of)[output.of]).shape;
+  ShapeInference inference(shapes, kind, in, out, zeroIsUnknown(*graph));
+  if (kind.op->shape) kind.op->shape(inference);
+  for (uint32_t o = 0; o < kind.numOutputs && !inference.hasFailed(); ++o)
+    entry(Value{node, static_cast<uint16_t>(o)}).shape = out[o];
+}
+
+}  // namespace gradc

@@ -1,0 +1,279 @@
+// One sweep over the nodes; what a rule emits is worked off from a stack of open decompositions. Tested by
+// tests/lower_to_test.cc, tests/lower_mxnet_test.cc
+#include "passes/targets/lower_to.h"
+
+#include "passes/emitted_nodes.h"
+#include "passes/rewriter.h"
+#include "passes/targets/emitted_entries.h"
+
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
+constexpr size_t kMaxLevels = 64;
+constexpr StringRef kMistake = "this is a mistake in the operator's definition, not in the graph";
+
+class Lowering {
+ public:
+  Lowering(Context &ctx, const Graph &graph, const Target &target, const Inference *known)
+      : ctx(ctx), graph(graph), target(target), rewriter(ctx, graph), builder(rewriter.builder()),
+        entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()), at(graph, NodeId()) {
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
+    for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
+  }
+
+  Error visitAll() {
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (Error error = visit(NodeId(n))) return error;
+    return Error::success();
+  }
+
+  Expected<Graph> finish() {
+    Expected<Rewritten> lowered = std::move(rewriter).finish();
+    if (!lowered) return lowered.takeError();
+    if (!target.settle) return lowered->graph;
+    GraphTable table = lowered->graph.table();
+    target.settle(table);
+    return lowered->graph.withTable(std::move(table));
+  }
+
+  /// From now on what cannot be lowered is noted there, and stays as it is.
+  void noteNeeds(std::map<const OpDef *, OperatorNeeds> &list) { needs = &list; }
+
+ private:
+  // A node that is being replaced, and those of the nodes its rule emitted that are still to be looked at.
+  struct Level {
+    NodeId node;
+    uint32_t next, last;
+    SmallVector<Value, 4> outputs;
+  };
+
+  Error visit(NodeId n) {
+    if (graph.isVariable(n) || isKept(graph.kindId(n), forwardOf(n))) {
+      at[n] = rewriter.copy(n);
+      entries.add(at[n], n);
+      return Error::success();
+    }
+    current = n;
+    made.clear();
+    const uint32_t first = builder.numNodes();
+    at[n] = rewriter.draft(n);
+    entries.add(at[n], n);
+    SmallVector<bool, 4> wanted;
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) wanted.push_back(isRead[graph.firstEntry(n).value + o]);
+    if (Error error = open(at[n], forwardOf(n), wanted)) return error;
+    if (Error error = workOff()) return error;
+    SmallVector<Value, 4> outputs;
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
+    nameNodes(outputs, first);
+    rewriter.replace(n, outputs, made);
+    return Error::success();
+  }
+
+  // Where the forward node of a gradient operator is in the builder: its copy, or its draft where it was replaced.
+  NodeId forwardOf(NodeId n) const {
+    const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
+    return isFused ? at[graph.controlDeps(n)[0]] : NodeId();
+  }
+
+  // A gradient operator is what it is beside its forward node: without that it is taken apart as well (INF-08).
+  bool isKept(KindId id, NodeId forward) {
+    const NodeKind &kind = builder.kind(id);
+    if (kind.op->flags.isOpaque) return true;
+    if (forward.isValid() && entries.isReplaced(forward)) return false;
+    if (id.value >= answers.size()) answers.resize(id.value + 1, Answer::Unasked);
+    Answer &answer = answers[id.value];
+    if (answer == Answer::Unasked) answer = target.has(kind) ? Answer::Has : Answer::Lacks;
+    return answer == Answer::Has;
+  }
+
+  const TargetRow *rowOf(StringRef op) const {
+    const TargetRow *row = llvm::find_if(target.rows, [&](const TargetRow &r) { return r.op == op; });
+    return row == target.rows.end() ? nullptr : row;
+  }
+
+  /// Begins to replace a node of the builder.
+  Error open(NodeId node, NodeId forward, ArrayRef<bool> wanted) {
+    const OpDef &op = *builder.kind(node).op;
+    if (levels.size() == kMaxLevels) return endless(op);
+    Level level{node, builder.numNodes(), 0, {}};
+    const TargetRow *row = rowOf(op.name);
+    if (row)
+      if (Error error = apply(row->rule, forward, wanted, level)) return unmet(std::move(error), node);
+    if (level.outputs.empty()) {
+      if (!op.decompose) return unmet(lacking(op), node);
+      if (Error error = apply(op.decompose, forward, wanted, level)) return unmet(std::move(error), node);
+    }
+    for (size_t o = 0; o < wanted.size(); ++o)
+      if (wanted[o] && !(o < level.outputs.size() && level.outputs[o].isValid())) return unmet(unanswered(op, o), node);
+    level.last = builder.numNodes();
+    entries.addUpTo(level.last);
+    for (uint32_t m = level.next; m < level.last; ++m)
+      for (Value v : builder.inputs(NodeId(m))) entries.setRead(v);
+    for (Value v : level.outputs)
+      if (v.isValid()) entries.setRead(v);
+    levels.push_back(std::move(level));
+    return Error::success();
+  }
+
+  // Outputs stay empty where the rule answers for none.
+  Error apply(void (*say)(DecomposeRule &), NodeId forward, ArrayRef<bool> wanted, Level &level) {
+    DecomposeRule rule(builder, level.node, NodeId());
+    if (forward.isValid()) rule.setForward(forward);
+    rule.setWanted(wanted);
+    rule.setShapes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->shape(v); }, &entries});
+    say(rule);
+    for (auto [node, of] : rule.fusedNodes()) entries.setForward(node, of);
+    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) {
+      info.message = describeNode() + ": " + info.message;
+      info.place.node = current;
+    });
+    const bool hasAnswer = any_of(seq<size_t>(0, wanted.size()), [&](size_t o) { return rule.output(o).isValid(); });
+    for (size_t o = 0; hasAnswer && o < wanted.size(); ++o) level.outputs.push_back(rule.output(o));
+    return Error::success();
+  }
+
+  Error workOff() {
+    while (!levels.empty()) {
+      Level &level = levels.back();
+      if (level.next < level.last) {
+        if (Error error = visitEmitted(NodeId(level.next++))) return error;
+        continue;
+      }
+      for (size_t o = 0; o < level.outputs.size(); ++o)
+        entries.replace(Value{level.node, static_cast<uint16_t>(o)}, level.outputs[o]);
+      levels.pop_back();
+    }
+    return Error::success();
+  }
+
+  Error visitEmitted(NodeId m) {
+    if (!entries.isNeeded(m)) return Error::success();
+    for (size_t i = 0, count = builder.inputs(m).size(); i < count; ++i) {
+      const Value from = builder.inputs(m)[i], to = entries.place(from);
+      if (!to.isValid()) return unanswered(*builder.kind(from.node).op, from.index);
+      if (to != from) builder.setInput(m, i, to);
+    }
+    if (!isKept(builder.kindId(m), entries.forward(m))) {
+      SmallVector<bool, 4> wanted;
+      for (uint32_t o = 0; o < builder.numOutputs(m); ++o) wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
+      return open(m, entries.forward(m), wanted);
+    }
+    Expected<KindRef> kind = withFollowingAttrsOf(ctx, builder.kindHandle(m), graph.attrs(current));  // NAME-11
+    if (!kind) return kind.takeError();
+    builder.setKind(m, builder.kindId(*kind));
+    made.push_back(m);
+    return Error::success();
+  }
+
+  // The node that yields the first output takes over the name.
+  void nameNodes(ArrayRef<Value> outputs, uint32_t first) {
+    const Value *named = find_if(outputs, [&](Value v) { return v.isValid() && v.node.value >= first; });
+    uint32_t number = 0;
+    for (NodeId node : made) {
+      const bool isNamed = named != outputs.end() && named->node == node;
+      builder.setName(node, isNamed ? graph.name(current).str() : freeName(graph.name(current), number), "");
+    }
+  }
+
+  // `<base>_<number>`, past the names there are (NAME-09).
+  std::string freeName(StringRef base, uint32_t &number) {
+    if (names.empty())
+      for (uint32_t n = 0; n < graph.numNodes(); ++n) names.insert(graph.name(NodeId(n)));
+    std::string name;
+    do name = base.str() + "_" + utostr(number++);
+    while (!names.insert(name).second);
+    return name;
+  }
+
+  std::string describeNode() const {
+    return ("operator '" + graph.opName(current) + "' of node '" + graph.name(current) + "'").str();
+  }
+
+  Error lacking(const OpDef &op) const {
+    const bool isItself = &op == graph.op(current);
+    Failure failure(ErrorKind::UnknownOp, describeNode() + " cannot be expressed in the operators of " + target.title +
+                                              (isItself ? Twine() : Twine(": it needs '") + op.name + "'"));
+    if (!op.irreducible.empty()) failure = std::move(failure).note("'" + op.name + "' " + op.irreducible);
+    if (!target.advice.empty()) failure = std::move(failure).note(target.advice);
+    return std::move(failure).at(current);
+  }
+
+  Error unanswered(const OpDef &op, size_t output) const {
+    return Failure(ErrorKind::GradientNull, describeNode() + ": the decomposition of operator '" + op.name +
+                                                "' says nothing about output " + Twine(output) + ", which is read")
+        .at(current)
+        .note(kMistake);
+  }
+
+  Error endless(const OpDef &op) const {
+    return Failure(ErrorKind::GradientCount, describeNode() + ": the decomposition does not end: '" + op.name +
+                                                 "' is left after " + Twine(kMaxLevels) + " levels")
+        .at(current)
+        .note(kMistake);
+  }
+
+  // The error; where needs are listed it goes there, and the node stays.
+  Error unmet(Error error, NodeId node) {
+    if (!needs) return error;
+    const OpDef &op = *builder.kind(node).op;
+    OperatorNeeds &row = (*needs)[graph.op(current)];
+    handleAllErrors(std::move(error), [&](const GradcError &info) {
+      if (info.kind == ErrorKind::UnknownOp) row.operators.insert(&op);
+      else row.refusals.insert(info.message);
+    });
+    entries.addUpTo(builder.numNodes());
+    made.push_back(node);
+    return Error::success();
+  }
+
+  enum class Answer : uint8_t { Unasked, Has, Lacks };
+
+  Context &ctx;
+  const Graph &graph;
+  const Target &target;
+  GraphRewriter rewriter;
+  GraphBuilder &builder;        // the rewriter's
+  EmittedEntries entries;       // of the builder
+  BitVector isRead;             // by old entry
+  NodeMap<NodeId> at;           // by old node: its copy or draft in the builder
+  std::vector<Answer> answers;  // by kind
+  NodeId current;               // the old node that is being replaced
+  SmallVector<Level, 8> levels;
+  SmallVector<NodeId, 16> made; // what replaces it
+  StringSet<> names;            // once a name has to be found
+  std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
+};
+
+}  // namespace
+
+Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known) {
+  Lowering lowering(context, graph, target, known);
+  if (Error error = lowering.visitAll()) return error;
+  return lowering.finish();
+}
+
+std::map<const OpDef *, OperatorNeeds> needsOf(Context &context, const Graph &graph, const Target &target,
+                                               const Inference *known) {
+  std::map<const OpDef *, OperatorNeeds> needs;
+  Lowering lowering(context, graph, target, known);
+  lowering.noteNeeds(needs);
+  if (Error error = lowering.visitAll())
+    handleAllErrors(std::move(error), [&](const GradcError &info) {
+      needs[graph.op(info.place.node)].refusals.insert(info.message);
+    });
+  return needs;
+}
+
+}  // namespace gradc

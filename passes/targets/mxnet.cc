@@ -1,0 +1,97 @@
+// What MXNet 1.9.1 lacks of our operators, and how it expresses some of them. Tested by tests/lower_mxnet_test.cc
+#include "passes/targets/target.h"
+
+#include "ir/grad_rule.h"
+#include "ops/primitives.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr int64_t kMxnetVersion = 10901;
+
+// Sorted. Operators of gradc's own; all others have MXNet's names, inputs and attributes.
+constexpr StringRef kOwn[] = {
+    "_LinearRegressionOutput_grad",
+    "_LogisticRegressionOutput_grad",
+    "_MAERegressionOutput_grad",
+    "_RegressionOutput_weight",
+    "_SoftmaxOutput_grad",
+    "_SoftmaxOutput_softmax",
+    "_SoftmaxOutput_target",
+    "_SoftmaxOutput_weight",
+    "_as_rows",
+    "_broadcast_axis_like",
+    "_channel_window_sum",
+    "_concat_part",
+    "_constant",
+    "_convolution_data_grad",
+    "_convolution_weight_grad",
+    "_deconvolution_data_grad",
+    "_deconvolution_weight_grad",
+    "_in_training",
+    "_polygamma",
+    "_pool_gather",
+    "_pool_scatter",
+    "_pooling_grad",
+    "_prelu_gamma_spread",
+    "_prelu_gamma_sum",
+    "_repeat_axes_like",
+    "_scheduled_adam_update",
+    "_scheduled_sgd_mom_update",
+    "_scheduled_sgd_update",
+    "_sum_like",
+};
+
+const OpDef &op(DecomposeRule &d, StringRef name) {
+  const OpDef *found = d.context().ops.find(name);
+  assert(found && "a built-in operator");
+  return *found;
+}
+
+// MXNet's gradient reads the output, and takes no head gradient: under out_grad it would multiply by the output.
+void softmaxOutputGrad(DecomposeRule &d) {
+  if (!d.forward(0).isValid()) return;
+  Attrs attrs = d.attrs();
+  if (d.numInputs() == 3) attrs = d.context().withAttrs(attrs, {{"out_grad", "False"}});
+  Value loss = d.emit(op(d, "_backward_SoftmaxOutput"), SmallVector<Value, 2>{d.forward(0), d.x(1)}, attrs);
+  d.y(0, d.numInputs() == 3 ? d.emit(kElemwiseMul, {loss, d.x(2)}) : loss);
+}
+
+void regressionGrad(DecomposeRule &d, StringRef backward) {
+  if (d.forward(0).isValid()) d.y(0, d.emit(op(d, backward), SmallVector<Value, 2>{d.x(1), d.forward(0)}, d.attrs()));
+}
+
+void repeatAxesLike(DecomposeRule &d) {
+  Attrs kept = d.context().withAttrs(d.attrs(), AttrText{"keepdims", "True"});
+  Value shaped = d.emit(kReshapeLike, {d.x(0), d.emit(kSum, d.x(1), kept)});
+  d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
+}
+
+constexpr TargetRow kRows[] = {
+    {"_LinearRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_linear_reg_out"); }},
+    {"_LogisticRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_logistic_reg_out"); }},
+    {"_MAERegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_mae_reg_out"); }},
+    {"_SoftmaxOutput_grad", softmaxOutputGrad},
+    {"_repeat_axes_like", repeatAxesLike},
+};
+
+}  // namespace
+
+constinit const Target kMxnetTarget = {
+    .name = "mxnet",
+    .title = "MXNet 1.9.1",
+    .advice = "emit the graph without --dialect mxnet",
+    .has = [](const NodeKind &kind) { return !std::binary_search(std::begin(kOwn), std::end(kOwn), kind.op->name); },
+    .rows = kRows,
+    .settle =
+        [](GraphTable &table) {
+          table.mxnetVersion = kMxnetVersion;
+          table.forgetEntries();
+        },
+};
+
+}  // namespace gradc

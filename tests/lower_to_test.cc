@@ -1,0 +1,198 @@
+// Down to the operators of a target, or an error that says what is missing.
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/primitives.h"
+#include "passes/targets/lower_to.h"
+#include "tests/support/naive.h"
+#include "tests/support/test_graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+constexpr StringRef kThere[] = {"exp", "_mul_scalar", "elemwise_mul", "sum", "_backward_square"};
+bool isThere(const NodeKind &kind) { return is_contained(kThere, kind.op->name); }
+
+// Said better there than by its decomposition, unless its attribute asks for more.
+void logBetter(DecomposeRule &d) { d.y(0, d.emit(kExp, {d.x(0)})); }
+void noBetter(DecomposeRule &) {}
+
+constexpr TargetRow kRows[] = {{"log", logBetter}, {"square", noBetter}};
+constexpr Target kTarget = {.name = "test", .title = "the test's host", .has = isThere, .rows = kRows};
+
+template <void (*Say)(DecomposeRule &)> constexpr OpDef unary(StringRef name) {
+  return {.name = name, .inputs = {"data"}, .shape = shapes::same, .decompose = Say};
+}
+
+void sayTwice(DecomposeRule &d) { d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", "2"}})); }
+constexpr OpDef kTwice = unary<sayTwice>("twice");
+void sayFourTimes(DecomposeRule &d) { d.y(0, d.emit(kTwice, {d.emit(kTwice, {d.x(0)})})); }
+constexpr OpDef kFourTimes = unary<sayFourTimes>("four_times");
+void sayItself(DecomposeRule &d) { d.y(0, d.emit(*d.kind().op, {d.emit(kExp, {d.x(0)})})); }
+constexpr OpDef kSnake = unary<sayItself>("snake");
+void sayNothing(DecomposeRule &) {}
+constexpr OpDef kMute = unary<sayNothing>("mute");
+void sayWithAxis(DecomposeRule &d) {
+  const Value twice = d.emit(kTwice, {d.x(0)});
+  d.y(0, d.emit(kMulScalar, {twice}, {{"scalar", d.number(d.size(twice, 1))}}));
+}
+constexpr OpDef kTimesColumns = unary<sayWithAxis>("times_columns");
+void sayInSteps(DecomposeRule &d) { d.y(0, d.emit(kTimesColumns, {d.emit(kSum, {d.x(0)}, {{"axis", "0"}})})); }
+constexpr OpDef kInSteps = unary<sayInSteps>("in_steps");
+void sayDead(DecomposeRule &d) {
+  d.emit(kTanh, {d.x(0)});  // the target has none
+  d.y(0, d.x(0));
+}
+constexpr OpDef kWithDeadNode = unary<sayDead>("with_dead_node");
+void sayForward(DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.forwardInput(0)})); }
+constexpr OpDef kAlone = unary<sayForward>("alone");
+
+// exp, that many decompositions away.
+struct CountdownParams {
+  int64_t from;
+};
+constexpr AttrSpec kCountdownAttrs[] = {required<&CountdownParams::from>("from", "how many")};
+void sayOneLess(DecomposeRule &d) {
+  const int64_t from = d.params<CountdownParams>().from;
+  d.y(0, from == 1 ? d.emit(kExp, {d.x(0)}) : d.emit(*d.kind().op, {d.x(0)}, {{"from", d.number(from - 1)}}));
+}
+constexpr OpDef kCountdown = {
+    .name = "countdown",
+    .inputs = {"data"},
+    .attrs = kCountdownAttrs,
+    .params = paramsOf<CountdownParams>(),
+    .shape = shapes::same,
+    .decompose = sayOneLess,
+};
+
+struct Lowered {
+  explicit Lowered(StringRef text, ArrayRef<int64_t> shape = {}) : graph(context, text, shape) {}
+
+  struct Parsed {
+    Parsed(Context &context, StringRef text, ArrayRef<int64_t> shape) {
+      for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone,
+                              &kCountdown})
+        cantFail(context.ops.add(*op));
+      graph = cantFail(parseGraph(context, text));
+      if (shape.empty()) return;
+      InferOptions options;
+      options.allowUnknown = true;
+      known = cantFail(infer(context, graph, {{{nodeNamed(graph, "x"), DimsBuffer(shape)}}, {}}, options));
+    }
+    Graph graph;
+    std::optional<Inference> known;
+  };
+
+  Expected<Graph> run(const Target &target = kTarget) {
+    return lowerTo(context, graph.graph, target, graph.known ? &*graph.known : nullptr);
+  }
+  std::string outcome() { return describeError(run()); }
+
+  TestContext context;
+  Parsed graph;
+};
+
+TEST(LowerTo, A_17_DecomposesUntilTheTargetHasEverything) {
+  Lowered l("a = exp(x); f = four_times(a); y = elemwise_mul(f, a)");
+  EXPECT_EQ(dump(cantFail(l.run())), "a = exp(x)\nf_0 = _mul_scalar(a)\nf = _mul_scalar(f_0)\ny = elemwise_mul(f, a)\nheads y\n");
+}
+
+TEST(LowerTo, A_17_ARowOfTheTargetTakesPrecedence) {
+  EXPECT_EQ(dump(cantFail(Lowered("y = log(x)").run())), "y = exp(x)\nheads y\n");
+}
+
+// The row of square says nothing, so its decomposition is asked.
+TEST(LowerTo, A_17_ARowMayLeaveTheNodeToItsDecomposition) {
+  EXPECT_EQ(Lowered("y = square(x)").outcome(),
+            "[unknown_op] operator 'square' of node 'y' cannot be expressed in the operators of the test's host: it needs "
+            "'broadcast_mul'");
+}
+
+TEST(LowerTo, A_17_NodesNobodyReadsAreNotLowered) {
+  EXPECT_EQ(dump(cantFail(Lowered("a = exp(x); y = with_dead_node(a)").run())), "a = exp(x)\nheads a\n");
+}
+
+TEST(LowerTo, A_17_ErrorsNameTheNodeTheOperatorAndWhatIsMissing) {
+  EXPECT_EQ(Lowered("n = tanh(x)").outcome(),
+            "[unknown_op] operator 'tanh' of node 'n' cannot be expressed in the operators of the test's host");
+  EXPECT_EQ(Lowered("n = mute(x)").outcome(), "[bad_gradient_rule] operator 'mute' of node 'n': the decomposition of operator "
+                                              "'mute' says nothing about output 0, which is read");
+  EXPECT_EQ(Lowered("n = snake(x)").outcome(), "[bad_gradient_rule] operator 'snake' of node 'n': the decomposition does not "
+                                               "end: 'snake' is left after 64 levels");
+  EXPECT_EQ(Lowered("n = alone(x)").outcome(),
+            "[infer_missing] operator 'alone' of node 'n': the decomposition of operator 'alone' reads input 0 of its "
+            "forward node, and this node has none");
+}
+
+TEST(LowerTo, A_17_OnlyTheAxisThatIsNeededHasToBeKnown) {
+  const std::string refusal = "[infer_missing] operator 'times_columns' of node 'n': the decomposition of operator "
+                              "'times_columns' needs the size of axis 1 of operator 'twice', which it emits, which is unknown";
+  EXPECT_EQ(Lowered("n = times_columns(x)").outcome(), refusal);
+  EXPECT_EQ(Lowered("n = times_columns(x)", {2, -1}).outcome(), refusal);
+  Lowered l("n = times_columns(x)", {-1, 3});
+  const Graph lowered = cantFail(l.run());
+  EXPECT_EQ(evaluate(lowered, {{"x", Array({1, 3}, {1, 2, 3})}})[0].values, (std::vector<double>{6, 12, 18}));
+}
+
+TEST(LowerTo, A_17_SixtyFourLevelsAndNoMore) {
+  EXPECT_EQ(dump(cantFail(Lowered("n = countdown(x) {from=64}").run())), "n = exp(x)\nheads n\n");
+  EXPECT_NE(Lowered("n = countdown(x) {from=65}").outcome().find("does not end"), std::string::npos);
+}
+
+// The sum drops an axis: what the second step asks about is inferred from what the first emitted.
+TEST(LowerTo, A_17_ShapesOfEmittedNodesAreKnownToLaterSteps) {
+  Lowered l("n = in_steps(x)", {5, -1, 7});
+  EXPECT_EQ(l.outcome(), "success");
+  EXPECT_NE(Lowered("n = in_steps(x)", {5, 7, -1}).outcome(), "success");
+}
+
+// The target has _backward_square, but not square: beside other nodes it would not be what its name says (INF-08).
+TEST(LowerTo, A_17_GradientsOfReplacedNodesAreReplacedAsWell) {
+  TestGraph g("y = square(x)");
+  const Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  ASSERT_EQ(countOps(graph, "_backward_square"), 1u);
+  const Graph lowered = cantFail(lowerTo(g.context, graph, kPrimitivesTarget, nullptr));
+  EXPECT_EQ(countOps(lowered, "_backward_square"), 0u);
+  auto hasFused = [](const NodeKind &kind) { return bool(kind.op->primitive) || kind.op->name == "_backward_square"; };
+  const Target both = {.name = "both", .title = "both", .has = hasFused};
+  EXPECT_EQ(countOps(cantFail(lowerTo(g.context, graph, both, nullptr)), "_backward_square"), 0u);
+}
+
+TEST(LowerTo, A_17_GradientsReadTheInputsOfTheirForwardNodes) {
+  TestGraph g("e = exp(x); s = sum(e) {axis=1}; y = square(s)");
+  const Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  InferOptions partial;
+  partial.allowUnknown = true;
+  const Inference known = cantFail(infer(g.context, graph, {{{nodeNamed(graph, "x"), {-1, -1}}}, {}}, partial));
+  const Graph lowered = cantFail(lowerTo(g.context, graph, kPrimitivesTarget, &known));
+  const Bindings bindings{{"x", Array({2, 2}, {0.5, 0.25, -1, 2})}};
+  const std::vector<Array> before = evaluate(graph, bindings), after = evaluate(lowered, bindings);
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
+}
+
+TEST(LowerTo, A_17_WhatAGraphNeedsOfAHost) {
+  TestGraph g("r = relu(x); y = elemwise_add(r, x); z = softsign(y)");
+  auto names = [](const OperatorNeeds &needs) {
+    std::vector<std::string> list;
+    for (const OpDef *op : needs.operators) list.push_back(op->name.str());
+    llvm::sort(list);
+    return join(list, " ");
+  };
+  std::map<std::string, std::string> found;
+  for (const auto &[op, needs] : needsOf(g.context, g, kNoTarget, nullptr)) found[op->name.str()] = names(needs);
+  EXPECT_EQ(found, (std::map<std::string, std::string>{{"elemwise_add", "broadcast_add"},
+                                                       {"relu", "_maximum_scalar"},
+                                                       {"softsign", "_plus_scalar abs broadcast_div"}}));
+  EXPECT_TRUE(needsOf(g.context, g, kPrimitivesTarget, nullptr).empty());
+}
+
+}  // namespace
+}  // namespace gradc
