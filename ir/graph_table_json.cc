@@ -84,15 +84,17 @@ class Parser {
   }
 
   Error parseHeads(GradientTable &table) const {
-    const std::vector<std::string> *texts[3];
-    const std::vector<int64_t> *numbers[4];
-    for (auto [i, key] : enumerate(std::initializer_list<const char *>{"head_kind", "grad_of", "grad_req"})) {
+    constexpr const char *kTexts[] = {"head_kind", "grad_of", "grad_req"};
+    constexpr const char *kNumbers[] = {"grad_of_node", "grad_of_index", "grad_order", "x_slot"};
+    const std::vector<std::string> *texts[std::size(kTexts)];
+    const std::vector<int64_t> *numbers[std::size(kNumbers)];
+    for (auto [i, key] : enumerate(kTexts)) {
       const GraphAttr *list = find(key, Kind::ListStr);
       if (!list || list->texts.size() != numHeads)
         return malformed(key, "a list_str with one element per head (" + Twine(numHeads) + ")");
       texts[i] = &list->texts;
     }
-    for (auto [i, key] : enumerate(std::initializer_list<const char *>{"grad_of_node", "grad_of_index", "grad_order", "x_slot"})) {
+    for (auto [i, key] : enumerate(kNumbers)) {
       const GraphAttr *list = find(key, Kind::ListInt);
       if (!list || list->numbers.size() != numHeads)
         return malformed(key, "a list_int with one element per head (" + Twine(numHeads) + ")");

@@ -68,6 +68,7 @@ TEST(Constant, REG_19_ValuesThatDoNotFit) {
   EXPECT_EQ(errorOf("bool", "(1,)", "2"), "[bad_attribute] attribute 'values' has 2, expected 0 to 1 for dtype bool");
   for (auto [dtype, values] : {std::pair{"int32", "0.5"}, {"int64", "9223372036854775808"}, {"uint64", "-1"}, {"int32", "(1"}, {"int32", "nan"}, {"int32", "1,,"}, {"float32", "1,,"}})
     EXPECT_EQ(errorOf(dtype, "(1,)", values), "[bad_attribute] attribute 'values' is \"" + std::string(values) + "\", expected tuple of float");
+  for (StringRef dtype : {"float16", "bfloat16"}) EXPECT_EQ(errorOf(dtype, "(1,)", "0.5"), "success") << dtype.str();
   EXPECT_EQ(errorOf("None", "(1,)", "1"), "[bad_attribute] attribute 'dtype' is None, expected an element type");
   EXPECT_EQ(errorOf("float32", "(4294967296,4294967296)", "1"),
             "[bad_attribute] attribute 'values' has 1 elements, a tensor of shape (4294967296,4294967296) has another number");

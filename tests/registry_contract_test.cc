@@ -186,8 +186,8 @@ TEST(OperatorContract, REG_17_HiddenOutputsAreNoHeads) {
   EXPECT_EQ(dropout.numVisible, 1u);
   EXPECT_EQ(norm.numOutputs, 3u);
   EXPECT_EQ(norm.numVisible, 1u);
-  EXPECT_EQ(g.context.outputName(norm, 0), "output");
-  EXPECT_EQ(g.context.outputName(norm, 1), "mean");
+  EXPECT_EQ(outputName(norm, 0), "output");
+  EXPECT_EQ(outputName(norm, 1), "mean");
   EXPECT_EQ(inputName(norm, 4), "moving_var");
   // The state goes from the forward node to its gradient.
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
