@@ -1,6 +1,8 @@
 // Questions asked of a frozen graph. Tested by tests/graph_test.cc
 #include "ir/graph.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -36,14 +38,38 @@ size_t Graph::heapBytes() const {
          bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) + bytes(c.origins) + bytes(c.heads);
 }
 
-bool operator==(const Graph &a, const Graph &b) {
-  auto sameColumns = [](const GraphColumns &l, const GraphColumns &r) {
-    return l.kinds == r.kinds && l.kindList == r.kindList && l.inputBegin == r.inputBegin && l.inputs == r.inputs && l.depBegin == r.depBegin &&
-           l.deps == r.deps && l.nameBegin == r.nameBegin && l.names == r.names && l.origins == r.origins && l.heads == r.heads;
-  };
-  return (a.cols == b.cols || sameColumns(*a.cols, *b.cols)) &&
-         (a.tab == b.tab || *a.tab == *b.tab);
-}
+namespace {
+
+/// Compares graphs, and those in them once each. Within one Context equal kinds are one object; of two they are compared.
+class Comparison {
+ public:
+  bool isSame(const Graph &a, const Graph &b) {
+    if (&a.table() != &b.table() && !(a.table() == b.table())) return false;
+    const GraphColumns &l = a.columns(), &r = b.columns();
+    if (&l == &r || !seen.insert({&l, &r}).second) return true;
+    return l.kinds == r.kinds && l.inputBegin == r.inputBegin && l.inputs == r.inputs && l.depBegin == r.depBegin &&
+           l.deps == r.deps && l.nameBegin == r.nameBegin && l.names == r.names && l.origins == r.origins &&
+           l.heads == r.heads && isSameList(a.kinds(), b.kinds(), [&](const KindRef &x, const KindRef &y) { return isSame(*x, *y); });
+  }
+
+ private:
+  bool isSame(const NodeKind &a, const NodeKind &b) {
+    if (&a == &b) return true;
+    const bool isOpaque = a.op && b.op && a.op->flags.isOpaque && b.op->flags.isOpaque;
+    return (a.op == b.op || isOpaque) && a.spelling == b.spelling && a.attrs == b.attrs && a.numOutputs == b.numOutputs &&
+           isSameList(a.bodies, b.bodies, [&](const Graph &x, const Graph &y) { return isSame(x, y); });
+  }
+
+  template <class T, class F> static bool isSameList(ArrayRef<T> a, ArrayRef<T> b, F isSame) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), isSame);
+  }
+
+  DenseSet<std::pair<const GraphColumns *, const GraphColumns *>> seen;  // equal as far as they were compared
+};
+
+}  // namespace
+
+bool operator==(const Graph &a, const Graph &b) { return Comparison().isSame(a, b); }
 
 std::vector<NodeId> listMutators(const Graph &graph) {
   std::vector<NodeId> mutators(graph.numNodes());

@@ -89,7 +89,7 @@ class Graph {
   /// Bytes of heap the columns hold, without the kinds, which graphs share.
   size_t heapBytes() const;
 
-  /// Equal columns, names included, and equal tables. Linear.
+  /// Equal columns, names and bodies included, and equal tables, whatever Contexts made them. Linear.
   friend bool operator==(const Graph &a, const Graph &b);
 
  private:

@@ -142,10 +142,11 @@ TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
   SmallContext context;
   // split3 has three outputs here, the file says one: the list over entries cannot follow.
   LoadedGraph loaded = read(context, R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
-      "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0]], "attrs": {"dtype": ["list_int", [5, 6]], "grad_of": ["list_str", ["p", "q"]]}})");
+      "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0], [1, 0, 0]], "attrs": {"dtype": ["list_int", [5, 6]],
+      "update_of": ["list_str", ["p", "q"]], "optimizer_states": ["list_str", []]}})");
   const GraphAttrs attrs = graphAttrsOf(loaded.graph);
   EXPECT_EQ(attrs.count("dtype"), 0u);
-  EXPECT_EQ(attrs.at("grad_of").texts, (std::vector<std::string>{"p", "q"}));
+  EXPECT_EQ(attrs.at("update_of").texts, (std::vector<std::string>{"p", "q"})) << "a list over heads, of which there are as many";
   ASSERT_EQ(loaded.warnings.size(), 1u);
   EXPECT_NE(loaded.warnings[0].find("'dtype'"), std::string::npos);
 }

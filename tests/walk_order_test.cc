@@ -13,7 +13,7 @@ namespace {
 
 std::string walkOf(const Graph &graph) {
   std::string names;
-  for (NodeId n : walkOrder(graph)) names += (names.empty() ? "" : " ") + graph.name(n).str();
+  for (NodeId n : walkOrder(graph, testContext().ops.wellKnown.add)) names += (names.empty() ? "" : " ") + graph.name(n).str();
   return names;
 }
 
