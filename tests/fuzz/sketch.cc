@@ -136,13 +136,16 @@ SketchNode variable(std::string name, ArrayRef<int64_t> dims) {
 }
 
 void appendNodes(GraphSketch &sketch, const GraphSketch &part) {
-  const auto offset = static_cast<int64_t>(sketch.nodes.size());
+  // An id that no graph has may wrap around; it stays one.
+  auto shifted = [offset = uint64_t{sketch.nodes.size()}](int64_t id) {
+    return static_cast<int64_t>(static_cast<uint64_t>(id) + offset);
+  };
   for (SketchNode node : part.nodes) {
-    for (SketchEntry &entry : node.inputs) entry.node += offset;
-    for (int64_t &dep : node.deps) dep += offset;
+    for (SketchEntry &entry : node.inputs) entry.node = shifted(entry.node);
+    for (int64_t &dep : node.deps) dep = shifted(dep);
     int64_t origin = 0;
     if (std::string *text = node.attr("__origin__"); text && !StringRef(*text).getAsInteger(10, origin))
-      *text = std::to_string(origin + offset);
+      *text = std::to_string(shifted(origin));
     sketch.nodes.push_back(std::move(node));
   }
 }
