@@ -214,6 +214,8 @@ constinit const OpDef kInTraining = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kInTraining, {g.dy(0)})); },
+    .primitive = {.onnx = "exported for training: Identity, for inference: Shape, ConstantOfShape, CastLike",
+                  .c = "y[i] = isTraining ? x[i] : 0"},
     .kernel = switchKernel,
 };
 
@@ -295,6 +297,42 @@ void batchNormGradient(GradRule &g) {
   g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
 }
 
+// The statistic in use: the batch's in training, else the moving one, which stays as it is then.
+Value chooseStatistic(DecomposeRule &d, Value training, size_t state, Value ofBatch) {
+  const double momentum = d.params<BatchNormParams>().momentum;
+  const Value before = beforeWrite(d.x(state));
+  const Value chosen = d.emit(kWhere, {training, ofBatch, before});
+  const Value moved = d.emit(kElemwiseAdd, {d.emit(kMulScalar, {before}, {{"scalar", d.number(momentum)}}),
+                                            d.emit(kMulScalar, {chosen}, {{"scalar", d.number(1 - momentum)}})});
+  d.emit(kAssign, {d.x(state), d.emit(kWhere, {training, moved, before})});
+  return chosen;
+}
+
+// y = (x − mean)·γ·r + β. Which form runs is known at run time only, so both have their statistics.
+void decomposeForward(DecomposeRule &d) {
+  const BatchNormParams &p = d.params<BatchNormParams>();
+  const Value x = d.x(0);
+  Channels channels(d, x);
+  Value mean = beforeWrite(d.x(3)), variance = beforeWrite(d.x(4));
+  if (!p.useGlobalStats) {
+    const Value training = d.emit(kInTraining, {d.emit(kOnesLike, {mean})});
+    const Value batchMean = channels.mean(x);
+    const Value centred = d.emit(kElemwiseSub, {x, channels.spread(batchMean)});
+    const Value batchVariance = channels.mean(d.emit(kSquare, {centred}));
+    mean = chooseStatistic(d, training, 3, batchMean);
+    variance = chooseStatistic(d, training, 4, batchVariance);
+  }
+  const Value shifted = d.emit(kPlusScalar, {variance}, {{"scalar", d.number(p.eps)}});
+  const Value r = d.emit(kRdivScalar, {d.emit(kSqrt, {shifted})}, {{"scalar", "1"}});
+  // A copy comes after the states were overwritten, so that it can wait for that.
+  if (d.wants(1)) d.y(1, d.emit(kCopy, {mean}));
+  if (d.wants(2)) d.y(2, r);
+  if (!d.wants(0)) return;
+  const Value scale = p.fixGamma ? r : d.emit(kElemwiseMul, {d.x(1), r});
+  const Value centred = d.emit(kElemwiseSub, {x, channels.spread(mean)});
+  d.y(0, d.emit(kElemwiseAdd, {d.emit(kElemwiseMul, {centred, channels.spread(scale)}), channels.spread(d.x(2))}));
+}
+
 }  // namespace
 
 extern const OpDef kBatchNorm;
@@ -320,6 +358,7 @@ constinit const OpDef kBatchNorm = {
     .domains = kDomains,
     .inputDefaults = kAuxDefaults,
     .gradient = batchNormGradient,
+    .decompose = decomposeForward,
     .kernel = [](const KernelCall &call) {
       dispatchFloating(call.in[0].dtype, [&](auto zero) { forward<decltype(zero)>(call); });
     },

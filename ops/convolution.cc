@@ -93,7 +93,7 @@ size_t scratchBytes(const ConvolutionParams &p, const TensorRef &data, const Ten
 
 }  // namespace
 
-extern const OpDef kConvolution, kBackwardConvolution, kConvolutionDataGrad, kConvolutionWeightGrad;
+extern const OpDef kBackwardConvolution;
 
 // y = x * w + b; dx, dw, db by one fused operator.
 constinit const OpDef kConvolution = {
@@ -108,6 +108,8 @@ constinit const OpDef kConvolution = {
       if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
     },
     .gradient = [](GradRule &g) { fusedGradient(g, kBackwardConvolution); },
+    .primitive = {.onnx = "Conv; channels last: Transpose, Transpose, Conv, Transpose",
+                  .c = "y[n,f,p] += x[n,c,p*stride+k*dilate-pad] * w[f,c,k], begun with b[f]"},
     .kernel = [](const KernelCall &call) {
       if (!call.wants(0)) return;
       const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
@@ -170,6 +172,8 @@ constinit const OpDef kConvolutionDataGrad = {
     .ignored = {2},
     .stopped = {2},
     .gradient = [](GradRule &g) { gradientOfDataGrad(g, kConvolution, kConvolutionWeightGrad); },
+    .primitive = {.onnx = "ConvTranspose, its output_padding from the extents of data; channels last: between Transposes",
+                  .c = "dx[n,c,p*stride+k*dilate-pad] += dy[n,f,p] * w[f,c,k]"},
     .kernel = [](const KernelCall &call) {
       if (!call.wants(0)) return;
       const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
@@ -199,6 +203,9 @@ constinit const OpDef kConvolutionWeightGrad = {
     .ignored = {2},
     .stopped = {2},
     .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kConvolution, kConvolutionDataGrad); },
+    .primitive = {.onnx = "Transpose, Transpose, Conv of x with dy in place of the weight, strides and dilations exchanged, "
+                          "Slice, Transpose; groups: x through Reshape, Transpose, Reshape",
+                  .c = "dw[f,c,k] += dy[n,f,p] * x[n,c,p*stride+k*dilate-pad]"},
     .kernel = [](const KernelCall &call) {
       if (!call.wants(0)) return;
       const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);

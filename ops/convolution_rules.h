@@ -67,6 +67,11 @@ void stateShapes(ShapeInference &s, ConvolutionPorts at, Dims data, Dims weight,
 /// Of the fused gradient: outputs have the shapes of data, weight and bias, inputs 1, 2 and 3.
 void relateGradients(ShapeInference &s);
 
+// convolution.cc
+extern const OpDef kConvolution;            // Convolution(data, weight[, bias])
+extern const OpDef kConvolutionDataGrad;    // _convolution_data_grad(ograd, weight, data)
+extern const OpDef kConvolutionWeightGrad;  // _convolution_weight_grad(ograd, data, weight)
+
 /// By the fused gradient (dy, x, w[, b]).
 void fusedGradient(GradRule &g, const OpDef &backward);
 /// The fused gradient in the two maps and a sum.

@@ -12,6 +12,7 @@
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "ops/primitives.h"
 
 using namespace llvm;
 
@@ -66,13 +67,18 @@ Error checkParams(const OpDef &, void *params) {
 // Extent of the output before anything is cut off.
 Dim fullExtent(const ConvolutionParams &p, size_t i, int64_t in) { return Dim(p.stride[i]) * (Dim(in) - 1) + p.reach(i); }
 
+// What target_shape cuts off in front.
+int64_t targetPadding(const ConvolutionParams &p, size_t i, int64_t in) {
+  return ((fullExtent(p, i, in) - p.targetShape[i] + 1) / 2).nearest();
+}
+
 // The convolution from the output's images to the data's.
 ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
   ConvGeometry g = windowsOf(p);
   g.in = imageView(output, p.channelsLast());
   g.out = imageView(data, p.channelsLast());
   for (size_t i = 0; hasTarget(p) && i < p.kernel.size(); ++i)
-    g.pad[3 - p.kernel.size() + i] = ((fullExtent(p, i, data[p.spatialAxis(i)]) - p.targetShape[i] + 1) / 2).nearest();
+    g.pad[3 - p.kernel.size() + i] = targetPadding(p, i, data[p.spatialAxis(i)]);
   return g;
 }
 
@@ -148,6 +154,25 @@ template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
         y[n * view.batchStride + c * view.channelStride + p * view.pixelStride] += bias[c];
 }
 
+// The attributes of the convolution from the output's images to the data's; nothing where it has no filters.
+std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
+  const ConvolutionParams &p = d.params<ConvolutionParams>();
+  const int64_t channels = d.size(data, p.channelAxis());
+  if (channels == 0) return std::nullopt;
+  DimsBuffer pad(p.pad);
+  for (size_t i = 0; hasTarget(p) && i < pad.size(); ++i)
+    pad[i] = targetPadding(p, i, d.size(data, static_cast<int64_t>(p.spatialAxis(i))));
+  const AttrText attrs[] = {{"kernel", d.tuple(p.kernel)},
+                            {"stride", d.tuple(p.stride)},
+                            {"dilate", d.tuple(p.dilate)},
+                            {"pad", d.tuple(pad)},
+                            {"num_filter", d.number(channels)},
+                            {"num_group", d.number(p.numGroup)},
+                            {"no_bias", "True"},
+                            {"layout", kSpatialLayoutNames[static_cast<size_t>(p.layout)]}};
+  return d.context().attrs(attrs);
+}
+
 extern const OpDef kBackwardDeconvolution;
 
 }  // namespace
@@ -168,6 +193,8 @@ constinit const OpDef kDeconvolution = {
           if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
         },
     .gradient = [](GradRule &g) { fusedGradient(g, kBackwardDeconvolution); },
+    .primitive = {.onnx = "ConvTranspose, output_padding from adj or target_shape; channels last: between Transposes",
+                  .c = "y[n,f,p*stride+k*dilate-pad] += x[n,c,p] * w[c,f,k], begun with b[f]"},
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
@@ -200,6 +227,11 @@ constinit const OpDef kDeconvolutionDataGrad = {
     .ignored = {2},
     .stopped = {2},
     .gradient = [](GradRule &g) { gradientOfDataGrad(g, kDeconvolution, kDeconvolutionWeightGrad); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(2));
+          d.y(0, attrs ? d.emit(kConvolution, {d.x(0), d.x(1)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+        },
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
@@ -231,6 +263,11 @@ constinit const OpDef kDeconvolutionWeightGrad = {
     .ignored = {2},
     .stopped = {2},
     .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kDeconvolution, kDeconvolutionDataGrad); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(1));
+          d.y(0, attrs ? d.emit(kConvolutionWeightGrad, {d.x(1), d.x(0), d.x(2)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+        },
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;

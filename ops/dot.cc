@@ -159,6 +159,33 @@ void gradientOfBackward(GradRule &g) {
   if (needsB) g.dx(2, g.at(both, 1));
 }
 
+// v, which has `first` axes and then `second`, as a matrix of these two parts.
+Value asMatrix(DecomposeRule &d, Value v, size_t first, size_t second) {
+  for (; first > 1; --first) v = d.emit(kReshape, {v}, {{"shape", "(-3,-2)"}});  // the first two axes as one
+  if (first == 0) v = d.emit(kExpandDims, {v}, {{"axis", "0"}});
+  if (second == 0 && first == 1) v = d.emit(kExpandDims, {v}, {{"axis", "1"}});
+  return second > 1 ? d.emit(kFlatten, {v}) : v;
+}
+
+// The axes that are not summed over become one, after which both gradients are products of matrices.
+void decomposeBackward(DecomposeRule &d) {
+  const DotTransposes is = dotTransposes(d.kind());
+  const size_t rowAxes = d.rank(d.x(1)) - 1, columnAxes = d.rank(d.x(2)) - 1;
+  const Value dy = asMatrix(d, d.x(0), rowAxes, columnAxes);
+  auto product = [&](Value a, bool transposesA, Value b, bool transposesB, Value like) {
+    const auto text = [](bool is) { return is ? "True" : "False"; };
+    const Value y = d.emit(kDot, {a, b}, {{"transpose_a", text(transposesA)}, {"transpose_b", text(transposesB)}});
+    return d.emit(kReshapeLike, {y, like});
+  };
+  if (d.wants(0)) {
+    const Value b = is.b ? asMatrix(d, d.x(2), columnAxes, 1) : asMatrix(d, d.x(2), 1, columnAxes);
+    d.y(0, is.a ? product(b, is.b, dy, true, d.x(1)) : product(dy, false, b, !is.b, d.x(1)));
+  }
+  if (!d.wants(1)) return;
+  const Value a = is.a ? asMatrix(d, d.x(1), 1, rowAxes) : asMatrix(d, d.x(1), rowAxes, 1);
+  d.y(1, is.b ? product(dy, true, a, is.a, d.x(2)) : product(a, !is.a, dy, false, d.x(2)));
+}
+
 constinit const OpDef kBackwardDot = {
     .name = "_backward_dot",
     .summary = "gradient of dot: dlhs = dy * rhs^T, drhs = lhs^T * dy, summed over the axes of dy that are not lhs' or rhs'",
@@ -178,6 +205,7 @@ constinit const OpDef kBackwardDot = {
         },
     .flags = {.isBackward = true},
     .gradient = gradientOfBackward,
+    .decompose = decomposeBackward,
     .kernel = dotBackwardKernel,
 };
 

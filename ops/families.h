@@ -34,6 +34,7 @@ extern const OpFamily kSplitStackFamily;
 extern const OpFamily kBroadcastToFamily;
 extern const OpFamily kCropFamily;
 extern const OpFamily kPadFamily;
+extern const OpFamily kAssignFamily;
 extern const OpFamily kCastFamily;
 extern const OpFamily kWhereFamily;
 extern const OpFamily kExtremaFamily;

@@ -170,6 +170,8 @@ class Instances {
   Value spreadChannel(Value v) { return rule.emit(kBroadcastAxisLike, {v, data}, {{"axis", "1"}}); }
   /// A statistic with as many axes as the data; `like` has that shape.
   Value keep(Value statistic, Value like) { return rule.emit(kReshapeLike, {statistic, like}); }
+  /// `keep` undone: the axes of one element summed away.
+  Value perInstance(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
   /// (var + eps)^(−1/2)
   Value reciprocalDeviation(Value variance) {
     const StringRef eps = rule.number(rule.params<InstanceNormParams>().eps);
@@ -243,6 +245,19 @@ void instanceNormGradient(GradRule &g) {
   g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
 }
 
+void decomposeForward(DecomposeRule &d) {
+  const Value x = d.x(0);
+  Instances rows(d, x);
+  const Value mean = rows.mean(x), centred = d.emit(kBroadcastSub, {x, mean});
+  const Value variance = rows.mean(d.emit(kSquare, {centred}));
+  if (d.wants(1)) d.y(1, rows.perInstance(mean));
+  if (d.wants(2)) d.y(2, rows.perInstance(variance));
+  if (!d.wants(0)) return;
+  const Value normal = d.emit(kBroadcastMul, {centred, rows.reciprocalDeviation(variance)});
+  const Value scaled = d.emit(kElemwiseMul, {normal, rows.spreadChannel(d.x(1))});
+  d.y(0, d.emit(kElemwiseAdd, {scaled, rows.spreadChannel(d.x(2))}));
+}
+
 constinit const OpDef kInstanceNorm = {
     .name = "InstanceNorm",
     .summary = "y = γ·(x − mean)·(var + eps)^(−1/2) + β, mean and biased variance of each channel of each image",
@@ -255,6 +270,7 @@ constinit const OpDef kInstanceNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kForwardPorts); },
     .inplace = kInplaceFirst,
     .gradient = instanceNormGradient,
+    .decompose = decomposeForward,
     .kernel = [](const KernelCall &call) {
       dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
     },

@@ -139,6 +139,18 @@ constinit const OpDef kBackwardL2Normalization = {
     .kernel = backward,
 };
 
+void decomposeForward(DecomposeRule &d) {
+  const Value squares = groupSum(d, d.emit(kSquare, {d.x(0)}));
+  const StringRef eps = d.number(d.params<L2Params>().eps);
+  const Value norm = d.emit(kSqrt, {d.emit(kPlusScalar, {squares}, {{"scalar", eps}})});
+  if (d.wants(0)) d.y(0, d.emit(kBroadcastDiv, {d.x(0), norm}));
+  if (!d.wants(1)) return;
+  if (modeOf(d.kind()) == NormMode::Channel) return d.y(1, norm);
+  // The norm as an output lacks the axes of one element: they are summed away.
+  const StringRef kept = modeOf(d.kind()) == NormMode::Instance ? "0" : "(0,1)";
+  d.y(1, d.emit(kSum, {norm}, {{"axis", kept}, {"exclude", "True"}}));
+}
+
 // dn reaches the data as y·dn, for dn/dx = x/n.
 void l2Gradient(GradRule &g) {
   Value dx;
@@ -163,6 +175,7 @@ constinit const OpDef kL2Normalization = {
     .shape = [](ShapeInference &s) { relateShapes(s, 0, true); },
     .inplace = kInplaceFirst,
     .gradient = l2Gradient,
+    .decompose = decomposeForward,
     .kernel = forward,
 };
 

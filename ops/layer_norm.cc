@@ -236,6 +236,21 @@ void layerNormGradient(GradRule &g) {
   g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
 }
 
+void decomposeForward(DecomposeRule &d) {
+  const Value x = d.x(0);
+  Rows rows(d);
+  const Value mean = rows.mean(x), centred = d.emit(kBroadcastSub, {x, mean});
+  const StringRef eps = d.number(d.params<LayerNormParams>().eps);
+  const Value variance = rows.mean(d.emit(kSquare, {centred}));
+  const Value deviation = d.emit(kSqrt, {d.emit(kPlusScalar, {variance}, {{"scalar", eps}})});
+  if (d.wants(1)) d.y(1, mean);
+  if (d.wants(2)) d.y(2, deviation);
+  if (!d.wants(0)) return;
+  const Value normal = d.emit(kBroadcastDiv, {centred, deviation});
+  const Value scaled = d.emit(kElemwiseMul, {normal, rows.spread(d.x(1), x)});
+  d.y(0, d.emit(kElemwiseAdd, {scaled, rows.spread(d.x(2), x)}));
+}
+
 constinit const OpDef kLayerNorm = {
     .name = "LayerNorm",
     .aliases = {"_npx_layer_norm"},
@@ -249,6 +264,7 @@ constinit const OpDef kLayerNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kForwardPorts); },
     .inplace = kInplaceFirst,
     .gradient = layerNormGradient,
+    .decompose = decomposeForward,
     .kernel = [](const KernelCall &call) {
       dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
     },

@@ -48,6 +48,8 @@ Error checkParams(const OpDef &, void *params) {
   return Failure(ErrorKind::BadAttribute, "attribute 'nsize' is " + Twine(p.nsize) + ", expected an odd number");
 }
 
+constexpr int64_t kCopyRest = -2, kMergeTwo = -3;  // in the shape of a Reshape
+
 void channelShape(ShapeInference &s) {
   s.sameAll();
   if (!s.hasFailed() && s.in(0).hasRank() && s.in(0).rank() < 2)
@@ -132,6 +134,25 @@ void windowSum(const KernelCall &call) {
   });
 }
 
+// The channels as an axis of pixels, over which sum pooling slides a window of nsize times 1 times 1. Pooling takes three
+// axes of pixels at most, so those behind are merged first.
+void decomposeWindowSum(DecomposeRule &d) {
+  Value v = d.x(0);
+  size_t rank = d.rank(v);
+  while (rank > 4) {
+    DimsBuffer merged = {0, 0, kMergeTwo, kCopyRest};
+    v = d.emit(kReshape, {v}, {{"shape", d.tuple(merged)}});
+    --rank;
+  }
+  const int64_t nsize = d.params<LrnParams>().nsize;
+  DimsBuffer kernel(std::max<size_t>(rank, 2) - 1, 1), pad(kernel.size(), 0);
+  kernel[0] = nsize;
+  pad[0] = nsize / 2;
+  v = d.emit(kExpandDims, {v}, {{"axis", "1"}});
+  v = d.emit(kPooling, {v}, {{"pool_type", "sum"}, {"kernel", d.tuple(kernel)}, {"pad", d.tuple(pad)}});
+  d.y(0, d.emit(kReshapeLike, {v, d.x(0)}));
+}
+
 // y = W(x); W is symmetric
 constinit const OpDef kChannelWindowSum = {
     .name = "_channel_window_sum",
@@ -142,6 +163,7 @@ constinit const OpDef kChannelWindowSum = {
     .check = checkParams,
     .shape = channelShape,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kChannelWindowSum, {g.dy(0)}, g.attrs())); },
+    .decompose = decomposeWindowSum,
     .kernel = windowSum,
 };
 
@@ -188,6 +210,16 @@ void lrnGradient(GradRule &g) {
   g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
 }
 
+void decomposeForward(DecomposeRule &d) {
+  const LrnParams &p = d.params<LrnParams>();
+  const Value sum = scaled(d, windowSumOf(d, d.emit(kSquare, {d.x(0)})), p.scale());
+  const Value norm = d.emit(kPlusScalar, {sum}, {{"scalar", d.number(p.knorm)}});
+  if (d.wants(1)) d.y(1, norm);
+  if (!d.wants(0)) return;
+  const Value power = d.emit(kPowerScalar, {norm}, {{"scalar", d.number(-p.beta)}});
+  d.y(0, d.emit(kElemwiseMul, {d.x(0), power}));
+}
+
 constinit const OpDef kLrn = {
     .name = "LRN",
     .summary = "y = x·n^−β, n = knorm + alpha/nsize · Σ of x² over the nsize channels (axis 1) around each",
@@ -199,6 +231,7 @@ constinit const OpDef kLrn = {
     .check = checkParams,
     .shape = channelShape,
     .gradient = lrnGradient,
+    .decompose = decomposeForward,
     .kernel = forward,
 };
 

@@ -149,8 +149,6 @@ extern const OpDef kPoolGather, kPoolScatter, kPoolingGrad, kBackwardPooling;
 
 }  // namespace
 
-extern const OpDef kPooling;
-
 // y = the reduction of each window
 constinit const OpDef kPooling = {
     .name = "Pooling",
@@ -179,6 +177,9 @@ constinit const OpDef kPooling = {
           else
             g.fused(kBackwardPooling, {g.dy(0), g.x(0), g.y(0)});
         },
+    .primitive = {.onnx = "max: MaxPool; sum: Pad, Conv with ones, one group per channel; avg: the sum, Div by how many "
+                          "elements each window counts; lp: Pow, the sum, Pow",
+                  .c = "y[n,c,p] = x[n,c,i] > y[n,c,p] ? x[n,c,i] : y[n,c,p], or += x[n,c,i]"},
     .kernel = [](const KernelCall &call) { pool(call, call.in[0]); },
     .piece = [](const PieceCall &call) { pool(call, call.base[0]); },
 };
@@ -261,6 +262,9 @@ constinit const OpDef kPoolingGrad = {
           g.dx(0, g.emit(kPooling, {g.dy(0)}, g.attrs()));
           g.noGrad(1);
         },
+    .primitive = {.onnx = "avg: Div by how many elements each window counts; ConvTranspose with ones, one group per channel, "
+                          "Slice, Pad",
+                  .c = "dx[n,c,i] += dy[n,c,p] / size[p]"},
     .kernel = runSpread,
 };
 
@@ -284,6 +288,8 @@ constinit const OpDef kPoolGather = {
           g.dx(0, g.emit(kPoolScatter, {g.dy(0), g.x(1)}, g.attrs()));
           g.noGrad(1);
         },
+    .primitive = {.onnx = "MaxPool, whose Indices count in the whole tensor; Reshape, Gather",
+                  .c = "y[n,c,p] = v[n,c,argmax[n,c,p]]"},
     .kernel = [](const KernelCall &call) { runGather(call, call.in[1]); },
     .piece = [](const PieceCall &call) { runGather(call, call.base[1]); },
 };
@@ -307,6 +313,9 @@ constinit const OpDef kPoolScatter = {
           g.dx(0, g.emit(kPoolGather, {g.dy(0), g.x(1)}, g.attrs()));
           g.noGrad(1);
         },
+    .primitive = {.onnx = "MaxPool, whose Indices count in the whole tensor; Reshape, Reshape, ConstantOfShape, "
+                          "ScatterElements(reduction=add), Reshape",
+                  .c = "dx[n,c,argmax[n,c,p]] += dy[n,c,p]"},
     .kernel = [](const KernelCall &call) { runScatter(call, call.in[1]); },
     .piece = [](const PieceCall &call) { runScatter(call, call.base[1]); },
 };

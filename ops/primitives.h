@@ -61,6 +61,17 @@ extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroa
 extern const OpDef kCast;               // Cast(x; dtype)
 extern const OpDef kBackwardCast;       // _backward_cast(dy; dtype): dy in the type of the x of its forward node
 
+// assign.cc
+extern const OpDef kAssign;             // _assign(state, value): value, which overwrites the state, a variable
+/// What a state was before a node that overwrites it: the node's own entry is the version that it makes (IR-08).
+inline Value beforeWrite(Value state) {
+  return Value{state.node, state.index, static_cast<decltype(state.version)>(state.version ? state.version - 1 : 0)};
+}
+
+// softmax.cc, pooling.cc
+extern const OpDef kSoftmax;            // softmax(x; axis)
+extern const OpDef kPooling;            // Pooling(x; kernel, stride, pad, pool_type)
+
 // where.cc
 extern const OpDef kWhere;              // where(condition, x, y)
 

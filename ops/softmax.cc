@@ -248,9 +248,14 @@ constexpr OpDef withLength(OpDef op) {
   return op;
 }
 
+}  // namespace
+
 constinit const OpDef kSoftmax = withLength(forwardOf<RowFunction::Softmax, kBackwardSoftmax>(
     "softmax", "_npx_softmax",
     "y[k] = exp(x[k]/t) / Σ over j of exp(x[j]/t) along the axis, t the temperature; 0 beyond a row's length"));
+
+namespace {
+
 constinit const OpDef kSoftmin = forwardOf<RowFunction::Softmin, kBackwardSoftmin>(
     "softmin", "", "y[k] = exp(−x[k]/t) / Σ over j of exp(−x[j]/t) along the axis, t the temperature");
 constinit const OpDef kLogSoftmax = forwardOf<RowFunction::LogSoftmax, kBackwardLogSoftmax>(

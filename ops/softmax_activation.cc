@@ -31,6 +31,8 @@ bool isChannel(const NodeKind &kind) {
   return kind.params<SoftmaxActivationParams>().mode == SoftmaxMode::Channel;
 }
 
+StringRef rowAxis(const NodeKind &kind) { return isChannel(kind) ? "1" : "-1"; }
+
 SoftmaxRows rowsOf(const NodeKind &kind, Dims shape) {
   return {AxisRows(shape, isChannel(kind) ? 1 : shape.size() - 1), 1, false};
 }
@@ -74,7 +76,7 @@ constinit const OpDef kBackwardSoftmaxActivation = {
     .decompose =
         [](DecomposeRule &d) {
           const Value product = d.emit(kElemwiseMul, {d.x(0), d.x(1)});
-          const Value sum = d.emit(kSum, {product}, {{"axis", isChannel(d.kind()) ? "1" : "-1"}, {"keepdims", "True"}});
+          const Value sum = d.emit(kSum, {product}, {{"axis", rowAxis(d.kind())}, {"keepdims", "True"}});
           d.y(0, d.emit(kElemwiseMul, {d.x(1), d.emit(kBroadcastSub, {d.x(0), sum})}));
         },
     .kernel = backward,
@@ -89,6 +91,7 @@ constinit const OpDef kSoftmaxActivation = {
     .shape = rowShape,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardSoftmaxActivation, {g.dy(0), g.y(0)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSoftmax, {d.x(0)}, {{"axis", rowAxis(d.kind())}})); },
     .kernel = forward,
 };
 

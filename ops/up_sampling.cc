@@ -246,6 +246,55 @@ void bilinearSecondOrder(GradRule &g) {
   else g.dx(2, g.emit(kDeconvolutionWeightGrad, {dy, g.dy(0), w}, attrs));
 }
 
+// Of nearest: how many times each pixel of input i is repeated. Only the first input's factor is an attribute.
+int64_t factorOf(DecomposeRule &d, Value first, Value other, size_t i) {
+  const int64_t scale = d.params<UpSamplingParams>().scale;
+  if (i == 0) return scale;
+  const int64_t height = d.size(other, 2);
+  return std::max<int64_t>(height ? d.size(first, 2) * scale / height : 1, 1);
+}
+
+Value repeatPixels(DecomposeRule &d, Value v, int64_t factor) {
+  for (const char *axis : {"2", "3"}) v = d.emit(kRepeat, {v}, {{"repeats", d.number(factor)}, {"axis", axis}});
+  return v;
+}
+
+void decomposeForward(DecomposeRule &d) {
+  const UpSamplingParams &p = d.params<UpSamplingParams>();
+  if (p.isBilinear()) return d.y(0, d.emit(kDeconvolution, {d.x(0), d.x(1)}, deconvolutionAttrs(d)));
+  SmallVector<Value, 4> images;
+  for (size_t i = 0; i < d.numInputs(); ++i) images.push_back(repeatPixels(d, d.x(i), factorOf(d, d.x(0), d.x(i), i)));
+  if (images.size() == 1) return d.y(0, images[0]);
+  const AttrText count = {"num_args", d.number(p.numArgs)};
+  if (!p.isConcat()) return d.y(0, d.emit(kElementWiseSum, images, d.context().attrs(count)));
+  d.y(0, d.emit(kConcat, images, d.context().attrs(ArrayRef<AttrText>{count, {"dim", "1"}})));
+}
+
+// Of nearest: the sum over the copies of each pixel, in the channels that input i became.
+void decomposeBackward(DecomposeRule &d) {
+  const UpSamplingParams &p = d.params<UpSamplingParams>();
+  if (p.isBilinear()) {
+    const Attrs attrs = deconvolutionAttrs(d);
+    if (d.wants(0)) d.y(0, d.emit(kDeconvolutionDataGrad, {d.x(0), d.x(2), d.x(1)}, attrs));
+    if (d.wants(1)) d.y(1, d.emit(kDeconvolutionWeightGrad, {d.x(0), d.x(1), d.x(2)}, attrs));
+    return;
+  }
+  int64_t channel = 0;
+  for (size_t i = 0; i < d.numOutputs(); ++i) {
+    Value part = d.x(0);
+    if (p.isConcat() && d.numOutputs() > 1) {
+      const int64_t begin = channel;
+      channel += d.size(d.forwardInput(i), 1);
+      const std::string from = "(None," + std::to_string(begin) + ")", to = "(None," + std::to_string(channel) + ")";
+      part = d.emit(kSlice, {part}, {{"begin", from}, {"end", to}});
+    }
+    if (!d.wants(i)) continue;
+    const int64_t factor = i == 0 ? p.scale : factorOf(d, d.forwardInput(0), d.forwardInput(i), i);
+    const StringRef window = d.tuple({factor, factor});
+    d.y(i, d.emit(kPooling, {part}, {{"pool_type", "sum"}, {"kernel", window}, {"stride", window}}));
+  }
+}
+
 constinit const OpDef kUpSampling = {
     .name = "UpSampling",
     .summary = "nearest: y[n,c,i,j] = x[n,c,⌊i/s⌋,⌊j/s⌋], inputs joined along the channels or added up; bilinear: a "
@@ -260,6 +309,7 @@ constinit const OpDef kUpSampling = {
           if (isBilinear(g.kind())) g.fused(kBackwardUpSampling, {g.dy(0), g.x(0), g.x(1)});
           else g.fused(kBackwardUpSampling, {g.dy(0)});
         },
+    .decompose = decomposeForward,
     .kernel = enlarge,
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
                     ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
@@ -290,6 +340,7 @@ constinit const OpDef kBackwardUpSampling = {
           for (size_t i = 0; i < g.numOutputs(); ++i) heads.push_back(g.dy(i));
           g.dx(0, g.emit(kUpSampling, heads, g.attrs()));
         },
+    .decompose = decomposeBackward,
     .kernel = gather,
     .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
                     ArrayRef<TensorRef>) { return isBilinear(k) ? scratchBytes(k, in[1], in[0]) : 0; },

@@ -1,7 +1,9 @@
 // Down to the operators of a target, or an error that says what is missing.
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/verify.h"
 #include "ops/primitives.h"
+#include "passes/order_mutation.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
@@ -176,6 +178,44 @@ TEST(LowerTo, A_17_GradientsReadTheInputsOfTheirForwardNodes) {
   const std::vector<Array> before = evaluate(graph, bindings), after = evaluate(lowered, bindings);
   ASSERT_EQ(before.size(), after.size());
   for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
+}
+
+// Batch statistics of (1, 3): mean 2, variance 1. Half of each joins half of the moving ones, 10 and 4.
+TEST(LowerTo, A_17_StatesAreOverwrittenWhicheverOutputIsRead) {
+  const Bindings bindings{{"x", Array({2, 1}, {1, 3})}, {"g", Array({1}, {1})}, {"b", Array({1}, {0})}, {"m", Array({1}, {10})},
+                          {"v", Array({1}, {4})}};
+  for (const char *read : {"n", "n:1", "n:2"})
+    for (const char *states : {"m, v", "m@1, v@1"})
+      for (bool isTraining : {true, false}) {
+        SCOPED_TRACE(std::string(read) + ", " + states + (isTraining ? ", training" : ", inference"));
+        TestGraph g("n = BatchNorm(x, g, b, " + std::string(states) + ") {momentum=0.5}; heads " + read);
+        const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
+        const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known));
+        ASSERT_EQ(countOps(lowered, "_assign"), 2u);
+        EXPECT_EQ(describeError(checkMutationOrder(lowered)), "success");
+        EXPECT_EQ(describeError(verifyGraph(lowered, 10)), "success");
+        NaiveOptions options;
+        options.isTraining = isTraining;
+        NaiveRun run = cantFail(NaiveRun::run(lowered, bindings, options));
+        EXPECT_EQ(run.value(Value{nodeNamed(lowered, "m")}).values[0], isTraining ? 6 : 10);
+        EXPECT_EQ(run.value(Value{nodeNamed(lowered, "v")}).values[0], isTraining ? 2.5 : 4);
+      }
+}
+
+// Of 10, 6 and 3 the sum reads what the first layer left behind.
+TEST(LowerTo, A_17_StatesAreOverwrittenInOrder) {
+  TestGraph g("n = BatchNorm(x, g, b, m@1, v@1) {momentum=0.5}; k = BatchNorm(n, g, b, m@2, v@2) {momentum=0.5}; "
+              "y = broadcast_add(n, m@1); heads k, y");
+  const Bindings bindings{{"x", Array({2, 1}, {1, 3})}, {"g", Array({1}, {1})}, {"b", Array({1}, {0})}, {"m", Array({1}, {10})},
+                          {"v", Array({1}, {4})}};
+  const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
+  const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known));
+  const Graph ordered = cantFail(orderMutations(g.context, lowered, OverwrittenPolicy::Error)).graph;
+  EXPECT_EQ(describeError(checkMutationOrder(ordered)), "success");
+  NaiveRun run = cantFail(NaiveRun::run(ordered, bindings, NaiveOptions()));
+  EXPECT_EQ(run.value(Value{nodeNamed(ordered, "m")}).values[0], 3) << "half of 6, with the mean of n, 0";
+  const Array n = run.value(Value{nodeNamed(ordered, "n")}), y = run.value(ordered.heads()[1]);
+  EXPECT_DOUBLE_EQ(y.values[0], n.values[0] + 6) << "between the two";
 }
 
 TEST(LowerTo, A_17_WhatAGraphNeedsOfAHost) {

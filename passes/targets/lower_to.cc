@@ -77,8 +77,19 @@ class Lowering {
     SmallVector<Value, 4> outputs;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
     nameNodes(outputs, first);
+    waitForWrites(outputs);
     rewriter.replace(n, outputs, made);
     return Error::success();
+  }
+
+  // What overwrites a state happens although nobody reads it: outputs that come later wait for it.
+  void waitForWrites(ArrayRef<Value> outputs) {
+    SmallVector<NodeId, 2> writes;
+    for (NodeId node : made) {
+      const bool isOutput = any_of(outputs, [&](Value v) { return v.isValid() && v.node == node; });
+      for (size_t i = 0; isOutput && i < writes.size(); ++i) builder.addControlDep(node, writes[i]);
+      if (!builder.kind(node).mutated.isEmpty() && !entries.isRead(Value{node})) writes.push_back(node);
+    }
   }
 
   // Where the forward node of a gradient operator is in the builder: its copy, or its draft where it was replaced.

@@ -24,6 +24,7 @@ constexpr StringRef kOwn[] = {
     "_SoftmaxOutput_target",
     "_SoftmaxOutput_weight",
     "_as_rows",
+    "_assign",
     "_broadcast_axis_like",
     "_channel_window_sum",
     "_concat_part",

@@ -42,6 +42,7 @@ void addNormalisations(std::vector<Sample> &list) {
   list.push_back({"BatchNorm", "fix_gamma=False, use_global_stats=True", {{3, 2}, {2}, {2}, {2}, {2}}, 3, 0.4, 1.6});
   list.push_back({"BatchNorm", "fix_gamma=False", {{3, 2}, {2}, {2}, {2}, {2}}, 3, 0.4, 1.6, 3, false});
   list.push_back({"BatchNorm", "fix_gamma=False, output_mean_var=True", {{5, 2}, {2}, {2}, {2}, {2}}, 2});
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 3}}) list.push_back({"_assign", "", {shape, shape}});
   list.push_back({"Dropout", "p=0.3", {{4, 5}}});
   list.push_back({"Dropout", "p=0.5, axes=(1,)", {{4, 3, 2}}});
   list.push_back({"Dropout", "p=0.5", {{6}}, 2, 0, 0, 3, false});

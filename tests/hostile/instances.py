@@ -10,7 +10,7 @@ SCALAR = ["_%s_scalar" % op for op in """div equal greater greater_equal lesser 
 not_equal plus power rdiv rminus rpower""".split()]
 BINARY = (
     """_equal _grad_add _greater _greater_equal _identity_with_attr_like_rhs _lesser _lesser_equal _maximum _minimum
-_not_equal _power elemwise_add elemwise_div elemwise_mul elemwise_sub reshape_like LinearRegressionOutput
+_assign _not_equal _power elemwise_add elemwise_div elemwise_mul elemwise_sub reshape_like LinearRegressionOutput
 LogisticRegressionOutput MAERegressionOutput _RegressionOutput_weight""".split()
 )
 BROADCAST = ["broadcast_" + op for op in """add div equal greater greater_equal lesser lesser_equal maximum minimum mul

@@ -291,7 +291,7 @@ Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOp
 
 namespace {
 
-// Heads of a graph and of what it was lowered to.
+// Heads of a graph and of what it was lowered to, and what both leave in their variables.
 Findings compareHeads(const Graph &graph, const Graph &lowered, const Bindings &bindings, const NaiveOptions &options) {
   Expected<NaiveRun> before = NaiveRun::run(graph, bindings, options), after = NaiveRun::run(lowered, bindings, options);
   Findings found;
@@ -305,6 +305,18 @@ Findings compareHeads(const Graph &graph, const Graph &lowered, const Bindings &
     if (said.shape != instead.shape || !agree(said, instead, kRounding(*after, to)))
       found.problems.push_back("head " + std::to_string(i) + ": " + print(said) + ", lowered " + print(instead) + "\n" +
                                dump(lowered));
+  }
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    auto isIt = [&](uint32_t m) { return lowered.isVariable(NodeId(m)) && lowered.name(NodeId(m)) == graph.name(NodeId(n)); };
+    const auto all = llvm::seq(0u, lowered.numNodes());
+    const auto same = llvm::find_if(all, isIt);
+    if (same == all.end()) continue;
+    const NodeId there(*same);
+    const Array kept = before->value(Value{NodeId(n)}), instead = after->value(Value{there});
+    if (!agree(kept, instead, kRounding(*after, Value{there})))
+      found.problems.push_back("variable " + graph.name(NodeId(n)).str() + " holds " + print(kept) + ", lowered " +
+                               print(instead) + "\n" + dump(lowered));
   }
   return found;
 }

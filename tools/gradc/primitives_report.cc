@@ -24,18 +24,25 @@ void addAll(Needs &needs, const Needs &more) {
   }
 }
 
-// What the nodes of the graph end in, with each of the first three inputs in turn of some ranks, four elements on every
-// axis; and with nothing known of shapes.
+// What the nodes of the graph end in, with each of the first three inputs in turn, and then all of them, of some ranks, four
+// elements on every axis; and with nothing known of shapes.
 Needs needsOfSample(Context &context, const Graph &graph) {
   Needs needs = needsOf(context, graph, kNoTarget, nullptr);
   InferOptions partial;
   partial.allowUnknown = true;
-  for (uint32_t n = 0; n < std::min(3u, graph.numNodes()) && graph.isVariable(NodeId(n)); ++n)
-    for (size_t rank : {4, 3, 2, 1, 5}) {
-      Expected<Inference> known = infer(context, graph, {{{NodeId(n), DimsBuffer(rank, 4)}}, {}}, partial);
+  for (size_t rank : {4, 3, 2, 1, 5}) {
+    auto add = [&](std::vector<ShapeHint> hints) {
+      Expected<Inference> known = infer(context, graph, {std::move(hints), {}}, partial);
       if (known) addAll(needs, needsOf(context, graph, kNoTarget, &*known));
       else consumeError(known.takeError());
+    };
+    std::vector<ShapeHint> all;
+    for (uint32_t n = 0; n < std::min(3u, graph.numNodes()) && graph.isVariable(NodeId(n)); ++n) {
+      all.push_back({NodeId(n), DimsBuffer(rank, 4)});
+      add({all.back()});
     }
+    add(all);
+  }
   return needs;
 }
 

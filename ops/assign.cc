@@ -1,0 +1,54 @@
+// What overwrites a state, a variable that lives from run to run: all else that has one reduces to this.
+// Tested by tests/lower_to_test.cc, tests/conformance_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+void assignKernel(const KernelCall &call) {
+  const TensorRef &state = call.in[0], &value = call.in[1];
+  if (const size_t size = value.bytes()) {
+    std::memmove(state.data, value.data, size);
+    if (call.wants(0)) std::memmove(call.out[0].data, value.data, size);
+  }
+}
+
+constexpr InplacePair kOverValue[] = {{1, 0}};
+
+}  // namespace
+
+// dvalue = dy: what the state held is gone
+constinit const OpDef kAssign = {
+    .name = "_assign",
+    .summary = "y = value, which the state, a variable, holds from then on",
+    .inputs = {"state", "value"},
+    .shape = shapes::same,
+    .inplace = kOverValue,
+    .mutated = {0},
+    .stopped = {0},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          g.noGrad(0);
+          g.dx(1, g.dy(0));
+        },
+    .primitive = {.onnx = "Identity; the value is one more output of the graph",
+                  .c = "state[i] = y[i] = value[i]"},
+    .kernel = assignKernel,
+};
+
+namespace {
+constexpr const OpDef *kOps[] = {&kAssign};
+}  // namespace
+
+constinit const OpFamily kAssignFamily = kOps;
+
+}  // namespace gradc
