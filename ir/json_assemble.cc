@@ -23,7 +23,7 @@ class RecentKinds {
     AttrsId attrs;
     uint32_t numOutputs = 0;
     uint32_t numInputs = 0;
-    KindRef kind;
+    KindId kind;  // of the builder
   };
   Slot &at(StrId op, AttrsId attrs, uint32_t numOutputs) {
     uint64_t key = (uint64_t{op.value} << 32 | attrs.value) * 0x9e3779b97f4a7c15ull + numOutputs;
@@ -140,12 +140,12 @@ class Assembler {
     return n < numFileNodes ? raw.rowPtr[n + 1] - raw.rowPtr[n] : 1;
   }
 
-  Expected<RecentKinds::Slot *> findKind(uint32_t n) {
+  Expected<RecentKinds::Slot *> findKind(GraphBuilder &builder, uint32_t n) {
     const RawNode &node = raw.nodes[n];
     const uint32_t numOutputs = fileOutputs(n);
     SmallVector<Graph, 0> bodies = takeBodies(n);
     RecentKinds::Slot &slot = bodies.empty() ? recentKinds.at(node.op, node.attrs, numOutputs) : slotOfOwner;
-    if (bodies.empty() && slot.kind && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
+    if (bodies.empty() && slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
       return &slot;
     const StringRef spelling = tables.text(node.op);
     if (node.op == null && !bodies.empty())
@@ -160,7 +160,7 @@ class Assembler {
         info.message += " " + describeAttrs(spelling, raw.name(n), attrs);
         info.place.offset = node.begin;
       });
-    slot = {node.op, node.attrs, numOutputs, (*kind)->numInputs, *kind};
+    slot = {node.op, node.attrs, numOutputs, (*kind)->numInputs, builder.kindId(*kind)};
     return &slot;
   }
 
@@ -176,7 +176,7 @@ class Assembler {
     if (!raw.hasRowPtr) countReadOutputs();
     builder.reserve(raw.nodes.size(), raw.inputs.size(), raw.names.size());
     for (uint32_t n = 0; n < raw.nodes.size(); ++n) {
-      Expected<RecentKinds::Slot *> slot = findKind(n);
+      Expected<RecentKinds::Slot *> slot = findKind(builder, n);
       if (!slot) return slot.takeError();
       ArrayRef<Value> inputs = raw.inputsOf(n);
       if (inputs.size() != (*slot)->numInputs && (*slot)->numInputs != NodeKind::kAnyInputs)

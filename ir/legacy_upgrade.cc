@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 
@@ -48,12 +49,15 @@ class Upgrade {
   }
 
   /// KindRef of a known operator whose attributes parse; null otherwise.
-  KindRef kindOf(uint32_t n) {
-    const StringRef spelling = tables.text(graph.nodes[n].op);
+  const NodeKind *kindOf(uint32_t n) {
+    const RawNode &node = graph.nodes[n];
+    auto [known, isNew] = kinds.try_emplace({node.op.value, node.attrs.value});
+    if (!isNew) return known->second.get();
+    const StringRef spelling = tables.text(node.op);
     const OpDef *op = ctx.ops.find(spelling);
     if (!op) return nullptr;
     Expected<KindRef> kind = ctx.kind(*op, attrsOf(n), spelling);
-    if (kind) return *kind;
+    if (kind) return (known->second = std::move(*kind)).get();
     consumeError(kind.takeError());
     return nullptr;
   }
@@ -84,7 +88,7 @@ class Upgrade {
   }
 
   bool giveToInput(uint32_t n, StringRef input, AttrText attr) {
-    const KindRef kind = kindOf(n);
+    const NodeKind *kind = kindOf(n);
     if (!kind) return false;
     ArrayRef<Value> inputs = graph.inputsOf(n);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -108,7 +112,7 @@ class Upgrade {
       ArrayRef<Value> given = graph.inputsOf(n);
       begins.push_back(static_cast<uint32_t>(inputs.size()));
       inputs.insert(inputs.end(), given.begin(), given.end());
-      const KindRef kind = isVariable(n) ? nullptr : kindOf(n);
+      const NodeKind *kind = isVariable(n) ? nullptr : kindOf(n);
       if (!kind || kind->numInputs == NodeKind::kAnyInputs || kind->op->inputs.isVariadic) continue;
       for (size_t i = given.size(); i < kind->numInputs; ++i) inputs.push_back(addVariable(n, inputName(*kind, i)));
     }
@@ -135,7 +139,7 @@ class Upgrade {
   }
 
   void setInputDefaults(uint32_t n) {
-    const KindRef kind = kindOf(n);
+    const NodeKind *kind = kindOf(n);
     if (!kind) return;
     ArrayRef<Value> inputs = graph.inputsOf(n);
     for (const InputDefault &row : kind->op->inputDefaults) {
@@ -157,6 +161,7 @@ class Upgrade {
   RawTables &tables;
   RawGraph &graph;
   StrId null;
+  DenseMap<std::pair<uint32_t, uint32_t>, KindRef> kinds;  // by operator and attributes; null: none
   bool isChanged = false;
 };
 
