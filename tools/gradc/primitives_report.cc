@@ -133,20 +133,19 @@ void printPrimitives(raw_ostream &os, Context &context) {
   const Trials trials(context);
   const std::vector<const OpDef *> all = context.ops.all();
   const auto number = llvm::count_if(all, [](const OpDef *op) { return bool(op->primitive); });
-  os << "# Primitives\n\nWritten by `gradc ops --primitives`. Every operator decomposes until only these " << number
-     << " are left, or says why it\ndoes not.\n\n";
+  os << "# Primitives\n\nWritten by `gradc ops --primitives`. Operators decompose until only these " << number
+     << " are left. Those that do\nnot yet, and those that cannot, are listed at the end.\n\n";
   printList(os, all, trials);
   os << "\n## What the other operators end in\n\n| operator | primitives |\n|---|---|\n";
-  std::string left;
+  std::string left, irreducible;
   for (const OpDef *op : all) {
-    if (op->primitive || !op->irreducible.empty()) continue;
-    if (!op->decompose) left += "| `" + op->name.str() + "` |\n";
+    if (op->primitive) continue;
+    if (!op->irreducible.empty()) irreducible += "| `" + op->name.str() + "` | " + cell(op->irreducible) + " |\n";
+    else if (!op->decompose) left += "| `" + op->name.str() + "` |\n";
     else os << "| `" << op->name << "` | " << endsIn(*op, trials) << " |\n";
   }
   if (!left.empty()) os << "\n## Not reduced\n\n| operator |\n|---|\n" << left;
-  os << "\n## Not reducible\n\n| operator | why |\n|---|---|\n";
-  for (const OpDef *op : all)
-    if (!op->irreducible.empty()) os << "| `" << op->name << "` | " << cell(op->irreducible) << " |\n";
+  if (!irreducible.empty()) os << "\n## Not reducible\n\n| operator | why |\n|---|---|\n" << irreducible;
 }
 
 }  // namespace gradc
