@@ -51,7 +51,7 @@ class Measurement {
     asBuilt = built->graph;
     if (Error error = orderSketch(context, *built)) return error;
     noteLostBody(built->graph, false);
-    Expected<Inference> forward = inferForward(built->graph);
+    Expected<Inference> forward = inferWith(built->graph);
     if (!forward) return forward.takeError();
     GradientOptions options = gradientOptions();
     if (variation.hasTypes || sketch.hasTypes) options.inference = &*forward;
@@ -64,7 +64,9 @@ class Measurement {
     if (!variation.gradientOnly) findLostDependency(result->graph);
     noteLostBody(result->graph, variation.gradientOnly);
     if (!variation.inMxnetsWords) return execute(result->graph);
-    Expected<Graph> lowered = lowerTo(context, result->graph, kMxnetTarget, nullptr);
+    Expected<Inference> known = inferWith(result->graph);
+    if (!known) return known.takeError();
+    Expected<Graph> lowered = lowerTo(context, result->graph, kMxnetTarget, &*known);
     if (!lowered) return lowered.takeError();
     return execute(*lowered);
   }
@@ -100,7 +102,8 @@ class Measurement {
     if (measured.lostBody.empty()) measured.lostBody = findLostBody(asBuilt, graph, mayLack);
   }
 
-  Expected<Inference> inferForward(const Graph &graph) {
+  // With the shapes of what the problem binds.
+  Expected<Inference> inferWith(const Graph &graph) {
     InferOptions options;
     options.floatAs = DType::Float64;
     return infer(context, graph, hintsOf(graph, asLists(bindings(graph))), options);
