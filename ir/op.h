@@ -195,7 +195,7 @@ struct OpDef {
   void (*hostGradient)(GradRule &) = nullptr;
   void (*decompose)(DecomposeRule &) = nullptr;       // the same values in simpler operators
   Primitive primitive = {};                           // of operators without a decomposition
-  llvm::StringRef irreducible = {};                   // why it is no primitive and has no decomposition either
+  llvm::StringRef irreducible = {};                   // why it is neither primitive nor decomposed
   void (*kernel)(const KernelCall &) = nullptr;       // reference kernel
   /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for row-major tensors with
   /// elements; those of the built-in ones are in runtime/kernels/table.h. An operator may have these alone.

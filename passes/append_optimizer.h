@@ -44,8 +44,9 @@ struct TrainingGraph {
   uint32_t numForwardHeads = 0;
 };
 
-/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that is no gradient graph of first order, for a gradient that is not of a
-/// variable, and for a parameter that is a head itself; BadAttribute for a multiplier that is no number. Linear.
+/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that
+/// is not a gradient graph of first order, for a gradient that is not of a variable, and for a parameter that is a head
+/// itself; BadAttribute for a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);
 

@@ -355,7 +355,7 @@ Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &b
   if (!known) return {{describeError(known.takeError())}};
   Findings found;
   for (const auto &[op, needs] : needsOf(context, graph, kPrimitivesTarget, &*known)) {
-    for (const OpDef *needed : needs.operators) missing[needed] = "is no primitive and does not decompose";
+    for (const OpDef *needed : needs.operators) missing[needed] = "is neither primitive nor decomposed";
     for (const std::string &refusal : needs.refusals) missing[op] = "is refused: " + refusal;
   }
   if (!missing.empty()) return found;
@@ -364,7 +364,7 @@ Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &b
   found = compareHeads(graph, *lowered, bindings, options);
   for (uint32_t n = 0; n < lowered->numNodes(); ++n)
     if (const OpDef *op = lowered->op(NodeId(n)); op && !op->primitive)
-      found.problems.push_back(lowered->describe(NodeId(n)) + " is no primitive");
+      found.problems.push_back(lowered->describe(NodeId(n)) + " is not primitive");
   return found;
 }
 
