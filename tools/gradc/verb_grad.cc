@@ -11,26 +11,36 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Shapes and types of the emitted graph, written into it when the user gave hints (CLI-04).
-Expected<Graph> annotateWithHints(Tool &tool, const Graph &graph, const Graph &forward) {
-  if (tool.options.shapes.empty() && tool.options.dtypes.empty()) return graph;
+/// What the hints and the graph say of shapes and types.
+Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &forward) {
   Expected<InferRequest> hints = resolveHints(tool, graph, forward);
   if (!hints) return hints.takeError();
   InferOptions options;
   options.allowUnknown = true;
   options.unknownDim = tool.options.unknownDim;
-  Expected<Inference> inference = infer(tool.context, graph, *hints, options);
+  return infer(tool.context, graph, *hints, options);
+}
+
+/// Shapes and types of the emitted graph, written into it when the user gave hints (CLI-04).
+Expected<Graph> annotateWithHints(Tool &tool, const Graph &graph, const Graph &forward) {
+  if (tool.options.shapes.empty() && tool.options.dtypes.empty()) return graph;
+  Expected<Inference> inference = inferPartly(tool, graph, forward);
   if (!inference) return inference.takeError();
   return annotate(graph, *inference);
 }
 
+Expected<Graph> lower(Tool &tool, const Graph &graph, const Graph &forward) {
+  const Target *target = targetOf(tool.options.dialect);
+  if (!target) return graph;
+  Expected<Inference> inference = inferPartly(tool, graph, forward);
+  if (!inference) return inference.takeError();
+  Expected<Graph> lowered = lowerTo(tool.context, graph, *target, &*inference);
+  if (lowered) tool.diagnostics.setCurrent(*lowered);
+  return lowered;
+}
+
 Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
-  Expected<InferRequest> hints = resolveHints(tool, forward, forward);
-  if (!hints) return hints.takeError();
-  InferOptions inferOptions;
-  inferOptions.allowUnknown = true;
-  inferOptions.unknownDim = tool.options.unknownDim;
-  Expected<Inference> inference = infer(tool.context, forward, *hints, inferOptions);
+  Expected<Inference> inference = inferPartly(tool, forward, forward);
   if (!inference) return inference.takeError();
   Expected<GradientRequest> request = resolveGradient(tool, forward, *inference);
   if (!request) return request.takeError();
@@ -66,11 +76,8 @@ Expected<int> runGrad(Tool &tool) {
   if (!input) return input.takeError();
   Expected<Graph> graph = differentiate(tool, *input);
   if (!graph) return graph.takeError();
-  if (tool.options.dialect == Dialect::Mxnet) {
-    graph = lowerTo(tool.context, *graph, kMxnetTarget, nullptr);
-    if (!graph) return graph.takeError();
-    tool.diagnostics.setCurrent(*graph);
-  }
+  graph = lower(tool, *graph, *input);
+  if (!graph) return graph.takeError();
   Expected<Graph> annotated = annotateWithHints(tool, *graph, *input);
   if (!annotated) return annotated.takeError();
   if (Error error = writeGraph(tool, *annotated)) return error;
@@ -102,7 +109,8 @@ constinit const Verb kGrad = {
                 "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"
                 "gradc grad model.json --of loss --seed loss=loss_head_grad\n"
                 "gradc grad model.json --wrt w --order 2 --unused zeros\n"
-                "gradc grad model.json --dialect mxnet | python3 host.py",
+                "gradc grad model.json --dialect mxnet | python3 host.py\n"
+                "gradc grad model.json --dialect primitives --shape data=32,784",
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,
