@@ -6,37 +6,59 @@
 #include "ir/verify.h"
 #include "passes/targets/lower_to.h"
 
+#include "llvm/ADT/StringMap.h"
+
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
+Expected<Inference> inferWith(Tool &tool, const Graph &graph, const InferRequest &hints) {
+  InferOptions options;
+  options.allowUnknown = true;
+  options.unknownDim = tool.options.unknownDim;
+  return infer(tool.context, graph, hints, options);
+}
+
 /// What the hints and the graph say of shapes and types.
 Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &forward) {
   Expected<InferRequest> hints = resolveHints(tool, graph, forward);
   if (!hints) return hints.takeError();
-  InferOptions options;
-  options.allowUnknown = true;
-  options.unknownDim = tool.options.unknownDim;
-  return infer(tool.context, graph, *hints, options);
+  return inferWith(tool, graph, *hints);
 }
 
-/// Shapes and types of the emitted graph, written into it when the user gave hints (CLI-04).
-Expected<Graph> annotateWithHints(Tool &tool, const Graph &graph, const Graph &forward) {
-  if (tool.options.shapes.empty() && tool.options.dtypes.empty()) return graph;
-  Expected<Inference> inference = inferPartly(tool, graph, forward);
-  if (!inference) return inference.takeError();
-  return annotate(graph, *inference);
+/// Types and known shapes of the variables of a graph, for those of the same names in what it was lowered to, whose
+/// operators may say less of their operands.
+InferRequest variablesOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
+  StringMap<EntryId> variables;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.isVariable(NodeId(n))) variables[graph.name(NodeId(n))] = graph.firstEntry(NodeId(n));
+  InferRequest request;
+  for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
+    auto found = lowered.isVariable(NodeId(n)) ? variables.find(lowered.name(NodeId(n))) : variables.end();
+    if (found == variables.end()) continue;
+    const EntryId entry = found->second;
+    if (inference.shapeOf(entry).hasRank()) request.shapes.push_back({NodeId(n), DimsBuffer(inference.shapeOf(entry).dims())});
+    if (inference.dtype[entry] != DType::Unknown) request.dtypes.push_back({NodeId(n), inference.dtype[entry]});
+  }
+  return request;
 }
 
-Expected<Graph> lower(Tool &tool, const Graph &graph, const Graph &forward) {
+/// The graph in the operators of --dialect, with shapes and types when the user gave hints (CLI-04).
+Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
   const Target *target = targetOf(tool.options.dialect);
-  if (!target) return graph;
+  const bool hasHints = !tool.options.shapes.empty() || !tool.options.dtypes.empty();
+  if (!target && !hasHints) return graph;
   Expected<Inference> inference = inferPartly(tool, graph, forward);
   if (!inference) return inference.takeError();
+  if (!target) return annotate(graph, *inference);
   Expected<Graph> lowered = lowerTo(tool.context, graph, *target, &*inference);
-  if (lowered) tool.diagnostics.setCurrent(*lowered);
-  return lowered;
+  if (!lowered) return lowered;
+  tool.diagnostics.setCurrent(*lowered);
+  if (!hasHints) return lowered;
+  Expected<Inference> again = inferWith(tool, *lowered, variablesOf(graph, *inference, *lowered));
+  if (!again) return again.takeError();
+  return annotate(*lowered, *again);
 }
 
 Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
@@ -76,11 +98,9 @@ Expected<int> runGrad(Tool &tool) {
   if (!input) return input.takeError();
   Expected<Graph> graph = differentiate(tool, *input);
   if (!graph) return graph.takeError();
-  graph = lower(tool, *graph, *input);
-  if (!graph) return graph.takeError();
-  Expected<Graph> annotated = annotateWithHints(tool, *graph, *input);
-  if (!annotated) return annotated.takeError();
-  if (Error error = writeGraph(tool, *annotated)) return error;
+  Expected<Graph> finished = finish(tool, *graph, *input);
+  if (!finished) return finished.takeError();
+  if (Error error = writeGraph(tool, *finished)) return error;
   return 0;
 }
 
