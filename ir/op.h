@@ -151,6 +151,7 @@ struct OpFlags {
   bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
+  bool isStep = false;       // a step of an optimizer: to ask for its gradient is an error, though it decomposes
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 
@@ -207,6 +208,9 @@ struct OpDef {
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;
   /// Data of a host that added the operator; every function above reaches it, as `op.user` or through the kind.
   const void *user = nullptr;
+
+  /// Whether there is a way to its gradient: a rule, or that of its decomposition.
+  constexpr bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
 };
 
 /// Whether two kinds are one operator with equal declared attributes, defaults filled in; other attributes may differ.

@@ -175,16 +175,6 @@ template <class T> void backward(const KernelCall &call) {
   }
 }
 
-void switchKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T *x = call.in[0].as<const T>();
-    T *y = call.out[0].as<T>();
-    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = call.isTraining ? x[i] : T{0};
-  });
-}
-
 // Per-channel reductions and their adjoint, on behalf of one node.
 class Channels {
  public:
@@ -205,19 +195,6 @@ class Channels {
 constexpr InplacePair kInplaceFirst[] = {{0, 0}};
 constexpr InplacePair kInplaceBackward[] = {{0, 0}, {3, 0}};
 constexpr Domain kDomains[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Any, Domain::Positive};
-
-// y = x in training, 0 in inference
-constinit const OpDef kInTraining = {
-    .name = "_in_training",
-    .summary = "y = x when the step runs in training form, zeros when it runs in inference form",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kInTraining, {g.dy(0)})); },
-    .primitive = {.onnx = "exported for training: Identity, for inference: Shape, ConstantOfShape, CastLike",
-                  .c = "y[i] = isTraining ? x[i] : 0"},
-    .kernel = switchKernel,
-};
 
 bool isBackwardIgnored(const NodeKind &kind, size_t input) {
   return input >= 5 || (input == 4 && kind.params<BatchNormParams>().fixGamma);
@@ -365,7 +342,7 @@ constinit const OpDef kBatchNorm = {
 };
 
 namespace {
-constexpr const OpDef *kOps[] = {&kBatchNorm, &kBackwardBatchNorm, &kInTraining};
+constexpr const OpDef *kOps[] = {&kBatchNorm, &kBackwardBatchNorm};
 }  // namespace
 BatchNormAttrs batchNormAttrs(const NodeKind &kind) {
   const BatchNormParams &p = kind.params<BatchNormParams>();

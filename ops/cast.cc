@@ -64,12 +64,32 @@ constinit const OpDef kBackwardCast = {
     .flags = {.isBackward = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCast, g.dy(0), g.attrs())); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCastLike, {d.x(0), d.forwardInput(0)})); },
+    .kernel = castKernel,
+};
+
+// dx = dy in the type of x
+constinit const OpDef kCastLike = {
+    .name = "_cast_like",
+    .summary = "data in the element type of `like`, converted as by Cast; nothing else of `like` is used",
+    .inputs = {"data", "like"},
+    .shape = [](ShapeInference &s) { s.sameInOut(0, 0); },
+    .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
+    .ignored = {1},
+    .stopped = {1},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kCastLike, {g.dy(0), g.x(0)}));
+          g.noGrad(1);
+        },
+    .primitive = {.onnx = "CastLike", .c = "y[i] = (T)x[i], to the nearest number T holds"},
     .kernel = castKernel,
 };
 
 namespace {
 
-constexpr const OpDef *kOps[] = {&kCast, &kBackwardCast};
+constexpr const OpDef *kOps[] = {&kCast, &kBackwardCast, &kCastLike};
 
 }  // namespace
 

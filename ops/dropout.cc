@@ -96,6 +96,26 @@ void backward(const KernelCall &call) {
   });
 }
 
+// The mask is that of a draw for each of its elements; in inference, unless told otherwise, and for p = 0 it is ones.
+void decompose(DecomposeRule &d) {
+  const DropoutParams &p = d.params<DropoutParams>();
+  const Value x = d.x(0);
+  Value place = x;
+  for (int64_t axis : p.axes)
+    place = d.emit(kSliceAxis, {place}, {{"axis", d.number(axis)}, {"begin", "0"}, {"end", "1"}});
+  const Value ones = d.emit(kOnesLike, {place});
+  Value mask = ones;
+  if (p.p > 0) {
+    const double keep = 1 - p.p;
+    const Value kept = d.emit(kLesserScalar, {d.emit(kUniformLike, {place})}, {{"scalar", d.number(keep)}});
+    const Value scaled = d.emit(kMulScalar, {kept}, {{"scalar", d.number(keep > 0 ? 1 / keep : 0)}});
+    mask = d.emit(kCastLike, {scaled, x});
+    if (p.mode == DropoutMode::Training) mask = d.emit(kWhere, {d.emit(kInTraining, {ones}), mask, ones});
+  }
+  d.y(0, d.emit(kBroadcastMul, {x, mask}));
+  d.y(1, mask);
+}
+
 constexpr InplacePair kInplaceFirst[] = {{0, 0}};
 
 // dx = dy · mask; linear in dy, and the mask is a constant
@@ -144,6 +164,7 @@ constinit const OpDef kDropout = {
           if (g.isZero(0)) return g.noGrad(0);
           g.fused(kBackwardDropout, {g.dy(0), g.y(1)});
         },
+    .decompose = decompose,
     .kernel = forward,
 };
 

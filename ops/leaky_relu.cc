@@ -190,10 +190,15 @@ Pieces piecesOf(DecomposeRule &d) {
   return {above, d.emit(kRminusScalar, {above}, {{"scalar", "1"}})};
 }
 
+// Φ(x)
+Value normalCdfOf(DecomposeRule &d, Value x) {
+  const Value inner = d.emit(kErf, {d.emit(kMulScalar, {x}, {{"scalar", d.number(std::sqrt(0.5))}})});
+  return d.emit(kMulScalar, {d.emit(kPlusScalar, {inner}, {{"scalar", "1"}})}, {{"scalar", "0.5"}});
+}
+
 // Φ(x) + x · φ(x)
 Value geluSlope(DecomposeRule &d, Value x) {
-  const Value inner = d.emit(kErf, {d.emit(kMulScalar, {x}, {{"scalar", d.number(std::sqrt(0.5))}})});
-  const Value cdf = d.emit(kMulScalar, {d.emit(kPlusScalar, {inner}, {{"scalar", "1"}})}, {{"scalar", "0.5"}});
+  const Value cdf = normalCdfOf(d, x);
   const Value bell = d.emit(kExp, {d.emit(kMulScalar, {d.emit(kSquare, {x})}, {{"scalar", "-0.5"}})});
   const Value density = d.emit(kMulScalar, {bell}, {{"scalar", d.number(kNormalPeak)}});
   return d.emit(kElemwiseAdd, {cdf, d.emit(kElemwiseMul, {x, density})});
@@ -259,6 +264,42 @@ constinit const OpDef kBackwardLeakyReLU = {
     .piece = [](const PieceCall &call) { backward(call, call.base); },
 };
 
+// Slopes of rrelu, drawn in training.
+Value drawSlopes(DecomposeRule &d) {
+  const LeakyParams &p = d.params<LeakyParams>();
+  const AttrText range[] = {{"low", d.number(p.lowerBound)}, {"high", d.number(p.upperBound)}};
+  const Value x = d.x(0), ones = d.emit(kOnesLike, {x});
+  const Value drawn = d.emit(kCastLike, {d.emit(kUniformLike, x, d.context().attrs(ArrayRef<AttrText>(range))), x});
+  const Value fixed = d.emit(kMulScalar, {ones}, {{"scalar", d.number(p.slope)}});
+  return d.emit(kWhere, {d.emit(kInTraining, {ones}), drawn, fixed});
+}
+
+// What y is where x is not above 0.
+Value emitBelow(DecomposeRule &d, Value slopes) {
+  const LeakyParams &p = d.params<LeakyParams>();
+  const Value x = d.x(0);
+  auto times = [&](Value v, double factor) { return d.emit(kMulScalar, {v}, {{"scalar", d.number(factor)}}); };
+  switch (p.actType) {
+    case LeakyType::Elu: return times(d.emit(kExpm1, {x}), p.slope);
+    case LeakyType::Selu: return times(times(d.emit(kExpm1, {x}), kSeluAlpha), kSeluScale);
+    case LeakyType::Leaky: return times(x, p.slope);
+    case LeakyType::Prelu: return d.emit(kElemwiseMul, {x, d.emit(kGammaSpread, {d.x(1), x})});
+    case LeakyType::Rrelu: return d.emit(kElemwiseMul, {x, slopes});
+    case LeakyType::Gelu: break;
+  }
+  return x;
+}
+
+void decomposeForward(DecomposeRule &d) {
+  const LeakyType type = typeOf(d.kind());
+  const Value x = d.x(0);
+  if (type == LeakyType::Gelu) return d.y(0, d.emit(kElemwiseMul, {x, normalCdfOf(d, x)}));
+  const Value slopes = hasMask(d.kind()) ? drawSlopes(d) : Value(), below = emitBelow(d, slopes);
+  const Value above = type == LeakyType::Selu ? d.emit(kMulScalar, {x}, {{"scalar", d.number(kSeluScale)}}) : x;
+  d.y(0, d.emit(kWhere, {d.emit(kGreaterScalar, {x}, {{"scalar", "0"}}), above, below}));
+  if (slopes.isValid()) d.y(1, slopes);
+}
+
 // A prelu slope of a file from before initialisers were written down.
 constexpr InputDefault kGammaDefault[] = {{1, "__init__", "[\"Constant\", {\"value\": 0.25}]", hasGamma}};
 
@@ -299,6 +340,7 @@ constinit const OpDef kLeakyReLU = {
     .flags = {.isRandom = true},
     .inputDefaults = kGammaDefault,
     .gradient = leakyGradient,
+    .decompose = decomposeForward,
     .kernel = [](const KernelCall &call) { forward(call, call.in[0]); },
     .piece = [](const PieceCall &call) { forward(call, call.base[0]); },
 };

@@ -68,6 +68,24 @@ void makeLossGradient(const KernelCall &call) {
   });
 }
 
+// The factor everywhere; what it is divided by is counted when the graph runs.
+void decomposeMakeLoss(DecomposeRule &d) {
+  const MakeLossParams &p = d.params<MakeLossParams>();
+  const Value x = d.numInputs() ? d.x(0) : d.forwardInput(0), ones = d.emit(kOnesLike, {x});
+  const StringRef scale = d.number(static_cast<float>(p.gradScale));
+  if (p.normalization == LossNormalization::Null || (p.normalization == LossNormalization::Batch && d.rank(x) == 0))
+    return d.y(0, d.emit(kMulScalar, {ones}, {{"scalar", scale}}));
+  const bool isBatch = p.normalization == LossNormalization::Batch;
+  const Value counted =
+      isBatch ? ones : d.emit(kGreaterScalar, {x}, {{"scalar", d.number(static_cast<float>(p.validThreshold))}});
+  const Value number = d.emit(kCast, {counted}, {{"dtype", isBatch ? "float32" : "float64"}});
+  Value count = isBatch ? d.emit(kSum, {number}, {{"axis", "0"}, {"keepdims", "True"}})
+                        : d.emit(kReshape, {d.emit(kSum, {number})}, {{"shape", "(1,)"}});
+  count = d.emit(kMaximumScalar, {count}, {{"scalar", "1"}});
+  const Value factor = d.emit(kCastLike, {d.emit(kRdivScalar, {count}, {{"scalar", scale}}), x});
+  d.y(0, d.emit(kBroadcastMul, {ones, factor}));
+}
+
 extern const OpDef kBackwardMakeLoss;
 
 // y = x; dx = 0 (STOP-01)
@@ -142,6 +160,7 @@ constinit const OpDef kBackwardMakeLoss = {
         [](GradRule &g) {
           if (g.numInputs()) g.dx(0, g.emit(kZerosLike, {g.x(0)}));
         },
+    .decompose = decomposeMakeLoss,
     .kernel = makeLossGradient,
 };
 

@@ -11,10 +11,12 @@
 // last input is the rate, a tensor of one element, times the attribute rate_factor. Adam's bias correction is part of the
 // rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t). MXNet keeps attributes in float32, and so do we.
 // Steps have no gradient: to ask for one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
+#include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
 
 #include <algorithm>
 #include <cmath>
@@ -131,6 +133,59 @@ template <bool IsScheduled> void runAdam(const KernelCall &call) {
   runStep(call, IsScheduled, [](const KernelCall &c, auto rate) { adam(c, rate); });
 }
 
+/// A step in primitives. States are read as they were before it.
+struct StepRule {
+  explicit StepRule(DecomposeRule &d, bool isScheduled) : d(d), p(d.params<StepParams>()), weight(d.x(0)) {
+    if (!isScheduled) return;
+    rate = d.x(d.numInputs() - 1);
+    if (p.rateFactor != 1) rate = times(rate, p.rateFactor);
+  }
+
+  Value plus(Value a, Value b) { return d.emit(kElemwiseAdd, {a, b}); }
+  Value times(Value v, double factor) { return d.emit(kMulScalar, {v}, {{"scalar", d.number(factor)}}); }
+  Value rescaled() { return times(d.x(1), p.rescaleGrad); }
+  Value decayed(Value gradient) { return plus(gradient, times(weight, p.wd)); }
+  Value clipped(Value v) {
+    if (p.clipGradient < 0) return v;
+    const Value above = d.emit(kMaximumScalar, {v}, {{"scalar", d.number(-p.clipGradient)}});
+    return d.emit(kMinimumScalar, {above}, {{"scalar", d.number(p.clipGradient)}});
+  }
+  /// The gradient of plain and momentum steps.
+  Value gradient() { return decayed(clipped(rescaled())); }
+  Value timesRate(Value v) { return rate.isValid() ? d.emit(kBroadcastMul, {v, rate}) : times(v, p.lr); }
+  /// The state becomes decay · state + v.
+  Value move(size_t state, double decay, Value v) {
+    const Value moved = plus(times(beforeWrite(d.x(state)), decay), v);
+    d.emit(kAssign, {d.x(state), moved});
+    return moved;
+  }
+
+  DecomposeRule &d;
+  const StepParams &p;
+  Value weight, rate;  // invalid: the attribute lr
+};
+
+template <bool IsScheduled> void decomposeSgd(DecomposeRule &d) {
+  StepRule step(d, IsScheduled);
+  d.y(0, d.emit(kElemwiseSub, {step.weight, step.timesRate(step.gradient())}));
+}
+
+template <bool IsScheduled> void decomposeMomentum(DecomposeRule &d) {
+  StepRule step(d, IsScheduled);
+  const Value descent = d.emit(kNegative, {step.timesRate(step.gradient())});
+  d.y(0, step.plus(step.weight, step.move(2, step.p.momentum, descent)));
+}
+
+template <bool IsScheduled> void decomposeAdam(DecomposeRule &d) {
+  StepRule step(d, IsScheduled);
+  const double rest1 = 1 - static_cast<float>(step.p.beta1), rest2 = 1 - static_cast<float>(step.p.beta2);
+  const Value g = step.clipped(step.decayed(step.rescaled()));
+  const Value mean = step.move(2, step.p.beta1, step.times(g, rest1));
+  const Value var = step.move(3, step.p.beta2, step.times(d.emit(kSquare, {g}), rest2));
+  const Value root = d.emit(kPlusScalar, {d.emit(kSqrt, {var})}, {{"scalar", d.number(step.p.epsilon)}});
+  d.y(0, d.emit(kElemwiseSub, {step.weight, d.emit(kElemwiseDiv, {step.timesRate(mean), root})}));
+}
+
 constexpr InplacePair kOverWeight[] = {{0, 0}};
 
 /// What all steps share.
@@ -144,6 +199,7 @@ constexpr OpDef stepOp(StringRef name, StringRef summary, NameList inputs, Array
   op.check = roundParams;
   op.shape = shapes::same;
   op.inplace = kOverWeight;
+  op.flags.isStep = true;
   return op;
 }
 
@@ -152,57 +208,54 @@ constexpr OpDef scheduled(OpDef op) {
   return op;
 }
 
-constexpr OpDef sgdOp(OpDef op, void (*kernel)(const KernelCall &)) {
-  op.kernel = kernel;
+template <bool IsScheduled> constexpr OpDef sgdOp(OpDef op) {
+  op.decompose = decomposeSgd<IsScheduled>;
+  op.kernel = runSgd<IsScheduled>;
   return op;
 }
 
 constexpr Domain kMomentumDomains[] = {Domain::Any, Domain::Any, Domain::Any};
 constexpr Domain kAdamDomains[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Positive};
 
-constexpr OpDef momentumOp(OpDef op, void (*kernel)(const KernelCall &)) {
+template <bool IsScheduled> constexpr OpDef momentumOp(OpDef op) {
   op.mutated = {2};
   op.domains = kMomentumDomains;
-  op.kernel = kernel;
+  op.decompose = decomposeMomentum<IsScheduled>;
+  op.kernel = runMomentum<IsScheduled>;
   return op;
 }
 
-constexpr OpDef adamOp(OpDef op, void (*kernel)(const KernelCall &)) {
+template <bool IsScheduled> constexpr OpDef adamOp(OpDef op) {
   op.mutated = {2, 3};
   op.domains = kAdamDomains;
-  op.kernel = kernel;
+  op.decompose = decomposeAdam<IsScheduled>;
+  op.kernel = runAdam<IsScheduled>;
   return op;
 }
 
-constinit const OpDef kSgdUpdate = sgdOp(
-    stepOp("sgd_update", "weight - lr * g, g = clip(rescale_grad * grad) + wd * weight", {"weight", "grad"}, kSgdAttrs),
-    runSgd<false>);
-constinit const OpDef kSgdMomUpdate = momentumOp(
+constinit const OpDef kSgdUpdate = sgdOp<false>(
+    stepOp("sgd_update", "weight - lr * g, g = clip(rescale_grad * grad) + wd * weight", {"weight", "grad"}, kSgdAttrs));
+constinit const OpDef kSgdMomUpdate = momentumOp<false>(
     stepOp("sgd_mom_update",
            "weight + mom, after mom = momentum * mom - lr * g, g = clip(rescale_grad * grad) + wd * weight",
-           {"weight", "grad", "mom"}, kMomentumAttrs),
-    runMomentum<false>);
-constinit const OpDef kAdamUpdate = adamOp(
+           {"weight", "grad", "mom"}, kMomentumAttrs));
+constinit const OpDef kAdamUpdate = adamOp<false>(
     stepOp("adam_update",
            "weight - lr * mean / (sqrt(var) + epsilon), after mean = beta1 * mean + (1 - beta1) * g and"
            " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad + wd * weight)",
-           {"weight", "grad", "mean", "var"}, kAdamAttrs),
-    runAdam<false>);
+           {"weight", "grad", "mean", "var"}, kAdamAttrs));
 
-constinit const OpDef kScheduledSgdUpdate = sgdOp(
+constinit const OpDef kScheduledSgdUpdate = sgdOp<true>(
     scheduled(stepOp("_scheduled_sgd_update", "sgd_update with lr * rate_factor as learning rate, where lr is an input",
-                     {"weight", "grad", "lr"}, kScheduledSgdAttrs)),
-    runSgd<true>);
-constinit const OpDef kScheduledSgdMomUpdate = momentumOp(
+                     {"weight", "grad", "lr"}, kScheduledSgdAttrs)));
+constinit const OpDef kScheduledSgdMomUpdate = momentumOp<true>(
     scheduled(stepOp("_scheduled_sgd_mom_update",
                      "sgd_mom_update with lr * rate_factor as learning rate, where lr is an input",
-                     {"weight", "grad", "mom", "lr"}, kScheduledMomentumAttrs)),
-    runMomentum<true>);
-constinit const OpDef kScheduledAdamUpdate = adamOp(
+                     {"weight", "grad", "mom", "lr"}, kScheduledMomentumAttrs)));
+constinit const OpDef kScheduledAdamUpdate = adamOp<true>(
     scheduled(stepOp("_scheduled_adam_update",
                      "adam_update with lr * rate_factor as learning rate, where lr is an input",
-                     {"weight", "grad", "mean", "var", "lr"}, kScheduledAdamAttrs)),
-    runAdam<true>);
+                     {"weight", "grad", "mean", "var", "lr"}, kScheduledAdamAttrs)));
 
 constexpr const OpDef *kOps[] = {&kSgdUpdate,          &kSgdMomUpdate,          &kAdamUpdate,
                                  &kScheduledSgdUpdate, &kScheduledSgdMomUpdate, &kScheduledAdamUpdate};

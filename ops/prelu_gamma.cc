@@ -3,6 +3,7 @@
 
 #include "ir/grad_rule.h"
 #include "ops/elementwise.h"
+#include "ops/primitives.h"
 
 using namespace llvm;
 
@@ -34,6 +35,13 @@ void sumToGamma(const KernelCall &call) {
       call.out[0].as<T>()[c] = static_cast<T>(sum);
     }
   });
+}
+
+// Gamma with axes of one element for all others but that of the channels.
+Value shapedGamma(DecomposeRule &d, Value gamma, Value data) {
+  DimsBuffer dims(d.rank(data), 1);
+  if (!dims.empty()) dims[channelAxis(dims.size())] = -1;
+  return d.emit(kReshape, {gamma}, {{"shape", d.tuple(dims)}});
 }
 
 }  // namespace
@@ -72,6 +80,7 @@ constinit const OpDef kGammaSpread = {
           g.dx(0, g.emit(kGammaSum, {g.dy(0), g.x(0)}));
           g.noGrad(1);
         },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastLike, {shapedGamma(d, d.x(0), d.x(1)), d.x(1)})); },
     .kernel = spreadGamma,
 };
 
@@ -91,6 +100,11 @@ constinit const OpDef kGammaSum = {
         [](GradRule &g) {
           g.dx(0, g.emit(kGammaSpread, {g.dy(0), g.x(0)}));
           g.noGrad(1);
+        },
+    .decompose =
+        [](DecomposeRule &d) {
+          const Value sum = d.emit(kSumLike, {d.x(0), shapedGamma(d, d.x(1), d.x(0))});
+          d.y(0, d.emit(kReshapeLike, {sum, d.x(1)}));
         },
     .kernel = sumToGamma,
 };

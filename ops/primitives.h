@@ -9,6 +9,7 @@ namespace gradc {
 extern const OpDef kZerosLike;         // zeros_like(x)
 extern const OpDef kOnesLike;          // ones_like(x)
 extern const OpDef kZerosPlaceholder;  // _zeros_without_dtype()
+extern const OpDef kFull;              // _full(; shape, dtype, value)
 extern const OpDef kCopy;              // _copy(x)
 extern const OpDef kBackwardCopy;      // _backward_copy(dy): gradient of whatever only reshapes
 
@@ -60,6 +61,14 @@ extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroa
 // cast.cc
 extern const OpDef kCast;               // Cast(x; dtype)
 extern const OpDef kBackwardCast;       // _backward_cast(dy; dtype): dy in the type of the x of its forward node
+extern const OpDef kCastLike;           // _cast_like(x, like): x in the type of `like`
+
+// in_training.cc
+extern const OpDef kInTraining;         // _in_training(x): x in training, zeros in inference
+
+// index_like.cc, random.cc: of data only the shape is used; no gradient
+extern const OpDef kIndexLike;          // _index_like(data; axis): int64 indices along the axis
+extern const OpDef kUniformLike;        // _uniform_like(data; low, high): float64 draws
 
 // assign.cc
 extern const OpDef kAssign;             // _assign(state, value): value, which overwrites the state, a variable

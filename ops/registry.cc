@@ -24,6 +24,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kRearrangeFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
+    &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
 };
 
 }  // namespace

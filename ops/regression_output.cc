@@ -260,6 +260,18 @@ constinit const OpDef kBackwardLinear = mxnetGradient<Regression::Linear>(kLinea
 constinit const OpDef kBackwardLogistic = mxnetGradient<Regression::Logistic>(kLogisticNames);
 constinit const OpDef kBackwardMae = mxnetGradient<Regression::Mae>(kMaeNames);
 
+// Labels per sample are counted in one sample, and the division is in float32.
+void decomposeWeight(DecomposeRule &d) {
+  const Value ones = d.emit(kOnesLike, {d.x(0)}), label = d.x(1);
+  const double scale = static_cast<float>(d.params<RegressionParams>().gradScale);
+  if (d.rank(label) == 0) return d.y(0, d.emit(kMulScalar, {ones}, {{"scalar", d.number(scale)}}));
+  const Value sample = d.emit(kSlice, {label}, {{"begin", "(0,)"}, {"end", "(1,)"}});
+  const Value single = d.emit(kCast, {d.emit(kOnesLike, {sample})}, {{"dtype", "float32"}});
+  const Value count = d.emit(kReshape, {d.emit(kSum, {single})}, {{"shape", "(1,)"}});
+  const Value weight = d.emit(kRdivScalar, {count}, {{"scalar", d.number(scale)}});
+  d.y(0, d.emit(kBroadcastMul, {ones, d.emit(kCastLike, {weight, d.x(0)})}));
+}
+
 // A constant: what the decompositions multiply residuals with.
 constinit const OpDef kWeight = {
     .name = "_RegressionOutput_weight",
@@ -276,6 +288,7 @@ constinit const OpDef kWeight = {
           g.noGrad(0);
           g.noGrad(1);
         },
+    .decompose = decomposeWeight,
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;

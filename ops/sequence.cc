@@ -88,6 +88,20 @@ void maskWith(const KernelCall &call, double value) {
   });
 }
 
+// Lengths as whole numbers, (1, batch, 1, …) or (batch, 1, …), compared with the index of time.
+void decomposeMask(DecomposeRule &d, double value) {
+  const Value x = d.x(0);
+  if (d.numInputs() < 2) return d.y(0, d.emit(kCopy, {x}));
+  const bool isTimeFirst = d.params<SequenceMaskParams>().axis == 0;
+  Value lengths = d.emit(kCast, {d.x(1)}, {{"dtype", "int64"}});
+  if (isTimeFirst) lengths = d.emit(kExpandDims, {lengths}, {{"axis", "0"}});
+  for (size_t axis = isTimeFirst ? 2 : 1, rank = d.rank(x); axis < rank; ++axis)
+    lengths = d.emit(kExpandDims, {lengths}, {{"axis", "-1"}});
+  const Value time = d.emit(kIndexLike, {x}, {{"axis", isTimeFirst ? "0" : "1"}});
+  const Value rest = d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", d.number(value)}});
+  d.y(0, d.emit(kWhere, {d.emit(kBroadcastGreater, {lengths, time}), x, rest}));
+}
+
 extern const OpDef kSequenceMask, kDivSqrtDim;
 
 constexpr Domain kMaskDomains[] = {Domain::Any, Domain::Length};
@@ -120,6 +134,7 @@ constinit const OpDef kBackwardSequenceMask = {
           if (g.numInputs() > 1) g.noGrad(1);
           g.dx(0, maskHeads(g));
         },
+    .decompose = [](DecomposeRule &d) { decomposeMask(d, 0); },
     .kernel = [](const KernelCall &call) { maskWith(call, 0); },
 };
 
@@ -141,6 +156,7 @@ constinit const OpDef kSequenceMask = {
           g.noGrad(1);
           g.dx(0, g.fused(kBackwardSequenceMask, {g.dy(0), g.x(1)}));
         },
+    .decompose = [](DecomposeRule &d) { decomposeMask(d, d.params<SequenceMaskParams>().value); },
     .kernel = [](const KernelCall &call) { maskWith(call, call.params<SequenceMaskParams>().value); },
 };
 
@@ -206,6 +222,35 @@ void fillRange(const KernelCall &call) {
   });
 }
 
+// Cut to what a type of integers holds, as Cast between integers drops the bits in front.
+Value withinType(DecomposeRule &d, Value v) {
+  dispatchNumeric(d.params<RangeParams>().dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(int64_t)) {
+      v = d.emit(kMaximumScalar, {v}, {{"scalar", d.number(int64_t{std::numeric_limits<T>::min()})}});
+      v = d.emit(kMinimumScalar, {v}, {{"scalar", d.number(int64_t{std::numeric_limits<T>::max()})}});
+    }
+  });
+  return v;
+}
+
+// Computed in 64-bit integers, or in the type of the result where that is floating.
+void decomposeRange(DecomposeRule &d) {
+  const RangeParams &p = d.params<RangeParams>();
+  const int64_t length = d.size(d.self(0), 0);
+  const int64_t numbers[] = {ceilDiv(length, p.repeat).nearest()}, all[] = {length};
+  const Value base = d.emit(kFull, {}, {{"shape", d.tuple(numbers)}, {"value", "0"}});
+  Value y = d.emit(kIndexLike, {base});
+  auto inType = [&](Value v) { return d.emit(kCast, {v}, {{"dtype", dtypeName(p.dtype)}}); };
+  if (isFloating(p.dtype)) y = inType(y);
+  y = d.emit(kMulScalar, {y}, {{"scalar", d.number(p.step)}});
+  y = d.emit(kPlusScalar, {y}, {{"scalar", d.number(p.start)}});
+  if (!isFloating(p.dtype)) y = inType(withinType(d, y));
+  if (p.repeat > 1) y = d.emit(kRepeat, {y}, {{"repeats", d.number(p.repeat)}});
+  if (length % p.repeat != 0) y = d.emit(kSlice, {y}, {{"begin", "(0,)"}, {"end", d.tuple(all)}});
+  d.y(0, y);
+}
+
 constinit const OpDef kRange = {
     .name = "_arange",
     .summary = "start, start + step, … before stop, each repeat times",
@@ -221,6 +266,7 @@ constinit const OpDef kRange = {
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
+    .decompose = decomposeRange,
     .kernel = fillRange,
 };
 
@@ -244,6 +290,12 @@ constinit const OpDef kDivSqrtDim = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kDivSqrtDim, {g.dy(0)})); },
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.rank(d.x(0)) == 0) return d.y(0, d.emit(kCopy, {d.x(0)}));
+          const Value length = d.emit(kSum, {d.emit(kOnesLike, {d.x(0)})}, {{"axis", "-1"}, {"keepdims", "True"}});
+          d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.emit(kSqrt, {length})}));
+        },
     .kernel = divideBySqrtDim,
 };
 

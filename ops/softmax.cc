@@ -188,18 +188,33 @@ Value inTypeOfData(DecomposeRule &d, Value dx) {
   return d.emitFused(kBackwardCast, dx, attrs, cast.node);
 }
 
-// With m the largest z: exp(z − m) / Σ, or z − m − ln Σ.
+// 1 within a row's length, in the shape of the data. Lengths are cut to whole numbers, NaN to 0.
+Value withinLength(DecomposeRule &d) {
+  const StringRef axis = d.number(paramsOf(d.kind()).axis);
+  Value length = d.emit(kCast, {d.x(1)}, {{"dtype", "int64"}}), data = d.x(0);
+  if (d.rank(data) == 0) data = d.emit(kExpandDims, {data}, {{"axis", "0"}});
+  length = d.emit(kExpandDims, {length}, {{"axis", axis}});
+  const Value within = d.emit(kBroadcastGreater, {length, d.emit(kIndexLike, {data}, {{"axis", axis}})});
+  return d.rank(d.x(0)) == 0 ? d.emit(kReshapeLike, {within, d.emit(kCast, {d.x(0)}, {{"dtype", "int64"}})}) : within;
+}
+
+// With m the largest z: exp(z − m) / Σ, or z − m − ln Σ. Beyond a row's length z is −∞ and y is 0, in rows of length 0 too.
 template <RowFunction F> void decomposeForward(DecomposeRule &d) {
   const SoftmaxParams &p = paramsOf(d.kind());
-  if (hasLength(d.kind())) return d.refuse("is that of rows without lengths");
   const StringRef axis = d.number(p.axis);
   auto over = [&](const OpDef &op, Value v) { return d.emit(op, {v}, {{"axis", axis}, {"keepdims", "True"}}); };
   const double factor = (F == RowFunction::Softmin ? -1 : 1) / p.divisor();
-  Value z = d.x(0);
+  Value z = d.x(0), within, zero;
   if (factor != 1) z = d.emit(kMulScalar, {z}, {{"scalar", d.number(factor)}});
+  if (hasLength(d.kind())) {
+    within = withinLength(d);
+    zero = d.emit(kZerosLike, {z});
+    z = d.emit(kWhere, {within, z, d.emit(kPlusScalar, {zero}, {{"scalar", "-inf"}})});
+  }
   z = d.emit(kBroadcastSub, {z, over(kMax, z)});
   const Value e = d.emit(kExp, {z}), sum = over(kSum, e);
   Value y = F == RowFunction::LogSoftmax ? d.emit(kBroadcastSub, {z, d.emit(kLog, {sum})}) : d.emit(kBroadcastDiv, {e, sum});
+  if (within.isValid()) y = d.emit(kWhere, {within, y, zero});
   if (p.dtype != DType::Unknown) y = d.emit(kCast, {y}, {{"dtype", dtypeName(p.dtype)}});
   d.y(0, y);
 }

@@ -44,6 +44,12 @@ struct SoftmaxRows {
   int64_t begin(int64_t row) const { return row / inner * classes * inner + row % inner; }
 };
 
+/// What the target distribution gives the label's class and every other one.
+struct ClassShares {
+  double onLabel = 1, offLabel = 0;
+};
+ClassShares classSharesOf(const SoftmaxOutputParams &params, int64_t classes);
+
 /// Reads labels: the target distribution and the weight of each row. Labels that equal no class number, after dropping
 /// the fraction, match no class: their target is zero everywhere (never read out of bounds).
 class SoftmaxLabels {
@@ -71,7 +77,7 @@ class SoftmaxLabels {
   const SoftmaxOutputParams &params;
   const TensorRef label;
   const bool isProbability;
-  double onLabel = 1, offLabel = 0;
+  ClassShares shares;
   float scale = 1;
 };
 

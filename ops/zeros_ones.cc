@@ -129,8 +129,6 @@ constinit const OpDef kBackwardCopy = {
 
 namespace {
 
-extern const OpDef kFull;
-
 // The shape that is known, which may be more than the attribute says.
 void fillShape(DecomposeRule &d, StringRef value) {
   const Value self = d.self(0);
@@ -166,6 +164,8 @@ constinit const OpDef kOnes = {
     .kernel = fillOnes,
 };
 
+}  // namespace
+
 constinit const OpDef kFull = {
     .name = "_full",
     .aliases = {"_npi_full"},
@@ -179,6 +179,8 @@ constinit const OpDef kFull = {
     .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = value"},
     .kernel = [](const KernelCall &call) { fill(call, call.params<CreateParams>().value); },
 };
+
+namespace {
 
 constinit const OpDef kIdentityWithAttrLikeRhs = {
     .name = "_identity_with_attr_like_rhs",

@@ -22,7 +22,9 @@ class BackwardWalk : GradientPhase {
 
   Error run() {
     if (state.order > 1) {
-      for (NodeId n : walkOrder(graph, ctx.ops.wellKnown.add))
+      SmallVector<NodeId, 8> ys;
+      for (const GradientHead &head : request.heads) ys.push_back(head.y.node);
+      for (NodeId n : walkOrder(graph, ys, ctx.ops.wellKnown.add))
         if (Error error = visit(n)) return error;
       return Error::success();
     }
@@ -66,7 +68,7 @@ class BackwardWalk : GradientPhase {
     SmallVector<Value, 4> heads;
     if (!aggregateOutputs(n, heads)) return Error::success();
     if (kind.op->gradient) return applyRule(n, heads, wanted);
-    if (kind.op->decompose) return applyDecomposition(n, heads);
+    if (kind.op->isDifferentiable()) return applyDecomposition(n, heads);
     if (kind.op->flags.hasNoGradient || areZero(heads)) return Error::success();  // ZERO-04
     return noGradient(n);
   }

@@ -15,12 +15,11 @@ struct Visit {
 
 class DataOrder {
  public:
-  explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()) { order.reserve(graph.numNodes()); }
+  explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()) {}
 
-  /// Post-order from the heads along data edges; nodes that no head reads come last.
-  std::vector<NodeId> run() {
-    for (Value head : graph.heads()) search(head.node);
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) search(NodeId(n));
+  /// Post-order from the roots along data edges.
+  std::vector<NodeId> run(ArrayRef<NodeId> roots) {
+    for (NodeId root : roots) search(root);
     return std::move(order);
   }
 
@@ -50,21 +49,21 @@ class DataOrder {
   std::vector<Visit> stack;
 };
 
-// Nodes whose outputs are read once in all, as the running sums of a chain are.
-BitVector readOnce(const Graph &graph) {
+// Nodes whose outputs are read once in all by the roots and what they depend on, as the running sums of a chain are.
+BitVector readOnce(const Graph &graph, ArrayRef<NodeId> roots, ArrayRef<NodeId> order) {
   BitVector once(graph.numNodes()), more(graph.numNodes());
-  auto count = [&](Value v) { (once[v.node.value] ? more : once).set(v.node.value); };
-  for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    for (Value v : graph.inputs(NodeId(n))) count(v);
-  for (Value head : graph.heads()) count(head);
+  auto count = [&](NodeId n) { (once[n.value] ? more : once).set(n.value); };
+  for (NodeId n : order)
+    for (Value v : graph.inputs(n)) count(v.node);
+  for (NodeId root : roots) count(root);
   return once.reset(more);
 }
 
 }  // namespace
 
-std::vector<NodeId> walkOrder(const Graph &graph, const OpDef *add) {
-  const std::vector<NodeId> order = DataOrder(graph).run();
-  const BitVector once = readOnce(graph);
+std::vector<NodeId> walkOrder(const Graph &graph, ArrayRef<NodeId> roots, const OpDef *add) {
+  const std::vector<NodeId> order = DataOrder(graph).run(roots);
+  const BitVector once = readOnce(graph, roots, order);
   BitVector placed(graph.numNodes());
   std::vector<NodeId> walk;
   walk.reserve(order.size());

@@ -26,6 +26,7 @@ constexpr StringRef kOwn[] = {
     "_as_rows",
     "_assign",
     "_broadcast_axis_like",
+    "_cast_like",
     "_channel_window_sum",
     "_concat_part",
     "_constant",
@@ -34,6 +35,7 @@ constexpr StringRef kOwn[] = {
     "_deconvolution_data_grad",
     "_deconvolution_weight_grad",
     "_in_training",
+    "_index_like",
     "_polygamma",
     "_pool_gather",
     "_pool_scatter",
@@ -45,6 +47,7 @@ constexpr StringRef kOwn[] = {
     "_scheduled_sgd_mom_update",
     "_scheduled_sgd_update",
     "_sum_like",
+    "_uniform_like",
 };
 
 const OpDef &op(DecomposeRule &d, StringRef name) {

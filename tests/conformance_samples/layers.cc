@@ -49,6 +49,10 @@ void addNormalisations(std::vector<Sample> &list) {
   list.push_back({"Dropout", "p=0.5, mode=always", {{6}}, 2, 0, 0, 3, false});
   list.push_back({"Dropout", "p=0", {{3}}});
   list.push_back({"Dropout", "axes=(0,)", {{0, 3}}, 2});
+  list.push_back({"Dropout", "p=1", {{3, 2}}});
+  list.push_back({"Dropout", "p=0.25, axes=(0, 2), mode=always", {{3, 2, 4}}});
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 3}})
+    list.push_back({"_uniform_like", "low=-1, high=3", {shape}});
 }
 
 }  // namespace

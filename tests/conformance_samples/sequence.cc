@@ -42,6 +42,7 @@ void addSequences(std::vector<Sample> &list) {
   list.push_back({"SequenceMask", "use_sequence_length=True, axis=1, value=-0.3", {{2, 4}, {2}}, 3, 0, 4});
   list.push_back({"SequenceMask", "use_sequence_length=True, value=2", {{1, 1, 1}, {1}}, 3, 0, 1});
   list.push_back({"SequenceMask", "use_sequence_length=True", {{3, 0, 2}, {0}}});
+  list.push_back({"SequenceMask", "use_sequence_length=True", {{3, 2}, {2}}, 3, -1, 5});
   for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {5}, {2, 0}, {1, 2, 2}})
     list.push_back({"_contrib_div_sqrt_dim", "", {shape}});
 }
@@ -49,6 +50,9 @@ void addSequences(std::vector<Sample> &list) {
 void addRanges(std::vector<Sample> &list) {
   for (const char *attrs : {"start=0, stop=5", "start=1, stop=2, step=0.25", "start=3, stop=0, step=-1, repeat=2",
                             "start=-1, stop=1, step=0.5, dtype=float64", "start=0, stop=3, dtype=int32"})
+    list.push_back({"_arange", attrs, {}});
+  for (const char *attrs : {"start=0.6, stop=7.9, step=1.7, dtype=int64", "start=300, stop=0, step=-100, dtype=uint8",
+                            "start=2, stop=4, repeat=3, dtype=int32"})
     list.push_back({"_arange", attrs, {}});
 }
 

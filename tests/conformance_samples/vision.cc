@@ -15,6 +15,7 @@ void addLeaky(std::vector<Sample> &list) {
   list.push_back({"LeakyReLU", "act_type=prelu", {{2, 1, 3}, {1}}});
   list.push_back({"LeakyReLU", "act_type=prelu", {{3}, {3}}});
   list.push_back({"LeakyReLU", "act_type=prelu", {{0, 2}, {2}}});
+  list.push_back({"LeakyReLU", "act_type=rrelu", {{2, 3}}, 2, 0, 0, 3, false});
 }
 
 void addFunctions(std::vector<Sample> &list) {
@@ -40,6 +41,8 @@ void addSoftmaxes(std::vector<Sample> &list) {
   }
   list.push_back({"softmax", "use_length=True", {{2, 4}, {2}}, 3, 1, 4});
   list.push_back({"softmax", "use_length=True, axis=1, temperature=2", {{2, 3, 2}, {2, 2}}, 3, 1, 4});
+  list.push_back({"softmax", "use_length=True, axis=-2", {{2, 3, 2}, {2, 2}}, 3, -1, 5});
+  list.push_back({"softmax", "use_length=True", {{}, {}}, 3, 0, 2});
   for (const char *attrs : {"mode=instance", "mode=channel"})
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3, 2}, {1, 4, 1}, {2, 2, 1, 2}, {1, 1, 1}, {0, 3, 2}})
       list.push_back({"SoftmaxActivation", attrs, {shape}});

@@ -174,7 +174,7 @@ void Trial::checkGradient(const Graph &graph, const Inference &inference, uint32
       if (info.kind != ErrorKind::NotDifferentiable || !isKnown || order != 1) return;
       if (!place.node.isValid() || !place.path.empty()) return;
       const OpDef *op = graph.op(place.node);
-      if (op && !op->gradient && !op->decompose) tally.count(*op, Reached::Differentiated);
+      if (op && !op->isDifferentiable()) tally.count(*op, Reached::Differentiated);
     });
     return void(isFine(std::move(refusal), stage));
   }

@@ -3,14 +3,14 @@
 UNARY = (
     """BlockGrad _copy _in_training abs erf exp expm1 gamma gammaln hard_sigmoid log log1p make_loss MakeLoss negative
 ones_like reciprocal relu round sigmoid sign smooth_l1 softsign sqrt square tanh zeros_like _contrib_div_sqrt_dim
-_as_rows Flatten softmax log_softmax softmin _polygamma _SoftmaxOutput_softmax SoftmaxActivation Dropout
+_as_rows _index_like _uniform_like Flatten softmax log_softmax softmin _polygamma _SoftmaxOutput_softmax SoftmaxActivation Dropout
 transpose""".split()
 )
 SCALAR = ["_%s_scalar" % op for op in """div equal greater greater_equal lesser lesser_equal maximum minimum minus mul
 not_equal plus power rdiv rminus rpower""".split()]
 BINARY = (
     """_equal _grad_add _greater _greater_equal _identity_with_attr_like_rhs _lesser _lesser_equal _maximum _minimum
-_assign _not_equal _power elemwise_add elemwise_div elemwise_mul elemwise_sub reshape_like LinearRegressionOutput
+_assign _cast_like _not_equal _power elemwise_add elemwise_div elemwise_mul elemwise_sub reshape_like LinearRegressionOutput
 LogisticRegressionOutput MAERegressionOutput _RegressionOutput_weight""".split()
 )
 BROADCAST = ["broadcast_" + op for op in """add div equal greater greater_equal lesser lesser_equal maximum minimum mul

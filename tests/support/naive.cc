@@ -46,8 +46,13 @@ Expected<NaiveRun> NaiveRun::run(const Graph &graph, const Bindings &bindings, c
   NaiveRun run(graph);
   run.options = options;
   InferOptions inferOptions;
-  inferOptions.floatAs = options.floatAs;
-  Expected<Inference> inference = infer(testContext(), graph, hintsOf(graph, bindings), inferOptions);
+  if (options.keepsTypes) inferOptions.defaultFloat = options.floatAs;
+  else inferOptions.floatAs = options.floatAs;
+  InferRequest hints = hintsOf(graph, bindings);
+  for (uint32_t n = 0; n < graph.numNodes() && !options.types.empty(); ++n)
+    if (auto type = options.types.find(graph.name(NodeId(n)).str()); graph.isVariable(NodeId(n)) && type != options.types.end())
+      hints.dtypes.push_back({NodeId(n), type->second});
+  Expected<Inference> inference = infer(testContext(), graph, hints, inferOptions);
   if (!inference) return inference.takeError();
   run.inferred = std::move(*inference);
   if (Error error = run.bind(bindings)) return error;

@@ -29,8 +29,10 @@ using Bindings = std::map<std::string, Array>;
 
 struct NaiveOptions {
   DType floatAs = DType::Float64;
+  bool keepsTypes = false;  // floatAs is the type of variables that nothing else determines; what attributes say holds
   bool isTraining = true;
   uint64_t seed = 1;
+  std::map<std::string, DType> types = {};  // of variables, by name
 };
 
 /// Shapes of the bindings as hints for inference.

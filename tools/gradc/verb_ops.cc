@@ -63,7 +63,7 @@ void printPorts(raw_ostream &os, StringRef what, const Ports &ports) {
 
 StringRef gradientText(const OpDef &op) {
   if (op.gradient) return "a rule of its own";
-  if (op.decompose) return "that of its decomposition";
+  if (op.isDifferentiable()) return "that of its decomposition";
   if (op.flags.hasNoGradient) return "none: nothing flows through it";
   return "not available";
 }
