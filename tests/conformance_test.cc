@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 
 using namespace llvm;
 
@@ -66,17 +65,10 @@ constexpr Cells::Floor kFloors[] = {
     {"RUN_03_SinglePrecision", 730},
 };
 
-/// Operators that are not primitive and do not decompose, or not with every attribute.
-constexpr StringRef kOpen[] = {
-    "_backward_contrib_AdaptiveAvgPooling2D", "_backward_contrib_BilinearResize2D", "_contrib_AdaptiveAvgPooling2D",
-    "_contrib_BilinearResize2D",
-};
-
 /// What the suite has seen so far.
 struct Seen {
   Cells cells;
   size_t numLowered = 0;                 // samples whose graphs were lowered or refused
-  std::set<StringRef> open;              // operators of kOpen that were needed
   std::map<StringRef, uint32_t> refused; // by operator: the lowest order, kByItself for its own samples alone
 } seen;
 
@@ -90,7 +82,6 @@ class Conformance : public ::testing::TestWithParam<Sample> {
   static void TearDownTestSuite() {
     seen.cells.print(allSamples().size(), kFloors);
     if (seen.numLowered != allSamples().size()) return;  // chosen by a filter
-    for (StringRef op : kOpen) EXPECT_TRUE(seen.open.count(op)) << op.str() << " is reduced to primitives after all";
     for (const Refusal &row : kRefusals) {
       auto found = seen.refused.find(row.op);
       EXPECT_TRUE(found != seen.refused.end()) << row.op.str() << " is lowered after all";
@@ -133,20 +124,16 @@ class Conformance : public ::testing::TestWithParam<Sample> {
     return found;
   }
 
-  /// The sample and its gradient graphs in primitives alone, as far as kOpen allows.
+  /// The sample and its gradient graphs in primitives alone, or up to what is irreducible.
   void checkPrimitivesOf(bool knowsFirstAxis) {
     auto check = [&](const Graph &graph, const Bindings &bindings, uint32_t) {
       std::map<const OpDef *, std::string> missing;
       Findings found = checkPrimitives(context, graph, bindings, withDeclaredTypes(), knowsFirstAxis, missing);
-      for (const auto &[op, why] : missing) {
-        if (!op->irreducible.empty()) continue;
-        const auto *row = llvm::find(kOpen, op->name);
-        if (row != std::end(kOpen)) seen.open.insert(*row);
-        else found.problems.push_back("operator " + op->name.str() + " " + why);
-      }
+      for (const auto &[op, why] : missing)
+        if (op->irreducible.empty()) found.problems.push_back("operator " + op->name.str() + " " + why);
       return found;
     };
-    seen.cells.conclude(overOrders(3, check), "an operator that does not reduce to primitives");
+    seen.cells.conclude(overOrders(3, check), "an irreducible operator");
   }
 
   TestContext context;
