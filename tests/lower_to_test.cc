@@ -253,6 +253,32 @@ TEST(LowerTo, A_17_StatesAreOverwrittenInOrder) {
   EXPECT_DOUBLE_EQ(y.values[0], n.values[0] + 6) << "between the two";
 }
 
+// Bodies of unknown operators too; equal ones are lowered once, and errors name the way to the node.
+TEST(LowerTo, A_17_BodiesAreLoweredWithTheirNodes) {
+  TestContext context;
+  auto loopOver = [&](const Graph &body) {
+    GraphBuilder builder(context);
+    Value v = builder.addVariable("x", Attrs());
+    for (const char *name : {"loop", "again"}) {
+      const KindRef kind = cantFail(context.opaqueKind("_loop", Attrs(), 1, body));
+      const NodeId node = builder.addKind(kind, v, NodeId());
+      builder.setName(node, name, "");
+      v = Value{node};
+    }
+    return cantFail(std::move(builder).freeze(v, {})).graph;
+  };
+  const Graph body = cantFail(parseGraph(context, "r = square(i); y = exp(r)"));
+  const Graph lowered = cantFail(lowerTo(context, loopOver(loopOver(body)), kPrimitivesTarget, nullptr));
+  const Graph inner = lowered.bodies(nodeNamed(lowered, "loop"))[0];
+  EXPECT_EQ(&inner.columns(), &lowered.bodies(nodeNamed(lowered, "again"))[0].columns());
+  EXPECT_EQ(dump(inner.bodies(nodeNamed(inner, "again"))[0]), "r = broadcast_mul(i, i)\ny = exp(r)\nheads y\n");
+
+  const Graph needy = cantFail(parseGraph(context, "y = gamma(i)"));
+  EXPECT_EQ(describeError(lowerTo(context, loopOver(loopOver(needy)), kTarget, nullptr)),
+            "[unknown_op] node 'loop' > body > node 'loop' > body > operator 'gamma' of node 'y' cannot be expressed in the "
+            "operators of the test's host");
+}
+
 TEST(LowerTo, A_17_WhatAGraphNeedsOfAHost) {
   TestGraph g("r = relu(x); y = elemwise_add(r, x); z = softsign(y)");
   auto names = [](const OperatorNeeds &needs) {

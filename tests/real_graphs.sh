@@ -11,6 +11,7 @@
 #     --exchange    MXNet runs the gradient graphs        --infer     shapes and types of every entry
 #     --mixed       retained intermediates, a no-gradient set, mixed requests; orders 1 and 2
 #     --host        MXNet's own gradient graphs, run by gradc
+#     --primitives  the same by gradc, in primitives alone
 #     --aggregation sums and copies as in MXNet's graph   --paddle    Paddle's programs
 #
 # GRADC is the binary (default: the one ./dev build makes). MXNET_PYTHON is a Python with mxnet 1.9.1; without it one is

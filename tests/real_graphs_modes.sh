@@ -75,6 +75,12 @@ ask_host() {
     tail -n 1)"
 }
 
+# The gradient graph in primitives, to the values of the operators themselves.
+ask_primitives() {
+  figure "$("$mxnet" tests/primitives_values.py "$(dirname "$oracle_file")" "$GRADC" "$graphs/$1.symbol.json" --net "$1" 2>/dev/null |
+    tail -n 1)"
+}
+
 # A script with a table of its own.
 run_script() {  # run_script SCRIPT [NAME …]
   MXNET_PYTHON=${mxnet:-python3} GRADC=$GRADC GRADC_SHARED=$shared "${mxnet:-python3}" "$@" | sed -E 's/^ +/- /'
@@ -116,6 +122,7 @@ run_mode() {  # run_mode MODE [NAME …]
       echo "order 2"
       each_network mixed_twice ask_mixed_twice "$@"
       ;;
+    --primitives) each_network everything ask_primitives "$@" ;;
     --host) each_network everything ask_host "$@" ;;
     --aggregation) run_script tests/host_aggregation.py "$@" ;;
     --exchange) each_network exchanged ask_exchange "$@" ;;

@@ -6,6 +6,7 @@
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 
+#include "ir/bodies.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 
@@ -23,10 +24,13 @@ namespace {
 constexpr size_t kMaxLevels = 64;
 constexpr StringRef kMistake = "this is a mistake in the operator's definition, not in the graph";
 
+// What bodies became, so that each is lowered once, however many nodes have it.
+using LoweredBodies = DenseMap<const GraphColumns *, Graph>;
+
 class Lowering {
  public:
-  Lowering(Context &ctx, const Graph &graph, const Target &target, const Inference *known)
-      : ctx(ctx), graph(graph), target(target), rewriter(ctx, graph), builder(rewriter.builder()),
+  Lowering(Context &ctx, const Graph &graph, const Target &target, const Inference *known, LoweredBodies &bodies)
+      : ctx(ctx), graph(graph), target(target), bodies(bodies), rewriter(ctx, graph), builder(rewriter.builder()),
         entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()), at(graph, NodeId()) {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
@@ -39,13 +43,10 @@ class Lowering {
     return Error::success();
   }
 
-  Expected<Graph> finish() {
+  Expected<Graph> finish() && {
     Expected<Rewritten> lowered = std::move(rewriter).finish();
     if (!lowered) return lowered.takeError();
-    if (!target.settle) return lowered->graph;
-    GraphTable table = lowered->graph.table();
-    target.settle(table);
-    return lowered->graph.withTable(std::move(table));
+    return lowered->graph;
   }
 
   /// From now on what cannot be lowered is noted there, and stays as it is.
@@ -60,12 +61,18 @@ class Lowering {
   };
 
   Error visit(NodeId n) {
+    current = n;
     if (graph.isVariable(n) || isKept(graph.kindId(n), forwardOf(n))) {
-      at[n] = rewriter.copy(n);
+      if (graph.bodies(n).empty()) {
+        at[n] = rewriter.copy(n);
+      } else {
+        Expected<KindRef> kind = withLoweredBodies(graph.kindHandle(n));
+        if (!kind) return kind.takeError();
+        at[n] = rewriter.copy(n, *kind);
+      }
       entries.add(at[n], n);
       return Error::success();
     }
-    current = n;
     made.clear();
     const uint32_t first = builder.numNodes();
     at[n] = rewriter.draft(n);
@@ -107,6 +114,30 @@ class Lowering {
     Answer &answer = answers[id.value];
     if (answer == Answer::Unasked) answer = target.has(kind) ? Answer::Has : Answer::Lacks;
     return answer == Answer::Has;
+  }
+
+  // Bodies are nested kMaxBodyNesting deep at most. Nothing is known of the shapes in them.
+  Expected<KindRef> withLoweredBodies(const KindRef &handle) {
+    const NodeKind &kind = *handle;
+    if (kind.bodies.empty()) return handle;
+    SmallVector<Graph, 2> lowered;
+    for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
+      Expected<Graph> body = lowerBody(kind.bodies[b]);
+      if (!body) return withinBody(body.takeError(), graph, current, b);
+      lowered.push_back(*body);
+    }
+    if (kind.op->flags.isOpaque) return ctx.opaqueKind(kind.op->name, kind.attrs, kind.numOutputs, lowered);
+    return ctx.kind(*kind.op, kind.attrs, kind.spelling, lowered);
+  }
+
+  Expected<Graph> lowerBody(const Graph &body) {
+    if (auto known = bodies.find(&body.columns()); known != bodies.end()) return known->second;
+    Lowering inside(ctx, body, target, nullptr, bodies);
+    inside.needs = needs;
+    if (Error error = inside.visitAll()) return error;
+    Expected<Graph> lowered = std::move(inside).finish();
+    if (lowered) bodies[&body.columns()] = *lowered;
+    return lowered;
   }
 
   const TargetRow *rowOf(StringRef op) const {
@@ -181,7 +212,8 @@ class Lowering {
       for (uint32_t o = 0; o < builder.numOutputs(m); ++o) wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
       return open(m, entries.forward(m), wanted);
     }
-    Expected<KindRef> kind = withFollowingAttrsOf(ctx, builder.kindHandle(m), graph.attrs(current));  // NAME-11
+    Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m));
+    if (kind) kind = withFollowingAttrsOf(ctx, *kind, graph.attrs(current));  // NAME-11
     if (!kind) return kind.takeError();
     builder.setKind(m, builder.kindId(*kind));
     made.push_back(m);
@@ -254,6 +286,7 @@ class Lowering {
   Context &ctx;
   const Graph &graph;
   const Target &target;
+  LoweredBodies &bodies;
   GraphRewriter rewriter;
   GraphBuilder &builder;        // the rewriter's
   EmittedEntries entries;       // of the builder
@@ -270,15 +303,21 @@ class Lowering {
 }  // namespace
 
 Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known) {
-  Lowering lowering(context, graph, target, known);
+  LoweredBodies bodies;
+  Lowering lowering(context, graph, target, known, bodies);
   if (Error error = lowering.visitAll()) return error;
-  return lowering.finish();
+  Expected<Graph> lowered = std::move(lowering).finish();
+  if (!lowered || !target.settle) return lowered;
+  GraphTable table = lowered->table();
+  target.settle(table);
+  return lowered->withTable(std::move(table));
 }
 
 std::map<const OpDef *, OperatorNeeds> needsOf(Context &context, const Graph &graph, const Target &target,
                                                const Inference *known) {
   std::map<const OpDef *, OperatorNeeds> needs;
-  Lowering lowering(context, graph, target, known);
+  LoweredBodies bodies;
+  Lowering lowering(context, graph, target, known, bodies);
   lowering.noteNeeds(needs);
   if (Error error = lowering.visitAll())
     handleAllErrors(std::move(error), [&](const GradcError &info) {

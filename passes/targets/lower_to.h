@@ -2,7 +2,8 @@
 //
 // An operator that the target lacks becomes what the target's row for it says, else what its decomposition says, and so on
 // with what those emit. Names, heads and the origin of nodes are kept; what the rules of a node emit follows it in scope
-// and device. Linear in the nodes of both graphs.
+// and device. Bodies are lowered with the nodes that have them, those of unknown operators too. Linear in the nodes of both
+// graphs.
 #pragma once
 
 #include "passes/infer.h"

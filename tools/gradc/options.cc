@@ -187,7 +187,8 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.order) && o.order <= 16; }},
     {"naming", "unique|mxnet|nnvm|fluid", "how generated nodes are called; nnvm also sums at once, however many (default unique)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.naming); }},
-    {"dialect", "gradc|mxnet", "mxnet: only operators that MXNet 1.9.1 loads and runs (default gradc)",
+    {"dialect", "gradc|mxnet|primitives",
+     "mxnet: only operators that MXNet 1.9.1 loads and runs; primitives: only those of 'gradc ops --primitives' (default gradc)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.dialect); }},
     {"emit", "combined|gradient", "combined: forward heads, then gradients; gradient: gradients alone (default combined)",
      setEmit},
@@ -254,7 +255,7 @@ static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(He
               static_cast<int>(IntegerPolicy::Permissive) == 1 && static_cast<int>(ZeroPolicy::Keep) == 1 &&
               static_cast<int>(ChainPolicy::UpToCap) == 1 &&
               static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Cbor) == 2 &&
-              static_cast<int>(ShowForm::Stats) == 3 && static_cast<int>(Dialect::Mxnet) == 1);
+              static_cast<int>(ShowForm::Stats) == 3 && static_cast<int>(Dialect::Primitives) == 2);
 
 Error unknownFlag(StringRef name, ArrayRef<StringRef> allowed) {
   Failure failure(ErrorKind::Usage, findFlag(name) ? "flag '--" + name + "' does not belong to this verb"
@@ -290,6 +291,15 @@ Error parseFlag(ArrayRef<StringRef> args, size_t &at, ArrayRef<StringRef> allowe
 }
 
 }  // namespace
+
+const Target *targetOf(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::Gradc: break;
+    case Dialect::Mxnet: return &kMxnetTarget;
+    case Dialect::Primitives: return &kPrimitivesTarget;
+  }
+  return nullptr;
+}
 
 const Flag *findFlag(StringRef name) {
   for (ArrayRef<Flag> table : {ArrayRef<Flag>(kFlags), trainFlags()})

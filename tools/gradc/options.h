@@ -9,6 +9,7 @@
 
 #include "passes/gradient.h"
 #include "passes/infer.h"
+#include "passes/targets/target.h"
 #include "runtime/executor.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -35,7 +36,9 @@ struct DTypeFlag {
 
 enum class ShowForm : uint8_t { Text, Dot, Svg, Stats };
 enum class ConvertForm : uint8_t { Json, Text, Cbor };
-enum class Dialect : uint8_t { Gradc, Mxnet };
+enum class Dialect : uint8_t { Gradc, Mxnet, Primitives };
+/// What the dialect's graphs are lowered to; null: nothing.
+const Target *targetOf(Dialect dialect);
 
 struct Options {
   std::vector<std::string> files;  // positional arguments

@@ -85,7 +85,7 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { return setText(o.train.resume, v); }},
     {"log", "FILE", "write one JSON object per step and evaluation; with --resume they are appended",
      [](Options &o, const Flag &, StringRef v) { return setText(o.train.log, v); }},
-    {"emit-graph", "FILE", "write the graph that is run: network, gradients and optimizer; with --dialect=mxnet, in MXNet's operators",
+    {"emit-graph", "FILE", "write the graph that is run: network, gradients and optimizer, in the operators of --dialect",
      [](Options &o, const Flag &, StringRef v) { return setText(o.train.graph, v); }},
 };
 static_assert(static_cast<int>(OptimizerKind::Adam) == 1 && static_cast<int>(DecayRule::All) == 1 &&

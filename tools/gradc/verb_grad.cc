@@ -6,31 +6,63 @@
 #include "ir/verify.h"
 #include "passes/targets/lower_to.h"
 
+#include "llvm/ADT/StringMap.h"
+
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-/// Shapes and types of the emitted graph, written into it when the user gave hints (CLI-04).
-Expected<Graph> annotateWithHints(Tool &tool, const Graph &graph, const Graph &forward) {
-  if (tool.options.shapes.empty() && tool.options.dtypes.empty()) return graph;
-  Expected<InferRequest> hints = resolveHints(tool, graph, forward);
-  if (!hints) return hints.takeError();
+Expected<Inference> inferWith(Tool &tool, const Graph &graph, const InferRequest &hints) {
   InferOptions options;
   options.allowUnknown = true;
   options.unknownDim = tool.options.unknownDim;
-  Expected<Inference> inference = infer(tool.context, graph, *hints, options);
+  return infer(tool.context, graph, hints, options);
+}
+
+/// What the hints and the graph say of shapes and types.
+Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &forward) {
+  Expected<InferRequest> hints = resolveHints(tool, graph, forward);
+  if (!hints) return hints.takeError();
+  return inferWith(tool, graph, *hints);
+}
+
+/// Types and known shapes of the variables of a graph, for those of the same names in what it was lowered to, whose
+/// operators may say less of their operands.
+InferRequest variablesOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
+  StringMap<EntryId> variables;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.isVariable(NodeId(n))) variables[graph.name(NodeId(n))] = graph.firstEntry(NodeId(n));
+  InferRequest request;
+  for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
+    auto found = lowered.isVariable(NodeId(n)) ? variables.find(lowered.name(NodeId(n))) : variables.end();
+    if (found == variables.end()) continue;
+    const EntryId entry = found->second;
+    if (inference.shapeOf(entry).hasRank()) request.shapes.push_back({NodeId(n), DimsBuffer(inference.shapeOf(entry).dims())});
+    if (inference.dtype[entry] != DType::Unknown) request.dtypes.push_back({NodeId(n), inference.dtype[entry]});
+  }
+  return request;
+}
+
+/// The graph in the operators of --dialect, with shapes and types when the user gave hints (CLI-04).
+Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
+  const Target *target = targetOf(tool.options.dialect);
+  const bool hasHints = !tool.options.shapes.empty() || !tool.options.dtypes.empty();
+  if (!target && !hasHints) return graph;
+  Expected<Inference> inference = inferPartly(tool, graph, forward);
   if (!inference) return inference.takeError();
-  return annotate(graph, *inference);
+  if (!target) return annotate(graph, *inference);
+  Expected<Graph> lowered = lowerTo(tool.context, graph, *target, &*inference);
+  if (!lowered) return lowered;
+  tool.diagnostics.setCurrent(*lowered);
+  if (!hasHints) return lowered;
+  Expected<Inference> again = inferWith(tool, *lowered, variablesOf(graph, *inference, *lowered));
+  if (!again) return again.takeError();
+  return annotate(*lowered, *again);
 }
 
 Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
-  Expected<InferRequest> hints = resolveHints(tool, forward, forward);
-  if (!hints) return hints.takeError();
-  InferOptions inferOptions;
-  inferOptions.allowUnknown = true;
-  inferOptions.unknownDim = tool.options.unknownDim;
-  Expected<Inference> inference = infer(tool.context, forward, *hints, inferOptions);
+  Expected<Inference> inference = inferPartly(tool, forward, forward);
   if (!inference) return inference.takeError();
   Expected<GradientRequest> request = resolveGradient(tool, forward, *inference);
   if (!request) return request.takeError();
@@ -66,14 +98,9 @@ Expected<int> runGrad(Tool &tool) {
   if (!input) return input.takeError();
   Expected<Graph> graph = differentiate(tool, *input);
   if (!graph) return graph.takeError();
-  if (tool.options.dialect == Dialect::Mxnet) {
-    graph = lowerTo(tool.context, *graph, kMxnetTarget, nullptr);
-    if (!graph) return graph.takeError();
-    tool.diagnostics.setCurrent(*graph);
-  }
-  Expected<Graph> annotated = annotateWithHints(tool, *graph, *input);
-  if (!annotated) return annotated.takeError();
-  if (Error error = writeGraph(tool, *annotated)) return error;
+  Expected<Graph> finished = finish(tool, *graph, *input);
+  if (!finished) return finished.takeError();
+  if (Error error = writeGraph(tool, *finished)) return error;
   return 0;
 }
 
@@ -102,7 +129,8 @@ constinit const Verb kGrad = {
                 "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"
                 "gradc grad model.json --of loss --seed loss=loss_head_grad\n"
                 "gradc grad model.json --wrt w --order 2 --unused zeros\n"
-                "gradc grad model.json --dialect mxnet | python3 host.py",
+                "gradc grad model.json --dialect mxnet | python3 host.py\n"
+                "gradc grad model.json --dialect primitives --shape data=32,784",
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,

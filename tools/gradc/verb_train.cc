@@ -90,12 +90,13 @@ Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedul
   return lowerTo(tool.context, appended->graph, kMxnetTarget, nullptr);
 }
 
-Error emitGraph(Tool &tool, const Trainer &trainer, const RateSchedule &schedule) {
+Error emitGraph(Tool &tool, Trainer &trainer, const RateSchedule &schedule) {
   const TrainFlags &flags = tool.options.train;
   if (flags.graph.empty()) return Error::success();
   Graph graph = trainer.training().graph;
-  if (tool.options.dialect == Dialect::Mxnet) {
-    Expected<Graph> lowered = mxnetGraph(tool, trainer, schedule);
+  if (const Target *target = targetOf(tool.options.dialect)) {
+    Expected<Graph> lowered =
+        target == &kMxnetTarget ? mxnetGraph(tool, trainer, schedule) : lowerTo(tool.context, graph, *target, &trainer.session().inference());
     if (!lowered) return lowered.takeError();
     graph = *lowered;
   }

@@ -1,0 +1,64 @@
+"""The gradient graph of a network against the same graph in primitives: every head and aux state, as `gradc run` computes them.
+
+usage: primitives_values.py ORACLE_DIRECTORY GRADC FILE --net NAME
+
+Inputs are those of the oracle, in float64 (float32 where MXNet has no other). Dropout draws; it is off in networks with
+LeakyReLU, which counts among the random operators whether it draws or not.
+Prints the worst relative error, or what differs; exit status 1 then.
+"""
+import argparse
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+
+def call(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit("FAIL %s: %s" % (command[1], done.stderr.strip()[-1500:]))
+
+
+def step(gradc, graph, dialect, shapes, feed, folder):
+    """Heads and aux states by name, of the graph in a dialect."""
+    made, got = "%s/%s.json" % (folder, dialect), "%s/%s.npz" % (folder, dialect)
+    types = [f for n in feed for f in ("--dtype", "%s=%s" % (n, feed[n].dtype))]
+    call(gradc, "grad", graph, "--wrt", "all", "--dialect", dialect, *shapes, *types, "-o", made)
+    call(gradc, "run", made, "--train", "--inputs", folder + "/in.npz", "--outputs", got)
+    return dict(np.load(got))
+
+
+def main():
+    sys.path.insert(0, sys.argv.pop(1))
+    import mxnet_oracle as oracle
+
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("gradc")
+    p.add_argument("file")
+    p.add_argument("--net", required=True)
+    p.set_defaults(shape=[], seed=1, dtype="float64", rtol=1e-9)
+    a = p.parse_args()
+    symbol, known = oracle.load(a.file), oracle.shapes_of(a)
+    feed, _ = oracle.values(symbol, known, a.seed, a.dtype)
+    shapes = [f for n, s in known.items() for f in ("--shape", "%s=%s" % (n, ",".join(map(str, s))))]
+    with tempfile.TemporaryDirectory() as folder:
+        graph = oracle.undropped(a.file, folder) if "LeakyReLU" in open(a.file).read() else a.file
+        np.savez(folder + "/in.npz", **feed)
+        expected = step(a.gradc, graph, "gradc", shapes, feed, folder)
+        found = step(a.gradc, graph, "primitives", shapes, feed, folder)
+    bad, worst = [], 0.0
+    if len(expected) != len(found):
+        sys.exit("FAIL %d heads and states for %d" % (len(found), len(expected)))
+    for (name, ours), theirs in zip(expected.items(), found.values()):
+        if not ours.size:
+            continue
+        error = np.abs(ours - theirs).max() / max(np.abs(ours).max(), 1e-300) if ours.shape == theirs.shape else np.inf
+        worst = max(worst, error)
+        if not error <= a.rtol:
+            bad.append((name, "error %.3g of %.3g" % (error, np.abs(ours).max())))
+    return oracle.verdict(bad, len(expected), worst)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
