@@ -31,6 +31,7 @@ void addSlices(std::vector<Sample> &list) {
         "begin=(1,0), end=(-5,9), step=(-1,2)", "begin=(), end=()",
         "begin=(None,-2,-3), end=(None,-9,-1), step=(2,-2,1)", "begin=(-2,9,5), end=(9,0,None), step=(3,-2,-3)",
         "begin=(0,None,9), end=(2,None,None)", "begin=(0,None,-9), end=(2,-1,-9), step=(1,-1,-1)",
+        "begin=(0,-1,9223372036854775807), end=(2,None,0), step=(1,-1,-2)",
         "begin=(0,0,3), end=(2,3,0), step=(2,1,-9223372036854775808)"})
     list.push_back({"slice", attrs, {{2, 3, 4}}});
   list.push_back({"slice", "begin=(0,), end=(1,)", {{1}}});
