@@ -4,8 +4,10 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
+#include "ops/axis_map.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
 #include "ops/spatial.h"
 
 #include <algorithm>
@@ -89,6 +91,22 @@ void spread(const KernelCall &call) {
   });
 }
 
+// Element i of `in` belongs to window o of `out` where o·in < (i + 1)·out and i·out < (o + 1)·in. Exact in float64.
+Value windowMeans(DecomposeRule &d, int64_t in, int64_t out) {
+  const Value o = countAlong(d, 0, out), i = countAlong(d, 1, in);
+  auto times = [&](Value index, int64_t factor) { return d.emit(kMulScalar, {index}, {{"scalar", d.number(factor)}}); };
+  auto next = [&](Value index) { return d.emit(kPlusScalar, {index}, {{"scalar", "1"}}); };
+  const Value hasBegun = d.emit(kBroadcastLesser, {times(o, in), times(next(i), out)});
+  const Value isOpen = d.emit(kBroadcastLesser, {times(i, out), times(next(o), in)});
+  const Value inside = d.emit(kElemwiseMul, {hasBegun, isOpen});
+  const Value count = d.emit(kSum, {inside}, {{"axis", "1"}, {"keepdims", "True"}});
+  return d.emit(kBroadcastDiv, {inside, count});
+}
+
+void mapWindows(DecomposeRule &d) {
+  d.y(0, mapImages(d, [&](int64_t in, int64_t out) { return windowMeans(d, in, out); }));
+}
+
 extern const OpDef kAdaptiveAvgPooling, kBackwardAdaptiveAvgPooling;
 
 constinit const OpDef kAdaptiveAvgPooling = {
@@ -111,6 +129,7 @@ constinit const OpDef kAdaptiveAvgPooling = {
           s.setOut(0, {batch, channels, kUnknownDim, kUnknownDim});
         },
     .gradient = [](GradRule &g) { g.fused(kBackwardAdaptiveAvgPooling, {g.dy(0)}); },
+    .decompose = mapWindows,
     .kernel = pool,
 };
 
@@ -125,6 +144,7 @@ constinit const OpDef kBackwardAdaptiveAvgPooling = {
     .check = checkParams,
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kAdaptiveAvgPooling, {g.dy(0)}, g.attrs())); },
+    .decompose = mapWindows,
     .kernel = spread,
 };
 

@@ -9,8 +9,10 @@
 #include "ir/dim.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/axis_map.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
 #include "ops/spatial.h"
 
 #include <algorithm>
@@ -123,15 +125,18 @@ struct Blend {
   double weight;
 };
 
-Blend blendOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
-  float position;
+// Where row or column i of the output is among the input's; past the last one it is the last one.
+float positionOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
   if (alignCorners) {
     const float step = out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0;
-    position = step * static_cast<float>(i);
-  } else {
-    const float step = out > 1 ? static_cast<float>(in) / static_cast<float>(out) : 0;
-    position = std::max(0.0f, static_cast<float>(static_cast<double>(step) * (static_cast<double>(i) + 0.5) - 0.5));
+    return step * static_cast<float>(i);
   }
+  const float step = out > 1 ? static_cast<float>(in) / static_cast<float>(out) : 0;
+  return std::max(0.0f, static_cast<float>(static_cast<double>(step) * (static_cast<double>(i) + 0.5) - 0.5));
+}
+
+Blend blendOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
+  const float position = positionOf(i, in, out, alignCorners);
   const int64_t first = std::min(static_cast<int64_t>(position), in - 1);
   const double rest = static_cast<double>(position - static_cast<float>(first));
   return {first, std::min(first + 1, in - 1), 1 - rest};
@@ -183,6 +188,30 @@ void spread(const KernelCall &call) {
   });
 }
 
+// Pixel i of `in` has weight max(0, 1 − |p − i|) in the pixel that is at p.
+Value nearness(DecomposeRule &d, int64_t in, int64_t out) {
+  const bool alignCorners = d.params<ResizeParams>().alignCorners;
+  SmallVector<double, 32> positions;
+  for (int64_t o = 0; o < out; ++o)
+    positions.push_back(std::min<double>(positionOf(o, in, out, alignCorners), static_cast<double>(in - 1)));
+  std::string values;
+  raw_string_ostream os(values);
+  printAttr(os, ArrayRef<double>(positions));
+  const Value at = d.emit(kConstant, {}, {{"dtype", "float64"}, {"shape", d.tuple({out, 1})}, {"values", values}});
+  const Value distance = d.emit(kAbs, {d.emit(kBroadcastSub, {at, countAlong(d, 1, in)})});
+  const Value weight = d.emit(kRminusScalar, {distance}, {{"scalar", "1"}});
+  return d.emit(kMaximumScalar, {weight}, {{"scalar", "0"}});
+}
+
+void mapPixels(DecomposeRule &d) {
+  d.y(0, mapImages(d, [&](int64_t in, int64_t out) { return nearness(d, in, out); }));
+}
+
+void mapBackToPixels(DecomposeRule &d) {
+  if (d.wants(0)) mapPixels(d);
+  if (isLike(d.kind()) && d.wants(1)) d.y(1, d.emit(kZerosLike, {d.forwardInput(1)}));
+}
+
 extern const OpDef kBilinearResize, kBackwardBilinearResize;
 
 constinit const OpDef kBilinearResize = {
@@ -195,6 +224,7 @@ constinit const OpDef kBilinearResize = {
     .shape = forwardShape,
     .ignored = {1},
     .gradient = [](GradRule &g) { g.fused(kBackwardBilinearResize, {g.dy(0)}); },
+    .decompose = mapPixels,
     .kernel = resize,
 };
 
@@ -215,6 +245,7 @@ constinit const OpDef kBackwardBilinearResize = {
           if (isLike(g.kind())) g.dx(0, g.emit(kBilinearResize, {g.dy(0), g.x(0)}, g.attrs()));
           else g.dx(0, g.emit(kBilinearResize, {g.dy(0)}, g.attrs()));
         },
+    .decompose = mapBackToPixels,
     .kernel = spread,
 };
 

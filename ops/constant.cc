@@ -112,6 +112,8 @@ void constantKernel(const KernelCall &call) {
   });
 }
 
+}  // namespace
+
 // y = the values
 constinit const OpDef kConstant = {
     .name = "_constant",
@@ -126,6 +128,8 @@ constinit const OpDef kConstant = {
     .primitive = {.onnx = "Constant", .c = "static const T y[] = {...}"},
     .kernel = constantKernel,
 };
+
+namespace {
 
 constexpr const OpDef *kOps[] = {&kConstant};
 

@@ -1,11 +1,13 @@
 // A window of an image batch (N, C, H, W), of a given size or that of another tensor.
 // Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/slice_rules.h"
 #include "ops/strided_view.h"
 
 using namespace llvm;
@@ -85,6 +87,33 @@ void cropBackward(const KernelCall &call) {
   if (call.out.size() > 1 && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
 }
 
+// Where the window starts; in the middle, the sizes of the spatial axes are needed. `like` is of the window's size.
+int64_t startOf(DecomposeRule &d, size_t axis, Value whole, Value like) {
+  const CropParams &params = d.params<CropParams>();
+  const int64_t at = static_cast<int64_t>(axis) + 2;
+  return params.centerCrop ? windowStart(params, axis, d.size(whole, at), d.size(like, at)) : params.offset[axis];
+}
+
+void cutWindow(DecomposeRule &d) {
+  const CropParams &params = d.params<CropParams>();
+  const Value x = d.x(0);
+  SmallVector<Bound, 4> begin(2), end(2);
+  for (size_t axis = 0; axis < 2; ++axis) {
+    begin.push_back(startOf(d, axis, x, d.self(0)));
+    end.push_back(d.numInputs() == 2 ? Bound() : Bound((Dim(*begin.back()) + params.size[axis]).nearest()));
+  }
+  const Value window = sliceOf(d, x, begin, end);
+  d.y(0, d.numInputs() == 2 ? d.emit(kSliceLike, {window, d.x(1)}, {{"axes", "(2, 3)"}}) : window);
+}
+
+void restoreWindow(DecomposeRule &d) {
+  if (d.numOutputs() == 2 && d.wants(1)) d.y(1, d.emit(kZerosLike, {d.forwardInput(1)}));
+  if (!d.wants(0)) return;
+  const Value whole = d.forwardInput(0);
+  const AxisCut cuts[] = {{2, startOf(d, 0, whole, d.x(0))}, {3, startOf(d, 1, whole, d.x(0))}};
+  d.y(0, amongZeros(d, d.x(0), whole, cuts));
+}
+
 extern const OpDef kCrop, kBackwardCrop;
 
 // dx = zeros with dy in the place of the window, dlike = 0
@@ -100,6 +129,7 @@ constinit const OpDef kCrop = {
     .ignored = {1},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCrop, {g.dy(0)}); },
+    .decompose = cutWindow,
     .kernel = gatherKernel<cropView>,
 };
 
@@ -121,6 +151,7 @@ constinit const OpDef kBackwardCrop = {
           if (g.numOutputs() == 2) inputs.push_back(g.x(0));
           g.dx(0, g.emit(kCrop, inputs, g.attrs()));
         },
+    .decompose = restoreWindow,
     .kernel = cropBackward,
 };
 

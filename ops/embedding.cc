@@ -88,6 +88,7 @@ constinit const OpDef kEmbedding = {
           g.fused(kBackwardEmbedding, {g.dy(0), g.x(0)});
           g.noGrad(0);
         },
+    .primitive = {.onnx = "Cast, Clip, Gather", .c = "y[i,k] = w[data[i] > 0 ? (int64_t)fmin(data[i], rows - 1) : 0,k]"},
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
@@ -129,6 +130,8 @@ constinit const OpDef kBackwardEmbedding = {
           if (g.isZero(1)) return g.noGrad(0);
           g.dx(0, g.emit(kEmbedding, {g.x(1), g.dy(1)}, g.attrs()));
         },
+    .primitive = {.onnx = "ConstantOfShape, Cast, Clip, Unsqueeze, ScatterND(reduction=add)",
+                  .c = "dw[data[i] > 0 ? (int64_t)fmin(data[i], rows - 1) : 0,k] += dy[i,k]"},
     .kernel =
         [](const KernelCall &call) {
           if (call.wants(0)) std::memset(call.out[0].data, 0, call.out[0].bytes());

@@ -28,6 +28,10 @@ constexpr AttrSpec kAttrs[] = {
     attr<&PolygammaParams::order>("order", "0", "how often ψ is differentiated").atLeast(0).atMost(kHighestOrder),
 };
 
+// Series and recurrences like those below converge on a part of the axis, and take as many steps as x asks for.
+constexpr StringLiteral kNoFormula =
+    "is not in ONNX opset 18, and no finite formula in what it has gives the values for all x";
+
 // Even Bernoulli numbers B2, B4, …, B16.
 constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
 
@@ -113,6 +117,7 @@ constinit const OpDef kPolygamma = {
           const StringRef next = g.number(g.params<PolygammaParams>().order + 1);
           g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.emit(kPolygamma, {g.x(0)}, {{"order", next}})}));
         },
+    .irreducible = kNoFormula,
     .kernel = polygammaKernel,
 };
 
@@ -134,6 +139,7 @@ constinit const OpDef kGammaln = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardGammaln, {g.dy(0), g.x(0)}); },
+    .irreducible = kNoFormula,
     .kernel = mapFloating<[](auto x) { return logGamma(static_cast<double>(x)); }>,
 };
 
@@ -164,6 +170,7 @@ constinit const OpDef kGammaFunction = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardGamma, {g.dy(0), g.x(0)}); },
+    .irreducible = kNoFormula,
     .kernel = mapFloating<[](auto x) { return std::tgamma(static_cast<double>(x)); }>,
 };
 

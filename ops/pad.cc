@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/slice_rules.h"
 #include "ops/strided_walk.h"
 
 using namespace llvm;
@@ -129,6 +130,29 @@ void padBackwardKernel(const KernelCall &call) {
   });
 }
 
+// dy without the padding, axis by axis; what is shown there, at one end of the axis or mirrored there, is added.
+void unpad(DecomposeRule &d) {
+  const PadParams &params = d.params<PadParams>();
+  Value dx = d.x(0);
+  for (size_t i = 2; 2 * i < params.padWidth.size(); ++i) {
+    const int64_t axis = static_cast<int64_t>(i), before = params.padWidth[2 * i], after = params.padWidth[2 * i + 1];
+    const Bound end = after > 0 ? Bound(-after) : Bound();
+    const Value padded = dx;
+    auto addShown = [&](Bound from, Bound to, int64_t edge, int64_t mirrored) {
+      Value shown = sliceOfAxis(d, padded, axis, from, to);
+      if (params.mode == PadMode::Edge)
+        shown = d.emit(kSum, {shown}, {{"axis", d.number(axis)}, {"keepdims", "True"}});
+      const AxisCut cut = params.mode == PadMode::Edge ? AxisCut{axis, edge} : AxisCut{axis, mirrored, -1};
+      dx = d.emit(kElemwiseAdd, {dx, amongZeros(d, shown, dx, cut)});
+    };
+    if (before > 0 || after > 0) dx = sliceOfAxis(d, padded, axis, before, end);
+    if (params.mode == PadMode::Constant) continue;
+    if (before > 0) addShown({}, before, 0, before);
+    if (after > 0) addShown(end, {}, -1, -2);
+  }
+  d.y(0, dx);
+}
+
 extern const OpDef kPad, kBackwardPad;
 
 // dx = Σ of dy over the positions that show each element
@@ -142,6 +166,7 @@ constinit const OpDef kPad = {
     .check = checkPad,
     .shape = padShape,
     .gradient = [](GradRule &g) { g.fused(kBackwardPad, {g.dy(0)}); },
+    .primitive = {.onnx = "Pad", .c = "y[i] = inside ? x[j] : constant; j the nearest or mirrored index, axis by axis"},
     .kernel = padKernel,
 };
 
@@ -158,6 +183,7 @@ constinit const OpDef kBackwardPad = {
         [](GradRule &g) {
           g.dx(0, g.emit(kPad, g.dy(0), g.context().withAttrs(g.attrs(), AttrText{"constant_value", "0"})));
         },
+    .decompose = unpad,
     .kernel = padBackwardKernel,
 };
 

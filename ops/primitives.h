@@ -58,6 +58,9 @@ extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserE
 extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual, kBroadcastLesser,
     kBroadcastLesserEqual;
 
+// constant.cc
+extern const OpDef kConstant;           // _constant(; dtype, shape, values)
+
 // cast.cc
 extern const OpDef kCast;               // Cast(x; dtype)
 extern const OpDef kBackwardCast;       // _backward_cast(dy; dtype): dy in the type of the x of its forward node

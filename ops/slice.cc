@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/slice_rules.h"
 #include "ops/strided_view.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -62,9 +63,13 @@ struct AxisRange {
   int64_t begin, step, length;
 };
 
+int64_t stepOf(const SliceParams &params, size_t axis) {
+  return params.step.empty() ? 1 : params.step[axis].value_or(1);
+}
+
 // Bounds are cut to the axis, as Python cuts those of its slices.
 AxisRange axisRange(const SliceParams &params, size_t axis, int64_t size) {
-  const int64_t step = params.step.empty() ? 1 : params.step[axis].value_or(1);
+  const int64_t step = stepOf(params, axis);
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
   auto bound = [&](std::optional<int64_t> given, int64_t fallback) {
     if (!given) return fallback;
@@ -79,7 +84,7 @@ AxisRange axisRange(const SliceParams &params, size_t axis, int64_t size) {
 
 // Whether the whole axis is kept, whatever its length.
 bool keepsAxis(const SliceParams &params, size_t axis) {
-  const int64_t step = params.step.empty() ? 1 : params.step[axis].value_or(1);
+  const int64_t step = stepOf(params, axis);
   return !params.begin[axis] && !params.end[axis] && (step == 1 || step == -1);
 }
 
@@ -192,15 +197,44 @@ void sliceLikeBackward(const KernelCall &call) {
   if (call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
 }
 
-// Bounds in front of an axis keep everything.
+int64_t axisFromFront(DecomposeRule &d, Value data) {
+  const int64_t axis = d.params<SliceAxisParams>().axis;
+  return axis < 0 ? axis + static_cast<int64_t>(d.rank(data)) : axis;
+}
+
 void sliceOneAxis(DecomposeRule &d) {
   const SliceAxisParams &params = d.params<SliceAxisParams>();
-  const int64_t axis = params.axis < 0 ? params.axis + static_cast<int64_t>(d.rank(d.x(0))) : params.axis;
-  std::string before;
-  for (int64_t i = 0; i < axis; ++i) before += "None,";
-  const std::string begin = "(" + before + std::to_string(params.begin) + ",)";
-  const std::string end = "(" + before + (params.end ? std::to_string(*params.end) : "None") + ",)";
-  d.y(0, d.emit(kSlice, {d.x(0)}, {{"begin", begin}, {"end", end}}));
+  d.y(0, sliceOfAxis(d, d.x(0), axisFromFront(d, d.x(0)), params.begin, params.end));
+}
+
+void restoreSlice(DecomposeRule &d) {
+  const SliceParams &params = d.params<SliceParams>();
+  SmallVector<AxisCut, 6> cuts;
+  for (size_t axis = 0; axis < params.begin.size(); ++axis) {
+    const int64_t step = stepOf(params, axis);
+    if (step != 1 || params.begin[axis] || params.end[axis])
+      cuts.push_back({static_cast<int64_t>(axis), params.begin[axis], step});
+  }
+  d.y(0, amongZeros(d, d.x(0), d.forwardInput(0), cuts));
+}
+
+void restoreOneAxis(DecomposeRule &d) {
+  const Value whole = d.forwardInput(0);
+  d.y(0, amongZeros(d, d.x(0), whole, AxisCut{axisFromFront(d, whole), d.params<SliceAxisParams>().begin}));
+}
+
+// The first elements are kept; an axis may be named twice.
+void restoreLike(DecomposeRule &d) {
+  if (d.wants(1)) d.y(1, d.emit(kZerosLike, {d.forwardInput(1)}));
+  if (!d.wants(0)) return;
+  const Value whole = d.forwardInput(0);
+  const Dims axes = d.params<SliceLikeParams>().axes;
+  const size_t rank = d.rank(whole);
+  SmallVector<AxisCut, 6> cuts;
+  for (size_t axis = 0; axis < rank; ++axis)
+    if (axes.empty() || any_of(axes, [&](int64_t named) { return normalizeAxis(named, rank) == axis; }))
+      cuts.push_back({static_cast<int64_t>(axis)});
+  d.y(0, amongZeros(d, d.x(0), whole, cuts));
 }
 
 extern const OpDef kBackwardSlice, kBackwardSliceAxis, kBackwardSliceLike;
@@ -264,6 +298,7 @@ constinit const OpDef kBackwardSlice = {
     .check = checkSlice,
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kSlice, g.dy(0), g.attrs())); },
+    .decompose = restoreSlice,
     .kernel = scatterKernel<sliceView>,
 };
 
@@ -275,6 +310,7 @@ constinit const OpDef kBackwardSliceAxis = {
     .params = paramsOf<SliceAxisParams>(),
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kSliceAxis, g.dy(0), g.attrs())); },
+    .decompose = restoreOneAxis,
     .kernel = scatterKernel<sliceAxisView>,
 };
 
@@ -293,6 +329,7 @@ constinit const OpDef kBackwardSliceLike = {
           const bool reachesData = !g.isZero(0);
           g.dx(0, reachesData ? g.emit(kSliceLike, {g.dy(0), g.x(0)}) : g.emit(kZerosLike, {g.x(0)}));
         },
+    .decompose = restoreLike,
     .kernel = sliceLikeBackward,
 };
 

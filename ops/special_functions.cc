@@ -95,6 +95,24 @@ constexpr auto kHardSlope = [](const HardParams &p, auto dy, auto x, auto at) {
   return isBetween(p, at) ? dy * static_cast<T>(p.alpha) : T{0};
 };
 
+void smoothByChoosing(DecomposeRule &d) {
+  const SmoothParams &p = d.params<SmoothParams>();
+  const Value size = d.emit(kAbs, {d.x(0)});
+  const Value isStraight = d.emit(kGreaterScalar, {size}, {{"scalar", d.number(p.knee())}});
+  const Value straight = d.emit(kMinusScalar, {size}, {{"scalar", d.number(p.knee() / 2)}});
+  const StringRef halfSquare = d.number(p.scalar * p.scalar / 2);
+  const Value parabola = d.emit(kMulScalar, {d.emit(kSquare, {d.x(0)})}, {{"scalar", halfSquare}});
+  d.y(0, d.emit(kWhere, {isStraight, straight, parabola}));
+}
+
+void cutLine(DecomposeRule &d) {
+  const HardParams &p = d.params<HardParams>();
+  const Value sloped = d.emit(kMulScalar, {d.x(0)}, {{"scalar", d.number(p.alpha)}});
+  const Value line = d.emit(kPlusScalar, {sloped}, {{"scalar", d.number(p.beta)}});
+  const Value above = d.emit(kMaximumScalar, {line}, {{"scalar", "0"}});
+  d.y(0, d.emit(kMinimumScalar, {above}, {{"scalar", "1"}}));
+}
+
 constinit const OpDef kBackwardErf = {
     .name = "_backward_erf",
     .summary = "gradient of erf: dx = dy·2/√π·exp(−x²)",
@@ -118,6 +136,8 @@ constinit const OpDef kRound = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .primitive = {.onnx = "Sign, Abs, Mul, Floor, Mul, Ceil, Mul: sign(x) * ceil(floor(2 * |x|) / 2)",
+                  .c = "y[i] = round(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::round(x); }>,
     .piece = mapPiece<[](auto, auto base) { return std::round(base); }>,
 };
@@ -156,6 +176,7 @@ constinit const OpDef kSmoothL1 = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardSmoothL1, {g.dy(0), g.x(0)}); },
+    .decompose = smoothByChoosing,
     .kernel = mapKernel<SmoothParams, kSmooth>,
     .piece = mapAtBase<SmoothParams, kSmooth>,
 };
@@ -194,6 +215,7 @@ constinit const OpDef kHardSigmoid = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardHardSigmoid, {g.dy(0), g.x(0)}); },
+    .decompose = cutLine,
     .kernel = mapKernel<HardParams, kHard>,
     .piece = mapAtBase<HardParams, kHard>,
 };
@@ -208,6 +230,7 @@ constinit const OpDef kErf = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.fused(kBackwardErf, {g.dy(0), g.x(0)}); },
+    .primitive = {.onnx = "Erf", .c = "y[i] = erf(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::erf(x); }>,
 };
 

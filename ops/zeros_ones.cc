@@ -96,6 +96,7 @@ constinit const OpDef kZerosPlaceholder = {
     .flags = {.isZero = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
+    .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = 0"},
     .kernel = writeZeros,
 };
 

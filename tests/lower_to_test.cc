@@ -180,6 +180,41 @@ TEST(LowerTo, A_17_GradientsReadTheInputsOfTheirForwardNodes) {
   for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
 }
 
+// One lowered graph, made without a shape, for axes of any length: also shorter ones than its bounds.
+TEST(LowerTo, A_17_GradientsOfSlicesAndPaddingsNeedNoSizes) {
+  const char *texts[] = {"y = slice(x) {begin=(None,None,-4), end=(None,None,None), step=(None,None,2)}",
+                         "y = slice(x) {begin=(None,None,-2,2), end=(None,None,-5,0), step=(None,None,-1,-2)}",
+                         "y = slice(x) {begin=(None,None,3), end=(None,None,9)}",
+                         "y = Pad(x) {mode=constant, pad_width=(0,0,0,0,1,2,0,3)}",
+                         "y = Pad(x) {mode=edge, pad_width=(0,0,0,0,1,2,0,3)}",
+                         "y = Pad(x) {mode=reflect, pad_width=(0,0,0,0,0,0,1,0)}"};
+  for (const char *text : texts) {
+    TestGraph g(text);
+    const Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+    const Graph lowered = cantFail(lowerTo(g.context, graph, kPrimitivesTarget, nullptr));
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{1, 1, 1, 2}, {2, 1, 2, 3}, {1, 2, 6, 5}}) {
+      SCOPED_TRACE(std::string(text) + " of " + std::to_string(shape[2]) + " rows");
+      Array x(shape, std::vector<double>(static_cast<size_t>(shape[0] * shape[1] * shape[2] * shape[3])));
+      for (size_t i = 0; i < x.values.size(); ++i) x.values[i] = static_cast<double>(i);
+      const std::vector<Array> before = evaluate(graph, {{"x", x}}), after = evaluate(lowered, {{"x", x}});
+      ASSERT_EQ(before.size(), after.size());
+      for (size_t head = 0; head < before.size(); ++head) EXPECT_EQ(before[head].values, after[head].values);
+    }
+  }
+}
+
+// A part is spread out by its step: by one that no axis has, the graph would not fit anywhere.
+TEST(LowerTo, A_17_LongStepsNeedTheSizeOfTheirAxis) {
+  TestGraph g("y = slice(x) {begin=(1,), end=(None,), step=(9223372036854775807,)}");
+  const Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
+  const std::string outcome = describeError(lowerTo(g.context, graph, kPrimitivesTarget, nullptr));
+  EXPECT_NE(outcome.find("needs the size of axis 0 of input 0, 'data', of its forward node"), std::string::npos) << outcome;
+  const Inference known = cantFail(infer(g.context, graph, {{{nodeNamed(graph, "x"), {3}}}, {}}, InferOptions()));
+  const Graph lowered = cantFail(lowerTo(g.context, graph, kPrimitivesTarget, &known));
+  const Bindings bindings{{"x", Array({3}, {1, 2, 3})}};
+  EXPECT_EQ(evaluate(lowered, bindings).back().values, (std::vector<double>{0, 1, 0}));
+}
+
 // Batch statistics of (1, 3): mean 2, variance 1. Half of each joins half of the moving ones, 10 and 4.
 TEST(LowerTo, A_17_StatesAreOverwrittenWhicheverOutputIsRead) {
   const Bindings bindings{{"x", Array({2, 1}, {1, 3})}, {"g", Array({1}, {1})}, {"b", Array({1}, {0})}, {"m", Array({1}, {10})},

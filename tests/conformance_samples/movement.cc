@@ -27,7 +27,12 @@ void addSlices(std::vector<Sample> &list) {
   for (const char *attrs :
        {"begin=(0,), end=(1,)", "begin=(None,1), end=(None,3)", "begin=(None,None,3), end=(2,None,0), step=(1,2,-1)",
         "begin=(-1,), end=(None,)", "begin=(None,None,None), end=(None,None,None), step=(None,None,-2)",
-        "begin=(-9,), end=(9,), step=(-1,)", "begin=(0,1), end=(2,3), step=(1,9223372036854775807)", "begin=(1,0), end=(-5,9), step=(-1,2)", "begin=(), end=()"})
+        "begin=(-9,), end=(9,), step=(-1,)", "begin=(0,1), end=(2,3), step=(1,9223372036854775807)",
+        "begin=(1,0), end=(-5,9), step=(-1,2)", "begin=(), end=()",
+        "begin=(None,-2,-3), end=(None,-9,-1), step=(2,-2,1)", "begin=(-2,9,5), end=(9,0,None), step=(3,-2,-3)",
+        "begin=(0,None,9), end=(2,None,None)", "begin=(0,None,-9), end=(2,-1,-9), step=(1,-1,-1)",
+        "begin=(0,-1,9223372036854775807), end=(2,None,0), step=(1,-1,-2)",
+        "begin=(0,0,3), end=(2,3,0), step=(2,1,-9223372036854775808)"})
     list.push_back({"slice", attrs, {{2, 3, 4}}});
   list.push_back({"slice", "begin=(0,), end=(1,)", {{1}}});
   list.push_back({"slice", "begin=(1,), end=(2,)", {{3, 0}}});
@@ -40,10 +45,12 @@ void addSlices(std::vector<Sample> &list) {
   list.push_back({"slice_like", "", {{2, 3}, {1, 2}}});
   list.push_back({"slice_like", "axes=(0,)", {{3, 2}, {2, 5, 7}}});
   list.push_back({"slice_like", "axes=(0,-1)", {{2, 3, 4}, {1, 2, 3}}});
+  list.push_back({"slice_like", "axes=(1,-2)", {{2, 3, 4}, {7, 2}}});
   list.push_back({"slice_like", "", {{1}, {1}}});
   list.push_back({"slice_like", "", {{2, 0}, {1, 0}}});
   for (const char *attrs : {"num_args=1, h_w=(2,3)", "num_args=1, h_w=(2,1), offset=(1,2)",
-                            "num_args=1, h_w=(1,2), center_crop=True"})
+                            "num_args=1, h_w=(1,2), center_crop=True",
+                            "num_args=1, h_w=(2,1), offset=(9,9), center_crop=True"})
     list.push_back({"Crop", attrs, {{2, 1, 3, 4}}});
   list.push_back({"Crop", "num_args=2, offset=(1,0)", {{1, 2, 3, 3}, {2, 1, 2, 2}}});
   list.push_back({"Crop", "num_args=2, center_crop=True", {{1, 1, 4, 3}, {1, 1, 1, 3}}});
@@ -97,6 +104,8 @@ void addRepetitions(std::vector<Sample> &list) {
                             "mode=edge, pad_width=(0,0,0,0,2,1,1,4)", "mode=reflect, pad_width=(0,0,0,0,1,1,2,0)",
                             "mode=constant, pad_width=(0,0,0,0,0,0,0,0)"})
     list.push_back({"Pad", attrs, {{1, 2, 2, 3}}});
+  list.push_back({"Pad", "mode=edge, pad_width=(0,0,0,0,3,1,0,2)", {{2, 1, 1, 2}}});
+  list.push_back({"Pad", "mode=reflect, pad_width=(0,0,0,0,0,2,3,3)", {{2, 1, 3, 4}}});
   list.push_back({"Pad", "mode=reflect, pad_width=(0,0,0,0,1,0,0,1,1,1)", {{1, 1, 2, 2, 2}}, 2});
 }
 

@@ -25,6 +25,7 @@ void addFunctions(std::vector<Sample> &list) {
   list.push_back({"erf", "", {{6}}, 3, 1e-4, 1e-3});
   list.push_back({"smooth_l1", "scalar=3", {{3, 3}}});
   list.push_back({"smooth_l1", "scalar=0.5", {{3}}});
+  list.push_back({"smooth_l1", "scalar=0", {{3}}});
   list.push_back({"hard_sigmoid", "alpha=1.1, beta=0.3", {{3, 3}}});
 }
 

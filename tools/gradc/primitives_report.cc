@@ -123,7 +123,7 @@ std::string endsIn(const OpDef &op, const Trials &trials) {
   OperatorSet primitives, others;
   for (const OpDef *end : found->second.operators) (end->primitive ? primitives : others).insert(end);
   std::string text = namesOf(primitives);
-  if (!others.empty()) text += (text.empty() ? "" : ", ") + ("and " + namesOf(others)) + ", not reduced";
+  if (!others.empty()) text += (text.empty() ? "" : ", ") + ("and " + namesOf(others)) + ", not reducible";
   return text;
 }
 
@@ -134,17 +134,15 @@ void printPrimitives(raw_ostream &os, Context &context) {
   const std::vector<const OpDef *> all = context.ops.all();
   const auto number = llvm::count_if(all, [](const OpDef *op) { return bool(op->primitive); });
   os << "# Primitives\n\nWritten by `gradc ops --primitives`. Operators decompose until only these " << number
-     << " are left. Those that do\nnot yet, and those that cannot, are listed at the end.\n\n";
+     << " are left, and what\nno primitives express, which is listed at the end.\n\n";
   printList(os, all, trials);
   os << "\n## What the other operators end in\n\n| operator | primitives |\n|---|---|\n";
-  std::string left, irreducible;
+  std::string irreducible;
   for (const OpDef *op : all) {
     if (op->primitive) continue;
     if (!op->irreducible.empty()) irreducible += "| `" + op->name.str() + "` | " + cell(op->irreducible) + " |\n";
-    else if (!op->decompose) left += "| `" + op->name.str() + "` |\n";
     else os << "| `" << op->name << "` | " << endsIn(*op, trials) << " |\n";
   }
-  if (!left.empty()) os << "\n## Not reduced\n\n| operator |\n|---|\n" << left;
   if (!irreducible.empty()) os << "\n## Not reducible\n\n| operator | why |\n|---|---|\n" << irreducible;
 }
 
