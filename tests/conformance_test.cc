@@ -31,7 +31,6 @@ struct Refusal {
 constexpr uint32_t kByItself = 99;  // no graph of MXNet's operators leads to it: only its own samples have it
 constexpr Refusal kRefusals[] = {
     {"_RegressionOutput_weight", 2, "the gradient of MXNet's regression outputs has no gradient"},
-    {"_SoftmaxOutput_weight", 2, "the gradient of MXNet's SoftmaxOutput has no gradient"},
     {"_as_rows", 2, "the number of rows is that of another value, which no reshape of MXNet's takes over"},
     {"_assign", kByItself, "MXNet overwrites states inside the operators that have them"},
     {"_cast_like", kByItself, "MXNet's Cast takes the type as an attribute"},

@@ -3,7 +3,9 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/infer.h"
+#include "passes/targets/lower_to.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 using namespace llvm;
@@ -39,6 +41,27 @@ TEST(IndexOps, TypeIsThatOfTheSecondOperandAndTheShapeItsOwn) {
   Inference types = cantFail(infer(g.context, g, {}, InferOptions()));
   EXPECT_EQ(types.dtype[g.graph.entry(g.at("y"))], DType::Float64);
   EXPECT_EQ(toString(types.shapeOf(g.graph.entry(g.at("y")))), "(2,3)");
+}
+
+// Class 0 of whole numbers is also what NaN is cast to.
+TEST(IndexOps, REG_21_NaNIsNoClassInPrimitivesEither) {
+  TestGraph g("t = _SoftmaxOutput_target(x, label); w = _SoftmaxOutput_weight(x, label) {use_ignore=True, ignore_label=0}; heads t, w");
+  const Bindings bindings{{"x", Array({3, 2}, {1, 2, 3, 4, 5, 6})}, {"label", Array({3}, {std::nan(""), 0.5, 1})}};
+  const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
+  for (const Graph &graph : {g.graph, cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known))}) {
+    const std::vector<Array> heads = evaluate(graph, bindings);
+    EXPECT_EQ(heads[0].values, (std::vector<double>{0, 0, 1, 0, 0, 1}));
+    EXPECT_EQ(heads[1].values, (std::vector<double>{1, 1, 0, 0, 1, 1}));
+  }
+}
+
+// Under multi_output a label of the data's rank holds probabilities where it has as many classes, else class numbers.
+TEST(IndexOps, REG_21_ProbabilitiesAreTheirOwnTarget) {
+  TestGraph g("t = _SoftmaxOutput_target(x, label) {multi_output=True}");
+  const Bindings bindings{{"x", Array({1, 2, 2}, {1, 2, 3, 4})}, {"label", Array({1, 2, 2}, {0.25, 1, 0.75, 0})}};
+  const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
+  const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known));
+  EXPECT_EQ(evaluate(lowered, bindings)[0].values, (std::vector<double>{0.25, 1, 0.75, 0}));
 }
 
 TEST(IndexOps, DrawsFillTheRange) {

@@ -65,6 +65,33 @@ void softmaxOutputGrad(DecomposeRule &d) {
   d.y(0, d.numInputs() == 3 ? d.emit(kElemwiseMul, {loss, d.x(2)}) : loss);
 }
 
+// weight · (p − target) for p = 0 and for p = 1 everywhere.
+struct Residuals {
+  Value ofZeros, ofOnes;
+};
+
+Residuals residualsOf(DecomposeRule &d, const Attrs &given) {
+  const Attrs attrs = d.context().withAttrs(given, {{"out_grad", "False"}});
+  const Value zeros = d.emit(kZerosLike, {d.x(0)}), ones = d.emit(kOnesLike, {d.x(0)}), label = d.x(1);
+  const Value forward = d.emit(op(d, "SoftmaxOutput"), {zeros, label}, attrs);
+  auto residual = [&](Value p) {
+    return d.emitFused(op(d, "_backward_SoftmaxOutput"), SmallVector<Value, 2>{p, label}, attrs, forward.node);
+  };
+  return {residual(zeros), residual(ones)};
+}
+
+void softmaxOutputWeight(DecomposeRule &d) {
+  const Residuals found = residualsOf(d, d.attrs());
+  d.y(0, d.emit(kElemwiseSub, {found.ofOnes, found.ofZeros}));
+}
+
+// Every row has a target, also under a weight of 0.
+void softmaxOutputTarget(DecomposeRule &d) {
+  const Residuals found = residualsOf(d, d.context().withAttrs(d.attrs(), {{"grad_scale", "1"}, {"use_ignore", "False"}}));
+  const Value weight = d.emit(kElemwiseSub, {found.ofOnes, found.ofZeros});
+  d.y(0, d.emit(kNegative, {d.emit(kElemwiseDiv, {found.ofZeros, weight})}));
+}
+
 void regressionGrad(DecomposeRule &d, StringRef backward) {
   if (d.forward(0).isValid()) d.y(0, d.emit(op(d, backward), SmallVector<Value, 2>{d.x(1), d.forward(0)}, d.attrs()));
 }
@@ -80,6 +107,8 @@ constexpr TargetRow kRows[] = {
     {"_LogisticRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_logistic_reg_out"); }},
     {"_MAERegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_mae_reg_out"); }},
     {"_SoftmaxOutput_grad", softmaxOutputGrad},
+    {"_SoftmaxOutput_target", softmaxOutputTarget},
+    {"_SoftmaxOutput_weight", softmaxOutputWeight},
     {"_repeat_axes_like", repeatAxesLike},
 };
 
