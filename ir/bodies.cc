@@ -32,13 +32,13 @@ uint64_t contentHash(const Graph &graph) {
 
 std::vector<NestedGraph> nestedGraphs(const Graph &root) {
   std::vector<NestedGraph> list = {{root}};
-  DenseSet<const GraphColumns *> seen;
+  DenseSet<BodyKey> seen;
   for (size_t i = 0; i < list.size(); ++i) {
     const Graph graph = list[i].graph;
     for (uint32_t n = 0; n < graph.numNodes() && graph.columns().hasBodies; ++n) {
       ArrayRef<Graph> bodies = graph.bodies(NodeId(n));
       for (size_t b = 0; b < bodies.size(); ++b)
-        if (seen.insert(&bodies[b].columns()).second)
+        if (seen.insert(keyOf(bodies[b])).second)
           list.push_back({bodies[b], static_cast<uint32_t>(i), NodeId(n), static_cast<uint32_t>(b)});
     }
   }
@@ -47,7 +47,7 @@ std::vector<NestedGraph> nestedGraphs(const Graph &root) {
 
 BodyNumbers numberBodies(ArrayRef<NestedGraph> list) {
   BodyNumbers numbers;
-  for (size_t i = 1; i < list.size(); ++i) numbers[&list[i].graph.columns()] = i;
+  for (size_t i = 1; i < list.size(); ++i) numbers[keyOf(list[i].graph)] = i;
   return numbers;
 }
 
@@ -57,7 +57,7 @@ std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers)
   ArrayRef<Graph> bodies = graph.bodies(n);
   std::string text;
   for (const Graph &body : bodies)
-    text += (text.empty() ? bodies.size() == 1 ? "body @" : "bodies @" : ", @") + std::to_string(numbers.lookup(&body.columns()));
+    text += (text.empty() ? bodies.size() == 1 ? "body @" : "bodies @" : ", @") + std::to_string(numbers.lookup(keyOf(body)));
   return text;
 }
 

@@ -28,8 +28,12 @@ struct NestedGraph {
 /// The root, then every graph below it once, however often it is used; owners come before their bodies. Linear.
 std::vector<NestedGraph> nestedGraphs(const Graph &root);
 
+/// What tells the bodies of one Context apart: equal ones share both, others may share one.
+using BodyKey = std::pair<const GraphColumns *, const GraphTable *>;
+inline BodyKey keyOf(const Graph &body) { return {&body.columns(), &body.table()}; }
+
 /// The position of each body in the list of `nestedGraphs`, the number that people read: `@1`.
-using BodyNumbers = llvm::DenseMap<const GraphColumns *, size_t>;
+using BodyNumbers = llvm::DenseMap<BodyKey, size_t>;
 BodyNumbers numberBodies(llvm::ArrayRef<NestedGraph> list);
 
 /// "body", or "body 1" of several.

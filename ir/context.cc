@@ -29,11 +29,11 @@ struct Context::KindRow : NodeKind {
 
   uint64_t hash() const {
     hash_code code = hash_combine(op, attrs.id(), spelling, op && op->flags.isOpaque ? numOutputs : 0);
-    for (const Graph &graph : graphs) code = hash_combine(code, &graph.columns());
+    for (const Graph &graph : graphs) code = hash_combine(code, keyOf(graph));
     return code;
   }
   bool operator==(const KindRow &other) const {
-    auto isSame = [](const Graph &a, const Graph &b) { return &a.columns() == &b.columns(); };
+    auto isSame = [](const Graph &a, const Graph &b) { return keyOf(a) == keyOf(b); };
     return op == other.op && attrs == other.attrs && spelling == other.spelling &&
            (!op || !op->flags.isOpaque || numOutputs == other.numOutputs) && std::equal(graphs.begin(), graphs.end(), other.graphs.begin(), other.graphs.end(), isSame);
   }

@@ -11,7 +11,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using BodyPairs = DenseSet<std::pair<const GraphColumns *, const GraphColumns *>>;
+using BodyPairs = DenseSet<std::pair<BodyKey, BodyKey>>;
 
 class GraphDiff {
  public:
@@ -107,14 +107,14 @@ class GraphDiff {
     pushReversed(found);
   }
 
-  // Bodies nest 64 deep at most. Equal ones share their columns; a pair that differs is compared where it is met first.
+  // Bodies nest 64 deep at most. Equal ones are one; a pair that differs is compared where it is met first.
   void compareBodies(NodeId l, NodeId r) {
     ArrayRef<Graph> lBodies = left.bodies(l), rBodies = right.bodies(r);
     if (lBodies.size() != rBodies.size())
       report(l, r, where(l) + ": number of bodies: " + countText(lBodies.size(), rBodies.size()));
     for (size_t i = 0; i < std::min(lBodies.size(), rBodies.size()); ++i) {
-      const GraphColumns *lColumns = &lBodies[i].columns(), *rColumns = &rBodies[i].columns();
-      if (lColumns == rColumns || !comparedBodies.insert({lColumns, rColumns}).second) continue;
+      const BodyKey lKey = keyOf(lBodies[i]), rKey = keyOf(rBodies[i]);
+      if (lKey == rKey || !comparedBodies.insert({lKey, rKey}).second) continue;
       GraphDiff inner(lBodies[i], rBodies[i], options, comparedBodies);
       DiffResult found = inner.run();
       const std::string path = where(l) + " > " + bodyName(lBodies.size(), i) + " > ";

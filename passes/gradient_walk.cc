@@ -15,6 +15,7 @@ namespace {
 
 // Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
 constexpr uint32_t kMaxDecompositions = 64;
+constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
 
 class BackwardWalk : GradientPhase {
  public:
@@ -158,8 +159,14 @@ class BackwardWalk : GradientPhase {
   // the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is bounded by
   // how operators are layered, not by the graph.
   Error applyDecomposition(NodeId n, ArrayRef<Value> heads) {
-    if (numOpen == kMaxDecompositions) return endless(n);
-    if (++numOpen == 1) outermost = n;
+    if (numOpen == kMaxDecompositions) return endless(n, Twine(kMaxDecompositions) + " levels");
+    if (numOpen == 0) {
+      outermost = n;
+      numBefore = builder.numNodes();
+    } else if (builder.numNodes() - numBefore > kMaxEmitted) {
+      return endless(n, Twine(kMaxEmitted) + " nodes");
+    }
+    ++numOpen;
     Error error = decompose(n, heads);
     --numOpen;
     return error;
@@ -173,11 +180,10 @@ class BackwardWalk : GradientPhase {
         .note("this is a mistake in the operator's definition, not in the graph");
   }
 
-  Error endless(NodeId n) {
+  Error endless(NodeId n, const Twine &after) {
     return Failure(ErrorKind::GradientCount, "the decomposition of operator '" + builder.kind(outermost).op->name +
                                                  "' of node '" + builder.name(outermost) + "' does not end: '" +
-                                                 builder.kind(n).op->name + "' is left after " +
-                                                 Twine(kMaxDecompositions) + " levels")
+                                                 builder.kind(n).op->name + "' is left after " + after)
         .at(sums.originOf(n))
         .note("this is a mistake in the operator's definition, not in the graph");
   }
@@ -220,6 +226,7 @@ class BackwardWalk : GradientPhase {
   NodeId current;          // whose rule runs
   NodeId outermost;        // whose decomposition is being differentiated
   uint32_t numOpen = 0;    // decompositions within it, itself included
+  uint32_t numBefore = 0;  // nodes when the outermost decomposition began
   BitVector carriesExtra;  // by builder node beyond the base: all outputs carry
 };
 

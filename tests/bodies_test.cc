@@ -52,6 +52,31 @@ TEST(Bodies, A_15_EqualBodiesAreOneAndOtherBodiesAnotherKind) {
   }
 }
 
+// The same nodes under another table are another body, though both share their columns.
+TEST(Bodies, A_15_TablesTellBodiesApart) {
+  TestContext context;
+  const Graph body = cantFail(parseGraph(context, "y = exp(i)"));
+  GraphTable table = body.table();
+  table.mxnetVersion = 10700;
+  const Graph stamped = body.withTable(table);
+  ASSERT_EQ(&body.columns(), &stamped.columns());
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  SmallVector<Value, 2> heads;
+  for (const Graph &each : {body, stamped, body})
+    heads.push_back(Value{builder.addKind(cantFail(context.opaqueKind("loop", Attrs(), 1, each)), x, NodeId())});
+  const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
+  EXPECT_NE(graph.kindId(heads[0].node), graph.kindId(heads[1].node));
+  EXPECT_EQ(graph.kindId(heads[0].node), graph.kindId(heads[2].node));
+  EXPECT_EQ(nestedGraphs(graph).size(), 3u);
+  std::string text;
+  raw_string_ostream os(text);
+  writeJson(os, graph);
+  const Graph again = readGraph(context, text);
+  EXPECT_EQ(again.bodies(heads[0].node)[0].table().mxnetVersion, body.table().mxnetVersion);
+  EXPECT_EQ(again.bodies(heads[1].node)[0].table().mxnetVersion, 10700);
+}
+
 // Names, heads, control dependencies and graph-level attributes are part of what a body is.
 TEST(Bodies, A_15_WhatTellsBodiesApart) {
   TestContext context;

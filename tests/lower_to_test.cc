@@ -74,13 +74,26 @@ constexpr OpDef kCountdown = {
     .decompose = sayOneLess,
 };
 
+// Two of one less: ends, after 2ⁿ nodes.
+void sayTwoOfOneLess(DecomposeRule &d) {
+  const int64_t from = d.params<CountdownParams>().from;
+  auto oneLess = [&] { return d.emit(*d.kind().op, {d.x(0)}, {{"from", d.number(from - 1)}}); };
+  d.y(0, from == 1 ? d.emit(kExp, {d.x(0)}) : d.emit(kElemwiseMul, {oneLess(), oneLess()}));
+}
+constexpr OpDef kBush = [] {
+  OpDef op = kCountdown;
+  op.name = "bush";
+  op.decompose = sayTwoOfOneLess;
+  return op;
+}();
+
 struct Lowered {
   explicit Lowered(StringRef text, ArrayRef<int64_t> shape = {}) : graph(context, text, shape) {}
 
   struct Parsed {
     Parsed(Context &context, StringRef text, ArrayRef<int64_t> shape) {
       for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone,
-                              &kCountdown})
+                              &kCountdown, &kBush})
         cantFail(context.ops.add(*op));
       graph = cantFail(parseGraph(context, text));
       if (shape.empty()) return;
@@ -146,6 +159,12 @@ TEST(LowerTo, A_17_OnlyTheAxisThatIsNeededHasToBeKnown) {
 TEST(LowerTo, A_17_SixtyFourLevelsAndNoMore) {
   EXPECT_EQ(dump(cantFail(Lowered("n = countdown(x) {from=64}").run())), "n = exp(x)\nheads n\n");
   EXPECT_NE(Lowered("n = countdown(x) {from=65}").outcome().find("does not end"), std::string::npos);
+}
+
+TEST(LowerTo, A_17_AMillionNodesForOneAndNoMore) {
+  EXPECT_EQ(Lowered("n = bush(x) {from=10}").outcome(), "success");
+  const std::string said = Lowered("n = bush(x) {from=60}").outcome();
+  EXPECT_NE(said.find("does not end: 'bush' is left after 1048576 nodes"), std::string::npos) << said;
 }
 
 // The sum drops an axis: what the second step asks about is inferred from what the first emitted.

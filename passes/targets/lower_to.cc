@@ -22,10 +22,11 @@ namespace {
 
 // Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
 constexpr size_t kMaxLevels = 64;
+constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
 constexpr StringRef kMistake = "this is a mistake in the operator's definition, not in the graph";
 
 // What bodies became, so that each is lowered once, however many nodes have it.
-using LoweredBodies = DenseMap<const GraphColumns *, Graph>;
+using LoweredBodies = DenseMap<BodyKey, Graph>;
 
 class Lowering {
  public:
@@ -131,12 +132,12 @@ class Lowering {
   }
 
   Expected<Graph> lowerBody(const Graph &body) {
-    if (auto known = bodies.find(&body.columns()); known != bodies.end()) return known->second;
+    if (auto known = bodies.find(keyOf(body)); known != bodies.end()) return known->second;
     Lowering inside(ctx, body, target, nullptr, bodies);
     inside.needs = needs;
     if (Error error = inside.visitAll()) return error;
     Expected<Graph> lowered = std::move(inside).finish();
-    if (lowered) bodies[&body.columns()] = *lowered;
+    if (lowered) bodies[keyOf(body)] = *lowered;
     return lowered;
   }
 
@@ -148,7 +149,8 @@ class Lowering {
   /// Begins to replace a node of the builder.
   Error open(NodeId node, NodeId forward, ArrayRef<bool> wanted) {
     const OpDef &op = *builder.kind(node).op;
-    if (levels.size() == kMaxLevels) return endless(op);
+    if (levels.size() == kMaxLevels) return endless(op, Twine(kMaxLevels) + " levels");
+    if (builder.numNodes() - at[current].value > kMaxEmitted) return endless(op, Twine(kMaxEmitted) + " nodes");
     Level level{node, builder.numNodes(), 0, {}};
     const TargetRow *row = rowOf(op.name);
     if (row)
@@ -260,9 +262,9 @@ class Lowering {
         .note(kMistake);
   }
 
-  Error endless(const OpDef &op) const {
+  Error endless(const OpDef &op, const Twine &after) const {
     return Failure(ErrorKind::GradientCount, describeNode() + ": the decomposition does not end: '" + op.name +
-                                                 "' is left after " + Twine(kMaxLevels) + " levels")
+                                                 "' is left after " + after)
         .at(current)
         .note(kMistake);
   }

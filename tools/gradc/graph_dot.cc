@@ -172,7 +172,7 @@ class DotPrinter {
       for (uint32_t n = 0; n < graph.numNodes(); ++n) {
         ArrayRef<Graph> bodies = graph.bodies(NodeId(n));
         for (size_t b = 0; b < bodies.size(); ++b)
-          os << "  " << (i ? "b" + std::to_string(i) : "") << 'n' << n << " -> b" << numbers.lookup(&bodies[b].columns())
+          os << "  " << (i ? "b" + std::to_string(i) : "") << 'n' << n << " -> b" << numbers.lookup(keyOf(bodies[b]))
              << " [label=\"" << bodyName(bodies.size(), b) << "\", style=dotted, color=\"#52606d\"];\n";
       }
     }
