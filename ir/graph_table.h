@@ -98,6 +98,7 @@ struct UpdateNotes {
 
 struct GraphTable {
   std::optional<GradientTable> gradient;
+  std::string gradientFault;     // why what a file says of gradients is among `others`; empty: it says nothing, or fits
   std::vector<HeadPair> headPairs;
   std::vector<Value> constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
   EntryNotes entries;
@@ -109,7 +110,7 @@ struct GraphTable {
   /// Forgets what inference and planning found.
   void forgetEntries() { entries = {}, plan.reset(); }
   /// Forgets what the heads are gradients of.
-  void forgetGradient() { gradient.reset(), headPairs.clear(), constants.clear(); }
+  void forgetGradient() { gradient.reset(), gradientFault.clear(), headPairs.clear(), constants.clear(); }
 
   friend bool operator==(const GraphTable &, const GraphTable &) = default;
 };

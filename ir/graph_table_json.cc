@@ -30,7 +30,7 @@ class Parser {
     GraphTable table;
     Expected<std::optional<GradientTable>> gradient = parseGradient();
     if (gradient) table.gradient = std::move(*gradient);
-    else consumeError(gradient.takeError());
+    else handleAllErrors(gradient.takeError(), [&](const GradcError &error) { table.gradientFault = error.message; });
     if (table.gradient)
       for (const char *key : kGradientKeys) attrs.erase(key);
     parsePairs(table);
@@ -263,11 +263,6 @@ GraphAttrs spellGraphTable(const GraphTable &table) {
   }
   if (table.mxnetVersion) attrs["mxnet_version"] = GraphAttr::ofInt(*table.mxnetVersion);
   return attrs;
-}
-
-Error gradientTableError(const Graph &graph) {
-  if (graph.table().gradient) return Error::success();
-  return Parser(graph.table().others, graph.columns().entryBegin, graph.heads().size()).parseGradient().takeError();
 }
 
 GraphAttrs graphAttrsOf(const Graph &graph) { return spellGraphTable(graph.table()); }

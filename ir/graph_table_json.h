@@ -9,14 +9,11 @@
 namespace gradc {
 
 /// The table that `attrs` spell, of a graph with `entryBegin` (one more element than nodes) and `numHeads` heads. An
-/// attribute of gradc's that is malformed or does not fit stays among the others, as it is.
+/// attribute of gradc's that is malformed or does not fit stays among the others, as it is; of a gradient table the fault is noted (E-35).
 GraphTable parseGraphTable(GraphAttrs attrs, llvm::ArrayRef<uint32_t> entryBegin, size_t numHeads);
 
 /// All of the table as attributes.
 GraphAttrs spellGraphTable(const GraphTable &table);
-
-/// What is wrong with a gradient table that `parseGraphTable` left alone (E-35); success where there is none.
-llvm::Error gradientTableError(const Graph &graph);
 
 /// The graph-level attributes of a graph, as a file spells them, and the graph with others.
 GraphAttrs graphAttrsOf(const Graph &graph);

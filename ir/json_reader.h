@@ -13,10 +13,6 @@
 
 namespace gradc {
 
-/// What a 0 or -1 means in shape attributes of nodes (INF-03). Auto: 0 is unknown below mxnet_version 20000. Reading keeps
-/// attributes as they are; inference asks.
-enum class UnknownDim : uint8_t { Auto, Zero, MinusOne };
-
 struct ReadOptions {
   uint32_t maxNesting = kMaxBodyNesting;  // graph objects within graph objects
 };

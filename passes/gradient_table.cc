@@ -1,7 +1,7 @@
 // Making and asking the side table. Tested by tests/gradient_table_test.cc
 #include "passes/gradient_state.h"
 
-#include "ir/graph_table_json.h"
+#include "ir/error.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -90,7 +90,7 @@ GradientTable gradientTableOf(const GradientState &state, const GradientResult &
 }
 
 Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph) {
-  if (Error error = gradientTableError(graph)) return error;
+  if (!graph.table().gradientFault.empty()) return Failure(ErrorKind::GraphAttr, graph.table().gradientFault);
   return graph.table().gradient;
 }
 

@@ -4,13 +4,17 @@
 // take shapes and dtypes from their forward node (INF-08) through the correspondence their own gradient rule states.
 #pragma once
 
-#include "ir/json_reader.h"
+#include "ir/graph.h"
 #include "ir/shape_table.h"
 #include "ir/tables.h"
 
 #include "llvm/Support/Error.h"
 
 namespace gradc {
+
+/// What a 0 or -1 means in shape attributes of nodes (INF-03). Auto: 0 is unknown below mxnet_version 20000. Reading keeps
+/// attributes as they are; inference asks.
+enum class UnknownDim : uint8_t { Auto, Zero, MinusOne };
 
 struct ShapeHint {
   NodeId variable;
