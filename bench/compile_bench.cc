@@ -7,12 +7,12 @@
 #include "bench/ratio_table.h"
 #include "bench/run_bench.h"
 
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/process_memory.h"
 #include "ops/registry.h"
-#include "passes/gradient.h"
-#include "passes/plan_memory.h"
+#include "passes/gradient/gradient.h"
+#include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/raw_ostream.h"
 

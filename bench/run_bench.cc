@@ -6,8 +6,8 @@
 // what they are compared with is another program (bench/peers.py).
 #include "bench/run_bench.h"
 
-#include "ir/json_reader.h"
-#include "passes/gradient.h"
+#include "formats/json/reader.h"
+#include "passes/gradient/gradient.h"
 #include "runtime/session.h"
 #include "tests/support/test_graph.h"
 

@@ -1,5 +1,5 @@
 // What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning found,
-// what a training step updates. Files spell it as graph-level attributes (ir/graph_table_json.h); passes know it as this.
+// what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes know it as this.
 // Tested by tests/graph_table_test.cc
 #pragma once
 
@@ -63,7 +63,7 @@ struct GradientTable {
   friend bool operator==(const GradientTable &, const GradientTable &) = default;
 };
 
-/// A y and its head gradient of which not everything is known yet (passes/head_checks.h).
+/// A y and its head gradient of which not everything is known yet (passes/gradient/head_checks.h).
 struct HeadPair {
   uint32_t position = 0;  // among the y, from 0
   Value y;
@@ -81,7 +81,7 @@ struct EntryNotes {
 
 struct PlanNotes {
   struct Place {
-    int64_t offset, bytes;  // offsets below 0: passes/plan_memory.h
+    int64_t offset, bytes;  // offsets below 0: passes/memory/plan_memory.h
     friend bool operator==(const Place &, const Place &) = default;
   };
   std::vector<Place> places;  // by entry

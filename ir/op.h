@@ -210,7 +210,7 @@ struct OpDef {
   const void *user = nullptr;
 
   /// Whether there is a way to its gradient: a rule, or that of its decomposition.
-  constexpr bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
+  bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
 };
 
 /// Whether two kinds are one operator with equal declared attributes, defaults filled in; other attributes may differ.

@@ -1,8 +1,8 @@
 // Tested by tests/shape_test.cc
 #include "ir/shape_table.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 

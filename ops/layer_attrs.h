@@ -2,7 +2,7 @@
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ops/convolution_kernel.h"
+#include "ops/spatial/convolution_kernel.h"
 
 #include "ir/op.h"
 

@@ -4,8 +4,8 @@
 
 #include "ir/error.h"
 #include "ir/graph_builder.h"
-#include "passes/gradient_table.h"
-#include "passes/naming.h"
+#include "passes/gradient/naming.h"
+#include "passes/gradient/table.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

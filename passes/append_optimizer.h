@@ -11,7 +11,7 @@
 // Tested by tests/append_optimizer_test.cc
 #pragma once
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 namespace gradc {
 

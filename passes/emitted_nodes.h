@@ -2,7 +2,7 @@
 // attributes that follow a node from its origin (NAME-11).
 #pragma once
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include "ir/graph_builder.h"
 

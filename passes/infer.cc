@@ -2,8 +2,8 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
 #include "passes/infer.h"
 
+#include "passes/gradient/head_checks.h"
 #include "passes/gradient_shapes.h"
-#include "passes/head_checks.h"
 
 #include "passes/propagate.h"
 

@@ -9,7 +9,7 @@
 // Tested by tests/order_mutation_test.cc
 #pragma once
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/schedule.h"
 
 #include "ir/graph_builder.h"

@@ -1,7 +1,7 @@
 // Arrays a caller gives by name, matched to the variables and heads of a graph (RUN-04).
 #pragma once
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "runtime/npy.h"
 
 namespace gradc {

@@ -2,7 +2,7 @@
 #include "runtime/buffer.h"
 
 #include "ir/error.h"
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/MathExtras.h"
 

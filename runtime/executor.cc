@@ -1,12 +1,12 @@
 // Binding memory to an instruction list and running it. Tested by tests/executor_test.cc
-#include "runtime/executor.h"
 #include "runtime/bindings.h"
+#include "runtime/executor.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
 
 #include "ir/error.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <chrono>
 #include <cstring>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "ir/kernel.h"
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 #include <memory>

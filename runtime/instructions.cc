@@ -1,8 +1,8 @@
 // Turns graph, requests and plan into instructions. Phases: place every entry, list the steps that fill heads, emit
 // instructions, connect their views. Linear. Tested by tests/executor_test.cc
-#include "runtime/instructions.h"
 #include "ir/error.h"
 #include "ir/inference.h"
+#include "runtime/instructions.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"

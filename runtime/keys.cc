@@ -1,6 +1,6 @@
 // Keys of tensors, kept unique. Tested by tests/session_test.cc
-#include "runtime/keys.h"
 #include "ir/error.h"
+#include "runtime/keys.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringMap.h"

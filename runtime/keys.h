@@ -1,7 +1,7 @@
 // Names of tensors outside the graph: keys of bindings and of `--outputs` files.
 #pragma once
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 namespace gradc {
 

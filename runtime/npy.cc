@@ -2,9 +2,9 @@
 //
 // Every size is checked against the bytes there are before anything is allocated. Not read: structured and object types.
 // Tested by tests/npy_test.cc
-#include "runtime/npy.h"
 #include "ir/error.h"
 #include "ir/inference.h"
+#include "runtime/npy.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -2,8 +2,8 @@
 //
 // Reading trusts the central directory alone, so members with data descriptors need no special case. No size is believed
 // that the bytes at hand cannot hold. Not read: encrypted and multi-disk archives. Tested by tests/npy_test.cc
-#include "runtime/npy.h"
 #include "ir/error.h"
+#include "runtime/npy.h"
 
 #include <zlib.h>
 

@@ -4,7 +4,7 @@
 // the kernels' order from one run to the next; whoever looks sees them row-major.
 #pragma once
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "runtime/executor.h"
 #include "runtime/npy.h"
 

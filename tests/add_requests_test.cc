@@ -3,9 +3,9 @@
 #include "tests/support/cells.h"
 #include "tests/support/conformance.h"
 
-#include "tests/support/test_graph.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
+#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 

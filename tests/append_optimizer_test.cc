@@ -1,15 +1,15 @@
 // The optimizer pass: which nodes it adds, in which order, with which attributes; what it refuses.
 #include "passes/append_optimizer.h"
 
-#include "ir/graph_table_json.h"
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/json/graph_table.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/verify.h"
 #include "passes/infer.h"
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 #include "passes/requests.h"
-#include "tests/support/test_graph.h"
 #include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "ir/block_program.h"
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/blocks/block_program.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/verify.h"
 
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // Bodies as part of what a node is: interned, carried by every pass, looked into by those that check and compare.
 #include "ir/bodies.h"
 
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/verify.h"
 #include "passes/diff.h"
-#include "passes/gradient.h"
-#include "passes/targets/lower_to.h"
+#include "passes/gradient/gradient.h"
 #include "passes/order_mutation.h"
+#include "passes/targets/lower_to.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"
 

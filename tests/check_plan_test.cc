@@ -1,5 +1,5 @@
 // The plan checker refuses plans that are broken by hand (MEM-03).
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 #include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Values that are part of a graph: every dtype to the last bit, in files and in memory.
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/text.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"

@@ -1,5 +1,5 @@
 // Examples: which arrays feed what, rows of a batch, orders of epochs.
-#include "runtime/dataset.h"
+#include "runtime/training/dataset.h"
 
 #include "tests/support/tensors.h"
 

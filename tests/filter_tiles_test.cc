@@ -2,7 +2,7 @@
 #include "runtime/kernels/weight_reorder.h"
 
 #include "runtime/kernels/kernel_set.h"
-#include "runtime/trainer.h"
+#include "runtime/training/trainer.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

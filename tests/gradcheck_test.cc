@@ -1,10 +1,10 @@
 // gradcheck finds right gradients right and wrong ones wrong, for every way a value can be constant or kinked.
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
 #include "passes/targets/lower_to.h"
-#include "runtime/gradcheck.h"
+#include "runtime/gradcheck/gradcheck.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 

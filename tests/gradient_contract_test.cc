@@ -5,9 +5,9 @@
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>
 

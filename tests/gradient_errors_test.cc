@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/graph_builder.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>
 

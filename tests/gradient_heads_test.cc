@@ -3,9 +3,9 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
+#include "formats/json/reader.h"
 #include "ir/graph_builder.h"
-#include "ir/json_reader.h"
-#include "passes/head_checks.h"
+#include "passes/gradient/head_checks.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"
 

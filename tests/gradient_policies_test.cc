@@ -3,7 +3,7 @@
 #include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,15 @@
 // Large graphs: a chain of 3·10⁵ nodes and a node with as many consumers go through gradient, inference and planning without
 // recursion, each in a time that grows with the graph and no faster (CLI-06, CON-08).
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/infer.h"
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
 #include "ir/process_memory.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 

@@ -5,7 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/primitives.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>
 

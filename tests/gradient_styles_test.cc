@@ -2,8 +2,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/fluid_names.h"
-#include "passes/gradient.h"
+#include "passes/gradient/fluid_names.h"
+#include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/StringSet.h"
 

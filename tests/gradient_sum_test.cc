@@ -3,7 +3,7 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // The side table of an emitted graph: what it says, that it reads back, what is refused (CLI-03).
-#include "ir/graph_table_json.h"
+#include "formats/json/graph_table.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/gradient.h"
-#include "passes/gradient_table.h"
+#include "passes/gradient/gradient.h"
+#include "passes/gradient/table.h"
 
 #include "llvm/ADT/StringSet.h"
 

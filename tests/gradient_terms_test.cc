@@ -4,7 +4,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "runtime/session.h"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "tests/support/test_graph.h"
 
 #include "ir/graph_builder.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
 

@@ -2,8 +2,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
+#include "formats/json/graph_table.h"
 #include "ir/graph_builder.h"
-#include "ir/graph_table_json.h"
 #include "passes/infer.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Reading: what the format may say, what is dropped with a warning, and what is wrong with a place to look at.
-#include "ir/graph_table_json.h"
-#include "ir/json_reader.h"
+#include "formats/json/graph_table.h"
+#include "formats/json/reader.h"
 
-#include "ir/json_writer.h"
+#include "formats/json/writer.h"
 #include "tests/support/small_ops.h"
 
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
 // The canonical form: one node per line, everything the file said, the same bytes again.
-#include "ir/json_writer.h"
+#include "formats/json/writer.h"
 
 #include "ir/graph_builder.h"
 #include "tests/support/small_ops.h"

@@ -1,5 +1,5 @@
 // Old files become what MXNet 1.9.1's loader makes of them; testdata/json/old.canonical.json was compared with it.
-#include "ir/legacy_upgrade.h"
+#include "formats/json/legacy_upgrade.h"
 
 #include "tests/support/small_ops.h"
 

@@ -1,11 +1,12 @@
 // What graphs keep alive and what they leave behind, in one thread and in several. Run under the address sanitizer
 // for what is read after it is gone and for leaks, under the thread sanitizer (`./dev test --tsan lifetime`) for races.
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/graph_builder.h"
-#include "ir/json_writer.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/infer.h"
+#include "passes/memory/plan_memory.h"
 #include "passes/order_mutation.h"
-#include "passes/plan_memory.h"
 #include "passes/requests.h"
 #include "tests/support/test_graph.h"
 

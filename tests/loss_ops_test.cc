@@ -3,7 +3,7 @@
 #include "tests/support/op_table.h"
 
 #include "ops/registry.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/targets/lower_to.h"
 
 #include <cmath>

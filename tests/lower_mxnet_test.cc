@@ -1,6 +1,6 @@
 // Operators of our own in MXNet's words, or a refusal.
+#include "formats/json/graph_table.h"
 #include "ir/grad_rule.h"
-#include "ir/graph_table_json.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"

@@ -1,6 +1,6 @@
 // Steps of optimizers: values as MXNet 1.9.1 computes them in float64 (tests/optimizer_values.py prints the rows), and
 // what sets the scheduled ones apart.
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/op_table.h"
 #include "tests/support/tensors.h"

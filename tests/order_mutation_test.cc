@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/order_mutation.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // The memory planner. Above each expectation stands the tape of the arena: +a an entry gets bytes, -a it gives them back,
 // a>b entry b takes over the bytes of a. Sizes are distinct, so that a wrong offset cannot agree by luck.
-#include "ir/graph_table_json.h"
-#include "passes/lifetimes.h"
-#include "passes/plan_memory.h"
+#include "formats/json/graph_table.h"
+#include "passes/memory/lifetimes.h"
+#include "passes/memory/plan_memory.h"
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 

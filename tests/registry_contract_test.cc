@@ -7,9 +7,9 @@
 #include "ir/inference.h"
 #include "ir/verify.h"
 #include "ops/primitives.h"
-#include "passes/keep_lists.h"
-#include "passes/gradient.h"
-#include "passes/plan_memory.h"
+#include "passes/gradient/gradient.h"
+#include "passes/gradient/keep_lists.h"
+#include "passes/memory/plan_memory.h"
 
 #include <gtest/gtest.h>
 

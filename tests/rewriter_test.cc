@@ -1,9 +1,9 @@
 // What a pass does not change, a rewrite keeps.
 #include "passes/rewriter.h"
 
+#include "formats/json/graph_table.h"
+#include "formats/json/reader.h"
 #include "ir/bodies.h"
-#include "ir/graph_table_json.h"
-#include "ir/json_reader.h"
 #include "ir/verify.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/test_graph.h"

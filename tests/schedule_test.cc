@@ -1,5 +1,5 @@
 // Schedules other than id order: what is one, plans and checks under it, and the same bits from every one.
-#include "passes/lifetimes.h"
+#include "passes/memory/lifetimes.h"
 #include "passes/order_mutation.h"
 #include "runtime/session.h"
 #include "tests/support/draw_schedule.h"

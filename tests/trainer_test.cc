@@ -1,5 +1,5 @@
 // Training: what a step computes, runs that are taken up again, evaluation, and what is refused.
-#include "runtime/trainer.h"
+#include "runtime/training/trainer.h"
 
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"

@@ -1,5 +1,5 @@
 // The order of the walk from the second order of differentiation on.
-#include "passes/walk_order.h"
+#include "passes/gradient/walk_order.h"
 
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"

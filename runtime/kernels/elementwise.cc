@@ -3,10 +3,10 @@
 // Operands have one layout, so they are flat lists here. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "ops/loops.h"
 #include "runtime/kernels/dnnl_step.h"
 #include "runtime/kernels/exponential.h"
 #include "runtime/kernels/factories.h"
-#include "ops/loops.h"
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // three axes, gradients toward images of few channels. Images are (n, c, spatial…). Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "ops/convolution_kernel.h"
+#include "ops/spatial/convolution_kernel.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc {

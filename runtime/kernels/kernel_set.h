@@ -6,7 +6,7 @@
 #pragma once
 
 #include "passes/infer.h"
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc {

@@ -4,7 +4,7 @@
 // kernel runs it once more into scratch rather than keep them from the forward pass. Padding that the operator and
 // oneDNN count differently is left to the reference kernel. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
-#include "ops/pooling_params.h"
+#include "ops/spatial/pooling_params.h"
 #include "runtime/kernels/dnnl_step.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/pooling_loops.h"

@@ -1,7 +1,7 @@
 // Sums and means over axes, and repetition along axes, which is what their gradients are.
 // Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
-#include "ops/reduce_axes.h"
+#include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/part_view.h"
 

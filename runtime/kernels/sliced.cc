@@ -7,8 +7,8 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 

@@ -1,10 +1,10 @@
 // Donor graphs from the conformance samples and their gradients. Tested by tests/fuzz_corpus_test.cc
 #include "tests/fuzz/donors.h"
 
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ops/registry.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 #include "passes/targets/lower_to.h"
 #include "tests/conformance_samples/samples.h"

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/grammar.h"
 
-#include "ir/json_reader.h"
+#include "formats/json/reader.h"
 #include "passes/infer.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -4,14 +4,14 @@
 #include "tests/fuzz/grammar.h"
 #include "tests/fuzz/trial.h"
 
-#include "ir/graph_table_json.h"
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
+#include "formats/json/graph_table.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "passes/diff.h"
+#include "passes/memory/plan_memory.h"
 #include "passes/order_mutation.h"
-#include "passes/plan_memory.h"
 #include "passes/targets/lower_to.h"
 
 using namespace llvm;

@@ -1,8 +1,8 @@
 // Runs, and what is drawn for gradients. Tested by tests/fuzz_corpus_test.cc
 #include "tests/fuzz/trial.h"
 
-#include "passes/select.h"
-#include "runtime/gradcheck.h"
+#include "passes/gradient/select.h"
+#include "runtime/gradcheck/gradcheck.h"
 
 #include <cstring>
 

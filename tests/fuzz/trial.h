@@ -3,7 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/graph.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 #include "runtime/session.h"
 #include "tests/fuzz/exercise.h"

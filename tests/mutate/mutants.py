@@ -2,7 +2,7 @@
 
 A list is a text file of blocks; `#` starts a comment line.
 
-    AGG-05 passes/accumulate.cc    the row, or rows as in AGG-02,ZERO-02; an operator: op:Pooling; or a word
+    AGG-05 passes/gradient/accumulate.cc    the row, or rows as in AGG-02,ZERO-02; an operator: op:Pooling; or a word
     @ bool isLater(            optional: the fragment is the first one after this text
     - a.value > b.value        the fragment; without @ it must occur exactly once in the file
     + true                     what stands in its place when the mutant is switched on

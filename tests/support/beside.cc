@@ -1,7 +1,7 @@
 // Unknown operators beside a graph change nothing else in it, in any pass. Tested by tests/differential_test.cc
 #include "tests/support/differential.h"
 
-#include "ir/json_reader.h"
+#include "formats/json/reader.h"
 #include "ir/verify.h"
 #include "passes/diff.h"
 #include "passes/infer.h"

@@ -7,8 +7,8 @@
 #include "passes/targets/lower_to.h"
 #include "tests/support/test_graph.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 

@@ -1,8 +1,8 @@
 // Comparing what was measured. Tested by tests/differential_test.cc
 #include "tests/support/differential.h"
 
+#include "formats/json/writer.h"
 #include "ir/error.h"
-#include "ir/json_writer.h"
 #include "tests/support/jets.h"
 #include "tests/support/measure.h"
 #include "tests/support/test_graph.h"

@@ -1,11 +1,11 @@
 // Building, running and reading off. Tested by tests/differential_test.cc
 #include "tests/support/measure.h"
 
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
 #include "ir/error.h"
-#include "ir/json_reader.h"
-#include "ir/json_writer.h"
-#include "passes/targets/lower_to.h"
 #include "passes/order_mutation.h"
+#include "passes/targets/lower_to.h"
 #include "runtime/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "ir/kernel.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 
 #include <map>

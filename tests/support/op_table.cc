@@ -3,7 +3,7 @@
 
 #include "ir/graph_builder.h"
 #include "ir/inference.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/StringExtras.h"
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "ir/graph_builder.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 #include <string>
 #include <vector>

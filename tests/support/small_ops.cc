@@ -1,7 +1,7 @@
 // The operators are as small as the tests allow: arity, mutation, flags, defaults for old files.
 #include "tests/support/small_ops.h"
 
-#include "ir/json_writer.h"
+#include "formats/json/writer.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 

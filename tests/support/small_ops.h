@@ -1,8 +1,8 @@
 // A dozen operators without kernels or gradients, for tests of ir/ alone, and shorthands to read and write files there.
 #pragma once
 
+#include "formats/json/reader.h"
 #include "ir/error.h"
-#include "ir/json_reader.h"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 #include "coverage.h"
 
 #include "missing_order.h"
-#include "table.h"
+#include "tools/drawing/table.h"
 
 #include "ir/bodies.h"
 #include "runtime/kernels/table.h"

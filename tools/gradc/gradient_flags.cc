@@ -1,6 +1,6 @@
 // Entries of the command line as a gradient request. Tested by tests/cli_test.cc
 #include "gradient_flags.h"
-#include "table.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 

@@ -3,7 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/graph_builder.h"
-#include "passes/gradient.h"
+#include "passes/gradient/gradient.h"
 
 using namespace llvm;
 

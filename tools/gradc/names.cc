@@ -1,7 +1,7 @@
 // Resolution of entries. Tested by tests/cli_test.cc
 #include "names.h"
 
-#include "table.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 

@@ -8,9 +8,9 @@
 // line instead. Tested by tests/cli_test.cc and testdata/cli.
 #pragma once
 
+#include "formats/json/source_map.h"
 #include "ir/error.h"
 #include "ir/graph.h"
-#include "ir/source_map.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"

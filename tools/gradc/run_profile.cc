@@ -1,7 +1,7 @@
 // Tested by tests/cli_test.cc
 #include "run_profile.h"
 
-#include "table.h"
+#include "tools/drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

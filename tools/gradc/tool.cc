@@ -1,7 +1,7 @@
 // Reading, hints, writing. Tested by tests/cli_test.cc
 #include "tool.h"
 
-#include "ir/json_writer.h"
+#include "formats/json/writer.h"
 #include "ir/verify.h"
 #include "ops/registry.h"
 #include "passes/order_mutation.h"

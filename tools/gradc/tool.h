@@ -7,7 +7,7 @@
 #include "output.h"
 #include "render.h"
 
-#include "ir/json_reader.h"
+#include "formats/json/reader.h"
 
 namespace gradc {
 

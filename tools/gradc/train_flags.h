@@ -2,7 +2,7 @@
 #pragma once
 
 #include "passes/append_optimizer.h"
-#include "runtime/schedule.h"
+#include "runtime/training/schedule.h"
 
 #include <optional>
 #include <string>

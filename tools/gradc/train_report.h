@@ -2,9 +2,9 @@
 // Tested by tests/train_cli_test.cc
 #pragma once
 
-#include "loss_chart.h"
+#include "tools/drawing/loss_chart.h"
 
-#include "runtime/trainer.h"
+#include "runtime/training/trainer.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -1,6 +1,6 @@
 // Tested by tests/train_cli_test.cc
-#include "train_setup.h"
 #include "run_inputs.h"
+#include "train_setup.h"
 
 #include "ir/error.h"
 #include "runtime/keys.h"

@@ -3,7 +3,7 @@
 
 #include "tool.h"
 
-#include "runtime/trainer.h"
+#include "runtime/training/trainer.h"
 
 namespace gradc {
 

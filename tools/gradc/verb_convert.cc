@@ -1,6 +1,6 @@
 // `gradc convert` and `gradc verify`: what a file says, in canonical form or not at all. Tested by tests/cli_test.cc
-#include "table.h"
 #include "verbs.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 #include "ir/text.h"

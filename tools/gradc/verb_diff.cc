@@ -1,6 +1,6 @@
 // `gradc diff`: structural comparison. Tested by tests/cli_test.cc
-#include "table.h"
 #include "verbs.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 #include "passes/diff.h"

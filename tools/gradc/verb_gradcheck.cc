@@ -1,12 +1,12 @@
 // `gradc gradcheck`: gradients against central differences. Tested by tests/cli_test.cc
-#include "run_inputs.h"
 #include "gradient_flags.h"
 #include "progress.h"
-#include "table.h"
+#include "run_inputs.h"
 #include "verbs.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
-#include "runtime/gradcheck.h"
+#include "runtime/gradcheck/gradcheck.h"
 
 using namespace llvm;
 

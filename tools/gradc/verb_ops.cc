@@ -2,8 +2,8 @@
 #include "coverage.h"
 #include "missing_order.h"
 #include "primitives_report.h"
-#include "table.h"
 #include "verbs.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 

@@ -1,11 +1,11 @@
 // `gradc plan`: a static memory plan of the graph as it would run. Tested by tests/cli_test.cc
-#include "plan_svg.h"
-#include "table.h"
 #include "verbs.h"
+#include "tools/drawing/plan_svg.h"
+#include "tools/drawing/table.h"
 
+#include "formats/json/writer.h"
 #include "ir/error.h"
-#include "ir/json_writer.h"
-#include "passes/plan_memory.h"
+#include "passes/memory/plan_memory.h"
 
 #include "llvm/Support/Format.h"
 

@@ -1,9 +1,9 @@
 // `gradc run`: executes a graph. Tested by tests/cli_test.cc
+#include "progress.h"
 #include "run_inputs.h"
 #include "run_profile.h"
-#include "progress.h"
-#include "table.h"
 #include "verbs.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 #include "runtime/elements.h"

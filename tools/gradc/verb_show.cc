@@ -1,7 +1,7 @@
 // `gradc show`: a graph for people. Tested by tests/cli_test.cc
-#include "graph_drawing.h"
-#include "table.h"
 #include "verbs.h"
+#include "tools/drawing/graph_drawing.h"
+#include "tools/drawing/table.h"
 
 #include "ir/error.h"
 #include "ir/text.h"

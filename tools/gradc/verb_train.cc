@@ -3,8 +3,8 @@
 #include "train_setup.h"
 #include "verbs.h"
 
+#include "formats/json/writer.h"
 #include "ir/error.h"
-#include "ir/json_writer.h"
 #include "passes/targets/lower_to.h"
 
 #include "llvm/Support/Path.h"

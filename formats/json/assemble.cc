@@ -1,0 +1,341 @@
+// Graph by graph: ids checked, upgraded, kinds found, frozen, attributes permuted. Tested by tests/json_reader_test.cc
+#include "formats/json/assemble.h"
+
+#include "formats/json/graph_table.h"
+#include "formats/json/legacy_upgrade.h"
+#include "ir/error.h"
+#include "ir/graph_builder.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <array>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Kinds found a moment ago, so that a million equal nodes cost one lookup each in a table that stays in the cache.
+class RecentKinds {
+ public:
+  struct Slot {
+    StrId op;
+    AttrsId attrs;
+    uint32_t numOutputs = 0;
+    uint32_t numInputs = 0;
+    KindId kind;  // of the builder
+  };
+  Slot &at(StrId op, AttrsId attrs, uint32_t numOutputs) {
+    uint64_t key = (uint64_t{op.value} << 32 | attrs.value) * 0x9e3779b97f4a7c15ull + numOutputs;
+    return slots[(key * 0xff51afd7ed558ccdull) >> 54];
+  }
+
+ private:
+  std::array<Slot, 1024> slots;
+};
+
+struct Assembled {
+  Graph graph;
+  SourceMap sources;
+};
+
+/// One graph of the file. Phases as listed in `run`.
+class Assembler {
+ public:
+  /// `done`: the graphs of the file that end before this one.
+  Assembler(Context &context, RawTables &tables, RawGraph &raw, MutableArrayRef<Assembled> done, LoadedGraph &out)
+      : ctx(context), tables(tables), raw(raw), done(done), out(out), null(tables.intern("null")), numFileNodes(raw.nodes.size()) {}
+
+  Expected<Assembled> run(int64_t version, bool isRoot) {
+    if (Error error = checkIds()) return error;
+    if (Error error = checkRowPtr()) return error;
+    const bool isUpgraded = upgradeLegacy(ctx, tables, raw, version) | raw.usesOldForm;
+    out.wasUpgraded |= isUpgraded;
+    if (isRoot && out.wasUpgraded) raw.attrs["mxnet_version"] = GraphAttr::ofInt(std::max(version, kUpgradedVersion));
+    GraphBuilder builder(ctx);
+    if (Error error = addNodes(builder)) return error;
+    Expected<Frozen> frozen = std::move(builder).freeze(raw.heads, {});
+    if (!frozen) return place(frozen.takeError());
+    warnUnreachable(*frozen);
+    warnArgOrder(*frozen);
+    GraphTable table = tableOf(*frozen);
+    SourceMap sources = mapSources(*frozen);
+    return Assembled{frozen->graph.withTable(std::move(table)), std::move(sources)};
+  }
+
+ private:
+  bool isVariable(uint32_t n) const { return raw.nodes[n].op == null; }
+
+  std::string label(uint32_t n) const {
+    std::string name = raw.name(n).str();
+    return name.empty() ? "node " + std::to_string(n) : "node '" + name + "'";
+  }
+
+  Error outOfRange(const Twine &what, uint32_t id, int64_t offset) const {
+    return Failure(ErrorKind::BadJson, what + " refers to node " + Twine(id) + ", but the graph has " +
+                                           Twine(numFileNodes) + (numFileNodes == 1 ? " node" : " nodes"))
+        .atOffset(offset);
+  }
+
+  Error checkIds() const {
+    for (const Value &input : raw.inputs)
+      if (input.node.value >= numFileNodes) return badInput(static_cast<uint32_t>(&input - raw.inputs.data()));
+    for (auto [n, dep] : raw.deps)
+      if (dep >= numFileNodes) return outOfRange("a control dependency of " + label(n), dep, raw.nodes[n].begin);
+    for (uint32_t n = 0; n < numFileNodes; ++n) {
+      NodeId origin = raw.nodes[n].origin;
+      if (origin.isValid() && origin.value >= numFileNodes)
+        return outOfRange("attribute '__origin__' of " + label(n), origin.value, raw.nodes[n].begin);
+    }
+    for (size_t i = 0; i < raw.heads.size(); ++i)
+      if (raw.heads[i].node.value >= numFileNodes)
+        return outOfRange("head " + Twine(i), raw.heads[i].node.value, raw.headsAt);
+    for (uint32_t id : raw.argNodes) {
+      if (id >= numFileNodes) return outOfRange("'arg_nodes'", id, raw.argNodesAt);
+      if (!isVariable(id))  // IR-15
+        return Failure(ErrorKind::BadJson, "'arg_nodes' lists " + label(id) +
+                                               ", expected variables only, found operator '" +
+                                               tables.text(raw.nodes[id].op) + "'")
+            .atOffset(raw.nodes[id].begin);
+    }
+    return Error::success();
+  }
+
+  Error badInput(uint32_t position) const {
+    auto after = llvm::upper_bound(raw.nodes, position,
+                                   [](uint32_t at, const RawNode &node) { return at < node.inputBegin; });
+    const uint32_t reader = static_cast<uint32_t>(after - raw.nodes.begin()) - 1;
+    return outOfRange("input " + Twine(position - raw.nodes[reader].inputBegin) + " of " + label(reader),
+                      raw.inputs[position].node.value, raw.nodes[reader].begin);
+  }
+
+  Error checkRowPtr() const {
+    if (!raw.hasRowPtr) return Error::success();
+    if (raw.rowPtr.size() != numFileNodes + 1)
+      return Failure(ErrorKind::BadJson, "'node_row_ptr' has " + Twine(raw.rowPtr.size()) + " numbers, expected " +
+                                             Twine(numFileNodes + 1) + ", one more than nodes")
+          .atOffset(raw.rowPtrAt);
+    for (size_t n = 0; n < numFileNodes; ++n)
+      if (raw.rowPtr[n + 1] < raw.rowPtr[n] || raw.rowPtr[n + 1] - raw.rowPtr[n] > kMaxIndex + 1 || raw.rowPtr[0])
+        return Failure(ErrorKind::BadJson, "'node_row_ptr' gives " + label(static_cast<uint32_t>(n)) + " the entries " +
+                                               Twine(raw.rowPtr[n]) + " to " + Twine(raw.rowPtr[n + 1]) +
+                                               ", expected a list from 0 that grows by at most " + Twine(kMaxIndex + 1))
+            .atOffset(raw.rowPtrAt);
+    return Error::success();
+  }
+
+  // What an unknown operator must have: 1 + the largest index anyone reads.
+  void countReadOutputs() {
+    readOutputs.assign(raw.nodes.size(), 1);
+    auto count = [&](Value v) {
+      uint32_t &outputs = readOutputs[v.node.value];
+      outputs = std::max<uint32_t>(outputs, uint32_t{v.index} + 1);
+    };
+    for (Value input : raw.inputs) count(input);
+    for (Value head : raw.heads) count(head);
+  }
+
+  uint32_t fileOutputs(uint32_t n) const {
+    if (!raw.hasRowPtr) return readOutputs[n];
+    return n < numFileNodes ? raw.rowPtr[n + 1] - raw.rowPtr[n] : 1;
+  }
+
+  Expected<RecentKinds::Slot *> findKind(GraphBuilder &builder, uint32_t n) {
+    const RawNode &node = raw.nodes[n];
+    const uint32_t numOutputs = fileOutputs(n);
+    SmallVector<Graph, 0> bodies = takeBodies(n);
+    RecentKinds::Slot &slot = bodies.empty() ? recentKinds.at(node.op, node.attrs, numOutputs) : slotOfOwner;
+    if (bodies.empty() && slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
+      return &slot;
+    const StringRef spelling = tables.text(node.op);
+    if (node.op == null && !bodies.empty())
+      return Failure(ErrorKind::BadJson, "variable '" + raw.name(n) + "' has sub-graphs, expected an operator").atOffset(node.begin);
+    const OpDef *op = ctx.ops.find(spelling);
+    const Attrs &attrs = tables.attrs(node.attrs);
+    Expected<KindRef> kind = node.op == null ? ctx.variableKind(attrs)
+                          : op            ? ctx.kind(*op, attrs, spelling, bodies)
+                                          : ctx.opaqueKind(spelling, attrs, numOutputs, bodies);
+    if (!kind)
+      return amend(kind.takeError(), [&](GradcError &info) {
+        info.message += " " + describeAttrs(spelling, raw.name(n), attrs);
+        info.place.offset = node.begin;
+      });
+    slot = {node.op, node.attrs, numOutputs, (*kind)->numInputs, builder.kindId(*kind)};
+    return &slot;
+  }
+
+  // Of the nodes in turn: the file lists sub-graphs in the order of their nodes.
+  SmallVector<Graph, 0> takeBodies(uint32_t n) {
+    SmallVector<Graph, 0> bodies;
+    for (; nextBody < raw.subgraphs.size() && raw.subgraphs[nextBody].first == n; ++nextBody)
+      bodies.push_back(done[raw.subgraphs[nextBody].second].graph);
+    return bodies;
+  }
+
+  Error addNodes(GraphBuilder &builder) {
+    if (!raw.hasRowPtr) countReadOutputs();
+    builder.reserve(raw.nodes.size(), raw.inputs.size(), raw.names.size());
+    for (uint32_t n = 0; n < raw.nodes.size(); ++n) {
+      Expected<RecentKinds::Slot *> slot = findKind(builder, n);
+      if (!slot) return slot.takeError();
+      ArrayRef<Value> inputs = raw.inputsOf(n);
+      if (inputs.size() != (*slot)->numInputs && (*slot)->numInputs != NodeKind::kAnyInputs)
+        return badArity(n, (*slot)->numInputs);
+      builder.setName(builder.addKind((*slot)->kind, inputs, raw.nodes[n].origin), raw.name(n), "");
+    }
+    for (auto [n, dep] : raw.deps) builder.addControlDep(NodeId(n), NodeId(dep));
+    return Error::success();
+  }
+
+  Error badArity(uint32_t n, uint32_t expected) const {
+    const std::string what = isVariable(n) ? "a variable" : "operator '" + tables.text(raw.nodes[n].op).str() + "'";
+    return Failure(ErrorKind::Arity, label(n) + ": " + what + " takes " + Twine(expected) + " inputs, got " +
+                                         Twine(raw.inputsOf(n).size()))
+        .atOffset(raw.nodes[n].begin);
+  }
+
+  // freeze speaks of builder ids, which are the file's.
+  Error place(Error error) const {
+    return amend(std::move(error), [&](GradcError &info) {
+      if (info.place.node.isValid()) info.place.offset = raw.nodes[info.place.node.value].begin;
+      info.place.node = NodeId();
+    });
+  }
+
+  void warnUnreachable(const Frozen &frozen) {
+    constexpr size_t kListed = 10;
+    size_t numDropped = 0;
+    std::string names;
+    for (uint32_t n = 0; n < numFileNodes; ++n) {
+      if (frozen.newId[n].isValid() || numDropped++ >= kListed) continue;
+      names += (names.empty() ? "" : ", ") + label(n).substr(5);
+    }
+    if (!numDropped) return;
+    if (numDropped > kListed) names += ", …";
+    out.warnings.push_back("dropped " + std::to_string(numDropped) + (numDropped == 1 ? " node" : " nodes") +
+                           " no head reaches: " + names);
+  }
+
+  void warnArgOrder(const Frozen &frozen) {
+    std::vector<NodeId> listed;
+    for (uint32_t id : raw.argNodes)
+      if (frozen.newId[id].isValid()) listed.push_back(frozen.newId[id]);
+    std::vector<NodeId> canonical;
+    for (uint32_t n = 0; n < numFileNodes; ++n)
+      if (isVariable(n) && frozen.newId[n].isValid()) canonical.push_back(frozen.newId[n]);
+    llvm::sort(canonical);
+    if (listed != canonical)
+      out.warnings.push_back("'arg_nodes' is not the list of variables in canonical order; it is written so");
+  }
+
+  bool isIdentity(const Frozen &frozen) const {
+    if (frozen.graph.numNodes() != numFileNodes) return false;
+    for (uint32_t n = 0; n < numFileNodes; ++n)
+      if (frozen.newId[n] != NodeId(n)) return false;
+    return !raw.hasRowPtr || ArrayRef(frozen.graph.columns().entryBegin) == ArrayRef(raw.rowPtr);
+  }
+
+  // What the file says of its nodes and entries, said of those of the graph.
+  GraphTable tableOf(const Frozen &frozen) {
+    if (raw.attrs.empty()) return GraphTable();
+    if (isIdentity(frozen))
+      return parseGraphTable(std::move(raw.attrs), frozen.graph.columns().entryBegin, raw.heads.size());
+    if (!raw.hasRowPtr) {
+      raw.rowPtr = {0};
+      for (uint32_t n = 0; n < numFileNodes; ++n) {
+        const NodeId id = frozen.newId[n];
+        raw.rowPtr.push_back(raw.rowPtr.back() + (id.isValid() ? frozen.graph.numOutputs(id) : fileOutputs(n)));
+      }
+    }
+    ArrayRef<NodeId> newId = ArrayRef(frozen.newId).take_front(numFileNodes);
+    GraphTable table = parseGraphTable(std::move(raw.attrs), raw.rowPtr, raw.heads.size());
+    for (const std::string &key : remap(table, {newId, raw.rowPtr}, frozen.graph))
+      out.warnings.push_back("dropped graph attribute '" + key +
+                             "', a list that does not fit nodes added or operators with other outputs");
+    return table;
+  }
+
+  SourceMap mapSources(const Frozen &frozen) {
+    SourceMap sources;
+    sources.nodes.resize(frozen.graph.numNodes());
+    for (uint32_t n = 0; n < numFileNodes; ++n)
+      if (frozen.newId[n].isValid())
+        sources.nodes[frozen.newId[n].value] = {raw.nodes[n].begin, raw.nodes[n].end, n};
+    uint32_t body = 0;
+    for (size_t i = 0; i < raw.subgraphs.size(); ++i) {
+      const auto [owner, position] = raw.subgraphs[i];
+      body = i && raw.subgraphs[i - 1].first == owner ? body + 1 : 0;
+      const NodeId id = frozen.newId[owner];
+      if (id.isValid()) sources.bodies.push_back({{id, body}, std::move(done[position].sources)});
+    }
+    llvm::sort(sources.bodies, [](const SourceMap::Body &a, const SourceMap::Body &b) { return a.step < b.step; });
+    return sources;
+  }
+
+  Context &ctx;
+  RawTables &tables;
+  RawGraph &raw;
+  MutableArrayRef<Assembled> done;
+  LoadedGraph &out;
+  StrId null;
+  size_t numFileNodes;
+  std::vector<uint32_t> readOutputs;
+  RecentKinds recentKinds;
+  RecentKinds::Slot slotOfOwner;  // of the last node with bodies
+  size_t nextBody = 0;            // in raw.subgraphs
+};
+
+}  // namespace
+
+int64_t SourceMap::offsetOf(const Place &place) const {
+  const SourceMap *at = this;
+  for (const BodyStep &step : place.path) {
+    auto found = llvm::lower_bound(at->bodies, step, [](const Body &body, const BodyStep &key) { return body.step < key; });
+    if (found == at->bodies.end() || found->step != step) return -1;
+    at = &found->sources;
+  }
+  return place.node.isValid() && place.node.value < at->nodes.size() ? at->nodes[place.node.value].begin : -1;
+}
+
+// "node 'loop' > body > " for a graph of the file, from the root down; graphs that are not assembled yet own it.
+std::string pathTo(const RawFile &file, uint32_t position) {
+  std::string path;
+  for (uint32_t owner = position + 1; owner < file.graphs.size(); ++owner) {
+    const RawGraph &graph = file.graphs[owner];
+    auto found = llvm::find_if(graph.subgraphs, [&](const auto &row) { return row.second == position; });
+    if (found == graph.subgraphs.end()) continue;
+    const uint32_t node = found->first;
+    auto isOfNode = [&](const auto &row) { return row.first == node; };
+    const ptrdiff_t body = std::count_if(graph.subgraphs.begin(), found, isOfNode);
+    const bool isOnly = llvm::count_if(graph.subgraphs, isOfNode) == 1;
+    const std::string label = graph.name(node).empty() ? "#" + std::to_string(node) : graph.name(node).str();
+    path = "node '" + label + "' > " + bodyName(isOnly ? 1 : 2, body) + " > " + path;
+    position = owner;
+  }
+  return path;
+}
+
+Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
+  LoadedGraph out;
+  const int64_t version = mxnetVersion(file.graphs.back().attrs);
+  std::vector<Assembled> done;
+  done.reserve(file.graphs.size());
+  for (RawGraph &raw : file.graphs) {
+    const bool isRoot = &raw == &file.graphs.back();
+    Expected<Assembled> assembled = Assembler(context, file.tables, raw, done, out).run(version, isRoot);
+    if (!assembled)
+      return amend(assembled.takeError(), [&](GradcError &info) {
+        info.message = pathTo(file, static_cast<uint32_t>(&raw - file.graphs.data())) + info.message;
+      });
+    done.push_back(std::move(*assembled));
+    raw = RawGraph();
+  }
+  out.graph = std::move(done.back().graph);
+  out.sources = std::move(done.back().sources);
+  for (const auto &[key, count] : file.unknownKeys)
+    out.warnings.push_back("ignored key '" + key + "', which stands " + std::to_string(count) +
+                           (count == 1 ? " time" : " times"));
+  return out;
+}
+
+}  // namespace gradc

@@ -1,0 +1,148 @@
+// The parser's event handler: from SAX events to RawGraph columns, one graph object at a time.
+//
+// A stack of contexts says which array or object is open; each event is judged by the innermost one. Graph objects nest
+// (`subgraphs`), so what belongs to one graph lives in a Frame. Nothing is allocated per node. What needs the whole graph
+// (ids in range, operators, the upgrade) is left to formats/json/assemble.h. Tested by tests/json_reader_test.cc
+#pragma once
+
+#include "formats/json/graph_attrs.h"
+#include "formats/json/raw.h"
+#include "ir/error.h"
+#include "ir/json_text.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+
+namespace gradc {
+
+/// Ids of texts seen a moment ago, so that the same few keys and operators are not hashed at every node.
+class RecentTexts {
+ public:
+  StrId intern(RawTables &tables, llvm::StringRef text);
+
+ private:
+  struct Slot {
+    llvm::StringRef text;
+    StrId id;
+  };
+  std::array<Slot, 256> slots;
+};
+
+/// An attribute of the file.
+struct RawAttr {
+  StrId key, value;
+  friend bool operator==(const RawAttr &, const RawAttr &) = default;
+};
+
+/// Attribute lists seen a moment ago.
+class RecentAttrs {
+ public:
+  AttrsId intern(Context &context, RawTables &tables, llvm::ArrayRef<RawAttr> pairs);
+
+ private:
+  struct Slot {
+    llvm::SmallVector<RawAttr, 4> pairs;
+    AttrsId id;
+  };
+  std::array<Slot, 256> slots;
+};
+
+class JsonHandler {
+ public:
+  /// `position` is moved on by whoever reads the text, one past the last byte the parser has seen.
+  JsonHandler(Context &context, llvm::StringRef text, const char *const &position, uint32_t maxNesting);
+
+  /// What a rejected value was.
+  enum class Found : uint8_t { String, Number, Literal, Object, Array };
+
+  /// Events return false to stop the parser. A literal is `true`, `false` or `null`.
+  bool onLiteral(llvm::StringRef literal);
+  bool onInteger(int64_t value);
+  /// A number that is no int64.
+  bool onOtherNumber(llvm::StringRef spelled);
+  bool onString(llvm::StringRef value);
+  bool onKey(llvm::StringRef key);
+  bool onOpen(char bracket);
+  bool onClose(char bracket);
+  bool onSyntaxError(size_t offset, llvm::StringRef explanation);
+
+  /// The file, or the first error.
+  llvm::Expected<RawFile> finish();
+
+ private:
+  enum class In : uint8_t {
+    Nothing, Graph, Nodes, Node, Attrs, Inputs, Input, Deps, Subgraphs, ArgNodes, RowPtr, Heads, Head, GraphAttrs,
+    GraphAttr,  // the value of a graph attribute
+    AttrValue,  // a node attribute that is not a string
+    Ignored,    // the value of an unknown key
+  };
+  enum class Field : uint8_t {
+    None, Nodes, ArgNodes, RowPtr, Heads, GraphAttrs,                              // of a graph
+    Op, Name, Param, Attr, Attrs, Inputs, ControlDeps, Subgraphs, BackwardSource,  // of a node
+    Unknown,
+  };
+  /// A graph under construction and the node being read.
+  struct Frame {
+    RawGraph graph;
+    uint32_t seenFields = 0;      // of the graph, by Field
+    RawNode node;
+    uint32_t seenNodeFields = 0;
+    llvm::SmallVector<RawAttr, 16> pairs;           // attributes in the order of the file
+    llvm::SmallVector<Field, 16> spellings;         // of each pair: Param, Attr or Attrs
+    std::vector<std::string> unknownKeys, unknownNodeKeys;
+  };
+
+  In current() const { return stack.back(); }
+  bool enter(In context);
+  bool leave();
+  bool beginGraph();
+  bool endGraph();
+  bool beginNode();
+  bool endNode();
+  bool openGraphField(char bracket);
+  bool openNodeField(char bracket);
+  bool selectField(Field known, llvm::StringRef key);
+  bool addEntryNumber(int64_t value);
+  bool endEntry();
+  bool addNodeId(int64_t value);
+  bool beginAttr(llvm::StringRef key);
+  bool addAttr(llvm::StringRef value);
+  bool takeOrigin(llvm::StringRef value);
+  AttrsId internAttrs();
+  bool keep(In context, char bracket);
+  bool finishKept();
+  bool checkGraphAttr(bool isFine);
+
+  int64_t offset() const { return position - text.data(); }
+  int64_t tokenBegin(Found found) const;
+  bool fail(ErrorKind kind, int64_t offset, const llvm::Twine &message);
+  bool unexpected(Found found);
+  std::string expectation() const;
+  std::string nodeLabel() const;
+
+  Context &ctx;
+  llvm::StringRef text;
+  const char *const &position;
+  uint32_t maxNesting;
+  RawFile file;
+  StrId originKey;
+
+  llvm::SmallVector<In, 64> stack;
+  std::vector<std::unique_ptr<Frame>> frames;
+  Frame *top = nullptr;
+  Field field = Field::None;   // whose value comes next
+  StrId attrKey;               // of the node attribute whose value comes next
+  std::string graphAttrKey;
+  int64_t entry[3] = {};
+  uint32_t entryLength = 0;
+  uint32_t attrsSerial = 0;    // of the attribute object being read
+  std::vector<uint32_t> lastSerial;  // by StrId: the attribute object that had this key last
+  JsonText kept;               // value of an AttrValue or Ignored context
+  GraphAttrReader graphAttr;
+  RecentTexts recentTexts;
+  RecentAttrs recentAttrs;
+  std::unique_ptr<GradcError> error;
+};
+
+}  // namespace gradc

@@ -1,0 +1,231 @@
+// Events within a node: its fields, entries and attributes (IR-13). Tested by tests/json_reader_test.cc
+#include "formats/json/handler.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+
+StrId RecentTexts::intern(RawTables &tables, StringRef text) {
+  uint64_t head = 0, tail = 0;
+  if (text.size() >= 8) {
+    std::memcpy(&head, text.data(), 8);
+    std::memcpy(&tail, text.data() + text.size() - 8, 8);
+  } else {
+    for (char c : text) head = head << 8 | static_cast<unsigned char>(c);
+  }
+  uint64_t hash = (head ^ (tail << 1) ^ text.size()) * 0x9e3779b97f4a7c15ull;
+  Slot &slot = slots[hash >> 56];
+  if (!slot.id.isValid() || slot.text != text) {
+    slot.id = tables.intern(text);
+    slot.text = tables.text(slot.id);
+  }
+  return slot.id;
+}
+
+AttrsId RecentAttrs::intern(Context &context, RawTables &tables, ArrayRef<RawAttr> pairs) {
+  uint64_t hash = pairs.size();
+  for (RawAttr pair : pairs) hash = (hash ^ pair.key.value ^ uint64_t{pair.value.value} << 32) * 0x9e3779b97f4a7c15ull;
+  Slot &slot = slots[hash >> 56];
+  if (slot.id.isValid() && ArrayRef<RawAttr>(slot.pairs) == pairs) return slot.id;
+  SmallVector<AttrText, 16> texts;
+  for (RawAttr pair : pairs) texts.push_back({tables.text(pair.key), tables.text(pair.value)});
+  slot.pairs.assign(pairs.begin(), pairs.end());
+  return slot.id = tables.add(context.attrs(texts));
+}
+
+bool JsonHandler::onKey(StringRef key) {
+  switch (current()) {
+    case In::Attrs: return beginAttr(key);
+    case In::Node:
+      switch (key.size()) {
+        case 2: return selectField(key == "op" ? Field::Op : Field::Unknown, key);
+        case 4: return selectField(key == "name" ? Field::Name : key == "attr" ? Field::Attr : Field::Unknown, key);
+        case 5: return selectField(key == "attrs" ? Field::Attrs : key == "param" ? Field::Param : Field::Unknown, key);
+        case 6: return selectField(key == "inputs" ? Field::Inputs : Field::Unknown, key);
+        case 9: return selectField(key == "subgraphs" ? Field::Subgraphs : Field::Unknown, key);
+        case 12: return selectField(key == "control_deps" ? Field::ControlDeps : Field::Unknown, key);
+        case 18: return selectField(key == "backward_source_id" ? Field::BackwardSource : Field::Unknown, key);
+        default: return selectField(Field::Unknown, key);
+      }
+    case In::Graph:
+      if (key == "nodes") return selectField(Field::Nodes, key);
+      if (key == "arg_nodes") return selectField(Field::ArgNodes, key);
+      if (key == "node_row_ptr") return selectField(Field::RowPtr, key);
+      if (key == "heads") return selectField(Field::Heads, key);
+      return selectField(key == "attrs" ? Field::GraphAttrs : Field::Unknown, key);
+    case In::GraphAttrs:
+      if (top->graph.attrs.count(key.str())) break;
+      graphAttrKey = key.str();
+      graphAttr.begin();
+      return enter(In::GraphAttr);
+    case In::GraphAttr:
+      if (!graphAttr.addKey(key)) break;
+      return true;
+    default:
+      if (!kept.addKey(key)) break;
+      return true;
+  }
+  return fail(ErrorKind::BadJson, tokenBegin(Found::String), "the object has the key '" + key + "' twice");
+}
+
+bool JsonHandler::selectField(Field known, StringRef key) {
+  const bool isNode = current() == In::Node;
+  field = known;
+  bool isRepeated = false;
+  if (known == Field::Unknown) {
+    std::vector<std::string> &seen = isNode ? top->unknownNodeKeys : top->unknownKeys;
+    isRepeated = is_contained(seen, key);
+    seen.push_back(key.str());
+    ++file.unknownKeys[key.str()];
+  } else {
+    uint32_t &seen = isNode ? top->seenNodeFields : top->seenFields;
+    const uint32_t bit = uint32_t{1} << static_cast<unsigned>(known);
+    isRepeated = seen & bit;
+    seen |= bit;
+  }
+  if (!isRepeated) return true;
+  return fail(ErrorKind::BadJson, tokenBegin(Found::String),
+              "key '" + key + "' stands twice in " + (isNode ? nodeLabel() : "the graph"));
+}
+
+bool JsonHandler::beginNode() {
+  top->node = RawNode();
+  top->node.begin = offset() - 1;
+  top->node.inputBegin = static_cast<uint32_t>(top->graph.inputs.size());
+  top->seenNodeFields = 0;
+  top->pairs.clear();
+  top->spellings.clear();
+  if (!top->unknownNodeKeys.empty()) top->unknownNodeKeys.clear();
+  return enter(In::Node);
+}
+
+bool JsonHandler::endNode() {
+  constexpr std::pair<Field, StringLiteral> kRequired[] = {
+      {Field::Op, "op"}, {Field::Name, "name"}, {Field::Inputs, "inputs"}};
+  for (const auto &[required, key] : kRequired)
+    if (!(top->seenNodeFields >> static_cast<unsigned>(required) & 1))
+      return fail(ErrorKind::BadJson, top->node.begin, nodeLabel() + " has no key '" + key + "'");
+  auto has = [&](Field wanted) { return (top->seenNodeFields >> static_cast<unsigned>(wanted) & 1) != 0; };
+  RawGraph &graph = top->graph;
+  graph.usesOldForm |= has(Field::Param) || has(Field::Attr) || has(Field::BackwardSource);
+  top->node.attrs = top->pairs.empty() ? AttrsId(0) : internAttrs();
+  top->node.end = offset();
+  graph.nodes.push_back(top->node);
+  constexpr size_t kLimit = 0xfffffff0;  // ids, counts and offsets into names are 32 bits wide
+  if (graph.nodes.size() > kLimit || graph.inputs.size() > kLimit || graph.names.size() > kLimit)
+    return fail(ErrorKind::BadJson, top->node.begin,
+                "the graph is too large: more than 2^32 nodes, inputs or bytes of names");
+  return leave();
+}
+
+bool JsonHandler::openNodeField(char bracket) {
+  const bool isArray = bracket == '[';
+  switch (field) {
+    case Field::Param:
+    case Field::Attr:
+    case Field::Attrs:
+      ++attrsSerial;
+      if (!isArray) return enter(In::Attrs);
+      break;
+    case Field::Inputs:
+      if (isArray) return enter(In::Inputs);
+      break;
+    case Field::ControlDeps:
+      if (isArray) return enter(In::Deps);
+      break;
+    case Field::Subgraphs:
+      if (isArray) return enter(In::Subgraphs);
+      break;
+    case Field::Unknown: return keep(In::Ignored, bracket);
+    default: break;
+  }
+  return unexpected(isArray ? Found::Array : Found::Object);
+}
+
+bool JsonHandler::addEntryNumber(int64_t value) {
+  if (entryLength == 3)
+    return fail(ErrorKind::BadJson, tokenBegin(Found::Number),
+                "an entry has at most three numbers [node, index, version]");
+  entry[entryLength++] = value;
+  return true;
+}
+
+bool JsonHandler::endEntry() {
+  if (entryLength < 2)
+    return fail(ErrorKind::BadJson, offset() - 1,
+                "an entry has at least two numbers [node, index], found " + Twine(entryLength));
+  const int64_t version = entryLength == 3 ? entry[2] : 0;
+  if (entry[0] < 0 || entry[0] >= int64_t{NodeId::kNone})
+    return fail(ErrorKind::BadJson, offset() - 1, Twine(entry[0]) + " is not a node id");
+  if (entry[1] < 0 || entry[1] > int64_t{kMaxIndex})
+    return fail(ErrorKind::BadEntry, offset() - 1,
+                "output index " + Twine(entry[1]) + " is out of range, expected 0 to " + Twine(kMaxIndex));
+  if (version < 0 || version > int64_t{kMaxIndex})
+    return fail(ErrorKind::BadJson, offset() - 1,
+                "version " + Twine(version) + " is out of range, expected 0 to " + Twine(kMaxIndex));
+  RawGraph &graph = top->graph;
+  graph.usesOldForm |= entryLength == 2;
+  const Value value{NodeId(static_cast<uint32_t>(entry[0])), static_cast<uint16_t>(entry[1]),
+                    static_cast<uint16_t>(version)};
+  (current() == In::Input ? graph.inputs : graph.heads).push_back(value);
+  return leave();
+}
+
+bool JsonHandler::addNodeId(int64_t value) {
+  if (value < 0 || value >= int64_t{NodeId::kNone})
+    return fail(ErrorKind::BadJson, tokenBegin(Found::Number),
+                "expected " + expectation() + ", found " + Twine(value));
+  RawGraph &graph = top->graph;
+  const uint32_t id = static_cast<uint32_t>(value);
+  if (current() == In::Deps)
+    graph.deps.push_back({static_cast<uint32_t>(graph.nodes.size()), id});
+  else
+    (current() == In::ArgNodes ? graph.argNodes : graph.rowPtr).push_back(id);
+  return true;
+}
+
+bool JsonHandler::beginAttr(StringRef key) {
+  attrKey = recentTexts.intern(file.tables, key);
+  if (attrKey.value >= lastSerial.size()) lastSerial.resize(attrKey.value + 64, 0);
+  if (lastSerial[attrKey.value] == attrsSerial)
+    return fail(ErrorKind::BadJson, tokenBegin(Found::String),
+                "attribute '" + key + "' stands twice in " + nodeLabel());
+  lastSerial[attrKey.value] = attrsSerial;
+  return true;
+}
+
+bool JsonHandler::addAttr(StringRef value) {
+  if (attrKey == originKey) return takeOrigin(value);
+  top->pairs.push_back({attrKey, recentTexts.intern(file.tables, value)});
+  top->spellings.push_back(field);
+  return true;
+}
+
+// Written by writeJson alone: in memory the origin is a column, so that equal attribute lists stay shared.
+bool JsonHandler::takeOrigin(StringRef value) {
+  uint32_t id = 0;
+  if (value.getAsInteger(10, id) || id == NodeId::kNone)
+    return fail(ErrorKind::BadJson, top->node.begin,
+                "attribute '__origin__' of " + nodeLabel() + " is \"" + value + "\", expected a node id");
+  top->node.origin = NodeId(id);
+  return true;
+}
+
+// `param` fills only what is missing, and `attrs` wins over `attr`: of a repeated key Context::attrs keeps the last value.
+AttrsId JsonHandler::internAttrs() {
+  SmallVectorImpl<RawAttr> &pairs = top->pairs;
+  if (!all_equal(top->spellings)) {
+    SmallVector<RawAttr, 16> inOrder;
+    for (Field spelling : {Field::Param, Field::Attr, Field::Attrs})
+      for (size_t i = 0; i < pairs.size(); ++i)
+        if (top->spellings[i] == spelling) inOrder.push_back(pairs[i]);
+    pairs.assign(inOrder.begin(), inOrder.end());
+  }
+  return recentAttrs.intern(ctx, file.tables, pairs);
+}
+
+}  // namespace gradc

@@ -1,0 +1,209 @@
+// Arithmetic on two or more operands of equal shape. Tested by tests/elementwise_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct SumParams {
+  int64_t numArgs;
+};
+constexpr AttrSpec kSumAttrs[] = {
+    required<&SumParams::numArgs>("num_args", "number of terms").atLeast(0).atMost(1 << 20)};
+
+// Strictly left to right, as MXNet adds them.
+void sumKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  // E-45 is for verifyGraph; the sum of nothing is 0.
+  if (call.in.empty()) return writeZeros(call);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T *out = call.out[0].as<T>();
+    const int64_t size = call.out[0].size();
+    for (int64_t i = 0; i < size; ++i) {
+      T total = call.in[0].as<const T>()[i];
+      for (const TensorRef &term : call.in.drop_front()) total = wrappingAdd(total, term.as<const T>()[i]);
+      out[i] = total;
+    }
+  });
+}
+
+extern const OpDef kBackwardSub, kBackwardMul, kBackwardDiv;
+
+}  // namespace
+
+// dx0 = dx1 = dy (REG-10)
+constinit const OpDef kElemwiseAdd = {
+    .name = "elemwise_add",
+    .aliases = {"_add", "_plus", "_Plus", "_sparse_elemwise_add"},
+    .summary = "y = lhs + rhs, operands of equal shape",
+    .inputs = {"lhs", "rhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceEither,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.clone(); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
+};
+
+// The operator gradients are added up with; the same as elemwise_add under the name MXNet gives it there.
+constinit const OpDef kGradAdd = {
+    .name = "_grad_add",
+    .summary = "y = lhs + rhs: two contributions to one gradient",
+    .inputs = {"lhs", "rhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceEither,
+    .flags = {.isSum = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.clone(); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
+};
+
+// dx0 = dy, dx1 = -dy
+constinit const OpDef kElemwiseSub = {
+    .name = "elemwise_sub",
+    .aliases = {"_sub", "_minus", "_Minus", "_sparse_elemwise_sub"},
+    .summary = "y = lhs - rhs, operands of equal shape",
+    .inputs = {"lhs", "rhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceEither,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastSub, {d.x(0), d.x(1)})); },
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingSub(a, b); }>,
+};
+
+// dx0 = dy · x1, dx1 = dy · x0
+constinit const OpDef kElemwiseMul = {
+    .name = "elemwise_mul",
+    .aliases = {"_mul", "_Mul", "_sparse_elemwise_mul"},
+    .summary = "y = lhs * rhs, operands of equal shape",
+    .inputs = {"lhs", "rhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceEither,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(1)})); },
+    .kernel = mapNumeric<[](auto a, auto b) { return wrappingMul(a, b); }>,
+};
+
+// dx0 = dy / x1, dx1 = -dy · x0 / x1²
+constinit const OpDef kElemwiseDiv = {
+    .name = "elemwise_div",
+    .aliases = {"_div", "_Div", "_sparse_elemwise_div"},
+    .summary = "y = lhs / rhs, operands of equal shape",
+    .inputs = {"lhs", "rhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceEither,
+    .gradient = [](GradRule &g) { g.fused(kBackwardDiv, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.x(1)})); },
+    .kernel = mapFloating<[](auto a, auto b) { return a / b; }>,
+};
+
+// dxi = dy, a copy each, as MXNet makes them
+constinit const OpDef kElementWiseSum = {
+    .name = "add_n",
+    .aliases = {"ElementWiseSum", "_sparse_ElementWiseSum", "_sparse_add_n"},
+    .summary = "sum of any number of operands of equal shape: y = x0 + x1 + …",
+    .inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<SumParams>().numArgs); }, true},
+    .attrs = kSumAttrs,
+    .params = paramsOf<SumParams>(),
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isSum = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          for (size_t i = 0; i < g.numInputs(); ++i)
+            if (g.wants(i)) g.dx(i, g.emit(kCopy, {g.dy(0)}));
+        },
+    .decompose =
+        [](DecomposeRule &d) {
+          // The sum of nothing takes its shape from its readers.
+          if (d.numInputs() == 0) return d.refuse("is that of a sum without terms");
+          Value total = d.x(0);
+          for (size_t i = 1; i < d.numInputs(); ++i) total = d.emit(kBroadcastAdd, {total, d.x(i)});
+          d.y(0, total);
+        },
+    .kernel = sumKernel,
+};
+
+namespace {
+
+constinit const OpDef kBackwardSub = {
+    .name = "_backward_sub",
+    .summary = "gradient of elemwise_sub: dlhs = dy, drhs = -dy",
+    .inputs = {"dy"},
+    .outputs = {"dlhs", "drhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceIdentity,
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          d.y(0, d.x(0));
+          if (d.wants(1)) d.y(1, d.emit(kNegative, {d.x(0)}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *dy = call.in[0].as<const T>();
+            for (int64_t i = 0; i < call.in[0].size(); ++i) {
+              const T value = dy[i];  // one of the outputs may share its memory
+              if (call.wants(0)) call.out[0].as<T>()[i] = value;
+              if (call.wants(1)) call.out[1].as<T>()[i] = -value;
+            }
+          });
+        },
+};
+
+constinit const OpDef kBackwardMul = {
+    .name = "_backward_mul",
+    .summary = "gradient of elemwise_mul: dlhs = dy * rhs, drhs = dy * lhs",
+    .inputs = {"dy", "lhs", "rhs"},
+    .outputs = {"dlhs", "drhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.wants(0)) d.y(0, d.emit(kElemwiseMul, {d.x(0), d.x(2)}));
+          if (d.wants(1)) d.y(1, d.emit(kElemwiseMul, {d.x(0), d.x(1)}));
+        },
+    .kernel = mapTwoFloating<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>,
+};
+
+constinit const OpDef kBackwardDiv = {
+    .name = "_backward_div",
+    .summary = "gradient of elemwise_div: dlhs = dy / rhs, drhs = -dy * lhs / rhs^2",
+    .inputs = {"dy", "lhs", "rhs"},
+    .outputs = {"dlhs", "drhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          Value first = d.emit(kElemwiseDiv, {d.x(0), d.x(2)});
+          d.y(0, first);
+          if (!d.wants(1)) return;
+          Value quotient = d.emit(kElemwiseDiv, {d.x(1), d.x(2)});
+          d.y(1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
+        },
+    .kernel = mapTwoFloating<[](auto dy, auto, auto b) { return dy / b; },
+                             [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>,
+};
+
+constexpr const OpDef *kOps[] = {&kElemwiseAdd,    &kGradAdd,     &kElemwiseSub, &kElemwiseMul, &kElemwiseDiv,
+                                 &kElementWiseSum, &kBackwardSub, &kBackwardMul, &kBackwardDiv};
+
+}  // namespace
+
+constinit const OpFamily kElementwiseBinaryFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,197 @@
+// Arithmetic with NumPy broadcasting: shapes aligned at the last axis, dimensions of one element repeated.
+//
+// The gradient of an operand is summed over the axes it was repeated on. Fused backward operators learn the operands'
+// shapes from their forward node; decompositions undo the broadcast with `_sum_like`, which takes it from the value.
+// Tested by tests/elementwise_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/elementwise/broadcast_binary.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+bool repeats(int64_t dim) { return dim == kUnknownDim || dim == 1; }
+
+// What one axis says about the others: a dimension other than 1, 0 among them, is the result's; beside a 1 the other is
+// the result. False when both are known, other than 1 and different.
+bool unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
+  if (!repeats(a) && !repeats(b) && a != b) return false;
+  if (out == 1) {
+    if (a == kUnknownDim) a = 1;
+    if (b == kUnknownDim) b = 1;
+  }
+  if (a == 1 && b == kUnknownDim) b = out;
+  if (b == 1 && a == kUnknownDim) a = out;
+  if (a != kUnknownDim && b != kUnknownDim)
+    out = a == 1 ? b : a;
+  else if (!repeats(a))
+    out = a;
+  else if (!repeats(b))
+    out = b;
+  return true;
+}
+
+}  // namespace
+
+// Both ways, as far as each axis determines the others; ranks of the operands have to be known.
+void broadcastShape(ShapeInference &s) {
+  if (!s.in(0).hasRank() || !s.in(1).hasRank()) return;
+  DimsBuffer a(s.in(0).dims()), b(s.in(1).dims());
+  const size_t rank = std::max(a.size(), b.size());
+  DimsBuffer out(rank, kUnknownDim);
+  if (s.out(0).hasRank() && !mergeDims(out, s.out(0).dims()))
+    return s.fail("output 0 has shape " + toString(s.out(0)) + ", expected " + Twine(rank) + " dimensions");
+  for (size_t back = 1; back <= rank; ++back) {
+    int64_t one = 1;
+    int64_t &left = back <= a.size() ? a[a.size() - back] : one;
+    int64_t other = 1;
+    int64_t &right = back <= b.size() ? b[b.size() - back] : other;
+    if (!unifyAxis(left, right, out[rank - back]))
+      return s.fail("operands of shapes " + toString(s.in(0)) + " and " + toString(s.in(1)) + " do not broadcast");
+  }
+  s.setIn(0, a);
+  s.setIn(1, b);
+  s.setOut(0, out);
+}
+
+namespace {
+
+extern const OpDef kBackwardBroadcastAdd, kBackwardBroadcastSub, kBackwardBroadcastMul, kBackwardBroadcastDiv;
+
+// dlhs and drhs of a backward operator: full-size terms summed down to the operands, inputs 1 and 2. Add and sub do not
+// read the operands, so their backward nodes have none to name: see `gradient` there.
+void sumDown(DecomposeRule &d, size_t output, Value term) {
+  d.y(output, d.emit(kSumLike, {term, d.x(1 + output)}));
+}
+
+}  // namespace
+
+// dx0 = Σ dy, dx1 = Σ dy over the repeated axes of each
+constinit const OpDef kBroadcastAdd = {
+    .name = "broadcast_add",
+    .aliases = {"broadcast_plus", "_sparse_broadcast_add", "_sparse_broadcast_plus"},
+    .summary = "y = lhs + rhs with broadcasting",
+    .inputs = {"lhs", "rhs"},
+    .shape = broadcastShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastAdd, {g.dy(0)}); },
+    .primitive = {.onnx = "Add", .c = "y[i] = a[j] + b[k]; a repeated axis has step 0"},
+    .kernel = broadcastKernel<[](auto a, auto b) { return wrappingAdd(a, b); }>,
+};
+
+// dx0 = Σ dy, dx1 = -Σ dy over the repeated axes of each
+constinit const OpDef kBroadcastSub = {
+    .name = "broadcast_sub",
+    .aliases = {"broadcast_minus", "_sparse_broadcast_sub", "_sparse_broadcast_minus"},
+    .summary = "y = lhs - rhs with broadcasting",
+    .inputs = {"lhs", "rhs"},
+    .shape = broadcastShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastSub, {g.dy(0)}); },
+    .primitive = {.onnx = "Sub", .c = "y[i] = a[j] - b[k]; a repeated axis has step 0"},
+    .kernel = broadcastKernel<[](auto a, auto b) { return wrappingSub(a, b); }>,
+};
+
+// dx0 = Σ dy · x1, dx1 = Σ dy · x0 over the repeated axes of each
+constinit const OpDef kBroadcastMul = {
+    .name = "broadcast_mul",
+    .aliases = {"_sparse_broadcast_mul"},
+    .summary = "y = lhs * rhs with broadcasting",
+    .inputs = {"lhs", "rhs"},
+    .shape = broadcastShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastMul, {g.dy(0), g.x(0), g.x(1)}); },
+    .primitive = {.onnx = "Mul", .c = "y[i] = a[j] * b[k]; a repeated axis has step 0"},
+    .kernel = broadcastKernel<[](auto a, auto b) { return wrappingMul(a, b); }>,
+};
+
+// dx0 = Σ dy / x1, dx1 = -Σ dy · x0 / x1² over the repeated axes of each
+constinit const OpDef kBroadcastDiv = {
+    .name = "broadcast_div",
+    .aliases = {"_sparse_broadcast_div"},
+    .summary = "y = lhs / rhs with broadcasting",
+    .inputs = {"lhs", "rhs"},
+    .shape = broadcastShape,
+    .gradient = [](GradRule &g) { g.fused(kBackwardBroadcastDiv, {g.dy(0), g.x(0), g.x(1)}); },
+    .primitive = {.onnx = "Div", .c = "y[i] = a[j] / b[k]; a repeated axis has step 0"},
+    .kernel = broadcastKernel<[](auto a, auto b) { return a / b; }>,
+};
+
+namespace {
+
+// The adjoint of "sum dy down to each operand" is "repeat the two and add": ddy = d(dlhs) + d(drhs), broadcast.
+constinit const OpDef kBackwardBroadcastAdd = {
+    .name = "_backward_broadcast_add",
+    .summary = "gradient of broadcast_add: dlhs and drhs are dy summed over the repeated axes",
+    .inputs = {"dy"},
+    .outputs = {"dlhs", "drhs"},
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastAdd, {g.dy(0), g.dy(1)})); },
+    .decompose = [](DecomposeRule &d) {
+      for (size_t i = 0; i < 2; ++i)
+        if (d.wants(i)) d.y(i, d.emit(kSumLike, {d.x(0), d.forwardInput(i)}));
+    },
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return v[0]; }>,
+};
+
+constinit const OpDef kBackwardBroadcastSub = {
+    .name = "_backward_broadcast_sub",
+    .summary = "gradient of broadcast_sub: dlhs and drhs are dy and -dy summed over the repeated axes",
+    .inputs = {"dy"},
+    .outputs = {"dlhs", "drhs"},
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastSub, {g.dy(0), g.dy(1)})); },
+    .decompose = [](DecomposeRule &d) {
+      if (d.wants(0)) d.y(0, d.emit(kSumLike, {d.x(0), d.forwardInput(0)}));
+      if (d.wants(1)) d.y(1, d.emit(kSumLike, {d.emit(kNegative, {d.x(0)}), d.forwardInput(1)}));
+    },
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
+};
+
+constinit const OpDef kBackwardBroadcastMul = {
+    .name = "_backward_broadcast_mul",
+    .summary = "gradient of broadcast_mul: dlhs = sum dy * rhs, drhs = sum dy * lhs over the repeated axes",
+    .inputs = {"dy", "lhs", "rhs"},
+    .outputs = {"dlhs", "drhs"},
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.wants(0)) sumDown(d, 0, d.emit(kBroadcastMul, {d.x(0), d.x(2)}));
+          if (d.wants(1)) sumDown(d, 1, d.emit(kBroadcastMul, {d.x(0), d.x(1)}));
+        },
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] * v[2]; }, [](auto v) { return v[0] * v[1]; }>,
+};
+
+constinit const OpDef kBackwardBroadcastDiv = {
+    .name = "_backward_broadcast_div",
+    .summary = "gradient of broadcast_div: dlhs = sum dy / rhs, drhs = sum -dy * lhs / rhs^2 over the repeated axes",
+    .inputs = {"dy", "lhs", "rhs"},
+    .outputs = {"dlhs", "drhs"},
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          Value first = d.emit(kBroadcastDiv, {d.x(0), d.x(2)});
+          if (d.wants(0)) sumDown(d, 0, first);
+          if (!d.wants(1)) return;
+          Value quotient = d.emit(kBroadcastDiv, {d.x(1), d.x(2)});
+          sumDown(d, 1, d.emit(kNegative, {d.emit(kElemwiseMul, {first, quotient})}));
+        },
+    .kernel = broadcastBackwardKernel<[](auto v) { return v[0] / v[2]; },
+                                      [](auto v) { return -v[0] * (v[1] / (v[2] * v[2])); }>,
+};
+
+constexpr const OpDef *kOps[] = {&kBroadcastAdd,         &kBroadcastSub,         &kBroadcastMul,
+                                 &kBroadcastDiv,         &kBackwardBroadcastAdd, &kBackwardBroadcastSub,
+                                 &kBackwardBroadcastMul, &kBackwardBroadcastDiv};
+
+}  // namespace
+
+constinit const OpFamily kBroadcastFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,41 @@
+// What binary operators with NumPy broadcasting share: shape inference, and kernels from a function of two elements.
+//
+//   .shape = broadcastShape,
+//   .kernel = broadcastKernel<[](auto a, auto b) { return a + b; }>,
+//
+// Tested by tests/elementwise_ops_test.cc
+#pragma once
+
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/elementwise/broadcast_loops.h"
+
+namespace gradc {
+
+/// Inputs 0 and 1 aligned at the last axis, dimensions of one element repeated; both ways, as far as each axis
+/// determines the others. Ranks of the operands have to be known.
+void broadcastShape(ShapeInference &s);
+
+/// output = F(lhs, rhs) for every numeric type.
+template <auto F> void broadcastKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], call.in, [](const T *v) { return static_cast<T>(F(v[0], v[1])); });
+  });
+}
+
+/// F0 and F1 are the terms of the two gradients before they are summed over the repeated axes; operands dy[, lhs, rhs].
+template <auto F0, auto F1> void broadcastBackwardKernel(const KernelCall &call) {
+  dispatchFloating(call.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto sum = [&](size_t output, auto term) {
+      if (call.wants(output))
+        sumOnto<T>(call.out[output].as<T>(), call.out[output].shape, call.in[0].shape, call.in, term);
+    };
+    sum(0, [](const T *v) -> double { return F0(v); });
+    sum(1, [](const T *v) -> double { return F1(v); });
+  });
+}
+
+}  // namespace gradc

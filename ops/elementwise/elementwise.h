@@ -1,0 +1,110 @@
+// Loops shared by the element-by-element families: `f` applied to the elements of one, two or three operands of one
+// shape. `f` is a captureless generic lambda, so each kernel is one plain function.
+//
+//   .kernel = mapFloating<[](auto x) { return std::exp(x); }>
+//
+// Not for operands of different shapes (ops/elementwise/broadcast.cc) nor for functions of attributes (ops/elementwise/scalar.cc).
+// Tested by tests/elementwise_ops_test.cc
+#pragma once
+
+#include "ir/kernel.h"
+#include "ir/number.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/loops.h"
+
+#include <cstring>
+#include <type_traits>
+
+namespace gradc {
+namespace detail {
+
+template <class T, auto F> void mapElements(const TensorRef &out, llvm::ArrayRef<TensorRef> in) {
+  T *to = out.as<T>();
+  const int64_t size = out.size();
+  const T *a = in[0].as<const T>();
+  if constexpr (std::is_invocable_v<decltype(F), T>) {
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(F(a[i]));
+  } else if constexpr (std::is_invocable_v<decltype(F), T, T>) {
+    const T *b = in[1].as<const T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(F(a[i], b[i]));
+  } else {
+    const T *b = in[1].as<const T>(), *c = in[2].as<const T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) to[i] = static_cast<T>(F(a[i], b[i], c[i]));
+  }
+}
+
+}  // namespace detail
+
+/// output 0 = F(input 0[, input 1[, input 2]]) for floating types.
+template <auto F> void mapFloating(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchFloating(call.out[0].dtype,
+                   [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
+}
+
+/// The same for every numeric type.
+template <auto F> void mapNumeric(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchNumeric(call.out[0].dtype,
+                  [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
+}
+
+/// Output k = Fk of the same operands, k = 0, 1: fused backward operators of binary operators.
+template <auto F0, auto F1> void mapTwoFloating(const KernelCall &call) {
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t size = call.in[0].size();
+    const T *dy = call.in[0].as<const T>(), *a = call.in[1].as<const T>(), *b = call.in[2].as<const T>();
+    T *da = call.wants(0) ? call.out[0].as<T>() : nullptr, *db = call.wants(1) ? call.out[1].as<T>() : nullptr;
+    auto forAll = [=](auto store) {
+      GRADC_INDEPENDENT
+      for (int64_t i = 0; i < size; ++i) store(i);
+    };
+    if (da && db)
+      forAll([=](int64_t i) {
+        // Both are computed before either is stored: an output may share the memory of an input.
+        const T first = F0(dy[i], a[i], b[i]), second = F1(dy[i], a[i], b[i]);
+        da[i] = first;
+        db[i] = second;
+      });
+    else if (da) forAll([=](int64_t i) { da[i] = F0(dy[i], a[i], b[i]); });
+    else if (db) forAll([=](int64_t i) { db[i] = F1(dy[i], a[i], b[i]); });
+  });
+}
+
+/// Piece kernel: F(x, x at the base point), element by element; F decides the piece by its second argument.
+template <auto F> void mapPiece(const PieceCall &call) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    const TensorRef operands[] = {call.in[0], call.base[0]};
+    detail::mapElements<decltype(zero), F>(call.out[0], operands);
+  });
+}
+
+/// dx = F(dy, v, v at the base point): pieces of backward operators (dy, x or y).
+template <auto F> void mapBackwardPiece(const PieceCall &call) {
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    const TensorRef operands[] = {call.in[0], call.in[1], call.base[1]};
+    detail::mapElements<decltype(zero), F>(call.out[0], operands);
+  });
+}
+
+/// Output 0 = zeros.
+inline void writeZeros(const KernelCall &call) {
+  if (call.wants(0)) std::memset(call.out[0].data, 0, call.out[0].bytes());
+}
+
+/// Output 0 = the bytes of input 0, in whatever shape.
+inline void copyBytes(const KernelCall &call) {
+  if (call.wants(0) && call.out[0].data != call.in[0].data)
+    std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+}
+
+/// Sharing patterns most element-by-element operators declare.
+inline constexpr InplacePair kInplaceFirst[] = {{0, 0}};
+inline constexpr InplacePair kInplaceEither[] = {{0, 0}, {1, 0}};
+inline constexpr InplacePair kInplaceIdentity[] = {{0, 0, true}};
+
+}  // namespace gradc

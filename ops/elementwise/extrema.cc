@@ -1,0 +1,250 @@
+// The larger and the smaller of two tensors, and clipping to an interval: smooth but where operands meet.
+//
+// Where the operands are equal the gradient goes to lhs alone, as in MXNet. Not here: comparison with a number
+// (ops/elementwise/scalar.cc), extrema along axes (ops/reduction/reduce_extrema.cc). Tested by tests/extrema_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/amended.h"
+#include "ops/elementwise/broadcast_binary.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/families.h"
+#include "ops/pieces.h"
+#include "ops/primitives.h"
+
+#include <array>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// A NaN on either side is the result.
+constexpr auto kLarger = [](auto a, auto b) { return a >= b || a != a ? a : b; };
+constexpr auto kSmaller = [](auto a, auto b) { return a <= b || a != a ? a : b; };
+
+struct ClipParams {
+  double low, high;
+};
+constexpr AttrSpec kClipAttrs[] = {
+    required<&ClipParams::low>("a_min", "lower bound"),
+    required<&ClipParams::high>("a_max", "upper bound"),
+};
+
+// Every element as what it is at the base point: below, above or inside the bounds.
+void clip(const KernelCall &call, const TensorRef &base) {
+  const ClipParams params = call.params<ClipParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>(), *bases = base.as<const T>();
+    const T low = convertNumber<T>(params.low), high = convertNumber<T>(params.high);
+    T *y = call.out[0].as<T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+      const T value = x[i];
+      const double at = static_cast<double>(bases[i]);
+      const T notBelow = at < params.low ? low : value;
+      y[i] = at > params.high ? high : notBelow;
+    }
+  });
+}
+
+void clipBackward(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const ClipParams params = call.params<ClipParams>();
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
+    T *dx = call.out[0].as<T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+      const double at = static_cast<double>(x[i]), head = static_cast<double>(dy[i]);
+      dx[i] = static_cast<T>((at > params.high) | (at < params.low) ? 0.0 : head);
+    }
+  });
+}
+
+// lhs or rhs, whichever the base point chooses.
+template <auto F> void broadcastPiece(const PieceCall &call) {
+  const TensorRef operands[] = {call.in[0], call.in[1], call.base[0], call.base[1]};
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], operands, [](const T *v) { return F(v[2], v[3]) == v[2] ? v[0] : v[1]; });
+  });
+}
+
+template <auto F> constexpr OpDef extremum(StringRef name, StringRef legacyName, StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.aliases = {legacyName};
+  op.summary = summary;
+  op.inputs = {"lhs", "rhs"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceEither;
+  op.kernel = mapNumeric<F>;
+  op.piece = broadcastPiece<F>;
+  return op;
+}
+
+template <auto F> constexpr OpDef broadcastExtremum(StringRef name, StringRef alias, StringRef summary) {
+  OpDef op = extremum<F>(name, alias, summary);
+  op.shape = broadcastShape;
+  op.inplace = {};
+  op.kernel = broadcastKernel<F>;
+  return op;
+}
+
+// dlhs = dy where `isChosen`, drhs = dy elsewhere.
+template <auto isChosen> constexpr OpDef extremumBackward(StringRef name, StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.inputs = {"dy", "lhs", "rhs"};
+  op.outputs = {"dlhs", "drhs"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isBackward = true;
+  op.kernel = mapTwoFloating<[](auto dy, auto a, auto b) { return isChosen(a, b) ? dy : decltype(dy)(0); },
+                             [](auto dy, auto a, auto b) { return isChosen(a, b) ? decltype(dy)(0) : dy; }>;
+  op.piece = chooseAtBase<0>;
+  return op;
+}
+
+template <auto isChosen> constexpr OpDef broadcastExtremumBackward(StringRef name, StringRef summary) {
+  OpDef op = extremumBackward<isChosen>(name, summary);
+  op.shape = nullptr;
+  op.inplace = {};
+  op.kernel = broadcastBackwardKernel<[](auto v) { return isChosen(v[1], v[2]) ? v[0] : 0; },
+                                      [](auto v) { return isChosen(v[1], v[2]) ? 0 : v[0]; }>;
+  return op;
+}
+
+constexpr auto kAtLeast = [](auto a, auto b) { return a >= b; };
+constexpr auto kAtMost = [](auto a, auto b) { return a <= b; };
+
+// dy times the mask for lhs, and times the opposite mask for rhs; invalid where nobody wants it.
+std::array<Value, 2> maskedParts(DecomposeRule &d, const OpDef &chosen) {
+  std::array<Value, 2> parts;
+  const Value mask = d.emit(chosen, {d.x(1), d.x(2)});
+  if (d.wants(0)) parts[0] = d.emit(kElemwiseMul, {d.x(0), mask});
+  if (!d.wants(1)) return parts;
+  const Value opposite = d.emit(kEqualScalar, {mask}, {{"scalar", "0"}});
+  parts[1] = d.emit(kElemwiseMul, {d.x(0), opposite});
+  return parts;
+}
+
+void maskBoth(DecomposeRule &d, const OpDef &chosen) {
+  const std::array<Value, 2> parts = maskedParts(d, chosen);
+  for (size_t i = 0; i < 2; ++i)
+    if (d.wants(i)) d.y(i, parts[i]);
+}
+
+void maskAndSum(DecomposeRule &d, const OpDef &chosen) {
+  const std::array<Value, 2> parts = maskedParts(d, chosen);
+  for (size_t i = 0; i < 2; ++i)
+    if (d.wants(i)) d.y(i, d.emit(kSumLike, {parts[i], d.x(1 + i)}));
+}
+
+constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
+  op.gradient = gradient;
+  return op;
+}
+
+extern const OpDef kBroadcastMaximum, kBroadcastMinimum;
+
+constinit const OpDef kBackwardMaximum = withDecomposition(
+    extremumBackward<kAtLeast>("_backward_maximum",
+                               "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
+    [](DecomposeRule &d) { maskBoth(d, kGreaterEqual); });
+constinit const OpDef kBackwardMinimum = withDecomposition(
+    extremumBackward<kAtMost>("_backward_minimum",
+                              "gradient of _minimum: dlhs = dy where lhs <= rhs, drhs = dy elsewhere"),
+    [](DecomposeRule &d) { maskBoth(d, kLesserEqual); });
+constinit const OpDef kBackwardBroadcastMaximum = withDecomposition(
+    broadcastExtremumBackward<kAtLeast>(
+        "_backward_broadcast_maximum",
+        "gradient of broadcast_maximum: dlhs = sum of dy where lhs >= rhs, drhs = sum of dy elsewhere"),
+    [](DecomposeRule &d) { maskAndSum(d, kBroadcastGreaterEqual); });
+constinit const OpDef kBackwardBroadcastMinimum = withDecomposition(
+    broadcastExtremumBackward<kAtMost>(
+        "_backward_broadcast_minimum",
+        "gradient of broadcast_minimum: dlhs = sum of dy where lhs <= rhs, drhs = sum of dy elsewhere"),
+    [](DecomposeRule &d) { maskAndSum(d, kBroadcastLesserEqual); });
+
+// dlhs = dy where lhs >= rhs, drhs = dy elsewhere
+constinit const OpDef kMaximum = withDecomposition(
+    withGradient(extremum<kLarger>("_maximum", "_Maximum", "y = max(lhs, rhs), operands of equal shape"),
+                 [](GradRule &g) { g.fused(kBackwardMaximum, {g.dy(0), g.x(0), g.x(1)}); }),
+    [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMaximum, {d.x(0), d.x(1)})); });
+// dlhs = dy where lhs <= rhs, drhs = dy elsewhere
+constinit const OpDef kMinimum = withDecomposition(
+    withGradient(extremum<kSmaller>("_minimum", "_Minimum", "y = min(lhs, rhs), operands of equal shape"),
+                 [](GradRule &g) { g.fused(kBackwardMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
+    [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMinimum, {d.x(0), d.x(1)})); });
+constinit const OpDef kBroadcastMaximum = asPrimitive(
+    withGradient(
+    broadcastExtremum<kLarger>("broadcast_maximum", "_npi_maximum", "y = max(lhs, rhs) with broadcasting"),
+    [](GradRule &g) { g.fused(kBackwardBroadcastMaximum, {g.dy(0), g.x(0), g.x(1)}); }),
+    {.onnx = "Max", .c = "y[i] = a[j] >= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastMinimum = asPrimitive(
+    withGradient(
+    broadcastExtremum<kSmaller>("broadcast_minimum", "_npi_minimum", "y = min(lhs, rhs) with broadcasting"),
+    [](GradRule &g) { g.fused(kBackwardBroadcastMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
+    {.onnx = "Min", .c = "y[i] = a[j] <= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
+
+extern const OpDef kBackwardClip;
+
+// dx = dy where a_min <= x <= a_max, else 0
+constinit const OpDef kClip = {
+    .name = "clip",
+    .aliases = {"_sparse_clip", "_npi_clip"},
+    .summary = "y = a_max where x > a_max, a_min where x < a_min, else x",
+    .inputs = {"data"},
+    .attrs = kClipAttrs,
+    .params = paramsOf<ClipParams>(),
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
+    .decompose = [](DecomposeRule &d) {
+      const ClipParams &params = d.params<ClipParams>();
+      const StringRef low = d.number(params.low), high = d.number(params.high);
+      const Value raised = d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", low}});
+      if (params.low <= params.high) return d.y(0, d.emit(kMinimumScalar, {raised}, {{"scalar", high}}));
+      const Value isAbove = d.emit(kGreaterScalar, {d.x(0)}, {{"scalar", high}});
+      d.y(0, d.emit(kWhere, {isAbove, d.emit(kMinimumScalar, {d.x(0)}, {{"scalar", high}}), raised}));
+    },
+    .kernel = [](const KernelCall &call) { if (call.wants(0)) clip(call, call.in[0]); },
+    .piece = [](const PieceCall &call) { clip(call, call.base[0]); },
+};
+
+constinit const OpDef kBackwardClip = {
+    .name = "_backward_clip",
+    .summary = "gradient of clip: dx = dy where a_min <= x <= a_max, else 0",
+    .inputs = {"dy", "x"},
+    .attrs = kClipAttrs,
+    .params = paramsOf<ClipParams>(),
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          const ClipParams &params = d.params<ClipParams>();
+          Value above = d.emit(kGreaterScalar, {d.x(1)}, {{"scalar", d.number(params.high)}});
+          Value below = d.emit(kLesserScalar, {d.x(1)}, {{"scalar", d.number(params.low)}});
+          Value inside = d.emit(kEqualScalar, {d.emit(kElemwiseAdd, {above, below})}, {{"scalar", "0"}});
+          d.y(0, d.emit(kElemwiseMul, {d.x(0), inside}));
+        },
+    .kernel = clipBackward,
+    .piece = chooseAtBase<0>,
+};
+
+constexpr const OpDef *kOps[] = {
+    &kMaximum,         &kMinimum,         &kBroadcastMaximum,         &kBroadcastMinimum,         &kClip,
+    &kBackwardMaximum, &kBackwardMinimum, &kBackwardBroadcastMaximum, &kBackwardBroadcastMinimum, &kBackwardClip,
+};
+
+}  // namespace
+
+constinit const OpFamily kExtremaFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,209 @@
+// Constants and copies: zeros, ones, filled tensors, identities. Their gradients are zero or the identity.
+// Tested by tests/elementwise_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ir/number.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct CreateParams {
+  Dims shape;
+  StringRef device;
+  DType dtype;
+  double value;
+};
+
+constexpr AttrSpec kShapeAttr =
+    attr<&CreateParams::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension")
+        .atLeast(kUnknownDim);
+constexpr AttrSpec kDeviceAttr = attr<&CreateParams::device>("ctx", "", "device, as the file spells it; not used");
+constexpr AttrSpec kDTypeAttr = attr<&CreateParams::dtype>("dtype", "float32", "element type");
+
+constexpr AttrSpec kCreateAttrs[] = {kShapeAttr, kDeviceAttr, kDTypeAttr};
+constexpr AttrSpec kFullAttrs[] = {kShapeAttr, kDeviceAttr, kDTypeAttr,
+                                   required<&CreateParams::value>("value", "value of every element")};
+constexpr AttrSpec kPlaceholderAttrs[] = {kShapeAttr, kDeviceAttr,
+                                          attr<&CreateParams::dtype>("dtype", "-1", "element type, -1: inferred")};
+
+// An empty list says nothing. Legacy files write an unknown dimension as 0: zeros of shape (0, units) begin their RNNs.
+void createdShape(ShapeInference &s) {
+  Dims given = s.params<CreateParams>().shape;
+  if (given.empty()) return;
+  DimsBuffer dims;
+  for (int64_t dim : given) dims.push_back(dim == 0 && s.zeroIsUnknown() ? kUnknownDim : dim);
+  s.setOut(0, dims);
+}
+
+void createdDType(DTypeInference &t) { t.setOut(0, t.params<CreateParams>().dtype); }
+
+void fill(const KernelCall &call, double value) {
+  if (!call.wants(0)) return;
+  if (call.out[0].dtype == DType::Bool) value = convertNumber<bool>(value);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(call.out[0].as<T>(), call.out[0].size(), convertNumber<T>(value));
+  });
+}
+
+void fillOnes(const KernelCall &call) { fill(call, 1); }
+
+void zeroGradient(GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); }
+
+}  // namespace
+
+// y = 0
+constinit const OpDef kZerosLike = {
+    .name = "zeros_like",
+    .aliases = {"_sparse_zeros_like"},
+    .summary = "zeros of the input's shape: y = 0",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .ignored = {0},
+    .flags = {.isZero = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = zeroGradient,
+    .primitive = {.onnx = "Shape, ConstantOfShape, CastLike", .c = "y[i] = 0"},
+    .kernel = writeZeros,
+};
+
+// y = 1;  dx = 0
+constinit const OpDef kOnesLike = {
+    .name = "ones_like",
+    .summary = "ones of the input's shape: y = 1",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .ignored = {0},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = zeroGradient,
+    .primitive = {.onnx = "Shape, ConstantOfShape, CastLike", .c = "y[i] = 1"},
+    .kernel = fillOnes,
+};
+
+constinit const OpDef kZerosPlaceholder = {
+    .name = "_zeros_without_dtype",
+    .summary = "zeros of inferred shape and type: the gradient of an output nobody differentiates",
+    .attrs = kPlaceholderAttrs,
+    .params = paramsOf<CreateParams>(),
+    .shape = createdShape,
+    .dtype = createdDType,
+    .flags = {.isZero = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &) {},
+    .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = 0"},
+    .kernel = writeZeros,
+};
+
+// dx = dy
+constinit const OpDef kCopy = {
+    .name = "_copy",
+    .aliases = {"identity"},
+    .summary = "y = x",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceIdentity,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
+    .primitive = {.onnx = "Identity", .c = "y[i] = x[i]"},
+    .kernel = copyBytes,
+};
+
+// The same bytes in the shape of the forward operator's input; its adjoint goes back to the shape of dy.
+constinit const OpDef kBackwardCopy = {
+    .name = "_backward_copy",
+    .summary = "gradient of operators that only reshape: dx has the elements of dy",
+    .inputs = {"dy"},
+    .inplace = kInplaceIdentity,
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kReshapeLike, {g.dy(0), g.x(0)})); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.forwardInput(0)})); },
+    .kernel = copyBytes,
+};
+
+namespace {
+
+// The shape that is known, which may be more than the attribute says.
+void fillShape(DecomposeRule &d, StringRef value) {
+  const Value self = d.self(0);
+  DimsBuffer dims;
+  for (size_t axis = 0, rank = d.rank(self); axis < rank; ++axis) dims.push_back(d.size(self, static_cast<int64_t>(axis)));
+  d.y(0, d.emit(kFull, {}, d.context().withAttrs(d.attrs(), {{"shape", d.tuple(dims)}, {"value", value}})));
+}
+
+constinit const OpDef kZeros = {
+    .name = "_zeros",
+    .summary = "zeros of a given shape: y = 0",
+    .attrs = kCreateAttrs,
+    .params = paramsOf<CreateParams>(),
+    .shape = createdShape,
+    .dtype = createdDType,
+    .flags = {.isZero = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &) {},
+    .decompose = [](DecomposeRule &d) { fillShape(d, "0"); },
+    .kernel = writeZeros,
+};
+
+constinit const OpDef kOnes = {
+    .name = "_ones",
+    .summary = "ones of a given shape: y = 1",
+    .attrs = kCreateAttrs,
+    .params = paramsOf<CreateParams>(),
+    .shape = createdShape,
+    .dtype = createdDType,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &) {},
+    .decompose = [](DecomposeRule &d) { fillShape(d, "1"); },
+    .kernel = fillOnes,
+};
+
+}  // namespace
+
+constinit const OpDef kFull = {
+    .name = "_full",
+    .aliases = {"_npi_full"},
+    .summary = "a given shape filled with one value: y = value",
+    .attrs = kFullAttrs,
+    .params = paramsOf<CreateParams>(),
+    .shape = createdShape,
+    .dtype = createdDType,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &) {},
+    .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = value"},
+    .kernel = [](const KernelCall &call) { fill(call, call.params<CreateParams>().value); },
+};
+
+namespace {
+
+constinit const OpDef kIdentityWithAttrLikeRhs = {
+    .name = "_identity_with_attr_like_rhs",
+    .summary = "y = lhs, which has the shape and type of rhs",
+    .inputs = {"lhs", "rhs"},
+    .shape = shapes::same,
+    .inplace = kInplaceIdentity,
+    .ignored = {1},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          g.fused(kBackwardCopy, {g.dy(0)});
+          if (g.wants(1)) g.dx(1, g.emit(kZerosLike, {g.x(1)}));
+        },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kReshapeLike, {d.x(0), d.x(1)})); },
+    .kernel = copyBytes,
+};
+
+constexpr const OpDef *kOps[] = {&kZerosLike, &kOnesLike, &kZerosPlaceholder, &kCopy, &kBackwardCopy,
+                                 &kZeros,     &kOnes,     &kFull,             &kIdentityWithAttrLikeRhs};
+
+}  // namespace
+
+constinit const OpFamily kZerosOnesFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,222 @@
+// Largest and smallest elements and products over axes.
+//
+// Gradients are MXNet's: every element that equals the extremum gets the whole of dy, and dx of a product is dy · y / x
+// (NaN where x = 0). Sums and means are in ops/reduction/reduce.cc. Tested by tests/extrema_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/number.h"
+#include "ops/amended.h"
+#include "ops/elementwise/broadcast_loops.h"
+#include "ops/families.h"
+#include "ops/pieces.h"
+#include "ops/primitives.h"
+#include "ops/reduction/reduce_axes.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Whether `a` takes the place of the extremum so far; the first of equals stays, a NaN is the result.
+constexpr auto kIsLarger = [](auto a, auto best) { return a > best || (a != a && best == best); };
+constexpr auto kIsSmaller = [](auto a, auto best) { return a < best || (a != a && best == best); };
+
+template <class T, auto isBetter> T worst() {
+  using Limits = std::numeric_limits<T>;
+  const T low = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  const T high = Limits::has_infinity ? Limits::infinity() : Limits::max();
+  return isBetter(high, low) ? low : high;
+}
+
+// output = the element of input 0 that stands where `base` has its extremum.
+template <auto isBetter> void pick(const KernelCall &call, const TensorRef &base) {
+  const Dims whole = base.shape;
+  const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);
+  const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;
+  StridedWalk outer = axesWalk(whole, part, whole, true), inner = axesWalk(whole, part, whole, false);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < size; ++i) {
+      T best = worst<T, isBetter>(), value = best;
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t at = outer.offset() + inner.offset();
+        if (isBetter(base.as<const T>()[at], best) || j == 0) {
+          best = base.as<const T>()[at];
+          value = call.in[0].as<const T>()[at];
+        }
+        inner.next();
+      }
+      call.out[0].as<T>()[i] = value;
+      outer.next();
+    }
+  });
+}
+
+template <auto isBetter> void extremumKernel(const KernelCall &call) {
+  if (call.wants(0)) pick<isBetter>(call, call.in[0]);
+}
+template <auto isBetter> void extremumPiece(const PieceCall &call) { pick<isBetter>(call, call.base[0]); }
+
+void productKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const Dims whole = call.in[0].shape;
+  const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);
+  const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;
+  StridedWalk outer = axesWalk(whole, part, whole, true), inner = axesWalk(whole, part, whole, false);
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < size; ++i) {
+      Accumulator<T> product = 1;
+      for (int64_t j = 0; j < count; ++j) {
+        product = wrappingMul<Accumulator<T>>(product, call.in[0].as<const T>()[outer.offset() + inner.offset()]);
+        inner.next();
+      }
+      call.out[0].as<T>()[i] = static_cast<T>(product);
+      outer.next();
+    }
+  });
+}
+
+// dx = F(dy, x, y) with dy and y repeated over the reduced axes.
+template <auto F> void backwardKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
+  const TensorRef operands[] = {{call.in[0].data, call.in[0].dtype, part}, call.in[1],
+                                {call.in[2].data, call.in[2].dtype, part}};
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], operands, [](const T *v) { return F(v[0], v[1], v[2]); });
+  });
+}
+
+extern const OpDef kBackwardMax, kBackwardMin, kBackwardProd;
+
+// dy and y of a backward operator repeated over the reduced axes.
+Value repeated(DecomposeRule &d, Value v) { return d.emit(kRepeatAxesLike, {v, d.x(1)}, d.attrs()); }
+
+void maskExtrema(DecomposeRule &d) {
+  Value mask = d.emit(kEqual, {d.x(1), repeated(d, d.x(2))});
+  d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), mask}));
+}
+
+// dx = dy where x is the extremum, repeated over the reduced axes
+template <auto isBetter, const OpDef &Backward> constexpr OpDef extremum(StringRef name, StringRef alias, StringRef summary) {
+  OpDef op = reduction(name, summary);
+  op.aliases = {alias};
+  op.gradient = [](GradRule &g) { g.fused(Backward, {g.dy(0), g.x(0), g.y(0)}); };
+  op.kernel = extremumKernel<isBetter>;
+  op.piece = extremumPiece<isBetter>;
+  return op;
+}
+
+constexpr OpDef extremumGradient(StringRef name, StringRef summary) {
+  OpDef op = reductionGradient(name, summary);
+  op.inputs = {"dy", "x", "y"};
+  op.decompose = maskExtrema;
+  op.kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>;
+  op.piece = chooseAtBase<0>;
+  return op;
+}
+
+// dx = dy · y / x, repeated over the reduced axes
+constexpr OpDef product(StringRef name, StringRef summary) {
+  OpDef op = reduction(name, summary);
+  op.gradient = [](GradRule &g) { g.fused(kBackwardProd, {g.dy(0), g.x(0), g.y(0)}); };
+  op.kernel = productKernel;
+  return op;
+}
+
+constexpr OpDef productGradient(StringRef name, StringRef summary) {
+  OpDef op = reductionGradient(name, summary);
+  op.inputs = {"dy", "x", "y"};
+  op.decompose = [](DecomposeRule &d) {
+    Value quotient = d.emit(kElemwiseDiv, {repeated(d, d.x(2)), d.x(1)});
+    d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), quotient}));
+  };
+  op.kernel = backwardKernel<[](auto dy, auto x, auto y) { return dy * (y / x); }>;
+  return op;
+}
+
+}  // namespace
+
+constinit const OpDef kMax =
+    asPrimitive(extremum<kIsLarger, kBackwardMax>("max", "max_axis", "largest element over axes"),
+                {.onnx = "ReduceMax", .c = "y[j] = x[i] > y[j] ? x[i] : y[j]"});
+constinit const OpDef kMin =
+    asPrimitive(extremum<kIsSmaller, kBackwardMin>("min", "min_axis", "smallest element over axes"),
+                {.onnx = "ReduceMin", .c = "y[j] = x[i] < y[j] ? x[i] : y[j]"});
+
+namespace {
+
+constinit const OpDef kProd =
+    asPrimitive(product("prod", "product over axes"),
+                {.onnx = "ReduceProd", .c = "y[j] *= x[i]"});
+
+constinit const OpDef kBackwardMax = extremumGradient(
+    "_backward_max", "gradient of max: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
+constinit const OpDef kBackwardMin = extremumGradient(
+    "_backward_min", "gradient of min: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
+constinit const OpDef kBackwardProd =
+    productGradient("_backward_prod", "gradient of prod: dx = dy * y / x, dy and y repeated over the reduced axes");
+
+// v gets its axes of one element back, and is repeated over them.
+void repeatAxes(DecomposeRule &d) {
+  const ReduceParams &params = d.params<ReduceParams>();
+  const size_t rank = d.rank(d.x(1));
+  if (rank == 0) return d.y(0, d.emit(kReshapeLike, {d.x(0), d.x(1)}));
+  Value v = d.x(0);
+  const std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, rank);
+  if (!isReduced) return d.refuse("has an axis that its input does not have");
+  const bool isScalar = llvm::all_of(*isReduced, [](bool is) { return is; });
+  for (size_t axis = 0; axis < rank && !params.keepDims && !isScalar; ++axis)
+    if ((*isReduced)[axis]) v = d.emit(kExpandDims, {v}, {{"axis", d.number(static_cast<int64_t>(axis))}});
+  d.y(0, d.emit(kBroadcastLike, {v, d.x(1)}));
+}
+
+}  // namespace
+
+// dv = dy summed over the reduced axes
+constinit const OpDef kRepeatAxesLike = {
+    .name = "_repeat_axes_like",
+    .summary = "v, shaped like a reduction of x over these axes, repeated over them to the shape of x; x is not read",
+    .inputs = {"v", "x"},
+    .attrs = kReduceAttrs,
+    .params = paramsOf<ReduceParams>(),
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(1, 0);
+          if (!s.hasFailed()) relateReduction(s, 1, 0);
+          s.sameInOut(1, 0);
+        },
+    .ignored = {1},
+    .stopped = {1},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kSum, g.dy(0), g.attrs()));
+          g.noGrad(1);
+        },
+    .decompose = repeatAxes,
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
+          const TensorRef v{call.in[0].data, call.in[0].dtype, part};
+          dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            mapBroadcast<T>(call.out[0], v, [](const T *value) { return value[0]; });
+          });
+        },
+};
+
+namespace {
+
+constexpr const OpDef *kOps[] = {&kMax, &kMin, &kProd, &kBackwardMax, &kBackwardMin, &kBackwardProd, &kRepeatAxesLike};
+
+}  // namespace
+
+constinit const OpFamily kReduceExtremaFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,307 @@
+// Parts of sequence models: SequenceMask, evenly spaced numbers, and the scaling of attention scores.
+//
+// Data of SequenceMask is (time, batch, …), or (batch, time, …) with axis 1. Tested by tests/sequence_ops_test.cc
+#include "ir/dim.h"
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/number.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/single_precision.h"
+
+#include <cmath>
+#include <utility>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct SequenceMaskParams {
+  bool useSequenceLength = false;
+  double value = 0;
+  int64_t axis = 0;
+};
+
+constexpr AttrSpec kMaskAttrs[] = {
+    attr<&SequenceMaskParams::useSequenceLength>("use_sequence_length", "False",
+                                                 "whether there is an input of lengths; without it y = x"),
+    attr<&SequenceMaskParams::value>("value", "0", "what elements beyond a sequence's end become"),
+    attr<&SequenceMaskParams::axis>("axis", "0", "the axis of time").atLeast(0).atMost(1),
+};
+
+// MXNet holds the value in single precision.
+Error checkMask(const OpDef &, void *params) {
+  SequenceMaskParams &p = *static_cast<SequenceMaskParams *>(params);
+  p.value = roundToSingle(p.value);
+  return Error::success();
+}
+
+uint32_t numSequenceInputs(const NodeKind &kind) { return kind.params<SequenceMaskParams>().useSequenceLength ? 2 : 1; }
+
+void maskShape(ShapeInference &s) {
+  s.sameInOut(0, 0);
+  if (s.hasFailed() || !s.in(0).hasRank()) return;
+  const size_t batchAxis = s.params<SequenceMaskParams>().axis == 0 ? 1 : 0;
+  DimsBuffer dims(s.in(0).dims());
+  if (dims.size() < 2) return s.fail("data has shape " + toString(s.in(0)) + ", expected at least axes of time and batch");
+  if (s.numInputs() < 2) return;
+  s.setIn(1, {dims[batchAxis]});
+  if (s.hasFailed()) return;
+  dims[batchAxis] = s.in(1)[0];
+  s.setIn(0, dims);
+  s.setOut(0, dims);
+}
+
+void maskDType(DTypeInference &t) { t.sameInOut(0, 0); }
+
+// Whether step `time` of a sequence is beyond its end. Lengths may be of any type; they are cut to whole numbers, NaN to 0.
+bool isBeyond(const TensorRef &lengths, int64_t sequence, int64_t time) {
+  bool beyond = false;
+  dispatchNumeric(lengths.dtype, [&](auto zero) {
+    const auto length = lengths.as<const decltype(zero)>()[sequence];
+    if constexpr (std::is_integral_v<decltype(zero)>) beyond = std::cmp_greater_equal(time, length);
+    else beyond = time >= convertNumber<int64_t>(length);
+  });
+  return beyond;
+}
+
+void maskWith(const KernelCall &call, double value) {
+  if (!call.wants(0)) return;
+  const Dims dims = call.out[0].shape;
+  if (call.in.size() < 2) return copyBytes(call);
+  const bool isTimeFirst = call.params<SequenceMaskParams>().axis == 0;
+  int64_t inner = 1;
+  for (size_t i = 2; i < dims.size(); ++i) inner *= dims[i];
+  const int64_t numBlocks = inner == 0 ? 0 : dims[0] * dims[1];
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    for (int64_t block = 0; block < numBlocks; ++block) {
+      const int64_t a = block / dims[1], b = block % dims[1];
+      const bool beyond = isBeyond(call.in[1], isTimeFirst ? b : a, isTimeFirst ? a : b);
+      for (int64_t i = block * inner; i < (block + 1) * inner; ++i) y[i] = beyond ? static_cast<T>(value) : x[i];
+    }
+  });
+}
+
+// Lengths as whole numbers, (1, batch, 1, …) or (batch, 1, …), compared with the index of time.
+void decomposeMask(DecomposeRule &d, double value) {
+  const Value x = d.x(0);
+  if (d.numInputs() < 2) return d.y(0, d.emit(kCopy, {x}));
+  const bool isTimeFirst = d.params<SequenceMaskParams>().axis == 0;
+  Value lengths = d.emit(kCast, {d.x(1)}, {{"dtype", "int64"}});
+  if (isTimeFirst) lengths = d.emit(kExpandDims, {lengths}, {{"axis", "0"}});
+  for (size_t axis = isTimeFirst ? 2 : 1, rank = d.rank(x); axis < rank; ++axis)
+    lengths = d.emit(kExpandDims, {lengths}, {{"axis", "-1"}});
+  const Value time = d.emit(kIndexLike, {x}, {{"axis", isTimeFirst ? "0" : "1"}});
+  const Value rest = d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", d.number(value)}});
+  d.y(0, d.emit(kWhere, {d.emit(kBroadcastGreater, {lengths, time}), x, rest}));
+}
+
+extern const OpDef kSequenceMask, kDivSqrtDim;
+
+constexpr Domain kMaskDomains[] = {Domain::Any, Domain::Length};
+
+// The same operator on heads, which puts zeros beyond the end.
+Value maskHeads(GradRule &g) {
+  const SequenceMaskParams &p = g.params<SequenceMaskParams>();
+  if (!p.useSequenceLength) return g.dy(0);
+  const AttrText attrs[] = {{"axis", g.number(p.axis)}, {"use_sequence_length", "True"}};
+  return g.emit(kSequenceMask, {g.dy(0), g.x(1)}, g.context().attrs(ArrayRef<AttrText>(attrs)));
+}
+
+// Linear in dy; the mask does not depend on it.
+constinit const OpDef kBackwardSequenceMask = {
+    .name = "_backward_SequenceMask",
+    .summary = "gradient of SequenceMask: dx = dy within a sequence, 0 beyond its end",
+    .inputs = {{"ograd", "sequence_length"}, numSequenceInputs},
+    .outputs = {"data_grad"},
+    .attrs = kMaskAttrs,
+    .params = paramsOf<SequenceMaskParams>(),
+    .check = checkMask,
+    .shape = maskShape,
+    .dtype = maskDType,
+    .inplace = kInplaceFirst,
+    .stopped = {1},
+    .flags = {.isBackward = true},
+    .domains = kMaskDomains,
+    .gradient =
+        [](GradRule &g) {
+          if (g.numInputs() > 1) g.noGrad(1);
+          g.dx(0, maskHeads(g));
+        },
+    .decompose = [](DecomposeRule &d) { decomposeMask(d, 0); },
+    .kernel = [](const KernelCall &call) { maskWith(call, 0); },
+};
+
+constinit const OpDef kSequenceMask = {
+    .name = "SequenceMask",
+    .summary = "y[t,n,…] = x[t,n,…] where t < sequence_length[n], else value; with axis 1 time is the second axis",
+    .inputs = {{"data", "sequence_length"}, numSequenceInputs},
+    .attrs = kMaskAttrs,
+    .params = paramsOf<SequenceMaskParams>(),
+    .check = checkMask,
+    .shape = maskShape,
+    .dtype = maskDType,
+    .inplace = kInplaceFirst,
+    .stopped = {1},
+    .domains = kMaskDomains,
+    .gradient =
+        [](GradRule &g) {
+          if (g.numInputs() == 1) return g.dx(0, g.fused(kBackwardSequenceMask, {g.dy(0)}));
+          g.noGrad(1);
+          g.dx(0, g.fused(kBackwardSequenceMask, {g.dy(0), g.x(1)}));
+        },
+    .decompose = [](DecomposeRule &d) { decomposeMask(d, d.params<SequenceMaskParams>().value); },
+    .kernel = [](const KernelCall &call) { maskWith(call, call.params<SequenceMaskParams>().value); },
+};
+
+struct RangeParams {
+  double start = 0;
+  std::optional<double> stop;
+  double step = 1;
+  int64_t repeat = 1;
+  bool inferRange = false;
+  StringRef device;
+  DType dtype = DType::Float32;
+};
+
+constexpr AttrSpec kRangeAttrs[] = {
+    required<&RangeParams::start>("start", "the first number; the end, where stop is None"),
+    attr<&RangeParams::stop>("stop", "None", "the end, which is not reached"),
+    attr<&RangeParams::step>("step", "1", "difference of neighbours; negative: downwards"),
+    attr<&RangeParams::repeat>("repeat", "1", "how often each number stands there").atLeast(1),
+    attr<&RangeParams::inferRange>("infer_range", "False", "take the end from the inferred length of the result"),
+    attr<&RangeParams::device>("ctx", "", "device, as the file spells it; not used"),
+    attr<&RangeParams::dtype>("dtype", "float32", "element type"),
+};
+
+// How many numbers there are before `stop`, repeated or not.
+Dim lengthOf(const RangeParams &p) {
+  return Dim(convertNumber<int64_t>(std::ceil((*p.stop - p.start) / p.step))) * p.repeat;
+}
+
+// start alone is an end, and numbers begin at 0.
+Error checkRange(const OpDef &, void *params) {
+  RangeParams &p = *static_cast<RangeParams *>(params);
+  if (p.dtype == DType::Bool)
+    return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is bool, expected a type of numbers");
+  if (p.inferRange) return Error::success();
+  if (!p.stop) {
+    p.stop = p.start;
+    p.start = 0;
+  }
+  if (p.step != 0 && lengthOf(p) >= 1) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' are those of no numbers at all");
+}
+
+// start + k·step in the type of the result. Integers are computed in 64 bits, as steps of unsigned ones may be negative;
+// what the type cannot hold is cut to its range.
+template <class T> T numberAt(const RangeParams &p, int64_t k) {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(p.start) + static_cast<T>(k) * static_cast<T>(p.step);
+  else {
+    using Limits = std::numeric_limits<T>;
+    const int64_t number = (Dim(convertNumber<int64_t>(p.start)) + Dim(k) * convertNumber<int64_t>(p.step)).nearest();
+    if (std::in_range<T>(number)) return static_cast<T>(number);
+    return number < 0 ? Limits::min() : Limits::max();
+  }
+}
+
+// y[i] = start + ⌊i/repeat⌋·step
+void fillRange(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const RangeParams &p = call.params<RangeParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = numberAt<T>(p, i / p.repeat);
+  });
+}
+
+// Cut to what a type of integers holds, as Cast between integers drops the bits in front.
+Value withinType(DecomposeRule &d, Value v) {
+  dispatchNumeric(d.params<RangeParams>().dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(int64_t)) {
+      v = d.emit(kMaximumScalar, {v}, {{"scalar", d.number(int64_t{std::numeric_limits<T>::min()})}});
+      v = d.emit(kMinimumScalar, {v}, {{"scalar", d.number(int64_t{std::numeric_limits<T>::max()})}});
+    }
+  });
+  return v;
+}
+
+// Computed in 64-bit integers, or in the type of the result where that is floating.
+void decomposeRange(DecomposeRule &d) {
+  const RangeParams &p = d.params<RangeParams>();
+  const int64_t length = d.size(d.self(0), 0);
+  const int64_t numbers[] = {ceilDiv(length, p.repeat).nearest()}, all[] = {length};
+  const Value base = d.emit(kFull, {}, {{"shape", d.tuple(numbers)}, {"value", "0"}});
+  Value y = d.emit(kIndexLike, {base});
+  auto inType = [&](Value v) { return d.emit(kCast, {v}, {{"dtype", dtypeName(p.dtype)}}); };
+  if (isFloating(p.dtype)) y = inType(y);
+  y = d.emit(kMulScalar, {y}, {{"scalar", d.number(p.step)}});
+  y = d.emit(kPlusScalar, {y}, {{"scalar", d.number(p.start)}});
+  if (!isFloating(p.dtype)) y = inType(withinType(d, y));
+  if (p.repeat > 1) y = d.emit(kRepeat, {y}, {{"repeats", d.number(p.repeat)}});
+  if (length % p.repeat != 0) y = d.emit(kSlice, {y}, {{"begin", "(0,)"}, {"end", d.tuple(all)}});
+  d.y(0, y);
+}
+
+constinit const OpDef kRange = {
+    .name = "_arange",
+    .summary = "start, start + step, … before stop, each repeat times",
+    .attrs = kRangeAttrs,
+    .params = paramsOf<RangeParams>(),
+    .check = checkRange,
+    .shape =
+        [](ShapeInference &s) {
+          const RangeParams &p = s.params<RangeParams>();
+          if (p.inferRange) return s.setOut(0, {kUnknownDim});
+          s.setOut(0, {lengthOf(p).inShape()});
+        },
+    .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &) {},
+    .decompose = decomposeRange,
+    .kernel = fillRange,
+};
+
+void divideBySqrtDim(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const Dims dims = call.out[0].shape;
+  const double root = std::sqrt(static_cast<double>(dims.empty() ? 1 : dims.back()));
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] = x[i] / static_cast<T>(root);
+  });
+}
+
+// A multiple of its input, and thus its own gradient.
+constinit const OpDef kDivSqrtDim = {
+    .name = "_contrib_div_sqrt_dim",
+    .summary = "y = x/√d, d the length of the last axis",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kDivSqrtDim, {g.dy(0)})); },
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.rank(d.x(0)) == 0) return d.y(0, d.emit(kCopy, {d.x(0)}));
+          const Value length = d.emit(kSum, {d.emit(kOnesLike, {d.x(0)})}, {{"axis", "-1"}, {"keepdims", "True"}});
+          d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.emit(kSqrt, {length})}));
+        },
+    .kernel = divideBySqrtDim,
+};
+
+constexpr const OpDef *kOps[] = {&kSequenceMask, &kBackwardSequenceMask, &kRange, &kDivSqrtDim};
+
+}  // namespace
+constinit const OpFamily kSequenceFamily = kOps;
+
+}  // namespace gradc

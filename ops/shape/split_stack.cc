@@ -1,0 +1,227 @@
+// Cutting a tensor into equal parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
+// Tested by tests/movement_ops_test.cc
+#include "ir/dim.h"
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/shape/strided_view.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct SplitParams {
+  int64_t count;
+  int64_t axis;
+  bool squeezeAxis;
+};
+constexpr AttrSpec kSplitAttrs[] = {
+    required<&SplitParams::count>("num_outputs", "number of parts").atLeast(1).atMost(1 << 16),
+    attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end"),
+    attr<&SplitParams::squeezeAxis>("squeeze_axis", "False",
+                                    "whether to drop the axis: each part has one element of it"),
+};
+
+// A stack is a split with the axis dropped, read backwards.
+constexpr AttrSpec kStackAttrs[] = {
+    attr<&SplitParams::axis>("axis", "0", "position of the new axis; negative: from the end"),
+    required<&SplitParams::count>("num_args", "number of stacked tensors").atLeast(1).atMost(1 << 16),
+};
+
+uint32_t numParts(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<SplitParams>().count); }
+
+// The shape of the whole among its parts.
+struct SplitShapes {
+  ShapeInference &s;
+  bool isStack;  // the whole is the output
+
+  bool dropsAxis() const { return isStack || s.params<SplitParams>().squeezeAxis; }
+  size_t numParts() const { return isStack ? s.numInputs() : s.numOutputs(); }
+  ShapeRef whole() const { return isStack ? s.out(0) : s.in(0); }
+  ShapeRef part(size_t i) const { return isStack ? s.in(i) : s.out(i); }
+  void setWhole(Dims dims) { isStack ? s.setOut(0, dims) : s.setIn(0, dims); }
+  void setPart(size_t i, Dims dims) { isStack ? s.setIn(i, dims) : s.setOut(i, dims); }
+
+  std::optional<size_t> wholeRank() const {
+    if (whole().hasRank()) return whole().rank();
+    for (size_t i = 0; i < numParts(); ++i)
+      if (part(i).hasRank()) return part(i).rank() + dropsAxis();
+    return std::nullopt;
+  }
+
+  void unify() {
+    const SplitParams &params = s.params<SplitParams>();
+    std::optional<size_t> rank = wholeRank();
+    if (!rank) return;
+    std::optional<size_t> axis = normalizeAxis(params.axis, *rank);
+    if (!axis) return s.fail("axis " + Twine(params.axis) + " lies outside " + Twine(*rank) + " dimensions");
+    setWhole(wholeFromParts(*rank, *axis));
+    if (s.hasFailed()) return;
+    const int64_t length = whole()[*axis];
+    if (length != kUnknownDim && (dropsAxis() ? length != params.count : length % params.count != 0))
+      return s.fail("axis " + Twine(params.axis) + " of the shape " + toString(whole()) + " does not divide into " +
+                    Twine(params.count) + " parts" + (dropsAxis() ? " of one element" : ""));
+    DimsBuffer dims(whole().dims());
+    if (dropsAxis()) dims.erase(dims.begin() + *axis);
+    else if (length != kUnknownDim) dims[*axis] = length / params.count;
+    for (size_t i = 0; i < numParts(); ++i) setPart(i, dims);
+  }
+
+  // What the parts say; conflicts among them are found when they are stated.
+  DimsBuffer wholeFromParts(size_t rank, size_t axis) const {
+    const int64_t count = s.params<SplitParams>().count;
+    DimsBuffer dims(rank, kUnknownDim);
+    for (size_t i = 0; i < numParts(); ++i) {
+      if (!part(i).hasRank() || part(i).rank() + dropsAxis() != rank) continue;
+      DimsBuffer known(part(i).dims());
+      if (dropsAxis()) known.insert(known.begin() + axis, count);
+      else if (known[axis] != kUnknownDim) known[axis] = (Dim(known[axis]) * count).inShape();
+      for (size_t k = 0; k < rank; ++k)
+        if (dims[k] == kUnknownDim) dims[k] = known[k];
+    }
+    if (dropsAxis()) dims[axis] = count;
+    return dims;
+  }
+};
+
+void splitShape(ShapeInference &s) { SplitShapes{s, false}.unify(); }
+void stackShape(ShapeInference &s) { SplitShapes{s, true}.unify(); }
+
+// Part i of the whole; a dropped axis changes nothing about where elements lie.
+StridedView partView(const NodeKind &kind, Dims whole, size_t i) {
+  const SplitParams &params = kind.params<SplitParams>();
+  StridedView view = wholeView(whole);
+  const size_t axis = *normalizeAxis(params.axis, whole.size());
+  view.dims[axis] = whole[axis] / params.count;
+  view.offset = static_cast<int64_t>(i) * view.dims[axis] * view.strides[axis];
+  return view;
+}
+
+void splitKernel(const KernelCall &call) {
+  for (size_t i = 0; i < call.out.size(); ++i)
+    if (call.wants(i)) gatherView(call.out[i], call.in[0], partView(*call.kind, call.in[0].shape, i));
+}
+
+void joinKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  for (size_t i = 0; i < call.in.size(); ++i)
+    scatterView(call.out[0], call.in[i], partView(*call.kind, call.out[0].shape, i));
+}
+
+SmallVector<Value, 8> heads(GradRule &g) {
+  SmallVector<Value, 8> values;
+  for (size_t i = 0; i < g.numOutputs(); ++i) values.push_back(g.dy(i));
+  return values;
+}
+
+// The inputs joined along the axis, which is new where it was dropped.
+Value joined(DecomposeRule &d, bool isNewAxis) {
+  const StringRef axis = d.number(d.params<SplitParams>().axis), count = d.number(d.params<SplitParams>().count);
+  SmallVector<Value, 8> parts;
+  for (size_t i = 0; i < d.numInputs(); ++i)
+    parts.push_back(isNewAxis ? d.emit(kExpandDims, {d.x(i)}, {{"axis", axis}}) : d.x(i));
+  return d.emit(kConcat, parts, d.context().attrs(ArrayRef<AttrText>{{"num_args", count}, {"dim", axis}}));
+}
+
+// A vector's only axis goes as well, which squeeze would keep.
+Value withoutAxis(DecomposeRule &d, Value part, StringRef axis, size_t rank) {
+  if (rank > 1) return d.emit(kSqueeze, {part}, {{"axis", axis}});
+  return d.emit(kReshapeLike, {part, part}, {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", "0"}});
+}
+
+// (…, count · n, …) as (…, count, n, …), of which each part has one index. No length has to be known.
+void cut(DecomposeRule &d, bool dropsAxis) {
+  const SplitParams &params = d.params<SplitParams>();
+  const size_t rank = d.rank(d.x(0));
+  const std::optional<size_t> axis = normalizeAxis(params.axis, rank);
+  if (!axis) return d.refuse("cuts an axis that its input does not have");
+  DimsBuffer split(*axis, 0), merged(*axis, 0);
+  split.append({-4, params.count, -1, -2});
+  merged.append({-3, -2});
+  const StringRef at = d.number(static_cast<int64_t>(*axis));
+  const Value whole = dropsAxis ? d.x(0) : d.emit(kReshape, {d.x(0)}, {{"shape", d.tuple(split)}});
+  for (int64_t i = 0; i < params.count; ++i) {
+    if (!d.wants(static_cast<size_t>(i))) continue;
+    const Value part = d.emit(kSliceAxis, {whole}, {{"axis", at}, {"begin", d.number(i)}, {"end", d.number(i + 1)}});
+    d.y(static_cast<size_t>(i), dropsAxis ? withoutAxis(d, part, at, rank)
+                                          : d.emit(kReshape, {part}, {{"shape", d.tuple(merged)}}));
+  }
+}
+
+extern const OpDef kBackwardSliceChannel, kBackwardStack;
+
+}  // namespace
+
+// dx = the dyi joined along the axis
+constinit const OpDef kSliceChannel = {
+    .name = "SliceChannel",
+    .aliases = {"split"},
+    .summary = "data cut into num_outputs parts of equal length along one axis",
+    .inputs = {"data"},
+    .outputs = {{}, numParts, true},
+    .attrs = kSplitAttrs,
+    .params = paramsOf<SplitParams>(),
+    .shape = splitShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, heads(g)); },
+    .decompose = [](DecomposeRule &d) { cut(d, d.params<SplitParams>().squeezeAxis); },
+    .kernel = splitKernel,
+};
+
+// dxi = part i of dy along the axis
+constinit const OpDef kStack = {
+    .name = "stack",
+    .summary = "the inputs, all of one shape, joined along a new axis",
+    .inputs = {{}, numParts, true},
+    .attrs = kStackAttrs,
+    .params = paramsOf<SplitParams>(),
+    .shape = stackShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardStack, {g.dy(0)}); },
+    .decompose = [](DecomposeRule &d) { d.y(0, joined(d, true)); },
+    .kernel = joinKernel,
+};
+
+namespace {
+
+constinit const OpDef kBackwardSliceChannel = {
+    .name = "_backward_SliceChannel",
+    .summary = "gradient of SliceChannel: dx = the heads joined along the axis",
+    .inputs = {{}, numParts, true},
+    .attrs = kSplitAttrs,
+    .params = paramsOf<SplitParams>(),
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          Value parts = g.emit(kSliceChannel, g.dy(0), g.attrs());
+          for (size_t i = 0; i < g.numInputs(); ++i) g.dx(i, g.at(parts, i));
+        },
+    .decompose = [](DecomposeRule &d) { d.y(0, joined(d, d.params<SplitParams>().squeezeAxis)); },
+    .kernel = joinKernel,
+};
+
+constinit const OpDef kBackwardStack = {
+    .name = "_backward_stack",
+    .summary = "gradient of stack: dxi = part i of dy along the axis",
+    .inputs = {"dy"},
+    .outputs = {{}, numParts, true},
+    .attrs = kStackAttrs,
+    .params = paramsOf<SplitParams>(),
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kStack, heads(g), g.attrs())); },
+    .decompose = [](DecomposeRule &d) { cut(d, true); },
+    .kernel = splitKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kSliceChannel, &kStack, &kBackwardSliceChannel, &kBackwardStack};
+
+}  // namespace
+
+constinit const OpFamily kSplitStackFamily = kOps;
+
+}  // namespace gradc

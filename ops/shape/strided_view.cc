@@ -1,0 +1,107 @@
+// Gathering and scattering through a view. Tested by tests/movement_ops_test.cc
+#include "ops/shape/strided_view.h"
+
+#include "ops/elementwise/broadcast_loops.h"
+#include "ops/elementwise/elementwise.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Calls visit(first element of the part, where it lies in the whole, elements, their distance) row by row; a row takes
+// in as many of the last axes as lie one behind the other in the whole, too.
+template <class F> void forRows(const TensorRef &part, const StridedView &view, F visit) {
+  const int64_t size = part.size();
+  size_t outer = view.dims.size();
+  int64_t length = 1, stride = view.dims.empty() ? 0 : view.strides.back();
+  while (outer > 0 && view.strides[outer - 1] == stride * length) length *= view.dims[--outer];
+  StridedWalk walk(Dims(view.dims).take_front(outer), Dims(view.strides).take_front(outer));
+  for (int64_t row = 0; row < size; row += length, walk.next())
+    visit(row, view.offset + walk.offset(), length, stride);
+}
+
+template <class T> void gatherAs(const TensorRef &part, const TensorRef &whole, const StridedView &view) {
+  forRows(part, view, [&](int64_t row, int64_t at, int64_t length, int64_t stride) {
+    const T *from = whole.as<const T>() + at;
+    T *to = part.as<T>() + row;
+    if (stride == 1) std::memcpy(to, from, static_cast<size_t>(length) * sizeof(T));
+    else
+      for (int64_t i = 0; i < length; ++i) to[i] = from[i * stride];
+  });
+}
+
+// For views without axes that repeat.
+template <class T> void placeAs(const TensorRef &whole, const TensorRef &part, const StridedView &view) {
+  forRows(part, view, [&](int64_t row, int64_t at, int64_t length, int64_t stride) {
+    const T *from = part.as<const T>() + row;
+    T *to = whole.as<T>() + at;
+    if (stride == 1) std::memcpy(to, from, static_cast<size_t>(length) * sizeof(T));
+    else
+      for (int64_t i = 0; i < length; ++i) to[i * stride] = from[i];
+  });
+}
+
+// Axes of the part split into those with positions of their own and those that repeat.
+struct ScatterAxes {
+  DimsBuffer ownDims, wholeStrides, partStrides;
+  DimsBuffer repeatedDims, repeatedStrides;
+};
+
+ScatterAxes splitAxes(const StridedView &view) {
+  const DimsBuffer partStrides = contiguousStrides(view.dims);
+  ScatterAxes axes;
+  for (size_t axis = 0; axis < view.dims.size(); ++axis) {
+    const bool isRepeated = view.strides[axis] == 0;
+    (isRepeated ? axes.repeatedDims : axes.ownDims).push_back(view.dims[axis]);
+    (isRepeated ? axes.repeatedStrides : axes.partStrides).push_back(partStrides[axis]);
+    if (!isRepeated) axes.wholeStrides.push_back(view.strides[axis]);
+  }
+  return axes;
+}
+
+template <class T> void scatterAs(const TensorRef &whole, const TensorRef &part, const StridedView &view) {
+  const ScatterAxes axes = splitAxes(view);
+  const int64_t size = elementCount(axes.ownDims), count = elementCount(axes.repeatedDims);
+  StridedWalk to(axes.ownDims, axes.wholeStrides), from(axes.ownDims, axes.partStrides);
+  StridedWalk repeated(axes.repeatedDims, axes.repeatedStrides);
+  for (int64_t i = 0; i < size; ++i) {
+    Accumulator<T> total = 0;
+    for (int64_t j = 0; j < count; ++j) {
+      total = wrappingAdd(total, static_cast<Accumulator<T>>(part.as<const T>()[from.offset() + repeated.offset()]));
+      repeated.next();
+    }
+    whole.as<T>()[view.offset + to.offset()] = static_cast<T>(total);
+    to.next();
+    from.next();
+  }
+}
+
+}  // namespace
+
+void gatherView(const TensorRef &part, const TensorRef &whole, const StridedView &view) {
+  if (part.size() == 0) return;
+  switch (dtypeBytes(part.dtype)) {
+    case 1: return gatherAs<uint8_t>(part, whole, view);
+    case 2: return gatherAs<uint16_t>(part, whole, view);
+    case 4: return gatherAs<uint32_t>(part, whole, view);
+    default: return gatherAs<uint64_t>(part, whole, view);
+  }
+}
+
+void scatterView(const TensorRef &whole, const TensorRef &part, const StridedView &view) {
+  if (part.size() == 0) return;
+  const bool repeats = llvm::is_contained(view.strides, 0);
+  dispatchNumeric(whole.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (repeats) scatterAs<T>(whole, part, view);
+    else placeAs<T>(whole, part, view);
+  });
+}
+
+void scatterOnZeros(const KernelCall &call, const StridedView &view) {
+  writeZeros(call);
+  scatterView(call.out[0], call.in[0], view);
+}
+
+}  // namespace gradc

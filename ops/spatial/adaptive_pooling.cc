@@ -1,0 +1,156 @@
+// Adaptive average pooling: the mean over windows that divide an image into a given number of rows and columns.
+//
+// Linear; the backward operator is its adjoint, and each is the gradient of the other. Tested by tests/layer_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/primitives.h"
+#include "ops/spatial/axis_map.h"
+#include "ops/spatial/spatial.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct AdaptiveParams {
+  Dims outputSize;
+
+  int64_t rows() const { return outputSize.empty() ? 1 : outputSize.front(); }
+  int64_t columns() const { return outputSize.empty() ? 1 : outputSize.back(); }
+};
+
+constexpr AttrSpec kAttrs[] = {
+    attr<&AdaptiveParams::outputSize>("output_size", "()", "rows and columns of the output, or one number for both; (): 1")
+        .atLeast(1)
+        .atMost(kLargestWindow),
+};
+
+Error checkParams(const OpDef &, void *params) {
+  const AdaptiveParams &p = *static_cast<const AdaptiveParams *>(params);
+  if (p.outputSize.size() <= 2) return Error::success();
+  return Failure(ErrorKind::BadAttribute,
+                 "attribute 'output_size' has " + Twine(p.outputSize.size()) + " elements, expected at most 2");
+}
+
+// Images and means of one channel; windows [begin, end) of output row or column i.
+struct AdaptiveGeometry {
+  int64_t images, height, width, rows, columns;
+
+  AdaptiveGeometry(Dims data, Dims output)
+      : images(data[0] * data[1]), height(data[2]), width(data[3]), rows(output[2]), columns(output[3]) {}
+
+  // ⌊i·in/out⌋ and ⌈(i + 1)·in/out⌉, in factors that do not overflow.
+  static int64_t begin(int64_t i, int64_t in, int64_t out) { return i * (in / out) + i * (in % out) / out; }
+  static int64_t end(int64_t i, int64_t in, int64_t out) {
+    return (i + 1) * (in / out) + ((i + 1) * (in % out) + out - 1) / out;
+  }
+
+  /// Calls visit(output element, input element, elements in the window) for every element of every window.
+  template <class F> void forEach(F visit) const {
+    for (int64_t image = 0; image < images; ++image)
+      for (int64_t o = 0; o < rows * columns; ++o) forWindow(image, o, visit);
+  }
+
+ private:
+  template <class F> void forWindow(int64_t image, int64_t o, F visit) const {
+    const int64_t top = begin(o / columns, height, rows), bottom = end(o / columns, height, rows);
+    const int64_t left = begin(o % columns, width, columns), right = end(o % columns, width, columns);
+    const int64_t count = (bottom - top) * (right - left);
+    for (int64_t y = top; y < bottom; ++y)
+      for (int64_t x = left; x < right; ++x)
+        visit(image * rows * columns + o, (image * height + y) * width + x, count);
+  }
+};
+
+void pool(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const AdaptiveGeometry g(call.in[0].shape, call.out[0].shape);
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    std::fill_n(y, call.out[0].size(), T{0});
+    g.forEach([&](int64_t o, int64_t i, int64_t count) { y[o] += x[i] / static_cast<T>(count); });
+  });
+}
+
+void spread(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const AdaptiveGeometry g(call.out[0].shape, call.in[0].shape);
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *dy = call.in[0].as<const T>();
+    T *dx = call.out[0].as<T>();
+    std::fill_n(dx, call.out[0].size(), T{0});
+    g.forEach([&](int64_t o, int64_t i, int64_t count) { dx[i] += dy[o] / static_cast<T>(count); });
+  });
+}
+
+// Element i of `in` belongs to window o of `out` where o·in < (i + 1)·out and i·out < (o + 1)·in. Exact in float64.
+Value windowMeans(DecomposeRule &d, int64_t in, int64_t out) {
+  const Value o = countAlong(d, 0, out), i = countAlong(d, 1, in);
+  auto times = [&](Value index, int64_t factor) { return d.emit(kMulScalar, {index}, {{"scalar", d.number(factor)}}); };
+  auto next = [&](Value index) { return d.emit(kPlusScalar, {index}, {{"scalar", "1"}}); };
+  const Value hasBegun = d.emit(kBroadcastLesser, {times(o, in), times(next(i), out)});
+  const Value isOpen = d.emit(kBroadcastLesser, {times(i, out), times(next(o), in)});
+  const Value inside = d.emit(kElemwiseMul, {hasBegun, isOpen});
+  const Value count = d.emit(kSum, {inside}, {{"axis", "1"}, {"keepdims", "True"}});
+  return d.emit(kBroadcastDiv, {inside, count});
+}
+
+void mapWindows(DecomposeRule &d) {
+  d.y(0, mapImages(d, [&](int64_t in, int64_t out) { return windowMeans(d, in, out); }));
+}
+
+extern const OpDef kAdaptiveAvgPooling, kBackwardAdaptiveAvgPooling;
+
+constinit const OpDef kAdaptiveAvgPooling = {
+    .name = "_contrib_AdaptiveAvgPooling2D",
+    .summary = "y[n,c,i,j] = mean of x over rows ⌊i·h/H⌋ … ⌈(i+1)·h/H⌉ − 1 and columns likewise, for an output of H × W",
+    .inputs = {"data"},
+    .attrs = kAttrs,
+    .params = paramsOf<AdaptiveParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          const AdaptiveParams &p = s.params<AdaptiveParams>();
+          s.setIn(0, {kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim});
+          s.setOut(0, {kUnknownDim, kUnknownDim, p.rows(), p.columns()});
+          if (s.hasFailed()) return;
+          const int64_t batch = std::max(s.in(0)[0], s.out(0)[0]), channels = std::max(s.in(0)[1], s.out(0)[1]);
+          if (s.in(0)[2] == 0 || s.in(0)[3] == 0)
+            return s.fail("data has shape " + toString(s.in(0)) + ", expected images that are not empty");
+          s.setIn(0, {batch, channels, kUnknownDim, kUnknownDim});
+          s.setOut(0, {batch, channels, kUnknownDim, kUnknownDim});
+        },
+    .gradient = [](GradRule &g) { g.fused(kBackwardAdaptiveAvgPooling, {g.dy(0)}); },
+    .decompose = mapWindows,
+    .kernel = pool,
+};
+
+// Linear in dy, and its adjoint is the forward operator. The shape of dx is that of the forward node's input (INF-08).
+constinit const OpDef kBackwardAdaptiveAvgPooling = {
+    .name = "_backward_contrib_AdaptiveAvgPooling2D",
+    .summary = "gradient of _contrib_AdaptiveAvgPooling2D: each dy spread evenly over its window",
+    .inputs = {"ograd"},
+    .outputs = {"data_grad"},
+    .attrs = kAttrs,
+    .params = paramsOf<AdaptiveParams>(),
+    .check = checkParams,
+    .flags = {.isBackward = true},
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kAdaptiveAvgPooling, {g.dy(0)}, g.attrs())); },
+    .decompose = mapWindows,
+    .kernel = spread,
+};
+
+constexpr const OpDef *kOps[] = {&kAdaptiveAvgPooling, &kBackwardAdaptiveAvgPooling};
+
+}  // namespace
+constinit const OpFamily kAdaptivePoolingFamily = kOps;
+
+}  // namespace gradc

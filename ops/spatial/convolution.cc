@@ -1,0 +1,234 @@
+// Convolution over one, two or three spatial axes, its fused gradient, and the two bilinear maps higher orders need.
+//
+// y = x * w is bilinear; with dy it makes the trilinear form ⟨dy, x * w⟩. Its derivative toward x is the data gradient
+// of (dy, w), toward w the weight gradient of (dy, x). Each of the three maps is linear in both operands and has the
+// other two as its gradients, so the set is closed to every order. Arithmetic is in ops/spatial/convolution_kernel.cc.
+// Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "ops/spatial/convolution_rules.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace convolution_attrs;
+constexpr AttrSpec kAttrs[] = {
+    kKernel,
+    attr<&ConvolutionParams::stride>("stride", "()", "step of the window, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow),
+    kDilate,
+    attr<&ConvolutionParams::pad>("pad", "()", "zeros put on both sides of each axis, 0 when left out")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    kNumFilter,
+    kNumGroup,
+    attr<&ConvolutionParams::workspace>("workspace", "1024", "accepted and not used").atLeast(0),
+    attr<&ConvolutionParams::noBias>("no_bias", "False", "whether there is no bias input"),
+    kCudnnTune,
+    kCudnnOff,
+    kLayout,
+};
+
+Error checkParams(const OpDef &, void *params) { return checkConvolution(*static_cast<ConvolutionParams *>(params)); }
+
+ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
+  ConvGeometry g = windowsOf(p);
+  g.in = imageView(data, p.channelsLast());
+  g.out = imageView(output, p.channelsLast());
+  return g;
+}
+
+// Output extent from input extent, and back where the stride is 1: elsewhere several inputs give one output.
+void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  if (in == kUnknownDim) {
+    if (out != kUnknownDim && p.stride[i] == 1) in = (Dim(out) - 1 + p.reach(i) - p.padding(i)).inShape();
+    return;
+  }
+  const Dim room = Dim(in) + p.padding(i);
+  if (p.reach(i) > room)
+    return s.fail("kernel of reach " + Twine(p.reach(i).nearest()) + " exceeds the padded input of " +
+                  Twine(room.nearest()) + " on spatial axis " + Twine(i));
+  out = ((room - p.reach(i)) / p.stride[i] + 1).inShape();
+}
+
+// Input channels from the weight's and back.
+void relateChannels(ShapeInference &s, int64_t &in, int64_t &weight) {
+  const int64_t groups = s.params<ConvolutionParams>().numGroup;
+  if (in == kUnknownDim && weight != kUnknownDim) in = (Dim(weight) * groups).inShape();
+  if (in == kUnknownDim || in == kBadDim) return;
+  if (in % groups)
+    return s.fail("input has " + Twine(in) + " channels, expected a multiple of num_group " + Twine(groups));
+  weight = in / groups;
+}
+
+// Everything the shapes of data, weight and output tell about one another (INF-04).
+void relateShapes(ShapeInference &s, ConvolutionPorts at) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  const DimsBuffer unknown(p.rank(), kUnknownDim);
+  stateShapes(s, at, unknown, unknown, unknown);
+  if (s.hasFailed()) return;
+  DimsBuffer in(s.in(at.data).dims()), w(s.in(at.weight).dims()), out(outputShape(s, at).dims());
+  const size_t channel = static_cast<size_t>(p.channelAxis());
+  relateChannels(s, in[channel], w[channel]);
+  w[0] = out[channel] = p.numFilter;
+  if (in[0] == kUnknownDim) in[0] = out[0];
+  out[0] = in[0];
+  for (size_t i = 0; i < p.kernel.size() && !s.hasFailed(); ++i) {
+    const size_t axis = p.spatialAxis(i);
+    w[axis] = p.kernel[i];
+    relateExtents(s, i, in[axis], out[axis]);
+  }
+  stateShapes(s, at, in, w, out);
+}
+
+size_t scratchBytes(const ConvolutionParams &p, const TensorRef &data, const TensorRef &output) {
+  return static_cast<size_t>(geometryOf(p, data.shape, output.shape).scratch()) * dtypeBytes(data.dtype);
+}
+
+}  // namespace
+
+extern const OpDef kBackwardConvolution;
+
+// y = x * w + b; dx, dw, db by one fused operator.
+constinit const OpDef kConvolution = {
+    .name = "Convolution",
+    .summary = "y[n,f,p] = Σ over channels c of f's group and taps k: x[n,c,p·stride + k·dilate − pad]·w[f,c,k] + b[f]",
+    .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape = [](ShapeInference &s) {
+      relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+      if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
+    },
+    .gradient = [](GradRule &g) { fusedGradient(g, kBackwardConvolution); },
+    .primitive = {.onnx = "Conv; channels last: Transpose, Transpose, Conv, Transpose",
+                  .c = "y[n,f,p] += x[n,c,p*stride+k*dilate-pad] * w[f,c,k], begun with b[f]"},
+    .kernel = [](const KernelCall &call) {
+      if (!call.wants(0)) return;
+      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
+      dispatchFloating(call.out[0].dtype, [&](auto zero) {
+        using T = decltype(zero);
+        const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
+        convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
+                    static_cast<T *>(call.workspace));
+      });
+    },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+      return scratchBytes(k.params<ConvolutionParams>(), in[0], out[0]);
+    },
+};
+
+// MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
+constinit const OpDef kBackwardConvolution = {
+    .name = "_backward_Convolution",
+    .summary = "gradients of Convolution: dx = dy ⋆ w, dw = dy ⋆ x, db[f] = Σ dy[·,f,·]",
+    .inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 4u : 3u; }},
+    .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape = [](ShapeInference &s) {
+      relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+      relateGradients(s);
+    },
+    .ignored = {3},
+    .flags = {.isBackward = true},
+    .decompose = [](DecomposeRule &d) { decomposeFused(d, kConvolutionDataGrad, kConvolutionWeightGrad); },
+    .kernel = [](const KernelCall &call) {
+      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
+      dispatchFloating(call.in[0].dtype, [&](auto zero) {
+        using T = decltype(zero);
+        const T *dy = call.in[0].as<const T>();
+        T *scratch = static_cast<T *>(call.workspace);
+        if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
+        if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
+        if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
+      });
+    },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+      return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]);
+    },
+};
+
+constinit const OpDef kConvolutionDataGrad = {
+    .name = "_convolution_data_grad",
+    .summary = "gradient of a convolution without bias toward its data, linear in dy and in w; of x only the shape is "
+               "used",
+    .inputs = {"ograd", "weight", "data"},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape = [](ShapeInference &s) {
+      relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
+      s.sameInOut(2, 0);
+    },
+    .ignored = {2},
+    .stopped = {2},
+    .gradient = [](GradRule &g) { gradientOfDataGrad(g, kConvolution, kConvolutionWeightGrad); },
+    .primitive = {.onnx = "ConvTranspose, its output_padding from the extents of data; channels last: between Transposes",
+                  .c = "dx[n,c,p*stride+k*dilate-pad] += dy[n,f,p] * w[f,c,k]"},
+    .kernel = [](const KernelCall &call) {
+      if (!call.wants(0)) return;
+      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
+      dispatchFloating(call.in[0].dtype, [&](auto zero) {
+        using T = decltype(zero);
+        convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                            static_cast<T *>(call.workspace));
+      });
+    },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+      return scratchBytes(k.params<ConvolutionParams>(), out[0], in[0]);
+    },
+};
+
+constinit const OpDef kConvolutionWeightGrad = {
+    .name = "_convolution_weight_grad",
+    .summary = "gradient of a convolution without bias toward its weight, linear in dy and in x; of w only the shape "
+               "is used",
+    .inputs = {"ograd", "data", "weight"},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape = [](ShapeInference &s) {
+      relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+      s.sameInOut(2, 0);
+    },
+    .ignored = {2},
+    .stopped = {2},
+    .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kConvolution, kConvolutionDataGrad); },
+    .primitive = {.onnx = "Transpose, Transpose, Conv of x with dy in place of the weight, strides and dilations exchanged, "
+                          "Slice, Transpose; groups: x through Reshape, Transpose, Reshape",
+                  .c = "dw[f,c,k] += dy[n,f,p] * x[n,c,p*stride+k*dilate-pad]"},
+    .kernel = [](const KernelCall &call) {
+      if (!call.wants(0)) return;
+      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
+      dispatchFloating(call.in[0].dtype, [&](auto zero) {
+        using T = decltype(zero);
+        convolveWeightGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                              static_cast<T *>(call.workspace));
+      });
+    },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+      return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]);
+    },
+};
+
+namespace {
+constexpr const OpDef *kOps[] = {&kConvolution, &kBackwardConvolution, &kConvolutionDataGrad,
+                                     &kConvolutionWeightGrad};
+}  // namespace
+
+ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
+  return geometryOf(kind.params<ConvolutionParams>(), data, output);
+}
+
+constinit const OpFamily kConvolutionFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,84 @@
+// What convolution and deconvolution have in common: attributes, how their entries relate, and rules. Each has four
+// operators: forward, the fused gradient, and the two maps that one stands for, called the data and the weight gradient.
+// Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
+#pragma once
+
+#include "ir/dim.h"
+#include "ir/grad_rule.h"
+#include "ops/spatial/convolution_kernel.h"
+
+namespace gradc {
+
+enum class CudnnTune : uint8_t { None, Off, LimitedWorkspace, Fastest };
+inline constexpr llvm::StringRef kCudnnTuneNames[] = {"None", "off", "limited_workspace", "fastest"};
+constexpr llvm::ArrayRef<llvm::StringRef> enumNames(CudnnTune) { return kCudnnTuneNames; }
+
+struct ConvolutionParams {
+  Dims kernel, stride, dilate, pad;
+  Dims adj, targetShape;  // of deconvolution alone
+  int64_t numFilter = 0, numGroup = 1, workspace = 0;
+  bool noBias = false, cudnnOff = false;
+  CudnnTune cudnnTune = CudnnTune::None;
+  SpatialLayout layout = SpatialLayout::None;
+
+  bool channelsLast() const { return isChannelsLast(layout); }
+  size_t rank() const { return kernel.size() + 2; }
+  int64_t channelAxis() const { return channelsLast() ? static_cast<int64_t>(rank()) - 1 : 1; }
+  size_t spatialAxis(size_t i) const { return i + (channelsLast() ? 1 : 2); }
+  Dim reach(size_t i) const { return Dim(dilate[i]) * (kernel[i] - 1) + 1; }  // of the dilated kernel
+  Dim padding(size_t i) const { return Dim(2) * pad[i]; }                     // on both sides
+};
+
+namespace convolution_attrs {
+inline constexpr AttrSpec kKernel = required<&ConvolutionParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)")
+                                        .atLeast(1)
+                                        .atMost(kLargestWindow);
+inline constexpr AttrSpec kDilate =
+    attr<&ConvolutionParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow);
+inline constexpr AttrSpec kNumFilter = required<&ConvolutionParams::numFilter>("num_filter", "output channels").atLeast(1);
+inline constexpr AttrSpec kNumGroup =
+    attr<&ConvolutionParams::numGroup>("num_group", "1", "groups of channels convolved apart").atLeast(1);
+inline constexpr AttrSpec kCudnnTune =
+    attr<&ConvolutionParams::cudnnTune>("cudnn_tune", "None", "accepted and not used");
+inline constexpr AttrSpec kCudnnOff = attr<&ConvolutionParams::cudnnOff>("cudnn_off", "False", "accepted and not used");
+inline constexpr AttrSpec kLayout =
+    attr<&ConvolutionParams::layout>("layout", "None", "order of the axes; None: batch, channel, spatial");
+}  // namespace convolution_attrs
+
+/// Fills in what was left out of stride, dilate and pad, and checks kernel and groups.
+llvm::Error checkConvolution(ConvolutionParams &params);
+
+/// Windows and groups; the images are still to be set.
+ConvGeometry windowsOf(const ConvolutionParams &params);
+
+inline bool hasBias(const NodeKind &kind) { return !kind.params<ConvolutionParams>().noBias; }
+Attrs withoutBias(const RuleContext &rule);
+
+/// Where data, weight and output of the forward operator are among the entries of a node.
+struct ConvolutionPorts {
+  size_t data, weight, output;
+  bool isForward;  // the output is an output of the node, not an input
+};
+ShapeRef outputShape(const ShapeInference &s, ConvolutionPorts at);
+/// What three shapes are known to be.
+void stateShapes(ShapeInference &s, ConvolutionPorts at, Dims data, Dims weight, Dims output);
+/// Of the fused gradient: outputs have the shapes of data, weight and bias, inputs 1, 2 and 3.
+void relateGradients(ShapeInference &s);
+
+// convolution.cc
+extern const OpDef kConvolution;            // Convolution(data, weight[, bias])
+extern const OpDef kConvolutionDataGrad;    // _convolution_data_grad(ograd, weight, data)
+extern const OpDef kConvolutionWeightGrad;  // _convolution_weight_grad(ograd, data, weight)
+
+/// By the fused gradient (dy, x, w[, b]).
+void fusedGradient(GradRule &g, const OpDef &backward);
+/// The fused gradient in the two maps and a sum.
+void decomposeFused(DecomposeRule &d, const OpDef &dataGrad, const OpDef &weightGrad);
+/// dx = A(dy, w). With u of x's shape: d/ddy ⟨u, A⟩ = y(u, w), d/dw ⟨u, A⟩ = B(dy, u).
+void gradientOfDataGrad(GradRule &g, const OpDef &forward, const OpDef &weightGrad);
+/// dw = B(dy, x). With v of w's shape: d/ddy ⟨v, B⟩ = y(x, v), d/dx ⟨v, B⟩ = A(dy, v).
+void gradientOfWeightGrad(GradRule &g, const OpDef &forward, const OpDef &dataGrad);
+
+}  // namespace gradc

@@ -1,0 +1,331 @@
+// Deconvolution over one, two or three spatial axes: the adjoint of a convolution toward its data, and its gradients.
+//
+// With a convolution C(u, w) from images of the output's shape to images of the data's shape, y = Cᵀ(x, w) and
+// ⟨dy, y⟩ = ⟨C(dy, w), x⟩: the gradient toward x is that convolution of dy, the one toward w the convolution's weight
+// gradient with the roles of the images exchanged. As with convolution, each of the three maps is linear in both
+// operands and has the other two as its gradients. Arithmetic is in ops/spatial/convolution_kernel.cc.
+// Tested by tests/layer_ops_test.cc
+#include "ops/spatial/deconvolution.h"
+
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "ops/primitives.h"
+#include "ops/spatial/convolution_rules.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+bool hasTarget(const ConvolutionParams &p) { return !p.targetShape.empty() && p.targetShape[0] != 0; }
+
+using namespace convolution_attrs;
+constexpr AttrSpec kAttrs[] = {
+    kKernel,
+    attr<&ConvolutionParams::stride>("stride", "()", "distance of the windows, 1 when left out").atLeast(1).atMost(kLargestWindow),
+    kDilate,
+    attr<&ConvolutionParams::pad>("pad", "()", "pixels cut from both sides of each axis, 0 when left out")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    attr<&ConvolutionParams::adj>("adj", "()", "pixels added behind each axis, less than stride, 0 when left out")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    attr<&ConvolutionParams::targetShape>("target_shape", "()", "spatial shape of the output; replaces pad and adj unless 0")
+        .atLeast(0)
+        .atMost(kLargestWindow),
+    kNumFilter,
+    kNumGroup,
+    attr<&ConvolutionParams::workspace>("workspace", "512", "accepted and not used").atLeast(0),
+    attr<&ConvolutionParams::noBias>("no_bias", "True", "whether there is no bias input"),
+    kCudnnTune,
+    kCudnnOff,
+    kLayout,
+};
+
+Error checkTarget(const ConvolutionParams &p) {
+  const bool wantsTarget = hasTarget(p);
+  for (size_t i = 0; i < p.kernel.size(); ++i) {
+    if (wantsTarget != (p.targetShape[i] != 0))
+      return Failure(ErrorKind::BadAttribute, "attribute 'target_shape' is 0 on some axes, expected on all or none");
+    if (!wantsTarget && p.adj[i] >= p.stride[i])
+      return Failure(ErrorKind::BadAttribute, "attribute 'adj' is " + Twine(p.adj[i]) +
+                                                  ", expected less than 'stride' = " + Twine(p.stride[i]));
+  }
+  return Error::success();
+}
+
+Error checkParams(const OpDef &, void *params) {
+  ConvolutionParams &p = *static_cast<ConvolutionParams *>(params);
+  if (Error error = checkConvolution(p)) return error;
+  if (Error error = settleWindowAttr("adj", p.adj, p.kernel, kSpatialZeros)) return error;
+  if (Error error = settleWindowAttr("target_shape", p.targetShape, p.kernel, kSpatialZeros)) return error;
+  return checkTarget(p);
+}
+
+// Extent of the output before anything is cut off.
+Dim fullExtent(const ConvolutionParams &p, size_t i, int64_t in) { return Dim(p.stride[i]) * (Dim(in) - 1) + p.reach(i); }
+
+// What target_shape cuts off in front.
+int64_t targetPadding(const ConvolutionParams &p, size_t i, int64_t in) {
+  return ((fullExtent(p, i, in) - p.targetShape[i] + 1) / 2).nearest();
+}
+
+// The convolution from the output's images to the data's.
+ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
+  ConvGeometry g = windowsOf(p);
+  g.in = imageView(output, p.channelsLast());
+  g.out = imageView(data, p.channelsLast());
+  for (size_t i = 0; hasTarget(p) && i < p.kernel.size(); ++i)
+    g.pad[3 - p.kernel.size() + i] = targetPadding(p, i, data[p.spatialAxis(i)]);
+  return g;
+}
+
+// Extent wanted by target_shape: what is cut off has to be there, and be cut evenly but for less than a stride.
+void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  out = p.targetShape[i];
+  if (in == kUnknownDim) return;
+  const Dim full = fullExtent(p, i, in), surplus = full - out;
+  if (surplus < 0)
+    s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(full.nearest()) + " pixels there are on spatial axis " +
+           Twine(i));
+  else if (full > kMaxElements)
+    s.fail("target_shape " + Twine(out) + " is cut out of " + Twine(full.nearest()) + " pixels on spatial axis " + Twine(i) +
+           ", expected at most 2^48");
+  else if (surplus.nearest() % 2 >= p.stride[i])
+    s.fail("target_shape " + Twine(out) + " leaves an odd surplus of " + Twine(surplus.nearest()) +
+           " with stride 1 on spatial axis " + Twine(i));
+}
+
+void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  if (hasTarget(p)) return relateTarget(s, i, in, out);
+  const Dim fixed = p.reach(i) - p.padding(i) + p.adj[i];
+  if (in == kUnknownDim && out != kUnknownDim) {
+    const Dim stepped = Dim(out) - fixed + p.stride[i];  // stride · in
+    if (stepped < 0 || stepped.nearest() % p.stride[i])
+      return s.fail("output of " + Twine(out) + " pixels on spatial axis " + Twine(i) + ", expected " +
+                    Twine(fixed.nearest()) + " and a multiple of stride " + Twine(p.stride[i]));
+    in = (stepped / p.stride[i]).inShape();
+  }
+  if (in == kUnknownDim || in == kBadDim) return;
+  const Dim length = Dim(p.stride[i]) * (Dim(in) - 1) + fixed;
+  if (length < 0)
+    return s.fail("pad cuts off more than the " + Twine((length + p.padding(i)).nearest()) + " pixels of spatial axis " +
+                  Twine(i));
+  out = length.inShape();
+}
+
+// Everything the shapes of data, weight and output tell about one another (INF-04).
+void relateShapes(ShapeInference &s, ConvolutionPorts at) {
+  const ConvolutionParams &p = s.params<ConvolutionParams>();
+  const DimsBuffer unknown(p.rank(), kUnknownDim);
+  stateShapes(s, at, unknown, unknown, unknown);
+  if (s.hasFailed()) return;
+  DimsBuffer in(s.in(at.data).dims()), w(s.in(at.weight).dims()), out(outputShape(s, at).dims());
+  const size_t channel = static_cast<size_t>(p.channelAxis());
+  in[channel] = std::max(in[channel], w[0]);
+  if (in[channel] != kUnknownDim && in[channel] % p.numGroup)
+    return s.fail("input has " + Twine(in[channel]) + " channels, expected a multiple of num_group " + Twine(p.numGroup));
+  w[0] = in[channel];
+  w[channel] = p.numFilter / p.numGroup;
+  out[channel] = p.numFilter;
+  in[0] = out[0] = std::max(in[0], out[0]);
+  for (size_t i = 0; i < p.kernel.size() && !s.hasFailed(); ++i) {
+    const size_t axis = p.spatialAxis(i);
+    w[axis] = p.kernel[i];
+    relateExtents(s, i, in[axis], out[axis]);
+  }
+  stateShapes(s, at, in, w, out);
+}
+
+size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
+  const ConvGeometry g = geometryOf(kind.params<ConvolutionParams>(), data.shape, output.shape);
+  return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
+}
+
+template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
+  if (view.pixels() == 0) return;
+  for (int64_t n = 0; n < view.batch; ++n)
+    for (int64_t c = 0; c < view.channels; ++c)
+      for (int64_t p = 0; p < view.pixels(); ++p)
+        y[n * view.batchStride + c * view.channelStride + p * view.pixelStride] += bias[c];
+}
+
+// The attributes of the convolution from the output's images to the data's; nothing where it has no filters.
+std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
+  const ConvolutionParams &p = d.params<ConvolutionParams>();
+  const int64_t channels = d.size(data, p.channelAxis());
+  if (channels == 0) return std::nullopt;
+  DimsBuffer pad(p.pad);
+  for (size_t i = 0; hasTarget(p) && i < pad.size(); ++i)
+    pad[i] = targetPadding(p, i, d.size(data, static_cast<int64_t>(p.spatialAxis(i))));
+  const AttrText attrs[] = {{"kernel", d.tuple(p.kernel)},
+                            {"stride", d.tuple(p.stride)},
+                            {"dilate", d.tuple(p.dilate)},
+                            {"pad", d.tuple(pad)},
+                            {"num_filter", d.number(channels)},
+                            {"num_group", d.number(p.numGroup)},
+                            {"no_bias", "True"},
+                            {"layout", kSpatialLayoutNames[static_cast<size_t>(p.layout)]}};
+  return d.context().attrs(attrs);
+}
+
+extern const OpDef kBackwardDeconvolution;
+
+}  // namespace
+
+// y = Cᵀ(x, w) + b
+constinit const OpDef kDeconvolution = {
+    .name = "Deconvolution",
+    .aliases = {"_npx_deconvolution"},
+    .summary = "y[n,f,q] = Σ over channels c of f's group, pixels p and taps k with p·stride + k·dilate − pad = q: "
+               "x[n,c,p]·w[c,f,k], + b[f]",
+    .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+          if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
+        },
+    .gradient = [](GradRule &g) { fusedGradient(g, kBackwardDeconvolution); },
+    .primitive = {.onnx = "ConvTranspose, output_padding from adj or target_shape; channels last: between Transposes",
+                  .c = "y[n,f,p*stride+k*dilate-pad] += x[n,c,p] * w[c,f,k], begun with b[f]"},
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
+          dispatchFloating(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                                static_cast<T *>(call.workspace));
+            if (call.in.size() == 3) addBias<T>(g.in, call.in[2].as<const T>(), call.out[0].as<T>());
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
+};
+
+constinit const OpDef kDeconvolutionDataGrad = {
+    .name = "_deconvolution_data_grad",
+    .summary = "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
+               "is used",
+    .inputs = {"ograd", "weight", "data"},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(2, 0);
+          relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
+          s.sameInOut(2, 0);
+        },
+    .ignored = {2},
+    .stopped = {2},
+    .gradient = [](GradRule &g) { gradientOfDataGrad(g, kDeconvolution, kDeconvolutionWeightGrad); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(2));
+          d.y(0, attrs ? d.emit(kConvolution, {d.x(0), d.x(1)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), nullptr, call.out[0].as<T>(),
+                        static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k, out[0], in[0]); },
+};
+
+constinit const OpDef kDeconvolutionWeightGrad = {
+    .name = "_deconvolution_weight_grad",
+    .summary = "gradient of a deconvolution without bias toward its weight, linear in dy and in x; of w only the shape "
+               "is used",
+    .inputs = {"ograd", "data", "weight"},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          s.sameInOut(2, 0);
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          s.sameInOut(2, 0);
+        },
+    .ignored = {2},
+    .stopped = {2},
+    .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kDeconvolution, kDeconvolutionDataGrad); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(1));
+          d.y(0, attrs ? d.emit(kConvolutionWeightGrad, {d.x(1), d.x(0), d.x(2)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolveWeightGrad<T>(g, call.in[1].as<const T>(), call.in[0].as<const T>(), call.out[0].as<T>(),
+                                  static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(k, in[1], in[0]); },
+};
+
+namespace {
+
+// MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
+constinit const OpDef kBackwardDeconvolution = {
+    .name = "_backward_Deconvolution",
+    .summary = "gradients of Deconvolution: dx = dy * w, dw = x ⋆ dy, db[f] = Σ dy[·,f,·]",
+    .inputs = {{"ograd", "data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 4u : 3u; }},
+    .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
+    .attrs = kAttrs,
+    .params = paramsOf<ConvolutionParams>(),
+    .check = checkParams,
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          relateGradients(s);
+        },
+    .ignored = {3},
+    .flags = {.isBackward = true},
+    .decompose = [](DecomposeRule &d) { decomposeFused(d, kDeconvolutionDataGrad, kDeconvolutionWeightGrad); },
+    .kernel =
+        [](const KernelCall &call) {
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *dy = call.in[0].as<const T>();
+            T *scratch = static_cast<T *>(call.workspace);
+            if (call.wants(0)) convolve<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
+            if (call.wants(1)) convolveWeightGrad<T>(g, call.in[1].as<const T>(), dy, call.out[1].as<T>(), scratch);
+            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.in, dy, call.out[2].as<T>());
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(k, in[1], in[0]); },
+};
+
+constexpr const OpDef *kOps[] = {&kDeconvolution, &kBackwardDeconvolution, &kDeconvolutionDataGrad,
+                                 &kDeconvolutionWeightGrad};
+
+}  // namespace
+
+ConvGeometry deconvolutionGeometry(const NodeKind &kind, Dims data, Dims output) {
+  return geometryOf(kind.params<ConvolutionParams>(), data, output);
+}
+
+constinit const OpFamily kDeconvolutionFamily = kOps;
+
+}  // namespace gradc

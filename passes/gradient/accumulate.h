@@ -1,0 +1,70 @@
+// Contributions: the gradients that arrive at each entry, in the order of CON-02, and how several become one (§5).
+//
+// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is taken apart. It holds the
+// first contribution itself, for most entries have one, and the later ones as a list in arrival order. A zero does not
+// enter (AGG-02, ZERO-02) unless ZeroPolicy::Keep asks for it: an empty slot means structurally zero.
+#pragma once
+
+#include "passes/gradient/fluid_names.h"
+#include "passes/gradient/naming.h"
+
+namespace gradc {
+
+class Accumulators {
+ public:
+  Accumulators(GraphBuilder &builder, const Graph &base, Namer &namer, const GradientOptions &options,
+               GradientStats &stats);
+  /// Sums and their operands are named by it.
+  void setFluidNames(FluidNames &names) { fluid = &names; }
+
+  uint32_t slot(Value v) const {
+    return v.node.value < numBase ? base.entry(v).value : extraBegin[v.node.value - numBase] + v.index;
+  }
+  /// Gives the outputs of nodes [first, last) of the builder slots of their own.
+  void addSlots(uint32_t first, uint32_t last);
+
+  /// Appends a contribution; zero-ops are dropped unless the policy keeps them.
+  void push(Value entry, Value contribution);
+  bool isEmpty(uint32_t slot) const { return !slots[slot].first.isValid(); }
+  /// After `aggregate`, the sum; else the first contribution, if any.
+  Value first(uint32_t slot) const { return slots[slot].first; }
+  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value.
+  Value aggregate(Value entry);
+  bool isZero(Value v) const;
+  /// The user's node at the root of a node.
+  NodeId originOf(NodeId n) const;
+
+ private:
+  static constexpr uint32_t kNone = 0xffffffff;
+  struct Slot {
+    Value first;            // invalid: empty
+    uint32_t last = kNone;  // the latest of the later contributions, into cells
+  };
+  struct Cell {
+    Value value;
+    uint32_t next;  // the latest one's is the earliest: a ring
+  };
+
+  bool isPlaceholder(Value v) const;
+  bool isChain(size_t n) const;
+  Value total(Value entry, llvm::ArrayRef<Value> values);
+  Value sum(Value entry, llvm::ArrayRef<Value> values);
+  Value chain(Value entry, llvm::ArrayRef<Value> values);
+  KindId sumKind(size_t n);
+  /// `sum_grad` in MXNet's style, `<node>_sum_grad` in the unique one.
+  void nameSum(NodeId n, Value entry, llvm::StringRef suffix);
+
+  GraphBuilder &builder;
+  const Graph &base;
+  Namer &namer;
+  const GradientOptions &options;
+  GradientStats &stats;
+  uint32_t numBase;
+  std::vector<Slot> slots;
+  std::vector<Cell> cells;
+  std::vector<uint32_t> extraBegin;  // by builder node beyond the base: first slot
+  std::vector<KindId> sumKinds;      // by number of operands
+  FluidNames *fluid = nullptr;
+};
+
+}  // namespace gradc

@@ -1,0 +1,80 @@
+// Repeated differentiation. Tested by tests/higher_order_test.cc
+#include "passes/gradient/gradient.h"
+#include "passes/infer.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
+  for (std::vector<GradientTarget> *targets : {&request.wrt, &request.retained})
+    for (GradientTarget &target : *targets) target.x.node = newId[target.x.node.value];
+  for (std::vector<Value> *values : {&request.noGrad, &request.stop})
+    for (Value &value : *values) value.node = newId[value.node.value];
+}
+
+// P-09: a gradient that ends at whole numbers does so at every order. What is known of the entries of `graph`, in `next`;
+// what was added is floating, or nothing is known of it.
+Inference carriedTo(const GradientResult &next, const Graph &graph, const Inference &known) {
+  Inference carried;
+  carried.shape = EntryMap<ShapeId>(next.graph, kUnknownShape);
+  carried.shapes = known.shapes;
+  carried.dtype = EntryMap<DType>(next.graph, DType::Unknown);
+  carried.storage = EntryMap<StorageKind>(next.graph, StorageKind::Dense);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const NodeId at = next.forwardIds.empty() ? NodeId(n) : next.forwardIds[n];
+    for (uint32_t o = 0; at.isValid() && o < graph.numOutputs(NodeId(n)); ++o) {
+      const EntryId from = graph.entry(Value{NodeId(n), static_cast<uint16_t>(o), 0});
+      const EntryId to = next.graph.entry(Value{at, static_cast<uint16_t>(o), 0});
+      carried.shape[to] = known.shape[from], carried.dtype[to] = known.dtype[from];
+      carried.storage[to] = known.storage[from];
+    }
+  }
+  return carried;
+}
+
+// Where the nodes went of which `ids` knows the places so far; empty: they are where they were.
+void follow(std::vector<NodeId> &ids, ArrayRef<NodeId> newId, uint32_t numNodes) {
+  if (newId.empty()) return;
+  if (ids.empty()) ids.assign(newId.begin(), newId.begin() + numNodes);
+  else
+    for (NodeId &id : ids) id = id.isValid() ? newId[id.value] : id;
+}
+
+}  // namespace
+
+Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
+                                              const GradientOptions &options, uint32_t order) {
+  GradientOptions current = options;
+  GradientRequest next = request;
+  // Lower orders keep the forward heads, or ids would not be a stable prefix.
+  current.gradientOnly = options.gradientOnly && order <= 1;
+  Expected<GradientResult> result = buildGradient(context, graph, request, current);
+  if (!result) return result;
+  std::vector<NodeId> forwardIds = result->forwardIds;
+  Graph base = graph;
+  Inference known;
+  for (uint32_t k = 2; result && k <= order; ++k) {
+    // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
+    if (!result->forwardIds.empty()) renumber(next, result->forwardIds);
+    next.heads.clear();
+    for (const GradientSlot &slot : result->wrt)
+      if (slot.status != SlotStatus::None) next.heads.push_back({slot.value, std::nullopt, ""});
+    next.retained.clear();
+    if (next.heads.empty()) break;
+    current.headPolicy = HeadPolicy::Ones;
+    if (current.inference) {
+      known = carriedTo(*result, base, *current.inference);
+      current.inference = &known;
+    }
+    base = result->graph;
+    current.gradientOnly = options.gradientOnly && k == order;
+    result = buildGradient(context, base, next, current);
+    if (result) follow(forwardIds, result->forwardIds, graph.numNodes());
+  }
+  if (result) result->forwardIds = std::move(forwardIds);
+  return result;
+}
+
+}  // namespace gradc

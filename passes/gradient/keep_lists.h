@@ -1,0 +1,18 @@
+// What the gradient of a node keeps of its forward pass (RC-04).
+#pragma once
+
+#include "passes/gradient/gradient.h"
+
+namespace gradc {
+
+/// Positions of a node, rising: inputs and outputs whose contents its gradient reads. Where only the shape counts
+/// (REG-15) nothing is kept.
+struct KeepList {
+  std::vector<uint32_t> inputs, outputs;
+};
+
+/// That of a node of this kind, for gradients of all inputs that can have one: found by differentiating such a node over
+/// variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
+llvm::Expected<KeepList> keepListOf(Context &context, const KindRef &kind);
+
+}  // namespace gradc

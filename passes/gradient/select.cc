@@ -1,0 +1,80 @@
+// One forward sweep for what carries, one backward sweep for ancestors. Tested by tests/gradient_select_test.cc
+#include "passes/gradient/select.h"
+
+#include "ir/attr_spec.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+bool anyInputCarries(const Graph &graph, NodeId n, const BitVector &carrying) {
+  const NodeKind &kind = graph.kind(n);
+  ArrayRef<Value> inputs = graph.inputs(n);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (carrying[graph.entry(inputs[i]).value] && Selection::flows(kind, i)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Selection::Selection(const Graph &graph, const GradientRequest &request, const GradientOptions &options)
+    : carrying(graph.numEntries()), hasCuts(!request.noGrad.empty()), hasStops(!request.stop.empty()) {
+  if (options.inference && options.integers == IntegerPolicy::Stop) types = &options.inference->dtype;
+  if (hasCuts) cut.resize(graph.numEntries());
+  if (hasStops) stopped.resize(graph.numEntries());
+  for (Value v : request.noGrad) cut.set(graph.entry(v).value);
+  for (Value v : request.stop) stopped.set(graph.entry(v).value);
+  for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
+  for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
+  // P-06: as if everything computed were asked for, so that the walk visits all that lies under the y.
+  const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
+  if (hasCuts) carrying.reset(cut);
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    NodeId id(n);
+    mutates |= !graph.kind(id).mutated.isEmpty();
+    if (graph.isVariable(id) && graph.attrs(id) != Attrs() && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
+    if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
+    for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
+      EntryId e(graph.firstEntry(id).value + o);
+      // STOP-03: a stopped entry carries for itself alone, when it is asked for.
+      if (!isCut(e) && !isStopped(e) && !isInteger(e)) carrying.set(e.value);
+    }
+  }
+}
+
+void Selection::cutVariable(EntryId e) {
+  hasCuts = true;
+  cut.resize(static_cast<unsigned>(carrying.size()));
+  cut.set(e.value);
+  carrying.reset(e.value);
+}
+
+bool isMarkedStopped(const Graph &graph, NodeId variable) {
+  std::optional<StringRef> mark = graph.attrs(variable).get("__stop_gradient__");
+  ParamsArena arena;
+  bool isStopped = false;
+  return mark && parseAttr(*mark, arena, isStopped) && isStopped;
+}
+
+BitVector Selection::connectedTo(const Graph &graph, ArrayRef<GradientHead> heads, bool withControl) const {
+  BitVector reached(graph.numNodes());
+  auto reach = [&](Value v) {
+    if (!isCut(graph.entry(v))) reached.set(v.node.value);
+  };
+  for (const GradientHead &head : heads) reach(head.y);
+  for (uint32_t n = graph.numNodes(); n-- > 0;) {
+    if (!reached[n]) continue;
+    for (Value v : graph.inputs(NodeId(n))) reach(v);
+    if (withControl)
+      for (NodeId dep : graph.controlDeps(NodeId(n))) reached.set(dep.value);
+  }
+  return reached;
+}
+
+BitVector ancestorsOf(const Graph &graph, ArrayRef<GradientHead> heads) {
+  return Selection().connectedTo(graph, heads, false);
+}
+
+}  // namespace gradc

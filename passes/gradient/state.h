@@ -1,0 +1,75 @@
+// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (gradient_walk.cc),
+// what was asked and the emitted graph (gradient_results.cc). Tested by tests/gradient_test.cc
+#pragma once
+
+#include "passes/gradient/accumulate.h"
+#include "passes/gradient/head_checks.h"
+#include "passes/gradient/select.h"
+#include "passes/gradient/table.h"
+
+#include "ir/context.h"
+
+namespace gradc {
+
+struct GradientState {
+  GradientState(Context &ctx, const Graph &graph, std::optional<GradientTable> earlier, const GradientRequest &request,
+                const GradientOptions &options)
+      : ctx(ctx), graph(graph), earlier(std::move(earlier)), request(request), options(options),
+        order(orderOfGradient(graph, this->earlier, request.heads)), builder(ctx, graph),
+        selection(graph, request, options), namer(builder, graph, options.naming),
+        sums(builder, graph, namer, options, stats), numBase(graph.numNodes()) {
+    if (options.naming != NamingStyle::Fluid) return;
+    fluid.emplace(builder, graph, order);
+    sums.setFluidNames(*fluid);
+  }
+  GradientState(const GradientState &) = delete;
+  GradientState &operator=(const GradientState &) = delete;
+
+  Context &ctx;
+  const Graph &graph;  // the base: its nodes are the first of the builder
+  const std::optional<GradientTable> earlier;  // of the base, when it is an emitted graph
+  const GradientRequest &request;
+  const GradientOptions &options;
+  const uint32_t order;  // of the gradients to be made
+  GradientStats stats;
+  GraphBuilder builder;
+  Selection selection;
+  Namer namer;
+  Accumulators sums;
+  const uint32_t numBase;
+  std::optional<FluidNames> fluid;  // NamingStyle::Fluid
+  uint32_t top = 0;                 // largest id of a y that receives a head gradient
+  std::vector<HeadPair> openPairs;
+  std::vector<std::string> seedNames;
+};
+
+/// The state's parts under their own names, for a phase to be written in.
+class GradientPhase {
+ protected:
+  explicit GradientPhase(GradientState &state)
+      : state(state), ctx(state.ctx), graph(state.graph), request(state.request), options(state.options),
+        stats(state.stats), builder(state.builder), selection(state.selection), namer(state.namer), sums(state.sums),
+        numBase(state.numBase), fluid(state.fluid) {}
+
+  GradientState &state;
+  Context &ctx;
+  const Graph &graph;
+  const GradientRequest &request;
+  const GradientOptions &options;
+  GradientStats &stats;
+  GraphBuilder &builder;
+  const Selection &selection;
+  Namer &namer;
+  Accumulators &sums;
+  const uint32_t numBase;
+  std::optional<FluidNames> &fluid;
+};
+
+/// Turns the contributions of every entry into contributions of what its node reads, from the last y to the first node.
+/// E-02, and what the rules of operators say.
+llvm::Error walkBackwards(GradientState &state);
+
+/// Settles every asked entry and freezes the graph; leaves `state` without its builder. E-04 and what freezing says.
+llvm::Expected<GradientResult> finishGradient(GradientState &state);
+
+}  // namespace gradc

@@ -1,0 +1,237 @@
+// The walk of the gradient pass (§3): nodes backwards, each one's rule, or the walk through its decomposition.
+// Tested by tests/gradient_test.cc
+#include "passes/gradient/state.h"
+#include "passes/gradient/walk_order.h"
+
+#include "ir/error.h"
+#include "ir/grad_rule.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
+constexpr uint32_t kMaxDecompositions = 64;
+constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
+
+class BackwardWalk : GradientPhase {
+ public:
+  explicit BackwardWalk(GradientState &state) : GradientPhase(state) {}
+
+  Error run() {
+    if (state.order > 1) {
+      SmallVector<NodeId, 8> ys;
+      for (const GradientHead &head : request.heads) ys.push_back(head.y.node);
+      for (NodeId n : walkOrder(graph, ys, ctx.ops.wellKnown.add))
+        if (Error error = visit(n)) return error;
+      return Error::success();
+    }
+    for (uint32_t n = state.top + 1; n-- > 0;)
+      if (Error error = visit(NodeId(n))) return error;
+    return Error::success();
+  }
+
+ private:
+  Error visit(NodeId n) {
+    if (graph.isVariable(n) || !hasContribution(n)) return Error::success();
+    uint32_t first = builder.numNodes();
+    if (Error error = differentiate(n)) return error;
+    if (!fluid) namer.nameBackward(first, builder.numNodes(), n);
+    return Error::success();
+  }
+
+  bool hasContribution(NodeId n) const {
+    uint32_t slot = sums.slot(Value{n});
+    for (uint32_t o = 0, count = builder.numOutputs(n); o < count; ++o)
+      if (!sums.isEmpty(slot + o)) return true;
+    return false;
+  }
+
+  // Whether a contribution may enter: stopped entries receive theirs and keep them.
+  bool receives(Value v) const {
+    return v.node.value >= numBase ? carriesExtra[v.node.value - numBase] : selection.carries(graph.entry(v));
+  }
+
+  /// Turns the contributions of a node's outputs into contributions of its inputs.
+  Error differentiate(NodeId n) {
+    const NodeKind &kind = builder.kind(n);
+    SmallVector<bool, 8> wanted;
+    bool wantsAny = false;
+    ArrayRef<Value> inputs = builder.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      wanted.push_back(Selection::flows(kind, i) && receives(inputs[i]));
+      wantsAny |= wanted.back();
+    }
+    if (!wantsAny && options.reach == ReachPolicy::Ignore) return Error::success();
+    SmallVector<Value, 4> heads;
+    if (!aggregateOutputs(n, heads)) return Error::success();
+    if (kind.op->gradient) return applyRule(n, heads, wanted);
+    if (kind.op->isDifferentiable()) return applyDecomposition(n, heads);
+    if (kind.op->flags.hasNoGradient || areZero(heads)) return Error::success();  // ZERO-04
+    return noGradient(n);
+  }
+
+  // False when every head gradient is structurally zero, or stopped.
+  bool aggregateOutputs(NodeId n, SmallVectorImpl<Value> &heads) {
+    bool isLive = false;
+    uint32_t count = builder.numOutputs(n);
+    for (uint32_t o = 0; o < count; ++o) {
+      Value entry{n, static_cast<uint16_t>(o), 0};
+      bool isStopped = n.value < numBase && selection.isStopped(graph.entry(entry));
+      heads.push_back(isStopped ? Value() : sums.aggregate(entry));
+      isLive |= heads.back().isValid();
+    }
+    return isLive;
+  }
+
+  // Zeros that ZeroPolicy::Keep let in.
+  bool areZero(ArrayRef<Value> heads) const {
+    return all_of(heads, [&](Value head) { return !head.isValid() || sums.isZero(head); });
+  }
+
+  Error noGradient(NodeId n) {
+    const NodeKind &kind = builder.kind(n);
+    NodeId user = sums.originOf(n);
+    if (kind.op->flags.isOpaque)
+      return Failure(ErrorKind::UnknownOp, "the gradient pass cannot pass node '" + builder.name(n) +
+                                               "': the operator '" + kind.spelling + "' is unknown")
+          .at(user)
+          .note("stop the gradient there with --stop " + builder.name(n) + ", or ask for other variables");
+    return Failure(ErrorKind::NotDifferentiable, "operator '" + kind.spelling + "' of node '" + builder.name(n) +
+                                                     "' has no gradient registered, and the gradient passes through it")
+        .at(user)
+        .note("stop the gradient there with --stop " + builder.name(n) + ", or ask for other variables");
+  }
+
+  Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {
+    current = n;
+    HeadGradients given{heads, [](void *self, size_t o) { return static_cast<BackwardWalk *>(self)->zeroHead(o); },
+                        this};
+    GradRule rule(builder, n, sums.originOf(n), given, wanted);
+    rule.setForward(forwardOf(n));
+    builder.kind(n).op->gradient(rule);
+    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      if (rule.slot(i) == GradRule::Slot::Unanswered) return badRule(n, i);
+      if (rule.slot(i) != GradRule::Slot::Gradient) continue;
+      if (!rule.gradient(i).isValid()) return badRule(n, i);
+      sums.push(builder.inputs(n)[i], rule.gradient(i));
+    }
+    return Error::success();
+  }
+
+  Error badRule(NodeId n, size_t input) {
+    return Failure(ErrorKind::GradientNull, "the gradient rule of operator '" + builder.kind(n).op->name +
+                                                "' says nothing about input " + Twine(input) + " of node '" +
+                                                builder.name(n) + "'")
+        .at(sums.originOf(n))
+        .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  // The forward node of a fused gradient operator in the base. Decompositions are made of simpler operators.
+  NodeId forwardOf(NodeId n) const {
+    const bool isFused = n.value < numBase && graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
+    return isFused ? graph.controlDeps(n).front() : NodeId();
+  }
+
+  // A head gradient that is structurally zero, as a value (ZERO-01). That of a hidden output is never read.
+  Value zeroHead(size_t output) {
+    const WellKnownOps &ops = ctx.ops.wellKnown;
+    ++stats.numZeros;
+    const bool isHidden = output >= builder.kind(current).numVisible;
+    Value y{current, static_cast<uint16_t>(output), 0};
+    NodeId n = isHidden ? builder.addKind(*ops.zerosPlaceholder, {}, sums.originOf(current))
+                        : builder.addKind(*ops.zerosLike, {y}, sums.originOf(current));
+    if (fluid)
+      fluid->nameZero(y, n);
+    else if (namer.style() != NamingStyle::Unique)
+      namer.name(n, isHidden ? "zeros_without_dtype" : "zeros_like", "");
+    else if (current.value < numBase)
+      namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
+    return Value{n};
+  }
+
+  // The gradient of a fused operator is the gradient of its decomposition: the decomposition's nodes are appended,
+  // the head gradients move to its outputs, and its nodes are differentiated at once, last first. Depth is bounded by
+  // how operators are layered, not by the graph.
+  Error applyDecomposition(NodeId n, ArrayRef<Value> heads) {
+    if (numOpen == kMaxDecompositions) return endless(n, Twine(kMaxDecompositions) + " levels");
+    if (numOpen == 0) {
+      outermost = n;
+      numBefore = builder.numNodes();
+    } else if (builder.numNodes() - numBefore > kMaxEmitted) {
+      return endless(n, Twine(kMaxEmitted) + " nodes");
+    }
+    ++numOpen;
+    Error error = decompose(n, heads);
+    --numOpen;
+    return error;
+  }
+
+  Error badDecomposition(NodeId n, size_t output) {
+    return Failure(ErrorKind::GradientNull, "the decomposition of operator '" + builder.kind(n).op->name +
+                                                "' says nothing about output " + Twine(output) + " of node '" +
+                                                builder.name(n) + "'")
+        .at(sums.originOf(n))
+        .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  Error endless(NodeId n, const Twine &after) {
+    return Failure(ErrorKind::GradientCount, "the decomposition of operator '" + builder.kind(outermost).op->name +
+                                                 "' of node '" + builder.name(outermost) + "' does not end: '" +
+                                                 builder.kind(n).op->name + "' is left after " + after)
+        .at(sums.originOf(n))
+        .note("this is a mistake in the operator's definition, not in the graph");
+  }
+
+  Error decompose(NodeId n, ArrayRef<Value> heads) {
+    SmallVector<bool, 4> wanted;
+    for (Value head : heads) wanted.push_back(head.isValid());
+    DecomposeRule rule(builder, n, sums.originOf(n));
+    rule.setForward(forwardOf(n));
+    rule.setWanted(wanted);
+    uint32_t first = builder.numNodes();
+    builder.kind(n).op->decompose(rule);
+    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    uint32_t last = builder.numNodes();
+    admit(first, last);
+    for (size_t o = 0; o < heads.size(); ++o) {
+      if (!heads[o].isValid()) continue;
+      const Value output = rule.output(o);
+      if (!output.isValid()) return badDecomposition(n, o);
+      if (receives(output)) sums.push(output, heads[o]);
+    }
+    for (uint32_t m = last; m-- > first;)
+      if (!builder.kind(NodeId(m)).isVariable() && carriesExtra[m - numBase] && hasContribution(NodeId(m)))
+        if (Error error = differentiate(NodeId(m))) return error;
+    return Error::success();
+  }
+
+  // Slots and the carrying mark for nodes [first, last) of a decomposition.
+  void admit(uint32_t first, uint32_t last) {
+    sums.addSlots(first, last);
+    carriesExtra.resize(last - numBase);
+    for (uint32_t m = first; m < last; ++m) {
+      const NodeKind &kind = builder.kind(NodeId(m));
+      ArrayRef<Value> inputs = builder.inputs(NodeId(m));
+      for (size_t i = 0; i < inputs.size() && !carriesExtra[m - numBase]; ++i)
+        if (Selection::flows(kind, i) && receives(inputs[i])) carriesExtra.set(m - numBase);
+    }
+  }
+
+  NodeId current;          // whose rule runs
+  NodeId outermost;        // whose decomposition is being differentiated
+  uint32_t numOpen = 0;    // decompositions within it, itself included
+  uint32_t numBefore = 0;  // nodes when the outermost decomposition began
+  BitVector carriesExtra;  // by builder node beyond the base: all outputs carry
+};
+
+}  // namespace
+
+Error walkBackwards(GradientState &state) { return BackwardWalk(state).run(); }
+
+}  // namespace gradc

@@ -1,0 +1,201 @@
+// The independent judge of memory plans: replays the schedule byte range by byte range and shares nothing with the
+// planner but the plan itself (MEM-03) and the sizes that kernels ask for.
+//
+// Live ranges are kept by offset. Writing an output must hit only bytes no live entry owns, except the bytes of the input
+// it takes over along a declared pair: then nobody may read that input, or anything sharing its bytes, again, unless the
+// pair is an identity. Tested by tests/check_plan_test.cc
+#include "passes/memory/workspace.h"
+
+#include "ir/error.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <map>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct Range {
+  int64_t end;
+  SmallVector<EntryId, 2> owners;  // live entries with exactly these bytes
+};
+
+class PlanReplay {
+ public:
+  PlanReplay(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+             const PlanOptions &options)
+      : graph(graph), inference(inference), requests(requests), plan(plan), options(options), pending(requests.reads),
+        isCallers(graph, 0) {}
+
+  Error run() {
+    if (Error error = verifySchedule(graph, options.schedule)) return error;
+    findCallers();
+    for (uint32_t step = 0; step < graph.numNodes(); ++step) {
+      const NodeId id = options.schedule.nodeAt(step);
+      if (graph.isVariable(id)) continue;
+      for (uint32_t o = 0; o < graph.numOutputs(id); ++o)
+        if (Error error = write(id, o)) return error;
+      if (Error error = checkWorkspace(id)) return error;
+      release(id);
+    }
+    return Error::success();
+  }
+
+ private:
+  // Heads, and what the steps planned leave for later ones.
+  void findCallers() {
+    for (Value head : graph.heads()) isCallers[graph.entry(head)] = 1;
+    for (uint32_t step = options.steps.end; step < graph.numNodes(); ++step) {
+      const NodeId n = options.schedule.nodeAt(step);
+      ArrayRef<Value> inputs = graph.inputs(n);
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;
+    }
+  }
+  bool isPlanned(NodeId n) const { return options.steps.contains(options.schedule.stepOf(n)); }
+
+  bool isKnown(EntryId e) const {
+    return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown;
+  }
+  int64_t bytesOf(EntryId e) const {
+    return isKnown(e) ? inference.elements(e) * dtypeBytes(inference.dtype[e]) : 0;
+  }
+
+  bool isInArena(int64_t begin, int64_t bytes) const {
+    return begin >= 0 && begin % kPlanAlignment == 0 && bytes <= plan.plannedBytes && begin <= plan.plannedBytes - bytes;
+  }
+
+  std::string nameOf(NodeId n, uint32_t output) const {
+    return "'" + graph.listedName(Value{n, static_cast<uint16_t>(output)}) + "'";
+  }
+
+  Error bad(NodeId n, const Twine &message) const {
+    return Failure(ErrorKind::BadPlan, "at " + graph.describe(n) + ": " + message).at(n);
+  }
+
+  Error write(NodeId n, uint32_t output) {
+    EntryId e(graph.firstEntry(n).value + output);
+    int64_t begin = plan.offset[e], bytes = bytesOf(e);
+    if (begin < 0) return checkAbsence(n, output, e);
+    if (!isInArena(begin, bytes))
+      return bad(n, "output " + nameOf(n, output) + " at offset " + Twine(begin) + " is misaligned or outside the arena");
+    if (bytes == 0) return Error::success();
+    EntryId source = plan.inplaceOf[e];
+    if (source.isValid()) return share(n, output, e, source);
+    if (Error error = checkFree(n, begin, begin + bytes, "output " + nameOf(n, output))) return error;
+    live[begin] = Range{begin + bytes, {e}};
+    return Error::success();
+  }
+
+  // An entry without a place has to have the reason that it gives: not the caller's, not unread, not of unknown size is an
+  // entry that the executor would compute nowhere.
+  Error checkAbsence(NodeId n, uint32_t output, EntryId e) const {
+    switch (plan.offset[e]) {
+      case kUnused:
+        if (requests.request[e] == Request::Null) return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is read, but has no place");
+      case kExternal:
+        if (isCallers[e] || !isPlanned(n)) return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is called external, but is no head");
+      case kUnplanned:
+        if (!isKnown(e)) return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is called unplanned, but its size is known");
+      default: return bad(n, "output " + nameOf(n, output) + " is at the offset " + Twine(plan.offset[e]));
+    }
+  }
+
+  Error checkFree(NodeId n, int64_t begin, int64_t end, const Twine &what) const {
+    auto next = live.lower_bound(begin);
+    if (next != live.begin() && std::prev(next)->second.end > begin) --next;
+    if (next == live.end() || next->first >= end) return Error::success();
+    return bad(n, what + " takes bytes [" + Twine(begin) + ", " + Twine(end) + "), where entry " +
+                      Twine(next->second.owners[0].value) + " is still live");
+  }
+
+  Error share(NodeId n, uint32_t output, EntryId e, EntryId source) {
+    auto range = live.find(plan.offset[source]);
+    if (range == live.end() || plan.offset[e] != plan.offset[source] || bytesOf(e) != bytesOf(source))
+      return bad(n, "output " + nameOf(n, output) + " takes over entry " + Twine(source.value) +
+                        ", which does not lie there");
+    const InplacePair *pair = declaredPair(n, output, source);
+    if (!pair) return bad(n, "output " + nameOf(n, output) + " takes over an input the operator does not let it take");
+    if (!pair->isIdentity)
+      for (EntryId owner : range->second.owners) {
+        uint32_t now = readsAt(n, owner);
+        if (pending[owner] != now || (owner == source && now != 1) || (owner != source && now != 0))
+          return bad(n, "output " + nameOf(n, output) + " overwrites entry " + Twine(owner.value) +
+                            ", which is read again");
+      }
+    range->second.owners.push_back(e);
+    return Error::success();
+  }
+
+  const InplacePair *declaredPair(NodeId n, uint32_t output, EntryId source) const {
+    ArrayRef<Value> inputs = graph.inputs(n);
+    for (const InplacePair &pair : graph.op(n)->inplace)
+      if (pair.output == output && pair.input < inputs.size() && graph.entry(inputs[pair.input]) == source) return &pair;
+    return nullptr;
+  }
+
+  uint32_t readsAt(NodeId n, EntryId e) const {
+    uint32_t count = 0;
+    ArrayRef<Value> inputs = graph.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i) count += graph.entry(inputs[i]) == e && !graph.kind(n).isIgnored(i);
+    return count;
+  }
+
+  Error checkWorkspace(NodeId n) const {
+    if (!isPlanned(n)) return Error::success();
+    Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
+    if (!bytes) return bytes.takeError();
+    if (*bytes == 0) return Error::success();
+    const int64_t begin = plan.workspace[n];
+    if (!isInArena(begin, *bytes))
+      return bad(n, "the workspace of " + Twine(*bytes) + " bytes at offset " + Twine(begin) +
+                        " is misaligned or outside the arena");
+    return checkFree(n, begin, begin + *bytes, "the workspace");
+  }
+
+  // RC-02: one read per position; entries without reads left, and outputs nobody reads, give their bytes back.
+  void release(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    ArrayRef<Value> inputs = graph.inputs(n);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      EntryId e = graph.entry(inputs[i]);
+      if (!kind.isIgnored(i) && --pending[e] == 0) drop(e);
+    }
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+      EntryId e(graph.firstEntry(n).value + o);
+      if (pending[e] == 0) drop(e);
+    }
+  }
+
+  void drop(EntryId e) {
+    if (plan.offset[e] < 0) return;
+    auto range = live.find(plan.offset[e]);
+    if (range == live.end()) return;
+    SmallVectorImpl<EntryId> &owners = range->second.owners;
+    owners.erase(std::remove(owners.begin(), owners.end(), e), owners.end());
+    if (owners.empty()) live.erase(range);
+  }
+
+  const Graph &graph;
+  const Inference &inference;
+  const RequestTable &requests;
+  const MemoryPlan &plan;
+  const PlanOptions &options;
+  EntryMap<uint32_t> pending;       // reads still to come
+  EntryMap<uint8_t> isCallers;      // may lie in the caller's memory
+  std::map<int64_t, Range> live;    // by offset
+};
+
+}  // namespace
+
+Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+                const PlanOptions &options) {
+  return PlanReplay(graph, inference, requests, plan, options).run();
+}
+
+}  // namespace gradc

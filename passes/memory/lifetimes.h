@@ -1,0 +1,54 @@
+// Stage one of memory planning: which entries need arena bytes, when, and which take over another's (in-place).
+//
+// Steps count nodes in the order of the schedule: node ids, unless PlanOptions has another one. An *interval* is one
+// block of bytes: an entry and all entries that take it over in turn. It lives from the step that first writes it to
+// the step of the last read of any of them.
+#pragma once
+
+#include "passes/memory/plan_memory.h"
+
+namespace gradc {
+
+struct Interval {
+  uint32_t begin, end;  // first and last step, both inclusive
+  int64_t bytes;        // rounded up to kPlanAlignment
+  EntryId root;         // first entry of the block; invalid: workspace of the node of step `begin`
+};
+
+struct Lifetimes {
+  std::vector<Interval> intervals;   // ordered by begin, then by size descending within a step, then by root
+  std::vector<Interval> scratch;     // the workspaces, ordered by begin
+  EntryMap<uint32_t> intervalOf;     // by entry; kNoInterval where it has none
+  EntryMap<EntryId> inplaceOf;       // as in MemoryPlan
+  EntryMap<uint8_t> isExternal;      // by entry: the caller's memory, as PlanOptions::steps says
+  int64_t externalBytes = 0;
+  uint32_t numUnplanned = 0;
+
+  static constexpr uint32_t kNoInterval = 0xffffffff;
+};
+
+/// BadPlan for a schedule that is none of the graph's (verifySchedule).
+llvm::Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                           const PlanOptions &options);
+
+/// Largest sum of live bytes at any step, and the step: the bound no placement of these intervals can beat. And the sums.
+struct LiveBound {
+  int64_t bytes = 0;
+  uint32_t step = 0;
+  std::vector<int64_t> live;  // by step
+};
+LiveBound liveBound(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
+
+/// Stage three: an offset for each interval, and the size of the arena. Never below the bound, often equal to it.
+struct Placement {
+  std::vector<int64_t> offsets;  // parallel to the intervals
+  int64_t bytes = 0;
+};
+Placement placeIntervals(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
+
+/// Workspaces go where placed values leave room at their step, and past them where none is left: the values' offsets do not
+/// depend on which kernels run. `bytes` is the size of the arena with both.
+Placement placeScratch(llvm::ArrayRef<Interval> scratch, llvm::ArrayRef<Interval> values, const Placement &placed,
+                       uint32_t numSteps);
+
+}  // namespace gradc

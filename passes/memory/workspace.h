@@ -1,0 +1,13 @@
+// How much scratch memory a node's kernel will ask for: a fact about kernels that the planner and its judge both need.
+#pragma once
+
+#include "passes/memory/plan_memory.h"
+
+namespace gradc {
+
+/// Bytes of scratch of a node: what `options.workspaceOf` says, else what the operator asks for its operands; 0 for none and
+/// where a shape is unknown. TooLarge above kMaxTensorBytes.
+llvm::Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const PlanOptions &options,
+                                       NodeId n);
+
+}  // namespace gradc

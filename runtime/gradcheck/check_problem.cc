@@ -1,0 +1,264 @@
+// Builds or finds the pair of graphs a gradient check compares. Tested by tests/gradcheck_test.cc
+#include "runtime/gradcheck/check_problem.h"
+
+#include "ir/error.h"
+#include "ir/graph_builder.h"
+#include "runtime/keys.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+NodeId variableNamed(const Graph &graph, StringRef name) {
+  for (uint32_t id = graph.numNodes(); id-- > 0;)
+    if (graph.isVariable(NodeId(id)) && graph.name(NodeId(id)) == name) return NodeId(id);
+  return NodeId();
+}
+
+size_t headOf(const Graph &graph, Value y) {
+  const Value *at = llvm::find(graph.heads(), y);
+  assert(at != graph.heads().end());
+  return at - graph.heads().begin();
+}
+
+/// `graph` with those of `ys` as heads too that are none yet. They are entries of it, so ids stay.
+Expected<Graph> withHeads(Context &context, const Graph &graph, ArrayRef<GradientHead> ys) {
+  SmallVector<Value, 8> heads(graph.heads().begin(), graph.heads().end());
+  for (const GradientHead &y : ys)
+    if (!is_contained(heads, y.y)) heads.push_back(y.y);
+  if (heads.size() == graph.heads().size()) return graph;
+  Expected<Frozen> frozen = GraphBuilder(context, graph).freeze(heads, {});
+  if (!frozen) return frozen.takeError();
+  return frozen->graph;
+}
+
+class ProblemMaker {
+ public:
+  ProblemMaker(Context &context, const Graph &graph, const GradcheckOptions &options)
+      : ctx(context), graph(graph), options(options) {}
+
+  Expected<CheckProblem> make() {
+    problem.hints = options.session.hints;
+    Expected<std::optional<GradientTable>> table = readGradientTable(graph);
+    if (!table) return table.takeError();
+    Error error = *table ? takeEmitted(**table) : differentiate();
+    if (error) return error;
+    if (Error wrong = keepLabels()) return wrong;
+    nameTargets();
+    return std::move(problem);
+  }
+
+ private:
+  // ---- a forward model
+
+  Error differentiate() {
+    GradientRequest request = options.gradient;
+    GradientOptions gradientOptions = options.gradientOptions;
+    gradientOptions.headPolicy = HeadPolicy::Input;
+    gradientOptions.gradientOnly = false;
+    Expected<Inference> inference = inferForward();
+    if (!inference) return inference.takeError();
+    gradientOptions.inference = &*inference;
+    if (request.wrt.empty()) {
+      request.wrt = allTargets(graph, &*inference).targets;
+      gradientOptions.unused = UnusedPolicy::None;
+    }
+    request.retained.clear();
+    if (request.heads.empty())
+      for (Value y : graph.heads()) request.heads.push_back({y, std::nullopt, ""});
+    for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
+      problem.held.insert(problem.held.end(), list->begin(), list->end());
+    Expected<Graph> function = withHeads(ctx, graph, request.heads);
+    if (!function) return function.takeError();
+    problem.function = *function;
+    for (uint32_t order = 1; order <= options.order; ++order)
+      if (Error error = differentiateOnce(request, gradientOptions, order)) return error;
+    return Error::success();
+  }
+
+  Expected<Inference> inferForward() {
+    InferOptions partial = options.session.infer;
+    partial.allowUnknown = true;
+    return infer(ctx, graph, options.session.hints, partial);
+  }
+
+  /// Makes `problem` about one order more; `request.heads` are its y, and then the gradients found.
+  Error differentiateOnce(GradientRequest &request, GradientOptions &gradientOptions, uint32_t order) {
+    if (order > 1) {
+      problem.function = problem.gradients;
+      gradientOptions.inference = nullptr;  // it is of a smaller graph
+      gradientOptions.unused = UnusedPolicy::None;
+    }
+    for (size_t i = 0; i < request.heads.size(); ++i) {
+      request.heads[i].seed = std::nullopt;
+      request.heads[i].seedName = "_check" + std::to_string(order) + "_head_grad_" + std::to_string(i);
+    }
+    Expected<GradientResult> result = buildGradient(ctx, problem.function, request, gradientOptions);
+    if (!result) return result.takeError();
+    problem.gradients = result->graph;
+    if (!result->forwardIds.empty())
+      if (Error error = followForward(result->forwardIds, request)) return error;
+    problem.outputs.clear();
+    for (size_t i = 0; i < request.heads.size(); ++i)
+      problem.outputs.push_back({headOf(problem.function, request.heads[i].y),
+                                 variableNamed(problem.gradients, result->seedNames[i]), true});
+    takeSlots(request, *result);
+    request.heads.clear();
+    for (const CheckProblem::Target &target : problem.targets)
+      if (target.head >= 0) request.heads.push_back({problem.gradients.heads()[target.head], std::nullopt, ""});
+    return Error::success();
+  }
+
+  /// Versions were saved, so forward nodes have other ids in the gradient graph; from here on its forward part is the
+  /// function.
+  Error followForward(ArrayRef<NodeId> newId, GradientRequest &request) {
+    auto follow = [&](Value &v) { v.node = newId[v.node.value]; };
+    for (GradientTarget &target : request.wrt) follow(target.x);
+    for (GradientHead &head : request.heads) follow(head.y);
+    for (std::vector<Value> *list : {&request.noGrad, &request.stop, &problem.held}) llvm::for_each(*list, follow);
+    for (ShapeHint &hint : problem.hints.shapes) hint.variable = newId[hint.variable.value];
+    for (DTypeHint &hint : problem.hints.dtypes) hint.variable = newId[hint.variable.value];
+    ArrayRef<Value> heads = problem.gradients.heads().take_front(problem.function.heads().size());
+    Expected<Frozen> frozen = GraphBuilder(ctx, problem.gradients).freeze(heads, {});
+    if (!frozen) return frozen.takeError();
+    problem.function = frozen->graph;
+    return Error::success();
+  }
+
+  void takeSlots(const GradientRequest &request, const GradientResult &result) {
+    problem.targets.clear();
+    int64_t head = static_cast<int64_t>(problem.function.heads().size());
+    for (size_t i = 0; i < request.wrt.size(); ++i) {
+      CheckProblem::Target target;
+      target.x = request.wrt[i].x;
+      if (result.wrt[i].value.isValid()) target.head = head++;
+      problem.targets.push_back(std::move(target));
+    }
+  }
+
+  // ---- an emitted graph
+
+  Error takeEmitted(const GradientTable &table) {
+    uint32_t order = 0;
+    for (const GradientTable::Head &head : table.heads) order = std::max(order, head.order);
+    SmallVector<Value, 16> below;
+    std::vector<Value> ys;
+    for (size_t i = 0; i < table.heads.size(); ++i) {
+      if (table.heads[i].order >= order) continue;
+      below.push_back(graph.heads()[i]);
+      if (table.heads[i].order + 1 == order && table.heads[i].kind != GradientTable::HeadKind::Retained)
+        ys.push_back(graph.heads()[i]);
+    }
+    if (order == 0 || below.empty())
+      return Failure(ErrorKind::UnsupportedOption, "the graph has no forward heads its gradients could be checked against")
+          .note("emit it with --emit combined");
+    if (!options.gradient.heads.empty()) {
+      ys.clear();
+      for (const GradientHead &head : options.gradient.heads) ys.push_back(head.y);
+    }
+    // The heads of lower orders come first, so they alone are a prefix of the graph.
+    for (Value y : ys)
+      if (!is_contained(below, y)) below.push_back(y);
+    Expected<Frozen> frozen = GraphBuilder(ctx, graph).freeze(below, {});
+    if (!frozen) return frozen.takeError();
+    problem.function = frozen->graph;
+    problem.gradients = graph;
+    for (Value v : graph.table().constants)
+      if (Value held = (*frozen)(v); held.isValid()) problem.held.push_back(held);
+    for (Value y : ys) problem.outputs.push_back({headOf(problem.function, (*frozen)(y)), seedOf(table, y), false});
+    for (size_t i = 0; i < table.heads.size(); ++i)
+      if (table.heads[i].order == order && table.heads[i].kind == GradientTable::HeadKind::Grad)
+        if (Error error = takeHead(table.heads[i], i)) return error;
+    return Error::success();
+  }
+
+  NodeId seedOf(const GradientTable &table, Value y) const {
+    std::string name = graph.listedName(y);
+    for (const auto &[variable, of] : table.headGradOf)
+      if (of == name) return variableNamed(graph, variable);
+    return NodeId();
+  }
+
+  Error takeHead(const GradientTable::Head &head, size_t index) {
+    if (!head.ofNode.isValid() || !graph.isVariable(head.ofNode) ||
+        head.ofNode.value >= problem.function.numNodes())
+      return Failure(ErrorKind::UnsupportedOption, "head " + Twine(index) + " is the gradient of '" + head.of +
+                                                       "', which is not a variable of the forward part");
+    CheckProblem::Target target;
+    target.x = Value{head.ofNode};
+    target.head = static_cast<int64_t>(index);
+    if (!isAsked(target.x)) return Error::success();
+    problem.targets.push_back(std::move(target));
+    return Error::success();
+  }
+
+  bool isAsked(Value x) const {
+    return options.gradient.wrt.empty() ||
+           any_of(options.gradient.wrt, [&](const GradientTarget &target) { return target.x.node == x.node; });
+  }
+
+  // ---- both
+
+  /// An implied loss reads its label, which the operator itself may ignore: as a head it is computed all the same. It is a
+  /// constant for the gradient, so it is held; where a gradient flows through it beside, that would hold too much.
+  Error keepLabels() {
+    std::vector<GradientHead> labels;
+    for (uint32_t id = 0; id < problem.function.numNodes(); ++id) {
+      const NodeKind &kind = problem.function.kind(NodeId(id));
+      if (kind.isVariable() || !kind.op->impliedLoss) continue;
+      ArrayRef<Value> inputs = problem.function.inputs(NodeId(id));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (kind.isStopped(i) && !problem.function.isVariable(inputs[i].node)) labels.push_back({inputs[i], std::nullopt, ""});
+    }
+    if (labels.empty()) return Error::success();
+    if (Error error = checkLabels(labels)) return error;
+    for (const GradientHead &label : labels) problem.held.push_back(label.y);
+    Expected<Graph> kept = withHeads(ctx, problem.function, labels);
+    if (!kept) return kept.takeError();
+    problem.function = *kept;
+    return Error::success();
+  }
+
+  Error checkLabels(ArrayRef<GradientHead> labels) const {
+    const Graph &function = problem.function;
+    BitVector isLabel(function.numEntries());
+    for (const GradientHead &label : labels) isLabel.set(function.entry(label.y).value);
+    for (uint32_t id = 0; id < function.numNodes(); ++id) {
+      ArrayRef<Value> inputs = function.inputs(NodeId(id));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (isLabel.test(function.entry(inputs[i]).value) && !function.kind(NodeId(id)).isStopped(i))
+          return Failure(ErrorKind::UnsupportedOption,
+                         "'" + function.listedName(inputs[i]) + "' is the label of a loss, and a gradient flows through it to " +
+                             function.describe(NodeId(id)) + "; gradcheck cannot hold it for one and vary it for the other")
+              .at(NodeId(id));
+    }
+    return Error::success();
+  }
+
+  void nameTargets() {
+    std::vector<std::string> names = variableKeys(problem.function);
+    const OpDef *zeros = ctx.ops.wellKnown.zerosLike;
+    for (CheckProblem::Target &target : problem.targets) {
+      target.name = names[target.x.node.value];
+      target.isStructuralZero =
+          target.head < 0 || problem.gradients.op(problem.gradients.heads()[target.head].node) == zeros;
+    }
+  }
+
+  Context &ctx;
+  const Graph &graph;
+  const GradcheckOptions &options;
+  CheckProblem problem;
+};
+
+}  // namespace
+
+Expected<CheckProblem> makeCheckProblem(Context &context, const Graph &graph, const GradcheckOptions &options) {
+  return ProblemMaker(context, graph, options).make();
+}
+
+}  // namespace gradc

@@ -1,0 +1,33 @@
+// What a gradient check is about: a function graph with the y it is a scalar of, and a graph with the gradients claimed.
+#pragma once
+
+#include "runtime/gradcheck/gradcheck.h"
+
+namespace gradc {
+
+struct CheckProblem {
+  struct Output {
+    size_t head;        // in `function`
+    NodeId seed;        // variable of `gradients` with the head gradient; invalid: ones
+    bool isOwnSeed;     // made for this check, so free to be drawn
+  };
+  struct Target {
+    Value x;            // the same id in both graphs
+    std::string name;
+    int64_t head = -1;  // in `gradients`; -1: no gradient, which claims that it is zero
+    bool isStructuralZero = false;
+  };
+  Graph function;       // a prefix of `gradients`, ids included
+  Graph gradients;
+  std::vector<Output> outputs;
+  std::vector<Target> targets;
+  InferRequest hints;   // the session's, for the ids here
+  std::vector<Value> held;  // entries the request makes constants (no_grad, stop)
+};
+
+/// For a forward model: the order K-1 graph and its gradient, with a variable as head gradient of every y. For an emitted
+/// graph: its heads of the highest order and the graph of the others; `options.gradient.heads` says which y were
+/// differentiated when that was not all of them.
+llvm::Expected<CheckProblem> makeCheckProblem(Context &context, const Graph &graph, const GradcheckOptions &options);
+
+}  // namespace gradc

@@ -1,0 +1,279 @@
+// Phases: make the problem, fill both graphs with one base point, compute the claimed gradients, compare samples of them
+// with differences. Tested by tests/gradcheck_test.cc
+#include "runtime/gradcheck/gradcheck.h"
+
+#include "ir/error.h"
+#include "runtime/elements.h"
+#include "runtime/gradcheck/difference.h"
+#include "runtime/keys.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr double kVacuous = 1e-12;
+// Streams of draws, apart from one another and from those of operators and initial values.
+constexpr uint64_t kProjectionStream = ~uint64_t{1}, kOrderStream = ~uint64_t{2}, kSampleStream = ~uint64_t{3};
+
+/// Uniform with variance 1.
+double draw(const RandomKey &key, uint64_t counter) { return std::sqrt(3.0) * (2 * key.uniform(counter) - 1); }
+
+class Checker {
+ public:
+  Checker(Context &context, const GradcheckOptions &options, CheckProblem problem)
+      : ctx(context), options(options), problem(std::move(problem)) {}
+
+  Expected<GradcheckReport> run(std::vector<NamedArray> bindings) {
+    if (Error error = openSessions(std::move(bindings))) return error;
+    drawProjections();
+    if (Error error = gradients->run(0)) return error;
+    ExecOptions exec = execOptions();
+    Expected<ScalarFunction> created = ScalarFunction::create(problem, *function, projections, exec);
+    if (!created) return created.takeError();
+    scalar.emplace(std::move(*created));
+    report.heldPieces = scalar->numHeldPieces();
+    report.heldOutputs = scalar->numHeldOutputs();
+    report.rows.resize(problem.targets.size() + 1);
+    report.rows[0].variable = "all variables";
+    for (size_t i = 0; i < problem.targets.size(); ++i) report.rows[i + 1].variable = problem.targets[i].name;
+    if (Error error = takeSamples()) return error;
+    judge();
+    return std::move(report);
+  }
+
+ private:
+  ExecOptions execOptions() const {
+    ExecOptions exec = options.session.exec;
+    exec.isTraining = options.gradientOptions.isTraining;
+    exec.headRequests = {};
+    exec.monitor = nullptr;
+    return exec;
+  }
+
+  // ---- the base point
+
+  /// Bindings of variables the function has go there; the rest, head gradients of an emitted graph, to the gradients.
+  Error openSessions(std::vector<NamedArray> bindings) {
+    SessionOptions forward = options.session;
+    forward.hints = problem.hints;
+    if (!forward.infer.floatAs) forward.infer.floatAs = DType::Float64;
+    forward.exec = execOptions();
+    forward.exec.backend = Backend::Reference;  // its plan serves executors that bring their own kernels, or none
+    std::vector<Request> requests(problem.function.heads().size(), Request::Write);
+    forward.exec.headRequests = requests;
+    forward.allowInplace = false;  // a piece or a held value is not written over what it came from
+    auto isForeign = [&](NodeId n) { return n.value >= problem.function.numNodes(); };
+    erase_if(forward.hints.shapes, [&](const ShapeHint &hint) { return isForeign(hint.variable); });
+    erase_if(forward.hints.dtypes, [&](const DTypeHint &hint) { return isForeign(hint.variable); });
+    StringSet<> known;
+    for (const std::string &key : variableKeys(problem.function)) known.insert(key);
+    std::vector<NamedArray> ofFunction, others;
+    for (NamedArray &binding : bindings)
+      (known.count(binding.name) ? ofFunction : others).push_back(std::move(binding));
+    Expected<Session> opened = Session::create(ctx, problem.function, std::move(ofFunction), forward);
+    if (!opened) return opened.takeError();
+    function.emplace(std::move(*opened));
+    return openGradients(forward, std::move(others));
+  }
+
+  /// The gradient graph at the same point; ids of the function's variables are the same there.
+  Error openGradients(SessionOptions settings, std::vector<NamedArray> bindings) {
+    settings.hints = problem.hints;
+    settings.initSeed = options.session.initSeed.value_or(options.seed);
+    settings.allowInplace = true;
+    std::vector<Request> requests(problem.gradients.heads().size(), Request::Write);
+    settings.exec.headRequests = requests;
+    const Graph &graph = problem.function;
+    for (uint32_t id = 0; id < graph.numNodes(); ++id)
+      if (graph.isVariable(NodeId(id))) {
+        Dims dims = function->variable(NodeId(id)).shape;
+        settings.hints.shapes.push_back({NodeId(id), DimsBuffer(dims.begin(), dims.end())});
+      }
+    Expected<Session> opened = Session::create(ctx, problem.gradients, std::move(bindings), settings);
+    if (!opened) return opened.takeError();
+    gradients.emplace(std::move(*opened));
+    for (uint32_t id = 0; id < graph.numNodes(); ++id)
+      if (graph.isVariable(NodeId(id)))
+        convertElements(function->variable(NodeId(id)), gradients->variable(NodeId(id)));
+    return Error::success();
+  }
+
+  void drawProjections() {
+    for (size_t k = 0; k < problem.outputs.size(); ++k) {
+      const CheckProblem::Output &output = problem.outputs[k];
+      std::vector<double> projection;
+      if (output.seed.isValid()) {
+        TensorRef seed = gradients->variable(output.seed);
+        RandomKey key{options.seed, kProjectionStream, k};
+        for (int64_t i = 0, size = seed.size(); i < size; ++i) {
+          if (output.isOwnSeed) writeElement(seed, i, draw(key, static_cast<uint64_t>(i)));
+          projection.push_back(readElement(seed, i));
+        }
+      }
+      projections.push_back(std::move(projection));
+    }
+  }
+
+  // ---- samples
+
+  /// One variable's part of a direction: element `only`, or all of them.
+  struct Part {
+    size_t target;
+    int64_t only;  // -1: all
+  };
+
+  Error takeSamples() {
+    if (options.samples == 0 || problem.targets.empty()) return Error::success();
+    std::vector<Part> all;
+    for (size_t i = 0; i < problem.targets.size(); ++i) all.push_back({i, -1});
+    if (Error error = takeSample(all, 0, 0)) return error;
+    std::vector<size_t> order = shuffledTargets();
+    for (uint32_t k = 1; k < options.samples; ++k) {
+      size_t round = (k - 1) / order.size(), at = (k - 1) % order.size();
+      Part part{order[at], -1};
+      int64_t size = function->variable(problem.targets[part.target].x.node).size();
+      bool isCoordinate = (round + at) % 2 == 0;
+      if (isCoordinate && size > 0) {
+        RandomKey key{options.seed, kSampleStream, k};
+        part.only = static_cast<int64_t>(key.bits(0) % static_cast<uint64_t>(size));
+      }
+      if (Error error = takeSample(part, k, part.target + 1)) return error;
+    }
+    return Error::success();
+  }
+
+  std::vector<size_t> shuffledTargets() const {
+    std::vector<size_t> order;
+    RandomKey key{options.seed, kOrderStream, 0};
+    for (size_t i = 0; i < problem.targets.size(); ++i) {
+      order.push_back(i);
+      std::swap(order[i], order[key.bits(i) % (i + 1)]);
+    }
+    return order;
+  }
+
+  Error takeSample(ArrayRef<Part> parts, uint32_t sample, size_t row) {
+    std::vector<std::vector<double>> steps;
+    double elements = 0;
+    for (const Part &part : parts)
+      elements += part.only >= 0 ? 1.0 : static_cast<double>(variable(part).size());
+    for (const Part &part : parts) steps.push_back(stepsOf(part, sample, std::sqrt(std::max(elements, 1.0))));
+
+    std::vector<std::vector<double>> base;
+    for (const Part &part : parts) base.push_back(elementsOf(variable(part)));
+    double claimed = 0;
+    if (Error error = evaluateAt(parts, base, steps, -1)) return error;
+    for (size_t p = 0; p < parts.size(); ++p) claimed -= along(parts[p], base[p]);
+    if (Error error = evaluateAt(parts, base, steps, +1)) return error;
+    for (size_t p = 0; p < parts.size(); ++p) claimed += along(parts[p], base[p]);
+    double measured = scalar->differenceFromPrevious();
+    for (size_t p = 0; p < parts.size(); ++p) move(parts[p], base[p], steps[p], 0);
+    double length = 2 * options.eps;
+    // A coordinate's step grows with |x|, which its derivative does not.
+    if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0];
+    add(report.rows[row], claimed / length, measured / length);
+    return Error::success();
+  }
+
+  /// Half of the distance between the two points, per element: eps · max(1, |x|), in a direction times a random weight
+  /// and over the root of the number of elements, so that every step is about as long.
+  std::vector<double> stepsOf(const Part &part, uint32_t sample, double norm) const {
+    TensorRef x = variable(part);
+    auto stepOf = [&](int64_t i) { return options.eps * std::max(1.0, std::fabs(readElement(x, i))); };
+    if (part.only >= 0) return {stepOf(part.only)};
+    std::vector<double> steps;
+    RandomKey key{options.seed, kSampleStream, (uint64_t{sample} << 32) + part.target + 1};
+    for (int64_t i = 0, size = x.size(); i < size; ++i)
+      steps.push_back(stepOf(i) * draw(key, static_cast<uint64_t>(i)) / norm);
+    return steps;
+  }
+
+  TensorRef variable(const Part &part) const { return function->variable(problem.targets[part.target].x.node); }
+
+  static std::vector<double> elementsOf(const TensorRef &tensor) {
+    std::vector<double> elements;
+    for (int64_t i = 0, size = tensor.size(); i < size; ++i) elements.push_back(readElement(tensor, i));
+    return elements;
+  }
+
+  void move(const Part &part, ArrayRef<double> base, ArrayRef<double> steps, int sign) {
+    TensorRef x = variable(part);
+    if (part.only >= 0) return writeElement(x, part.only, base[part.only] + sign * steps[0]);
+    for (size_t i = 0; i < base.size(); ++i) writeElement(x, static_cast<int64_t>(i), base[i] + sign * steps[i]);
+  }
+
+  Error evaluateAt(ArrayRef<Part> parts, ArrayRef<std::vector<double>> base, ArrayRef<std::vector<double>> steps,
+                   int sign) {
+    for (size_t p = 0; p < parts.size(); ++p) move(parts[p], base[p], steps[p], sign);
+    return scalar->evaluate();
+  }
+
+  /// The claimed gradient times the distance actually gone, rounding of the step included.
+  double along(const Part &part, ArrayRef<double> base) const {
+    int64_t head = problem.targets[part.target].head;
+    if (head < 0) return 0;
+    TensorRef gradient = gradients->head(static_cast<size_t>(head)), x = variable(part);
+    if (part.only >= 0) return readElement(gradient, part.only) * (readElement(x, part.only) - base[part.only]);
+    double sum = 0;
+    for (size_t i = 0; i < base.size(); ++i) {
+      int64_t at = static_cast<int64_t>(i);
+      sum += readElement(gradient, at) * (readElement(x, at) - base[i]);
+    }
+    return sum;
+  }
+
+  void add(GradcheckRow &row, double claimed, double measured) const {
+    double larger = std::max(std::fabs(claimed), std::fabs(measured));
+    double error = std::fabs(claimed - measured) / (options.atol + options.rtol * larger);
+    if (!std::isfinite(error)) error = HUGE_VAL;
+    ++row.checks;
+    row.failures += error > 1;
+    row.worstError = std::max(row.worstError, error);
+    row.largestGradient = std::max(row.largestGradient, std::fabs(claimed));
+  }
+
+  void judge() {
+    bool areAllZero = true;
+    for (size_t i = 0; i < problem.targets.size(); ++i) {
+      report.rows[i + 1].isStructuralZero = problem.targets[i].isStructuralZero;
+      areAllZero &= problem.targets[i].isStructuralZero;
+    }
+    report.rows[0].isStructuralZero = areAllZero;
+    for (GradcheckRow &row : report.rows)
+      row.isVacuous = row.checks > 0 && !row.isStructuralZero && row.largestGradient < kVacuous;
+  }
+
+  Context &ctx;
+  const GradcheckOptions &options;
+  CheckProblem problem;
+  std::optional<Session> function, gradients;
+  std::vector<std::vector<double>> projections;
+  std::optional<ScalarFunction> scalar;
+  GradcheckReport report;
+};
+
+}  // namespace
+
+bool GradcheckReport::passed() const {
+  bool isProof = false;
+  for (const GradcheckRow &row : rows) {
+    if (row.failures > 0) return false;
+    isProof |= row.checks > 0 && !row.isVacuous;
+  }
+  return isProof;
+}
+
+Expected<GradcheckReport> gradcheck(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
+                                    const GradcheckOptions &options) {
+  Expected<CheckProblem> problem = makeCheckProblem(context, graph, options);
+  if (!problem) return problem.takeError();
+  return Checker(context, options, std::move(*problem)).run(std::move(bindings));
+}
+
+}  // namespace gradc

@@ -1,0 +1,71 @@
+// What training makes smaller, and how good the result is, read off the heads of a network.
+//
+// A head that an operator with a loss of its own makes (SoftmaxOutput, the regression outputs, MakeLoss) counts with
+// that loss, as the operator itself defines it (`impliedLoss`), computed from the head and the label: the logits that a
+// probability stands for are its logarithm. Any other head counts with the sum of its elements, whose gradient is the
+// ones that a head without loss gets; heads nothing flows into count nothing. docs/training.md has the table.
+// Tested by tests/objective_test.cc
+#pragma once
+
+#include "passes/infer.h"
+#include "runtime/training/dataset.h"
+
+namespace gradc {
+
+enum class Metric : uint8_t { None, Accuracy, MeanSquare, MeanAbsolute };
+/// "accuracy", "mse", "mae"; empty for None.
+llvm::StringRef metricName(Metric metric);
+
+/// Sums over batches.
+struct Score {
+  double lossSum = 0, rows = 0;          // loss of the mean example times rows
+  double metricSum = 0, metricCount = 0;
+
+  double loss() const { return lossSum / rows; }
+  double metric() const { return metricSum / metricCount; }
+  void add(const Score &other);
+};
+
+class Objective {
+ public:
+  explicit Objective(const Graph &forward);
+
+  /// Values that must be at hand besides the heads: the label of each loss; no value twice.
+  llvm::ArrayRef<Value> labels() const { return labelValues; }
+  /// Of the network.
+  size_t numHeads() const { return headCount; }
+  /// Of the first head that has one.
+  Metric metric() const { return metricKind; }
+  /// Whether every loss is a mean over the batch by itself: by its attribute `normalization`, or as a single number. Else
+  /// their sum is divided by the batch size, the loss reported as well as the gradient.
+  bool isMean(llvm::ArrayRef<TensorRef> heads) const;
+  /// `heads` are those of the network, `labels` parallel to `labels()`.
+  Score score(llvm::ArrayRef<TensorRef> heads, llvm::ArrayRef<TensorRef> labels, int64_t batch) const;
+  /// BindingMismatch for a class number in a column that feeds a label directly and that the network has no class for.
+  llvm::Error checkLabels(const Graph &forward, const Inference &inference, const Dataset &data) const;
+
+ private:
+  /// From a head back to an input of its operator that the loss can be computed from.
+  enum class Undo : uint8_t { Sum, Identity, Log, Logit };
+  struct Term {
+    size_t head;
+    const NodeKind *kind;  // null: the sum of the head
+    size_t label;          // into labelValues; kNoLabel
+    Undo undo;
+    bool isMean;           // unless undo is Sum
+  };
+  static constexpr size_t kNoLabel = ~size_t{0};
+
+  void addHead(const Graph &forward, size_t head);
+  const Term *softmaxFedBy(const Graph &forward, llvm::StringRef variable) const;
+  double loss(const Term &term, const TensorRef &head, const TensorRef *label) const;
+  void addMetric(const TensorRef &head, const TensorRef &label, Score &score) const;
+
+  std::vector<Term> terms;
+  std::vector<Value> labelValues;
+  Metric metricKind = Metric::None;
+  size_t metricTerm = 0;
+  size_t headCount = 0;
+};
+
+}  // namespace gradc

@@ -1,0 +1,129 @@
+// Checkpoints both ways. Tested by tests/trainer_test.cc
+#include "runtime/training/checkpoint.h"
+
+#include "ir/error.h"
+#include "runtime/bindings.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringRef kPrefix = "gradc.";
+
+struct RunNumber {
+  StringRef key;
+  uint64_t RunState::*member;
+  StringRef meaning;  // of a difference
+};
+// `graph` comes last: a number the user chose is the more telling difference.
+constexpr RunNumber kNumbers[] = {
+    {"gradc.step", &RunState::step, ""},
+    {"gradc.batch", &RunState::batch, "batch size"},
+    {"gradc.examples", &RunState::examples, "number of examples"},
+    {"gradc.seed", &RunState::seed, "seed"},
+    {"gradc.is_shuffled", &RunState::isShuffled, "shuffling"},
+    {"gradc.shuffle", &RunState::shuffle, "seed of the shuffling"},
+    {"gradc.graph", &RunState::graph, ""},
+};
+
+Array numberArray(uint64_t value) {
+  Array array{DType::UInt64, {}, std::vector<char>(sizeof value)};
+  std::memcpy(array.bytes.data(), &value, sizeof value);
+  return array;
+}
+
+class Taking {
+ public:
+  Taking(ArrayRef<NamedArray> checkpoint, StringRef place) : checkpoint(checkpoint), place(place) {
+    for (const NamedArray &named : checkpoint) byName[named.name] = &named.array;
+  }
+
+  Expected<uint64_t> run(ArrayRef<LastingArray> arrays, const RunState &expected) {
+    Expected<RunState> found = readNumbers();
+    if (!found) return found.takeError();
+    if (Error error = checkArrays(arrays)) return error;
+    if (Error error = checkNumbers(*found, expected)) return error;
+    for (const LastingArray &array : arrays)
+      if (array.memory.bytes()) std::memcpy(array.memory.data, byName[array.name]->bytes.data(), array.memory.bytes());
+    return found->step;
+  }
+
+ private:
+  Failure fail(const Twine &what) const {
+    return Failure(ErrorKind::BindingMismatch, "checkpoint '" + place + "' " + what);
+  }
+
+  Expected<RunState> readNumbers() const {
+    RunState state;
+    for (const RunNumber &number : kNumbers) {
+      StringMap<const Array *>::const_iterator at = byName.find(number.key);
+      if (at == byName.end())
+        return fail("has no '" + number.key + "'")
+            .note("only what training wrote as a checkpoint can be resumed; parameters alone are values to start from: --inputs");
+      const Array &array = *at->second;
+      if (array.dtype != DType::UInt64 || array.bytes.size() != sizeof(uint64_t))
+        return fail("has a '" + number.key + "' of type " + dtypeName(array.dtype) + ", expected one uint64");
+      std::memcpy(&(state.*number.member), array.bytes.data(), sizeof(uint64_t));
+    }
+    return state;
+  }
+
+  Error checkArrays(ArrayRef<LastingArray> arrays) const {
+    StringMap<char> known;
+    for (const LastingArray &array : arrays) {
+      known[array.name] = 0;
+      StringMap<const Array *>::const_iterator at = byName.find(array.name);
+      if (at == byName.end()) return ofAnother().note("it has no '" + array.name + "'");
+      const Array &found = *at->second;
+      if (found.dtype == array.memory.dtype && Dims(found.shape) == array.memory.shape) continue;
+      return ofAnother().note("its '" + array.name + "' is " + describeTensor(ShapeRef(Dims(found.shape)), found.dtype) +
+                              ", expected " + describeTensor(ShapeRef(array.memory.shape), array.memory.dtype));
+    }
+    std::vector<StringRef> surplus;
+    for (const NamedArray &named : checkpoint)
+      if (!known.count(named.name) && !StringRef(named.name).starts_with(kPrefix)) surplus.push_back(named.name);
+    if (surplus.empty()) return Error::success();
+    return ofAnother().note("it also has " + quotedList(surplus));
+  }
+
+  Failure ofAnother() const { return fail("is of another network or optimizer"); }
+
+  Error checkNumbers(const RunState &found, const RunState &expected) const {
+    for (const RunNumber &number : kNumbers)
+      if (!number.meaning.empty() && found.*number.member != expected.*number.member)
+        return fail("was made with " + number.meaning + " " + Twine(found.*number.member) + ", this run has " +
+                    Twine(expected.*number.member));
+    if (found.graph != expected.graph)
+      return ofAnother().note("the arrays are the same, operators or attributes are not");
+    return Error::success();
+  }
+
+  ArrayRef<NamedArray> checkpoint;
+  StringRef place;
+  StringMap<const Array *> byName;
+};
+
+}  // namespace
+
+std::vector<NamedArray> makeCheckpoint(ArrayRef<LastingArray> arrays, const RunState &run) {
+  std::vector<NamedArray> checkpoint;
+  for (const LastingArray &array : arrays) {
+    const char *bytes = array.memory.as<char>();
+    checkpoint.push_back({array.name, Array{array.memory.dtype, array.memory.shape.vec(),
+                                            std::vector<char>(bytes, bytes + array.memory.bytes())}});
+  }
+  for (const RunNumber &number : kNumbers) checkpoint.push_back({number.key.str(), numberArray(run.*number.member)});
+  return checkpoint;
+}
+
+Expected<uint64_t> takeCheckpoint(ArrayRef<NamedArray> checkpoint, ArrayRef<LastingArray> arrays,
+                                  const RunState &expected, StringRef place) {
+  return Taking(checkpoint, place).run(arrays, expected);
+}
+
+}  // namespace gradc

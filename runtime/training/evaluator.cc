@@ -1,0 +1,119 @@
+// Batches through sessions, one per batch size. Tested by tests/trainer_test.cc
+#include "runtime/training/evaluator.h"
+
+#include "ir/error.h"
+#include "ir/graph_builder.h"
+#include "runtime/bindings.h"
+#include "runtime/keys.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Expected<Graph> withLabels(Context &context, const Graph &forward, const Objective &objective) {
+  SmallVector<Value, 8> heads(forward.heads());
+  for (Value label : objective.labels())
+    if (!forward.isVariable(label.node)) heads.push_back(label);
+  if (heads.size() == forward.heads().size()) return forward;
+  GraphBuilder builder(context, forward);
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+  if (!frozen) return frozen.takeError();
+  return frozen->graph;
+}
+
+std::vector<NamedArray> emptyBatch(const Dataset &data, int64_t batch) {
+  std::vector<NamedArray> arrays;
+  for (size_t c = 0; c < data.numColumns(); ++c) {
+    Array array{data.column(c).dtype, {batch}, {}};
+    array.shape.insert(array.shape.end(), data.rowShape(c).begin(), data.rowShape(c).end());
+    array.bytes.resize(array.ref().bytes());
+    arrays.push_back({data.name(c).str(), std::move(array)});
+  }
+  return arrays;
+}
+
+std::vector<NodeId> fedVariables(const Graph &graph, const Dataset &data) {
+  const std::vector<std::string> keys = variableKeys(graph);
+  std::vector<NodeId> variables(data.numColumns());
+  for (uint32_t id = 0; id < graph.numNodes(); ++id)
+    for (size_t c = 0; c < data.numColumns() && graph.isVariable(NodeId(id)); ++c)
+      if (data.name(c) == keys[id]) variables[c] = NodeId(id);
+  return variables;
+}
+
+Score scoreOf(const Objective &objective, const Graph &graph, const Session &session, int64_t batch) {
+  SmallVector<TensorRef, 4> heads, labels;
+  for (size_t i = 0; i < objective.numHeads(); ++i) heads.push_back(session.head(i));
+  size_t next = objective.numHeads();
+  for (Value label : objective.labels())
+    labels.push_back(graph.isVariable(label.node) ? session.variable(label.node) : session.head(next++));
+  return objective.score(heads, labels, batch);
+}
+
+Error Evaluator::check(const Dataset &data) const {
+  if (data.numColumns() != columns.size())
+    return Failure(ErrorKind::BindingMismatch, "the examples to evaluate feed " + Twine(data.numColumns()) +
+                                                   " variables, those to train on " + Twine(columns.size()));
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (data.name(c) != columns[c].name)
+      return Failure(ErrorKind::BindingMismatch, "the examples to evaluate feed '" + data.name(c) +
+                                                     "', those to train on '" + columns[c].name + "' in its place");
+    const Dims expected = Dims(columns[c].array.shape).drop_front();
+    if (data.rowShape(c) != expected)
+      return bindingMismatch(data.name(c), "rows of shape " + toString(ShapeRef(expected)),
+                             toString(ShapeRef(data.rowShape(c))));
+  }
+  return objective.checkLabels(graph, sessions.front().session.inference(), data);
+}
+
+Error Evaluator::prepare(Dataset &data, int64_t batch, std::vector<NamedArray> given) {
+  std::vector<NamedArray> bindings = emptyBatch(data, batch);
+  for (NamedArray &array : given) bindings.push_back(std::move(array));
+  Expected<Session> session = Session::create(context, graph, std::move(bindings), options);
+  if (!session) return session.takeError();
+  if (columns.empty()) columns = emptyBatch(data, 1);
+  const std::vector<NodeId> fed = fedVariables(graph, data);
+  for (size_t c = 0; c < fed.size(); ++c) data.convert(c, session->variable(fed[c]).dtype);
+  sessions.push_back({batch, std::move(*session)});
+  return Error::success();
+}
+
+Expected<Session *> Evaluator::sessionFor(Dataset &data, int64_t batch) {
+  auto isOfBatch = [&](const Sized &sized) { return sized.batch == batch; };
+  std::vector<Sized>::iterator at = llvm::find_if(sessions, isOfBatch);
+  if (at == sessions.end()) {
+    if (Error error = prepare(data, batch, {}))
+      return amend(std::move(error), [&](GradcError &info) {
+        info.notes.push_back({"while preparing a batch of " + std::to_string(batch) + " to evaluate " +
+                                  std::to_string(data.size()) + " examples", {}});
+      });
+    at = std::prev(sessions.end());
+  }
+  if (followed)
+    for (NodeId n : followedVariables) at->session.assignVariable(n, *followed);
+  return &at->session;
+}
+
+Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {
+  if (Error error = check(data)) return error;
+  const std::vector<uint32_t> order = epochOrder(data.size(), std::nullopt, 0);
+  const std::vector<NodeId> fed = fedVariables(graph, data);
+  for (size_t c = 0; c < fed.size(); ++c) data.convert(c, session().variable(fed[c]).dtype);
+  Score total;
+  Session *session = nullptr;
+  for (int64_t first = 0; first < data.size(); first += batch) {
+    const int64_t rows = std::min(batch, data.size() - first);
+    if (first == 0 || rows != batch) {
+      Expected<Session *> found = sessionFor(data, rows);
+      if (!found) return found.takeError();
+      session = *found;
+    }
+    ArrayRef<uint32_t> part = ArrayRef<uint32_t>(order).slice(static_cast<size_t>(first), static_cast<size_t>(rows));
+    for (size_t c = 0; c < fed.size(); ++c) data.gather(c, part, session->variable(fed[c]));
+    if (Error error = session->run(0)) return error;
+    total.add(scoreOf(objective, graph, *session, rows));
+  }
+  return total;
+}
+
+}  // namespace gradc

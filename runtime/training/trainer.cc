@@ -1,0 +1,280 @@
+// Phases of `Trainer::create`: a session of the network alone, which finds what is wrong with the arrays and later
+// evaluates; gradients of what is trained; the optimizer; a session of the whole. Tested by tests/trainer_test.cc
+#include "runtime/training/trainer.h"
+
+#include "formats/json/writer.h"
+#include "ir/error.h"
+#include "runtime/elements.h"
+#include "runtime/keys.h"
+#include "runtime/training/checkpoint.h"
+#include "runtime/training/evaluator.h"
+#include "runtime/training/parameter_init.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/xxhash.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+uint64_t hashOf(const Graph &graph) {
+  std::string text;
+  raw_string_ostream os(text);
+  writeJson(os, graph);
+  os.flush();
+  return xxh3_64bits(text);
+}
+
+}  // namespace
+
+struct Trainer::State {
+  State(Context &context, const Graph &network, Dataset examples, TrainerOptions given)
+      : context(context), options(std::move(given)), data(std::move(examples)), objective(network) {}
+
+  Context &context;
+  TrainerOptions options;
+  Dataset data;
+  Objective objective;
+  Graph forward;  // the network, labels behind its heads
+  std::optional<Evaluator> evaluator;
+  Graph gradients;
+  TrainingGraph training;
+  std::optional<Session> session;
+  std::vector<std::string> keys;      // of the training graph's variables
+  std::vector<NodeId> fed;            // by column
+  std::vector<NodeId> lasting;        // parameters, auxiliary states and frozen ones, then states of the optimizer
+  size_t numParameters = 0;           // of these, those of the network
+  RunState run;
+  StringMap<char> given;              // names of options.start
+  std::vector<uint32_t> order;        // of the epoch
+  uint64_t orderedEpoch = ~uint64_t{0};
+
+  Error create(const Graph &network);
+  Error prepareEvaluator();
+  Expected<GradientRequest> gradientRequest();
+  Error checkGiven(const GradientRequest &request) const;
+  Error differentiate(size_t numHeads);
+  Error openSession();
+  void initialize();
+  Error shareMemory();
+  std::vector<LastingArray> lastingArrays(size_t count) const;
+  uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
+  void loadBatch(uint64_t epoch, uint64_t position);
+  void setRate(double rate);
+};
+
+Error Trainer::State::create(const Graph &network) {
+  if (options.batch < 1 || options.batch > data.size())
+    return Failure(ErrorKind::BindingMismatch, "a batch of " + Twine(options.batch) + " was asked for, the data has " +
+                                                   Twine(data.size()) + " examples");
+  Expected<Graph> extended = withLabels(context, network, objective);
+  if (!extended) return extended.takeError();
+  forward = *extended;
+  if (Error error = prepareEvaluator()) return error;
+  if (Error error = differentiate(network.heads().size())) return error;
+  if (Error error = openSession()) return error;
+  initialize();
+  return shareMemory();
+}
+
+Error Trainer::State::prepareEvaluator() {
+  SessionOptions plain = options.session;
+  plain.initSeed = options.seed;
+  plain.exec.isTraining = false;
+  evaluator.emplace(context, forward, objective, std::move(plain));
+  if (Error error = evaluator->prepare(data, options.batch, options.start)) return error;
+  return evaluator->check(data);
+}
+
+/// With respect to every argument that can carry a gradient and is neither fed nor frozen.
+Expected<GradientRequest> Trainer::State::gradientRequest() {
+  StringMap<bool> excluded;  // whether it was met
+  for (size_t c = 0; c < data.numColumns(); ++c) excluded[data.name(c)] = true;
+  for (const std::string &name : options.frozen) excluded[name] = false;
+  const std::vector<std::string> names = variableKeys(forward);
+  GradientRequest request;
+  for (const GradientTarget &target : allTargets(forward, &evaluator->session().inference()).targets)
+    if (!excluded.count(names[target.x.node.value])) request.wrt.push_back(target);
+  for (const std::string &name : names)
+    if (StringMap<bool>::iterator at = excluded.find(name); at != excluded.end()) at->second = true;
+  for (const std::string &name : options.frozen)
+    if (!excluded[name])
+      return Failure(ErrorKind::UnknownName, "the graph has no variable '" + name + "' to leave as it is");
+  if (request.wrt.empty()) return Failure(ErrorKind::EmptyXs, "the graph has no parameter to train");
+  return request;
+}
+
+/// A variable nothing flows into, such as a label, is not to be made up.
+Error Trainer::State::checkGiven(const GradientRequest &request) const {
+  std::vector<bool> hasValue(forward.numNodes());
+  for (const GradientTarget &target : request.wrt) hasValue[target.x.node.value] = true;
+  for (NodeId n : fedVariables(forward, data)) hasValue[n.value] = true;
+  for (NodeId n : listInputs(forward).aux) hasValue[n.value] = true;
+  const std::vector<std::string> names = variableKeys(forward);
+  for (uint32_t id = 0; id < forward.numNodes(); ++id) {
+    if (!forward.isVariable(NodeId(id)) || hasValue[id] || llvm::is_contained(options.frozen, names[id]) ||
+        forward.attrs(NodeId(id)).get("__init__") ||
+        llvm::any_of(options.start, [&](const NamedArray &array) { return array.name == names[id]; }))
+      continue;
+    return Failure(ErrorKind::BindingMissing, forward.describe(NodeId(id)) + " has no value: it is no parameter, and no "
+                                                                             "array is fed to it")
+        .at(NodeId(id));
+  }
+  return Error::success();
+}
+
+Error Trainer::State::differentiate(size_t numHeads) {
+  Expected<GradientRequest> request = gradientRequest();
+  if (!request) return request.takeError();
+  if (Error error = checkGiven(*request)) return error;
+  for (size_t i = 0; i < numHeads; ++i) request->heads.push_back({forward.heads()[i], std::nullopt, ""});
+  GradientOptions gradient;
+  gradient.unused = UnusedPolicy::None;
+  gradient.inference = &evaluator->session().inference();
+  Expected<GradientResult> result = buildGradient(context, forward, *request, gradient);
+  if (!result) return result.takeError();
+  gradients = result->graph;
+
+  SmallVector<TensorRef, 4> heads;
+  for (size_t i = 0; i < numHeads; ++i) heads.push_back(evaluator->session().head(i));
+  if (!options.hasOwnRescale && !objective.isMean(heads))
+    options.optimizer.rescale /= static_cast<double>(options.batch);
+  Expected<TrainingGraph> appended = appendOptimizer(context, gradients, options.optimizer);
+  if (!appended) return appended.takeError();
+  training = std::move(*appended);
+  if (training.parameters.empty()) return Failure(ErrorKind::EmptyXs, "no parameter of the graph influences its heads");
+  return Error::success();
+}
+
+Error Trainer::State::openSession() {
+  SessionOptions whole = options.session;
+  whole.initSeed = options.seed;
+  whole.exec.isTraining = true;
+  whole.exec.seed = options.seed;
+  std::vector<NamedArray> bindings = emptyBatch(data, options.batch);
+  for (NamedArray &array : options.start) {
+    given[array.name] = 0;
+    bindings.push_back(std::move(array));
+  }
+  Expected<Session> created = Session::create(context, training.graph, std::move(bindings), whole);
+  if (!created) return created.takeError();
+  session.emplace(std::move(*created));
+  keys = variableKeys(training.graph);
+  fed = fedVariables(training.graph, data);
+  run.batch = static_cast<uint64_t>(options.batch);
+  run.examples = static_cast<uint64_t>(data.size());
+  run.seed = options.seed;
+  run.shuffle = options.shuffle.value_or(0);
+  run.isShuffled = options.shuffle.has_value();
+  run.graph = hashOf(training.graph);
+  return Error::success();
+}
+
+/// Lists what lasts, and gives parameters without a value one.
+void Trainer::State::initialize() {
+  std::vector<bool> isState(training.graph.numNodes());
+  for (const TrainingGraph::Parameter &parameter : training.parameters)
+    for (NodeId state : parameter.states) isState[state.value] = true;
+  ParameterInitializer initializer(training.graph, session->inference(), options.seed);
+  for (uint32_t id = 0; id < forward.numNodes(); ++id) {
+    const NodeId n(id);
+    if (!training.graph.isVariable(n) || llvm::is_contained(fed, n)) continue;
+    lasting.push_back(n);
+    if (!given.count(keys[id])) initializer.fill(n, session->variable(n));
+  }
+  numParameters = lasting.size();
+  for (uint32_t id = 0; id < isState.size(); ++id)
+    if (isState[id]) lasting.push_back(NodeId(id));
+}
+
+/// New values go where the old ones are, which heads may do here alone: a step may compute in place, and runs after
+/// everything else that reads its parameter. The evaluator takes values over by id: the forward nodes come first in the
+/// training graph.
+Error Trainer::State::shareMemory() {
+  for (const TrainingGraph::Parameter &parameter : training.parameters)
+    if (Error error = session->shareHead(parameter.head, parameter.variable)) return error;
+  std::vector<NodeId> variables;
+  for (uint32_t id = 0; id < forward.numNodes(); ++id) {
+    const NodeId n(id);
+    assert(training.graph.name(n) == forward.name(n) && "the network is a prefix of its training graph");
+    if (forward.isVariable(n) && !llvm::is_contained(fed, n)) variables.push_back(n);
+  }
+  evaluator->follow(*session, std::move(variables));
+  return Error::success();
+}
+
+/// The first `count` of them, to read and write until the next step.
+std::vector<LastingArray> Trainer::State::lastingArrays(size_t count) const {
+  std::vector<LastingArray> arrays;
+  for (NodeId n : ArrayRef(lasting).take_front(count)) arrays.push_back({keys[n.value], session->variable(n)});
+  return arrays;
+}
+
+void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
+  if (epoch != orderedEpoch) order = epochOrder(data.size(), options.shuffle, epoch);
+  orderedEpoch = epoch;
+  const size_t batch = static_cast<size_t>(options.batch);
+  const ArrayRef<uint32_t> rows = ArrayRef<uint32_t>(order).slice(position * batch, batch);
+  for (size_t c = 0; c < fed.size(); ++c) data.gather(c, rows, session->variable(fed[c]));
+}
+
+void Trainer::State::setRate(double rate) {
+  if (training.rate.isValid()) writeElement(session->variable(training.rate), 0, rate);
+}
+
+Trainer::Trainer(std::unique_ptr<State> state) : state(std::move(state)) {}
+Trainer::Trainer(Trainer &&) = default;
+Trainer::~Trainer() = default;
+
+Expected<Trainer> Trainer::create(Context &context, const Graph &network, Dataset data, TrainerOptions options) {
+  auto state = std::make_unique<State>(context, network, std::move(data), std::move(options));
+  if (Error error = state->create(network)) return error;
+  return Trainer(std::move(state));
+}
+
+Expected<Trainer::Report> Trainer::advance() {
+  State &s = *state;
+  const uint64_t epoch = s.run.step / s.stepsPerEpoch();
+  s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
+  const uint64_t t = s.run.step + 1;
+  const double rate = s.options.schedule.at(t);
+  s.setRate(rate * rateCorrection(s.options.optimizer, t));
+  if (Error error = s.session->run(s.run.step)) return error;
+  s.run.step = t;
+  return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};
+}
+
+uint64_t Trainer::step() const { return state->run.step; }
+uint64_t Trainer::stepsPerEpoch() const { return state->stepsPerEpoch(); }
+Metric Trainer::metric() const { return state->objective.metric(); }
+const TrainingGraph &Trainer::training() const { return state->training; }
+const Graph &Trainer::gradients() const { return state->gradients; }
+const OptimizerOptions &Trainer::optimizer() const { return state->options.optimizer; }
+Session &Trainer::session() { return *state->session; }
+
+Expected<Score> Trainer::evaluate(Dataset &data) { return state->evaluator->evaluate(data, state->options.batch); }
+
+std::vector<NamedArray> Trainer::parameters() const {
+  std::vector<NamedArray> arrays;
+  for (const LastingArray &array : state->lastingArrays(state->numParameters)) {
+    const char *bytes = array.memory.as<char>();
+    arrays.push_back({array.name, Array{array.memory.dtype, array.memory.shape.vec(),
+                                        std::vector<char>(bytes, bytes + array.memory.bytes())}});
+  }
+  return arrays;
+}
+
+std::vector<NamedArray> Trainer::checkpoint() const { return makeCheckpoint(state->lastingArrays(state->lasting.size()), state->run); }
+
+Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
+  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(state->lasting.size()), state->run, place);
+  if (!step) return step.takeError();
+  state->run.step = *step;
+  return Error::success();
+}
+
+}  // namespace gradc

@@ -1,0 +1,79 @@
+// Training a network: the training graph, the arrays it reads and overwrites, and the steps.
+//
+//   Expected<Trainer> trainer = Trainer::create(context, network, std::move(examples), options);
+//   while (trainer->step() < steps) { Expected<Trainer::Report> report = trainer->advance(); … }
+//   Expected<Score> score = trainer->evaluate(heldOut);
+//   writeNpz(os, trainer->checkpoint());
+//
+// The network is differentiated, an optimizer is appended (passes/append_optimizer.h), and one session runs the result
+// with the new values of parameters in the memory of the old ones. Everything a step depends on is a function of the
+// options, the step number and the arrays of the checkpoint, so a run that is taken up again goes on bit for bit.
+// docs/training.md. Tested by tests/trainer_test.cc
+#pragma once
+
+#include "passes/append_optimizer.h"
+#include "runtime/gradcheck/objective.h"
+#include "runtime/session.h"
+#include "runtime/training/dataset.h"
+#include "runtime/training/schedule.h"
+
+namespace gradc {
+
+struct TrainerOptions {
+  OptimizerOptions optimizer;        // `rescale` is a further factor when hasOwnRescale is not set
+  /// Gradients are divided by the batch size unless the losses are means by themselves (Objective::isMean); set: they
+  /// are multiplied by optimizer.rescale and nothing else.
+  bool hasOwnRescale = false;
+  RateSchedule schedule;
+  int64_t batch = 64;                // rows; what is left of an epoch after whole batches is not trained on
+  uint64_t seed = 0;                 // of initial values and random operators
+  std::optional<uint64_t> shuffle;   // seed of the order of examples; none: as they come
+  std::vector<std::string> frozen;   // variables to leave alone
+  std::vector<NamedArray> start;     // values of parameters; the others are drawn (runtime/training/parameter_init.h)
+  SessionOptions session;            // hints, inference, backend, threads; the rest is set here
+};
+
+class Trainer {
+ public:
+  /// Every column of `data` feeds the variable it is called like. Errors are those of Session::create for the arrays, of
+  /// buildGradient and appendOptimizer; BindingMismatch for a batch larger than the data and for class numbers the
+  /// network does not have; UnknownName for a frozen variable there is not.
+  static llvm::Expected<Trainer> create(Context &context, const Graph &network, Dataset data, TrainerOptions options);
+  Trainer(Trainer &&);
+  ~Trainer();
+
+  struct Report {
+    uint64_t step;   // how many have been taken, this one included
+    uint64_t epoch;  // it belongs to, from 0
+    double rate;     // learning rate of the schedule
+    Score score;     // of the batch, before the step
+  };
+  llvm::Expected<Report> advance();
+  uint64_t step() const;
+  uint64_t stepsPerEpoch() const;
+  Metric metric() const;
+  /// In inference form. Columns are called like those trained on.
+  llvm::Expected<Score> evaluate(Dataset &data);
+
+  const TrainingGraph &training() const;
+  /// What the optimizer was appended to, and with which options: for other forms of the same training graph.
+  const Graph &gradients() const;
+  const OptimizerOptions &optimizer() const;
+  /// The session that takes the steps.
+  Session &session();
+
+  /// Parameters and auxiliary states by name, as `run --inputs` reads them.
+  std::vector<NamedArray> parameters() const;
+  /// These, the optimizer's states, and where the run is (`gradc.…`).
+  std::vector<NamedArray> checkpoint() const;
+  /// Goes on from a checkpoint. BindingMismatch, naming `place`, for one of another network, optimizer, batch size, seed
+  /// or number of examples, and nothing has changed then.
+  llvm::Error resume(llvm::ArrayRef<NamedArray> checkpoint, llvm::StringRef place);
+
+ private:
+  struct State;
+  explicit Trainer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+}  // namespace gradc
