@@ -15,8 +15,8 @@ namespace gradc {
 
 struct NodeSpec {
   llvm::StringRef name;
-  Attrs attrs;
-  NodeId origin;  // the user's node this one is generated for
+  Attrs attrs = {};
+  NodeId origin = {};  // the user's node this one is generated for
   llvm::ArrayRef<Graph> bodies = {};
 };
 

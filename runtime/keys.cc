@@ -16,7 +16,7 @@ std::vector<std::string> variableKeys(const Graph &graph) {
     if (!graph.isVariable(NodeId(id))) continue;
     StringRef name = graph.name(NodeId(id));
     if (name.empty()) {
-      keys[id] = "#" + std::to_string(id);
+      keys[id] = ("#" + Twine(id)).str();
       continue;
     }
     uint32_t k = ++seen[name];
@@ -75,7 +75,7 @@ Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optio
     // Nodes of one name count as one source: their keys are told apart by number.
     std::string source = isForward ? graph.describe(head.node)
                                    : "the gradient of '" + table->heads[i].of + "'";
-    if (key.empty()) key = "#" + std::to_string(head.node.value);
+    if (key.empty()) key = ("#" + Twine(head.node.value)).str();
     if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;
   }
   for (NodeId n : aux) {

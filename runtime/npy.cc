@@ -154,7 +154,7 @@ uint32_t readLittle(StringRef bytes, size_t width) {
 
 std::string descrOf(DType type) {
   for (const DescrRow &row : kDescrs)
-    if (row.dtype == type) return (dtypeBytes(type) == 1 ? "|" : "<") + row.code.str();
+    if (row.dtype == type) return (Twine(dtypeBytes(type) == 1 ? "|" : "<") + row.code).str();
   llvm_unreachable("NumPy has no name for this dtype");
 }
 
@@ -201,10 +201,12 @@ Expected<Array> parseNpy(StringRef bytes, StringRef place) {
 }
 
 void writeNpy(raw_ostream &os, const Array &array) {
-  std::string header = "{'descr': '" + descrOf(array.dtype) + "', 'fortran_order': False, 'shape': (";
-  for (size_t axis = 0; axis < array.shape.size(); ++axis)
-    header += (axis == 0 ? "" : " ") + std::to_string(array.shape[axis]) +
-              (axis + 1 < array.shape.size() || array.shape.size() == 1 ? "," : "");
+  std::string header = ("{'descr': '" + Twine(descrOf(array.dtype)) + "', 'fortran_order': False, 'shape': (").str();
+  for (size_t axis = 0; axis < array.shape.size(); ++axis) {
+    if (axis > 0) header += ' ';
+    header += std::to_string(array.shape[axis]);
+    if (axis + 1 < array.shape.size() || array.shape.size() == 1) header += ',';
+  }
   header += "), }";
   // Magic, version and length take ten bytes; the data begins at a multiple of 64.
   size_t total = alignTo(10 + header.size() + 1, kHeaderAlignment);

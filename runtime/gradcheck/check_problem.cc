@@ -232,7 +232,7 @@ class ProblemMaker {
       for (size_t i = 0; i < inputs.size(); ++i)
         if (isLabel.test(function.entry(inputs[i]).value) && !function.kind(NodeId(id)).isStopped(i))
           return Failure(ErrorKind::UnsupportedOption,
-                         "'" + function.listedName(inputs[i]) + "' is the label of a loss, and a gradient flows through it to " +
+                         "'" + Twine(function.listedName(inputs[i])) + "' is the label of a loss, and a gradient flows through it to " +
                              function.describe(NodeId(id)) + "; gradcheck cannot hold it for one and vary it for the other")
               .at(NodeId(id));
     }
