@@ -29,7 +29,7 @@ class Context {
 
   OpRegistry ops;
 
-  /// Sorted by key; of a repeated key the last value stands.
+  /// Sorted by key; of a repeated key the last value is kept.
   Attrs attrs(llvm::ArrayRef<AttrText> pairs);
   /// The list with `updates` put over `base`.
   Attrs withAttrs(const Attrs &base, llvm::ArrayRef<AttrText> updates);

@@ -85,7 +85,7 @@ void GraphBuilder::setName(NodeId n, StringRef part1, StringRef part2) {
   uint32_t own = n.value - numBase;
   nameBegin[own] = static_cast<uint32_t>(names.size());
   nameLength[own] = static_cast<uint32_t>(part1.size() + part2.size());
-  // The parts may lie in this very arena, which growing moves.
+  // The parts may be in this very arena, which growing moves.
   const size_t size = names.size();
   auto offsetOf = [&](StringRef part) {
     const bool isOwn = part.data() >= names.data() && part.data() < names.data() + size;

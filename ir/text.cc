@@ -29,7 +29,7 @@ std::string quote(StringRef text) {
   return quoted;
 }
 
-// Quotes stand where a reader could not tell where the value ends.
+// Quotes are put where a reader could not tell where the value ends.
 bool isPlain(StringRef value) {
   int depth = 0;
   for (char c : value) {

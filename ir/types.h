@@ -62,7 +62,7 @@ enum class StorageKind : int8_t { Unknown = -1, Dense = 0, RowSparse = 1, Csr = 
 /// "dense", "row_sparse", "csr"; "unknown" for StorageKind::Unknown.
 llvm::StringRef storageName(StorageKind storage);
 
-/// How a tensor of rank four lies in memory; all take the same space. Any other tensor is Plain.
+/// How a tensor of rank four is laid out in memory; all take the same space. Any other tensor is Plain.
 enum class Layout : uint8_t {
   Plain,         // row-major
   ChannelsLast,  // an image (n, c, h, w) as (n, h, w, c)

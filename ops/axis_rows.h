@@ -6,7 +6,7 @@
 
 namespace gradc {
 
-/// Element k of row r lies at begin(r) + k · inner.
+/// Element k of row r is at begin(r) + k · inner.
 struct AxisRows {
   int64_t outer = 1, length = 1, inner = 1;
 

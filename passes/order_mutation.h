@@ -28,7 +28,7 @@ struct OrderedGraph {
 llvm::Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy);
 
 /// E-31 for the first node that would read another version than it means when nodes run in this order; what versions
-/// mean does not depend on it. BadPlan for a schedule that is none of the graph's. After orderMutations every schedule
+/// mean does not depend on it. BadPlan for a schedule that is not one of the graph's. After orderMutations every schedule
 /// that is one of the graph passes.
 llvm::Error checkMutationOrder(const Graph &graph, const Schedule &schedule = Schedule());
 

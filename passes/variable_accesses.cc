@@ -11,7 +11,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Stable; keys lie below `numKeys`.
+/// Stable; keys are below `numKeys`.
 template <class Row, class Key> void sortByKey(std::vector<Row> &rows, size_t numKeys, Key key) {
   std::vector<uint32_t> begin(numKeys + 1, 0);
   for (const Row &row : rows) ++begin[key(row) + 1];

@@ -1,7 +1,7 @@
 // Who reads and who writes each version of the variables a graph overwrites (§12).
 //
 // At a position an operator overwrites, version v reads v - 1 and writes v; a 0 there counts as 1. Where every reader of
-// a variable says 0, as files from before versions do, the numbers say nothing and id order stands: the k-th write in id
+// a variable says 0, as files from before versions do, the numbers mean nothing and id order decides: the k-th write in id
 // order makes version k. Reads that are ignored (REG-15) are no reads.
 //
 // A generated node reads what the node it was generated for read (MUT-03): the gradient of an operator that overwrites

@@ -87,7 +87,7 @@ class ArchiveReader {
       if (!holds(at, kEnd64Bytes) || u32(bytes, at) != kEnd64Signature) return fail("the zip64 end record is malformed");
       directory = {u64(bytes, at + 48), u64(bytes, at + 40), u64(bytes, at + 32)};
     }
-    if (!holds(directory.offset, directory.size)) return fail("the central directory lies outside the file");
+    if (!holds(directory.offset, directory.size)) return fail("the central directory is outside the file");
     return directory;
   }
 

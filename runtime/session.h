@@ -1,6 +1,6 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or by `--init` (runtime/init.h). Filters may lie in
+// A Session owns one buffer per variable, filled from bindings or by `--init` (runtime/init.h). Filters may be in
 // the kernels' order from one run to the next; whoever looks sees them row-major.
 #pragma once
 
@@ -14,7 +14,7 @@ struct SessionOptions {
   InferRequest hints;
   InferOptions infer;                 // floatAs: `--dtype float64`
   std::optional<uint64_t> initSeed;   // fill what is not bound
-  /// Without headRequests the ones of an emitted graph's side table stand (`grad_req`), else all are Write.
+  /// Without headRequests the ones of an emitted graph's side table are taken (`grad_req`), else all are Write.
   ExecOptions exec;
   bool allowInplace = true;           // of the plan
 };
@@ -38,7 +38,7 @@ class Session {
   const MemoryPlan &plan() const;
   const RequestTable &requests() const;
   const std::vector<std::string> &warnings() const;
-  /// What is bound there in place of the session's memory has to lie as `variableLayout` and `headLayout` say.
+  /// What is bound there in place of the session's memory has to be laid out as `variableLayout` and `headLayout` say.
   Executor &executor();
   /// The session's own memory of a variable, to read and write until the next run.
   TensorRef variable(NodeId n) const;
@@ -48,7 +48,7 @@ class Session {
   llvm::Error shareHead(size_t i, NodeId variable);
   /// Takes over what the variable of that id, shape and type in another session holds.
   void assignVariable(NodeId n, const Session &from);
-  /// How variables and heads lie between runs that follow one another without a look.
+  /// How variables and heads are laid out between runs that follow one another without a look.
   Layout variableLayout(NodeId n) const;
   Layout headLayout(size_t i) const;
   /// Heads and, after training, aux states under the keys of `--outputs` (runtime/keys.h); E-34 on a collision.

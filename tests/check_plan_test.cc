@@ -90,7 +90,7 @@ TEST(CheckPlan, TakingOverBytesThatLieElsewhere) {
   p.plan.plannedBytes = 128;
   p.offset("r") = 64;
   EXPECT_EQ(p.check(),
-            "[bad_plan] at node 'r' (relu): output 'r_output' takes over entry 1, which does not lie there");
+            "[bad_plan] at node 'r' (relu): output 'r_output' takes over entry 1, which is not there");
 }
 
 TEST(CheckPlan, TakingOverAnUndeclaredInput) {

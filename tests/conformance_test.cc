@@ -21,7 +21,7 @@ namespace {
 
 using namespace gradc::testing;
 
-/// Operators of our own that cannot be said in MXNet's, and the lowest order of a gradient that has them. An operator that is
+/// Operators of our own that cannot be expressed in MXNet's, and the lowest order of a gradient that has them. An operator that is
 /// not here has to be lowered in every graph.
 struct Refusal {
   StringRef op;
@@ -183,7 +183,7 @@ TEST_P(Conformance, A_14_LoweredToMxnet) {
   auto check = [&](const Graph &graph, const Bindings &bindings, uint32_t order) {
     return checkLoweringOf(graph, bindings, order);
   };
-  seen.cells.conclude(overOrders(3, check), "no operator of our own that MXNet's can say");
+  seen.cells.conclude(overOrders(3, check), "no operator of our own that MXNet's can express");
 }
 
 TEST_P(Conformance, A_17_LoweredToPrimitives) { checkPrimitivesOf(true); }

@@ -37,7 +37,7 @@ TEST_P(FastKernels, RUN_02_AgreeWithReference) {
 INSTANTIATE_TEST_SUITE_P(Samples, FastKernels, ::testing::ValuesIn(tableSamples()),
                          [](const ::testing::TestParamInfo<Sample> &info) { return cellName(info.param.op, info.index); });
 
-// A block of a residual network: its middle can lie channels-last, its ends cannot.
+// A block of a residual network: its middle can be channels-last, its ends cannot.
 constexpr char kBlock[] =
     "c1 = Convolution(data, w1, b1) {kernel=(3,3), pad=(1,1), num_filter=16};"
     "n1 = BatchNorm(c1, gamma1, beta1, mean1, var1) {fix_gamma=False};"

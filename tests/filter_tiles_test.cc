@@ -1,4 +1,4 @@
-// Filters that lie in tiles between the steps of a session: which ones do, what somebody who looks at them sees, training.
+// Filters in tiles between the steps of a session: which ones do, what somebody who looks at them sees, training.
 #include "runtime/kernels/weight_reorder.h"
 
 #include "runtime/kernels/kernel_set.h"
@@ -33,7 +33,7 @@ bool hasTiles() {
 class FilterTiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!hasTiles()) GTEST_SKIP() << "no filter lies in tiles: the processor has no vectors of sixteen numbers";
+    if (!hasTiles()) GTEST_SKIP() << "no filter is in tiles: the processor has no vectors of sixteen numbers";
   }
 };
 
@@ -75,7 +75,7 @@ std::string difference(ArrayRef<NamedArray> found, ArrayRef<NamedArray> expected
 
 struct Case {
   const char *what, *net;
-  std::vector<std::string> tiled;  // variables that lie in tiles
+  std::vector<std::string> tiled;  // variables in tiles
 };
 
 constexpr char kPlainConv[] = "{kernel=(3,3), pad=(1,1), num_filter=16, no_bias=True}";

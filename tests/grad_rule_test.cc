@@ -86,7 +86,7 @@ TEST(GradRule, MistakesInsideEmitAreKeptForTheDriver) {
   EXPECT_FALSE(t.rule.hasFailed());
   EXPECT_TRUE(t.rule.emit(kElemwiseAdd, {t.a}).isValid());
   EXPECT_TRUE(t.rule.hasFailed());
-  t.rule.emit(kMulScalar, {t.a}, {{"scalar", "many"}});  // the first mistake stands
+  t.rule.emit(kMulScalar, {t.a}, {{"scalar", "many"}});  // the first mistake is kept
   EXPECT_EQ(describeError(t.rule.takeFailure()),
             "[arity] the gradient rule of operator 'elemwise_mul' emits 'elemwise_add' with 1 inputs, it takes 2");
 }

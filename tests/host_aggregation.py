@@ -4,7 +4,7 @@ usage: host_aggregation.py [NAME …]        (default: "wide", and every network
 
 `gradc grad --naming mxnet` with the default cap, against the graph MXNet 1.9.1 builds for training. Compared are: which
 forward values have several gradients added, by one ElementWiseSum (add_n) or by a chain of _grad_add, over how many
-contributions, and through which readers in which order; which gradients are copied; and what stands at each head. A
+contributions, and through which readers in which order; which gradients are copied; and what each head is. A
 contribution is named after the forward node that reads the value. MXNet's listing refers to nodes by name, and all its
 sums have the same few names: a sum is recognised by its contributions. No real network has a value with eight readers, so
 "wide" is one made here that does.

@@ -96,7 +96,7 @@ struct Answer {
       if (line.contains(": error: ")) found.push_back(line);
     return found;
   }
-  /// What stands in brackets at the end of the error; empty when there is not exactly one error.
+  /// What is in brackets at the end of the error; empty when there is not exactly one error.
   StringRef kind() const {
     SmallVector<StringRef, 2> found = errors();
     if (found.size() != 1 || !found[0].ends_with("]")) return "";
@@ -292,7 +292,7 @@ class Subject {
   bool isBroken = false;  // a verb ended without an answer; the others are not tried
 };
 
-/// The graph comes last in a line; its text is passed on as it stands.
+/// The graph comes last in a line; its text is passed on as it is.
 std::vector<Case> readCases(StringRef path) {
   std::vector<Case> cases;
   const std::string text = readText(path);

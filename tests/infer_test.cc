@@ -68,7 +68,7 @@ TEST(Infer, INF_11_TheForwardPartIsTakenAsGiven) {
   Graph graph = gradientOf(g.context, g, {"x", "w"}, 1).graph;
   InferOptions options;
   options.forward = &forward;
-  // Hints for the forward part are not looked at: what is given stands.
+  // Hints for the forward part are not looked at: what is given is kept.
   Inference whole = cantFail(infer(g.context, graph, {{{g.at("x").node, {7, 7}}}, {}}, options));
   for (uint32_t e = 0; e < g.graph.numEntries(); ++e) {
     EXPECT_EQ(whole.shape[EntryId(e)], forward.shape[EntryId(e)]);

@@ -155,7 +155,7 @@ TEST(JsonReader, UnknownKeysAreIgnoredWithAWarning) {
   SmallContext context;
   LoadedGraph loaded = read(context, R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "color": {"a": [1]}}], "arg_nodes": [0],
       "heads": [[0, 0, 0]], "comment": "hello"})");
-  EXPECT_EQ(loaded.warnings, (std::vector<std::string>{"ignored key 'color', which stands 1 time", "ignored key 'comment', which stands 1 time"}));
+  EXPECT_EQ(loaded.warnings, (std::vector<std::string>{"ignored key 'color', which appears 1 time", "ignored key 'comment', which appears 1 time"}));
 }
 
 TEST(JsonReader, E_33_SaysWhatAndWhere) {
@@ -173,9 +173,9 @@ TEST(JsonReader, E_33_SaysWhatAndWhere) {
       {R"({"nodes": [7]})", "expected a node object, found a number", 11},
       {R"({"nodes": [{"name": "x", "inputs": []}]})", "node 0 'x' has no key 'op'", 11},
       {R"({"nodes": [{"op": 3}]})", "expected a string for 'op' of node 0, found a number", 18},
-      {R"({"nodes": [{"op": "null", "op": "null"}]})", "key 'op' stands twice in node 0", 26},
-      {R"({"nodes": [{"attrs": {"k": "1", "k": "1"}}]})", "attribute 'k' stands twice in node 0", 32},
-      {R"({"nodes": [], "nodes": []})", "key 'nodes' stands twice in the graph", 14},
+      {R"({"nodes": [{"op": "null", "op": "null"}]})", "key 'op' appears twice in node 0", 26},
+      {R"({"nodes": [{"attrs": {"k": "1", "k": "1"}}]})", "attribute 'k' appears twice in node 0", 32},
+      {R"({"nodes": [], "nodes": []})", "key 'nodes' appears twice in the graph", 14},
       {R"({"x": {"a": 1, "a": 2}})", "the object has the key 'a' twice", 15},
       {fileOf(node("[[0]]"), "[]"), "an entry has at least two numbers [node, index], found 1", 52},
       {fileOf(node("[[0, 0, 0, 0]]"), "[]"), "an entry has at most three numbers [node, index, version]", 60},

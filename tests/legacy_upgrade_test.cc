@@ -36,7 +36,7 @@ TEST(LegacyUpgrade, OnlyFilesThatNeededItAreStamped) {
   const std::string plain = fileOfVersion(R"({"op": "relu", "name": "y", "inputs": [[0, 0, 0]]})", "");
   EXPECT_EQ(converted(plain).find("mxnet_version"), std::string::npos);
   EXPECT_NE(converted(fileOfVersion(kMirrored, "")).find(R"("mxnet_version": ["int", 10901])"), std::string::npos);
-  // Two numbers are an old spelling, but the version that stands in the file decides what 0 means in shapes.
+  // Two numbers are an old spelling, but the version in the file decides what 0 means in shapes.
   std::string late = converted(fileOfVersion(R"({"op": "relu", "name": "y", "inputs": [[0, 0]]})", R"(, "attrs": {"mxnet_version": ["int", 20000]})"));
   EXPECT_NE(late.find(R"("mxnet_version": ["int", 20000])"), std::string::npos);
 }

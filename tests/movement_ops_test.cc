@@ -154,7 +154,7 @@ TEST(MovementOps, INF_04_ReshapesBothWays) {
   EXPECT_EQ(inferShapes("expand_dims", {{"axis", "-1"}}, "(2,?) -> (?,3,?)"), "(2,3) -> (2,3,1)");
   EXPECT_EQ(inferShapes("expand_dims", {{"axis", "1"}}, "? -> (2,1,3)"), "(2,3) -> (2,1,3)");
   EXPECT_EQ(inferShapes("expand_dims", {{"axis", "3"}}, "(2,3) -> ?"),
-            "axis 3 lies outside the 3 dimensions of the output");
+            "axis 3 is outside the 3 dimensions of the output");
   EXPECT_EQ(inferShapes("squeeze", {{"axis", "(0,2)"}}, "(?,?,?) -> (5,)"), "(1,5,1) -> (5,)");
   EXPECT_EQ(inferShapes("squeeze", {}, "(1,?) -> ?"), "(1,?) -> ?");
   EXPECT_EQ(inferShapes("squeeze", {{"axis", "()"}}, "(1,2) -> ?"), "(1,2) -> (1,2)");
@@ -194,7 +194,7 @@ TEST(MovementOps, INF_04_RearrangementsBothWays) {
   EXPECT_EQ(inferShapes("transpose", {{"axes", "(0,0)"}}, "(2,3) -> ?"),
             "axes (0, 0) are no permutation of 2 dimensions");
   EXPECT_EQ(inferShapes("SwapAxis", {{"dim1", "0"}, {"dim2", "-1"}}, "(2,?,4) -> (?,3,?)"), "(2,3,4) -> (4,3,2)");
-  EXPECT_EQ(inferShapes("reverse", {{"axis", "2"}}, "(2,3) -> ?"), "axis 2 lies outside the shape (2,3)");
+  EXPECT_EQ(inferShapes("reverse", {{"axis", "2"}}, "(2,3) -> ?"), "axis 2 is outside the shape (2,3)");
   EXPECT_EQ(inferShapes("repeat", {{"repeats", "2"}, {"axis", "1"}}, "(2,?) -> (?,6)"), "(2,3) -> (2,6)");
   EXPECT_EQ(inferShapes("repeat", {{"repeats", "2"}}, "(2,3) -> ?"), "(2,3) -> (12,)");
   EXPECT_EQ(inferShapes("repeat", {{"repeats", "2"}, {"axis", "0"}}, "(?,) -> (5,)"),

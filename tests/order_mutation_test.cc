@@ -265,7 +265,7 @@ TEST(GradientVersions, MUT_03_OperatorNeedsTheStateItOverwrites) {
 }
 
 TEST(GradientVersions, MUT_03_OldFilesGoByIdOrder) {
-  // Without numbers r reads what stands there when it runs: a's work.
+  // Without numbers r reads what is there when it runs: a's work.
   TestGraph g("a = test_accumulate(x, s); r = elemwise_mul(a, s); b = test_accumulate(r, s); y = elemwise_add(r, b)");
   GradientResult result = gradientOf(g.context, g, {"x"}, 1);
   // a = x + s; s1 = a; r = a·s1, and only the first factor carries; b = r + s1; y = 2·r + s1: dx = 2·s1

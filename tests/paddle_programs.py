@@ -8,7 +8,7 @@ set (NG-01). Compared are the (parameter, has a gradient) pairs, and values, to 
 its gradient is wrong, `gradc gradcheck` judges gradc's instead.
 
 GRADC is the binary (default: the one ./dev build makes), GRADC_SHARED the folder of the programs. Needs NumPy. Prints
-"skipped" without them, and for each program that cannot be said in gradc's operators. Exit status 1 on a difference.
+"skipped" without them, and for each program that cannot be expressed in gradc's operators. Exit status 1 on a difference.
 """
 import json
 import os

@@ -1,4 +1,4 @@
-// The memory planner. Above each expectation stands the tape of the arena: +a an entry gets bytes, -a it gives them back,
+// The memory planner. Above each expectation is the tape of the arena: +a an entry gets bytes, -a it gives them back,
 // a>b entry b takes over the bytes of a. Sizes are distinct, so that a wrong offset cannot agree by luck.
 #include "formats/json/graph_table.h"
 #include "passes/memory/lifetimes.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real networks nobody here wrote, when a folder of them lies beside the repository: every file loads and `convert` is a
+# Real networks nobody here wrote, when a folder of them is beside the repository: every file loads and `convert` is a
 # fixed point; legacy files upgrade to what MXNet makes of them; gradients, values and emitted graphs agree with MXNet.
 #
 #   tests/real_graphs.sh --quick      loading and round trips of all files, MXNet on four small networks

@@ -156,7 +156,7 @@ TEST(ReduceOps, INF_04_ConcatBothWays) {
   EXPECT_EQ(inferShapes("Concat", attrs, "? (3,5) -> ?"), "(3,?) (3,5) -> (3,?)");
   EXPECT_EQ(inferShapes("Concat", attrs, "(2,5) (3,5) -> ?"), "input 1 has shape (3,5), expected (2,?) apart from dim 1");
   EXPECT_EQ(inferShapes("Concat", attrs, "(2,5) (2,5) -> (2,9)"), "the parts do not add up to output 0 of shape (2,9)");
-  EXPECT_EQ(inferShapes("Concat", {{"num_args", "1"}, {"dim", "-3"}}, "(2,5) -> ?"), "dim -3 lies outside 2 dimensions");
+  EXPECT_EQ(inferShapes("Concat", {{"num_args", "1"}, {"dim", "-3"}}, "(2,5) -> ?"), "dim -3 is outside 2 dimensions");
 }
 
 TEST(ReduceOps, INF_04_ReshapesBothWays) {
@@ -209,10 +209,10 @@ TEST(ReduceOps, E_50_ConcatThatDoesNotAddUp) {
             "output 0 would have the shape (out of range,1), expected dimensions from 0 and at most 2^48 elements");
   EXPECT_EQ(inferShapes("Concat", three, "(2,5) ? ? -> (1,5)"), "the parts do not add up to output 0 of shape (1,5)");
   EXPECT_EQ(inferShapes("Concat", three, "(2,5) ? (0,5) -> (2,5)"), "(2,5) (0,5) (0,5) -> (2,5)");
-  EXPECT_EQ(inferShapes("Concat", three, "() () () -> ?"), "dim 0 lies outside 0 dimensions");
+  EXPECT_EQ(inferShapes("Concat", three, "() () () -> ?"), "dim 0 is outside 0 dimensions");
 }
 
-// What is cut out of v has to lie in it: v is as long as the parts together.
+// What is cut out of v has to be inside it: v is as long as the parts together.
 TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
   const std::vector<AttrText> second = {{"num_args", "2"}, {"dim", "0"}, {"index", "1"}};
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,3) (3,3) (5,3) -> ?"), "(8,3) (3,3) (5,3) -> (5,3)");
@@ -224,7 +224,7 @@ TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,) (3,3) (5,3) -> ?"),
             "input 1 has shape (3,3), expected (?,) apart from dim 0");
   EXPECT_EQ(inferShapes("_concat_part", {{"num_args", "1"}, {"index", "0"}}, "(3,) (3,) -> ?"),
-            "dim 1 lies outside 1 dimensions");
+            "dim 1 is outside 1 dimensions");
   const std::vector<AttrText> two = {{"num_args", "2"}, {"dim", "1"}};
   EXPECT_EQ(inferShapes("_backward_Concat", two, "(2,5) (2,3) ? -> ? (2,?)"), "(2,5) (2,3) (2,2) -> (2,3) (2,2)");
   EXPECT_EQ(inferShapes("_backward_Concat", two, "(2,5) (2,3) (2,3) -> ? ?"),

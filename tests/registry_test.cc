@@ -96,7 +96,7 @@ TEST(Registry, LegacyNamesAreAliases) {
 }
 
 // The nodes a rule makes: "_backward_mul(dy0,x0,x1) x0=n0:0 x1=n0:1"; x and y are the node's inputs and outputs, n its
-// gradient nodes. A gradient that is dy itself stands as "x0=dy0", none at all as "x0=none".
+// gradient nodes. A gradient that is dy itself is written "x0=dy0", none at all as "x0=none".
 std::string signature(StringRef name, ArrayRef<AttrText> attrs) {
   BuiltinContext context;
   GraphBuilder builder(context);

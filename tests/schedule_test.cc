@@ -245,7 +245,7 @@ std::vector<std::vector<char>> resultsOf(const Graph &graph, const SessionOption
   return results;
 }
 
-// Entries that are alive at one step, from the graph and the schedule alone, lie apart unless one took over the other.
+// Entries that are alive at one step, from the graph and the schedule alone, are apart unless one took over the other.
 void expectApart(const Scheduled &p) {
   struct Place {
     EntryId root;

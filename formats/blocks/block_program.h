@@ -33,8 +33,8 @@ struct BlockProgram {
   std::optional<uint32_t> declaringBlock(uint32_t block, llvm::StringRef name) const;
 };
 
-/// Parents stand before their blocks, a gradient block's parent is its forward block, an operator's block is a child of the
-/// block it stands in and nobody else's (E-33), every name is declared where it is used (E-44).
+/// Parents come before their blocks, a gradient block's parent is its forward block, an operator's block is a child of the
+/// block it is in and nobody else's (E-33), every name is declared where it is used (E-44).
 llvm::Error verifyBlocks(const BlockProgram &program);
 
 /// The graph of the root block; those of other blocks are bodies of the nodes that own them. Names read before they are written in a block are variables of its graph; its heads

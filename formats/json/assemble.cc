@@ -333,7 +333,7 @@ Expected<LoadedGraph> assembleFile(Context &context, RawFile file) {
   out.graph = std::move(done.back().graph);
   out.sources = std::move(done.back().sources);
   for (const auto &[key, count] : file.unknownKeys)
-    out.warnings.push_back("ignored key '" + key + "', which stands " + std::to_string(count) +
+    out.warnings.push_back("ignored key '" + key + "', which appears " + std::to_string(count) +
                            (count == 1 ? " time" : " times"));
   return out;
 }

@@ -89,7 +89,7 @@ bool JsonHandler::selectField(Field known, StringRef key) {
   }
   if (!isRepeated) return true;
   return fail(ErrorKind::BadJson, tokenBegin(Found::String),
-              "key '" + key + "' stands twice in " + (isNode ? nodeLabel() : "the graph"));
+              "key '" + key + "' appears twice in " + (isNode ? nodeLabel() : "the graph"));
 }
 
 bool JsonHandler::beginNode() {
@@ -193,7 +193,7 @@ bool JsonHandler::beginAttr(StringRef key) {
   if (attrKey.value >= lastSerial.size()) lastSerial.resize(attrKey.value + 64, 0);
   if (lastSerial[attrKey.value] == attrsSerial)
     return fail(ErrorKind::BadJson, tokenBegin(Found::String),
-                "attribute '" + key + "' stands twice in " + nodeLabel());
+                "attribute '" + key + "' appears twice in " + nodeLabel());
   lastSerial[attrKey.value] = attrsSerial;
   return true;
 }

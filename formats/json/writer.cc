@@ -65,7 +65,7 @@ class Writer {
   }
 
  private:
-  /// `between` stands before each key of the graph, `beforeNode` before each node, `end` before the last brace.
+  /// `between` comes before each key of the graph, `beforeNode` before each node, `end` before the last brace.
   void writeGraph(const Graph &graph, StringRef between, StringRef beforeNode, StringRef end) {
     const StringRef next = between.empty() ? ", " : ",";
     out << "{" << between << "\"nodes\": [";

@@ -26,7 +26,7 @@ constexpr AttrSpec kAttrs[] = {required<&ActivationParams::actType>("act_type", 
 
 ActType typeOf(const NodeKind &kind) { return kind.params<ActivationParams>().actType; }
 
-// `at` decides the piece of relu and softsign; elsewhere it is x itself. A number that is none stays one.
+// `at` decides the piece of relu and softsign; elsewhere it is x itself. NaN stays NaN.
 template <class T> T activate(ActType type, T x, T at) {
   switch (type) {
     case ActType::Relu: return at > T{0} || std::isnan(at) ? x : T{0};

@@ -78,7 +78,7 @@ double cotangentDerivative(int64_t order, double x) {
   return value * std::pow(kPi, static_cast<double>(order + 1));
 }
 
-// ψ⁽ⁿ⁾(x); left of 0 by reflection, (−1)ⁿ·ψ⁽ⁿ⁾(1 − x) − ψ⁽ⁿ⁾(x) = dⁿ/dxⁿ π·cot(πx). Poles give a number that is none.
+// ψ⁽ⁿ⁾(x); left of 0 by reflection, (−1)ⁿ·ψ⁽ⁿ⁾(1 − x) − ψ⁽ⁿ⁾(x) = dⁿ/dxⁿ π·cot(πx). Poles give NaN.
 double polygamma(int64_t order, double x) {
   if (x > 0) return polygammaPositive(order, x);
   if (x == std::floor(x)) return std::nan("");

@@ -76,7 +76,7 @@ constexpr auto kSmoothSlope = [](const SmoothParams &p, auto dy, auto x, auto at
   return dy * square * x;
 };
 
-// The straight part lies between the bounds, which give 0.
+// The straight part is between the bounds, which give 0.
 template <class T> bool isBetween(const HardParams &p, T x) {
   const T line = static_cast<T>(p.alpha) * x + static_cast<T>(p.beta);
   return line > T{0} && line < T{1};

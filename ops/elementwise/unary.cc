@@ -28,7 +28,7 @@ void timesHead(DecomposeRule &d, Value factor) { d.y(0, d.emit(kElemwiseMul, {d.
 extern const OpDef kBackwardLog, kBackwardSqrt, kBackwardSquare, kBackwardReciprocal, kBackwardAbs, kBackwardSign,
     kBackwardRelu, kBackwardSigmoid, kBackwardTanh, kBackwardSoftsign, kBackwardLog1p, kBackwardExpm1;
 
-// (x > 0) - (x < 0); 0 for 0 and for a number that is none.
+// (x > 0) - (x < 0); 0 for 0 and for NaN.
 struct SignOf {
   template <class T> constexpr T operator()(T x) const { return static_cast<T>((x > T(0)) - (x < T(0))); }
 };

@@ -20,7 +20,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Class number a label stands for, its fraction dropped; -2^62, which no class equals, beyond 32 bits and for NaN.
+// The class number of a label, its fraction dropped; -2^62, which no class equals, beyond 32 bits and for NaN.
 int64_t classOf(double label) {
   constexpr double kLimit = 2147483648.0;
   return label > -kLimit && label < kLimit ? static_cast<int64_t>(label) : -(int64_t{1} << 62);
@@ -245,7 +245,7 @@ constinit const OpDef kSoftmaxOutputSoftmax = {
 
 constinit const OpDef kSoftmaxOutputTarget = {
     .name = "_SoftmaxOutput_target",
-    .summary = "the distribution SoftmaxOutput's label stands for, in the shape of data",
+    .summary = "the distribution that SoftmaxOutput's label means, in the shape of data",
     .inputs = {"data", "label"},
     .attrs = kSoftmaxOutputAttrs,
     .params = paramsOf<SoftmaxOutputParams>(),

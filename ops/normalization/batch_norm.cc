@@ -98,7 +98,7 @@ constexpr size_t kBackwardInputs[] = {1, 2, 4, 5, 6, 7}, kBackwardOutputs[] = {1
 constexpr PortList kForwardPorts = {kForwardInputs, kForwardOutputs, 0};
 constexpr PortList kBackwardPorts = {kBackwardInputs, kBackwardOutputs, 3};
 
-// Rows run along the channels: a channel is what lies across them.
+// Rows run along the channels: a channel is what is across them.
 AxisRows channelsOf(const KernelCall &call) {
   const Dims data = call.in[0].shape;
   return AxisRows(data, normalizeAxis(call.params<BatchNormParams>().axis, data.size()).value_or(0));

@@ -237,7 +237,7 @@ void broadcastLikeShape(ShapeInference &s) {
   SmallVector<bool, 6> isRepeated(out.size(), false);
   for (auto [lhsAxis, rhsAxis] : zip(params.lhsAxes, params.rhsAxes)) {
     std::optional<size_t> to = normalizeAxis(lhsAxis, out.size()), from = normalizeAxis(rhsAxis, s.in(1).rank());
-    if (!to || !from) return s.fail("an axis lies outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
+    if (!to || !from) return s.fail("an axis is outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
     if (isRepeated[*to]) return s.fail("lhs_axes name axis " + Twine(lhsAxis) + " of the shape " + toString(s.in(0)) + " twice");
     isRepeated[*to] = true;
     out[*to] = s.in(1)[*from];
@@ -291,7 +291,7 @@ constinit const OpDef kBroadcastAxisLike = {
           if (s.hasFailed() || !s.in(1).hasRank()) return;
           const int64_t axis = s.params<AxisParams>().axis;
           std::optional<size_t> at = normalizeAxis(axis, s.in(1).rank());
-          if (!at) return s.fail("axis " + Twine(axis) + " lies outside the shape " + toString(s.in(1)));
+          if (!at) return s.fail("axis " + Twine(axis) + " is outside the shape " + toString(s.in(1)));
           s.setIn(0, s.in(1)[*at]);
           if (s.hasFailed()) return;
           DimsBuffer dims(s.in(1).dims());

@@ -30,7 +30,7 @@ template <class T, auto isBetter> T worst() {
   return isBetter(high, low) ? low : high;
 }
 
-// output = the element of input 0 that stands where `base` has its extremum.
+// output = the element of input 0 at the place where `base` has its extremum.
 template <auto isBetter> void pick(const KernelCall &call, const TensorRef &base) {
   const Dims whole = base.shape;
   const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);

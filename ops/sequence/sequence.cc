@@ -174,7 +174,7 @@ constexpr AttrSpec kRangeAttrs[] = {
     required<&RangeParams::start>("start", "the first number; the end, where stop is None"),
     attr<&RangeParams::stop>("stop", "None", "the end, which is not reached"),
     attr<&RangeParams::step>("step", "1", "difference of neighbours; negative: downwards"),
-    attr<&RangeParams::repeat>("repeat", "1", "how often each number stands there").atLeast(1),
+    attr<&RangeParams::repeat>("repeat", "1", "how often each number is repeated").atLeast(1),
     attr<&RangeParams::inferRange>("infer_range", "False", "take the end from the inferred length of the result"),
     attr<&RangeParams::device>("ctx", "", "device, as the file spells it; not used"),
     attr<&RangeParams::dtype>("dtype", "float32", "element type"),

@@ -62,7 +62,7 @@ void broadcastAxisShape(ShapeInference &s) {
   for (auto [axis, size] : zip(params.axis, params.size)) {
     std::optional<size_t> at = normalizeAxis(axis, lengths.size());
     if (!at || lengths[*at] != kUnknownDim)
-      return s.fail("axis " + Twine(axis) + " stands twice or lies outside the shape " + toString(s.in(0)));
+      return s.fail("axis " + Twine(axis) + " appears twice or is outside the shape " + toString(s.in(0)));
     if (s.in(0)[*at] != 1 && s.in(0)[*at] != kUnknownDim)
       return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) + " has " + Twine(s.in(0)[*at]) +
                     " elements, expected 1");

@@ -92,7 +92,7 @@ void relateParts(ShapeInference &s, ConcatPorts at) {
   if (!rank) return;
   const int64_t dim = s.params<ConcatParams>().dim;
   const std::optional<size_t> axis = normalizeAxis(dim, *rank);
-  if (!axis) return s.fail("dim " + Twine(dim) + " lies outside " + Twine(*rank) + " dimensions");
+  if (!axis) return s.fail("dim " + Twine(dim) + " is outside " + Twine(*rank) + " dimensions");
 
   DimsBuffer common(*rank, kUnknownDim);
   SmallVector<int64_t, 8> lengths(at.numParts(s) + 1, kUnknownDim);

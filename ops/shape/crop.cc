@@ -26,7 +26,7 @@ constexpr AttrSpec kCropAttrs[] = {
         .atMost(2),
     attr<&CropParams::offset>("offset", "(0, 0)", "row and column where the window starts").atLeast(0),
     attr<&CropParams::size>("h_w", "(0, 0)", "height and width of the window, without a second input").atLeast(0),
-    attr<&CropParams::centerCrop>("center_crop", "False", "whether the window lies in the middle; offset is not used"),
+    attr<&CropParams::centerCrop>("center_crop", "False", "whether the window is in the middle; offset is not used"),
 };
 
 uint32_t numInputs(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CropParams>().numArgs); }

@@ -25,7 +25,7 @@ struct PadParams {
   double constantValue;
 };
 constexpr AttrSpec kPadAttrs[] = {
-    required<&PadParams::mode>("mode", "what stands outside: a constant, the nearest element, or data mirrored"),
+    required<&PadParams::mode>("mode", "what is outside: a constant, the nearest element, or data mirrored"),
     required<&PadParams::padWidth>("pad_width", "elements before and after, axis by axis; 0 for the first two axes")
         .atLeast(0),
     attr<&PadParams::constantValue>("constant_value", "0", "the constant"),

@@ -42,7 +42,7 @@ struct RepeatParams {
   std::optional<int64_t> axis;
 };
 constexpr AttrSpec kRepeatAttrs[] = {
-    required<&RepeatParams::repeats>("repeats", "how often each element stands").atLeast(0),
+    required<&RepeatParams::repeats>("repeats", "how often each element is repeated").atLeast(0),
     attr<&RepeatParams::axis>("axis", "None", "axis to repeat along; None: data as a vector"),
 };
 
@@ -105,7 +105,7 @@ void transposeShape(ShapeInference &s) {
   permuteShape(s, *order);
 }
 
-// The permutation that swaps two axes; nothing when one lies outside.
+// The permutation that swaps two axes; nothing when one is outside.
 std::optional<SmallVector<size_t, 6>> swapped(const SwapAxisParams &params, size_t rank) {
   std::optional<size_t> first = normalizeAxis(params.dim1, rank), second = normalizeAxis(params.dim2, rank);
   if (!first || !second) return std::nullopt;
@@ -121,7 +121,7 @@ void swapAxisShape(ShapeInference &s) {
   const SwapAxisParams &params = s.params<SwapAxisParams>();
   std::optional<SmallVector<size_t, 6>> order = swapped(params, *rank);
   if (!order)
-    return s.fail("dim1 " + Twine(params.dim1) + " or dim2 " + Twine(params.dim2) + " lies outside " + Twine(*rank) +
+    return s.fail("dim1 " + Twine(params.dim1) + " or dim2 " + Twine(params.dim2) + " is outside " + Twine(*rank) +
                   " dimensions");
   permuteShape(s, *order);
 }
@@ -149,7 +149,7 @@ void reverseShape(ShapeInference &s) {
   if (s.hasFailed() || !s.in(0).hasRank()) return;
   for (int64_t axis : s.params<ReverseParams>().axis)
     if (!normalizeAxis(axis, s.in(0).rank()))
-      return s.fail("axis " + Twine(axis) + " lies outside the shape " + toString(s.in(0)));
+      return s.fail("axis " + Twine(axis) + " is outside the shape " + toString(s.in(0)));
 }
 
 // An axis named twice is reversed twice.
@@ -183,7 +183,7 @@ void repeatShape(ShapeInference &s) {
   std::optional<size_t> rank = eitherRank(s);
   if (!rank) return;
   std::optional<size_t> axis = normalizeAxis(*params.axis, *rank);
-  if (!axis) return s.fail("axis " + Twine(*params.axis) + " lies outside " + Twine(*rank) + " dimensions");
+  if (!axis) return s.fail("axis " + Twine(*params.axis) + " is outside " + Twine(*rank) + " dimensions");
   DimsBuffer common(*rank, kUnknownDim), other(*rank, kUnknownDim);
   if (s.in(0).hasRank()) common.assign(s.in(0).dims().begin(), s.in(0).dims().end());
   if (s.out(0).hasRank()) other.assign(s.out(0).dims().begin(), s.out(0).dims().end());

@@ -208,7 +208,7 @@ void expandDimsShape(ShapeInference &s) {
   if (!s.in(0).hasRank() && !s.out(0).hasRank()) return;
   const size_t rank = s.in(0).hasRank() ? s.in(0).rank() + 1 : s.out(0).rank();
   std::optional<size_t> axis = normalizeAxis(given, rank);
-  if (!axis) return s.fail("axis " + Twine(given) + " lies outside the " + Twine(rank) + " dimensions of the output");
+  if (!axis) return s.fail("axis " + Twine(given) + " is outside the " + Twine(rank) + " dimensions of the output");
   DimsBuffer out(rank, kUnknownDim);
   if (s.in(0).hasRank()) {
     out.assign(s.in(0).dims().begin(), s.in(0).dims().end());

@@ -50,7 +50,7 @@ void reshapeLikeShape(ShapeInference &s) {
   std::optional<size_t> rhsBegin = axisBound(params.rhsBegin, 0, rhs.size());
   std::optional<size_t> rhsEnd = axisBound(params.rhsEnd, static_cast<int64_t>(rhs.size()), rhs.size());
   if (!lhsBegin || !lhsEnd || !rhsBegin || !rhsEnd || *lhsBegin > *lhsEnd || *rhsBegin > *rhsEnd)
-    return s.fail("a range of axes lies outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
+    return s.fail("a range of axes is outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
   DimsBuffer out(lhs.take_front(*lhsBegin));
   out.append(rhs.begin() + *rhsBegin, rhs.begin() + *rhsEnd);
   out.append(lhs.begin() + *lhsEnd, lhs.end());

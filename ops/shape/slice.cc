@@ -117,13 +117,13 @@ StridedView sliceView(const NodeKind &kind, Dims whole, Dims) {
   return view;
 }
 
-// Unlike those of slice, bounds have to lie inside the axis.
+// Unlike those of slice, bounds have to be inside the axis.
 void sliceAxisShape(ShapeInference &s) {
   const SliceAxisParams &params = s.params<SliceAxisParams>();
   if (!s.in(0).hasRank()) return;
   DimsBuffer in(s.in(0).dims()), out(in);
   std::optional<size_t> axis = normalizeAxis(params.axis, in.size());
-  if (!axis) return s.fail("axis " + Twine(params.axis) + " lies outside the shape " + toString(s.in(0)));
+  if (!axis) return s.fail("axis " + Twine(params.axis) + " is outside the shape " + toString(s.in(0)));
   const int64_t size = in[*axis];
   if (size != kUnknownDim) {
     const int64_t begin = params.begin + (params.begin < 0 ? size : 0);
@@ -160,7 +160,7 @@ std::optional<SmallVector<bool, 6>> cutAxes(ShapeInference &s) {
   for (int64_t axis : axes) {
     std::optional<size_t> at = normalizeAxis(axis, rank);
     if (!at || *at >= s.in(1).rank())
-      return s.fail("axis " + Twine(axis) + " lies outside the shapes " + toString(s.in(0)) + " and " +
+      return s.fail("axis " + Twine(axis) + " is outside the shapes " + toString(s.in(0)) + " and " +
                     toString(s.in(1))), std::nullopt;
     isCut[*at] = true;
   }

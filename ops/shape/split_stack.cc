@@ -57,7 +57,7 @@ struct SplitShapes {
     std::optional<size_t> rank = wholeRank();
     if (!rank) return;
     std::optional<size_t> axis = normalizeAxis(params.axis, *rank);
-    if (!axis) return s.fail("axis " + Twine(params.axis) + " lies outside " + Twine(*rank) + " dimensions");
+    if (!axis) return s.fail("axis " + Twine(params.axis) + " is outside " + Twine(*rank) + " dimensions");
     setWhole(wholeFromParts(*rank, *axis));
     if (s.hasFailed()) return;
     const int64_t length = whole()[*axis];
@@ -90,7 +90,7 @@ struct SplitShapes {
 void splitShape(ShapeInference &s) { SplitShapes{s, false}.unify(); }
 void stackShape(ShapeInference &s) { SplitShapes{s, true}.unify(); }
 
-// Part i of the whole; a dropped axis changes nothing about where elements lie.
+// Part i of the whole; a dropped axis changes nothing about where elements are.
 StridedView partView(const NodeKind &kind, Dims whole, size_t i) {
   const SplitParams &params = kind.params<SplitParams>();
   StridedView view = wholeView(whole);

@@ -9,8 +9,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Calls visit(first element of the part, where it lies in the whole, elements, their distance) row by row; a row takes
-// in as many of the last axes as lie one behind the other in the whole, too.
+// Calls visit(first element of the part, where it is in the whole, elements, their distance) row by row; a row takes
+// in as many of the last axes as follow one another in the whole, too.
 template <class F> void forRows(const TensorRef &part, const StridedView &view, F visit) {
   const int64_t size = part.size();
   size_t outer = view.dims.size();

@@ -1,6 +1,6 @@
 // One tensor read through the strides of another: what transposing, slicing, reversing, repeating and tiling all are.
 //
-// A view says where in the whole (the forward input) each element of the part (the forward output) lies. Forward
+// A view says where in the whole (the forward input) each element of the part (the forward output) is. Forward
 // kernels gather through it, backward kernels scatter through the same view. Tested by tests/movement_ops_test.cc
 #pragma once
 
@@ -21,7 +21,7 @@ inline StridedView wholeView(Dims whole) { return {DimsBuffer(whole), contiguous
 
 /// part = whole through the view, for elements of any type.
 void gatherView(const TensorRef &part, const TensorRef &whole, const StridedView &view);
-/// whole[position] = Σ of the part's elements that lie there, for every position the view meets; others are left alone.
+/// whole[position] = Σ of the part's elements that are there, for every position the view meets; others are left alone.
 /// Sums run left to right, in float64 for floating types.
 void scatterView(const TensorRef &whole, const TensorRef &part, const StridedView &view);
 

@@ -1,6 +1,6 @@
 // Bilinear resizing of images: each pixel of the output is a weighted mean of the four input pixels around it.
 //
-// Row i of the output stands at p = i·(h − 1)/(H − 1) of the input's rows (align_corners), else at
+// Row i of the output is at p = i·(h − 1)/(H − 1) of the input's rows (align_corners), else at
 // max(0, (i + ½)·h/H − ½), for H = 1 at 0 either way, and takes 1 − (p − ⌊p⌋) of row ⌊p⌋ and the rest of the next one; columns
 // likewise. Positions are rounded to single precision as MXNet rounds them. The weights depend on shapes alone: the map is
 // linear, the backward operator is its adjoint, and each is the gradient of the other. Tested by tests/sequence_ops_test.cc

@@ -6,7 +6,7 @@
 namespace gradc {
 namespace {
 
-// Where output pixel number `index`, counted over the batch, stands.
+// Where output pixel number `index`, counted over the batch, is.
 struct Position {
   int64_t image, pixel;
   int64_t origin[3];  // of its receptive field, in input coordinates; may be negative

@@ -30,7 +30,7 @@ struct ConvGeometry {
 
 /// y[n,f,p] = bias[f] + Σ x·w over the receptive field of p; `bias` may be null.
 template <class T> void convolve(const ConvGeometry &g, const T *x, const T *w, const T *bias, T *y, T *scratch);
-/// dx = Σ over the windows an input pixel lies in of dy·w.
+/// dx = Σ over the windows an input pixel is in of dy·w.
 template <class T> void convolveDataGrad(const ConvGeometry &g, const T *dy, const T *w, T *dx, T *scratch);
 /// dw = Σ over batch and output pixels of dy·x.
 template <class T> void convolveWeightGrad(const ConvGeometry &g, const T *dy, const T *x, T *dw, T *scratch);

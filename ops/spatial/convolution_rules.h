@@ -1,5 +1,5 @@
 // What convolution and deconvolution have in common: attributes, how their entries relate, and rules. Each has four
-// operators: forward, the fused gradient, and the two maps that one stands for, called the data and the weight gradient.
+// operators: forward, the fused gradient, and the two maps that one consists of, called the data and the weight gradient.
 // Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
 #pragma once
 

@@ -40,7 +40,7 @@ PoolGeometry geometryOf(const PoolingParams &p, Dims data, Dims output) {
   return g;
 }
 
-// What a mean divides by; 1 for other types and for windows that lie in the padding alone.
+// What a mean divides by; 1 for other types and for windows that are in the padding alone.
 double divisor(const PoolingParams &p, const PoolWindow &w) {
   if (p.poolType != PoolType::Avg || w.isEmpty()) return 1;
   return p.countsPadding() ? w.paddedSize : static_cast<double>(w.size());
@@ -297,7 +297,7 @@ constinit const OpDef kPoolGather = {
 // dx = dy put back at the maxima of x
 constinit const OpDef kPoolScatter = {
     .name = "_pool_scatter",
-    .summary = "dx[i] = Σ of dy over the windows whose first maximum of x stands at i",
+    .summary = "dx[i] = Σ of dy over the windows whose first maximum of x is at i",
     .inputs = {"ograd", "data"},
     .attrs = kPoolingAttrs,
     .params = gradc::paramsOf<PoolingParams>(),

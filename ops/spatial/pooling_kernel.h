@@ -86,7 +86,7 @@ template <class T> void poolGather(const PoolGeometry &g, const T *v, const T *c
   });
 }
 
-/// dx = Σ of dy over the windows whose largest element of `chooser` stands there.
+/// dx = Σ of dy over the windows whose largest element of `chooser` is there.
 template <class T> void poolScatter(const PoolGeometry &g, const T *dy, const T *chooser, T *dx) {
   std::fill_n(dx, g.in.batch * g.in.batchStride, T{0});
   forEachWindow(g, [&](const PoolWindow &w) {

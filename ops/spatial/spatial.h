@@ -1,4 +1,4 @@
-// What convolution and pooling share: where channels stand in a tensor, and windows that slide over up to three axes.
+// What convolution and pooling share: where channels are in a tensor, and windows that slide over up to three axes.
 //
 // Tensors are (batch, channel, spatial…) or (batch, spatial…, channel). Kernels see both through `ImageView`, which
 // always has three spatial axes: missing ones are in front and have length 1.
@@ -33,7 +33,7 @@ inline constexpr double kLargestWindow = 0x7fffffff;
 inline constexpr int64_t kSpatialOnes[3] = {1, 1, 1};
 inline constexpr int64_t kSpatialZeros[3] = {0, 0, 0};
 
-/// One tensor of images. Element (n, c, pixel) lies at n·batchStride + c·channelStride + pixel·pixelStride, where pixels
+/// One tensor of images. Element (n, c, pixel) is at n·batchStride + c·channelStride + pixel·pixelStride, where pixels
 /// are numbered in row-major order of `extent`.
 struct ImageView {
   int64_t batch = 1, channels = 1;

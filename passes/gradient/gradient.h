@@ -1,6 +1,6 @@
 // The gradient of a graph, as a graph.
 //
-// Reverse-mode differentiation over frozen columns: select what lies between the asked x and the y, walk it backwards in
+// Reverse-mode differentiation over frozen columns: select what is between the asked x and the y, walk it backwards in
 // id order, aggregate contributions per entry, apply each operator's rule, and freeze forward heads and gradients into
 // one graph whose forward part keeps its ids. A zero gradient is a state of an accumulator, not a node, until a rule or
 // a head needs an array. Linear in nodes + edges.
@@ -27,7 +27,7 @@ enum class DuplicatePolicy : uint8_t { Allow, Strict };
 enum class UnusedPolicy : uint8_t { Error, None, Zeros };
 /// P-05: an x reached through control dependencies only.
 enum class ControlOnlyPolicy : uint8_t { Unused, Zeros };
-/// P-06: an operator without gradient that is reached from y but lies on no path from an x.
+/// P-06: an operator without gradient that is reached from y but is on no path from an x.
 enum class ReachPolicy : uint8_t { Ignore, WholeGraph };
 /// P-09: integer and bool values on the path.
 enum class IntegerPolicy : uint8_t { Stop, Permissive };
@@ -107,7 +107,7 @@ struct GradientSlot {
 
 struct GradientStats {
   /// The forward part, which comes first (IR-20). None when the gradients alone are emitted: the forward nodes that are
-  /// left stand among the others.
+  /// left are among the others.
   uint32_t numForwardNodes = 0, numForwardEntries = 0;
   uint32_t numGenerated = 0;  // nodes added
   uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0;

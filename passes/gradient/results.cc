@@ -187,7 +187,7 @@ class Settlement : GradientPhase {
     }
   }
 
-  // Saved copies and copied heads stand among the forward nodes, which then have other ids; so have those that are left
+  // Saved copies and copied heads are among the forward nodes, which then have other ids; so have those that are left
   // where the gradients alone are emitted.
   void noteForwardPart(const Frozen &frozen, GradientResult &result) {
     ArrayRef<NodeId> ids = ArrayRef(frozen.newId).take_front(numBase);

@@ -28,7 +28,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (Value v : request.stop) stopped.set(graph.entry(v).value);
   for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
   for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
-  // P-06: as if everything computed were asked for, so that the walk visits all that lies under the y.
+  // P-06: as if everything computed were asked for, so that the walk visits all that is under the y.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
   if (hasCuts) carrying.reset(cut);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {

@@ -118,7 +118,7 @@ class PlanReplay {
     auto range = live.find(plan.offset[source]);
     if (range == live.end() || plan.offset[e] != plan.offset[source] || bytesOf(e) != bytesOf(source))
       return bad(n, "output " + nameOf(n, output) + " takes over entry " + Twine(source.value) +
-                        ", which does not lie there");
+                        ", which is not there");
     const InplacePair *pair = declaredPair(n, output, source);
     if (!pair) return bad(n, "output " + nameOf(n, output) + " takes over an input the operator does not let it take");
     if (!pair->isIdentity)
@@ -187,7 +187,7 @@ class PlanReplay {
   const MemoryPlan &plan;
   const PlanOptions &options;
   EntryMap<uint32_t> pending;       // reads still to come
-  EntryMap<uint8_t> isCallers;      // may lie in the caller's memory
+  EntryMap<uint8_t> isCallers;      // may be in the caller's memory
   std::map<int64_t, Range> live;    // by offset
 };
 

@@ -27,7 +27,7 @@ struct Lifetimes {
   static constexpr uint32_t kNoInterval = 0xffffffff;
 };
 
-/// BadPlan for a schedule that is none of the graph's (verifySchedule).
+/// BadPlan for a schedule that is not one of the graph's (verifySchedule).
 llvm::Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                            const PlanOptions &options);
 

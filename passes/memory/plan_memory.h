@@ -46,7 +46,7 @@ struct MemoryPlan {
   std::vector<int64_t> liveBytes;    // by step: bytes in use while its node runs, workspace included
 };
 
-/// BadPlan for a schedule that is none of the graph's; TooLarge where sizes or their sum are.
+/// BadPlan for a schedule that is not one of the graph's; TooLarge where sizes or their sum are.
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
                                       const RequestTable &requests, const PlanOptions &options);
 

@@ -9,7 +9,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// Which of two operands is the whole, and how the other lies in it.
+/// Which of two operands is the whole, and how the other is laid out in it.
 struct Operands {
   size_t whole;
   PartView parts;
@@ -123,7 +123,7 @@ std::unique_ptr<PreparedKernel> broadcastDivide(const KernelSite &site) {
   return forward<[](auto a, auto b) { return a / b; }>(site);
 }
 
-// A number that is none, on either side, is the result.
+// NaN on either side is the result.
 std::unique_ptr<PreparedKernel> broadcastMaximum(const KernelSite &site) {
   return forward<[](auto a, auto b) { return (a >= b) | (a != a) ? a : b; }>(site);
 }

@@ -1,6 +1,6 @@
 // Convolution over two spatial axes by oneDNN: y, dx and (dw, db), each a primitive of its own.
 //
-// Weights that lie row-major are converted at every run, as training changes them at every step. As tiles they are what
+// Row-major weights are converted at every run, as training changes them at every step. As tiles they are what
 // the gradient of weights leaves, and where converting them would count, the forward primitive is told to read them so;
 // the gradient of data has no code for that order. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
@@ -91,7 +91,7 @@ Forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias, con
   return Forward::primitive_desc(desc, userScratchpad(), dnnlEngine());
 }
 
-/// Empty when only reference code reads weights as they lie.
+/// Empty when only reference code reads weights as they are.
 std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d, bool hasBias) {
   std::optional<Forward::primitive_desc> desc;
   if (!guarded([&] { desc = forwardDesc(d, hasBias, d.w); }) || isReference(*desc)) return std::nullopt;

@@ -150,7 +150,7 @@ std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site) {
   }>(site);
 }
 
-// A number that is none stays one.
+// NaN stays NaN.
 std::unique_ptr<PreparedKernel> relu(const KernelSite &site) {
   return unary<[](auto x) { return x <= 0 ? decltype(x){0} : x; }>(site);
 }

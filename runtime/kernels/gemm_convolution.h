@@ -20,7 +20,7 @@ template <class T> class GemmConvolution {
   /// Scratch each function needs as `columns`.
   size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
   void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const;
-  /// `dy` may lie channels-last when there is one group.
+  /// `dy` may be channels-last when there is one group.
   void dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const;
   void weightGrad(const T *dy, const T *x, T *dw, T *columns) const;
   void biasGrad(const T *dy, T *db) const { sumPerChannel(g.out, dy, db); }

@@ -1,5 +1,5 @@
 // Phases: find the nodes that may have a kernel, settle layouts, make kernels; when a factory refuses a node whose operands
-// were to lie otherwise than row-major, the node gets plain ones and layouts are settled again.
+// would not be row-major, the node gets plain ones and layouts are settled again.
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/kernel_set.h"
 

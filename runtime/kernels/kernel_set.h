@@ -1,6 +1,6 @@
-// The fast kernels of one graph: which nodes have one, and how entries lie between them.
+// The fast kernels of one graph: which nodes have one, and how entries are laid out between them.
 //
-// Between variables, heads and reference kernels images may lie channels-last, and filters in tiles of 16 x 16
+// Between variables, heads and reference kernels images may be channels-last, and filters in tiles of 16 x 16
 // (runtime/kernels/layout_settlement.h decides). Kernels of role Own convert where they like another order better, in
 // their scratch. Tested by tests/fast_kernels_test.cc
 #pragma once

@@ -1,4 +1,4 @@
-// Which entries of a graph lie otherwise than row-major between the nodes that read and write them.
+// Which entries of a graph are not row-major between the nodes that read and write them.
 //
 // An entry of rank four and type float32 starts with every layout allowed and none wanted. A node forbids what it cannot
 // take and wants what it is quick on; what works element by element ties its operands together, so whole stretches of a
@@ -17,7 +17,7 @@ namespace gradc {
 struct NodeLayout {
   LayoutRole role = LayoutRole::Plain;
   FilterOperands filters;    // of role Own
-  bool suitsTiles = false;   // they may and should lie as FilterTiles
+  bool suitsTiles = false;   // they may and should be FilterTiles
 };
 
 class LayoutSettlement {

@@ -1,6 +1,6 @@
 // A row of windows is computed a block of outputs at a time: for each tap of the window, for all outputs of the block, in
 // loops without conditions that the compiler vectorises. Of equal maxima the first in row-major order gets the gradient, and
-// a number that is none gets none. Tested by tests/fast_kernels_test.cc
+// NaN gets none. Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/pooling_loops.h"
 
 #include "ops/kernel_dispatch.h"

@@ -14,7 +14,7 @@ struct PoolingPlan {
 
 namespace fast {
 
-/// x (n, c, h, w) to y, operands plain. Nothing of y's windows lies in the padding alone.
+/// x (n, c, h, w) to y, operands plain. Nothing of y's windows is in the padding alone.
 std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const PoolingPlan &plan);
 /// Inputs dy, …, x at position `data`; output dx.
 std::unique_ptr<PreparedKernel> poolingLoopsBackward(const KernelSite &site, const PoolingPlan &plan, size_t data);

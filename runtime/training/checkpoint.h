@@ -24,7 +24,7 @@ struct LastingArray {
 
 std::vector<NamedArray> makeCheckpoint(llvm::ArrayRef<LastingArray> arrays, const RunState &run);
 /// Copies the arrays into the memory of `arrays` and returns the step. BindingMismatch when the checkpoint is of another
-/// run than `expected` (whose step counts for nothing) or has other arrays; nothing is copied then. `place` names it.
+/// run than `expected` (whose step is ignored) or has other arrays; nothing is copied then. `place` names it.
 llvm::Expected<uint64_t> takeCheckpoint(llvm::ArrayRef<NamedArray> checkpoint, llvm::ArrayRef<LastingArray> arrays,
                                         const RunState &expected, llvm::StringRef place);
 

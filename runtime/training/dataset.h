@@ -18,7 +18,7 @@ struct FeedName {
 class Dataset {
  public:
   Dataset() = default;
-  /// `columns` are called like the variables they feed. BindingMismatch when one has no axis, when their numbers of rows
+  /// `columns` have the names of the variables they feed. BindingMismatch when one has no axis, when their numbers of rows
   /// differ, or when there are none.
   static llvm::Expected<Dataset> create(std::vector<NamedArray> columns);
   /// Takes the arrays that `feeds` names out of a file's. BindingMissing for one the file does not have, with those it

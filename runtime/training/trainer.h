@@ -35,7 +35,7 @@ struct TrainerOptions {
 
 class Trainer {
  public:
-  /// Every column of `data` feeds the variable it is called like. Errors are those of Session::create for the arrays, of
+  /// Every column of `data` feeds the variable of its name. Errors are those of Session::create for the arrays, of
   /// buildGradient and appendOptimizer; BindingMismatch for a batch larger than the data and for class numbers the
   /// network does not have; UnknownName for a frozen variable there is not.
   static llvm::Expected<Trainer> create(Context &context, const Graph &network, Dataset data, TrainerOptions options);
@@ -52,7 +52,7 @@ class Trainer {
   uint64_t step() const;
   uint64_t stepsPerEpoch() const;
   Metric metric() const;
-  /// In inference form. Columns are called like those trained on.
+  /// In inference form. Columns have the names of those trained on.
   llvm::Expected<Score> evaluate(Dataset &data);
 
   const TrainingGraph &training() const;

@@ -139,7 +139,7 @@ bool isTakenApart(const Graph &graph) {
   return false;
 }
 
-/// What every graph that a pass may yield has to stand.
+/// What every graph that a pass may yield has to withstand.
 void Trial::checkGraph(const Graph &graph, const Inference &inference, StringRef stage) {
   std::string text;
   raw_string_ostream os(text);

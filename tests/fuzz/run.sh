@@ -127,6 +127,7 @@ found=0
 # WHY ARTIFACT: once per reason, when it fails again by itself; made smaller.
 tell() {
   local why=$1 artifact=$2 small
+  [[ -n $why ]] || why="took long: $(basename "$artifact")"
   [[ -z ${seen[$why]:-} ]] || return 0
   seen[$why]=1
   if "$FUZZ_TARGET" "${limits[@]}" "$artifact" >"$dir/replay.log" 2>&1; then

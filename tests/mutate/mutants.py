@@ -5,7 +5,7 @@ A list is a text file of blocks; `#` starts a comment line.
     AGG-05 passes/gradient/accumulate.cc    the row, or rows as in AGG-02,ZERO-02; an operator: op:Pooling; or a word
     @ bool isLater(            optional: the fragment is the first one after this text
     - a.value > b.value        the fragment; without @ it must occur exactly once in the file
-    + true                     what stands in its place when the mutant is switched on
+    + true                     what takes its place when the mutant is switched on
     ? gradient_sum_test *Copy*   optional, repeatable: test target, and filter if it is not *AGG_05*
 
 A fragment that ends in `;` is a statement (of those a declaration will not do), any other an expression. Several `-` or `+` lines are one fragment;
@@ -86,13 +86,13 @@ def pattern_of(fragment):
 
 
 def quoted_spans(text):
-    """Where comments and the insides of string and character literals stand."""
+    """Where comments and the insides of string and character literals are."""
     pattern = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Za-z])\'(?:\\.|[^\'\\\n])*\''
     return [match.span() for match in re.finditer(pattern, text, re.DOTALL)]
 
 
 def matches_in_code(fragment, text, start=0):
-    """Where the fragment stands in code; one that begins with a quote may begin a string."""
+    """Where the fragment is in code; one that begins with a quote may begin a string."""
     found = list(pattern_of(fragment).finditer(text, start))
     spans = quoted_spans(text)
     return [match for match in found
@@ -101,7 +101,7 @@ def matches_in_code(fragment, text, start=0):
 
 
 def locate(mutant, text):
-    """Sets where the fragment stands; returns what is wrong, or None."""
+    """Sets where the fragment is; returns what is wrong, or None."""
     if not mutant.find or not mutant.replace:
         return "lacks a fragment or what to put in its place"
     for open_mark, close_mark in ("()", "{}", "[]"):

@@ -19,7 +19,7 @@ struct Problem {
 /// What the problems checked so far came to.
 struct Outcomes {
   int numChecked = 0;
-  int numLowered = 0;  // could be said in MXNet's operators
+  int numLowered = 0;  // could be expressed in MXNet's operators
   int numRefused = 0;  // needed an overwritten version
 };
 

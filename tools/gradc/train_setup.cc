@@ -18,7 +18,7 @@ std::vector<FeedName> feedNames(ArrayRef<KeyValue> flags) {
   return feeds;
 }
 
-/// Arrays of the file that are called like variables.
+/// Arrays of the file that have names of variables.
 std::vector<FeedName> sameNames(const Graph &graph, ArrayRef<NamedArray> arrays) {
   std::vector<FeedName> feeds;
   for (const std::string &name : variableKeys(graph))
@@ -29,7 +29,7 @@ std::vector<FeedName> sameNames(const Graph &graph, ArrayRef<NamedArray> arrays)
 
 Error checkFeeds(const Graph &graph, ArrayRef<FeedName> feeds, StringRef place) {
   if (feeds.empty())
-    return Failure(ErrorKind::BindingMissing, "no array of '" + place + "' is called like a variable of the graph")
+    return Failure(ErrorKind::BindingMissing, "no array of '" + place + "' has the name of a variable of the graph")
         .note("--feed VARIABLE=ARRAY says which array a variable reads");
   const NameIndex names(graph);
   for (const FeedName &feed : feeds) {
