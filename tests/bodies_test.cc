@@ -52,6 +52,26 @@ TEST(Bodies, A_15_EqualBodiesAreOneAndOtherBodiesAnotherKind) {
   }
 }
 
+// A builder that knows the kind of a node with bodies does not take it for that of a node without, or with others.
+TEST(Bodies, A_15_ABuilderTellsKindsByTheirBodies) {
+  TestContext context;
+  GraphBuilder builder(context);
+  const OpDef &op = *context.ops.find("relu");
+  const Graph body = cantFail(parseGraph(context, "y = exp(i)"));
+  const KindId with = cantFail(builder.kindId(op, Attrs(), body)), without = cantFail(builder.kindId(op, Attrs()));
+  EXPECT_NE(with, without);
+  EXPECT_EQ(cantFail(builder.kindId(op, Attrs(), body)), with);
+  EXPECT_EQ(cantFail(builder.kindId(op, Attrs())), without);
+}
+
+// As many control dependencies, on another node.
+TEST(Bodies, A_15_GraphsThatWaitForOtherNodesDiffer) {
+  TestContext context;
+  const Graph a = cantFail(parseGraph(context, "p = exp(i); q = tanh(i); y = relu(i) ^p; heads p, q, y"));
+  const Graph b = cantFail(parseGraph(context, "p = exp(i); q = tanh(i); y = relu(i) ^q; heads p, q, y"));
+  EXPECT_FALSE(a == b);
+}
+
 // The same nodes under another table are another body, though both share their columns.
 TEST(Bodies, A_15_TablesTellBodiesApart) {
   TestContext context;

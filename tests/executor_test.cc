@@ -123,9 +123,11 @@ TEST(Executor, RET_08_TheRunSaysWhetherDropoutDropsForwardAndBackward) {
   Graph graph = cantFail(buildGradient(g.context, g, request, {})).graph;
   Doubles x(64), dy(64);
   for (size_t i = 0; i < 64; ++i) x[i] = 1 + static_cast<double>(i), dy[i] = 100 - static_cast<double>(i);
-  for (bool isTraining : {false, true}) {
+  for (auto [isTraining, backend] : {std::pair(false, Backend::Auto), std::pair(true, Backend::Auto),
+                                     std::pair(false, Backend::Reference), std::pair(true, Backend::Reference)}) {
     Bench bench(graph);
     bench.options.isTraining = isTraining;
+    bench.options.backend = backend;
     bench.hints.shapes = {{testing::nodeNamed(graph, "dy"), {64}}};
     cantFail(bench.prepare());
     bench.bind("x", doubles({64}, x));

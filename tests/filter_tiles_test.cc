@@ -1,4 +1,4 @@
-// Filters in tiles between the steps of a session: which ones do, what somebody who looks at them sees, training.
+// Filters in tiles between the steps of a session: which ones are, what somebody who looks at them sees, training.
 #include "runtime/kernels/weight_reorder.h"
 
 #include "runtime/kernels/kernel_set.h"

@@ -139,6 +139,7 @@ TEST(GraphTable, A_21_MalformedAttributesStayAsTheyAre) {
       {"shape", GraphAttr::ofShapes({{1}, {2}, {3}})},
       {"dtype", GraphAttr::ofStrs({"a", "b"})},
       {"plan", GraphAttr::ofShapes({{1, 2}, {3}})},
+      {"plan", GraphAttr::ofShapes({{1, 2}, {3, 4, 5}})},
       {"update_of", GraphAttr::ofStrs({"w"})},
       {"mxnet_version", GraphAttr::ofStr("two")},
   };

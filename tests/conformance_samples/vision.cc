@@ -43,6 +43,7 @@ void addSoftmaxes(std::vector<Sample> &list) {
   list.push_back({"softmax", "use_length=True, axis=1, temperature=2", {{2, 3, 2}, {2, 2}}, 3, 1, 4});
   list.push_back({"softmax", "use_length=True, axis=-2", {{2, 3, 2}, {2, 2}}, 3, -1, 5});
   list.push_back({"softmax", "use_length=True", {{}, {}}, 3, 0, 2});
+  list.push_back({"softmax", "use_length=True", {{3, 2}, {3}}, 3, -2, 0.9});
   for (const char *attrs : {"mode=instance", "mode=channel"})
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3, 2}, {1, 4, 1}, {2, 2, 1, 2}, {1, 1, 1}, {0, 3, 2}})
       list.push_back({"SoftmaxActivation", attrs, {shape}});

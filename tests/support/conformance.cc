@@ -45,7 +45,7 @@ std::string place(const Graph &graph, NodeId n, size_t output) {
 bool agree(const Array &expected, const Array &found, double allowed) {
   if (expected.values.size() != found.values.size()) return false;
   for (size_t i = 0; i < expected.values.size(); ++i)
-    if (!(std::abs(expected.values[i] - found.values[i]) <= allowed) &&
+    if (expected.values[i] != found.values[i] && !(std::abs(expected.values[i] - found.values[i]) <= allowed) &&
         !(std::isnan(expected.values[i]) && std::isnan(found.values[i])))
       return false;
   return true;
@@ -126,7 +126,8 @@ Orders::Orders(Context &context, const SampleGraph &sample, uint32_t number)
 
 double Tolerance::operator()(const NaiveRun &run, Value v) const {
   double largest = 0;
-  for (double value : run.value(v).values) largest = std::max(largest, std::abs(value));
+  for (double value : run.value(v).values)
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   return ofLargest * largest + ofTerms * run.magnitudeBehind(v);
 }
 
