@@ -11,11 +11,11 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-std::string walkOf(const TestGraph &g, ArrayRef<StringRef> roots) {
+std::string walkOf(const TestGraph &g, ArrayRef<StringRef> roots, uint32_t numForward = 0) {
   std::vector<NodeId> ys;
   for (StringRef name : roots) ys.push_back(g.at(name).node);
   std::string names;
-  for (NodeId n : walkOrder(g, ys, testContext().ops.wellKnown.add)) names += (names.empty() ? "" : " ") + g.graph.name(n).str();
+  for (NodeId n : walkOrder(g, numForward, ys, testContext().ops.wellKnown.add)) names += (names.empty() ? "" : " ") + g.graph.name(n).str();
   return names;
 }
 
@@ -24,6 +24,14 @@ TEST(WalkOrder, RUN_02_ControlDependenciesHaveNoSay) {
   TestGraph with("a = exp(x); b = exp(x) ^a; c = exp(a); heads b, c");
   EXPECT_EQ(walkOf(without, {"b", "c"}), "c a b x");
   EXPECT_EQ(walkOf(with, {"b", "c"}), "c a b x");
+}
+
+// Forward nodes keep their order, however gradient nodes come to read them.
+TEST(WalkOrder, RUN_02_TheForwardPartComesLastByFallingId) {
+  TestGraph g("a = exp(x); b = tanh(x); u = relu(b); v = relu(a); w = elemwise_add(u, v); heads a, b, w");
+  EXPECT_EQ(walkOf(g, {"w"}), "w v a u b x");
+  EXPECT_EQ(walkOf(g, {"w"}, 3), "w v u b a x");
+  EXPECT_EQ(walkOf(g, {"v"}, 3), "v a x");
 }
 
 TEST(WalkOrder, RUN_02_ChainIsWalkedAtOneGo) {

@@ -25,7 +25,9 @@ class BackwardWalk : GradientPhase {
     if (state.order > 1) {
       SmallVector<NodeId, 8> ys;
       for (const GradientHead &head : request.heads) ys.push_back(head.y.node);
-      for (NodeId n : walkOrder(graph, ys, ctx.ops.wellKnown.add))
+      uint32_t numForward = 0;
+      while (numForward < numBase && !graph.origin(NodeId(numForward)).isValid()) ++numForward;
+      for (NodeId n : walkOrder(graph, numForward, ys, ctx.ops.wellKnown.add))
         if (Error error = visit(n)) return error;
       return Error::success();
     }

@@ -17,8 +17,14 @@ class DataOrder {
  public:
   explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()) {}
 
-  /// Post-order from the roots along data edges.
-  std::vector<NodeId> run(ArrayRef<NodeId> roots) {
+  /// Post-order from the roots along data edges, after what is reached of the forward part, by rising id.
+  std::vector<NodeId> run(uint32_t numForward, ArrayRef<NodeId> roots) {
+    for (NodeId root : roots) search(root);
+    const BitVector reached = std::move(seen);
+    seen = BitVector(graph.numNodes());
+    order.clear();
+    for (uint32_t n = 0; n < numForward; ++n)
+      if (reached[n]) search(NodeId(n));
     for (NodeId root : roots) search(root);
     return std::move(order);
   }
@@ -61,8 +67,8 @@ BitVector readOnce(const Graph &graph, ArrayRef<NodeId> roots, ArrayRef<NodeId> 
 
 }  // namespace
 
-std::vector<NodeId> walkOrder(const Graph &graph, ArrayRef<NodeId> roots, const OpDef *add) {
-  const std::vector<NodeId> order = DataOrder(graph).run(roots);
+std::vector<NodeId> walkOrder(const Graph &graph, uint32_t numForward, ArrayRef<NodeId> roots, const OpDef *add) {
+  const std::vector<NodeId> order = DataOrder(graph).run(numForward, roots);
   const BitVector once = readOnce(graph, roots, order);
   BitVector placed(graph.numNodes());
   std::vector<NodeId> walk;
