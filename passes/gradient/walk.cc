@@ -23,11 +23,7 @@ class BackwardWalk : GradientPhase {
 
   Error run() {
     if (state.order > 1) {
-      SmallVector<NodeId, 8> ys;
-      for (const GradientHead &head : request.heads) ys.push_back(head.y.node);
-      uint32_t numForward = 0;
-      while (numForward < numBase && !graph.origin(NodeId(numForward)).isValid()) ++numForward;
-      for (NodeId n : walkOrder(graph, numForward, ys, ctx.ops.wellKnown.add))
+      for (NodeId n : walkOrder(graph, ctx.ops.wellKnown.add))
         if (Error error = visit(n)) return error;
       return Error::success();
     }

@@ -2,6 +2,7 @@
 #include "passes/gradient/walk_order.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
@@ -15,21 +16,24 @@ struct Visit {
 
 class DataOrder {
  public:
-  explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()) {}
+  explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()), unknown(graph.numNodes()) {
+    order.reserve(graph.numNodes());
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (isOpaque(NodeId(n)) || any_of(graph.inputs(NodeId(n)), [&](Value v) { return unknown[v.node.value]; })) unknown.set(n);
+  }
 
-  /// Post-order from the roots along data edges, after what is reached of the forward part, by rising id.
-  std::vector<NodeId> run(uint32_t numForward, ArrayRef<NodeId> roots) {
-    for (NodeId root : roots) search(root);
-    const BitVector reached = std::move(seen);
-    seen = BitVector(graph.numNodes());
-    order.clear();
-    for (uint32_t n = 0; n < numForward; ++n)
-      if (reached[n]) search(NodeId(n));
-    for (NodeId root : roots) search(root);
+  /// Post-order from the heads along data edges; nodes that no head reads come last.
+  std::vector<NodeId> run() {
+    for (Value head : graph.heads())
+      if (!unknown[head.node.value]) search(head.node);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) search(NodeId(n));
     return std::move(order);
   }
 
  private:
+  // No gradient flows through it, nor through bodies.
+  bool isOpaque(NodeId n) const { return graph.op(n) && (graph.op(n)->flags.isOpaque || !graph.bodies(n).empty()); }
+
   void enter(NodeId n) {
     if (seen[n.value]) return;
     seen.set(n.value);
@@ -50,26 +54,26 @@ class DataOrder {
   }
 
   const Graph &graph;
-  BitVector seen;
+  BitVector seen, unknown;  // unknown: depends on an operator that is not known
   std::vector<NodeId> order;
   std::vector<Visit> stack;
 };
 
-// Nodes whose outputs are read once in all by the roots and what they depend on, as the running sums of a chain are.
-BitVector readOnce(const Graph &graph, ArrayRef<NodeId> roots, ArrayRef<NodeId> order) {
+// Nodes whose outputs are read once in all, as the running sums of a chain are.
+BitVector readOnce(const Graph &graph) {
   BitVector once(graph.numNodes()), more(graph.numNodes());
-  auto count = [&](NodeId n) { (once[n.value] ? more : once).set(n.value); };
-  for (NodeId n : order)
-    for (Value v : graph.inputs(n)) count(v.node);
-  for (NodeId root : roots) count(root);
+  auto count = [&](Value v) { (once[v.node.value] ? more : once).set(v.node.value); };
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (Value v : graph.inputs(NodeId(n))) count(v);
+  for (Value head : graph.heads()) count(head);
   return once.reset(more);
 }
 
 }  // namespace
 
-std::vector<NodeId> walkOrder(const Graph &graph, uint32_t numForward, ArrayRef<NodeId> roots, const OpDef *add) {
-  const std::vector<NodeId> order = DataOrder(graph).run(numForward, roots);
-  const BitVector once = readOnce(graph, roots, order);
+std::vector<NodeId> walkOrder(const Graph &graph, const OpDef *add) {
+  const std::vector<NodeId> order = DataOrder(graph).run();
+  const BitVector once = readOnce(graph);
   BitVector placed(graph.numNodes());
   std::vector<NodeId> walk;
   walk.reserve(order.size());
