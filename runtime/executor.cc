@@ -1,6 +1,7 @@
 // Binding memory to an instruction list and running it. Tested by tests/executor_test.cc
 #include "runtime/bindings.h"
 #include "runtime/executor.h"
+#include "runtime/failures.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
@@ -140,13 +141,18 @@ struct Executor::State {
     takeSteps(instruction.firstStep, instruction.lastStep);
   }
 
-  void executeAll(uint64_t step) {
+  /// `node` is the one that is being executed.
+  void executeAll(uint64_t step, NodeId &node) {
     timings.clear();
     if (!isProfiling) {
-      for (Instruction &instruction : list.instructions) execute(instruction, step);
+      for (Instruction &instruction : list.instructions) {
+        node = instruction.node;
+        execute(instruction, step);
+      }
     } else {
       Clock::time_point begin = Clock::now();
       for (Instruction &instruction : list.instructions) {
+        node = instruction.node;
         double start = microsSince(begin);
         execute(instruction, step);
         const double duration = microsSince(begin) - start;
@@ -192,14 +198,16 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
     planOptions.workspaceOf = KernelSet::planWorkspace;
     planOptions.user = options.kernels;
   }
-  if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;
-  Expected<InstructionList> list = prepareInstructions(graph, inference, requests, plan, options);
-  if (!list) return list.takeError();
-  auto state = std::make_unique<State>(State{.list = std::move(*list), .timings = {}});
-  state->threads = options.threads;
-  state->monitor = options.monitor;
-  state->monitorUser = options.monitorUser;
-  return Executor(std::move(state));
+  return catching("to prepare the graph", [&]() -> Expected<Executor> {
+    if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;
+    Expected<InstructionList> list = prepareInstructions(graph, inference, requests, plan, options);
+    if (!list) return list.takeError();
+    auto state = std::make_unique<State>(State{.list = std::move(*list), .timings = {}});
+    state->threads = options.threads;
+    state->monitor = options.monitor;
+    state->monitorUser = options.monitorUser;
+    return Executor(std::move(state));
+  });
 }
 
 Error Executor::bind(NodeId variable, TensorRef tensor) {
@@ -235,13 +243,17 @@ Error Executor::run(uint64_t step) {
     state->list.resolve();
     state->isStale = false;
   }
-  if (state->list.kernels.isEmpty()) {
-    state->executeAll(step);
-  } else {
-    ThreadScope scope(state->threads);
-    state->executeAll(step);
-  }
-  return Error::success();
+  NodeId node;
+  const unsigned threads = state->list.kernels.isEmpty() ? 1 : state->threads;
+  auto execute = [&]() -> Error {
+    withThreads(threads, [&] { state->executeAll(step, node); });
+    return Error::success();
+  };
+  auto atNode = [&](Failure failure) {
+    return node.isValid() ? std::move(failure).at(node).note("while running " + state->list.graph.describe(node))
+                          : std::move(failure);
+  };
+  return catching("to run the graph", execute, atNode);
 }
 
 TensorRef Executor::head(size_t i) const { return state->list.heads[i]; }

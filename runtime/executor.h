@@ -47,7 +47,8 @@ struct ExecOptions {
   /// itself, with scratch of its own.
   KernelSet *kernels = nullptr;
   const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId, alive as long as the executor; null: none
-  /// Called after each node with its outputs (HOOK-08); null: none. An output nobody wants has null data.
+  /// Called after each node with its outputs (HOOK-08), on the thread that runs the graph (withThreads); null: none. An
+  /// output nobody wants has null data.
   void (*monitor)(void *user, NodeId node, llvm::ArrayRef<TensorRef> outputs) = nullptr;
   void *monitorUser = nullptr;
 };
@@ -70,7 +71,8 @@ class Executor {
   /// value. Another head may use the same memory only if both are asked Add (E-18), a variable only if the head's node waits
   /// for all its other readers, as the steps of appendOptimizer do; that is not checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
-  /// One pass over the graph as the given training step; E-70 names variables not bound.
+  /// One pass over the graph as the given training step; E-70 names variables not bound. TooLarge names the node that
+  /// there was no memory or no thread for, Internal the one whose kernel failed; heads are then partly written.
   llvm::Error run(uint64_t step);
   /// Null data for a head asked Null.
   TensorRef head(size_t i) const;

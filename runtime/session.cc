@@ -7,6 +7,7 @@
 #include "runtime/argument.h"
 #include "runtime/bindings.h"
 #include "runtime/elements.h"
+#include "runtime/failures.h"
 #include "runtime/init.h"
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/threads.h"
@@ -56,8 +57,9 @@ struct Session::State {
   Argument &variable(NodeId n) { return variables[slotOf[n.value]]; }
   Argument &head(size_t i) { return sharedWith[i].isValid() ? variable(sharedWith[i]) : heads[i]; }
   TensorRef look(Argument &argument) {
-    ThreadScope scope(threads);
-    return argument.look();
+    TensorRef tensor;
+    withThreads(threads, [&] { tensor = argument.look(); });
+    return tensor;
   }
   Error run(uint64_t step);
 };
@@ -245,11 +247,12 @@ Error Session::State::prepare(Context &context, MatchedBindings &matched, const 
 }
 
 Error Session::State::run(uint64_t step) {
-  ThreadScope scope(threads);
   auto isAdded = [&](size_t i) { return !headRequests.empty() && headRequests[i] == Request::Add; };
-  for (Argument &argument : variables) argument.prepareRun();
-  for (size_t i = 0; i < heads.size(); ++i)
-    if (isAdded(i)) head(i).prepareRun();
+  withThreads(threads, [&] {
+    for (Argument &argument : variables) argument.prepareRun();
+    for (size_t i = 0; i < heads.size(); ++i)
+      if (isAdded(i)) head(i).prepareRun();
+  });
   if (Error error = executor->run(step)) return error;
   for (size_t i = 0; i < heads.size(); ++i) head(i).noteWritten();
   return Error::success();
@@ -261,13 +264,17 @@ Session::~Session() = default;
 
 Expected<Session> Session::create(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
                                   const SessionOptions &options) {
-  auto state = std::make_unique<State>();
-  state->graph = graph;
-  if (Error error = state->create(context, std::move(bindings), options)) return error;
-  return Session(std::move(state));
+  return catching("to open a session", [&]() -> Expected<Session> {
+    auto state = std::make_unique<State>();
+    state->graph = graph;
+    if (Error error = state->create(context, std::move(bindings), options)) return error;
+    return Session(std::move(state));
+  });
 }
 
-Error Session::run(uint64_t step) { return state->run(step); }
+Error Session::run(uint64_t step) {
+  return catching("to run the graph", [&] { return state->run(step); });
+}
 const Inference &Session::inference() const { return state->inference; }
 const MemoryPlan &Session::plan() const { return state->plan; }
 const RequestTable &Session::requests() const { return state->requests; }
@@ -284,8 +291,7 @@ Error Session::shareHead(size_t i, NodeId variable) {
 }
 
 void Session::assignVariable(NodeId n, const Session &from) {
-  ThreadScope scope(state->threads);
-  state->variable(n).assign(from.state->variable(n));
+  withThreads(state->threads, [&] { state->variable(n).assign(from.state->variable(n)); });
 }
 
 Layout Session::variableLayout(NodeId n) const { return state->variable(n).layout(); }

@@ -1,29 +1,39 @@
-// The team of threads: loops, regions as oneDNN opens them, barriers, nesting, callers side by side.
+// Loops over OpenMP's threads, what of OpenMP belongs to the host, and how many processors there are.
+#include "runtime/kernels/processors.h"
 #include "runtime/kernels/threads.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
+#include <cstdlib>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
 
-extern "C" {
-void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
-void GOMP_barrier();
-int omp_get_max_threads();
-int omp_get_num_threads();
-int omp_get_thread_num();
-int omp_in_parallel();
-}
+#include <omp.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace gradc {
 namespace {
 
+int64_t sumOfSquares(unsigned threads, int64_t size) {
+  std::atomic<int64_t> sum{0};
+  parallelFor(threads, size, 1, [&](int64_t begin, int64_t end) {
+    int64_t part = 0;
+    for (int64_t i = begin; i < end; ++i) part += i * i;
+    sum += part;
+  });
+  return sum;
+}
+
+constexpr int64_t kSquaresBelow100 = 328350;
+
 TEST(Threads, LoopVisitsEveryElementOnce) {
-  for (unsigned threads : {1u, 2u, 3u, 8u})
-    for (int64_t size : {1, 5, 1000, 5000}) {
+  for (unsigned threads : {1u, 2u, 3u, 8u, 17u})
+    for (int64_t size : {0, 1, 5, 1000, 5000}) {
       std::vector<int> visits(static_cast<size_t>(size), 0);
       parallelFor(threads, size, 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
@@ -32,15 +42,34 @@ TEST(Threads, LoopVisitsEveryElementOnce) {
     }
 }
 
+std::vector<int64_t> pieces(unsigned threads, int64_t size, int64_t grain) {
+  std::vector<std::atomic<int64_t>> endOf(static_cast<size_t>(size));
+  parallelFor(threads, size, grain, [&](int64_t begin, int64_t end) { endOf[static_cast<size_t>(begin)] = end; });
+  return std::vector<int64_t>(endOf.begin(), endOf.end());
+}
+
+int64_t numPieces(unsigned threads, int64_t size, int64_t grain) {
+  const std::vector<int64_t> ends = pieces(threads, size, grain);
+  return static_cast<int64_t>(ends.size()) - std::count(ends.begin(), ends.end(), 0);
+}
+
 TEST(Threads, PiecesDependOnSizeAndThreadsAlone) {
-  auto pieces = [](unsigned threads) {
-    std::vector<std::atomic<int64_t>> endOf(4000);
-    parallelFor(threads, 4000, 1, [&](int64_t begin, int64_t end) { endOf[static_cast<size_t>(begin)] = end; });
-    return std::vector<int64_t>(endOf.begin(), endOf.end());
-  };
-  const std::vector<int64_t> first = pieces(3);
-  EXPECT_EQ(std::accumulate(first.begin(), first.end(), int64_t{0}, [](int64_t n, int64_t end) { return n + (end != 0); }), 3);
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(pieces(3), first);
+  const std::vector<int64_t> first = pieces(3, 4000, 1);
+  EXPECT_EQ(numPieces(3, 4000, 1), 3);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(pieces(3, 4000, 1), first);
+  omp_set_num_threads(1);
+  std::vector<int64_t> inHostRegion;
+#pragma omp parallel num_threads(2)
+#pragma omp single
+  inHostRegion = pieces(3, 4000, 1);
+  EXPECT_EQ(inHostRegion, first);
+}
+
+TEST(Threads, WorkDecidesHowManyTakePart) {
+  EXPECT_EQ(numPieces(64, 1000, 1000), 1);
+  EXPECT_EQ(numPieces(64, 1001, 1000), 2);
+  EXPECT_EQ(numPieces(64, 5000, 1000), 10);
+  EXPECT_EQ(numPieces(4, 5000, 1000), 4);
 }
 
 TEST(Threads, SmallLoopStaysOnTheCaller) {
@@ -51,94 +80,36 @@ TEST(Threads, SmallLoopStaysOnTheCaller) {
   });
 }
 
-TEST(Threads, ScopeSaysHowManyThreadsThereAre) {
-  EXPECT_GE(availableThreads(), 1u);
-  EXPECT_EQ(omp_get_max_threads(), 1);
-  {
-    ThreadScope outer(3);
+TEST(Threads, HostsSettingsComeBack) {
+  omp_set_num_threads(5);
+  omp_set_dynamic(1);
+  EXPECT_EQ(scopeThreads(), 1u);
+  withThreads(3, [] {
     EXPECT_EQ(omp_get_max_threads(), 3);
+    EXPECT_EQ(omp_get_dynamic(), 0);
     EXPECT_EQ(scopeThreads(), 3u);
-    ThreadScope inner(2);
-    EXPECT_EQ(omp_get_max_threads(), 2);
-  }
-  EXPECT_EQ(omp_get_max_threads(), 1);
-  EXPECT_EQ(omp_in_parallel(), 0);
-}
-
-struct Region {
-  std::atomic<int> seen[8] = {};
-  std::atomic<int> arrived{0}, early{0};
-};
-
-TEST(Threads, RegionHasTheThreadsAskedFor) {
-  for (int round = 0; round < 200; ++round) {
-    const unsigned size = 1 + static_cast<unsigned>(round) % 5;
-    Region region;
-    GOMP_parallel(
-        [](void *data) {
-          Region &r = *static_cast<Region *>(data);
-          ++r.seen[omp_get_thread_num()];
-          EXPECT_EQ(omp_in_parallel(), omp_get_num_threads() > 1);
-        },
-        &region, size, 0);
-    for (unsigned i = 0; i < 8; ++i) EXPECT_EQ(region.seen[i], i < size) << "thread " << i << " of " << size;
-  }
-}
-
-TEST(Threads, NobodyPassesABarrierBeforeAllAreThere) {
-  Region region;
-  GOMP_parallel(
-      [](void *data) {
-        Region &r = *static_cast<Region *>(data);
-        for (int round = 1; round <= 100; ++round) {
-          ++r.arrived;
-          GOMP_barrier();
-          if (r.arrived < round * 4) ++r.early;
-          GOMP_barrier();
-        }
-      },
-      &region, 4, 0);
-  EXPECT_EQ(region.early, 0);
-  EXPECT_EQ(region.arrived, 400);
-}
-
-// Pauses longer than a thread looks before it sleeps.
-TEST(Threads, SleepingThreadsAreWokenUp) {
-  static constexpr std::chrono::microseconds kPause(300);
-  Region region;
-  for (int round = 1; round <= 30; ++round) {
-    std::this_thread::sleep_for(kPause);  // the workers wait for a region
-    GOMP_parallel(
-        [](void *data) {
-          Region &r = *static_cast<Region *>(data);
-          const int expected = r.arrived / 3 * 3 + 3;
-          GOMP_barrier();
-          if (omp_get_thread_num() == 1) std::this_thread::sleep_for(kPause);  // the others wait at the barrier
-          ++r.arrived;
-          GOMP_barrier();
-          if (r.arrived != expected) ++r.early;
-          if (omp_get_thread_num() == 2) std::this_thread::sleep_for(kPause);  // the caller waits for the end
-        },
-        &region, 3, 0);
-  }
-  EXPECT_EQ(region.early, 0);
-  EXPECT_EQ(region.arrived, 90);
+    withThreads(2, [] { EXPECT_EQ(omp_get_max_threads(), 2); });
+    EXPECT_EQ(scopeThreads(), 3u);
+  });
+  EXPECT_EQ(omp_get_max_threads(), 5);
+  EXPECT_EQ(omp_get_dynamic(), 1);
+  EXPECT_EQ(scopeThreads(), 1u);
+  omp_set_dynamic(0);
 }
 
 TEST(Threads, WorkInsideOfWorkHasOneThread) {
   std::atomic<int> calls{0};
-  parallelFor(2, 2, 1, [&](int64_t, int64_t) {
-    EXPECT_EQ(scopeThreads(), 1u);
-    const std::thread::id self = std::this_thread::get_id();
-    parallelFor(4, 4, 1, [&](int64_t begin, int64_t end) {
-      ++calls;
-      EXPECT_EQ(end - begin, 4);
-      EXPECT_EQ(std::this_thread::get_id(), self);
+  withThreads(2, [&] {
+    parallelFor(2, 2, 1, [&](int64_t, int64_t) {
+      EXPECT_EQ(scopeThreads(), 1u);
+      const std::thread::id self = std::this_thread::get_id();
+      parallelFor(4, 4, 1, [&](int64_t begin, int64_t end) {
+        ++calls;
+        EXPECT_EQ(end - begin, 4);
+        EXPECT_EQ(std::this_thread::get_id(), self);
+      });
     });
-    const int before = omp_get_thread_num();
-    GOMP_parallel([](void *) { EXPECT_EQ(omp_get_num_threads(), 1); }, nullptr, 3, 0);
-    EXPECT_EQ(omp_get_thread_num(), before);
-    EXPECT_EQ(omp_get_num_threads(), 2);
+    EXPECT_EQ(scopeThreads(), 2u);
   });
   EXPECT_EQ(calls, 2);
 }
@@ -156,6 +127,92 @@ TEST(Threads, CallersSideBySideGetTheirOwnResults) {
     });
   for (std::thread &caller : callers) caller.join();
   EXPECT_EQ(sums, (std::vector<int64_t>{10000, 20000, 30000}));
+}
+
+TEST(Threads, ExceptionsOfTheBodyReachTheCaller) {
+  for (int64_t culprit : {0, 1, 2})
+    EXPECT_THROW(parallelFor(3, 3, 1,
+                             [&](int64_t begin, int64_t) {
+                               if (begin == culprit) throw std::bad_alloc();
+                             }),
+                 std::bad_alloc);
+  EXPECT_THROW(withThreads(3, [] { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_EQ(scopeThreads(), 1u);
+  EXPECT_EQ(sumOfSquares(3, 100), kSquaresBelow100);
+}
+
+// A region inside of the host's would have one thread, and oneDNN would compute a part of what it was made for.
+TEST(Threads, AllThreadsAreThereInARegionOfTheHosts) {
+  std::atomic<int> numFull{0};
+#pragma omp parallel num_threads(2)
+  {
+    try {
+      withThreads(3, [&] {
+#pragma omp parallel num_threads(3)
+#pragma omp single
+        numFull += omp_get_num_threads() == 3;
+      });
+      withThreads(3, [] { throw std::bad_alloc(); });
+    } catch (const std::bad_alloc &) {
+      ++numFull;
+    }
+  }
+  EXPECT_EQ(numFull, 4);
+}
+
+TEST(Threads, ForkedChildComputes) {
+  ASSERT_EQ(sumOfSquares(3, 100), kSquaresBelow100);  // the parent has a team
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // rather than hang
+    int64_t sum = 0;
+    for (int i = 0; i < 3; ++i) withThreads(3, [&] { sum += sumOfSquares(3, 100); });
+    _exit(sum == 3 * kSquaresBelow100 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// The calling thread's own affinity and environment, in a child.
+unsigned availableIn(void (*prepare)()) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prepare();
+    _exit(static_cast<int>(availableThreads()));
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return static_cast<unsigned>(WEXITSTATUS(status));
+}
+
+TEST(Threads, DefaultHonoursAffinityAndEnvironment) {
+  auto pin = [] {
+    unsetenv("GRADC_NUM_THREADS");
+    cpu_set_t all, one;
+    sched_getaffinity(0, sizeof all, &all);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+      if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  };
+  EXPECT_EQ(availableIn(pin), 1u);
+  EXPECT_EQ(availableIn([] { setenv("GRADC_NUM_THREADS", "7", 1); }), 7u);
+  const unsigned none = availableIn([] { unsetenv("GRADC_NUM_THREADS"); });
+  EXPECT_GE(none, 1u);
+  EXPECT_LE(none, std::max(1u, std::thread::hardware_concurrency()));
+  EXPECT_EQ(availableIn([] { setenv("GRADC_NUM_THREADS", "0", 1); }), none);
+  EXPECT_EQ(availableIn([] { setenv("GRADC_NUM_THREADS", "many", 1); }), none);
+}
+
+TEST(Threads, QuotasOfControlGroups) {
+  EXPECT_EQ(processorsOfQuota("max 100000"), std::nullopt);
+  EXPECT_EQ(processorsOfQuota("200000 100000"), 2u);
+  EXPECT_EQ(processorsOfQuota("150000 100000"), 2u);
+  EXPECT_EQ(processorsOfQuota("1000 100000"), 1u);
+  EXPECT_EQ(processorsOfQuota("-1 100000"), std::nullopt);  // version 1: no limit
+  EXPECT_EQ(processorsOfQuota(""), std::nullopt);
+  EXPECT_EQ(processorsOfQuota("5 0"), std::nullopt);
 }
 
 }  // namespace

@@ -114,35 +114,21 @@ template <class T> class BatchDotKernel : public PreparedKernel {
   unsigned threads;
 };
 
-template <template <class> class Kernel>
-std::unique_ptr<PreparedKernel> make(const KernelSite &site, std::initializer_list<int64_t> extents) {
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
-  if (!isFloatingKernelType(site.in[0].dtype) || !canMultiply(site.in[0].dtype, extents)) return kernel;
+  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
   return kernel;
 }
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site) {
-  const Dims weight = site.in[1].shape;
-  return make<FullyConnectedKernel>(site, {weight[0], weight[1], site.out[0].size() / weight[0]});
-}
+std::unique_ptr<PreparedKernel> fullyConnected(const KernelSite &site) { return make<FullyConnectedKernel>(site); }
 std::unique_ptr<PreparedKernel> fullyConnectedBackward(const KernelSite &site) {
-  const Dims weight = site.in[2].shape;
-  return make<FullyConnectedBackward>(site, {weight[0], weight[1], site.in[0].size() / weight[0]});
+  return make<FullyConnectedBackward>(site);
 }
-std::unique_ptr<PreparedKernel> dot(const KernelSite &site) {
-  const auto [m, n, k] = dotExtents(dotTransposes(*site.kind), site.in[0].shape, site.in[1].shape);
-  return make<DotKernel>(site, {m, n, k});
-}
-std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site) {
-  const auto [m, n, k] = dotExtents(dotTransposes(*site.kind), site.in[1].shape, site.in[2].shape);
-  return make<DotBackward>(site, {m, n, k});
-}
-std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site) {
-  const Dims a = site.in[0].shape, y = site.out[0].shape;
-  return make<BatchDotKernel>(site, {a[1], a[2], y[1], y[2]});
-}
+std::unique_ptr<PreparedKernel> dot(const KernelSite &site) { return make<DotKernel>(site); }
+std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site) { return make<DotBackward>(site); }
+std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site) { return make<BatchDotKernel>(site); }
 
 }  // namespace gradc::fast

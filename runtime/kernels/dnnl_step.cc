@@ -1,8 +1,9 @@
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/dnnl_step.h"
 
-#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <new>
 
 using namespace llvm;
 using dnnl::memory;
@@ -57,7 +58,8 @@ bool guarded(function_ref<void()> make) {
   try {
     make();
     return true;
-  } catch (const dnnl::error &) {
+  } catch (const dnnl::error &error) {
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
     return false;
   }
 }
@@ -144,7 +146,8 @@ void DnnlStep::run(ArrayRef<void *> data, void *workspace) {
       if (operand.isConverted() && operand.isOutput) convert(operand);
     stream.wait();
   } catch (const dnnl::error &error) {
-    report_fatal_error(StringRef("a prepared oneDNN primitive failed: " + std::string(error.what())));
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+    throw KernelError{"a prepared oneDNN primitive failed: " + std::string(error.what())};
   }
 }
 

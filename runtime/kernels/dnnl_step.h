@@ -30,7 +30,7 @@ dnnl::memory::desc denseDesc(Dims shape, Layout layout);
 /// The same dimensions in a format the primitive may choose.
 dnnl::memory::desc anyDesc(Dims shape);
 
-/// Whether `make` ended without an exception of oneDNN's.
+/// Whether `make` ended without an exception of oneDNN's; want of memory is passed on as std::bad_alloc.
 bool guarded(llvm::function_ref<void()> make);
 
 class DnnlStep {
@@ -50,7 +50,7 @@ class DnnlStep {
   void reserve(size_t bytes) { used = bytes; }
   /// Where the scratch operand of `arg` starts.
   size_t offsetOf(int arg) const;
-  /// `data` holds one pointer per input and output, in the order they were added.
+  /// `data` holds one pointer per input and output, in the order they were added. Throws as PreparedKernel::run does.
   void run(llvm::ArrayRef<void *> data, void *workspace);
 
  private:

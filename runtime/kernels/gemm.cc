@@ -1,23 +1,23 @@
-// Single precision by oneDNN; double by OpenBLAS, one call per thread of the team on a share of the rows or columns of c:
-// OpenBLAS has threads of its own, which wait for work without sleeping, so they are never started.
+// Single precision by oneDNN; double by Eigen, one call per thread on a share of the rows or columns of c.
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/gemm.h"
 
+#include "runtime/kernels/gemm_double.h"
+#include "runtime/kernels/prepared_kernel.h"
 #include "runtime/kernels/threads.h"
 
-#include <cblas.h>
 #include <dnnl.h>
 
 #include <algorithm>
-#include <cassert>
+#include <new>
 
 namespace gradc {
 
 void multiply(const Gemm<float> &g) {
   const dnnl_status_t status = dnnl_sgemm(g.transA ? 'T' : 'N', g.transB ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a, g.lda,
                                           g.b, g.ldb, g.beta, g.c, g.ldc);
-  assert(status == dnnl_success && "a matrix product of valid extents");
-  (void)status;
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  if (status != dnnl_success) throw KernelError{"oneDNN refuses a matrix product of valid extents"};
 }
 
 namespace {
@@ -25,10 +25,15 @@ namespace {
 constexpr int64_t kGrain = int64_t{1} << 16;  // multiplications that are not worth a second thread
 constexpr int64_t kStripe = 8;                // rows or columns of c that stay together
 
-void multiplyAlone(const Gemm<double> &g) {
-  cblas_dgemm(CblasRowMajor, g.transA ? CblasTrans : CblasNoTrans, g.transB ? CblasTrans : CblasNoTrans,
-              static_cast<int>(g.m), static_cast<int>(g.n), static_cast<int>(g.k), 1.0, g.a, static_cast<int>(g.lda),
-              g.b, static_cast<int>(g.ldb), g.beta, g.c, static_cast<int>(g.ldc));
+using MultiplyAlone = void (*)(const Gemm<double> &);
+
+MultiplyAlone bestOfMachine() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return multiply_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
+#endif
+  return multiply_baseline;
 }
 
 /// The product of the columns [begin, end) of c, or of its rows.
@@ -48,7 +53,7 @@ Gemm<double> part(Gemm<double> g, bool byColumns, int64_t begin, int64_t end) {
 }  // namespace
 
 void multiply(const Gemm<double> &g) {
-  openblas_set_num_threads(1);
+  static const MultiplyAlone multiplyAlone = bestOfMachine();
   const bool byColumns = g.n >= g.m;
   const int64_t size = byColumns ? g.n : g.m, stripes = (size + kStripe - 1) / kStripe;
   const int64_t grain = g.m * g.n * g.k <= kGrain ? stripes : 1;

@@ -127,9 +127,8 @@ class Selection {
 
 KernelSet KernelSet::create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                             const KernelSetOptions &options) {
-  ThreadScope scope(options.threads);
   Selection selection(graph, inference, requests, options);
-  selection.run();
+  withThreads(options.threads, [&] { selection.run(); });
   KernelSet set;
   set.layouts = selection.takeLayouts();
   set.kernels = selection.takeKernels();

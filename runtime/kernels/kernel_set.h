@@ -23,6 +23,7 @@ class KernelSet {
  public:
   KernelSet() = default;
   /// Nodes whose outputs nobody wants get none, nor do those whose shapes or types no factory takes.
+  /// Throws std::bad_alloc.
   static KernelSet create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                           const KernelSetOptions &options);
 

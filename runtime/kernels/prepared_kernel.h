@@ -10,6 +10,7 @@
 #include "ir/kernel.h"
 
 #include <memory>
+#include <string>
 
 namespace gradc {
 
@@ -38,10 +39,15 @@ struct Reorders {
   }
 };
 
+/// Thrown by a kernel that cannot compute although everything it was made for holds. Executor::run makes an error of it.
+struct KernelError {
+  std::string message;
+};
+
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  /// `call.workspace` has workspaceBytes(), aligned to 64.
+  /// `call.workspace` has workspaceBytes(), aligned to 64. Throws KernelError, and std::bad_alloc without memory.
   virtual void run(const KernelCall &call) = 0;
   virtual size_t workspaceBytes() const { return 0; }
   virtual Reorders reorders() const { return {}; }

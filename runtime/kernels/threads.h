@@ -1,11 +1,10 @@
-// How many threads fast kernels use, the threads themselves, and loops over them.
+// How many threads fast kernels use, and loops over them.
 //
-// oneDNN brings no threads: it calls the entry points of the OpenMP runtime, six of them, and threads.cc defines those six
-// itself, over one team for everything. Threads of the usual runtime wait for each other for milliseconds without
-// sleeping; on a machine with other work that makes a step take many times as long. Threads of this team wait for some
-// microseconds and then sleep. A program that links this library can therefore not use OpenMP for itself.
+// The threads are those of OpenMP, which oneDNN uses too, so that both have one team: each calling thread has its own, and
+// callers side by side do not wait for each other. What the caller had set for OpenMP is put back when a scope ends.
 //
-// What a thread computes depends on the sizes and the number of threads alone. Tested by tests/threads_test.cc
+// What a loop computes depends on its size and the number of threads asked for, not on how many OpenMP grants.
+// Tested by tests/threads_test.cc and tests/host/
 #pragma once
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -14,25 +13,16 @@
 
 namespace gradc {
 
-/// The processors this process may use, at least 1.
-unsigned availableThreads();
-
-/// The threads of the innermost ThreadScope of the calling thread; 1 inside of parallel work.
+/// The threads of the calling thread's innermost `withThreads`; 1 outside of any, and inside of parallel work.
 unsigned scopeThreads();
 
-/// While it lives, the calling thread's parallel work (oneDNN, parallelFor) uses `threads` threads, itself among them.
-class ThreadScope {
- public:
-  explicit ThreadScope(unsigned threads);
-  ~ThreadScope();
-  ThreadScope(const ThreadScope &) = delete;
+/// Runs `body`, whose parallel work (oneDNN, parallelFor) uses `threads` threads, the one that runs it among them. That is
+/// the calling thread, unless it cannot have a team: in a parallel region of its own, or in a process that was forked.
+/// Then `body` runs on a new thread. Passes on what `body` throws; std::system_error when that thread cannot be started.
+void withThreads(unsigned threads, llvm::function_ref<void()> body);
 
- private:
-  unsigned before;
-};
-
-/// Calls body(begin, end) on pieces of [0, size) that depend on size and threads alone; one piece below `grain`. Inside
-/// of `body` there is one thread.
+/// Calls body(begin, end) on pieces of [0, size) that depend on the arguments alone: at most `threads`, one up to `grain`
+/// elements, two above, and so on. Inside of `body` there is one thread. Passes on the first exception of `body`.
 void parallelFor(unsigned threads, int64_t size, int64_t grain, llvm::function_ref<void(int64_t, int64_t)> body);
 
 }  // namespace gradc

@@ -11,6 +11,7 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <unistd.h>
 
 using namespace llvm;
@@ -68,12 +69,8 @@ void onInterrupt(int signal) {
 }
 
 void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
-/// Containers of LLVM do not throw.
-[[noreturn]] void onBadAlloc(void *, const char *, bool) {
-  removeTemporaries();
-  say("gradc: error: out of memory [too_large]\n");
-  _exit(1);
-}
+/// Containers of LLVM do not throw by themselves.
+[[noreturn]] void onBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
 Error ioError(StringRef path, const Twine &reason) {
   return Failure(ErrorKind::Io, "cannot write '" + path + "': " + reason);

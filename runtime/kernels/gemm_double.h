@@ -1,0 +1,12 @@
+// One thread's double precision product, for each instruction set that is built. Only what the machine has may be called.
+#pragma once
+
+#include "runtime/kernels/gemm.h"
+
+namespace gradc {
+
+void multiply_baseline(const Gemm<double> &g);
+void multiply_avx2(const Gemm<double> &g);
+void multiply_avx512(const Gemm<double> &g);
+
+}  // namespace gradc
