@@ -41,6 +41,12 @@ TensorRef Argument::look() {
   return memory;
 }
 
+void Argument::read(const TensorRef &to) const {
+  assert(memory.shape == to.shape && memory.dtype == to.dtype);
+  if (isMoved()) toPlain(memory.as<float>(), to);
+  else copyBytes(memory, to);
+}
+
 void Argument::prepareRun() {
   if (isMoved() || wanted == Layout::Plain || !memory.data) return;
   assert(wanted == Layout::FilterTiles && "images of variables and heads are row-major");

@@ -12,7 +12,9 @@ class Argument {
   /// Zeros in memory of its own, aligned for vectors; `what` names them in an error.
   static llvm::Expected<Argument> create(DType dtype, Dims shape, const llvm::Twine &what);
   /// Memory of somebody else's, row-major by now; a head that is not computed has none.
-  Argument(TensorRef memory, Layout wanted) : memory(memory.data, memory.dtype, memory.shape), wanted(wanted) {}
+  Argument(TensorRef other, Layout wanted) : memory(other.data, other.dtype, {}), wanted(wanted), dims(other.shape.vec()) {
+    memory.shape = dims;
+  }
 
   Layout layout() const { return wanted; }
   void setLayout(Layout layout) { wanted = layout; }
@@ -21,6 +23,8 @@ class Argument {
 
   /// Row-major until the next run.
   TensorRef look();
+  /// A row-major copy.
+  void read(const TensorRef &to) const;
   /// Before a run that reads it.
   void prepareRun();
   /// After a run that has written all of it.

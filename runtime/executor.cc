@@ -9,6 +9,8 @@
 #include "ir/error.h"
 #include "passes/gradient/gradient.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <chrono>
 #include <cstring>
 
@@ -94,8 +96,13 @@ bool hasSameOrder(const TensorRef &expected, const TensorRef &found) {
   return expected.layout == found.layout && expected.storage == found.storage;
 }
 
+bool isAligned(const TensorRef &tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % std::max<size_t>(dtypeBytes(tensor.dtype), 1) == 0;
+}
+
 bool fits(const TensorRef &expected, const TensorRef &found) {
-  return expected.dtype == found.dtype && expected.shape == found.shape && hasSameOrder(expected, found);
+  return expected.dtype == found.dtype && expected.shape == found.shape && hasSameOrder(expected, found) &&
+         isAligned(found);
 }
 
 std::string misfit(const TensorRef &expected, const TensorRef &found) {
@@ -104,6 +111,7 @@ std::string misfit(const TensorRef &expected, const TensorRef &found) {
     if (hasSameOrder(expected, found)) return text;
     return (text + " " + layoutName(tensor.layout) + " " + storageName(tensor.storage)).str();
   };
+  if (!isAligned(found)) return "the address is not a multiple of the " + utostr(dtypeBytes(found.dtype)) + " bytes of an element";
   return "expected " + describe(expected) + ", got " + describe(found);
 }
 

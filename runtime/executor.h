@@ -43,6 +43,7 @@ struct ExecOptions {
   uint64_t seed = 0;                               // of random operators
   Schedule schedule = {};                          // in which nodes run; the one the plan was made for
   llvm::ArrayRef<Request> headRequests;            // per head, as given to countRequests; empty: all Write
+  llvm::ArrayRef<void *> headMemory;               // per head: what the caller is going to bind, else null; empty: none
   /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace); taken over. Null: the executor prepares them
   /// itself, with scratch of its own.
   KernelSet *kernels = nullptr;
@@ -64,7 +65,7 @@ class Executor {
   ~Executor();
 
   /// The memory of a variable, written only where an operator mutates it; E-71 when shape or dtype differ from the
-  /// inferred ones, or when the tensor is not row-major and dense. Entries that given `kernels` want in another order
+  /// inferred ones, or when the tensor is not row-major, dense and aligned to its elements. Entries that given `kernels` want in another order
   /// (KernelSetOptions::movesArguments) have to be bound as that.
   llvm::Error bind(NodeId variable, TensorRef tensor);
   /// Memory for head i of the caller's; else the executor owns it, zero at first. For Request::Add it holds the start

@@ -128,7 +128,9 @@ class Preparation {
       if (request == Request::Null) continue;
       if (!isKnown(e)) return unknown(heads[i].node, e);
       list.heads[i] = list.tensor(e);
-      if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data)) return error;
+      if (!options.headMemory.empty()) list.heads[i].data = options.headMemory[i];
+      if (!list.heads[i].data)
+        if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data)) return error;
       bool isAdd = request == Request::Add;
       if (isAdd && (!canCompute(list.inference.dtype[e]) || list.inference.dtype[e] == DType::Bool))
         return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.inference.dtype[e]) +

@@ -47,6 +47,7 @@ struct Session::State {
   Error inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options);
   Error explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options, Error conflict);
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
+  Error takeMemory(const VariableMemory &given, const MatchedBindings &matched);
   Error fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer);
   Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
   KernelSet makeKernels(const SessionOptions &options) const;
@@ -88,6 +89,8 @@ Error Session::State::inferWith(Context &context, const MatchedBindings &matched
     return bindingMismatch(matched.arrays[at].name, "shape " + toString(ShapeRef(hint.dims)),
                            toString(ShapeRef(matched.arrays[at].array.shape)));
   }
+  for (const VariableMemory &given : options.variableMemory)
+    request.shapes.push_back({given.variable, DimsBuffer(given.tensor.shape.begin(), given.tensor.shape.end())});
   for (uint32_t id = 0; id < graph.numNodes(); ++id)
     if (matched.arrayOf[id] != MatchedBindings::kNone) {
       const std::vector<int64_t> &shape = matched.arrays[matched.arrayOf[id]].array.shape;
@@ -131,8 +134,10 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
   slotOf.assign(graph.numNodes(), MatchedBindings::kNone);
   std::vector<StringRef> missing;
   NodeId firstMissing;
+  for (const VariableMemory &given : options.variableMemory)
+    if (Error error = takeMemory(given, matched)) return error;
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    if (!graph.isVariable(NodeId(id))) continue;
+    if (!graph.isVariable(NodeId(id)) || slotOf[id] != MatchedBindings::kNone) continue;
     NamedArray *binding = matched.arrayOf[id] == MatchedBindings::kNone ? nullptr : &matched.arrays[matched.arrayOf[id]];
     if (!binding && !initializer) {
       if (missing.empty()) firstMissing = NodeId(id);
@@ -147,6 +152,18 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
                      (missing.size() == 1 ? " is" : " are") + " not bound")
       .at(firstMissing)
       .note("--init SEED fills what is not given");
+}
+
+/// What is wrong with it, the executor says when it is bound.
+Error Session::State::takeMemory(const VariableMemory &given, const MatchedBindings &matched) {
+  const NodeId n = given.variable;
+  assert(graph.isVariable(n));
+  const bool isArray = matched.arrayOf[n.value] != MatchedBindings::kNone;
+  if (isArray || slotOf[n.value] != MatchedBindings::kNone)
+    return Failure(ErrorKind::AmbiguousName, graph.describe(n) + " is bound twice").at(n);
+  slotOf[n.value] = static_cast<uint32_t>(variables.size());
+  variables.emplace_back(given.tensor, Layout::Plain);
+  return Error::success();
 }
 
 Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer) {
@@ -200,6 +217,10 @@ KernelSet Session::State::makeKernels(const SessionOptions &options) const {
   wishes.threads = options.exec.threads;
   wishes.allowLayouts = !options.exec.monitor && !options.exec.overrides;
   wishes.movesArguments = true;
+  std::vector<EntryId> plain;
+  for (const VariableMemory &given : options.variableMemory) plain.push_back(graph.firstEntry(given.variable));
+  for (const HeadMemory &given : options.headMemory) plain.push_back(graph.entry(graph.heads()[given.head]));
+  wishes.plainEntries = plain;
   return KernelSet::create(graph, inference, requests, wishes);
 }
 
@@ -234,8 +255,11 @@ Error Session::State::prepare(Context &context, MatchedBindings &matched, const 
   std::vector<Layout> headLayouts;
   for (Value v : graph.heads()) headLayouts.push_back(layoutOf(v));
 
+  std::vector<void *> headMemory(headLayouts.size(), nullptr);
+  for (const HeadMemory &given : options.headMemory) headMemory[given.head] = given.tensor.data;
   ExecOptions exec = options.exec;
   exec.headRequests = headRequests;
+  exec.headMemory = headMemory;
   exec.kernels = kernels.isEmpty() ? nullptr : &kernels;
   Expected<Executor> created = Executor::create(graph, inference, requests, plan, exec);
   if (!created) return created.takeError();
@@ -243,6 +267,8 @@ Error Session::State::prepare(Context &context, MatchedBindings &matched, const 
   for (size_t i = 0; i < headLayouts.size(); ++i) heads.emplace_back(executor->head(i), headLayouts[i]);
   sharedWith.assign(heads.size(), NodeId());
   if (Error error = bindVariables()) return error;
+  for (const HeadMemory &given : options.headMemory)
+    if (Error error = executor->bindHead(given.head, given.tensor)) return error;
   return addStarts(matched);
 }
 
@@ -279,9 +305,29 @@ const Inference &Session::inference() const { return state->inference; }
 const MemoryPlan &Session::plan() const { return state->plan; }
 const RequestTable &Session::requests() const { return state->requests; }
 const std::vector<std::string> &Session::warnings() const { return state->warnings; }
-Executor &Session::executor() { return *state->executor; }
-TensorRef Session::variable(NodeId n) const { return state->look(state->variable(n)); }
-TensorRef Session::head(size_t i) const { return state->look(state->head(i)); }
+void Session::setProfiling(bool on) { state->executor->setProfiling(on); }
+ArrayRef<Executor::Timing> Session::timings() const { return state->executor->timings(); }
+TensorRef Session::variable(NodeId n) { return state->look(state->variable(n)); }
+TensorRef Session::head(size_t i) { return state->look(state->head(i)); }
+
+void Session::readVariable(NodeId n, const TensorRef &to) const {
+  withThreads(state->threads, [&] { state->variable(n).read(to); });
+}
+void Session::readHead(size_t i, const TensorRef &to) const {
+  withThreads(state->threads, [&] { state->head(i).read(to); });
+}
+
+Error Session::bindVariable(NodeId n, TensorRef tensor) {
+  if (Error error = state->executor->bind(n, tensor)) return error;
+  state->variable(n) = Argument(tensor, Layout::Plain);
+  return Error::success();
+}
+Error Session::bindHead(size_t i, TensorRef tensor) {
+  if (Error error = state->executor->bindHead(i, tensor)) return error;
+  state->sharedWith[i] = NodeId();
+  state->heads[i] = Argument(tensor, Layout::Plain);
+  return Error::success();
+}
 
 Error Session::shareHead(size_t i, NodeId variable) {
   assert(headLayout(i) == variableLayout(variable) && "what computes the new value works element by element");
@@ -304,11 +350,12 @@ Expected<std::vector<NamedArray>> Session::outputs() const {
   if (!keys) return keys.takeError();
   std::vector<NamedArray> arrays;
   for (const OutputKey &row : *keys) {
-    bool isHead = row.from == OutputKey::From::Head;
-    TensorRef tensor = isHead ? head(row.head) : variable(row.aux);
-    if (!tensor.data) continue;
-    const char *bytes = tensor.as<char>();
-    arrays.push_back({row.key, Array{tensor.dtype, tensor.shape.vec(), std::vector<char>(bytes, bytes + tensor.bytes())}});
+    const Argument &argument = row.from == OutputKey::From::Head ? state->head(row.head) : state->variable(row.aux);
+    const TensorRef place = argument.place();
+    if (!place.data) continue;
+    Array array{place.dtype, place.shape.vec(), std::vector<char>(place.bytes())};
+    withThreads(state->threads, [&] { argument.read(array.ref()); });
+    arrays.push_back({row.key, std::move(array)});
   }
   return arrays;
 }

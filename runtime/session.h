@@ -1,7 +1,7 @@
 // Everything `run` and `gradcheck` share: inference, requests, plan, memory for variables, an executor over it.
 //
-// A Session owns one buffer per variable, filled from bindings or by `--init` (runtime/init.h). Filters may be in
-// the kernels' order from one run to the next; whoever looks sees them row-major.
+// A Session owns one buffer per variable, filled from bindings or drawn (runtime/init.h), unless the caller brings memory.
+// In its own buffers filters may be in the kernels' order from one run to the next; whoever looks sees them row-major.
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -10,6 +10,18 @@
 
 namespace gradc {
 
+/// Memory of the caller's for a variable: row-major, dense, of the inferred shape and type, aligned to its elements, not
+/// null. It belongs to the caller, who keeps it until the session is gone or has been given other memory.
+struct VariableMemory {
+  NodeId variable;
+  TensorRef tensor;
+};
+/// The same for a head; with request `add` it holds the start value.
+struct HeadMemory {
+  size_t head;
+  TensorRef tensor;
+};
+
 struct SessionOptions {
   InferRequest hints;
   InferOptions infer;                 // floatAs: `--dtype float64`
@@ -17,6 +29,9 @@ struct SessionOptions {
   /// Without headRequests the ones of an emitted graph's side table are taken (`grad_req`), else all are Write.
   ExecOptions exec;
   bool allowInplace = true;           // of the plan
+  /// Used in place of memory of the session's own. Shapes of variables take part in inference.
+  std::vector<VariableMemory> variableMemory;
+  std::vector<HeadMemory> headMemory;
 };
 
 class Session {
@@ -33,17 +48,26 @@ class Session {
   Session(Session &&);
   ~Session();
 
+  /// Errors are those of Executor::run.
   llvm::Error run(uint64_t step);
   const Inference &inference() const;
   const MemoryPlan &plan() const;
   const RequestTable &requests() const;
   const std::vector<std::string> &warnings() const;
-  /// What is bound there in place of the session's memory has to be laid out as `variableLayout` and `headLayout` say.
-  Executor &executor();
-  /// The session's own memory of a variable, to read and write until the next run.
-  TensorRef variable(NodeId n) const;
-  /// Null data for a head asked Null. Valid until the next run.
-  TensorRef head(size_t i) const;
+
+  /// The memory of a variable, row-major, to read and write until the next run.
+  TensorRef variable(NodeId n);
+  /// The same for a head; null data for one asked Null.
+  TensorRef head(size_t i);
+  /// A row-major copy into memory of the same shape and type. Any number of threads may read between two runs.
+  void readVariable(NodeId n, const TensorRef &to) const;
+  void readHead(size_t i, const TensorRef &to) const;
+
+  /// From now on the variable or the head is in this memory (VariableMemory, HeadMemory): another batch, say. Values are not
+  /// copied. E-71 when it does not fit, or when kernels keep the session's memory in an order of their own: memory that is
+  /// given in SessionOptions can always be replaced.
+  llvm::Error bindVariable(NodeId n, TensorRef tensor);
+  llvm::Error bindHead(size_t i, TensorRef tensor);
   /// Head i from now on is written over the variable, under the conditions of Executor::bindHead.
   llvm::Error shareHead(size_t i, NodeId variable);
   /// Takes over what the variable of that id, shape and type in another session holds.
@@ -51,6 +75,10 @@ class Session {
   /// How variables and heads are laid out between runs that follow one another without a look.
   Layout variableLayout(NodeId n) const;
   Layout headLayout(size_t i) const;
+
+  /// As Executor::setProfiling and Executor::timings.
+  void setProfiling(bool on);
+  llvm::ArrayRef<Executor::Timing> timings() const;
   /// Heads and, after training, aux states under the keys of `--outputs` (runtime/keys.h); E-34 on a collision.
   llvm::Expected<std::vector<NamedArray>> outputs() const;
 

@@ -356,11 +356,11 @@ TEST(Schedule, HOOK_08_NodesRunInItsOrder) {
     static_cast<std::vector<NodeId> *>(user)->push_back(n);
   };
   Session session = cantFail(Session::create(g.context, g, {}, trial.options));
-  session.executor().setProfiling(true);
+  session.setProfiling(true);
   cantFail(session.run(0));
   std::vector<NodeId> expected, timed;
   for (StringRef name : {"c", "a", "d", "b", "y"}) expected.push_back(nodeNamed(g, name));
-  for (const Executor::Timing &timing : session.executor().timings()) timed.push_back(timing.node);
+  for (const Executor::Timing &timing : session.timings()) timed.push_back(timing.node);
   EXPECT_EQ(ran, expected);
   EXPECT_EQ(timed, expected);
 }

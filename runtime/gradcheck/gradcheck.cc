@@ -183,7 +183,7 @@ class Checker {
 
   /// Half of the distance between the two points, per element: eps · max(1, |x|), in a direction times a random weight
   /// and over the root of the number of elements, so that every step is about as long.
-  std::vector<double> stepsOf(const Part &part, uint32_t sample, double norm) const {
+  std::vector<double> stepsOf(const Part &part, uint32_t sample, double norm) {
     TensorRef x = variable(part);
     auto stepOf = [&](int64_t i) { return options.eps * std::max(1.0, std::fabs(readElement(x, i))); };
     if (part.only >= 0) return {stepOf(part.only)};
@@ -194,7 +194,7 @@ class Checker {
     return steps;
   }
 
-  TensorRef variable(const Part &part) const { return function->variable(problem.targets[part.target].x.node); }
+  TensorRef variable(const Part &part) { return function->variable(problem.targets[part.target].x.node); }
 
   static std::vector<double> elementsOf(const TensorRef &tensor) {
     std::vector<double> elements;
@@ -215,7 +215,7 @@ class Checker {
   }
 
   /// The claimed gradient times the distance actually gone, rounding of the step included.
-  double along(const Part &part, ArrayRef<double> base) const {
+  double along(const Part &part, ArrayRef<double> base) {
     int64_t head = problem.targets[part.target].head;
     if (head < 0) return 0;
     TensorRef gradient = gradients->head(static_cast<size_t>(head)), x = variable(part);

@@ -18,7 +18,7 @@ class Selection {
   Selection(const Graph &graph, const Inference &inference, const RequestTable &requests,
             const KernelSetOptions &options)
       : graph(graph), inference(inference), requests(requests), options(options), rows(graph, nullptr),
-        nodes(graph, NodeLayout()), settlement(graph, inference, requests, options.movesArguments),
+        nodes(graph, NodeLayout()), settlement(graph, inference, requests, options.movesArguments, options.plainEntries),
         kernels(graph.numNodes()) {}
 
   void run() {

@@ -17,6 +17,7 @@ struct KernelSetOptions {
   bool allowLayouts = true;  // else every entry stays plain, as somebody looks at entries between nodes
   /// Variables and heads may be filter tiles: their owner asks `layout` and converts.
   bool movesArguments = false;
+  llvm::ArrayRef<EntryId> plainEntries;  // row-major all the same
 };
 
 class KernelSet {

@@ -25,8 +25,8 @@ constexpr int64_t kVector = 16;
 }  // namespace
 
 LayoutSettlement::LayoutSettlement(const Graph &graph, const Inference &inference, const RequestTable &requests,
-                                   bool movesArguments)
-    : graph(graph), inference(inference), requests(requests), movesArguments(movesArguments),
+                                   bool movesArguments, ArrayRef<EntryId> plain)
+    : graph(graph), inference(inference), requests(requests), movesArguments(movesArguments), plain(plain.vec()),
       layouts(graph, Layout::Plain) {}
 
 Dims LayoutSettlement::dims(EntryId e) const { return inference.shapeOf(e).dims(); }
@@ -128,6 +128,7 @@ void LayoutSettlement::settle(const NodeMap<NodeLayout> &nodes) {
   wishes = EntryMap<Wishes>(graph, {kAny, 0});
   const uint8_t ofArguments = movesArguments ? kFilters : kPlain;
   for (Value head : graph.heads()) allow(graph.entry(head), ofArguments);
+  for (EntryId e : plain) allow(e, kPlain);
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
     if (graph.isVariable(NodeId(id))) allow(graph.firstEntry(NodeId(id)), ofArguments);
     else if (!isSkipped(NodeId(id))) constrain(NodeId(id), nodes[NodeId(id)]);

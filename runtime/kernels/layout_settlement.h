@@ -22,8 +22,9 @@ struct NodeLayout {
 
 class LayoutSettlement {
  public:
-  /// `movesArguments`: variables and heads may be filter tiles.
-  LayoutSettlement(const Graph &graph, const Inference &inference, const RequestTable &requests, bool movesArguments);
+  /// `movesArguments`: variables and heads may be filter tiles, apart from those in `plain`.
+  LayoutSettlement(const Graph &graph, const Inference &inference, const RequestTable &requests, bool movesArguments,
+                   llvm::ArrayRef<EntryId> plain);
 
   /// Variables' rows of `nodes` count for nothing.
   void settle(const NodeMap<NodeLayout> &nodes);
@@ -61,6 +62,7 @@ class LayoutSettlement {
   const Inference &inference;
   const RequestTable &requests;
   const bool movesArguments;
+  const std::vector<EntryId> plain;
   EntryMap<Layout> layouts;
   EntryMap<EntryId> parent;  // union-find
   EntryMap<Wishes> wishes;

@@ -110,13 +110,8 @@ class Taking {
 
 }  // namespace
 
-std::vector<NamedArray> makeCheckpoint(ArrayRef<LastingArray> arrays, const RunState &run) {
-  std::vector<NamedArray> checkpoint;
-  for (const LastingArray &array : arrays) {
-    const char *bytes = array.memory.as<char>();
-    checkpoint.push_back({array.name, Array{array.memory.dtype, array.memory.shape.vec(),
-                                            std::vector<char>(bytes, bytes + array.memory.bytes())}});
-  }
+std::vector<NamedArray> makeCheckpoint(std::vector<NamedArray> arrays, const RunState &run) {
+  std::vector<NamedArray> checkpoint = std::move(arrays);
   for (const RunNumber &number : kNumbers) checkpoint.push_back({number.key.str(), numberArray(run.*number.member)});
   return checkpoint;
 }

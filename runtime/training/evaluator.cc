@@ -41,7 +41,7 @@ std::vector<NodeId> fedVariables(const Graph &graph, const Dataset &data) {
   return variables;
 }
 
-Score scoreOf(const Objective &objective, const Graph &graph, const Session &session, int64_t batch) {
+Score scoreOf(const Objective &objective, const Graph &graph, Session &session, int64_t batch) {
   SmallVector<TensorRef, 4> heads, labels;
   for (size_t i = 0; i < objective.numHeads(); ++i) heads.push_back(session.head(i));
   size_t next = objective.numHeads();

@@ -57,6 +57,6 @@ std::vector<NamedArray> emptyBatch(const Dataset &data, int64_t batch);
 /// The variable each column feeds.
 std::vector<NodeId> fedVariables(const Graph &graph, const Dataset &data);
 /// Scores the batch that a session over `graph` has run; its heads begin like those of withLabels.
-Score scoreOf(const Objective &objective, const Graph &graph, const Session &session, int64_t batch);
+Score scoreOf(const Objective &objective, const Graph &graph, Session &session, int64_t batch);
 
 }  // namespace gradc

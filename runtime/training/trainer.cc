@@ -61,7 +61,8 @@ struct Trainer::State {
   Error openSession();
   void initialize();
   Error shareMemory();
-  std::vector<LastingArray> lastingArrays(size_t count) const;
+  std::vector<LastingArray> lastingArrays();
+  std::vector<NamedArray> copies(size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
   void loadBatch(uint64_t epoch, uint64_t position);
   void setRate(double rate);
@@ -207,10 +208,23 @@ Error Trainer::State::shareMemory() {
   return Error::success();
 }
 
-/// The first `count` of them, to read and write until the next step.
-std::vector<LastingArray> Trainer::State::lastingArrays(size_t count) const {
+/// To read and write until the next step.
+std::vector<LastingArray> Trainer::State::lastingArrays() {
   std::vector<LastingArray> arrays;
-  for (NodeId n : ArrayRef(lasting).take_front(count)) arrays.push_back({keys[n.value], session->variable(n)});
+  for (NodeId n : lasting) arrays.push_back({keys[n.value], session->variable(n)});
+  return arrays;
+}
+
+/// Of the first `count` of them.
+std::vector<NamedArray> Trainer::State::copies(size_t count) const {
+  std::vector<NamedArray> arrays;
+  for (NodeId n : ArrayRef(lasting).take_front(count)) {
+    const EntryId e = training.graph.firstEntry(n);
+    Array array{session->inference().dtype[e], session->inference().shapeOf(e).dims().vec(), {}};
+    array.bytes.resize(array.ref().bytes());
+    session->readVariable(n, array.ref());
+    arrays.push_back({keys[n.value], std::move(array)});
+  }
   return arrays;
 }
 
@@ -258,20 +272,14 @@ Session &Trainer::session() { return *state->session; }
 
 Expected<Score> Trainer::evaluate(Dataset &data) { return state->evaluator->evaluate(data, state->options.batch); }
 
-std::vector<NamedArray> Trainer::parameters() const {
-  std::vector<NamedArray> arrays;
-  for (const LastingArray &array : state->lastingArrays(state->numParameters)) {
-    const char *bytes = array.memory.as<char>();
-    arrays.push_back({array.name, Array{array.memory.dtype, array.memory.shape.vec(),
-                                        std::vector<char>(bytes, bytes + array.memory.bytes())}});
-  }
-  return arrays;
+std::vector<NamedArray> Trainer::parameters() const { return state->copies(state->numParameters); }
+
+std::vector<NamedArray> Trainer::checkpoint() const {
+  return makeCheckpoint(state->copies(state->lasting.size()), state->run);
 }
 
-std::vector<NamedArray> Trainer::checkpoint() const { return makeCheckpoint(state->lastingArrays(state->lasting.size()), state->run); }
-
 Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
-  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(state->lasting.size()), state->run, place);
+  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
   if (!step) return step.takeError();
   state->run.step = *step;
   return Error::success();

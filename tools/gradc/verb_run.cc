@@ -104,14 +104,14 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
   }
   if (!options.profileFile.empty()) {
     if (Error error = open(options.profileFile)) return error;
-    writeTrace(files.back().stream(), graph, session.executor().timings());
+    writeTrace(files.back().stream(), graph, session.timings());
   }
   bool wantsTable = options.outputsFile != "-" && options.profileFile != "-";
   if (wantsTable) {
     if (Error error = open(options.output)) return error;
     files.back().stream() << report(*outputs);
     if (!options.profileFile.empty())
-      files.back().stream() << '\n' << profileReport(graph, session.executor().timings());
+      files.back().stream() << '\n' << profileReport(graph, session.timings());
   }
   for (OutputFile &file : files)
     if (Error error = file.commit()) return error;
@@ -129,7 +129,7 @@ Expected<int> runRun(Tool &tool) {
   Expected<Session> session = Session::create(tool.context, graph, std::move(*bindings), *options);
   if (!session) return session.takeError();
   for (const std::string &warning : session->warnings()) tool.diagnostics.warning(warning);
-  if (!tool.options.profileFile.empty()) session->executor().setProfiling(true);
+  if (!tool.options.profileFile.empty()) session->setProfiling(true);
   Expected<StepTimes> times = runSteps(tool.options, *session);
   if (!times) return times.takeError();
   if (Error error = writeResults(tool, graph, *session)) return error;

@@ -1,0 +1,148 @@
+// Memory of the caller's: variables and heads without a copy, replaced between runs, and what is refused.
+#include "passes/gradient/gradient.h"
+#include "runtime/session.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+using namespace llvm;
+using gradc::testing::nodeNamed;
+using gradc::testing::TestGraph;
+
+namespace gradc {
+namespace {
+
+using Floats = std::vector<float>;
+
+Expected<Session> open(const Graph &graph, const SessionOptions &options, std::vector<NamedArray> bindings = {}) {
+  return Session::create(testing::testContext(), graph, std::move(bindings), options);
+}
+
+Graph squares() {
+  TestGraph g("s = square(x); y = sum(s)");
+  GradientRequest request;
+  request.wrt = {{Value{nodeNamed(g, "x")}}};
+  return cantFail(buildGradient(g.context, g, request, {})).graph;
+}
+
+TEST(SessionMemory, VariablesAndHeadsAreTheCallers) {
+  const Graph graph = squares();
+  const NodeId x = nodeNamed(graph, "x");
+  Floats values{1, 2, 3}, gradient(3), loss(1);
+  const int64_t shape[] = {3};
+  SessionOptions options;
+  options.variableMemory = {{x, TensorRef(values.data(), DType::Float32, shape)}};
+  options.headMemory = {{1, TensorRef(gradient.data(), DType::Float32, shape)}};
+  Session session = cantFail(open(graph, options));
+  cantFail(session.run(0));
+  EXPECT_EQ(gradient, (Floats{2, 4, 6}));
+  EXPECT_EQ(session.variable(x).data, values.data());
+  EXPECT_EQ(session.head(1).data, gradient.data());
+  values = {4, 5, 6};  // seen by the next run
+  cantFail(session.run(1));
+  EXPECT_EQ(gradient, (Floats{8, 10, 12}));
+
+  Floats others{7, 8, 9}, elsewhere(3);
+  cantFail(session.bindVariable(x, TensorRef(others.data(), DType::Float32, shape)));
+  cantFail(session.bindHead(1, TensorRef(elsewhere.data(), DType::Float32, shape)));
+  cantFail(session.run(2));
+  EXPECT_EQ(elsewhere, (Floats{14, 16, 18}));
+  EXPECT_EQ(gradient, (Floats{8, 10, 12}));
+  EXPECT_EQ(valuesOf<float>(session.head(0)), (Floats{194}));
+}
+
+TEST(SessionMemory, REQ_06_AddsToWhatIsThere) {
+  const Graph graph = squares();
+  Floats gradient{100, 200, 300};
+  const int64_t shape[] = {3};
+  SessionOptions options;
+  const Request requests[] = {Request::Write, Request::Add};
+  options.exec.headRequests = requests;
+  options.headMemory = {{1, TensorRef(gradient.data(), DType::Float32, shape)}};
+  Session session = cantFail(open(graph, options, {{"x", floats({3}, {1, 2, 3})}}));
+  cantFail(session.run(0));
+  cantFail(session.run(1));
+  EXPECT_EQ(gradient, (Floats{104, 208, 312}));
+}
+
+TEST(SessionMemory, E_71_MemoryThatDoesNotFit) {
+  const Graph graph = squares();
+  const NodeId x = nodeNamed(graph, "x");
+  Floats values(8);
+  const int64_t three[] = {3}, four[] = {4};
+  Session session = cantFail(open(graph, {}, {{"x", floats({3}, {1, 2, 3})}}));
+  auto refused = [&](TensorRef tensor) {
+    const GradcError error = errorOf(session.bindVariable(x, tensor));
+    EXPECT_EQ(error.kind, ErrorKind::BindingMismatch);
+    EXPECT_EQ(errorOf(session.bindHead(1, tensor)).kind, ErrorKind::BindingMismatch);
+    return error.message;
+  };
+  EXPECT_EQ(refused(TensorRef(values.data(), DType::Float32, four)), "variable 'x': expected (3,) float32, got (4,) float32");
+  EXPECT_EQ(refused(TensorRef(values.data(), DType::Float64, three)), "variable 'x': expected (3,) float32, got (3,) float64");
+  EXPECT_EQ(refused(TensorRef(reinterpret_cast<char *>(values.data()) + 2, DType::Float32, three)),
+            "variable 'x': the address is not a multiple of the 4 bytes of an element");
+  refused(TensorRef(values.data(), DType::Float32, three, Layout::ChannelsLast));
+  refused(TensorRef(values.data(), DType::Float32, three, Layout::Plain, StorageKind::RowSparse));
+  cantFail(session.run(0));  // as before
+  EXPECT_EQ(valuesOf<float>(session.head(1)), (Floats{2, 4, 6}));
+
+  SessionOptions options;
+  options.variableMemory = {{x, TensorRef(values.data(), DType::Float32, three)}};
+  EXPECT_EQ(errorOf(open(graph, options, {{"x", floats({3}, {1, 2, 3})}})).message, "variable 'x' is bound twice");
+  options.variableMemory = {{x, TensorRef(values.data(), DType::Float64, three)}};
+  EXPECT_EQ(errorOf(open(graph, options)).kind, ErrorKind::BindingMismatch);
+}
+
+// Filters are kept in tiles where the machine has AVX-512, but not in the caller's memory.
+TEST(SessionMemory, FiltersOfTheCallersStayRowMajor) {
+  TestGraph g("data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");
+  const NodeId w = nodeNamed(g, "w");
+  SessionOptions options;
+  options.initSeed = 1;
+  Session own = cantFail(open(g, options));
+  cantFail(own.run(0));
+  const Floats filter = valuesOf<float>(own.variable(w)), expected = valuesOf<float>(own.head(0));
+  Floats memory = filter;
+  const int64_t shape[] = {16, 16, 3, 3};
+  const TensorRef tensor(memory.data(), DType::Float32, shape);
+  if (own.variableLayout(w) != Layout::Plain) {
+    EXPECT_EQ(errorOf(own.bindVariable(w, tensor)).kind, ErrorKind::BindingMismatch);
+  }
+  options.variableMemory = {{w, tensor}};
+  Session session = cantFail(open(g, options));
+  EXPECT_EQ(session.variableLayout(w), Layout::Plain);
+  cantFail(session.run(0));
+  EXPECT_EQ(memory, filter);
+  const Floats found = valuesOf<float>(session.head(0));
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4f);
+}
+
+TEST(SessionMemory, ReadersMoveNothing) {
+  TestGraph g("data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");
+  const NodeId w = nodeNamed(g, "w");
+  SessionOptions options;
+  options.initSeed = 1;
+  options.exec.threads = 2;
+  Session session = cantFail(open(g, options));
+  const Floats filter = valuesOf<float>(session.variable(w));
+  cantFail(session.run(0));
+  const Session &idle = session;
+  const int64_t shape[] = {16, 16, 3, 3};
+  Floats copies[2] = {Floats(filter.size()), Floats(filter.size())};
+  std::vector<std::thread> readers;
+  for (Floats &copy : copies)
+    readers.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) idle.readVariable(w, TensorRef(copy.data(), DType::Float32, shape));
+    });
+  for (std::thread &reader : readers) reader.join();
+  for (const Floats &copy : copies) EXPECT_EQ(copy, filter);
+  cantFail(session.run(1));
+  EXPECT_EQ(valuesOf<float>(session.variable(w)), filter);
+}
+
+}  // namespace
+}  // namespace gradc
