@@ -144,7 +144,7 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
                  Twine(missing.size() == 1 ? "variable " : "variables ") + quotedList(missing) +
                      (missing.size() == 1 ? " is" : " are") + " not bound")
       .at(firstMissing)
-      .note("--init SEED fills what is not given");
+      .remedy(Remedy::DrawMissingValues, "SessionOptions::initSeed fills what is not given");
 }
 
 Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer) {
