@@ -94,6 +94,14 @@ void GradcError::log(raw_ostream &os) const {
   for (const Note &note : notes) os << "\nnote: " << note.text;
 }
 
+Failure &&Failure::remedy(Remedy remedy, const Twine &text, const Twine &subject) && {
+  Note &note = info->notes.emplace_back();
+  note.text = text.str();
+  note.remedy = remedy;
+  note.subject = subject.str();
+  return std::move(*this);
+}
+
 std::error_code GradcError::convertToErrorCode() const { return inconvertibleErrorCode(); }
 
 Error amend(Error error, function_ref<void(GradcError &)> edit) {

@@ -101,9 +101,28 @@ struct Place {
   std::vector<BodyStep> path = {};  // from the graph at hand down to that of `node`
 };
 
+/// What to ask for instead. Notes say it in the library's words; whoever knows how its user asks says it in theirs
+/// (tools/gradc/remedies.h has the flags).
+enum class Remedy : uint8_t {
+  None,
+  SaveOverwritten,       // copies of overwritten values
+  GiveShapes,            // more hints, or unknown shapes allowed
+  GiveHeadGradient,      // for the output `subject`
+  GiveOrChooseHeads,     // the same, or another policy for all
+  StopGradient,          // at the node `subject`
+  ChooseUnused,          // the policy for an x that no y depends on
+  KeepOwnOperators,      // no lowering to this target
+  StartFromParameters,   // where a checkpoint is expected
+  KeepForwardHeads,      // in the emitted graph
+  RunAsAnotherType,
+  DrawMissingValues,
+};
+
 struct Note {
   std::string text;
-  Place place;
+  Place place = {};
+  Remedy remedy = Remedy::None;
+  std::string subject = {};  // the name that the remedy is about, if it needs one
 };
 
 class GradcError : public llvm::ErrorInfo<GradcError> {
@@ -131,6 +150,7 @@ class Failure {
     info->notes.push_back({text.str(), place});
     return std::move(*this);
   }
+  Failure &&remedy(Remedy remedy, const llvm::Twine &text, const llvm::Twine &subject = "") &&;
 
   operator llvm::Error() && { return llvm::Error(std::move(info)); }
   template <class T> operator llvm::Expected<T>() && { return llvm::Error(std::move(info)); }

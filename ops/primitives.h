@@ -48,7 +48,7 @@ extern const OpDef kDot;                // dot(a, b; transpose_a, transpose_b), 
 // broadcast.cc, power.cc: NumPy broadcasting
 extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBroadcastPower;
 
-// reduce.cc, rearrange.cc, reshape.cc, slice.cc, split_stack.cc: operators that move elements
+// reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move elements
 extern const OpDef kBroadcastBackward;  // _broadcast_backward(dy): dy summed down to what was broadcast
 extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze, kBroadcastAxis;
 extern const OpDef kSlice, kSliceAxis, kSliceLike, kSliceChannel, kStack, kConcat;

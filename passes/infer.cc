@@ -345,7 +345,7 @@ class Inferrer {
                                  : Twine("unknown")) +
                         " after inference" +
                         (graph.isVariable(culprit) ? Twine() : " of operator '" + Twine(graph.opName(culprit)) + "'"));
-    return std::move(failure).at(culprit).note("give more shapes (--shape NAME=2,3), or allow unknown ones (--partial)");
+    return std::move(failure).at(culprit).remedy(Remedy::GiveShapes, "give more shapes, or allow unknown ones");
   }
 
   bool isUnknown(NodeId n) const {

@@ -188,7 +188,7 @@ Error checkTargets(const Graph &graph, ArrayRef<VariableAccess> rows) {
 
 Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan, OverwrittenPolicy policy) {
   if (!plan.copies.empty() && policy == OverwrittenPolicy::Error)
-    return stale(graph, plan.copies.front()).note("--overwritten save keeps a copy of what the gradient needs");
+    return stale(graph, plan.copies.front()).remedy(Remedy::SaveOverwritten, "OverwrittenPolicy::Save keeps a copy of what the gradient needs");
   if (!plan.copies.empty() && !ctx.ops.wellKnown.copy)
     return stale(graph, plan.copies.front()).note("no copy operator is configured that could save it");
   dropKnown(graph, plan.dependencies);

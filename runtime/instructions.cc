@@ -186,7 +186,7 @@ class Preparation {
     return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) + ", its kernel computes in " +
                                               (canCompute(type) ? types.names() : "wider types"))
         .at(n)
-        .note("run it as another type: --dtype float32");
+        .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
   }
 
   void addOperand(EntryId e) {

@@ -151,7 +151,7 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
                  Twine(missing.size() == 1 ? "variable " : "variables ") + quotedList(missing) +
                      (missing.size() == 1 ? " is" : " are") + " not bound")
       .at(firstMissing)
-      .note("--init SEED fills what is not given");
+      .remedy(Remedy::DrawMissingValues, "SessionOptions::initSeed fills what is not given");
 }
 
 /// What is wrong with it, the executor says when it is bound.

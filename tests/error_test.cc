@@ -24,6 +24,16 @@ TEST(ErrorCatalogue, OneExpressionMakesIt) {
   });
 }
 
+TEST(ErrorCatalogue, ARemedyIsANoteInWords) {
+  Error error = Failure(ErrorKind::Unreachable, "no way").remedy(Remedy::StopGradient, "stop there", "y");
+  handleAllErrors(std::move(error), [](const GradcError &info) {
+    ASSERT_EQ(info.notes.size(), 1u);
+    EXPECT_EQ(info.notes[0].text, "stop there");
+    EXPECT_EQ(info.notes[0].remedy, Remedy::StopGradient);
+    EXPECT_EQ(info.notes[0].subject, "y");
+  });
+}
+
 TEST(ErrorCatalogue, LogIsMessageKindNotes) {
   EXPECT_EQ(toString(failing().takeError()), "operator 'add' takes 2 inputs [arity]\nnote: first\nnote: second");
 }

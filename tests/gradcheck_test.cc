@@ -242,7 +242,7 @@ TEST_F(Gradcheck, CLI_03_GradientsAloneCannotBeChecked) {
   Graph alone = cantFail(buildGradient(context, forward, request, gradientOptions)).graph;
   GradcError error = errorOf(gradcheck(context, alone, {}, options));
   EXPECT_EQ(error.kind, ErrorKind::UnsupportedOption);
-  EXPECT_EQ(error.notes[0].text, "emit it with --emit combined");
+  EXPECT_EQ(error.notes[0].text, "emit it with its forward heads");
 }
 
 TEST_F(Gradcheck, RUN_04_BindingsAreUsed) {

@@ -27,7 +27,9 @@ TEST(GradientErrors, E_02_V_27_NoGradientOnThePath) {
     EXPECT_EQ(info.kind, ErrorKind::NotDifferentiable);
     EXPECT_EQ(info.place.node, g.at("p").node);
     ASSERT_EQ(info.notes.size(), 1u);
-    EXPECT_EQ(info.notes[0].text, "stop the gradient there with --stop p, or ask for other variables");
+    EXPECT_EQ(info.notes[0].text, "stop the gradient there, or ask for other variables");
+    EXPECT_EQ(info.notes[0].remedy, Remedy::StopGradient);
+    EXPECT_EQ(info.notes[0].subject, "p");
   });
 }
 

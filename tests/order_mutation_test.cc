@@ -218,7 +218,7 @@ TEST_F(StaleGradient, E_31_RefusedWhenCopiesAreNotWanted) {
                             "(test_accumulate) has overwritten with version 1 by then");
     EXPECT_EQ(info.place.node, g.at("r").node);
     ASSERT_EQ(info.notes.size(), 1u);
-    EXPECT_EQ(info.notes[0].text, "--overwritten save keeps a copy of what the gradient needs");
+    EXPECT_EQ(info.notes[0].text, "OverwrittenPolicy::Save keeps a copy of what the gradient needs");
   });
 }
 

@@ -101,7 +101,7 @@ TEST(Session, E_70_MissingBindingsAreAllNamed) {
   GradcError error = refusal(g, {{"a", floats({2}, {1, 2})}}, options);
   EXPECT_EQ(error.kind, ErrorKind::BindingMissing);
   EXPECT_EQ(error.message, "variables 'b', 'c' are not bound");
-  EXPECT_EQ(error.notes[0].text, "--init SEED fills what is not given");
+  EXPECT_EQ(error.notes[0].text, "SessionOptions::initSeed fills what is not given");
 }
 
 TEST(Session, E_71_ShapeAndDTypeMismatches) {

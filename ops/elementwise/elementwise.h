@@ -9,6 +9,7 @@
 
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"
 
@@ -101,10 +102,5 @@ inline void copyBytes(const KernelCall &call) {
   if (call.wants(0) && call.out[0].data != call.in[0].data)
     std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
 }
-
-/// Sharing patterns most element-by-element operators declare.
-inline constexpr InplacePair kInplaceFirst[] = {{0, 0}};
-inline constexpr InplacePair kInplaceEither[] = {{0, 0}, {1, 0}};
-inline constexpr InplacePair kInplaceIdentity[] = {{0, 0, true}};
 
 }  // namespace gradc

@@ -4,6 +4,7 @@
 #include "ops/amended.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/pieces.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -60,13 +61,6 @@ template <bool PassesBelow, bool IsBackward> void boundPiece(const PieceCall &ca
   });
 }
 
-/// A comparison keeps the answer it gave at the base point.
-void comparisonPiece(const PieceCall &call) {
-  KernelCall atBase = call;
-  atBase.in = call.base;
-  call.kind->op->kernel(atBase);
-}
-
 StringRef scalarText(RuleContext &r) { return r.number(r.params<ScalarParams>().scalar); }
 StringRef negatedText(RuleContext &r) { return r.number(-r.params<ScalarParams>().scalar); }
 
@@ -89,7 +83,7 @@ constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summa
   op.flags.hasNoGradient = true;
   op.gradient = [](GradRule &g) { g.noGrad(0); };
   op.kernel = kernel;
-  op.piece = comparisonPiece;
+  op.piece = holdAtBase;
   return op;
 }
 

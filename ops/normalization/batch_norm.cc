@@ -11,8 +11,10 @@
 #include "ir/kernel.h"
 #include "ops/axis_rows.h"
 #include "ops/families.h"
+#include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "ops/normalization/normalization.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -192,7 +194,6 @@ class Channels {
   StringRef axis;
 };
 
-constexpr InplacePair kInplaceFirst[] = {{0, 0}};
 constexpr InplacePair kInplaceBackward[] = {{0, 0}, {3, 0}};
 constexpr Domain kDomains[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Any, Domain::Positive};
 
@@ -263,15 +264,10 @@ Value throughStatistics(GradRule &g) {
 }
 
 void batchNormGradient(GradRule &g) {
-  const bool hasDirect = !g.isZero(0);
-  const bool hasStatistics =
-      (!g.isZero(1) || !g.isZero(2)) && g.wants(0) && !g.params<BatchNormParams>().useGlobalStats;
-  Value dx;
-  if (hasDirect) dx = g.fused(kBackwardBatchNorm, {g.dy(0), g.y(1), g.y(2), g.x(0), g.x(1), g.x(2), g.x(3), g.x(4)});
-  for (size_t i = hasStatistics ? 1 : 0; i < g.numInputs() && !hasDirect; ++i) g.noGrad(i);
-  if (!hasStatistics) return;
-  const Value extra = throughStatistics(g);
-  g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
+  auto fused = [&] {
+    return g.fused(kBackwardBatchNorm, {g.dy(0), g.y(1), g.y(2), g.x(0), g.x(1), g.x(2), g.x(3), g.x(4)});
+  };
+  normalizationGradient(g, g.params<BatchNormParams>().useGlobalStats, fused, [&] { return throughStatistics(g); });
 }
 
 // The statistic in use: the batch's in training, else the moving one, which stays as it is then.

@@ -8,6 +8,7 @@
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/normalization/normalization.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
@@ -34,13 +35,7 @@ Error checkParams(const OpDef &, void *params) {
   return Error::success();
 }
 
-// Entries by their shape. The data's: input `data` and output 0. Per channel: γ, β. Per row: mean and variance.
-struct InstancePorts {
-  size_t data;
-  ArrayRef<size_t> vectorInputs, vectorOutputs, rowInputs, rowOutputs;
-};
-
-void relateShapes(ShapeInference &s, InstancePorts ports) {
+void relateShapes(ShapeInference &s, NormPorts ports) {
   for (int pass = 0; pass < 2; ++pass) {
     s.sameInOut(ports.data, 0);
     s.sameInOut(0, 0);
@@ -63,16 +58,16 @@ void relateShapes(ShapeInference &s, InstancePorts ports) {
 }
 
 constexpr size_t kFirstAndSecond[] = {1, 2}, kGamma[] = {4};
-constexpr InstancePorts kForwardPorts = {.data = 0,
-                                         .vectorInputs = kFirstAndSecond,
-                                         .vectorOutputs = {},
-                                         .rowInputs = {},
-                                         .rowOutputs = kFirstAndSecond};
-constexpr InstancePorts kBackwardPorts = {.data = 3,
-                                          .vectorInputs = kGamma,
-                                          .vectorOutputs = kFirstAndSecond,
-                                          .rowInputs = kFirstAndSecond,
-                                          .rowOutputs = {}};
+constexpr NormPorts kForwardPorts = {.data = 0,
+                                     .vectorInputs = kFirstAndSecond,
+                                     .vectorOutputs = {},
+                                     .rowInputs = {},
+                                     .rowOutputs = kFirstAndSecond};
+constexpr NormPorts kBackwardPorts = {.data = 3,
+                                      .vectorInputs = kGamma,
+                                      .vectorOutputs = kFirstAndSecond,
+                                      .rowInputs = kFirstAndSecond,
+                                      .rowOutputs = {}};
 
 // A tensor as one row of pixels per image and channel.
 struct InstanceRows {
@@ -236,13 +231,8 @@ Value throughStatistics(GradRule &g) {
 }
 
 void instanceNormGradient(GradRule &g) {
-  const bool hasDirect = !g.isZero(0), hasStatistics = (!g.isZero(1) || !g.isZero(2)) && g.wants(0);
-  Value dx;
-  if (hasDirect) dx = g.fused(kBackwardInstanceNorm, {g.dy(0), g.y(1), g.y(2), g.x(0), g.x(1)});
-  for (size_t i = hasStatistics ? 1 : 0; i < g.numInputs() && !hasDirect; ++i) g.noGrad(i);
-  if (!hasStatistics) return;
-  const Value extra = throughStatistics(g);
-  g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
+  auto fused = [&] { return g.fused(kBackwardInstanceNorm, {g.dy(0), g.y(1), g.y(2), g.x(0), g.x(1)}); };
+  normalizationGradient(g, false, fused, [&] { return throughStatistics(g); });
 }
 
 void decomposeForward(DecomposeRule &d) {

@@ -9,6 +9,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/layer_attrs.h"
+#include "ops/normalization/normalization.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
@@ -42,12 +43,6 @@ Error checkParams(const OpDef &, void *params) {
 AxisRows rowsOf(const KernelCall &call, Dims shape) {
   return AxisRows(shape, normalizeAxis(call.params<LayerNormParams>().axis, shape.size()).value_or(0));
 }
-
-// Entries by their shape. The data's: input `data` and output 0. Per row: mean and deviation. Along the axis: γ, β.
-struct NormPorts {
-  size_t data;
-  ArrayRef<size_t> vectorInputs, vectorOutputs, rowInputs, rowOutputs;
-};
 
 void relateShapes(ShapeInference &s, NormPorts ports) {
   s.sameInOut(ports.data, 0);
@@ -227,13 +222,8 @@ Value throughStatistics(GradRule &g) {
 }
 
 void layerNormGradient(GradRule &g) {
-  const bool hasDirect = !g.isZero(0), hasStatistics = (!g.isZero(1) || !g.isZero(2)) && g.wants(0);
-  Value dx;
-  if (hasDirect) dx = g.fused(kBackwardLayerNorm, {g.dy(0), g.x(0), g.x(1), g.y(1), g.y(2)});
-  for (size_t i = hasStatistics ? 1 : 0; i < g.numInputs() && !hasDirect; ++i) g.noGrad(i);
-  if (!hasStatistics) return;
-  const Value extra = throughStatistics(g);
-  g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
+  auto fused = [&] { return g.fused(kBackwardLayerNorm, {g.dy(0), g.x(0), g.x(1), g.y(1), g.y(2)}); };
+  normalizationGradient(g, false, fused, [&] { return throughStatistics(g); });
 }
 
 void decomposeForward(DecomposeRule &d) {

@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/kernel.h"
 #include "ops/families.h"
+#include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "ops/primitives.h"
@@ -116,7 +117,6 @@ void decompose(DecomposeRule &d) {
   d.y(1, mask);
 }
 
-constexpr InplacePair kInplaceFirst[] = {{0, 0}};
 
 // dx = dy · mask; linear in dy, and the mask is a constant
 constinit const OpDef kBackwardDropout = {

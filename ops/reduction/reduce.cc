@@ -11,6 +11,7 @@
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/reduction/reduce_axes.h"
+#include "ops/shape/axes.h"
 
 using namespace llvm;
 
@@ -22,7 +23,6 @@ struct AxisParams {
 };
 constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis the vector runs along")};
 
-constexpr int64_t kOneElement[] = {1};
 
 }  // namespace
 
@@ -44,20 +44,17 @@ void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part
   const ReduceParams &params = s.params<ReduceParams>();
   const size_t rank = s.in(whole).rank();
   std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, rank);
-  if (!isReduced) {
-    std::string text;
-    raw_string_ostream os(text);
-    printAttr(os, params.axis);
-    return s.fail("axis " + text + " names an axis twice or one that shape " + toString(s.in(whole)) + " does not have");
-  }
+  if (!isReduced)
+    return s.fail("axis " + tupleText(params.axis) + " names an axis twice or one that shape " + toString(s.in(whole)) +
+                  " does not have");
   DimsBuffer reduced;
   for (size_t axis = 0; axis < rank; ++axis) {
     if (!(*isReduced)[axis]) reduced.push_back(s.in(whole)[axis]);
     else if (params.keepDims) reduced.push_back(1);
   }
   const bool isScalar = reduced.empty() && !(rank == 0 && params.keepDims);
-  const Dims stated = isScalar ? Dims(kOneElement) : Dims(reduced);
-  part ? s.setIn(*part, stated) : s.setOut(0, stated);
+  if (isScalar) reduced.push_back(1);
+  part ? s.setIn(*part, reduced) : s.setOut(0, reduced);
   if (s.hasFailed() || isScalar) return;
   const ShapeRef known = part ? s.in(*part) : s.out(0);
   DimsBuffer dims(rank, kUnknownDim);

@@ -9,6 +9,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/shape/axes.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -172,13 +173,6 @@ void targetShape(ShapeInference &s) {
   sameElements(s);
 }
 
-std::string codesText(Dims codes) {
-  std::string text;
-  raw_string_ostream os(text);
-  printAttr(os, codes);
-  return text;
-}
-
 void reshapeShape(ShapeInference &s) {
   const ReshapeParams &params = s.params<ReshapeParams>();
   if (params.shape.empty()) return targetShape(s);
@@ -190,7 +184,7 @@ void reshapeShape(ShapeInference &s) {
   }
   CodeReader reader{source, codes};
   if (!reader.read())
-    return s.fail("shape " + codesText(params.shape) + (params.reverse ? ", read from the end," : "") +
+    return s.fail("shape " + tupleText(params.shape) + (params.reverse ? ", read from the end," : "") +
                   " does not fit the input's shape " + toString(s.in(0)));
   if (params.reverse) reader.reverse();
   s.setOut(0, reader.out);
@@ -222,8 +216,6 @@ void expandDimsShape(ShapeInference &s) {
   s.setIn(0, in);
 }
 
-constexpr int64_t kOneElement[] = {1};
-
 // Whether each axis goes; nothing while that is unknown or, after `fail`, when the axes do not fit.
 std::optional<SmallVector<bool, 6>> droppedAxes(ShapeInference &s) {
   const std::optional<Dims> &axes = s.params<SqueezeParams>().axis;
@@ -237,7 +229,7 @@ std::optional<SmallVector<bool, 6>> droppedAxes(ShapeInference &s) {
   for (int64_t axis : *axes) {
     std::optional<size_t> at = normalizeAxis(axis, in.size());
     if (!at || isDropped[*at])
-      return s.fail("axis " + codesText(*axes) + " names an axis twice or one that shape " + toString(s.in(0)) +
+      return s.fail("axis " + tupleText(*axes) + " names an axis twice or one that shape " + toString(s.in(0)) +
                     " does not have"), std::nullopt;
     if (in[*at] != 1 && in[*at] != kUnknownDim)
       return s.fail("axis " + Twine(axis) + " of shape " + toString(s.in(0)) + " has " + Twine(in[*at]) +
@@ -259,7 +251,8 @@ void squeezeShape(ShapeInference &s) {
   }
   s.setIn(0, in);
   const bool isScalar = out.empty();
-  s.setOut(0, isScalar ? Dims(kOneElement) : Dims(out));
+  if (isScalar) out.push_back(1);
+  s.setOut(0, out);
   if (s.hasFailed() || isScalar) return;
   size_t next = 0;
   for (size_t axis = 0; axis < in.size(); ++axis)

@@ -109,7 +109,7 @@ class RequestChecker {
     if (!isGiven && options.headPolicy == HeadPolicy::Required)
       return Failure(ErrorKind::MissingAttr, "output " + Twine(i + 1) + ", '" + name + "', has no head gradient")
           .at(head.y.node)
-          .note("give one with --seed " + name + "=NAME, or choose another --heads policy");
+          .remedy(Remedy::GiveOrChooseHeads, "give one, or choose another HeadPolicy", name);
     if (!options.inference) return Error::success();
     return checkHeadPair(graph, *options.inference, {static_cast<uint32_t>(i), head.y, head.seed.value_or(Value())});
   }

@@ -20,7 +20,7 @@ Error checkScalar(const Graph &graph, const Inference &inference, Value y) {
   return Failure(ErrorKind::ImplicitHead, "output '" + name + "' has shape " + toString(shape) +
                                               "; an implicit head gradient needs a scalar")
       .at(y.node)
-      .note("give a head gradient with --seed " + name + "=NAME");
+      .remedy(Remedy::GiveHeadGradient, "give '" + name + "' a head gradient", name);
 }
 
 }  // namespace

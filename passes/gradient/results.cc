@@ -57,7 +57,7 @@ class Settlement : GradientPhase {
     return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", '" + graph.listedName(x) +
                                                "', is not reached from any output that is differentiated")
         .at(x.node)
-        .note("--unused none leaves it out, --unused zeros gives it a gradient of zeros");
+        .remedy(Remedy::ChooseUnused, "UnusedPolicy::None leaves it out, UnusedPolicy::Zeros gives it a gradient of zeros");
   }
 
   bool isReachable(Value x) {

@@ -97,11 +97,11 @@ class BackwardWalk : GradientPhase {
       return Failure(ErrorKind::UnknownOp, "the gradient pass cannot pass node '" + builder.name(n) +
                                                "': the operator '" + kind.spelling + "' is unknown")
           .at(user)
-          .note("stop the gradient there with --stop " + builder.name(n) + ", or ask for other variables");
+          .remedy(Remedy::StopGradient, "stop the gradient there, or ask for other variables", builder.name(n));
     return Failure(ErrorKind::NotDifferentiable, "operator '" + kind.spelling + "' of node '" + builder.name(n) +
                                                      "' has no gradient registered, and the gradient passes through it")
         .at(user)
-        .note("stop the gradient there with --stop " + builder.name(n) + ", or ask for other variables");
+        .remedy(Remedy::StopGradient, "stop the gradient there, or ask for other variables", builder.name(n));
   }
 
   Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {

@@ -251,7 +251,7 @@ class Lowering {
     Failure failure(ErrorKind::UnknownOp, describeNode() + " cannot be expressed in the operators of " + target.title +
                                               (isItself ? Twine() : Twine(": it needs '") + op.name + "'"));
     if (!op.irreducible.empty()) failure = std::move(failure).note("'" + op.name + "' " + op.irreducible);
-    if (!target.advice.empty()) failure = std::move(failure).note(target.advice);
+    if (!target.advice.empty()) failure = std::move(failure).remedy(Remedy::KeepOwnOperators, target.advice);
     return std::move(failure).at(current);
   }
 

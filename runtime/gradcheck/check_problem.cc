@@ -155,7 +155,7 @@ class ProblemMaker {
     }
     if (order == 0 || below.empty())
       return Failure(ErrorKind::UnsupportedOption, "the graph has no forward heads its gradients could be checked against")
-          .note("emit it with --emit combined");
+          .remedy(Remedy::KeepForwardHeads, "emit it with its forward heads");
     if (!options.gradient.heads.empty()) {
       ys.clear();
       for (const GradientHead &head : options.gradient.heads) ys.push_back(head.y);

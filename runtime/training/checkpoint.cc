@@ -64,7 +64,8 @@ class Taking {
       StringMap<const Array *>::const_iterator at = byName.find(number.key);
       if (at == byName.end())
         return fail("has no '" + number.key + "'")
-            .note("only what training wrote as a checkpoint can be resumed; parameters alone are values to start from: --inputs");
+            .remedy(Remedy::StartFromParameters,
+                    "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from");
       const Array &array = *at->second;
       if (array.dtype != DType::UInt64 || array.bytes.size() != sizeof(uint64_t))
         return fail("has a '" + number.key + "' of type " + dtypeName(array.dtype) + ", expected one uint64");

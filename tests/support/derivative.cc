@@ -19,6 +19,30 @@ double drawNumber(uint64_t stream, uint64_t index) {
   return key.uniform(2 * index + 1) < 0.5 ? -number : number;
 }
 
+Expected<double> differenceAlong(std::vector<double> &at, ArrayRef<double> direction, double step,
+                                 function_ref<Expected<double>()> f) {
+  const std::vector<double> base = at;
+  double sides[2];
+  for (int side : {0, 1}) {
+    for (size_t e = 0; e < base.size(); ++e) at[e] = base[e] + (side ? step : -step) * direction[e];
+    Expected<double> value = f();
+    at = base;
+    if (!value) return value.takeError();
+    sides[side] = *value;
+  }
+  return (sides[1] - sides[0]) / (2 * step);
+}
+
+std::vector<double> differences(std::vector<double> &at, double step, function_ref<double()> f) {
+  std::vector<double> found, direction(at.size(), 0);
+  for (double &along : direction) {
+    along = 1;
+    found.push_back(cantFail(differenceAlong(at, direction, step, [&] { return Expected<double>(f()); })));
+    along = 0;
+  }
+  return found;
+}
+
 namespace {
 
 bool hasVariable(const Graph &graph, StringRef name) {
@@ -131,21 +155,14 @@ class Checker {
       if (direction[e] != 0) length = std::max(length, std::abs(base[e]));
     }
     const double step = options.step * length;
-    double sides[2];
-    for (int side : {0, 1}) {
-      std::vector<double> &moved = bindings[x].values;
-      for (size_t e = 0; e < base.size(); ++e) moved[e] = base[e] + (side ? step : -step) * direction[e];
-      Expected<double> value = scalar.at(bindings);
-      moved = base;
-      if (!value) return value.takeError();
-      sides[side] = *value;
-    }
+    Expected<double> numeric =
+        differenceAlong(bindings[x].values, direction, step, [&] { return scalar.at(bindings); });
+    if (!numeric) return numeric.takeError();
     ++found.numChecked;
-    double numeric = (sides[1] - sides[0]) / (2 * step);
-    double allowed = options.atol + options.rtol * std::max(std::abs(numeric), std::abs(expected));
-    if (!(std::abs(numeric - expected) <= allowed))
+    double allowed = options.atol + options.rtol * std::max(std::abs(*numeric), std::abs(expected));
+    if (!(std::abs(*numeric - expected) <= allowed))
       found.problems.push_back(
-          formatv("order {0}, '{1}': gradient {2:f9}, difference {3:f9}", order, x, expected, numeric).str());
+          formatv("order {0}, '{1}': gradient {2:f9}, difference {3:f9}", order, x, expected, *numeric).str());
     return Error::success();
   }
 

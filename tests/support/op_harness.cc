@@ -1,8 +1,8 @@
-// A naive interpreter and reverse-mode tape over a GraphBuilder.
+// A reverse-mode tape over a GraphBuilder.
 #include "tests/support/op_harness.h"
 
-#include "ir/inference.h"
-#include "ops/registry.h"
+#include "tests/support/derivative.h"
+#include "tests/support/op_table.h"
 
 #include "gtest/gtest.h"
 
@@ -13,18 +13,18 @@ using namespace llvm;
 
 namespace gradc::testing {
 
-OpHarness::OpHarness() : builder(ctx) { registerBuiltinOps(ctx.ops); }
+OpHarness::OpHarness() : builder(ctx) {}
 
 Value OpHarness::variable(std::vector<int64_t> shape, std::vector<double> data) {
-  Value v = builder.addVariable("", Attrs());
-  EXPECT_EQ(TensorRef({nullptr, DType::Float64, shape}).size(), static_cast<int64_t>(data.size()));
-  tensors[v.node.value].push_back({std::move(shape), DType::Float64, std::move(data)});
-  return v;
+  const std::string name = "v" + std::to_string(builder.numNodes());
+  EXPECT_EQ(numElements(shape), static_cast<int64_t>(data.size()));
+  bindings[name] = Array(shape, std::move(data));
+  return builder.addVariable(name, Attrs());
 }
 
 Value OpHarness::variable(std::vector<int64_t> shape, uint64_t seed) {
   const RandomKey key{seed, 0, 0};
-  std::vector<double> data(static_cast<size_t>(TensorRef({nullptr, DType::Float64, shape}).size()));
+  std::vector<double> data(static_cast<size_t>(*numElements(shape)));
   for (size_t i = 0; i < data.size(); ++i) data[i] = 2 * key.uniform(i) - 1;
   return variable(std::move(shape), std::move(data));
 }
@@ -38,89 +38,41 @@ Value OpHarness::apply(StringRef name, ArrayRef<Value> inputs, ArrayRef<AttrText
   return inputs[0];
 }
 
-void OpHarness::runNode(NodeId n) {
-  const NodeKind &kind = builder.kind(n);
-  ArrayRef<Value> inputs = builder.inputs(n);
-  ShapeTable table;
-  SmallVector<ShapeId, 8> in, out(kind.numOutputs, kUnknownShape);
-  SmallVector<DType, 8> inTypes, outTypes(kind.numOutputs, DType::Unknown);
-  SmallVector<TensorRef, 8> operands;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    HarnessTensor &t = tensors[inputs[i].node.value][inputs[i].index];
-    in.push_back(t.dtype == DType::Unknown ? kUnknownShape : *table.intern(t.shape));
-    inTypes.push_back(t.dtype);
-    operands.push_back(t.ref());
-    if (kind.isIgnored(i)) operands.back().data = nullptr;
-  }
-  for (uint16_t o = 0; o < kind.numOutputs; ++o)  // INF-08: a gradient has the shape of what it is the gradient of
-    if (auto like = shapedLike.find({n.value, o}); like != shapedLike.end())
-      out[o] = *table.intern(tensors[like->second.node.value][like->second.index].shape);
-  ShapeInference shapes(table, kind, in, out, false);
-  if (kind.op->shape) kind.op->shape(shapes);
-  EXPECT_FALSE(shapes.hasFailed()) << shapes.failureText().str();
-  DTypeInference types(kind, inTypes, outTypes);
-  kind.op->dtype ? kind.op->dtype(types) : types.sameAll();
-  EXPECT_FALSE(types.hasFailed()) << types.failureText().str();
-  std::vector<HarnessTensor> &results = tensors[n.value];
-  results.resize(kind.numOutputs);
-  SmallVector<TensorRef, 4> outputs;
-  for (size_t o = 0; o < results.size(); ++o) {
-    if (out[o] == kUnknownShape) {  // a placeholder: nobody may look at it
-      results[o].dtype = DType::Unknown;
-      continue;
-    }
-    ASSERT_TRUE(table.isFullyKnown(out[o])) << kind.op->name.str() << " output " << o;
-    results[o].shape = table[out[o]].dims().vec();
-    results[o].dtype = outTypes[o];
-    results[o].data.assign(static_cast<size_t>(results[o].ref().size()), std::nan(""));
-  }
-  for (HarnessTensor &t : results) outputs.push_back(t.ref());
-  if (outputs.empty() || results[0].dtype == DType::Unknown) return;
-  SmallVector<Request, 4> requests(outputs.size(), Request::Write);
-  KernelCall call;
-  call.kind = &kind;
-  call.in = operands;
-  call.out = outputs;
-  call.requests = requests;
-  call.isTraining = isTraining;
-  call.random = random;
-  std::vector<char> scratch(kind.op->workspace ? kind.op->workspace(kind, operands, outputs) : 0);
-  call.workspace = scratch.data();
-  ASSERT_NE(kind.op->kernel, nullptr) << kind.op->name.str();
-  kind.op->kernel(call);
+NaiveRun OpHarness::run() {
+  // With every node as a head nothing is dropped and no id changes.
+  std::vector<Value> heads;
+  for (uint32_t n = 0; n < builder.numNodes(); ++n) heads.push_back(Value{NodeId(n)});
+  const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
+  builder = GraphBuilder(ctx, graph);
+  NaiveOptions options;
+  options.isTraining = isTraining;
+  options.seed = 7;
+  Expected<NaiveRun> done = NaiveRun::run(graph, bindings, options);
+  if (!done) report_fatal_error(StringRef(describeError(done.takeError()) + "\n" + dump(graph)));
+  for (auto &[name, array] : bindings) array = done->value(Value{nodeNamed(graph, name)});
+  return std::move(*done);
 }
 
-void OpHarness::run() {
-  for (uint32_t n = 0; n < builder.numNodes(); ++n)
-    if (!builder.kind(NodeId(n)).isVariable()) runNode(NodeId(n));
-}
-
-std::vector<double> OpHarness::values(Value v) {
-  run();
-  return tensors[v.node.value][v.index].data;
-}
+std::vector<double> OpHarness::values(Value v) { return run().value(v).values; }
 
 std::vector<int64_t> OpHarness::shape(Value v) {
-  run();
-  return tensors[v.node.value][v.index].shape;
+  const Array array = run().value(v);
+  return {array.shape.begin(), array.shape.end()};
 }
 
 std::vector<double> OpHarness::pieceValues(Value v, ArrayRef<Value> base) {
-  run();
-  SmallVector<TensorRef, 4> in, out, at;
-  for (Value input : builder.inputs(v.node)) in.push_back(tensors[input.node.value][input.index].ref());
-  for (HarnessTensor &t : tensors[v.node.value]) out.push_back(t.ref());
-  for (Value input : base) at.push_back(tensors[input.node.value][input.index].ref());
-  const SmallVector<Request, 4> requests(out.size(), Request::Write);
-  PieceCall call;
-  call.kind = &builder.kind(v.node);
-  call.in = in;
-  call.out = out;
-  call.requests = requests;
-  call.isTraining = isTraining;
-  call.base = at;
-  call.kind->op->piece(call);
-  return tensors[v.node.value][v.index].data;
+  NaiveRun done = run();
+  NaiveRun::Call call;
+  done.prepare(v.node, call);
+  std::vector<Array> kept;
+  for (Value input : base) kept.push_back(done.value(input));
+  SmallVector<TensorRef, 4> at;
+  for (Array &array : kept) at.push_back({array.values.data(), DType::Float64, array.shape});
+  PieceCall piece;
+  static_cast<KernelCall &>(piece) = call.call;
+  piece.base = at;
+  piece.kind->op->piece(piece);
+  return done.value(v).values;
 }
 
 Value OpHarness::decomposed(Value v) {
@@ -137,8 +89,7 @@ namespace {
 // newer than everything left, so one ordered set suffices.
 class Tape {
  public:
-  Tape(Context &ctx, GraphBuilder &builder, std::map<std::pair<uint32_t, uint16_t>, Value> &shapedLike)
-      : ctx(ctx), builder(builder), shapedLike(shapedLike) {}
+  Tape(Context &ctx, GraphBuilder &builder) : ctx(ctx), builder(builder) {}
 
   void add(Value v, Value adjoint) {
     Value &sum = adjoints[{v.node.value, v.index}];
@@ -189,15 +140,12 @@ class Tape {
     ASSERT_FALSE(rule.hasFailed()) << toString(rule.takeFailure());
     for (size_t i = 0; i < inputs.size(); ++i) {
       ASSERT_NE(rule.slot(i), GradRule::Slot::Unanswered) << kind.op->name.str() << " input " << i;
-      if (rule.slot(i) == GradRule::Slot::Gradient)
-        shapedLike.insert({{rule.gradient(i).node.value, rule.gradient(i).index}, inputs[i]});
       if (rule.slot(i) == GradRule::Slot::Gradient && !kind.isStopped(i)) add(inputs[i], rule.gradient(i));
     }
   }
 
   Context &ctx;
   GraphBuilder &builder;
-  std::map<std::pair<uint32_t, uint16_t>, Value> &shapedLike;
   std::map<std::pair<uint32_t, uint16_t>, Value> adjoints;
   std::set<uint32_t> pending;
 };
@@ -205,7 +153,7 @@ class Tape {
 }  // namespace
 
 std::vector<Value> OpHarness::gradients(ArrayRef<Value> ys, ArrayRef<Value> seeds, ArrayRef<Value> xs) {
-  Tape tape(ctx, builder, shapedLike);
+  Tape tape(ctx, builder);
   for (size_t i = 0; i < ys.size(); ++i) tape.add(ys[i], seeds[i]);
   tape.drain();
   std::vector<Value> result;
@@ -214,24 +162,14 @@ std::vector<Value> OpHarness::gradients(ArrayRef<Value> ys, ArrayRef<Value> seed
 }
 
 double OpHarness::project(ArrayRef<Value> ys, ArrayRef<Value> seeds) {
-  run();
+  const NaiveRun done = run();
   double sum = 0;
-  for (size_t k = 0; k < ys.size(); ++k)
-    for (size_t i = 0; i < tensors[ys[k].node.value][ys[k].index].data.size(); ++i)
-      sum += tensors[ys[k].node.value][ys[k].index].data[i] * tensors[seeds[k].node.value][0].data[i];
+  for (size_t k = 0; k < ys.size(); ++k) {
+    const std::vector<double> values = done.value(ys[k]).values, weights = storage(seeds[k]);
+    for (size_t i = 0; i < values.size(); ++i) sum += values[i] * weights[i];
+  }
   return sum;
 }
-
-namespace {
-
-void expectNear(ArrayRef<double> found, ArrayRef<double> expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  double scale = 0;
-  for (double value : expected) scale = std::max(scale, std::abs(value));
-  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << "element " << i;
-}
-
-}  // namespace
 
 void OpHarness::checkGradients(ArrayRef<Value> ys, ArrayRef<Value> xs, unsigned order) {
   constexpr double kStep = 1e-5;
@@ -243,17 +181,9 @@ void OpHarness::checkGradients(ArrayRef<Value> ys, ArrayRef<Value> xs, unsigned 
     for (size_t x = 0; x < xs.size(); ++x) {
       const std::vector<double> analytic =
           found[x].isValid() ? values(found[x]) : std::vector<double>(storage(xs[x]).size(), 0.0);
-      std::vector<double> numeric;
-      for (double &element : storage(xs[x])) {
-        const double base = element;
-        element = base + kStep;
-        const double above = project(heads, seeds);
-        element = base - kStep;
-        numeric.push_back((above - project(heads, seeds)) / (2 * kStep));
-        element = base;
-      }
+      const std::vector<double> numeric = differences(storage(xs[x]), kStep, [&] { return project(heads, seeds); });
       SCOPED_TRACE("order " + std::to_string(k) + ", variable " + std::to_string(x));
-      expectNear(analytic, numeric, 2e-8);
+      expectClose(analytic, numeric, 2e-8);
     }
     heads.clear();
     for (Value v : found)

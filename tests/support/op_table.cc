@@ -4,6 +4,7 @@
 #include "ir/graph_builder.h"
 #include "ir/inference.h"
 #include "passes/gradient/gradient.h"
+#include "tests/support/derivative.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -128,15 +129,9 @@ void checkDerivatives(const OpRow &row, ArrayRef<StringRef> names, uint32_t orde
     GradientResult result = gradientOf(context, graph, names, k);
     std::vector<Array> all = evaluate(result.graph, bindings);
     for (size_t i = 0; i < names.size(); ++i) {
-      std::vector<double> numeric;
-      for (double &element : bindings[names[i].str()].values) {
-        const double base = element;
-        element = base + kStep;
-        const double above = total(ArrayRef<Array>(evaluate(lower, bindings)).drop_front(first));
-        element = base - kStep;
-        numeric.push_back((above - total(ArrayRef<Array>(evaluate(lower, bindings)).drop_front(first))) / (2 * kStep));
-        element = base;
-      }
+      const std::vector<double> numeric = differences(bindings[names[i].str()].values, kStep, [&] {
+        return total(ArrayRef<Array>(evaluate(lower, bindings)).drop_front(first));
+      });
       SCOPED_TRACE(names[i].str());
       ArrayRef<double> found = all[all.size() - names.size() + i].values;
       ASSERT_EQ(found.size(), numeric.size());

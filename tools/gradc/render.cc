@@ -1,6 +1,8 @@
 // Rendering of messages. Tested by tests/cli_test.cc
 #include "render.h"
 
+#include "remedies.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
@@ -145,7 +147,7 @@ void Diagnostics::print(const Message &message) {
 
 int Diagnostics::report(const GradcError &error) {
   print({"error", error.message, errorKindName(error.kind), errorRow(error.kind), error.place});
-  for (const Note &note : error.notes) print({"note", note.text, "", "", note.place});
+  for (const Note &note : error.notes) print({"note", noteText(note), "", "", note.place});
   const NodeId node = error.place.node;
   const std::optional<Graph> graph = graphOf(error.place);
   if (graph && graph->origin(node).isValid()) {

@@ -1,0 +1,16 @@
+// The longest chain of operators that wait for one another: what no number of threads can shorten.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace gradc {
+
+struct LongestPath {
+  uint32_t numOperators = 0;  // along the path; variables are not counted
+  NodeId last;                // where it ends: the earliest such node; invalid in a graph without operators
+};
+
+/// Data edges and control dependencies both count. Linear.
+LongestPath longestPath(const Graph &graph);
+
+}  // namespace gradc

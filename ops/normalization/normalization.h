@@ -1,0 +1,32 @@
+// What batch, layer and instance normalization have in common: output 0 is normalized data, outputs 1 and 2 are the
+// statistics it is normalized by.
+#pragma once
+
+#include "ir/grad_rule.h"
+#include "ops/primitives.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace gradc {
+
+/// Entries by their shape. The data's: input `data` and output 0. That of γ and β: one number per channel, or along the
+/// axis. That of the statistics: one per row that is normalized.
+struct NormPorts {
+  size_t data;
+  llvm::ArrayRef<size_t> vectorInputs, vectorOutputs, rowInputs, rowOutputs;
+};
+
+/// The gradient: what `fused` says flows through output 0, and to the data what flows through the statistics as well,
+/// unless they are constants. Either is asked for only if something flows there.
+inline void normalizationGradient(GradRule &g, bool areConstants, llvm::function_ref<Value()> fused,
+                                  llvm::function_ref<Value()> throughStatistics) {
+  const bool hasDirect = !g.isZero(0), hasStatistics = (!g.isZero(1) || !g.isZero(2)) && g.wants(0) && !areConstants;
+  Value dx;
+  if (hasDirect) dx = fused();
+  for (size_t i = hasStatistics ? 1 : 0; i < g.numInputs() && !hasDirect; ++i) g.noGrad(i);
+  if (!hasStatistics) return;
+  const Value extra = throughStatistics();
+  g.dx(0, hasDirect ? g.emit(kElemwiseAdd, {dx, extra}) : extra);
+}
+
+}  // namespace gradc

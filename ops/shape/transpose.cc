@@ -1,0 +1,185 @@
+// Axes in another order: transpose, SwapAxis.
+//
+// Both are linear; the gradient undoes the permutation. Tested by tests/movement_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/shape/axes.h"
+#include "ops/shape/strided_view.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct TransposeParams {
+  Dims axes;
+};
+constexpr AttrSpec kTransposeAttrs[] = {
+    attr<&TransposeParams::axes>("axes", "()", "which axis of data each axis of the output is; none: reversed order"),
+};
+
+struct SwapAxisParams {
+  int64_t dim1, dim2;
+};
+constexpr AttrSpec kSwapAxisAttrs[] = {
+    attr<&SwapAxisParams::dim1>("dim1", "0", "one of the axes; negative: from the end"),
+    attr<&SwapAxisParams::dim2>("dim2", "0", "the other"),
+};
+
+// The axis of the input that each axis of the output is; nothing when `axes` is no permutation of `rank` axes.
+std::optional<SmallVector<size_t, 6>> permutation(Dims axes, size_t rank) {
+  SmallVector<size_t, 6> order;
+  if (axes.empty())
+    for (size_t axis = rank; axis-- > 0;) order.push_back(axis);
+  if (!axes.empty() && axes.size() != rank) return std::nullopt;
+  SmallVector<bool, 6> isUsed(rank, false);
+  for (int64_t axis : axes) {
+    std::optional<size_t> at = normalizeAxis(axis, rank);
+    if (!at || isUsed[*at]) return std::nullopt;
+    isUsed[*at] = true;
+    order.push_back(*at);
+  }
+  return order;
+}
+
+// Output axis i has the length of input axis order[i].
+void permuteShape(ShapeInference &s, ArrayRef<size_t> order) {
+  const size_t rank = order.size();
+  DimsBuffer in(rank, kUnknownDim), out(rank, kUnknownDim);
+  if (s.in(0).hasRank())
+    for (size_t axis = 0; axis < rank; ++axis) out[axis] = s.in(0)[order[axis]];
+  s.setOut(0, out);
+  if (s.hasFailed()) return;
+  for (size_t axis = 0; axis < rank; ++axis) in[order[axis]] = s.out(0)[axis];
+  s.setIn(0, in);
+}
+
+void transposeShape(ShapeInference &s) {
+  Dims axes = s.params<TransposeParams>().axes;
+  std::optional<size_t> rank = eitherRank(s);
+  if (!rank && axes.empty()) return;
+  if (!rank) rank = axes.size();
+  std::optional<SmallVector<size_t, 6>> order = permutation(axes, *rank);
+  if (!order) return s.fail("axes " + tupleText(axes) + " are no permutation of " + Twine(*rank) + " dimensions");
+  permuteShape(s, *order);
+}
+
+// The permutation that swaps two axes; nothing when one is outside.
+std::optional<SmallVector<size_t, 6>> swapped(const SwapAxisParams &params, size_t rank) {
+  std::optional<size_t> first = normalizeAxis(params.dim1, rank), second = normalizeAxis(params.dim2, rank);
+  if (!first || !second) return std::nullopt;
+  SmallVector<size_t, 6> order;
+  for (size_t axis = 0; axis < rank; ++axis) order.push_back(axis);
+  std::swap(order[*first], order[*second]);
+  return order;
+}
+
+void swapAxisShape(ShapeInference &s) {
+  std::optional<size_t> rank = eitherRank(s);
+  if (!rank) return;
+  const SwapAxisParams &params = s.params<SwapAxisParams>();
+  std::optional<SmallVector<size_t, 6>> order = swapped(params, *rank);
+  if (!order)
+    return s.fail("dim1 " + Twine(params.dim1) + " or dim2 " + Twine(params.dim2) + " is outside " + Twine(*rank) +
+                  " dimensions");
+  permuteShape(s, *order);
+}
+
+StridedView permutedView(ArrayRef<size_t> order, Dims whole) {
+  const DimsBuffer own = contiguousStrides(whole);
+  StridedView view;
+  for (size_t axis : order) {
+    view.dims.push_back(whole[axis]);
+    view.strides.push_back(own[axis]);
+  }
+  return view;
+}
+
+StridedView transposeView(const NodeKind &kind, Dims whole, Dims) {
+  return permutedView(*permutation(kind.params<TransposeParams>().axes, whole.size()), whole);
+}
+
+StridedView swapAxisView(const NodeKind &kind, Dims whole, Dims) {
+  return permutedView(*swapped(kind.params<SwapAxisParams>(), whole.size()), whole);
+}
+
+extern const OpDef kBackwardSwapAxis;
+
+// Axes of the transposition that undoes this one.
+std::string inverseAxes(Dims axes) {
+  DimsBuffer inverse(axes.size(), 0);
+  std::optional<SmallVector<size_t, 6>> order = permutation(axes, axes.size());
+  if (order)
+    for (size_t axis = 0; axis < axes.size(); ++axis) inverse[(*order)[axis]] = static_cast<int64_t>(axis);
+  return tupleText(inverse);
+}
+
+void swapByTransposing(DecomposeRule &d) {
+  const std::optional<SmallVector<size_t, 6>> order = swapped(d.params<SwapAxisParams>(), d.rank(d.x(0)));
+  if (!order) return d.refuse("swaps an axis that its input does not have");
+  if (order->empty()) return d.y(0, d.x(0));
+  const DimsBuffer axes(order->begin(), order->end());
+  d.y(0, d.emit(kTranspose, {d.x(0)}, {{"axes", d.tuple(axes)}}));
+}
+
+}  // namespace
+
+// dx = dy transposed back
+constinit const OpDef kTranspose = {
+    .name = "transpose",
+    .summary = "data with its axes in another order: y[i0, i1, ...] = x[i] where axis axes[k] of x has index ik",
+    .inputs = {"data"},
+    .attrs = kTransposeAttrs,
+    .params = paramsOf<TransposeParams>(),
+    .shape = transposeShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          Dims axes = g.params<TransposeParams>().axes;
+          const std::string inverse = inverseAxes(axes);
+          Attrs attrs = axes.empty() ? Attrs() : g.context().attrs(ArrayRef<AttrText>{{"axes", inverse}});
+          g.fused(kTranspose, g.dy(0), attrs);
+        },
+    .primitive = {.onnx = "Transpose", .c = "y[i] = x[j], j the offset with permuted steps"},
+    .kernel = gatherKernel<transposeView>,
+};
+
+// dx = dy with the same axes swapped
+constinit const OpDef kSwapAxis = {
+    .name = "SwapAxis",
+    .aliases = {"swapaxes", "_npi_swapaxes"},
+    .summary = "data with two axes swapped",
+    .inputs = {"data"},
+    .attrs = kSwapAxisAttrs,
+    .params = paramsOf<SwapAxisParams>(),
+    .shape = swapAxisShape,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardSwapAxis, {g.dy(0)}); },
+    .decompose = swapByTransposing,
+    .kernel = gatherKernel<swapAxisView>,
+};
+
+namespace {
+
+constinit const OpDef kBackwardSwapAxis = {
+    .name = "_backward_SwapAxis",
+    .summary = "gradient of SwapAxis: dx = dy with the same axes swapped",
+    .inputs = {"dy"},
+    .attrs = kSwapAxisAttrs,
+    .params = paramsOf<SwapAxisParams>(),
+    .shape = swapAxisShape,
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSwapAxis, d.x(0), d.attrs())); },
+    .kernel = gatherKernel<swapAxisView>,
+};
+
+constexpr const OpDef *kOps[] = {&kTranspose, &kSwapAxis, &kBackwardSwapAxis};
+
+}  // namespace
+
+constinit const OpFamily kTransposeFamily = kOps;
+
+}  // namespace gradc

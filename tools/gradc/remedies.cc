@@ -1,0 +1,38 @@
+// The table of remedies.
+#include "remedies.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// `*` is the subject. A switch, not an array: the compiler reports a remedy that has no row.
+constexpr StringRef rowOf(Remedy remedy) {
+  switch (remedy) {
+    case Remedy::None: return "";
+    case Remedy::SaveOverwritten: return "--overwritten save keeps a copy of what the gradient needs";
+    case Remedy::GiveShapes: return "give more shapes (--shape NAME=2,3), or allow unknown ones (--partial)";
+    case Remedy::GiveHeadGradient: return "give a head gradient with --seed *=NAME";
+    case Remedy::GiveOrChooseHeads: return "give one with --seed *=NAME, or choose another --heads policy";
+    case Remedy::StopGradient: return "stop the gradient there with --stop *, or ask for other variables";
+    case Remedy::ChooseUnused: return "--unused none leaves it out, --unused zeros gives it a gradient of zeros";
+    case Remedy::KeepOwnOperators: return "emit the graph without --dialect mxnet";
+    case Remedy::StartFromParameters:
+      return "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from: --inputs";
+    case Remedy::KeepForwardHeads: return "emit it with --emit combined";
+    case Remedy::RunAsAnotherType: return "run it as another type: --dtype float32";
+    case Remedy::DrawMissingValues: return "--init SEED fills what is not given";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string noteText(const Note &note) {
+  if (note.remedy == Remedy::None) return note.text;
+  const auto [before, after] = rowOf(note.remedy).split('*');
+  const bool namesSubject = rowOf(note.remedy).contains('*');
+  return (before + (namesSubject ? StringRef(note.subject) : StringRef()) + after).str();
+}
+
+}  // namespace gradc
