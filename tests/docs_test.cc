@@ -36,7 +36,7 @@ constexpr NotRun kNotRun[] = {
     {"docs/differential.md", "./dev test differential                                                     # 3,000 problems, some seconds",
      "another test, and longer runs of it"},
     {"docs/embedding.md", "g++ -std=c++20 -O2 -fno-rtti -I$G -isystem /usr/lib/llvm-19/include $G/docs/examples/embed.cc \\",
-     "needs the archives that Bazel links this test from, and a minute; docs/examples:embed is the same program"},
+     "run by tests/host:plain_flags_test, which has the archives"},
     {"docs/fuzzing.md", "./dev fuzz 600                          # ten minutes, one process per processor", "takes ten minutes"},
     {"docs/gradcheck.md", "S = Σ ⟨p_y, y⟩ + Σ loss", "a formula"},
     {"docs/gradcheck.md",
