@@ -19,6 +19,10 @@ struct MatchedBindings {
   std::vector<uint32_t> arrayOf;  // by node: index into arrays, or kNone
   std::vector<NamedArray> arrays;
   std::vector<StartValue> starts;
+
+  /// Null for a variable without an array.
+  NamedArray *binding(NodeId n) { return arrayOf[n.value] == kNone ? nullptr : &arrays[arrayOf[n.value]]; }
+  const NamedArray *binding(NodeId n) const { return const_cast<MatchedBindings *>(this)->binding(n); }
 };
 
 /// E-34 for a name of several variables or one bound twice; E-72, with near names, for one the graph does not have.

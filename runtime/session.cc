@@ -44,11 +44,12 @@ struct Session::State {
   std::optional<Executor> executor;
 
   Error create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
+  Expected<MatchedBindings> match(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
   Error inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options);
   Error explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options, Error conflict);
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
-  Error takeMemory(const VariableMemory &given, const MatchedBindings &matched);
-  Error fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer);
+  Error checkVariables(const MatchedBindings &matched, const SessionOptions &options) const;
+  Error checkVariable(NodeId n, const NamedArray *binding) const;
   Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
   KernelSet makeKernels(const SessionOptions &options) const;
   Error makePlan(Context &context, KernelSet &kernels, const SessionOptions &options);
@@ -65,7 +66,9 @@ struct Session::State {
   Error run(uint64_t step);
 };
 
-Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
+/// Arrays and variables, every variable with a shape and a type that its array fits.
+Expected<MatchedBindings> Session::State::match(Context &context, std::vector<NamedArray> bindings,
+                                                const SessionOptions &options) {
   if (Error error = checkMutationOrder(graph, options.exec.schedule)) return error;
   Expected<std::optional<GradientTable>> read = readGradientTable(graph);
   if (!read) return read.takeError();
@@ -77,6 +80,13 @@ Error Session::State::create(Context &context, std::vector<NamedArray> bindings,
   Expected<MatchedBindings> matched = matchBindings(graph, table, headRequests, std::move(bindings));
   if (!matched) return matched.takeError();
   if (Error error = inferWith(context, *matched, options)) return error;
+  if (Error error = checkVariables(*matched, options)) return error;
+  return matched;
+}
+
+Error Session::State::create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options) {
+  Expected<MatchedBindings> matched = match(context, std::move(bindings), options);
+  if (!matched) return matched.takeError();
   if (Error error = fillVariables(*matched, options)) return error;
   return prepare(context, *matched, options);
 }
@@ -128,23 +138,28 @@ Error Session::State::explainConflict(Context &context, const MatchedBindings &m
   });
 }
 
-Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptions &options) {
-  std::optional<Initializer> initializer;
-  if (options.initSeed) initializer.emplace(graph, inference, *options.initSeed);
-  slotOf.assign(graph.numNodes(), MatchedBindings::kNone);
+/// What is wrong with memory of the caller's, the executor says when it is bound.
+Error Session::State::checkVariables(const MatchedBindings &matched, const SessionOptions &options) const {
+  std::vector<bool> hasMemory(graph.numNodes());
+  for (const VariableMemory &given : options.variableMemory) {
+    const NodeId n = given.variable;
+    assert(graph.isVariable(n));
+    if (hasMemory[n.value] || matched.arrayOf[n.value] != MatchedBindings::kNone)
+      return Failure(ErrorKind::AmbiguousName, graph.describe(n) + " is bound twice").at(n);
+    hasMemory[n.value] = true;
+  }
   std::vector<StringRef> missing;
   NodeId firstMissing;
-  for (const VariableMemory &given : options.variableMemory)
-    if (Error error = takeMemory(given, matched)) return error;
   for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-    if (!graph.isVariable(NodeId(id)) || slotOf[id] != MatchedBindings::kNone) continue;
-    NamedArray *binding = matched.arrayOf[id] == MatchedBindings::kNone ? nullptr : &matched.arrays[matched.arrayOf[id]];
-    if (!binding && !initializer) {
-      if (missing.empty()) firstMissing = NodeId(id);
-      missing.push_back(graph.name(NodeId(id)));
-      continue;
+    const NodeId n(id);
+    if (!graph.isVariable(n) || hasMemory[id]) continue;
+    const NamedArray *binding = matched.binding(n);
+    if (!binding && !options.initSeed) {
+      if (missing.empty()) firstMissing = n;
+      missing.push_back(graph.name(n));
+    } else if (Error error = checkVariable(n, binding)) {
+      return error;
     }
-    if (Error error = fillVariable(NodeId(id), binding, initializer ? &*initializer : nullptr)) return error;
   }
   if (missing.empty()) return Error::success();
   return Failure(ErrorKind::BindingMissing,
@@ -154,27 +169,14 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
       .remedy(Remedy::DrawMissingValues, "SessionOptions::initSeed fills what is not given");
 }
 
-/// What is wrong with it, the executor says when it is bound.
-Error Session::State::takeMemory(const VariableMemory &given, const MatchedBindings &matched) {
-  const NodeId n = given.variable;
-  assert(graph.isVariable(n));
-  const bool isArray = matched.arrayOf[n.value] != MatchedBindings::kNone;
-  if (isArray || slotOf[n.value] != MatchedBindings::kNone)
-    return Failure(ErrorKind::AmbiguousName, graph.describe(n) + " is bound twice").at(n);
-  slotOf[n.value] = static_cast<uint32_t>(variables.size());
-  variables.emplace_back(given.tensor, Layout::Plain);
-  return Error::success();
-}
-
-Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initializer *initializer) {
-  EntryId e = graph.firstEntry(n);
-  ShapeRef shape = inference.shapeOf(e);
-  DType dtype = inference.dtype[e];
+Error Session::State::checkVariable(NodeId n, const NamedArray *binding) const {
+  const EntryId e = graph.firstEntry(n);
+  const ShapeRef shape = inference.shapeOf(e);
+  const DType dtype = inference.dtype[e];
   if (!shape.isFullyKnown() || dtype == DType::Unknown)
     return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " + toString(shape) + " and dtype " +
                                                 dtypeName(dtype) + ", running needs both in full")
         .at(n);
-  slotOf[n.value] = static_cast<uint32_t>(variables.size());
   if (binding && (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype)))
     return bindingMismatch(binding->name, describeTensor(shape, dtype),
                            describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
@@ -182,15 +184,32 @@ Error Session::State::fillVariable(NodeId n, NamedArray *binding, const Initiali
     return Failure(ErrorKind::UnsupportedOption, graph.describe(n) + " cannot be initialised: " + toString(shape) + " " +
                                                      dtypeName(dtype))
         .at(n);
-  Expected<Argument> argument = Argument::create(dtype, shape.dims(), graph.describe(n));
-  if (!argument) return amend(argument.takeError(), [&](GradcError &error) { error.place.node = n; });
-  if (binding) {
-    convertElements(binding->array.ref(), argument->place());
-    binding->array.bytes = {};
-  } else {
-    initializer->fill(n, argument->place());
+  return Error::success();
+}
+
+Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptions &options) {
+  std::optional<Initializer> initializer;
+  if (options.initSeed) initializer.emplace(graph, inference, *options.initSeed);
+  slotOf.assign(graph.numNodes(), MatchedBindings::kNone);
+  for (const VariableMemory &given : options.variableMemory) {
+    slotOf[given.variable.value] = static_cast<uint32_t>(variables.size());
+    variables.emplace_back(given.tensor, Layout::Plain);
   }
-  variables.push_back(std::move(*argument));
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    const NodeId n(id);
+    if (!graph.isVariable(n) || slotOf[id] != MatchedBindings::kNone) continue;
+    slotOf[id] = static_cast<uint32_t>(variables.size());
+    const EntryId e = graph.firstEntry(n);
+    Expected<Argument> argument = Argument::create(inference.dtype[e], inference.shapeOf(e).dims(), graph.describe(n));
+    if (!argument) return amend(argument.takeError(), [&](GradcError &error) { error.place.node = n; });
+    if (NamedArray *binding = matched.binding(n)) {
+      convertElements(binding->array.ref(), argument->place());
+      binding->array.bytes = {};
+    } else {
+      initializer->fill(n, argument->place());
+    }
+    variables.push_back(std::move(*argument));
+  }
   return Error::success();
 }
 
@@ -295,6 +314,17 @@ Expected<Session> Session::create(Context &context, const Graph &graph, std::vec
     state->graph = graph;
     if (Error error = state->create(context, std::move(bindings), options)) return error;
     return Session(std::move(state));
+  });
+}
+
+Expected<Inference> Session::inferFor(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
+                                      const SessionOptions &options) {
+  return catching("to infer shapes", [&]() -> Expected<Inference> {
+    State state;
+    state.graph = graph;
+    Expected<MatchedBindings> matched = state.match(context, std::move(bindings), options);
+    if (!matched) return matched.takeError();
+    return std::move(state.inference);
   });
 }
 

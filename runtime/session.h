@@ -47,6 +47,9 @@ class Session {
                                         const SessionOptions &options);
   Session(Session &&);
   ~Session();
+  /// What `create` infers, without memory for anything; its errors up to there. Of the arrays, names, types and shapes count.
+  static llvm::Expected<Inference> inferFor(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
+                                            const SessionOptions &options);
 
   /// Errors are those of Executor::run.
   llvm::Error run(uint64_t step);

@@ -19,7 +19,7 @@ class Selection {
             const KernelSetOptions &options)
       : graph(graph), inference(inference), requests(requests), options(options), rows(graph, nullptr),
         nodes(graph, NodeLayout()), settlement(graph, inference, requests, options.movesArguments, options.plainEntries),
-        kernels(graph.numNodes()) {}
+        lastLayouts(graph, Layout::Plain), kernels(graph.numNodes()) {}
 
   void run() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
@@ -96,18 +96,27 @@ class Selection {
     return rows[n]->make(site);
   }
 
-  /// False when layouts have to be settled again, with fewer nodes.
+  /// Whether some operand is laid out otherwise than when kernels were made last.
+  bool hasMoved(NodeId n) const {
+    auto isOther = [&](EntryId e) { return settlement.layout(e) != lastLayouts[e]; };
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      if (isOther(output(n, o))) return true;
+    return llvm::any_of(graph.inputs(n), [&](Value v) { return isOther(graph.entry(v)); });
+  }
+
+  /// False when layouts have to be settled again, with fewer nodes. Kernels whose operands stay as they were are kept.
   bool makeKernels() {
     bool isSettled = true;
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
       NodeId n(id);
-      if (!rows[n]) continue;
+      if (!rows[n] || (kernels[id] && !hasMoved(n))) continue;
       kernels[id] = make(n);
       if (kernels[id]) continue;
       if (settlement.touchesMoved(n)) isSettled = false;
       else rows[n] = nullptr;
       nodes[n] = NodeLayout();
     }
+    for (uint32_t e = 0; e < graph.numEntries() && !isSettled; ++e) lastLayouts[EntryId(e)] = settlement.layout(EntryId(e));
     return isSettled;
   }
 
@@ -118,6 +127,7 @@ class Selection {
   NodeMap<const FastKernelRow *> rows;  // null: reference
   NodeMap<NodeLayout> nodes;
   LayoutSettlement settlement;
+  EntryMap<Layout> lastLayouts;
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   std::vector<TensorRef> operands;
   std::vector<Request> wishes;

@@ -63,30 +63,36 @@ Error Evaluator::check(const Dataset &data) const {
       return bindingMismatch(data.name(c), "rows of shape " + toString(ShapeRef(expected)),
                              toString(ShapeRef(data.rowShape(c))));
   }
-  return objective.checkLabels(graph, sessions.front().session.inference(), data);
+  return objective.checkLabels(graph, *inferred, data);
 }
 
-Error Evaluator::prepare(Dataset &data, int64_t batch, std::vector<NamedArray> given) {
-  std::vector<NamedArray> bindings = emptyBatch(data, batch);
-  for (NamedArray &array : given) bindings.push_back(std::move(array));
-  Expected<Session> session = Session::create(context, graph, std::move(bindings), options);
-  if (!session) return session.takeError();
-  if (columns.empty()) columns = emptyBatch(data, 1);
+void Evaluator::convertColumns(Dataset &data) const {
   const std::vector<NodeId> fed = fedVariables(graph, data);
-  for (size_t c = 0; c < fed.size(); ++c) data.convert(c, session->variable(fed[c]).dtype);
-  sessions.push_back({batch, std::move(*session)});
+  for (size_t c = 0; c < fed.size(); ++c) data.convert(c, inferred->dtype[graph.firstEntry(fed[c])]);
+}
+
+Error Evaluator::prepare(Dataset &data, int64_t batch, ArrayRef<NamedArray> given) {
+  std::vector<NamedArray> bindings = emptyBatch(data, batch);
+  for (const NamedArray &array : given) bindings.push_back({array.name, Array{array.array.dtype, array.array.shape, {}}});
+  Expected<Inference> inference = Session::inferFor(context, graph, std::move(bindings), options);
+  if (!inference) return inference.takeError();
+  inferred = std::move(*inference);
+  columns = emptyBatch(data, 1);
+  convertColumns(data);
   return Error::success();
 }
 
-Expected<Session *> Evaluator::sessionFor(Dataset &data, int64_t batch) {
+Expected<Session *> Evaluator::sessionFor(const Dataset &data, int64_t batch) {
   auto isOfBatch = [&](const Sized &sized) { return sized.batch == batch; };
   std::vector<Sized>::iterator at = llvm::find_if(sessions, isOfBatch);
   if (at == sessions.end()) {
-    if (Error error = prepare(data, batch, {}))
-      return amend(std::move(error), [&](GradcError &info) {
+    Expected<Session> session = Session::create(context, graph, emptyBatch(data, batch), options);
+    if (!session)
+      return amend(session.takeError(), [&](GradcError &info) {
         info.notes.push_back({"while preparing a batch of " + std::to_string(batch) + " to evaluate " +
                                   std::to_string(data.size()) + " examples", {}});
       });
+    sessions.push_back({batch, std::move(*session)});
     at = std::prev(sessions.end());
   }
   if (followed)
@@ -98,7 +104,7 @@ Expected<Score> Evaluator::evaluate(Dataset &data, int64_t batch) {
   if (Error error = check(data)) return error;
   const std::vector<uint32_t> order = epochOrder(data.size(), std::nullopt, 0);
   const std::vector<NodeId> fed = fedVariables(graph, data);
-  for (size_t c = 0; c < fed.size(); ++c) data.convert(c, session().variable(fed[c]).dtype);
+  convertColumns(data);
   Score total;
   Session *session = nullptr;
   for (int64_t first = 0; first < data.size(); first += batch) {

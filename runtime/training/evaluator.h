@@ -15,9 +15,9 @@ class Evaluator {
   Evaluator(Context &context, const Graph &graph, const Objective &objective, SessionOptions options)
       : context(context), graph(graph), objective(objective), options(std::move(options)) {}
 
-  /// Prepares batches of `batch` rows of `data`, whose columns are converted to the types of their variables. Errors as
-  /// Session::create has them, `given` being the bindings apart from the columns.
-  llvm::Error prepare(Dataset &data, int64_t batch, std::vector<NamedArray> given);
+  /// Infers shapes and types for batches of `batch` rows of `data`, whose columns are converted to the types of their
+  /// variables. Errors as Session::create has them, `given` being the bindings apart from the columns.
+  llvm::Error prepare(Dataset &data, int64_t batch, llvm::ArrayRef<NamedArray> given);
   /// From now on each evaluation starts with what these variables hold in `source`, whose graph begins like this one and
   /// which outlives the object.
   void follow(const Session &source, std::vector<NodeId> variables) {
@@ -27,8 +27,8 @@ class Evaluator {
   /// The whole of `data`, `batch` rows at a time.
   llvm::Expected<Score> evaluate(Dataset &data, int64_t batch);
 
-  /// Of the first batch size prepared.
-  Session &session() { return sessions.front().session; }
+  /// For the batches of `prepare`.
+  const Inference &inference() const { return *inferred; }
   /// Whether `data` can be evaluated: the columns, row shapes and class numbers. BindingMismatch when not.
   llvm::Error check(const Dataset &data) const;
 
@@ -37,13 +37,15 @@ class Evaluator {
     int64_t batch;
     Session session;
   };
-  /// With the values of the source.
-  llvm::Expected<Session *> sessionFor(Dataset &data, int64_t batch);
+  /// With the values of the source. Made when first asked for: most training runs evaluate nothing.
+  llvm::Expected<Session *> sessionFor(const Dataset &data, int64_t batch);
+  void convertColumns(Dataset &data) const;
 
   Context &context;
   const Graph &graph;
   const Objective &objective;
   SessionOptions options;
+  std::optional<Inference> inferred;
   std::vector<Sized> sessions;
   std::vector<NamedArray> columns;  // one row of each column, for their names and shapes
   const Session *followed = nullptr;

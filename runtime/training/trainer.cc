@@ -1,5 +1,4 @@
-// Phases of `Trainer::create`: a session of the network alone, which finds what is wrong with the arrays and later
-// evaluates; gradients of what is trained; the optimizer; a session of the whole. Tested by tests/trainer_test.cc
+// Phases of `Trainer::create`: shapes of the network alone, which show what is wrong with the arrays; gradients of what is trained; the optimizer; a session of the whole. Tested by tests/trainer_test.cc
 #include "runtime/training/trainer.h"
 
 #include "formats/json/writer.h"
@@ -98,7 +97,7 @@ Expected<GradientRequest> Trainer::State::gradientRequest() {
   for (const std::string &name : options.frozen) excluded[name] = false;
   const std::vector<std::string> names = variableKeys(forward);
   GradientRequest request;
-  for (const GradientTarget &target : allTargets(forward, &evaluator->session().inference()).targets)
+  for (const GradientTarget &target : allTargets(forward, &evaluator->inference()).targets)
     if (!excluded.count(names[target.x.node.value])) request.wrt.push_back(target);
   for (const std::string &name : names)
     if (StringMap<bool>::iterator at = excluded.find(name); at != excluded.end()) at->second = true;
@@ -135,13 +134,16 @@ Error Trainer::State::differentiate(size_t numHeads) {
   for (size_t i = 0; i < numHeads; ++i) request->heads.push_back({forward.heads()[i], std::nullopt, ""});
   GradientOptions gradient;
   gradient.unused = UnusedPolicy::None;
-  gradient.inference = &evaluator->session().inference();
+  gradient.inference = &evaluator->inference();
   Expected<GradientResult> result = buildGradient(context, forward, *request, gradient);
   if (!result) return result.takeError();
   gradients = result->graph;
 
-  SmallVector<TensorRef, 4> heads;
-  for (size_t i = 0; i < numHeads; ++i) heads.push_back(evaluator->session().head(i));
+  SmallVector<TensorRef, 4> heads;  // without data
+  for (Value head : forward.heads().take_front(numHeads)) {
+    const EntryId e = forward.entry(head);
+    heads.push_back({nullptr, evaluator->inference().dtype[e], evaluator->inference().shapeOf(e).dims()});
+  }
   if (!options.hasOwnRescale && !objective.isMean(heads))
     options.optimizer.rescale /= static_cast<double>(options.batch);
   Expected<TrainingGraph> appended = appendOptimizer(context, gradients, options.optimizer);
