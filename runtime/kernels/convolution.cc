@@ -4,7 +4,7 @@
 // the gradient of weights leaves, and where converting them would count, the forward primitive is told to read them so;
 // the gradient of data has no code for that order. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
-#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm_convolution.h"
 
@@ -85,10 +85,9 @@ using Forward = dnnl::convolution_forward;
 /// With weights told to be in this order.
 Forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias, const memory::desc &w) {
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
-  const Forward::desc desc =
-      hasBias ? Forward::desc(kKind, kAlgorithm, d.anyX, w, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
-              : Forward::desc(kKind, kAlgorithm, d.anyX, w, d.anyY, d.stride, d.dilate, d.pad, d.pad);
-  return Forward::primitive_desc(desc, userScratchpad(), dnnlEngine());
+  if (hasBias)
+    return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, w, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+  return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, w, d.anyY, d.stride, d.dilate, d.pad, d.pad);
 }
 
 /// Empty when only reference code reads weights as they are.
@@ -115,8 +114,8 @@ DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
 /// Slots dy, w, dx.
 DnnlStep dataStep(const ConvolutionDescs &d) {
   using Backward = dnnl::convolution_backward_data;
-  const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
-  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false, d.anyW));
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(
+      forwardDesc(d, false, d.anyW), kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -129,10 +128,11 @@ DnnlStep dataStep(const ConvolutionDescs &d) {
 /// Slots dy, x, dw and, with a bias, db.
 DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   using Backward = dnnl::convolution_backward_weights;
-  const Backward::desc how =
-      hasBias ? Backward::desc(kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
-              : Backward::desc(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
-  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, hasBias, d.anyW));
+  const Forward::primitive_desc forward = forwardDesc(d, hasBias, d.anyW);
+  const Backward::primitive_desc desc =
+      hasBias ? backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad,
+                                         d.pad)
+              : backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());

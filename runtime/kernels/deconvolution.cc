@@ -3,7 +3,7 @@
 // gathered matrices. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
-#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm_convolution.h"
 
@@ -44,7 +44,7 @@ Descs describe(const ConvGeometry &g) {
   d.b = denseDesc(g.in.channels, Layout::Plain);
   d.anyX = anyDesc(x);
   d.anyY = anyDesc(y);
-  const memory::dims weights = d.w.dims();
+  const memory::dims weights = dimsOf(d.w);
   d.anyW = anyDesc(Dims(weights.data(), weights.size()));
   d.stride = {g.stride[1], g.stride[2]};
   d.dilate = {g.dilate[1] - 1, g.dilate[2] - 1};
@@ -63,10 +63,9 @@ constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::deconvolution_direct;
 dnnl::deconvolution_forward::primitive_desc forwardDesc(const Descs &d, bool hasBias) {
   using Forward = dnnl::deconvolution_forward;
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
-  const Forward::desc desc =
-      hasBias ? Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh)
-              : Forward::desc(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
-  return Forward::primitive_desc(desc, userScratchpad(), dnnlEngine());
+  if (hasBias)
+    return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+  return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
 }
 
 /// Slots x, w[, b], y.
@@ -85,8 +84,8 @@ DnnlStep forwardStep(const Descs &d, bool hasBias) {
 /// Slots dy, w, dx.
 DnnlStep dataStep(const Descs &d) {
   using Backward = dnnl::deconvolution_backward_data;
-  const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
-  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false));
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(
+      forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -99,8 +98,8 @@ DnnlStep dataStep(const Descs &d) {
 /// Slots dy, x, dw.
 DnnlStep weightStep(const Descs &d) {
   using Backward = dnnl::deconvolution_backward_weights;
-  const Backward::desc how(kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
-  const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), forwardDesc(d, false));
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(
+      forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());

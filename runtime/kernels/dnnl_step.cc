@@ -1,5 +1,5 @@
 // Tested by tests/fast_kernels_test.cc
-#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/dnnl_descs.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -46,7 +46,7 @@ memory::desc anyDesc(Dims shape) {
 namespace {
 
 std::optional<WeightReorder> tilesToPlain(const memory::desc &from, const memory::desc &to) {
-  const memory::dims dims = to.dims();
+  const memory::dims dims = dimsOf(to);
   std::optional<WeightReorder> reorder = WeightReorder::create(dims);
   if (reorder && (from != denseDesc(dims, Layout::FilterTiles) || to != denseDesc(dims, Layout::Plain))) reorder.reset();
   return reorder;

@@ -4,7 +4,7 @@
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "ops/loops.h"
-#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/exponential.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -97,8 +97,7 @@ class EltwiseKernel : public PreparedKernel {
   EltwiseKernel(const KernelSite &site, dnnl::algorithm algorithm, float alpha) {
     using Forward = dnnl::eltwise_forward;
     const dnnl::memory::desc flat = denseDesc(site.out[0].size(), Layout::Plain);
-    const Forward::desc how(dnnl::prop_kind::forward_training, algorithm, flat, alpha, 0.0f);
-    const Forward::primitive_desc desc(how, userScratchpad(), dnnlEngine());
+    const Forward::primitive_desc desc = elementwiseDescOf(algorithm, flat, alpha);
     step.input(DNNL_ARG_SRC, flat, flat);
     step.output(DNNL_ARG_DST, flat, flat);
     step.finish(Forward(desc), desc.scratchpad_desc());

@@ -5,7 +5,7 @@
 // oneDNN count differently is left to the reference kernel. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/spatial/pooling_params.h"
-#include "runtime/kernels/dnnl_step.h"
+#include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/pooling_loops.h"
 
@@ -65,10 +65,12 @@ PoolingDescs describe(const TensorRef &x, const TensorRef &y, Layout xLayout, La
 using Forward = dnnl::pooling_forward;
 using Backward = dnnl::pooling_backward;
 
+PoolingWindow windowOf(const PoolingPlan &plan) {
+  return {pair(plan.stride), pair(plan.kernel), pair(plan.padLow), pair(plan.padHigh)};
+}
+
 Forward::primitive_desc forwardDesc(const PoolingPlan &plan, const PoolingDescs &d, dnnl::prop_kind kind) {
-  const Forward::desc how(kind, algorithmOf(plan), d.insideX, d.insideY, pair(plan.stride), pair(plan.kernel),
-                          pair(plan.padLow), pair(plan.padHigh));
-  return Forward::primitive_desc(how, userScratchpad(), dnnlEngine());
+  return poolingDescOf(kind, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
 }
 
 class ForwardKernel : public PreparedKernel {
@@ -92,9 +94,7 @@ class BackwardKernel : public PreparedKernel {
   /// `data` is the position of x among the inputs.
   BackwardKernel(const PoolingPlan &plan, const PoolingDescs &d, size_t data) : data(data) {
     const Forward::primitive_desc again = forwardDesc(plan, d, dnnl::prop_kind::forward_training);
-    const Backward::desc how(algorithmOf(plan), d.insideX, d.insideY, pair(plan.stride), pair(plan.kernel),
-                             pair(plan.padLow), pair(plan.padHigh));
-    const Backward::primitive_desc desc(how, userScratchpad(), dnnlEngine(), again);
+    const Backward::primitive_desc desc = poolingBackwardDescOf(again, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
     if (plan.isMax) {
       positions.input(DNNL_ARG_SRC, d.x, d.insideX);
       positions.scratch(DNNL_ARG_DST, d.insideY);
