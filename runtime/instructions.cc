@@ -128,7 +128,7 @@ class Preparation {
       if (request == Request::Null) continue;
       if (!isKnown(e)) return unknown(heads[i].node, e);
       list.heads[i] = list.tensor(e);
-      if (!options.headMemory.empty()) list.heads[i].data = options.headMemory[i];
+      list.heads[i].data = options.headMemory.empty() ? nullptr : options.headMemory[i];
       if (!list.heads[i].data)
         if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data)) return error;
       bool isAdd = request == Request::Add;
