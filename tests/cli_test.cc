@@ -258,6 +258,13 @@ TEST_F(Cli, CON_04_SameBytesTwice) {
   EXPECT_FALSE(first.out.empty());
 }
 
+TEST_F(Cli, GradientsAloneCannotBeChecked) {
+  ASSERT_EQ(folder.run("grad m.json --emit gradient -o gradient.json").code, 0);
+  ToolResult result = folder.run("gradcheck gradient.json --shape x=2 --shape w=2 --init 1");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "note: emit it with --emit combined\n")) << result.err;
+}
+
 TEST_F(Cli, OrderTwoKeepsBothOrders) {
   ASSERT_EQ(folder.run("grad m.json --of z --wrt x --order 2 -o g.json").code, 0);
   EXPECT_EQ(graphAttr("g.json", "grad_order"), "[0, 0, 1, 2]");

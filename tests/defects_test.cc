@@ -1,5 +1,6 @@
 // Defects of the systems gradc learned from (§25): one small graph each that they get wrong.
 #include "tests/support/naive.h"
+#include "tests/support/requests.h"
 #include "tests/support/test_graph.h"
 
 #include "ir/error.h"
@@ -19,16 +20,10 @@ namespace {
 using namespace gradc::testing;
 using Numbers = std::vector<double>;
 
-GradientResult build(TestGraph &g, const GradientRequest &request, const GradientOptions &options) {
-  Expected<GradientResult> result = buildGradient(g.context, g, request, options);
-  if (!result) report_fatal_error(StringRef(describeError(result.takeError())));
-  return std::move(*result);
-}
-
 /// First elements of the gradient heads.
 Numbers gradients(TestGraph &g, const GradientRequest &request, const Bindings &bindings) {
   Numbers numbers;
-  GradientResult result = build(g, request, GradientOptions());
+  GradientResult result = built(g, request, GradientOptions());
   std::vector<Array> heads = evaluate(result.graph, bindings);
   for (size_t i = g.graph.heads().size(); i < heads.size(); ++i) numbers.push_back(heads[i].values.at(0));
   return numbers;
@@ -55,7 +50,7 @@ TEST(Defects, D_02_AVariableListedTwiceIsFilledTwice) {
 TEST(Defects, D_03_ZerosWithoutATypeAreZerosToo) {
   // The second output of f is unused, the first is stopped: f has no gradient and needs none.
   TestGraph g("s = test_split3(x); p = test_part(s:1); b = BlockGrad(p); c = exp(s:2); y = elemwise_add(b, c)");
-  std::vector<Array> heads = evaluate(build(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 0})}});
+  std::vector<Array> heads = evaluate(built(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 0})}});
   EXPECT_EQ(heads[1].values, (Numbers{0, 0, 1}));
   // The gradient of sign is zero: nothing arrives at p, which has no gradient and needs none.
   TestGraph h("p = test_part(x); q = sign(p); y = elemwise_add(q, x)");
@@ -79,14 +74,14 @@ TEST(Defects, D_05_ALongChainOverARepeatedProducerClosesNoCycle) {
   for (uint32_t cap : {2u, 3u, 8u, 100u}) {
     GradientOptions options;
     options.sumCap = cap;
-    std::vector<Array> heads = evaluate(build(g, request, options).graph, {{"x", Array(1.0)}, {"h", Array(1.0)}});
+    std::vector<Array> heads = evaluate(built(g, request, options).graph, {{"x", Array(1.0)}, {"h", Array(1.0)}});
     EXPECT_EQ(heads[1].values, Numbers{14}) << cap;
   }
 }
 
 TEST(Defects, D_06_ForwardEntriesIncludeUnusedOutputs) {
   TestGraph g("s = test_split3(x)");
-  GradientResult result = build(g, wrt(g, {"x"}), GradientOptions());
+  GradientResult result = built(g, wrt(g, {"x"}), GradientOptions());
   EXPECT_EQ(result.stats.numForwardNodes, 2u);
   EXPECT_EQ(result.stats.numForwardEntries, 4u);
 }
@@ -118,18 +113,18 @@ TEST(Defects, D_14_RET_05_AFailedCallLeavesNothingBehind) {
   TestGraph g("p = test_part(x); y = elemwise_mul(p, w); z = exp(w); heads y, z");
   const std::string before = dump(g);
   GradientRequest good = toward(g, {"w"}, {"z"});
-  const std::string expected = dump(build(g, good, GradientOptions()).graph);
+  const std::string expected = dump(built(g, good, GradientOptions()).graph);
   EXPECT_EQ(describeError(buildGradient(g.context, g, toward(g, {"w", "x"}, {"y"}), GradientOptions())).substr(0, 20),
             "[not_differentiable]");
   EXPECT_EQ(dump(g), before);
-  EXPECT_EQ(dump(build(g, good, GradientOptions()).graph), expected);
+  EXPECT_EQ(dump(built(g, good, GradientOptions()).graph), expected);
 }
 
 TEST(Defects, D_19_TheOrderOfNodesIsThatOfTheGraph) {
   // The same text in contexts of different history gives the same listing.
   const StringRef text = "a = exp(x); b = tanh(w); c = elemwise_mul(a, b); d = sqrt(c); y = elemwise_add(d, a)";
   TestGraph first(text);
-  const std::string expected = dump(build(first, wrt(first, {"w", "x"}), GradientOptions()).graph);
+  const std::string expected = dump(built(first, wrt(first, {"w", "x"}), GradientOptions()).graph);
   for (int i = 0; i < 20; ++i) {
     TestContext context;
     std::vector<Attrs> noise;
@@ -156,7 +151,7 @@ TEST(Defects, D_22_GeneratedNamesAreDistinct) {
 
 TEST(Defects, D_24_OnesHaveTheShapeOfTheLoss) {
   TestGraph g("y = square(x)");
-  std::vector<Array> heads = evaluate(build(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 3})}});
+  std::vector<Array> heads = evaluate(built(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 3})}});
   EXPECT_EQ(heads[1].values, (Numbers{2, 4, 6}));
 }
 
@@ -173,7 +168,7 @@ TEST(Defects, D_29_DifferentiatingAGradientGraphAgain) {
   // The dependency of the first gradient on its forward node carries nothing: one path, one second derivative.
   for (auto [text, slope] : {std::pair{"y = square(x)", 2.0}, {"y = tanh(x)", -2 * std::tanh(0.5) / std::pow(std::cosh(0.5), 2)}}) {
     TestGraph g(text);
-    Graph first = build(g, wrt(g, {"x"}), GradientOptions()).graph;
+    Graph first = built(g, wrt(g, {"x"}), GradientOptions()).graph;
     GradientRequest request = wrt(first, {"x"});
     request.heads = {{first.heads()[1], std::nullopt, ""}};
     GradientResult second = cantFail(buildGradient(g.context, first, request, GradientOptions()));

@@ -5,6 +5,7 @@
 #include "runtime/training/trainer.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/training.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -19,8 +20,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+using gradc::testing::advance;
+using gradc::testing::bytesOf;
 using gradc::testing::describeError;
 using gradc::testing::nodeNamed;
+using gradc::testing::openTrainer;
 using gradc::testing::TestGraph;
 using Floats = std::vector<float>;
 
@@ -262,28 +266,10 @@ TrainerOptions trainerOptions(OptimizerKind kind) {
   return options;
 }
 
-Trainer openTrainer(TestGraph &g, TrainerOptions options) {
-  Expected<Trainer> trainer = Trainer::create(g.context, g, examples(28), std::move(options));
-  if (!trainer) report_fatal_error(Twine(describeError(trainer.takeError())));
-  return std::move(*trainer);
-}
-
-void advance(Trainer &trainer, uint64_t steps) {
-  for (uint64_t i = 0; i < steps; ++i) cantFail(trainer.advance());
-}
-
-std::string bytesOf(ArrayRef<NamedArray> arrays) {
-  std::string text;
-  raw_string_ostream os(text);
-  writeNpz(os, arrays);
-  os.flush();
-  return text;
-}
-
 TEST_F(FilterTiles, StatesOfTheOptimizerLieLikeTheirFilter) {
   for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam}) {
     TestGraph g(kNet);
-    Trainer trainer = openTrainer(g, trainerOptions(kind));
+    Trainer trainer = openTrainer(g, examples(28), trainerOptions(kind));
     const std::vector<std::string> tiled = tiledVariables(trainer.training().graph, trainer.session());
     EXPECT_EQ(tiled.size(), kind == OptimizerKind::Sgd ? 6u : 9u);
     for (const TrainingGraph::Parameter &parameter : trainer.training().parameters) {
@@ -301,12 +287,12 @@ TEST_F(FilterTiles, StatesOfTheOptimizerLieLikeTheirFilter) {
 TEST_F(FilterTiles, RUN_02_ResumedRunsAreTheSameBytes) {
   for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam}) {
     TestGraph g(kNet);
-    Trainer whole = openTrainer(g, trainerOptions(kind));
+    Trainer whole = openTrainer(g, examples(28), trainerOptions(kind));
     advance(whole, 10);
-    Trainer first = openTrainer(g, trainerOptions(kind));
+    Trainer first = openTrainer(g, examples(28), trainerOptions(kind));
     advance(first, 5);
     const std::string saved = bytesOf(first.checkpoint());
-    Trainer second = openTrainer(g, trainerOptions(kind));
+    Trainer second = openTrainer(g, examples(28), trainerOptions(kind));
     advance(second, 2);
     cantFail(second.resume(cantFail(parseNpz(saved, "saved.npz")), "saved.npz"));
     EXPECT_EQ(bytesOf(second.checkpoint()), saved);
@@ -318,8 +304,8 @@ TEST_F(FilterTiles, RUN_02_ResumedRunsAreTheSameBytes) {
 
 TEST_F(FilterTiles, RUN_02_LookingAndEvaluatingLeaveTheRunAlone) {
   TestGraph g(kNet);
-  Trainer one = openTrainer(g, trainerOptions(OptimizerKind::Sgd));
-  Trainer other = openTrainer(g, trainerOptions(OptimizerKind::Sgd));
+  Trainer one = openTrainer(g, examples(28), trainerOptions(OptimizerKind::Sgd));
+  Trainer other = openTrainer(g, examples(28), trainerOptions(OptimizerKind::Sgd));
   Dataset heldOut = examples(19);
   advance(one, 4);
   for (int i = 0; i < 4; ++i) {
@@ -342,9 +328,9 @@ std::vector<NamedArray> withoutRounding(std::vector<NamedArray> parameters) {
 TEST_F(FilterTiles, TrainingAgreesWithTheReference) {
   TestGraph g(kNet);
   TrainerOptions options = trainerOptions(OptimizerKind::Sgd);
-  Trainer fast = openTrainer(g, options);
+  Trainer fast = openTrainer(g, examples(28), options);
   options.session.exec.backend = Backend::Reference;
-  Trainer reference = openTrainer(g, options);
+  Trainer reference = openTrainer(g, examples(28), options);
   Dataset heldOut = examples(19);
   for (int round = 0; round < 2; ++round) {
     advance(fast, 3);

@@ -1,5 +1,6 @@
 // Head gradients (§4): outputs that carry none, heads as variables of a later gradient, and checks that wait for shapes.
 #include "tests/support/naive.h"
+#include "tests/support/requests.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
@@ -19,12 +20,6 @@ namespace {
 using namespace gradc::testing;
 using Numbers = std::vector<double>;
 
-GradientRequest of(TestGraph &g, std::vector<StringRef> ys, std::vector<StringRef> xs) {
-  GradientRequest request = wrt(g, xs);
-  for (StringRef y : ys) request.heads.push_back({g.at(y), std::nullopt, ""});
-  return request;
-}
-
 std::string outcome(TestGraph &g, const GradientRequest &request, const GradientOptions &options) {
   Expected<GradientResult> result = buildGradient(g.context, g, request, options);
   if (!result) return describeError(result.takeError());
@@ -33,14 +28,14 @@ std::string outcome(TestGraph &g, const GradientRequest &request, const Gradient
 
 TEST(GradientHeads, H_07_AVariableDoesNotDependOnWhatItFeeds) {
   TestGraph g("y = _plus_scalar(x) {scalar=1}");
-  EXPECT_EQ(outcome(g, of(g, {"x"}, {"y"}), GradientOptions()),
+  EXPECT_EQ(outcome(g, requestOf(g, {"x"}, {"y"}), GradientOptions()),
             "[unreachable] x number 1, 'y_output', is not reached from any output that is differentiated");
-  EXPECT_EQ(outcome(g, of(g, {"x"}, {"x"}), GradientOptions()), "_head_grad_0 = ones_like(x)\nheads _head_grad_0\n");
+  EXPECT_EQ(outcome(g, requestOf(g, {"x"}, {"x"}), GradientOptions()), "_head_grad_0 = ones_like(x)\nheads _head_grad_0\n");
 }
 
 TEST(GradientHeads, H_10_ASK_19_OutputsThatCarryNoGradientAreSkipped) {
   TestGraph g("c = _ones {shape=(2,)}; b = BlockGrad(x); y = exp(x); n = tanh(x); heads c, b, y, n");
-  GradientRequest request = of(g, {"c", "b", "y", "n"}, {"x"});
+  GradientRequest request = requestOf(g, {"c", "b", "y", "n"}, {"x"});
   request.noGrad = {g.at("n")};
   EXPECT_EQ(outcome(g, request, GradientOptions()), "_head_grad_2 = ones_like(y)\n"
                                                     "y_backward = elemwise_mul(_head_grad_2, y)\n"
@@ -53,12 +48,12 @@ TEST(GradientHeads, H_10_E_05_NoOutputCarriesGradient) {
   GradientOptions options;
   options.inference = &inference;
   const std::string start = "[no_live_output] no output that is differentiated carries gradient: ";
-  EXPECT_EQ(outcome(g, of(g, {"c", "d"}, {"x"}), options), start + "'c_output' (a constant), 'd_output' (a constant)");
-  GradientRequest request = of(g, {"n", "i"}, {"x"});
+  EXPECT_EQ(outcome(g, requestOf(g, {"c", "d"}, {"x"}), options), start + "'c_output' (a constant), 'd_output' (a constant)");
+  GradientRequest request = requestOf(g, {"n", "i"}, {"x"});
   request.noGrad = {g.at("n")};
   EXPECT_EQ(outcome(g, request, options), start + "'n_output' (in the no-gradient set), 'i_output' (int32)");
   // One live output is enough, whether or not it depends on the x.
-  EXPECT_EQ(outcome(g, of(g, {"c", "n"}, {"d"}), options).substr(0, 13), "[unreachable]");
+  EXPECT_EQ(outcome(g, requestOf(g, {"c", "n"}, {"d"}), options).substr(0, 13), "[unreachable]");
 }
 
 TEST(GradientHeads, H_12_AHeadGradientKeepsItsBytes) {
@@ -134,7 +129,7 @@ struct Waiting {
 TEST(GradientHeads, H_03_E_03_ScalarsAreCheckedOnceShapesAreKnown) {
   Waiting w;
   w.options.headPolicy = HeadPolicy::Scalar;
-  Graph graph = cantFail(buildGradient(w.g.context, w.g, of(w.g, {"y"}, {"x"}), w.options)).graph;
+  Graph graph = cantFail(buildGradient(w.g.context, w.g, requestOf(w.g, {"y"}, {"x"}), w.options)).graph;
   for (DimsBuffer one : {DimsBuffer{}, DimsBuffer{1}, DimsBuffer{1, 1}}) EXPECT_EQ(w.inferred(graph, one, {}, ""), "success");
   const std::string refusal = "[implicit_head] output 'y_output' has shape (2,3); an implicit head gradient needs a scalar";
   EXPECT_EQ(w.inferred(graph, {2, 3}, {}, ""), refusal);
@@ -146,12 +141,12 @@ TEST(GradientHeads, H_03_E_03_ScalarsAreCheckedOnceShapesAreKnown) {
   // Settled when it was emitted: nothing is kept.
   Inference inference = cantFail(infer(w.g.context, w.g, {{{w.g.at("x").node, {1}}, {w.g.at("h").node, {1}}}, {}}, {}));
   w.options.inference = &inference;
-  EXPECT_TRUE(cantFail(buildGradient(w.g.context, w.g, of(w.g, {"y"}, {"x"}), w.options)).graph.table().headPairs.empty());
+  EXPECT_TRUE(cantFail(buildGradient(w.g.context, w.g, requestOf(w.g, {"y"}, {"x"}), w.options)).graph.table().headPairs.empty());
 }
 
 TEST(GradientHeads, H_04_E_38_SeedsAreCheckedOnceShapesAreKnown) {
   Waiting w;
-  GradientRequest request = of(w.g, {"z", "y"}, {"x", "h"});
+  GradientRequest request = requestOf(w.g, {"z", "y"}, {"x", "h"});
   request.heads[1].seed = w.g.at("z");
   Graph entry = cantFail(buildGradient(w.g.context, w.g, request, w.options)).graph;
   EXPECT_EQ(w.inferred(entry, {2, 3}, {2, 3}, "h"), "success");
@@ -183,7 +178,7 @@ TEST(GradientHeads, H_04_PairsFollowTheNodesOfAFile) {
 
 TEST(GradientHeads, H_04_E_39_TypesOfSeedsAreCheckedOnceKnown) {
   Waiting w;
-  GradientRequest request = of(w.g, {"y"}, {"x"});
+  GradientRequest request = requestOf(w.g, {"y"}, {"x"});
   request.heads[0].seedName = "dy";
   Graph graph = cantFail(buildGradient(w.g.context, w.g, request, w.options)).graph;
   InferRequest hints{{{nodeNamed(graph, "x"), {2}}}, {{nodeNamed(graph, "dy"), DType::Int32}, {nodeNamed(graph, "x"), DType::Float32}}};

@@ -1,5 +1,6 @@
 // The choices of §0: for each its default, its alternatives, and what distinguishes them in the emitted graph.
 #include "tests/support/naive.h"
+#include "tests/support/requests.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
 
@@ -35,12 +36,6 @@ Numbers gradients(TestGraph &g, const GradientRequest &request, GradientOptions 
   return list;
 }
 
-GradientRequest of(TestGraph &g, std::vector<StringRef> ys, std::vector<StringRef> xs) {
-  GradientRequest request = wrt(g, xs);
-  for (StringRef y : ys) request.heads.push_back({g.at(y), std::nullopt, ""});
-  return request;
-}
-
 TEST(GradientPolicies, P_01_WhatStandsForAHeadGradientThatIsNotGiven) {
   TestGraph g("y = exp(x)");
   Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {2}}}, {}}, {}));
@@ -65,12 +60,12 @@ TEST(GradientPolicies, P_01_WhatStandsForAHeadGradientThatIsNotGiven) {
 
 TEST(GradientPolicies, P_02_AnOutputListedTwiceCountsTwiceOrIsRefused) {
   TestGraph g("y = _mul_scalar(x) {scalar=3}");
-  GradientRequest request = of(g, {"y", "y"}, {"x"});
+  GradientRequest request = requestOf(g, {"y", "y"}, {"x"});
   EXPECT_EQ(gradients(g, request, GradientOptions(), {{"x", Array(1.0)}}), Numbers{6});
   GradientOptions strict;
   strict.duplicates = DuplicatePolicy::Strict;
   EXPECT_EQ(emitted(g, request, strict), "[duplicate] the outputs name 'y_output' twice");
-  EXPECT_EQ(gradients(g, of(g, {"y"}, {"x"}), strict, {{"x", Array(1.0)}}), Numbers{3});
+  EXPECT_EQ(gradients(g, requestOf(g, {"y"}, {"x"}), strict, {{"x", Array(1.0)}}), Numbers{3});
 }
 
 TEST(GradientPolicies, P_03_AVariableListedTwiceIsFilledTwiceOrIsRefused) {
@@ -89,7 +84,7 @@ TEST(GradientPolicies, P_03_AVariableListedTwiceIsFilledTwiceOrIsRefused) {
 
 TEST(GradientPolicies, P_04_ASK_15_AVariableNoOutputReads) {
   TestGraph g("x = var; w = var; y = exp(x); z = exp(w); heads y, z");
-  GradientRequest request = of(g, {"y"}, {"w", "x"});
+  GradientRequest request = requestOf(g, {"y"}, {"w", "x"});
   GradientOptions options;
   EXPECT_EQ(emitted(g, request, options),
             "[unreachable] x number 1, 'w', is not reached from any output that is differentiated");
@@ -135,10 +130,10 @@ TEST(GradientPolicies, P_06_TheWholeGraphIsAllThatLiesUnderTheY) {
   TestGraph g("p = test_part(w); c = ones_like(v); q = test_part(c); y = elemwise_add(p, x); z = exp(q); heads y, z");
   GradientOptions options;
   options.reach = ReachPolicy::WholeGraph;
-  GradientRequest cut = of(g, {"y"}, {"x"});
+  GradientRequest cut = requestOf(g, {"y"}, {"x"});
   cut.noGrad = {g.at("w")};
   EXPECT_EQ(emitted(g, cut, options).substr(0, 63), "[not_differentiable] operator 'test_part' of node 'p' has no gr");
-  EXPECT_EQ(emitted(g, of(g, {"z"}, {"v"}), options).substr(0, 63),
+  EXPECT_EQ(emitted(g, requestOf(g, {"z"}, {"v"}), options).substr(0, 63),
             "[not_differentiable] operator 'test_part' of node 'q' has no gr");
   // A stopped entry passes nothing on.
   cut.stop = {g.at("p")};
@@ -147,7 +142,7 @@ TEST(GradientPolicies, P_06_TheWholeGraphIsAllThatLiesUnderTheY) {
 
 TEST(GradientPolicies, HO_08_AConstantYLeavesEveryXUnused) {
   TestGraph g("c = _ones() {shape=(2,)}; y = exp(c); z = exp(x); heads y, z");
-  const GradientRequest request = of(g, {"y"}, {"x"});
+  const GradientRequest request = requestOf(g, {"y"}, {"x"});
   auto statusUnder = [&](UnusedPolicy policy) {
     GradientOptions options;
     options.unused = policy;
@@ -203,7 +198,7 @@ TEST(GradientPolicies, P_09_AnOutputOfWholeNumbersGivesNothingToOthers) {
   Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {1}}}, {}}, {}));
   GradientOptions options;
   options.inference = &inference;
-  EXPECT_EQ(gradients(g, of(g, {"i", "y"}, {"x"}), options, {{"x", Array(Numbers{2.5})}}), Numbers{5});
+  EXPECT_EQ(gradients(g, requestOf(g, {"i", "y"}, {"x"}), options, {{"x", Array(Numbers{2.5})}}), Numbers{5});
 }
 
 // AGG-02: else what gets nothing but zeros would get a sum of them, which is no zero any more.

@@ -1,6 +1,7 @@
 // Sums, zeros and copies in detail (§3, §5, §6): the order of terms, pruned and kept terms, sums in shared buffers, and
 // forward heads listed twice.
 #include "tests/support/naive.h"
+#include "tests/support/requests.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
@@ -31,14 +32,8 @@ std::string fanOf(ArrayRef<double> factors) {
   return text + "heads " + total;
 }
 
-GradientResult build(TestGraph &g, const GradientRequest &request, const GradientOptions &options) {
-  Expected<GradientResult> result = buildGradient(g.context, g, request, options);
-  if (!result) report_fatal_error(StringRef(describeError(result.takeError())));
-  return std::move(*result);
-}
-
 std::string emitted(TestGraph &g, const GradientRequest &request, const GradientOptions &options) {
-  return dumpFrom(build(g, request, options).graph, g.graph.numNodes(), g.graph.heads().size());
+  return dumpFrom(built(g, request, options).graph, g.graph.numNodes(), g.graph.heads().size());
 }
 
 TEST(GradientTerms, CON_03_SumsRunFromTheLeftInTheOrderOfTheList) {
@@ -51,7 +46,7 @@ TEST(GradientTerms, CON_03_SumsRunFromTheLeftInTheOrderOfTheList) {
       GradientOptions options;
       options.sumCap = cap;
       options.gradientOnly = true;
-      Graph graph = build(g, wrt(g, {"x"}), options).graph;
+      Graph graph = built(g, wrt(g, {"x"}), options).graph;
       EXPECT_EQ(evaluate(graph, {{"x", testing::Array(1.0)}})[0].values, Numbers{expected}) << cap << " " << factors[0];
     }
   }
@@ -61,13 +56,13 @@ TEST(GradientTerms, CON_07_OneOperatorOneGradientOperatorAndNothingForNothing) {
   TestGraph one("y = tanh(x)"), net("a = tanh(x); b = tanh(a); y = tanh(b)");
   EXPECT_EQ(emitted(one, wrt(one, {"x"}), GradientOptions()),
             "_head_grad_0 = ones_like(y)\ny_backward = _backward_tanh(_head_grad_0, y) ^y\nheads y_backward\n");
-  EXPECT_EQ(countOps(build(net, wrt(net, {"x"}), GradientOptions()).graph, "_backward_tanh"), 3u);
+  EXPECT_EQ(countOps(built(net, wrt(net, {"x"}), GradientOptions()).graph, "_backward_tanh"), 3u);
   // No work is an emitted graph without gradients, which says so in its table.
   GradientRequest nothing = wrt(net, {"x"});
   nothing.noGrad = {net.at("x")};
   GradientOptions options;
   options.unused = UnusedPolicy::None;
-  GradientResult result = build(net, nothing, options);
+  GradientResult result = built(net, nothing, options);
   EXPECT_EQ(dump(result.graph), dump(net));
   std::optional<GradientTable> table = cantFail(readGradientTable(result.graph));
   ASSERT_TRUE(table);
@@ -78,7 +73,7 @@ TEST(GradientTerms, AGG_07_OneSumHoweverManyTerms) {
   TestGraph g(fanOf(Numbers(20, 1)));
   GradientOptions options;
   options.naming = NamingStyle::Nnvm;
-  GradientResult result = build(g, wrt(g, {"x"}), options);
+  GradientResult result = built(g, wrt(g, {"x"}), options);
   NodeId sum = result.wrt[0].value.node;
   EXPECT_EQ(result.graph.name(sum), "grad_sum");
   EXPECT_EQ(result.graph.op(sum)->name, "add_n");
@@ -91,7 +86,7 @@ TEST(GradientTerms, AGG_12_SumsLoseTheOperandsThatAreCut) {
   auto operands = [&](std::vector<StringRef> cut) -> size_t {
     request.noGrad.clear();
     for (StringRef name : cut) request.noGrad.push_back(g.at(name));
-    GradientResult result = build(g, request, GradientOptions());
+    GradientResult result = built(g, request, GradientOptions());
     EXPECT_EQ(result.stats.numSums, countOps(result.graph, "add_n"));
     if (!result.stats.numSums) return 1;
     return result.graph.inputs(result.wrt[0].value.node).size();
@@ -103,7 +98,7 @@ TEST(GradientTerms, AGG_12_SumsLoseTheOperandsThatAreCut) {
   request.noGrad = {g.at("a"), g.at("b"), g.at("c")};
   GradientOptions options;
   options.unused = UnusedPolicy::None;
-  GradientResult none = build(g, request, options);
+  GradientResult none = built(g, request, options);
   EXPECT_EQ(none.stats.numSums, 0u);
   EXPECT_EQ(none.wrt[0].status, SlotStatus::None);
 }
@@ -117,7 +112,7 @@ TEST(GradientTerms, AGG_13_D_15_SumsNeverRunInABufferOthersSee) {
     GradientOptions options;
     options.sumCap = cap;
     options.headPolicy = HeadPolicy::Input;
-    Graph graph = build(g, request, options).graph;
+    Graph graph = built(g, request, options).graph;
     SessionOptions session;
     session.infer.floatAs = DType::Float64;
     std::vector<NamedArray> bindings{{"x", doubles({2}, {2, 3})}, {"_head_grad_0", doubles({2}, {1, 10})}};
@@ -142,7 +137,7 @@ TEST(GradientTerms, AGG_16_V_17_AddingOntoWhatIsThere) {
       request.wrt[0].request = Request::Add;
       GradientOptions options;
       options.sumCap = cap;
-      Graph graph = build(g, request, options).graph;
+      Graph graph = built(g, request, options).graph;
       SessionOptions session;
       session.infer.floatAs = DType::Float64;
       Session run = cantFail(Session::create(g.context, graph, {{"x", doubles({1}, {2})}, {"x_grad", doubles({1}, {1000})}}, session));
@@ -157,7 +152,7 @@ TEST(GradientTerms, AGG_16_V_17_AddingOntoWhatIsThere) {
 // needs an array: at x itself, once, of x's shape.
 TEST(GradientTerms, ZERO_03_OneNodeOfZerosAtTheVariable) {
   TestGraph g("a = exp(x); b = elemwise_mul(a, w); c = BlockGrad(b); d = exp(v); y = elemwise_add(c, d)");
-  GradientResult result = build(g, wrt(g, {"x", "w", "v"}), GradientOptions());
+  GradientResult result = built(g, wrt(g, {"x", "w", "v"}), GradientOptions());
   EXPECT_EQ(dumpFrom(result.graph, g.graph.numNodes(), 1), "x_zero_grad = zeros_like(x)\n"
                                                            "w_zero_grad = zeros_like(w)\n"
                                                            "_head_grad_0 = ones_like(y)\n"
@@ -172,7 +167,7 @@ TEST(GradientTerms, ZERO_04_OperatorsWithoutGradientTakeZerosThatAreKept) {
   GradientOptions options;
   options.zeroTerms = ZeroPolicy::Keep;
   options.gradientOnly = true;
-  EXPECT_EQ(evaluate(build(g, wrt(g, {"x"}), options).graph, {{"x", testing::Array(1.5)}})[0].values, Numbers{1});
+  EXPECT_EQ(evaluate(built(g, wrt(g, {"x"}), options).graph, {{"x", testing::Array(1.5)}})[0].values, Numbers{1});
 }
 
 TEST(GradientTerms, ZERO_08_DroppedZerosChangeNothingButInfinities) {
@@ -182,7 +177,7 @@ TEST(GradientTerms, ZERO_08_DroppedZerosChangeNothingButInfinities) {
     GradientOptions options;
     options.zeroTerms = policy;
     options.gradientOnly = true;
-    return evaluate(build(g, wrt(g, {"x"}), options).graph, {{"x", testing::Array(x)}})[0].values[0];
+    return evaluate(built(g, wrt(g, {"x"}), options).graph, {{"x", testing::Array(x)}})[0].values[0];
   };
   EXPECT_EQ(GradientOptions().zeroTerms, ZeroPolicy::Drop);
   EXPECT_EQ(gradient(ZeroPolicy::Drop, 3), 6);
@@ -195,7 +190,7 @@ TEST(GradientTerms, COPY_05_ForwardHeadsListedAgainAreCopies) {
   TestGraph g("y = exp(x); z = tanh(y); heads y, y, z, y");
   GradientOptions options;
   options.headPolicy = HeadPolicy::Input;
-  GradientResult result = build(g, wrt(g, {"x"}), options);
+  GradientResult result = built(g, wrt(g, {"x"}), options);
   EXPECT_EQ(dumpFrom(result.graph, 0, 0), "y = exp(x)\n"
                                           "y_copy0 = _copy(y)\n"
                                           "z = tanh(y)\n"

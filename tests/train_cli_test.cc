@@ -93,6 +93,13 @@ TEST_F(TrainCli, E_71_ACheckpointOfAnotherNetworkIsNamed) {
   EXPECT_NE(result.err.find("checkpoint 'run.npz' is of another network or optimizer"), std::string::npos) << result.err;
 }
 
+TEST_F(TrainCli, ParametersAreNoCheckpoint) {
+  ASSERT_EQ(train("--steps 1 -o params.npz").code, 0);
+  ToolResult result = train("--steps 4 --resume params.npz");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(StringRef(result.err).contains("parameters alone are values to start from: --inputs\n")) << result.err;
+}
+
 TEST_F(TrainCli, UsageErrors) {
   for (StringRef flags : {"--epochs 1 --steps 1", "--eval-feed other=test_images", "--momentum 1", "--batch 0"}) {
     ToolResult result = train(flags);

@@ -3,6 +3,7 @@
 
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
+#include "tests/support/training.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -15,7 +16,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using gradc::testing::describeError;
+using gradc::testing::advance;
+using gradc::testing::bytesOf;
+using gradc::testing::openTrainer;
 using gradc::testing::TestGraph;
 
 // Batch norm has auxiliary states, dropout draws: everything a resumed run could get wrong.
@@ -48,24 +51,6 @@ TrainerOptions plainOptions() {
   return options;
 }
 
-Trainer open(TestGraph &g, Dataset data, TrainerOptions options) {
-  Expected<Trainer> trainer = Trainer::create(g.context, g, std::move(data), std::move(options));
-  if (!trainer) report_fatal_error(Twine(describeError(trainer.takeError())));
-  return std::move(*trainer);
-}
-
-void advance(Trainer &trainer, uint64_t steps) {
-  for (uint64_t i = 0; i < steps; ++i) cantFail(trainer.advance());
-}
-
-std::string bytesOf(ArrayRef<NamedArray> arrays) {
-  std::string text;
-  raw_string_ostream os(text);
-  writeNpz(os, arrays);
-  os.flush();
-  return text;
-}
-
 std::vector<float> valueOf(ArrayRef<NamedArray> arrays, StringRef name) {
   for (const NamedArray &array : arrays)
     if (array.name == name) return valuesOf<float>(array.array);
@@ -85,7 +70,7 @@ TEST(Trainer, AStepIsTheOptimizersOnTheGradientOfTheMeanLoss) {
   options.session.exec.backend = Backend::Reference;
   options.start = {{"w_weight", floats({1, 1}, {2})}};
   Dataset data = cantFail(Dataset::create({{"data", floats({2, 1}, {1, 3})}, {"label", floats({2, 1}, {0, 1})}}));
-  Trainer trainer = open(g, data, options);
+  Trainer trainer = openTrainer(g, data, options);
   Trainer::Report report = cantFail(trainer.advance());
   // Residuals 2 and 5; loss (4 + 25) / 2 / 2; gradient (2 + 15) / 2 + 0.1 · 2.
   EXPECT_EQ(report.step, 1u);
@@ -105,7 +90,7 @@ TEST(Trainer, ItsOwnRescaleStandsAlone) {
   options.schedule.rate = 1;
   options.start = {{"w_weight", floats({1, 1}, {2})}};
   Dataset data = cantFail(Dataset::create({{"data", floats({2, 1}, {1, 3})}, {"label", floats({2, 1}, {0, 1})}}));
-  Trainer trainer = open(g, data, options);
+  Trainer trainer = openTrainer(g, data, options);
   advance(trainer, 1);
   EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], 2 - 17 * 0.125, 1e-6);
 }
@@ -118,7 +103,7 @@ TEST(Trainer, AdamsFirstStepIsTheRate) {
   options.schedule.rate = 0.5;
   options.start = {{"w_weight", floats({1, 1}, {2})}};
   Dataset data = cantFail(Dataset::create({{"data", floats({1, 1}, {1})}, {"label", floats({1, 1}, {0})}}));
-  Trainer trainer = open(g, data, options);
+  Trainer trainer = openTrainer(g, data, options);
   advance(trainer, 1);
   EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], 1.5, 1e-5) << "with the bias corrected, |step| = rate";
 }
@@ -131,7 +116,7 @@ TEST(Trainer, LearnsATriangle) {
       options.session.exec.backend = backend;
       options.optimizer.kind = kind;
       options.schedule = {.rate = kind == OptimizerKind::Adam ? 0.02 : 0.1};
-      Trainer trainer = open(g, triangle(48), options);
+      Trainer trainer = openTrainer(g, triangle(48), options);
       Dataset heldOut = triangle(30);
       const double before = cantFail(trainer.evaluate(heldOut)).loss();
       advance(trainer, 60);
@@ -146,7 +131,7 @@ TEST(Trainer, FrozenVariablesStay) {
   TestGraph g(kNet);
   TrainerOptions options = plainOptions();
   options.frozen = {"fc1_weight"};
-  Trainer trainer = open(g, triangle(24), options);
+  Trainer trainer = openTrainer(g, triangle(24), options);
   const std::vector<float> before = valueOf(trainer.parameters(), "fc1_weight");
   const std::vector<float> other = valueOf(trainer.parameters(), "fc2_weight");
   advance(trainer, 2);
@@ -158,7 +143,7 @@ TEST(Trainer, LabelsThatAreComputed) {
   TestGraph direct("o = FullyConnected(data, w_weight, b_bias) {num_hidden=3}; y = SoftmaxOutput(o, label)");
   TestGraph computed("o = FullyConnected(data, w_weight, b_bias) {num_hidden=3}; l = Reshape(label) {shape=(-1,)};"
                      "y = SoftmaxOutput(o, l)");
-  Trainer one = open(direct, triangle(16), plainOptions());
+  Trainer one = openTrainer(direct, triangle(16), plainOptions());
   Dataset square = triangle(16);
   std::vector<NamedArray> columns;
   for (size_t c = 0; c < 2; ++c) {
@@ -167,7 +152,7 @@ TEST(Trainer, LabelsThatAreComputed) {
     if (c == 1) shape.push_back(1);
     columns.push_back({square.name(c).str(), floats(shape, valuesOf<float>(column))});
   }
-  Trainer other = open(computed, cantFail(Dataset::create(columns)), plainOptions());
+  Trainer other = openTrainer(computed, cantFail(Dataset::create(columns)), plainOptions());
   advance(one, 1);
   advance(other, 1);
   EXPECT_EQ(cantFail(one.advance()).score.loss(), cantFail(other.advance()).score.loss());
@@ -179,9 +164,9 @@ TEST(Trainer, EvaluationCountsEveryExampleOnce) {
   TestGraph g(kNet);
   Dataset heldOut = triangle(19);
   TrainerOptions options = plainOptions();
-  Trainer byEight = open(g, triangle(48), options);
+  Trainer byEight = openTrainer(g, triangle(48), options);
   options.batch = 19;
-  Trainer atOnce = open(g, triangle(48), options);
+  Trainer atOnce = openTrainer(g, triangle(48), options);
   Score parts = cantFail(byEight.evaluate(heldOut)), whole = cantFail(atOnce.evaluate(heldOut));
   EXPECT_EQ(parts.rows, 19);
   EXPECT_EQ(parts.metricSum, whole.metricSum);
@@ -190,7 +175,7 @@ TEST(Trainer, EvaluationCountsEveryExampleOnce) {
 
 TEST(Trainer, EvaluationLeavesTheRunAlone) {
   TestGraph g(kNet);
-  Trainer one = open(g, triangle(48), plainOptions()), other = open(g, triangle(48), plainOptions());
+  Trainer one = openTrainer(g, triangle(48), plainOptions()), other = openTrainer(g, triangle(48), plainOptions());
   Dataset heldOut = triangle(10);
   advance(one, 4);
   for (int i = 0; i < 4; ++i) {
@@ -204,12 +189,12 @@ TEST(Trainer, EvaluationLeavesTheRunAlone) {
 
 void expectResumes(TrainerOptions options, uint64_t steps) {
   TestGraph g(kNet);
-  Trainer whole = open(g, triangle(52), options);
+  Trainer whole = openTrainer(g, triangle(52), options);
   advance(whole, 2 * steps);
-  Trainer first = open(g, triangle(52), options);
+  Trainer first = openTrainer(g, triangle(52), options);
   advance(first, steps);
   const std::string saved = bytesOf(first.checkpoint());
-  Trainer second = open(g, triangle(52), options);
+  Trainer second = openTrainer(g, triangle(52), options);
   advance(second, 1);  // a run of its own before
   cantFail(second.resume(cantFail(parseNpz(saved, "saved.npz")), "saved.npz"));
   EXPECT_EQ(second.step(), steps);
@@ -239,9 +224,9 @@ TEST(Trainer, RUN_02_ResumedRunsOfTheFastBackend) {
 TEST(Trainer, RUN_02_ReferenceRunsDoNotDependOnThreads) {
   TestGraph g(kNet);
   TrainerOptions options = plainOptions();
-  Trainer one = open(g, triangle(48), options);
+  Trainer one = openTrainer(g, triangle(48), options);
   options.session.exec.threads = 3;
-  Trainer three = open(g, triangle(48), options);
+  Trainer three = openTrainer(g, triangle(48), options);
   advance(one, 8);
   advance(three, 8);
   EXPECT_EQ(bytesOf(one.checkpoint()), bytesOf(three.checkpoint()));
@@ -250,9 +235,9 @@ TEST(Trainer, RUN_02_ReferenceRunsDoNotDependOnThreads) {
 TEST(Trainer, SeedsDecideEverythingThatIsDrawn) {
   TestGraph g(kNet);
   TrainerOptions options = plainOptions();
-  Trainer one = open(g, triangle(48), options), again = open(g, triangle(48), options);
+  Trainer one = openTrainer(g, triangle(48), options), again = openTrainer(g, triangle(48), options);
   options.seed = 1;
-  Trainer other = open(g, triangle(48), options);
+  Trainer other = openTrainer(g, triangle(48), options);
   EXPECT_EQ(bytesOf(one.parameters()), bytesOf(again.parameters()));
   EXPECT_NE(valueOf(one.parameters(), "fc1_weight"), valueOf(other.parameters(), "fc1_weight"));
 }
@@ -310,7 +295,7 @@ TEST(Trainer, E_07_NothingToTrain) {
 
 TEST(Trainer, EvaluationRefusesOtherColumns) {
   TestGraph g(kNet);
-  Trainer trainer = open(g, triangle(16), plainOptions());
+  Trainer trainer = openTrainer(g, triangle(16), plainOptions());
   Dataset wide = cantFail(Dataset::create({{"data", floats({4, 3}, std::vector<float>(12))},
                                            {"label", floats({4}, std::vector<float>(4))}}));
   EXPECT_EQ(errorOf(trainer.evaluate(wide)).message, "'data': expected rows of shape (2,), got (3,)");
@@ -351,13 +336,13 @@ TEST(Trainer, E_71_CheckpointsOfAnotherRunAreRefusedByName) {
       {"data", net, plain, 40, "checkpoint 'run.npz' was made with number of examples 48, this run has 40", nullptr},
   };
   TestGraph g(kNet);
-  Trainer trainer = open(g, triangle(48), plain);
+  Trainer trainer = openTrainer(g, triangle(48), plain);
   advance(trainer, 3);
   const std::vector<NamedArray> checkpoint = trainer.checkpoint();
   for (const OtherRun &run : runs) {
     SCOPED_TRACE(run.what);
     TestGraph other(run.net);
-    Trainer resumed = open(other, triangle(run.rows), run.options);
+    Trainer resumed = openTrainer(other, triangle(run.rows), run.options);
     const std::string before = bytesOf(resumed.checkpoint());
     GradcError error = errorOf(resumed.resume(checkpoint, "run.npz"));
     EXPECT_EQ(error.kind, ErrorKind::BindingMismatch);
@@ -372,7 +357,7 @@ TEST(Trainer, E_71_CheckpointsOfAnotherRunAreRefusedByName) {
 
 TEST(Trainer, E_71_ParametersAloneAreNoCheckpoint) {
   TestGraph g(kNet);
-  Trainer trainer = open(g, triangle(16), plainOptions());
+  Trainer trainer = openTrainer(g, triangle(16), plainOptions());
   GradcError error = errorOf(trainer.resume(trainer.parameters(), "params.npz"));
   EXPECT_EQ(error.message, "checkpoint 'params.npz' has no 'gradc.step'");
 }

@@ -3,20 +3,12 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <cstdio>
-
 using namespace llvm;
 
 namespace gradc::testing {
 namespace {
 
 constexpr double kScalars[] = {0.5, 2, -1.5, 3, 0.25, 1, -0.75};
-
-std::string numberText(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
 
 class AttributeDrawer {
  public:

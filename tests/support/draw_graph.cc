@@ -23,12 +23,6 @@ constexpr StringRef kCuts[] = {"SliceChannel", "SliceChannel", "slice_axis", "re
 constexpr StringRef kOverwriting[] = {"test_accumulate", "test_scale", "test_scale", "BatchNorm", "BatchNorm", "sgd_mom_update"};
 constexpr StringRef kInteger[] = {"Cast", "Cast", "Embedding", "_greater", "where", "elemwise_mul"};
 
-int64_t sizeOf(ArrayRef<int64_t> shape) {
-  int64_t size = 1;
-  for (int64_t d : shape) size *= d;
-  return size;
-}
-
 bool isBenign(const JetTensor &tensor) {
   return tensor.jets.size() <= 24 && tensor.shape.size() <= 3 &&
          all_of(tensor.jets, [](const Jet &jet) { return std::abs(jet.v) <= 20 && jet.bv <= 1e4; });

@@ -30,12 +30,6 @@ template <Combine F> Outputs paired(const SketchNode &, Inputs in) {
   return {y};
 }
 
-int64_t sizeOf(ArrayRef<int64_t> shape) {
-  int64_t size = 1;
-  for (int64_t d : shape) size *= d;
-  return size;
-}
-
 // Element `index` of a tensor of the shape `whole` as an element of one whose axes of length 1 repeat.
 int64_t repeatedIndex(int64_t index, ArrayRef<int64_t> whole, ArrayRef<int64_t> shape) {
   int64_t at = 0, stride = 1;

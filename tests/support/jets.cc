@@ -8,6 +8,12 @@
 using namespace llvm;
 
 namespace gradc::testing {
+
+int64_t sizeOf(ArrayRef<int64_t> shape) {
+  int64_t size = 1;
+  for (int64_t d : shape) size *= d;
+  return size;
+}
 namespace {
 
 // Where a perturbation is set: ε2 at one element, ε1 at every x of the list at once.

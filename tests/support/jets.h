@@ -38,6 +38,9 @@ struct JetTensor {
   }
 };
 
+/// The number of elements.
+int64_t sizeOf(llvm::ArrayRef<int64_t> shape);
+
 /// The outputs of a node; empty where its operands do not fit, or lie too near a kink or a pole for the draw to be used.
 std::vector<JetTensor> evaluateNode(const SketchNode &node, llvm::ArrayRef<const JetTensor *> inputs);
 /// What a node leaves in the states it overwrites, in the order of its inputs; these hold what was there before.

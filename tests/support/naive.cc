@@ -94,7 +94,7 @@ double NaiveRun::magnitudeBehind(Value v) const {
 Error NaiveRun::bind(const Bindings &bindings) {
   buffers.resize(graph.numEntries());
   workspaces.resize(graph.numNodes());
-  for (uint32_t e = 0; e < graph.numEntries(); ++e) buffers[e].assign(tensor(EntryId(e)).bytes() / 8 + 1, 0);
+  for (uint32_t e = 0; e < graph.numEntries(); ++e) buffers[e].assign(tensor(EntryId(e)).bytes() / 8 + 1, ~uint64_t{0});
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
     auto bound = bindings.find(graph.name(NodeId(n)).str());

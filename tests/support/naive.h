@@ -1,8 +1,8 @@
 // The deliberately naive interpreter every other way to run a graph is compared with (RUN-02), and helpers that judge
 // gradients by central differences (RUN-03).
 //
-// Every entry gets a fresh zeroed buffer, nodes run their reference kernels in id order, in float64 unless asked
-// otherwise. No requests, no sharing, no plan, and nothing of runtime/.
+// Every entry gets a buffer of its own, full of NaN, so that what a kernel leaves out is seen. Nodes run their reference
+// kernels in id order, in float64 unless asked otherwise. No requests, no sharing, no plan, and nothing of runtime/.
 #pragma once
 
 #include "ir/kernel.h"

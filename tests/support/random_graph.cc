@@ -12,13 +12,14 @@
 using namespace llvm;
 
 namespace gradc::testing {
-namespace {
 
 std::string numberText(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", value);
   return text;
 }
+
+namespace {
 
 std::string textOf(const Sketch &sketch, SketchEntry e) {
   return sketch.nameOf(e.node) + (e.output ? ":" + std::to_string(e.output) : "");

@@ -93,6 +93,9 @@ std::string seedVariable(const Sketch &sketch, size_t i);
 /// The value at `index` of the head-gradient variable of a name; equal for equal arguments.
 double seedValue(llvm::StringRef name, size_t index);
 
+/// All its digits.
+std::string numberText(double value);
+
 /// What is asked, in one line per list, for a person.
 std::string describe(const Sketch &sketch);
 
