@@ -58,7 +58,7 @@ class HeadSeeder {
 
   // H-03, H-04: what cannot be checked for want of shapes is left to a later inference.
   void keepOpen(HeadPair pair) {
-    if (!isSettled(state.graph, state.options.inference, pair)) state.openPairs.push_back(pair);
+    if (!isFullyChecked(state.graph, state.options.inference, pair)) state.openPairs.push_back(pair);
   }
 
   // Two y given the same seed name share one variable; two shapes behind it are found by inference.

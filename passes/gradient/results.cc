@@ -1,7 +1,8 @@
 // The end of the gradient pass: the gradient of each asked entry (§6, §7), the heads of the emitted graph, its side table.
 // `kSteps` lists what is done in order. Tested by tests/gradient_test.cc
-#include "passes/emitted_nodes.h"
+#include "passes/following_attrs.h"
 #include "passes/gradient/checks.h"
+#include "passes/gradient/listener.h"
 #include "passes/gradient/state.h"
 #include "passes/gradient/table.h"
 #include "passes/order_mutation.h"
