@@ -1,10 +1,13 @@
 // Discovery of forward/backward correspondences on placeholders. Tested by tests/infer_test.cc
 #include "passes/backward_link.h"
 
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <utility>
 
 using namespace llvm;
 
@@ -77,52 +80,113 @@ struct Links {
   std::vector<BackwardLink> links;
 };
 
-using Rule = void (*)(GradRule &);
+/// What a rule finds in one run: which gradients are wanted, and which head gradients there are.
+struct Occasion {
+  SmallVector<bool, 8> wanted;
+  SmallVector<Value, 4> heads;  // invalid: structurally zero
+};
 
-void addLinks(Placeholders &p, Rule gradient, RuleSummary &summary) {
+// Gradients of hidden outputs are structurally zero in every real graph; rules emit their usual form for that.
+Occasion usualOccasion(const Placeholders &p) {
   const NodeKind &k = p.builder.kind(p.node);
-  SmallVector<bool, 8> wanted(k.numInputs, true);
-  // Gradients of hidden outputs are structurally zero in every real graph; rules emit their usual form for that.
-  SmallVector<Value, 4> heads(p.heads);
-  for (uint32_t o = k.numVisible; o < k.numOutputs; ++o) heads[o] = Value();
-  HeadGradients given{heads, [](void *self, size_t o) { return static_cast<Placeholders *>(self)->heads[o]; }, &p};
-  GradRule rule(p.builder, p.node, p.node, given, wanted);
+  Occasion usual{SmallVector<bool, 8>(k.numInputs, true), p.heads};
+  for (uint32_t o = k.numVisible; o < k.numOutputs; ++o) usual.heads[o] = Value();
+  return usual;
+}
+
+// Those that differ from the usual one in a single answer, and those with a single one of its answers.
+std::vector<Occasion> rareOccasions(const Placeholders &p) {
+  const Occasion usual = usualOccasion(p);
+  const size_t numWanted = usual.wanted.size(), numHeads = usual.heads.size();
+  std::vector<Occasion> rare{{usual.wanted, p.heads}};
+  for (size_t i = 0; i < numWanted; ++i) {
+    rare.push_back(usual);
+    rare.back().wanted[i] = false;
+    rare.push_back({SmallVector<bool, 8>(numWanted, false), usual.heads});
+    rare.back().wanted[i] = true;
+  }
+  for (size_t o = 0; o < numHeads; ++o) {
+    rare.push_back(usual);
+    rare.back().heads[o] = Value();
+    rare.push_back({usual.wanted, SmallVector<Value, 4>(numHeads, Value())});
+    rare.back().heads[o] = p.heads[o];
+  }
+  return rare;
+}
+
+void runRule(void (*gradient)(GradRule &), Placeholders &p, const Occasion &occasion, RuleSummary &summary) {
+  HeadGradients given{occasion.heads, [](void *self, size_t o) { return static_cast<Placeholders *>(self)->heads[o]; }, &p};
+  GradRule rule(p.builder, p.node, p.node, given, occasion.wanted);
   uint32_t first = p.builder.numNodes();
   gradient(rule);
-  if (rule.hasFailed()) return;
+  if (rule.hasFailed()) {
+    summary.failure = toString(rule.takeFailure());
+    return;
+  }
   Links links(p, first, p.builder.numNodes());
   for (uint32_t i = 0; i < rule.numInputs(); ++i)
     if (rule.slot(i) == GradRule::Slot::Gradient) links.addOutput(rule.gradient(i), i);
   links.moveTo(summary);
 }
 
+void runRules(Placeholders &p, const Occasion &occasion, RuleSummary &summary) {
+  const OpDef &op = *p.builder.kind(p.node).op;
+  runRule(op.gradient, p, occasion, summary);
+  if (op.hostGradient) runRule(op.hostGradient, p, occasion, summary);
+}
+
+bool hasRule(const NodeKind &k) { return !k.isVariable() && k.op->gradient && k.numInputs != NodeKind::kAnyInputs; }
+
 RuleSummary summarize(Context &ctx, const KindRef &kind) {
   RuleSummary summary;
-  const NodeKind &k = *kind;
-  if (k.isVariable() || !k.op->gradient || k.numInputs == NodeKind::kAnyInputs) return summary;
+  if (!hasRule(*kind)) return summary;
   Placeholders p(ctx, kind);
-  addLinks(p, k.op->gradient, summary);
-  if (k.op->hostGradient) addLinks(p, k.op->hostGradient, summary);
+  runRules(p, usualOccasion(p), summary);
   return summary;
+}
+
+// What is known of the usual nodes stays: it holds on every occasion.
+void addRareNodes(Context &ctx, const KindRef &kind, RuleSummary &summary) {
+  constexpr uint32_t kMaxEntries = 64;  // as many runs of as many nodes would take quadratic time
+  if (!hasRule(*kind) || size_t{kind->numInputs} + kind->numOutputs > kMaxEntries) return;
+  Placeholders p(ctx, kind);
+  RuleSummary rare;
+  for (const Occasion &occasion : rareOccasions(p)) runRules(p, occasion, rare);
+  for (BackwardLink &link : rare.nodes)
+    if (summary.nodeOf.try_emplace(link.kind.get(), static_cast<uint32_t>(summary.nodes.size())).second)
+      summary.nodes.push_back(std::move(link));
+}
+
+// Position of the node that one of the kind `backward` is to look like.
+std::optional<uint32_t> findNode(const RuleSummary &summary, const KindRef &backward) {
+  if (auto same = summary.nodeOf.find(backward.get()); same != summary.nodeOf.end()) return same->second;
+  for (uint32_t i = 0; i < summary.nodes.size(); ++i)
+    if (haveSameParameters(*summary.nodes[i].kind, *backward)) return i;
+  return std::nullopt;
 }
 
 }  // namespace
 
-const RuleSummary &RuleSummaries::of(const KindRef &kind) {
+RuleSummaries::Row &RuleSummaries::rowOf(const KindRef &kind) {
   std::unique_ptr<Row> &row = summaries[kind.get()];
   if (!row) row = std::make_unique<Row>(Row{kind, summarize(ctx, kind)});
-  return row->summary;
+  return *row;
 }
 
+const RuleSummary &RuleSummaries::of(const KindRef &kind) { return rowOf(kind).summary; }
+
 const BackwardLink *RuleSummaries::link(const KindRef &forward, const KindRef &backward) {
-  const RuleSummary &summary = of(forward);
-  auto [known, isNew] = links.try_emplace({forward.get(), backward.get()}, 0);
-  if (!isNew) return known->second < summary.nodes.size() ? &summary.nodes[known->second] : nullptr;
-  if (auto same = summary.nodeOf.find(backward.get()); same != summary.nodeOf.end()) known->second = same->second;
-  else known->second = static_cast<uint32_t>(find_if(summary.nodes, [&](const BackwardLink &link) {
-    return haveSameParameters(*link.kind, *backward);
-  }) - summary.nodes.begin());
-  return known->second < summary.nodes.size() ? &summary.nodes[known->second] : nullptr;
+  Row &row = rowOf(forward);
+  auto [known, isNew] = links.try_emplace({forward.get(), backward.get()}, kNone);
+  if (isNew) {
+    std::optional<uint32_t> found = findNode(row.summary, backward);
+    if (!found && !std::exchange(row.hasRareNodes, true)) {
+      addRareNodes(ctx, forward, row.summary);
+      found = findNode(row.summary, backward);
+    }
+    known->second = found.value_or(kNone);
+  }
+  return known->second != kNone ? &row.summary.nodes[known->second] : nullptr;
 }
 
 }  // namespace gradc

@@ -2,7 +2,8 @@
 //
 // The rule is run once per kind on placeholders (REG-02), with everything wanted and every head gradient given: the
 // backward nodes it emits, their attributes and their operands are what a backward node of such a forward node has to
-// look like (INF-08, E-56).
+// look like (INF-08, E-56). Where it emits no node like the one at hand, it is run again with a head gradient or a wish
+// less each time: a host's rule may have an operator for such a case alone.
 #pragma once
 
 #include "ir/context.h"
@@ -31,6 +32,7 @@ struct BackwardLink {
 struct RuleSummary {
   std::vector<BackwardLink> nodes;       // one per kind: of several nodes of a kind, what they have in common
   llvm::DenseMap<const NodeKind *, uint32_t> nodeOf;
+  std::string failure;                   // the mistake that the rule stopped at
 };
 
 /// Summaries by forward kind, made on demand.
@@ -44,11 +46,15 @@ class RuleSummaries {
   const BackwardLink *link(const KindRef &forward, const KindRef &backward);
 
  private:
-  Context &ctx;
   struct Row {
     KindRef kind;  // kept, so that no other kind gets its address
     RuleSummary summary;
+    bool hasRareNodes = false;  // the summary has the nodes of all runs
   };
+  Row &rowOf(const KindRef &kind);
+
+  static constexpr uint32_t kNone = 0xffffffff;
+  Context &ctx;
   llvm::DenseMap<const NodeKind *, std::unique_ptr<Row>> summaries;
   llvm::DenseMap<std::pair<const NodeKind *, const NodeKind *>, uint32_t> links;  // (forward, backward) → position among the nodes
 };

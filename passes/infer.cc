@@ -16,7 +16,7 @@ namespace {
 
 // The common case of equal entries without building an inference: all inputs known and equal.
 template <class Lattice, class Element = typename Lattice::Element>
-bool settleSame(const Lattice &lattice, ArrayRef<Element> in, MutableArrayRef<Element> out, Element unknown) {
+bool fillWithSame(const Lattice &lattice, ArrayRef<Element> in, MutableArrayRef<Element> out, Element unknown) {
   if (in.empty() || !lattice.isKnown(in[0])) return false;
   for (Element element : in)
     if (element != in[0]) return false;
@@ -41,7 +41,7 @@ struct ShapeLattice {
   Error visit(NodeId n, MutableArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) {
     const NodeKind &kind = graph.kind(n);
     if (!kind.op->shape) return Error::success();
-    if (kind.op->shape == shapes::same && settleSame(*this, ArrayRef<ShapeId>(in), out, kUnknownShape))
+    if (kind.op->shape == shapes::same && fillWithSame(*this, ArrayRef<ShapeId>(in), out, kUnknownShape))
       return Error::success();
     ShapeInference inference(table, kind, in, out, zeroIsUnknown);
     kind.op->shape(inference);
@@ -75,7 +75,7 @@ struct DTypeLattice {
     const NodeKind &kind = graph.kind(n);
     if (kind.op->flags.isOpaque) return Error::success();
     if ((!kind.op->dtype || kind.op->dtype == dtypes::same) &&
-        settleSame(*this, ArrayRef<DType>(in), out, DType::Unknown))
+        fillWithSame(*this, ArrayRef<DType>(in), out, DType::Unknown))
       return Error::success();
     DTypeInference inference(kind, in, out);
     if (kind.op->dtype)

@@ -183,6 +183,11 @@ template <class Lattice> class Propagation {
   // E-56: another operator, or the right one with other attributes.
   llvm::Error mismatch(NodeId n, NodeId forward) const {
     const RuleSummary &summary = summaries.of(graph.kindHandle(forward));
+    if (!summary.failure.empty())
+      return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
+                                                   ", whose gradient cannot be told: " + summary.failure)
+          .at(n)
+          .note("this is a mistake in the operator's definition, not in the graph");
     auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) {
       return l.kind->op == graph.op(n);
     });

@@ -7,7 +7,11 @@
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/primitives.h"
+#include "passes/backward_link.h"
 #include "passes/gradient/gradient.h"
+#include "passes/infer.h"
+
+#include "llvm/ADT/StringSet.h"
 
 #include <gtest/gtest.h>
 
@@ -109,6 +113,37 @@ constinit const OpDef kSilent = {
     .decompose = [](DecomposeRule &) {},
 };
 
+/// y = t · t of t = exp x, which gathers two contributions within the decomposition.
+constinit const OpDef kFork = {
+    .name = "fork",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .decompose =
+        [](DecomposeRule &d) {
+          Value t = d.emit(kExp, {d.x(0)});
+          d.y(0, d.emit(kElemwiseMul, {t, t}));
+        },
+};
+
+/// A rule with a fused operator for the case that only its second output has a head gradient.
+constinit const OpDef kBackwardMoody = {
+    .name = "_backward_moody",
+    .inputs = {"dy"},
+    .shape = shapes::same,
+    .flags = {.isBackward = true},
+};
+constinit const OpDef kMoody = {
+    .name = "moody",
+    .inputs = {"data"},
+    .outputs = {"first", "second"},
+    .shape = shapes::same,
+    .gradient =
+        [](GradRule &g) {
+          if (g.isZero(0)) return void(g.fused(kBackwardMoody, {g.dy(1)}));
+          g.dx(0, g.dy(0));
+        },
+};
+
 /// −x, in `levels` decompositions.
 struct NestedParams {
   int64_t levels;
@@ -132,7 +167,8 @@ constinit const OpDef kNested = {
 class GradientContract : public ::testing::Test {
  protected:
   GradientContract() {
-    for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative, &kBlind, &kSnake, &kHere, &kThere, &kHydra, &kSilent, &kNested})
+    for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative, &kBlind, &kSnake, &kHere, &kThere, &kHydra, &kSilent, &kNested,
+                            &kFork, &kBackwardMoody, &kMoody})
       cantFail(context.ops.add(*op));
   }
 
@@ -299,6 +335,36 @@ TEST_F(GradientContract, E_41_ADecompositionThatSaysNothing) {
   Graph graph = parse("n = silent(x); y = exp(n)");
   EXPECT_EQ(error(graph, wrt(graph, {"x"})),
             "[bad_gradient_rule] the decomposition of operator 'silent' says nothing about output 0 of node 'n'");
+}
+
+TEST_F(GradientContract, NAME_09_SumsWithinDecompositions) {
+  Graph graph = parse("a = fork(x); y = fork(a)");
+  const Graph gradient = build(graph, wrt(graph, {"x"})).graph;
+  StringSet<> names;
+  for (uint32_t n = 0; n < gradient.numNodes(); ++n)
+    EXPECT_TRUE(names.insert(gradient.name(NodeId(n))).second) << gradient.name(NodeId(n)).str();
+}
+
+// ---- how a backward node corresponds to its forward node (INF-08)
+
+TEST_F(GradientContract, INF_08_AFusedOperatorForOneCaseAlone) {
+  Graph graph = parse("x = var {__shape__=(2,3)}; m = moody(x); y = exp(m:1)");
+  const Graph gradient = build(graph, wrt(graph, {"x"})).graph;
+  const NodeId fused = nodeNamed(gradient, "m_backward");
+  ASSERT_EQ(gradient.op(fused), &kBackwardMoody);
+  EXPECT_EQ(describeError(infer(context, gradient, {}, {})), "success");
+  RuleSummaries summaries(context);
+  const BackwardLink *link = summaries.link(gradient.kindHandle(nodeNamed(gradient, "m")), gradient.kindHandle(fused));
+  ASSERT_TRUE(link);
+  EXPECT_EQ(link->outputs, (std::vector<LinkedEntry>{{0, 0}}));
+  EXPECT_EQ(link->fromOutputs, (std::vector<LinkedEntry>{{0, 1}}));
+}
+
+TEST_F(GradientContract, INF_08_E_56_AMistakeInTheRuleIsNamed) {
+  Graph graph = parse("x = var {__shape__=(2,3)}; y = blind(x); b = _backward_moody(x) ^y; heads b");
+  EXPECT_EQ(describeError(infer(context, graph, {}, {})),
+            "[backward_match] node 'b' (_backward_moody) follows node 'y' (blind), whose gradient cannot be told: the "
+            "gradient rule of operator 'blind' reads input 5, it has 1 [bad_gradient_rule]");
 }
 
 // ---- copies (§6)

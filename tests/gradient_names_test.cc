@@ -2,6 +2,7 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
+#include "ir/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -79,6 +80,32 @@ TEST(GradientNames, NAME_09_UniqueByDefault) {
   Graph graph = gradientOf(g.context, g, {"x", "x"}, 3).graph;
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     EXPECT_TRUE(seen.insert(graph.name(NodeId(n))).second) << graph.name(NodeId(n)).str();
+}
+
+TEST(GradientNames, NAME_09_ZerosAskedForTwice) {
+  TestGraph g("y = exp(x); w = exp(u); heads y, w");
+  GradientRequest request = wrt(g, {"u", "u", "x"});
+  request.heads = {{g.at("y"), std::nullopt, ""}};
+  GradientOptions options;
+  options.unused = UnusedPolicy::Zeros;
+  EXPECT_EQ(generatedNames(g, request, options), "u_zero_grad u_zero_grad_1 _head_grad_0 y_backward");
+}
+
+TEST(GradientNames, NAME_09_EqualNamesOfUsers) {
+  TestContext context;
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  const OpDef &exp = *context.ops.find("exp");
+  const NodeId first = cantFail(builder.add(exp, {x}, {"y"}));
+  const NodeId second = cantFail(builder.add(exp, {Value{first}}, {"y"}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{second}}, {})).graph;
+  GradientRequest request;
+  request.wrt = {{Value{NodeId(0)}}};
+  request.heads = {{graph.heads()[0], std::nullopt, ""}};
+  const Graph gradient = cantFail(buildGradient(context, graph, request, GradientOptions())).graph;
+  StringSet<> generated;
+  for (uint32_t n = graph.numNodes(); n < gradient.numNodes(); ++n)
+    EXPECT_TRUE(generated.insert(gradient.name(NodeId(n))).second) << gradient.name(NodeId(n)).str();
 }
 
 TEST(GradientNames, NAME_10_UsersNamesAreNotTaken) {

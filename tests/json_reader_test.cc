@@ -198,6 +198,26 @@ TEST(JsonReader, E_33_SaysWhatAndWhere) {
   }
 }
 
+TEST(JsonReader, E_33_ErrorsNameThePath) {
+  const std::pair<std::string, StringRef> cases[] = {
+      {"[1]", ""},
+      {R"({"nodes": {}})", "at nodes"},
+      {R"({"nodes": [7]})", "at nodes[0]"},
+      {fileOf((kX + R"(, {"op": "relu", "name": "y", "inputs": [[0, "0"]]})").str(), "[]"), "at nodes[1].inputs[0][1]"},
+      {fileOf((kX + R"(, {"op": "relu", "name": "y", "inputs": [[0]]})").str(), "[]"), "at nodes[1].inputs[0]"},
+      {fileOf((kX + R"(, {"op": "relu", "name": "y", "inputs": [[7, 0]]})").str(), "[]"), "at nodes[1]"},
+      {fileOf((kX + ",,").str(), "[]"), "at nodes[1]"},
+      {R"({"nodes": [{"attrs": {"a]\"[,": "1", "k": [1, {"b": tru}]}}]})", "at nodes[0].attrs.k[1]"},
+      {R"({"nodes": [{"op": "loop", "name": "l", "inputs": [], "subgraphs": [{"nodes": 1}]}]})",
+       "at nodes[0].subgraphs[0].nodes"},
+      {R"({"x": [[[[[[[[[[[[[[tru]]]]]]]]]]]]]]})", "at x[0][0][0][0][0][0][0][0][0][0][0]…"},
+  };
+  for (const auto &[text, note] : cases) {
+    const GradcError error = readError(text);
+    EXPECT_EQ(error.notes.empty() ? "" : error.notes.back().text, note) << text;
+  }
+}
+
 TEST(JsonReader, IR_15_ArgNodesAreVariables) {
   GradcError error = readError(R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0]]}],
     "arg_nodes": [1], "heads": [[1, 0]]})");

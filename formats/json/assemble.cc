@@ -6,32 +6,18 @@
 #include "ir/error.h"
 #include "ir/graph_builder.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
-
-#include <array>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-/// Kinds found a moment ago, so that a million equal nodes cost one lookup each in a table that stays in the cache.
-class RecentKinds {
- public:
-  struct Slot {
-    StrId op;
-    AttrsId attrs;
-    uint32_t numOutputs = 0;
-    uint32_t numInputs = 0;
-    KindId kind;  // of the builder
-  };
-  Slot &at(StrId op, AttrsId attrs, uint32_t numOutputs) {
-    uint64_t key = (uint64_t{op.value} << 32 | attrs.value) * 0x9e3779b97f4a7c15ull + numOutputs;
-    return slots[(key * 0xff51afd7ed558ccdull) >> 54];
-  }
-
- private:
-  std::array<Slot, 1024> slots;
+/// A kind of the builder, and how many inputs it asks for.
+struct FoundKind {
+  KindId id;
+  uint32_t numInputs = 0;
 };
 
 struct Assembled {
@@ -140,13 +126,19 @@ class Assembler {
     return n < numFileNodes ? raw.rowPtr[n + 1] - raw.rowPtr[n] : 1;
   }
 
-  Expected<RecentKinds::Slot *> findKind(GraphBuilder &builder, uint32_t n) {
+  Expected<FoundKind> findKind(GraphBuilder &builder, uint32_t n) {
     const RawNode &node = raw.nodes[n];
-    const uint32_t numOutputs = fileOutputs(n);
     SmallVector<Graph, 0> bodies = takeBodies(n);
-    RecentKinds::Slot &slot = bodies.empty() ? recentKinds.at(node.op, node.attrs, numOutputs) : slotOfOwner;
-    if (bodies.empty() && slot.kind.isValid() && slot.op == node.op && slot.attrs == node.attrs && slot.numOutputs == numOutputs)
-      return &slot;
+    if (!bodies.empty()) return makeKind(builder, n, bodies);
+    FoundKind &known = kinds[{uint64_t{node.op.value} << 32 | node.attrs.value, fileOutputs(n)}];
+    if (known.id.isValid()) return known;
+    Expected<FoundKind> made = makeKind(builder, n, {});
+    if (made) known = *made;
+    return made;
+  }
+
+  Expected<FoundKind> makeKind(GraphBuilder &builder, uint32_t n, ArrayRef<Graph> bodies) {
+    const RawNode &node = raw.nodes[n];
     const StringRef spelling = tables.text(node.op);
     if (node.op == null && !bodies.empty())
       return Failure(ErrorKind::BadJson, "variable '" + raw.name(n) + "' has sub-graphs, expected an operator").atOffset(node.begin);
@@ -154,14 +146,13 @@ class Assembler {
     const Attrs &attrs = tables.attrs(node.attrs);
     Expected<KindRef> kind = node.op == null ? ctx.variableKind(attrs)
                           : op            ? ctx.kind(*op, attrs, spelling, bodies)
-                                          : ctx.opaqueKind(spelling, attrs, numOutputs, bodies);
+                                          : ctx.opaqueKind(spelling, attrs, fileOutputs(n), bodies);
     if (!kind)
       return amend(kind.takeError(), [&](GradcError &info) {
         info.message += " " + describeAttrs(spelling, raw.name(n), attrs);
         info.place.offset = node.begin;
       });
-    slot = {node.op, node.attrs, numOutputs, (*kind)->numInputs, builder.kindId(*kind)};
-    return &slot;
+    return FoundKind{builder.kindId(*kind), (*kind)->numInputs};
   }
 
   // Of the nodes in turn: the file lists sub-graphs in the order of their nodes.
@@ -176,12 +167,11 @@ class Assembler {
     if (!raw.hasRowPtr) countReadOutputs();
     builder.reserve(raw.nodes.size(), raw.inputs.size(), raw.names.size());
     for (uint32_t n = 0; n < raw.nodes.size(); ++n) {
-      Expected<RecentKinds::Slot *> slot = findKind(builder, n);
-      if (!slot) return slot.takeError();
+      Expected<FoundKind> kind = findKind(builder, n);
+      if (!kind) return kind.takeError();
       ArrayRef<Value> inputs = raw.inputsOf(n);
-      if (inputs.size() != (*slot)->numInputs && (*slot)->numInputs != NodeKind::kAnyInputs)
-        return badArity(n, (*slot)->numInputs);
-      builder.setName(builder.addKind((*slot)->kind, inputs, raw.nodes[n].origin), raw.name(n), "");
+      if (inputs.size() != kind->numInputs && kind->numInputs != NodeKind::kAnyInputs) return badArity(n, kind->numInputs);
+      builder.setName(builder.addKind(kind->id, inputs, raw.nodes[n].origin), raw.name(n), "");
     }
     for (auto [n, dep] : raw.deps) builder.addControlDep(NodeId(n), NodeId(dep));
     return Error::success();
@@ -280,8 +270,7 @@ class Assembler {
   StrId null;
   size_t numFileNodes;
   std::vector<uint32_t> readOutputs;
-  RecentKinds recentKinds;
-  RecentKinds::Slot slotOfOwner;  // of the last node with bodies
+  DenseMap<std::pair<uint64_t, uint32_t>, FoundKind> kinds;  // without bodies: by operator and attributes, and outputs
   size_t nextBody = 0;            // in raw.subgraphs
 };
 

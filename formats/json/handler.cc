@@ -90,7 +90,7 @@ bool JsonHandler::onString(StringRef value) {
         return true;
       }
       if (field == Field::Op) {
-        top->node.op = recentTexts.intern(file.tables, value);
+        top->node.op = file.tables.intern(value);
         return true;
       }
       return field == Field::Unknown || unexpected(Found::String);

@@ -10,43 +10,10 @@
 #include "ir/error.h"
 #include "ir/json_text.h"
 
-#include <array>
 #include <memory>
 #include <optional>
 
 namespace gradc {
-
-/// Ids of texts seen a moment ago, so that the same few keys and operators are not hashed at every node.
-class RecentTexts {
- public:
-  StrId intern(RawTables &tables, llvm::StringRef text);
-
- private:
-  struct Slot {
-    llvm::StringRef text;
-    StrId id;
-  };
-  std::array<Slot, 256> slots;
-};
-
-/// An attribute of the file.
-struct RawAttr {
-  StrId key, value;
-  friend bool operator==(const RawAttr &, const RawAttr &) = default;
-};
-
-/// Attribute lists seen a moment ago.
-class RecentAttrs {
- public:
-  AttrsId intern(Context &context, RawTables &tables, llvm::ArrayRef<RawAttr> pairs);
-
- private:
-  struct Slot {
-    llvm::SmallVector<RawAttr, 4> pairs;
-    AttrsId id;
-  };
-  std::array<Slot, 256> slots;
-};
 
 class JsonHandler {
  public:
@@ -102,6 +69,8 @@ class JsonHandler {
   bool endNode();
   bool openGraphField(char bracket);
   bool openNodeField(char bracket);
+  static Field nodeField(llvm::StringRef key);
+  static Field graphField(llvm::StringRef key);
   bool selectField(Field known, llvm::StringRef key);
   bool addEntryNumber(int64_t value);
   bool endEntry();
@@ -140,8 +109,6 @@ class JsonHandler {
   std::vector<uint32_t> lastSerial;  // by StrId: the attribute object that had this key last
   JsonText kept;               // value of an AttrValue or Ignored context
   GraphAttrReader graphAttr;
-  RecentTexts recentTexts;
-  RecentAttrs recentAttrs;
   std::unique_ptr<GradcError> error;
 };
 

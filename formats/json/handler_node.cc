@@ -2,61 +2,41 @@
 #include "formats/json/handler.h"
 
 #include "llvm/ADT/STLExtras.h"
-
-#include <cstring>
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
 
 namespace gradc {
 
-StrId RecentTexts::intern(RawTables &tables, StringRef text) {
-  uint64_t head = 0, tail = 0;
-  if (text.size() >= 8) {
-    std::memcpy(&head, text.data(), 8);
-    std::memcpy(&tail, text.data() + text.size() - 8, 8);
-  } else {
-    for (char c : text) head = head << 8 | static_cast<unsigned char>(c);
-  }
-  uint64_t hash = (head ^ (tail << 1) ^ text.size()) * 0x9e3779b97f4a7c15ull;
-  Slot &slot = slots[hash >> 56];
-  if (!slot.id.isValid() || slot.text != text) {
-    slot.id = tables.intern(text);
-    slot.text = tables.text(slot.id);
-  }
-  return slot.id;
+JsonHandler::Field JsonHandler::nodeField(StringRef key) {
+  return StringSwitch<Field>(key)
+      .Case("op", Field::Op)
+      .Case("name", Field::Name)
+      .Case("attrs", Field::Attrs)
+      .Case("inputs", Field::Inputs)
+      .Case("control_deps", Field::ControlDeps)
+      .Case("subgraphs", Field::Subgraphs)
+      .Case("attr", Field::Attr)
+      .Case("param", Field::Param)
+      .Case("backward_source_id", Field::BackwardSource)
+      .Default(Field::Unknown);
 }
 
-AttrsId RecentAttrs::intern(Context &context, RawTables &tables, ArrayRef<RawAttr> pairs) {
-  uint64_t hash = pairs.size();
-  for (RawAttr pair : pairs) hash = (hash ^ pair.key.value ^ uint64_t{pair.value.value} << 32) * 0x9e3779b97f4a7c15ull;
-  Slot &slot = slots[hash >> 56];
-  if (slot.id.isValid() && ArrayRef<RawAttr>(slot.pairs) == pairs) return slot.id;
-  SmallVector<AttrText, 16> texts;
-  for (RawAttr pair : pairs) texts.push_back({tables.text(pair.key), tables.text(pair.value)});
-  slot.pairs.assign(pairs.begin(), pairs.end());
-  return slot.id = tables.add(context.attrs(texts));
+JsonHandler::Field JsonHandler::graphField(StringRef key) {
+  return StringSwitch<Field>(key)
+      .Case("nodes", Field::Nodes)
+      .Case("arg_nodes", Field::ArgNodes)
+      .Case("node_row_ptr", Field::RowPtr)
+      .Case("heads", Field::Heads)
+      .Case("attrs", Field::GraphAttrs)
+      .Default(Field::Unknown);
 }
 
 bool JsonHandler::onKey(StringRef key) {
   switch (current()) {
     case In::Attrs: return beginAttr(key);
-    case In::Node:
-      switch (key.size()) {
-        case 2: return selectField(key == "op" ? Field::Op : Field::Unknown, key);
-        case 4: return selectField(key == "name" ? Field::Name : key == "attr" ? Field::Attr : Field::Unknown, key);
-        case 5: return selectField(key == "attrs" ? Field::Attrs : key == "param" ? Field::Param : Field::Unknown, key);
-        case 6: return selectField(key == "inputs" ? Field::Inputs : Field::Unknown, key);
-        case 9: return selectField(key == "subgraphs" ? Field::Subgraphs : Field::Unknown, key);
-        case 12: return selectField(key == "control_deps" ? Field::ControlDeps : Field::Unknown, key);
-        case 18: return selectField(key == "backward_source_id" ? Field::BackwardSource : Field::Unknown, key);
-        default: return selectField(Field::Unknown, key);
-      }
-    case In::Graph:
-      if (key == "nodes") return selectField(Field::Nodes, key);
-      if (key == "arg_nodes") return selectField(Field::ArgNodes, key);
-      if (key == "node_row_ptr") return selectField(Field::RowPtr, key);
-      if (key == "heads") return selectField(Field::Heads, key);
-      return selectField(key == "attrs" ? Field::GraphAttrs : Field::Unknown, key);
+    case In::Node: return selectField(nodeField(key), key);
+    case In::Graph: return selectField(graphField(key), key);
     case In::GraphAttrs:
       if (top->graph.attrs.count(key.str())) break;
       graphAttrKey = key.str();
@@ -99,17 +79,16 @@ bool JsonHandler::beginNode() {
   top->seenNodeFields = 0;
   top->pairs.clear();
   top->spellings.clear();
-  if (!top->unknownNodeKeys.empty()) top->unknownNodeKeys.clear();
+  top->unknownNodeKeys.clear();
   return enter(In::Node);
 }
 
 bool JsonHandler::endNode() {
   constexpr std::pair<Field, StringLiteral> kRequired[] = {
       {Field::Op, "op"}, {Field::Name, "name"}, {Field::Inputs, "inputs"}};
-  for (const auto &[required, key] : kRequired)
-    if (!(top->seenNodeFields >> static_cast<unsigned>(required) & 1))
-      return fail(ErrorKind::BadJson, top->node.begin, nodeLabel() + " has no key '" + key + "'");
   auto has = [&](Field wanted) { return (top->seenNodeFields >> static_cast<unsigned>(wanted) & 1) != 0; };
+  for (const auto &[required, key] : kRequired)
+    if (!has(required)) return fail(ErrorKind::BadJson, top->node.begin, nodeLabel() + " has no key '" + key + "'");
   RawGraph &graph = top->graph;
   graph.usesOldForm |= has(Field::Param) || has(Field::Attr) || has(Field::BackwardSource);
   top->node.attrs = top->pairs.empty() ? AttrsId(0) : internAttrs();
@@ -189,7 +168,7 @@ bool JsonHandler::addNodeId(int64_t value) {
 }
 
 bool JsonHandler::beginAttr(StringRef key) {
-  attrKey = recentTexts.intern(file.tables, key);
+  attrKey = file.tables.intern(key);
   if (attrKey.value >= lastSerial.size()) lastSerial.resize(attrKey.value + 64, 0);
   if (lastSerial[attrKey.value] == attrsSerial)
     return fail(ErrorKind::BadJson, tokenBegin(Found::String),
@@ -200,7 +179,7 @@ bool JsonHandler::beginAttr(StringRef key) {
 
 bool JsonHandler::addAttr(StringRef value) {
   if (attrKey == originKey) return takeOrigin(value);
-  top->pairs.push_back({attrKey, recentTexts.intern(file.tables, value)});
+  top->pairs.push_back({attrKey, file.tables.intern(value)});
   top->spellings.push_back(field);
   return true;
 }
@@ -225,7 +204,7 @@ AttrsId JsonHandler::internAttrs() {
         if (top->spellings[i] == spelling) inOrder.push_back(pairs[i]);
     pairs.assign(inOrder.begin(), inOrder.end());
   }
-  return recentAttrs.intern(ctx, file.tables, pairs);
+  return file.tables.intern(ctx, pairs);
 }
 
 }  // namespace gradc

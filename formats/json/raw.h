@@ -20,6 +20,11 @@ namespace gradc {
 using StrId = Id<struct StrTag>;      // a text of RawTables
 using AttrsId = Id<struct AttrsTag>;  // an attribute list of RawTables; 0 is the empty one
 
+/// An attribute of the file.
+struct RawAttr {
+  StrId key, value;
+};
+
 /// The texts and attribute lists of a file, each once, so that nodes hold numbers.
 class RawTables {
  public:
@@ -34,11 +39,14 @@ class RawTables {
     if (isNew) lists.push_back(attrs);
     return AttrsId(at->second);
   }
+  /// The list of these pairs, of which the last counts where a key is repeated.
+  AttrsId intern(Context &context, llvm::ArrayRef<RawAttr> pairs);
   const Attrs &attrs(AttrsId id) const { return lists[id.value]; }
 
  private:
   llvm::StringMap<uint32_t> textIds;
   std::vector<llvm::StringRef> texts;
+  llvm::StringMap<AttrsId> pairIds;  // by the bytes of the pairs
   llvm::DenseMap<const void *, uint32_t> listIds = {{nullptr, 0}};
   std::vector<Attrs> lists = std::vector<Attrs>(1);
 };

@@ -7,6 +7,7 @@
 
 #include "formats/json/assemble.h"
 #include "formats/json/handler.h"
+#include "formats/json/json_path.h"
 
 #include "nlohmann/json.hpp"
 
@@ -72,6 +73,15 @@ struct Events {
   }
 };
 
+// The path says what line and column do not where a file is one line.
+Error withPath(Error error, StringRef text) {
+  return amend(std::move(error), [&](GradcError &info) {
+    if (info.place.offset < 0) return;
+    std::string path = jsonPathAt(text, static_cast<size_t>(info.place.offset));
+    if (!path.empty()) info.notes.push_back({"at " + path, {}});
+  });
+}
+
 }  // namespace
 
 Expected<LoadedGraph> readJson(Context &context, StringRef text, const ReadOptions &options) {
@@ -82,8 +92,10 @@ Expected<LoadedGraph> readJson(Context &context, StringRef text, const ReadOptio
   CountingIterator begin(text.begin(), &position), end(text.end(), &position);
   nlohmann::json::sax_parse(begin, end, &events);
   Expected<RawFile> file = handler.finish();
-  if (!file) return file.takeError();
-  return assembleFile(context, std::move(*file));
+  if (!file) return withPath(file.takeError(), text);
+  Expected<LoadedGraph> loaded = assembleFile(context, std::move(*file));
+  if (!loaded) return withPath(loaded.takeError(), text);
+  return loaded;
 }
 
 }  // namespace gradc

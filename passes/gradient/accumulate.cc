@@ -89,7 +89,8 @@ void Accumulators::nameSum(NodeId n, Value entry, StringRef suffix) {
   SmallString<32> marked("_sum_grad");
   if (entry.index) marked += "_out" + utostr(entry.index);
   marked += suffix;
-  namer.name(n, builder.name(entry.node), marked.str());
+  if (entry.node.value < numBase) namer.nameRegularly(n, entry.node, marked);
+  else namer.name(n, builder.name(entry.node), marked);  // within a decomposition
 }
 
 Value Accumulators::sum(Value entry, ArrayRef<Value> values) {

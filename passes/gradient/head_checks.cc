@@ -42,7 +42,7 @@ Error checkHeadPair(const Graph &graph, const Inference &inference, HeadPair pai
   return Error::success();
 }
 
-bool isSettled(const Graph &graph, const Inference *inference, HeadPair pair) {
+bool isFullyChecked(const Graph &graph, const Inference *inference, HeadPair pair) {
   if (!inference || !shapeOf(graph, *inference, pair.y).isFullyKnown()) return false;
   if (!pair.seed.isValid()) return true;
   return shapeOf(graph, *inference, pair.seed).isFullyKnown() &&

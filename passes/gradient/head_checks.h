@@ -13,7 +13,7 @@ namespace gradc {
 llvm::Error checkHeadPair(const Graph &graph, const Inference &inference, HeadPair pair);
 
 /// Whether the inference leaves nothing about the pair to be checked.
-bool isSettled(const Graph &graph, const Inference *inference, HeadPair pair);
+bool isFullyChecked(const Graph &graph, const Inference *inference, HeadPair pair);
 
 /// `checkHeadPair` of all pairs of the graph's table.
 llvm::Error checkHeadPairs(const Graph &graph, const Inference &inference);

@@ -1,12 +1,14 @@
 // The end of the gradient pass: the gradient of each asked entry (§6, §7), the heads of the emitted graph, its side table.
-// Tested by tests/gradient_test.cc
-#include "passes/emitted_nodes.h"
+// `kSteps` lists what is done in order. Tested by tests/gradient_test.cc
+#include "passes/following_attrs.h"
 #include "passes/gradient/checks.h"
+#include "passes/gradient/listener.h"
 #include "passes/gradient/state.h"
 #include "passes/gradient/table.h"
 #include "passes/order_mutation.h"
 
 #include "ir/error.h"
+#include "ir/verify.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -17,196 +19,259 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-class Settlement : GradientPhase {
+/// What the steps work on.
+struct Emission {
+  GradientState &state;               // its builder is used up by `freezeGraph`
+  GradientResult result = {};         // up to `renumberAnswers` its values are the builder's
+  SmallVector<Value, 16> heads = {};  // the builder's
+  std::vector<GradientOf> gradients = {};  // the builder's
+  Frozen frozen = {};                 // from `freezeGraph` on
+};
+
+/// Makes the gradient of every entry that was asked for.
+class AnswerMaker {
  public:
-  explicit Settlement(GradientState &state) : GradientPhase(state) {}
+  explicit AnswerMaker(GradientState &state)
+      : state(state), isHigher(state.order > 1), asked(state.options.unused) {}
 
-  Expected<GradientResult> run() {
-    if (Error error = collect(request.wrt, false, wrt)) return error;
-    if (Error error = collect(request.retained, true, retained)) return error;
-    return finish();
-  }
-
- private:
-  Error collect(ArrayRef<GradientTarget> targets, bool isRetained, std::vector<GradientSlot> &slots) {
+  Error answer(ArrayRef<GradientTarget> targets, bool isRetained, std::vector<GradientSlot> &slots) {
     slots.reserve(targets.size());
     for (size_t i = 0; i < targets.size(); ++i) {
-      Expected<GradientSlot> slot = slotOf(targets[i].x, i, isRetained);
+      Expected<GradientSlot> slot = answer(targets[i].x, i, isRetained);
       if (!slot) return slot.takeError();
       slots.push_back(*slot);
     }
     return Error::success();
   }
 
-  Expected<GradientSlot> slotOf(Value x, size_t i, bool isRetained) {
-    if (Value gradient = sums.aggregate(x); gradient.isValid())
+ private:
+  Expected<GradientSlot> answer(Value x, size_t i, bool isRetained) {
+    if (Value gradient = state.sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
     // HO-08: from the second order on, what vanishes identically is no mistake, and counts as unused where `none` was
     // asked for.
-    const bool isHigher = state.order > 1, isNone = isHigher && options.unused == UnusedPolicy::None;
-    if (isRetained || (!isNone && !selection.isCut(graph.entry(x)) && isReachable(x)))
+    const bool isNone = isHigher && asked == UnusedPolicy::None;
+    if (isRetained || (!isNone && !state.selection.isCut(state.graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
-    const UnusedPolicy unused = isHigher && options.unused == UnusedPolicy::Error ? UnusedPolicy::Zeros : options.unused;
+    const UnusedPolicy unused = isHigher && asked == UnusedPolicy::Error ? UnusedPolicy::Zeros : asked;
     if (unused == UnusedPolicy::Error)  // else a constant, as a gradient may well be, is like any unused x
-      if (Error error = checkNotConstant(graph, request.heads)) return error;
+      if (Error error = checkNotConstant(state.graph, state.request.heads)) return error;
     switch (unused) {
       case UnusedPolicy::None: return GradientSlot{SlotStatus::None, Value()};
       case UnusedPolicy::Zeros: return GradientSlot{SlotStatus::Zeros, zerosFor(x)};
       case UnusedPolicy::Error: break;
     }
-    return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", '" + graph.listedName(x) +
+    return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", '" + state.graph.listedName(x) +
                                                "', is not reached from any output that is differentiated")
         .at(x.node)
         .remedy(Remedy::ChooseUnused, "UnusedPolicy::None leaves it out, UnusedPolicy::Zeros gives it a gradient of zeros");
   }
 
   bool isReachable(Value x) {
+    const bool isControlEnough = state.options.controlOnly == ControlOnlyPolicy::Zeros;
     if (ancestors.empty())
-      ancestors = selection.connectedTo(graph, request.heads, options.controlOnly == ControlOnlyPolicy::Zeros);
+      ancestors = state.selection.connectedTo(state.graph, state.request.heads, isControlEnough);
     return ancestors[x.node.value];
   }
 
   Value zerosFor(Value x) {
-    NodeId n = builder.addKind(*ctx.ops.wellKnown.zerosLike, {x}, sums.originOf(x.node));
-    if (fluid) fluid->nameGradient(x, Value{n});
-    else namer.name(n, builder.name(x.node), x.index ? "_zero_grad_out" + utostr(x.index) : "_zero_grad");
-    ++stats.numZeros;
+    NodeId n = state.builder.addKind(*state.ctx.ops.wellKnown.zerosLike, {x}, state.sums.originOf(x.node));
+    if (state.fluid) state.fluid->nameGradient(x, Value{n});
+    else state.namer.name(n, state.builder.name(x.node), x.index ? "_zero_grad_out" + utostr(x.index) : "_zero_grad");
+    ++state.stats.numZeros;
     return Value{n};
   }
 
   // No two graph outputs share a buffer, none is an input or forward value (COPY-01, -03, -06). NAME-04: numbered per entry.
   Value distinct(Value gradient) {
+    GraphBuilder &builder = state.builder;
+    const OpDef *copy = state.ctx.ops.wellKnown.copy;
     uint32_t &uses = useCounts[{gradient.node.value, gradient.index}];
-    const bool isForeign = gradient.node.value < numBase || builder.kind(gradient.node).isVariable();
-    if ((uses++ == 0 && !isForeign) || !ctx.ops.wellKnown.copy) return gradient;  // COPY-02
-    NodeId n = builder.addKind(*ctx.ops.wellKnown.copy, {gradient},
-                               sums.originOf(gradient.node));
-    if (!fluid) namer.name(n, builder.name(gradient.node), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
-    ++stats.numCopies;
+    const bool isForeign = gradient.node.value < state.numBase || builder.kind(gradient.node).isVariable();
+    if ((uses++ == 0 && !isForeign) || !copy) return gradient;  // COPY-02
+    NodeId n = builder.addKind(*copy, {gradient}, state.sums.originOf(gradient.node));
+    if (!state.fluid)
+      state.namer.name(n, builder.name(gradient.node), "_" + utostr(isForeign ? uses : uses - 1) + "_copy");
+    ++state.stats.numCopies;
     return Value{n};
   }
 
-  Expected<GradientResult> finish() {
-    SmallVector<Value, 16> heads;
-    if (!options.gradientOnly) appendForwardHeads(heads);
-    for (const std::vector<GradientSlot> *slots : {&wrt, &retained})
-      for (const GradientSlot &slot : *slots)
-        if (slot.value.isValid()) heads.push_back(slot.value);
-    stats.numGenerated = builder.numNodes() - numBase;
-    if (fluid) nameFluid();
-    Expected<Frozen> frozen = selection.hasMutations()
-                                  ? freezeInOrder(std::move(builder), graph, heads, options.overwritten)
-                                  : std::move(builder).freeze(heads, {});
-    if (frozen && hasFollowingAttrs(graph)) frozen = withFollowingAttrs(ctx, std::move(*frozen), numBase);
-    if (!frozen) return frozen.takeError();
-    if (options.listener) tellListener(*options.listener, *frozen, numBase, gradientEntries(), ctx.ops.wellKnown);
-    GradientResult result;
-    noteForwardPart(*frozen, result);
-    for (std::vector<GradientSlot> *slots : {&wrt, &retained})
-      for (GradientSlot &slot : *slots)
-        if (slot.value.isValid()) slot.value = (*frozen)(slot.value);
-    result.wrt = std::move(wrt);
-    result.retained = std::move(retained);
-    result.seedNames = std::move(state.seedNames);
-    result.stats = stats;
-    GraphTable table = carriedTable(*frozen);
-    table.gradient = gradientTableOf(state, result, frozen->newId);
-    addOpenPairs(*frozen, table.headPairs);
-    addConstants(*frozen, table.constants);
-    result.graph = frozen->graph.withTable(std::move(table));
-    return result;
-  }
-
-  // What the base's table says of nodes that are still there.
-  GraphTable carriedTable(const Frozen &frozen) const {
-    GraphTable table = graph.table();
-    table.gradient.reset();
-    table.forgetEntries();
-    remap(table, {ArrayRef(frozen.newId).take_front(numBase), graph.columns().entryBegin}, frozen.graph);
-    // New heads update nothing.
-    if (options.gradientOnly) table.updates.reset();
-    else if (table.updates) table.updates->parameterOf.resize(frozen.graph.heads().size());
-    return table;
-  }
-
-  void addOpenPairs(const Frozen &frozen, std::vector<HeadPair> &pairs) const {
-    for (const HeadPair &pair : state.openPairs) {
-      const HeadPair now{pair.position, frozen(pair.y), pair.seed.isValid() ? frozen(pair.seed) : Value()};
-      if (now.y.isValid() && now.seed.isValid() == pair.seed.isValid()) pairs.push_back(now);
-    }
-  }
-
-  void addConstants(const Frozen &frozen, std::vector<Value> &constants) const {
-    DenseSet<uint32_t> seen;
-    for (Value v : constants) seen.insert(frozen.graph.entry(v).value);
-    for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
-      for (Value v : *list) {
-        const Value now = frozen(v);
-        if (!now.isValid() || frozen.graph.isVariable(now.node) || !seen.insert(frozen.graph.entry(now).value).second) continue;
-        constants.push_back(Value{now.node, now.index, 0});
-      }
-  }
-
-  void nameFluid() {
-    const std::vector<GradientOf> list = gradientEntries();
-    for (bool isFirst : {true, false})
-      for (const GradientOf &pair : list)
-        if ((pair.gradient.index == 0) == isFirst) fluid->nameGradient(pair.entry, pair.gradient);
-    fluid->nameRest();
-  }
-
-  // What the walk left at every entry of the base, those of the y first, and the heads, some of which are copies of that.
-  std::vector<GradientOf> gradientEntries() const {
-    std::vector<GradientOf> list;
-    for (uint32_t n = numBase; n-- > 0;)
-      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
-        Value entry{NodeId(n), static_cast<uint16_t>(o), 0};
-        if (Value gradient = sums.first(sums.slot(entry)); gradient.isValid()) list.push_back({gradient, entry});
-      }
-    for (size_t i = 0; i < wrt.size(); ++i)
-      if (wrt[i].value.isValid()) list.push_back({wrt[i].value, request.wrt[i].x});
-    for (size_t i = 0; i < retained.size(); ++i)
-      if (retained[i].value.isValid()) list.push_back({retained[i].value, request.retained[i].x});
-    return list;
-  }
-
-  // COPY-05: a forward head that is listed again is a copy, so that no two outputs share a buffer.
-  void appendForwardHeads(SmallVectorImpl<Value> &heads) {
-    if (graph.heads().size() == 1) return heads.push_back(graph.heads()[0]);
-    DenseMap<uint32_t, uint32_t> timesListed;
-    for (Value head : graph.heads()) {
-      uint32_t &count = timesListed[graph.entry(head).value];
-      if (count++ == 0 || !ctx.ops.wellKnown.copy) {
-        heads.push_back(head);
-        continue;
-      }
-      NodeId n = builder.addKind(*ctx.ops.wellKnown.copy, {head}, sums.originOf(head.node));
-      namer.name(n, builder.name(head.node), "_copy" + utostr(count - 2));
-      heads.push_back(Value{n});
-      hasRepeatedHeads = true;
-    }
-  }
-
-  // Saved copies and copied heads are among the forward nodes, which then have other ids; so have those that are left
-  // where the gradients alone are emitted.
-  void noteForwardPart(const Frozen &frozen, GradientResult &result) {
-    ArrayRef<NodeId> ids = ArrayRef(frozen.newId).take_front(numBase);
-    const bool isSame = all_of(enumerate(ids), [](auto row) { return row.value() == NodeId(static_cast<uint32_t>(row.index())); });
-    if (!isSame) result.forwardIds = ids.vec();
-    if (options.gradientOnly) return;
-    const NodeId last = isSame ? NodeId(numBase - 1) : *max_element(ids);
-    stats.numForwardNodes = last.value + 1;
-    stats.numForwardEntries = frozen.graph.firstEntry(last).value + frozen.graph.numOutputs(last);
-  }
-
-  bool hasRepeatedHeads = false;
+  GradientState &state;
+  const bool isHigher;
+  const UnusedPolicy asked;
   BitVector ancestors;
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> useCounts;  // gradient entry → times it became a head
-  std::vector<GradientSlot> wrt, retained;
 };
+
+Error answerRequest(Emission &e) {
+  e.result.seedNames = std::move(e.state.seedNames);
+  AnswerMaker maker(e.state);
+  if (Error error = maker.answer(e.state.request.wrt, false, e.result.wrt)) return error;
+  return maker.answer(e.state.request.retained, true, e.result.retained);
+}
+
+// COPY-05: a forward head that is listed again is a copy, so that no two outputs share a buffer.
+void listForwardHeads(GradientState &state, SmallVectorImpl<Value> &heads) {
+  const OpDef *copy = state.ctx.ops.wellKnown.copy;
+  if (state.graph.heads().size() == 1) return heads.push_back(state.graph.heads()[0]);
+  DenseMap<uint32_t, uint32_t> timesListed;
+  for (Value head : state.graph.heads()) {
+    uint32_t &count = timesListed[state.graph.entry(head).value];
+    if (count++ == 0 || !copy) {
+      heads.push_back(head);
+      continue;
+    }
+    NodeId n = state.builder.addKind(*copy, {head}, state.sums.originOf(head.node));
+    state.namer.name(n, state.builder.name(head.node), "_copy" + utostr(count - 2));
+    heads.push_back(Value{n});
+  }
+}
+
+Error listHeads(Emission &e) {
+  if (!e.state.options.gradientOnly) listForwardHeads(e.state, e.heads);
+  for (const std::vector<GradientSlot> *slots : {&e.result.wrt, &e.result.retained})
+    for (const GradientSlot &slot : *slots)
+      if (slot.value.isValid()) e.heads.push_back(slot.value);
+  return Error::success();
+}
+
+// What the walk left at every entry of the base, those of the y first, and the heads, some of which are copies of that.
+Error listGradients(Emission &e) {
+  const GradientState &state = e.state;
+  if (!state.fluid && !state.options.listener) return Error::success();
+  for (uint32_t n = state.numBase; n-- > 0;)
+    for (uint32_t o = 0; o < state.graph.numOutputs(NodeId(n)); ++o) {
+      Value entry{NodeId(n), static_cast<uint16_t>(o), 0};
+      if (Value gradient = state.sums.first(state.sums.slot(entry)); gradient.isValid())
+        e.gradients.push_back({gradient, entry});
+    }
+  auto addHeads = [&](ArrayRef<GradientSlot> slots, ArrayRef<GradientTarget> targets) {
+    for (auto [slot, target] : zip(slots, targets))
+      if (slot.value.isValid()) e.gradients.push_back({slot.value, target.x});
+  };
+  addHeads(e.result.wrt, state.request.wrt);
+  addHeads(e.result.retained, state.request.retained);
+  return Error::success();
+}
+
+Error nameFluid(Emission &e) {
+  std::optional<FluidNames> &fluid = e.state.fluid;
+  if (!fluid) return Error::success();
+  for (bool isFirst : {true, false})
+    for (const GradientOf &pair : e.gradients)
+      if ((pair.gradient.index == 0) == isFirst) fluid->nameGradient(pair.entry, pair.gradient);
+  fluid->nameRest();
+  return Error::success();
+}
+
+Error freezeGraph(Emission &e) {
+  GradientState &state = e.state;
+  state.stats.numGenerated = state.builder.numNodes() - state.numBase;
+  Expected<Frozen> frozen = state.selection.hasMutations()
+                                ? freezeInOrder(std::move(state.builder), state.graph, e.heads, state.options.overwritten)
+                                : std::move(state.builder).freeze(e.heads, {});
+  if (!frozen) return frozen.takeError();
+  e.frozen = std::move(*frozen);
+  return Error::success();
+}
+
+Error inheritAttrs(Emission &e) {
+  if (!hasFollowingAttrs(e.state.graph)) return Error::success();
+  Expected<Frozen> frozen = withFollowingAttrs(e.state.ctx, std::move(e.frozen), e.state.numBase);
+  if (!frozen) return frozen.takeError();
+  e.frozen = std::move(*frozen);
+  return Error::success();
+}
+
+Error tellOfNodes(Emission &e) {
+  if (GradientListener *listener = e.state.options.listener)
+    tellListener(*listener, e.frozen, e.state.numBase, e.gradients, e.state.ctx.ops.wellKnown);
+  return Error::success();
+}
+
+// Saved copies and copied heads are among the forward nodes, which then have other ids; so have those that are left
+// where the gradients alone are emitted.
+Error noteForwardPart(Emission &e) {
+  const Frozen &frozen = e.frozen;
+  const uint32_t numBase = e.state.numBase;
+  ArrayRef<NodeId> ids = ArrayRef(frozen.newId).take_front(numBase);
+  auto isOwnId = [](auto row) { return row.value().value == row.index(); };
+  const bool isSame = all_of(enumerate(ids), isOwnId);
+  if (!isSame) e.result.forwardIds = ids.vec();
+  if (e.state.options.gradientOnly) return Error::success();
+  const NodeId last = isSame ? NodeId(numBase - 1) : *max_element(ids);
+  e.state.stats.numForwardNodes = last.value + 1;
+  e.state.stats.numForwardEntries = frozen.graph.firstEntry(last).value + frozen.graph.numOutputs(last);
+  return Error::success();
+}
+
+Error renumberAnswers(Emission &e) {
+  for (std::vector<GradientSlot> *slots : {&e.result.wrt, &e.result.retained})
+    for (GradientSlot &slot : *slots)
+      if (slot.value.isValid()) slot.value = e.frozen(slot.value);
+  return Error::success();
+}
+
+// What the base's table says of nodes that are still there.
+GraphTable carriedTable(const GradientState &state, const Frozen &frozen) {
+  GraphTable table = state.graph.table();
+  table.gradient.reset();
+  table.forgetEntries();
+  remap(table, {ArrayRef(frozen.newId).take_front(state.numBase), state.graph.columns().entryBegin}, frozen.graph);
+  // New heads update nothing.
+  if (state.options.gradientOnly) table.updates.reset();
+  else if (table.updates) table.updates->parameterOf.resize(frozen.graph.heads().size());
+  return table;
+}
+
+void addOpenPairs(ArrayRef<HeadPair> open, const Frozen &frozen, std::vector<HeadPair> &pairs) {
+  for (const HeadPair &pair : open) {
+    const HeadPair now{pair.position, frozen(pair.y), pair.seed.isValid() ? frozen(pair.seed) : Value()};
+    if (now.y.isValid() && now.seed.isValid() == pair.seed.isValid()) pairs.push_back(now);
+  }
+}
+
+void addConstants(const GradientRequest &request, const Frozen &frozen, std::vector<Value> &constants) {
+  DenseSet<uint32_t> seen;
+  for (Value v : constants) seen.insert(frozen.graph.entry(v).value);
+  for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
+    for (Value v : *list) {
+      const Value now = frozen(v);
+      if (!now.isValid() || frozen.graph.isVariable(now.node) || !seen.insert(frozen.graph.entry(now).value).second) continue;
+      constants.push_back(Value{now.node, now.index, 0});
+    }
+}
+
+Error attachTable(Emission &e) {
+  GraphTable table = carriedTable(e.state, e.frozen);
+  table.gradient = gradientTableOf(e.state, e.result, e.frozen.newId);
+  addOpenPairs(e.state.openPairs, e.frozen, table.headPairs);
+  addConstants(e.state.request, e.frozen, table.constants);
+  e.frozen.graph = e.frozen.graph.withTable(std::move(table));
+  return Error::success();
+}
+
+using Step = Error (*)(Emission &);
+constexpr Step kSteps[] = {answerRequest, listHeads,   listGradients,   nameFluid,       freezeGraph,
+                           inheritAttrs,  tellOfNodes, noteForwardPart, renumberAnswers, attachTable};
+
+// Of a graph that has mistakes, so may have what is emitted.
+[[maybe_unused]] bool isSound(const Emission &e) {
+  auto hasMistakes = [](const Graph &graph) { return errorToBool(verifyGraph(graph, 1)); };
+  return !hasMistakes(e.frozen.graph) || hasMistakes(e.state.graph);
+}
 
 }  // namespace
 
-Expected<GradientResult> finishGradient(GradientState &state) { return Settlement(state).run(); }
+Expected<GradientResult> finishGradient(GradientState &state) {
+  Emission emission{state};
+  for (Step step : kSteps) {
+    if (Error error = step(emission)) return error;
+    assert(isSound(emission) && "a step left a graph that the verifier rejects");
+  }
+  emission.result.stats = state.stats;
+  emission.result.graph = std::move(emission.frozen.graph);
+  return std::move(emission.result);
+}
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (gradient_walk.cc),
-// what was asked and the emitted graph (gradient_results.cc). Tested by tests/gradient_test.cc
+// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), what was
+// asked and the emitted graph (results.cc). Tested by tests/gradient_test.cc
 #pragma once
 
 #include "passes/gradient/accumulate.h"
@@ -43,33 +43,11 @@ struct GradientState {
   std::vector<std::string> seedNames;
 };
 
-/// The state's parts under their own names, for a phase to be written in.
-class GradientPhase {
- protected:
-  explicit GradientPhase(GradientState &state)
-      : state(state), ctx(state.ctx), graph(state.graph), request(state.request), options(state.options),
-        stats(state.stats), builder(state.builder), selection(state.selection), namer(state.namer), sums(state.sums),
-        numBase(state.numBase), fluid(state.fluid) {}
-
-  GradientState &state;
-  Context &ctx;
-  const Graph &graph;
-  const GradientRequest &request;
-  const GradientOptions &options;
-  GradientStats &stats;
-  GraphBuilder &builder;
-  const Selection &selection;
-  Namer &namer;
-  Accumulators &sums;
-  const uint32_t numBase;
-  std::optional<FluidNames> &fluid;
-};
-
 /// Turns the contributions of every entry into contributions of what its node reads, from the last y to the first node.
 /// E-02, and what the rules of operators say.
 llvm::Error walkBackwards(GradientState &state);
 
-/// Settles every asked entry and freezes the graph; leaves `state` without its builder. E-04 and what freezing says.
+/// Answers for every asked entry and freezes the graph; leaves `state` without its builder. E-04 and what freezing says.
 llvm::Expected<GradientResult> finishGradient(GradientState &state);
 
 }  // namespace gradc

@@ -17,13 +17,13 @@ namespace {
 constexpr uint32_t kMaxDecompositions = 64;
 constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
 
-class BackwardWalk : GradientPhase {
+class BackwardWalk {
  public:
-  explicit BackwardWalk(GradientState &state) : GradientPhase(state) {}
+  explicit BackwardWalk(GradientState &state) : state(state), builder(state.builder), sums(state.sums) {}
 
   Error run() {
     if (state.order > 1) {
-      for (NodeId n : walkOrder(graph, ctx.ops.wellKnown.add))
+      for (NodeId n : walkOrder(state.graph, state.ctx.ops.wellKnown.add))
         if (Error error = visit(n)) return error;
       return Error::success();
     }
@@ -34,10 +34,10 @@ class BackwardWalk : GradientPhase {
 
  private:
   Error visit(NodeId n) {
-    if (graph.isVariable(n) || !hasContribution(n)) return Error::success();
+    if (state.graph.isVariable(n) || !hasContribution(n)) return Error::success();
     uint32_t first = builder.numNodes();
     if (Error error = differentiate(n)) return error;
-    if (!fluid) namer.nameBackward(first, builder.numNodes(), n);
+    if (!state.fluid) state.namer.nameBackward(first, builder.numNodes(), n);
     return Error::success();
   }
 
@@ -50,7 +50,8 @@ class BackwardWalk : GradientPhase {
 
   // Whether a contribution may enter: stopped entries receive theirs and keep them.
   bool receives(Value v) const {
-    return v.node.value >= numBase ? carriesExtra[v.node.value - numBase] : selection.carries(graph.entry(v));
+    const bool isExtra = v.node.value >= state.numBase;
+    return isExtra ? carriesExtra[v.node.value - state.numBase] : state.selection.carries(state.graph.entry(v));
   }
 
   /// Turns the contributions of a node's outputs into contributions of its inputs.
@@ -63,7 +64,7 @@ class BackwardWalk : GradientPhase {
       wanted.push_back(Selection::flows(kind, i) && receives(inputs[i]));
       wantsAny |= wanted.back();
     }
-    if (!wantsAny && options.reach == ReachPolicy::Ignore) return Error::success();
+    if (!wantsAny && state.options.reach == ReachPolicy::Ignore) return Error::success();
     SmallVector<Value, 4> heads;
     if (!aggregateOutputs(n, heads)) return Error::success();
     if (kind.op->gradient) return applyRule(n, heads, wanted);
@@ -78,7 +79,7 @@ class BackwardWalk : GradientPhase {
     uint32_t count = builder.numOutputs(n);
     for (uint32_t o = 0; o < count; ++o) {
       Value entry{n, static_cast<uint16_t>(o), 0};
-      bool isStopped = n.value < numBase && selection.isStopped(graph.entry(entry));
+      bool isStopped = n.value < state.numBase && state.selection.isStopped(state.graph.entry(entry));
       heads.push_back(isStopped ? Value() : sums.aggregate(entry));
       isLive |= heads.back().isValid();
     }
@@ -132,24 +133,25 @@ class BackwardWalk : GradientPhase {
 
   // The forward node of a fused gradient operator in the base. Decompositions are made of simpler operators.
   NodeId forwardOf(NodeId n) const {
-    const bool isFused = n.value < numBase && graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
-    return isFused ? graph.controlDeps(n).front() : NodeId();
+    if (n.value >= state.numBase || !state.graph.op(n)->flags.isBackward) return NodeId();
+    ArrayRef<NodeId> deps = state.graph.controlDeps(n);
+    return deps.empty() ? NodeId() : deps.front();
   }
 
   // A head gradient that is structurally zero, as a value (ZERO-01). That of a hidden output is never read.
   Value zeroHead(size_t output) {
-    const WellKnownOps &ops = ctx.ops.wellKnown;
-    ++stats.numZeros;
+    const WellKnownOps &ops = state.ctx.ops.wellKnown;
+    ++state.stats.numZeros;
     const bool isHidden = output >= builder.kind(current).numVisible;
     Value y{current, static_cast<uint16_t>(output), 0};
     NodeId n = isHidden ? builder.addKind(*ops.zerosPlaceholder, {}, sums.originOf(current))
                         : builder.addKind(*ops.zerosLike, {y}, sums.originOf(current));
-    if (fluid)
-      fluid->nameZero(y, n);
-    else if (namer.style() != NamingStyle::Unique)
-      namer.name(n, isHidden ? "zeros_without_dtype" : "zeros_like", "");
-    else if (current.value < numBase)
-      namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
+    if (state.fluid)
+      state.fluid->nameZero(y, n);
+    else if (state.namer.style() != NamingStyle::Unique)
+      state.namer.name(n, isHidden ? "zeros_without_dtype" : "zeros_like", "");
+    else if (current.value < state.numBase)
+      state.namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
     return Value{n};
   }
 
@@ -204,7 +206,7 @@ class BackwardWalk : GradientPhase {
       if (receives(output)) sums.push(output, heads[o]);
     }
     for (uint32_t m = last; m-- > first;)
-      if (!builder.kind(NodeId(m)).isVariable() && carriesExtra[m - numBase] && hasContribution(NodeId(m)))
+      if (!builder.kind(NodeId(m)).isVariable() && carriesExtra[m - state.numBase] && hasContribution(NodeId(m)))
         if (Error error = differentiate(NodeId(m))) return error;
     return Error::success();
   }
@@ -212,15 +214,18 @@ class BackwardWalk : GradientPhase {
   // Slots and the carrying mark for nodes [first, last) of a decomposition.
   void admit(uint32_t first, uint32_t last) {
     sums.addSlots(first, last);
-    carriesExtra.resize(last - numBase);
+    carriesExtra.resize(last - state.numBase);
     for (uint32_t m = first; m < last; ++m) {
       const NodeKind &kind = builder.kind(NodeId(m));
       ArrayRef<Value> inputs = builder.inputs(NodeId(m));
-      for (size_t i = 0; i < inputs.size() && !carriesExtra[m - numBase]; ++i)
-        if (Selection::flows(kind, i) && receives(inputs[i])) carriesExtra.set(m - numBase);
+      for (size_t i = 0; i < inputs.size() && !carriesExtra[m - state.numBase]; ++i)
+        if (Selection::flows(kind, i) && receives(inputs[i])) carriesExtra.set(m - state.numBase);
     }
   }
 
+  GradientState &state;
+  GraphBuilder &builder;
+  Accumulators &sums;
   NodeId current;          // whose rule runs
   NodeId outermost;        // whose decomposition is being differentiated
   uint32_t numOpen = 0;    // decompositions within it, itself included

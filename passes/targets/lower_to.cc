@@ -2,7 +2,7 @@
 // tests/lower_to_test.cc, tests/lower_mxnet_test.cc
 #include "passes/targets/lower_to.h"
 
-#include "passes/emitted_nodes.h"
+#include "passes/following_attrs.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 
@@ -309,9 +309,9 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
   Lowering lowering(context, graph, target, known, bodies);
   if (Error error = lowering.visitAll()) return error;
   Expected<Graph> lowered = std::move(lowering).finish();
-  if (!lowered || !target.settle) return lowered;
+  if (!lowered || !target.adjustTable) return lowered;
   GraphTable table = lowered->table();
-  target.settle(table);
+  target.adjustTable(table);
   return lowered->withTable(std::move(table));
 }
 

@@ -120,7 +120,7 @@ constinit const Target kMxnetTarget = {
     .advice = "emit the graph in gradc's own operators",
     .has = [](const NodeKind &kind) { return !std::binary_search(std::begin(kOwn), std::end(kOwn), kind.op->name); },
     .rows = kRows,
-    .settle =
+    .adjustTable =
         [](GraphTable &table) {
           table.mxnetVersion = kMxnetVersion;
           table.forgetEntries();

@@ -21,7 +21,7 @@ struct Target {
   bool (*has)(const NodeKind &);
   llvm::ArrayRef<TargetRow> rows = {};
   /// Makes the graph's table what the target expects; null: it stays.
-  void (*settle)(GraphTable &) = nullptr;
+  void (*adjustTable)(GraphTable &) = nullptr;
 };
 
 /// MXNet 1.9.1: all built-in operators but those of gradc's own. Graphs are stamped mxnet_version 10901.

@@ -1,0 +1,69 @@
+// A scan of brackets, commas and keys. Tested by tests/json_reader_test.cc
+#include "formats/json/json_path.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// An array or object that is open.
+struct Level {
+  bool isArray;
+  size_t index = 0;  // of an array: the element that comes next, or that we are in
+  StringRef key;     // of an object: of the member that comes next, or that we are in
+  bool wantsKey;     // the next string is a key
+};
+
+// The position of the closing quote, or the end of the text.
+size_t endOfString(StringRef text, size_t quote) {
+  size_t at = quote + 1;
+  for (; at < text.size() && text[at] != '"'; ++at)
+    if (text[at] == '\\') ++at;
+  return at;
+}
+
+std::string spell(ArrayRef<Level> levels) {
+  constexpr size_t kMaxLevels = 12, kMaxKey = 64;
+  std::string path;
+  for (const Level &level : levels.take_front(kMaxLevels)) {
+    if (level.isArray) path += "[" + std::to_string(level.index) + "]";
+    else if (!level.wantsKey) path += (path.empty() ? "" : ".") + level.key.take_front(kMaxKey).str();
+  }
+  return levels.size() > kMaxLevels ? path + "…" : path;
+}
+
+}  // namespace
+
+std::string jsonPathAt(StringRef text, size_t offset) {
+  SmallVector<Level, 8> levels;
+  for (size_t at = 0; at < offset && at < text.size(); ++at) {
+    Level *top = levels.empty() ? nullptr : &levels.back();
+    switch (text[at]) {
+      case '[': levels.push_back({true, 0, {}, false}); break;
+      case '{': levels.push_back({false, 0, {}, true}); break;
+      case ']':
+      case '}':
+        if (top) levels.pop_back();
+        break;
+      case ',':
+        if (top) ++top->index, top->wantsKey = !top->isArray;
+        break;
+      case '"': {
+        const size_t end = endOfString(text, at);
+        if (end >= offset) return spell(levels);
+        if (top && top->wantsKey) top->key = text.slice(at + 1, end), top->wantsKey = false;
+        at = end;
+        break;
+      }
+      default: break;
+    }
+  }
+  const bool isEnd = offset < text.size() && (text[offset] == ']' || text[offset] == '}');
+  if (isEnd && !levels.empty()) levels.pop_back();
+  return spell(levels);
+}
+
+}  // namespace gradc

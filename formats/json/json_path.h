@@ -1,0 +1,14 @@
+// Where in a JSON text a byte is, as a path: `nodes[17].inputs[0]`.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace gradc {
+
+/// Path to the value that the byte at `offset` begins or ends, or is in; empty at the root. The text has to be JSON up to
+/// there. Long paths end in "…". Linear: only errors ask, so nothing is kept for it while a file is read.
+std::string jsonPathAt(llvm::StringRef text, size_t offset);
+
+}  // namespace gradc
