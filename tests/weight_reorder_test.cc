@@ -35,11 +35,10 @@ TEST(WeightReorder, RUN_02_AgreesWithOneDnnToTheBit) {
       std::vector<float> data(plain.get_size() / sizeof(float));
       std::iota(data.begin(), data.end(), 1.0f);
       std::vector<float> found(data.size(), -2.0f);
-      ThreadScope scope(threads);
-      reorder->toPlain(data.data(), found.data());
+      withThreads(threads, [&] { reorder->toPlain(data.data(), found.data()); });
       EXPECT_EQ(found, byOneDnn(tiles, plain, data));
       std::vector<float> back(data.size(), -2.0f);
-      reorder->toTiles(found.data(), back.data());
+      withThreads(threads, [&] { reorder->toTiles(found.data(), back.data()); });
       EXPECT_EQ(back, data);
     }
 }
