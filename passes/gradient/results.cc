@@ -258,7 +258,8 @@ constexpr Step kSteps[] = {answerRequest, listHeads,   listGradients,   nameFlui
 // Of a graph that has mistakes, so may have what is emitted.
 [[maybe_unused]] bool isSound(const Emission &e) {
   auto hasMistakes = [](const Graph &graph) { return errorToBool(verifyGraph(graph, 1)); };
-  return !hasMistakes(e.frozen.graph) || hasMistakes(e.state.graph);
+  const bool isFrozen = !e.frozen.newId.empty();
+  return !isFrozen || !hasMistakes(e.frozen.graph) || hasMistakes(e.state.graph);
 }
 
 }  // namespace
