@@ -16,6 +16,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <array>
+
 namespace gradc {
 
 class Namer {
@@ -41,7 +43,8 @@ class Namer {
   GraphBuilder &builder;
   NamingStyle namingStyle;
   bool isRegular;                                  // regular names are given without a look-up
-  llvm::DenseSet<uint64_t> hashes;                 // while that is so: of the base's names and of irregular ones
+  static constexpr size_t kParts = 256;
+  std::array<llvm::DenseSet<uint64_t>, kParts> hashes;  // while that is so: of the base's names and of irregular ones
   llvm::StringSet<llvm::BumpPtrAllocator> taken;   // afterwards: every name
   llvm::StringMap<uint64_t> lastCounter;           // of a name that was taken
   llvm::SmallString<64> scratch, candidate;
