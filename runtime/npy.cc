@@ -6,6 +6,8 @@
 #include "ir/inference.h"
 #include "runtime/npy.h"
 
+#include "runtime/npy_parts.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <bit>
@@ -200,12 +202,12 @@ Expected<Array> parseNpy(StringRef bytes, StringRef place) {
   return array;
 }
 
-void writeNpy(raw_ostream &os, const Array &array) {
-  std::string header = ("{'descr': '" + Twine(descrOf(array.dtype)) + "', 'fortran_order': False, 'shape': (").str();
-  for (size_t axis = 0; axis < array.shape.size(); ++axis) {
+std::string npyHeader(const TensorRef &tensor) {
+  std::string header = ("{'descr': '" + Twine(descrOf(tensor.dtype)) + "', 'fortran_order': False, 'shape': (").str();
+  for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
     if (axis > 0) header += ' ';
-    header += std::to_string(array.shape[axis]);
-    if (axis + 1 < array.shape.size() || array.shape.size() == 1) header += ',';
+    header += std::to_string(tensor.shape[axis]);
+    if (axis + 1 < tensor.shape.size() || tensor.shape.size() == 1) header += ',';
   }
   header += "), }";
   // Magic, version and length take ten bytes; the data begins at a multiple of 64.
@@ -213,11 +215,24 @@ void writeNpy(raw_ostream &os, const Array &array) {
   header.append(total - 10 - header.size() - 1, ' ');
   header += '\n';
   assert(header.size() <= 0xffff && "ranks are far below what version 1.0 can spell");
-  os << kMagic << '\1' << '\0' << static_cast<char>(header.size() & 0xff) << static_cast<char>(header.size() >> 8)
-     << header;
-  if (array.dtype == DType::Bool)
-    for (char byte : array.bytes) os << static_cast<char>(byte != 0);
-  else os.write(array.bytes.data(), array.bytes.size());
+  std::string begin = (kMagic + "\1").str();
+  begin += '\0';
+  begin += static_cast<char>(header.size() & 0xff);
+  begin += static_cast<char>(header.size() >> 8);
+  return begin + header;
+}
+
+StringRef npyData(const TensorRef &tensor, std::string &scratch) {
+  const StringRef bytes(tensor.as<const char>(), tensor.bytes());
+  if (tensor.dtype != DType::Bool) return bytes;
+  scratch.clear();
+  for (char byte : bytes) scratch += static_cast<char>(byte != 0);
+  return scratch;
+}
+
+void writeNpy(raw_ostream &os, const TensorRef &tensor) {
+  std::string scratch;
+  os << npyHeader(tensor) << npyData(tensor, scratch);
 }
 
 }  // namespace gradc

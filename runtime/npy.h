@@ -17,6 +17,8 @@ struct Array {
   std::vector<char> bytes;
 
   TensorRef ref() { return {bytes.data(), dtype, shape}; }
+  /// For readers alone.
+  TensorRef view() const { return const_cast<Array *>(this)->ref(); }
 };
 
 struct NamedArray {
@@ -28,8 +30,23 @@ struct NamedArray {
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
 /// Members in archive order; stored and deflated ones, zip64 included.
 llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
-void writeNpy(llvm::raw_ostream &os, const Array &array);
-/// Stored, members in the given order, dated 1980, so that equal arrays give equal files.
+/// Of a row-major tensor.
+void writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
+
+/// Writes an archive array by array: stored, in the order they come, dated 1980, so that equal arrays give equal files.
+class NpzWriter {
+ public:
+  explicit NpzWriter(llvm::raw_ostream &os) : os(os) {}
+  /// A row-major tensor.
+  void add(llvm::StringRef name, const TensorRef &tensor);
+  /// After the last one.
+  void finish();
+
+ private:
+  llvm::raw_ostream &os;
+  std::string directory;
+  uint64_t numMembers = 0, offset = 0;
+};
 void writeNpz(llvm::raw_ostream &os, llvm::ArrayRef<NamedArray> arrays);
 
 }  // namespace gradc

@@ -5,6 +5,8 @@
 #include "ir/error.h"
 #include "runtime/npy.h"
 
+#include "runtime/npy_parts.h"
+
 #include <zlib.h>
 
 #include <optional>
@@ -31,8 +33,9 @@ uint16_t u16(StringRef bytes, size_t at) { return static_cast<uint16_t>(little(b
 uint32_t u32(StringRef bytes, size_t at) { return static_cast<uint32_t>(little(bytes, at, 4)); }
 uint64_t u64(StringRef bytes, size_t at) { return little(bytes, at, 8); }
 
-uint32_t checksum(StringRef data) {
-  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef *>(data.data()), data.size()));
+/// Of what `before` is the checksum of, and `data` behind it.
+uint32_t checksum(StringRef data, uint32_t before = 0) {
+  return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef *>(data.data()), data.size()));
 }
 
 struct Member {
@@ -259,30 +262,36 @@ Expected<std::vector<NamedArray>> parseNpz(StringRef bytes, StringRef place) {
   return ArchiveReader(bytes, place).read();
 }
 
+void NpzWriter::add(StringRef name, const TensorRef &tensor) {
+  std::string scratch;
+  const std::string file = (name + ".npy").str(), header = npyHeader(tensor);
+  const StringRef data = npyData(tensor, scratch);
+  Member member;
+  member.name = file;
+  const bool isAscii = all_of(file, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  member.flags = isAscii ? 0 : 1 << 11;  // the name is UTF-8
+  member.crc = checksum(data, checksum(header));
+  member.packed = member.size = header.size() + data.size();
+  member.offset = offset;
+  const std::string local = localHeader(member);
+  os << local << header << data;
+  offset += local.size() + member.size;
+  directory += centralHeader(member);
+  ++numMembers;
+}
+
+void NpzWriter::finish() {
+  Directory end;
+  end.offset = offset;
+  end.size = directory.size();
+  end.count = numMembers;
+  os << directory << endRecords(end);
+}
+
 void writeNpz(raw_ostream &os, ArrayRef<NamedArray> arrays) {
-  std::string central;
-  Directory directory;
-  for (const NamedArray &named : arrays) {
-    std::string data;
-    raw_string_ostream stream(data);
-    writeNpy(stream, named.array);
-    stream.flush();
-    std::string name = named.name + ".npy";
-    Member member;
-    member.name = name;
-    bool isAscii = all_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-    member.flags = isAscii ? 0 : 1 << 11;  // the name is UTF-8
-    member.crc = checksum(data);
-    member.packed = member.size = data.size();
-    member.offset = directory.offset;
-    std::string local = localHeader(member);
-    os << local << data;
-    directory.offset += local.size() + data.size();
-    central += centralHeader(member);
-    ++directory.count;
-  }
-  directory.size = central.size();
-  os << central << endRecords(directory);
+  NpzWriter writer(os);
+  for (const NamedArray &named : arrays) writer.add(named.name, named.array.view());
+  writer.finish();
 }
 
 }  // namespace gradc

@@ -25,7 +25,7 @@ std::string fileOf(unsigned major, StringRef dict, StringRef data) {
 std::string written(const Array &array) {
   std::string bytes;
   raw_string_ostream os(bytes);
-  writeNpy(os, array);
+  writeNpy(os, array.view());
   return os.str();
 }
 std::string writtenNpz(ArrayRef<NamedArray> arrays) {

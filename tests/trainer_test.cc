@@ -185,6 +185,20 @@ TEST(Trainer, EvaluationLeavesTheRunAlone) {
   EXPECT_EQ(bytesOf(one.checkpoint()), bytesOf(other.checkpoint()));
 }
 
+TEST(Trainer, ArchivesAreWrittenArrayByArray) {
+  TestGraph g(kNet);
+  Trainer trainer = openTrainer(g, triangle(48), plainOptions());
+  advance(trainer, 2);
+  auto written = [&](void (Trainer::*write)(raw_ostream &) const) {
+    std::string text;
+    raw_string_ostream os(text);
+    (trainer.*write)(os);
+    return os.str();
+  };
+  EXPECT_EQ(written(&Trainer::writeParameters), bytesOf(trainer.parameters()));
+  EXPECT_EQ(written(&Trainer::writeCheckpoint), bytesOf(trainer.checkpoint()));
+}
+
 // ---- runs taken up again
 
 void expectResumes(TrainerOptions options, uint64_t steps) {

@@ -111,10 +111,10 @@ class Taking {
 
 }  // namespace
 
-std::vector<NamedArray> makeCheckpoint(std::vector<NamedArray> arrays, const RunState &run) {
-  std::vector<NamedArray> checkpoint = std::move(arrays);
-  for (const RunNumber &number : kNumbers) checkpoint.push_back({number.key.str(), numberArray(run.*number.member)});
-  return checkpoint;
+std::vector<NamedArray> runNumbers(const RunState &run) {
+  std::vector<NamedArray> arrays;
+  for (const RunNumber &number : kNumbers) arrays.push_back({number.key.str(), numberArray(run.*number.member)});
+  return arrays;
 }
 
 Expected<uint64_t> takeCheckpoint(ArrayRef<NamedArray> checkpoint, ArrayRef<LastingArray> arrays,

@@ -22,7 +22,8 @@ struct LastingArray {
   TensorRef memory;
 };
 
-std::vector<NamedArray> makeCheckpoint(std::vector<NamedArray> arrays, const RunState &run);
+/// What a checkpoint has behind the arrays.
+std::vector<NamedArray> runNumbers(const RunState &run);
 /// Copies the arrays into the memory of `arrays` and returns the step. BindingMismatch when the checkpoint is of another
 /// run than `expected` (whose step is ignored) or has other arrays; nothing is copied then. `place` names it.
 llvm::Expected<uint64_t> takeCheckpoint(llvm::ArrayRef<NamedArray> checkpoint, llvm::ArrayRef<LastingArray> arrays,

@@ -61,7 +61,9 @@ struct Trainer::State {
   void initialize();
   Error shareMemory();
   std::vector<LastingArray> lastingArrays();
+  NamedArray copyOf(NodeId n) const;
   std::vector<NamedArray> copies(size_t count) const;
+  void write(NpzWriter &writer, size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
   void loadBatch(uint64_t epoch, uint64_t position);
   void setRate(double rate);
@@ -217,17 +219,26 @@ std::vector<LastingArray> Trainer::State::lastingArrays() {
   return arrays;
 }
 
-/// Of the first `count` of them.
+NamedArray Trainer::State::copyOf(NodeId n) const {
+  const EntryId e = training.graph.firstEntry(n);
+  Array array{session->inference().dtype[e], session->inference().shapeOf(e).dims().vec(), {}};
+  array.bytes.resize(array.ref().bytes());
+  session->readVariable(n, array.ref());
+  return {keys[n.value], std::move(array)};
+}
+
+/// Of the first `count` of what lasts.
 std::vector<NamedArray> Trainer::State::copies(size_t count) const {
   std::vector<NamedArray> arrays;
-  for (NodeId n : ArrayRef(lasting).take_front(count)) {
-    const EntryId e = training.graph.firstEntry(n);
-    Array array{session->inference().dtype[e], session->inference().shapeOf(e).dims().vec(), {}};
-    array.bytes.resize(array.ref().bytes());
-    session->readVariable(n, array.ref());
-    arrays.push_back({keys[n.value], std::move(array)});
-  }
+  for (NodeId n : ArrayRef(lasting).take_front(count)) arrays.push_back(copyOf(n));
   return arrays;
+}
+
+void Trainer::State::write(NpzWriter &writer, size_t count) const {
+  for (NodeId n : ArrayRef(lasting).take_front(count)) {
+    const NamedArray copy = copyOf(n);
+    writer.add(copy.name, copy.array.view());
+  }
 }
 
 void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
@@ -277,7 +288,22 @@ Expected<Score> Trainer::evaluate(Dataset &data) { return state->evaluator->eval
 std::vector<NamedArray> Trainer::parameters() const { return state->copies(state->numParameters); }
 
 std::vector<NamedArray> Trainer::checkpoint() const {
-  return makeCheckpoint(state->copies(state->lasting.size()), state->run);
+  std::vector<NamedArray> arrays = state->copies(state->lasting.size());
+  for (NamedArray &number : runNumbers(state->run)) arrays.push_back(std::move(number));
+  return arrays;
+}
+
+void Trainer::writeParameters(raw_ostream &os) const {
+  NpzWriter writer(os);
+  state->write(writer, state->numParameters);
+  writer.finish();
+}
+
+void Trainer::writeCheckpoint(raw_ostream &os) const {
+  NpzWriter writer(os);
+  state->write(writer, state->lasting.size());
+  for (const NamedArray &number : runNumbers(state->run)) writer.add(number.name, number.array.view());
+  writer.finish();
 }
 
 Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {

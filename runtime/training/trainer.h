@@ -3,7 +3,7 @@
 //   Expected<Trainer> trainer = Trainer::create(context, network, std::move(examples), options);
 //   while (trainer->step() < steps) { Expected<Trainer::Report> report = trainer->advance(); … }
 //   Expected<Score> score = trainer->evaluate(heldOut);
-//   writeNpz(os, trainer->checkpoint());
+//   trainer->writeCheckpoint(os);
 //
 // The network is differentiated, an optimizer is appended (passes/append_optimizer.h), and one session runs the result
 // with the new values of parameters in the memory of the old ones. Everything a step depends on is a function of the
@@ -66,6 +66,9 @@ class Trainer {
   std::vector<NamedArray> parameters() const;
   /// These, the optimizer's states, and where the run is (`gradc.…`).
   std::vector<NamedArray> checkpoint() const;
+  /// The same as archives (NpzWriter), one array in memory at a time.
+  void writeParameters(llvm::raw_ostream &os) const;
+  void writeCheckpoint(llvm::raw_ostream &os) const;
   /// Goes on from a checkpoint. BindingMismatch, naming `place`, for one of another network, optimizer, batch size, seed
   /// or number of examples, and nothing has changed then.
   llvm::Error resume(llvm::ArrayRef<NamedArray> checkpoint, llvm::StringRef place);

@@ -24,10 +24,6 @@ Error writeWhole(StringRef path, function_ref<void(raw_ostream &)> write) {
   return file->commit();
 }
 
-Error writeArrays(StringRef path, ArrayRef<NamedArray> arrays) {
-  return writeWhole(path, [&](raw_ostream &os) { writeNpz(os, arrays); });
-}
-
 class Run {
  public:
   Run(Tool &tool, Trainer &trainer, TrainSetup &setup, TrainReport &report)
@@ -59,7 +55,8 @@ class Run {
     }
     if (flags.checkpoint.empty()) return Error::success();
     const bool isDue = flags.checkpointEvery ? step % flags.checkpointEvery == 0 : endsEpoch;
-    return isDue || isLast ? writeArrays(flags.checkpoint, trainer.checkpoint()) : Error::success();
+    if (!isDue && !isLast) return Error::success();
+    return writeWhole(flags.checkpoint, [&](raw_ostream &os) { trainer.writeCheckpoint(os); });
   }
 
   Error evaluate() {
@@ -115,7 +112,7 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
 
 Error writeResults(const Options &options, const Trainer &trainer, const TrainReport &report) {
   if (!options.output.empty())
-    if (Error error = writeArrays(options.output, trainer.parameters())) return error;
+    if (Error error = writeWhole(options.output, [&](raw_ostream &os) { trainer.writeParameters(os); })) return error;
   if (options.svgFile.empty()) return Error::success();
   const std::string network = options.files.empty() ? "-" : sys::path::filename(options.files[0]).str();
   return writeWhole(options.svgFile,
