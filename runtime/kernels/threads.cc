@@ -90,6 +90,10 @@ void receive([[maybe_unused]] void *at) {
 #endif
 }
 
+// What the compiler makes of the region reads its variables before it can receive them.
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize("thread")))
+#endif
 void runRegion(unsigned threads, Loop &loop) {
   keepLoaded();
   Loop *const shared = &loop;

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <omp.h>
-#include <thread>
 
 namespace {
 
@@ -59,20 +58,6 @@ TEST(OpenMPHost, RegionsOfTheHostAroundSessions) {
 #pragma omp parallel num_threads(2)
     inside[omp_get_thread_num()] = runNetwork(isDouble, 3, 2);
     for (const std::vector<double> &values : inside) EXPECT_EQ(values, alone);
-  }
-}
-
-TEST(OpenMPHost, RUN_02_SessionsSideBySideGiveTheSameBits) {
-  for (unsigned threads : {1u, 2u, 17u}) {
-    const std::vector<double> alone = runNetwork(false, threads, 2);
-    ASSERT_FALSE(alone.empty());
-    std::vector<double> beside[3];
-    std::vector<std::thread> callers;
-    for (std::vector<double> &values : beside)
-      callers.emplace_back([&values, threads] { values = runNetwork(false, threads, 5); });
-    checkOwnLoops();
-    for (std::thread &caller : callers) caller.join();
-    for (const std::vector<double> &values : beside) EXPECT_EQ(values, alone) << threads;
   }
 }
 
