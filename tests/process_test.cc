@@ -44,6 +44,39 @@ TEST_F(Process, ThreadsAreThoseItMayUse) {
   EXPECT_EQ(threadsOf("env GRADC_NUM_THREADS=3", "--backend reference"), "1");
 }
 
+// A step of this network takes less than its checkpoint, so most of these runs are ended while one is written.
+TEST_F(Process, ACheckpointIsWholeWheneverTheRunEnds) {
+  folder.write("digits.json", readText("testdata/demo/digits.json"));
+  folder.write("digits.npz", readText("testdata/digits/digits.npz"));
+  const std::string train = "$GRADC train digits.json --data digits.npz --feed data=train_images "
+                            "--feed softmax_label=train_labels --batch 4 ";
+  for (const char *signal : {"INT", "TERM", "KILL"})
+    for (const char *pause : {"0.10", "0.17", "0.23", "0.31"}) {
+      const ToolResult ended = runShell(folder.path(), train + "--steps 1000000 --checkpoint c.npz --checkpoint-every 1 >out 2>&1 & "
+                                                               "until [ -s c.npz ]; do sleep 0.01; done; sleep " +
+                                                           pause + "; kill -" + signal + " $!; wait $!; ls | grep -c tmp");
+      if (std::string(signal) != "KILL") {
+        EXPECT_EQ(ended.out, "0\n") << signal << ": a temporary file is left";
+      }
+      // Read whole, and found to be further than this run is to go.
+      const ToolResult resumed = runShell(folder.path(), train + "--steps 1 --resume c.npz");
+      EXPECT_EQ(resumed.code, 2);
+      EXPECT_NE(resumed.err.find("steps far already"), std::string::npos) << signal << " " << pause << ": " << resumed.err;
+      runShell(folder.path(), "rm -f c.npz *tmp*");
+    }
+}
+
+TEST_F(Process, AFullDiskLeavesTheOldFile) {
+  folder.write("out.json", "before");
+  // Files of the shell and what it starts may have two blocks.
+  const ToolResult result = runShell(folder.path(), "ulimit -f 2; trap '' XFSZ; $GRADC convert train.json -o out.json; "
+                                                    "code=$?; ls | grep -c tmp; exit $code");
+  EXPECT_NE(result.code, 0);
+  EXPECT_NE(result.err.find("cannot write"), std::string::npos) << result.err;
+  EXPECT_EQ(result.out, "0\n");
+  EXPECT_EQ(folder.read("out.json"), "before");
+}
+
 TEST_F(Process, WithoutMemoryItEndsWithAnError) {
   folder.write("big.json", R"js({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(30000, 30000)"}, "inputs": []},
     {"op": "square", "name": "y", "inputs": [[0, 0]]}], "arg_nodes": [0], "heads": [[1, 0]]})js");

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <climits>
 #include <csignal>
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <unistd.h>
@@ -86,7 +87,8 @@ void installCrashHandlers() {
 }
 
 OutputFile::OutputFile(OutputFile &&other)
-    : path(std::move(other.path)), temporary(std::move(other.temporary)), cleanupSlot(other.cleanupSlot),
+    : path(std::move(other.path)), temporary(std::move(other.temporary)), descriptor(other.descriptor),
+      cleanupSlot(other.cleanupSlot),
       os(std::move(other.os)) {
   other.temporary.clear();
   other.cleanupSlot = -1;
@@ -120,13 +122,12 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
   // A link is followed, so that its target is replaced and not the link.
   if (exists && !sys::fs::real_path(name, target)) file.path = target.str().str();
 
-  int descriptor = -1;
   SmallString<256> unique;
-  if (std::error_code code = sys::fs::createUniqueFile(target + ".tmp-%%%%%%%%", descriptor, unique))
+  if (std::error_code code = sys::fs::createUniqueFile(target + ".tmp-%%%%%%%%", file.descriptor, unique))
     return ioError(name, code.message());
   file.temporary = unique.str().str();
   file.cleanupSlot = rememberTemporary(file.temporary);
-  file.os = std::make_unique<raw_fd_ostream>(descriptor, /*shouldClose=*/true);
+  file.os = std::make_unique<raw_fd_ostream>(file.descriptor, /*shouldClose=*/true);
   return file;
 }
 
@@ -138,6 +139,8 @@ Error OutputFile::commit() {
     return ioError(path, reason);
   }
   if (temporary.empty()) return Error::success();
+  // The name must not reach the disk before the data does.
+  if (fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) return ioError(path, std::strerror(errno));
   os->close();
   if (os->has_error()) {
     std::string reason = os->error().message();

@@ -28,7 +28,7 @@ class OutputFile {
   OutputFile() = default;
 
   std::string path, temporary;  // temporary is empty when `path` is written directly
-  int cleanupSlot = -1;
+  int descriptor = -1, cleanupSlot = -1;  // of the temporary
   std::unique_ptr<llvm::raw_fd_ostream> os;
 };
 
