@@ -5,10 +5,14 @@
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/threads.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace gradc::fast {
 namespace {
+
+constexpr int64_t kGrain = 32768;  // elements that are not worth a second thread
+constexpr int64_t kColumns = 64;   // of a sum over rows that stay together
 
 template <class T> class FullyConnectedKernel : public PreparedKernel {
  public:
@@ -18,8 +22,10 @@ template <class T> class FullyConnectedKernel : public PreparedKernel {
     T *y = call.out[0].as<T>();
     const bool hasBias = call.in.size() == 3;
     if (hasBias)
-      for (int64_t row = 0; row < rows; ++row)
-        std::memcpy(y + row * hidden, call.in[2].data, static_cast<size_t>(hidden) * sizeof(T));
+      parallelFor(scopeThreads(), rows, std::max<int64_t>(kGrain / hidden, 1), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          std::memcpy(y + row * hidden, call.in[2].data, static_cast<size_t>(hidden) * sizeof(T));
+      });
     gradc::multiply(Gemm<T>{false, true, rows, hidden, features, call.in[0].as<const T>(), call.in[1].as<const T>(),
                             features, features, hasBias ? T{1} : T{0}, y, hidden});
   }
@@ -42,10 +48,13 @@ template <class T> class FullyConnectedBackward : public PreparedKernel {
   }
 
  private:
+  // Each column from its first row to its last, whichever thread has it.
   static void sumRows(const T *dy, int64_t rows, int64_t hidden, T *__restrict db) {
-    std::memset(db, 0, static_cast<size_t>(hidden) * sizeof(T));
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t h = 0; h < hidden; ++h) db[h] += dy[row * hidden + h];
+    parallelFor(scopeThreads(), hidden, std::max<int64_t>(kGrain / rows, kColumns), [&](int64_t begin, int64_t end) {
+      std::memset(db + begin, 0, static_cast<size_t>(end - begin) * sizeof(T));
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t h = begin; h < end; ++h) db[h] += dy[row * hidden + h];
+    });
   }
 };
 
