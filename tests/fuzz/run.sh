@@ -33,7 +33,7 @@ done
 
 export GRADC_FUZZ_LEVEL=$level
 # LLVM's allocator poisons what it holds back, but only where its header is compiled under the sanitizer.
-asan=detect_leaks=0:allow_user_poisoning=0:handle_abort=1
+asan=detect_leaks=0:allow_user_poisoning=0:handle_abort=1:allocator_may_return_null=1
 ubsan=print_stacktrace=1
 export ASAN_OPTIONS=$asan UBSAN_OPTIONS=$ubsan:halt_on_error=1
 export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
