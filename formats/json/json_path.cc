@@ -25,8 +25,10 @@ size_t endOfString(StringRef text, size_t quote) {
   return at;
 }
 
+constexpr size_t kMaxLevels = 12;  // that a path spells
+
 std::string spell(ArrayRef<Level> levels) {
-  constexpr size_t kMaxLevels = 12, kMaxKey = 64;
+  constexpr size_t kMaxKey = 64;
   std::string path;
   for (const Level &level : levels.take_front(kMaxLevels)) {
     if (level.isArray) path += "[" + std::to_string(level.index) + "]";
@@ -38,16 +40,22 @@ std::string spell(ArrayRef<Level> levels) {
 }  // namespace
 
 std::string jsonPathAt(StringRef text, size_t offset) {
-  SmallVector<Level, 8> levels;
+  SmallVector<Level, kMaxLevels + 1> levels;
+  size_t numDeeper = 0;  // levels inside of those that are kept: a file may have any number
+  auto close = [&] {
+    if (numDeeper != 0) --numDeeper;
+    else if (!levels.empty()) levels.pop_back();
+  };
   for (size_t at = 0; at < offset && at < text.size(); ++at) {
-    Level *top = levels.empty() ? nullptr : &levels.back();
+    Level *top = levels.empty() || numDeeper != 0 ? nullptr : &levels.back();
     switch (text[at]) {
-      case '[': levels.push_back({true, 0, {}, false}); break;
-      case '{': levels.push_back({false, 0, {}, true}); break;
-      case ']':
-      case '}':
-        if (top) levels.pop_back();
+      case '[':
+      case '{':
+        if (levels.size() > kMaxLevels) ++numDeeper;
+        else levels.push_back({text[at] == '[', 0, {}, text[at] == '{'});
         break;
+      case ']':
+      case '}': close(); break;
       case ',':
         if (top) ++top->index, top->wantsKey = !top->isArray;
         break;
@@ -62,7 +70,7 @@ std::string jsonPathAt(StringRef text, size_t offset) {
     }
   }
   const bool isEnd = offset < text.size() && (text[offset] == ']' || text[offset] == '}');
-  if (isEnd && !levels.empty()) levels.pop_back();
+  if (isEnd) close();
   return spell(levels);
 }
 
