@@ -28,7 +28,7 @@ std::string binaryPath() {
 ToolResult runShell(StringRef folder, StringRef command) {
   ScratchFolder streams;
   std::string out = streams.path() + "/out", err = streams.path() + "/err";
-  std::string script = ("cd '" + folder + "' && GRADC='" + binaryPath() + "' && " + command).str();
+  std::string script = ("cd '" + folder + "' || exit; GRADC='" + binaryPath() + "'; " + command).str();
   std::optional<StringRef> redirects[] = {StringRef("/dev/null"), StringRef(out), StringRef(err)};
   StringRef args[] = {"sh", "-c", script};
   ToolResult result;
