@@ -35,6 +35,7 @@ uint64_t u64(StringRef bytes, size_t at) { return little(bytes, at, 8); }
 
 /// Of what `before` is the checksum of, and `data` behind it.
 uint32_t checksum(StringRef data, uint32_t before = 0) {
+  if (data.empty()) return before;  // for zlib, null data asks for the value to begin with
   return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef *>(data.data()), data.size()));
 }
 

@@ -211,7 +211,7 @@ TEST(JsonReader, E_33_ErrorsNameThePath) {
       {R"({"nodes": [{"op": "loop", "name": "l", "inputs": [], "subgraphs": [{"nodes": 1}]}]})",
        "at nodes[0].subgraphs[0].nodes"},
       {R"({"x": [[[[[[[[[[[[[[tru]]]]]]]]]]]]]]})", "at x[0][0][0][0][0][0][0][0][0][0][0]…"},
-      {R"({"x": [[[[[[[[[[[[[["]", 1]]]]]]]]]]]]], 2], "y": tru})", "at y"},
+      {R"({"x": [[[[[[[[[[[[[["]", 1]]]]]]]]]]]]], 2], "y": tru, "z": 1})", "at y"},
   };
   for (const auto &[text, note] : cases) {
     const GradcError error = readError(text);
