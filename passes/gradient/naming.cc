@@ -16,9 +16,6 @@ bool startsWithMarker(StringRef text) {
   return any_of(kMarkers, [&](StringRef marker) { return text.substr(0, marker.size()) == marker; });
 }
 
-uint64_t hashOf(StringRef name) { return xxh3_64bits(name) >> 1; }  // sets hold all numbers but the largest
-size_t partOf(uint64_t hash) { return hash >> 55; }
-
 bool containsMarker(StringRef name) {
   for (size_t at = name.find('_'); at != StringRef::npos; at = name.find('_', at + 1))
     if (startsWithMarker(name.drop_front(at))) return true;
@@ -27,26 +24,18 @@ bool containsMarker(StringRef name) {
 
 }  // namespace
 
-// Hashes alone: at a million nodes a set of strings takes longer than the rest of the pass. Part by part, as each part of
-// their set is small enough for the processor's cache.
+// Hashes alone: at a million nodes a set of strings takes longer than the rest of the pass.
 Namer::Namer(GraphBuilder &builder, const Graph &base, NamingStyle style)
     : builder(builder), namingStyle(style), isRegular(style == NamingStyle::Unique) {
-  std::array<std::vector<uint64_t>, kParts> found;
+  if (isRegular) hashes.reserve(base.numNodes());
   for (uint32_t n = 0; n < base.numNodes() && isRegular; ++n) {
     const StringRef name = base.name(NodeId(n));
-    const uint64_t hash = hashOf(name);
-    found[partOf(hash)].push_back(hash);
-    if (containsMarker(name)) lookUpEverything();
-  }
-  for (size_t part = 0; part < kParts && isRegular; ++part) {
-    hashes[part].insert(found[part].begin(), found[part].end());
-    if (hashes[part].size() < found[part].size()) lookUpEverything();
+    if (containsMarker(name) || !isNewHash(name)) lookUpEverything();
   }
 }
 
 bool Namer::isNewHash(StringRef name) {
-  const uint64_t hash = hashOf(name);
-  return hashes[partOf(hash)].insert(hash).second;
+  return hashes.insert(xxh3_64bits(name) >> 1).second;  // the largest numbers are not for sets to hold
 }
 
 void Namer::lookUpEverything() {

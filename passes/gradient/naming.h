@@ -16,8 +16,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
-#include <array>
-
 namespace gradc {
 
 class Namer {
@@ -43,8 +41,7 @@ class Namer {
   GraphBuilder &builder;
   NamingStyle namingStyle;
   bool isRegular;                                  // regular names are given without a look-up
-  static constexpr size_t kParts = 256;
-  std::array<llvm::DenseSet<uint64_t>, kParts> hashes;  // while that is so: of the base's names and of irregular ones
+  llvm::DenseSet<uint64_t> hashes;                 // while that is so: of the base's names and of irregular ones
   llvm::StringSet<llvm::BumpPtrAllocator> taken;   // afterwards: every name
   llvm::StringMap<uint64_t> lastCounter;           // of a name that was taken
   llvm::SmallString<64> scratch, candidate;
