@@ -1,4 +1,4 @@
-// Every code block of README.md and docs/*.md is true, or it is listed here with the reason why nobody tries.
+// Every code block of README.md and docs/*.md is true, or it is listed here with the reason why it is not tried.
 //
 // What a block is, its fence says:
 //   ```console     a transcript: lines that begin with `$ ` are run by the shell, in one folder for the whole page, in
@@ -246,7 +246,7 @@ class Docs : public ::testing::TestWithParam<Block> {
 
   void checkExcerpt() {
     const std::string text = readText(block.file);
-    ASSERT_FALSE(text.empty()) << block.place() << ": there is no file '" << block.file.str() << "'";
+    ASSERT_FALSE(text.empty()) << block.place() << ": cannot read '" << block.file.str() << "'";
     EXPECT_EQ(missing(block.lines, linesOf(text), Whole::No), "")
         << block.place() << " differs from " << block.file.str();
   }

@@ -117,7 +117,6 @@ void decompose(DecomposeRule &d) {
   d.y(1, mask);
 }
 
-
 // dx = dy · mask; linear in dy, and the mask is a constant
 constinit const OpDef kBackwardDropout = {
     .name = "_backward_Dropout",

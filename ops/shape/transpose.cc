@@ -28,7 +28,7 @@ constexpr AttrSpec kSwapAxisAttrs[] = {
     attr<&SwapAxisParams::dim2>("dim2", "0", "the other"),
 };
 
-// The axis of the input that each axis of the output is; nothing when `axes` is no permutation of `rank` axes.
+// The axis of the input that each axis of the output is; nothing unless `axes` is a permutation of `rank` axes.
 std::optional<SmallVector<size_t, 6>> permutation(Dims axes, size_t rank) {
   SmallVector<size_t, 6> order;
   if (axes.empty())
