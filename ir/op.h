@@ -131,7 +131,7 @@ struct InplacePair {
 };
 
 /// What the values of an input may be; `run --init` and gradcheck draw from it.
-enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length };
+enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne };
 
 /// The parameter struct of an operator, type-erased. A host may lay it out at run time.
 struct ParamsType {
@@ -152,6 +152,7 @@ struct OpFlags {
   bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
   bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
   bool isStep = false;       // a step of an optimizer: to ask for its gradient is an error, though it decomposes
+  bool isElementwise = false;  // element i of each output comes from elements i of its inputs, all of one shape
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 

@@ -47,6 +47,8 @@ extern const OpFamily kPowerFamily;
 extern const OpFamily kComparisonFamily;
 extern const OpFamily kReduceExtremaFamily;
 extern const OpFamily kLeakyReluFamily;
+extern const OpFamily kTrigonometricFamily;
+extern const OpFamily kRoundingFamily;
 extern const OpFamily kSpecialFunctionsFamily;
 extern const OpFamily kSoftmaxFamily;
 extern const OpFamily kSoftmaxActivationFamily;

@@ -13,19 +13,21 @@ extern const OpDef kFull;              // _full(; shape, dtype, value)
 extern const OpDef kCopy;              // _copy(x)
 extern const OpDef kBackwardCopy;      // _backward_copy(dy): gradient of whatever only reshapes
 
-// elementwise_binary.cc: operands of equal shape
-extern const OpDef kElemwiseAdd, kElemwiseSub, kElemwiseMul, kElemwiseDiv;
+// binary.cc, power.cc: operands of equal shape
+extern const OpDef kElemwiseAdd, kElemwiseSub, kElemwiseMul, kElemwiseDiv, kPower;
 extern const OpDef kGradAdd;           // _grad_add(x, y)
 extern const OpDef kElementWiseSum;    // add_n, alias ElementWiseSum: x0 + x1 + …, attribute num_args
 
-// elementwise_scalar.cc: attribute `scalar`
+// scalar.cc: attribute `scalar`
 extern const OpDef kPlusScalar, kMinusScalar, kRminusScalar, kMulScalar, kDivScalar, kRdivScalar, kPowerScalar,
     kRpowerScalar, kMaximumScalar, kMinimumScalar;
 extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar;  // 1 where true, else 0; no gradient
 
-// elementwise_unary.cc
-extern const OpDef kNegative, kExp, kLog, kSqrt, kSquare, kReciprocal, kAbs, kSign, kRelu, kSigmoid, kTanh, kSoftsign,
+// unary.cc, trigonometric.cc, rounding.cc
+extern const OpDef kNegative, kExp, kLog, kSqrt, kCbrt, kSquare, kReciprocal, kAbs, kSign, kRelu, kSigmoid, kTanh, kSoftsign,
     kLog1p, kExpm1;
+extern const OpDef kSin, kCos, kSinh, kCosh;
+extern const OpDef kFloor, kCeil;       // no gradient flows through them
 
 // reduce.cc
 extern const OpDef kSum, kMean;         // attributes axis, keepdims, exclude

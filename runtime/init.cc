@@ -121,6 +121,13 @@ void Initializer::fill(NodeId variable, TensorRef tensor) const {
       low = isWhole ? 0 : 0.05;
       width = isWhole ? 2 : 0.9;
       break;
+    case Domain::WithinOne:
+      low = isWhole ? 0 : -0.9;
+      width = isWhole ? 1 : 1.8;
+      break;
+    case Domain::AboveOne:
+      low = isWhole ? 2 : 1.1;
+      break;
     case Domain::ClassIndex:
       width = static_cast<double>(numClasses(reader));
       isWhole = true;

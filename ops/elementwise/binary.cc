@@ -101,6 +101,7 @@ constinit const OpDef kElemwiseDiv = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardDiv, {g.dy(0), g.x(0), g.x(1)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.x(1)})); },
     .kernel = mapFloating<[](auto a, auto b) { return a / b; }>,
@@ -143,7 +144,7 @@ constinit const OpDef kBackwardSub = {
     .outputs = {"dlhs", "drhs"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           d.y(0, d.x(0));
@@ -170,7 +171,7 @@ constinit const OpDef kBackwardMul = {
     .outputs = {"dlhs", "drhs"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           if (d.wants(0)) d.y(0, d.emit(kElemwiseMul, {d.x(0), d.x(2)}));
@@ -186,7 +187,7 @@ constinit const OpDef kBackwardDiv = {
     .outputs = {"dlhs", "drhs"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           Value first = d.emit(kElemwiseDiv, {d.x(0), d.x(2)});

@@ -36,6 +36,7 @@ template <auto F> constexpr OpDef equalShapes(StringRef name, StringRef legacyNa
   op.aliases = {legacyName};
   op.shape = shapes::same;
   op.inplace = kInplaceEither;
+  op.flags.isElementwise = true;
   return op;
 }
 

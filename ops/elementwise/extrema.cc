@@ -80,6 +80,7 @@ template <auto F> constexpr OpDef extremum(StringRef name, StringRef legacyName,
   op.inputs = {"lhs", "rhs"};
   op.shape = shapes::same;
   op.inplace = kInplaceEither;
+  op.flags.isElementwise = true;
   op.kernel = mapNumeric<F>;
   op.piece = broadcastPiece<F>;
   return op;
@@ -89,6 +90,7 @@ template <auto F> constexpr OpDef broadcastExtremum(StringRef name, StringRef al
   OpDef op = extremum<F>(name, alias, summary);
   op.shape = broadcastShape;
   op.inplace = {};
+  op.flags.isElementwise = false;
   op.kernel = broadcastKernel<F>;
   return op;
 }
@@ -103,6 +105,7 @@ template <auto isChosen> constexpr OpDef extremumBackward(StringRef name, String
   op.shape = shapes::same;
   op.inplace = kInplaceFirst;
   op.flags.isBackward = true;
+  op.flags.isElementwise = true;
   op.kernel = mapTwoFloating<[](auto dy, auto a, auto b) { return isChosen(a, b) ? dy : decltype(dy)(0); },
                              [](auto dy, auto a, auto b) { return isChosen(a, b) ? decltype(dy)(0) : dy; }>;
   op.piece = chooseAtBase<0>;
@@ -113,6 +116,7 @@ template <auto isChosen> constexpr OpDef broadcastExtremumBackward(StringRef nam
   OpDef op = extremumBackward<isChosen>(name, summary);
   op.shape = nullptr;
   op.inplace = {};
+  op.flags.isElementwise = false;
   op.kernel = broadcastBackwardKernel<[](auto v) { return isChosen(v[1], v[2]) ? v[0] : 0; },
                                       [](auto v) { return isChosen(v[1], v[2]) ? 0 : v[0]; }>;
   return op;
@@ -203,6 +207,7 @@ constinit const OpDef kClip = {
     .params = paramsOf<ClipParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
     .decompose = [](DecomposeRule &d) {
@@ -225,7 +230,7 @@ constinit const OpDef kBackwardClip = {
     .params = paramsOf<ClipParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const ClipParams &params = d.params<ClipParams>();

@@ -127,7 +127,7 @@ constinit const OpDef kBackwardGammaln = {
     .inputs = {"dy", "x"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kPolygamma, {d.x(1)})})); },
     .kernel = mapFloating<[](auto dy, auto x) { return dy * static_cast<decltype(x)>(polygamma(0, static_cast<double>(x))); }>,
 };
@@ -138,6 +138,7 @@ constinit const OpDef kGammaln = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardGammaln, {g.dy(0), g.x(0)}); },
     .irreducible = kNoFormula,
     .kernel = mapFloating<[](auto x) { return logGamma(static_cast<double>(x)); }>,
@@ -151,7 +152,7 @@ constinit const OpDef kBackwardGamma = {
     .inputs = {"dy", "x"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const Value slope = d.emit(kElemwiseMul, {d.emit(kGammaFunction, {d.x(1)}), d.emit(kPolygamma, {d.x(1)})});
@@ -169,6 +170,7 @@ constinit const OpDef kGammaFunction = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardGamma, {g.dy(0), g.x(0)}); },
     .irreducible = kNoFormula,
     .kernel = mapFloating<[](auto x) { return std::tgamma(static_cast<double>(x)); }>,

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-extern const OpDef kPower, kBackwardPower, kBackwardBroadcastPower;
+extern const OpDef kBackwardPower, kBackwardBroadcastPower;
 
 // dy · b · a^(b - 1), in operators whose shapes may differ if `power` and `times` allow it.
 Value baseTerm(DecomposeRule &d, const OpDef &power, const OpDef &times) {
@@ -31,6 +31,8 @@ Value exponentTerm(DecomposeRule &d, const OpDef &power, const OpDef &times) {
 constexpr Domain kDomains[] = {Domain::Positive, Domain::Any};
 constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Positive, Domain::Any};
 
+}  // namespace
+
 // dlhs = dy · rhs · lhs^(rhs - 1), drhs = dy · lhs^rhs · ln lhs
 constinit const OpDef kPower = {
     .name = "_power",
@@ -39,11 +41,14 @@ constinit const OpDef kPower = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.isElementwise = true},
     .domains = kDomains,
     .gradient = [](GradRule &g) { g.fused(kBackwardPower, {g.dy(0), g.x(0), g.x(1)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastPower, {d.x(0), d.x(1)})); },
     .kernel = mapFloating<[](auto a, auto b) { return std::pow(a, b); }>,
 };
+
+namespace {
 
 constinit const OpDef kBackwardPower = {
     .name = "_backward_power",
@@ -52,7 +57,7 @@ constinit const OpDef kBackwardPower = {
     .outputs = {"dlhs", "drhs"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .domains = kBackwardDomains,
     .decompose =
         [](DecomposeRule &d) {

@@ -80,6 +80,7 @@ constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summa
   op.params = paramsOf<ScalarParams>();
   op.shape = shapes::same;
   op.inplace = kInplaceFirst;
+  op.flags.isElementwise = true;
   op.flags.hasNoGradient = true;
   op.gradient = [](GradRule &g) { g.noGrad(0); };
   op.kernel = kernel;
@@ -102,6 +103,7 @@ constinit const OpDef kPlusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .primitive = {.onnx = "CastLike, Add", .c = "y[i] = x[i] + s"},
@@ -118,6 +120,7 @@ constinit const OpDef kMinusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.x(0)}, {{"scalar", negatedText(d)}})); },
@@ -134,6 +137,7 @@ constinit const OpDef kRminusScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
     .decompose =
@@ -153,6 +157,7 @@ constinit const OpDef kMulScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMulScalar, {g.dy(0)}); },
     .primitive = {.onnx = "CastLike, Mul", .c = "y[i] = x[i] * s"},
@@ -169,6 +174,7 @@ constinit const OpDef kDivScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardDivScalar, {g.dy(0)}); },
     .primitive = {.onnx = "CastLike, Div", .c = "y[i] = x[i] / s"},
     .kernel = scalarFloating<[](auto x, auto s) { return x / s; }>,
@@ -184,6 +190,7 @@ constinit const OpDef kRdivScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardRdivScalar, {g.dy(0), g.x(0)}); },
     .primitive = {.onnx = "CastLike, Div", .c = "y[i] = s / x[i]"},
     .kernel = scalarFloating<[](auto x, auto s) { return s / x; }>,
@@ -199,6 +206,7 @@ constinit const OpDef kPowerScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardPowerScalar, {g.dy(0), g.x(0)}); },
     .primitive = {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"},
     .kernel = scalarFloating<[](auto x, auto s) { return std::pow(x, s); }>,
@@ -214,6 +222,7 @@ constinit const OpDef kRpowerScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardRpowerScalar, {g.dy(0), g.y(0)}); },
     .primitive = {.onnx = "CastLike, Pow", .c = "y[i] = pow(s, x[i])"},
     .kernel = scalarFloating<[](auto x, auto s) { return std::pow(s, x); }>,
@@ -229,6 +238,7 @@ constinit const OpDef kMaximumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMaximumScalar, {g.dy(0), g.x(0)}); },
     .primitive = {.onnx = "CastLike, Max", .c = "y[i] = x[i] < s ? s : x[i]"},
@@ -246,6 +256,7 @@ constinit const OpDef kMinimumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardMinimumScalar, {g.dy(0), g.x(0)}); },
     .primitive = {.onnx = "CastLike, Min", .c = "y[i] = s < x[i] ? s : x[i]"},
@@ -292,7 +303,7 @@ constinit const OpDef kBackwardMulScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); },
     .kernel = scalarFloating<[](auto dy, auto s) { return dy * s; }>,
 };
@@ -305,7 +316,7 @@ constinit const OpDef kBackwardDivScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); },
     .kernel = scalarFloating<[](auto dy, auto s) { return dy / s; }>,
 };
@@ -318,7 +329,7 @@ constinit const OpDef kBackwardRdivScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           Value quotient = d.emit(kElemwiseDiv, {d.x(0), d.emit(kSquare, {d.x(1)})});
@@ -335,7 +346,7 @@ constinit const OpDef kBackwardPowerScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           double scalar = d.params<ScalarParams>().scalar;
@@ -366,7 +377,7 @@ constinit const OpDef kBackwardRpowerScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const double scalar = d.params<ScalarParams>().scalar;
@@ -387,7 +398,7 @@ constinit const OpDef kBackwardMaximumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           Value mask = d.emit(kGreaterEqualScalar, {d.x(1)}, {{"scalar", scalarText(d)}});
@@ -405,7 +416,7 @@ constinit const OpDef kBackwardMinimumScalar = {
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           Value mask = d.emit(kLesserEqualScalar, {d.x(1)}, {{"scalar", scalarText(d)}});

@@ -1,4 +1,4 @@
-// Elementwise functions with fused gradients that few networks use: erf, round, smooth_l1, hard_sigmoid.
+// Elementwise functions with fused gradients that few networks use: erf, its inverse, smooth_l1, hard_sigmoid.
 //
 // The common ones are in ops/elementwise/unary.cc. MXNet's gradient of erf has 2/√π to single precision, 3·10⁻⁸ less.
 // Tested by tests/layer_ops_test.cc
@@ -6,7 +6,7 @@
 
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/functions.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
@@ -16,7 +16,24 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+using std::exp;
+
 constexpr double kErfSlope = 1.1283791670955125739;  // 2/√π
+constexpr Domain kWithinOne[] = {Domain::WithinOne};
+
+// The y with erf(y) = x: an approximation by Winitzki (2008), good to 2·10⁻³, and steps of Halley's method, each of which
+// triples the number of digits. Close to ±1 the distance from it is what erfc gives.
+double inverseErf(double x) {
+  if (!(std::abs(x) < 1)) return std::abs(x) == 1 ? std::copysign(INFINITY, x) : NAN;
+  const double rest = 1 - std::abs(x), a = 0.147, log = std::log1p(-x * x), half = 2 / (a * 3.14159265358979323846) + log / 2;
+  double y = std::sqrt(std::sqrt(half * half - log / a) - half);
+  for (int step = 0; step < 3; ++step) {
+    const double error = rest < 0.5 ? rest - std::erfc(y) : std::erf(y) - std::abs(x);
+    const double newton = error / (kErfSlope * std::exp(-y * y));
+    y -= newton / (1 + y * newton);
+  }
+  return std::copysign(y, x);
+}
 
 struct SmoothParams {
   double scalar = 1;
@@ -128,19 +145,17 @@ constinit const OpDef kBackwardErf = {
     .kernel = mapFloating<[](auto dy, auto x) { return dy * (static_cast<decltype(x)>(kErfSlope) * std::exp(-x * x)); }>,
 };
 
-constinit const OpDef kRound = {
-    .name = "round",
-    .aliases = {"_sparse_round"},
-    .summary = "y = the whole number nearest to x, halves away from 0",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
-    .primitive = {.onnx = "Sign, Abs, Mul, Floor, Mul, Ceil, Mul: sign(x) * ceil(floor(2 * |x|) / 2)",
-                  .c = "y[i] = round(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::round(x); }>,
-    .piece = mapPiece<[](auto, auto base) { return std::round(base); }>,
-};
+constinit const OpDef kBackwardErfinv =
+    slope<[](auto dy, auto y) { return dy * (exp(square(y)) / constant(y, kErfSlope)); }>(
+        "_backward_erfinv", "y", "gradient of erfinv: dx = dy·√π/2·exp(y²)");
+
+constinit const OpDef kErfinv = [] {
+  OpDef op = unary<[](auto x) { return inverseErf(static_cast<double>(x)); }>(
+      {"erfinv"}, "the inverse of erf: erf(y) = x; ±∞ at ±1, NaN beyond", kWithinOne);
+  op.gradient = gradientBy<kBackwardErfinv>;
+  op.irreducible = "is not in ONNX opset 18, and no finite formula in what it has gives the values for all x";
+  return op;
+}();
 
 constinit const OpDef kBackwardSmoothL1 = {
     .name = "_backward_smooth_l1",
@@ -150,7 +165,7 @@ constinit const OpDef kBackwardSmoothL1 = {
     .params = paramsOf<SmoothParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const SmoothParams &p = d.params<SmoothParams>();
@@ -175,6 +190,7 @@ constinit const OpDef kSmoothL1 = {
     .params = paramsOf<SmoothParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardSmoothL1, {g.dy(0), g.x(0)}); },
     .decompose = smoothByChoosing,
     .kernel = mapKernel<SmoothParams, kSmooth>,
@@ -190,7 +206,7 @@ constinit const OpDef kBackwardHardSigmoid = {
     .check = checkHard,
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const HardParams &p = d.params<HardParams>();
@@ -214,6 +230,7 @@ constinit const OpDef kHardSigmoid = {
     .check = checkHard,
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardHardSigmoid, {g.dy(0), g.x(0)}); },
     .decompose = cutLine,
     .kernel = mapKernel<HardParams, kHard>,
@@ -235,7 +252,7 @@ constinit const OpDef kErf = {
 };
 
 namespace {
-constexpr const OpDef *kOps[] = {&kErf,         &kBackwardErf, &kRound,              &kSmoothL1,
+constexpr const OpDef *kOps[] = {&kErf, &kBackwardErf, &kErfinv, &kBackwardErfinv, &kSmoothL1,
                                  &kBackwardSmoothL1, &kHardSigmoid, &kBackwardHardSigmoid};
 }  // namespace
 constinit const OpFamily kSpecialFunctionsFamily = kOps;

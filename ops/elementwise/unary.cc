@@ -1,11 +1,9 @@
-// Functions of one variable, element by element, and their fused gradients.
+// Functions of one variable, element by element, and their gradients: powers, logarithms, and what networks are made of.
 //
-// A backward operator reads what MXNet's reads, input or output, so that only that one has to be kept (RC-04). Its
-// decomposition is in operators of this file and of elementwise_scalar.cc, hence closed to every order.
+// Others are in trigonometric.cc, rounding.cc, special_functions.cc and gamma_functions.cc beside it. Written in formulas
+// are the smooth ones (functions.h); those with pieces, integers or gradients of their own are written out at the end.
 // Tested by tests/elementwise_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/functions.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 
@@ -16,33 +14,98 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr Domain kPositive[] = {Domain::Positive};
-constexpr Domain kPositiveSecond[] = {Domain::Any, Domain::Positive};
+using std::abs, std::cbrt, std::exp, std::log, std::sqrt, std::tanh;
 
-template <const OpDef &Backward> void useInput(GradRule &g) { g.fused(Backward, {g.dy(0), g.x(0)}); }
-template <const OpDef &Backward> void useOutput(GradRule &g) { g.fused(Backward, {g.dy(0), g.y(0)}); }
+constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.3025850929940456840;
+constexpr Domain kPositive[] = {Domain::Positive}, kPositiveSecond[] = {Domain::Any, Domain::Positive};
 
-// What each decomposition ends with: output 0 = dy · factor.
-void timesHead(DecomposeRule &d, Value factor) { d.y(0, d.emit(kElemwiseMul, {d.x(0), factor})); }
+constinit const OpDef kBackwardLog = slope<[](auto dy, auto x) { return dy / x; }>(
+    "_backward_log", "x", "gradient of log: dx = dy / x", kPositiveSecond);
+constinit const OpDef kBackwardLog2 = slope<[](auto dy, auto x) { return dy / (x * constant(x, kLn2)); }>(
+    "_backward_log2", "x", "gradient of log2: dx = dy / (x * ln(2))", kPositiveSecond);
+constinit const OpDef kBackwardLog10 = slope<[](auto dy, auto x) { return dy / (x * constant(x, kLn10)); }>(
+    "_backward_log10", "x", "gradient of log10: dx = dy / (x * ln(10))", kPositiveSecond);
+constinit const OpDef kBackwardLog1p = slope<[](auto dy, auto x) { return dy / (x + 1); }>(
+    "_backward_log1p", "x", "gradient of log1p: dx = dy / (1 + x)", kPositiveSecond);
+constinit const OpDef kBackwardExpm1 = slope<[](auto dy, auto x) { return dy * exp(x); }>(
+    "_backward_expm1", "x", "gradient of expm1: dx = dy * exp(x)");
+constinit const OpDef kBackwardSqrt = slope<[](auto dy, auto y) { return dy * constant(y, 0.5) / y; }>(
+    "_backward_sqrt", "y", "gradient of sqrt: dx = dy / (2 * y)", kPositiveSecond);
+constinit const OpDef kBackwardRsqrt = slope<[](auto dy, auto x) { return dy * constant(x, -0.5) / (x * sqrt(x)); }>(
+    "_backward_rsqrt", "x", "gradient of rsqrt: dx = -dy / (2 * x * sqrt(x))", kPositiveSecond);
+constinit const OpDef kBackwardCbrt = slope<[](auto dy, auto y) { return dy / (square(y) * 3); }>(
+    "_backward_cbrt", "y", "gradient of cbrt: dx = dy / (3 * y^2)", kPositiveSecond);
+constinit const OpDef kBackwardRcbrt = slope<[](auto dy, auto x) { return -dy / (x * cbrt(x) * 3); }>(
+    "_backward_rcbrt", "x", "gradient of rcbrt: dx = -dy / (3 * x * cbrt(x))", kPositiveSecond);
+constinit const OpDef kBackwardSquare = slope<[](auto dy, auto x) { return dy * (x * 2); }>(
+    "_backward_square", "x", "gradient of square: dx = 2 * x * dy");
+constinit const OpDef kBackwardReciprocal = slope<[](auto dy, auto x) { return -(dy / square(x)); }>(
+    "_backward_reciprocal", "x", "gradient of reciprocal: dx = -dy / x^2");
+constinit const OpDef kBackwardSigmoid = slope<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(
+    "_backward_sigmoid", "y", "gradient of sigmoid: dx = dy * y * (1 - y)");
+constinit const OpDef kBackwardTanh = slope<[](auto dy, auto y) { return dy * (1 - square(y)); }>(
+    "_backward_tanh", "y", "gradient of tanh: dx = dy * (1 - y^2)");
+constinit const OpDef kBackwardSoftsign = slope<[](auto dy, auto x) { return dy / square(abs(x) + 1); }>(
+    "_backward_softsign", "x", "gradient of softsign: dx = dy / (1 + |x|)^2");
 
-extern const OpDef kBackwardLog, kBackwardSqrt, kBackwardSquare, kBackwardReciprocal, kBackwardAbs, kBackwardSign,
-    kBackwardRelu, kBackwardSigmoid, kBackwardTanh, kBackwardSoftsign, kBackwardLog1p, kBackwardExpm1;
+}  // namespace
+
+constinit const OpDef kLog = function<[](auto x) { return log(x); }, kBackwardLog>(
+    {"log", "_sparse_log", "_npi_log"}, "natural logarithm: y = ln(x)", {.onnx = "Log", .c = "y[i] = log(x[i])"}, kPositive);
+constinit const OpDef kLog1p = function<[](auto x) { return std::log1p(x); }, kBackwardLog1p>(
+    {"log1p", "_sparse_log1p", "_npi_log1p"}, "y = ln(1 + x)",
+    {.onnx = "Add, Log, Sub, Div, Mul, Where: u = 1 + x; x where u = 1, else ln(u) * x / (u - 1)",
+     .c = "y[i] = log1p(x[i])"}, kPositive);
+constinit const OpDef kExpm1 = function<[](auto x) { return std::expm1(x); }, kBackwardExpm1>(
+    {"expm1", "_sparse_expm1", "_npi_expm1"}, "y = exp(x) - 1",
+    {.onnx = "Exp, Sub, Log, Div, Mul, Where: u = exp(x); x where u = 1, else (u - 1) * x / ln(u)",
+     .c = "y[i] = expm1(x[i])"});
+constinit const OpDef kSqrt = function<[](auto x) { return sqrt(x); }, kBackwardSqrt>(
+    {"sqrt", "_sparse_sqrt", "_npi_sqrt"}, "y = sqrt(x)", {.onnx = "Sqrt", .c = "y[i] = sqrt(x[i])"}, kPositive);
+constinit const OpDef kCbrt = composed<[](auto x) { return cbrt(x); }, kBackwardCbrt,
+                                       [](auto x) { return sign(x) * pow(abs(x), constant(x, 1.0 / 3)); }>(
+    {"cbrt", "_sparse_cbrt", "_npi_cbrt"}, "cubic root: y^3 = x");
+constinit const OpDef kReciprocal = composed<[](auto x) { return 1 / x; }, kBackwardReciprocal>(
+    {"reciprocal", "_npi_reciprocal"}, "y = 1 / x");
+constinit const OpDef kSigmoid = function<[](auto x) { return sigmoid(x); }, kBackwardSigmoid>(
+    {"sigmoid", "_sparse_sigmoid", "_npx_sigmoid"}, "y = 1 / (1 + exp(-x))",
+    {.onnx = "Sigmoid", .c = "y[i] = 1 / (1 + exp(-x[i]))"});
+constinit const OpDef kTanh = function<[](auto x) { return tanh(x); }, kBackwardTanh>(
+    {"tanh", "_sparse_tanh", "_npi_tanh"}, "y = tanh(x)", {.onnx = "Tanh", .c = "y[i] = tanh(x[i])"});
+constinit const OpDef kSoftsign = composed<[](auto x) { return x / (abs(x) + 1); }, kBackwardSoftsign>(
+    {"softsign"}, "y = x / (1 + |x|)");
+
+namespace {
+
+constinit const OpDef kLog2 = composed<[](auto x) { return std::log2(x); }, kBackwardLog2,
+                                       [](auto x) { return log(x) / constant(x, kLn2); }>(
+    {"log2", "_sparse_log2", "_npi_log2"}, "y = ln(x) / ln(2)", kPositive);
+constinit const OpDef kLog10 = composed<[](auto x) { return std::log10(x); }, kBackwardLog10,
+                                        [](auto x) { return log(x) / constant(x, kLn10); }>(
+    {"log10", "_sparse_log10", "_npi_log10"}, "y = ln(x) / ln(10)", kPositive);
+constinit const OpDef kRsqrt = composed<[](auto x) { return 1 / sqrt(x); }, kBackwardRsqrt>(
+    {"rsqrt", "_sparse_rsqrt"}, "y = 1 / sqrt(x)", kPositive);
+constinit const OpDef kRcbrt = composed<[](auto x) { return 1 / cbrt(x); }, kBackwardRcbrt>(
+    {"rcbrt", "_sparse_rcbrt"}, "y = 1 / cbrt(x)", kPositive);
 
 // (x > 0) - (x < 0); 0 for 0 and for NaN.
 struct SignOf {
   template <class T> constexpr T operator()(T x) const { return static_cast<T>((x > T(0)) - (x < T(0))); }
 };
 
+extern const OpDef kBackwardAbs, kBackwardSign, kBackwardRelu;
+
 }  // namespace
 
 // dx = -dy
 constinit const OpDef kNegative = {
     .name = "negative",
-    .aliases = {"_sparse_negative"},
+    .aliases = {"_sparse_negative", "_npi_negative"},
     .summary = "y = -x",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
     .primitive = {.onnx = "Neg", .c = "y[i] = -x[i]"},
@@ -52,80 +115,42 @@ constinit const OpDef kNegative = {
 // dx = dy · y
 constinit const OpDef kExp = {
     .name = "exp",
-    .aliases = {"_sparse_exp"},
+    .aliases = {"_sparse_exp", "_npi_exp"},
     .summary = "y = exp(x)",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.y(0)})); },
     .primitive = {.onnx = "Exp", .c = "y[i] = exp(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::exp(x); }>,
-};
-
-// dx = dy / x
-constinit const OpDef kLog = {
-    .name = "log",
-    .aliases = {"_sparse_log"},
-    .summary = "natural logarithm: y = ln(x)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .domains = kPositive,
-    .gradient = useInput<kBackwardLog>,
-    .primitive = {.onnx = "Log", .c = "y[i] = log(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::log(x); }>,
-};
-
-// dx = dy / 2y
-constinit const OpDef kSqrt = {
-    .name = "sqrt",
-    .aliases = {"_sparse_sqrt"},
-    .summary = "y = sqrt(x)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .domains = kPositive,
-    .gradient = useOutput<kBackwardSqrt>,
-    .primitive = {.onnx = "Sqrt", .c = "y[i] = sqrt(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::sqrt(x); }>,
+    .kernel = mapFloating<[](auto x) { return exp(x); }>,
 };
 
 // dx = 2x · dy
 constinit const OpDef kSquare = {
     .name = "square",
-    .aliases = {"_sparse_square"},
+    .aliases = {"_sparse_square", "_npi_square"},
     .summary = "y = x * x",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient = useInput<kBackwardSquare>,
+    .gradient = gradientBy<kBackwardSquare>,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(0)})); },
     .kernel = mapNumeric<[](auto x) { return wrappingMul(x, x); }>,
-};
-
-// dx = -dy / x²
-constinit const OpDef kReciprocal = {
-    .name = "reciprocal",
-    .summary = "y = 1 / x",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = useInput<kBackwardReciprocal>,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kRdivScalar, {d.x(0)}, {{"scalar", "1"}})); },
-    .kernel = mapFloating<[](auto x) { return decltype(x)(1) / x; }>,
 };
 
 // dx = dy · sign x; 0 at 0
 constinit const OpDef kAbs = {
     .name = "abs",
-    .aliases = {"_sparse_abs"},
+    .aliases = {"_sparse_abs", "_npi_absolute"},
     .summary = "y = |x|",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient = useInput<kBackwardAbs>,
+    .gradient = gradientBy<kBackwardAbs>,
     .primitive = {.onnx = "Abs", .c = "y[i] = fabs(x[i])"},
     .kernel = mapNumeric<[](auto x) { return x < decltype(x)(0) ? wrappingNegate(x) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return wrappingMul(x, SignOf()(base)); }>,
@@ -134,13 +159,14 @@ constinit const OpDef kAbs = {
 // dx = 0 · dy, as a node of its own because MXNet has one
 constinit const OpDef kSign = {
     .name = "sign",
-    .aliases = {"_sparse_sign"},
+    .aliases = {"_sparse_sign", "_npi_sign"},
     .summary = "y = 1, 0 or -1 as x is above, at or below 0",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient = useInput<kBackwardSign>,
+    .gradient = gradientBy<kBackwardSign>,
     .primitive = {.onnx = "Sign", .c = "y[i] = (x[i] > 0) - (x[i] < 0)"},
     .kernel = mapNumeric<SignOf{}>,
     .piece = mapPiece<[](auto, auto base) { return SignOf()(base); }>,
@@ -149,144 +175,19 @@ constinit const OpDef kSign = {
 // dx = dy where y > 0, else 0
 constinit const OpDef kRelu = {
     .name = "relu",
-    .aliases = {"_sparse_relu"},
+    .aliases = {"_sparse_relu", "_npx_relu"},
     .summary = "y = max(x, 0)",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .kernelTypes = kFloatingAndIntegers,
-    .gradient = useOutput<kBackwardRelu>,
+    .gradient = gradientBy<kBackwardRelu>,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", "0"}})); },
     .kernel = mapNumeric<[](auto x) { return x <= decltype(x)(0) ? decltype(x)(0) : x; }>,
     .piece = mapPiece<[](auto x, auto base) { return base <= decltype(x)(0) ? decltype(x)(0) : x; }>,
 };
 
-// dx = dy · y(1 - y)
-constinit const OpDef kSigmoid = {
-    .name = "sigmoid",
-    .aliases = {"_sparse_sigmoid"},
-    .summary = "y = 1 / (1 + exp(-x))",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = useOutput<kBackwardSigmoid>,
-    .primitive = {.onnx = "Sigmoid", .c = "y[i] = 1 / (1 + exp(-x[i]))"},
-    .kernel = mapFloating<[](auto x) { return decltype(x)(1) / (decltype(x)(1) + std::exp(-x)); }>,
-};
-
-// dx = dy · (1 - y²)
-constinit const OpDef kTanh = {
-    .name = "tanh",
-    .aliases = {"_sparse_tanh"},
-    .summary = "y = tanh(x)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = useOutput<kBackwardTanh>,
-    .primitive = {.onnx = "Tanh", .c = "y[i] = tanh(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::tanh(x); }>,
-};
-
-// dx = dy / (1 + |x|)²
-constinit const OpDef kSoftsign = {
-    .name = "softsign",
-    .summary = "y = x / (1 + |x|)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = useInput<kBackwardSoftsign>,
-    .decompose =
-        [](DecomposeRule &d) {
-          const Value divisor = d.emit(kPlusScalar, {d.emit(kAbs, {d.x(0)})}, {{"scalar", "1"}});
-          d.y(0, d.emit(kBroadcastDiv, {d.x(0), divisor}));
-        },
-    .kernel = mapFloating<[](auto x) { return x / (decltype(x)(1) + std::abs(x)); }>,
-};
-
-// dx = dy / (1 + x)
-constinit const OpDef kLog1p = {
-    .name = "log1p",
-    .aliases = {"_sparse_log1p"},
-    .summary = "y = ln(1 + x)",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .domains = kPositive,
-    .gradient = useInput<kBackwardLog1p>,
-    .primitive = {.onnx = "Add, Log, Sub, Div, Mul, Where: u = 1 + x; x where u = 1, else ln(u) * x / (u - 1)",
-                  .c = "y[i] = log1p(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::log1p(x); }>,
-};
-
-// dx = dy · exp x
-constinit const OpDef kExpm1 = {
-    .name = "expm1",
-    .aliases = {"_sparse_expm1"},
-    .summary = "y = exp(x) - 1",
-    .inputs = {"data"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .gradient = useInput<kBackwardExpm1>,
-    .primitive = {.onnx = "Exp, Sub, Log, Div, Mul, Where: u = exp(x); x where u = 1, else (u - 1) * x / ln(u)",
-                  .c = "y[i] = expm1(x[i])"},
-    .kernel = mapFloating<[](auto x) { return std::expm1(x); }>,
-};
-
 namespace {
-
-constinit const OpDef kBackwardLog = {
-    .name = "_backward_log",
-    .summary = "gradient of log: dx = dy / x",
-    .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .domains = kPositiveSecond,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseDiv, {d.x(0), d.x(1)})); },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy / x; }>,
-};
-
-constinit const OpDef kBackwardSqrt = {
-    .name = "_backward_sqrt",
-    .summary = "gradient of sqrt: dx = dy / (2 * y)",
-    .inputs = {"dy", "y"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .domains = kPositiveSecond,
-    .decompose =
-        [](DecomposeRule &d) {
-          Value half = d.emit(kMulScalar, {d.x(0)}, {{"scalar", "0.5"}});
-          d.y(0, d.emit(kElemwiseDiv, {half, d.x(1)}));
-        },
-    .kernel = mapFloating<[](auto dy, auto y) { return dy * decltype(y)(0.5) / y; }>,
-};
-
-constinit const OpDef kBackwardSquare = {
-    .name = "_backward_square",
-    .summary = "gradient of square: dx = 2 * x * dy",
-    .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) { timesHead(d, d.emit(kMulScalar, {d.x(1)}, {{"scalar", "2"}})); },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy * (decltype(x)(2) * x); }>,
-};
-
-constinit const OpDef kBackwardReciprocal = {
-    .name = "_backward_reciprocal",
-    .summary = "gradient of reciprocal: dx = -dy / x^2",
-    .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value quotient = d.emit(kElemwiseDiv, {d.x(0), d.emit(kSquare, {d.x(1)})});
-          d.y(0, d.emit(kNegative, {quotient}));
-        },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy * (decltype(x)(-1) / (x * x)); }>,
-};
 
 constinit const OpDef kBackwardAbs = {
     .name = "_backward_abs",
@@ -294,8 +195,8 @@ constinit const OpDef kBackwardAbs = {
     .inputs = {"dy", "x"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) { timesHead(d, d.emit(kSign, {d.x(1)})); },
+    .flags = {.isBackward = true, .isElementwise = true},
+    .decompose = byFormula<[](auto dy, auto x) { return dy * sign(x); }>,
     .kernel = mapFloating<[](auto dy, auto x) { return dy * SignOf()(x); }>,
     .piece = mapBackwardPiece<[](auto dy, auto, auto base) { return dy * SignOf()(base); }>,
 };
@@ -306,7 +207,7 @@ constinit const OpDef kBackwardSign = {
     .inputs = {"dy", "x"},
     .shape = shapes::same,
     .ignored = {0, 1},
-    .flags = {.isBackward = true, .isZero = true},
+    .flags = {.isBackward = true, .isZero = true, .isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kZerosLike, {d.x(1)})); },
     .kernel = writeZeros,
@@ -319,90 +220,18 @@ constinit const OpDef kBackwardRelu = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) { timesHead(d, d.emit(kGreaterScalar, {d.x(1)}, {{"scalar", "0"}})); },
+    .decompose = byFormula<[](auto dy, auto y) { return dy * greater(y, 0); }>,
     .kernel = mapFloating<[](auto dy, auto y) { return decltype(y)(0) < y ? dy : decltype(y)(0); }>,
     .piece = mapBackwardPiece<[](auto dy, auto, auto base) { return decltype(dy)(0) < base ? dy : decltype(dy)(0); }>,
 };
 
-constinit const OpDef kBackwardSigmoid = {
-    .name = "_backward_sigmoid",
-    .summary = "gradient of sigmoid: dx = dy * y * (1 - y)",
-    .inputs = {"dy", "y"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value rest = d.emit(kRminusScalar, {d.x(1)}, {{"scalar", "1"}});
-          timesHead(d, d.emit(kElemwiseMul, {d.x(1), rest}));
-        },
-    .kernel = mapFloating<[](auto dy, auto y) { return dy * (y * (decltype(y)(1) - y)); }>,
-};
-
-constinit const OpDef kBackwardTanh = {
-    .name = "_backward_tanh",
-    .summary = "gradient of tanh: dx = dy * (1 - y^2)",
-    .inputs = {"dy", "y"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          timesHead(d, d.emit(kRminusScalar, {d.emit(kSquare, {d.x(1)})}, {{"scalar", "1"}}));
-        },
-    .kernel = mapFloating<[](auto dy, auto y) { return dy * (decltype(y)(1) - y * y); }>,
-};
-
-constinit const OpDef kBackwardSoftsign = {
-    .name = "_backward_softsign",
-    .summary = "gradient of softsign: dx = dy / (1 + |x|)^2",
-    .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value base = d.emit(kPlusScalar, {d.emit(kAbs, {d.x(1)})}, {{"scalar", "1"}});
-          d.y(0, d.emit(kElemwiseDiv, {d.x(0), d.emit(kSquare, {base})}));
-        },
-    .kernel = mapFloating<[](auto dy, auto x) {
-      const decltype(x) base = decltype(x)(1) + std::abs(x);
-      return dy * (decltype(x)(1) / (base * base));
-    }>,
-};
-
-constinit const OpDef kBackwardLog1p = {
-    .name = "_backward_log1p",
-    .summary = "gradient of log1p: dx = dy / (1 + x)",
-    .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .domains = kPositiveSecond,
-    .decompose =
-        [](DecomposeRule &d) {
-          d.y(0, d.emit(kElemwiseDiv, {d.x(0), d.emit(kPlusScalar, {d.x(1)}, {{"scalar", "1"}})}));
-        },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy * (decltype(x)(1) / (decltype(x)(1) + x)); }>,
-};
-
-constinit const OpDef kBackwardExpm1 = {
-    .name = "_backward_expm1",
-    .summary = "gradient of expm1: dx = dy * exp(x)",
-    .inputs = {"dy", "x"},
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) { timesHead(d, d.emit(kExp, {d.x(1)})); },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy * std::exp(x); }>,
-};
-
 constexpr const OpDef *kOps[] = {
-    &kNegative,         &kExp,         &kLog,         &kSqrt,         &kSquare,       &kReciprocal,
-    &kAbs,              &kSign,        &kRelu,        &kSigmoid,      &kTanh,         &kSoftsign,
-    &kLog1p,            &kExpm1,       &kBackwardLog, &kBackwardSqrt, &kBackwardSquare, &kBackwardReciprocal,
-    &kBackwardAbs,      &kBackwardSign, &kBackwardRelu, &kBackwardSigmoid, &kBackwardTanh, &kBackwardSoftsign,
-    &kBackwardLog1p,    &kBackwardExpm1,
+    &kNegative,         &kExp,          &kLog,          &kSqrt,            &kSquare,         &kReciprocal,
+    &kAbs,              &kSign,         &kRelu,         &kSigmoid,         &kTanh,           &kSoftsign,
+    &kLog1p,            &kExpm1,        &kLog2,         &kLog10,           &kRsqrt,          &kCbrt,
+    &kRcbrt,            &kBackwardLog,  &kBackwardSqrt, &kBackwardSquare,  &kBackwardReciprocal, &kBackwardAbs,
+    &kBackwardSign,     &kBackwardRelu, &kBackwardSigmoid, &kBackwardTanh, &kBackwardSoftsign, &kBackwardLog1p,
+    &kBackwardExpm1,    &kBackwardLog2, &kBackwardLog10, &kBackwardRsqrt,  &kBackwardCbrt,   &kBackwardRcbrt,
 };
 
 }  // namespace

@@ -102,6 +102,7 @@ constinit const OpDef kWhere = {
     .shape = whereShape,
     .dtype = whereDType,
     .inplace = kWhereInplace,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -128,7 +129,7 @@ constinit const OpDef kBackwardWhere = {
           for (size_t i = 0; i < 2; ++i) t.sameInOut(0, i);
           t.sameInOut(0, 0);
         },
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           Value zeros = d.emit(kZerosLike, {d.x(0)});

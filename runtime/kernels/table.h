@@ -1,4 +1,4 @@
-// Which operators have fast kernels: one explicit list. Tested by tests/fast_kernels_test.cc
+// Which operators have fast kernels: one explicit list, and those that work element by element by their flags. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/prepared_kernel.h"
@@ -30,7 +30,8 @@ struct FastKernelRow {
 
 /// Sorted by name.
 llvm::ArrayRef<FastKernelRow> fastKernelTable();
-/// The row of a built-in operator, or a row of its own for one that brings its fast kernel; else null, whatever its name.
+/// The row of a built-in operator, or a row without name of one that brings its fast kernel or works element by element;
+/// else null, whatever its name.
 const FastKernelRow *findFastKernel(const OpDef &op);
 /// What the operator's reference kernel makes of layouts: Elements for the built-in ones listed, else Plain.
 LayoutRole referenceRole(const OpDef &op);

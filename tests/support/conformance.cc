@@ -28,6 +28,8 @@ double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t i
   if (sample.high > sample.low) return sample.low + unit * (sample.high - sample.low);
   if (domain == Domain::Positive) return 0.4 + 1.2 * unit;
   if (domain == Domain::Probability) return 0.05 + 0.9 * unit;
+  if (domain == Domain::WithinOne) return 1.8 * unit - 0.9;
+  if (domain == Domain::AboveOne) return 1.1 + unit;
   return drawNumber(stream, index);
 }
 

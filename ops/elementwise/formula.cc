@@ -1,0 +1,83 @@
+#include "ops/elementwise/formula.h"
+
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Value Formula::emit(int at) {
+  Step &step = steps[static_cast<size_t>(at)];
+  if (!step.op || step.value.isValid()) return step.value;
+  SmallVector<Value, 2> operands = {emit(step.left)};
+  if (step.right >= 0) operands.push_back(emit(step.right));
+  const Attrs attrs = step.hasScalar ? rule.context().attrs({{"scalar", rule.number(step.scalar)}}) : Attrs();
+  return step.value = rule.emit(*step.op, operands, attrs);
+}
+
+Value Term::value() const { return formula->emit(step); }
+
+Term Term::combine(const Operators &operators, const Term &a, const Term &b) {
+  if (!a.formula && !b.formula) return Term(operators.numbers(a.number, b.number));
+  Formula &formula = a.formula ? *a.formula : *b.formula;
+  if (!b.formula) return Term(formula, formula.add({operators.scalar, a.step, -1, b.number, true, Value()}));
+  if (!a.formula) return Term(formula, formula.add({operators.reversed, b.step, -1, a.number, true, Value()}));
+  const OpDef *op = formula.shapes == Formula::Shapes::Equal ? operators.equal : operators.broadcast;
+  return Term(formula, formula.add({op, a.step, b.step, 0, false, Value()}));
+}
+
+Term operator+(const Term &a, const Term &b) {
+  static constexpr Term::Operators kPlus = {&kElemwiseAdd, &kBroadcastAdd, &kPlusScalar, &kPlusScalar,
+                                            [](double x, double y) { return x + y; }};
+  return Term::combine(kPlus, a, b);
+}
+Term operator-(const Term &a, const Term &b) {
+  static constexpr Term::Operators kMinus = {&kElemwiseSub, &kBroadcastSub, &kMinusScalar, &kRminusScalar,
+                                             [](double x, double y) { return x - y; }};
+  return Term::combine(kMinus, a, b);
+}
+Term operator*(const Term &a, const Term &b) {
+  static constexpr Term::Operators kTimes = {&kElemwiseMul, &kBroadcastMul, &kMulScalar, &kMulScalar,
+                                             [](double x, double y) { return x * y; }};
+  return Term::combine(kTimes, a, b);
+}
+Term operator/(const Term &a, const Term &b) {
+  static constexpr Term::Operators kOver = {&kElemwiseDiv, &kBroadcastDiv, &kDivScalar, &kRdivScalar,
+                                            [](double x, double y) { return x / y; }};
+  return Term::combine(kOver, a, b);
+}
+Term pow(const Term &a, const Term &b) {
+  static constexpr Term::Operators kToThe = {&kPower, &kBroadcastPower, &kPowerScalar, &kRpowerScalar,
+                                             [](double x, double y) { return std::pow(x, y); }};
+  return Term::combine(kToThe, a, b);
+}
+Term greater(const Term &a, const Term &b) {
+  static constexpr Term::Operators kIsGreater = {&kGreater, &kBroadcastGreater, &kGreaterScalar, &kLesserScalar,
+                                                 [](double x, double y) { return x > y ? 1.0 : 0.0; }};
+  return Term::combine(kIsGreater, a, b);
+}
+
+Term Term::apply(const OpDef &op, const Term &x) {
+  assert(x.formula && "numbers are computed by functions of numbers");
+  return Term(*x.formula, x.formula->add({&op, x.step, -1, 0, false, Value()}));
+}
+
+Term operator-(const Term &a) { return Term::apply(kNegative, a); }
+Term abs(const Term &x) { return Term::apply(kAbs, x); }
+Term sign(const Term &x) { return Term::apply(kSign, x); }
+Term square(const Term &x) { return Term::apply(kSquare, x); }
+Term reciprocal(const Term &x) { return Term::apply(kReciprocal, x); }
+Term sqrt(const Term &x) { return Term::apply(kSqrt, x); }
+Term cbrt(const Term &x) { return Term::apply(kCbrt, x); }
+Term exp(const Term &x) { return Term::apply(kExp, x); }
+Term log(const Term &x) { return Term::apply(kLog, x); }
+Term sin(const Term &x) { return Term::apply(kSin, x); }
+Term cos(const Term &x) { return Term::apply(kCos, x); }
+Term sinh(const Term &x) { return Term::apply(kSinh, x); }
+Term cosh(const Term &x) { return Term::apply(kCosh, x); }
+Term tanh(const Term &x) { return Term::apply(kTanh, x); }
+Term floor(const Term &x) { return Term::apply(kFloor, x); }
+Term ceil(const Term &x) { return Term::apply(kCeil, x); }
+Term sigmoid(const Term &x) { return Term::apply(kSigmoid, x); }
+
+}  // namespace gradc

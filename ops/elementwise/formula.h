@@ -1,0 +1,140 @@
+// Formulas written once: on numbers they are kernels, on the values of a decomposition they emit operators.
+//
+//   constexpr auto kSlope = [](auto dy, auto x) { return dy * cos(x); };
+//   .decompose = byFormula<kSlope>, .kernel = mapFloating<kSlope>
+//
+// A formula is a captureless generic lambda. Its constants are integers, or `constant(x, 0.5)` in the type of x. Functions
+// are those below, found by their names without `std::`. Tested by tests/formula_test.cc
+#pragma once
+
+#include "ir/grad_rule.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+namespace gradc {
+
+/// Steps that terms of one formula consist of. They are emitted only at the end, left operands first: C++ leaves the order
+/// in which `f(x) * g(x)` calls f and g to the compiler.
+class Formula {
+ public:
+  /// Operands of one shape, or operands that broadcast.
+  enum class Shapes : uint8_t { Equal, Broadcast };
+
+  Formula(DecomposeRule &rule, Shapes shapes) : rule(rule), shapes(shapes) {}
+
+ private:
+  friend class Term;
+  struct Step {
+    const OpDef *op;  // null: an operand of the formula
+    int left, right;  // steps before this one; none: -1
+    double scalar;
+    bool hasScalar;
+    Value value;      // valid once it is emitted
+  };
+
+  int add(Step step) {
+    steps.push_back(step);
+    return static_cast<int>(steps.size()) - 1;
+  }
+  Value emit(int step);
+
+  DecomposeRule &rule;
+  Shapes shapes;
+  llvm::SmallVector<Step, 16> steps;
+};
+
+/// A number, or a step of a formula.
+class Term {
+ public:
+  template <class N, class = std::enable_if_t<std::is_arithmetic_v<N>>> Term(N number) : number(static_cast<double>(number)) {}
+  Term(Formula &formula, Value operand) : formula(&formula), step(formula.add({nullptr, -1, -1, 0, false, operand})) {}
+
+  /// Emits what the term consists of; terms that share steps share nodes.
+  Value value() const;
+
+  /// op(x), of one shape with x, which is no number.
+  static Term apply(const OpDef &op, const Term &x);
+  /// One function of two operands: of tensors of one shape, of tensors that broadcast, of a tensor and a number, of a number
+  /// and a tensor, of numbers.
+  struct Operators {
+    const OpDef *equal, *broadcast, *scalar, *reversed;
+    double (*numbers)(double, double);
+  };
+  static Term combine(const Operators &operators, const Term &a, const Term &b);
+
+ private:
+  Term(Formula &formula, int step) : formula(&formula), step(step) {}
+
+  Formula *formula = nullptr;  // null: a number
+  int step = -1;
+  double number = 0;
+};
+
+Term operator+(const Term &a, const Term &b);
+Term operator-(const Term &a, const Term &b);
+Term operator*(const Term &a, const Term &b);
+Term operator/(const Term &a, const Term &b);
+Term operator-(const Term &a);
+Term pow(const Term &a, const Term &b);
+Term greater(const Term &a, const Term &b);  // 1 where a > b, else 0
+Term abs(const Term &x);
+Term sign(const Term &x);
+Term square(const Term &x);
+Term reciprocal(const Term &x);
+Term sqrt(const Term &x);
+Term cbrt(const Term &x);
+Term exp(const Term &x);
+Term log(const Term &x);
+Term sin(const Term &x);
+Term cos(const Term &x);
+Term sinh(const Term &x);
+Term cosh(const Term &x);
+Term tanh(const Term &x);
+Term floor(const Term &x);
+Term ceil(const Term &x);
+Term sigmoid(const Term &x);
+
+// The same names for numbers; those of <cmath> by `using std::…` where they are used in a formula.
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T square(T x) { return x * x; }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T reciprocal(T x) { return 1 / x; }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sign(T x) { return static_cast<T>((x > 0) - (x < 0)); }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sigmoid(T x) { return 1 / (1 + std::exp(-x)); }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T greater(T a, std::type_identity_t<T> b) { return a > b; }
+
+/// A number that is no integer, in the type of the formula's operands.
+template <class T> T constant(const T &, double number) {
+  if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(number);
+  else return T(number);
+}
+
+namespace detail {
+
+template <auto F, size_t... I> Term callFormula(Formula &formula, DecomposeRule &d, std::index_sequence<I...>) {
+  // Braces: operands become steps in their order.
+  const Term operands[] = {Term(formula, d.x(I))...};
+  return F(operands[I]...);
+}
+
+template <auto F, size_t count = 1> constexpr size_t arity() {
+  if constexpr (count == 1) {
+    if constexpr (std::is_invocable_v<decltype(F), double>) return 1;
+    else return arity<F, 2>();
+  } else if constexpr (count == 2) {
+    if constexpr (std::is_invocable_v<decltype(F), double, double>) return 2;
+    else return 3;
+  }
+}
+
+}  // namespace detail
+
+/// Output 0 = F of the inputs, all of one shape.
+template <auto F> void byFormula(DecomposeRule &d) {
+  Formula formula(d, Formula::Shapes::Equal);
+  d.y(0, detail::callFormula<F>(formula, d, std::make_index_sequence<detail::arity<F>()>()).value());
+}
+
+}  // namespace gradc

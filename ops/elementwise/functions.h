@@ -1,0 +1,74 @@
+// Makers of functions of one variable, element by element, and of their gradient operators.
+//
+//   constinit const OpDef kBackwardSin =
+//       slope<[](auto dy, auto x) { return dy * cos(x); }>("_backward_sin", "x", "gradient of sin: dx = dy * cos(x)");
+//   constinit const OpDef kSin = function<[](auto x) { return sin(x); }, kBackwardSin>(
+//       {"sin"}, "y = sin(x)", {.onnx = "Sin", .c = "y[i] = sin(x[i])"});
+//
+// A gradient operator reads what MXNet's reads, the input x or the output y, so that only that one has to be kept (RC-04).
+// Formulas are those of formula.h. Tested by tests/elementwise_ops_test.cc
+#pragma once
+
+#include "ir/inference.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/formula.h"
+
+namespace gradc {
+
+/// y = F(x). `names`: the name and its aliases. Without gradient and lowering.
+template <auto F> constexpr OpDef unary(NameList names, llvm::StringRef summary, llvm::ArrayRef<Domain> domains = {}) {
+  OpDef op;
+  op.name = names.names[0];
+  op.aliases = NameList(names.names + 1, names.count - 1);
+  op.summary = summary;
+  op.inputs = {"data"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isElementwise = true;
+  op.domains = domains;
+  op.kernel = mapFloating<F>;
+  return op;
+}
+
+template <const OpDef &Backward> void gradientBy(GradRule &g) {
+  const bool readsOutput = Backward.inputs.names.names[1] == "y";
+  g.fused(Backward, {g.dy(0), readsOutput ? g.y(0) : g.x(0)});
+}
+
+/// y = F(x), a primitive.
+template <auto F, const OpDef &Backward>
+constexpr OpDef function(NameList names, llvm::StringRef summary, Primitive primitive, llvm::ArrayRef<Domain> domains = {}) {
+  OpDef op = unary<F>(names, summary, domains);
+  op.gradient = gradientBy<Backward>;
+  op.primitive = primitive;
+  return op;
+}
+
+/// y = F(x), in simpler operators Formula(x).
+template <auto F, const OpDef &Backward, auto Formula = F>
+constexpr OpDef composed(NameList names, llvm::StringRef summary, llvm::ArrayRef<Domain> domains = {}) {
+  OpDef op = unary<F>(names, summary, domains);
+  op.gradient = gradientBy<Backward>;
+  op.decompose = byFormula<Formula>;
+  return op;
+}
+
+/// dx = F(dy, v), v being "x" or "y", the function's input or output.
+template <auto F>
+constexpr OpDef slope(llvm::StringRef name, llvm::StringRef reads, llvm::StringRef summary,
+                      llvm::ArrayRef<Domain> domains = {}) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.inputs = {"dy", reads};
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isBackward = true;
+  op.flags.isElementwise = true;
+  op.domains = domains;
+  op.decompose = byFormula<F>;
+  op.kernel = mapFloating<F>;
+  return op;
+}
+
+}  // namespace gradc

@@ -1,0 +1,92 @@
+// Circular and hyperbolic functions, their inverses, and angles in degrees and radians.
+//
+// tanh is in ops/elementwise/unary.cc. Tested by tests/elementwise_ops_test.cc
+#include "ops/elementwise/functions.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atanh, std::cos, std::cosh, std::sin, std::sinh,
+    std::sqrt, std::tan;
+
+constexpr double kDegree = 0.017453292519943295769;  // π/180
+constexpr Domain kWithinOne[] = {Domain::WithinOne}, kWithinOneSecond[] = {Domain::Any, Domain::WithinOne};
+constexpr Domain kAboveOne[] = {Domain::AboveOne}, kAboveOneSecond[] = {Domain::Any, Domain::AboveOne};
+
+constinit const OpDef kBackwardSin =
+    slope<[](auto dy, auto x) { return dy * cos(x); }>("_backward_sin", "x", "gradient of sin: dx = dy * cos(x)");
+constinit const OpDef kBackwardCos =
+    slope<[](auto dy, auto x) { return dy * -sin(x); }>("_backward_cos", "x", "gradient of cos: dx = -dy * sin(x)");
+constinit const OpDef kBackwardTan = slope<[](auto dy, auto y) { return dy * (square(y) + 1); }>(
+    "_backward_tan", "y", "gradient of tan: dx = dy * (1 + y^2)");
+constinit const OpDef kBackwardArcsin = slope<[](auto dy, auto x) { return dy / sqrt(1 - square(x)); }>(
+    "_backward_arcsin", "x", "gradient of arcsin: dx = dy / sqrt(1 - x^2)", kWithinOneSecond);
+constinit const OpDef kBackwardArccos = slope<[](auto dy, auto x) { return -dy / sqrt(1 - square(x)); }>(
+    "_backward_arccos", "x", "gradient of arccos: dx = -dy / sqrt(1 - x^2)", kWithinOneSecond);
+constinit const OpDef kBackwardArctan = slope<[](auto dy, auto x) { return dy / (square(x) + 1); }>(
+    "_backward_arctan", "x", "gradient of arctan: dx = dy / (1 + x^2)");
+constinit const OpDef kBackwardSinh =
+    slope<[](auto dy, auto x) { return dy * cosh(x); }>("_backward_sinh", "x", "gradient of sinh: dx = dy * cosh(x)");
+constinit const OpDef kBackwardCosh =
+    slope<[](auto dy, auto x) { return dy * sinh(x); }>("_backward_cosh", "x", "gradient of cosh: dx = dy * sinh(x)");
+constinit const OpDef kBackwardArcsinh = slope<[](auto dy, auto x) { return dy / sqrt(square(x) + 1); }>(
+    "_backward_arcsinh", "x", "gradient of arcsinh: dx = dy / sqrt(x^2 + 1)");
+constinit const OpDef kBackwardArccosh = slope<[](auto dy, auto x) { return dy / sqrt(square(x) - 1); }>(
+    "_backward_arccosh", "x", "gradient of arccosh: dx = dy / sqrt(x^2 - 1)", kAboveOneSecond);
+constinit const OpDef kBackwardArctanh = slope<[](auto dy, auto x) { return dy / (1 - square(x)); }>(
+    "_backward_arctanh", "x", "gradient of arctanh: dx = dy / (1 - x^2)", kWithinOneSecond);
+constinit const OpDef kBackwardDegrees = slope<[](auto dy, auto) { return dy / constant(dy, kDegree); }>(
+    "_backward_degrees", "x", "gradient of degrees: dx = dy * 180 / π");
+constinit const OpDef kBackwardRadians = slope<[](auto dy, auto) { return dy * constant(dy, kDegree); }>(
+    "_backward_radians", "x", "gradient of radians: dx = dy * π / 180");
+
+}  // namespace
+
+constinit const OpDef kSin = function<[](auto x) { return sin(x); }, kBackwardSin>(
+    {"sin", "_npi_sin", "_sparse_sin"}, "y = sin(x)", {.onnx = "Sin", .c = "y[i] = sin(x[i])"});
+constinit const OpDef kCos = function<[](auto x) { return cos(x); }, kBackwardCos>(
+    {"cos", "_npi_cos"}, "y = cos(x)", {.onnx = "Cos", .c = "y[i] = cos(x[i])"});
+constinit const OpDef kSinh = function<[](auto x) { return sinh(x); }, kBackwardSinh>(
+    {"sinh", "_npi_sinh", "_sparse_sinh"}, "y = sinh(x)", {.onnx = "Sinh", .c = "y[i] = sinh(x[i])"});
+constinit const OpDef kCosh = function<[](auto x) { return cosh(x); }, kBackwardCosh>(
+    {"cosh", "_npi_cosh"}, "y = cosh(x)", {.onnx = "Cosh", .c = "y[i] = cosh(x[i])"});
+
+namespace {
+
+constinit const OpDef kTan = function<[](auto x) { return tan(x); }, kBackwardTan>(
+    {"tan", "_npi_tan", "_sparse_tan"}, "y = tan(x)", {.onnx = "Tan", .c = "y[i] = tan(x[i])"});
+constinit const OpDef kArcsin = function<[](auto x) { return asin(x); }, kBackwardArcsin>(
+    {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", {.onnx = "Asin", .c = "y[i] = asin(x[i])"}, kWithinOne);
+constinit const OpDef kArccos = function<[](auto x) { return acos(x); }, kBackwardArccos>(
+    {"arccos", "_npi_arccos"}, "y = arccos(x)", {.onnx = "Acos", .c = "y[i] = acos(x[i])"}, kWithinOne);
+constinit const OpDef kArctan = function<[](auto x) { return atan(x); }, kBackwardArctan>(
+    {"arctan", "_npi_arctan", "_sparse_arctan"}, "y = arctan(x)", {.onnx = "Atan", .c = "y[i] = atan(x[i])"});
+constinit const OpDef kArcsinh = function<[](auto x) { return asinh(x); }, kBackwardArcsinh>(
+    {"arcsinh", "_npi_arcsinh", "_sparse_arcsinh"}, "y = arsinh(x)", {.onnx = "Asinh", .c = "y[i] = asinh(x[i])"});
+constinit const OpDef kArccosh = function<[](auto x) { return acosh(x); }, kBackwardArccosh>(
+    {"arccosh", "_npi_arccosh"}, "y = arcosh(x)", {.onnx = "Acosh", .c = "y[i] = acosh(x[i])"}, kAboveOne);
+constinit const OpDef kArctanh = function<[](auto x) { return atanh(x); }, kBackwardArctanh>(
+    {"arctanh", "_npi_arctanh", "_sparse_arctanh"}, "y = artanh(x)", {.onnx = "Atanh", .c = "y[i] = atanh(x[i])"}, kWithinOne);
+constinit const OpDef kDegrees = composed<[](auto x) { return x / constant(x, kDegree); }, kBackwardDegrees>(
+    {"degrees", "_npi_degrees", "_sparse_degrees"}, "y = x * 180 / π");
+constinit const OpDef kRadians = composed<[](auto x) { return x * constant(x, kDegree); }, kBackwardRadians>(
+    {"radians", "_npi_radians", "_sparse_radians"}, "y = x * π / 180");
+
+constexpr const OpDef *kOps[] = {
+    &kSin,         &kCos,         &kTan,         &kArcsin,         &kArccos,         &kArctan,         &kSinh,
+    &kCosh,        &kArcsinh,     &kArccosh,     &kArctanh,        &kDegrees,        &kRadians,        &kBackwardSin,
+    &kBackwardCos, &kBackwardTan, &kBackwardArcsin, &kBackwardArccos, &kBackwardArctan, &kBackwardSinh, &kBackwardCosh,
+    &kBackwardArcsinh, &kBackwardArccosh, &kBackwardArctanh, &kBackwardDegrees, &kBackwardRadians,
+};
+
+}  // namespace
+
+constinit const OpFamily kTrigonometricFamily = kOps;
+
+}  // namespace gradc
