@@ -47,6 +47,7 @@ extern const OpFamily kPowerFamily;
 extern const OpFamily kComparisonFamily;
 extern const OpFamily kReduceExtremaFamily;
 extern const OpFamily kLeakyReluFamily;
+extern const OpFamily kBinaryFunctionsFamily;
 extern const OpFamily kTrigonometricFamily;
 extern const OpFamily kRoundingFamily;
 extern const OpFamily kSpecialFunctionsFamily;

@@ -60,6 +60,9 @@ extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserE
 extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual, kBroadcastLesser,
     kBroadcastLesserEqual;
 
+// extrema.cc
+extern const OpDef kBroadcastMaximum, kBroadcastMinimum;  // broadcast_maximum(a, b), broadcast_minimum(a, b)
+
 // constant.cc
 extern const OpDef kConstant;           // _constant(; dtype, shape, values)
 

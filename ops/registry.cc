@@ -18,7 +18,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kConcatFamily,    &kConstantFamily,          &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
     &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
     &kPoolingFamily, &kSoftmaxPartsFamily,
-    &kTrigonometricFamily, &kRoundingFamily,
+    &kBinaryFunctionsFamily, &kTrigonometricFamily, &kRoundingFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
     &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily, &kEmbeddingFamily,
     &kBatchDotFamily, &kL2NormalizationFamily, &kOptimizerFamily,

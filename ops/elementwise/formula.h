@@ -81,6 +81,7 @@ Term operator/(const Term &a, const Term &b);
 Term operator-(const Term &a);
 Term pow(const Term &a, const Term &b);
 Term greater(const Term &a, const Term &b);  // 1 where a > b, else 0
+Term hypot(const Term &a, const Term &b);    // sqrt(a² + b²)
 Term abs(const Term &x);
 Term sign(const Term &x);
 Term square(const Term &x);

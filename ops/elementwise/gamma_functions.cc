@@ -134,6 +134,7 @@ constinit const OpDef kBackwardGammaln = {
 
 constinit const OpDef kGammaln = {
     .name = "gammaln",
+    .aliases = {"_npx_gammaln"},
     .summary = "y = ln |Γ(x)|",
     .inputs = {"data"},
     .shape = shapes::same,
@@ -166,6 +167,7 @@ constinit const OpDef kBackwardGamma = {
 
 constinit const OpDef kGammaFunction = {
     .name = "gamma",
+    .aliases = {"_npx_gamma"},
     .summary = "y = Γ(x) = ∫ tˣ⁻¹·exp(−t) dt over t > 0, continued to x < 0",
     .inputs = {"data"},
     .shape = shapes::same,
