@@ -22,6 +22,7 @@ extern const OpFamily kSoftmaxOutputFamily;
 extern const OpFamily kSoftmaxPartsFamily;
 extern const OpFamily kRegressionOutputFamily;
 extern const OpFamily kActivationFamily;
+extern const OpFamily kActivationFunctionsFamily;
 extern const OpFamily kBatchNormFamily;
 extern const OpFamily kConvolutionFamily;
 extern const OpFamily kDropoutFamily;

@@ -16,7 +16,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kZerosOnesFamily, &kElementwiseBinaryFamily, &kElementwiseScalarFamily, &kElementwiseUnaryFamily,
     &kBroadcastFamily, &kReduceFamily,            &kShapeOpsFamily,          &kDotFamily,
     &kConcatFamily,    &kConstantFamily,          &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
-    &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
+    &kActivationFamily, &kActivationFunctionsFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
     &kPoolingFamily, &kSoftmaxPartsFamily,
     &kBinaryFunctionsFamily, &kTrigonometricFamily, &kRoundingFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,

@@ -32,13 +32,14 @@ NO_GRADIENT = [
     ("SoftmaxActivation", lambda s: "channel" not in s["text"] and len(s["inputs"][0]["shape"]) > 2,
      "forward over the last axis, backward over axis 1"),
     ("_contrib_BilinearResize2D", lambda s: "mode=like" in s["text"], "that of the second input is never written"),
+    ("_npi_rarctan2_scalar", lambda s: True, "-dy * x / (x^2 + scalar^2), with x in place of scalar"),
     ("_grad_add", lambda s: True, "has none"),
     ("sgd_update", lambda s: True, "has none"),
     ("sgd_mom_update", lambda s: True, "has none"),
     ("adam_update", lambda s: True, "has none"),
 ]
 # Constants of theirs, or their digamma function, are good to float32 only.
-COARSE = [("erf", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"), ("LeakyReLU", "selu")]
+COARSE = [("erf", ""), ("erfinv", ""), ("degrees", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"), ("LeakyReLU", "selu")]
 
 
 def graph_of(sample):

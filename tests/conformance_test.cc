@@ -46,6 +46,7 @@ constexpr Refusal kRefusals[] = {
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_sgd_mom_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_sum_like", kByItself, "the axes follow from another value's shape; MXNet's sum takes them as an attribute"},
+    {"digamma", kByItself, "MXNet has psi inside its gradient operators alone"},
     {"_uniform_like", kByItself, "MXNet draws inside the operators that are random"},
 };
 

@@ -29,7 +29,10 @@ struct Mod {
   };
   static constexpr auto left = [](auto dy, auto, auto) { return dy; };
   static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * floor(a / b)); };
-  static constexpr auto valuePiece = [](auto a, auto b, auto a0, auto b0) { return a - b * floor(a0 / b0); };
+  static constexpr auto valuePiece = [](auto a, auto b, auto a0, auto b0) {
+    const auto rest = value(a0, b0);
+    return b0 == 0 ? rest : rest + (a - a0) - (b - b0) * std::round((a0 - rest) / b0);
+  };
 };
 
 struct Arctan2 {

@@ -25,6 +25,11 @@ constexpr StringRef kOwn[] = {
     "_SoftmaxOutput_weight",
     "_as_rows",
     "_assign",
+    "_backward_gelu",
+    "_backward_hard_swish",
+    "_backward_log_sigmoid",
+    "_backward_mish",
+    "_backward_silu",
     "_broadcast_axis_like",
     "_cast_like",
     "_channel_window_sum",
@@ -48,6 +53,12 @@ constexpr StringRef kOwn[] = {
     "_scheduled_sgd_update",
     "_sum_like",
     "_uniform_like",
+    "digamma",
+    "gelu",
+    "hard_swish",
+    "log_sigmoid",
+    "mish",
+    "silu",
 };
 
 const OpDef &op(DecomposeRule &d, StringRef name) {
