@@ -73,6 +73,7 @@ constinit const OpDef kBackwardPower = {
 // dlhs = Σ dy · rhs · lhs^(rhs - 1), drhs = Σ dy · lhs^rhs · ln lhs over the repeated axes of each
 constinit const OpDef kBroadcastPower = {
     .name = "broadcast_power",
+    .aliases = {"_npi_power"},
     .summary = "y = lhs ^ rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,

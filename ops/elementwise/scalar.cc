@@ -63,7 +63,7 @@ extern const OpDef kBackwardMulScalar, kBackwardDivScalar, kBackwardRdivScalar, 
 // dx = dy
 constinit const OpDef kPlusScalar = {
     .name = "_plus_scalar",
-    .aliases = {"_PlusScalar"},
+    .aliases = {"_PlusScalar", "_npi_add_scalar"},
     .summary = "y = x + scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -80,7 +80,7 @@ constinit const OpDef kPlusScalar = {
 // dx = dy
 constinit const OpDef kMinusScalar = {
     .name = "_minus_scalar",
-    .aliases = {"_MinusScalar"},
+    .aliases = {"_MinusScalar", "_npi_subtract_scalar"},
     .summary = "y = x - scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -97,7 +97,7 @@ constinit const OpDef kMinusScalar = {
 // dx = -dy
 constinit const OpDef kRminusScalar = {
     .name = "_rminus_scalar",
-    .aliases = {"_RMinusScalar"},
+    .aliases = {"_RMinusScalar", "_npi_rsubtract_scalar"},
     .summary = "y = scalar - x",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -117,7 +117,7 @@ constinit const OpDef kRminusScalar = {
 // dx = dy · scalar
 constinit const OpDef kMulScalar = {
     .name = "_mul_scalar",
-    .aliases = {"_MulScalar"},
+    .aliases = {"_MulScalar", "_npi_multiply_scalar"},
     .summary = "y = x * scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -134,7 +134,7 @@ constinit const OpDef kMulScalar = {
 // dx = dy / scalar
 constinit const OpDef kDivScalar = {
     .name = "_div_scalar",
-    .aliases = {"_DivScalar"},
+    .aliases = {"_DivScalar", "_npi_true_divide_scalar"},
     .summary = "y = x / scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -150,7 +150,7 @@ constinit const OpDef kDivScalar = {
 // dx = -dy · scalar / x²
 constinit const OpDef kRdivScalar = {
     .name = "_rdiv_scalar",
-    .aliases = {"_RDivScalar"},
+    .aliases = {"_RDivScalar", "_npi_rtrue_divide_scalar"},
     .summary = "y = scalar / x",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -166,7 +166,7 @@ constinit const OpDef kRdivScalar = {
 // dx = dy · scalar · x^(scalar - 1)
 constinit const OpDef kPowerScalar = {
     .name = "_power_scalar",
-    .aliases = {"_PowerScalar"},
+    .aliases = {"_PowerScalar", "_npi_power_scalar"},
     .summary = "y = x ^ scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -182,7 +182,7 @@ constinit const OpDef kPowerScalar = {
 // dx = dy · y · ln scalar
 constinit const OpDef kRpowerScalar = {
     .name = "_rpower_scalar",
-    .aliases = {"_RPowerScalar"},
+    .aliases = {"_RPowerScalar", "_npi_rpower_scalar"},
     .summary = "y = scalar ^ x",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
