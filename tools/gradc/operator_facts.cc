@@ -56,8 +56,8 @@ StringRef mxnetText(const OpDef &op) {
   kind.op = &op;
   if (kMxnetTarget.has(kind)) return "the same operator";
   const bool hasRow = llvm::any_of(kMxnetTarget.rows, [&](const TargetRow &row) { return row.op == op.name; });
-  if (hasRow || op.decompose) return "lacks it; written in operators that MXNet has where these express it";
-  return "lacks it";
+  if (hasRow || op.decompose) return "none; lowered to operators that MXNet has, where these can express it";
+  return "none";
 }
 
 std::vector<StringRef> notesOf(const OpDef &op) {
