@@ -38,14 +38,17 @@ constexpr Refusal kRefusals[] = {
     {"_convolution_data_grad", 2, "MXNet has it inside _backward_Convolution, which has no gradient"},
     {"_deconvolution_weight_grad", 2, "MXNet has it inside _backward_Deconvolution, which has no gradient"},
     {"_in_training", 1, "MXNet's operators do not tell a graph in which form it runs; batch statistics as heads need it"},
-    {"_index_like", kByItself, "MXNet has no indices of another value's shape"},
+    {"_index_like", 1, "MXNet has no indices of another value's shape; the gradient of _shuffle, which it lacks, needs them"},
     {"_polygamma", 2, "MXNet has psi inside its gradient operators alone"},
     {"_pool_gather", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_pooling_grad", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_prelu_gamma_sum", 2, "MXNet has no gradient of _backward_LeakyReLU"},
+    {"_scatter_along_axis", kByItself, "MXNet has it inside _backward_topk, which takes the shape from its forward node"},
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_sgd_mom_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_sort_order", kByItself, "MXNet's argsort leaves open where NaN goes"},
     {"_sum_like", kByItself, "the axes follow from another value's shape; MXNet's sum takes them as an attribute"},
+    {"_take_along_axis", 2, "MXNet has no gradient of _backward_topk"},
     {"_uniform_like", kByItself, "MXNet draws inside the operators that are random"},
 };
 

@@ -42,11 +42,15 @@ constexpr StringRef kOwn[] = {
     "_pooling_grad",
     "_prelu_gamma_spread",
     "_prelu_gamma_sum",
+    "_product_gradient",
     "_repeat_axes_like",
+    "_scatter_along_axis",
     "_scheduled_adam_update",
     "_scheduled_sgd_mom_update",
     "_scheduled_sgd_update",
+    "_sort_order",
     "_sum_like",
+    "_take_along_axis",
     "_uniform_like",
 };
 
