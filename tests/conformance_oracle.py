@@ -33,6 +33,8 @@ NO_GRADIENT = [
      "forward over the last axis, backward over axis 1"),
     ("_contrib_BilinearResize2D", lambda s: "mode=like" in s["text"], "that of the second input is never written"),
     ("_grad_add", lambda s: True, "has none"),
+    ("_shuffle", lambda s: True, "has none"),
+    ("argmax_channel", lambda s: True, "has none"),
     ("sgd_update", lambda s: True, "has none"),
     ("sgd_mom_update", lambda s: True, "has none"),
     ("adam_update", lambda s: True, "has none"),

@@ -62,7 +62,7 @@ std::vector<Sample> orderingSamples() {
                             "axis=-1, dtype=uint8"})
     list.push_back({"argsort", attrs, {{2, 3, 2}}});
   list.push_back({"argsort", "axis=1", {{0, 3}}});
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{4, 3}, {5}, {3, 1, 2}, {1, 2}, {0, 2}, {2, 0}})
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{4, 3}, {5}, {3, 1, 2}, {1, 2}, {1, 1, 3}, {0, 2}, {2, 0}})
     list.push_back({"_shuffle", "", {shape}});
   list.push_back({"_sort_order", "axis=1, is_ascend=False", {{2, 3, 2}}});
   list.push_back({"_sort_order", "axis=0", {{0, 2}}});
