@@ -115,6 +115,26 @@ void orderShape(ShapeInference &s) {
   if (!s.hasFailed() && s.numOutputs() == 2) s.sameOutOut(0, 1);
 }
 
+// dy, the values and their positions have one shape, that of dx but for the axis.
+void backwardShape(ShapeInference &s) {
+  const OrderParams &p = s.params<OrderParams>();
+  for (int pass = 0; pass < 2; ++pass) {
+    s.sameInIn(0, 1);
+    s.sameInIn(0, 2);
+  }
+  if (!p.axis) return s.setIn(0, {kUnknownDim});
+  for (bool isForward : {true, false}) {
+    const ShapeRef known = isForward ? s.in(0) : s.out(0);
+    if (s.hasFailed() || !known.hasRank()) continue;
+    DimsBuffer dims(known.dims());
+    const std::optional<size_t> axis = normalizeAxis(*p.axis, dims.size());
+    if (!axis) return s.fail("axis " + Twine(*p.axis) + " is out of range for an input of shape " + toString(known));
+    dims[*axis] = kUnknownDim;
+    if (isForward) s.setOut(0, dims);
+    else s.setIn(0, dims);
+  }
+}
+
 void orderDType(DTypeInference &t) {
   const OrderParams &p = t.params<OrderParams>();
   if (p.wanted == Wanted::Positions) return t.setOut(0, p.dtype);
@@ -215,6 +235,7 @@ constinit const OpDef kBackwardTopk = {
     .attrs = kTopkAttrs,
     .params = paramsOf<OrderParams>(),
     .check = checkTopk,
+    .shape = backwardShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
     .stopped = {1, 2},

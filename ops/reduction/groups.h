@@ -19,6 +19,18 @@ template <class F> void forEachGroup(const ReduceParams &params, Dims whole, F v
   for (int64_t i = 0; i < size; ++i, outer.next()) visit(i, forEach);
 }
 
+/// Shapes of a fused gradient: output 0 is that of input `whole`, whose reductions the inputs `parts` are.
+inline void relateGradient(ShapeInference &s, size_t whole, llvm::ArrayRef<size_t> parts) {
+  s.sameInOut(whole, 0);
+  for (size_t part : parts) {
+    s.sameInIn(parts[0], part);
+    if (!s.hasFailed()) relateReduction(s, whole, part);
+  }
+  if (!s.hasFailed()) s.sameInOut(whole, 0);
+}
+/// Of one with the operands dy, x and y.
+inline void gradientShape(ShapeInference &s) { relateGradient(s, 1, {0, 2}); }
+
 /// Whether `a` takes the place of the extremum so far; the first of equals stays, a NaN is the result.
 inline constexpr auto kIsLarger = [](auto a, auto best) { return a > best || (a != a && best == best); };
 inline constexpr auto kIsSmaller = [](auto a, auto best) { return a < best || (a != a && best == best); };

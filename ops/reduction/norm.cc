@@ -134,6 +134,7 @@ constinit const OpDef kBackwardNorm = [] {
   op.inputs = {"dy", "x", "y"};
   op.attrs = kNormAttrs;
   op.params = paramsOf<NormParams>();
+  op.shape = gradientShape;
   op.dtype = normDType;
   op.decompose = [](DecomposeRule &d) {
     const Attrs axes = axesOf(d);
@@ -170,6 +171,7 @@ constinit const OpDef kBackwardNansum = [] {
   OpDef op = reductionGradient("_backward_nansum", "gradient of nansum: dx = dy, repeated over the reduced axes, 0 where x "
                                                    "is NaN");
   op.inputs = {"dy", "x", "y"};
+  op.shape = gradientShape;
   op.ignored = {2};
   op.stopped = {2};
   op.decompose = [](DecomposeRule &d) { d.y(0, numbersOnly(d, d.x(1), repeated(d, d.x(0), d.x(1), d.attrs()))); };
@@ -253,6 +255,7 @@ constinit const OpDef kBackwardMoments = {
     .attrs = kMomentsAttrs,
     .params = paramsOf<ReduceParams>(),
     .check = checkMoments,
+    .shape = [](ShapeInference &s) { relateGradient(s, 2, {0, 1, 3, 4}); },
     .ignored = {4},
     .stopped = {4},
     .flags = {.isBackward = true},

@@ -231,6 +231,7 @@ template <const OpDef &Backward, class F> constexpr OpDef product(StringRef name
 template <class F> constexpr OpDef productGradient(StringRef name, StringRef summary) {
   OpDef op = reductionGradient(name, summary);
   op.inputs = {"dy", "x", "y"};
+  op.shape = gradientShape;
   op.ignored = {2};
   op.stopped = {2};
   op.kernel = productBackward<F>;
