@@ -57,16 +57,18 @@ TEST(OrderingOps, HO_02_ProductsOfZeros) {
 TEST(OrderingOps, RUN_02_RunningSums) {
   checkRow({"_np_cumsum", {}, {{{2, 2}, {1, 2, 3, 4}}}, {4}, {1, 3, 6, 10}, {{0.5, 1.25, 1, -0.25}}});
   auto sums = [](const std::string &type, const std::string &value) {
-    return evaluate(TestGraph("x = _full {shape=(3,), value=" + value + ", dtype=" + type + "}; y = cumsum(x)"), {})[0].values;
+    return evaluate(TestGraph("x = _full {shape=(3,), value=" + value + ", dtype=" + type + "}; y = cumsum(x)"), {})[0]
+        .values;
   };
   EXPECT_EQ(sums("uint8", "100"), (std::vector<double>{100, 200, 44})) << "modulo 2^8";
   EXPECT_EQ(sums("int32", "2000000000"), (std::vector<double>{2000000000, -294967296, 1705032704}));
   TestGraph narrow("x = _full {shape=(2,), value=300, dtype=int32}; y = cumsum(x) {dtype=float64}");
   EXPECT_EQ(evaluate(narrow, {})[0].values, (std::vector<double>{300, 600}));
-  EXPECT_EQ(describeError(infer(testContext(), TestGraph("x = _full {shape=(2,), value=1, dtype=bool}; y = cumsum(x)"), {},
-                                {})),
-            "[infer_conflict] operator '_np_cumsum', node 'y' (cumsum): sums have type bool, expected a type of numbers "
-            "as attribute dtype");
+  EXPECT_EQ(
+      describeError(
+          infer(testContext(), TestGraph("x = _full {shape=(2,), value=1, dtype=bool}; y = cumsum(x)"), {}, {})),
+      "[infer_conflict] operator '_np_cumsum', node 'y' (cumsum): sums have type bool, expected a type of numbers "
+      "as attribute dtype");
 }
 
 // The first of equal ones; a NaN is the extremum, as in max and min.
@@ -173,8 +175,14 @@ TEST(OrderingOps, INF_04_RefusedShapes) {
     StringRef shapes, message;
   } rows[] = {
       {"norm", {{"axis", "2"}}, "(2,3) -> ?", "axis (2,) names an axis twice or one that shape (2,3) does not have"},
-      {"nansum", {{"axis", "(0,-2)"}}, "(2,3) -> ?", "axis (0, -2) names an axis twice or one that shape (2,3) does not have"},
-      {"moments", {{"axes", "-3"}}, "(2,3) -> ? ?", "axis (-3,) names an axis twice or one that shape (2,3) does not have"},
+      {"nansum",
+       {{"axis", "(0,-2)"}},
+       "(2,3) -> ?",
+       "axis (0, -2) names an axis twice or one that shape (2,3) does not have"},
+      {"moments",
+       {{"axes", "-3"}},
+       "(2,3) -> ? ?",
+       "axis (-3,) names an axis twice or one that shape (2,3) does not have"},
       {"_np_cumsum", {{"axis", "-3"}}, "(2,3) -> ?", "axis -3 is out of range for an input of shape (2,3)"},
       {"_np_cumsum", {}, "(2,3) -> (5,)", "output 0 has shape (5,), expected (6,)"},
       {"argmax", {{"axis", "2"}}, "(2,3) -> ?", "axis (2,) names an axis twice or one that shape (2,3) does not have"},
@@ -188,15 +196,23 @@ TEST(OrderingOps, INF_04_RefusedShapes) {
       {"topk", {}, "() -> ?", "axis -1 is out of range for an input of shape ()"},
       {"topk", {{"dtype", "uint8"}}, "(300,) -> ?", "the axis has 300 elements, positions of type uint8 end at 255"},
       {"argsort", {}, "(16777217,) -> ?", "the axis has 16777217 elements, positions of type float32 end at 16777216"},
-      {"sort", {}, "(2147483648,) -> ? ?", "the axis has 2147483648 elements, positions of type int32 end at 2147483647"},
+      {"sort",
+       {},
+       "(2147483648,) -> ? ?",
+       "the axis has 2147483648 elements, positions of type int32 end at 2147483647"},
       {"sort", {{"axis", "-3"}}, "(2,3) -> ? ?", "axis -3 is out of range for an input of shape (2,3)"},
       {"_shuffle", {}, "() -> ? ?", "data has shape (), expected an axis to permute along"},
       {"_sort_order", {{"axis", "2"}}, "(2,3) -> ?", "axis 2 is out of range for an input of shape (2,3)"},
-      {"_take_along_axis", {{"axis", "0"}}, "(0,) (2,) -> ?",
+      {"_take_along_axis",
+       {{"axis", "0"}},
+       "(0,) (2,) -> ?",
        "positions of shape (2,) on axis 0 of shape (0,), which has no elements"},
       {"_take_along_axis", {{"axis", "1"}}, "(2,3) (3,3) -> ?", "input 0 has shape (2,3), expected (3,?)"},
       {"_product_gradient", {{"axis", "2"}}, "(2,3) -> ?", "axis (2,) does not fit the shape (2,3)"},
-      {"_backward_topk", {{"axis", "1"}}, "(2,3) (2,3) (2,2) -> ?", "input 0 has shape (2,3), but input 2 has shape (2,2)"},
+      {"_backward_topk",
+       {{"axis", "1"}},
+       "(2,3) (2,3) (2,2) -> ?",
+       "input 0 has shape (2,3), but input 2 has shape (2,2)"},
       {"_backward_topk", {{"axis", "1"}}, "(2,3) (2,3) (2,3) -> (4,5)", "output 0 has shape (4,5), expected (2,?)"},
       {"_backward_prod", {{"axis", "1"}}, "(3,) (2,3) ? -> ?", "input 0 has shape (3,), expected (2,)"},
   };
@@ -218,9 +234,10 @@ TEST(OrderingOps, RefusedAttributes) {
 
 TEST(OrderingOps, INF_06_OutDtypeIsThatOfTheData) {
   TestGraph g("x = var {__dtype__=float32, __shape__=(2,)}; y = norm(x) {out_dtype=float64}");
-  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
-            "[infer_conflict] operator 'norm', node 'y' (norm): out_dtype is float64 and data is float32, expected the same "
-            "type");
+  EXPECT_EQ(
+      describeError(infer(g.context, g, {}, {})),
+      "[infer_conflict] operator 'norm', node 'y' (norm): out_dtype is float64 and data is float32, expected the same "
+      "type");
 }
 
 }  // namespace

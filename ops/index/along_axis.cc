@@ -63,7 +63,8 @@ void orderKernel(const KernelCall &call) {
     const auto *x = call.in[0].as<const decltype(zero)>();
     const bool isAscending = call.params<AlongParams>().isAscending;
     sortRows(x, rows, isAscending, rows.length, call.workspace, [&](int64_t row, ArrayRef<int64_t> order) {
-      for (int64_t k = 0; k < rows.length; ++k) positions[rows.begin(row) + k * rows.inner] = order[static_cast<size_t>(k)];
+      for (int64_t k = 0; k < rows.length; ++k)
+        positions[rows.begin(row) + k * rows.inner] = order[static_cast<size_t>(k)];
     });
   });
 }
@@ -72,7 +73,8 @@ void orderKernel(const KernelCall &call) {
 
 constinit const OpDef kSortOrder = {
     .name = "_sort_order",
-    .summary = "positions that sort x along an axis, as int64; of equal elements the first comes first, NaN behind numbers",
+    .summary =
+        "positions that sort x along an axis, as int64; of equal elements the first comes first, NaN behind numbers",
     .inputs = {"data"},
     .attrs = kSortAttrs,
     .params = paramsOf<AlongParams>(),
@@ -88,17 +90,19 @@ constinit const OpDef kSortOrder = {
     .primitive = {.onnx = "Shape, Gather, TopK", .c = "y = 0, 1, …, sorted stably by x[y[i]]"},
     .kernel = orderKernel,
     .piece = holdAtBase,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      const size_t axis = *normalizeAxis(k.params<AlongParams>().axis, in[0].shape.size());
-      return static_cast<size_t>(in[0].shape[axis]) * sizeof(int64_t);
-    },
+    .workspace =
+        [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+          const size_t axis = *normalizeAxis(k.params<AlongParams>().axis, in[0].shape.size());
+          return static_cast<size_t>(in[0].shape[axis]) * sizeof(int64_t);
+        },
 };
 
 // dx: dy put where it was picked
 constinit const OpDef kTakeAlongAxis = {
     .name = "_take_along_axis",
-    .summary = "y[…,k,…] = x[…,positions[…,k,…],…]; fractions are dropped, positions beyond an end mean the last element "
-               "there",
+    .summary =
+        "y[…,k,…] = x[…,positions[…,k,…],…]; fractions are dropped, positions beyond an end mean the last element "
+        "there",
     .inputs = {"data", "positions"},
     .attrs = kAlongAttrs,
     .params = paramsOf<AlongParams>(),

@@ -30,7 +30,8 @@ template <class F> void forEachPosition(const TensorRef &positions, Dims whole, 
 }
 
 /// out = zeros, plus each element of `values` at the place that `positions` names.
-template <class T> void scatterAlong(const TensorRef &values, const TensorRef &positions, T *out, Dims whole, size_t axis) {
+template <class T>
+void scatterAlong(const TensorRef &values, const TensorRef &positions, T *out, Dims whole, size_t axis) {
   std::fill_n(out, TensorRef(nullptr, DType::Unknown, whole).size(), T{0});
   const T *from = values.as<const T>();
   forEachPosition(positions, whole, axis, [&](int64_t i, int64_t at) { out[at] = wrappingAdd(out[at], from[i]); });

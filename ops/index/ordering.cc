@@ -1,8 +1,8 @@
 // Largest and smallest elements and sorting along an axis: topk, and sort and argsort, which are topk of a whole axis.
 //
-// Of equal elements the first comes first; NaN comes behind all numbers in either direction. MXNet leaves open where NaN
-// goes and, where k is at most an eighth of the axis, which of equal elements topk takes. Positions have the type
-// `dtype`, int32 beside values alone. Tested by tests/ordering_ops_test.cc
+// Of equal elements the first comes first; NaN comes behind all numbers in either direction. MXNet leaves both open: its
+// sort is not stable beyond sixteen elements. Positions have the type `dtype`, int32 beside values alone.
+// Tested by tests/ordering_ops_test.cc
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -33,15 +33,18 @@ struct OrderParams {
   bool hasValues() const { return wanted == Wanted::Values || wanted == Wanted::Both; }
 };
 
-constexpr AttrSpec kAxisAttr = attr<&OrderParams::axis>("axis", "-1", "the axis; None: all elements in row-major order");
+constexpr AttrSpec kAxisAttr =
+    attr<&OrderParams::axis>("axis", "-1", "the axis; None: all elements in row-major order");
 constexpr AttrSpec kTopkAttrs[] = {
     kAxisAttr,
     attr<&OrderParams::k>("k", "1", "how many elements; below 1: all"),
-    attr<&OrderParams::wanted>("ret_typ", "indices", "elements, their positions, both, or 1 where they are and 0 elsewhere"),
+    attr<&OrderParams::wanted>("ret_typ", "indices",
+                               "elements, their positions, both, or 1 where they are and 0 elsewhere"),
     attr<&OrderParams::isAscending>("is_ascend", "False", "whether the smallest elements are taken"),
     attr<&OrderParams::dtype>("dtype", "float32", "type of positions"),
 };
-constexpr AttrSpec kAscending = attr<&OrderParams::isAscending>("is_ascend", "True", "whether the smallest comes first");
+constexpr AttrSpec kAscending =
+    attr<&OrderParams::isAscending>("is_ascend", "True", "whether the smallest comes first");
 constexpr AttrSpec kSortAttrs[] = {kAxisAttr, kAscending};
 constexpr AttrSpec kArgsortAttrs[] = {kAxisAttr, kAscending, kTopkAttrs[4]};
 
@@ -179,7 +182,8 @@ void orderElements(const KernelCall &call, const TensorRef &base) {
       if (isMask && call.wants(0))
         for (int64_t at : order) call.out[0].as<T>()[rows.begin(row) + at * rows.inner] = T(1);
       for (size_t k = 0; k < order.size() && writesValues; ++k)
-        call.out[0].as<T>()[out.begin(row) + static_cast<int64_t>(k) * out.inner] = x[rows.begin(row) + order[k] * rows.inner];
+        call.out[0].as<T>()[out.begin(row) + static_cast<int64_t>(k) * out.inner] =
+            x[rows.begin(row) + order[k] * rows.inner];
       if (!writesPositions) return;
       const TensorRef &positions = call.out[positionsOutput];
       dispatchNumeric(positions.dtype, [&](auto of) {

@@ -23,7 +23,8 @@ void sortRow(const T *row, int64_t stride, bool isAscending, llvm::MutableArrayR
     return i < j;
   };
   // The order is total, so that either algorithm gives the same.
-  if (count < static_cast<int64_t>(order.size())) std::partial_sort(order.begin(), order.begin() + count, order.end(), isBefore);
+  if (count < static_cast<int64_t>(order.size()))
+    std::partial_sort(order.begin(), order.begin() + count, order.end(), isBefore);
   else std::sort(order.begin(), order.end(), isBefore);
 }
 

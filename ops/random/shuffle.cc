@@ -45,7 +45,8 @@ void shuffleKernel(const KernelCall &call) {
   if (!call.wants(0) || call.in[0].size() == 0) return;
   const size_t bytes = call.in[0].bytes() / static_cast<size_t>(count);
   for (size_t i = 0; i < order.size(); ++i)
-    std::memcpy(call.out[0].as<char>() + i * bytes, call.in[0].as<const char>() + static_cast<size_t>(order[i]) * bytes, bytes);
+    std::memcpy(call.out[0].as<char>() + i * bytes, call.in[0].as<const char>() + static_cast<size_t>(order[i]) * bytes,
+                bytes);
 }
 
 constinit const OpDef kShuffle = {

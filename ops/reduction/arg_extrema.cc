@@ -21,7 +21,8 @@ struct ArgParams : ReduceParams {
   std::optional<int64_t> along;
 };
 constexpr AttrSpec kArgAttrs[] = {
-    attr<&ArgParams::along>("axis", "None", "the axis to search, a negative one counts from the end; None: all elements"),
+    attr<&ArgParams::along>("axis", "None",
+                            "the axis to search, a negative one counts from the end; None: all elements"),
     attr<&ArgParams::keepDims>("keepdims", "False", "whether searched axes stay, with one element"),
 };
 
@@ -43,7 +44,8 @@ void argShape(ShapeInference &s) {
   if (s.hasFailed() || !s.in(0).isFullyKnown() || !is_contained(s.in(0).dims(), 0)) return;
   if (!is_contained(s.out(0).dims(), 0))
     s.fail("data of shape " + toString(s.in(0)) + " has no element to find along " +
-           (s.params<ReduceParams>().axis.empty() ? "its axes" : "axis " + std::to_string(s.params<ReduceParams>().axis[0])));
+           (s.params<ReduceParams>().axis.empty() ? "its axes"
+                                                  : "axis " + std::to_string(s.params<ReduceParams>().axis[0])));
 }
 
 // The largest position that T holds where there is none that is exact.
@@ -114,8 +116,8 @@ template <auto isBetter, const OpDef &Extremum> constexpr OpDef argExtremum(Stri
 
 constinit const OpDef kArgmax =
     argExtremum<kIsLarger, kMax>("argmax", "position of the largest element along an axis, of the first of equal ones");
-constinit const OpDef kArgmin =
-    argExtremum<kIsSmaller, kMin>("argmin", "position of the smallest element along an axis, of the first of equal ones");
+constinit const OpDef kArgmin = argExtremum<kIsSmaller, kMin>(
+    "argmin", "position of the smallest element along an axis, of the first of equal ones");
 
 constinit const OpDef kArgmaxChannel = [] {
   OpDef op = argExtremum<kIsLarger, kMax>("argmax_channel", "argmax along axis 1");

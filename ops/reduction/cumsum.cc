@@ -20,7 +20,8 @@ struct CumsumParams {
   DType dtype = DType::Unknown;
 };
 constexpr AttrSpec kAttrs[] = {
-    attr<&CumsumParams::axis>("axis", "None", "the axis to sum along; None: all elements in row-major order, as a vector"),
+    attr<&CumsumParams::axis>("axis", "None",
+                              "the axis to sum along; None: all elements in row-major order, as a vector"),
     attr<&CumsumParams::dtype>("dtype", "None", "type of the sums; None: that of the input"),
 };
 

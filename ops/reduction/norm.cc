@@ -43,7 +43,8 @@ void normDType(DTypeInference &t) {
   const DType wanted = t.params<NormParams>().outDtype;
   if (wanted == DType::Unknown || t.hasFailed()) return;
   if (t.in(0) != DType::Unknown && t.in(0) != wanted)
-    return t.fail("out_dtype is " + dtypeName(wanted) + " and data is " + dtypeName(t.in(0)) + ", expected the same type");
+    return t.fail("out_dtype is " + dtypeName(wanted) + " and data is " + dtypeName(t.in(0)) +
+                  ", expected the same type");
   t.setIn(0, wanted);
   t.sameAll();
 }
@@ -129,8 +130,9 @@ constinit const OpDef kNorm = [] {
 }();
 
 constinit const OpDef kBackwardNorm = [] {
-  OpDef op = reductionGradient("_backward_norm", "gradient of norm: dx = dy * sign x, or dy * x / y and 0 where y = 0, dy "
-                                                 "and y repeated over the reduced axes");
+  OpDef op =
+      reductionGradient("_backward_norm", "gradient of norm: dx = dy * sign x, or dy * x / y and 0 where y = 0, dy "
+                                          "and y repeated over the reduced axes");
   op.inputs = {"dy", "x", "y"};
   op.attrs = kNormAttrs;
   op.params = paramsOf<NormParams>();
@@ -168,8 +170,9 @@ Value numbersOnly(DecomposeRule &d, Value x, Value v) {
 
 // y is MXNet's operand and not read.
 constinit const OpDef kBackwardNansum = [] {
-  OpDef op = reductionGradient("_backward_nansum", "gradient of nansum: dx = dy, repeated over the reduced axes, 0 where x "
-                                                   "is NaN");
+  OpDef op =
+      reductionGradient("_backward_nansum", "gradient of nansum: dx = dy, repeated over the reduced axes, 0 where x "
+                                            "is NaN");
   op.inputs = {"dy", "x", "y"};
   op.shape = gradientShape;
   op.ignored = {2};
@@ -242,7 +245,8 @@ void decomposeMomentsBackward(DecomposeRule &d) {
   const Value x = d.x(2), count = d.emit(kSum, {d.emit(kOnesLike, {x})}, axes);
   const Value twice = d.emit(kMulScalar, {d.x(1)}, {{"scalar", "2"}});
   auto spread = [&](Value v) { return repeated(d, v, x, axes); };
-  const Value mean = spread(d.emit(kElemwiseDiv, {d.x(0), count})), slope = spread(d.emit(kElemwiseDiv, {twice, count}));
+  const Value mean = spread(d.emit(kElemwiseDiv, {d.x(0), count})),
+              slope = spread(d.emit(kElemwiseDiv, {twice, count}));
   const Value distance = d.emit(kElemwiseSub, {x, spread(d.x(3))});
   d.y(0, d.emit(kElemwiseAdd, {mean, d.emit(kElemwiseMul, {slope, distance})}));
 }

@@ -189,7 +189,8 @@ void decomposeProducts(DecomposeRule &d) {
     result = d.emit(kProd, {operands[0]}, {{"axis", d.number(column)}});
   } else {
     const Value first = d.emit(kWhere, {diagonal, zeros, square(d.x(1))});
-    const AttrText attrs[] = {{"axis", d.number(column)}, {"num_args", d.number(static_cast<int64_t>(operands.size()))}};
+    const AttrText attrs[] = {{"axis", d.number(column)},
+                              {"num_args", d.number(static_cast<int64_t>(operands.size()))}};
     const Value others = d.emit(kProductGradient, operands, d.context().attrs(attrs));
     result = d.emit(kSum, {d.emit(kElemwiseMul, {first, others})}, {{"axis", d.number(column)}});
   }
@@ -199,8 +200,11 @@ void decomposeProducts(DecomposeRule &d) {
 
 constinit const OpDef kProductGradient = {
     .name = "_product_gradient",
-    .summary = "w[k] = Σ over distinct i1, …, im other than k of v1[i1]·…·vm[im] and the product of all other x, over axes",
-    .inputs = {{}, [](const NodeKind &k) { return static_cast<uint32_t>(k.params<ProductGradientParams>().numArgs); }, true},
+    .summary =
+        "w[k] = Σ over distinct i1, …, im other than k of v1[i1]·…·vm[im] and the product of all other x, over axes",
+    .inputs = {{},
+               [](const NodeKind &k) { return static_cast<uint32_t>(k.params<ProductGradientParams>().numArgs); },
+               true},
     .attrs = kProductGradientAttrs,
     .params = paramsOf<ProductGradientParams>(),
     .shape =
@@ -212,9 +216,10 @@ constinit const OpDef kProductGradient = {
     .gradient = differentiateProducts,
     .decompose = decomposeProducts,
     .kernel = productGradientKernel,
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return productsBytes(k.params<ReduceParams>(), in[0].shape, in.size() - 1);
-    },
+    .workspace =
+        [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+          return productsBytes(k.params<ReduceParams>(), in[0].shape, in.size() - 1);
+        },
 };
 
 Value others(DecomposeRule &d, Value factors) { return d.emit(kProductGradient, {factors}, productAttrs(d, 1)); }
@@ -255,10 +260,13 @@ constinit const OpDef kNanprod =
                         d.y(0, d.emit(kProd, {d.emit(kWhere, {isNumber, x, d.emit(kOnesLike, {x})})}, d.attrs()));
                       });
 
-constinit const OpDef kBackwardProd = withDecomposition(
-    productGradient<Factor>("_backward_prod", "gradient of prod: dx = dy * the product of the other x, dy repeated over "
-                                              "the reduced axes"),
-    [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {repeatedHead(d), others(d, d.x(1))})); });
+constinit const OpDef kBackwardProd =
+    withDecomposition(productGradient<Factor>(
+                          "_backward_prod", "gradient of prod: dx = dy * the product of the other x, dy repeated over "
+                                            "the reduced axes"),
+                      [](DecomposeRule &d) {
+                        d.y(0, d.emit(kElemwiseMul, {repeatedHead(d), others(d, d.x(1))}));
+                      });
 
 constinit const OpDef kBackwardNanprod = withDecomposition(
     productGradient<FactorWithoutNaN>("_backward_nanprod", "gradient of nanprod: that of prod, 0 where x is NaN"),

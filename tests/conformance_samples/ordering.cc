@@ -52,8 +52,8 @@ std::vector<Sample> orderingSamples() {
     list.push_back({"argmax_channel", "", {shape}});
   for (const char *attrs : {"ret_typ=value", "ret_typ=value, k=2, axis=1", "ret_typ=value, k=3, axis=0, is_ascend=True",
                             "ret_typ=value, k=4, axis=None", "ret_typ=both, k=2, axis=-2", "ret_typ=both, k=0, axis=2",
-                            "ret_typ=both, k=-1, axis=None, is_ascend=True, dtype=int32", "", "k=2, axis=0, dtype=int64",
-                            "k=2, axis=None, dtype=float64", "ret_typ=mask, k=2, axis=1",
+                            "ret_typ=both, k=-1, axis=None, is_ascend=True, dtype=int32", "",
+                            "k=2, axis=0, dtype=int64", "k=2, axis=None, dtype=float64", "ret_typ=mask, k=2, axis=1",
                             "ret_typ=mask, k=5, axis=None, is_ascend=True", "ret_typ=mask, axis=0"})
     list.push_back({"topk", attrs, {{3, 2, 2}}});
   list.push_back({"topk", "ret_typ=value, axis=0", {{1}}});
