@@ -32,6 +32,8 @@ extern const OpDef kFloor, kCeil;       // no gradient flows through them
 // reduce.cc
 extern const OpDef kSum, kMean;         // attributes axis, keepdims, exclude
 extern const OpDef kMax, kMin;          // the same (reduce_extrema.cc)
+extern const OpDef kProd;               // the same (product.cc)
+extern const OpDef kCumsum;             // _np_cumsum(x; axis) (cumsum.cc)
 extern const OpDef kSumLike;            // _sum_like(v, x): v summed down to the shape of x (undoes a broadcast)
 extern const OpDef kBroadcastLike;      // broadcast_like(v, x): v broadcast to the shape of x
 extern const OpDef kBroadcastAxisLike;  // _broadcast_axis_like(v, x; axis): vector v of x's length on `axis`, repeated
@@ -77,6 +79,11 @@ extern const OpDef kInTraining;         // _in_training(x): x in training, zeros
 // index_like.cc, random.cc: of data only the shape is used; no gradient
 extern const OpDef kIndexLike;          // _index_like(data; axis): int64 indices along the axis
 extern const OpDef kUniformLike;        // _uniform_like(data; low, high): float64 draws
+
+// along_axis.cc: int64 positions along an axis
+extern const OpDef kSortOrder;          // _sort_order(x; axis, is_ascend): positions that sort x
+extern const OpDef kTakeAlongAxis;      // _take_along_axis(x, positions; axis)
+extern const OpDef kScatterAlongAxis;   // _scatter_along_axis(v, positions, x; axis): its adjoint, in the shape of x
 
 // assign.cc
 extern const OpDef kAssign;             // _assign(state, value): value, which overwrites the state, a variable

@@ -25,6 +25,8 @@ constexpr const OpFamily *kFamilies[] = {
     &kTransposeFamily, &kReverseFamily, &kRepeatFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
+    &kProductFamily, &kNormFamily, &kCumsumFamily, &kArgExtremaFamily, &kAlongAxisFamily, &kOrderingFamily,
+    &kShuffleFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
 };
 

@@ -34,6 +34,8 @@ NO_GRADIENT = [
     ("_contrib_BilinearResize2D", lambda s: "mode=like" in s["text"], "that of the second input is never written"),
     ("_npi_rarctan2_scalar", lambda s: True, "-dy * x / (x^2 + scalar^2), with x in place of scalar"),
     ("_grad_add", lambda s: True, "has none"),
+    ("_shuffle", lambda s: True, "has none"),
+    ("argmax_channel", lambda s: True, "has none"),
     ("sgd_update", lambda s: True, "has none"),
     ("sgd_mom_update", lambda s: True, "has none"),
     ("adam_update", lambda s: True, "has none"),

@@ -145,7 +145,7 @@ def by_torch(arrays, wrt, function, head):
     total = sum(g.sum() for g in first)
     second = torch.autograd.grad(total, chosen, allow_unused=True) if total.requires_grad else [None] * len(chosen)
     second = [torch.zeros_like(x) if g is None else g for g, x in zip(second, chosen)]
-    return [t.detach().numpy() for t in [y, *first, *second]]
+    return [t.detach().numpy(force=True) for t in [y, *first, *second]]
 
 
 def by_gradc(gradc, folder, op, attrs, arrays, wrt, head):
@@ -161,7 +161,7 @@ def by_gradc(gradc, folder, op, attrs, arrays, wrt, head):
     np.savez(os.path.join(folder, "in.npz"), **inputs)
     shapes = [f"--shape=x{k}={','.join(map(str, a.shape))}" for k, a in enumerate(arrays)]
     command = [gradc, "grad", path, "--wrt", ",".join(f"x{k}" for k in wrt), "--seed", "op=hg", "--order", "2", "--unused=zeros",
-               "--dtype=float64", *shapes, "-o", os.path.join(folder, "g.json")]
+               *[f"--dtype=x{k}=float64" for k in range(len(arrays))], *shapes, "-o", os.path.join(folder, "g.json")]
     subprocess.run(command, check=True, capture_output=True, text=True)
     out = os.path.join(folder, "out.npz")
     subprocess.run([gradc, "run", os.path.join(folder, "g.json"), "--train", "--dtype=float64", "--inputs", os.path.join(folder, "in.npz"),
