@@ -20,12 +20,13 @@ constexpr const OpFamily *kFamilies[] = {
     &kPoolingFamily, &kSoftmaxPartsFamily,
     &kTrigonometricFamily, &kRoundingFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
-    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily, &kEmbeddingFamily,
+    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily,
     &kBatchDotFamily, &kL2NormalizationFamily, &kOptimizerFamily,
     &kTransposeFamily, &kReverseFamily, &kRepeatFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
+    &kTakeFamily, &kGatherNdFamily, &kPickFamily, &kIndexCopyFamily, &kSliceAssignFamily, &kDiagFamily, &kShapeArrayFamily,
 };
 
 }  // namespace

@@ -43,6 +43,7 @@ constexpr Refusal kRefusals[] = {
     {"_pool_gather", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_pooling_grad", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_prelu_gamma_sum", 2, "MXNet has no gradient of _backward_LeakyReLU"},
+    {"_scatter_nd", kByItself, "MXNet's scatter_nd takes the shape as an attribute"},
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_sgd_mom_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_sum_like", kByItself, "the axes follow from another value's shape; MXNet's sum takes them as an attribute"},

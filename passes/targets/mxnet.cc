@@ -43,6 +43,7 @@ constexpr StringRef kOwn[] = {
     "_prelu_gamma_spread",
     "_prelu_gamma_sum",
     "_repeat_axes_like",
+    "_scatter_nd",
     "_scheduled_adam_update",
     "_scheduled_sgd_mom_update",
     "_scheduled_sgd_update",
