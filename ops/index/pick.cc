@@ -195,21 +195,20 @@ constinit const OpDef kBackwardPick = {
 // MXNet has no gradient of it.
 constinit const OpDef kBatchTake = {
     .name = "batch_take",
-    .summary = "y[i…] = a[i…, ⌊indices[i…]⌋], indices outside the last axis taken as its nearest end",
+    .summary = "y[i] = a[i, ⌊indices[i]⌋], indices outside the row taken as its nearest end",
     .inputs = {"a", "indices"},
     .shape =
         [](ShapeInference &s) {
-          if (s.in(0).hasRank() && s.in(0).rank() < 2)
-            return s.fail("a has shape " + toString(s.in(0)) + ", expected two dimensions at least");
+          s.setIn(0, {kUnknownDim, kUnknownDim});
           s.sameInOut(1, 0);
-          relatePick(s, -1, false);
+          if (!s.hasFailed()) relatePick(s, 1, false);
           if (!s.hasFailed()) s.sameInOut(1, 0);
         },
     .dtype = firstType,
     .kernelTypes = kFloatingAndIntegers,
     .domains = kPickDomains,
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPick, {d.x(0), d.x(1)}, {{"axis", "-1"}})); },
-    .kernel = [](const KernelCall &call) { pickElements(call, call.in[0].shape.size() - 1, IndexMode::Clip); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPick, {d.x(0), d.x(1)}, {{"axis", "1"}})); },
+    .kernel = [](const KernelCall &call) { pickElements(call, 1, IndexMode::Clip); },
 };
 
 struct OneHotParams {

@@ -17,7 +17,7 @@ void addTake(std::vector<Sample> &list) {
   list.push_back({"take", "axis=1", {{0, 3}, {2}}});
   list.push_back({"batch_take", "", {{4, 3}, {4}}});
   list.push_back({"batch_take", "", {{3, 2}, {3}}, 3, -2, 4});
-  list.push_back({"batch_take", "", {{2, 2, 3}, {2, 2}}});
+  list.push_back({"batch_take", "", {{2, 5}, {2}}});
   list.push_back({"batch_take", "", {{1, 1}, {1}}, 3, -1, 2});
   list.push_back({"batch_take", "", {{0, 3}, {0}}});
 }
