@@ -55,6 +55,10 @@ struct AxisIndices {
   IndexMode mode;
 
   int64_t count() const { return numbers.size(); }
+  /// Those of positions from `first` on.
+  AxisIndices part(int64_t first, const int64_t &count) const {
+    return {{numbers.as<char>() + static_cast<size_t>(first) * dtypeBytes(numbers.dtype), numbers.dtype, Dims(count)}, axis, size, mode};
+  }
   template <class F> void forEach(F visit) const {
     forEachNumber(numbers, [&](int64_t i, int64_t number) { visit(i, indexOnAxis(number, axis, size, mode)); });
   }
@@ -109,22 +113,30 @@ class RowGroups {
   }
 
   llvm::ArrayRef<int64_t> operator[](int64_t row) const { return {positions + begin[row], positions + begin[row + 1]}; }
+  /// What the rows in front are worth as work: one for each, and one for each of their positions.
+  int64_t workBefore(int64_t row) const { return begin[row] + row; }
 
  private:
   int64_t *begin, *positions;
 };
 
+/// Rows and columns of a result; each element is computed on its own, so any division gives the same bits.
+struct RowRange {
+  int64_t firstRow, lastRow, firstColumn, lastColumn;
+};
+inline RowRange allOf(const AxisRows &rows) { return {0, rows.length, 0, rows.inner}; }
+
 /// to[o, r, k] = base[o, r, k] + Σ of from[o, j, k] over the positions j that name row r, in order; without a base, which may
 /// be `to`, from 0 on. `rows` are those of `to`.
 template <class T>
-void addRows(T *to, const T *base, const T *from, const AxisRows &rows, int64_t count, const RowGroups &groups) {
+void addRows(T *to, const T *base, const T *from, const AxisRows &rows, int64_t count, const RowGroups &groups, RowRange range) {
   constexpr int64_t kChunk = 256;
   Accumulator<T> total[kChunk];
   for (int64_t o = 0; o < rows.outer; ++o)
-    for (int64_t r = 0; r < rows.length; ++r) {
+    for (int64_t r = range.firstRow; r < range.lastRow; ++r) {
       const int64_t row = (o * rows.length + r) * rows.inner;
-      for (int64_t first = 0; first < rows.inner; first += kChunk) {
-        const int64_t size = std::min(kChunk, rows.inner - first);
+      for (int64_t first = range.firstColumn; first < range.lastColumn; first += kChunk) {
+        const int64_t size = std::min(kChunk, range.lastColumn - first);
         for (int64_t k = 0; k < size; ++k) total[k] = base ? static_cast<Accumulator<T>>(base[row + first + k]) : 0;
         for (int64_t j : groups[r]) {
           const T *part = from + (o * count + j) * rows.inner + first;
@@ -142,9 +154,13 @@ void addRows(const TensorRef &to, const void *base, const TensorRef &from, const
   const RowGroups groups(scratch, rows.length, indices);
   dispatchNumeric(to.dtype, [&](auto zero) {
     using T = decltype(zero);
-    addRows<T>(to.as<T>(), static_cast<const T *>(base), from.as<const T>(), rows, indices.count(), groups);
+    addRows<T>(to.as<T>(), static_cast<const T *>(base), from.as<const T>(), rows, indices.count(), groups, allOf(rows));
   });
 }
+
+/// What nodes of take and _backward_take pick from data of a shape, and those of Embedding from its table.
+AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims data);
+AxisIndices tableRows(const TensorRef &numbers, Dims table);
 
 /// Fails where an axis without elements is to yield some.
 void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indices);

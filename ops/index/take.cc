@@ -56,11 +56,6 @@ void takeShape(ShapeInference &s) {
 
 size_t takenAxis(const NodeKind &kind, Dims data) { return *normalizeAxis(kind.params<TakeParams>().axis, data.size()); }
 
-AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims data) {
-  const size_t axis = takenAxis(kind, data);
-  return {numbers, static_cast<int64_t>(axis), data[axis], kind.params<TakeParams>().mode};
-}
-
 // Transposes so that axes [from, from + count) come to be at `to`.
 Value moveAxes(DecomposeRule &d, Value v, size_t rank, size_t from, size_t count, size_t to) {
   if (from == to || count == 0) return v;
@@ -111,6 +106,13 @@ constexpr Domain kTakeDomains[] = {Domain::Any, Domain::Index};
 extern const OpDef kBackwardTake;
 
 }  // namespace
+
+AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims data) {
+  const size_t axis = takenAxis(kind, data);
+  return {numbers, static_cast<int64_t>(axis), data[axis], kind.params<TakeParams>().mode};
+}
+
+AxisIndices tableRows(const TensorRef &numbers, Dims table) { return {numbers, 0, table[0], IndexMode::Clip}; }
 
 constinit const OpDef kTake = {
     .name = "take",
@@ -204,10 +206,6 @@ Value rowTuples(DecomposeRule &d, Value data) {
   return d.emit(kExpandDims, {indicesInRange(d, data, size, IndexMode::Clip)}, {{"axis", "0"}});
 }
 
-AxisIndices tableRows(const TensorRef &numbers, const TensorRef &table) {
-  return {numbers, 0, table.shape[0], IndexMode::Clip};
-}
-
 constexpr Domain kEmbeddingDomains[] = {Domain::ClassIndex};
 
 extern const OpDef kBackwardEmbedding;
@@ -238,7 +236,7 @@ constinit const OpDef kEmbedding = {
     .kernel =
         [](const KernelCall &call) {
           if (call.wants(0))
-            pickRows(call.out[0], call.in[1], AxisRows(call.in[1].shape, 0), tableRows(call.in[0], call.in[1]));
+            pickRows(call.out[0], call.in[1], AxisRows(call.in[1].shape, 0), tableRows(call.in[0], call.in[1].shape));
         },
 };
 
@@ -282,7 +280,7 @@ constinit const OpDef kBackwardEmbedding = {
         [](const KernelCall &call) {
           if (call.wants(0)) std::memset(call.out[0].data, 0, call.out[0].bytes());
           if (call.wants(1))
-            addRows(call.out[1], nullptr, call.in[0], AxisRows(call.out[1].shape, 0), tableRows(call.in[1], call.out[1]),
+            addRows(call.out[1], nullptr, call.in[0], AxisRows(call.out[1].shape, 0), tableRows(call.in[1], call.out[1].shape),
                     call.workspace);
         },
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
