@@ -52,9 +52,10 @@ extern const OpDef kDot;                // dot(a, b; transpose_a, transpose_b), 
 // broadcast.cc, power.cc: NumPy broadcasting
 extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBroadcastPower;
 
-// reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move elements
+// diag.cc, reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move elements
 extern const OpDef kBroadcastBackward;  // _broadcast_backward(dy): dy summed down to what was broadcast
 extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze, kBroadcastAxis;
+extern const OpDef kDiag;               // diag(x; k, axis1, axis2)
 extern const OpDef kSlice, kSliceAxis, kSliceLike, kSliceChannel, kStack, kConcat;
 
 // comparison.cc: 1 where true, else 0; no gradient
@@ -72,6 +73,13 @@ extern const OpDef kConstant;           // _constant(; dtype, shape, values)
 extern const OpDef kCast;               // Cast(x; dtype)
 extern const OpDef kBackwardCast;       // _backward_cast(dy; dtype): dy in the type of the x of its forward node
 extern const OpDef kCastLike;           // _cast_like(x, like): x in the type of `like`
+
+// take.cc, gather_nd.cc, pick.cc, index_copy.cc
+extern const OpDef kTake;               // take(a, indices; axis, mode)
+extern const OpDef kPick;               // pick(data, index; axis, keepdims, mode): one element of each row along the axis
+extern const OpDef kGatherNd;           // gather_nd(data, indices): y[j…] = data[indices[0,j…], indices[1,j…], …]
+extern const OpDef kScatterNd;          // _scatter_nd(base, updates, indices; reduction): base with the updates set at, or added
+                                        // to, what gather_nd would pick
 
 // in_training.cc
 extern const OpDef kInTraining;         // _in_training(x): x in training, zeros in inference

@@ -20,7 +20,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kPoolingFamily, &kSoftmaxPartsFamily,
     &kBinaryFunctionsFamily, &kTrigonometricFamily, &kRoundingFamily,
     &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
-    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily, &kEmbeddingFamily,
+    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily,
     &kBatchDotFamily, &kL2NormalizationFamily, &kOptimizerFamily,
     &kTransposeFamily, &kReverseFamily, &kRepeatFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
@@ -28,6 +28,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kProductFamily, &kNormFamily, &kCumsumFamily, &kArgExtremaFamily, &kAlongAxisFamily, &kOrderingFamily,
     &kShuffleFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
+    &kTakeFamily, &kGatherNdFamily, &kPickFamily, &kIndexCopyFamily, &kSliceAssignFamily, &kDiagFamily, &kShapeArrayFamily,
 };
 
 }  // namespace

@@ -24,6 +24,11 @@ import numpy as np
 LIMIT = 4          # configurations kept per operator
 MAX_ELEMENTS = 400  # of a configuration that is kept, over all its arrays
 
+
+def has_repeats(tensor):
+    return len(set(tensor["values"])) < len(tensor["values"])
+
+
 # Where MXNet's gradient is not that of its own forward pass, or missing. Values are recorded, gradients are not.
 NO_GRADIENT = [
     ("BatchNorm", lambda s: "output_mean_var=True" in s["text"], "heads of the statistics are ignored"),
@@ -36,6 +41,11 @@ NO_GRADIENT = [
     ("_grad_add", lambda s: True, "has none"),
     ("_shuffle", lambda s: True, "has none"),
     ("argmax_channel", lambda s: True, "has none"),
+    ("_contrib_index_copy", lambda s: has_repeats(s["inputs"][1]), "rows that are overwritten again have a gradient"),
+    ("batch_take", lambda s: True, "has none"),
+    ("gather_nd", lambda s: min(s["inputs"][1]["values"], default=0) < 0, "negative indices are added outside the data"),
+    ("_slice_assign", lambda s: True, "has none"),
+    ("_slice_assign_scalar", lambda s: True, "has none"),
     ("sgd_update", lambda s: True, "has none"),
     ("sgd_mom_update", lambda s: True, "has none"),
     ("adam_update", lambda s: True, "has none"),

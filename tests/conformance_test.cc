@@ -46,6 +46,7 @@ constexpr Refusal kRefusals[] = {
     {"_prelu_gamma_sum", 2, "MXNet has no gradient of _backward_LeakyReLU"},
     {"_scatter_along_axis", kByItself,
      "MXNet has it inside _backward_topk, which takes the shape from its forward node"},
+    {"_scatter_nd", kByItself, "MXNet's scatter_nd takes the shape as an attribute"},
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_sgd_mom_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_sort_order", kByItself, "MXNet's argsort leaves open where NaN goes"},

@@ -50,6 +50,7 @@ constexpr StringRef kOwn[] = {
     "_product_gradient",
     "_repeat_axes_like",
     "_scatter_along_axis",
+    "_scatter_nd",
     "_scheduled_adam_update",
     "_scheduled_sgd_mom_update",
     "_scheduled_sgd_update",

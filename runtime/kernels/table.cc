@@ -20,6 +20,7 @@ constexpr FastKernelRow kRows[] = {
     {"Convolution", fast::convolution, LayoutRole::Own, {.in = 1, .suitTiles = fast::convolutionSuitsTiles}},
     {"Deconvolution", fast::deconvolution, LayoutRole::Plain},
     {"Dropout", fast::dropout, LayoutRole::Plain},
+    {"Embedding", fast::embedding, LayoutRole::Plain},
     {"FullyConnected", fast::fullyConnected, LayoutRole::Plain},
     {"LRN", fast::lrn, LayoutRole::Same},
     {"LayerNorm", fast::layerNorm, LayoutRole::Plain},
@@ -35,6 +36,7 @@ constexpr FastKernelRow kRows[] = {
      {.in = 2, .out = 1, .suitTiles = fast::convolutionBackwardSuitsTiles}},
     {"_backward_Deconvolution", fast::deconvolutionBackward, LayoutRole::Plain},
     {"_backward_Dropout", fast::dropoutBackward, LayoutRole::Same},
+    {"_backward_Embedding", fast::embeddingBackward, LayoutRole::Plain},
     {"_backward_FullyConnected", fast::fullyConnectedBackward, LayoutRole::Plain},
     {"_backward_LRN", fast::lrnBackward, LayoutRole::Same},
     {"_backward_LayerNorm", fast::layerNormBackward, LayoutRole::Plain},
@@ -55,6 +57,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_softmax", fast::softmaxBackward, LayoutRole::Plain},
     {"_backward_softmin", fast::softmaxBackward, LayoutRole::Plain},
     {"_backward_sum", fast::sumBackward, LayoutRole::Same},
+    {"_backward_take", fast::takeBackward, LayoutRole::Plain},
     {"_broadcast_backward", fast::sumDown, LayoutRole::Same},
     {"_channel_window_sum", fast::channelWindowSum, LayoutRole::Same},
     {"_convolution_data_grad", fast::convolutionDataGrad, LayoutRole::Own,
@@ -90,6 +93,7 @@ constexpr FastKernelRow kRows[] = {
     {"softmax", fast::softmax, LayoutRole::Plain},
     {"softmin", fast::softmax, LayoutRole::Plain},
     {"sum", fast::sum, LayoutRole::Same},
+    {"take", fast::take, LayoutRole::Plain},
     {"tanh", fast::tangent, LayoutRole::Elements},
 };
 
@@ -116,6 +120,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kComparisonFamily,      &kSpecialFunctionsFamily,  &kWhereFamily,
     &kSoftmaxFamily,         &kSoftmaxActivationFamily, &kLrnFamily,              &kDropoutFamily,
     &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
+    &kTakeFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },

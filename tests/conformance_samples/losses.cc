@@ -64,9 +64,9 @@ std::vector<Sample> lossSamples() {
 
 std::vector<Sample> allSamples() {
   std::vector<Sample> list;
-  for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples(),
-                                   visionSamples(), movementSamples(), extremaSamples(), sequenceSamples(),
-                                   optimizerSamples(), orderingSamples()})
+  for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(),
+                                   lossSamples(), visionSamples(), movementSamples(), extremaSamples(),
+                                   sequenceSamples(), optimizerSamples(), orderingSamples(), indexingSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

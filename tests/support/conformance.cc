@@ -25,6 +25,9 @@ Domain domainOf(const OpDef &op, size_t input) { return input < op.domains.size(
 double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t index) {
   const double unit = RandomKey{5, stream, 1}.uniform(index);
   if (domain == Domain::ClassIndex) return std::floor(unit * sample.classes);
+  // Ends outside the axis are asked for as a range.
+  if (domain == Domain::Index)
+    return std::floor(sample.high > sample.low ? sample.low + unit * (sample.high - sample.low) : unit * sample.classes);
   if (sample.high > sample.low) return sample.low + unit * (sample.high - sample.low);
   if (domain == Domain::Positive) return 0.4 + 1.2 * unit;
   if (domain == Domain::Probability) return 0.05 + 0.9 * unit;
@@ -94,7 +97,7 @@ SampleGraph::SampleGraph(Context &context, const Sample &sample) {
       array.values.push_back(kind.isMutated(i) ? std::abs(value) : value);
     }
     bindings[names[i]] = array;
-    const bool isDiscrete = domain == Domain::ClassIndex || domain == Domain::Length;
+    const bool isDiscrete = domain == Domain::ClassIndex || domain == Domain::Index || domain == Domain::Length;
     if (!isDiscrete && !kind.isStopped(i) && !kind.isMutated(i)) variables.push_back(names[i]);
   }
   options.isTraining = sample.isTraining;

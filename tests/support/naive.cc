@@ -147,7 +147,11 @@ Error NaiveRun::execute() {
     if (Error error = checkShapes(NodeId(n))) return error;
     Call call;
     prepare(NodeId(n), call);
-    op->kernel(call.call);
+    try {
+      op->kernel(call.call);
+    } catch (const KernelError &error) {
+      return Failure(error.kind, error.message).at(NodeId(n));
+    }
   }
   return Error::success();
 }
