@@ -65,5 +65,7 @@ extern const OpFamily kBilinearResizeFamily;
 extern const OpFamily kInstanceNormFamily;
 extern const OpFamily kGammaFunctionsFamily;
 extern const OpFamily kSequenceFamily;
+extern const OpFamily kLinalgGemmFamily;
+extern const OpFamily kInterleavedMatmulFamily;
 
 }  // namespace gradc

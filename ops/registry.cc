@@ -26,6 +26,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
+    &kLinalgGemmFamily, &kInterleavedMatmulFamily,
 };
 
 }  // namespace

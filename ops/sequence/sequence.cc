@@ -102,7 +102,7 @@ void decomposeMask(DecomposeRule &d, double value) {
   d.y(0, d.emit(kWhere, {d.emit(kBroadcastGreater, {lengths, time}), x, rest}));
 }
 
-extern const OpDef kSequenceMask, kDivSqrtDim;
+extern const OpDef kSequenceMask;
 
 constexpr Domain kMaskDomains[] = {Domain::Any, Domain::Length};
 
@@ -282,6 +282,8 @@ void divideBySqrtDim(const KernelCall &call) {
   });
 }
 
+}  // namespace
+
 // A multiple of its input, and thus its own gradient.
 constinit const OpDef kDivSqrtDim = {
     .name = "_contrib_div_sqrt_dim",
@@ -299,9 +301,12 @@ constinit const OpDef kDivSqrtDim = {
     .kernel = divideBySqrtDim,
 };
 
+namespace {
+
 constexpr const OpDef *kOps[] = {&kSequenceMask, &kBackwardSequenceMask, &kRange, &kDivSqrtDim};
 
 }  // namespace
+
 constinit const OpFamily kSequenceFamily = kOps;
 
 }  // namespace gradc

@@ -1,0 +1,63 @@
+// Samples of parts of networks: products of batches, attention, group normalization, losses, images as columns.
+#include "tests/conformance_samples/samples.h"
+
+namespace gradc::testing {
+namespace {
+
+void addProducts(std::vector<Sample> &list) {
+  const char *op = "_linalg_gemm2";
+  list.push_back({op, "", {{2, 3}, {3, 2}}});
+  list.push_back({op, "transpose_a=True, alpha=-1.5", {{2, 3, 2}, {2, 3, 1}}});
+  list.push_back({op, "transpose_b=True, alpha=2", {{1, 2, 3}, {1, 2, 3}}});
+  list.push_back({op, "transpose_a=True, transpose_b=True", {{2, 1, 3, 2}, {2, 1, 2, 3}}});
+  list.push_back({op, "axis=1, transpose_b=True, alpha=0.5", {{2, 2, 1, 3}, {2, 1, 1, 3}}});
+  list.push_back({op, "axis=0", {{2, 3, 2}, {2, 3, 2}}});
+  list.push_back({op, "axis=-4, transpose_a=True", {{2, 2, 1, 2}, {2, 2, 1, 1}}});
+  list.push_back({op, "", {{1, 1}, {1, 1}}});
+  list.push_back({op, "", {{2, 0, 3}, {2, 3, 2}}});
+  list.push_back({op, "", {{2, 2, 0}, {2, 0, 3}}});
+  op = "_linalg_gemm";
+  list.push_back({op, "", {{2, 3}, {3, 2}, {2, 2}}});
+  list.push_back({op, "transpose_a=True, beta=-0.5", {{2, 3, 1}, {2, 3, 2}, {2, 1, 2}}});
+  list.push_back({op, "transpose_b=True, alpha=2, beta=3", {{2, 1, 2, 2}, {2, 1, 1, 2}, {2, 1, 2, 1}}});
+  list.push_back({op, "axis=0, transpose_a=True, transpose_b=True, alpha=0.5", {{3, 2, 1}, {2, 2, 3}, {1, 2, 2}}});
+  list.push_back({op, "beta=2", {{1, 2, 0}, {1, 0, 3}, {1, 2, 3}}});
+}
+
+void addAttention(std::vector<Sample> &list) {
+  const char *op = "_contrib_interleaved_matmul_selfatt_qk";
+  list.push_back({op, "heads=1", {{2, 1, 6}}});
+  list.push_back({op, "heads=2", {{3, 2, 6}}});
+  list.push_back({op, "heads=2", {{2, 1, 18}}});
+  list.push_back({op, "heads=1", {{1, 1, 3}}});
+  list.push_back({op, "heads=2", {{0, 2, 6}}});
+  op = "_contrib_interleaved_matmul_selfatt_valatt";
+  list.push_back({op, "heads=1", {{2, 1, 6}, {1, 2, 2}}});
+  list.push_back({op, "heads=2", {{3, 2, 6}, {4, 3, 3}}});
+  list.push_back({op, "heads=2", {{2, 1, 18}, {2, 2, 2}}});
+  list.push_back({op, "heads=1", {{1, 1, 3}, {1, 1, 1}}});
+  list.push_back({op, "heads=2", {{3, 0, 6}, {0, 3, 3}}});
+  op = "_contrib_interleaved_matmul_encdec_qk";
+  list.push_back({op, "heads=1", {{2, 1, 2}, {3, 1, 4}}});
+  list.push_back({op, "heads=2", {{3, 2, 2}, {1, 2, 4}}});
+  list.push_back({op, "heads=2", {{1, 1, 6}, {2, 1, 12}}});
+  list.push_back({op, "heads=1", {{1, 1, 1}, {1, 1, 2}}});
+  list.push_back({op, "heads=2", {{2, 1, 2}, {0, 1, 4}}});
+  op = "_contrib_interleaved_matmul_encdec_valatt";
+  list.push_back({op, "heads=1", {{3, 1, 4}, {1, 2, 3}}});
+  list.push_back({op, "heads=2", {{1, 2, 4}, {4, 3, 1}}});
+  list.push_back({op, "heads=2", {{2, 1, 12}, {2, 1, 2}}});
+  list.push_back({op, "heads=1", {{1, 1, 2}, {1, 1, 1}}});
+  list.push_back({op, "heads=1", {{0, 1, 4}, {1, 2, 0}}});
+}
+
+}  // namespace
+
+std::vector<Sample> networkSamples() {
+  std::vector<Sample> list;
+  addProducts(list);
+  addAttention(list);
+  return list;
+}
+
+}  // namespace gradc::testing
