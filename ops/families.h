@@ -66,6 +66,8 @@ extern const OpFamily kInstanceNormFamily;
 extern const OpFamily kGammaFunctionsFamily;
 extern const OpFamily kSequenceFamily;
 extern const OpFamily kLinalgGemmFamily;
+extern const OpFamily kLastReverseFamily;
+extern const OpFamily kGroupNormFamily;
 extern const OpFamily kInterleavedMatmulFamily;
 
 }  // namespace gradc

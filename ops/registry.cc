@@ -26,7 +26,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
-    &kLinalgGemmFamily, &kInterleavedMatmulFamily,
+    &kLastReverseFamily, &kGroupNormFamily, &kLinalgGemmFamily, &kInterleavedMatmulFamily,
 };
 
 }  // namespace

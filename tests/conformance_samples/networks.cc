@@ -51,12 +51,45 @@ void addAttention(std::vector<Sample> &list) {
   list.push_back({op, "heads=1", {{0, 1, 4}, {1, 2, 0}}});
 }
 
+// Lengths of 0 and beyond the end; with fractions.
+void addSequences(std::vector<Sample> &list) {
+  const char *op = "SequenceLast";
+  list.push_back({op, "", {{3, 2}}});
+  list.push_back({op, "axis=1", {{2, 3, 2}}});
+  list.push_back({op, "use_sequence_length=True", {{3, 2, 2}, {2}}, 3, 1, 3});
+  list.push_back({op, "use_sequence_length=True, axis=1", {{2, 4}, {2}}, 3, 1, 4});
+  list.push_back({op, "use_sequence_length=True", {{3, 4}, {4}}, 3, -2, 6});
+  list.push_back({op, "use_sequence_length=True", {{1, 1, 1}, {1}}, 3, 1, 1.5});
+  list.push_back({op, "use_sequence_length=True", {{3, 0, 2}, {0}}});
+  op = "SequenceReverse";
+  list.push_back({op, "", {{3, 2}}});
+  list.push_back({op, "", {{2, 1, 3}}});
+  list.push_back({op, "use_sequence_length=True", {{3, 2, 2}, {2}}, 3, 1, 3});
+  list.push_back({op, "use_sequence_length=True", {{4, 3}, {3}}, 3, 2, 4});
+  list.push_back({op, "use_sequence_length=True", {{3, 4}, {4}}, 3, -2, 6});
+  list.push_back({op, "use_sequence_length=True", {{1, 1, 1}, {1}}, 3, 1, 1.5});
+  list.push_back({op, "use_sequence_length=True", {{0, 2}, {2}}});
+}
+
+void addGroupNorm(std::vector<Sample> &list) {
+  const char *op = "GroupNorm";
+  list.push_back({op, "num_groups=2, eps=0.1", {{2, 4, 2}, {2}, {2}}, 2});
+  list.push_back({op, "eps=0.5", {{2, 3, 1, 2}, {1}, {1}}, 2});
+  list.push_back({op, "num_groups=3, eps=0.2", {{1, 3, 2}, {3}, {3}}, 2});
+  list.push_back({op, "num_groups=2, eps=0.3, output_mean_var=True", {{1, 2, 2}, {2}, {2}}, 2});
+  list.push_back({op, "num_groups=2", {{2, 4, 3}, {2}, {2}}});
+  list.push_back({op, "eps=1", {{1, 1, 1}, {1}, {1}}});
+  list.push_back({op, "num_groups=2", {{0, 4, 2}, {2}, {2}}});
+}
+
 }  // namespace
 
 std::vector<Sample> networkSamples() {
   std::vector<Sample> list;
   addProducts(list);
   addAttention(list);
+  addSequences(list);
+  addGroupNorm(list);
   return list;
 }
 
