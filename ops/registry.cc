@@ -26,7 +26,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
-    &kLastReverseFamily, &kGroupNormFamily, &kLinalgGemmFamily, &kInterleavedMatmulFamily,
+    &kIm2colFamily, &kKhatriRaoFamily, &kDepthToSpaceFamily, &kAmpCastFamily, &kSoftmaxCrossEntropyFamily, &kSvmOutputFamily, &kLastReverseFamily, &kGroupNormFamily, &kLinalgGemmFamily, &kInterleavedMatmulFamily,
 };
 
 }  // namespace

@@ -82,6 +82,74 @@ void addGroupNorm(std::vector<Sample> &list) {
   list.push_back({op, "num_groups=2", {{0, 4, 2}, {2}, {2}}});
 }
 
+// Away from margins of 1 and 0.5; a label is one of `classes`.
+void addLosses(std::vector<Sample> &list) {
+  const char *op = "softmax_cross_entropy";
+  list.push_back({op, "", {{4, 3}, {4}}});
+  list.push_back({op, "", {{2, 5}, {2}}, 3, 0, 0, 5});
+  list.push_back({op, "", {{3, 2}, {3}}, 3, 0, 0, 4});
+  list.push_back({op, "", {{1, 1}, {1}}, 3, 0, 0, 1});
+  list.push_back({op, "", {{0, 3}, {0}}});
+  op = "SVMOutput";
+  list.push_back({op, "", {{4, 3}, {4}}});
+  list.push_back({op, "margin=0.7, regularization_coefficient=0.3", {{2, 3}, {2}}});
+  list.push_back({op, "use_linear=True", {{3, 3}, {3}}});
+  list.push_back({op, "use_linear=True, margin=0.5, regularization_coefficient=2", {{2, 2, 3}, {2, 2}}});
+  list.push_back({op, "margin=-0.5", {{3, 2}, {3}}, 3, 0, 0, 4});
+  list.push_back({op, "", {{1, 1}, {1}}, 3, 0, 0, 1});
+  list.push_back({op, "", {{0, 3}, {0}}});
+}
+
+void addImages(std::vector<Sample> &list) {
+  const char *op = "depth_to_space";
+  list.push_back({op, "block_size=2", {{1, 8, 1, 2}}});
+  list.push_back({op, "block_size=2", {{2, 4, 2, 1}}});
+  list.push_back({op, "block_size=3", {{1, 9, 1, 1}}});
+  list.push_back({op, "block_size=1", {{1, 2, 1, 2}}});
+  list.push_back({op, "block_size=2", {{0, 4, 2, 2}}});
+  op = "space_to_depth";
+  list.push_back({op, "block_size=2", {{1, 2, 2, 4}}});
+  list.push_back({op, "block_size=2", {{2, 1, 4, 2}}});
+  list.push_back({op, "block_size=3", {{1, 1, 3, 3}}});
+  list.push_back({op, "block_size=1", {{1, 2, 1, 2}}});
+  list.push_back({op, "block_size=2", {{1, 0, 2, 2}}});
+  op = "im2col";
+  list.push_back({op, "kernel=(2,)", {{2, 2, 4}}});
+  list.push_back({op, "kernel=(2, 2)", {{1, 2, 3, 3}}});
+  list.push_back({op, "kernel=(3, 2), stride=(2, 1), pad=(1, 1)", {{1, 1, 4, 3}}});
+  list.push_back({op, "kernel=(2, 3), dilate=(2, 1), stride=(1, 3)", {{1, 2, 3, 5}}});
+  list.push_back({op, "kernel=(2, 1, 2), pad=(0, 1, 1)", {{1, 1, 2, 1, 2}}});
+  list.push_back({op, "kernel=(1,)", {{1, 1, 1}}});
+  list.push_back({op, "kernel=(2, 2)", {{0, 2, 3, 3}}});
+  op = "col2im";
+  list.push_back({op, "kernel=(2,), output_size=(4,)", {{2, 4, 3}}});
+  list.push_back({op, "kernel=(2, 2), output_size=(3, 3)", {{1, 8, 4}}});
+  list.push_back({op, "kernel=(3, 2), stride=(2, 1), pad=(1, 1), output_size=(4, 3)", {{1, 6, 8}}});
+  list.push_back({op, "kernel=(2, 3), dilate=(2, 1), stride=(1, 3), output_size=(3, 5)", {{1, 12, 1}}});
+  list.push_back({op, "kernel=(2, 1, 2), pad=(0, 1, 1), output_size=(2, 1, 2)", {{1, 4, 9}}});
+  list.push_back({op, "kernel=(1,), output_size=(1,)", {{1, 1, 1}}});
+  list.push_back({op, "kernel=(2, 2), output_size=(3, 3)", {{1, 0, 4}}});
+}
+
+void addCasts(std::vector<Sample> &list) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 2}, {3, 1, 2}}) {
+    list.push_back({"amp_cast", "dtype=float32", {shape}});
+    list.push_back({"amp_multicast", "num_outputs=1", {shape}});
+  }
+  list.push_back({"amp_cast", "dtype=float32", {{}}});
+  list.push_back({"amp_multicast", "num_outputs=2", {{2, 2}, {3}}});
+  list.push_back({"amp_multicast", "num_outputs=3, cast_narrow=True", {{2}, {1, 2}, {2, 1}}});
+}
+
+void addKhatriRao(std::vector<Sample> &list) {
+  const char *op = "khatri_rao";
+  list.push_back({op, "num_args=2", {{2, 2}, {3, 2}}});
+  list.push_back({op, "num_args=1", {{2, 3}}});
+  list.push_back({op, "num_args=3", {{2, 2}, {1, 2}, {2, 2}}});
+  list.push_back({op, "num_args=2", {{1, 1}, {1, 1}}});
+  list.push_back({op, "num_args=2", {{0, 2}, {3, 2}}});
+}
+
 }  // namespace
 
 std::vector<Sample> networkSamples() {
@@ -90,6 +158,10 @@ std::vector<Sample> networkSamples() {
   addAttention(list);
   addSequences(list);
   addGroupNorm(list);
+  addLosses(list);
+  addImages(list);
+  addCasts(list);
+  addKhatriRao(list);
   return list;
 }
 
