@@ -48,6 +48,7 @@ extern const OpDef kFlatten;            // Flatten(x): (d0, d1·d2·…)
 
 // dot.cc
 extern const OpDef kDot;                // dot(a, b; transpose_a, transpose_b), two-dimensional operands at least
+extern const OpDef kBatchDot;           // batch_dot(a, b; transpose_a, transpose_b), (batch, rows, columns) (batch_dot.cc)
 
 // broadcast.cc, power.cc: NumPy broadcasting
 extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBroadcastPower;
@@ -103,6 +104,9 @@ inline Value beforeWrite(Value state) {
 // softmax.cc, pooling.cc
 extern const OpDef kSoftmax;            // softmax(x; axis)
 extern const OpDef kPooling;            // Pooling(x; kernel, stride, pad, pool_type)
+
+// sequence.cc
+extern const OpDef kDivSqrtDim;         // _contrib_div_sqrt_dim(x): x / √(length of the last axis)
 
 // where.cc
 extern const OpDef kWhere;              // where(condition, x, y)

@@ -3,6 +3,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/elementwise/cast.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"
@@ -26,14 +27,16 @@ template <class From, class To> void convert(const TensorRef &from, const Tensor
 }
 
 void castKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  dispatchNumeric(call.in[0].dtype, [&](auto from) {
-    dispatchNumeric(call.out[0].dtype,
-                    [&](auto to) { convert<decltype(from), decltype(to)>(call.in[0], call.out[0]); });
-  });
+  if (call.wants(0)) castTensor(call.in[0], call.out[0]);
 }
 
 }  // namespace
+
+void castTensor(const TensorRef &from, const TensorRef &to) {
+  dispatchNumeric(from.dtype, [&](auto source) {
+    dispatchNumeric(to.dtype, [&](auto target) { convert<decltype(source), decltype(target)>(from, to); });
+  });
+}
 
 // dx = dy in the type of x
 constinit const OpDef kCast = {

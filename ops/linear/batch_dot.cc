@@ -5,7 +5,8 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/linear/matrix.h"
+#include "ops/primitives.h"
 
 #include <algorithm>
 
@@ -64,11 +65,8 @@ template <class T> void multiply(const KernelCall &call) {
     }
 }
 
-extern const OpDef kBatchDot;
-
-Value product(GradRule &g, Value a, Value b, bool transposeA, bool transposeB) {
-  auto text = [](bool value) { return value ? StringRef("True") : StringRef("False"); };
-  return g.emit(kBatchDot, {a, b}, {{"transpose_a", text(transposeA)}, {"transpose_b", text(transposeB)}});
+Value product(GradRule &g, Value a, Value b, bool transposesA, bool transposesB) {
+  return emitProduct(g, kBatchDot, a, b, transposesA, transposesB);
 }
 
 // With op(a)·op(b) = y: d op(a) = dy · op(b)ᵀ, d op(b) = op(a)ᵀ · dy; a transposed operand gets the transposed product.
@@ -78,6 +76,8 @@ void batchDotGradient(GradRule &g) {
   if (g.wants(0)) g.dx(0, ta ? product(g, g.x(1), g.dy(0), tb, true) : product(g, g.dy(0), g.x(1), false, !tb));
   if (g.wants(1)) g.dx(1, tb ? product(g, g.dy(0), g.x(0), true, ta) : product(g, g.x(0), g.dy(0), !ta, false));
 }
+
+}  // namespace
 
 constinit const OpDef kBatchDot = {
     .name = "batch_dot",
@@ -95,6 +95,8 @@ constinit const OpDef kBatchDot = {
           dispatchFloating(call.out[0].dtype, [&](auto zero) { multiply<decltype(zero)>(call); });
         },
 };
+
+namespace {
 
 constexpr const OpDef *kOps[] = {&kBatchDot};
 

@@ -9,7 +9,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
-#include "ops/layer_attrs.h"
+#include "ops/linear/matrix.h"
 #include "ops/primitives.h"
 
 using namespace llvm;
@@ -71,28 +71,9 @@ void relateShapes(ShapeInference &s, DotPorts at) {
   stateShapes(s, at, a, b, out);
 }
 
-// One matrix product with strides: out[i, j] = Σ a[i, l] · b[l, j], summed left to right in float64.
-struct Matrix {
-  const TensorRef *tensor;
-  int64_t rowStride, columnStride;
-};
-
-template <class T> void multiply(const Matrix &out, const Matrix &a, const Matrix &b, const DotExtents &extents) {
-  for (int64_t i = 0; i < extents.m; ++i)
-    for (int64_t j = 0; j < extents.n; ++j) {
-      double total = 0;
-      for (int64_t l = 0; l < extents.k; ++l)
-        total += static_cast<double>(a.tensor->as<const T>()[i * a.rowStride + l * a.columnStride]) *
-                 b.tensor->as<const T>()[l * b.rowStride + j * b.columnStride];
-      out.tensor->as<T>()[i * out.rowStride + j * out.columnStride] = static_cast<T>(total);
-    }
-}
-
-Matrix transposed(const Matrix &matrix) { return {matrix.tensor, matrix.columnStride, matrix.rowStride}; }
-
 // op(tensor) as a matrix of `columns` columns, where op transposes if `isTransposed`.
-Matrix matrixOf(const TensorRef &tensor, int64_t rows, int64_t columns, bool isTransposed) {
-  return isTransposed ? Matrix{&tensor, 1, rows} : Matrix{&tensor, columns, 1};
+template <class T> MatrixView<T> matrixOf(const TensorRef &tensor, int64_t rows, int64_t columns, bool isTransposed) {
+  return isTransposed ? MatrixView<T>{tensor.as<T>(), 1, rows} : MatrixView<T>{tensor.as<T>(), columns, 1};
 }
 
 void dotKernel(const KernelCall &call) {
@@ -100,9 +81,9 @@ void dotKernel(const KernelCall &call) {
   const DotTransposes is = dotTransposes(*call.kind);
   const DotExtents size = dotExtents(is, call.in[0].shape, call.in[1].shape);
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    multiply<decltype(zero)>(matrixOf(call.out[0], size.m, size.n, false),
-                             matrixOf(call.in[0], size.m, size.k, is.a),
-                             matrixOf(call.in[1], size.k, size.n, is.b), size);
+    using T = decltype(zero);
+    multiply<T>(matrixOf<T>(call.out[0], size.m, size.n, false), matrixOf<const T>(call.in[0], size.m, size.k, is.a),
+                matrixOf<const T>(call.in[1], size.k, size.n, is.b), size);
   });
 }
 
@@ -110,15 +91,15 @@ void dotKernel(const KernelCall &call) {
 void dotBackwardKernel(const KernelCall &call) {
   const DotTransposes is = dotTransposes(*call.kind);
   const DotExtents size = dotExtents(is, call.in[1].shape, call.in[2].shape);
-  const Matrix dy = matrixOf(call.in[0], size.m, size.n, false);
-  const Matrix a = matrixOf(call.in[1], size.m, size.k, is.a);
-  const Matrix b = matrixOf(call.in[2], size.k, size.n, is.b);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
+    const auto dy = matrixOf<const T>(call.in[0], size.m, size.n, false);
+    const auto a = matrixOf<const T>(call.in[1], size.m, size.k, is.a);
+    const auto b = matrixOf<const T>(call.in[2], size.k, size.n, is.b);
     if (call.wants(0))
-      multiply<T>(matrixOf(call.out[0], size.m, size.k, is.a), dy, transposed(b), {size.m, size.k, size.n});
+      multiply<T>(matrixOf<T>(call.out[0], size.m, size.k, is.a), dy, transposed(b), {size.m, size.k, size.n});
     if (call.wants(1))
-      multiply<T>(matrixOf(call.out[1], size.k, size.n, is.b), transposed(a), dy, {size.k, size.n, size.m});
+      multiply<T>(matrixOf<T>(call.out[1], size.k, size.n, is.b), transposed(a), dy, {size.k, size.n, size.m});
   });
 }
 
@@ -173,9 +154,7 @@ void decomposeBackward(DecomposeRule &d) {
   const size_t rowAxes = d.rank(d.x(1)) - 1, columnAxes = d.rank(d.x(2)) - 1;
   const Value dy = asMatrix(d, d.x(0), rowAxes, columnAxes);
   auto product = [&](Value a, bool transposesA, Value b, bool transposesB, Value like) {
-    const auto text = [](bool is) { return is ? "True" : "False"; };
-    const Value y = d.emit(kDot, {a, b}, {{"transpose_a", text(transposesA)}, {"transpose_b", text(transposesB)}});
-    return d.emit(kReshapeLike, {y, like});
+    return d.emit(kReshapeLike, {emitProduct(d, kDot, a, b, transposesA, transposesB), like});
   };
   if (d.wants(0)) {
     const Value b = is.b ? asMatrix(d, d.x(2), columnAxes, 1) : asMatrix(d, d.x(2), 1, columnAxes);

@@ -8,6 +8,7 @@
 #include "ir/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/loss/class_labels.h"
 #include "ops/loss/softmax_loss.h"
 #include "ops/loss/softmax_parts.h"
 #include "ops/primitives.h"
@@ -19,12 +20,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-// The class number of a label, its fraction dropped; -2^62, which no class equals, beyond 32 bits and for NaN.
-int64_t classOf(double label) {
-  constexpr double kLimit = 2147483648.0;
-  return label > -kLimit && label < kLimit ? static_cast<int64_t>(label) : -(int64_t{1} << 62);
-}
 
 template <class T> void softmaxRow(const T *x, T *y, int64_t classes, int64_t stride) {
   double largest = -HUGE_VAL, total = 0;

@@ -9,6 +9,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/sequence/lengths.h"
 #include "ops/single_precision.h"
 
 #include <cmath>
@@ -57,17 +58,6 @@ void maskShape(ShapeInference &s) {
 
 void maskDType(DTypeInference &t) { t.sameInOut(0, 0); }
 
-// Whether step `time` of a sequence is beyond its end. Lengths may be of any type; they are cut to whole numbers, NaN to 0.
-bool isBeyond(const TensorRef &lengths, int64_t sequence, int64_t time) {
-  bool beyond = false;
-  dispatchNumeric(lengths.dtype, [&](auto zero) {
-    const auto length = lengths.as<const decltype(zero)>()[sequence];
-    if constexpr (std::is_integral_v<decltype(zero)>) beyond = std::cmp_greater_equal(time, length);
-    else beyond = time >= convertNumber<int64_t>(length);
-  });
-  return beyond;
-}
-
 void maskWith(const KernelCall &call, double value) {
   if (!call.wants(0)) return;
   const Dims dims = call.out[0].shape;
@@ -82,7 +72,8 @@ void maskWith(const KernelCall &call, double value) {
     T *y = call.out[0].as<T>();
     for (int64_t block = 0; block < numBlocks; ++block) {
       const int64_t a = block / dims[1], b = block % dims[1];
-      const bool beyond = isBeyond(call.in[1], isTimeFirst ? b : a, isTimeFirst ? a : b);
+      const int64_t time = isTimeFirst ? a : b, length = sequenceLength(call.in[1], isTimeFirst ? b : a, time + 1);
+      const bool beyond = time >= length;
       for (int64_t i = block * inner; i < (block + 1) * inner; ++i) y[i] = beyond ? static_cast<T>(value) : x[i];
     }
   });
@@ -102,7 +93,7 @@ void decomposeMask(DecomposeRule &d, double value) {
   d.y(0, d.emit(kWhere, {d.emit(kBroadcastGreater, {lengths, time}), x, rest}));
 }
 
-extern const OpDef kSequenceMask, kDivSqrtDim;
+extern const OpDef kSequenceMask;
 
 constexpr Domain kMaskDomains[] = {Domain::Any, Domain::Length};
 
@@ -283,6 +274,8 @@ void divideBySqrtDim(const KernelCall &call) {
   });
 }
 
+}  // namespace
+
 // A multiple of its input, and thus its own gradient.
 constinit const OpDef kDivSqrtDim = {
     .name = "_contrib_div_sqrt_dim",
@@ -300,9 +293,12 @@ constinit const OpDef kDivSqrtDim = {
     .kernel = divideBySqrtDim,
 };
 
+namespace {
+
 constexpr const OpDef *kOps[] = {&kSequenceMask, &kBackwardSequenceMask, &kRange, &kDivSqrtDim};
 
 }  // namespace
+
 constinit const OpFamily kSequenceFamily = kOps;
 
 }  // namespace gradc

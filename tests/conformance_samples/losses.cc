@@ -66,7 +66,8 @@ std::vector<Sample> allSamples() {
   std::vector<Sample> list;
   for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(),
                                    lossSamples(), visionSamples(), movementSamples(), extremaSamples(),
-                                   sequenceSamples(), optimizerSamples(), orderingSamples(), indexingSamples()})
+                                   sequenceSamples(), optimizerSamples(), orderingSamples(), indexingSamples(),
+                                   networkSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

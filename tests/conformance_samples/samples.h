@@ -31,6 +31,7 @@ std::vector<Sample> sequenceSamples();
 std::vector<Sample> optimizerSamples();
 std::vector<Sample> orderingSamples();
 std::vector<Sample> indexingSamples();
+std::vector<Sample> networkSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 

@@ -1,0 +1,166 @@
+// Casts of automatic mixed precision: amp_cast, amp_multicast. They change float32 and the floating types of 16 bits alone.
+// Tested by tests/network_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/elementwise/cast.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct AmpCastParams {
+  DType dtype;
+};
+constexpr AttrSpec kCastAttrs[] = {
+    required<&AmpCastParams::dtype>("dtype", "type of the output, where the input is float32, float16 or bfloat16")};
+
+struct AmpMulticastParams {
+  int64_t numOutputs = 1;
+  bool castNarrow = false;
+};
+constexpr AttrSpec kMulticastAttrs[] = {
+    required<&AmpMulticastParams::numOutputs>("num_outputs", "number of inputs, and of outputs").atLeast(1).atMost(1 << 16),
+    attr<&AmpMulticastParams::castNarrow>("cast_narrow", "False", "whether to cast to the narrowest type, not to the widest"),
+};
+
+// What mixed precision changes.
+bool isMixed(DType type) { return isFloating(type) && type != DType::Float64; }
+
+// The type that data of the type `data` is cast to.
+void castType(DTypeInference &t, DType data, bool isForward) {
+  if (data == DType::Unknown) return;
+  const DType type = isMixed(data) ? t.params<AmpCastParams>().dtype : data;
+  isForward ? t.setOut(0, type) : t.setIn(0, type);
+}
+
+// Data and results of amp_multicast pair by pair; `data` reads a type of the data, `state` sets one of the results.
+template <class Data, class State> void multicastTypes(DTypeInference &t, Data data, State state) {
+  const bool isNarrow = t.params<AmpMulticastParams>().castNarrow;
+  DType common = DType::Unknown;
+  bool isComplete = true;
+  for (size_t i = 0; i < t.numInputs(); ++i) {
+    const DType type = data(i);
+    isComplete &= type != DType::Unknown;
+    if (!isMixed(type)) continue;
+    const bool isWider = dtypeBytes(type) > (common == DType::Unknown ? 0 : dtypeBytes(common));
+    if (common == DType::Unknown || isWider != isNarrow) common = type;
+  }
+  for (size_t i = 0; i < t.numInputs(); ++i) {
+    const DType type = data(i);
+    if (type != DType::Unknown && !isMixed(type)) state(i, type);
+    else if (isComplete) state(i, common);
+  }
+}
+
+void pairShapes(ShapeInference &s) {
+  for (size_t i = 0; i < s.numInputs(); ++i) s.sameInOut(i, i);
+}
+
+void castKernel(const KernelCall &call) {
+  for (size_t i = 0; i < call.out.size(); ++i)
+    if (call.wants(i)) castTensor(call.in[i], call.out[i]);
+}
+
+uint32_t numTensors(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<AmpMulticastParams>().numOutputs); }
+
+SmallVector<Value, 4> headsOf(GradRule &g) {
+  SmallVector<Value, 4> heads;
+  for (size_t i = 0; i < g.numOutputs(); ++i) heads.push_back(g.dy(i));
+  return heads;
+}
+
+// Gradients in the types of what was cast.
+void castBack(DecomposeRule &d) {
+  for (size_t i = 0; i < d.numInputs(); ++i)
+    if (d.wants(i)) d.y(i, d.emit(kCastLike, {d.x(i), d.forwardInput(i)}));
+}
+
+constexpr Primitive kCastPrimitive = {.onnx = "Cast, to the type that the type of x gives",
+                                      .c = "y[i] = (T)x[i], to the nearest number T holds"};
+
+extern const OpDef kBackwardAmpCast, kBackwardAmpMulticast;
+
+constinit const OpDef kAmpCast = {
+    .name = "amp_cast",
+    .summary = "data of type float32, float16 or bfloat16 in another type, converted as by Cast; data of other types as it is",
+    .inputs = {"data"},
+    .attrs = kCastAttrs,
+    .params = paramsOf<AmpCastParams>(),
+    .shape = shapes::same,
+    .dtype = [](DTypeInference &t) { castType(t, t.in(0), true); },
+    .flags = {.isElementwise = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardAmpCast, {g.dy(0)}); },
+    .primitive = kCastPrimitive,
+    .kernel = castKernel,
+};
+
+// The type of dx is that of the forward operator's input (INF-08).
+constinit const OpDef kBackwardAmpCast = {
+    .name = "_backward_amp_cast",
+    .summary = "gradient of amp_cast: dx = dy in the type of x",
+    .inputs = {"dy"},
+    .attrs = kCastAttrs,
+    .params = paramsOf<AmpCastParams>(),
+    .shape = shapes::same,
+    .dtype = [](DTypeInference &t) { castType(t, t.out(0), false); },
+    .flags = {.isBackward = true, .isElementwise = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kAmpCast, g.dy(0), g.attrs())); },
+    .decompose = castBack,
+    .kernel = castKernel,
+};
+
+constinit const OpDef kAmpMulticast = {
+    .name = "amp_multicast",
+    .summary = "each input in the widest type, or the narrowest, of those that are float32, float16 or bfloat16; inputs of other "
+               "types as they are",
+    .inputs = {{}, numTensors, true},
+    .outputs = {{}, numTensors, true},
+    .attrs = kMulticastAttrs,
+    .params = paramsOf<AmpMulticastParams>(),
+    .shape = pairShapes,
+    .dtype =
+        [](DTypeInference &t) {
+          multicastTypes(t, [&](size_t i) { return t.in(i); }, [&](size_t i, DType type) { t.setOut(i, type); });
+        },
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardAmpMulticast, headsOf(g)); },
+    .primitive = kCastPrimitive,
+    .kernel = castKernel,
+};
+
+constinit const OpDef kBackwardAmpMulticast = {
+    .name = "_backward_amp_multicast",
+    .summary = "gradients of amp_multicast: dx[k] = dy[k] in the type of x[k]",
+    .inputs = {{}, numTensors, true},
+    .outputs = {{}, numTensors, true},
+    .attrs = kMulticastAttrs,
+    .params = paramsOf<AmpMulticastParams>(),
+    .shape = pairShapes,
+    .dtype =
+        [](DTypeInference &t) {
+          multicastTypes(t, [&](size_t i) { return t.out(i); }, [&](size_t i, DType type) { t.setIn(i, type); });
+        },
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient =
+        [](GradRule &g) {
+          const Value y = g.emit(kAmpMulticast, headsOf(g), g.attrs());
+          for (size_t i = 0; i < g.numInputs(); ++i) g.dx(i, g.at(y, i));
+        },
+    .decompose = castBack,
+    .kernel = castKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kAmpCast, &kBackwardAmpCast, &kAmpMulticast, &kBackwardAmpMulticast};
+
+}  // namespace
+
+constinit const OpFamily kAmpCastFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,271 @@
+// Matrix products with factors over batches: MXNet's linalg_gemm2, y = alpha · op(A) · op(B), and linalg_gemm, which adds
+// beta · C.
+//
+// Columns run along the last axis, rows along `axis`, all other axes count the matrices of the batch. The gradients are
+// such products again. Tested by tests/network_ops_test.cc
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/families.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/linear/matrix.h"
+#include "ops/primitives.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct GemmParams {
+  bool transposeA = false, transposeB = false;
+  double alpha = 1, beta = 1;
+  int64_t axis = -2;
+};
+
+constexpr AttrSpec kTransposeA = attr<&GemmParams::transposeA>("transpose_a", "False", "whether the matrices of A are transposed");
+constexpr AttrSpec kTransposeB = attr<&GemmParams::transposeB>("transpose_b", "False", "whether the matrices of B are transposed");
+constexpr AttrSpec kAlpha = attr<&GemmParams::alpha>("alpha", "1", "factor of the product");
+constexpr AttrSpec kAxis = attr<&GemmParams::axis>(
+    "axis", "-2", "the axis that rows run along, not the last; negative: counted from the end");
+constexpr AttrSpec kGemm2Attrs[] = {kTransposeA, kTransposeB, kAlpha, kAxis};
+constexpr AttrSpec kGemmAttrs[] = {
+    kTransposeA, kTransposeB, kAlpha, attr<&GemmParams::beta>("beta", "1", "factor of C"), kAxis};
+
+// Where the operands and the result are among the entries of a node: inputs, but for the result of a forward node.
+struct GemmPorts {
+  size_t lhs, rhs;
+  std::optional<size_t> addend, result;
+};
+
+class GemmShapes {
+ public:
+  GemmShapes(ShapeInference &s, GemmPorts at) : s(s), at(at), p(s.params<GemmParams>()) {}
+
+  void relate() {
+    std::optional<size_t> rank;
+    for (size_t i = 0; i < s.numInputs(); ++i)
+      if (s.in(i).hasRank()) rank = rank.value_or(s.in(i).rank());
+    if (!at.result && s.out(0).hasRank()) rank = rank.value_or(s.out(0).rank());
+    if (!rank) return;
+    if (*rank < 2) return s.fail("operands of rank " + Twine(*rank) + ", expected axes of rows and of columns");
+    const std::optional<size_t> rows = normalizeAxis(p.axis, *rank);
+    if (!rows || *rows + 1 == *rank)
+      return s.fail("axis " + Twine(p.axis) + " is out of range for the rows of " + Twine(*rank) +
+                    "-dimensional operands, whose last axis is that of the columns");
+    const DimsBuffer unknown(*rank, kUnknownDim);
+    state(unknown, unknown, unknown);
+    if (!s.hasFailed()) relate(*rows, *rank - 1);
+  }
+
+ private:
+  ShapeRef result() const { return at.result ? s.in(*at.result) : s.out(0); }
+
+  void relate(size_t rows, size_t columns) {
+    DimsBuffer a(s.in(at.lhs).dims()), b(s.in(at.rhs).dims()), y(result().dims());
+    if (at.addend)
+      for (size_t i = 0; i < y.size(); ++i) y[i] = std::max(y[i], s.in(*at.addend)[i]);
+    for (size_t i = 0; i < columns; ++i)
+      if (i != rows) a[i] = b[i] = y[i] = std::max({a[i], b[i], y[i]});
+    auto unify = [](int64_t &left, int64_t &right) { left = right = std::max(left, right); };
+    unify(a[p.transposeA ? columns : rows], y[rows]);
+    unify(b[p.transposeB ? rows : columns], y[columns]);
+    unify(a[p.transposeA ? rows : columns], b[p.transposeB ? columns : rows]);
+    state(a, b, y);
+  }
+
+  void state(Dims a, Dims b, Dims y) {
+    s.setIn(at.lhs, a);
+    s.setIn(at.rhs, b);
+    if (at.addend) s.setIn(*at.addend, y);
+    if (at.result) s.setIn(*at.result, y);
+    else s.setOut(0, y);
+  }
+
+  ShapeInference &s;
+  const GemmPorts at;
+  const GemmParams &p;
+};
+
+void backwardShape(ShapeInference &s, GemmPorts at) {
+  auto relateGradients = [&] {
+    for (size_t o = 0; o < s.numOutputs(); ++o) s.sameInOut(o + 1, o);
+  };
+  relateGradients();  // the forward node tells the shapes of the outputs
+  if (!s.hasFailed()) GemmShapes(s, at).relate();
+  relateGradients();
+}
+
+// The matrices of a tensor, numbered along the other axes.
+template <class T> struct Batch {
+  T *data;
+  int64_t rows, columns, inner = 1, outer = 1;
+
+  Batch(const TensorRef &tensor, int64_t axis) : data(tensor.as<T>()), columns(tensor.shape.back()) {
+    const size_t rowAxis = *normalizeAxis(axis, tensor.shape.size());
+    rows = tensor.shape[rowAxis];
+    for (int64_t dim : tensor.shape.take_front(rowAxis)) outer *= dim;
+    for (int64_t dim : tensor.shape.slice(rowAxis + 1).drop_back()) inner *= dim;
+  }
+  int64_t count() const { return outer * inner; }
+  MatrixView<T> at(int64_t i) const {
+    return {data + (i / inner * rows * inner + i % inner) * columns, inner * columns, 1};
+  }
+};
+
+// out = alpha · op(a) · op(b) for every matrix; `out` may be stored transposed.
+template <class T> struct Product {
+  const GemmParams &p;
+  Batch<T> out;
+  Batch<const T> a, b;
+
+  Product(const GemmParams &p, const TensorRef &out, const TensorRef &a, const TensorRef &b)
+      : p(p), out(out, p.axis), a(a, p.axis), b(b, p.axis) {}
+
+  void compute(bool transposesOut, bool transposesA, bool transposesB) const {
+    const DotExtents size = {transposesOut ? out.columns : out.rows, transposesOut ? out.rows : out.columns,
+                             transposesA ? a.rows : a.columns};
+    for (int64_t i = 0; i < out.count(); ++i)
+      multiply<T>(transposedIf(transposesOut, out.at(i)), transposedIf(transposesA, a.at(i)),
+                  transposedIf(transposesB, b.at(i)), size, p.alpha);
+  }
+};
+
+void forwardKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const GemmParams &p = call.params<GemmParams>();
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Product<T>(p, call.out[0], call.in[0], call.in[1]).compute(false, p.transposeA, p.transposeB);
+    if (call.in.size() < 3) return;
+    T *y = call.out[0].as<T>();
+    const T *c = call.in[2].as<const T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] += static_cast<T>(p.beta) * c[i];
+  });
+}
+
+// d op(A) = alpha · dy · op(B)ᵀ and d op(B) = alpha · op(A)ᵀ · dy, stored as A and B are; dC = beta · dy.
+void backwardKernel(const KernelCall &call) {
+  const GemmParams &p = call.params<GemmParams>();
+  dispatchFloating(call.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (call.wants(0)) Product<T>(p, call.out[0], call.in[0], call.in[2]).compute(p.transposeA, false, !p.transposeB);
+    if (call.wants(1)) Product<T>(p, call.out[1], call.in[1], call.in[0]).compute(p.transposeB, !p.transposeA, false);
+    if (call.out.size() < 3 || !call.wants(2)) return;
+    const T *dy = call.in[0].as<const T>();
+    for (int64_t i = 0, size = call.out[2].size(); i < size; ++i) call.out[2].as<T>()[i] = static_cast<T>(p.beta) * dy[i];
+  });
+}
+
+extern const OpDef kGemm2, kBackwardGemm, kBackwardGemm2;
+
+void decomposeProduct(DecomposeRule &d) {
+  const GemmParams &p = d.params<GemmParams>();
+  const size_t rank = d.rank(d.x(0));
+  const std::optional<size_t> rows = normalizeAxis(p.axis, rank);
+  if (!rows || rank < 2) return d.refuse("needs matrices");
+  // Rows beside columns, and back.
+  auto aligned = [&](Value v) {
+    if (*rows + 2 == rank) return v;
+    return d.emit(kSwapAxis, {v}, {{"dim1", d.number(static_cast<int64_t>(*rows))}, {"dim2", "-2"}});
+  };
+  auto asBatch = [&](Value v) {
+    for (size_t left = rank; left > 3; --left) v = d.emit(kReshape, {v}, {{"shape", "(-3,-2)"}});
+    return v;
+  };
+  const Value a = aligned(d.x(0)), b = aligned(d.x(1));
+  Value y = emitProduct(d, rank == 2 ? kDot : kBatchDot, asBatch(a), asBatch(b), p.transposeA, p.transposeB);
+  if (p.alpha != 1) y = d.emit(kMulScalar, {y}, {{"scalar", d.number(p.alpha)}});
+  if (rank > 3) {
+    const StringRef end = d.number(static_cast<int64_t>(rank - 2));
+    y = d.emit(kReshapeLike, {y, a}, {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", end}});
+  }
+  d.y(0, aligned(y));
+}
+
+// alpha · op(a) · op(b), its rows along the same axis.
+Value scaledProduct(DecomposeRule &d, Value a, Value b, bool transposesA, bool transposesB) {
+  const GemmParams &p = d.params<GemmParams>();
+  return d.emit(kGemm2, {a, b},
+                {{"transpose_a", transposeText(transposesA)}, {"transpose_b", transposeText(transposesB)},
+                 {"alpha", d.number(p.alpha)}, {"axis", d.number(p.axis)}});
+}
+
+Value timesBeta(DecomposeRule &d, Value v) {
+  return d.emit(kMulScalar, {v}, {{"scalar", d.number(d.params<GemmParams>().beta)}});
+}
+
+void decomposeSum(DecomposeRule &d) {
+  const GemmParams &p = d.params<GemmParams>();
+  d.y(0, d.emit(kElemwiseAdd, {scaledProduct(d, d.x(0), d.x(1), p.transposeA, p.transposeB), timesBeta(d, d.x(2))}));
+}
+
+void decomposeBackward(DecomposeRule &d) {
+  const bool ta = d.params<GemmParams>().transposeA, tb = d.params<GemmParams>().transposeB;
+  const Value dy = d.x(0), a = d.x(1), b = d.x(2);
+  if (d.wants(0)) d.y(0, ta ? scaledProduct(d, b, dy, tb, true) : scaledProduct(d, dy, b, false, !tb));
+  if (d.wants(1)) d.y(1, tb ? scaledProduct(d, dy, a, true, ta) : scaledProduct(d, a, dy, !ta, false));
+  if (d.numOutputs() == 3 && d.wants(2)) d.y(2, timesBeta(d, dy));
+}
+
+constinit const OpDef kGemm2 = {
+    .name = "_linalg_gemm2",
+    .aliases = {"linalg_gemm2"},
+    .summary = "y = alpha·op(A)·op(B) for every matrix of a batch, rows along `axis`, op the transposition or nothing",
+    .inputs = {"A", "B"},
+    .attrs = kGemm2Attrs,
+    .params = paramsOf<GemmParams>(),
+    .shape = [](ShapeInference &s) { GemmShapes(s, {.lhs = 0, .rhs = 1, .addend = {}, .result = {}}).relate(); },
+    .gradient = [](GradRule &g) { g.fused(kBackwardGemm2, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose = decomposeProduct,
+    .kernel = forwardKernel,
+};
+
+constinit const OpDef kGemm = {
+    .name = "_linalg_gemm",
+    .aliases = {"linalg_gemm"},
+    .summary = "y = alpha·op(A)·op(B) + beta·C for every matrix of a batch, rows along `axis`, op the transposition or nothing",
+    .inputs = {"A", "B", "C"},
+    .attrs = kGemmAttrs,
+    .params = paramsOf<GemmParams>(),
+    .shape = [](ShapeInference &s) { GemmShapes(s, {.lhs = 0, .rhs = 1, .addend = 2, .result = {}}).relate(); },
+    .gradient = [](GradRule &g) { g.fused(kBackwardGemm, {g.dy(0), g.x(0), g.x(1), g.x(2)}); },
+    .decompose = decomposeSum,
+    .kernel = forwardKernel,
+};
+
+constinit const OpDef kBackwardGemm2 = {
+    .name = "_backward_linalg_gemm2",
+    .summary = "gradients of linalg_gemm2: d op(A) = alpha·dy·op(B)ᵀ, d op(B) = alpha·op(A)ᵀ·dy",
+    .inputs = {"dy", "A", "B"},
+    .outputs = {"dA", "dB"},
+    .attrs = kGemm2Attrs,
+    .params = paramsOf<GemmParams>(),
+    .shape = [](ShapeInference &s) { backwardShape(s, {.lhs = 1, .rhs = 2, .addend = {}, .result = 0}); },
+    .flags = {.isBackward = true},
+    .decompose = decomposeBackward,
+    .kernel = backwardKernel,
+};
+
+constinit const OpDef kBackwardGemm = {
+    .name = "_backward_linalg_gemm",
+    .summary = "gradients of linalg_gemm: d op(A) = alpha·dy·op(B)ᵀ, d op(B) = alpha·op(A)ᵀ·dy, dC = beta·dy",
+    .inputs = {"dy", "A", "B", "C"},
+    .outputs = {"dA", "dB", "dC"},
+    .attrs = kGemmAttrs,
+    .params = paramsOf<GemmParams>(),
+    .shape = [](ShapeInference &s) { backwardShape(s, {.lhs = 1, .rhs = 2, .addend = 3, .result = 0}); },
+    .ignored = {3},
+    .flags = {.isBackward = true},
+    .decompose = decomposeBackward,
+    .kernel = backwardKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kGemm2, &kGemm, &kBackwardGemm2, &kBackwardGemm};
+
+}  // namespace
+
+constinit const OpFamily kLinalgGemmFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,44 @@
+// Products of matrices in strided memory: what dot, linalg_gemm and attention have in common.
+// Tested by tests/reduce_ops_test.cc, tests/network_ops_test.cc
+#pragma once
+
+#include "ir/grad_rule.h"
+#include "ops/layer_attrs.h"
+
+namespace gradc {
+
+/// Element (i, j) is data[i · rowStride + j · columnStride].
+template <class T> struct MatrixView {
+  T *data;
+  int64_t rowStride, columnStride;
+};
+
+template <class T> MatrixView<T> transposed(MatrixView<T> matrix) {
+  return {matrix.data, matrix.columnStride, matrix.rowStride};
+}
+template <class T> MatrixView<T> transposedIf(bool isTransposed, MatrixView<T> matrix) {
+  return isTransposed ? transposed(matrix) : matrix;
+}
+
+/// out[i, j] = factor · Σ a[i, l] · b[l, j], summed left to right in float64.
+template <class T>
+void multiply(MatrixView<T> out, MatrixView<const T> a, MatrixView<const T> b, const DotExtents &extents, double factor = 1) {
+  for (int64_t i = 0; i < extents.m; ++i)
+    for (int64_t j = 0; j < extents.n; ++j) {
+      double total = 0;
+      for (int64_t l = 0; l < extents.k; ++l)
+        total += static_cast<double>(a.data[i * a.rowStride + l * a.columnStride]) *
+                 static_cast<double>(b.data[l * b.rowStride + j * b.columnStride]);
+      out.data[i * out.rowStride + j * out.columnStride] = static_cast<T>(total * factor);
+    }
+}
+
+/// Attributes of `dot` and its relatives that say which operands are transposed.
+inline llvm::StringRef transposeText(bool isTransposed) { return isTransposed ? "True" : "False"; }
+/// op(a) · op(b) by `dot` or `batch_dot`.
+inline Value emitProduct(RuleContext &rule, const OpDef &product, Value a, Value b, bool transposesA, bool transposesB) {
+  return rule.emit(product, {a, b},
+                   {{"transpose_a", transposeText(transposesA)}, {"transpose_b", transposeText(transposesB)}});
+}
+
+}  // namespace gradc

@@ -1,0 +1,20 @@
+// Labels that are class numbers: which class a label means, and the target it is. Tested by tests/loss_ops_test.cc
+#pragma once
+
+#include "ir/grad_rule.h"
+#include "ops/loss/softmax_parts.h"
+
+namespace gradc {
+
+/// The class number of a label, its fraction dropped; -2^62, which no class equals, beyond 32 bits and for NaN.
+inline int64_t classOf(double label) {
+  constexpr double kLimit = 2147483648.0;
+  return label > -kLimit && label < kLimit ? static_cast<int64_t>(label) : -(int64_t{1} << 62);
+}
+
+/// 1 where the index along the last axis of data is the label's class, else 0; labels have the other axes.
+inline Value classTargets(RuleContext &rule, Value data, Value label) {
+  return rule.emit(kSoftmaxOutputTarget, {data, label}, {{"preserve_shape", "True"}});
+}
+
+}  // namespace gradc

@@ -1,0 +1,120 @@
+// Blocks of pixels as channels and back: space_to_depth, depth_to_space.
+//
+// Channel (i·b + j)·C + c of an image of depth is channel c of an image of space, at pixels (h·b + i, w·b + j). Each
+// operator undoes the other and is its gradient. Tested by tests/network_ops_test.cc
+#include "ir/dim.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/shape/strided_view.h"
+
+#include <string>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct BlockParams {
+  int64_t size = 1;
+};
+constexpr AttrSpec kAttrs[] = {
+    required<&BlockParams::size>("block_size", "height and width of a block").atLeast(1).atMost(0x7fffffff)};
+
+// `whole` is a multiple of `factor`, or unknown; then `part` is how much of it there is.
+void divide(ShapeInference &s, ShapeRef shape, StringRef axis, int64_t whole, Dim factor, int64_t &part) {
+  if (whole == kUnknownDim || s.hasFailed()) return;
+  if (factor > whole ? whole != 0 : whole % factor.nearest() != 0)
+    return s.fail("data has shape " + toString(shape) + ", expected its " + axis + " to be a multiple of " +
+                  Twine(factor.nearest()));
+  part = std::max(part, whole / factor.nearest());
+}
+
+int64_t times(int64_t dim, Dim factor) { return dim == kUnknownDim ? dim : (factor * dim).inShape(); }
+
+void relateShapes(ShapeInference &s, bool isDepthInput) {
+  const DimsBuffer unknown(4, kUnknownDim);
+  s.setIn(0, unknown);
+  s.setOut(0, unknown);
+  if (s.hasFailed()) return;
+  const Dim block = s.params<BlockParams>().size;
+  const ShapeRef depth = isDepthInput ? s.in(0) : s.out(0), space = isDepthInput ? s.out(0) : s.in(0);
+  const int64_t batch = std::max(depth[0], space[0]);
+  int64_t channels = space[1], height = depth[2], width = depth[3];
+  divide(s, depth, "channels", depth[1], block * block, channels);
+  divide(s, space, "height", space[2], block, height);
+  divide(s, space, "width", space[3], block, width);
+  if (s.hasFailed()) return;
+  const int64_t deep[] = {batch, times(channels, block * block), height, width};
+  const int64_t wide[] = {batch, channels, times(height, block), times(width, block)};
+  s.setIn(0, isDepthInput ? deep : wide);
+  s.setOut(0, isDepthInput ? wide : deep);
+}
+
+// The image of space, (n, c, h, i, w, j), in that of depth.
+StridedView depthView(const NodeKind &kind, Dims whole, Dims part) {
+  const int64_t block = kind.params<BlockParams>().size, channels = part[1];
+  const DimsBuffer own = contiguousStrides(whole);
+  return {{whole[0], channels, whole[2], block, whole[3], block},
+          {own[0], own[1], own[2], block * channels * own[1], own[3], channels * own[1]}};
+}
+
+// The image of depth, (n, i, j, c, h, w), in that of space.
+StridedView spaceView(const NodeKind &kind, Dims whole, Dims part) {
+  const int64_t block = kind.params<BlockParams>().size;
+  const DimsBuffer own = contiguousStrides(whole);
+  return {{whole[0], block, block, whole[1], part[2], part[3]},
+          {own[0], own[2], own[3], own[1], block * own[2], block * own[3]}};
+}
+
+Value reshaped(DecomposeRule &d, Value v, const std::string &shape) { return d.emit(kReshape, {v}, {{"shape", shape}}); }
+
+void decomposeDepth(DecomposeRule &d) {
+  const std::string split = "-4," + std::to_string(d.params<BlockParams>().size) + ",-1";
+  const Value blocks = reshaped(d, reshaped(d, d.x(0), "(0," + split + ",0,0)"), "(0,0," + split + ",0,0)");
+  d.y(0, reshaped(d, d.emit(kTranspose, {blocks}, {{"axes", "(0,3,4,1,5,2)"}}), "(0,0,-3,-3)"));
+}
+
+void decomposeSpace(DecomposeRule &d) {
+  const std::string split = "-4,-1," + std::to_string(d.params<BlockParams>().size);
+  const Value blocks = reshaped(d, d.x(0), "(0,0," + split + "," + split + ")");
+  const Value ordered = d.emit(kTranspose, {blocks}, {{"axes", "(0,3,5,1,2,4)"}});
+  d.y(0, reshaped(d, reshaped(d, ordered, "(0,-3,-2)"), "(0,-3,-2)"));
+}
+
+extern const OpDef kSpaceToDepth;
+
+constinit const OpDef kDepthToSpace = {
+    .name = "depth_to_space",
+    .summary = "y[n,c,h·b + i,w·b + j] = x[n,(i·b + j)·C + c,h,w], b the block size, C the channels of y",
+    .inputs = {"data"},
+    .attrs = kAttrs,
+    .params = paramsOf<BlockParams>(),
+    .shape = [](ShapeInference &s) { relateShapes(s, true); },
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kSpaceToDepth, {g.dy(0)}); },
+    .decompose = decomposeDepth,
+    .kernel = gatherKernel<depthView>,
+};
+
+constinit const OpDef kSpaceToDepth = {
+    .name = "space_to_depth",
+    .summary = "y[n,(i·b + j)·C + c,h,w] = x[n,c,h·b + i,w·b + j], b the block size, C the channels of x",
+    .inputs = {"data"},
+    .attrs = kAttrs,
+    .params = paramsOf<BlockParams>(),
+    .shape = [](ShapeInference &s) { relateShapes(s, false); },
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kDepthToSpace, {g.dy(0)}); },
+    .decompose = decomposeSpace,
+    .kernel = gatherKernel<spaceView>,
+};
+
+constexpr const OpDef *kOps[] = {&kDepthToSpace, &kSpaceToDepth};
+
+}  // namespace
+
+constinit const OpFamily kDepthToSpaceFamily = kOps;
+
+}  // namespace gradc
