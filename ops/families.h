@@ -65,5 +65,6 @@ extern const OpFamily kBilinearResizeFamily;
 extern const OpFamily kInstanceNormFamily;
 extern const OpFamily kGammaFunctionsFamily;
 extern const OpFamily kSequenceFamily;
+extern const OpFamily kRnnFamily;
 
 }  // namespace gradc

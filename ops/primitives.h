@@ -86,6 +86,10 @@ inline Value beforeWrite(Value state) {
 extern const OpDef kSoftmax;            // softmax(x; axis)
 extern const OpDef kPooling;            // Pooling(x; kernel, stride, pad, pool_type)
 
+// fully_connected.cc, dropout.cc
+extern const OpDef kFullyConnected;     // FullyConnected(x, weight, bias; num_hidden, flatten): x·weightᵀ + bias
+extern const OpDef kDropout;            // Dropout(x; p)
+
 // where.cc
 extern const OpDef kWhere;              // where(condition, x, y)
 

@@ -18,6 +18,7 @@ constexpr StringRef kOwn[] = {
     "_LinearRegressionOutput_grad",
     "_LogisticRegressionOutput_grad",
     "_MAERegressionOutput_grad",
+    "_RNN_grad",
     "_RegressionOutput_weight",
     "_SoftmaxOutput_grad",
     "_SoftmaxOutput_softmax",
