@@ -121,8 +121,10 @@ class RnnShapes {
     if (rows[2] == 0) return s.fail("data of shape " + toString(s.in(0)) + " has no features, expected at least one");
     const int64_t input = rows[2], width = (Dim(p.numDirections()) * p.outputSize()).inShape();
     for (size_t axis : {0, 1}) learn(rows[axis], output(0), axis);
-    learn(rows[1], s.in(ports.state), 1);
-    if (ports.stateCell != RnnPorts::kNone) learn(rows[1], s.in(ports.stateCell), 1);
+    for (int64_t k = 0; k < p.numStates(); ++k) {
+      learn(rows[1], s.in(stateInput(k)), 1);
+      if (p.stateOutputs) learn(rows[1], output(static_cast<size_t>(k) + 1), 1);
+    }
     if (ports.lengths != RnnPorts::kNone) learn(rows[1], s.in(ports.lengths), 0);
     s.setIn(0, {rows[0], rows[1], input});
     setOutput(0, {rows[0], rows[1], width});

@@ -40,8 +40,7 @@ struct CellValues {
 class Unrolled {
  public:
   Unrolled(DecomposeRule &d, const RnnPorts &ports)
-      : d(d), p(d.params<RnnParams>()), rules(p.rules()), ports(ports),
-        s(p, d.size(d.x(0), 0), kUnknownDim, d.size(d.x(0), 2)) {
+      : d(d), p(d.params<RnnParams>()), rules(p.rules()), ports(ports), s(knownSizes(d)) {
     if (s.time > static_cast<int64_t>(kMostOperands)) d.refuse("has " + Twine(s.time) + " steps, expected at most 65536");
   }
 
@@ -68,6 +67,12 @@ class Unrolled {
   }
 
  protected:
+  // The batch need not be known.
+  static RnnSizes knownSizes(DecomposeRule &d) {
+    const int64_t time = d.size(d.x(0), 0), input = d.size(d.x(0), 2);
+    return RnnSizes(d.params<RnnParams>(), time, kUnknownDim, input);
+  }
+
   DecomposeRule &d;
   const RnnParams &p;
   const CellRules rules;
