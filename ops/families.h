@@ -66,5 +66,6 @@ extern const OpFamily kInstanceNormFamily;
 extern const OpFamily kGammaFunctionsFamily;
 extern const OpFamily kSequenceFamily;
 extern const OpFamily kRnnFamily;
+extern const OpFamily kCtcLossFamily;
 
 }  // namespace gradc

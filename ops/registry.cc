@@ -24,7 +24,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kBatchDotFamily, &kL2NormalizationFamily, &kOptimizerFamily,
     &kTransposeFamily, &kReverseFamily, &kRepeatFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
-    &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily, &kRnnFamily,
+    &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily, &kRnnFamily, &kCtcLossFamily,
     &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
 };
 

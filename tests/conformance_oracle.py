@@ -40,6 +40,8 @@ NO_GRADIENT = [
 # Constants of theirs, or their digamma function, or relu in RNN, are good to float32 only.
 COARSE = [("erf", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"), ("LeakyReLU", "selu"),
           ("RNN", "rnn_relu")]
+# Labels and lengths have the type of the data.
+FLOATING = ["CTCLoss"]
 # What it does not compute on a processor: refused in float64, and ignored in float32.
 IGNORED = [("RNN", "lstm_state_clip"), ("RNN", "use_sequence_length")]
 
@@ -54,14 +56,16 @@ def graph_of(sample):
                                         "attrs": {"mxnet_version": ["int", 10901]}}))
 
 
-def array_of(tensor, dtype):
-    dtype = "int32" if tensor.get("integer") else dtype
+def array_of(tensor, dtype, is_whole=False):
+    dtype = "int32" if is_whole else dtype
     return mx.nd.array(np.array(tensor["values"], dtype=np.float64).reshape(tensor["shape"]), dtype=dtype)
 
 
 def run(sample, dtype):
     symbol = graph_of(sample)
-    values = {f"x{i}": array_of(x, dtype) for i, x in enumerate(sample["inputs"])}
+    takes_whole = sample["op"] not in FLOATING
+    values = {f"x{i}": array_of(x, dtype, takes_whole and x.get("integer", False))
+              for i, x in enumerate(sample["inputs"])}
     aux = {name: values[name] for name in symbol.list_auxiliary_states()}
     args = {name: values[name] for name in symbol.list_arguments()}
     judged = not any(op == sample["op"] and applies(sample) for op, applies, _ in NO_GRADIENT)

@@ -33,6 +33,7 @@ constexpr StringRef kOwn[] = {
     "_constant",
     "_convolution_data_grad",
     "_convolution_weight_grad",
+    "_ctc_loss_grad",
     "_deconvolution_data_grad",
     "_deconvolution_weight_grad",
     "_in_training",

@@ -30,6 +30,7 @@ std::vector<Sample> extremaSamples();
 std::vector<Sample> sequenceSamples();
 std::vector<Sample> optimizerSamples();
 std::vector<Sample> rnnSamples();
+std::vector<Sample> ctcSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 
