@@ -107,6 +107,9 @@ extern const OpDef kPooling;            // Pooling(x; kernel, stride, pad, pool_
 
 // sequence.cc
 extern const OpDef kDivSqrtDim;         // _contrib_div_sqrt_dim(x): x / √(length of the last axis)
+// fully_connected.cc, dropout.cc
+extern const OpDef kFullyConnected;     // FullyConnected(x, weight, bias; num_hidden, flatten): x·weightᵀ + bias
+extern const OpDef kDropout;            // Dropout(x; p)
 
 // where.cc
 extern const OpDef kWhere;              // where(condition, x, y)

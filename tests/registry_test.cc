@@ -296,6 +296,17 @@ TEST(Registry, A_14_FirstOrderGradientsAreMxnetOperators) {
       {"MAERegressionOutput", {}, "_MAERegressionOutput_grad(x0,x1) x0=n0:0 x1=none"},
       {"MakeLoss", {}, "_backward_MakeLoss() x0=n0:0"},
       {"MakeLoss", {{"normalization", "valid"}}, "_backward_MakeLoss(x0) x0=n0:0"},
+      {"CTCLoss", {}, "_backward_ctc_loss(dy0,dy1,y0,y1) x0=n0:0 x1=none"},
+      {"CTCLoss", {{"use_data_lengths", "True"}, {"use_label_lengths", "True"}},
+       "_backward_ctc_loss(dy0,dy1,y0,y1) x0=n0:0 x1=none x2=none x3=none"},
+      {"RNN", {{"state_size", "2"}, {"num_layers", "1"}, {"mode", "gru"}},
+       "_backward_RNN(x0,x1,x2,y0,dy0) x0=n0:0 x1=n0:1 x2=n0:2"},
+      {"RNN", {{"state_size", "2"}, {"num_layers", "1"}, {"mode", "rnn_tanh"}, {"state_outputs", "True"}},
+       "_backward_RNN(x0,x1,x2,y0,dy0,y1,dy1) x0=n0:0 x1=n0:1 x2=n0:2"},
+      {"RNN", {{"state_size", "2"}, {"num_layers", "1"}, {"mode", "lstm"}},
+       "_backward_RNN(x0,x1,x2,y0,dy0,x3) x0=n0:0 x1=n0:1 x2=n0:2 x3=n0:3"},
+      {"RNN", {{"state_size", "2"}, {"num_layers", "1"}, {"mode", "lstm"}, {"state_outputs", "True"}},
+       "_backward_RNN(x0,x1,x2,y0,dy0,y1,dy1,x3,y2,dy2) x0=n0:0 x1=n0:1 x2=n0:2 x3=n0:3"},
   };
   for (const Signature &row : rows) EXPECT_EQ(signature(row.op, row.attrs), row.expected) << row.op.str();
 }

@@ -32,6 +32,8 @@ std::vector<Sample> optimizerSamples();
 std::vector<Sample> orderingSamples();
 std::vector<Sample> indexingSamples();
 std::vector<Sample> networkSamples();
+std::vector<Sample> rnnSamples();
+std::vector<Sample> ctcSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 
