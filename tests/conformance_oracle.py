@@ -33,9 +33,10 @@ NO_GRADIENT = [
      "forward over the last axis, backward over axis 1"),
     ("_contrib_BilinearResize2D", lambda s: "mode=like" in s["text"], "that of the second input is never written"),
     ("_grad_add", lambda s: True, "has none"),
-    ("sgd_update", lambda s: True, "has none"),
-    ("sgd_mom_update", lambda s: True, "has none"),
-    ("adam_update", lambda s: True, "has none"),
+    *((op, lambda s: True, "steps of optimizers have none")
+      for op in ("sgd_update", "sgd_mom_update", "adam_update", "nag_mom_update", "signsgd_update", "signum_update",
+                 "_adamw_update", "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update",
+                 "lamb_update_phase1", "lamb_update_phase2")),
 ]
 # Constants of theirs, or their digamma function, are good to float32 only.
 COARSE = [("erf", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"), ("LeakyReLU", "selu")]

@@ -31,6 +31,7 @@ struct Refusal {
 constexpr uint32_t kByItself = 99;  // no graph of MXNet's operators leads to it: only its own samples have it
 constexpr Refusal kRefusals[] = {
     {"_RegressionOutput_weight", 2, "the gradient of MXNet's regression outputs has no gradient"},
+    {"_adagrad_update", kByItself, "MXNet takes row-sparse gradients only"},
     {"_as_rows", 2, "the number of rows is that of another value, which no reshape of MXNet's takes over"},
     {"_assign", kByItself, "MXNet overwrites states inside the operators that have them"},
     {"_cast_like", kByItself, "MXNet's Cast takes the type as an attribute"},
@@ -43,8 +44,17 @@ constexpr Refusal kRefusals[] = {
     {"_pool_gather", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_pooling_grad", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_prelu_gamma_sum", 2, "MXNet has no gradient of _backward_LeakyReLU"},
+    {"_scheduled_adagrad_update", kByItself, "MXNet takes row-sparse gradients only"},
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_scheduled_adamw_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_scheduled_ftml_update", kByItself, "MXNet's takes the rate and the step as attributes"},
+    {"_scheduled_ftrl_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_scheduled_lamb_update_phase1", kByItself, "MXNet's takes the step as an attribute"},
+    {"_scheduled_nag_mom_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_scheduled_rmsprop_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_scheduled_rmspropalex_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_sgd_mom_update", kByItself, "MXNet's takes the rate as an attribute"},
+    {"_scheduled_signum_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_sum_like", kByItself, "the axes follow from another value's shape; MXNet's sum takes them as an attribute"},
     {"_uniform_like", kByItself, "MXNet draws inside the operators that are random"},
 };
