@@ -46,15 +46,14 @@ NO_GRADIENT = [
     ("gather_nd", lambda s: min(s["inputs"][1]["values"], default=0) < 0, "negative indices are added outside the data"),
     ("_slice_assign", lambda s: True, "has none"),
     ("_slice_assign_scalar", lambda s: True, "has none"),
-    ("sgd_update", lambda s: True, "has none"),
-    ("sgd_mom_update", lambda s: True, "has none"),
-    ("adam_update", lambda s: True, "has none"),
+    *((op, lambda s: True, "steps of optimizers have none")
+      for op in ("sgd_update", "sgd_mom_update", "adam_update", "nag_mom_update", "signsgd_update", "signum_update",
+                 "_adamw_update", "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update",
+                 "lamb_update_phase1", "lamb_update_phase2")),
 ]
-# Constants of theirs, or their digamma function, are good to float32 only.
-COARSE = [("erf", ""), ("erfinv", ""), ("degrees", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"), ("LeakyReLU", "selu")]
 # Constants of theirs, or their digamma function, or relu in RNN, are good to float32 only.
-COARSE = [("erf", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"), ("LeakyReLU", "selu"),
-          ("RNN", "rnn_relu")]
+COARSE = [("erf", ""), ("erfinv", ""), ("degrees", ""), ("gamma", ""), ("gammaln", ""), ("LeakyReLU", "gelu"),
+          ("LeakyReLU", "selu"), ("RNN", "rnn_relu")]
 # Labels and lengths have the type of the data.
 FLOATING = ["CTCLoss"]
 # What it does not compute on a processor: refused in float64, and ignored in float32.

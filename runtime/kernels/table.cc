@@ -98,16 +98,10 @@ constexpr FastKernelRow kRows[] = {
 };
 
 /// Operators without a fast kernel whose reference kernel computes element i of an output from elements i of its inputs
-/// and from inputs of another rank, the same whatever i is. Sorted.
+/// and from inputs of another rank, the same whatever i is; besides the steps of optimizers. Sorted.
 constexpr StringRef kElementByElement[] = {
     "BlockGrad",
-    "_scheduled_adam_update",
-    "_scheduled_sgd_mom_update",
-    "_scheduled_sgd_update",
-    "adam_update",
     "ones_like",
-    "sgd_mom_update",
-    "sgd_update",
     "zeros_like",
 };
 
@@ -149,7 +143,7 @@ const FastKernelRow *findFastKernel(const OpDef &op) {
 
 LayoutRole referenceRole(const OpDef &op) {
   const bool isListed = std::binary_search(std::begin(kElementByElement), std::end(kElementByElement), op.name);
-  return isListed && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
+  return (isListed || op.flags.isStep) && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
 }
 
 }  // namespace gradc
