@@ -23,6 +23,7 @@ class Remapping {
     renamePairs();
     renameConstants();
     permuteLists();
+    dropMalformed();
     llvm::sort(dropped);
     return std::move(dropped);
   }
@@ -92,6 +93,13 @@ class Remapping {
     if (entryPlan->isWhole) return permute(list, *entryPlan);
     list.clear();
     dropped.push_back(name);
+  }
+
+  // Nobody knows which nodes they speak of, and with other nodes they might come to fit.
+  void dropMalformed() {
+    for (const auto &[key, attr] : table.malformed) dropped.push_back(key);
+    table.malformed.clear();
+    table.gradientFault.clear();
   }
 
   void permuteLists() {

@@ -98,7 +98,7 @@ struct UpdateNotes {
 
 struct GraphTable {
   std::optional<GradientTable> gradient;
-  std::string gradientFault;     // why what a file says of gradients is among `others`; empty: it says nothing, or fits
+  std::string gradientFault;     // why what a file says of gradients is `malformed`; empty: it says nothing, or fits
   std::vector<HeadPair> headPairs;
   std::vector<Value> constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
   EntryNotes entries;
@@ -106,6 +106,7 @@ struct GraphTable {
   std::optional<UpdateNotes> updates;
   std::optional<int64_t> mxnetVersion;
   GraphAttrs others;             // what a file says besides
+  GraphAttrs malformed;          // gradc's own attributes that do not fit: written as they are, until nodes get other numbers
 
   /// Forgets what inference and planning found.
   void forgetEntries() { entries = {}, plan.reset(); }

@@ -58,6 +58,15 @@ class ShapeInference {
   std::string failure;
 };
 
+/// An input or output of a node, for shape functions that serve operators with their operands in different places.
+struct EntryPort {
+  size_t index;
+  bool isOutput = false;
+
+  ShapeRef shape(const ShapeInference &s) const { return isOutput ? s.out(index) : s.in(index); }
+  void set(ShapeInference &s, Dims dims) const { isOutput ? s.setOut(index, dims) : s.setIn(index, dims); }
+};
+
 /// What the operator's shape function says against these shapes, which are fully known where they matter; empty when it
 /// accepts them. 0 in a shape attribute is taken as unknown.
 std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<ShapeId> in, llvm::ArrayRef<ShapeId> out);

@@ -5,10 +5,13 @@
 // row says that it accumulates itself. Buffers of an in-place pair may be the same memory; no other buffers overlap.
 #pragma once
 
+#include "ir/error.h"
 #include "ir/op.h"
 #include "ir/tensor.h"
 
 #include "llvm/Support/Error.h"
+
+#include <string>
 
 namespace gradc {
 
@@ -21,6 +24,13 @@ struct RandomKey {
   uint64_t bits(uint64_t counter) const;
   /// Uniform in [0, 1), 53 bits.
   double uniform(uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
+};
+
+/// Thrown by a kernel that cannot compute although everything it was made for holds, or that meets a value it refuses.
+/// Executor::run makes an error of it.
+struct KernelError {
+  std::string message;
+  ErrorKind kind = ErrorKind::Internal;
 };
 
 struct KernelCall {

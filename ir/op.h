@@ -131,7 +131,7 @@ struct InplacePair {
 };
 
 /// What the values of an input may be; `run --init` and gradcheck draw from it.
-enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne };
+enum class Domain : uint8_t { Any, Positive, Probability, ClassIndex, Length, WithinOne, AboveOne, Index };
 
 /// The parameter struct of an operator, type-erased. A host may lay it out at run time.
 struct ParamsType {

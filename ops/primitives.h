@@ -32,6 +32,8 @@ extern const OpDef kFloor, kCeil;       // no gradient flows through them
 // reduce.cc
 extern const OpDef kSum, kMean;         // attributes axis, keepdims, exclude
 extern const OpDef kMax, kMin;          // the same (reduce_extrema.cc)
+extern const OpDef kProd;               // the same (product.cc)
+extern const OpDef kCumsum;             // _np_cumsum(x; axis) (cumsum.cc)
 extern const OpDef kSumLike;            // _sum_like(v, x): v summed down to the shape of x (undoes a broadcast)
 extern const OpDef kBroadcastLike;      // broadcast_like(v, x): v broadcast to the shape of x
 extern const OpDef kBroadcastAxisLike;  // _broadcast_axis_like(v, x; axis): vector v of x's length on `axis`, repeated
@@ -51,15 +53,19 @@ extern const OpDef kBatchDot;           // batch_dot(a, b; transpose_a, transpos
 // broadcast.cc, power.cc: NumPy broadcasting
 extern const OpDef kBroadcastAdd, kBroadcastSub, kBroadcastMul, kBroadcastDiv, kBroadcastPower;
 
-// reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move elements
+// diag.cc, reduce.cc, repeat.cc, reshape.cc, reverse.cc, slice.cc, split_stack.cc, transpose.cc: operators that move elements
 extern const OpDef kBroadcastBackward;  // _broadcast_backward(dy): dy summed down to what was broadcast
 extern const OpDef kTranspose, kSwapAxis, kReverse, kRepeat, kTile, kReshape, kExpandDims, kSqueeze, kBroadcastAxis;
+extern const OpDef kDiag;               // diag(x; k, axis1, axis2)
 extern const OpDef kSlice, kSliceAxis, kSliceLike, kSliceChannel, kStack, kConcat;
 
 // comparison.cc: 1 where true, else 0; no gradient
 extern const OpDef kEqual, kNotEqual, kGreater, kGreaterEqual, kLesser, kLesserEqual;  // operands of equal shape
 extern const OpDef kBroadcastEqual, kBroadcastNotEqual, kBroadcastGreater, kBroadcastGreaterEqual, kBroadcastLesser,
     kBroadcastLesserEqual;
+
+// extrema.cc
+extern const OpDef kBroadcastMaximum, kBroadcastMinimum;  // broadcast_maximum(a, b), broadcast_minimum(a, b)
 
 // constant.cc
 extern const OpDef kConstant;           // _constant(; dtype, shape, values)
@@ -69,12 +75,24 @@ extern const OpDef kCast;               // Cast(x; dtype)
 extern const OpDef kBackwardCast;       // _backward_cast(dy; dtype): dy in the type of the x of its forward node
 extern const OpDef kCastLike;           // _cast_like(x, like): x in the type of `like`
 
+// take.cc, gather_nd.cc, pick.cc, index_copy.cc
+extern const OpDef kTake;               // take(a, indices; axis, mode)
+extern const OpDef kPick;               // pick(data, index; axis, keepdims, mode): one element of each row along the axis
+extern const OpDef kGatherNd;           // gather_nd(data, indices): y[j…] = data[indices[0,j…], indices[1,j…], …]
+extern const OpDef kScatterNd;          // _scatter_nd(base, updates, indices; reduction): base with the updates set at, or added
+                                        // to, what gather_nd would pick
+
 // in_training.cc
 extern const OpDef kInTraining;         // _in_training(x): x in training, zeros in inference
 
 // index_like.cc, random.cc: of data only the shape is used; no gradient
 extern const OpDef kIndexLike;          // _index_like(data; axis): int64 indices along the axis
 extern const OpDef kUniformLike;        // _uniform_like(data; low, high): float64 draws
+
+// along_axis.cc: int64 positions along an axis
+extern const OpDef kSortOrder;          // _sort_order(x; axis, is_ascend): positions that sort x
+extern const OpDef kTakeAlongAxis;      // _take_along_axis(x, positions; axis)
+extern const OpDef kScatterAlongAxis;   // _scatter_along_axis(v, positions, x; axis): its adjoint, in the shape of x
 
 // assign.cc
 extern const OpDef kAssign;             // _assign(state, value): value, which overwrites the state, a variable
@@ -89,6 +107,9 @@ extern const OpDef kPooling;            // Pooling(x; kernel, stride, pad, pool_
 
 // sequence.cc
 extern const OpDef kDivSqrtDim;         // _contrib_div_sqrt_dim(x): x / √(length of the last axis)
+// fully_connected.cc, dropout.cc
+extern const OpDef kFullyConnected;     // FullyConnected(x, weight, bias; num_hidden, flatten): x·weightᵀ + bias
+extern const OpDef kDropout;            // Dropout(x; p)
 
 // where.cc
 extern const OpDef kWhere;              // where(condition, x, y)

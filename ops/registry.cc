@@ -13,20 +13,23 @@ namespace {
 
 // Registration order is of no consequence: the registry sorts by name.
 constexpr const OpFamily *kFamilies[] = {
-    &kZerosOnesFamily, &kElementwiseBinaryFamily, &kElementwiseScalarFamily, &kElementwiseUnaryFamily,
-    &kBroadcastFamily, &kReduceFamily,            &kShapeOpsFamily,          &kDotFamily,
-    &kConcatFamily,    &kConstantFamily,          &kLossFamily,              &kSoftmaxOutputFamily,     &kRegressionOutputFamily,
-    &kActivationFamily, &kBatchNormFamily, &kConvolutionFamily, &kDropoutFamily, &kFullyConnectedFamily,
-    &kPoolingFamily, &kSoftmaxPartsFamily,
-    &kTrigonometricFamily, &kRoundingFamily,
-    &kLeakyReluFamily, &kSpecialFunctionsFamily, &kSoftmaxFamily, &kSoftmaxActivationFamily, &kLrnFamily,
-    &kDeconvolutionFamily, &kUpSamplingFamily, &kAdaptivePoolingFamily, &kLayerNormFamily, &kEmbeddingFamily,
-    &kBatchDotFamily, &kL2NormalizationFamily, &kOptimizerFamily,
-    &kTransposeFamily, &kReverseFamily, &kRepeatFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
-    &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
-    &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
-    &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
-    &kIm2colFamily, &kKhatriRaoFamily, &kDepthToSpaceFamily, &kAmpCastFamily, &kSoftmaxCrossEntropyFamily, &kSvmOutputFamily, &kLastReverseFamily, &kGroupNormFamily, &kLinalgGemmFamily, &kInterleavedMatmulFamily,
+    &kActivationFamily, &kActivationFunctionsFamily, &kAdaptivePoolingFamily, &kAlongAxisFamily,
+    &kAmpCastFamily, &kArgExtremaFamily, &kAssignFamily, &kBatchDotFamily, &kBatchNormFamily,
+    &kBilinearResizeFamily, &kBinaryFunctionsFamily, &kBroadcastFamily, &kBroadcastToFamily, &kCastFamily,
+    &kComparisonFamily, &kConcatFamily, &kConstantFamily, &kConvolutionFamily, &kCropFamily, &kCtcLossFamily,
+    &kCumsumFamily, &kDeconvolutionFamily, &kDepthToSpaceFamily, &kDiagFamily, &kDotFamily, &kDropoutFamily,
+    &kElementwiseBinaryFamily, &kElementwiseScalarFamily, &kElementwiseUnaryFamily, &kExtremaFamily,
+    &kFullyConnectedFamily, &kGammaFunctionsFamily, &kGatherNdFamily, &kGroupNormFamily, &kIm2colFamily,
+    &kInTrainingFamily, &kIndexCopyFamily, &kIndexLikeFamily, &kInstanceNormFamily, &kInterleavedMatmulFamily,
+    &kKhatriRaoFamily, &kL2NormalizationFamily, &kLastReverseFamily, &kLayerNormFamily, &kLeakyReluFamily,
+    &kLinalgGemmFamily, &kLossFamily, &kLrnFamily, &kNormFamily, &kOptimizerFamily, &kOrderingFamily,
+    &kPadFamily, &kPickFamily, &kPoolingFamily, &kPowerFamily, &kProductFamily, &kRandomFamily,
+    &kReduceExtremaFamily, &kReduceFamily, &kRegressionOutputFamily, &kRepeatFamily, &kReshapeFamily,
+    &kReverseFamily, &kRnnFamily, &kRoundingFamily, &kSequenceFamily, &kShapeArrayFamily, &kShapeOpsFamily,
+    &kShuffleFamily, &kSliceAssignFamily, &kSliceFamily, &kSoftmaxActivationFamily,
+    &kSoftmaxCrossEntropyFamily, &kSoftmaxFamily, &kSoftmaxOutputFamily, &kSoftmaxPartsFamily,
+    &kSpecialFunctionsFamily, &kSplitStackFamily, &kSvmOutputFamily, &kTakeFamily, &kTransposeFamily,
+    &kTrigonometricFamily, &kUpSamplingFamily, &kWhereFamily, &kZerosOnesFamily,
 };
 
 }  // namespace

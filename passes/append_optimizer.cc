@@ -1,4 +1,4 @@
-// Phases: collect the parameters, find who reads them, append one step each, freeze. Tested by
+// Phases: look up the operators, collect the parameters, find who reads them, append one step each, freeze. Tested by
 // tests/append_optimizer_test.cc
 #include "passes/append_optimizer.h"
 
@@ -18,32 +18,46 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// The operator of a step and what its states are called.
+// In the order of OptimizerKind.
+constexpr OptimizerInfo kOptimizers[] = {
+    {"sgd", 0.05, "sgd_update"},
+    {.name = "adam", .rate = 0.001, .op = "adam_update", .hasBiasCorrection = true},
+    {"nag", 0.05, "nag_mom_update"},
+    {"signsgd", 0.01, "signsgd_update"},
+    {"signum", 0.01, "signum_update"},
+    {.name = "rmsprop", .rate = 0.001, .op = "rmsprop_update", .own = {"gamma1", "0.9"}},
+    {.name = "rmspropalex", .rate = 0.001, .op = "rmspropalex_update", .own = {"gamma1", "0.9"}},
+    {"adagrad", 0.01, "_adagrad_update"},
+    {"ftrl", 0.1, "ftrl_update"},
+    {.name = "ftml", .rate = 0.0025, .op = "ftml_update", .hasBiasCorrection = true},
+    {.name = "adamw", .rate = 0.001, .op = "_adamw_update", .hasBiasCorrection = true},
+    {"lamb", 0.001, "lamb_update_phase1", "lamb_update_phase2", true},
+};
+static_assert(std::size(kOptimizers) == kNumOptimizers);
+
+// What the pass sets by itself, and what `_scheduled_…` operators take as inputs.
+constexpr StringRef kReserved[] = {"lr", "rate_factor", "eta", "t", "wd", "rescale_grad", "clip_gradient", "clip_grad"};
+
+/// Operators of a step: one, or LAMB's two.
 struct StepForm {
-  StringRef op;
-  ArrayRef<StringRef> states;
+  const OpDef *op = nullptr, *phase2 = nullptr;
 };
 
-constexpr StringRef kMomentumStates[] = {"_mom"};
-constexpr StringRef kAdamStates[] = {"_mean", "_var"};
-
-StepForm formOf(const OptimizerOptions &options) {
-  const bool isFixed = options.fixedRate.has_value();
-  if (options.kind == OptimizerKind::Adam) return {isFixed ? "adam_update" : "_scheduled_adam_update", kAdamStates};
-  if (options.momentum != 0) return {isFixed ? "sgd_mom_update" : "_scheduled_sgd_mom_update", kMomentumStates};
-  return {isFixed ? "sgd_update" : "_scheduled_sgd_update", {}};
+bool has(const OpDef &op, StringRef attr) {
+  return llvm::any_of(op.attrs, [&](const AttrSpec &spec) { return spec.key == attr; });
 }
 
 class Appending {
  public:
   Appending(Context &context, const Graph &graph, const OptimizerOptions &options)
-      : context(context), graph(graph), options(options), form(formOf(options)), builder(context, graph),
+      : context(context), graph(graph), options(options), info(optimizerInfo(options.kind)), builder(context, graph),
         namer(builder, graph, NamingStyle::Unique) {}
 
   Expected<TrainingGraph> run() {
+    if (Error error = findOperators()) return error;
     if (Error error = collect()) return error;
     indexReaders();
-    if (!options.fixedRate) addRate();
+    if (!options.fixedRate) addNumbers();
     for (const Target &target : targets)
       if (Error error = addStep(target)) return error;
     return finish();
@@ -58,6 +72,46 @@ class Appending {
     NodeId node;
     std::vector<NodeId> states;
   };
+
+  Error findOperators() {
+    if (options.fixedRate && info.hasBiasCorrection && options.kind != OptimizerKind::Adam)
+      return Failure(ErrorKind::UnsupportedOption,
+                     "a step of '" + info.name + "' depends on how many were taken before, its rate cannot be fixed");
+    const bool hasMomentum = options.kind == OptimizerKind::Sgd && options.momentum != 0;
+    for (auto [op, name] : {std::pair(&form.op, hasMomentum ? StringRef("sgd_mom_update") : info.op),
+                            std::pair(&form.phase2, info.phase2)}) {
+      if (name.empty()) continue;
+      const std::string full = options.fixedRate ? name.str() : ("_scheduled_" + name.ltrim('_')).str();
+      *op = context.ops.find(full);
+      if (!*op) return missing(full);
+    }
+    for (const auto &[key, value] : options.attrs)
+      if (!isOwn(key))
+        return Failure(ErrorKind::UnsupportedOption, "optimizer '" + info.name + "' has no attribute '" + key + "'" +
+                                                         ownAttrs());
+    return Error::success();
+  }
+
+  static Error missing(StringRef op) {
+    return Failure(ErrorKind::UnknownOp, "the registry has no operator '" + op + "'");
+  }
+
+  bool isOwn(StringRef key) const {
+    return !llvm::is_contained(kReserved, key) && (has(*form.op, key) || (form.phase2 && has(*form.phase2, key)));
+  }
+
+  /// ", expected beta1, beta2 or epsilon"; empty where it has none.
+  std::string ownAttrs() const {
+    SmallVector<StringRef, 8> keys;
+    for (const OpDef *op : {form.op, form.phase2})
+      for (const AttrSpec &spec : op ? op->attrs : ArrayRef<AttrSpec>())
+        if (isOwn(spec.key)) keys.push_back(spec.key);
+    if (keys.empty()) return "; it has none of its own";
+    std::string text = ", expected ";
+    for (size_t i = 0; i < keys.size(); ++i)
+      text += ((i == 0 ? "" : i + 1 == keys.size() ? " or " : ", ") + keys[i]).str();
+    return text;
+  }
 
   Error collect() {
     Expected<std::optional<GradientTable>> table = readGradientTable(graph);
@@ -109,9 +163,20 @@ class Appending {
     readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   }
 
-  void addRate() {
-    rate = builder.addVariable("", context.attrs({{"__shape__", "(1,)"}}));
-    namer.name(rate.node, "", "learning_rate");
+  Value addNumber(StringRef name) {
+    const Value number = builder.addVariable("", context.attrs({{"__shape__", "(1,)"}}));
+    namer.name(number.node, "", name);
+    return number;
+  }
+
+  void addNumbers() {
+    auto reads = [&](StringRef name) {
+      return llvm::any_of(ArrayRef({form.op, form.phase2}), [&](const OpDef *op) {
+        return op && llvm::is_contained(ArrayRef<StringRef>(op->inputs.names), name);
+      });
+    };
+    rate = addNumber("learning_rate");
+    if (reads("t")) step = addNumber("step_number");
   }
 
   /// A multiplier a variable carries; `fallback` where it has none.
@@ -130,28 +195,40 @@ class Appending {
     return options.decayRule == DecayRule::All || name.ends_with("_weight") || name.ends_with("_gamma") ? 1 : 0;
   }
 
-  Expected<Attrs> stepAttrs(NodeId variable) const {
+  /// Of one of the operators: those it has.
+  Expected<Attrs> stepAttrs(const OpDef &op, NodeId variable) const {
     Expected<double> decay = multiplier(variable, "__wd_mult__", defaultDecay(variable));
     if (!decay) return decay.takeError();
     Expected<double> factor = multiplier(variable, "__lr_mult__", 1);
     if (!factor) return factor.takeError();
-    SmallVector<std::pair<StringRef, double>, 8> numbers = {{"wd", options.weightDecay * *decay},
-                                                            {"rescale_grad", options.rescale},
-                                                            {"clip_gradient", options.clip}};
-    if (options.fixedRate) numbers.push_back({"lr", *options.fixedRate * *factor});
-    else numbers.push_back({"rate_factor", *factor});
-    if (options.kind == OptimizerKind::Adam)
-      numbers.append({{"beta1", options.beta1}, {"beta2", options.beta2}, {"epsilon", options.epsilon}});
-    else if (options.momentum != 0)
-      numbers.push_back({"momentum", options.momentum});
-    std::vector<std::string> texts;
-    SmallVector<AttrText, 8> pairs;
-    texts.reserve(numbers.size());
+    const std::pair<StringRef, std::optional<double>> numbers[] = {
+        {"wd", options.weightDecay * *decay},
+        {"rescale_grad", options.rescale},
+        {"clip_gradient", options.clip},
+        {"clip_grad", options.clip},
+        {"lr", options.fixedRate.value_or(0) * *factor},
+        {"rate_factor", *factor},
+        {"momentum", options.momentum},
+        {"beta1", options.beta1},
+        {"beta2", options.beta2},
+        {"epsilon", options.epsilon}};
+    std::vector<std::pair<StringRef, std::string>> texts;
+    auto set = [&](StringRef key, StringRef text) {
+      if (!has(op, key)) return;
+      auto at = llvm::find_if(texts, [&](const auto &pair) { return pair.first == key; });
+      if (at == texts.end()) texts.push_back({key, text.str()});
+      else at->second = text.str();
+    };
+    set(info.own.first, info.own.second);
     for (auto [key, value] : numbers) {
-      raw_string_ostream os(texts.emplace_back());
-      printAttr(os, value);
-      pairs.push_back({key, texts.back()});
+      std::string text;
+      raw_string_ostream os(text);
+      if (value) printAttr(os, *value);
+      if (value) set(key, os.str());
     }
+    for (const auto &[key, text] : options.attrs) set(key, text);
+    SmallVector<AttrText, 8> pairs;
+    for (const auto &[key, text] : texts) pairs.push_back({key, text});
     return context.attrs(pairs);
   }
 
@@ -161,28 +238,70 @@ class Appending {
     return context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1));
   }
 
-  Error addStep(const Target &target) {
-    Step step;
-    SmallVector<Value, 5> inputs = {Value{target.parameter, 0, 0}, target.gradient};
-    for (StringRef suffix : form.states) {
-      Value state = builder.addVariable("", stateAttrs());
-      namer.name(state.node, graph.name(target.parameter), suffix);
-      step.states.push_back(state.node);
-      inputs.push_back(state);
+  Expected<NodeId> addNode(const OpDef &op, ArrayRef<Value> inputs, const Attrs &attrs, StringRef base, StringRef suffix) {
+    Expected<NodeId> node = builder.add(op, inputs, NodeSpec{"", attrs, NodeId()});
+    if (node) namer.name(*node, base, suffix);
+    return node;
+  }
+
+  /// sqrt(Σ v²), of one element.
+  Expected<Value> addNorm(Value v, StringRef base, StringRef suffix) {
+    for (StringRef name : {"square", "sum", "sqrt"}) {
+      const OpDef *op = context.ops.find(name);
+      if (!op) return missing(name);
+      Expected<NodeId> node = addNode(*op, v, Attrs(), base, (suffix + (name == "sqrt" ? "" : "_" + name)).str());
+      if (!node) return node.takeError();
+      v = Value{*node, 0, 0};
     }
-    if (rate.isValid()) inputs.push_back(rate);
-    const OpDef *op = context.ops.find(form.op);
-    if (!op) return Failure(ErrorKind::UnknownOp, "the registry has no operator '" + form.op + "'");
-    Expected<Attrs> attrs = stepAttrs(target.parameter);
-    if (!attrs) return attrs.takeError();
-    Expected<NodeId> node = builder.add(*op, inputs, NodeSpec{"", *attrs, NodeId()});
-    if (!node) return node.takeError();
-    step.node = *node;
-    namer.name(*node, graph.name(target.parameter), "_update");
+    return v;
+  }
+
+  /// The operands of a step, by the names of the operator's inputs; states are made here.
+  Expected<SmallVector<Value, 8>> operandsOf(const OpDef &op, const Attrs &attrs, const Target &target, Value direction,
+                                             std::vector<NodeId> &states) {
+    const StringRef parameter = graph.name(target.parameter);
+    const Value weight{target.parameter, 0, 0};
+    Expected<KindRef> kind = context.kind(op, attrs);
+    if (!kind) return kind.takeError();
+    SmallVector<Value, 8> inputs = {weight, direction};
+    const ArrayRef<StringRef> names = op.inputs.names;
+    for (size_t i = inputs.size(); i < names.size(); ++i) {
+      if ((*kind)->isMutated(i)) {
+        const Value state = builder.addVariable("", stateAttrs());
+        namer.name(state.node, parameter, ("_" + names[i]).str());
+        states.push_back(state.node);
+        inputs.push_back(state);
+      } else if (names[i] == "lr" || names[i] == "t") {
+        inputs.push_back(names[i] == "lr" ? rate : step);
+      } else {  // r1, r2
+        const bool isOfWeight = names[i] == "r1";
+        Expected<Value> norm = addNorm(isOfWeight ? weight : direction, parameter, isOfWeight ? "_norm" : "_direction_norm");
+        if (!norm) return norm.takeError();
+        inputs.push_back(*norm);
+      }
+    }
+    return inputs;
+  }
+
+  Error addStep(const Target &target) {
+    Step taken;
+    Value direction = target.gradient;
+    for (const OpDef *op : {form.op, form.phase2}) {
+      if (!op) continue;
+      Expected<Attrs> attrs = stepAttrs(*op, target.parameter);
+      if (!attrs) return attrs.takeError();
+      Expected<SmallVector<Value, 8>> inputs = operandsOf(*op, *attrs, target, direction, taken.states);
+      if (!inputs) return inputs.takeError();
+      const bool isLast = op == form.phase2 || !form.phase2;
+      Expected<NodeId> node = addNode(*op, *inputs, *attrs, graph.name(target.parameter), isLast ? "_update" : "_direction");
+      if (!node) return node.takeError();
+      taken.node = *node;
+      direction = Value{*node, 0, 0};
+    }
     const std::pair<uint32_t, uint32_t> from(target.parameter.value, 0);
     for (auto at = llvm::lower_bound(readers, from); at != readers.end() && at->first == from.first; ++at)
-      builder.addControlDep(*node, NodeId(at->second));
-    steps.push_back(std::move(step));
+      builder.addControlDep(taken.node, NodeId(at->second));
+    steps.push_back(std::move(taken));
     return Error::success();
   }
 
@@ -194,7 +313,7 @@ class Appending {
       updateOf.push_back(graph.name(targets[i].parameter).str());
       for (NodeId state : steps[i].states) states.push_back(builder.name(state).str());
     }
-    const NodeId oldRate = rate.node;
+    const NodeId oldRate = rate.node, oldStep = step.node;
     Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
     if (!frozen) return frozen.takeError();
     GraphTable table = graph.table();
@@ -202,8 +321,10 @@ class Appending {
     table.forgetEntries();
     remap(table, {ArrayRef(frozen->newId).take_front(graph.numNodes()), graph.columns().entryBegin}, frozen->graph);
     table.updates = UpdateNotes{std::move(updateOf), std::move(states)};
-    TrainingGraph result{frozen->graph.withTable(std::move(table)), {}, NodeId(), static_cast<uint32_t>(forwardHeads.size())};
+    TrainingGraph result{frozen->graph.withTable(std::move(table)), {}, NodeId(), NodeId(),
+                         static_cast<uint32_t>(forwardHeads.size())};
     if (oldRate.isValid()) result.rate = frozen->newId[oldRate.value];
+    if (oldStep.isValid()) result.step = frozen->newId[oldStep.value];
     for (size_t i = 0; i < steps.size(); ++i) {
       TrainingGraph::Parameter row{frozen->newId[targets[i].parameter.value], heads.size() - 1 - i, {}};
       for (NodeId state : steps[i].states) row.states.push_back(frozen->newId[state.value]);
@@ -215,6 +336,7 @@ class Appending {
   Context &context;
   const Graph &graph;
   const OptimizerOptions &options;
+  const OptimizerInfo &info;
   StepForm form;
   GraphBuilder builder;
   Namer namer;
@@ -222,10 +344,12 @@ class Appending {
   std::vector<Target> targets;
   std::vector<std::pair<uint32_t, uint32_t>> readers;  // parameter, reader; sorted
   std::vector<Step> steps;                             // parallel to targets
-  Value rate{NodeId(), 0, 0};
+  Value rate{NodeId(), 0, 0}, step{NodeId(), 0, 0};
 };
 
 }  // namespace
+
+const OptimizerInfo &optimizerInfo(OptimizerKind kind) { return kOptimizers[static_cast<size_t>(kind)]; }
 
 Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients, const OptimizerOptions &options) {
   return Appending(context, gradients, options).run();
@@ -234,7 +358,7 @@ Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients
 double rateCorrection(const OptimizerOptions &options, uint64_t t) {
   if (options.kind != OptimizerKind::Adam) return 1;
   const double steps = static_cast<double>(t);
-  return std::sqrt(1 - std::pow(options.beta2, steps)) / (1 - std::pow(options.beta1, steps));
+  return std::sqrt(1 - std::pow(options.beta2.value_or(0.999), steps)) / (1 - std::pow(options.beta1.value_or(0.9), steps));
 }
 
 }  // namespace gradc

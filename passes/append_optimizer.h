@@ -6,8 +6,10 @@
 // from zero. A step waits by control dependencies for everything else that reads its parameter, so the new value may
 // be written over the old one.
 //
-// A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape (1,). With
-// `fixedRate` it is an attribute instead, and the steps are MXNet's own operators.
+// The operators say what a step needs: inputs that they overwrite are states, and attributes are given to those that have
+// them. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape (1,),
+// and so is the number of the step where an operator asks for it. With `fixedRate` the rate is an attribute instead, and
+// the steps are MXNet's own operators.
 // Tested by tests/append_optimizer_test.cc
 #pragma once
 
@@ -15,7 +17,21 @@
 
 namespace gradc {
 
-enum class OptimizerKind : uint8_t { Sgd, Adam };
+enum class OptimizerKind : uint8_t {
+  Sgd, Adam, Nag, SignSgd, Signum, RmsProp, RmsPropAlex, AdaGrad, Ftrl, Ftml, AdamW, Lamb
+};
+inline constexpr size_t kNumOptimizers = 12;
+
+struct OptimizerInfo {
+  llvm::StringRef name;   // of --optimizer
+  double rate;            // by default
+  llvm::StringRef op;     // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
+  llvm::StringRef phase2 = {};  // LAMB's: the step along what `op` yields
+  bool hasBiasCorrection = false;  // a step depends on how many were taken before
+  /// Attributes that MXNet's optimizer of this name sets to something else than the operator's default.
+  std::pair<llvm::StringRef, llvm::StringRef> own = {};
+};
+const OptimizerInfo &optimizerInfo(OptimizerKind kind);
 
 /// Which parameters decay. Weights: those whose name ends in `_weight` or `_gamma`, MXNet's rule; All: every one. The
 /// attribute `__wd_mult__` of a variable goes before either.
@@ -23,8 +39,9 @@ enum class DecayRule : uint8_t { Weights, All };
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;
-  double momentum = 0;       // Sgd; 0: the step without state
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // Adam
+  double momentum = 0;       // of Sgd (0: the step without state), Nag, Signum
+  std::optional<double> beta1, beta2, epsilon;  // where the operator has them; none: its defaults
+  std::vector<std::pair<std::string, std::string>> attrs;  // any other attribute of the operator
   double weightDecay = 0;    // times `__wd_mult__` of the variable
   double rescale = 1;        // factor of every gradient
   double clip = -1;          // gradients are cut to ± this, element by element; below 0: not at all
@@ -41,12 +58,14 @@ struct TrainingGraph {
   Graph graph;
   std::vector<Parameter> parameters;  // in the order of the gradients
   NodeId rate;                        // invalid with fixedRate
+  NodeId step;                        // which step it is, counted from 1; invalid where no operator asks
   uint32_t numForwardHeads = 0;
 };
 
 /// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that
-/// is not a gradient graph of first order, for a gradient that is not of a variable, and for a parameter that is a head
-/// itself; BadAttribute for a multiplier that is not a number. Linear.
+/// is not a gradient graph of first order, for a gradient that is not of a variable, for a parameter that is a head
+/// itself, for an attribute that the optimizer does not have, and for a fixed rate where the step counts; BadAttribute for
+/// a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);
 

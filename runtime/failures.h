@@ -11,7 +11,7 @@
 namespace gradc {
 
 /// What `work` returns, an Error or an Expected. TooLarge for std::bad_alloc, saying what there was no memory for;
-/// TooLarge for a thread that cannot be started; Internal for a KernelError. `place` adds where it happened.
+/// TooLarge for a thread that cannot be started; what a KernelError says. `place` adds where it happened.
 template <class Work, class Place> auto catching(const llvm::Twine &what, Work work, Place place) -> decltype(work()) {
   try {
     return work();
@@ -20,7 +20,7 @@ template <class Work, class Place> auto catching(const llvm::Twine &what, Work w
   } catch (const std::system_error &) {
     return place(Failure(ErrorKind::TooLarge, "no thread " + what));
   } catch (const KernelError &error) {
-    return place(Failure(ErrorKind::Internal, error.message));
+    return place(Failure(error.kind, error.message));
   }
 }
 template <class Work> auto catching(const llvm::Twine &what, Work work) -> decltype(work()) {

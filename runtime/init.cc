@@ -80,6 +80,12 @@ int64_t Initializer::numClasses(const Reader &reader) const {
   return smallest(scores.size() > 1 ? scores.drop_front() : scores);
 }
 
+/// Positions along an axis of operand 0 or, where that is what is put somewhere, of the result.
+int64_t Initializer::numIndices(const Reader &reader) const {
+  const int64_t ofResult = smallest(inference.shapeOf(graph.entry(Value{reader.node})).dims());
+  return reader.input == 0 ? ofResult : std::min(ofResult, smallest(shapeOfInput(reader, 0)));
+}
+
 /// Sequences run along axis 0 or 1 of the data.
 int64_t Initializer::longestLength(const Reader &reader) const {
   return smallest(shapeOfInput(reader, reader.input == 0 ? 1 : 0).take_front(2));
@@ -130,6 +136,10 @@ void Initializer::fill(NodeId variable, TensorRef tensor) const {
       break;
     case Domain::ClassIndex:
       width = static_cast<double>(numClasses(reader));
+      isWhole = true;
+      break;
+    case Domain::Index:
+      width = static_cast<double>(numIndices(reader));
       isWhole = true;
       break;
     case Domain::Length:

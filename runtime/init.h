@@ -24,6 +24,7 @@ class Initializer {
   };
   bool fillAsDeclared(NodeId variable, const TensorRef &tensor) const;
   int64_t numClasses(const Reader &reader) const;
+  int64_t numIndices(const Reader &reader) const;
   int64_t longestLength(const Reader &reader) const;
   double spread(const Reader &reader, Dims shape) const;
   Dims shapeOfInput(const Reader &reader, size_t input) const;

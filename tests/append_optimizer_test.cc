@@ -182,6 +182,121 @@ TEST(AppendOptimizer, E_13_Refusals) {
   EXPECT_EQ(number.message, "attribute '__lr_mult__' of variable 'w' is 'fast', expected a number");
 }
 
+OptimizerOptions ofKind(size_t kind) {
+  OptimizerOptions options;
+  options.kind = static_cast<OptimizerKind>(kind);
+  return options;
+}
+
+// Operators and states of every optimizer, as the operators say themselves.
+TEST(AppendOptimizer, EveryOptimizer) {
+  const std::pair<StringRef, StringRef> expected[kNumOptimizers] = {
+      {"_scheduled_sgd_update", ""},
+      {"_scheduled_adam_update", "w_mean w_var "},
+      {"_scheduled_nag_mom_update", "w_mom "},
+      {"_scheduled_signsgd_update", ""},
+      {"_scheduled_signum_update", "w_mom "},
+      {"_scheduled_rmsprop_update", "w_n "},
+      {"_scheduled_rmspropalex_update", "w_n w_g w_delta "},
+      {"_scheduled_adagrad_update", "w_history "},
+      {"_scheduled_ftrl_update", "w_z w_n "},
+      {"_scheduled_ftml_update", "w_d w_v w_z "},
+      {"_scheduled_adamw_update", "w_mean w_var "},
+      {"_scheduled_lamb_update_phase2", "w_mean w_var "},
+  };
+  for (size_t kind = 0; kind < kNumOptimizers; ++kind) {
+    OptimizerOptions options = ofKind(kind);
+    const OptimizerInfo &info = optimizerInfo(options.kind);
+    SCOPED_TRACE(info.name.str());
+    TestGraph g("w = var {__shape__=(3,2), __lr_mult__=0.5}; y = exp(w)");
+    options.clip = 0.25;
+    options.weightDecay = 0.125;
+    options.decayRule = DecayRule::All;
+    TrainingGraph result = appended(g, {"w"}, options);
+    EXPECT_EQ(result.graph.opName(nodeNamed(result.graph, "w_update")), expected[kind].first);
+    std::string states;
+    for (NodeId state : result.parameters[0].states) states += result.graph.name(state).str() + " ";
+    EXPECT_EQ(states, expected[kind].second);
+    EXPECT_EQ(result.step.isValid(), info.hasBiasCorrection && options.kind != OptimizerKind::Adam);
+    EXPECT_EQ(attrOf(result.graph, "w_update", "rate_factor"), "0.5");
+    const StringRef gradientAt = info.phase2.empty() ? "w_update" : "w_direction";
+    EXPECT_EQ(attrOf(result.graph, gradientAt, options.kind == OptimizerKind::Ftml ? "clip_grad" : "clip_gradient"), "0.25");
+    EXPECT_EQ(attrOf(result.graph, gradientAt, "wd"), "0.125");
+    Inference inference = cantFail(infer(g.context, result.graph, {}, {}));
+    EXPECT_EQ(toString(inference.shapeOf(result.graph.entry(result.graph.heads()[1]))), "(3,2)");
+  }
+}
+
+TEST(AppendOptimizer, LambTakesTwoOperatorsAndTwoNorms) {
+  TestGraph g("w = var; y = exp(w)");
+  TrainingGraph result = appended(g, {"w"}, ofKind(static_cast<size_t>(OptimizerKind::Lamb)));
+  EXPECT_EQ(dumpFrom(result.graph, nodeNamed(result.graph, "y_backward").value, 0),
+            "y_backward = elemwise_mul(_head_grad_0, y)\n"
+            "w_direction = _scheduled_lamb_update_phase1(w, y_backward, w_mean@1, w_var@1, step_number)\n"
+            "w_norm_square = square(w)\n"
+            "w_norm_sum = sum(w_norm_square)\n"
+            "w_norm = sqrt(w_norm_sum)\n"
+            "w_direction_norm_square = square(w_direction)\n"
+            "w_direction_norm_sum = sum(w_direction_norm_square)\n"
+            "w_direction_norm = sqrt(w_direction_norm_sum)\n"
+            "w_update = _scheduled_lamb_update_phase2(w, w_direction, w_norm, w_direction_norm, learning_rate) ^y\n"
+            "heads y, w_update\n");
+  EXPECT_EQ(attrOf(result.graph, "w_direction", "wd"), "0") << "which MXNet wants to be given";
+}
+
+TEST(AppendOptimizer, AttributesThatTheOperatorHas) {
+  TestGraph g("w = var; y = exp(w)");
+  OptimizerOptions options = ofKind(static_cast<size_t>(OptimizerKind::RmsProp));
+  EXPECT_EQ(attrOf(appended(g, {"w"}, options).graph, "w_update", "gamma1"), "0.9") << "MXNet's optimizer sets that";
+  options.attrs = {{"gamma1", "0.75"}, {"clip_weights", "2"}};
+  options.epsilon = 0.5;
+  Graph graph = appended(g, {"w"}, options).graph;
+  EXPECT_EQ(attrOf(graph, "w_update", "gamma1"), "0.75");
+  EXPECT_EQ(attrOf(graph, "w_update", "clip_weights"), "2");
+  EXPECT_EQ(attrOf(graph, "w_update", "epsilon"), "0.5");
+  options = ofKind(static_cast<size_t>(OptimizerKind::Lamb));
+  options.attrs = {{"bias_correction", "False"}, {"upper_bound", "10"}};
+  graph = appended(g, {"w"}, options).graph;
+  EXPECT_EQ(attrOf(graph, "w_direction", "bias_correction"), "False");
+  EXPECT_EQ(attrOf(graph, "w_update", "bias_correction"), "none");
+  EXPECT_EQ(attrOf(graph, "w_update", "upper_bound"), "10");
+}
+
+TEST(AppendOptimizer, E_13_AttributesThatItDoesNotHave) {
+  TestGraph g("w = var; y = exp(w)");
+  auto refusal = [&](OptimizerKind kind, const char *key, const char *value) {
+    OptimizerOptions options = ofKind(static_cast<size_t>(kind));
+    options.attrs = {{key, value}};
+    return errorOf(appendOptimizer(g.context, gradientsOf(g, {"w"}), options));
+  };
+  EXPECT_EQ(refusal(OptimizerKind::RmsProp, "gamma2", "1").message,
+            "optimizer 'rmsprop' has no attribute 'gamma2', expected gamma1, epsilon or clip_weights");
+  EXPECT_EQ(refusal(OptimizerKind::Ftrl, "wd", "1").message,
+            "optimizer 'ftrl' has no attribute 'wd', expected lamda1 or beta") << "weights have decays of their own";
+  EXPECT_EQ(refusal(OptimizerKind::SignSgd, "beta", "1").message,
+            "optimizer 'signsgd' has no attribute 'beta'; it has none of its own");
+  EXPECT_EQ(refusal(OptimizerKind::Ftrl, "beta", "much").kind, ErrorKind::BadAttribute);
+}
+
+TEST(AppendOptimizer, E_13_FixedRatesWhereTheStepCounts) {
+  TestGraph g("w = var; y = exp(w)");
+  for (OptimizerKind kind : {OptimizerKind::Ftml, OptimizerKind::AdamW, OptimizerKind::Lamb}) {
+    OptimizerOptions options = ofKind(static_cast<size_t>(kind));
+    options.fixedRate = 0.5;
+    EXPECT_EQ(errorOf(appendOptimizer(g.context, gradientsOf(g, {"w"}), options)).message,
+              ("a step of '" + optimizerInfo(kind).name + "' depends on how many were taken before, its rate cannot be fixed")
+                  .str());
+  }
+  for (OptimizerKind kind : {OptimizerKind::Nag, OptimizerKind::SignSgd, OptimizerKind::Signum, OptimizerKind::RmsProp,
+                             OptimizerKind::RmsPropAlex, OptimizerKind::AdaGrad, OptimizerKind::Ftrl}) {
+    OptimizerOptions options = ofKind(static_cast<size_t>(kind));
+    options.fixedRate = 0.5;
+    Graph graph = appended(g, {"w"}, options).graph;
+    EXPECT_EQ(graph.opName(nodeNamed(graph, "w_update")), optimizerInfo(kind).op);
+    EXPECT_EQ(attrOf(graph, "w_update", "lr"), "0.5");
+  }
+}
+
 TEST(AppendOptimizer, AdamsBiasCorrection) {
   OptimizerOptions options;
   EXPECT_EQ(rateCorrection(options, 3), 1);

@@ -68,6 +68,16 @@ TEST(Executor, E_63_RowNumbersAndComparisonsMayBeWhole) {
   EXPECT_EQ(testing::describeError(bench.prepare()), "success");
 }
 
+TEST(Executor, E_71_AnIndexOutOfRangeIsFoundByTheKernel) {
+  TestGraph g("i = var {__shape__=(1,)}; a = var {__shape__=(3,)}; y = take(a, i) {mode=raise}");
+  Bench bench(g);
+  cantFail(bench.prepare());
+  bench.bind("a", doubles({3}, {1, 2, 3}));
+  bench.bind("i", doubles({1}, {5}));
+  EXPECT_EQ(testing::describeError(bench.executor->run(0)),
+            "[binding] index 5 is out of range for axis 0 of size 3");
+}
+
 TEST(Executor, RUN_04_BindingErrors) {
   TestGraph g("x = var {__shape__=(2,)}; y = exp(x)");
   Bench bench(g);

@@ -125,7 +125,7 @@ TEST(ExtremaOps, RUN_02_NotANumber) {
   checkRow({"_minimum", {}, {{{2}, {1, NAN}}, {{2}, {NAN, 1}}}, {2}, {NAN, NAN}, {}});
   checkRow({"max", {}, {{{3}, {1, NAN, 2}}}, {1}, {NAN}, {}});
   checkRow({"min", {}, {{{3}, {1, NAN, 2}}}, {1}, {NAN}, {}});
-  checkRow({"prod", {}, {{{3}, {2, 0, 3}}}, {1}, {0}, {{0, NAN, 0}}});
+  checkRow({"prod", {}, {{{3}, {2, 0, 3}}}, {1}, {0}, {{0, -4.5, 0}}});
 }
 
 TEST(ExtremaOps, INF_04_ShapesBothWays) {

@@ -5,8 +5,8 @@
 //   out.json   standard output (out.txt when it is not JSON); without either, nothing may come out
 //   err.txt    standard error; without it, nothing may come out
 // and the inputs that `args` names, usually in.json. `./dev golden` rewrites out.* and err.txt from what gradc does now:
-// GRADC_UPDATE_GOLDEN names the testdata folder of the source tree. Exit codes are never rewritten. docs/primitives.md is
-// compared and rewritten in the same way.
+// GRADC_UPDATE_GOLDEN names the testdata folder of the source tree. Exit codes are never rewritten. docs/primitives.md and
+// docs/operators.md are compared and rewritten in the same way.
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -90,6 +90,13 @@ TEST(Golden, A_17_ThePageOfPrimitivesIsWhatTheToolPrints) {
   ASSERT_EQ(result.code, 0) << result.err;
   if (isUpdating()) return writeText(root() + "/../docs/primitives.md", result.out);
   EXPECT_EQ(result.out, readText("docs/primitives.md")) << "`./dev golden` writes it";
+}
+
+TEST(Golden, A_17_ThePageOfOperatorsIsWhatTheToolPrints) {
+  const ToolResult result = runTool(".", "ops --reference");
+  ASSERT_EQ(result.code, 0) << result.err;
+  if (isUpdating()) return writeText(root() + "/../docs/operators.md", result.out);
+  EXPECT_EQ(result.out, readText("docs/operators.md")) << "`./dev golden` writes it";
 }
 
 TEST(Golden, CasesAreFound) { EXPECT_GE(listCases().size(), 10u); }

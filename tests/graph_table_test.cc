@@ -145,12 +145,26 @@ TEST(GraphTable, A_21_MalformedAttributesStayAsTheyAre) {
   };
   for (const auto &[key, attr] : rows) {
     GraphTable expected;
-    expected.others[key] = attr;
+    expected.malformed[key] = attr;
     if (StringRef(key) == "head_kind")
       expected.gradientFault =
           "graph attribute 'grad_of' is missing or malformed, expected a list_str with one element per head (1)";
-    EXPECT_EQ(withGraphAttrs(g, expected.others).table(), expected) << key;
+    EXPECT_EQ(withGraphAttrs(g, expected.malformed).table(), expected) << key;
   }
+}
+
+// With other numbers of nodes they might come to fit by accident: two kinds of heads in a file of two nodes, one of which no
+// head reaches.
+TEST(GraphTable, A_21_MalformedAttributesAreDroppedWithNodes) {
+  TestContext context;
+  const char *text = R"({"nodes": [{"op": "null", "name": "gone", "inputs": []}, {"op": "null", "name": "x", "inputs": []},
+    {"op": "exp", "name": "y", "inputs": [[1, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]],
+    "attrs": {"head_kind": ["list_str", ["a", "forward", "b"]], "shape": ["list_shape", [[1], [2]]], "mine": ["list_int", [1]]}})";
+  LoadedGraph loaded = cantFail(readJson(context, text, ReadOptions()));
+  EXPECT_EQ(loaded.graph.table().malformed, GraphAttrs());
+  EXPECT_EQ(loaded.graph.table().gradientFault, "");
+  EXPECT_EQ(loaded.graph.table().others.count("mine"), 1u);
+  EXPECT_EQ(loaded.warnings.size(), 3u) << "of the node and of two attributes";
 }
 
 // NNVM's lists over entries, which hosts index by entry: a gradient graph has more of them.

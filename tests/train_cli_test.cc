@@ -1,4 +1,5 @@
 // `gradc train` as a user meets it: files, lines, exit codes. What is computed is in tests/trainer_test.cc.
+#include "passes/append_optimizer.h"
 #include "tests/support/tool.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -98,6 +99,37 @@ TEST_F(TrainCli, ParametersAreNoCheckpoint) {
   ToolResult result = train("--steps 4 --resume params.npz");
   EXPECT_EQ(result.code, 1);
   EXPECT_TRUE(StringRef(result.err).contains("parameters alone are values to start from: --inputs\n")) << result.err;
+}
+
+TEST_F(TrainCli, EveryOptimizerUnderASchedule) {
+  for (size_t kind = 0; kind < kNumOptimizers; ++kind) {
+    const std::string name = optimizerInfo(static_cast<OptimizerKind>(kind)).name.str();
+    ToolResult result = train("--optimizer " + name + " --steps 2 --schedule cosine --warmup 1 --emit-graph train.json");
+    EXPECT_EQ(result.code, 0) << name << ": " << result.err;
+    EXPECT_EQ(folder.run("verify train.json").code, 0) << name;
+  }
+}
+
+TEST_F(TrainCli, AttributesOfTheOptimizer) {
+  ToolResult result = train("--optimizer rmsprop --optimizer-attr gamma1=0.5 --steps 1 --emit-graph train.json");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(folder.read("train.json").find("\"gamma1\": \"0.5\""), std::string::npos);
+  result = train("--optimizer rmsprop --optimizer-attr gamma3=0.5 --steps 1");
+  EXPECT_NE(result.code, 0);
+  EXPECT_NE(result.err.find("optimizer 'rmsprop' has no attribute 'gamma3', expected gamma1, epsilon or clip_weights"),
+            std::string::npos)
+      << result.err;
+}
+
+TEST_F(TrainCli, A_14_MxnetTakesFixedRatesAlone) {
+  ToolResult fixed = train("--optimizer nag --steps 1 --dialect mxnet --emit-graph train.json");
+  EXPECT_EQ(fixed.code, 0) << fixed.err;
+  EXPECT_NE(folder.read("train.json").find("\"op\": \"nag_mom_update\""), std::string::npos);
+  for (StringRef name : {"adam", "adamw", "ftml", "lamb"}) {
+    ToolResult result = train(("--optimizer " + name + " --steps 1 --dialect mxnet --emit-graph train.json").str());
+    EXPECT_EQ(result.code, 1) << name.str();
+    EXPECT_NE(result.err.find("needs a learning rate that never changes"), std::string::npos) << result.err;
+  }
 }
 
 TEST_F(TrainCli, UsageErrors) {

@@ -108,14 +108,54 @@ TEST(Trainer, AdamsFirstStepIsTheRate) {
   EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], 1.5, 1e-5) << "with the bias corrected, |step| = rate";
 }
 
+// The rate's schedule is AdamW's eta, the decay goes with it, and the bias correction does not touch the decay.
+TEST(Trainer, AdamWDecaysBySchedule) {
+  TestGraph g("p = FullyConnected(data, w_weight) {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)");
+  TrainerOptions options;
+  options.batch = 1;
+  options.optimizer.kind = OptimizerKind::AdamW;
+  options.optimizer.weightDecay = 0.1;
+  options.schedule = {.rate = 0.5, .warmup = 2};
+  options.start = {{"w_weight", floats({1, 1}, {2})}};
+  Dataset data = cantFail(Dataset::create({{"data", floats({1, 1}, {1})}, {"label", floats({1, 1}, {0})}}));
+  Trainer trainer = openTrainer(g, data, options);
+  advance(trainer, 1);
+  const double first = 2 - 0.25 * (1 + 0.1 * 2);
+  EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], first, 1e-5);
+  advance(trainer, 1);
+  const double mean = (0.9 * 0.1 * 2 + 0.1 * first) / (1 - 0.81), var = (0.999 * 4 + first * first) * 0.001 / (1 - 0.998001);
+  EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], first - 0.5 * (mean / std::sqrt(var) + 0.1 * first), 1e-4);
+}
+
+TEST(Trainer, LambsStepIsAsLongAsTheWeight) {
+  TestGraph g("p = FullyConnected(data, w_weight) {num_hidden=1, no_bias=True}; y = LinearRegressionOutput(p, label)");
+  TrainerOptions options;
+  options.batch = 1;
+  options.optimizer.kind = OptimizerKind::Lamb;
+  options.schedule.rate = 0.25;
+  options.start = {{"w_weight", floats({1, 2}, {3, 4})}};
+  Dataset data = cantFail(Dataset::create({{"data", floats({1, 2}, {1, 2})}, {"label", floats({1, 1}, {0})}}));
+  Trainer trainer = openTrainer(g, data, options);
+  advance(trainer, 1);
+  const std::vector<float> after = valueOf(trainer.parameters(), "w_weight");
+  // The direction is (1, 1), of length √2; the weight has length 5.
+  EXPECT_NEAR(after[0], 3 - 0.25 * 5 / std::sqrt(2.0), 1e-5);
+  EXPECT_NEAR(after[1], 4 - 0.25 * 5 / std::sqrt(2.0), 1e-5);
+}
+
 TEST(Trainer, LearnsATriangle) {
+  // A rate for each optimizer, in the order of OptimizerKind.
+  constexpr double kRates[kNumOptimizers] = {0.1, 0.02, 0.1, 0.01, 0.01, 0.01, 0.01, 0.1, 0.5, 0.02, 0.02, 0.05};
   for (Backend backend : {Backend::Reference, Backend::Auto})
-    for (OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam}) {
+    for (size_t kind = 0; kind < kNumOptimizers; ++kind) {
       TestGraph g(kNet);
       TrainerOptions options = plainOptions();
       options.session.exec.backend = backend;
-      options.optimizer.kind = kind;
-      options.schedule = {.rate = kind == OptimizerKind::Adam ? 0.02 : 0.1};
+      options.optimizer.kind = static_cast<OptimizerKind>(kind);
+      SCOPED_TRACE(optimizerInfo(options.optimizer.kind).name.str());
+      // Its L1 term, by default, is as large as gradients here.
+      if (options.optimizer.kind == OptimizerKind::Ftrl) options.optimizer.attrs = {{"lamda1", "0.0001"}};
+      options.schedule = {.rate = kRates[kind]};
       Trainer trainer = openTrainer(g, triangle(48), options);
       Dataset heldOut = triangle(30);
       const double before = cantFail(trainer.evaluate(heldOut)).loss();
@@ -226,6 +266,10 @@ TEST(Trainer, RUN_02_ResumedRunsAreTheSameBytes) {
   options.shuffle = std::nullopt;
   options.schedule = {.kind = ScheduleKind::Step, .rate = 0.1, .every = 5};
   expectResumes(options, 7);
+  for (size_t kind = 2; kind < kNumOptimizers; ++kind) {
+    options.optimizer.kind = static_cast<OptimizerKind>(kind);
+    expectResumes(options, 3);
+  }
 }
 
 TEST(Trainer, RUN_02_ResumedRunsOfTheFastBackend) {

@@ -16,6 +16,8 @@ using Kind = GraphAttr::Kind;
 constexpr StringRef kHeadKinds[] = {"forward", "grad", "retained"};
 constexpr const char *kGradientKeys[] = {"head_kind", "grad_of",     "grad_of_node", "grad_of_index", "grad_order",        "grad_req",
                                          "x_slot",    "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads", "grad_mode"};
+constexpr const char *kOtherKeys[] = {"head_pairs", "grad_constants", "shape",       "shape_known", "dtype",            "storage_type",
+                                      "plan",       "planned_bytes",  "bound_bytes", "update_of",   "optimizer_states", "mxnet_version"};
 
 Error malformed(StringRef key, const Twine &expected) {
   return Failure(ErrorKind::GraphAttr, "graph attribute '" + key + "' is missing or malformed, expected " + expected);
@@ -45,6 +47,8 @@ class Parser {
       table.mxnetVersion = version->number;
       attrs.erase("mxnet_version");
     }
+    for (const char *key : kGradientKeys) setApart(key, table.malformed);
+    for (const char *key : kOtherKeys) setApart(key, table.malformed);
     table.others = std::move(attrs);
     return table;
   }
@@ -70,6 +74,9 @@ class Parser {
   }
 
  private:
+  void setApart(const char *key, GraphAttrs &to) {
+    if (auto at = attrs.find(key); at != attrs.end()) to.insert(attrs.extract(at));
+  }
   const GraphAttr *find(const char *key, Kind kind) const {
     auto at = attrs.find(key);
     return at == attrs.end() || at->second.kind != kind ? nullptr : &at->second;
@@ -252,6 +259,7 @@ GraphTable parseGraphTable(GraphAttrs attrs, ArrayRef<uint32_t> entryBegin, size
 
 GraphAttrs spellGraphTable(const GraphTable &table) {
   GraphAttrs attrs = table.others;
+  attrs.insert(table.malformed.begin(), table.malformed.end());
   if (table.gradient) spellGradient(*table.gradient, attrs);
   spellPairs(table.headPairs, attrs);
   spellConstants(table.constants, attrs);

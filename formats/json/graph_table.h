@@ -9,7 +9,7 @@
 namespace gradc {
 
 /// The table that `attrs` spell, of a graph with `entryBegin` (one more element than nodes) and `numHeads` heads. An
-/// attribute of gradc's that is malformed or does not fit stays among the others, as it is; of a gradient table the fault is noted (E-35).
+/// attribute of gradc's that does not fit is set apart as malformed; of a gradient table the fault is noted (E-35).
 GraphTable parseGraphTable(GraphAttrs attrs, llvm::ArrayRef<uint32_t> entryBegin, size_t numHeads);
 
 /// All of the table as attributes.

@@ -75,7 +75,7 @@ void sumDown(DecomposeRule &d, size_t output, Value term) {
 // dx0 = Σ dy, dx1 = Σ dy over the repeated axes of each
 constinit const OpDef kBroadcastAdd = {
     .name = "broadcast_add",
-    .aliases = {"broadcast_plus", "_sparse_broadcast_add", "_sparse_broadcast_plus"},
+    .aliases = {"broadcast_plus", "_sparse_broadcast_add", "_sparse_broadcast_plus", "_npi_add"},
     .summary = "y = lhs + rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
@@ -88,7 +88,7 @@ constinit const OpDef kBroadcastAdd = {
 // dx0 = Σ dy, dx1 = -Σ dy over the repeated axes of each
 constinit const OpDef kBroadcastSub = {
     .name = "broadcast_sub",
-    .aliases = {"broadcast_minus", "_sparse_broadcast_sub", "_sparse_broadcast_minus"},
+    .aliases = {"broadcast_minus", "_sparse_broadcast_sub", "_sparse_broadcast_minus", "_npi_subtract"},
     .summary = "y = lhs - rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
@@ -101,7 +101,7 @@ constinit const OpDef kBroadcastSub = {
 // dx0 = Σ dy · x1, dx1 = Σ dy · x0 over the repeated axes of each
 constinit const OpDef kBroadcastMul = {
     .name = "broadcast_mul",
-    .aliases = {"_sparse_broadcast_mul"},
+    .aliases = {"_sparse_broadcast_mul", "_npi_multiply"},
     .summary = "y = lhs * rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,
@@ -114,7 +114,7 @@ constinit const OpDef kBroadcastMul = {
 // dx0 = Σ dy / x1, dx1 = -Σ dy · x0 / x1² over the repeated axes of each
 constinit const OpDef kBroadcastDiv = {
     .name = "broadcast_div",
-    .aliases = {"_sparse_broadcast_div"},
+    .aliases = {"_sparse_broadcast_div", "_npi_true_divide"},
     .summary = "y = lhs / rhs with broadcasting",
     .inputs = {"lhs", "rhs"},
     .shape = broadcastShape,

@@ -25,6 +25,15 @@ template <auto F> void broadcastKernel(const KernelCall &call) {
   });
 }
 
+/// The same for floating types.
+template <auto F> void broadcastFloatingKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], call.in, [](const T *v) { return static_cast<T>(F(v[0], v[1])); });
+  });
+}
+
 /// F0 and F1 are the terms of the two gradients before they are summed over the repeated axes; operands dy[, lhs, rhs].
 template <auto F0, auto F1> void broadcastBackwardKernel(const KernelCall &call) {
   dispatchFloating(call.in[0].dtype, [&](auto zero) {

@@ -1,4 +1,5 @@
-// Comparisons of two tensors: 1 where true, else 0, in the operands' type (MXNet's choice). Nothing flows through them.
+// Comparisons of two tensors and logical connectives: 1 where true, else 0, in the operands' type (MXNet's choice). Nothing
+// flows through them. A number other than 0, NaN included, is true.
 //
 // Comparisons with a number are in ops/elementwise/scalar.cc. Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
@@ -58,6 +59,15 @@ constexpr auto kIsGreater = [](auto a, auto b) { return a > b; };
 constexpr auto kIsGreaterEqual = [](auto a, auto b) { return a >= b; };
 constexpr auto kIsLesser = [](auto a, auto b) { return a < b; };
 constexpr auto kIsLesserEqual = [](auto a, auto b) { return a <= b; };
+constexpr auto kBoth = [](auto a, auto b) { return a != 0 && b != 0; };
+constexpr auto kEither = [](auto a, auto b) { return a != 0 || b != 0; };
+constexpr auto kEitherAlone = [](auto a, auto b) { return (a != 0) != (b != 0); };
+
+template <const OpDef &Connective> void ofTruths(DecomposeRule &d) {
+  auto truth = [&](size_t i) { return d.emit(kNotEqualScalar, {d.x(i)}, {{"scalar", "0"}}); };
+  const Value lhs = truth(0), rhs = truth(1);
+  d.y(0, d.emit(Connective, {lhs, rhs}));
+}
 
 }  // namespace
 
@@ -101,7 +111,28 @@ constinit const OpDef kBroadcastLesserEqual = withDecomposition(
 
 namespace {
 
+constinit const OpDef kBroadcastLogicalAnd = withDecomposition(
+    broadcasting<kBoth>("broadcast_logical_and", "y = 1 where lhs and rhs are true, else 0, with broadcasting"),
+    ofTruths<kBroadcastMul>);
+constinit const OpDef kBroadcastLogicalOr = withDecomposition(
+    broadcasting<kEither>("broadcast_logical_or", "y = 1 where lhs or rhs is true, else 0, with broadcasting"),
+    ofTruths<kBroadcastMaximum>);
+constinit const OpDef kBroadcastLogicalXor = withDecomposition(
+    broadcasting<kEitherAlone>("broadcast_logical_xor", "y = 1 where either lhs or rhs is true, else 0, with broadcasting"),
+    ofTruths<kBroadcastNotEqual>);
+constinit const OpDef kLogicalAnd = withDecomposition(
+    equalShapes<kBoth>("_logical_and", "_Logical_And", "y = 1 where lhs and rhs are true, else 0"),
+    broadcastSame<kBroadcastLogicalAnd>);
+constinit const OpDef kLogicalOr = withDecomposition(
+    equalShapes<kEither>("_logical_or", "_Logical_Or", "y = 1 where lhs or rhs is true, else 0"),
+    broadcastSame<kBroadcastLogicalOr>);
+constinit const OpDef kLogicalXor = withDecomposition(
+    equalShapes<kEitherAlone>("_logical_xor", "_Logical_Xor", "y = 1 where either lhs or rhs is true, else 0"),
+    broadcastSame<kBroadcastLogicalXor>);
+
 constexpr const OpDef *kOps[] = {
+    &kLogicalAnd,     &kLogicalOr,         &kLogicalXor,       &kBroadcastLogicalAnd,
+    &kBroadcastLogicalOr, &kBroadcastLogicalXor,
     &kEqual,          &kNotEqual,          &kGreater,          &kGreaterEqual,
     &kLesser,         &kLesserEqual,       &kBroadcastEqual,   &kBroadcastNotEqual,
     &kBroadcastGreater, &kBroadcastGreaterEqual, &kBroadcastLesser, &kBroadcastLesserEqual,

@@ -153,8 +153,6 @@ constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
   return op;
 }
 
-extern const OpDef kBroadcastMaximum, kBroadcastMinimum;
-
 constinit const OpDef kBackwardMaximum = withDecomposition(
     extremumBackward<kAtLeast>("_backward_maximum",
                                "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
@@ -184,6 +182,8 @@ constinit const OpDef kMinimum = withDecomposition(
     withGradient(extremum<kSmaller>("_minimum", "_Minimum", "y = min(lhs, rhs), operands of equal shape"),
                  [](GradRule &g) { g.fused(kBackwardMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
     [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMinimum, {d.x(0), d.x(1)})); });
+}  // namespace
+
 constinit const OpDef kBroadcastMaximum = asPrimitive(
     withGradient(
     broadcastExtremum<kLarger>("broadcast_maximum", "_npi_maximum", "y = max(lhs, rhs) with broadcasting"),
@@ -194,6 +194,8 @@ constinit const OpDef kBroadcastMinimum = asPrimitive(
     broadcastExtremum<kSmaller>("broadcast_minimum", "_npi_minimum", "y = min(lhs, rhs) with broadcasting"),
     [](GradRule &g) { g.fused(kBackwardBroadcastMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
     {.onnx = "Min", .c = "y[i] = a[j] <= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
+
+namespace {
 
 extern const OpDef kBackwardClip;
 

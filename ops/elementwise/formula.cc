@@ -62,6 +62,8 @@ Term Term::apply(const OpDef &op, const Term &x) {
   return Term(*x.formula, x.formula->add({&op, x.step, -1, 0, false, Value()}));
 }
 
+Term hypot(const Term &a, const Term &b) { return sqrt(a * a + b * b); }
+
 Term operator-(const Term &a) { return Term::apply(kNegative, a); }
 Term abs(const Term &x) { return Term::apply(kAbs, x); }
 Term sign(const Term &x) { return Term::apply(kSign, x); }

@@ -81,6 +81,7 @@ Term operator/(const Term &a, const Term &b);
 Term operator-(const Term &a);
 Term pow(const Term &a, const Term &b);
 Term greater(const Term &a, const Term &b);  // 1 where a > b, else 0
+Term hypot(const Term &a, const Term &b);    // sqrt(a² + b²)
 Term abs(const Term &x);
 Term sign(const Term &x);
 Term square(const Term &x);
@@ -121,10 +122,10 @@ template <auto F, size_t... I> Term callFormula(Formula &formula, DecomposeRule 
 
 template <auto F, size_t count = 1> constexpr size_t arity() {
   if constexpr (count == 1) {
-    if constexpr (std::is_invocable_v<decltype(F), double>) return 1;
+    if constexpr (std::is_invocable_v<decltype(F), Term>) return 1;
     else return arity<F, 2>();
   } else if constexpr (count == 2) {
-    if constexpr (std::is_invocable_v<decltype(F), double, double>) return 2;
+    if constexpr (std::is_invocable_v<decltype(F), Term, Term>) return 2;
     else return 3;
   }
 }

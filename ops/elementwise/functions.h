@@ -53,8 +53,8 @@ constexpr OpDef composed(NameList names, llvm::StringRef summary, llvm::ArrayRef
   return op;
 }
 
-/// dx = F(dy, v), v being "x" or "y", the function's input or output.
-template <auto F>
+/// dx = F(dy, v), v being "x" or "y", the function's input or output; in simpler operators Formula(dy, v).
+template <auto F, auto Formula = F>
 constexpr OpDef slope(llvm::StringRef name, llvm::StringRef reads, llvm::StringRef summary,
                       llvm::ArrayRef<Domain> domains = {}) {
   OpDef op;
@@ -66,7 +66,7 @@ constexpr OpDef slope(llvm::StringRef name, llvm::StringRef reads, llvm::StringR
   op.flags.isBackward = true;
   op.flags.isElementwise = true;
   op.domains = domains;
-  op.decompose = byFormula<F>;
+  op.decompose = byFormula<Formula>;
   op.kernel = mapFloating<F>;
   return op;
 }

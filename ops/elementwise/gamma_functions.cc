@@ -112,6 +112,7 @@ constinit const OpDef kPolygamma = {
     .params = paramsOf<PolygammaParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient =
         [](GradRule &g) {
           const StringRef next = g.number(g.params<PolygammaParams>().order + 1);
@@ -119,6 +120,17 @@ constinit const OpDef kPolygamma = {
         },
     .irreducible = kNoFormula,
     .kernel = polygammaKernel,
+};
+
+constinit const OpDef kDigamma = {
+    .name = "digamma",
+    .summary = "y = ψ(x), the derivative of ln Γ",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPolygamma, {d.x(0)})); },
+    .kernel = mapFloating<[](auto x) { return polygamma(0, static_cast<double>(x)); }>,
 };
 
 constinit const OpDef kBackwardGammaln = {
@@ -134,6 +146,7 @@ constinit const OpDef kBackwardGammaln = {
 
 constinit const OpDef kGammaln = {
     .name = "gammaln",
+    .aliases = {"_npx_gammaln"},
     .summary = "y = ln |Γ(x)|",
     .inputs = {"data"},
     .shape = shapes::same,
@@ -166,6 +179,7 @@ constinit const OpDef kBackwardGamma = {
 
 constinit const OpDef kGammaFunction = {
     .name = "gamma",
+    .aliases = {"_npx_gamma"},
     .summary = "y = Γ(x) = ∫ tˣ⁻¹·exp(−t) dt over t > 0, continued to x < 0",
     .inputs = {"data"},
     .shape = shapes::same,
@@ -176,7 +190,8 @@ constinit const OpDef kGammaFunction = {
     .kernel = mapFloating<[](auto x) { return std::tgamma(static_cast<double>(x)); }>,
 };
 
-constexpr const OpDef *kOps[] = {&kGammaFunction, &kBackwardGamma, &kGammaln, &kBackwardGammaln, &kPolygamma};
+constexpr const OpDef *kOps[] = {&kGammaFunction, &kBackwardGamma, &kGammaln, &kBackwardGammaln, &kPolygamma,
+                                 &kDigamma};
 
 }  // namespace
 constinit const OpFamily kGammaFunctionsFamily = kOps;

@@ -3,6 +3,7 @@
 #include "ir/inference.h"
 #include "ops/amended.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/scalar_params.h"
 #include "ops/families.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
@@ -13,40 +14,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-struct ScalarParams {
-  double scalar;
-  bool isInt;
-};
-constexpr AttrSpec kScalarAttrs[] = {
-    attr<&ScalarParams::scalar>("scalar", "1.0", "the number, in float64 whatever the tensor's type"),
-    attr<&ScalarParams::isInt>("is_int", "True", "whether the number was written as an integer; not used"),
-};
-
-template <class T, auto F> void mapWithScalar(const KernelCall &call) {
-  const T scalar = convertNumber<T>(call.params<ScalarParams>().scalar);
-  const T *a = call.in[0].as<const T>();
-  T *out = call.out[0].as<T>();
-  const int64_t size = call.out[0].size();
-  if constexpr (std::is_invocable_v<decltype(F), T, T>) {
-    GRADC_INDEPENDENT
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], scalar));
-  } else {
-    const T *b = call.in[1].as<const T>();
-    GRADC_INDEPENDENT
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], b[i], scalar));
-  }
-}
-
-/// output = F(input 0[, input 1], scalar).
-template <auto F> void scalarNumeric(const KernelCall &call) {
-  if (call.wants(0))
-    dispatchNumeric(call.out[0].dtype, [&](auto zero) { mapWithScalar<decltype(zero), F>(call); });
-}
-template <auto F> void scalarFloating(const KernelCall &call) {
-  if (call.wants(0))
-    dispatchFloating(call.out[0].dtype, [&](auto zero) { mapWithScalar<decltype(zero), F>(call); });
-}
 
 /// Pieces choose by the base of the last input, and pass the value on (Below: where the base is below the scalar).
 template <bool PassesBelow, bool IsBackward> void boundPiece(const PieceCall &call) {
@@ -96,7 +63,7 @@ extern const OpDef kBackwardMulScalar, kBackwardDivScalar, kBackwardRdivScalar, 
 // dx = dy
 constinit const OpDef kPlusScalar = {
     .name = "_plus_scalar",
-    .aliases = {"_PlusScalar"},
+    .aliases = {"_PlusScalar", "_npi_add_scalar"},
     .summary = "y = x + scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -113,7 +80,7 @@ constinit const OpDef kPlusScalar = {
 // dx = dy
 constinit const OpDef kMinusScalar = {
     .name = "_minus_scalar",
-    .aliases = {"_MinusScalar"},
+    .aliases = {"_MinusScalar", "_npi_subtract_scalar"},
     .summary = "y = x - scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -130,7 +97,7 @@ constinit const OpDef kMinusScalar = {
 // dx = -dy
 constinit const OpDef kRminusScalar = {
     .name = "_rminus_scalar",
-    .aliases = {"_RMinusScalar"},
+    .aliases = {"_RMinusScalar", "_npi_rsubtract_scalar"},
     .summary = "y = scalar - x",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -150,7 +117,7 @@ constinit const OpDef kRminusScalar = {
 // dx = dy · scalar
 constinit const OpDef kMulScalar = {
     .name = "_mul_scalar",
-    .aliases = {"_MulScalar"},
+    .aliases = {"_MulScalar", "_npi_multiply_scalar"},
     .summary = "y = x * scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -167,7 +134,7 @@ constinit const OpDef kMulScalar = {
 // dx = dy / scalar
 constinit const OpDef kDivScalar = {
     .name = "_div_scalar",
-    .aliases = {"_DivScalar"},
+    .aliases = {"_DivScalar", "_npi_true_divide_scalar"},
     .summary = "y = x / scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -183,7 +150,7 @@ constinit const OpDef kDivScalar = {
 // dx = -dy · scalar / x²
 constinit const OpDef kRdivScalar = {
     .name = "_rdiv_scalar",
-    .aliases = {"_RDivScalar"},
+    .aliases = {"_RDivScalar", "_npi_rtrue_divide_scalar"},
     .summary = "y = scalar / x",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -199,7 +166,7 @@ constinit const OpDef kRdivScalar = {
 // dx = dy · scalar · x^(scalar - 1)
 constinit const OpDef kPowerScalar = {
     .name = "_power_scalar",
-    .aliases = {"_PowerScalar"},
+    .aliases = {"_PowerScalar", "_npi_power_scalar"},
     .summary = "y = x ^ scalar",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -215,7 +182,7 @@ constinit const OpDef kPowerScalar = {
 // dx = dy · y · ln scalar
 constinit const OpDef kRpowerScalar = {
     .name = "_rpower_scalar",
-    .aliases = {"_RPowerScalar"},
+    .aliases = {"_RPowerScalar", "_npi_rpower_scalar"},
     .summary = "y = scalar ^ x",
     .inputs = {"data"},
     .attrs = kScalarAttrs,
@@ -294,6 +261,27 @@ constinit const OpDef kLesserEqualScalar = withDecomposition(
     comparison("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0",
                scalarNumeric<[](auto x, auto s) { return x <= s; }>),
     [](DecomposeRule &d) { mirror(d, kGreaterEqualScalar); });
+
+// The truth of x, its opposite, 0 or 1 everywhere: what a connective with a number comes to. `ifTrue` and `ifFalse` are the
+// results for a true and a false x.
+void byTruth(DecomposeRule &d, bool ifTrue, bool ifFalse) {
+  if (ifTrue == ifFalse) return d.y(0, d.emit(ifTrue ? kOnesLike : kZerosLike, {d.x(0)}));
+  d.y(0, d.emit(ifTrue ? kNotEqualScalar : kEqualScalar, {d.x(0)}, {{"scalar", "0"}}));
+}
+bool isTrue(DecomposeRule &d) { return d.params<ScalarParams>().scalar != 0; }
+
+constinit const OpDef kLogicalAndScalar = withDecomposition(
+    comparison("_logical_and_scalar", "_LogicalAndScalar", "y = 1 where x and scalar are true, that is not 0, else 0",
+               scalarNumeric<[](auto x, auto s) { return x != 0 && s != 0; }>),
+    [](DecomposeRule &d) { byTruth(d, isTrue(d), false); });
+constinit const OpDef kLogicalOrScalar = withDecomposition(
+    comparison("_logical_or_scalar", "_LogicalOrScalar", "y = 1 where x or scalar is true, that is not 0, else 0",
+               scalarNumeric<[](auto x, auto s) { return x != 0 || s != 0; }>),
+    [](DecomposeRule &d) { byTruth(d, true, isTrue(d)); });
+constinit const OpDef kLogicalXorScalar = withDecomposition(
+    comparison("_logical_xor_scalar", "_LogicalXorScalar", "y = 1 where either x or scalar is true, that is not 0, else 0",
+               scalarNumeric<[](auto x, auto s) { return (x != 0) != (s != 0); }>),
+    [](DecomposeRule &d) { byTruth(d, !isTrue(d), isTrue(d)); });
 
 constinit const OpDef kBackwardMulScalar = {
     .name = "_backward_mul_scalar",
@@ -430,6 +418,7 @@ constexpr const OpDef *kOps[] = {
     &kPlusScalar,          &kMinusScalar,         &kRminusScalar,          &kMulScalar,
     &kDivScalar,           &kRdivScalar,          &kPowerScalar,           &kRpowerScalar,
     &kGreaterScalar,       &kLesserScalar,        &kEqualScalar,           &kNotEqualScalar,
+    &kLogicalAndScalar,    &kLogicalOrScalar,     &kLogicalXorScalar,
     &kGreaterEqualScalar,  &kLesserEqualScalar,   &kMaximumScalar,         &kMinimumScalar,
     &kBackwardMulScalar,   &kBackwardDivScalar,   &kBackwardRdivScalar,    &kBackwardPowerScalar,
     &kBackwardRpowerScalar, &kBackwardMaximumScalar, &kBackwardMinimumScalar,

@@ -86,7 +86,7 @@ constinit const OpDef kLog10 = composed<[](auto x) { return std::log10(x); }, kB
 constinit const OpDef kRsqrt = composed<[](auto x) { return 1 / sqrt(x); }, kBackwardRsqrt>(
     {"rsqrt", "_sparse_rsqrt"}, "y = 1 / sqrt(x)", kPositive);
 constinit const OpDef kRcbrt = composed<[](auto x) { return 1 / cbrt(x); }, kBackwardRcbrt>(
-    {"rcbrt", "_sparse_rcbrt"}, "y = 1 / cbrt(x)", kPositive);
+    {"rcbrt"}, "y = 1 / cbrt(x)", kPositive);
 
 // (x > 0) - (x < 0); 0 for 0 and for NaN.
 struct SignOf {

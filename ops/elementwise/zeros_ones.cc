@@ -103,7 +103,7 @@ constinit const OpDef kZerosPlaceholder = {
 // dx = dy
 constinit const OpDef kCopy = {
     .name = "_copy",
-    .aliases = {"identity"},
+    .aliases = {"identity", "_np_copy"},
     .summary = "y = x",
     .inputs = {"data"},
     .shape = shapes::same,
@@ -139,6 +139,7 @@ void fillShape(DecomposeRule &d, StringRef value) {
 
 constinit const OpDef kZeros = {
     .name = "_zeros",
+    .aliases = {"_npi_zeros"},
     .summary = "zeros of a given shape: y = 0",
     .attrs = kCreateAttrs,
     .params = paramsOf<CreateParams>(),
@@ -153,6 +154,7 @@ constinit const OpDef kZeros = {
 
 constinit const OpDef kOnes = {
     .name = "_ones",
+    .aliases = {"_npi_ones"},
     .summary = "ones of a given shape: y = 1",
     .attrs = kCreateAttrs,
     .params = paramsOf<CreateParams>(),

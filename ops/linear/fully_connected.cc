@@ -131,8 +131,6 @@ extern const OpDef kBackwardFullyConnected;
 
 }  // namespace
 
-extern const OpDef kFullyConnected;
-
 // y = x · wᵀ + b; dx, dw, db by one fused operator.
 constinit const OpDef kFullyConnected = {
     .name = "FullyConnected",

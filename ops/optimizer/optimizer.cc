@@ -1,267 +1,277 @@
-// Steps of optimizers: the new value of a weight from its gradient, with the optimizer's state overwritten.
+// Steps of optimizers: the new value of a weight from its gradient, with the optimizer's states overwritten.
 //
-//   sgd              g = clip(rescale_grad · gradient) + wd · weight, where clipping is off below 0
-//                    weight' = weight - lr · g
-//   sgd, momentum    mom' = momentum · mom - lr · g;  weight' = weight + mom'
-//   adam             g = clip(rescale_grad · gradient + wd · weight)
-//                    mean' = β1 · mean + (1 - β1) · g;  var' = β2 · var + (1 - β2) · g²
-//                    weight' = weight - lr · mean' / (sqrt(var') + epsilon)
-// These are MXNet 1.9.1's operators with MXNet's attributes, so the learning rate is an attribute: fixed in the graph. A
-// rate that changes from step to step is data, not structure. For it each has a sibling `_scheduled_…` of our own, whose
-// last input is the rate, a tensor of one element, times the attribute rate_factor. Adam's bias correction is part of the
-// rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t). MXNet keeps attributes in float32, and so do we.
+// These are MXNet 1.9.1's operators with MXNet's attributes, so the learning rate is an attribute: fixed in the graph, and
+// so is which step it is, where an operator depends on that. What changes from step to step is data, not structure. For it
+// each has a sibling `_scheduled_…` of our own with inputs instead: `lr`, times the attribute rate_factor, and `t`, counted
+// from 1. Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
+// MXNet's AdaGrad takes row-sparse gradients only, so `_adagrad_update` is ours: the step of its Python optimizer.
 // Steps have no gradient: to ask for one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
-#include "ir/kernel.h"
-#include "ops/families.h"
-#include "ops/kernel_dispatch.h"
-#include "ops/primitives.h"
+#include "ops/optimizer/step.h"
 
-#include <algorithm>
-#include <cmath>
+#include "ops/families.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-struct StepParams {
-  double lr = 0, rateFactor = 1, momentum = 0, wd = 0, rescaleGrad = 1, clipGradient = -1;
-  double beta1 = 0, beta2 = 0, epsilon = 0;
-  bool lazyUpdate = true;
+using std::abs, std::sqrt;
+
+// ---- formulas: the states of e are those of the inputs, in order
+
+constexpr auto kSgd = [](auto &e) { return e.weight - e.all.lr * e.gradient(); };
+
+constexpr auto kSgdMomentum = [](auto &e) {
+  e.state[0] = e.number(e.p.momentum) * e.state[0] - e.all.lr * e.gradient();
+  return e.weight + e.state[0];
 };
 
-constexpr AttrSpec kLr = required<&StepParams::lr>("lr", "learning rate");
-constexpr AttrSpec kRateFactor = attr<&StepParams::rateFactor>("rate_factor", "1", "factor of the learning rate");
-constexpr AttrSpec kMomentum = attr<&StepParams::momentum>("momentum", "0", "how much of the last step is kept");
-constexpr AttrSpec kWd = attr<&StepParams::wd>("wd", "0", "weight decay: this times the weight joins the gradient");
-constexpr AttrSpec kRescale = attr<&StepParams::rescaleGrad>("rescale_grad", "1", "factor of the gradient");
-constexpr AttrSpec kClip =
-    attr<&StepParams::clipGradient>("clip_gradient", "-1", "the gradient is cut to this and its negative; off below 0");
-constexpr AttrSpec kBeta1 = attr<&StepParams::beta1>("beta1", "0.899999976", "decay of the mean");
-constexpr AttrSpec kBeta2 = attr<&StepParams::beta2>("beta2", "0.999000013", "decay of the mean of squares");
-constexpr AttrSpec kEpsilon = attr<&StepParams::epsilon>("epsilon", "9.99999994e-09", "added to the root");
-constexpr AttrSpec kLazy = attr<&StepParams::lazyUpdate>("lazy_update", "True", "accepted; gradients are dense here");
-
-constexpr AttrSpec kSgdAttrs[] = {kLr, kWd, kRescale, kClip, kLazy};
-constexpr AttrSpec kMomentumAttrs[] = {kLr, kMomentum, kWd, kRescale, kClip, kLazy};
-constexpr AttrSpec kAdamAttrs[] = {kLr, kBeta1, kBeta2, kEpsilon, kWd, kRescale, kClip, kLazy};
-constexpr AttrSpec kScheduledSgdAttrs[] = {kRateFactor, kWd, kRescale, kClip};
-constexpr AttrSpec kScheduledMomentumAttrs[] = {kRateFactor, kMomentum, kWd, kRescale, kClip};
-constexpr AttrSpec kScheduledAdamAttrs[] = {kRateFactor, kBeta1, kBeta2, kEpsilon, kWd, kRescale, kClip};
-
-Error roundParams(const OpDef &, void *params) {
-  StepParams &p = *static_cast<StepParams *>(params);
-  for (double *value : {&p.lr, &p.rateFactor, &p.momentum, &p.wd, &p.rescaleGrad, &p.clipGradient, &p.beta1, &p.beta2,
-                        &p.epsilon})
-    *value = static_cast<double>(static_cast<float>(*value));
-  return Error::success();
-}
-
-void scheduledShape(ShapeInference &s) {
-  const size_t rate = s.numInputs() - 1;
-  s.setIn(rate, {1});
-  for (int pass = 0; pass < 2; ++pass)
-    for (size_t i = 0; i < rate; ++i) s.sameInOut(i, 0);
-}
-
-/// One step in element type T. The output may be the weight's own memory.
-template <class T> struct Step {
-  explicit Step(const KernelCall &call)
-      : p(call.params<StepParams>()), size(call.out[0].size()), weight(call.in[0].as<const T>()),
-        grad(call.in[1].as<const T>()), out(call.out[0].as<T>()), wd(static_cast<T>(p.wd)),
-        rescale(static_cast<T>(p.rescaleGrad)), clip(static_cast<T>(p.clipGradient)) {}
-
-  T clipped(T value) const { return clip >= T{0} ? std::clamp(value, -clip, clip) : value; }
-  T decay(int64_t i) const { return wd * weight[i]; }
-  /// The gradient of plain and momentum steps.
-  T gradient(int64_t i) const { return clipped(rescale * grad[i]) + decay(i); }
-
-  const StepParams &p;
-  int64_t size;
-  const T *weight, *grad;
-  T *out, wd, rescale, clip;
+// The momentum of the step after this one is taken beforehand.
+constexpr auto kNesterov = [](auto &e) {
+  const auto kept = e.number(e.p.momentum) * e.state[0];
+  e.state[0] = kept - e.all.lr * e.gradient();
+  return e.weight - kept + e.number(e.p.momentum + 1) * e.state[0];
 };
 
-template <class T> void sgd(const KernelCall &call, T rate) {
-  const Step<T> step(call);
-  if (call.wants(0))
-    for (int64_t i = 0; i < step.size; ++i) step.out[i] = step.weight[i] - rate * step.gradient(i);
-}
-
-template <class T> void sgdWithMomentum(const KernelCall &call, T rate) {
-  const Step<T> step(call);
-  const T momentum = static_cast<T>(step.p.momentum);
-  T *mom = call.in[2].as<T>();
-  for (int64_t i = 0; i < step.size; ++i) mom[i] = momentum * mom[i] - rate * step.gradient(i);
-  if (call.wants(0))
-    for (int64_t i = 0; i < step.size; ++i) step.out[i] = step.weight[i] + mom[i];
-}
-
-template <class T> void adam(const KernelCall &call, T rate) {
-  const Step<T> step(call);
-  const T beta1 = static_cast<T>(step.p.beta1), beta2 = static_cast<T>(step.p.beta2);
-  const T rest1 = static_cast<T>(1 - static_cast<float>(step.p.beta1));
-  const T rest2 = static_cast<T>(1 - static_cast<float>(step.p.beta2));
-  const T epsilon = static_cast<T>(step.p.epsilon);
-  T *mean = call.in[2].as<T>(), *var = call.in[3].as<T>();
-  for (int64_t i = 0; i < step.size; ++i) {
-    const T g = step.clipped(step.rescale * step.grad[i] + step.decay(i));
-    mean[i] = beta1 * mean[i] + rest1 * g;
-    var[i] = beta2 * var[i] + rest2 * g * g;
-    if (call.wants(0)) step.out[i] = step.weight[i] - rate * mean[i] / (std::sqrt(var[i]) + epsilon);
-  }
-}
-
-/// Calls `function<T>(call, rate)` with the rate of the attribute, or of the last input.
-template <class F> void runStep(const KernelCall &call, bool isScheduled, F function) {
-  const StepParams &p = call.params<StepParams>();
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    function(call, isScheduled ? call.in.back().as<const T>()[0] * static_cast<T>(p.rateFactor) : static_cast<T>(p.lr));
-  });
-}
-
-template <bool IsScheduled> void runSgd(const KernelCall &call) {
-  runStep(call, IsScheduled, [](const KernelCall &c, auto rate) { sgd(c, rate); });
-}
-template <bool IsScheduled> void runMomentum(const KernelCall &call) {
-  runStep(call, IsScheduled, [](const KernelCall &c, auto rate) { sgdWithMomentum(c, rate); });
-}
-template <bool IsScheduled> void runAdam(const KernelCall &call) {
-  runStep(call, IsScheduled, [](const KernelCall &c, auto rate) { adam(c, rate); });
-}
-
-/// A step in primitives. States are read as they were before it.
-struct StepRule {
-  explicit StepRule(DecomposeRule &d, bool isScheduled) : d(d), p(d.params<StepParams>()), weight(d.x(0)) {
-    if (!isScheduled) return;
-    rate = d.x(d.numInputs() - 1);
-    if (p.rateFactor != 1) rate = times(rate, p.rateFactor);
-  }
-
-  Value plus(Value a, Value b) { return d.emit(kElemwiseAdd, {a, b}); }
-  Value times(Value v, double factor) { return d.emit(kMulScalar, {v}, {{"scalar", d.number(factor)}}); }
-  Value rescaled() { return times(d.x(1), p.rescaleGrad); }
-  Value decayed(Value gradient) { return plus(gradient, times(weight, p.wd)); }
-  Value clipped(Value v) {
-    if (p.clipGradient < 0) return v;
-    const Value above = d.emit(kMaximumScalar, {v}, {{"scalar", d.number(-p.clipGradient)}});
-    return d.emit(kMinimumScalar, {above}, {{"scalar", d.number(p.clipGradient)}});
-  }
-  /// The gradient of plain and momentum steps.
-  Value gradient() { return decayed(clipped(rescaled())); }
-  Value timesRate(Value v) { return rate.isValid() ? d.emit(kBroadcastMul, {v, rate}) : times(v, p.lr); }
-  /// The state becomes decay · state + v.
-  Value move(size_t state, double decay, Value v) {
-    const Value moved = plus(times(beforeWrite(d.x(state)), decay), v);
-    d.emit(kAssign, {d.x(state), moved});
-    return moved;
-  }
-
-  DecomposeRule &d;
-  const StepParams &p;
-  Value weight, rate;  // invalid: the attribute lr
+// The size of the gradient does not matter, nor do its factor and bounds.
+constexpr auto kSignSgd = [](auto &e) {
+  return (1 - e.all.lr * e.number(e.p.wd)) * e.weight - e.all.lr * sign(e.grad);
 };
 
-template <bool IsScheduled> void decomposeSgd(DecomposeRule &d) {
-  StepRule step(d, IsScheduled);
-  d.y(0, d.emit(kElemwiseSub, {step.weight, step.timesRate(step.gradient())}));
-}
+constexpr auto kSignum = [](auto &e) {
+  e.state[0] = e.number(e.p.momentum) * e.state[0] - e.number(1 - e.p.momentum) * e.gradient();
+  return (1 - e.all.lr * e.number(e.p.wdLh)) * e.weight + e.all.lr * sign(e.state[0]);
+};
 
-template <bool IsScheduled> void decomposeMomentum(DecomposeRule &d) {
-  StepRule step(d, IsScheduled);
-  const Value descent = d.emit(kNegative, {step.timesRate(step.gradient())});
-  d.y(0, step.plus(step.weight, step.move(2, step.p.momentum, descent)));
-}
+constexpr auto kAdam = [](auto &e) {
+  const auto g = e.decayedGradient();
+  const auto mean = e.average(0, e.p.beta1, g), var = e.averageOfSquares(1, e.p.beta2, g);
+  return e.weight - e.all.lr * mean / (sqrt(var) + e.number(e.p.epsilon));
+};
 
-template <bool IsScheduled> void decomposeAdam(DecomposeRule &d) {
-  StepRule step(d, IsScheduled);
-  const double rest1 = 1 - static_cast<float>(step.p.beta1), rest2 = 1 - static_cast<float>(step.p.beta2);
-  const Value g = step.clipped(step.decayed(step.rescaled()));
-  const Value mean = step.move(2, step.p.beta1, step.times(g, rest1));
-  const Value var = step.move(3, step.p.beta2, step.times(d.emit(kSquare, {g}), rest2));
-  const Value root = d.emit(kPlusScalar, {d.emit(kSqrt, {var})}, {{"scalar", d.number(step.p.epsilon)}});
-  d.y(0, d.emit(kElemwiseSub, {step.weight, d.emit(kElemwiseDiv, {step.timesRate(mean), root})}));
-}
+// The weight decays by itself. MXNet has the schedule in eta and the bias correction in lr.
+constexpr auto kAdamW = [](auto &e) {
+  const auto g = e.plainGradient();
+  const auto mean = e.average(0, e.p.beta1, g), var = e.averageOfSquares(1, e.p.beta2, g);
+  const auto eta = e.all.isScheduled ? e.all.lr : e.number(e.p.eta);
+  const auto lr = e.all.isScheduled ? sqrt(e.all.varCorrection) / e.all.meanCorrection : e.all.lr;
+  return e.weight - eta * (lr * mean / (sqrt(var) + e.number(e.p.epsilon)) + e.decay());
+};
 
-constexpr InplacePair kOverWeight[] = {{0, 0}};
+constexpr auto kRmsProp = [](auto &e) {
+  const auto g = e.decayedGradient();
+  const auto n = e.averageOfSquares(0, e.p.gamma1, g);
+  return e.withinWeights(e.weight - e.all.lr * (g / sqrt(n + e.number(e.p.epsilon))));
+};
 
-/// What all steps share.
-constexpr OpDef stepOp(StringRef name, StringRef summary, NameList inputs, ArrayRef<AttrSpec> attrs) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
-  op.inputs = Ports(inputs, nullptr);
-  op.attrs = attrs;
-  op.params = paramsOf<StepParams>();
-  op.check = roundParams;
-  op.shape = shapes::same;
-  op.inplace = kOverWeight;
-  op.flags.isStep = true;
-  return op;
-}
+// Of the mean of squares the square of the mean is subtracted.
+constexpr auto kRmsPropAlex = [](auto &e) {
+  const auto g = e.decayedGradient();
+  const auto n = e.averageOfSquares(0, e.p.gamma1, g), mean = e.average(1, e.p.gamma1, g);
+  const auto root = sqrt(n - mean * mean + e.number(e.p.epsilon));
+  e.state[2] = e.number(e.p.gamma2) * e.state[2] - e.all.lr * g / root;
+  return e.withinWeights(e.weight + e.state[2]);
+};
 
-constexpr OpDef scheduled(OpDef op) {
-  op.shape = scheduledShape;
-  return op;
-}
+// z and n are sums; a weight whose z is within lamda1 is 0.
+constexpr auto kFtrl = [](auto &e) {
+  const auto g = e.plainGradient();
+  const auto sum = e.state[1] + g * g;
+  const auto z = e.state[0] + g - (sqrt(sum) - sqrt(e.state[1])) * e.weight / e.all.lr;
+  e.state[0] = z;
+  e.state[1] = sum;
+  const auto lamda1 = e.number(e.p.lamda1);
+  return (sign(z) * lamda1 - z) / ((e.number(e.p.beta) + sqrt(sum)) / e.all.lr + e.number(e.p.wd)) *
+         greater(abs(z), lamda1);
+};
 
-template <bool IsScheduled> constexpr OpDef sgdOp(OpDef op) {
-  op.decompose = decomposeSgd<IsScheduled>;
-  op.kernel = runSgd<IsScheduled>;
-  return op;
-}
+constexpr auto kFtml = [](auto &e) {
+  const auto g = e.decayedGradient();
+  const auto beta1 = e.number(e.p.beta1);
+  const auto v = e.averageOfSquares(1, e.p.beta2, g);
+  const auto d = e.all.meanCorrection / e.all.lr * (sqrt(v / e.all.varCorrection) + e.number(e.p.exactEpsilon));
+  e.state[2] = beta1 * e.state[2] + e.number(1 - e.p.beta1) * g - (d - beta1 * e.state[0]) * e.weight;
+  e.state[0] = d;
+  return -e.state[2] / d;
+};
 
-constexpr Domain kMomentumDomains[] = {Domain::Any, Domain::Any, Domain::Any};
-constexpr Domain kAdamDomains[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Positive};
+constexpr auto kAdaGrad = [](auto &e) {
+  const auto g = e.plainGradient();
+  e.state[0] = e.state[0] + g * g;
+  return e.weight - e.all.lr * (g / sqrt(e.state[0] + e.number(e.p.epsilon)) + e.decay());
+};
 
-template <bool IsScheduled> constexpr OpDef momentumOp(OpDef op) {
-  op.mutated = {2};
-  op.domains = kMomentumDomains;
-  op.decompose = decomposeMomentum<IsScheduled>;
-  op.kernel = runMomentum<IsScheduled>;
-  return op;
-}
+// The direction of a step.
+constexpr auto kLamb1 = [](auto &e) {
+  const auto g = e.plainGradient();
+  const auto mean = e.average(0, e.p.beta1, g), var = e.averageOfSquares(1, e.p.beta2, g);
+  const auto epsilon = e.number(e.p.epsilon);
+  if (!e.p.biasCorrection) return mean / (sqrt(var) + epsilon) + e.decay();
+  return mean / e.all.meanCorrection / (sqrt(var / e.all.varCorrection) + epsilon) + e.decay();
+};
 
-template <bool IsScheduled> constexpr OpDef adamOp(OpDef op) {
-  op.mutated = {2, 3};
-  op.domains = kAdamDomains;
-  op.decompose = decomposeAdam<IsScheduled>;
-  op.kernel = runAdam<IsScheduled>;
-  return op;
-}
+// The rate has the quotient of norms in it.
+constexpr auto kLamb2 = [](auto &e) { return e.weight - e.all.lr * e.grad; };
 
-constinit const OpDef kSgdUpdate = sgdOp<false>(
-    stepOp("sgd_update", "weight - lr * g, g = clip(rescale_grad * grad) + wd * weight", {"weight", "grad"}, kSgdAttrs));
-constinit const OpDef kSgdMomUpdate = momentumOp<false>(
-    stepOp("sgd_mom_update",
-           "weight + mom, after mom = momentum * mom - lr * g, g = clip(rescale_grad * grad) + wd * weight",
-           {"weight", "grad", "mom"}, kMomentumAttrs));
-constinit const OpDef kAdamUpdate = adamOp<false>(
-    stepOp("adam_update",
-           "weight - lr * mean / (sqrt(var) + epsilon), after mean = beta1 * mean + (1 - beta1) * g and"
-           " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad + wd * weight)",
-           {"weight", "grad", "mean", "var"}, kAdamAttrs));
+// ---- attributes
 
-constinit const OpDef kScheduledSgdUpdate = sgdOp<true>(
-    scheduled(stepOp("_scheduled_sgd_update", "sgd_update with lr * rate_factor as learning rate, where lr is an input",
-                     {"weight", "grad", "lr"}, kScheduledSgdAttrs)));
-constinit const OpDef kScheduledSgdMomUpdate = momentumOp<true>(
-    scheduled(stepOp("_scheduled_sgd_mom_update",
-                     "sgd_mom_update with lr * rate_factor as learning rate, where lr is an input",
-                     {"weight", "grad", "mom", "lr"}, kScheduledMomentumAttrs)));
-constinit const OpDef kScheduledAdamUpdate = adamOp<true>(
-    scheduled(stepOp("_scheduled_adam_update",
-                     "adam_update with lr * rate_factor as learning rate, where lr is an input",
-                     {"weight", "grad", "mean", "var", "lr"}, kScheduledAdamAttrs)));
+using P = StepParams;
+constexpr AttrSpec kLazy = attr<&P::lazyUpdate>("lazy_update", "True", "accepted; gradients are dense here");
+constexpr AttrSpec kMomentum = attr<&P::momentum>("momentum", "0", "how much of the last step is kept");
+constexpr AttrSpec kGamma1 = attr<&P::gamma1>("gamma1", "0.949999988", "decay of the means");
+constexpr AttrSpec kClipWeights = attr<&P::clipWeights>("clip_weights", "-1", "weights are cut to this and its negative; off below 0");
+constexpr AttrSpec kStep = required<&P::t>("t", "which step this is, counted from 1").atLeast(1).atMost(INT32_MAX);
 
-constexpr const OpDef *kOps[] = {&kSgdUpdate,          &kSgdMomUpdate,          &kAdamUpdate,
-                                 &kScheduledSgdUpdate, &kScheduledSgdMomUpdate, &kScheduledAdamUpdate};
+constexpr AttrSpec kSgdAttrs[] = {kLrAttr, kLazy, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
+constexpr AttrSpec kMomentumAttrs[] = {kLrAttr, kLazy, kMomentum, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
+constexpr AttrSpec kNesterovAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
+constexpr AttrSpec kSignSgdAttrs[] = {kLrAttr, kWdAttr, attr<&P::rescaleGrad>("rescale_grad", "1", "accepted and not used"),
+                                      attr<&P::clipGradient>("clip_gradient", "-1", "accepted and not used"),
+                                      kRateFactorAttr};
+constexpr AttrSpec kSignumAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr, kClipAttr,
+                                     attr<&P::wdLh>("wd_lh", "0", "decay of the weight by itself"), kRateFactorAttr};
+constexpr AttrSpec kAdamAttrs[] = {kLrAttr, kLazy, kBeta1Attr, kBeta2Attr, kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr,
+                                   kRateFactorAttr};
+constexpr AttrSpec kAdamWAttrs[] = {kLrAttr, required<&P::eta>("eta", "factor of the whole step"), kBeta1Attr, kBeta2Attr,
+                                    kEpsilonAttr, kWdAttr, kClipAttr, kRescaleAttr, kRateFactorAttr};
+constexpr AttrSpec kRmsPropAttrs[] = {kLrAttr, kGamma1, kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr, kClipWeights,
+                                      kRateFactorAttr};
+constexpr AttrSpec kRmsPropAlexAttrs[] = {kLrAttr, kGamma1, attr<&P::gamma2>("gamma2", "0.899999976", "decay of the step"),
+                                          kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr, kClipWeights, kRateFactorAttr};
+constexpr AttrSpec kFtrlAttrs[] = {kLrAttr, attr<&P::lamda1>("lamda1", "0.00999999978", "weights with less than this are 0"),
+                                   attr<&P::beta>("beta", "1", "added to the root of n"), kWdAttr, kRescaleAttr, kClipAttr,
+                                   kRateFactorAttr};
+constexpr AttrSpec kFtmlAttrs[] = {
+    kLrAttr, kStep, attr<&P::beta1>("beta1", "0.600000024", "decay of z").atLeast(0).atMost(1),
+    attr<&P::beta2>("beta2", "0.999000013", "decay of the mean of squares").atLeast(0).atMost(1),
+    attr<&P::exactEpsilon>("epsilon", "9.9999999392252903e-09", "keeps the denominator from 0"), kWdAttr, kRescaleAttr,
+    attr<&P::clipGradient>("clip_grad", "-1", kClipDoc), kRateFactorAttr};
+constexpr AttrSpec kAdaGradAttrs[] = {kLrAttr, attr<&P::epsilon>("epsilon", "1.00000001e-07", "keeps the denominator from 0"),
+                                      kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
+constexpr AttrSpec kLamb1Attrs[] = {
+    kStep, kBeta1Attr, kBeta2Attr, attr<&P::epsilon>("epsilon", "9.99999997e-07", "keeps the denominator from 0"),
+    attr<&P::biasCorrection>("bias_correction", "True", "whether means are divided by what zeros at the start take from them"),
+    required<&P::wd>("wd", "weight decay: this times the weight joins the step"), kRescaleAttr, kClipAttr};
+constexpr AttrSpec kLamb2Attrs[] = {kLrAttr, attr<&P::lowerBound>("lower_bound", "-1", "least norm of the weight; off below 0"),
+                                    attr<&P::upperBound>("upper_bound", "-1", "greatest norm of the weight; off below 0"),
+                                    kRateFactorAttr};
+
+// ---- operators, each with its sibling
+
+constexpr Domain kSquaresFirst[] = {Domain::Any, Domain::Any, Domain::Positive};
+constexpr Domain kSquaresSecond[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Positive, Domain::Positive,
+                                     Domain::Positive};
+constexpr Domain kFtmlDomains[] = {Domain::Any, Domain::Any,      Domain::Positive, Domain::Positive,
+                                   Domain::Any, Domain::Positive, Domain::Positive};
+constexpr Domain kNorms[] = {Domain::Any, Domain::Any, Domain::Positive, Domain::Positive, Domain::Positive};
+
+constinit const OpDef kSteps[] = {
+    stepOp<kSgd, 0>({"sgd_update", "_sparse_sgd_update"},
+                    "weight - lr * g, g = clip(rescale_grad * grad) + wd * weight", {"weight", "grad"},
+                    fixedAttrs(kSgdAttrs)),
+    stepOp<kSgd, 0>({"_scheduled_sgd_update"}, "sgd_update with lr * rate_factor as learning rate, where lr is an input",
+                    {"weight", "grad", "lr"}, scheduledAttrs(kSgdAttrs, 2)),
+    stepOp<kSgdMomentum, 1>({"sgd_mom_update", "_sparse_sgd_mom_update"},
+                            "weight + mom, after mom = momentum * mom - lr * g, g = clip(rescale_grad * grad) + wd * weight",
+                            {"weight", "grad", "mom"}, fixedAttrs(kMomentumAttrs)),
+    stepOp<kSgdMomentum, 1>({"_scheduled_sgd_mom_update"},
+                            "sgd_mom_update with lr * rate_factor as learning rate, where lr is an input",
+                            {"weight", "grad", "mom", "lr"}, scheduledAttrs(kMomentumAttrs, 2)),
+    stepOp<kNesterov, 1>({"nag_mom_update"},
+                         "weight + (1 + momentum) * mom' - momentum * mom, after mom' = momentum * mom - lr * g,"
+                         " g = clip(rescale_grad * grad) + wd * weight",
+                         {"weight", "grad", "mom"}, fixedAttrs(kNesterovAttrs)),
+    stepOp<kNesterov, 1>({"_scheduled_nag_mom_update"},
+                         "nag_mom_update with lr * rate_factor as learning rate, where lr is an input",
+                         {"weight", "grad", "mom", "lr"}, scheduledAttrs(kNesterovAttrs)),
+    stepOp<kSignSgd, 0>({"signsgd_update"}, "(1 - lr * wd) * weight - lr * sign(grad)", {"weight", "grad"},
+                        fixedAttrs(kSignSgdAttrs)),
+    stepOp<kSignSgd, 0>({"_scheduled_signsgd_update"},
+                        "signsgd_update with lr * rate_factor as learning rate, where lr is an input",
+                        {"weight", "grad", "lr"}, scheduledAttrs(kSignSgdAttrs)),
+    stepOp<kSignum, 1>({"signum_update"},
+                       "(1 - lr * wd_lh) * weight + lr * sign(mom), after mom = momentum * mom - (1 - momentum) * g,"
+                       " g = clip(rescale_grad * grad) + wd * weight",
+                       {"weight", "grad", "mom"}, fixedAttrs(kSignumAttrs)),
+    stepOp<kSignum, 1>({"_scheduled_signum_update"},
+                       "signum_update with lr * rate_factor as learning rate, where lr is an input",
+                       {"weight", "grad", "mom", "lr"}, scheduledAttrs(kSignumAttrs)),
+    stepOp<kAdam, 2>({"adam_update", "_sparse_adam_update"},
+                     "weight - lr * mean / (sqrt(var) + epsilon), after mean = beta1 * mean + (1 - beta1) * g and"
+                     " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad + wd * weight)",
+                     {"weight", "grad", "mean", "var"}, fixedAttrs(kAdamAttrs), kSquaresSecond),
+    stepOp<kAdam, 2>({"_scheduled_adam_update"}, "adam_update with lr * rate_factor as learning rate, where lr is an input",
+                     {"weight", "grad", "mean", "var", "lr"}, scheduledAttrs(kAdamAttrs, 2), kSquaresSecond),
+    stepOp<kAdamW, 2>({"_adamw_update"},
+                      "weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight), after"
+                      " mean = beta1 * mean + (1 - beta1) * g and var = beta2 * var + (1 - beta2) * g^2,"
+                      " g = clip(rescale_grad * grad); nothing moves where rescale_grad is 0, infinite or NaN",
+                      {"weight", "grad", "mean", "var", "rescale_grad"},
+                      ArrayRef<AttrSpec>(kAdamWAttrs, std::size(kAdamWAttrs) - 2), kSquaresSecond),
+    stepOp<kAdamW, 2>({"_scheduled_adamw_update"},
+                      "_adamw_update with eta = lr * rate_factor and lr = sqrt(1 - beta2^t) / (1 - beta1^t), where lr and t"
+                      " are inputs",
+                      {"weight", "grad", "mean", "var", "lr", "t"}, scheduledAttrs(kAdamWAttrs, 2), kSquaresSecond),
+    stepOp<kRmsProp, 1>({"rmsprop_update"},
+                        "weight - lr * g / sqrt(n + epsilon), after n = gamma1 * n + (1 - gamma1) * g^2,"
+                        " g = clip(rescale_grad * grad + wd * weight)",
+                        {"weight", "grad", "n"}, fixedAttrs(kRmsPropAttrs), kSquaresFirst),
+    stepOp<kRmsProp, 1>({"_scheduled_rmsprop_update"},
+                        "rmsprop_update with lr * rate_factor as learning rate, where lr is an input",
+                        {"weight", "grad", "n", "lr"}, scheduledAttrs(kRmsPropAttrs), kSquaresFirst),
+    stepOp<kRmsPropAlex, 3>({"rmspropalex_update"},
+                            "weight + delta, after n = gamma1 * n + (1 - gamma1) * d^2, g = gamma1 * g + (1 - gamma1) * d"
+                            " and delta = gamma2 * delta - lr * d / sqrt(n - g^2 + epsilon),"
+                            " d = clip(rescale_grad * grad + wd * weight)",
+                            {"weight", "grad", "n", "g", "delta"}, fixedAttrs(kRmsPropAlexAttrs), kSquaresFirst),
+    stepOp<kRmsPropAlex, 3>({"_scheduled_rmspropalex_update"},
+                            "rmspropalex_update with lr * rate_factor as learning rate, where lr is an input",
+                            {"weight", "grad", "n", "g", "delta", "lr"}, scheduledAttrs(kRmsPropAlexAttrs), kSquaresFirst),
+    stepOp<kFtrl, 2>({"ftrl_update", "_sparse_ftrl_update"},
+                     "(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0, after"
+                     " z = z + g - (sqrt(n + g^2) - sqrt(n)) * weight / lr and n = n + g^2, g = clip(rescale_grad * grad)",
+                     {"weight", "grad", "z", "n"}, fixedAttrs(kFtrlAttrs), kSquaresSecond),
+    stepOp<kFtrl, 2>({"_scheduled_ftrl_update"}, "ftrl_update with lr * rate_factor as learning rate, where lr is an input",
+                     {"weight", "grad", "z", "n", "lr"}, scheduledAttrs(kFtrlAttrs), kSquaresSecond),
+    stepOp<kFtml, 3>({"ftml_update"},
+                     "-z / d', after v = beta2 * v + (1 - beta2) * g^2, d' = (1 - beta1^t) / lr * (sqrt(v / (1 - beta2^t))"
+                     " + epsilon) and z = beta1 * z + (1 - beta1) * g - (d' - beta1 * d) * weight,"
+                     " g = clip(rescale_grad * grad + wd * weight)",
+                     {"weight", "grad", "d", "v", "z"}, fixedAttrs(kFtmlAttrs), kFtmlDomains),
+    stepOp<kFtml, 3>({"_scheduled_ftml_update"},
+                     "ftml_update with lr * rate_factor as learning rate, where lr and t are inputs",
+                     {"weight", "grad", "d", "v", "z", "lr", "t"}, scheduledAttrs(kFtmlAttrs, 2), kFtmlDomains),
+    stepOp<kAdaGrad, 1>({"_adagrad_update"},
+                        "weight - lr * (g / sqrt(history + epsilon) + wd * weight), after history = history + g^2,"
+                        " g = clip(rescale_grad * grad)",
+                        {"weight", "grad", "history"}, fixedAttrs(kAdaGradAttrs), kSquaresFirst),
+    stepOp<kAdaGrad, 1>({"_scheduled_adagrad_update"},
+                        "_adagrad_update with lr * rate_factor as learning rate, where lr is an input",
+                        {"weight", "grad", "history", "lr"}, scheduledAttrs(kAdaGradAttrs), kSquaresFirst),
+    stepOp<kLamb1, 2>({"lamb_update_phase1"},
+                      "mean' / (sqrt(var') + epsilon) + wd * weight, after mean = beta1 * mean + (1 - beta1) * g and"
+                      " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad); mean' = mean / (1 - beta1^t)"
+                      " and var' = var / (1 - beta2^t), or without bias correction mean and var",
+                      {"weight", "grad", "mean", "var"}, kLamb1Attrs, kSquaresSecond),
+    stepOp<kLamb1, 2>({"_scheduled_lamb_update_phase1"}, "lamb_update_phase1 where t is an input",
+                      {"weight", "grad", "mean", "var", "t"},
+                      ArrayRef<AttrSpec>(kLamb1Attrs + 1, std::size(kLamb1Attrs) - 1), kSquaresSecond),
+    stepOp<kLamb2, 0>({"lamb_update_phase2"},
+                      "weight - lr * r1' / r2 * g, r1' = r1 within the bounds; the quotient is 1 where r1' or r2 is 0",
+                      {"weight", "g", "r1", "r2"}, fixedAttrs(kLamb2Attrs), kNorms),
+    stepOp<kLamb2, 0>({"_scheduled_lamb_update_phase2"},
+                      "lamb_update_phase2 with lr * rate_factor as learning rate, where lr is an input",
+                      {"weight", "g", "r1", "r2", "lr"}, scheduledAttrs(kLamb2Attrs), kNorms),
+};
+
+constexpr auto kOps = [] {
+  std::array<const OpDef *, std::size(kSteps)> ops{};
+  for (size_t i = 0; i < ops.size(); ++i) ops[i] = &kSteps[i];
+  return ops;
+}();
 
 }  // namespace
 
-constinit const OpFamily kOptimizerFamily = kOps;
+constinit const OpFamily kOptimizerFamily = OpFamily(kOps.data(), kOps.size());
 
 }  // namespace gradc

@@ -139,8 +139,6 @@ constinit const OpDef kBackwardDropout = {
 
 }  // namespace
 
-extern const OpDef kDropout;
-
 constinit const OpDef kDropout = {
     .name = "Dropout",
     .summary = "y = x·mask, mask = 0 with probability p, else 1/(1 − p), in training; y = x in inference",

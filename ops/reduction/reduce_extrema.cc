@@ -1,16 +1,14 @@
-// Largest and smallest elements and products over axes.
+// Largest and smallest elements over axes.
 //
-// Gradients are MXNet's: every element that equals the extremum gets the whole of dy, and dx of a product is dy · y / x
-// (NaN where x = 0). Sums and means are in ops/reduction/reduce.cc. Tested by tests/extrema_ops_test.cc
+// Gradients are MXNet's: every element that equals the extremum gets the whole of dy. Sums and means are in
+// ops/reduction/reduce.cc, products in ops/reduction/product.cc. Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ir/number.h"
 #include "ops/amended.h"
-#include "ops/elementwise/broadcast_loops.h"
 #include "ops/families.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
-#include "ops/reduction/reduce_axes.h"
+#include "ops/reduction/groups.h"
 
 #include <limits>
 
@@ -18,10 +16,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-// Whether `a` takes the place of the extremum so far; the first of equals stays, a NaN is the result.
-constexpr auto kIsLarger = [](auto a, auto best) { return a > best || (a != a && best == best); };
-constexpr auto kIsSmaller = [](auto a, auto best) { return a < best || (a != a && best == best); };
 
 template <class T, auto isBetter> T worst() {
   using Limits = std::numeric_limits<T>;
@@ -32,25 +26,20 @@ template <class T, auto isBetter> T worst() {
 
 // output = the element of input 0 at the place where `base` has its extremum.
 template <auto isBetter> void pick(const KernelCall &call, const TensorRef &base) {
-  const Dims whole = base.shape;
-  const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);
-  const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;
-  StridedWalk outer = axesWalk(whole, part, whole, true), inner = axesWalk(whole, part, whole, false);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t i = 0; i < size; ++i) {
+    forEachGroup(call.params<ReduceParams>(), base.shape, [&](int64_t i, auto &forEach) {
       T best = worst<T, isBetter>(), value = best;
-      for (int64_t j = 0; j < count; ++j) {
-        const int64_t at = outer.offset() + inner.offset();
-        if (isBetter(base.as<const T>()[at], best) || j == 0) {
+      bool isFirst = true;
+      forEach([&](int64_t at) {
+        if (isFirst || isBetter(base.as<const T>()[at], best)) {
           best = base.as<const T>()[at];
           value = call.in[0].as<const T>()[at];
         }
-        inner.next();
-      }
+        isFirst = false;
+      });
       call.out[0].as<T>()[i] = value;
-      outer.next();
-    }
+    });
   });
 }
 
@@ -59,39 +48,7 @@ template <auto isBetter> void extremumKernel(const KernelCall &call) {
 }
 template <auto isBetter> void extremumPiece(const PieceCall &call) { pick<isBetter>(call, call.base[0]); }
 
-void productKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const Dims whole = call.in[0].shape;
-  const DimsBuffer part = keptShape(call.params<ReduceParams>(), whole);
-  const int64_t size = elementCount(part), count = size == 0 ? 0 : elementCount(whole) / size;
-  StridedWalk outer = axesWalk(whole, part, whole, true), inner = axesWalk(whole, part, whole, false);
-  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (int64_t i = 0; i < size; ++i) {
-      Accumulator<T> product = 1;
-      for (int64_t j = 0; j < count; ++j) {
-        product = wrappingMul<Accumulator<T>>(product, call.in[0].as<const T>()[outer.offset() + inner.offset()]);
-        inner.next();
-      }
-      call.out[0].as<T>()[i] = static_cast<T>(product);
-      outer.next();
-    }
-  });
-}
-
-// dx = F(dy, x, y) with dy and y repeated over the reduced axes.
-template <auto F> void backwardKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
-  const TensorRef operands[] = {{call.in[0].data, call.in[0].dtype, part}, call.in[1],
-                                {call.in[2].data, call.in[2].dtype, part}};
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    mapBroadcast<T>(call.out[0], operands, [](const T *v) { return F(v[0], v[1], v[2]); });
-  });
-}
-
-extern const OpDef kBackwardMax, kBackwardMin, kBackwardProd;
+extern const OpDef kBackwardMax, kBackwardMin;
 
 // dy and y of a backward operator repeated over the reduced axes.
 Value repeated(DecomposeRule &d, Value v) { return d.emit(kRepeatAxesLike, {v, d.x(1)}, d.attrs()); }
@@ -115,27 +72,8 @@ constexpr OpDef extremumGradient(StringRef name, StringRef summary) {
   OpDef op = reductionGradient(name, summary);
   op.inputs = {"dy", "x", "y"};
   op.decompose = maskExtrema;
-  op.kernel = backwardKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>;
+  op.kernel = repeatedKernel<[](auto dy, auto x, auto y) { return x == y ? dy : decltype(dy)(0); }>;
   op.piece = chooseAtBase<0>;
-  return op;
-}
-
-// dx = dy · y / x, repeated over the reduced axes
-constexpr OpDef product(StringRef name, StringRef summary) {
-  OpDef op = reduction(name, summary);
-  op.gradient = [](GradRule &g) { g.fused(kBackwardProd, {g.dy(0), g.x(0), g.y(0)}); };
-  op.kernel = productKernel;
-  return op;
-}
-
-constexpr OpDef productGradient(StringRef name, StringRef summary) {
-  OpDef op = reductionGradient(name, summary);
-  op.inputs = {"dy", "x", "y"};
-  op.decompose = [](DecomposeRule &d) {
-    Value quotient = d.emit(kElemwiseDiv, {repeated(d, d.x(2)), d.x(1)});
-    d.y(0, d.emit(kElemwiseMul, {repeated(d, d.x(0)), quotient}));
-  };
-  op.kernel = backwardKernel<[](auto dy, auto x, auto y) { return dy * (y / x); }>;
   return op;
 }
 
@@ -150,17 +88,10 @@ constinit const OpDef kMin =
 
 namespace {
 
-constinit const OpDef kProd =
-    asPrimitive(product("prod", "product over axes"),
-                {.onnx = "ReduceProd", .c = "y[j] *= x[i]"});
-
 constinit const OpDef kBackwardMax = extremumGradient(
     "_backward_max", "gradient of max: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
 constinit const OpDef kBackwardMin = extremumGradient(
     "_backward_min", "gradient of min: dx = dy where x = y, else 0, dy and y repeated over the reduced axes");
-constinit const OpDef kBackwardProd =
-    productGradient("_backward_prod", "gradient of prod: dx = dy * y / x, dy and y repeated over the reduced axes");
-
 // v gets its axes of one element back, and is repeated over them.
 void repeatAxes(DecomposeRule &d) {
   const ReduceParams &params = d.params<ReduceParams>();
@@ -213,7 +144,7 @@ constinit const OpDef kRepeatAxesLike = {
 
 namespace {
 
-constexpr const OpDef *kOps[] = {&kMax, &kMin, &kProd, &kBackwardMax, &kBackwardMin, &kBackwardProd, &kRepeatAxesLike};
+constexpr const OpDef *kOps[] = {&kMax, &kMin, &kBackwardMax, &kBackwardMin, &kRepeatAxesLike};
 
 }  // namespace
 

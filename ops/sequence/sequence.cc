@@ -244,6 +244,7 @@ void decomposeRange(DecomposeRule &d) {
 
 constinit const OpDef kRange = {
     .name = "_arange",
+    .aliases = {"_npi_arange"},
     .summary = "start, start + step, … before stop, each repeat times",
     .attrs = kRangeAttrs,
     .params = paramsOf<RangeParams>(),

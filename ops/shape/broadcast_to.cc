@@ -112,6 +112,7 @@ namespace {
 // dx = Σ dy over the repeated axes
 constinit const OpDef kBroadcastTo = {
     .name = "broadcast_to",
+    .aliases = {"_npi_broadcast_to"},
     .summary = "data with axes of one element repeated to a given shape",
     .inputs = {"data"},
     .attrs = kBroadcastToAttrs,

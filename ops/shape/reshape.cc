@@ -299,6 +299,7 @@ constinit const OpDef kExpandDims = {
 // dx = dy in the shape of x
 constinit const OpDef kSqueeze = {
     .name = "squeeze",
+    .aliases = {"_np_squeeze"},
     .summary = "data without axes of one element",
     .inputs = {"data"},
     .attrs = kSqueezeAttrs,

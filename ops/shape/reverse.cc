@@ -61,7 +61,7 @@ void reverseBySlicing(DecomposeRule &d) {
 // dx = dy reversed along the same axes
 constinit const OpDef kReverse = {
     .name = "reverse",
-    .aliases = {"flip"},
+    .aliases = {"flip", "_npi_flip"},
     .summary = "data with the order of elements reversed along axes: y[..., i, ...] = x[..., n - 1 - i, ...]",
     .inputs = {"data"},
     .attrs = kReverseAttrs,

@@ -7,6 +7,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
+#include "ops/shape/slice_range.h"
 #include "ops/shape/slice_rules.h"
 #include "ops/shape/strided_view.h"
 
@@ -16,15 +17,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-struct SliceParams {
-  OptDims begin, end, step;
-};
-constexpr AttrSpec kSliceAttrs[] = {
-    required<&SliceParams::begin>("begin", "first index per axis, from axis 0 on; negative: from the end; None: all"),
-    required<&SliceParams::end>("end", "index after the last one per axis"),
-    attr<&SliceParams::step>("step", "()", "distance of indices per axis; negative: backwards; None: 1"),
-};
 
 struct SliceAxisParams {
   int64_t axis;
@@ -43,79 +35,6 @@ struct SliceLikeParams {
 constexpr AttrSpec kSliceLikeAttrs[] = {
     attr<&SliceLikeParams::axes>("axes", "()", "axes to cut, negative ones count from the end; none: all"),
 };
-
-Error checkSlice(const OpDef &, void *params) {
-  const SliceParams &given = *static_cast<const SliceParams *>(params);
-  const size_t size = given.begin.size();
-  if (given.end.size() != size)
-    return Failure(ErrorKind::BadAttribute, "attribute 'end' has " + Twine(given.end.size()) +
-                                                " elements, expected as many as 'begin': " + Twine(size));
-  if (!given.step.empty() && given.step.size() != size)
-    return Failure(ErrorKind::BadAttribute, "attribute 'step' has " + Twine(given.step.size()) +
-                                                " elements, expected as many as 'begin': " + Twine(size));
-  if (is_contained(given.step, std::optional<int64_t>(0)))
-    return Failure(ErrorKind::BadAttribute, "attribute 'step' has an element 0, expected any other number");
-  return Error::success();
-}
-
-// Indices along one axis: begin, begin + step, …, `length` of them.
-struct AxisRange {
-  int64_t begin, step, length;
-};
-
-int64_t stepOf(const SliceParams &params, size_t axis) {
-  return params.step.empty() ? 1 : params.step[axis].value_or(1);
-}
-
-// Bounds are cut to the axis, as Python cuts those of its slices.
-AxisRange axisRange(const SliceParams &params, size_t axis, int64_t size) {
-  const int64_t step = stepOf(params, axis);
-  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  auto bound = [&](std::optional<int64_t> given, int64_t fallback) {
-    if (!given) return fallback;
-    return std::clamp(*given < 0 ? *given + size : *given, low, high);
-  };
-  const int64_t begin = bound(params.begin[axis], step > 0 ? low : high);
-  const int64_t end = bound(params.end[axis], step > 0 ? high : low);
-  const int64_t distance = step > 0 ? end - begin : begin - end;
-  const Dim stride = step > 0 ? Dim(step) : -Dim(step);
-  return {begin, step, distance > 0 ? ceilDiv(distance, stride).nearest() : 0};
-}
-
-// Whether the whole axis is kept, whatever its length.
-bool keepsAxis(const SliceParams &params, size_t axis) {
-  const int64_t step = stepOf(params, axis);
-  return !params.begin[axis] && !params.end[axis] && (step == 1 || step == -1);
-}
-
-void sliceShape(ShapeInference &s) {
-  const SliceParams &params = s.params<SliceParams>();
-  if (!s.in(0).hasRank()) return;
-  DimsBuffer in(s.in(0).dims()), out(in);
-  if (params.begin.size() > in.size())
-    return s.fail("begin has " + Twine(params.begin.size()) + " elements, but the input has shape " +
-                  toString(s.in(0)));
-  for (size_t axis = 0; axis < params.begin.size(); ++axis)
-    if (in[axis] != kUnknownDim) out[axis] = axisRange(params, axis, in[axis]).length;
-  s.setOut(0, out);
-  if (s.hasFailed()) return;
-  for (size_t axis = 0; axis < in.size(); ++axis)
-    if (axis >= params.begin.size() || keepsAxis(params, axis)) in[axis] = s.out(0)[axis];
-  s.setIn(0, in);
-}
-
-StridedView sliceView(const NodeKind &kind, Dims whole, Dims) {
-  const SliceParams &params = kind.params<SliceParams>();
-  StridedView view = wholeView(whole);
-  for (size_t axis = 0; axis < params.begin.size(); ++axis) {
-    const AxisRange range = axisRange(params, axis, whole[axis]);
-    view.dims[axis] = range.length;
-    view.offset += range.begin * view.strides[axis];
-    // A single element has no distance, and the step may be any number then.
-    if (range.length > 1) view.strides[axis] *= range.step;
-  }
-  return view;
-}
 
 // Unlike those of slice, bounds have to be inside the axis.
 void sliceAxisShape(ShapeInference &s) {
@@ -197,6 +116,10 @@ void sliceLikeBackward(const KernelCall &call) {
   if (call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
 }
 
+void restoreSlice(DecomposeRule &d) {
+  d.y(0, amongZeros(d, d.x(0), d.forwardInput(0), cutsOf(d.params<SliceParams>())));
+}
+
 int64_t axisFromFront(DecomposeRule &d, Value data) {
   const int64_t axis = d.params<SliceAxisParams>().axis;
   return axis < 0 ? axis + static_cast<int64_t>(d.rank(data)) : axis;
@@ -205,17 +128,6 @@ int64_t axisFromFront(DecomposeRule &d, Value data) {
 void sliceOneAxis(DecomposeRule &d) {
   const SliceAxisParams &params = d.params<SliceAxisParams>();
   d.y(0, sliceOfAxis(d, d.x(0), axisFromFront(d, d.x(0)), params.begin, params.end));
-}
-
-void restoreSlice(DecomposeRule &d) {
-  const SliceParams &params = d.params<SliceParams>();
-  SmallVector<AxisCut, 6> cuts;
-  for (size_t axis = 0; axis < params.begin.size(); ++axis) {
-    const int64_t step = stepOf(params, axis);
-    if (step != 1 || params.begin[axis] || params.end[axis])
-      cuts.push_back({static_cast<int64_t>(axis), params.begin[axis], step});
-  }
-  d.y(0, amongZeros(d, d.x(0), d.forwardInput(0), cuts));
 }
 
 void restoreOneAxis(DecomposeRule &d) {
@@ -250,7 +162,7 @@ constinit const OpDef kSlice = {
     .attrs = kSliceAttrs,
     .params = paramsOf<SliceParams>(),
     .check = checkSlice,
-    .shape = sliceShape,
+    .shape = [](ShapeInference &s) { relateSlice(s, {0}, {0, true}); },
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSlice, {g.dy(0)}); },
     .primitive = {.onnx = "Slice", .c = "y[i] = x[begin + step * i], axis by axis"},

@@ -174,6 +174,7 @@ constinit const OpDef kSliceChannel = {
 // dxi = part i of dy along the axis
 constinit const OpDef kStack = {
     .name = "stack",
+    .aliases = {"_npi_stack"},
     .summary = "the inputs, all of one shape, joined along a new axis",
     .inputs = {{}, numParts, true},
     .attrs = kStackAttrs,

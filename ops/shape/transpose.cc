@@ -129,6 +129,7 @@ void swapByTransposing(DecomposeRule &d) {
 // dx = dy transposed back
 constinit const OpDef kTranspose = {
     .name = "transpose",
+    .aliases = {"_np_transpose"},
     .summary = "data with its axes in another order: y[i0, i1, ...] = x[i] where axis axes[k] of x has index ik",
     .inputs = {"data"},
     .attrs = kTransposeAttrs,

@@ -194,6 +194,7 @@ class BackwardWalk {
     DecomposeRule rule(builder, n, sums.originOf(n));
     rule.setForward(forwardOf(n));
     rule.setWanted(wanted);
+    rule.setShapes({[](void *self, Value v) { return static_cast<BackwardWalk *>(self)->shapeOf(v); }, this});
     uint32_t first = builder.numNodes();
     builder.kind(n).op->decompose(rule);
     if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
@@ -209,6 +210,12 @@ class BackwardWalk {
       if (!builder.kind(NodeId(m)).isVariable() && carriesExtra[m - state.numBase] && hasContribution(NodeId(m)))
         if (Error error = differentiate(NodeId(m))) return error;
     return Error::success();
+  }
+
+  // What was known before of the base's entries: enough for operators that are unrolled along an axis of what they read.
+  ShapeRef shapeOf(Value v) const {
+    const Inference *known = state.options.inference;
+    return known && v.node.value < state.numBase ? known->shapeOf(state.graph.entry(v)) : ShapeRef();
   }
 
   // Slots and the carrying mark for nodes [first, last) of a decomposition.

@@ -60,7 +60,7 @@ class ProblemMaker {
     GradientOptions gradientOptions = options.gradientOptions;
     gradientOptions.headPolicy = HeadPolicy::Input;
     gradientOptions.gradientOnly = false;
-    Expected<Inference> inference = inferForward();
+    Expected<Inference> inference = inferPartly(graph);
     if (!inference) return inference.takeError();
     gradientOptions.inference = &*inference;
     if (request.wrt.empty()) {
@@ -80,17 +80,19 @@ class ProblemMaker {
     return Error::success();
   }
 
-  Expected<Inference> inferForward() {
+  Expected<Inference> inferPartly(const Graph &function) {
     InferOptions partial = options.session.infer;
     partial.allowUnknown = true;
-    return infer(ctx, graph, options.session.hints, partial);
+    return infer(ctx, function, options.session.hints, partial);
   }
 
   /// Makes `problem` about one order more; `request.heads` are its y, and then the gradients found.
   Error differentiateOnce(GradientRequest &request, GradientOptions &gradientOptions, uint32_t order) {
     if (order > 1) {
       problem.function = problem.gradients;
-      gradientOptions.inference = nullptr;  // it is of a smaller graph
+      Expected<Inference> inference = inferPartly(problem.function);
+      if (!inference) return inference.takeError();
+      gradientOptions.inference = &known.emplace(std::move(*inference));
       gradientOptions.unused = UnusedPolicy::None;
     }
     for (size_t i = 0; i < request.heads.size(); ++i) {
@@ -253,6 +255,7 @@ class ProblemMaker {
   const Graph &graph;
   const GradcheckOptions &options;
   CheckProblem problem;
+  std::optional<Inference> known;  // of the problem's function, from the second order on
 };
 
 }  // namespace

@@ -110,6 +110,12 @@ std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site);
 
+// runtime/kernels/rows.cc
+std::unique_ptr<PreparedKernel> take(const KernelSite &site);
+std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> embedding(const KernelSite &site);
+std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
+
 // runtime/kernels/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site);

@@ -10,7 +10,6 @@
 #include "ir/kernel.h"
 
 #include <memory>
-#include <string>
 
 namespace gradc {
 
@@ -37,11 +36,6 @@ struct Reorders {
     bytes += other.bytes;
     return *this;
   }
-};
-
-/// Thrown by a kernel that cannot compute although everything it was made for holds. Executor::run makes an error of it.
-struct KernelError {
-  std::string message;
 };
 
 class PreparedKernel {

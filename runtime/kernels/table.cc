@@ -20,6 +20,7 @@ constexpr FastKernelRow kRows[] = {
     {"Convolution", fast::convolution, LayoutRole::Own, {.in = 1, .suitTiles = fast::convolutionSuitsTiles}},
     {"Deconvolution", fast::deconvolution, LayoutRole::Plain},
     {"Dropout", fast::dropout, LayoutRole::Plain},
+    {"Embedding", fast::embedding, LayoutRole::Plain},
     {"FullyConnected", fast::fullyConnected, LayoutRole::Plain},
     {"LRN", fast::lrn, LayoutRole::Same},
     {"LayerNorm", fast::layerNorm, LayoutRole::Plain},
@@ -35,6 +36,7 @@ constexpr FastKernelRow kRows[] = {
      {.in = 2, .out = 1, .suitTiles = fast::convolutionBackwardSuitsTiles}},
     {"_backward_Deconvolution", fast::deconvolutionBackward, LayoutRole::Plain},
     {"_backward_Dropout", fast::dropoutBackward, LayoutRole::Same},
+    {"_backward_Embedding", fast::embeddingBackward, LayoutRole::Plain},
     {"_backward_FullyConnected", fast::fullyConnectedBackward, LayoutRole::Plain},
     {"_backward_LRN", fast::lrnBackward, LayoutRole::Same},
     {"_backward_LayerNorm", fast::layerNormBackward, LayoutRole::Plain},
@@ -55,6 +57,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_softmax", fast::softmaxBackward, LayoutRole::Plain},
     {"_backward_softmin", fast::softmaxBackward, LayoutRole::Plain},
     {"_backward_sum", fast::sumBackward, LayoutRole::Same},
+    {"_backward_take", fast::takeBackward, LayoutRole::Plain},
     {"_broadcast_backward", fast::sumDown, LayoutRole::Same},
     {"_channel_window_sum", fast::channelWindowSum, LayoutRole::Same},
     {"_convolution_data_grad", fast::convolutionDataGrad, LayoutRole::Own,
@@ -90,20 +93,15 @@ constexpr FastKernelRow kRows[] = {
     {"softmax", fast::softmax, LayoutRole::Plain},
     {"softmin", fast::softmax, LayoutRole::Plain},
     {"sum", fast::sum, LayoutRole::Same},
+    {"take", fast::take, LayoutRole::Plain},
     {"tanh", fast::tangent, LayoutRole::Elements},
 };
 
 /// Operators without a fast kernel whose reference kernel computes element i of an output from elements i of its inputs
-/// and from inputs of another rank, the same whatever i is. Sorted.
+/// and from inputs of another rank, the same whatever i is; besides the steps of optimizers. Sorted.
 constexpr StringRef kElementByElement[] = {
     "BlockGrad",
-    "_scheduled_adam_update",
-    "_scheduled_sgd_mom_update",
-    "_scheduled_sgd_update",
-    "adam_update",
     "ones_like",
-    "sgd_mom_update",
-    "sgd_update",
     "zeros_like",
 };
 
@@ -116,6 +114,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kComparisonFamily,      &kSpecialFunctionsFamily,  &kWhereFamily,
     &kSoftmaxFamily,         &kSoftmaxActivationFamily, &kLrnFamily,              &kDropoutFamily,
     &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
+    &kTakeFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
@@ -144,7 +143,7 @@ const FastKernelRow *findFastKernel(const OpDef &op) {
 
 LayoutRole referenceRole(const OpDef &op) {
   const bool isListed = std::binary_search(std::begin(kElementByElement), std::end(kElementByElement), op.name);
-  return isListed && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
+  return (isListed || op.flags.isStep) && isBuiltin(op) ? LayoutRole::Elements : LayoutRole::Plain;
 }
 
 }  // namespace gradc

@@ -66,7 +66,7 @@ struct Trainer::State {
   void write(NpzWriter &writer, size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
   void loadBatch(uint64_t epoch, uint64_t position);
-  void setRate(double rate);
+  void setNumbers(double rate, uint64_t t);
 };
 
 Error Trainer::State::create(const Graph &network) {
@@ -249,8 +249,9 @@ void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
   for (size_t c = 0; c < fed.size(); ++c) data.gather(c, rows, session->variable(fed[c]));
 }
 
-void Trainer::State::setRate(double rate) {
+void Trainer::State::setNumbers(double rate, uint64_t t) {
   if (training.rate.isValid()) writeElement(session->variable(training.rate), 0, rate);
+  if (training.step.isValid()) writeElement(session->variable(training.step), 0, static_cast<double>(t));
 }
 
 Trainer::Trainer(std::unique_ptr<State> state) : state(std::move(state)) {}
@@ -269,7 +270,7 @@ Expected<Trainer::Report> Trainer::advance() {
   s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
   const uint64_t t = s.run.step + 1;
   const double rate = s.options.schedule.at(t);
-  s.setRate(rate * rateCorrection(s.options.optimizer, t));
+  s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);
   if (Error error = s.session->run(s.run.step)) return error;
   s.run.step = t;
   return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};

@@ -15,7 +15,7 @@ struct Sample {
   std::vector<std::vector<int64_t>> inputs;  // shapes
   uint32_t orders = 3;
   double low = 0, high = 0;                  // all inputs are drawn from [low, high] instead, where high > low
-  int classes = 3;                           // of inputs that hold class numbers
+  int classes = 3;                           // of inputs that hold class numbers or indices
   bool isTraining = true;
 };
 
@@ -29,7 +29,11 @@ std::vector<Sample> movementSamples();
 std::vector<Sample> extremaSamples();
 std::vector<Sample> sequenceSamples();
 std::vector<Sample> optimizerSamples();
+std::vector<Sample> orderingSamples();
+std::vector<Sample> indexingSamples();
 std::vector<Sample> networkSamples();
+std::vector<Sample> rnnSamples();
+std::vector<Sample> ctcSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 

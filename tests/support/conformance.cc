@@ -25,6 +25,9 @@ Domain domainOf(const OpDef &op, size_t input) { return input < op.domains.size(
 double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t index) {
   const double unit = RandomKey{5, stream, 1}.uniform(index);
   if (domain == Domain::ClassIndex) return std::floor(unit * sample.classes);
+  // Ends outside the axis are asked for as a range.
+  if (domain == Domain::Index)
+    return std::floor(sample.high > sample.low ? sample.low + unit * (sample.high - sample.low) : unit * sample.classes);
   if (sample.high > sample.low) return sample.low + unit * (sample.high - sample.low);
   if (domain == Domain::Positive) return 0.4 + 1.2 * unit;
   if (domain == Domain::Probability) return 0.05 + 0.9 * unit;
@@ -55,6 +58,18 @@ bool agree(const Array &expected, const Array &found, double allowed) {
 
 // Rounding alone, in two orders of the same terms: a few hundred units in the last place of what a tensor is made of.
 constexpr Tolerance kRounding{1e-12, 1e-14};
+
+// Whether a node draws: what its decomposition draws is then something else.
+bool draws(const Graph &graph, NodeId n, const NaiveRun &run, const Bindings &bindings, NaiveOptions options) {
+  if (!graph.op(n)->flags.isRandom) return false;
+  options.seed += 1;
+  Expected<NaiveRun> other = NaiveRun::run(graph, bindings, options);
+  if (!other) return consumeError(other.takeError()), true;
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+    if (run.value(Value{n, static_cast<uint16_t>(o)}).values != other->value(Value{n, static_cast<uint16_t>(o)}).values)
+      return true;
+  return false;
+}
 
 // Runs `check` on every node that is an operator, after the whole graph ran.
 template <class F> Findings forNodes(const Graph &graph, const Bindings &bindings, const NaiveOptions &options, F check) {
@@ -94,7 +109,7 @@ SampleGraph::SampleGraph(Context &context, const Sample &sample) {
       array.values.push_back(kind.isMutated(i) ? std::abs(value) : value);
     }
     bindings[names[i]] = array;
-    const bool isDiscrete = domain == Domain::ClassIndex || domain == Domain::Length;
+    const bool isDiscrete = domain == Domain::ClassIndex || domain == Domain::Index || domain == Domain::Length;
     if (!isDiscrete && !kind.isStopped(i) && !kind.isMutated(i)) variables.push_back(names[i]);
   }
   options.isTraining = sample.isTraining;
@@ -114,7 +129,7 @@ Orders::Orders(Context &context, const SampleGraph &sample, uint32_t number)
       for (size_t k = 0; k < weights.values.size(); ++k) weights.values[k] = drawNumber(order, i + 10 * k);
       bindings["p" + std::to_string(order) + "_" + std::to_string(i)] = weights;
     }
-    Expected<Graph> next = derivativeGraph(context, graphs.back(), variables, order);
+    Expected<Graph> next = derivativeGraph(context, graphs.back(), variables, order, &bindings);
     if (!next) {
       failure = describeError(next.takeError());
       return;
@@ -187,8 +202,7 @@ Findings checkDecompositions(Context &context, const Graph &graph, const Binding
                              const NaiveOptions &options) {
   return forNodes(graph, bindings, options, [&](NaiveRun &run, NodeId n, Findings &found) {
     auto problem = [&](std::string text) { found.problems.push_back(std::move(text)); };
-    // Draws of what is emitted here are those of another node.
-    if (!graph.op(n)->decompose || graph.op(n)->flags.isRandom) return;
+    if (!graph.op(n)->decompose || draws(graph, n, run, bindings, options)) return;
     GraphBuilder builder(context, graph);
     DecomposeRule rule(builder, n, n);
     struct Known {

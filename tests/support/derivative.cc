@@ -99,7 +99,7 @@ class Checker {
     for (uint32_t order = 1; order <= options.orders && !variables.empty() && found.problems.empty(); ++order) {
       if (Error error = bindProjections(graph, order)) return failed(order, std::move(error));
       std::vector<std::string> xs = variables;
-      Expected<Graph> next = derivativeGraph(ctx, graph, variables, order);
+      Expected<Graph> next = derivativeGraph(ctx, graph, variables, order, &bindings);
       if (!next) return failed(order, next.takeError());
       if (Error error = compare(graph, *next, xs, order)) return failed(order, std::move(error));
       graph = *next;
@@ -176,7 +176,7 @@ class Checker {
 }  // namespace
 
 Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
-                                uint32_t order) {
+                                uint32_t order, const Bindings *bindings) {
   GradientRequest request;
   for (const std::string &name : variables) request.wrt.push_back({Value{nodeNamed(graph, name)}, Request::Write});
   for (size_t i = 0; i < graph.heads().size(); ++i)
@@ -184,6 +184,12 @@ Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vecto
   GradientOptions options;
   options.gradientOnly = true;
   options.unused = UnusedPolicy::Zeros;
+  std::optional<Inference> known;
+  if (bindings) {
+    Expected<Inference> inferred = infer(context, graph, hintsOf(graph, *bindings), InferOptions());
+    if (!inferred) return inferred.takeError();
+    options.inference = &known.emplace(std::move(*inferred));
+  }
   Expected<GradientResult> result = buildGradient(context, graph, request, options);
   if (!result) return result.takeError();
   for (size_t i = 0; i < graph.heads().size(); ++i)

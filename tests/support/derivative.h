@@ -28,9 +28,9 @@ Findings checkDerivatives(Context &context, const Graph &graph, std::vector<std:
                           const DerivativeOptions &options);
 
 /// The graph checked at `order` (1: the gradients of the first order), heads being gradients alone toward `variables`
-/// (extended by the head variables it made, named "p<order>_<i>").
+/// (extended by the head variables it made, named "p<order>_<i>"). Shapes are those of the bindings, where there are any.
 llvm::Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
-                                      uint32_t order);
+                                      uint32_t order, const Bindings *bindings = nullptr);
 
 /// (f(at + step · direction) − f(at − step · direction)) / (2 · step), where `f` reads `at`, which is as before afterwards.
 llvm::Expected<double> differenceAlong(std::vector<double> &at, llvm::ArrayRef<double> direction, double step,

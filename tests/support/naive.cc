@@ -143,11 +143,18 @@ Error NaiveRun::execute() {
     const OpDef *op = graph.op(NodeId(n));
     if (!op) continue;
     if (!op->kernel) return Failure(ErrorKind::UnknownOp, "operator '" + op->name + "' has no kernel").at(NodeId(n));
-    if (op->flags.isRandom) ordinals[NodeId(n)] = ordinal++;
+    if (op->flags.isRandom && !op->flags.isBackward) ordinals[NodeId(n)] = ordinal++;
+    // What draws again draws what its forward node drew.
+    if (op->flags.isBackward && !graph.controlDeps(NodeId(n)).empty())
+      ordinals[NodeId(n)] = ordinals[graph.controlDeps(NodeId(n))[0]];
     if (Error error = checkShapes(NodeId(n))) return error;
     Call call;
     prepare(NodeId(n), call);
-    op->kernel(call.call);
+    try {
+      op->kernel(call.call);
+    } catch (const KernelError &error) {
+      return Failure(error.kind, error.message).at(NodeId(n));
+    }
   }
   return Error::success();
 }

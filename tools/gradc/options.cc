@@ -241,6 +241,8 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { o.svgFile = v.str(); return !v.empty(); }},
     {"primitives", "", "list the operators that all others decompose to, and what each of these ends in",
      [](Options &o, const Flag &, StringRef) { o.wantsPrimitives = true; return true; }},
+    {"reference", "", "explain every operator that a model may contain",
+     [](Options &o, const Flag &, StringRef) { o.wantsReference = true; return true; }},
     {"coverage", "", "which operators of the given networks are known, can run and can be differentiated",
      [](Options &o, const Flag &, StringRef) { o.wantsCoverage = true; return true; }},
     {"json", "", "print the result as JSON",

@@ -80,7 +80,7 @@ struct Options {
   std::string svgFile;
   ConvertForm convert = ConvertForm::Json;
   std::optional<uint64_t> missingOrder;
-  bool wantsCoverage = false, wantsPrimitives = false, isJson = false;
+  bool wantsCoverage = false, wantsPrimitives = false, wantsReference = false, isJson = false;
   bool ignoresNames = false;
 
   TrainFlags train;

@@ -41,11 +41,11 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { return setCount(o.train.epochs, v); }},
     {"steps", "N", "how many steps to take, in all, instead of --epochs",
      [](Options &o, const Flag &, StringRef v) { return setCount(o.train.steps, v); }},
-    {"optimizer", "sgd|adam", "what a step is (default sgd)",
+    {"optimizer", "sgd|adam|nag|signsgd|signum|rmsprop|rmspropalex|adagrad|ftrl|ftml|adamw|lamb", "what a step is (default sgd)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.train.optimizer.kind); }},
-    {"lr", "RATE", "learning rate (default 0.05 for sgd, 0.001 for adam)",
+    {"lr", "RATE", "learning rate (default by optimizer: 0.05 for sgd, 0.001 for adam)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.rate.emplace()); }},
-    {"momentum", "M", "of sgd: how much of the last step is kept (default 0)",
+    {"momentum", "M", "of sgd, nag and signum: how much of the last step is kept (default 0)",
      [](Options &o, const Flag &, StringRef v) { return setFraction(o.train.optimizer.momentum, v); }},
     {"wd", "D", "weight decay (default 0)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.optimizer.weightDecay); }},
@@ -53,12 +53,14 @@ constexpr Flag kFlags[] = {
      "what decays: variables called ..._weight or ..._gamma, or every parameter; __wd_mult__ of a variable goes before "
      "(default weights)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.train.optimizer.decayRule); }},
-    {"beta1", "B", "of adam: decay of the mean (default 0.9)",
-     [](Options &o, const Flag &, StringRef v) { return setFraction(o.train.optimizer.beta1, v); }},
-    {"beta2", "B", "of adam: decay of the mean of squares (default 0.999)",
-     [](Options &o, const Flag &, StringRef v) { return setFraction(o.train.optimizer.beta2, v); }},
-    {"epsilon", "E", "of adam: added to the root (default 1e-8)",
-     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.optimizer.epsilon); }},
+    {"beta1", "B", "of adam, adamw, lamb and ftml: decay of the mean (default 0.9; ftml 0.6)",
+     [](Options &o, const Flag &, StringRef v) { return setFraction(o.train.optimizer.beta1.emplace(), v); }},
+    {"beta2", "B", "of these: decay of the mean of squares (default 0.999)",
+     [](Options &o, const Flag &, StringRef v) { return setFraction(o.train.optimizer.beta2.emplace(), v); }},
+    {"epsilon", "E", "keeps denominators from 0 (default by optimizer: 1e-8 for adam)",
+     [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.optimizer.epsilon.emplace()); }},
+    {"optimizer-attr", "NAME=VALUE", "another attribute of the optimizer's operator, as gamma1 of rmsprop; repeatable",
+     [](Options &o, const Flag &, StringRef v) { return appendPair(o.train.optimizerAttrs, v); }},
     {"clip", "C", "cut every element of a gradient to between -C and C",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.train.optimizer.clip); }},
     {"rescale", "auto|FACTOR", "factor of gradients; auto: 1 / batch, or 1 when the loss is a mean already (default auto)",
@@ -88,7 +90,7 @@ constexpr Flag kFlags[] = {
     {"emit-graph", "FILE", "write the graph that is run: network, gradients and optimizer, in the operators of --dialect",
      [](Options &o, const Flag &, StringRef v) { return setText(o.train.graph, v); }},
 };
-static_assert(static_cast<int>(OptimizerKind::Adam) == 1 && static_cast<int>(DecayRule::All) == 1 &&
+static_assert(static_cast<size_t>(OptimizerKind::Lamb) + 1 == kNumOptimizers && static_cast<int>(DecayRule::All) == 1 &&
               static_cast<int>(ScheduleKind::Cosine) == 2);
 
 }  // namespace

@@ -19,9 +19,10 @@ struct TrainFlags {
   uint64_t batch = 64;
   std::optional<uint64_t> epochs, steps;   // one of them at most; neither: one epoch
   OptimizerOptions optimizer;
+  std::vector<KeyValue> optimizerAttrs;    // become optimizer.attrs
   bool hasOwnRescale = false;
   RateSchedule schedule;
-  std::optional<double> rate;              // default by optimizer: 0.05 for sgd, 0.001 for adam
+  std::optional<double> rate;              // default by optimizer
   std::optional<uint64_t> shuffle;         // default: the seed of --init
   bool isInOrder = false;
   std::vector<std::string> frozen;         // comma-separated lists

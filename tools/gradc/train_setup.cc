@@ -101,9 +101,10 @@ Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
   options.session = std::move(*session);
   options.start = std::move(*start);
   options.optimizer = flags.optimizer;
+  for (const KeyValue &attr : flags.optimizerAttrs) options.optimizer.attrs.push_back({attr.key, attr.value});
   options.hasOwnRescale = flags.hasOwnRescale;
   options.schedule = flags.schedule;
-  options.schedule.rate = flags.rate.value_or(flags.optimizer.kind == OptimizerKind::Adam ? 0.001 : 0.05);
+  options.schedule.rate = flags.rate.value_or(optimizerInfo(flags.optimizer.kind).rate);
   options.schedule.total = setup.steps;
   options.batch = static_cast<int64_t>(flags.batch);
   options.seed = tool.options.initSeed.value_or(0);

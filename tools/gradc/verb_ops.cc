@@ -1,6 +1,9 @@
 // `gradc ops`: the operator reference, from the definitions themselves. Tested by tests/cli_test.cc
 #include "coverage.h"
 #include "missing_order.h"
+#include "operator_facts.h"
+#include "operator_trials.h"
+#include "operators_page.h"
 #include "primitives_report.h"
 #include "verbs.h"
 #include "tools/drawing/table.h"
@@ -8,8 +11,6 @@
 #include "ir/error.h"
 
 #include "llvm/ADT/StringExtras.h"
-
-#include <cmath>
 
 using namespace llvm;
 
@@ -23,87 +24,38 @@ void printList(raw_ostream &os, const Context &context) {
   table.print(os);
 }
 
-std::string range(const AttrSpec &spec) {
-  if (!spec.choices.empty()) return join(spec.choices, "|");
-  bool hasLow = std::isfinite(spec.lowest), hasHigh = std::isfinite(spec.highest);
-  if (hasLow && hasHigh) return formatNumber(spec.lowest) + " to " + formatNumber(spec.highest);
-  if (hasLow) return "at least " + formatNumber(spec.lowest);
-  return hasHigh ? "at most " + formatNumber(spec.highest) : "";
-}
-
 void printAttrs(raw_ostream &os, const OpDef &op) {
   if (op.attrs.empty()) return;
   TextTable table({"  attribute", "type", "default", "values", "meaning"});
   for (const AttrSpec &spec : op.attrs)
-    table.add({"  " + spec.key.str(), spec.typeName.str(),
-               spec.isRequired ? std::string("required") : "'" + spec.defaultText.str() + "'", range(spec),
-               spec.doc.str()});
+    table.add({"  " + spec.key.str(), spec.typeName.str(), defaultText(spec), rangeText(spec), spec.doc.str()});
   os << "\nattributes\n";
   table.print(os);
 }
 
-/// Fixed sets of inputs by name; a set that depends on the attributes is said to.
-void printInputSet(raw_ostream &os, StringRef what, const OpDef &op, const InputSet &set) {
-  if (!set.fixed && !set.contains) return;
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < 64; ++i)
-    if (set.fixed >> i & 1)
-      names.push_back(i < op.inputs.names.count ? op.inputs.names.names[i].str() : "#" + std::to_string(i));
-  os << left_justify(what, 16) << (set.contains ? "depends on the attributes" : join(names, ", ")) << '\n';
-}
-
-void printPorts(raw_ostream &os, StringRef what, const Ports &ports) {
-  ArrayRef<StringRef> names = ports.names;
-  os << left_justify(what, 16);
-  if (ports.isVariadic) os << "any number, arg0, arg1, ...";
-  else os << (names.empty() ? "none" : join(names, ", "));
-  if (ports.number && !ports.isVariadic) os << " (how many depends on the attributes)";
-  os << '\n';
-}
-
-StringRef gradientText(const OpDef &op) {
-  if (op.gradient) return "a rule of its own";
-  if (op.isDifferentiable()) return "that of its decomposition";
-  if (op.flags.hasNoGradient) return "none: nothing flows through it";
-  return "not available";
-}
-
-void printFlags(raw_ostream &os, const OpDef &op) {
-  struct Row {
-    bool isSet;
-    StringRef text;
-  };
-  const Row rows[] = {
-      {op.flags.isBackward, "fused gradient operator; its first control dependency is the forward node"},
-      {op.flags.isRandom, "draws random numbers"},
-      {op.flags.isStateful, "keeps state outside its operands"},
-      {op.flags.isZero, "always yields zeros"},
-      {op.flags.holdsOutput, "its output counts as a constant when gradients are checked"},
-      {op.impliedLoss != nullptr, "stands for a scalar loss: its gradient is that of the loss, not of its output"},
-      {op.piece != nullptr, "smooth in pieces"},
-      {!op.kernel && !op.fastKernel, "cannot be executed"},
-  };
-  for (const Row &row : rows)
-    if (row.isSet) os << left_justify("note", 16) << row.text << '\n';
-}
-
-void printReference(raw_ostream &os, const OpDef &op) {
+void printReference(raw_ostream &os, Context &context, const OpDef &op) {
   os << op.name << "\n  ";
   for (char c : op.summary) os << StringRef(c == '\n' ? "\n  " : StringRef(&c, 1));
   os << "\n\n";
-  ArrayRef<StringRef> aliases = op.aliases;
-  if (!aliases.empty()) os << left_justify("also called", 16) << join(aliases, ", ") << '\n';
-  printPorts(os, "inputs", op.inputs);
-  printPorts(os, "outputs", op.outputs);
-  if (op.visibleOutputs) os << left_justify("", 16) << "some outputs are hidden: no heads by default\n";
-  printInputSet(os, "overwrites", op, op.mutated);
-  printInputSet(os, "does not read", op, op.ignored);
-  printInputSet(os, "no gradient to", op, op.stopped);
-  os << left_justify("gradient", 16) << gradientText(op) << '\n';
+  auto row = [&](StringRef what, StringRef text) {
+    if (!text.empty()) os << left_justify(what, 16) << text << '\n';
+  };
+  row("also called", join(ArrayRef<StringRef>(op.aliases), ", "));
+  row("inputs", portsText(op.inputs));
+  row("outputs", portsText(op.outputs));
+  if (op.visibleOutputs) row("", "some outputs are hidden: no heads by default");
+  row("overwrites", inputSetText(op, op.mutated));
+  row("does not read", inputSetText(op, op.ignored));
+  row("no gradient to", inputSetText(op, op.stopped));
+  row("gradient", gradientText(op));
   for (const InplacePair &pair : op.inplace)
-    os << left_justify("in place", 16) << "output " << pair.output << " may take the memory of input "
-       << pair.input << '\n';
-  printFlags(os, op);
+    row("in place", "output " + std::to_string(pair.output) + " may take the memory of input " + std::to_string(pair.input));
+  if (op.primitive) row("primitives", "it is one");
+  else if (!op.irreducible.empty()) row("primitives", "none: it " + op.irreducible.str());
+  else row("primitives", OperatorTrials(context, op).endsIn(op, ""));
+  row("types", typesText(op));
+  row("MXNet 1.9.1", mxnetText(op));
+  for (StringRef note : notesOf(op)) row("note", note);
   printAttrs(os, op);
 }
 
@@ -143,6 +95,8 @@ Expected<int> runOps(Tool &tool) {
   raw_string_ostream os(text);
   if (tool.options.wantsPrimitives) {
     printPrimitives(os, tool.context);
+  } else if (tool.options.wantsReference) {
+    printOperators(os, tool.context);
   } else if (tool.options.missingOrder) {
     printMissing(os, tool.context, *tool.options.missingOrder);
   } else if (tool.options.files.empty()) {
@@ -157,13 +111,13 @@ Expected<int> runOps(Tool &tool) {
       if (!close.empty()) return std::move(failure).note("did you mean " + joinMatches(close, "") + "?");
       return std::move(failure).note("`gradc ops` lists all of them");
     }
-    printReference(os, *op);
+    printReference(os, tool.context, *op);
   }
   if (Error error = writeText(tool, text)) return error;
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"missing-order", "primitives",  "coverage",    "json", "output",
+constexpr StringRef kFlags[] = {"missing-order", "primitives",  "reference", "coverage",    "json", "output",
                                 "unknown-dim",   "error-limit", "diag",        "help"};
 
 }  // namespace
@@ -174,7 +128,7 @@ constinit const Verb kOps = {
     .summary = "the operator reference",
     .description =
         "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and defaults, "
-        "and where its gradient comes from. With --missing-order K: the operators that cannot be differentiated K times, "
+        "where its gradient comes from and the primitives it ends in; with --reference explains all, as Markdown. With --missing-order K: the operators that cannot be differentiated K times, "
         "found by trying. With --primitives: the operators that all others decompose to, how ONNX and C express each, and "
         "what every other operator ends in, as Markdown.\n"
         "With --coverage and the files of networks: for every operator in them, how many nodes it has, whether it is "
@@ -185,6 +139,7 @@ constinit const Verb kOps = {
                 "gradc ops Convolution\n"
                 "gradc ops --missing-order 2\n"
                 "gradc ops --primitives\n"
+                "gradc ops --reference -o operators.md\n"
                 "gradc ops --coverage model.json other.json",
     .flags = kFlags,
     .minFiles = 0,

@@ -77,10 +77,10 @@ class Run {
 /// The training graph in MXNet's operators, which have the learning rate as an attribute.
 Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedule &schedule) {
   OptimizerOptions optimizer = trainer.optimizer();
-  if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizer.kind == OptimizerKind::Adam)
+  if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizerInfo(optimizer.kind).hasBiasCorrection)
     return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a learning rate that never changes")
-        .note("use '--optimizer sgd' with '--schedule constant' and without '--warmup'; the corrected rate of adam "
-              "changes from step to step");
+        .note("use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, adamw, "
+              "ftml and lamb changes from step to step");
   optimizer.fixedRate = schedule.rate;
   Expected<TrainingGraph> appended = appendOptimizer(tool.context, trainer.gradients(), optimizer);
   if (!appended) return appended.takeError();
@@ -150,7 +150,7 @@ Expected<int> runTrain(Tool &tool) {
 
 constexpr StringRef kFlags[] = {
     "data", "feed", "eval", "eval-feed", "batch", "epochs", "steps", "optimizer", "lr", "momentum", "wd", "decay", "beta1",
-    "beta2", "epsilon", "clip", "rescale", "schedule", "warmup", "drop-every", "drop-factor", "final-lr", "init", "inputs",
+    "beta2", "epsilon", "optimizer-attr", "clip", "rescale", "schedule", "warmup", "drop-every", "drop-factor", "final-lr", "init", "inputs",
     "input", "freeze", "shuffle", "checkpoint", "checkpoint-every", "resume", "log", "svg", "emit-graph", "dialect", "output",
     "backend", "threads", "shape", "dtype", "unknown-dim", "error-limit", "diag", "help"};
 

@@ -1,0 +1,101 @@
+// Activation functions of gradc's own, which MXNet 1.9.1 lacks: log_sigmoid, silu, mish, gelu, hard_swish.
+//
+// Those that MXNet has are in ops/elementwise/activation.cc, leaky_relu.cc and unary.cc. Tested by tests/elementwise_ops_test.cc
+#include "ops/elementwise/functions.h"
+#include "ops/elementwise/special_functions.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+
+extern const OpDef kLogSigmoid;
+
+namespace {
+
+using std::abs, std::exp, std::log1p, std::tanh;
+
+constexpr double kInverseRoot2 = 0.70710678118654752440;
+
+// ln(1 / (1 + exp(-x))), without overflow for any x.
+Term logSigmoid(const Term &x) { return Term::apply(kLogSigmoid, x); }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T logSigmoid(T x) {
+  return (x < 0 ? x : T(0)) - log1p(exp(-abs(x)));
+}
+Term gaussianCdf(const Term &x) { return (Term::apply(kErf, x * kInverseRoot2) + 1) * 0.5; }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T gaussianCdf(T x) { return normalCdf(x); }
+
+// tanh(ln(1 + exp(x)))
+constexpr auto kMishGate = [](auto x) { return tanh(-logSigmoid(-x)); };
+
+constinit const OpDef kBackwardLogSigmoid = slope<[](auto dy, auto x) { return dy * sigmoid(-x); }>(
+    "_backward_log_sigmoid", "x", "gradient of log_sigmoid: dx = dy / (1 + exp(x))");
+constinit const OpDef kBackwardSilu =
+    slope<[](auto dy, auto x) { return dy * (sigmoid(x) * (x * (1 - sigmoid(x)) + 1)); }>(
+        "_backward_silu", "x", "gradient of silu: dx = dy * s * (1 + x * (1 - s)), s = sigmoid(x)");
+constinit const OpDef kBackwardMish =
+    slope<[](auto dy, auto x) { return dy * (kMishGate(x) + x * sigmoid(x) * (1 - square(kMishGate(x)))); }>(
+        "_backward_mish", "x", "gradient of mish: dx = dy * (t + x * sigmoid(x) * (1 - t^2)), t = tanh(ln(1 + exp(x)))");
+constinit const OpDef kBackwardGelu = slope<[](auto dy, auto x) {
+  return dy * (gaussianCdf(x) + x * (exp(square(x) * constant(x, -0.5)) * constant(x, kNormalPeak)));
+}>("_backward_gelu", "x", "gradient of gelu: dx = dy·(Φ(x) + x·φ(x)), Φ the standard normal distribution and φ its density");
+
+// Where the gate is straight: between -3 and 3.
+struct HardSwish {
+  template <class T> constexpr T operator()(T x, T at) const {
+    if (at <= T(-3)) return T(0) * x;
+    return at >= T(3) ? x : x * (x + T(3)) / T(6);
+  }
+};
+struct HardSwishSlope {
+  template <class T> constexpr T operator()(T dy, T x, T at) const {
+    if (at <= T(-3)) return T(0);
+    return at >= T(3) ? dy : dy * (T(2) * x + T(3)) / T(6);
+  }
+};
+
+// x · (relu(x + 3) − relu(x − 3)) / 6
+constexpr auto kHardSwishFormula = [](auto x) {
+  return x * ((Term::apply(kRelu, x + 3) - Term::apply(kRelu, x - 3)) / 6);
+};
+constexpr auto kHardSwishSlopeFormula = [](auto dy, auto x) {
+  const auto inside = greater(x, -3) - greater(x, 3);
+  return dy * (inside * (x * 2 + 3) / 6 + greater(x, 3));
+};
+
+constinit const OpDef kBackwardHardSwish = [] {
+  OpDef op = slope<[](auto dy, auto x) { return HardSwishSlope()(dy, x, x); }, kHardSwishSlopeFormula>(
+      "_backward_hard_swish", "x", "gradient of hard_swish: dx = dy * (2 * x + 3) / 6 where |x| < 3, 0 below, dy above");
+  op.piece = mapBackwardPiece<HardSwishSlope{}>;
+  return op;
+}();
+
+constinit const OpDef kSilu = composed<[](auto x) { return x * sigmoid(x); }, kBackwardSilu>({"silu"}, "y = x / (1 + exp(-x))");
+constinit const OpDef kMish =
+    composed<[](auto x) { return x * kMishGate(x); }, kBackwardMish>({"mish"}, "y = x * tanh(ln(1 + exp(x)))");
+constinit const OpDef kGelu = composed<[](auto x) { return x * gaussianCdf(x); }, kBackwardGelu>(
+    {"gelu"}, "y = x·Φ(x), Φ the standard normal distribution");
+constinit const OpDef kHardSwish = [] {
+  OpDef op = composed<[](auto x) { return HardSwish()(x, x); }, kBackwardHardSwish, kHardSwishFormula>(
+      {"hard_swish"}, "y = x * min(max(x + 3, 0), 6) / 6");
+  op.piece = mapPiece<HardSwish{}>;
+  return op;
+}();
+
+}  // namespace
+
+// Smooth, though written with pieces: its gradient is a formula of its own.
+constinit const OpDef kLogSigmoid = composed<[](auto x) { return logSigmoid(x); }, kBackwardLogSigmoid, [](auto x) {
+  return -(Term::apply(kRelu, -x) + Term::apply(kLog1p, exp(-abs(x))));
+}>({"log_sigmoid"}, "y = -ln(1 + exp(-x))");
+
+namespace {
+constexpr const OpDef *kOps[] = {&kLogSigmoid,         &kSilu,         &kMish,         &kGelu,         &kHardSwish,
+                                 &kBackwardLogSigmoid, &kBackwardSilu, &kBackwardMish, &kBackwardGelu, &kBackwardHardSwish};
+}  // namespace
+constinit const OpFamily kActivationFunctionsFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,148 @@
+// hypot, mod, arctan2 and ldexp in all their forms. Powers are in power.cc and scalar.cc, extrema in extrema.cc.
+// Tested by tests/elementwise_ops_test.cc
+#include "ops/elementwise/binary_functions.h"
+
+#include "ops/amended.h"
+#include "ops/families.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using std::floor, std::hypot, std::pow;
+
+struct Hypot {
+  static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };
+};
+
+// The remainder has the sign of the divisor, and is 0 where the divisor is 0.
+struct Mod {
+  static constexpr auto value = [](auto a, auto b) {
+    const auto rest = std::fmod(a, b);
+    if (b == 0) return decltype(rest)(0);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  };
+  static constexpr auto left = [](auto dy, auto, auto) { return dy; };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * floor(a / b)); };
+  static constexpr auto valuePiece = [](auto a, auto b, auto a0, auto b0) {
+    const auto rest = value(a0, b0);
+    return b0 == 0 ? rest : rest + (a - a0) - (b - b0) * std::round((a0 - rest) / b0);
+  };
+};
+
+struct Arctan2 {
+  static constexpr auto value = [](auto a, auto b) { return std::atan2(a, b); };
+  static constexpr auto left = [](auto dy, auto a, auto b) { return dy * b / (a * a + b * b); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * a / (a * a + b * b)); };
+};
+
+constexpr double kLn2 = 0.69314718055994530942;
+
+// 2 in the type of b.
+constexpr auto kPowerOfTwo = [](auto b) { return pow(constant(b, 2), b); };
+
+struct Ldexp {
+  static constexpr auto value = [](auto a, auto b) { return a * kPowerOfTwo(b); };
+  static constexpr auto left = [](auto dy, auto, auto b) { return dy * kPowerOfTwo(b); };
+  static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (a * kPowerOfTwo(b) * constant(b, kLn2)); };
+};
+
+/// y = F(lhs, rhs), its decomposition from the same formula.
+template <class F> void byValue(DecomposeRule &d) {
+  Formula formula(d, Formula::Shapes::Broadcast);
+  const Term lhs(formula, d.x(0)), rhs(formula, d.x(1));
+  d.y(0, F::value(lhs, rhs).value());
+}
+
+// ---- hypot
+
+constinit const OpDef kBackwardBroadcastHypot = broadcastGradient<Hypot>(
+    {{"_backward_broadcast_hypot"}, "gradient of broadcast_hypot: dlhs = sum dy * lhs / y, drhs = sum dy * rhs / y"});
+constinit const OpDef kBackwardHypot =
+    equalGradient<Hypot>({{"_backward_hypot"}, "gradient of _hypot: dlhs = dy * lhs / y, drhs = dy * rhs / y"});
+constinit const OpDef kBackwardHypotScalar =
+    scalarGradient<Hypot>({{"_backward_hypot_scalar"}, "gradient of _hypot_scalar: dx = dy * x / y"});
+constinit const OpDef kBroadcastHypot =
+    withDecomposition(broadcastForm<Hypot, kBackwardBroadcastHypot>(
+                          {{"broadcast_hypot", "_npi_hypot"}, "y = sqrt(lhs^2 + rhs^2) with broadcasting"}),
+                      byValue<Hypot>);
+constinit const OpDef kHypot = equalForm<Hypot, kBackwardHypot, kBroadcastHypot>(
+    {{"_hypot", "_Hypot"}, "y = sqrt(lhs^2 + rhs^2), operands of equal shape"});
+constinit const OpDef kHypotScalar = scalarForm<Hypot, kBackwardHypotScalar, kHypot>(
+    {{"_hypot_scalar", "_HypotScalar"}, "y = sqrt(x^2 + scalar^2)"});
+
+// ---- mod
+
+constinit const OpDef kBackwardBroadcastMod = broadcastGradient<Mod>(
+    {{"_backward_broadcast_mod"}, "gradient of broadcast_mod: dlhs = sum dy, drhs = -sum dy * floor(lhs / rhs)"});
+constinit const OpDef kBackwardMod =
+    equalGradient<Mod>({{"_backward_mod"}, "gradient of _mod: dlhs = dy, drhs = -dy * floor(lhs / rhs)"});
+constinit const OpDef kBackwardModScalar =
+    scalarGradient<Mod>({{"_backward_mod_scalar"}, "gradient of _mod_scalar: dx = dy"});
+constinit const OpDef kBackwardRmodScalar = reversedGradient<Mod>(
+    {{"_backward_rmod_scalar"}, "gradient of _rmod_scalar: dx = -dy * floor(scalar / x)"});
+constinit const OpDef kBroadcastMod = asPrimitive(
+    broadcastForm<Mod, kBackwardBroadcastMod>(
+        {{"broadcast_mod", "_npi_mod"}, "y = the rest of lhs / rhs, with the sign of rhs, with broadcasting; 0 for rhs 0"}),
+    {.onnx = "Mod, Sign, Equal, Neg, Where, Add: r = Mod(a, b, fmod=1); r + b where r and b have opposite signs, else r",
+     .c = "r = fmod(a[j], b[k]); y[i] = b[k] == 0 ? 0 : r != 0 && (r < 0) != (b[k] < 0) ? r + b[k] : r"});
+constinit const OpDef kMod = equalForm<Mod, kBackwardMod, kBroadcastMod>(
+    {{"_mod", "_Mod"}, "y = the rest of lhs / rhs, with the sign of rhs, operands of equal shape; 0 for rhs 0"});
+constinit const OpDef kModScalar = scalarForm<Mod, kBackwardModScalar, kMod>(
+    {{"_mod_scalar", "_ModScalar", "_npi_mod_scalar"}, "y = the rest of x / scalar, with the sign of scalar; 0 for scalar 0"});
+constinit const OpDef kRmodScalar = reversedForm<Mod, kBackwardRmodScalar, kMod>(
+    {{"_rmod_scalar", "_RModScalar", "_npi_rmod_scalar"}, "y = the rest of scalar / x, with the sign of x; 0 for x 0"});
+
+// ---- arctan2, which MXNet has with broadcasting alone
+
+constinit const OpDef kBackwardArctan2 = broadcastGradient<Arctan2>(
+    {{"_backward_npi_arctan2"},
+     "gradient of arctan2: dlhs = sum dy * rhs / (lhs^2 + rhs^2), drhs = -sum dy * lhs / (lhs^2 + rhs^2)"});
+constinit const OpDef kBackwardArctan2Scalar = scalarGradient<Arctan2>(
+    {{"_backward_npi_arctan2_scalar"}, "gradient of _npi_arctan2_scalar: dx = dy * scalar / (x^2 + scalar^2)"});
+constinit const OpDef kBackwardRarctan2Scalar = reversedGradient<Arctan2>(
+    {{"_backward_npi_rarctan2_scalar"}, "gradient of _npi_rarctan2_scalar: dx = -dy * scalar / (x^2 + scalar^2)"});
+constinit const OpDef kArctan2 = asPrimitive(
+    broadcastForm<Arctan2, kBackwardArctan2>(
+        {{"_npi_arctan2", "arctan2"}, "y = the angle of the point (rhs, lhs), from -π to π, with broadcasting"}),
+    {.onnx = "Mul, Add, Sqrt, Div, Atan, Where: 2 * Atan(a / (sqrt(a^2 + b^2) + b)) where b > 0, else its complement",
+     .c = "y[i] = atan2(a[j], b[k]); a repeated axis has step 0"});
+constinit const OpDef kArctan2Scalar = scalarForm<Arctan2, kBackwardArctan2Scalar, kArctan2>(
+    {{"_npi_arctan2_scalar"}, "y = the angle of the point (scalar, x)"});
+constinit const OpDef kRarctan2Scalar = reversedForm<Arctan2, kBackwardRarctan2Scalar, kArctan2>(
+    {{"_npi_rarctan2_scalar"}, "y = the angle of the point (x, scalar)"});
+
+// ---- ldexp, the same
+
+constinit const OpDef kBackwardLdexp = broadcastGradient<Ldexp>(
+    {{"_backward_npi_ldexp"}, "gradient of ldexp: dlhs = sum dy * 2^rhs, drhs = sum dy * lhs * 2^rhs * ln(2)"});
+constinit const OpDef kBackwardLdexpScalar = scalarGradient<Ldexp>(
+    {{"_backward_npi_ldexp_scalar"}, "gradient of _npi_ldexp_scalar: dx = dy * 2^scalar"});
+constinit const OpDef kBackwardRldexpScalar = reversedGradient<Ldexp>(
+    {{"_backward_npi_rldexp_scalar"}, "gradient of _npi_rldexp_scalar: dx = dy * scalar * 2^x * ln(2)"});
+constinit const OpDef kLdexp = withDecomposition(
+    broadcastForm<Ldexp, kBackwardLdexp>({{"_npi_ldexp", "ldexp"}, "y = lhs * 2^rhs with broadcasting"}), byValue<Ldexp>);
+constinit const OpDef kLdexpScalar =
+    scalarForm<Ldexp, kBackwardLdexpScalar, kLdexp>({{"_npi_ldexp_scalar"}, "y = x * 2^scalar"});
+constinit const OpDef kRldexpScalar =
+    reversedForm<Ldexp, kBackwardRldexpScalar, kLdexp>({{"_npi_rldexp_scalar"}, "y = scalar * 2^x"});
+
+constexpr const OpDef *kOps[] = {
+    &kBroadcastHypot,         &kHypot,         &kHypotScalar,         &kBroadcastMod,          &kMod,
+    &kModScalar,              &kRmodScalar,    &kArctan2,             &kArctan2Scalar,         &kRarctan2Scalar,
+    &kLdexp,                  &kLdexpScalar,   &kRldexpScalar,        &kBackwardBroadcastHypot, &kBackwardHypot,
+    &kBackwardHypotScalar,    &kBackwardBroadcastMod, &kBackwardMod,  &kBackwardModScalar,     &kBackwardRmodScalar,
+    &kBackwardArctan2,        &kBackwardArctan2Scalar, &kBackwardRarctan2Scalar, &kBackwardLdexp, &kBackwardLdexpScalar,
+    &kBackwardRldexpScalar,
+};
+
+}  // namespace
+
+constinit const OpFamily kBinaryFunctionsFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,209 @@
+// Makers of functions of two variables in all their forms: operands of one shape, operands that broadcast, an operand and
+// the number in attribute `scalar`, the number first. A function is a type with formulas (formula.h):
+//
+//   struct Hypot {
+//     static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
+//     static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };   // what da sums
+//     static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };  // what db sums
+//   };
+//
+// One that is smooth in pieces has `valuePiece`, `leftPiece` and `rightPiece` too: the same with two more operands, a and b
+// at the point that chooses the piece. Gradient operators read dy and the operands, as MXNet's do.
+// Tested by tests/elementwise_ops_test.cc
+#pragma once
+
+#include "ir/inference.h"
+#include "ops/elementwise/broadcast_binary.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/formula.h"
+#include "ops/elementwise/scalar_params.h"
+#include "ops/primitives.h"
+
+namespace gradc {
+
+struct BinaryForm {
+  NameList names;  // the name and its aliases
+  llvm::StringRef summary;
+  llvm::ArrayRef<Domain> domains = {};
+};
+
+namespace detail {
+
+template <class F> constexpr bool kHasPieces = requires { F::valuePiece; };
+
+constexpr OpDef binaryForm(const BinaryForm &form, NameList inputs) {
+  OpDef op;
+  op.name = form.names.names[0];
+  op.aliases = NameList(form.names.names + 1, form.names.count - 1);
+  op.summary = form.summary;
+  op.inputs = {inputs};
+  op.domains = form.domains;
+  return op;
+}
+
+constexpr OpDef scalarForm(const BinaryForm &form, NameList inputs) {
+  OpDef op = binaryForm(form, inputs);
+  op.attrs = kScalarAttrs;
+  op.params = paramsOf<ScalarParams>();
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isElementwise = true;
+  return op;
+}
+
+template <const OpDef &Backward> void readOperands(GradRule &g) {
+  g.numInputs() == 1 ? g.fused(Backward, {g.dy(0), g.x(0)}) : g.fused(Backward, {g.dy(0), g.x(0), g.x(1)});
+}
+
+/// The number as a tensor like x: forms with a number are those of two tensors, one of which is constant.
+inline Value numberLike(DecomposeRule &d, Value x) {
+  const llvm::StringRef number = d.number(d.params<ScalarParams>().scalar);
+  return d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", number}});
+}
+
+template <const OpDef &Equal> void withNumberAsTensor(DecomposeRule &d) {
+  d.y(0, d.emit(Equal, {d.x(0), numberLike(d, d.x(0))}));
+}
+template <const OpDef &Equal> void withNumberFirst(DecomposeRule &d) {
+  d.y(0, d.emit(Equal, {numberLike(d, d.x(0)), d.x(0)}));
+}
+
+template <auto F> void termOfTensors(DecomposeRule &d, size_t output, bool sums) {
+  Formula formula(d, sums ? Formula::Shapes::Broadcast : Formula::Shapes::Equal);
+  const Term operands[] = {Term(formula, d.x(0)), Term(formula, d.x(1)), Term(formula, d.x(2))};
+  const Value term = F(operands[0], operands[1], operands[2]).value();
+  d.y(output, sums ? d.emit(kSumLike, {term, d.x(1 + output)}) : term);
+}
+template <class F, bool sums> void termsOfTensors(DecomposeRule &d) {
+  if (d.wants(0)) termOfTensors<F::left>(d, 0, sums);
+  if (d.wants(1)) termOfTensors<F::right>(d, 1, sums);
+}
+
+template <class F, bool isReversed> void termOfScalar(DecomposeRule &d) {
+  Formula formula(d, Formula::Shapes::Equal);
+  const Term dy(formula, d.x(0)), x(formula, d.x(1)), number(d.params<ScalarParams>().scalar);
+  if constexpr (isReversed) d.y(0, F::right(dy, number, x).value());
+  else d.y(0, F::left(dy, x, number).value());
+}
+
+template <class F> void valuePiece(const PieceCall &call) {
+  const TensorRef operands[] = {call.in[0], call.in[1], call.base[0], call.base[1]};
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    mapBroadcast<T>(call.out[0], operands, [](const T *v) -> T { return F::valuePiece(v[0], v[1], v[2], v[3]); });
+  });
+}
+
+// Gradients are linear in dy: the piece is chosen by the operands at the base point alone.
+template <class F> void gradientPiece(const PieceCall &call) {
+  llvm::SmallVector<TensorRef, 3> in(call.base.begin(), call.base.end());
+  in[0] = call.in[0];
+  KernelCall held = call;
+  held.in = in;
+  call.kind->op->kernel(held);
+}
+
+template <class F, bool isReversed, bool isGradient> void scalarPiece(const PieceCall &call) {
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T s = convertNumber<T>(call.params<ScalarParams>().scalar);
+    const T *first = call.in[0].as<const T>(), *base = call.base.back().as<const T>();
+    T *to = call.out[0].as<T>();
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+      if constexpr (isGradient && isReversed) to[i] = F::right(first[i], s, base[i]);
+      else if constexpr (isGradient) to[i] = F::left(first[i], base[i], s);
+      else if constexpr (isReversed) to[i] = F::valuePiece(s, first[i], s, base[i]);
+      else to[i] = F::valuePiece(first[i], s, base[i], s);
+    }
+  });
+}
+
+}  // namespace detail
+
+/// y = F(lhs, rhs) with broadcasting. It decomposes to F in simpler operators, or gets a `primitive` by `asPrimitive`.
+template <class F, const OpDef &Backward> constexpr OpDef broadcastForm(BinaryForm form) {
+  OpDef op = detail::binaryForm(form, {"lhs", "rhs"});
+  op.shape = broadcastShape;
+  op.gradient = detail::readOperands<Backward>;
+  op.kernel = broadcastFloatingKernel<F::value>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::valuePiece<F>;
+  return op;
+}
+
+/// y = F(lhs, rhs) for operands of one shape.
+template <class F, const OpDef &Backward, const OpDef &Broadcast> constexpr OpDef equalForm(BinaryForm form) {
+  OpDef op = detail::binaryForm(form, {"lhs", "rhs"});
+  op.shape = shapes::same;
+  op.inplace = kInplaceEither;
+  op.flags.isElementwise = true;
+  op.gradient = detail::readOperands<Backward>;
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Broadcast, {d.x(0), d.x(1)})); };
+  op.kernel = mapFloating<F::value>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::valuePiece<F>;
+  return op;
+}
+
+/// y = F(x, scalar).
+template <class F, const OpDef &Backward, const OpDef &Equal> constexpr OpDef scalarForm(BinaryForm form) {
+  OpDef op = detail::scalarForm(form, {"data"});
+  op.gradient = detail::readOperands<Backward>;
+  op.decompose = detail::withNumberAsTensor<Equal>;
+  op.kernel = scalarFloating<F::value>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, false, false>;
+  return op;
+}
+
+/// y = F(scalar, x).
+template <class F, const OpDef &Backward, const OpDef &Equal> constexpr OpDef reversedForm(BinaryForm form) {
+  OpDef op = detail::scalarForm(form, {"data"});
+  op.gradient = detail::readOperands<Backward>;
+  op.decompose = detail::withNumberFirst<Equal>;
+  op.kernel = scalarFloating<[](auto x, auto s) { return F::value(s, x); }>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, true, false>;
+  return op;
+}
+
+/// dlhs = F's left terms, drhs = its right ones, summed over the axes on which each operand was repeated.
+template <class F> constexpr OpDef broadcastGradient(BinaryForm form) {
+  OpDef op = detail::binaryForm(form, {"dy", "lhs", "rhs"});
+  op.outputs = {"dlhs", "drhs"};
+  op.flags.isBackward = true;
+  op.decompose = detail::termsOfTensors<F, true>;
+  op.kernel = broadcastBackwardKernel<[](auto v) { return F::left(v[0], v[1], v[2]); },
+                                      [](auto v) { return F::right(v[0], v[1], v[2]); }>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::gradientPiece<F>;
+  return op;
+}
+
+template <class F> constexpr OpDef equalGradient(BinaryForm form) {
+  OpDef op = detail::binaryForm(form, {"dy", "lhs", "rhs"});
+  op.outputs = {"dlhs", "drhs"};
+  op.shape = shapes::same;
+  op.inplace = kInplaceFirst;
+  op.flags.isBackward = true;
+  op.flags.isElementwise = true;
+  op.decompose = detail::termsOfTensors<F, false>;
+  op.kernel = mapTwoFloating<F::left, F::right>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::gradientPiece<F>;
+  return op;
+}
+
+template <class F> constexpr OpDef scalarGradient(BinaryForm form) {
+  OpDef op = detail::scalarForm(form, {"dy", "x"});
+  op.flags.isBackward = true;
+  op.decompose = detail::termOfScalar<F, false>;
+  op.kernel = scalarFloating<F::left>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, false, true>;
+  return op;
+}
+
+template <class F> constexpr OpDef reversedGradient(BinaryForm form) {
+  OpDef op = detail::scalarForm(form, {"dy", "x"});
+  op.flags.isBackward = true;
+  op.decompose = detail::termOfScalar<F, true>;
+  op.kernel = scalarFloating<[](auto dy, auto x, auto s) { return F::right(dy, s, x); }>;
+  if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, true, true>;
+  return op;
+}
+
+}  // namespace gradc

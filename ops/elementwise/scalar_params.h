@@ -1,0 +1,51 @@
+// What operators of a tensor and a number share: the attribute `scalar`, and kernels from a function of element and number.
+#pragma once
+
+#include "ir/kernel.h"
+#include "ir/number.h"
+#include "ops/kernel_dispatch.h"
+#include "ops/loops.h"
+
+#include <type_traits>
+
+namespace gradc {
+
+struct ScalarParams {
+  double scalar;
+  bool isInt;
+};
+inline constexpr AttrSpec kScalarAttrs[] = {
+    attr<&ScalarParams::scalar>("scalar", "1.0", "the number, in float64 whatever the tensor's type"),
+    attr<&ScalarParams::isInt>("is_int", "True", "whether the number was written as an integer; not used"),
+};
+
+namespace detail {
+
+template <class T, auto F> void mapWithScalar(const KernelCall &call) {
+  const T scalar = convertNumber<T>(call.params<ScalarParams>().scalar);
+  const T *a = call.in[0].as<const T>();
+  T *out = call.out[0].as<T>();
+  const int64_t size = call.out[0].size();
+  if constexpr (std::is_invocable_v<decltype(F), T, T>) {
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], scalar));
+  } else {
+    const T *b = call.in[1].as<const T>();
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], b[i], scalar));
+  }
+}
+
+}  // namespace detail
+
+/// output = F(input 0[, input 1], scalar).
+template <auto F> void scalarNumeric(const KernelCall &call) {
+  if (call.wants(0))
+    dispatchNumeric(call.out[0].dtype, [&](auto zero) { detail::mapWithScalar<decltype(zero), F>(call); });
+}
+template <auto F> void scalarFloating(const KernelCall &call) {
+  if (call.wants(0))
+    dispatchFloating(call.out[0].dtype, [&](auto zero) { detail::mapWithScalar<decltype(zero), F>(call); });
+}
+
+}  // namespace gradc

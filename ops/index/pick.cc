@@ -1,0 +1,295 @@
+// One element of every row along an axis: pick, batch_take; and the rows that pick their class, one_hot.
+// Tested by tests/indexing_ops_test.cc
+#include "ops/elementwise/elementwise.h"
+#include "ops/families.h"
+#include "ops/index/rows.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Unlike take, pick does not check.
+enum class PickMode : uint8_t { Clip, Wrap };
+constexpr StringRef kPickModes[] = {"clip", "wrap"};
+constexpr ArrayRef<StringRef> enumNames(PickMode) { return kPickModes; }
+
+struct PickParams {
+  std::optional<int64_t> axis = -1;
+  bool keepDims = false;
+  PickMode mode = PickMode::Clip;
+};
+
+constexpr AttrSpec kPickAttrs[] = {
+    attr<&PickParams::axis>("axis", "-1", "axis to pick from; negative: from the end"),
+    attr<&PickParams::keepDims>("keepdims", "False", "whether the axis stays, with one element"),
+    attr<&PickParams::mode>("mode", "clip", "indices outside the axis: its nearest end, or modulo its length"),
+};
+
+Error checkPick(const OpDef &, void *params) {
+  if (static_cast<const PickParams *>(params)->axis) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attribute 'axis' is None, expected an axis to pick from");
+}
+
+IndexMode modeOf(const PickParams &p) { return p.mode == PickMode::Wrap ? IndexMode::Wrap : IndexMode::Clip; }
+
+// Dims of `part` without, or with one element on, an axis of `rank` axes; the other way round with `whole`.
+DimsBuffer withoutAxis(Dims whole, size_t axis, bool keeps) {
+  DimsBuffer dims(whole);
+  if (keeps) dims[axis] = 1;
+  else dims.erase(dims.begin() + axis);
+  return dims;
+}
+
+// What a shape without the axis, or with one element there, says of the data.
+DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
+  DimsBuffer dims(part);
+  if (part.size() < rank) dims.insert(dims.begin() + axis, kUnknownDim);
+  else dims[axis] = kUnknownDim;
+  return dims;
+}
+
+// The index has the shape of the result with or without the axis, whatever keepdims says. Nothing is left of a vector but
+// its axis, as in reductions.
+void relatePick(ShapeInference &s, int64_t givenAxis, bool keepDims) {
+  if (!s.in(0).hasRank()) return;
+  const size_t rank = s.in(0).rank();
+  const std::optional<size_t> axis = normalizeAxis(givenAxis, rank);
+  if (!axis) return s.fail("axis " + Twine(givenAxis) + " is out of range for data of shape " + toString(s.in(0)));
+  s.setOut(0, withoutAxis(s.in(0).dims(), *axis, keepDims || rank == 1));
+  if (s.hasFailed()) return;
+  s.setIn(0, withAxis(s.out(0).dims(), *axis, rank));
+  if (s.hasFailed() || !s.in(1).hasRank()) return;
+  if (s.in(1).rank() != rank && s.in(1).rank() + 1 != rank)
+    return s.fail("an index of shape " + toString(s.in(1)) + " cannot pick from data of shape " + toString(s.in(0)) +
+                  " along axis " + Twine(givenAxis));
+  s.setIn(1, withoutAxis(s.in(0).dims(), *axis, s.in(1).rank() == rank));
+  if (s.hasFailed()) return;
+  s.setIn(0, withAxis(s.in(1).dims(), *axis, rank));
+  if (s.hasFailed()) return;
+  s.setOut(0, withoutAxis(s.in(0).dims(), *axis, keepDims || rank == 1));
+  checkNotEmpty(s, s.in(0), *axis, s.in(1));
+}
+
+void pickShape(ShapeInference &s) { relatePick(s, *s.params<PickParams>().axis, s.params<PickParams>().keepDims); }
+
+// Calls visit(position in the index, element of the data).
+template <class F> void forPicked(const TensorRef &index, Dims data, size_t axis, IndexMode mode, F visit) {
+  const AxisRows rows(data, axis);
+  const AxisIndices indices{index, static_cast<int64_t>(axis), rows.length, mode};
+  indices.forEach([&](int64_t row, int64_t at) { visit(row, rows.begin(row) + at * rows.inner); });
+}
+
+size_t pickedAxis(const NodeKind &kind, Dims data) { return *normalizeAxis(*kind.params<PickParams>().axis, data.size()); }
+
+void pickElements(const KernelCall &call, size_t axis, IndexMode mode) {
+  if (!call.wants(0) || call.out[0].size() == 0) return;
+  const size_t bytes = dtypeBytes(call.out[0].dtype);
+  withCopyOf(bytes, [&](auto copy) {
+    forPicked(call.in[1], call.in[0].shape, axis, mode, [&](int64_t row, int64_t at) {
+      copy(call.out[0].as<char>() + static_cast<size_t>(row) * bytes, call.in[0].as<const char>() + static_cast<size_t>(at) * bytes);
+    });
+  });
+}
+
+void pickBackwardKernel(const KernelCall &call) {
+  writeZeros(call);
+  if (!call.wants(0) || call.out[0].size() == 0) return;
+  const PickParams &p = call.params<PickParams>();
+  const Dims data = call.out[0].shape;
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *dy = call.in[0].as<const T>();
+    T *dx = call.out[0].as<T>();
+    forPicked(call.in[1], data, pickedAxis(*call.kind, data), modeOf(p), [&](int64_t row, int64_t at) { dx[at] = dy[row]; });
+  });
+}
+
+// What pick and its adjoint need: where in the data the picked elements are, and how to give a result its axis back.
+struct PickedPlaces {
+  size_t rank = 1, axis = 0;
+  Value mask;
+
+  PickedPlaces(DecomposeRule &d, Value data, Value index) : rank(d.rank(data)) {
+    const PickParams &p = d.params<PickParams>();
+    axis = normalizeAxis(*p.axis, rank).value_or(0);
+    const Value inRange = indicesInRange(d, withAxisBack(d, index), sizeOfAxis(d, data, axis), modeOf(p));
+    const Value along = d.emit(kIndexLike, {data}, {{"axis", d.number(static_cast<int64_t>(axis))}});
+    mask = d.emit(kBroadcastEqual, {d.emit(kCast, {along}, {{"dtype", "float64"}}), inRange});
+  }
+
+  Value withAxisBack(DecomposeRule &d, Value v) const {
+    return d.rank(v) == rank ? v : d.emit(kExpandDims, {v}, {{"axis", d.number(static_cast<int64_t>(axis))}});
+  }
+};
+
+void decomposePick(DecomposeRule &d) {
+  const PickedPlaces places(d, d.x(0), d.x(1));
+  const Value chosen = d.emit(kWhere, {places.mask, d.x(0), d.emit(kZerosLike, {d.x(0)})});
+  d.y(0, d.emit(kSum, {chosen}, {{"axis", d.number(static_cast<int64_t>(places.axis))},
+                                 {"keepdims", d.params<PickParams>().keepDims ? "True" : "False"}}));
+}
+
+void decomposePickBackward(DecomposeRule &d) {
+  const Value data = d.forwardInput(0);
+  const PickedPlaces places(d, data, d.x(1));
+  const Value spread = d.emit(kBroadcastLike, {places.withAxisBack(d, d.x(0)), data});
+  d.y(0, d.emit(kWhere, {places.mask, spread, d.emit(kZerosLike, {spread})}));
+}
+
+void firstType(DTypeInference &t) { t.sameInOut(0, 0); }
+
+constexpr Domain kPickDomains[] = {Domain::Any, Domain::Index};
+
+extern const OpDef kBackwardPick;
+
+}  // namespace
+
+constinit const OpDef kPick = {
+    .name = "pick",
+    .aliases = {"choose_element_0index", "_npx_pick"},
+    .summary = "y[o…,k…] = data[o…, ⌊index[o…,k…]⌋, k…], one element of each row along an axis",
+    .inputs = {"data", "index"},
+    .attrs = kPickAttrs,
+    .params = paramsOf<PickParams>(),
+    .check = checkPick,
+    .shape = pickShape,
+    .dtype = firstType,
+    .kernelTypes = kFloatingAndIntegers,
+    .domains = kPickDomains,
+    .gradient =
+        [](GradRule &g) {
+          const Value spread = g.fused(kBackwardPick, {g.dy(0), g.x(1)});
+          g.dx(0, spread);
+          zeroGradientOf(g, 1);
+        },
+    .decompose = decomposePick,
+    .kernel =
+        [](const KernelCall &call) {
+          pickElements(call, pickedAxis(*call.kind, call.in[0].shape), modeOf(call.params<PickParams>()));
+        },
+};
+
+namespace {
+
+constinit const OpDef kBackwardPick = {
+    .name = "_backward_pick",
+    .summary = "gradient of pick: ddata has dy where an element was picked, zeros elsewhere",
+    .inputs = {"ograd", "index"},
+    .attrs = kPickAttrs,
+    .params = paramsOf<PickParams>(),
+    .check = checkPick,
+    .dtype = firstType,
+    .flags = {.isBackward = true},
+    .domains = kPickDomains,
+    .gradient =
+        [](GradRule &g) {
+          g.dx(0, g.emit(kPick, {g.dy(0), g.x(1)}, g.attrs()));
+          zeroGradientOf(g, 1);
+        },
+    .decompose = decomposePickBackward,
+    .kernel = pickBackwardKernel,
+};
+
+// MXNet has no gradient of it.
+constinit const OpDef kBatchTake = {
+    .name = "batch_take",
+    .summary = "y[i] = a[i, ⌊indices[i]⌋], indices outside the row taken as its nearest end",
+    .inputs = {"a", "indices"},
+    .shape =
+        [](ShapeInference &s) {
+          s.setIn(0, {kUnknownDim, kUnknownDim});
+          s.sameInOut(1, 0);
+          if (!s.hasFailed()) relatePick(s, 1, false);
+          if (!s.hasFailed()) s.sameInOut(1, 0);
+        },
+    .dtype = firstType,
+    .kernelTypes = kFloatingAndIntegers,
+    .domains = kPickDomains,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPick, {d.x(0), d.x(1)}, {{"axis", "1"}})); },
+    .kernel = [](const KernelCall &call) { pickElements(call, 1, IndexMode::Clip); },
+};
+
+struct OneHotParams {
+  int64_t depth = 1;
+  double onValue = 1, offValue = 0;
+  DType dtype = DType::Float32;
+};
+
+constexpr AttrSpec kOneHotAttrs[] = {
+    required<&OneHotParams::depth>("depth", "number of classes").atLeast(0),
+    attr<&OneHotParams::onValue>("on_value", "1", "value at the class"),
+    attr<&OneHotParams::offValue>("off_value", "0", "value at all others"),
+    attr<&OneHotParams::dtype>("dtype", "float32", "element type"),
+};
+
+Error checkOneHot(const OpDef &, void *params) {
+  if (static_cast<const OneHotParams *>(params)->dtype != DType::Bool) return Error::success();
+  return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is bool, expected a type of numbers");
+}
+
+void oneHotShape(ShapeInference &s) {
+  if (s.out(0).hasRank()) {
+    if (s.out(0).rank() == 0) return s.fail("the result has no axes, expected one of classes at least");
+    s.setIn(0, s.out(0).dims().drop_back());
+  }
+  if (s.hasFailed() || !s.in(0).hasRank()) return;
+  DimsBuffer dims(s.in(0).dims());
+  dims.push_back(s.params<OneHotParams>().depth);
+  s.setOut(0, dims);
+}
+
+void oneHotKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const OneHotParams &p = call.params<OneHotParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T *y = call.out[0].as<T>();
+    const T on = convertNumber<T>(p.onValue), off = convertNumber<T>(p.offValue);
+    std::fill_n(y, call.out[0].size(), off);
+    forEachNumber(call.in[0], [&](int64_t row, int64_t number) {
+      if (number >= 0 && number < p.depth) y[row * p.depth + number] = on;
+    });
+  });
+}
+
+// Numbers beyond all classes are no class.
+void decomposeOneHot(DecomposeRule &d) {
+  const OneHotParams &p = d.params<OneHotParams>();
+  const int64_t depth[] = {p.depth};
+  const Value number = d.emit(kExpandDims, {d.emit(kCast, {d.x(0)}, {{"dtype", "int64"}})}, {{"axis", "-1"}});
+  const Value classes = d.emit(kIndexLike, {d.emit(kFull, {}, {{"shape", d.tuple(depth)}, {"value", "0"}})});
+  const Value isClass = d.emit(kBroadcastEqual, {number, classes});
+  const Value ones = d.emit(kCast, {d.emit(kOnesLike, {isClass})}, {{"dtype", "float64"}});
+  auto filled = [&](double value) { return d.emit(kMulScalar, {ones}, {{"scalar", d.number(value)}}); };
+  const Value chosen = d.emit(kWhere, {isClass, filled(p.onValue), filled(p.offValue)});
+  d.y(0, d.emit(kCast, {chosen}, {{"dtype", dtypeName(p.dtype)}}));
+}
+
+constexpr Domain kOneHotDomains[] = {Domain::Index};
+
+constinit const OpDef kOneHot = {
+    .name = "one_hot",
+    .aliases = {"_npx_one_hot"},
+    .summary = "y[i…,k] = on_value where ⌊indices[i…]⌋ = k, else off_value, for k from 0 to depth - 1",
+    .inputs = {"indices"},
+    .attrs = kOneHotAttrs,
+    .params = paramsOf<OneHotParams>(),
+    .check = checkOneHot,
+    .shape = oneHotShape,
+    .dtype = [](DTypeInference &t) { t.setOut(0, t.params<OneHotParams>().dtype); },
+    .kernelTypes = kFloatingAndIntegers,
+    .domains = kOneHotDomains,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .decompose = decomposeOneHot,
+    .kernel = oneHotKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kPick, &kBackwardPick, &kBatchTake, &kOneHot};
+
+}  // namespace
+
+constinit const OpFamily kPickFamily = kOps;
+
+}  // namespace gradc

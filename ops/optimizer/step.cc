@@ -1,0 +1,114 @@
+#include "ops/optimizer/step.h"
+
+#include "ops/primitives.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringRef kNumbers[] = {"lr", "t", "r1", "r2", "rescale_grad"};
+
+}  // namespace
+
+std::optional<size_t> stepInput(const NodeKind &kind, StringRef name) {
+  const ArrayRef<StringRef> names = kind.op->inputs.names;
+  const StringRef *at = llvm::find(names, name);
+  if (at == names.end()) return std::nullopt;
+  return static_cast<size_t>(at - names.begin());
+}
+
+Term bounded(const Term &v, double bound) {
+  static constexpr Term::Operators kAtLeast = {nullptr, nullptr, &kMaximumScalar, nullptr,
+                                               [](double x, double low) { return x < low ? low : x; }};
+  static constexpr Term::Operators kAtMost = {nullptr, nullptr, &kMinimumScalar, nullptr,
+                                              [](double x, double high) { return high < x ? high : x; }};
+  return Term::combine(kAtMost, Term::combine(kAtLeast, v, -bound), bound);
+}
+
+// MXNet keeps attributes in float32, and so do we.
+Error checkStep(const OpDef &, void *params) {
+  StepParams &p = *static_cast<StepParams *>(params);
+  for (double *value : {&p.lr, &p.rateFactor, &p.eta, &p.momentum, &p.wd, &p.wdLh, &p.rescaleGrad, &p.clipGradient,
+                        &p.clipWeights, &p.beta1, &p.beta2, &p.gamma1, &p.gamma2, &p.epsilon, &p.lamda1, &p.beta,
+                        &p.lowerBound, &p.upperBound})
+    *value = static_cast<double>(static_cast<float>(*value));
+  return Error::success();
+}
+
+void stepShape(ShapeInference &s) {
+  const ArrayRef<StringRef> names = s.kind().op->inputs.names;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (llvm::is_contained(kNumbers, names[i])) s.setIn(i, {1});
+  for (int pass = 0; pass < 2; ++pass)
+    for (size_t i = 0; i < names.size(); ++i)
+      if (!llvm::is_contained(kNumbers, names[i])) s.sameInOut(i, 0);
+}
+
+void stepType(DTypeInference &t) {
+  const std::optional<size_t> rescale = stepInput(t.kind(), "rescale_grad");
+  if (rescale) t.setIn(*rescale, DType::Float32);  // whatever the weight's is, as in MXNet
+  for (int pass = 0; pass < 2; ++pass)
+    for (size_t i = 0; i < t.numInputs(); ++i)
+      if (i != rescale) t.sameInOut(i, 0);
+}
+
+StepRule::StepRule(DecomposeRule &d)
+    : d(d), p(d.params<StepParams>()),
+      formula(d, llvm::any_of(kNumbers, [&](StringRef name) { return stepInput(d.kind(), name).has_value(); })
+                     ? Formula::Shapes::Broadcast
+                     : Formula::Shapes::Equal),
+      numbers{rate(), input("rescale_grad", p.rescaleGrad), 0, 0, stepInput(d.kind(), "lr") || stepInput(d.kind(), "t")} {
+  const Term t = input("t", static_cast<double>(p.t));
+  numbers.meanCorrection = 1 - pow(Term(p.beta1), t);
+  numbers.varCorrection = 1 - pow(Term(p.beta2), t);
+}
+
+Term StepRule::input(StringRef name, double fallback) {
+  const std::optional<size_t> i = stepInput(d.kind(), name);
+  if (!i) return fallback;
+  if (name != "rescale_grad") return operand(*i);
+  rescale = d.emit(kCastLike, {d.x(*i), d.x(0)});
+  return Term(formula, rescale);
+}
+
+// LAMB multiplies it by the quotient of two norms, neither of which is 0.
+Term StepRule::rate() {
+  const Term lr = stepInput(d.kind(), "lr") ? input("lr", 0) * p.rateFactor : Term(p.lr);
+  if (!stepInput(d.kind(), "r1")) return lr;
+  Value norm = d.x(*stepInput(d.kind(), "r1")), ofStep = d.x(*stepInput(d.kind(), "r2"));
+  if (p.lowerBound >= 0) norm = d.emit(kMaximumScalar, {norm}, {{"scalar", d.number(p.lowerBound)}});
+  if (p.upperBound >= 0) norm = d.emit(kMinimumScalar, {norm}, {{"scalar", d.number(p.upperBound)}});
+  auto isZero = [&](Value v) { return d.emit(kEqualScalar, {v}, {{"scalar", "0"}}); };
+  const Value isNone = d.emit(kElemwiseAdd, {isZero(norm), isZero(ofStep)});
+  const Value quotient = d.emit(kElemwiseDiv, {norm, ofStep});
+  return lr * Term(formula, d.emit(kWhere, {isNone, d.emit(kOnesLike, {norm}), quotient}));
+}
+
+StepElement<Term> StepRule::element(size_t numStates) {
+  auto state = [&](size_t i) { return i < numStates ? Term(formula, beforeWrite(d.x(2 + i))) : Term(0); };
+  return {p, numbers, operand(0), operand(1), {state(0), state(1), state(2)}};
+}
+
+// A step is taken where rescale · 0 is 0 and rescale is not.
+Value StepRule::ifTaken(Value after, Value before) {
+  if (!rescale.isValid()) return after;
+  if (!isTaken.isValid()) {
+    const Value nothing = d.emit(kMulScalar, {rescale}, {{"scalar", "0"}});
+    const Value isFinite = d.emit(kEqualScalar, {nothing}, {{"scalar", "0"}});
+    isTaken = d.emit(kElemwiseMul, {isFinite, d.emit(kNotEqualScalar, {rescale}, {{"scalar", "0"}})});
+  }
+  return d.emit(kWhere, {d.emit(kBroadcastLike, {isTaken, after}), after, before});
+}
+
+void StepRule::finish(const StepElement<Term> &element, const Term &weight, size_t numStates) {
+  SmallVector<Value, kMaxStates> states;
+  for (size_t i = 0; i < numStates; ++i) states.push_back(element.state[i].value());
+  for (size_t i = 0; i < numStates; ++i)
+    d.emit(kAssign, {d.x(2 + i), ifTaken(states[i], beforeWrite(d.x(2 + i)))});
+  d.y(0, ifTaken(weight.value(), d.x(0)));  // after the writes, which it waits for
+}
+
+}  // namespace gradc

@@ -1,0 +1,215 @@
+// What steps of optimizers share: attributes, operands, and the makers of operators from formulas.
+//
+// A formula gets one element of the operands, moves the states and returns the new weight. On numbers it is the kernel, on
+// terms (ops/elementwise/formula.h) the decomposition. Operands are known by their names:
+//
+//   weight, grad, states…   of one shape; the states are overwritten
+//   lr, t                   of `_scheduled_…` operators: the learning rate and which step it is, tensors of one element
+//   r1, r2                  of LAMB: norms of the weight and of its step
+//   rescale_grad            of AdamW: factor of the gradient; the step is left out where it is 0, infinite or NaN
+//
+// Tested by tests/optimizer_ops_test.cc
+#pragma once
+
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ops/elementwise/formula.h"
+#include "ops/kernel_dispatch.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace gradc {
+
+struct StepParams {
+  double lr = 0, rateFactor = 1, eta = 1, momentum = 0, wd = 0, wdLh = 0, rescaleGrad = 1, clipGradient = -1;
+  double clipWeights = -1, beta1 = 0, beta2 = 0, gamma1 = 0, gamma2 = 0, epsilon = 0, lamda1 = 0, beta = 0;
+  double lowerBound = -1, upperBound = -1;
+  double exactEpsilon = 0;  // the one number that MXNet keeps in float64
+  int64_t t = 1;
+  bool lazyUpdate = true, biasCorrection = true;
+};
+
+constexpr size_t kMaxStates = 3;
+
+/// The input of that name; none where the operator has no such input.
+std::optional<size_t> stepInput(const NodeKind &kind, llvm::StringRef name);
+
+/// |v| cut to a bound, which is no NaN; a NaN stays.
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T bounded(T v, double bound) {
+  return std::clamp(v, static_cast<T>(-bound), static_cast<T>(bound));
+}
+Term bounded(const Term &v, double bound);
+
+/// What all elements share. V is the type of the elements, or Term.
+template <class V> struct StepNumbers {
+  V lr, rescale;
+  V meanCorrection, varCorrection;  // 1 - β1^t, 1 - β2^t
+  bool isScheduled;
+};
+
+template <class V> struct StepElement {
+  const StepParams &p;
+  const StepNumbers<V> &all;
+  V weight, grad;
+  std::array<V, kMaxStates> state;
+
+  V number(double value) const { return constant(weight, value); }
+  V clipped(const V &v) const { return p.clipGradient >= 0 ? bounded(v, p.clipGradient) : v; }
+  V rescaled() const { return all.rescale * grad; }
+  V decay() const { return number(p.wd) * weight; }
+  /// The gradient as most optimizers take it, and as those do that decay the weight on their own.
+  V gradient() const { return clipped(rescaled()) + decay(); }
+  V decayedGradient() const { return clipped(rescaled() + decay()); }
+  V plainGradient() const { return clipped(rescaled()); }
+  /// The state becomes decay · state + (1 - decay) · v.
+  V average(size_t i, double decay, const V &v) {
+    return state[i] = number(decay) * state[i] + number(1 - decay) * v;
+  }
+  V averageOfSquares(size_t i, double decay, const V &v) {
+    return state[i] = number(decay) * state[i] + number(1 - decay) * v * v;
+  }
+  V withinWeights(const V &v) const { return p.clipWeights >= 0 ? bounded(v, p.clipWeights) : v; }
+};
+
+/// Of a call. `isTaken`: false where rescale_grad says that there is no step.
+template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTaken) {
+  const StepParams &p = call.params<StepParams>();
+  auto read = [&](llvm::StringRef name, double fallback) {
+    const std::optional<size_t> i = stepInput(*call.kind, name);
+    double value = fallback;
+    if (i) dispatchFloating(call.in[*i].dtype, [&](auto zero) { value = call.in[*i].as<const decltype(zero)>()[0]; });
+    return value;
+  };
+  const bool isScheduled = stepInput(*call.kind, "lr") || stepInput(*call.kind, "t");
+  T lr = stepInput(*call.kind, "lr") ? static_cast<T>(read("lr", 0)) * static_cast<T>(p.rateFactor) : static_cast<T>(p.lr);
+  if (stepInput(*call.kind, "r1")) {
+    T norm = static_cast<T>(read("r1", 0)), ofStep = static_cast<T>(read("r2", 0));
+    if (p.lowerBound >= 0) norm = std::max(norm, static_cast<T>(p.lowerBound));
+    if (p.upperBound >= 0) norm = std::min(norm, static_cast<T>(p.upperBound));
+    if (norm != 0 && ofStep != 0) lr = lr * norm / ofStep;
+  }
+  const double rescale = read("rescale_grad", p.rescaleGrad), t = read("t", static_cast<double>(p.t));
+  isTaken = !stepInput(*call.kind, "rescale_grad") || (std::isfinite(rescale) && rescale != 0);
+  return {lr, static_cast<T>(rescale), static_cast<T>(1 - std::pow(p.beta1, t)), static_cast<T>(1 - std::pow(p.beta2, t)),
+          isScheduled};
+}
+
+/// The same in a decomposition, and what the steps have besides.
+class StepRule {
+ public:
+  explicit StepRule(DecomposeRule &d);
+
+  StepElement<Term> element(size_t numStates);
+  /// The step of an element: states are overwritten, output 0 is the new weight.
+  void finish(const StepElement<Term> &element, const Term &weight, size_t numStates);
+
+ private:
+  Term operand(size_t i) { return Term(formula, d.x(i)); }
+  Term input(llvm::StringRef name, double fallback);
+  Term rate();
+  Value ifTaken(Value after, Value before);
+
+  DecomposeRule &d;
+  const StepParams &p;
+  Formula formula;
+  Value rescale{NodeId(), 0, 0}, isTaken{NodeId(), 0, 0};  // where rescale_grad is an input
+  StepNumbers<Term> numbers;
+};
+
+namespace detail {
+
+template <auto F, size_t NumStates, bool WantsWeight, class T>
+void stepLoop(const KernelCall &call, const StepNumbers<T> &numbers) {
+  const StepParams &p = call.params<StepParams>();
+  const T *weight = call.in[0].as<const T>(), *grad = call.in[1].as<const T>();
+  T *out = call.out[0].as<T>();
+  std::array<T *, kMaxStates> states{};
+  for (size_t s = 0; s < NumStates; ++s) states[s] = call.in[2 + s].as<T>();
+  for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+    StepElement<T> element{p, numbers, weight[i], grad[i], {}};
+    for (size_t s = 0; s < NumStates; ++s) element.state[s] = states[s][i];
+    const T after = F(element);
+    for (size_t s = 0; s < NumStates; ++s) states[s][i] = element.state[s];
+    if constexpr (WantsWeight) out[i] = after;
+  }
+}
+
+}  // namespace detail
+
+/// The output may be the weight's own memory.
+template <auto F, size_t NumStates> void runStep(const KernelCall &call) {
+  dispatchFloating(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    bool isTaken;
+    const StepNumbers<T> numbers = stepNumbers<T>(call, isTaken);
+    if (!isTaken) {
+      if (call.wants(0)) std::copy_n(call.in[0].as<const T>(), call.out[0].size(), call.out[0].as<T>());
+    } else if (call.wants(0)) {
+      detail::stepLoop<F, NumStates, true>(call, numbers);
+    } else {
+      detail::stepLoop<F, NumStates, false>(call, numbers);
+    }
+  });
+}
+
+template <auto F, size_t NumStates> void decomposeStep(DecomposeRule &d) {
+  StepRule rule(d);
+  StepElement<Term> element = rule.element(NumStates);
+  const Term weight = F(element);
+  rule.finish(element, weight, NumStates);
+}
+
+llvm::Error checkStep(const OpDef &, void *params);
+void stepShape(ShapeInference &s);
+void stepType(DTypeInference &t);
+
+inline constexpr InplacePair kOverWeight[] = {{0, 0}};
+
+/// The operator of a formula with that many states. `names`: the name and its aliases.
+template <auto F, size_t NumStates>
+constexpr OpDef stepOp(NameList names, llvm::StringRef summary, NameList inputs, llvm::ArrayRef<AttrSpec> attrs,
+                       llvm::ArrayRef<Domain> domains = {}) {
+  static_assert(NumStates <= kMaxStates);
+  OpDef op;
+  op.name = names.names[0];
+  op.aliases = NameList(names.names + 1, names.count - 1);
+  op.summary = summary;
+  op.inputs = Ports(inputs, nullptr);
+  op.attrs = attrs;
+  op.params = paramsOf<StepParams>();
+  op.check = checkStep;
+  op.shape = stepShape;
+  op.dtype = stepType;
+  op.inplace = kOverWeight;
+  op.mutated.fixed = ((uint64_t{1} << NumStates) - 1) << 2;
+  op.flags.isStep = true;
+  op.domains = domains;
+  op.decompose = decomposeStep<F, NumStates>;
+  op.kernel = runStep<F, NumStates>;
+  return op;
+}
+
+// ---- attributes; those that `_scheduled_…` operators lack come first in the lists, rate_factor, which they alone have, last
+
+constexpr AttrSpec kLrAttr = required<&StepParams::lr>("lr", "learning rate");
+constexpr AttrSpec kRateFactorAttr = attr<&StepParams::rateFactor>("rate_factor", "1", "factor of the learning rate");
+constexpr AttrSpec kWdAttr = attr<&StepParams::wd>("wd", "0", "weight decay: this times the weight joins the gradient");
+constexpr AttrSpec kRescaleAttr = attr<&StepParams::rescaleGrad>("rescale_grad", "1", "factor of the gradient");
+constexpr llvm::StringLiteral kClipDoc = "the gradient is cut to this and its negative; off below 0";
+constexpr AttrSpec kClipAttr = attr<&StepParams::clipGradient>("clip_gradient", "-1", kClipDoc);
+constexpr AttrSpec kEpsilonAttr =
+    attr<&StepParams::epsilon>("epsilon", "9.99999994e-09", "keeps the denominator from 0");
+constexpr AttrSpec kBeta1Attr = attr<&StepParams::beta1>("beta1", "0.899999976", "decay of the mean");
+constexpr AttrSpec kBeta2Attr = attr<&StepParams::beta2>("beta2", "0.999000013", "decay of the mean of squares");
+
+/// The attributes of MXNet's operator and of its sibling that lacks the first `numFixed` of them.
+template <size_t N> constexpr llvm::ArrayRef<AttrSpec> fixedAttrs(const AttrSpec (&rows)[N]) {
+  return llvm::ArrayRef<AttrSpec>(rows, N - 1);
+}
+template <size_t N> constexpr llvm::ArrayRef<AttrSpec> scheduledAttrs(const AttrSpec (&rows)[N], size_t numFixed = 1) {
+  return llvm::ArrayRef<AttrSpec>(rows + numFixed, N - numFixed);
+}
+
+}  // namespace gradc

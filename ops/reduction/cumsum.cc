@@ -1,0 +1,132 @@
+// Running sums along an axis. Tested by tests/ordering_ops_test.cc
+#include "ir/dim.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "ir/number.h"
+#include "ops/axis_rows.h"
+#include "ops/elementwise/broadcast_loops.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+#include "ops/shape/axes.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct CumsumParams {
+  std::optional<int64_t> axis;
+  DType dtype = DType::Unknown;
+};
+constexpr AttrSpec kAttrs[] = {
+    attr<&CumsumParams::axis>("axis", "None",
+                              "the axis to sum along; None: all elements in row-major order, as a vector"),
+    attr<&CumsumParams::dtype>("dtype", "None", "type of the sums; None: that of the input"),
+};
+
+// Between the tensor and its running sums, of which one is input 0 and the other output 0.
+void cumsumShape(ShapeInference &s, bool isBackward) {
+  const CumsumParams &p = s.params<CumsumParams>();
+  const ShapeRef whole = isBackward ? s.out(0) : s.in(0);
+  if (p.axis) {
+    s.sameInOut(0, 0);
+    if (!s.hasFailed() && s.in(0).hasRank() && !normalizeAxis(*p.axis, s.in(0).rank()))
+      s.fail("axis " + Twine(*p.axis) + " is out of range for an input of shape " + toString(s.in(0)));
+    return;
+  }
+  const int64_t length = whole.isFullyKnown() ? productOf(whole.dims()).inShape() : kUnknownDim;
+  if (isBackward) s.setIn(0, {length});
+  else s.setOut(0, {length});
+}
+
+void cumsumDType(DTypeInference &t) {
+  const DType wanted = t.params<CumsumParams>().dtype;
+  if (wanted != DType::Unknown) t.setOut(0, wanted);
+  else t.sameInOut(0, 0);
+  if (t.out(0) == DType::Bool) t.fail("sums have type bool, expected a type of numbers as attribute dtype");
+}
+
+// Sums in the type `Sum`; from the end for the gradient.
+template <class Sum, class From, class To>
+void addUp(const TensorRef &from, const TensorRef &to, const AxisRows &rows, bool isReversed) {
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    Accumulator<Sum> sum = 0;
+    for (int64_t k = 0; k < rows.length; ++k) {
+      const int64_t at = rows.begin(row) + (isReversed ? rows.length - 1 - k : k) * rows.inner;
+      sum = wrappingAdd(sum, static_cast<Accumulator<Sum>>(convertNumber<Sum>(from.as<const From>()[at])));
+      to.as<To>()[at] = convertNumber<To>(static_cast<Sum>(sum));
+    }
+  }
+}
+
+void cumsumKernel(const KernelCall &call, bool isBackward) {
+  if (!call.wants(0)) return;
+  const Dims shape = call.out[0].shape;
+  const std::optional<int64_t> axis = call.params<CumsumParams>().axis;
+  const int64_t size = call.out[0].size();
+  const AxisRows rows = axis ? AxisRows(shape, *normalizeAxis(*axis, shape.size())) : AxisRows(Dims(size), 0);
+  dispatchNumeric(call.in[0].dtype, [&](auto from) {
+    dispatchNumeric(call.out[0].dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      if (isBackward) addUp<From, From, To>(call.in[0], call.out[0], rows, true);
+      else addUp<To, From, To>(call.in[0], call.out[0], rows, false);
+    });
+  });
+}
+
+// Linear in dy, and its adjoint is the forward operator.
+constinit const OpDef kBackwardCumsum = {
+    .name = "_backward_np_cumsum",
+    .summary = "gradient of _np_cumsum: dx[i] = Σ over j >= i of dy[j], in the type of x",
+    .inputs = {"dy"},
+    .attrs = kAttrs,
+    .params = paramsOf<CumsumParams>(),
+    .shape = [](ShapeInference &s) { cumsumShape(s, true); },
+    .dtype =
+        [](DTypeInference &t) {
+          const DType given = t.params<CumsumParams>().dtype;
+          if (given != DType::Unknown) t.setIn(0, given);
+          else t.sameInOut(0, 0);
+        },
+    .flags = {.isBackward = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kCumsum, g.dy(0), g.attrs())); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const CumsumParams &p = d.params<CumsumParams>();
+          const StringRef axis = d.number(p.axis.value_or(0));
+          auto reversed = [&](Value v) { return d.emit(kReverse, {v}, {{"axis", axis}}); };
+          Value dx = reversed(d.emit(kCumsum, {reversed(d.x(0))}, {{"axis", axis}}));
+          if (!p.axis) dx = d.emit(kReshapeLike, {dx, d.forwardInput(0)});
+          d.y(0, p.dtype == DType::Unknown ? dx : d.emit(kCastLike, {dx, d.forwardInput(0)}));
+        },
+    .kernel = [](const KernelCall &call) { cumsumKernel(call, true); },
+};
+
+}  // namespace
+
+// dx[i] = Σ over j >= i of dy[j]. MXNet refuses negative axes when it runs.
+constinit const OpDef kCumsum = {
+    .name = "_np_cumsum",
+    .aliases = {"cumsum"},
+    .summary = "running sums along an axis: y[i] = Σ over j <= i of x[j]",
+    .inputs = {"a"},
+    .attrs = kAttrs,
+    .params = paramsOf<CumsumParams>(),
+    .shape = [](ShapeInference &s) { cumsumShape(s, false); },
+    .dtype = cumsumDType,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardCumsum, {g.dy(0)}); },
+    .primitive = {.onnx = "Cast, Reshape, CumSum", .c = "y[i] = k ? y[i - inner] + (T)x[i] : (T)x[i]"},
+    .kernel = [](const KernelCall &call) { cumsumKernel(call, false); },
+};
+
+namespace {
+constexpr const OpDef *kOps[] = {&kCumsum, &kBackwardCumsum};
+}  // namespace
+
+constinit const OpFamily kCumsumFamily = kOps;
+
+}  // namespace gradc

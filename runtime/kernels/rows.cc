@@ -1,0 +1,106 @@
+// Rows picked by number, and rows added up, on all threads. Threads share the results, never a sum, so the bits are those of
+// one thread. Tested by tests/fast_kernels_test.cc
+#include "ops/index/rows.h"
+#include "runtime/kernels/factories.h"
+#include "runtime/kernels/threads.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+constexpr int64_t kGrainBytes = 1 << 17;  // that are not worth a second thread
+
+/// take, or Embedding, whose table comes second.
+template <bool isTable> class PickRows : public PreparedKernel {
+ public:
+  explicit PickRows(unsigned threads) : threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    if (!call.wants(0) || call.out[0].size() == 0) return;
+    const TensorRef &whole = call.in[isTable], &numbers = call.in[!isTable];
+    const AxisIndices indices = isTable ? tableRows(numbers, whole.shape) : takenIndices(*call.kind, numbers, whole.shape);
+    const AxisRows rows(whole.shape, static_cast<size_t>(indices.axis));
+    const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(whole.dtype)), count = indices.count();
+    parallelFor(threads, rows.outer * count, std::max<int64_t>(kGrainBytes / bytes, 1), [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t o = begin / count, first = begin % count, size = std::min(count - first, end - begin);
+        const TensorRef to{call.out[0].as<char>() + begin * bytes, whole.dtype, {}};
+        const TensorRef from{whole.as<char>() + o * rows.length * bytes, whole.dtype, {}};
+        AxisRows part = rows;
+        part.outer = 1;
+        pickRows(to, from, part, indices.part(first, size));
+        begin += size;
+      }
+    });
+  }
+
+ private:
+  unsigned threads;
+};
+
+/// The gradient of take, toward output 0, or of Embedding, toward output 1. The other one is zeros.
+template <bool isTable> class AddRows : public PreparedKernel {
+ public:
+  AddRows(unsigned threads, size_t bytes) : threads(threads), bytes(bytes) {}
+
+  void run(const KernelCall &call) override {
+    const TensorRef &to = call.out[isTable], &numbers = call.in[1];
+    if (call.wants(!isTable)) std::memset(call.out[!isTable].data, 0, call.out[!isTable].bytes());
+    if (!call.wants(isTable) || to.size() == 0) return;
+    const AxisIndices indices = isTable ? tableRows(numbers, to.shape) : takenIndices(*call.kind, numbers, to.shape);
+    const AxisRows rows(to.shape, static_cast<size_t>(indices.axis));
+    const RowGroups groups(call.workspace, rows.length, indices);
+    divide(rows, groups, dtypeBytes(to.dtype), [&](RowRange range) {
+      dispatchNumeric(to.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        addRows<T>(to.as<T>(), nullptr, call.in[0].as<const T>(), rows, indices.count(), groups, range);
+      });
+    });
+  }
+
+  size_t workspaceBytes() const override { return bytes; }
+
+ private:
+  // By rows, which get as many threads as they have work; by columns where one row has more than a thread's share.
+  void divide(const AxisRows &rows, const RowGroups &groups, size_t elementBytes, function_ref<void(RowRange)> add) const {
+    const int64_t work = groups.workBefore(rows.length);
+    const int64_t columnBytes = rows.outer * static_cast<int64_t>(elementBytes);
+    int64_t largest = 0;
+    for (int64_t r = 0; r < rows.length; ++r) largest = std::max<int64_t>(largest, static_cast<int64_t>(groups[r].size()));
+    if (largest > work / threads && rows.inner >= kMinColumns * threads)
+      return parallelFor(threads, rows.inner, std::max<int64_t>(kGrainBytes / (work * columnBytes), kMinColumns),
+                         [&](int64_t begin, int64_t end) { add({0, rows.length, begin, end}); });
+    auto rowAt = [&](int64_t before) {
+      int64_t low = 0, high = rows.length;
+      while (low < high) {
+        const int64_t middle = std::midpoint(low, high);
+        if (groups.workBefore(middle) < before) low = middle + 1;
+        else high = middle;
+      }
+      return low;
+    };
+    parallelFor(threads, work, std::max<int64_t>(kGrainBytes / (rows.inner * columnBytes), 1),
+                [&](int64_t begin, int64_t end) { add({rowAt(begin), rowAt(end), 0, rows.inner}); });
+  }
+
+  static constexpr int64_t kMinColumns = 32;
+  unsigned threads;
+  size_t bytes;
+};
+
+template <bool isTable> std::unique_ptr<PreparedKernel> addingRows(const KernelSite &site) {
+  return std::make_unique<AddRows<isTable>>(site.threads, site.kind->op->workspace(*site.kind, site.in, site.out));
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> take(const KernelSite &site) { return std::make_unique<PickRows<false>>(site.threads); }
+std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site) { return addingRows<false>(site); }
+std::unique_ptr<PreparedKernel> embedding(const KernelSite &site) { return std::make_unique<PickRows<true>>(site.threads); }
+std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site) { return addingRows<true>(site); }
+
+}  // namespace gradc::fast

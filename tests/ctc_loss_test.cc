@@ -1,0 +1,99 @@
+// CTCLoss: shapes both ways, refusals, sequences that no path spells, labels and lengths out of range.
+//
+// What MXNet 1.9.1 computes is in testdata/conformance/CTCLoss.json. It leaves the gradient of a sequence with too few steps
+// as the memory was, and reads before its buffers where there is no label.
+#include "tests/support/derivative.h"
+#include "tests/support/mxnet_rows.h"
+#include "tests/support/op_table.h"
+#include "tests/support/test_graph.h"
+
+#include "passes/gradient/gradient.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+using Numbers = std::vector<double>;
+
+TEST(CtcLoss, INF_04_ShapesBothWays) {
+  EXPECT_EQ(inferShapes("CTCLoss", {}, "(5,?,4) (3,2) -> ? ?"), "(5,3,4) (3,2) -> (3,) (5,3,4)");
+  EXPECT_EQ(inferShapes("CTCLoss", {}, "? (?,2) -> (3,) (5,?,4)"), "(5,3,4) (3,2) -> (3,) (5,3,4)");
+  EXPECT_EQ(inferShapes("CTCLoss", {{"use_data_lengths", "True"}}, "(5,?,4) ? (3,) -> ? ?"),
+            "(5,3,4) (3,?) (3,) -> (3,) (5,3,4)");
+}
+
+TEST(CtcLoss, E_50_RefusedShapes) {
+  EXPECT_EQ(inferShapes("CTCLoss", {}, "(5,3) ? -> ? ?"), "input 0 has shape (5,3), expected (?,?,?)");
+  EXPECT_EQ(inferShapes("CTCLoss", {}, "(5,3,4) (2,2) -> ? ?"), "input 1 has shape (2,2), expected (3,?)");
+  EXPECT_EQ(inferShapes("CTCLoss", {}, "(5,3,0) ? -> ? ?"),
+            "data of shape (5,3,0) has no classes, expected at least the blank");
+  EXPECT_EQ(inferShapes("CTCLoss", {}, "(1,3,4) (3,2) -> ? ?"),
+            "labels of shape (3,2) are more than the steps of data of shape (1,3,4)");
+  EXPECT_NE(refusalOf("CTCLoss", {{"blank_label", "middle"}}), "");
+}
+
+struct Result {
+  Numbers losses, gradient;
+};
+Result run(const std::string &attrs, const Bindings &bindings) {
+  std::string operands = "x, label";
+  for (const char *name : {"steps", "count"})
+    if (bindings.count(name)) operands += std::string(", ") + name;
+  TestGraph g("y = CTCLoss(" + operands + ") {" + attrs + "}; heads y, y:1");
+  const std::vector<Array> values = evaluate(g, bindings);
+  return {values[0].values, values[1].values};
+}
+
+// Two classes of the probabilities 1/4 and 3/4 at each step.
+Array steps(int64_t count) {
+  Numbers logits;
+  for (int64_t t = 0; t < count; ++t) logits.insert(logits.end(), {0, std::log(3)});
+  return Array({count, 1, 2}, logits);
+}
+
+TEST(CtcLoss, RUN_02_SumsOverPaths) {
+  // The label 1 at one step; at two: 11, 01 and 10.
+  expectClose(run("", {{"x", steps(1)}, {"label", Array({1, 1}, {1})}}).losses, {-std::log(0.75)}, 1e-14);
+  expectClose(run("", {{"x", steps(2)}, {"label", Array({1, 1}, {1})}}).losses, {-std::log(9.0 / 16 + 6.0 / 16)}, 1e-14);
+  // Twice the label 1 takes a blank between: 101 alone.
+  expectClose(run("", {{"x", steps(3)}, {"label", Array({1, 2}, {1, 1})}}).losses, {-std::log(9.0 / 64)}, 1e-14);
+  // No label: blanks alone.
+  const Result empty = run("", {{"x", steps(2)}, {"label", Array({1, 1}, {0})}});
+  expectClose(empty.losses, {-std::log(1.0 / 16)}, 1e-14);
+  expectClose(empty.gradient, {-0.75, 0.75, -0.75, 0.75}, 1e-14);
+}
+
+TEST(CtcLoss, RUN_02_TooFewSteps) {
+  const Result found = run("", {{"x", steps(2)}, {"label", Array({1, 2}, {1, 1})}});
+  EXPECT_EQ(found.losses, Numbers{0});
+  EXPECT_EQ(found.gradient, Numbers(4, 0));
+}
+
+TEST(CtcLoss, RUN_02_LabelsAndLengthsOutOfRange) {
+  for (double label : {7.0, -3.0, 1e300}) {
+    const Result found = run("", {{"x", steps(2)}, {"label", Array({1, 1}, {label})}});
+    EXPECT_EQ(found.losses, Numbers{HUGE_VAL});
+    EXPECT_EQ(found.gradient, Numbers(4, 0));
+  }
+  const Bindings long_ = {{"x", steps(2)}, {"label", Array({1, 1}, {1})}, {"steps", Array({1}, {1e300})}, {"count", Array({1}, {9})}};
+  EXPECT_EQ(run("use_data_lengths=True, use_label_lengths=True", long_).losses,
+            run("", {{"x", steps(2)}, {"label", Array({1, 1}, {1})}}).losses);
+  const Bindings none = {{"x", steps(2)}, {"label", Array({1, 1}, {1})}, {"steps", Array({1}, {-2})}, {"count", Array({1}, {NAN})}};
+  EXPECT_EQ(run("use_data_lengths=True, use_label_lengths=True", none).losses, Numbers{0});
+}
+
+// Probabilities far below the smallest number.
+TEST(CtcLoss, RUN_02_LongSequences) {
+  const int64_t time = 3000;
+  const Result found = run("", {{"x", Array({time, 1, 2}, Numbers(2 * time, 0))}, {"label", Array({1, 1}, {1})}});
+  // All blocks of ones: time·(time + 1)/2 paths of probability 2^-time.
+  EXPECT_NEAR(found.losses[0], time * std::log(2) - std::log(time * (time + 1) / 2), 1e-9);
+}
+
+}  // namespace
+}  // namespace gradc

@@ -1,0 +1,136 @@
+"""Where a gradient of MXNet 1.9.1 is not the derivative of its own forward pass: docs/mxnet_differences.md.
+
+Usage: python tests/mxnet_differences.py [-o docs/mxnet_differences.md]
+
+Needs a Python with mxnet 1.9.1 and numpy; nothing else in the project does. Each case is a graph of one node in float64. Its
+gradient by MXNet is set against central differences of MXNet's own outputs, weighted by the same head gradients. A case that
+turns out right makes the exit code 1: it does not belong on the page any more.
+"""
+import argparse
+import json
+import os
+import sys
+
+os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
+os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
+
+import mxnet as mx
+import numpy as np
+
+STEPS = {"float64": 1e-6, "float32": 1e-2}  # what the operator has; differences are good to 1e-8 and 1e-3
+
+
+class Case:
+    """`inputs`: arrays by position; `wrt`: the position that is judged; `heads`: the outputs that have a head gradient."""
+
+    def __init__(self, op, attrs, inputs, wrt, says, heads=None):
+        self.op, self.attrs, self.inputs, self.wrt, self.says, self.heads = op, attrs, inputs, wrt, says, heads
+        self.dtype = "float64"
+
+    def symbol(self):
+        count = len(self.inputs)
+        nodes = [{"op": "null", "name": f"x{i}", "inputs": []} for i in range(count)]
+        nodes.append({"op": self.op, "name": "op", "attrs": {k: str(v) for k, v in self.attrs.items()},
+                      "inputs": [[i, 0, 0] for i in range(count)]})
+        text = {"nodes": nodes, "arg_nodes": list(range(count)), "heads": [[count, h, 0] for h in self.heads or [0]],
+                "attrs": {"mxnet_version": ["int", 10901]}}
+        return mx.sym.load_json(json.dumps(text))
+
+    def run(self, values, wants_gradient):
+        symbol = self.symbol()
+        arrays = {f"x{i}": mx.nd.array(v, dtype=self.dtype) for i, v in enumerate(values)}
+        aux = {n: arrays[n] for n in symbol.list_auxiliary_states()}
+        args = {n: arrays[n] for n in symbol.list_arguments()}
+        name = f"x{self.wrt}"
+        grads = {name: mx.nd.zeros(args[name].shape, dtype=self.dtype)}
+        executor = symbol.bind(mx.cpu(), args, args_grad=grads, grad_req={n: "write" if n == name else "null" for n in args},
+                               aux_states=aux)
+        outputs = [o.asnumpy().astype("float64") for o in executor.forward(is_train=True)]
+        weights = [np.random.RandomState(3 + k).uniform(0.5, 1.5, o.shape) for k, o in enumerate(outputs)]
+        value = sum(float((o * w).sum()) for o, w in zip(outputs, weights))
+        if not wants_gradient:
+            return value, None
+        executor.backward([mx.nd.array(w, dtype=o.dtype) for w, o in zip(weights, executor.outputs)])
+        return value, grads[name].asnumpy()
+
+    def judge(self):
+        try:
+            gradient = self.run(self.inputs, True)[1]
+        except mx.base.MXNetError:
+            self.dtype = "float32"
+            gradient = self.run(self.inputs, True)[1]
+        step = STEPS[self.dtype]
+        difference = np.zeros_like(gradient)
+        for at in np.ndindex(*gradient.shape):
+            sides = []
+            for sign in (1, -1):
+                values = [v.copy() for v in self.inputs]
+                values[self.wrt][at] += sign * step
+                sides.append(self.run(values, False)[0])
+            difference[at] = (sides[0] - sides[1]) / (2 * step)
+        worst = np.unravel_index(np.argmax(np.abs(gradient - difference)), gradient.shape)
+        return gradient[worst], difference[worst], np.abs(difference).max()
+
+
+def values(*shape, seed=1, low=-1.5, high=1.5):
+    return np.random.RandomState(seed).uniform(low, high, shape)
+
+
+CASES = [
+    Case("_npi_rarctan2_scalar", {"scalar": 0.7}, [values(5)], 0, "has x where the number belongs"),
+    Case("LeakyReLU", {"act_type": "selu"}, [values(5)], 0, "is taken at the wrong place below 0"),
+    Case("SoftmaxActivation", {"mode": "instance"}, [values(2, 3, 4)], 0, "runs along axis 1, the forward pass along the last"),
+    Case("BatchNorm", {"output_mean_var": "True", "fix_gamma": "False"},
+         [values(4, 3), values(3, seed=2, low=0.5), values(3, seed=3), values(3, seed=4), values(3, seed=5, low=0.5)], 0,
+         "ignores the head gradients of the statistics", [0, 1, 2]),
+    Case("LayerNorm", {"output_mean_var": "True"}, [values(4, 3), values(3, seed=2, low=0.5), values(3, seed=3)], 0,
+         "ignores the head gradients of the statistics", [0, 1, 2]),
+]
+
+HEAD = """# Where MXNet's gradients are wrong
+
+Written by `tests/mxnet_differences.py`. Each row is a graph of one node, run by MXNet 1.9.1 in float64, or in float32 where
+it has the operator in float32 only: its gradient at the element where it is furthest from the truth, and the central
+difference of MXNet's own outputs there. gradc computes the latter.
+
+| operator | attributes | MXNet's gradient | difference of its outputs | what MXNet's gradient does |
+|---|---|---|---|---|
+"""
+
+FOOT = """
+Other differences, which no single derivative shows:
+
+- `SoftmaxOutput` with `out_grad=True` multiplies its gradient by the output; by its documentation, and in gradc, by the head
+  gradient.
+- The request `add` is dropped by `SoftmaxOutput` and the regression outputs, which overwrite, and the second gradient of
+  `elemwise_add` is wrong under it.
+- The gradient of the slope of `LeakyReLU` with `act_type=prelu` depends on the nodes around it ([gradient.md](gradient.md)).
+- `Deconvolution` with a dilation: its forward pass is not the adjoint of its own backward pass; gradc's is.
+- `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
+- Labels get a gradient of zeros; in gradc they get none. Most gradients have no gradient of their own.
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", default="")
+    options = parser.parse_args()
+    text, right = HEAD, 0
+    for case in CASES:
+        gradient, difference, scale = case.judge()
+        attrs = ", ".join(f"{k}={v}" for k, v in case.attrs.items())
+        text += f"| `{case.op}` | {attrs} | {gradient:.6g} | {difference:.6g} | {case.says} |\n"
+        if abs(gradient - difference) <= (1e-5 if case.dtype == "float64" else 1e-2) * scale:
+            print(f"right: {case.op} {attrs}", file=sys.stderr)
+            right += 1
+    text += FOOT
+    if options.o:
+        with open(options.o, "w", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        print(text, end="")
+    return 1 if right else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+#include "operator_facts.h"
+
+#include "passes/targets/target.h"
+#include "tools/drawing/table.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+
+std::string rangeText(const AttrSpec &spec) {
+  if (!spec.choices.empty()) return join(spec.choices, "|");
+  bool hasLow = std::isfinite(spec.lowest), hasHigh = std::isfinite(spec.highest);
+  if (hasLow && hasHigh) return formatNumber(spec.lowest) + " to " + formatNumber(spec.highest);
+  if (hasLow) return "at least " + formatNumber(spec.lowest);
+  return hasHigh ? "at most " + formatNumber(spec.highest) : "";
+}
+
+std::string defaultText(const AttrSpec &spec) {
+  return spec.isRequired ? std::string("required") : "'" + spec.defaultText.str() + "'";
+}
+
+std::string portsText(const Ports &ports) {
+  ArrayRef<StringRef> names = ports.names;
+  if (ports.isVariadic) return "any number, arg0, arg1, ...";
+  const std::string list = names.empty() ? "none" : join(names, ", ");
+  return ports.number ? list + " (how many depends on the attributes)" : list;
+}
+
+std::string inputSetText(const OpDef &op, const InputSet &set) {
+  if (set.contains) return "depends on the attributes";
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < 64; ++i)
+    if (set.fixed >> i & 1)
+      names.push_back(i < op.inputs.names.count ? op.inputs.names.names[i].str() : "#" + std::to_string(i));
+  return join(names, ", ");
+}
+
+StringRef gradientText(const OpDef &op) {
+  if (op.gradient) return "a rule of its own";
+  if (op.isDifferentiable()) return "that of its decomposition";
+  if (op.flags.hasNoGradient) return "none: nothing flows through it";
+  return "not available";
+}
+
+StringRef typesText(const OpDef &op) {
+  if (!op.kernel && !op.fastKernel) return "none: it cannot be executed";
+  return op.kernelTypes.contains(DType::Int32) ? "floating, integers, bool" : "floating";
+}
+
+StringRef mxnetText(const OpDef &op) {
+  NodeKind kind;
+  kind.op = &op;
+  if (kMxnetTarget.has(kind)) return "the same operator";
+  const bool hasRow = llvm::any_of(kMxnetTarget.rows, [&](const TargetRow &row) { return row.op == op.name; });
+  if (hasRow || op.decompose) return "none; lowered to operators that MXNet has, where these can express it";
+  return "none";
+}
+
+std::vector<StringRef> notesOf(const OpDef &op) {
+  struct Row {
+    bool isSet;
+    StringRef text;
+  };
+  const Row rows[] = {
+      {op.flags.isBackward, "fused gradient operator; its first control dependency is the forward node"},
+      {op.flags.isRandom, "draws random numbers"},
+      {op.flags.isStateful, "keeps state outside its operands"},
+      {op.flags.isZero, "always yields zeros"},
+      {op.flags.holdsOutput, "its output counts as a constant when gradients are checked"},
+      {op.impliedLoss != nullptr, "stands for a scalar loss: its gradient is that of the loss, not of its output"},
+      {op.piece != nullptr, "smooth in pieces"},
+      {!op.kernel && !op.fastKernel, "cannot be executed"},
+  };
+  std::vector<StringRef> notes;
+  for (const Row &row : rows)
+    if (row.isSet) notes.push_back(row.text);
+  return notes;
+}
+
+}  // namespace gradc

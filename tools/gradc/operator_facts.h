@@ -1,0 +1,28 @@
+// What the operator reference says of a definition, in words. Tested by tests/cli_test.cc
+#pragma once
+
+#include "ir/op.h"
+
+#include <string>
+#include <vector>
+
+namespace gradc {
+
+/// "at least 0", "-1 to 3", "avg|max": what an attribute may be; empty where its type says it all.
+std::string rangeText(const AttrSpec &spec);
+/// "required" or the default, as a file spells it.
+std::string defaultText(const AttrSpec &spec);
+/// "data, weight, bias (how many depends on the attributes)".
+std::string portsText(const Ports &ports);
+/// Names of the inputs in the set; a set that depends on the attributes is said to. Empty: no input.
+std::string inputSetText(const OpDef &op, const InputSet &set);
+/// Where the gradient comes from.
+llvm::StringRef gradientText(const OpDef &op);
+/// Element types the reference kernel computes in.
+llvm::StringRef typesText(const OpDef &op);
+/// How MXNet 1.9.1 has the operator.
+llvm::StringRef mxnetText(const OpDef &op);
+/// "smooth in pieces", "draws random numbers", …
+std::vector<llvm::StringRef> notesOf(const OpDef &op);
+
+}  // namespace gradc

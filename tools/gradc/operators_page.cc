@@ -1,0 +1,55 @@
+#include "operators_page.h"
+
+#include "operator_facts.h"
+#include "operator_trials.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+void printAttributes(raw_ostream &os, const OpDef &op) {
+  if (op.attrs.empty()) return;
+  os << "\n| attribute | type | default | values | meaning |\n|---|---|---|---|---|\n";
+  for (const AttrSpec &spec : op.attrs)
+    os << "| `" << spec.key << "` | " << markdownCell(spec.typeName) << " | " << markdownCell(defaultText(spec)) << " | "
+       << markdownCell(rangeText(spec)) << " | " << markdownCell(spec.doc) << " |\n";
+}
+
+void printOperator(raw_ostream &os, const OpDef &op, const OperatorTrials &trials) {
+  os << "\n## " << op.name << "\n\n" << op.summary << "\n\n";
+  auto row = [&](StringRef what, StringRef text) {
+    if (!text.empty()) os << "- *" << what << "*: " << text << '\n';
+  };
+  row("also called", join(ArrayRef<StringRef>(op.aliases), ", "));
+  row("inputs", portsText(op.inputs));
+  row("outputs", portsText(op.outputs) + (op.visibleOutputs ? "; some are hidden: no heads by default" : ""));
+  row("overwrites", inputSetText(op, op.mutated));
+  row("does not read", inputSetText(op, op.ignored));
+  row("no gradient to", inputSetText(op, op.stopped));
+  auto emitted = trials.gradientNodes.find(&op);
+  const bool hasNodes = emitted != trials.gradientNodes.end() && !emitted->second.empty();
+  row("gradient", gradientText(op).str() + (hasNodes ? ", made of " + namesOf(emitted->second) : ""));
+  row("primitives", op.primitive ? "it is one" : !op.irreducible.empty() ? "not reducible: it " + op.irreducible.str() : trials.endsIn(op));
+  row("types", typesText(op));
+  row("MXNet 1.9.1", mxnetText(op));
+  row("note", join(notesOf(op), "; "));
+  printAttributes(os, op);
+}
+
+}  // namespace
+
+void printOperators(raw_ostream &os, Context &context) {
+  const OperatorTrials trials(context);
+  std::vector<const OpDef *> operators = context.ops.all();
+  llvm::erase_if(operators, [](const OpDef *op) { return op->flags.isBackward; });
+  os << "# Operators\n\nWritten by `gradc ops --reference`: the " << operators.size()
+     << " operators that a model may contain; gradient operators are left out.\nGradients and primitives are those of a node with "
+        "the default attributes.\n";
+  for (const OpDef *op : operators) printOperator(os, *op, trials);
+}
+
+}  // namespace gradc
