@@ -87,7 +87,7 @@ void addLosses(std::vector<Sample> &list) {
   const char *op = "softmax_cross_entropy";
   list.push_back({op, "", {{4, 3}, {4}}});
   list.push_back({op, "", {{2, 5}, {2}}, 3, 0, 0, 5});
-  list.push_back({op, "", {{3, 2}, {3}}, 3, 0, 0, 4});
+  list.push_back({op, "", {{3, 2}, {3}}, 3, -4, 4, 2});
   list.push_back({op, "", {{1, 1}, {1}}, 3, 0, 0, 1});
   list.push_back({op, "", {{0, 3}, {0}}});
   op = "SVMOutput";
