@@ -41,6 +41,8 @@ extern const OpFamily kCastFamily;
 extern const OpFamily kInTrainingFamily;
 extern const OpFamily kIndexLikeFamily;
 extern const OpFamily kRandomFamily;
+extern const OpFamily kRangesFamily;
+extern const OpFamily kSampleFamily;
 extern const OpFamily kWhereFamily;
 extern const OpFamily kExtremaFamily;
 extern const OpFamily kPowerFamily;

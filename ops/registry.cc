@@ -25,7 +25,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kTransposeFamily, &kReverseFamily, &kRepeatFamily, &kReshapeFamily, &kSliceFamily, &kSplitStackFamily, &kBroadcastToFamily, &kCropFamily, &kPadFamily,
     &kAssignFamily, &kCastFamily, &kWhereFamily, &kExtremaFamily, &kPowerFamily, &kComparisonFamily, &kReduceExtremaFamily,
     &kBilinearResizeFamily, &kInstanceNormFamily, &kGammaFunctionsFamily, &kSequenceFamily,
-    &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily,
+    &kInTrainingFamily, &kIndexLikeFamily, &kRandomFamily, &kRangesFamily, &kSampleFamily,
 };
 
 }  // namespace

@@ -44,6 +44,8 @@ constexpr Refusal kRefusals[] = {
     {"_pool_gather", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_pooling_grad", 2, "MXNet has no gradient of _backward_Pooling"},
     {"_prelu_gamma_sum", 2, "MXNet has no gradient of _backward_LeakyReLU"},
+    {"_sample_normal", 1, "MXNet's keeps the noise to itself, which the gradient reads"},
+    {"_sample_uniform", 1, "MXNet's keeps the noise to itself, which the gradient reads"},
     {"_scheduled_adagrad_update", kByItself, "MXNet takes row-sparse gradients only"},
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_adamw_update", kByItself, "MXNet's takes the rate as an attribute"},

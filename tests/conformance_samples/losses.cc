@@ -66,7 +66,7 @@ std::vector<Sample> allSamples() {
   std::vector<Sample> list;
   for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples(),
                                    visionSamples(), movementSamples(), extremaSamples(), sequenceSamples(),
-                                   optimizerSamples()})
+                                   optimizerSamples(), randomSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

@@ -29,6 +29,7 @@ std::vector<Sample> movementSamples();
 std::vector<Sample> extremaSamples();
 std::vector<Sample> sequenceSamples();
 std::vector<Sample> optimizerSamples();
+std::vector<Sample> randomSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 
