@@ -77,10 +77,10 @@ extern const OpDef kCastLike;           // _cast_like(x, like): x in the type of
 
 // take.cc, gather_nd.cc, pick.cc, index_copy.cc
 extern const OpDef kTake;               // take(a, indices; axis, mode)
-extern const OpDef kPick;               // pick(data, index; axis, keepdims, mode): one element of each row along the axis
+extern const OpDef kPick;               // pick(data, index; axis, keepdims, mode): an element of each row along the axis
 extern const OpDef kGatherNd;           // gather_nd(data, indices): y[j…] = data[indices[0,j…], indices[1,j…], …]
-extern const OpDef kScatterNd;          // _scatter_nd(base, updates, indices; reduction): base with the updates set at, or added
-                                        // to, what gather_nd would pick
+extern const OpDef kScatterNd;          // _scatter_nd(base, updates, indices; reduction): base with the updates in place
+                                        // of, or added to, what gather_nd would pick
 
 // in_training.cc
 extern const OpDef kInTraining;         // _in_training(x): x in training, zeros in inference

@@ -24,12 +24,12 @@ constexpr const OpFamily *kFamilies[] = {
     &kKhatriRaoFamily, &kL2NormalizationFamily, &kLastReverseFamily, &kLayerNormFamily, &kLeakyReluFamily,
     &kLinalgGemmFamily, &kLossFamily, &kLrnFamily, &kNormFamily, &kOptimizerFamily, &kOrderingFamily,
     &kPadFamily, &kPickFamily, &kPoolingFamily, &kPowerFamily, &kProductFamily, &kRandomFamily,
-    &kReduceExtremaFamily, &kReduceFamily, &kRegressionOutputFamily, &kRepeatFamily, &kReshapeFamily,
-    &kReverseFamily, &kRnnFamily, &kRoundingFamily, &kSequenceFamily, &kShapeArrayFamily, &kShapeOpsFamily,
-    &kShuffleFamily, &kSliceAssignFamily, &kSliceFamily, &kSoftmaxActivationFamily,
-    &kSoftmaxCrossEntropyFamily, &kSoftmaxFamily, &kSoftmaxOutputFamily, &kSoftmaxPartsFamily,
-    &kSpecialFunctionsFamily, &kSplitStackFamily, &kSvmOutputFamily, &kTakeFamily, &kTransposeFamily,
-    &kTrigonometricFamily, &kUpSamplingFamily, &kWhereFamily, &kZerosOnesFamily,
+    &kRangesFamily, &kReduceExtremaFamily, &kReduceFamily, &kRegressionOutputFamily, &kRepeatFamily,
+    &kReshapeFamily, &kReverseFamily, &kRnnFamily, &kRoundingFamily, &kSampleFamily, &kSequenceFamily,
+    &kShapeArrayFamily, &kShapeOpsFamily, &kShuffleFamily, &kSliceAssignFamily, &kSliceFamily,
+    &kSoftmaxActivationFamily, &kSoftmaxCrossEntropyFamily, &kSoftmaxFamily, &kSoftmaxOutputFamily,
+    &kSoftmaxPartsFamily, &kSpecialFunctionsFamily, &kSplitStackFamily, &kSvmOutputFamily, &kTakeFamily,
+    &kTransposeFamily, &kTrigonometricFamily, &kUpSamplingFamily, &kWhereFamily, &kZerosOnesFamily,
 };
 
 }  // namespace

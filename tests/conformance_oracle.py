@@ -46,7 +46,7 @@ NO_GRADIENT = [
     ("argmax_channel", lambda s: True, "has none"),
     ("_contrib_index_copy", lambda s: has_repeats(s["inputs"][1]), "rows that are overwritten again have a gradient"),
     ("batch_take", lambda s: True, "has none"),
-    ("gather_nd", lambda s: min(s["inputs"][1]["values"], default=0) < 0, "negative indices are added outside the data"),
+    ("gather_nd", lambda s: min(s["inputs"][1]["values"], default=0) < 0, "negative ones are added outside the data"),
     ("_slice_assign", lambda s: True, "has none"),
     ("_slice_assign_scalar", lambda s: True, "has none"),
     *((op, lambda s: True, "steps of optimizers have none")

@@ -49,6 +49,8 @@ constexpr Refusal kRefusals[] = {
     {"_scatter_along_axis", kByItself,
      "MXNet has it inside _backward_topk, which takes the shape from its forward node"},
     {"_scatter_nd", kByItself, "MXNet's scatter_nd takes the shape as an attribute"},
+    {"_sample_normal", 1, "MXNet's keeps the noise to itself, which the gradient reads"},
+    {"_sample_uniform", 1, "MXNet's keeps the noise to itself, which the gradient reads"},
     {"_scheduled_adagrad_update", kByItself, "MXNet takes row-sparse gradients only"},
     {"_scheduled_adam_update", kByItself, "MXNet's takes the rate as an attribute"},
     {"_scheduled_adamw_update", kByItself, "MXNet's takes the rate as an attribute"},

@@ -134,7 +134,8 @@ TEST(FastKernels, RUN_02_SumsOfRowsHaveTheBitsOfOneThread) {
     TestGraph g(text);
     for (const int64_t numNumbers : {int64_t{1}, rows + 5}) {
       Bindings bindings = drawBindings(g, {{"a", data}, {"v", picked}, {"i", DimsBuffer{n}}});
-      for (int64_t j = 0; j < n; ++j) bindings["i"].values[static_cast<size_t>(j)] = static_cast<double>(j * j % numNumbers);
+      std::vector<double> &numbers = bindings["i"].values;
+      for (int64_t j = 0; j < n; ++j) numbers[static_cast<size_t>(j)] = static_cast<double>(j * j % numNumbers);
       FastOptions options;
       options.run.floatAs = DType::Float32;
       options.threads = 1;

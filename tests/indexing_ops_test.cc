@@ -59,7 +59,8 @@ TEST(IndexingOps, NumbersThatAreRefusedEndTheRun) {
   const Bindings tuples{{"x", Array({2, 3}, {1, 2, 3, 4, 5, 6})}, {"i", Array({2, 2}, {0, 1, -3, -4})}};
   EXPECT_EQ(failureOf("y = gather_nd(x, i)", tuples), "[binding] index -4 is out of range for axis 1 of size 3");
   const Bindings put{{"v", Array({1}, {5})}, {"i", Array({1, 1}, {2})}};
-  EXPECT_EQ(failureOf("y = scatter_nd(v, i) {shape=(2,)}", put), "[binding] index 2 is out of range for axis 0 of size 2");
+  EXPECT_EQ(failureOf("y = scatter_nd(v, i) {shape=(2,)}", put),
+            "[binding] index 2 is out of range for axis 0 of size 2");
   const Bindings copied{{"x", kRow}, {"i", Array({1}, {-1})}, {"v", Array({1}, {5})}};
   EXPECT_EQ(failureOf("y = _contrib_index_copy(x, i, v)", copied),
             "[binding] index -1 is out of range for axis 0 of size 3");
@@ -91,7 +92,8 @@ TEST(IndexingOps, RowsAreSummedInDoublePrecisionAndInOrder) {
   NaiveOptions options;
   options.floatAs = DType::Float32;
   for (const char *text : {"y = take(a, i); d = _backward_take(v, i) ^y; heads d",
-                           "y = Embedding(i, a) {input_dim=2, output_dim=300}; e = _backward_Embedding(v, i) {input_dim=2, output_dim=300} ^y; d = _copy(e:1); heads d"}) {
+                           "y = Embedding(i, a) {input_dim=2, output_dim=300}; e = _backward_Embedding(v, i) "
+                           "{input_dim=2, output_dim=300} ^y; d = _copy(e:1); heads d"}) {
     TestGraph g(text);
     const Bindings bindings{{"a", Array({2, columns}, std::vector<double>(static_cast<size_t>(2 * columns)))},
                             {"i", Array({3}, {1, 1, 1})}, {"v", Array({3, columns}, rows)}};
@@ -119,7 +121,8 @@ TEST(IndexingOps, INF_04_BothWays) {
   EXPECT_EQ(inferShapes("one_hot", {{"depth", "3"}}, "? -> (4,?)"), "(4,) -> (4,3)");
   EXPECT_EQ(inferShapes("_contrib_index_copy", {}, "(3,2) ? (2,?) -> ?"), "(3,2) (2,) (2,2) -> (3,2)");
   EXPECT_EQ(inferShapes("_contrib_index_copy", {}, "? (4,) ? -> (3,2)"), "(3,2) (4,) (4,2) -> (3,2)");
-  EXPECT_EQ(inferShapes("_slice_assign", {{"begin", "(0,1)"}, {"end", "(2,3)"}}, "? ? -> (2,3)"), "(2,3) (2,2) -> (2,3)");
+  EXPECT_EQ(inferShapes("_slice_assign", {{"begin", "(0,1)"}, {"end", "(2,3)"}}, "? ? -> (2,3)"),
+            "(2,3) (2,2) -> (2,3)");
   EXPECT_EQ(inferShapes("diag", {{"k", "-1"}}, "(5,3) -> ?"), "(5,3) -> (3,)");
   EXPECT_EQ(inferShapes("diag", {{"k", "2"}}, "(?,) -> (5,?)"), "(3,) -> (5,5)");
   EXPECT_EQ(inferShapes("diag", {{"axis1", "2"}, {"axis2", "0"}}, "(3,?,2) -> (7,?)"), "(3,7,2) -> (7,2)");
@@ -162,8 +165,10 @@ TEST(IndexingOps, E_50_ShapesThatDoNotFit) {
 }
 
 TEST(IndexingOps, REG_19_AttributesThatAreRefused) {
-  EXPECT_EQ(refusalOf("pick", {{"axis", "None"}}), "attribute 'axis' is None, expected an axis to pick from [bad_attribute]");
-  EXPECT_EQ(refusalOf("one_hot", {{"depth", "2"}, {"dtype", "bool"}}), "attribute 'dtype' is bool, expected a type of numbers [bad_attribute]");
+  EXPECT_EQ(refusalOf("pick", {{"axis", "None"}}),
+            "attribute 'axis' is None, expected an axis to pick from [bad_attribute]");
+  EXPECT_EQ(refusalOf("one_hot", {{"depth", "2"}, {"dtype", "bool"}}),
+            "attribute 'dtype' is bool, expected a type of numbers [bad_attribute]");
   EXPECT_EQ(refusalOf("_slice_assign", {{"begin", "(0,)"}, {"end", "(1,2)"}}),
             "attribute 'end' has 2 elements, expected as many as 'begin': 1 [bad_attribute]");
   EXPECT_EQ(refusalOf("_slice_assign_scalar", {{"begin", "(0,)"}, {"end", "(1,)"}, {"step", "(0,)"}}),

@@ -68,7 +68,7 @@ class Case:
                 values[self.wrt][at] += sign * step
                 sides.append(self.run(values, False)[0])
             difference[at] = (sides[0] - sides[1]) / (2 * step)
-        worst = np.unravel_index(np.argmax(np.abs(gradient - difference)), gradient.shape)
+        worst = np.unravel_index(np.argmax(np.nan_to_num(np.abs(gradient - difference), nan=np.inf)), gradient.shape)
         return gradient[worst], difference[worst], np.abs(difference).max()
 
 
@@ -85,6 +85,14 @@ CASES = [
          "ignores the head gradients of the statistics", [0, 1, 2]),
     Case("LayerNorm", {"output_mean_var": "True"}, [values(4, 3), values(3, seed=2, low=0.5), values(3, seed=3)], 0,
          "ignores the head gradients of the statistics", [0, 1, 2]),
+]
+
+CASES += [
+    Case("prod", {"axis": 0}, [np.array([2.0, 0.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
+    Case("nanprod", {"axis": 0}, [np.array([0.0, 2.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
+    Case("norm", {"axis": 0}, [np.zeros(3)], 0, "divides by the norm, which may be 0"),
+    Case("_contrib_index_copy", {}, [values(4, 2), np.array([1.0, 1.0]), values(2, 2, seed=2)], 2,
+         "goes to rows that are overwritten again, too"),
 ]
 
 HEAD = """# Where MXNet's gradients are wrong
@@ -120,6 +128,7 @@ def main():
         gradient, difference, scale = case.judge()
         attrs = ", ".join(f"{k}={v}" for k, v in case.attrs.items())
         text += f"| `{case.op}` | {attrs} | {gradient:.6g} | {difference:.6g} | {case.says} |\n"
+        # False for NaN, which is wrong as well.
         if abs(gradient - difference) <= (1e-5 if case.dtype == "float64" else 1e-2) * scale:
             print(f"right: {case.op} {attrs}", file=sys.stderr)
             right += 1

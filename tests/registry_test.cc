@@ -159,6 +159,8 @@ TEST(Registry, A_14_FirstOrderGradientsAreMxnetOperators) {
       {"zeros_like", {}, "zeros_like(x0) x0=n0:0"},
       {"ones_like", {}, "zeros_like(x0) x0=n0:0"},
       {"BlockGrad", {}, "zeros_like(x0) x0=n0:0"},
+      {"_random_uniform_like", {}, "zeros_like(x0) x0=n0:0"},
+      {"_random_normal_like", {}, "zeros_like(x0) x0=n0:0"},
       {"make_loss", {}, "ones_like(x0) x0=n0:0"},
       {"_plus_scalar", {{"scalar", "2"}}, "_copy(dy0) x0=n0:0"},
       {"_minus_scalar", {{"scalar", "2"}}, "_copy(dy0) x0=n0:0"},

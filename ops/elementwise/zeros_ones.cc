@@ -4,6 +4,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/elementwise/created.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -20,28 +21,12 @@ struct CreateParams {
   double value;
 };
 
-constexpr AttrSpec kShapeAttr =
-    attr<&CreateParams::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension")
-        .atLeast(kUnknownDim);
-constexpr AttrSpec kDeviceAttr = attr<&CreateParams::device>("ctx", "", "device, as the file spells it; not used");
-constexpr AttrSpec kDTypeAttr = attr<&CreateParams::dtype>("dtype", "float32", "element type");
-
-constexpr AttrSpec kCreateAttrs[] = {kShapeAttr, kDeviceAttr, kDTypeAttr};
-constexpr AttrSpec kFullAttrs[] = {kShapeAttr, kDeviceAttr, kDTypeAttr,
+using P = CreateParams;
+constexpr AttrSpec kCreateAttrs[] = {kShapeAttr<P>, kDeviceAttr<P>, kDTypeAttr<P>};
+constexpr AttrSpec kFullAttrs[] = {kShapeAttr<P>, kDeviceAttr<P>, kDTypeAttr<P>,
                                    required<&CreateParams::value>("value", "value of every element")};
-constexpr AttrSpec kPlaceholderAttrs[] = {kShapeAttr, kDeviceAttr,
+constexpr AttrSpec kPlaceholderAttrs[] = {kShapeAttr<P>, kDeviceAttr<P>,
                                           attr<&CreateParams::dtype>("dtype", "-1", "element type, -1: inferred")};
-
-// An empty list says nothing. Legacy files write an unknown dimension as 0: zeros of shape (0, units) begin their RNNs.
-void createdShape(ShapeInference &s) {
-  Dims given = s.params<CreateParams>().shape;
-  if (given.empty()) return;
-  DimsBuffer dims;
-  for (int64_t dim : given) dims.push_back(dim == 0 && s.zeroIsUnknown() ? kUnknownDim : dim);
-  s.setOut(0, dims);
-}
-
-void createdDType(DTypeInference &t) { t.setOut(0, t.params<CreateParams>().dtype); }
 
 void fill(const KernelCall &call, double value) {
   if (!call.wants(0)) return;
@@ -91,8 +76,8 @@ constinit const OpDef kZerosPlaceholder = {
     .summary = "zeros of inferred shape and type: the gradient of an output nobody differentiates",
     .attrs = kPlaceholderAttrs,
     .params = paramsOf<CreateParams>(),
-    .shape = createdShape,
-    .dtype = createdDType,
+    .shape = createdShape<P>,
+    .dtype = createdDType<P>,
     .flags = {.isZero = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
@@ -131,10 +116,7 @@ namespace {
 
 // The shape that is known, which may be more than the attribute says.
 void fillShape(DecomposeRule &d, StringRef value) {
-  const Value self = d.self(0);
-  DimsBuffer dims;
-  for (size_t axis = 0, rank = d.rank(self); axis < rank; ++axis) dims.push_back(d.size(self, static_cast<int64_t>(axis)));
-  d.y(0, d.emit(kFull, {}, d.context().withAttrs(d.attrs(), {{"shape", d.tuple(dims)}, {"value", value}})));
+  d.y(0, d.emit(kFull, {}, d.context().withAttrs(d.attrs(), {{"shape", d.tuple(createdDims(d))}, {"value", value}})));
 }
 
 constinit const OpDef kZeros = {
@@ -143,8 +125,8 @@ constinit const OpDef kZeros = {
     .summary = "zeros of a given shape: y = 0",
     .attrs = kCreateAttrs,
     .params = paramsOf<CreateParams>(),
-    .shape = createdShape,
-    .dtype = createdDType,
+    .shape = createdShape<P>,
+    .dtype = createdDType<P>,
     .flags = {.isZero = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
@@ -158,8 +140,8 @@ constinit const OpDef kOnes = {
     .summary = "ones of a given shape: y = 1",
     .attrs = kCreateAttrs,
     .params = paramsOf<CreateParams>(),
-    .shape = createdShape,
-    .dtype = createdDType,
+    .shape = createdShape<P>,
+    .dtype = createdDType<P>,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .decompose = [](DecomposeRule &d) { fillShape(d, "1"); },
@@ -174,8 +156,8 @@ constinit const OpDef kFull = {
     .summary = "a given shape filled with one value: y = value",
     .attrs = kFullAttrs,
     .params = paramsOf<CreateParams>(),
-    .shape = createdShape,
-    .dtype = createdDType,
+    .shape = createdShape<P>,
+    .dtype = createdDType<P>,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &) {},
     .primitive = {.onnx = "ConstantOfShape", .c = "y[i] = value"},

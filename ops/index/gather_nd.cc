@@ -1,9 +1,9 @@
-// Slices picked by tuples of indices, and put or added where such tuples say: gather_nd, scatter_nd, and _scatter_nd, which
-// the gradients of all operators that index are made of.
+// Slices picked by tuples of indices, and put or added where such tuples say: gather_nd, scatter_nd, and _scatter_nd,
+// which the gradients of all operators that index decompose to.
 //
-// Indices are (M, N…): tuple j has the M numbers indices[·,j…], one for each of the first M axes of the data. Negative ones
-// count from the end, and what is outside the axis is an error. Where tuples repeat, the last one put is kept; gradients
-// take tuples that are put as distinct, as MXNet's do. Tested by tests/indexing_ops_test.cc
+// Indices are (M, N…): tuple j has the M numbers indices[·,j…], one for each of the first M axes of the data. Negative
+// ones count from the end, and what is outside the axis is an error. Where tuples repeat, the last one put is kept;
+// gradients take tuples that are put as distinct, as MXNet's do. Tested by tests/indexing_ops_test.cc
 #include "ir/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
@@ -25,7 +25,9 @@ struct OptionalShapeParams {
   std::optional<Dims> shape;
 };
 constexpr AttrSpec kOptionalShapeAttrs[] = {
-    attr<&OptionalShapeParams::shape>("shape", "None", "shape of the result; None: that of the data of the forward node").atLeast(0)};
+    attr<&OptionalShapeParams::shape>("shape", "None",
+                                      "shape of the result; None: that of the data of the forward node")
+        .atLeast(0)};
 
 enum class Reduction : uint8_t { None, Add };
 constexpr StringRef kReductions[] = {"none", "add"};
@@ -33,8 +35,8 @@ constexpr ArrayRef<StringRef> enumNames(Reduction) { return kReductions; }
 struct ScatterParams {
   Reduction reduction = Reduction::None;
 };
-constexpr AttrSpec kScatterAttrs[] = {
-    attr<&ScatterParams::reduction>("reduction", "none", "whether updates replace elements of base, or are added to them")};
+constexpr AttrSpec kScatterAttrs[] = {attr<&ScatterParams::reduction>(
+    "reduction", "none", "whether updates replace elements of base, or are added to them")};
 
 // How many axes of the data a tuple names: the first dimension of the indices, or what the ranks leave.
 std::optional<int64_t> tupleLength(ShapeRef data, ShapeRef indices, ShapeRef picked) {
@@ -46,13 +48,14 @@ std::optional<int64_t> tupleLength(ShapeRef data, ShapeRef indices, ShapeRef pic
 // data (d0, d1, …), indices (M, N…), picked (N…, dM, …).
 void relateTuples(ShapeInference &s, EntryPort data, EntryPort indices, EntryPort picked) {
   if (s.hasFailed() || !indices.shape(s).hasRank()) return;
-  if (indices.shape(s).rank() == 0) return s.fail("indices have no axes, expected (M, …) with one number per axis of the data");
+  if (indices.shape(s).rank() == 0)
+    return s.fail("indices have no axes, expected (M, …) with one number per axis of the data");
   const std::optional<int64_t> length = tupleLength(data.shape(s), indices.shape(s), picked.shape(s));
   if (!length || !data.shape(s).hasRank()) return;
   const size_t rank = data.shape(s).rank();
   if (*length < 1 || *length > static_cast<int64_t>(rank))
-    return s.fail("indices of shape " + toString(indices.shape(s)) + " name " + Twine(*length) + " axes of data of shape " +
-                  toString(data.shape(s)) + ", expected 1 to " + Twine(rank));
+    return s.fail("indices of shape " + toString(indices.shape(s)) + " name " + Twine(*length) +
+                  " axes of data of shape " + toString(data.shape(s)) + ", expected 1 to " + Twine(rank));
   const size_t numNamed = static_cast<size_t>(*length);
   DimsBuffer whole(data.shape(s).dims()), tuples(indices.shape(s).dims());
   tuples[0] = *length;

@@ -48,12 +48,14 @@ void copyBackwardKernel(const KernelCall &call) {
     const RowGroups groups(call.workspace, indices.size, indices);
     indices.forEach([&](int64_t j, int64_t at) {
       if (groups[at].back() == j)
-        std::memcpy(call.out[2].as<char>() + static_cast<size_t>(j) * row, dy.as<const char>() + static_cast<size_t>(at) * row, row);
+        std::memcpy(call.out[2].as<char>() + static_cast<size_t>(j) * row,
+                    dy.as<const char>() + static_cast<size_t>(at) * row, row);
     });
   }
   if (!call.wants(0) || dy.size() == 0) return;
   std::memcpy(call.out[0].data, dy.data, dy.bytes());
-  indices.forEach([&](int64_t, int64_t at) { std::memset(call.out[0].as<char>() + static_cast<size_t>(at) * row, 0, row); });
+  indices.forEach(
+      [&](int64_t, int64_t at) { std::memset(call.out[0].as<char>() + static_cast<size_t>(at) * row, 0, row); });
 }
 
 constexpr Domain kDomains[] = {Domain::Any, Domain::Index, Domain::Any};
@@ -97,12 +99,13 @@ constinit const OpDef kIndexCopy = {
 Value isKept(DecomposeRule &d, Value dy, Value index) {
   const Value number = d.emit(kCast, {d.emit(kIndexLike, {index})}, {{"dtype", "float64"}});
   const Value lines = d.emit(kSum, {d.emit(kZerosLike, {dy})}, {{"axis", "0"}, {"exclude", "True"}});
-  const Value empty = d.emit(kCast, {lines}, {{"dtype", "float64"}}), tuples = d.emit(kExpandDims, {index}, {{"axis", "0"}});
+  const Value empty = d.emit(kCast, {lines}, {{"dtype", "float64"}});
+  const Value tuples = d.emit(kExpandDims, {index}, {{"axis", "0"}});
   const Value last = d.emit(kScatterNd, {empty, number, tuples});
   return d.emit(kEqual, {d.emit(kGatherNd, {last, tuples}), number});
 }
 
-// Of old_tensor and new_tensor only the shapes are used. Its adjoint is index_copy: what rows came from is where they go.
+// Of old_tensor and new_tensor only the shapes are used. Its adjoint is index_copy: rows go back where they came from.
 constinit const OpDef kBackwardIndexCopy = {
     .name = "_contrib_backward_index_copy",
     .summary = "gradients of _contrib_index_copy: dy without the replaced rows, and those rows",

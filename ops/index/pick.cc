@@ -50,8 +50,8 @@ DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
   return dims;
 }
 
-// The index has the shape of the result with or without the axis, whatever keepdims says. Nothing is left of a vector but
-// its axis, as in reductions.
+// The index has the shape of the result with or without the axis, whatever keepdims says. Of a vector one
+// element is left, of shape (1,), as in reductions.
 void relatePick(ShapeInference &s, int64_t givenAxis, bool keepDims) {
   if (!s.in(0).hasRank()) return;
   const size_t rank = s.in(0).rank();
@@ -81,14 +81,17 @@ template <class F> void forPicked(const TensorRef &index, Dims data, size_t axis
   indices.forEach([&](int64_t row, int64_t at) { visit(row, rows.begin(row) + at * rows.inner); });
 }
 
-size_t pickedAxis(const NodeKind &kind, Dims data) { return *normalizeAxis(*kind.params<PickParams>().axis, data.size()); }
+size_t pickedAxis(const NodeKind &kind, Dims data) {
+  return *normalizeAxis(*kind.params<PickParams>().axis, data.size());
+}
 
 void pickElements(const KernelCall &call, size_t axis, IndexMode mode) {
   if (!call.wants(0) || call.out[0].size() == 0) return;
   const size_t bytes = dtypeBytes(call.out[0].dtype);
   withCopyOf(bytes, [&](auto copy) {
     forPicked(call.in[1], call.in[0].shape, axis, mode, [&](int64_t row, int64_t at) {
-      copy(call.out[0].as<char>() + static_cast<size_t>(row) * bytes, call.in[0].as<const char>() + static_cast<size_t>(at) * bytes);
+      copy(call.out[0].as<char>() + static_cast<size_t>(row) * bytes,
+           call.in[0].as<const char>() + static_cast<size_t>(at) * bytes);
     });
   });
 }
@@ -102,7 +105,8 @@ void pickBackwardKernel(const KernelCall &call) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    forPicked(call.in[1], data, pickedAxis(*call.kind, data), modeOf(p), [&](int64_t row, int64_t at) { dx[at] = dy[row]; });
+    forPicked(call.in[1], data, pickedAxis(*call.kind, data), modeOf(p),
+              [&](int64_t row, int64_t at) { dx[at] = dy[row]; });
   });
 }
 

@@ -9,8 +9,9 @@ using namespace llvm;
 namespace gradc {
 
 void failIndex(int64_t index, int64_t axis, int64_t size) {
-  throw KernelError{("index " + Twine(index) + " is out of range for axis " + Twine(axis) + " of size " + Twine(size)).str(),
-                    ErrorKind::BindingMismatch};
+  throw KernelError{
+      ("index " + Twine(index) + " is out of range for axis " + Twine(axis) + " of size " + Twine(size)).str(),
+      ErrorKind::BindingMismatch};
 }
 
 void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indices) {

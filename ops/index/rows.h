@@ -1,5 +1,5 @@
-// Rows picked by number, and rows added up or put where numbers say: what take, Embedding, gather_nd and their gradients
-// compute. Numbers may have any type; fractions are dropped, and NaN is 0.
+// Rows picked by number, and rows added up or put where numbers say: what take, Embedding, gather_nd and their
+// gradients compute. Numbers may have any type; fractions are dropped, and NaN is 0.
 // Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
 #pragma once
 
@@ -57,7 +57,8 @@ struct AxisIndices {
   int64_t count() const { return numbers.size(); }
   /// Those of positions from `first` on.
   AxisIndices part(int64_t first, const int64_t &count) const {
-    return {{numbers.as<char>() + static_cast<size_t>(first) * dtypeBytes(numbers.dtype), numbers.dtype, Dims(count)}, axis, size, mode};
+    char *from = numbers.as<char>() + static_cast<size_t>(first) * dtypeBytes(numbers.dtype);
+    return {{from, numbers.dtype, Dims(count)}, axis, size, mode};
   }
   template <class F> void forEach(F visit) const {
     forEachNumber(numbers, [&](int64_t i, int64_t number) { visit(i, indexOnAxis(number, axis, size, mode)); });
@@ -75,19 +76,23 @@ template <class F> void withCopyOf(size_t bytes, F loop) {
 }
 
 /// to[o, j, k] = from[o, index of j, k]; `rows` are those of `from`.
-template <class Indices> void pickRows(const TensorRef &to, const TensorRef &from, const AxisRows &rows, const Indices &indices) {
+template <class Indices>
+void pickRows(const TensorRef &to, const TensorRef &from, const AxisRows &rows, const Indices &indices) {
   const size_t bytes = static_cast<size_t>(rows.inner) * dtypeBytes(to.dtype);
   withCopyOf(bytes, [&](auto copy) {
     for (int64_t o = 0; o < rows.outer; ++o) {
       char *part = to.as<char>() + static_cast<size_t>(o * indices.count()) * bytes;
       const char *whole = from.as<const char>() + static_cast<size_t>(o * rows.length) * bytes;
-      indices.forEach([&](int64_t j, int64_t at) { copy(part + static_cast<size_t>(j) * bytes, whole + static_cast<size_t>(at) * bytes); });
+      indices.forEach([&](int64_t j, int64_t at) {
+        copy(part + static_cast<size_t>(j) * bytes, whole + static_cast<size_t>(at) * bytes);
+      });
     }
   });
 }
 
 /// to[index of j, k] = from[j, k], the last one where an index repeats.
-template <class Indices> void putRows(const TensorRef &to, const TensorRef &from, int64_t inner, const Indices &indices) {
+template <class Indices>
+void putRows(const TensorRef &to, const TensorRef &from, int64_t inner, const Indices &indices) {
   const size_t bytes = static_cast<size_t>(inner) * dtypeBytes(to.dtype);
   withCopyOf(bytes, [&](auto copy) {
     indices.forEach([&](int64_t j, int64_t at) {
@@ -126,10 +131,11 @@ struct RowRange {
 };
 inline RowRange allOf(const AxisRows &rows) { return {0, rows.length, 0, rows.inner}; }
 
-/// to[o, r, k] = base[o, r, k] + Σ of from[o, j, k] over the positions j that name row r, in order; without a base, which may
-/// be `to`, from 0 on. `rows` are those of `to`.
+/// to[o, r, k] = base[o, r, k] + Σ of from[o, j, k] over the positions j that name row r, in order; without a base, from 0
+/// on. The base may be `to`, whose rows `rows` are.
 template <class T>
-void addRows(T *to, const T *base, const T *from, const AxisRows &rows, int64_t count, const RowGroups &groups, RowRange range) {
+void addRows(T *to, const T *base, const T *from, const AxisRows &rows, int64_t count, const RowGroups &groups,
+             RowRange range) {
   constexpr int64_t kChunk = 256;
   Accumulator<T> total[kChunk];
   for (int64_t o = 0; o < rows.outer; ++o)
@@ -154,7 +160,8 @@ void addRows(const TensorRef &to, const void *base, const TensorRef &from, const
   const RowGroups groups(scratch, rows.length, indices);
   dispatchNumeric(to.dtype, [&](auto zero) {
     using T = decltype(zero);
-    addRows<T>(to.as<T>(), static_cast<const T *>(base), from.as<const T>(), rows, indices.count(), groups, allOf(rows));
+    addRows<T>(to.as<T>(), static_cast<const T *>(base), from.as<const T>(), rows, indices.count(), groups,
+               allOf(rows));
   });
 }
 
@@ -165,7 +172,7 @@ AxisIndices tableRows(const TensorRef &numbers, Dims table);
 /// Fails where an axis without elements is to yield some.
 void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indices);
 
-/// Numbers as float64 indices in range: clipped to [0, size) or, for any other mode, modulo size. `size` has one element.
+/// Numbers as float64 indices in range: clipped to [0, size) or, in any other mode, modulo size, which is one element.
 Value indicesInRange(DecomposeRule &d, Value numbers, Value size, IndexMode mode);
 /// The size of an axis, which is not counted from the end, as float64 of shape (1,).
 Value sizeOfAxis(DecomposeRule &d, Value data, size_t axis);

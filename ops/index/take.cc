@@ -19,7 +19,8 @@ struct TakeParams {
 
 constexpr AttrSpec kTakeAttrs[] = {
     attr<&TakeParams::axis>("axis", "0", "axis to pick along; negative: from the end"),
-    attr<&TakeParams::mode>("mode", "clip", "indices outside the axis: its nearest end, an error, or modulo its length"),
+    attr<&TakeParams::mode>("mode", "clip",
+                            "indices outside the axis: its nearest end, an error, or modulo its length"),
 };
 
 // The picked slices have the axes of the indices in place of the one picked along. Two of three ranks give the third.
@@ -54,7 +55,9 @@ void takeShape(ShapeInference &s) {
   checkNotEmpty(s, s.in(0), *axis, s.in(1));
 }
 
-size_t takenAxis(const NodeKind &kind, Dims data) { return *normalizeAxis(kind.params<TakeParams>().axis, data.size()); }
+size_t takenAxis(const NodeKind &kind, Dims data) {
+  return *normalizeAxis(kind.params<TakeParams>().axis, data.size());
+}
 
 // Transposes so that axes [from, from + count) come to be at `to`.
 Value moveAxes(DecomposeRule &d, Value v, size_t rank, size_t from, size_t count, size_t to) {
@@ -202,7 +205,8 @@ void relateRows(ShapeInference &s, size_t data, EntryPort picked) {
 
 // The row numbers as tuples of one index, as gather_nd takes them.
 Value rowTuples(DecomposeRule &d, Value data) {
-  const Value size = d.emit(kFull, {}, {{"shape", "(1,)"}, {"dtype", "float64"}, {"value", d.number(d.params<EmbeddingParams>().inputDim)}});
+  const Value size = d.emit(
+      kFull, {}, {{"shape", "(1,)"}, {"dtype", "float64"}, {"value", d.number(d.params<EmbeddingParams>().inputDim)}});
   return d.emit(kExpandDims, {indicesInRange(d, data, size, IndexMode::Clip)}, {{"axis", "0"}});
 }
 
@@ -274,14 +278,15 @@ constinit const OpDef kBackwardEmbedding = {
           if (!d.wants(1)) return;
           const EmbeddingParams &p = d.params<EmbeddingParams>();
           const Value zeros = d.emit(kFull, {}, {{"shape", d.tuple({p.inputDim, p.outputDim})}, {"value", "0"}});
-          d.y(1, d.emit(kScatterNd, {d.emit(kCastLike, {zeros, d.x(0)}), d.x(0), rowTuples(d, d.x(1))}, {{"reduction", "add"}}));
+          d.y(1, d.emit(kScatterNd, {d.emit(kCastLike, {zeros, d.x(0)}), d.x(0), rowTuples(d, d.x(1))},
+                        {{"reduction", "add"}}));
         },
     .kernel =
         [](const KernelCall &call) {
           if (call.wants(0)) std::memset(call.out[0].data, 0, call.out[0].bytes());
           if (call.wants(1))
-            addRows(call.out[1], nullptr, call.in[0], AxisRows(call.out[1].shape, 0), tableRows(call.in[1], call.out[1].shape),
-                    call.workspace);
+            addRows(call.out[1], nullptr, call.in[0], AxisRows(call.out[1].shape, 0),
+                    tableRows(call.in[1], call.out[1].shape), call.workspace);
         },
     .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
       return RowGroups::scratchBytes(out[1].shape[0], in[1].size());

@@ -46,7 +46,8 @@ void matrixShape(ShapeInference &s) {
   if (s.out(0).hasRank() && s.out(0).rank() == 2 && s.out(0)[0] != kUnknownDim)
     s.setIn(0, {(Dim(s.out(0)[0]) - magnitude(p.k)).inShape()});
   if (s.hasFailed()) return;
-  const int64_t length = s.in(0)[0], size = length == kUnknownDim ? kUnknownDim : (Dim(length) + magnitude(p.k)).inShape();
+  const int64_t length = s.in(0)[0],
+                size = length == kUnknownDim ? kUnknownDim : (Dim(length) + magnitude(p.k)).inShape();
   s.setOut(0, {size, size});
 }
 
@@ -58,7 +59,8 @@ void diagShape(ShapeInference &s) {
   if (rank == 0) return s.fail("data has no axes, expected one at least");
   const std::optional<DiagAxes> axes = axesOf(p, rank);
   if (!axes)
-    return s.fail("axes " + Twine(p.axis1) + " and " + Twine(p.axis2) + " are not two axes of data of shape " + toString(s.in(0)));
+    return s.fail("axes " + Twine(p.axis1) + " and " + Twine(p.axis2) + " are not two axes of data of shape " +
+                  toString(s.in(0)));
   DimsBuffer in(s.in(0).dims()), out;
   for (size_t axis = 0; axis < rank; ++axis)
     if (axis != axes->rows && axis != axes->columns) out.push_back(in[axis]);
@@ -114,15 +116,16 @@ void diagBackwardKernel(const KernelCall &call) {
   rank == 1 ? readDiagonals(call, kMatrix) : writeDiagonals(call, *axesOf(call.params<DiagParams>(), rank));
 }
 
-// dy, whose diagonals are along its last axis, along the rows of data, in every column, and chosen where the column is k
-// further than the row.
+// dy, whose diagonals are along its last axis, along the rows of data, in every column, and chosen where the column is
+// k further than the row.
 void decomposeBackward(DecomposeRule &d) {
   const DiagParams &p = d.params<DiagParams>();
   const Value data = d.forwardInput(0);
   const size_t rank = d.rank(data);
   if (rank == 1) return d.y(0, d.emit(kDiag, {d.x(0)}, {{"k", d.number(p.k)}}));
   const DiagAxes axes = axesOf(p, rank).value_or(kMatrix);
-  const StringRef rows = d.number(static_cast<int64_t>(axes.rows)), columns = d.number(static_cast<int64_t>(axes.columns));
+  const StringRef rows = d.number(static_cast<int64_t>(axes.rows)),
+                  columns = d.number(static_cast<int64_t>(axes.columns));
   DimsBuffer order;
   for (size_t axis = 0; axis + 2 < rank; ++axis) order.push_back(static_cast<int64_t>(axis));
   order.insert(order.begin() + axes.rows - (axes.rows > axes.columns), static_cast<int64_t>(rank - 2));
@@ -132,7 +135,8 @@ void decomposeBackward(DecomposeRule &d) {
   AxisCut cut{static_cast<int64_t>(axes.rows)};
   if (p.k < 0) cut.begin = magnitude(p.k).nearest();
   const Value spread = d.emit(kBroadcastLike, {amongZeros(d, part, firstColumn, cut), data});
-  const Value row = d.emit(kIndexLike, {data}, {{"axis", rows}}), column = d.emit(kIndexLike, {data}, {{"axis", columns}});
+  const Value row = d.emit(kIndexLike, {data}, {{"axis", rows}}),
+              column = d.emit(kIndexLike, {data}, {{"axis", columns}});
   const Value isOnDiagonal = d.emit(kEqualScalar, {d.emit(kElemwiseSub, {column, row})}, {{"scalar", d.number(p.k)}});
   d.y(0, d.emit(kWhere, {isOnDiagonal, spread, d.emit(kZerosLike, {spread})}));
 }

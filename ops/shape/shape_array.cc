@@ -17,7 +17,8 @@ Value asInteger(DecomposeRule &d, Value count) { return d.emit(kCast, {count}, {
 
 void decomposeShapeArray(DecomposeRule &d) {
   SmallVector<Value, 6> sizes;
-  for (size_t axis = 0, rank = d.rank(d.x(0)); axis < rank; ++axis) sizes.push_back(asInteger(d, sizeOfAxis(d, d.x(0), axis)));
+  for (size_t axis = 0, rank = d.rank(d.x(0)); axis < rank; ++axis)
+    sizes.push_back(asInteger(d, sizeOfAxis(d, d.x(0), axis)));
   if (sizes.empty()) return d.y(0, d.emit(kConstant, {}, {{"dtype", "int64"}, {"shape", "(0,)"}, {"values", "()"}}));
   const AttrText count{"num_args", d.number(static_cast<int64_t>(sizes.size()))};
   d.y(0, d.emit(kConcat, sizes, d.context().attrs({count, {"dim", "0"}})));

@@ -23,7 +23,9 @@ bool checkSliceRank(ShapeInference &s, const SliceParams &params, ShapeRef whole
 /// Both ways: `part` is the slice of `whole`.
 void relateSlice(ShapeInference &s, EntryPort whole, EntryPort part);
 StridedView viewOfSlice(const SliceParams &params, Dims whole);
-inline StridedView sliceView(const NodeKind &kind, Dims whole, Dims) { return viewOfSlice(kind.params<SliceParams>(), whole); }
+inline StridedView sliceView(const NodeKind &kind, Dims whole, Dims) {
+  return viewOfSlice(kind.params<SliceParams>(), whole);
+}
 /// How the part was cut, for amongZeros.
 llvm::SmallVector<AxisCut, 6> cutsOf(const SliceParams &params);
 

@@ -63,7 +63,8 @@ class Lowering {
 
   Error visit(NodeId n) {
     current = n;
-    if (graph.isVariable(n) || isKept(graph.kindId(n), forwardOf(n))) {
+    if (graph.isVariable(n) || (isKept(graph.kindId(n), forwardOf(n)) &&
+                                hasOutputs(graph.kind(n), [&](uint32_t o) { return isRead[graph.firstEntry(n).value + o]; }))) {
       if (graph.bodies(n).empty()) {
         at[n] = rewriter.copy(n);
       } else {
@@ -115,6 +116,14 @@ class Lowering {
     Answer &answer = answers[id.value];
     if (answer == Answer::Unasked) answer = target.has(kind) ? Answer::Has : Answer::Lacks;
     return answer == Answer::Has;
+  }
+
+  // Whether the target's operator has all outputs that are read.
+  bool hasOutputs(const NodeKind &kind, function_ref<bool(uint32_t)> isRead) const {
+    if (!target.numOutputs || kind.op->flags.isOpaque) return true;
+    for (uint32_t o = target.numOutputs(kind); o < kind.numOutputs; ++o)
+      if (isRead(o)) return false;
+    return true;
   }
 
   // Bodies are nested kMaxBodyNesting deep at most. Nothing is known of the shapes in them.
@@ -209,7 +218,8 @@ class Lowering {
       if (!to.isValid()) return unanswered(*builder.kind(from.node).op, from.index);
       if (to != from) builder.setInput(m, i, to);
     }
-    if (!isKept(builder.kindId(m), entries.forward(m))) {
+    if (!isKept(builder.kindId(m), entries.forward(m)) ||
+        !hasOutputs(builder.kind(m), [&](uint32_t o) { return entries.isRead(Value{m, static_cast<uint16_t>(o)}); })) {
       SmallVector<bool, 4> wanted;
       for (uint32_t o = 0; o < builder.numOutputs(m); ++o) wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
       return open(m, entries.forward(m), wanted);

@@ -80,6 +80,9 @@ constexpr StringRef kOwn[] = {
     "silu",
 };
 
+// Operators whose hidden output MXNet lacks.
+constexpr StringRef kWithoutNoise[] = {"_sample_normal", "_sample_uniform"};
+
 const OpDef &op(DecomposeRule &d, StringRef name) {
   const OpDef *found = d.context().ops.find(name);
   assert(found && "a built-in operator");
@@ -149,6 +152,10 @@ constinit const Target kMxnetTarget = {
     .title = "MXNet 1.9.1",
     .advice = "emit the graph in gradc's own operators",
     .has = [](const NodeKind &kind) { return !std::binary_search(std::begin(kOwn), std::end(kOwn), kind.op->name); },
+    .numOutputs =
+        [](const NodeKind &kind) {
+          return llvm::is_contained(kWithoutNoise, kind.op->name) ? kind.numVisible : kind.numOutputs;
+        },
     .rows = kRows,
     .adjustTable =
         [](GraphTable &table) {

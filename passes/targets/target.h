@@ -19,6 +19,8 @@ struct Target {
   llvm::StringRef advice = {};  // to whom lowering refused; may be empty
   /// Whether the target has the operator, with these attributes. Unknown operators are left alone and not asked about.
   bool (*has)(const NodeKind &);
+  /// How many outputs it has there: a node with more that are read is expressed otherwise. Null: all of ours.
+  uint32_t (*numOutputs)(const NodeKind &) = nullptr;
   llvm::ArrayRef<TargetRow> rows = {};
   /// Makes the graph's table what the target expects; null: it stays.
   void (*adjustTable)(GraphTable &) = nullptr;

@@ -1,5 +1,5 @@
-// Rows picked by number, and rows added up, on all threads. Threads share the results, never a sum, so the bits are those of
-// one thread. Tested by tests/fast_kernels_test.cc
+// Rows picked by number, and rows added up, on all threads. Threads share the results, never a sum, so the bits are
+// those of one thread. Tested by tests/fast_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -22,23 +22,30 @@ template <bool isTable> class PickRows : public PreparedKernel {
   void run(const KernelCall &call) override {
     if (!call.wants(0) || call.out[0].size() == 0) return;
     const TensorRef &whole = call.in[isTable], &numbers = call.in[!isTable];
-    const AxisIndices indices = isTable ? tableRows(numbers, whole.shape) : takenIndices(*call.kind, numbers, whole.shape);
+    const AxisIndices indices =
+        isTable ? tableRows(numbers, whole.shape) : takenIndices(*call.kind, numbers, whole.shape);
     const AxisRows rows(whole.shape, static_cast<size_t>(indices.axis));
-    const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(whole.dtype)), count = indices.count();
-    parallelFor(threads, rows.outer * count, std::max<int64_t>(kGrainBytes / bytes, 1), [&](int64_t begin, int64_t end) {
-      while (begin < end) {
-        const int64_t o = begin / count, first = begin % count, size = std::min(count - first, end - begin);
-        const TensorRef to{call.out[0].as<char>() + begin * bytes, whole.dtype, {}};
-        const TensorRef from{whole.as<char>() + o * rows.length * bytes, whole.dtype, {}};
-        AxisRows part = rows;
-        part.outer = 1;
-        pickRows(to, from, part, indices.part(first, size));
-        begin += size;
-      }
-    });
+    const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(whole.dtype));
+    parallelFor(threads, rows.outer * indices.count(), std::max<int64_t>(kGrainBytes / bytes, 1),
+                [&](int64_t begin, int64_t end) { pick(call.out[0], whole, rows, indices, begin, end); });
   }
 
  private:
+  // Rows [begin, end) of the result, a stretch for each outer index.
+  static void pick(const TensorRef &to, const TensorRef &from, const AxisRows &rows, const AxisIndices &indices,
+                   int64_t begin, int64_t end) {
+    const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(to.dtype)), count = indices.count();
+    AxisRows one = rows;
+    one.outer = 1;
+    while (begin < end) {
+      const int64_t o = begin / count, first = begin % count, size = std::min(count - first, end - begin);
+      const TensorRef part{to.as<char>() + begin * bytes, to.dtype, {}};
+      const TensorRef whole{from.as<char>() + o * rows.length * bytes, to.dtype, {}};
+      pickRows(part, whole, one, indices.part(first, size));
+      begin += size;
+    }
+  }
+
   unsigned threads;
 };
 
@@ -66,11 +73,13 @@ template <bool isTable> class AddRows : public PreparedKernel {
 
  private:
   // By rows, which get as many threads as they have work; by columns where one row has more than a thread's share.
-  void divide(const AxisRows &rows, const RowGroups &groups, size_t elementBytes, function_ref<void(RowRange)> add) const {
+  void divide(const AxisRows &rows, const RowGroups &groups, size_t elementBytes,
+              function_ref<void(RowRange)> add) const {
     const int64_t work = groups.workBefore(rows.length);
     const int64_t columnBytes = rows.outer * static_cast<int64_t>(elementBytes);
     int64_t largest = 0;
-    for (int64_t r = 0; r < rows.length; ++r) largest = std::max<int64_t>(largest, static_cast<int64_t>(groups[r].size()));
+    for (int64_t r = 0; r < rows.length; ++r)
+      largest = std::max<int64_t>(largest, static_cast<int64_t>(groups[r].size()));
     if (largest > work / threads && rows.inner >= kMinColumns * threads)
       return parallelFor(threads, rows.inner, std::max<int64_t>(kGrainBytes / (work * columnBytes), kMinColumns),
                          [&](int64_t begin, int64_t end) { add({0, rows.length, begin, end}); });
@@ -100,7 +109,9 @@ template <bool isTable> std::unique_ptr<PreparedKernel> addingRows(const KernelS
 
 std::unique_ptr<PreparedKernel> take(const KernelSite &site) { return std::make_unique<PickRows<false>>(site.threads); }
 std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site) { return addingRows<false>(site); }
-std::unique_ptr<PreparedKernel> embedding(const KernelSite &site) { return std::make_unique<PickRows<true>>(site.threads); }
+std::unique_ptr<PreparedKernel> embedding(const KernelSite &site) {
+  return std::make_unique<PickRows<true>>(site.threads);
+}
 std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site) { return addingRows<true>(site); }
 
 }  // namespace gradc::fast

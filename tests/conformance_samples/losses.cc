@@ -67,7 +67,7 @@ std::vector<Sample> allSamples() {
   for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(),
                                    lossSamples(), visionSamples(), movementSamples(), extremaSamples(),
                                    sequenceSamples(), optimizerSamples(), orderingSamples(), indexingSamples(),
-                                   networkSamples(), rnnSamples(), ctcSamples()})
+                                   networkSamples(), rnnSamples(), ctcSamples(), randomSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

@@ -34,6 +34,7 @@ std::vector<Sample> indexingSamples();
 std::vector<Sample> networkSamples();
 std::vector<Sample> rnnSamples();
 std::vector<Sample> ctcSamples();
+std::vector<Sample> randomSamples();
 /// All of them, in this order.
 std::vector<Sample> allSamples();
 

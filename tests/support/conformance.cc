@@ -27,7 +27,8 @@ double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t i
   if (domain == Domain::ClassIndex) return std::floor(unit * sample.classes);
   // Ends outside the axis are asked for as a range.
   if (domain == Domain::Index)
-    return std::floor(sample.high > sample.low ? sample.low + unit * (sample.high - sample.low) : unit * sample.classes);
+    return std::floor(sample.high > sample.low ? sample.low + unit * (sample.high - sample.low)
+                                               : unit * sample.classes);
   if (sample.high > sample.low) return sample.low + unit * (sample.high - sample.low);
   if (domain == Domain::Positive) return 0.4 + 1.2 * unit;
   if (domain == Domain::Probability) return 0.05 + 0.9 * unit;
