@@ -154,13 +154,12 @@ class Groups {
       : rule(rule), shape("(0,-4," + std::to_string(rule.params<GroupNormParams>().groups) + ",-1,-2)") {}
 
   Value split(Value v) { return rule.emit(kReshape, {v}, {{"shape", shape}}); }
-  Value merged(Value v, Value like) { return rule.emit(kReshapeLike, {v, like}); }
   Value sum(Value v) { return perGroup(kSum, v); }
   Value mean(Value v) { return perGroup(kMean, v); }
   Value perVector(Value v) { return rule.emit(kSum, {v}, {{"axis", "1"}, {"exclude", "True"}}); }
   Value spread(Value v, Value like) { return rule.emit(kBroadcastAxisLike, {v, like}, {{"axis", "1"}}); }
-  /// A statistic with as many axes as `like`, which has one element for each.
-  Value keep(Value statistic, Value like) { return rule.emit(kReshapeLike, {statistic, like}); }
+  /// A statistic with the axes of `like`, which has one element for each; `split` undone.
+  Value keep(Value v, Value like) { return rule.emit(kReshapeLike, {v, like}); }
   /// `keep` undone: the axes of one element summed away.
   Value perRow(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
 
@@ -187,7 +186,7 @@ void decomposeBackward(DecomposeRule &d) {
   const Value slope = d.emit(kBroadcastMul, {normal, groups.mean(product)});
   const Value inner = d.emit(kElemwiseSub, {d.emit(kBroadcastSub, {dy, shift}), slope});
   const Value dx = d.emit(kElemwiseMul, {d.emit(kBroadcastDiv, {inner, deviation}), groups.spread(d.x(2), x)});
-  d.y(0, groups.merged(dx, d.x(1)));
+  d.y(0, groups.keep(dx, d.x(1)));
 }
 
 constinit const OpDef kBackwardGroupNorm = {
@@ -220,7 +219,7 @@ Value throughStatistics(GradRule &g) {
     const Value term = g.emit(kBroadcastMul, {normal, share(g.dy(2))});
     total = total.isValid() ? g.emit(kElemwiseAdd, {total, term}) : term;
   }
-  return groups.merged(total, g.x(0));
+  return groups.keep(total, g.x(0));
 }
 
 void groupNormGradient(GradRule &g) {
@@ -239,7 +238,7 @@ void decomposeForward(DecomposeRule &d) {
   if (!d.wants(0)) return;
   const Value normal = d.emit(kBroadcastDiv, {centred, deviation});
   const Value scaled = d.emit(kElemwiseMul, {normal, groups.spread(d.x(1), x)});
-  d.y(0, groups.merged(d.emit(kElemwiseAdd, {scaled, groups.spread(d.x(2), x)}), d.x(0)));
+  d.y(0, groups.keep(d.emit(kElemwiseAdd, {scaled, groups.spread(d.x(2), x)}), d.x(0)));
 }
 
 constinit const OpDef kGroupNorm = {
