@@ -24,14 +24,16 @@ struct ShapeRow {
 };
 
 void checkShapes(ArrayRef<ShapeRow> rows) {
-  for (const ShapeRow &row : rows) EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.expected) << row.op.str();
+  for (const ShapeRow &row : rows)
+    EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.expected.str()) << row.op.str();
 }
 
 TEST(NetworkOps, INF_04_Products) {
   checkShapes({
       {"_linalg_gemm2", {}, "(2,?,3) (?,?,4) -> (?,5,?)", "(2,5,3) (2,3,4) -> (2,5,4)"},
       {"_linalg_gemm2", {{"transpose_a", "True"}, {"axis", "0"}}, "(3,2,5) ? -> (?,?,4)", "(3,2,5) (3,2,4) -> (5,2,4)"},
-      {"_linalg_gemm2", {{"axis", "1"}, {"transpose_b", "True"}}, "(2,3,4,5) (2,6,4,5) -> ?", "(2,3,4,5) (2,6,4,5) -> (2,3,4,6)"},
+      {"_linalg_gemm2", {{"axis", "1"}, {"transpose_b", "True"}}, "(2,3,4,5) (2,6,4,5) -> ?",
+       "(2,3,4,5) (2,6,4,5) -> (2,3,4,6)"},
       {"_linalg_gemm", {}, "(?,3) (3,?) (2,4) -> ?", "(2,3) (3,4) (2,4) -> (2,4)"},
       {"_linalg_gemm2", {}, "(2,3) (2,4) -> ?", "input 1 has shape (2,4), expected (3,4)"},
       {"_linalg_gemm2", {}, "(2,3,4) (3,4,3) -> ?", "input 0 has shape (2,3,4), expected (3,3,4)"},
@@ -41,7 +43,7 @@ TEST(NetworkOps, INF_04_Products) {
        "axis 1 is out of range for the rows of 2-dimensional operands, whose last axis is that of the columns"},
       {"_linalg_gemm2", {{"axis", "-4"}}, "(2,2,3) ? -> ?",
        "axis -4 is out of range for the rows of 3-dimensional operands, whose last axis is that of the columns"},
-      {"_linalg_gemm", {}, "(2,3) (3,4) (2,5) -> ?", "input 2 has shape (2,5), expected (2,4)"},
+      {"_linalg_gemm", {}, "(2,3) (3,4) (2,5) -> ?", "input 1 has shape (3,4), expected (3,5)"},
       {"khatri_rao", {{"num_args", "2"}}, "(2,?) (3,4) -> ?", "(2,4) (3,4) -> (6,4)"},
       {"khatri_rao", {{"num_args", "2"}}, "(2,3) (3,4) -> ?", "input 0 has shape (2,3), expected (?,4)"},
       {"khatri_rao", {{"num_args", "1"}}, "(2,) -> ?", "input 0 has shape (2,), expected (?,?)"},
@@ -58,12 +60,16 @@ TEST(NetworkOps, INF_04_Attention) {
       {"_contrib_interleaved_matmul_selfatt_qk", {two}, "(2,1,9) -> ?",
        "projection has shape (2,1,9), expected a multiple of 6 on the last axis"},
       {"_contrib_interleaved_matmul_selfatt_qk", {two}, "(2,7) -> ?", "input 0 has shape (2,7), expected (?,?,?)"},
-      {"_contrib_interleaved_matmul_encdec_qk", {one}, "(2,1,6) (3,1,10) -> ?", "input 1 has shape (3,1,10), expected (3,1,12)"},
-      {"_contrib_interleaved_matmul_encdec_qk", {one}, "(2,1,6) (3,2,12) -> ?", "input 0 has shape (2,1,6), expected (2,2,6)"},
-      {"_contrib_interleaved_matmul_encdec_valatt", {two}, "(3,2,8) (4,5,2) -> ?", "input 1 has shape (4,5,2), expected (4,5,3)"},
+      {"_contrib_interleaved_matmul_encdec_qk", {one}, "(2,1,6) (3,1,10) -> ?",
+       "input 1 has shape (3,1,10), expected (3,1,12)"},
+      {"_contrib_interleaved_matmul_encdec_qk", {one}, "(2,1,6) (3,2,12) -> ?",
+       "input 0 has shape (2,1,6), expected (2,2,6)"},
+      {"_contrib_interleaved_matmul_encdec_valatt", {two}, "(3,2,8) (4,5,2) -> ?",
+       "input 1 has shape (4,5,2), expected (4,5,3)"},
       {"_contrib_interleaved_matmul_encdec_valatt", {two}, "(3,2,8) (3,5,3) -> ?",
        "scores has shape (3,5,3), expected a multiple of 2 on the first axis"},
-      {"_contrib_interleaved_matmul_selfatt_valatt", {one}, "(3,2,6) (2,3,4) -> ?", "input 0 has shape (3,2,6), expected (4,2,6)"},
+      {"_contrib_interleaved_matmul_selfatt_valatt", {one}, "(3,2,6) (2,3,4) -> ?",
+       "input 0 has shape (3,2,6), expected (4,2,6)"},
   });
 }
 
@@ -97,17 +103,21 @@ TEST(NetworkOps, INF_04_LossesAndImages) {
       {"SVMOutput", {}, "(2,3) (3,) -> ?", "input 1 has shape (3,), expected (2,)"},
       {"depth_to_space", {two}, "(1,8,2,3) -> ?", "(1,8,2,3) -> (1,2,4,6)"},
       {"space_to_depth", {two}, "? -> (1,8,2,3)", "(1,2,4,6) -> (1,8,2,3)"},
-      {"depth_to_space", {two}, "(1,6,2,3) -> ?", "data has shape (1,6,2,3), expected its channels to be a multiple of 4"},
-      {"space_to_depth", {two}, "(1,2,3,4) -> ?", "data has shape (1,2,3,4), expected its height to be a multiple of 2"},
+      {"depth_to_space", {two}, "(1,6,2,3) -> ?",
+       "data has shape (1,6,2,3), expected its channels to be a multiple of 4"},
+      {"space_to_depth", {two}, "(1,2,3,4) -> ?",
+       "data has shape (1,2,3,4), expected its height to be a multiple of 2"},
       {"space_to_depth", {two}, "(1,2,4,5) -> ?", "data has shape (1,2,4,5), expected its width to be a multiple of 2"},
       {"depth_to_space", {two}, "(8,2,3) -> ?", "input 0 has shape (8,2,3), expected (?,?,?,?)"},
       {"depth_to_space", {{"block_size", "2147483647"}}, "(1,8,2,3) -> ?",
        "data has shape (1,8,2,3), expected its channels to be a multiple of 4611686014132420609"},
       {"im2col", {window}, "(1,2,4,6) -> ?", "(1,2,4,6) -> (1,8,15)"},
       {"im2col", {window}, "(?,?,4,6) -> (3,8,?)", "(3,2,4,6) -> (3,8,15)"},
-      {"im2col", {{"kernel", "(5,2)"}}, "(1,2,4,6) -> ?", "kernel of reach 5 exceeds the padded image of 4 on spatial axis 0"},
+      {"im2col", {{"kernel", "(5,2)"}}, "(1,2,4,6) -> ?",
+       "kernel of reach 5 exceeds the padded image of 4 on spatial axis 0"},
       {"im2col", {window}, "(1,2,4) -> ?", "input 0 has shape (1,2,4), expected (?,?,?,?)"},
-      {"im2col", {window}, "(1,?,4,6) -> (1,7,?)", "columns have 7 rows, expected a multiple of the 4 elements of a window"},
+      {"im2col", {window}, "(1,?,4,6) -> (1,7,?)",
+       "columns have 7 rows, expected a multiple of the 4 elements of a window"},
       {"col2im", {window, {"output_size", "(4,6)"}}, "(1,8,?) -> ?", "(1,8,15) -> (1,2,4,6)"},
       {"col2im", {window, {"output_size", "(4,5)"}}, "(1,8,15) -> ?", "input 0 has shape (1,8,15), expected (1,8,12)"},
       {"col2im", {window, {"output_size", "(1,6)"}}, "(1,8,15) -> ?",
@@ -131,7 +141,8 @@ TEST(NetworkOps, RefusedAttributes) {
       {"space_to_depth", {{"block_size", "-2"}}, "'block_size'"},
       {"im2col", {{"kernel", "()"}}, "attribute 'kernel' has 0 elements, expected 1 to 3"},
       {"im2col", {{"kernel", "(0,1)"}}, "'kernel'"},
-      {"im2col", {{"kernel", "(2,2)"}, {"stride", "(1,)"}}, "attribute 'stride' has 1 elements, expected 2 as 'kernel' has"},
+      {"im2col", {{"kernel", "(2,2)"}, {"stride", "(1,)"}},
+       "attribute 'stride' has 1 elements, expected 2 as 'kernel' has"},
       {"im2col", {{"kernel", "(2,2)"}, {"stride", "(0,1)"}}, "'stride'"},
       {"im2col", {{"kernel", "(2,2)"}, {"pad", "(0,-1)"}}, "'pad'"},
       {"col2im", {{"kernel", "(2,2)"}, {"output_size", "(4,)"}},
@@ -154,7 +165,8 @@ TEST(NetworkOps, RUN_02_LengthsOutOfRange) {
   checkRow({"SequenceReverse", {use}, {x, lengths}, {2, 5}, {1, 7, 3, 9, 5, 6, 2, 8, 4, 10}, {}});
   TestGraph g("n = _full {shape=(5,), value=18446744073709549568, dtype=uint64};"
               "y = SequenceLast(x, n) {use_sequence_length=True}");
-  EXPECT_EQ(evaluate(g, {{"x", Array({2, 5}, x.values)}})[0].values, (std::vector<double>{6, 7, 8, 9, 10})) << "2^64 - 2048";
+  EXPECT_EQ(evaluate(g, {{"x", Array({2, 5}, x.values)}})[0].values, (std::vector<double>{6, 7, 8, 9, 10}))
+      << "2^64 - 2048";
 }
 
 // Such rows count nothing and learn nothing. A probability below the guard counts as 10⁻⁸.

@@ -1,4 +1,5 @@
-// Casts of automatic mixed precision: amp_cast, amp_multicast. They change float32 and the floating types of 16 bits alone.
+// Casts of automatic mixed precision: amp_cast, amp_multicast. They change float32 and the floating types of 16 bits
+// alone.
 // Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -23,8 +24,11 @@ struct AmpMulticastParams {
   bool castNarrow = false;
 };
 constexpr AttrSpec kMulticastAttrs[] = {
-    required<&AmpMulticastParams::numOutputs>("num_outputs", "number of inputs, and of outputs").atLeast(1).atMost(1 << 16),
-    attr<&AmpMulticastParams::castNarrow>("cast_narrow", "False", "whether to cast to the narrowest type, not to the widest"),
+    required<&AmpMulticastParams::numOutputs>("num_outputs", "number of inputs, and of outputs")
+        .atLeast(1)
+        .atMost(1 << 16),
+    attr<&AmpMulticastParams::castNarrow>("cast_narrow", "False",
+                                          "whether to cast to the narrowest type, not to the widest"),
 };
 
 // What mixed precision changes.
@@ -65,7 +69,9 @@ void castKernel(const KernelCall &call) {
     if (call.wants(i)) castTensor(call.in[i], call.out[i]);
 }
 
-uint32_t numTensors(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<AmpMulticastParams>().numOutputs); }
+uint32_t numTensors(const NodeKind &kind) {
+  return static_cast<uint32_t>(kind.params<AmpMulticastParams>().numOutputs);
+}
 
 SmallVector<Value, 4> headsOf(GradRule &g) {
   SmallVector<Value, 4> heads;
@@ -86,7 +92,8 @@ extern const OpDef kBackwardAmpCast, kBackwardAmpMulticast;
 
 constinit const OpDef kAmpCast = {
     .name = "amp_cast",
-    .summary = "data of type float32, float16 or bfloat16 in another type, converted as by Cast; data of other types as it is",
+    .summary = "data of type float32, float16 or bfloat16 in another type, converted as by Cast; data of other types "
+               "as it is",
     .inputs = {"data"},
     .attrs = kCastAttrs,
     .params = paramsOf<AmpCastParams>(),
@@ -117,8 +124,8 @@ constinit const OpDef kBackwardAmpCast = {
 
 constinit const OpDef kAmpMulticast = {
     .name = "amp_multicast",
-    .summary = "each input in the widest type, or the narrowest, of those that are float32, float16 or bfloat16; inputs of other "
-               "types as they are",
+    .summary = "each input in the widest type, or the narrowest, of those that are float32, float16 or bfloat16; "
+               "inputs of other types as they are",
     .inputs = {{}, numTensors, true},
     .outputs = {{}, numTensors, true},
     .attrs = kMulticastAttrs,

@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// `to` = `from` in its own element type: floating numbers cut toward 0 and to the nearest number the type holds, NaN to 0;
-/// bool is whether it is not 0. The tensors have as many elements; types are those kernels compute in.
+/// `to` = `from` in its own element type: floating numbers cut toward 0 and to the nearest number the type holds, NaN
+/// to 0; bool is whether it is not 0. The tensors have as many elements; types are those kernels compute in.
 void castTensor(const TensorRef &from, const TensorRef &to);
 
 }  // namespace gradc

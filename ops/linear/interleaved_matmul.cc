@@ -1,7 +1,7 @@
 // Attention on interleaved projections: MXNet's interleaved_matmul operators.
 //
-// A projection is (length, batch, heads · parts · d): for each head its part of the queries, the keys and the values side
-// by side, or of the keys and the values, or of one of them alone. Scores are (batch · heads, queries, keys):
+// A projection is (length, batch, heads · parts · d): for each head its part of the queries, the keys and the values
+// side by side, or of the keys and the values, or of one of them alone. Scores are (batch · heads, queries, keys):
 //   …_qk      scores = Q · Kᵀ / √d
 //   …_valatt  y = scores · V, a projection of one part
 // In …_selfatt_… one projection has all three parts; in …_encdec_… queries come apart from keys and values.
@@ -215,7 +215,8 @@ template <Layout layout> void valuesBackward(const KernelCall &call) {
       multiply<T>(Matrices<T>::ofPart(call.out[0], layout.values, is.heads).at(i), transposed(scores.at(i)), dy.at(i),
                   {is.keys, is.size, is.queries});
     for (int64_t i = 0; i < is.count && call.wants(1); ++i)
-      multiply<T>(Matrices<T>::ofScores(call.out[1]).at(i), dy.at(i), transposed(v.at(i)), {is.queries, is.keys, is.size});
+      multiply<T>(Matrices<T>::ofScores(call.out[1]).at(i), dy.at(i), transposed(v.at(i)),
+                  {is.queries, is.keys, is.size});
   });
 }
 
@@ -246,7 +247,8 @@ class Heads {
     }
     if (list.size() == 1) return reshaped(list[0], "(0,0,-3)");
     const AttrText attrs[] = {{"num_args", d.number(static_cast<int64_t>(list.size()))}, {"dim", "3"}};
-    return reshaped(reshaped(d.emit(kConcat, list, d.context().attrs(ArrayRef<AttrText>(attrs))), "(0,0,-3,0)"), "(0,0,-3)");
+    const Value joined = d.emit(kConcat, list, d.context().attrs(ArrayRef<AttrText>(attrs)));
+    return reshaped(reshaped(joined, "(0,0,-3,0)"), "(0,0,-3)");
   }
 
   Value product(Value a, Value b, bool transposesA, bool transposesB) {
@@ -270,10 +272,10 @@ template <Layout layout> void decomposeQueryKey(DecomposeRule &d) {
 template <Layout layout> void decomposeQueryKeyBackward(DecomposeRule &d) {
   Heads heads(d);
   const Value dy = d.x(0);
+  const size_t keyInput = layout.keys.input;
   Value dq, dk;
-  if (d.wants(0)) dq = heads.scaled(heads.product(dy, heads.part(d.x(1 + layout.keys.input), layout.keys), false, false));
-  if (d.wants(layout.keys.input))
-    dk = heads.scaled(heads.product(dy, heads.part(d.x(1), layout.queries), true, false));
+  if (d.wants(0)) dq = heads.scaled(heads.product(dy, heads.part(d.x(1 + keyInput), layout.keys), false, false));
+  if (d.wants(keyInput)) dk = heads.scaled(heads.product(dy, heads.part(d.x(1), layout.queries), true, false));
   if (layout.isSelf) return d.y(0, heads.projection({dq, dk, Value()}));
   if (d.wants(0)) d.y(0, heads.projection(dq));
   if (d.wants(1)) d.y(1, heads.projection({dk, Value()}));

@@ -20,6 +20,8 @@ struct KhatriRaoParams {
 constexpr AttrSpec kAttrs[] = {
     required<&KhatriRaoParams::numArgs>("num_args", "number of matrices").atLeast(1).atMost(1 << 16)};
 
+uint32_t numMatrices(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<KhatriRaoParams>().numArgs); }
+
 // Matrices (m0, n), (m1, n), … make (m0·m1·…, n).
 void relateShapes(ShapeInference &s) {
   for (size_t i = 0; i < s.numInputs(); ++i) s.setIn(i, {kUnknownDim, kUnknownDim});
@@ -68,8 +70,9 @@ void decomposeKhatriRao(DecomposeRule &d) {
 // MXNet has no gradient of it; here it is that of the decomposition.
 constinit const OpDef kKhatriRao = {
     .name = "khatri_rao",
-    .summary = "the Kronecker product of columns: y[i·m1 + j,k] = a[i,k]·b[j,k], and so on for more matrices of as many columns",
-    .inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<KhatriRaoParams>().numArgs); }, true},
+    .summary = "the Kronecker product of columns: y[i·m1 + j,k] = a[i,k]·b[j,k], and so on for more matrices "
+               "of as many columns",
+    .inputs = {{}, numMatrices, true},
     .attrs = kAttrs,
     .params = paramsOf<KhatriRaoParams>(),
     .shape = relateShapes,

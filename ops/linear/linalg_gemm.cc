@@ -1,5 +1,5 @@
-// Matrix products with factors over batches: MXNet's linalg_gemm2, y = alpha · op(A) · op(B), and linalg_gemm, which adds
-// beta · C.
+// Matrix products with factors over batches: MXNet's linalg_gemm2, y = alpha · op(A) · op(B), and linalg_gemm, which
+// adds beta · C.
 //
 // Columns run along the last axis, rows along `axis`, all other axes count the matrices of the batch. The gradients are
 // such products again. Tested by tests/network_ops_test.cc
@@ -24,8 +24,10 @@ struct GemmParams {
   int64_t axis = -2;
 };
 
-constexpr AttrSpec kTransposeA = attr<&GemmParams::transposeA>("transpose_a", "False", "whether the matrices of A are transposed");
-constexpr AttrSpec kTransposeB = attr<&GemmParams::transposeB>("transpose_b", "False", "whether the matrices of B are transposed");
+constexpr AttrSpec kTransposeA =
+    attr<&GemmParams::transposeA>("transpose_a", "False", "whether the matrices of A are transposed");
+constexpr AttrSpec kTransposeB =
+    attr<&GemmParams::transposeB>("transpose_b", "False", "whether the matrices of B are transposed");
 constexpr AttrSpec kAlpha = attr<&GemmParams::alpha>("alpha", "1", "factor of the product");
 constexpr AttrSpec kAxis = attr<&GemmParams::axis>(
     "axis", "-2", "the axis that rows run along, not the last; negative: counted from the end");
@@ -154,7 +156,8 @@ void backwardKernel(const KernelCall &call) {
     if (call.wants(1)) Product<T>(p, call.out[1], call.in[1], call.in[0]).compute(p.transposeB, !p.transposeA, false);
     if (call.out.size() < 3 || !call.wants(2)) return;
     const T *dy = call.in[0].as<const T>();
-    for (int64_t i = 0, size = call.out[2].size(); i < size; ++i) call.out[2].as<T>()[i] = static_cast<T>(p.beta) * dy[i];
+    T *dc = call.out[2].as<T>();
+    for (int64_t i = 0, size = call.out[2].size(); i < size; ++i) dc[i] = static_cast<T>(p.beta) * dy[i];
   });
 }
 
@@ -225,7 +228,8 @@ constinit const OpDef kGemm2 = {
 constinit const OpDef kGemm = {
     .name = "_linalg_gemm",
     .aliases = {"linalg_gemm"},
-    .summary = "y = alpha·op(A)·op(B) + beta·C for every matrix of a batch, rows along `axis`, op the transposition or nothing",
+    .summary = "y = alpha·op(A)·op(B) + beta·C for every matrix of a batch, rows along `axis`, op the transposition or "
+               "nothing",
     .inputs = {"A", "B", "C"},
     .attrs = kGemmAttrs,
     .params = paramsOf<GemmParams>(),

@@ -22,7 +22,8 @@ template <class T> MatrixView<T> transposedIf(bool isTransposed, MatrixView<T> m
 
 /// out[i, j] = factor · Σ a[i, l] · b[l, j], summed left to right in float64.
 template <class T>
-void multiply(MatrixView<T> out, MatrixView<const T> a, MatrixView<const T> b, const DotExtents &extents, double factor = 1) {
+void multiply(MatrixView<T> out, MatrixView<const T> a, MatrixView<const T> b, const DotExtents &extents,
+              double factor = 1) {
   for (int64_t i = 0; i < extents.m; ++i)
     for (int64_t j = 0; j < extents.n; ++j) {
       double total = 0;
@@ -36,7 +37,8 @@ void multiply(MatrixView<T> out, MatrixView<const T> a, MatrixView<const T> b, c
 /// Attributes of `dot` and its relatives that say which operands are transposed.
 inline llvm::StringRef transposeText(bool isTransposed) { return isTransposed ? "True" : "False"; }
 /// op(a) · op(b) by `dot` or `batch_dot`.
-inline Value emitProduct(RuleContext &rule, const OpDef &product, Value a, Value b, bool transposesA, bool transposesB) {
+inline Value emitProduct(RuleContext &rule, const OpDef &product, Value a, Value b, bool transposesA,
+                         bool transposesB) {
   return rule.emit(product, {a, b},
                    {{"transpose_a", transposeText(transposesA)}, {"transpose_b", transposeText(transposesB)}});
 }

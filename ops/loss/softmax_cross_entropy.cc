@@ -1,8 +1,8 @@
 // softmax_cross_entropy: the cross entropy of rows of logits and class numbers, summed to one number.
 //
-// Probabilities below 10⁻⁸ count as that much, so that no row is infinite. The gradient is that of the cross entropy without
-// this guard, as in MXNet: rows that are far off learn too. Rows whose label is no class count nothing (MXNet reads
-// outside the row). Tested by tests/network_ops_test.cc
+// Probabilities below 10⁻⁸ count as that much, so that no row is infinite. The gradient is that of the cross entropy
+// without this guard, as in MXNet: rows that are far off learn too. Rows whose label is no class count nothing (MXNet
+// reads outside the row). Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -107,8 +107,8 @@ constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Any, Domain::ClassIn
 
 constinit const OpDef kBackwardSoftmaxCrossEntropy = {
     .name = "_backward_softmax_cross_entropy",
-    .summary = "gradient of softmax_cross_entropy: ddata[n,k] = dy · (softmax(data)[n,k] − (1 where k = label[n])), 0 in rows "
-               "whose label is no class",
+    .summary = "gradient of softmax_cross_entropy: ddata[n,k] = dy · (softmax(data)[n,k] − (1 where k = label[n])), 0 "
+               "in rows whose label is no class",
     .inputs = {"dy", "data", "label"},
     .outputs = {"ddata", "dlabel"},
     .shape =
@@ -129,7 +129,8 @@ constinit const OpDef kBackwardSoftmaxCrossEntropy = {
 
 constinit const OpDef kSoftmaxCrossEntropy = {
     .name = "softmax_cross_entropy",
-    .summary = "y = −Σ ln max(softmax(data)[n,label[n]], 10⁻⁸) over rows n, one number; the gradient is that without the max",
+    .summary = "y = −Σ ln max(softmax(data)[n,label[n]], 10⁻⁸) over rows n, one number; the gradient is that "
+               "without the max",
     .inputs = {"data", "label"},
     .shape =
         [](ShapeInference &s) {

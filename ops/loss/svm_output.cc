@@ -44,7 +44,8 @@ void relateShapes(ShapeInference &s, size_t data, size_t label) {
   s.sameInOut(data, 0);
   if (s.hasFailed()) return;
   if (s.in(data).hasRank() && s.in(data).rank() < 2)
-    return s.fail("data has shape " + toString(s.in(data)) + ", expected at least an axis of samples and one of classes");
+    return s.fail("data has shape " + toString(s.in(data)) +
+                  ", expected at least an axis of samples and one of classes");
   if (s.in(label).hasRank() && s.in(label).rank() == 0)
     return s.fail("label has no dimensions, expected at least an axis of samples");
   if (s.in(data).hasRank()) s.setIn(label, s.in(data).dims().drop_back());
@@ -110,8 +111,8 @@ constexpr Domain kDomains[] = {Domain::Any, Domain::ClassIndex}, kBackwardDomain
 
 constinit const OpDef kBackwardSvmOutput = {
     .name = "_backward_SVMOutput",
-    .summary = "gradient of SVMOutput: with t = 1 for the label's class, else −1, dx = −2·reg·t·max(0, margin − t·x), or with "
-               "use_linear −reg·t where margin > t·x",
+    .summary = "gradient of SVMOutput: with t = 1 for the label's class, else −1, dx = −2·reg·t·max(0, margin − t·x), "
+               "or with use_linear −reg·t where margin > t·x",
     .inputs = {"label", "out"},
     .outputs = {"ddata", "dlabel"},
     .attrs = kAttrs,
@@ -133,8 +134,8 @@ constinit const OpDef kBackwardSvmOutput = {
 
 constinit const OpDef kSvmOutput = {
     .name = "SVMOutput",
-    .summary = "y = x, with the gradient of a loss of support vector machines: loss = reg·Σ max(0, margin − t·x)², with "
-               "use_linear without the square, t = 1 for the label's class and −1 for the others",
+    .summary = "y = x, with the gradient of a loss of support vector machines: loss = reg·Σ max(0, margin − t·x)², "
+               "with use_linear without the square, t = 1 for the label's class and −1 for the others",
     .inputs = {"data", "label"},
     .attrs = kAttrs,
     .params = paramsOf<SvmParams>(),

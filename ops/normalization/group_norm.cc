@@ -1,9 +1,10 @@
-// GroupNorm: channels in groups; every group of every image centred and scaled to unit deviation, then y = γ·x̂ + β per group.
+// GroupNorm: channels in groups; every group of every image centred and scaled to unit deviation, then y = γ·x̂ + β per
+// group.
 //
-// Outputs 1 and 2 are the mean and the deviation s = (var + eps)^(1/2) of each (image, group); the gradient computes from
-// them. They depend on the data, so the rule of GroupNorm adds what flows through them when something differentiates
-// them: that makes second and higher orders right. γ and β are those of MXNet 1.9.1, one number per group. Sums run in
-// float64. Tested by tests/network_ops_test.cc
+// Outputs 1 and 2 are the mean and the deviation s = (var + eps)^(1/2) of each (image, group); the gradient computes
+// from them. They depend on the data, so the rule of GroupNorm adds what flows through them when something
+// differentiates them: that makes second and higher orders right. γ and β are those of MXNet 1.9.1, one number per
+// group. Sums run in float64. Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -31,7 +32,8 @@ constexpr AttrSpec kAttrs[] = {
         .atLeast(1)
         .atMost(0x7fffffff),
     attr<&GroupNormParams::eps>("eps", "9.99999975e-06", "added to the variance").atLeast(0),
-    attr<&GroupNormParams::outputMeanVar>("output_mean_var", "False", "make the mean and the deviation visible outputs"),
+    attr<&GroupNormParams::outputMeanVar>("output_mean_var", "False",
+                                          "make the mean and the deviation visible outputs"),
 };
 
 // MXNet holds eps in single precision.
@@ -52,10 +54,11 @@ void relateShapes(ShapeInference &s, NormPorts ports) {
   if (s.hasFailed() || !s.in(ports.data).hasRank()) return;
   DimsBuffer dims(s.in(ports.data).dims());
   if (dims.size() < 3)
-    return s.fail("data has shape " + toString(s.in(ports.data)) + ", expected axes of images, of channels and of pixels");
+    return s.fail("data has shape " + toString(s.in(ports.data)) +
+                  ", expected axes of images, of channels and of pixels");
   if (dims[1] != kUnknownDim && dims[1] % groups != 0)
-    return s.fail("data has shape " + toString(s.in(ports.data)) + ", expected a multiple of num_groups " + Twine(groups) +
-                  " channels");
+    return s.fail("data has shape " + toString(s.in(ports.data)) + ", expected a multiple of num_groups " +
+                  Twine(groups) + " channels");
   for (size_t i : ports.rowInputs) s.setIn(i, {dims[0], groups});
   for (size_t o : ports.rowOutputs) s.setOut(o, {dims[0], groups});
   if (s.hasFailed()) return;
@@ -82,7 +85,8 @@ constexpr NormPorts kBackwardPorts = {.data = 1,
 struct GroupRows {
   int64_t groups, count, length = 1;
 
-  GroupRows(const KernelCall &call, Dims shape) : groups(call.params<GroupNormParams>().groups), count(shape[0] * groups) {
+  GroupRows(const KernelCall &call, Dims shape)
+      : groups(call.params<GroupNormParams>().groups), count(shape[0] * groups) {
     for (int64_t dim : shape.drop_front()) length *= dim;
     length /= groups;
   }
@@ -112,7 +116,8 @@ template <class T> void forwardRows(const KernelCall &call) {
   }
 }
 
-// dγ = Σ dy·x̂ and dβ = Σ dy over images and the group; dx = γ·(dy − mean dy − x̂·mean(dy·x̂))/s with means over the group.
+// dγ = Σ dy·x̂ and dβ = Σ dy over images and the group; dx = γ·(dy − mean dy − x̂·mean(dy·x̂))/s with means over the
+// group.
 template <class T> void backwardRows(const KernelCall &call) {
   const GroupRows rows(call, call.in[1].shape);
   const double count = static_cast<double>(rows.length);
@@ -149,13 +154,12 @@ class Groups {
       : rule(rule), shape("(0,-4," + std::to_string(rule.params<GroupNormParams>().groups) + ",-1,-2)") {}
 
   Value split(Value v) { return rule.emit(kReshape, {v}, {{"shape", shape}}); }
-  Value merged(Value v, Value like) { return rule.emit(kReshapeLike, {v, like}); }
   Value sum(Value v) { return perGroup(kSum, v); }
   Value mean(Value v) { return perGroup(kMean, v); }
   Value perVector(Value v) { return rule.emit(kSum, {v}, {{"axis", "1"}, {"exclude", "True"}}); }
   Value spread(Value v, Value like) { return rule.emit(kBroadcastAxisLike, {v, like}, {{"axis", "1"}}); }
-  /// A statistic with as many axes as `like`, which has one element for each.
-  Value keep(Value statistic, Value like) { return rule.emit(kReshapeLike, {statistic, like}); }
+  /// A statistic with the axes of `like`, which has one element for each; `split` undone.
+  Value keep(Value v, Value like) { return rule.emit(kReshapeLike, {v, like}); }
   /// `keep` undone: the axes of one element summed away.
   Value perRow(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
 
@@ -182,13 +186,13 @@ void decomposeBackward(DecomposeRule &d) {
   const Value slope = d.emit(kBroadcastMul, {normal, groups.mean(product)});
   const Value inner = d.emit(kElemwiseSub, {d.emit(kBroadcastSub, {dy, shift}), slope});
   const Value dx = d.emit(kElemwiseMul, {d.emit(kBroadcastDiv, {inner, deviation}), groups.spread(d.x(2), x)});
-  d.y(0, groups.merged(dx, d.x(1)));
+  d.y(0, groups.keep(dx, d.x(1)));
 }
 
 constinit const OpDef kBackwardGroupNorm = {
     .name = "_backward_GroupNorm",
-    .summary = "gradients of GroupNorm: dx = γ·(dy − mean dy − x̂·mean(dy·x̂))/s with means over the group, dγ = Σ dy·x̂, "
-               "dβ = Σ dy",
+    .summary = "gradients of GroupNorm: dx = γ·(dy − mean dy − x̂·mean(dy·x̂))/s with means over the group, "
+               "dγ = Σ dy·x̂, dβ = Σ dy",
     .inputs = {"ograd", "data", "gamma", "mean", "std"},
     .outputs = {"data_grad", "gamma_grad", "beta_grad"},
     .attrs = kAttrs,
@@ -215,7 +219,7 @@ Value throughStatistics(GradRule &g) {
     const Value term = g.emit(kBroadcastMul, {normal, share(g.dy(2))});
     total = total.isValid() ? g.emit(kElemwiseAdd, {total, term}) : term;
   }
-  return groups.merged(total, g.x(0));
+  return groups.keep(total, g.x(0));
 }
 
 void groupNormGradient(GradRule &g) {
@@ -234,13 +238,13 @@ void decomposeForward(DecomposeRule &d) {
   if (!d.wants(0)) return;
   const Value normal = d.emit(kBroadcastDiv, {centred, deviation});
   const Value scaled = d.emit(kElemwiseMul, {normal, groups.spread(d.x(1), x)});
-  d.y(0, groups.merged(d.emit(kElemwiseAdd, {scaled, groups.spread(d.x(2), x)}), d.x(0)));
+  d.y(0, groups.keep(d.emit(kElemwiseAdd, {scaled, groups.spread(d.x(2), x)}), d.x(0)));
 }
 
 constinit const OpDef kGroupNorm = {
     .name = "GroupNorm",
-    .summary = "y = γ·(x − mean)/s + β, mean and s = (var + eps)^(1/2) of each group of channels of each image, var the "
-               "biased variance; γ and β have one number per group",
+    .summary = "y = γ·(x − mean)/s + β, mean and s = (var + eps)^(1/2) of each group of channels of each image, "
+               "var the biased variance; γ and β have one number per group",
     .inputs = {"data", "gamma", "beta"},
     .outputs = {"output", "mean", "std"},
     .visibleOutputs = [](const NodeKind &k) { return k.params<GroupNormParams>().outputMeanVar ? 3u : 1u; },

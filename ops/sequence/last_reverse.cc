@@ -1,7 +1,7 @@
 // The last step of every sequence, and sequences in reverse: SequenceLast, SequenceReverse.
 //
-// Data is (time, batch, …), of SequenceLast also (batch, time, …) with axis 1. Lengths are cut to whole numbers of steps
-// that there are; a sequence without steps has its first one for last. Tested by tests/network_ops_test.cc
+// Data is (time, batch, …), of SequenceLast also (batch, time, …) with axis 1. Lengths are cut to whole numbers
+// of steps that there are; a sequence without steps has its first one for last. Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -120,8 +120,8 @@ Value isLastStep(DecomposeRule &d, Value data) {
   if (d.numInputs() > 1) {
     Value length = asDouble(d.emit(kCast, {d.x(1)}, {{"dtype", "int64"}}));
     length = d.emit(kMaximumScalar, {d.emit(kMinusScalar, {length}, {{"scalar", "1"}})}, {{"scalar", "0"}});
-    const Value isWithin = d.emit(kBroadcastLesser, {d.emit(kBroadcastAxisLike, {length, data}, {{"axis", batch}}), last});
     length = d.emit(kBroadcastAxisLike, {length, data}, {{"axis", batch}});
+    const Value isWithin = d.emit(kBroadcastLesser, {length, last});
     last = d.emit(kWhere, {isWithin, length, d.emit(kBroadcastLike, {last, length})});
   }
   return d.emit(kBroadcastEqual, {index, last});
@@ -150,7 +150,8 @@ extern const OpDef kSequenceLast, kSequenceReverse, kBackwardSequenceLast, kBack
 
 constinit const OpDef kSequenceLast = {
     .name = "SequenceLast",
-    .summary = "y[n,…] = x[sequence_length[n] − 1,n,…], the last step of every sequence; with axis 1 time is the second axis",
+    .summary = "y[n,…] = x[sequence_length[n] − 1,n,…], the last step of every sequence; with axis 1 time is the "
+               "second axis",
     .inputs = {{"data", "sequence_length"}, numInputs},
     .attrs = kLastAttrs,
     .params = paramsOf<SequenceParams>(),

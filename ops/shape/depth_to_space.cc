@@ -68,7 +68,9 @@ StridedView spaceView(const NodeKind &kind, Dims whole, Dims part) {
           {own[0], own[2], own[3], own[1], block * own[2], block * own[3]}};
 }
 
-Value reshaped(DecomposeRule &d, Value v, const std::string &shape) { return d.emit(kReshape, {v}, {{"shape", shape}}); }
+Value reshaped(DecomposeRule &d, Value v, const std::string &shape) {
+  return d.emit(kReshape, {v}, {{"shape", shape}});
+}
 
 void decomposeDepth(DecomposeRule &d) {
   const std::string split = "-4," + std::to_string(d.params<BlockParams>().size) + ",-1";

@@ -1,8 +1,8 @@
 // Images as columns, one for each position of a window, and back: im2col, col2im.
 //
-// An image is (n, c, spatial…) with one to three spatial axes; columns are (n, c · window, positions), zeros where a window
-// reaches into the padding. col2im sums what the columns say about a pixel: it is the adjoint of im2col, and each operator
-// is the gradient of the other. Tested by tests/network_ops_test.cc
+// An image is (n, c, spatial…) with one to three spatial axes; columns are (n, c · window, positions), zeros where a
+// window reaches into the padding. col2im sums what the columns say about a pixel: it is the adjoint of im2col, and
+// each operator is the gradient of the other. Tested by tests/network_ops_test.cc
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -38,18 +38,20 @@ struct WindowParams {
 constexpr AttrSpec kKernel = required<&WindowParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)")
                                  .atLeast(1)
                                  .atMost(kLargestWindow);
-constexpr AttrSpec kStride =
-    attr<&WindowParams::stride>("stride", "()", "step of the window, 1 when left out").atLeast(1).atMost(kLargestWindow);
-constexpr AttrSpec kDilate = attr<&WindowParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
+constexpr AttrSpec kStride = attr<&WindowParams::stride>("stride", "()", "step of the window, 1 when left out")
                                  .atLeast(1)
                                  .atMost(kLargestWindow);
+constexpr AttrSpec kDilate =
+    attr<&WindowParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow);
 constexpr AttrSpec kPad = attr<&WindowParams::pad>("pad", "()", "zeros put on both sides of each axis, 0 when left out")
                               .atLeast(0)
                               .atMost(kLargestWindow);
 constexpr AttrSpec kIm2colAttrs[] = {kKernel, kStride, kDilate, kPad};
 constexpr AttrSpec kCol2imAttrs[] = {
-    required<&WindowParams::outputSize>("output_size", "extents of the image").atLeast(1).atMost(kLargestWindow), kKernel,
-    kStride, kDilate, kPad};
+    required<&WindowParams::outputSize>("output_size", "extents of the image").atLeast(1).atMost(kLargestWindow),
+    kKernel, kStride, kDilate, kPad};
 
 Error checkWindow(const OpDef &, void *params) {
   WindowParams &p = *static_cast<WindowParams *>(params);
@@ -65,8 +67,8 @@ Error checkWindowAndSize(const OpDef &op, void *params) {
   if (Error error = checkWindow(op, params)) return error;
   WindowParams &p = *static_cast<WindowParams *>(params);
   if (p.outputSize.size() == p.kernel.size()) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'output_size' has " + Twine(p.outputSize.size()) + " elements, expected " +
-                                              Twine(p.kernel.size()) + " as 'kernel' has");
+  return Failure(ErrorKind::BadAttribute, "attribute 'output_size' has " + Twine(p.outputSize.size()) +
+                                              " elements, expected " + Twine(p.kernel.size()) + " as 'kernel' has");
 }
 
 // The image is input 0 and the columns are output 0, or the other way round.
@@ -194,14 +196,16 @@ class Taps {
   Value filters(Value like) {
     const int64_t square[] = {p.window().nearest(), p.window().nearest()};
     const Value base = d.emit(kFull, {}, {{"shape", d.tuple(square)}, {"value", "0"}});
-    const Value isTap = d.emit(kEqual, {d.emit(kIndexLike, {base}, {{"axis", "0"}}), d.emit(kIndexLike, {base}, {{"axis", "1"}})});
+    const Value filter = d.emit(kIndexLike, {base}, {{"axis", "0"}}), tap = d.emit(kIndexLike, {base}, {{"axis", "1"}});
+    const Value isTap = d.emit(kEqual, {filter, tap});
     DimsBuffer shape = {p.window().nearest(), 1};
     shape.append(p.kernel.begin(), p.kernel.end());
     return d.emit(kReshape, {d.emit(kCastLike, {isTap, like})}, {{"shape", d.tuple(shape)}});
   }
   Attrs convolution() {
-    const AttrText attrs[] = {{"kernel", d.tuple(p.kernel)}, {"stride", d.tuple(p.stride)}, {"dilate", d.tuple(p.dilate)},
-                              {"pad", d.tuple(p.pad)},       {"num_filter", count},         {"no_bias", "True"}};
+    const AttrText attrs[] = {{"kernel", d.tuple(p.kernel)}, {"stride", d.tuple(p.stride)},
+                              {"dilate", d.tuple(p.dilate)}, {"pad", d.tuple(p.pad)},
+                              {"num_filter", count},         {"no_bias", "True"}};
     return d.context().attrs(ArrayRef<AttrText>(attrs));
   }
   /// (n, c, …) as n·c images of one channel.
@@ -217,7 +221,8 @@ class Taps {
 };
 
 Value likeRange(DecomposeRule &d, Value v, Value like, StringRef lhsEnd, StringRef rhsEnd) {
-  return d.emit(kReshapeLike, {v, like}, {{"lhs_begin", "0"}, {"lhs_end", lhsEnd}, {"rhs_begin", "0"}, {"rhs_end", rhsEnd}});
+  return d.emit(kReshapeLike, {v, like},
+                {{"lhs_begin", "0"}, {"lhs_end", lhsEnd}, {"rhs_begin", "0"}, {"rhs_end", rhsEnd}});
 }
 
 void decomposeToColumns(DecomposeRule &d) {
@@ -243,7 +248,8 @@ void decomposeToImage(DecomposeRule &d, Dims extents) {
   const Value dy = d.emit(kReshape, {columns}, {{"shape", d.tuple(shape)}});
   // One element per plane, repeated to an image, of which only the shape is used.
   const Value first = d.emit(kSlice, {columns}, {{"begin", "(None,0,0)"}, {"end", "(None,1,1)"}});
-  const Value like = d.emit(kTile, {d.emit(kReshape, {first}, {{"shape", d.tuple(ones)}})}, {{"reps", d.tuple(repeats)}});
+  const Value pixel = d.emit(kReshape, {first}, {{"shape", d.tuple(ones)}});
+  const Value like = d.emit(kTile, {pixel}, {{"reps", d.tuple(repeats)}});
   const Value image = d.emit(kConvolutionDataGrad, {dy, taps.filters(d.x(0)), like}, taps.convolution());
   d.y(0, likeRange(d, taps.reshaped(image, "(0,-3,-2)"), perChannel, "1", "2"));
 }
@@ -257,7 +263,8 @@ void decomposeToForwardImage(DecomposeRule &d) {
   if (!d.hasRefused()) decomposeToImage(d, extents);
 }
 
-constexpr OpDef windowOp(StringRef name, StringRef summary, ArrayRef<AttrSpec> attrs, Error (*check)(const OpDef &, void *)) {
+constexpr OpDef windowOp(StringRef name, StringRef summary, ArrayRef<AttrSpec> attrs,
+                         Error (*check)(const OpDef &, void *)) {
   OpDef op;
   op.name = name;
   op.summary = summary;
@@ -295,23 +302,28 @@ constexpr OpDef asBackward(OpDef op) {
 extern const OpDef kIm2col, kCol2im, kBackwardIm2col, kBackwardCol2im;
 
 constinit const OpDef kIm2col = toColumnsOp(
-    windowOp("im2col", "y[n,c·K + k,p] = x[n,c,p·stride + k·dilate − pad], k the element of a window of K, p its position; 0 "
-                       "in the padding",
+    windowOp("im2col",
+             "y[n,c·K + k,p] = x[n,c,p·stride + k·dilate − pad], k the element of a window of K, p its position; 0 in "
+             "the padding",
              kIm2colAttrs, checkWindow),
     [](GradRule &g) { g.fused(kBackwardIm2col, {g.dy(0)}); });
 
 constinit const OpDef kCol2im = toImageOp(
-    windowOp("col2im", "y[n,c,q] = Σ x[n,c·K + k,p] over elements k and positions p of a window with q = p·stride + k·dilate − pad",
+    windowOp("col2im",
+             "y[n,c,q] = Σ x[n,c·K + k,p] over elements k and positions p of a window with q = p·stride + k·dilate − "
+             "pad",
              kCol2imAttrs, checkWindowAndSize),
     [](GradRule &g) { g.fused(kBackwardCol2im, {g.dy(0)}); },
     [](DecomposeRule &d) { decomposeToImage(d, d.params<WindowParams>().outputSize); });
 
 constinit const OpDef kBackwardIm2col = asBackward(
-    toImageOp(windowOp("_backward_im2col", "gradient of im2col: dx[n,c,q] = Σ dy over the windows that pixel q is in", kIm2colAttrs, checkWindow),
+    toImageOp(windowOp("_backward_im2col", "gradient of im2col: dx[n,c,q] = Σ dy over the windows that pixel q is in",
+                       kIm2colAttrs, checkWindow),
               [](GradRule &g) { g.dx(0, g.emit(kIm2col, g.dy(0), g.attrs())); }, decomposeToForwardImage));
 
 constinit const OpDef kBackwardCol2im = asBackward(
-    toColumnsOp(windowOp("_backward_col2im", "gradient of col2im: dx = the windows of dy as columns", kCol2imAttrs, checkWindowAndSize),
+    toColumnsOp(windowOp("_backward_col2im", "gradient of col2im: dx = the windows of dy as columns", kCol2imAttrs,
+                         checkWindowAndSize),
                 [](GradRule &g) { g.dx(0, g.emit(kCol2im, g.dy(0), g.attrs())); }));
 
 constexpr const OpDef *kOps[] = {&kIm2col, &kCol2im, &kBackwardIm2col, &kBackwardCol2im};
