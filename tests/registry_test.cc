@@ -86,7 +86,8 @@ TEST(Registry, LegacyNamesAreAliases) {
       {"crop", "slice"},             {"split", "SliceChannel"},        {"broadcast_axes", "broadcast_axis"},
       {"cast", "Cast"},              {"pad", "Pad"},                   {"max_axis", "max"},
       {"min_axis", "min"},           {"_Maximum", "_maximum"},         {"_Power", "_power"},
-      {"_Not_Equal", "_not_equal"},
+      {"_Not_Equal", "_not_equal"},  {"choose_element_0index", "pick"}, {"_crop_assign", "_slice_assign"},
+      {"_crop_assign_scalar", "_slice_assign_scalar"},
   };
   for (auto [alias, name] : names) {
     const OpDef *op = context.ops.find(alias);
