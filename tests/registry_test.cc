@@ -89,6 +89,8 @@ TEST(Registry, LegacyNamesAreAliases) {
       {"_Not_Equal", "_not_equal"},    {"cumsum", "_np_cumsum"},         {"shuffle", "_shuffle"},
       {"_sparse_norm", "norm"},       {"_npx_topk", "topk"},            {"_npi_sort", "sort"},
       {"_npi_argsort", "argsort"},
+      {"choose_element_0index", "pick"}, {"_crop_assign", "_slice_assign"},
+      {"_crop_assign_scalar", "_slice_assign_scalar"},
   };
   for (auto [alias, name] : names) {
     const OpDef *op = context.ops.find(alias);

@@ -204,8 +204,8 @@ constinit const OpDef kScatterNd = {
           copyBytes(call);
           putTuples(call, call.in[1], call.in[2]);
         },
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return tupleScratch(out[0].shape, in[2]);
+    .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+      return kind.params<ScatterParams>().reduction == Reduction::Add ? tupleScratch(out[0].shape, in[2]) : 0;
     },
 };
 

@@ -1,7 +1,5 @@
 // Parts of a tensor: slice, slice_axis, slice_like. All are linear; their backward operators put the part back among
 // zeros and have the slice as their adjoint. Tested by tests/movement_ops_test.cc
-#include "ir/dim.h"
-#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"

@@ -5,7 +5,6 @@
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace llvm;
 
@@ -86,7 +85,7 @@ template <bool isTable> class AddRows : public PreparedKernel {
     auto rowAt = [&](int64_t before) {
       int64_t low = 0, high = rows.length;
       while (low < high) {
-        const int64_t middle = std::midpoint(low, high);
+        const int64_t middle = low + (high - low) / 2;
         if (groups.workBefore(middle) < before) low = middle + 1;
         else high = middle;
       }

@@ -6,8 +6,8 @@ namespace {
 
 void addTake(std::vector<Sample> &list) {
   list.push_back({"take", "", {{3, 2}, {4}}});
-  list.push_back({"take", "axis=1, mode=wrap", {{2, 3, 2}, {2, 2}}, 3, -7, 8});
-  list.push_back({"take", "axis=-1", {{2, 3}, {5}}, 3, -3, 6});
+  list.push_back({"take", "axis=1, mode=wrap", {{2, 3, 2}, {2, 2}}, 3, -12, 4});
+  list.push_back({"take", "axis=-1", {{2, 3}, {5}}, 3, -8, 6});
   list.push_back({"take", "axis=0, mode=raise", {{3, 1, 2}, {1}}});
   list.push_back({"take", "mode=wrap", {{1}, {3}}, 3, -2, 3});
   list.push_back({"take", "axis=-2, mode=raise", {{2, 3, 2}, {3}}});
@@ -16,7 +16,7 @@ void addTake(std::vector<Sample> &list) {
   list.push_back({"take", "", {{0, 3}, {0}}});
   list.push_back({"take", "axis=1", {{0, 3}, {2}}});
   list.push_back({"batch_take", "", {{4, 3}, {4}}});
-  list.push_back({"batch_take", "", {{3, 2}, {3}}, 3, -2, 4});
+  list.push_back({"batch_take", "", {{4, 2}, {4}}, 3, -8, 6});
   list.push_back({"batch_take", "", {{2, 5}, {2}}});
   list.push_back({"batch_take", "", {{1, 1}, {1}}, 3, -1, 2});
   list.push_back({"batch_take", "", {{0, 3}, {0}}});
@@ -24,9 +24,9 @@ void addTake(std::vector<Sample> &list) {
 
 void addPick(std::vector<Sample> &list) {
   list.push_back({"pick", "", {{4, 3}, {4}}});
-  list.push_back({"pick", "axis=1, keepdims=True", {{2, 3, 2}, {2, 2}}, 3, -2, 5});
-  list.push_back({"pick", "axis=0, mode=wrap", {{3, 2}, {2}}, 3, -7, 7});
-  list.push_back({"pick", "axis=1, mode=wrap, keepdims=True", {{2, 3, 2}, {2, 1, 2}}, 3, -4, 7});
+  list.push_back({"pick", "axis=1, keepdims=True", {{2, 3, 2}, {2, 2}}, 3, -8, 6});
+  list.push_back({"pick", "axis=0, mode=wrap", {{3, 2}, {2}}, 3, -12, 4});
+  list.push_back({"pick", "axis=1, mode=wrap, keepdims=True", {{2, 3, 2}, {2, 1, 2}}, 3, -12, 4});
   list.push_back({"pick", "axis=-2", {{3, 2}, {1, 2}}});
   list.push_back({"pick", "", {{3}, {1}}});
   list.push_back({"pick", "axis=0, keepdims=True", {{3}, {}}});
