@@ -110,6 +110,10 @@ std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site);
 
+// runtime/kernels/rnn.cc
+std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
+std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);
+
 // runtime/kernels/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site);

@@ -25,6 +25,7 @@ constexpr FastKernelRow kRows[] = {
     {"LayerNorm", fast::layerNorm, LayoutRole::Plain},
     {"LeakyReLU", fast::leakyRelu, LayoutRole::Same},
     {"Pooling", fast::pooling, LayoutRole::Own},
+    {"RNN", fast::rnn, LayoutRole::Plain},
     {"SoftmaxActivation", fast::softmaxActivation, LayoutRole::Plain},
     {"SoftmaxOutput", fast::softmaxOutput, LayoutRole::Plain},
     {"_SoftmaxOutput_grad", fast::softmaxOutputGrad, LayoutRole::Plain},
@@ -40,6 +41,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_LayerNorm", fast::layerNormBackward, LayoutRole::Plain},
     {"_backward_LeakyReLU", fast::leakyReluBackward, LayoutRole::Same},
     {"_backward_Pooling", fast::poolingBackward, LayoutRole::Own},
+    {"_backward_RNN", fast::rnnBackward, LayoutRole::Plain},
     {"_backward_SoftmaxActivation", fast::softmaxActivationBackward, LayoutRole::Plain},
     {"_backward_broadcast_add", fast::broadcastAddBackward, LayoutRole::Same},
     {"_backward_broadcast_div", fast::broadcastDivideBackward, LayoutRole::Same},
@@ -116,6 +118,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kComparisonFamily,      &kSpecialFunctionsFamily,  &kWhereFamily,
     &kSoftmaxFamily,         &kSoftmaxActivationFamily, &kLrnFamily,              &kDropoutFamily,
     &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
+    &kRnnFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
