@@ -172,7 +172,7 @@ class DecomposeRule : public RuleContext {
   Value output(size_t i) { return check(i, outputs.size(), "reads output") ? outputs[i] : Value(); }
 
   void setShapes(ShapeLookup lookup) { shapes = lookup; }
-  /// What is known of a shape; nothing while gradients are built.
+  /// What is known of a shape; while gradients are built, of the entries there were before, with GradientOptions::inference.
   ShapeRef shape(Value v) const { return shapes.find ? shapes.find(shapes.driver, v) : ShapeRef(); }
   /// Output i of the node itself, to ask for its shape: nothing may read it.
   Value self(size_t i) { return Value{node, static_cast<uint16_t>(i), 0}; }

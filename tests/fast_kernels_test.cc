@@ -275,6 +275,23 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
     EXPECT_TRUE(ran.onReference.contains(i)) << "no node is like " << listOnReference()[i].pattern;
 }
 
+// Forward and gradient draw what the reference kernels draw.
+TEST(FastKernels, RUN_02_DropoutBetweenRecurrentLayers) {
+  TestContext context;
+  const Graph graph = cantFail(parseGraph(
+      context, "a = Dropout(x); y = RNN(a, w, h, c) {state_size=5, num_layers=3, mode=lstm, bidirectional=True, p=0.4}"));
+  Bindings bindings = drawBindings(graph, {{"x", DimsBuffer{4, 3, 2}}});
+  std::vector<Values> values = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads();
+  for (size_t i = 0; i < values[0].values.size(); ++i) values[0].values[i] = drawNumber(1, i);
+  bindings["p1_0"] = values[0];
+  std::vector<std::string> variables = {"x", "w", "h", "c"};
+  const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+  for (unsigned threads : {1u, 3u}) {
+    EXPECT_TRUE(compareFast(graph, bindings, NaiveOptions(), threads).operators.contains("RNN"));
+    EXPECT_TRUE(compareFast(gradient, bindings, NaiveOptions(), threads).operators.contains("_backward_RNN"));
+  }
+}
+
 TEST(FastKernels, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
   TestContext context;
   for (size_t i = 0; i < fastKernelTable().size(); ++i) {

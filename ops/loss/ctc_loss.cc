@@ -263,8 +263,6 @@ constinit const OpDef kBackwardCtcLoss = {
 
 }  // namespace
 
-extern const OpDef kCtcLossGrad;
-
 constexpr Domain kDomains[] = {Domain::Any, Domain::ClassIndex, Domain::Length, Domain::Length};
 constexpr NameList kInputs = {"data", "label", "data_lengths", "label_lengths"};
 

@@ -68,10 +68,13 @@ class UnrolledCtc {
   Value times(Value a, Value b) { return d.emit(kElemwiseMul, {a, b}); }
   Value expand(Value v, StringRef axis) { return d.emit(kExpandDims, {v}, {{"axis", axis}}); }
   Value choose(Value condition, Value a, Value b) { return d.emit(kWhere, {condition, a, b}); }
+  Value wide(Value v) { return d.emit(kCast, {v}, {{"dtype", "float64"}}); }
+  // Rounded, NaN to 0. Arithmetic with a number is that of floating types.
   Value whole(Value v) {
-    const Value wide = d.emit(kCast, {v}, {{"dtype", "float64"}});
-    return d.emit(kCast, {d.emit(kFloor, {d.emit(kPlusScalar, {wide}, {{"scalar", "0.5"}})})}, {{"dtype", "int64"}});
+    const Value rounded = d.emit(kFloor, {d.emit(kPlusScalar, {wide(v)}, {{"scalar", "0.5"}})});
+    return wide(d.emit(kCast, {rounded}, {{"dtype", "int64"}}));
   }
+  Value indices(Value like, StringRef axis) { return wide(d.emit(kIndexLike, {like}, {{"axis", axis}})); }
   Value asData(Value v) { return d.emit(kCastLike, {v, d.x(0)}); }
   Value beside(Value a, Value b) {
     return d.emit(kConcat, SmallVector<Value, 2>{a, b}, d.context().attrs(ArrayRef<AttrText>{{"dim", "1"}, {"num_args", "2"}}));
@@ -93,7 +96,7 @@ class UnrolledCtc {
     probabilities = d.emit(kSoftmax, {d.x(0)}, {{"axis", "-1"}});
     if (p.useDataLengths) numSteps = whole(d.x(2));
     const Value first = row(probabilities, 0);
-    isBlank = asData(d.emit(kEqualScalar, {d.emit(kIndexLike, {first}, {{"axis", "1"}})}, {{"scalar", d.number(blank)}}));
+    isBlank = asData(d.emit(kEqualScalar, {indices(first, "1")}, {{"scalar", d.number(blank)}}));
     none = zeros(slice(first, 1, 0, 1));
     if (numLabels > 0) prepareLabels(first);
     else fits = d.emit(kSum, {d.emit(kOnesLike, {none})}, {{"axis", "1"}});
@@ -103,15 +106,15 @@ class UnrolledCtc {
   Value row(Value v, int64_t t) { return d.emit(kReshape, {slice(v, 0, t, t + 1)}, {{"shape", "(-3, -2)"}}); }
 
   void prepareLabels(Value first) {
-    const Value labels = whole(d.x(1)), index = d.emit(kIndexLike, {labels}, {{"axis", "1"}});
+    const Value labels = whole(d.x(1)), index = indices(labels, "1");
     const Value isLabel = labelsInUse(labels, index);
-    const Value classes = d.emit(kIndexLike, {expand(first, "1")}, {{"axis", "2"}});
+    const Value classes = indices(expand(first, "1"), "2");
     const Value isClass = asData(d.emit(kBroadcastEqual, {expand(labels, "2"), classes}));
     classOf = d.emit(kBroadcastMul, {isClass, expand(isLabel, "2")});
-    const Value count = d.emit(kSum, {isLabel}, {{"axis", "1"}, {"keepdims", "True"}}), wholeCount = whole(count);
-    const Value places = d.emit(kIndexLike, {beside(labels, slice(labels, 1, 0, 1))}, {{"axis", "1"}});
-    lastBlank = asData(d.emit(kBroadcastEqual, {wholeCount, places}));
-    lastLabel = asData(d.emit(kBroadcastEqual, {wholeCount, d.emit(kPlusScalar, {index}, {{"scalar", "1"}})}));
+    const Value count = d.emit(kSum, {isLabel}, {{"axis", "1"}, {"keepdims", "True"}}), wideCount = wide(count);
+    const Value places = indices(beside(labels, slice(labels, 1, 0, 1)), "1");
+    lastBlank = asData(d.emit(kBroadcastEqual, {wideCount, places}));
+    lastLabel = asData(d.emit(kBroadcastEqual, {wideCount, d.emit(kPlusScalar, {index}, {{"scalar", "1"}})}));
     firstBlank = asData(d.emit(kEqualScalar, {places}, {{"scalar", "0"}}));
     firstLabel = zeros(isLabel);
     Value needed = d.emit(kSum, {count}, {{"axis", "1"}});

@@ -5,6 +5,7 @@
 // follow, (gates · state,) each. Gates are in the order lstm i, f, g, o and gru r, z, n.
 #pragma once
 
+#include "ir/dim.h"
 #include "ir/kernel.h"
 #include "ops/sequence/rnn_cells.h"
 
@@ -80,6 +81,28 @@ struct RnnPorts {
   /// [, sequence_length]).
   static RnnPorts ofBackward(const RnnParams &p, bool hasLengths);
 };
+
+/// Gives out pieces of a workspace; without memory it only counts.
+template <class T> class RnnSpace {
+ public:
+  explicit RnnSpace(T *memory) : memory(memory) {}
+  T *take(Dim count) {
+    T *at = memory ? memory + used.nearest() : nullptr;
+    used = used + count;
+    return at;
+  }
+  size_t bytes() const { return static_cast<size_t>((used * int64_t{sizeof(T)}).nearest()); }
+
+ private:
+  T *memory;
+  Dim used = 0;
+};
+
+/// What dropout multiplies element i of a layer's output by; forward and gradient draw the same numbers.
+inline double dropFactor(const KernelCall &call, uint64_t i) {
+  const double keep = 1 - call.params<RnnParams>().p;
+  return call.random.uniform(i) < keep ? 1 / keep : 0;
+}
 
 /// rnn_kernel.cc
 size_t rnnWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, bool isBackward);

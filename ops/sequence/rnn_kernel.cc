@@ -2,7 +2,6 @@
 //
 // The gradient runs the layers again and keeps what each step received, then goes through them backwards. A gradient check
 // runs both beside a run on the base point, whose steps decide the pieces. Tested by tests/rnn_test.cc
-#include "ir/dim.h"
 #include "ir/number.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/sequence/rnn.h"
@@ -86,21 +85,7 @@ void addTo(double *sum, const double *terms, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sum[i] += terms[i];
 }
 
-// Gives out pieces of the workspace; with null memory it only counts.
-class Space {
- public:
-  explicit Space(double *memory) : memory(memory) {}
-  double *take(Dim count) {
-    double *at = memory ? memory + used.nearest() : nullptr;
-    used = used + count;
-    return at;
-  }
-  Dim total() const { return used; }
-
- private:
-  double *memory;
-  Dim used = 0;
-};
+using Space = RnnSpace<double>;
 
 // What a run of all layers keeps. Steps are numbered in the order in which a direction takes them.
 struct Tape {
@@ -218,12 +203,11 @@ class Run {
     return time >= length;
   }
 
-  /// Dropout between a layer and the next one; forward and gradient draw the same numbers.
+  /// Dropout between a layer and the next one.
   void drop(int64_t layer, double *values) const {
     if (!params.drops() || !call.isTraining) return;
     const int64_t count = s.time * s.batch * s.width();
-    for (int64_t i = 0; i < count; ++i)
-      values[i] *= call.random.uniform(static_cast<uint64_t>(layer * count + i)) < 1 - params.p ? 1 / (1 - params.p) : 0;
+    for (int64_t i = 0; i < count; ++i) values[i] *= dropFactor(call, static_cast<uint64_t>(layer * count + i));
   }
 
   void initialState(const RnnCell &cell) const {
@@ -378,7 +362,7 @@ size_t rnnWorkspace(const NodeKind &kind, ArrayRef<TensorRef> in, bool isBackwar
   Space space(nullptr);
   Tape(space, sizes, kind.params<RnnParams>().rules(), in[1].size(), isBackward);
   if (isBackward) Run::countBackward(space, sizes, in[1].size());
-  return static_cast<size_t>((space.total() * int64_t{sizeof(double)}).nearest());
+  return space.bytes();
 }
 
 void rnnForward(const KernelCall &call) {

@@ -134,10 +134,11 @@ class Unrolled {
   }
 
  private:
-  // Cut to whole numbers, once.
+  // Cut to whole numbers, once. Comparisons with a number are of floating types.
   Value lengths() {
-    if (!wholeLengths.isValid()) wholeLengths = d.emit(kCast, {d.x(ports.lengths)}, {{"dtype", "int64"}});
-    return wholeLengths;
+    if (wholeLengths.isValid()) return wholeLengths;
+    const Value whole = d.emit(kCast, {d.x(ports.lengths)}, {{"dtype", "int64"}});
+    return wholeLengths = d.emit(kCast, {whole}, {{"dtype", "float64"}});
   }
 
   Value parameter(int64_t begin, int64_t count) { return slice(d.x(1), 0, begin, begin + count); }

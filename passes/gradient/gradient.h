@@ -93,7 +93,8 @@ struct GradientOptions {
   /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
   /// so do their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
-  const Inference *inference = nullptr;  // of the forward graph, for the checks that need shapes and dtypes
+  /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an axis.
+  const Inference *inference = nullptr;
   bool gradientOnly = false;      // --emit gradient: heads are the gradients alone
   GradientListener *listener = nullptr;  // told of every node that is emitted, at every order
 };
@@ -132,7 +133,7 @@ llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &grap
                                              const GradientOptions &options);
 
 /// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
-/// `options.inference` serves the first order. `wrt` of the result is that of order K.
+/// `options.inference` is of `graph`; what is known of it is known at every order. `wrt` of the result is that of order K.
 llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
                                                     const GradientOptions &options, uint32_t order);
 

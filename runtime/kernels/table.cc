@@ -26,6 +26,7 @@ constexpr FastKernelRow kRows[] = {
     {"LayerNorm", fast::layerNorm, LayoutRole::Plain},
     {"LeakyReLU", fast::leakyRelu, LayoutRole::Same},
     {"Pooling", fast::pooling, LayoutRole::Own},
+    {"RNN", fast::rnn, LayoutRole::Plain},
     {"SoftmaxActivation", fast::softmaxActivation, LayoutRole::Plain},
     {"SoftmaxOutput", fast::softmaxOutput, LayoutRole::Plain},
     {"_SoftmaxOutput_grad", fast::softmaxOutputGrad, LayoutRole::Plain},
@@ -42,6 +43,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_LayerNorm", fast::layerNormBackward, LayoutRole::Plain},
     {"_backward_LeakyReLU", fast::leakyReluBackward, LayoutRole::Same},
     {"_backward_Pooling", fast::poolingBackward, LayoutRole::Own},
+    {"_backward_RNN", fast::rnnBackward, LayoutRole::Plain},
     {"_backward_SoftmaxActivation", fast::softmaxActivationBackward, LayoutRole::Plain},
     {"_backward_broadcast_add", fast::broadcastAddBackward, LayoutRole::Same},
     {"_backward_broadcast_div", fast::broadcastDivideBackward, LayoutRole::Same},
@@ -115,6 +117,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kSoftmaxFamily,         &kSoftmaxActivationFamily, &kLrnFamily,              &kDropoutFamily,
     &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
     &kTakeFamily,
+    &kRnnFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
