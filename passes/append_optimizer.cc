@@ -238,7 +238,8 @@ class Appending {
     return context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1));
   }
 
-  Expected<NodeId> addNode(const OpDef &op, ArrayRef<Value> inputs, const Attrs &attrs, StringRef base, StringRef suffix) {
+  Expected<NodeId> addNode(const OpDef &op, ArrayRef<Value> inputs, const Attrs &attrs, StringRef base,
+                           StringRef suffix) {
     Expected<NodeId> node = builder.add(op, inputs, NodeSpec{"", attrs, NodeId()});
     if (node) namer.name(*node, base, suffix);
     return node;
@@ -275,7 +276,8 @@ class Appending {
         inputs.push_back(names[i] == "lr" ? rate : step);
       } else {  // r1, r2
         const bool isOfWeight = names[i] == "r1";
-        Expected<Value> norm = addNorm(isOfWeight ? weight : direction, parameter, isOfWeight ? "_norm" : "_direction_norm");
+        Expected<Value> norm =
+            addNorm(isOfWeight ? weight : direction, parameter, isOfWeight ? "_norm" : "_direction_norm");
         if (!norm) return norm.takeError();
         inputs.push_back(*norm);
       }
@@ -293,7 +295,8 @@ class Appending {
       Expected<SmallVector<Value, 8>> inputs = operandsOf(*op, *attrs, target, direction, taken.states);
       if (!inputs) return inputs.takeError();
       const bool isLast = op == form.phase2 || !form.phase2;
-      Expected<NodeId> node = addNode(*op, *inputs, *attrs, graph.name(target.parameter), isLast ? "_update" : "_direction");
+      Expected<NodeId> node =
+          addNode(*op, *inputs, *attrs, graph.name(target.parameter), isLast ? "_update" : "_direction");
       if (!node) return node.takeError();
       taken.node = *node;
       direction = Value{*node, 0, 0};
@@ -358,7 +361,8 @@ Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients
 double rateCorrection(const OptimizerOptions &options, uint64_t t) {
   if (options.kind != OptimizerKind::Adam) return 1;
   const double steps = static_cast<double>(t);
-  return std::sqrt(1 - std::pow(options.beta2.value_or(0.999), steps)) / (1 - std::pow(options.beta1.value_or(0.9), steps));
+  return std::sqrt(1 - std::pow(options.beta2.value_or(0.999), steps)) /
+         (1 - std::pow(options.beta1.value_or(0.9), steps));
 }
 
 }  // namespace gradc

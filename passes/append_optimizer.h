@@ -1,16 +1,15 @@
 // From a gradient graph to a training graph: the forward graph, the gradients, and one optimizer step per parameter.
 //
-// The input is a graph of buildGradient with its side table. The heads of the result are the forward heads, then the new
-// value of each parameter, those of the last layers first: a gradient is read right after it is made, and its memory is
-// free again. States of the optimizer (momentum, Adam's moments) are variables that the step overwrites; they start
-// from zero. A step waits by control dependencies for everything else that reads its parameter, so the new value may
-// be written over the old one.
+// The input is a graph of buildGradient with its side table. The heads of the result are the forward heads, then the
+// new value of each parameter, those of the last layers first: a gradient is read right after it is made, and its
+// memory is free again. States of the optimizer (momentum, Adam's moments) are variables that the step overwrites; they
+// start from zero. A step waits by control dependencies for everything else that reads its parameter, so the new value
+// may be written over the old one.
 //
-// The operators say what a step needs: inputs that they overwrite are states, and attributes are given to those that have
-// them. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape (1,),
-// and so is the number of the step where an operator asks for it. With `fixedRate` the rate is an attribute instead, and
-// the steps are MXNet's own operators.
-// Tested by tests/append_optimizer_test.cc
+// The operators say what a step needs: inputs that they overwrite are states, and attributes are given to those that
+// have them. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape
+// (1,), and so is the number of the step where an operator asks for it. With `fixedRate` the rate is an attribute
+// instead, and the steps are MXNet's own operators. Tested by tests/append_optimizer_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -25,7 +24,8 @@ inline constexpr size_t kNumOptimizers = 12;
 struct OptimizerInfo {
   llvm::StringRef name;   // of --optimizer
   double rate;            // by default
-  llvm::StringRef op;     // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
+  llvm::StringRef
+      op;  // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
   llvm::StringRef phase2 = {};  // LAMB's: the step along what `op` yields
   bool hasBiasCorrection = false;  // a step depends on how many were taken before
   /// Attributes that MXNet's optimizer of this name sets to something else than the operator's default.
@@ -62,10 +62,10 @@ struct TrainingGraph {
   uint32_t numForwardHeads = 0;
 };
 
-/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that
-/// is not a gradient graph of first order, for a gradient that is not of a variable, for a parameter that is a head
-/// itself, for an attribute that the optimizer does not have, and for a fixed rate where the step counts; BadAttribute for
-/// a multiplier that is not a number. Linear.
+/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph
+/// that is not a gradient graph of first order, for a gradient that is not of a variable, for a parameter that is a
+/// head itself, for an attribute that the optimizer does not have, and for a fixed rate where the step counts;
+/// BadAttribute for a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);
 

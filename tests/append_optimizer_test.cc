@@ -220,7 +220,8 @@ TEST(AppendOptimizer, EveryOptimizer) {
     EXPECT_EQ(result.step.isValid(), info.hasBiasCorrection && options.kind != OptimizerKind::Adam);
     EXPECT_EQ(attrOf(result.graph, "w_update", "rate_factor"), "0.5");
     const StringRef gradientAt = info.phase2.empty() ? "w_update" : "w_direction";
-    EXPECT_EQ(attrOf(result.graph, gradientAt, options.kind == OptimizerKind::Ftml ? "clip_grad" : "clip_gradient"), "0.25");
+    EXPECT_EQ(attrOf(result.graph, gradientAt, options.kind == OptimizerKind::Ftml ? "clip_grad" : "clip_gradient"),
+              "0.25");
     EXPECT_EQ(attrOf(result.graph, gradientAt, "wd"), "0.125");
     Inference inference = cantFail(infer(g.context, result.graph, {}, {}));
     EXPECT_EQ(toString(inference.shapeOf(result.graph.entry(result.graph.heads()[1]))), "(3,2)");
@@ -283,9 +284,10 @@ TEST(AppendOptimizer, E_13_FixedRatesWhereTheStepCounts) {
   for (OptimizerKind kind : {OptimizerKind::Ftml, OptimizerKind::AdamW, OptimizerKind::Lamb}) {
     OptimizerOptions options = ofKind(static_cast<size_t>(kind));
     options.fixedRate = 0.5;
-    EXPECT_EQ(errorOf(appendOptimizer(g.context, gradientsOf(g, {"w"}), options)).message,
-              ("a step of '" + optimizerInfo(kind).name + "' depends on how many were taken before, its rate cannot be fixed")
-                  .str());
+    EXPECT_EQ(
+        errorOf(appendOptimizer(g.context, gradientsOf(g, {"w"}), options)).message,
+        ("a step of '" + optimizerInfo(kind).name + "' depends on how many were taken before, its rate cannot be fixed")
+            .str());
   }
   for (OptimizerKind kind : {OptimizerKind::Nag, OptimizerKind::SignSgd, OptimizerKind::Signum, OptimizerKind::RmsProp,
                              OptimizerKind::RmsPropAlex, OptimizerKind::AdaGrad, OptimizerKind::Ftrl}) {

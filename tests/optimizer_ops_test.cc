@@ -548,7 +548,8 @@ TEST(Optimizer, INF_ShapesThatDoNotAgree) {
       {"_scheduled_rmsprop_update", {}, "(2,) ? (3,) ? -> ?", "input 2 has shape (3,), but output 0 has shape (2,)"},
       {"_scheduled_ftml_update", {}, "(2,) ? ? ? ? ? (3,) -> ?", "input 6 has shape (3,), expected (1,)"},
   };
-  for (const ShapeRefusal &row : rows) EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.message) << row.op.str();
+  for (const ShapeRefusal &row : rows)
+    EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.message) << row.op.str();
 }
 
 TEST(Optimizer, E_02_StepsHaveNoGradient) {

@@ -1,5 +1,6 @@
-// Operators that draw: distributions, independence of nodes, steps and elements, gradients through the parameters, shapes,
-// refusals. Draws are functions of the seed, the step and the node, so every number here is the same on each run.
+// Operators that draw: distributions, independence of nodes, steps and elements, gradients through the parameters,
+// shapes, refusals. Draws are functions of the seed, the step and the node, so every number here is the same on each
+// run.
 #include "ir/random_stream.h"
 #include "passes/targets/lower_to.h"
 #include "tests/support/exec_bench.h"
@@ -20,8 +21,8 @@ constexpr size_t kCount = 40000;
 const std::string kShape = "shape=(200,200), dtype=float64";
 
 /// Draws of head `head` at the steps given, one after the other.
-std::vector<double> draws(const Graph &graph, uint64_t step = 0, size_t head = 0, uint64_t seed = 3, unsigned threads = 1,
-                          Backend backend = Backend::Auto) {
+std::vector<double> draws(const Graph &graph, uint64_t step = 0, size_t head = 0, uint64_t seed = 3,
+                          unsigned threads = 1, Backend backend = Backend::Auto) {
   Bench bench(graph);
   bench.options.seed = seed;
   bench.options.threads = threads;
@@ -94,7 +95,8 @@ TEST(Random, DistributionsByAttributes) {
 }
 
 TEST(Random, DistributionsLikeATensor) {
-  expectUniform(draws(TestGraph("p = _zeros() {" + kShape + "}; y = _random_uniform_like(p) {low=2, high=2.5}")), 2, 2.5);
+  expectUniform(draws(TestGraph("p = _zeros() {" + kShape + "}; y = _random_uniform_like(p) {low=2, high=2.5}")), 2,
+                2.5);
   expectNormal(draws(TestGraph("p = _zeros() {" + kShape + "}; y = _random_normal_like(p) {loc=1, scale=3}")), 1, 3);
 }
 
@@ -160,7 +162,8 @@ TEST(Random, SinglePrecisionDrawsAreTheSameRounded) {
 // The noise of the forward pass, seen through the parameters: dμ = Σ dy, dσ = Σ dy·z, and so on.
 TEST(Random, REG_18_GradientsReadTheNoiseThatWasDrawn) {
   for (bool isNormal : {false, true}) {
-    TestGraph g(std::string("y = ") + (isNormal ? "_sample_normal" : "_sample_uniform") + "(a, b) {shape=(3,), dtype=float64}");
+    TestGraph g(std::string("y = ") + (isNormal ? "_sample_normal" : "_sample_uniform") +
+                "(a, b) {shape=(3,), dtype=float64}");
     GradientRequest request = wrt(g, {"a", "b"});
     request.heads.push_back({g.at("y"), std::nullopt, "dy"});
     GradientOptions options;
@@ -193,11 +196,13 @@ TEST(Random, A_14_MxnetKeepsTheNoise) {
   Graph gradients = cantFail(buildGradient(g.context, g, wrt(g, {"b"}), {})).graph;
   GradcError error = errorOf(lowerTo(g.context, gradients, kMxnetTarget, nullptr));
   EXPECT_EQ(error.message,
-            "operator '_sample_normal' of node 'y' cannot be expressed in the operators of MXNet 1.9.1: it needs '_uniform_like'");
+            "operator '_sample_normal' of node 'y' cannot be expressed in the operators of MXNet 1.9.1: it needs "
+            "'_uniform_like'");
 }
 
 TEST(Random, INF_ShapesBothWays) {
-  EXPECT_EQ(inferShapes("_sample_normal", {{"shape", "(4,5)"}}, "(2,3) ? -> ? ?"), "(2,3) (2,3) -> (2,3,4,5) (2,3,4,5)");
+  EXPECT_EQ(inferShapes("_sample_normal", {{"shape", "(4,5)"}}, "(2,3) ? -> ? ?"),
+            "(2,3) (2,3) -> (2,3,4,5) (2,3,4,5)");
   EXPECT_EQ(inferShapes("_sample_normal", {{"shape", "(4,)"}}, "? ? -> (2,4) ?"), "(2,) (2,) -> (2,4) (2,4)");
   EXPECT_EQ(inferShapes("_sample_uniform", {}, "? (3,) -> ? ?"), "(3,) (3,) -> (3,) (3,)");
   EXPECT_EQ(inferShapes("_random_normal_like", {}, "(2,?) -> (?,3)"), "(2,3) -> (2,3)");
@@ -217,7 +222,8 @@ TEST(Random, INF_ShapesThatDoNotAgree) {
        "output of shape (3,) has fewer axes than the draws of shape (2,3)"},
       {"_random_uniform", {{"shape", "(2,3)"}}, " -> (3,2)", "output 0 has shape (3,2), expected (2,3)"},
   };
-  for (const ShapeRefusal &row : rows) EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.message) << row.op.str();
+  for (const ShapeRefusal &row : rows)
+    EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.message) << row.op.str();
 }
 
 struct AttrRefusal {

@@ -104,7 +104,8 @@ TEST_F(TrainCli, ParametersAreNoCheckpoint) {
 TEST_F(TrainCli, EveryOptimizerUnderASchedule) {
   for (size_t kind = 0; kind < kNumOptimizers; ++kind) {
     const std::string name = optimizerInfo(static_cast<OptimizerKind>(kind)).name.str();
-    ToolResult result = train("--optimizer " + name + " --steps 2 --schedule cosine --warmup 1 --emit-graph train.json");
+    ToolResult result =
+        train("--optimizer " + name + " --steps 2 --schedule cosine --warmup 1 --emit-graph train.json");
     EXPECT_EQ(result.code, 0) << name << ": " << result.err;
     EXPECT_EQ(folder.run("verify train.json").code, 0) << name;
   }

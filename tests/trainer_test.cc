@@ -123,7 +123,8 @@ TEST(Trainer, AdamWDecaysBySchedule) {
   const double first = 2 - 0.25 * (1 + 0.1 * 2);
   EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], first, 1e-5);
   advance(trainer, 1);
-  const double mean = (0.9 * 0.1 * 2 + 0.1 * first) / (1 - 0.81), var = (0.999 * 4 + first * first) * 0.001 / (1 - 0.998001);
+  const double mean = (0.9 * 0.1 * 2 + 0.1 * first) / (1 - 0.81),
+               var = (0.999 * 4 + first * first) * 0.001 / (1 - 0.998001);
   EXPECT_NEAR(valueOf(trainer.parameters(), "w_weight")[0], first - 0.5 * (mean / std::sqrt(var) + 0.1 * first), 1e-4);
 }
 

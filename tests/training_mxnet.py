@@ -38,7 +38,8 @@ CASES = [
     ("rmsprop", dict(learning_rate=0.002, gamma1=0.95, gamma2=0.8, epsilon=1e-4, centered=True, clip_weights=0.5),
      "--optimizer rmspropalex --lr 0.002 --epsilon 1e-4 --optimizer-attr gamma1=0.95 --optimizer-attr gamma2=0.8"
      " --optimizer-attr clip_weights=0.5"),
-    ("adagrad", dict(learning_rate=0.02, wd=1e-3, clip_gradient=0.05), "--optimizer adagrad --lr 0.02 --wd 1e-3 --clip 0.05"),
+    ("adagrad", dict(learning_rate=0.02, wd=1e-3, clip_gradient=0.05),
+     "--optimizer adagrad --lr 0.02 --wd 1e-3 --clip 0.05"),
     ("ftrl", dict(learning_rate=0.2, lamda1=1e-4, wd=1e-3),
      "--optimizer ftrl --lr 0.2 --wd 1e-3 --optimizer-attr lamda1=1e-4"),
     ("ftml", dict(learning_rate=0.003, wd=1e-3), "--optimizer ftml --lr 0.003 --wd 1e-3"),

@@ -1,5 +1,5 @@
-// What operators without inputs share: the attributes shape, ctx and dtype of their one output. P has the members shape,
-// device and dtype.
+// What operators without inputs share: the attributes shape, ctx and dtype of their one output. P has the members
+// shape, device and dtype.
 #pragma once
 
 #include "ir/grad_rule.h"
@@ -12,9 +12,11 @@
 namespace gradc {
 
 template <class P>
-constexpr AttrSpec kShapeAttr =
-    attr<&P::shape>("shape", "()", "shape of the result; -1, in legacy files 0, is an unknown dimension").atLeast(kUnknownDim);
-template <class P> constexpr AttrSpec kDeviceAttr = attr<&P::device>("ctx", "", "device, as the file spells it; not used");
+constexpr AttrSpec kShapeAttr = attr<&P::shape>("shape", "()",
+                                                "shape of the result; -1, in legacy files 0, is an unknown dimension")
+                                    .atLeast(kUnknownDim);
+template <class P>
+constexpr AttrSpec kDeviceAttr = attr<&P::device>("ctx", "", "device, as the file spells it; not used");
 template <class P> constexpr AttrSpec kDTypeAttr = attr<&P::dtype>("dtype", "float32", "element type");
 
 // An empty list says nothing. Legacy files write an unknown dimension as 0: zeros of shape (0, units) begin their RNNs.
@@ -32,11 +34,13 @@ template <class P> void createdDType(DTypeInference &t) { t.setOut(0, t.params<P
 inline DimsBuffer createdDims(DecomposeRule &d) {
   const Value self = d.self(0);
   DimsBuffer dims;
-  for (size_t axis = 0, rank = d.rank(self); axis < rank; ++axis) dims.push_back(d.size(self, static_cast<int64_t>(axis)));
+  for (size_t axis = 0, rank = d.rank(self); axis < rank; ++axis)
+    dims.push_back(d.size(self, static_cast<int64_t>(axis)));
   return dims;
 }
 
-/// A tensor of that shape, for operators that take theirs from it. A 0 in the shape of `_full` might be taken as unknown.
+/// A tensor of that shape, for operators that take theirs from it. A 0 in the shape of `_full` might be taken as
+/// unknown.
 inline Value placeOf(DecomposeRule &d, Dims dims, llvm::StringRef type = "float32") {
   if (llvm::is_contained(dims, 0))
     return d.emit(kConstant, {}, {{"dtype", type}, {"shape", d.tuple(dims)}, {"values", "()"}});

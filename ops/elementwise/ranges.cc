@@ -86,7 +86,8 @@ void linspaceKernel(const KernelCall &call) {
   const double step = p.step();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    for (int64_t i = 0; i < p.num; ++i) call.out[0].as<T>()[i] = convertNumber<T>(p.start + step * static_cast<double>(i));
+    for (int64_t i = 0; i < p.num; ++i)
+      call.out[0].as<T>()[i] = convertNumber<T>(p.start + step * static_cast<double>(i));
   });
 }
 

@@ -1,9 +1,9 @@
 // Steps of optimizers: the new value of a weight from its gradient, with the optimizer's states overwritten.
 //
-// These are MXNet 1.9.1's operators with MXNet's attributes, so the learning rate is an attribute: fixed in the graph, and
-// so is which step it is, where an operator depends on that. What changes from step to step is data, not structure. For it
-// each has a sibling `_scheduled_…` of our own with inputs instead: `lr`, times the attribute rate_factor, and `t`, counted
-// from 1. Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
+// These are MXNet 1.9.1's operators with MXNet's attributes, so the learning rate is an attribute: fixed in the graph,
+// and so is which step it is, where an operator depends on that. What changes from step to step is data, not structure.
+// For it each has a sibling `_scheduled_…` of our own with inputs instead: `lr`, times the attribute rate_factor, and
+// `t`, counted from 1. Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
 // MXNet's AdaGrad takes row-sparse gradients only, so `_adagrad_update` is ours: the step of its Python optimizer.
 // Steps have no gradient: to ask for one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
 #include "ops/optimizer/step.h"
@@ -119,42 +119,60 @@ using P = StepParams;
 constexpr AttrSpec kLazy = attr<&P::lazyUpdate>("lazy_update", "True", "accepted; gradients are dense here");
 constexpr AttrSpec kMomentum = attr<&P::momentum>("momentum", "0", "how much of the last step is kept");
 constexpr AttrSpec kGamma1 = attr<&P::gamma1>("gamma1", "0.949999988", "decay of the means");
-constexpr AttrSpec kClipWeights = attr<&P::clipWeights>("clip_weights", "-1", "weights are cut to this and its negative; off below 0");
+constexpr AttrSpec kClipWeights =
+    attr<&P::clipWeights>("clip_weights", "-1", "weights are cut to this and its negative; off below 0");
 constexpr AttrSpec kStep = required<&P::t>("t", "which step this is, counted from 1").atLeast(1).atMost(INT32_MAX);
 
 constexpr AttrSpec kSgdAttrs[] = {kLrAttr, kLazy, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
 constexpr AttrSpec kMomentumAttrs[] = {kLrAttr, kLazy, kMomentum, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
 constexpr AttrSpec kNesterovAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
-constexpr AttrSpec kSignSgdAttrs[] = {kLrAttr, kWdAttr, attr<&P::rescaleGrad>("rescale_grad", "1", "accepted and not used"),
-                                      attr<&P::clipGradient>("clip_gradient", "-1", "accepted and not used"),
-                                      kRateFactorAttr};
+constexpr AttrSpec kSignSgdAttrs[] = {
+    kLrAttr, kWdAttr, attr<&P::rescaleGrad>("rescale_grad", "1", "accepted and not used"),
+    attr<&P::clipGradient>("clip_gradient", "-1", "accepted and not used"), kRateFactorAttr};
 constexpr AttrSpec kSignumAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr, kClipAttr,
                                      attr<&P::wdLh>("wd_lh", "0", "decay of the weight by itself"), kRateFactorAttr};
-constexpr AttrSpec kAdamAttrs[] = {kLrAttr, kLazy, kBeta1Attr, kBeta2Attr, kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr,
-                                   kRateFactorAttr};
-constexpr AttrSpec kAdamWAttrs[] = {kLrAttr, required<&P::eta>("eta", "factor of the whole step"), kBeta1Attr, kBeta2Attr,
-                                    kEpsilonAttr, kWdAttr, kClipAttr, kRescaleAttr, kRateFactorAttr};
+constexpr AttrSpec kAdamAttrs[] = {kLrAttr, kLazy,        kBeta1Attr, kBeta2Attr,     kEpsilonAttr,
+                                   kWdAttr, kRescaleAttr, kClipAttr,  kRateFactorAttr};
+constexpr AttrSpec kAdamWAttrs[] = {kLrAttr,        required<&P::eta>("eta", "factor of the whole step"),
+                                    kBeta1Attr,     kBeta2Attr,
+                                    kEpsilonAttr,   kWdAttr,
+                                    kClipAttr,      kRescaleAttr,
+                                    kRateFactorAttr};
 constexpr AttrSpec kRmsPropAttrs[] = {kLrAttr, kGamma1, kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr, kClipWeights,
                                       kRateFactorAttr};
-constexpr AttrSpec kRmsPropAlexAttrs[] = {kLrAttr, kGamma1, attr<&P::gamma2>("gamma2", "0.899999976", "decay of the step"),
-                                          kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr, kClipWeights, kRateFactorAttr};
-constexpr AttrSpec kFtrlAttrs[] = {kLrAttr, attr<&P::lamda1>("lamda1", "0.00999999978", "weights with less than this are 0"),
-                                   attr<&P::beta>("beta", "1", "added to the root of n"), kWdAttr, kRescaleAttr, kClipAttr,
+constexpr AttrSpec kRmsPropAlexAttrs[] = {
+    kLrAttr,      kGamma1,      attr<&P::gamma2>("gamma2", "0.899999976", "decay of the step"),
+    kEpsilonAttr, kWdAttr,      kRescaleAttr,
+    kClipAttr,    kClipWeights, kRateFactorAttr};
+constexpr AttrSpec kFtrlAttrs[] = {kLrAttr,
+                                   attr<&P::lamda1>("lamda1", "0.00999999978", "weights with less than this are 0"),
+                                   attr<&P::beta>("beta", "1", "added to the root of n"),
+                                   kWdAttr,
+                                   kRescaleAttr,
+                                   kClipAttr,
                                    kRateFactorAttr};
 constexpr AttrSpec kFtmlAttrs[] = {
     kLrAttr, kStep, attr<&P::beta1>("beta1", "0.600000024", "decay of z").atLeast(0).atMost(1),
     attr<&P::beta2>("beta2", "0.999000013", "decay of the mean of squares").atLeast(0).atMost(1),
     attr<&P::exactEpsilon>("epsilon", "9.9999999392252903e-09", "keeps the denominator from 0"), kWdAttr, kRescaleAttr,
     attr<&P::clipGradient>("clip_grad", "-1", kClipDoc), kRateFactorAttr};
-constexpr AttrSpec kAdaGradAttrs[] = {kLrAttr, attr<&P::epsilon>("epsilon", "1.00000001e-07", "keeps the denominator from 0"),
-                                      kWdAttr, kRescaleAttr, kClipAttr, kRateFactorAttr};
+constexpr AttrSpec kAdaGradAttrs[] = {
+    kLrAttr,   attr<&P::epsilon>("epsilon", "1.00000001e-07", "keeps the denominator from 0"),
+    kWdAttr,   kRescaleAttr,
+    kClipAttr, kRateFactorAttr};
 constexpr AttrSpec kLamb1Attrs[] = {
-    kStep, kBeta1Attr, kBeta2Attr, attr<&P::epsilon>("epsilon", "9.99999997e-07", "keeps the denominator from 0"),
-    attr<&P::biasCorrection>("bias_correction", "True", "whether means are divided by what zeros at the start take from them"),
-    required<&P::wd>("wd", "weight decay: this times the weight joins the step"), kRescaleAttr, kClipAttr};
-constexpr AttrSpec kLamb2Attrs[] = {kLrAttr, attr<&P::lowerBound>("lower_bound", "-1", "least norm of the weight; off below 0"),
-                                    attr<&P::upperBound>("upper_bound", "-1", "greatest norm of the weight; off below 0"),
-                                    kRateFactorAttr};
+    kStep,
+    kBeta1Attr,
+    kBeta2Attr,
+    attr<&P::epsilon>("epsilon", "9.99999997e-07", "keeps the denominator from 0"),
+    attr<&P::biasCorrection>("bias_correction", "True",
+                             "whether means are divided by what zeros at the start take from them"),
+    required<&P::wd>("wd", "weight decay: this times the weight joins the step"),
+    kRescaleAttr,
+    kClipAttr};
+constexpr AttrSpec kLamb2Attrs[] = {
+    kLrAttr, attr<&P::lowerBound>("lower_bound", "-1", "least norm of the weight; off below 0"),
+    attr<&P::upperBound>("upper_bound", "-1", "greatest norm of the weight; off below 0"), kRateFactorAttr};
 
 // ---- operators, each with its sibling
 
@@ -169,11 +187,13 @@ constinit const OpDef kSteps[] = {
     stepOp<kSgd, 0>({"sgd_update", "_sparse_sgd_update"},
                     "weight - lr * g, g = clip(rescale_grad * grad) + wd * weight", {"weight", "grad"},
                     fixedAttrs(kSgdAttrs)),
-    stepOp<kSgd, 0>({"_scheduled_sgd_update"}, "sgd_update with lr * rate_factor as learning rate, where lr is an input",
-                    {"weight", "grad", "lr"}, scheduledAttrs(kSgdAttrs, 2)),
-    stepOp<kSgdMomentum, 1>({"sgd_mom_update", "_sparse_sgd_mom_update"},
-                            "weight + mom, after mom = momentum * mom - lr * g, g = clip(rescale_grad * grad) + wd * weight",
-                            {"weight", "grad", "mom"}, fixedAttrs(kMomentumAttrs)),
+    stepOp<kSgd, 0>({"_scheduled_sgd_update"},
+                    "sgd_update with lr * rate_factor as learning rate, where lr is an input", {"weight", "grad", "lr"},
+                    scheduledAttrs(kSgdAttrs, 2)),
+    stepOp<kSgdMomentum, 1>(
+        {"sgd_mom_update", "_sparse_sgd_mom_update"},
+        "weight + mom, after mom = momentum * mom - lr * g, g = clip(rescale_grad * grad) + wd * weight",
+        {"weight", "grad", "mom"}, fixedAttrs(kMomentumAttrs)),
     stepOp<kSgdMomentum, 1>({"_scheduled_sgd_mom_update"},
                             "sgd_mom_update with lr * rate_factor as learning rate, where lr is an input",
                             {"weight", "grad", "mom", "lr"}, scheduledAttrs(kMomentumAttrs, 2)),
@@ -200,7 +220,8 @@ constinit const OpDef kSteps[] = {
                      "weight - lr * mean / (sqrt(var) + epsilon), after mean = beta1 * mean + (1 - beta1) * g and"
                      " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad + wd * weight)",
                      {"weight", "grad", "mean", "var"}, fixedAttrs(kAdamAttrs), kSquaresSecond),
-    stepOp<kAdam, 2>({"_scheduled_adam_update"}, "adam_update with lr * rate_factor as learning rate, where lr is an input",
+    stepOp<kAdam, 2>({"_scheduled_adam_update"},
+                     "adam_update with lr * rate_factor as learning rate, where lr is an input",
                      {"weight", "grad", "mean", "var", "lr"}, scheduledAttrs(kAdamAttrs, 2), kSquaresSecond),
     stepOp<kAdamW, 2>({"_adamw_update"},
                       "weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight), after"
@@ -208,10 +229,11 @@ constinit const OpDef kSteps[] = {
                       " g = clip(rescale_grad * grad); nothing moves where rescale_grad is 0, infinite or NaN",
                       {"weight", "grad", "mean", "var", "rescale_grad"},
                       ArrayRef<AttrSpec>(kAdamWAttrs, std::size(kAdamWAttrs) - 2), kSquaresSecond),
-    stepOp<kAdamW, 2>({"_scheduled_adamw_update"},
-                      "_adamw_update with eta = lr * rate_factor and lr = sqrt(1 - beta2^t) / (1 - beta1^t), where lr and t"
-                      " are inputs",
-                      {"weight", "grad", "mean", "var", "lr", "t"}, scheduledAttrs(kAdamWAttrs, 2), kSquaresSecond),
+    stepOp<kAdamW, 2>(
+        {"_scheduled_adamw_update"},
+        "_adamw_update with eta = lr * rate_factor and lr = sqrt(1 - beta2^t) / (1 - beta1^t), where lr and t"
+        " are inputs",
+        {"weight", "grad", "mean", "var", "lr", "t"}, scheduledAttrs(kAdamWAttrs, 2), kSquaresSecond),
     stepOp<kRmsProp, 1>({"rmsprop_update"},
                         "weight - lr * g / sqrt(n + epsilon), after n = gamma1 * n + (1 - gamma1) * g^2,"
                         " g = clip(rescale_grad * grad + wd * weight)",
@@ -219,25 +241,30 @@ constinit const OpDef kSteps[] = {
     stepOp<kRmsProp, 1>({"_scheduled_rmsprop_update"},
                         "rmsprop_update with lr * rate_factor as learning rate, where lr is an input",
                         {"weight", "grad", "n", "lr"}, scheduledAttrs(kRmsPropAttrs), kSquaresFirst),
-    stepOp<kRmsPropAlex, 3>({"rmspropalex_update"},
-                            "weight + delta, after n = gamma1 * n + (1 - gamma1) * d^2, g = gamma1 * g + (1 - gamma1) * d"
-                            " and delta = gamma2 * delta - lr * d / sqrt(n - g^2 + epsilon),"
-                            " d = clip(rescale_grad * grad + wd * weight)",
-                            {"weight", "grad", "n", "g", "delta"}, fixedAttrs(kRmsPropAlexAttrs), kSquaresFirst),
+    stepOp<kRmsPropAlex, 3>(
+        {"rmspropalex_update"},
+        "weight + delta, after n = gamma1 * n + (1 - gamma1) * d^2, g = gamma1 * g + (1 - gamma1) * d"
+        " and delta = gamma2 * delta - lr * d / sqrt(n - g^2 + epsilon),"
+        " d = clip(rescale_grad * grad + wd * weight)",
+        {"weight", "grad", "n", "g", "delta"}, fixedAttrs(kRmsPropAlexAttrs), kSquaresFirst),
     stepOp<kRmsPropAlex, 3>({"_scheduled_rmspropalex_update"},
                             "rmspropalex_update with lr * rate_factor as learning rate, where lr is an input",
-                            {"weight", "grad", "n", "g", "delta", "lr"}, scheduledAttrs(kRmsPropAlexAttrs), kSquaresFirst),
-    stepOp<kFtrl, 2>({"ftrl_update", "_sparse_ftrl_update"},
-                     "(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0, after"
-                     " z = z + g - (sqrt(n + g^2) - sqrt(n)) * weight / lr and n = n + g^2, g = clip(rescale_grad * grad)",
-                     {"weight", "grad", "z", "n"}, fixedAttrs(kFtrlAttrs), kSquaresSecond),
-    stepOp<kFtrl, 2>({"_scheduled_ftrl_update"}, "ftrl_update with lr * rate_factor as learning rate, where lr is an input",
+                            {"weight", "grad", "n", "g", "delta", "lr"}, scheduledAttrs(kRmsPropAlexAttrs),
+                            kSquaresFirst),
+    stepOp<kFtrl, 2>(
+        {"ftrl_update", "_sparse_ftrl_update"},
+        "(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where |z| > lamda1, else 0, after"
+        " z = z + g - (sqrt(n + g^2) - sqrt(n)) * weight / lr and n = n + g^2, g = clip(rescale_grad * grad)",
+        {"weight", "grad", "z", "n"}, fixedAttrs(kFtrlAttrs), kSquaresSecond),
+    stepOp<kFtrl, 2>({"_scheduled_ftrl_update"},
+                     "ftrl_update with lr * rate_factor as learning rate, where lr is an input",
                      {"weight", "grad", "z", "n", "lr"}, scheduledAttrs(kFtrlAttrs), kSquaresSecond),
-    stepOp<kFtml, 3>({"ftml_update"},
-                     "-z / d', after v = beta2 * v + (1 - beta2) * g^2, d' = (1 - beta1^t) / lr * (sqrt(v / (1 - beta2^t))"
-                     " + epsilon) and z = beta1 * z + (1 - beta1) * g - (d' - beta1 * d) * weight,"
-                     " g = clip(rescale_grad * grad + wd * weight)",
-                     {"weight", "grad", "d", "v", "z"}, fixedAttrs(kFtmlAttrs), kFtmlDomains),
+    stepOp<kFtml, 3>(
+        {"ftml_update"},
+        "-z / d', after v = beta2 * v + (1 - beta2) * g^2, d' = (1 - beta1^t) / lr * (sqrt(v / (1 - beta2^t))"
+        " + epsilon) and z = beta1 * z + (1 - beta1) * g - (d' - beta1 * d) * weight,"
+        " g = clip(rescale_grad * grad + wd * weight)",
+        {"weight", "grad", "d", "v", "z"}, fixedAttrs(kFtmlAttrs), kFtmlDomains),
     stepOp<kFtml, 3>({"_scheduled_ftml_update"},
                      "ftml_update with lr * rate_factor as learning rate, where lr and t are inputs",
                      {"weight", "grad", "d", "v", "z", "lr", "t"}, scheduledAttrs(kFtmlAttrs, 2), kFtmlDomains),
@@ -248,11 +275,12 @@ constinit const OpDef kSteps[] = {
     stepOp<kAdaGrad, 1>({"_scheduled_adagrad_update"},
                         "_adagrad_update with lr * rate_factor as learning rate, where lr is an input",
                         {"weight", "grad", "history", "lr"}, scheduledAttrs(kAdaGradAttrs), kSquaresFirst),
-    stepOp<kLamb1, 2>({"lamb_update_phase1"},
-                      "mean' / (sqrt(var') + epsilon) + wd * weight, after mean = beta1 * mean + (1 - beta1) * g and"
-                      " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad); mean' = mean / (1 - beta1^t)"
-                      " and var' = var / (1 - beta2^t), or without bias correction mean and var",
-                      {"weight", "grad", "mean", "var"}, kLamb1Attrs, kSquaresSecond),
+    stepOp<kLamb1, 2>(
+        {"lamb_update_phase1"},
+        "mean' / (sqrt(var') + epsilon) + wd * weight, after mean = beta1 * mean + (1 - beta1) * g and"
+        " var = beta2 * var + (1 - beta2) * g^2, g = clip(rescale_grad * grad); mean' = mean / (1 - beta1^t)"
+        " and var' = var / (1 - beta2^t), or without bias correction mean and var",
+        {"weight", "grad", "mean", "var"}, kLamb1Attrs, kSquaresSecond),
     stepOp<kLamb1, 2>({"_scheduled_lamb_update_phase1"}, "lamb_update_phase1 where t is an input",
                       {"weight", "grad", "mean", "var", "t"},
                       ArrayRef<AttrSpec>(kLamb1Attrs + 1, std::size(kLamb1Attrs) - 1), kSquaresSecond),

@@ -56,11 +56,13 @@ void stepType(DTypeInference &t) {
 }
 
 StepRule::StepRule(DecomposeRule &d)
-    : d(d), p(d.params<StepParams>()),
+    : d(d),
+      p(d.params<StepParams>()),
       formula(d, llvm::any_of(kNumbers, [&](StringRef name) { return stepInput(d.kind(), name).has_value(); })
                      ? Formula::Shapes::Broadcast
                      : Formula::Shapes::Equal),
-      numbers{rate(), input("rescale_grad", p.rescaleGrad), 0, 0, stepInput(d.kind(), "lr") || stepInput(d.kind(), "t")} {
+      numbers{rate(), input("rescale_grad", p.rescaleGrad), 0, 0,
+              stepInput(d.kind(), "lr") || stepInput(d.kind(), "t")} {
   const Term t = input("t", static_cast<double>(p.t));
   numbers.meanCorrection = 1 - pow(Term(p.beta1), t);
   numbers.varCorrection = 1 - pow(Term(p.beta2), t);

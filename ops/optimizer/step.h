@@ -1,7 +1,7 @@
 // What steps of optimizers share: attributes, operands, and the makers of operators from formulas.
 //
-// A formula gets one element of the operands, moves the states and returns the new weight. On numbers it is the kernel, on
-// terms (ops/elementwise/formula.h) the decomposition. Operands are known by their names:
+// A formula gets one element of the operands, moves the states and returns the new weight. On numbers it is the kernel,
+// on terms (ops/elementwise/formula.h) the decomposition. Operands are known by their names:
 //
 //   weight, grad, states…   of one shape; the states are overwritten
 //   lr, t                   of `_scheduled_…` operators: the learning rate and which step it is, tensors of one element
@@ -83,7 +83,8 @@ template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTa
     return value;
   };
   const bool isScheduled = stepInput(*call.kind, "lr") || stepInput(*call.kind, "t");
-  T lr = stepInput(*call.kind, "lr") ? static_cast<T>(read("lr", 0)) * static_cast<T>(p.rateFactor) : static_cast<T>(p.lr);
+  T lr =
+      stepInput(*call.kind, "lr") ? static_cast<T>(read("lr", 0)) * static_cast<T>(p.rateFactor) : static_cast<T>(p.lr);
   if (stepInput(*call.kind, "r1")) {
     T norm = static_cast<T>(read("r1", 0)), ofStep = static_cast<T>(read("r2", 0));
     if (p.lowerBound >= 0) norm = std::max(norm, static_cast<T>(p.lowerBound));
@@ -92,8 +93,8 @@ template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTa
   }
   const double rescale = read("rescale_grad", p.rescaleGrad), t = read("t", static_cast<double>(p.t));
   isTaken = !stepInput(*call.kind, "rescale_grad") || (std::isfinite(rescale) && rescale != 0);
-  return {lr, static_cast<T>(rescale), static_cast<T>(1 - std::pow(p.beta1, t)), static_cast<T>(1 - std::pow(p.beta2, t)),
-          isScheduled};
+  return {lr, static_cast<T>(rescale), static_cast<T>(1 - std::pow(p.beta1, t)),
+          static_cast<T>(1 - std::pow(p.beta2, t)), isScheduled};
 }
 
 /// The same in a decomposition, and what the steps have besides.
@@ -191,7 +192,8 @@ constexpr OpDef stepOp(NameList names, llvm::StringRef summary, NameList inputs,
   return op;
 }
 
-// ---- attributes; those that `_scheduled_…` operators lack come first in the lists, rate_factor, which they alone have, last
+// ---- attributes; those that `_scheduled_…` operators lack come first in the lists, rate_factor, which they alone
+// have, last
 
 constexpr AttrSpec kLrAttr = required<&StepParams::lr>("lr", "learning rate");
 constexpr AttrSpec kRateFactorAttr = attr<&StepParams::rateFactor>("rate_factor", "1", "factor of the learning rate");

@@ -1,5 +1,6 @@
-// Distributions as noise of a standard one, moved and scaled: y = a + (b - a) · u for uniform u in [0, 1), and y = a + b · z
-// for normal z. Noise is what is drawn; parameters get gradients through the formula. Tested by tests/random_ops_test.cc
+// Distributions as noise of a standard one, moved and scaled: y = a + (b - a) · u for uniform u in [0, 1), and y = a +
+// b · z for normal z. Noise is what is drawn; parameters get gradients through the formula. Tested by
+// tests/random_ops_test.cc
 #pragma once
 
 #include "ir/error.h"

@@ -141,7 +141,8 @@ constinit const OpDef kRandomNormalLike =
                  "numbers of the normal distribution with mean loc and deviation scale, in the shape and type of data",
                  kNormalAttrs);
 
-constexpr const OpDef *kOps[] = {&kUniformLike, &kRandomUniform, &kRandomNormal, &kRandomUniformLike, &kRandomNormalLike};
+constexpr const OpDef *kOps[] = {&kUniformLike, &kRandomUniform, &kRandomNormal, &kRandomUniformLike,
+                                 &kRandomNormalLike};
 
 }  // namespace
 

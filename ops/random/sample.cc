@@ -1,7 +1,8 @@
 // Random numbers with parameters that are tensors: for each element of them, draws of a given shape.
 //
-// The noise is a hidden output and carries all randomness, as Dropout's mask does: the gradient reads the very numbers that
-// the forward pass drew. MXNet has no gradient of these operators and no such output. Tested by tests/random_ops_test.cc
+// The noise is a hidden output and carries all randomness, as Dropout's mask does: the gradient reads the very numbers
+// that the forward pass drew. MXNet has no gradient of these operators and no such output. Tested by
+// tests/random_ops_test.cc
 #include "ir/dim.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -100,7 +101,8 @@ template <class D> void sampleGradient(GradRule &g) {
     return;
   }
   DimsBuffer axes;
-  for (size_t axis = g.params<SampleParams>().shape.size(); axis > 0; --axis) axes.push_back(-static_cast<int64_t>(axis));
+  for (size_t axis = g.params<SampleParams>().shape.size(); axis > 0; --axis)
+    axes.push_back(-static_cast<int64_t>(axis));
   auto sum = [&](size_t i, Value v) {
     if (!axes.empty()) v = g.emit(kSum, {v}, {{"axis", g.tuple(axes)}});
     g.dx(i, g.emit(kCastLike, {g.emit(kReshapeLike, {v, g.x(i)}), g.x(i)}));
@@ -133,14 +135,14 @@ template <class D> constexpr OpDef sampling(NameList names, StringRef summary, N
   return op;
 }
 
-constinit const OpDef kSampleUniform =
-    sampling<Uniform>({"_sample_uniform", "sample_uniform"},
-                      "y[i…, j…] = low[i…] + (high[i…] - low[i…]) * u, u drawn from [0, 1) for each j of the given shape",
-                      {"low", "high"});
-constinit const OpDef kSampleNormal =
-    sampling<Normal>({"_sample_normal", "sample_normal"},
-                     "y[i…, j…] = mu[i…] + sigma[i…] * z, z of the standard normal distribution for each j of the given shape",
-                     {"mu", "sigma"});
+constinit const OpDef kSampleUniform = sampling<Uniform>(
+    {"_sample_uniform", "sample_uniform"},
+    "y[i…, j…] = low[i…] + (high[i…] - low[i…]) * u, u drawn from [0, 1) for each j of the given shape",
+    {"low", "high"});
+constinit const OpDef kSampleNormal = sampling<Normal>(
+    {"_sample_normal", "sample_normal"},
+    "y[i…, j…] = mu[i…] + sigma[i…] * z, z of the standard normal distribution for each j of the given shape",
+    {"mu", "sigma"});
 
 constexpr const OpDef *kOps[] = {&kSampleUniform, &kSampleNormal};
 

@@ -63,8 +63,9 @@ class Lowering {
 
   Error visit(NodeId n) {
     current = n;
-    if (graph.isVariable(n) || (isKept(graph.kindId(n), forwardOf(n)) &&
-                                hasOutputs(graph.kind(n), [&](uint32_t o) { return isRead[graph.firstEntry(n).value + o]; }))) {
+    if (graph.isVariable(n) || (isKept(graph.kindId(n), forwardOf(n)) && hasOutputs(graph.kind(n), [&](uint32_t o) {
+                                  return isRead[graph.firstEntry(n).value + o];
+                                }))) {
       if (graph.bodies(n).empty()) {
         at[n] = rewriter.copy(n);
       } else {

@@ -23,7 +23,8 @@ constexpr Step kSteps[] = {
     {"nag_mom_update", "_scheduled_nag_mom_update", 3, 0, 1, "lr=0.1", "rate_factor=0.5", "momentum=0.9"},
     {"signsgd_update", "_scheduled_signsgd_update", 2, 0, 1, "lr=0.1", "rate_factor=0.5", "wd=0.5"},
     {"signum_update", "_scheduled_signum_update", 3, 0, 1, "lr=0.1", "rate_factor=0.5", "momentum=0.5, wd_lh=0.25"},
-    {"adam_update", "_scheduled_adam_update", 4, 0, 1, "lr=0.1", "rate_factor=0.5", "beta1=0.5, beta2=0.75, epsilon=0.01"},
+    {"adam_update", "_scheduled_adam_update", 4, 0, 1, "lr=0.1", "rate_factor=0.5",
+     "beta1=0.5, beta2=0.75, epsilon=0.01"},
     {"_adamw_update", "_scheduled_adamw_update", 4, 1, 2, "lr=0.1, eta=0.5", "rate_factor=0.5",
      "beta1=0.5, beta2=0.75, epsilon=0.01"},
     {"rmsprop_update", "_scheduled_rmsprop_update", 3, 0, 1, "lr=0.1", "rate_factor=0.5",
@@ -31,7 +32,8 @@ constexpr Step kSteps[] = {
     {"rmspropalex_update", "_scheduled_rmspropalex_update", 5, 0, 1, "lr=0.1", "rate_factor=0.5",
      "gamma1=0.5, gamma2=0.25, epsilon=0.1, clip_weights=0.2", 0.1, 0.3},
     {"ftrl_update", "_scheduled_ftrl_update", 4, 0, 1, "lr=0.5", "rate_factor=0.5", "lamda1=0.75, beta=0.25"},
-    {"ftml_update", "_scheduled_ftml_update", 5, 0, 2, "lr=0.1, t=3", "rate_factor=0.5", "beta1=0.5, beta2=0.75, epsilon=0.1"},
+    {"ftml_update", "_scheduled_ftml_update", 5, 0, 2, "lr=0.1, t=3", "rate_factor=0.5",
+     "beta1=0.5, beta2=0.75, epsilon=0.1"},
     {"_adagrad_update", "_scheduled_adagrad_update", 3, 0, 1, "lr=0.1", "rate_factor=0.5", "epsilon=0.1"},
     {"lamb_update_phase1", "_scheduled_lamb_update_phase1", 4, 0, 1, "wd=0.1, t=3", "wd=0.1",
      "beta1=0.5, beta2=0.75, epsilon=0.1, bias_correction=False"},
@@ -49,7 +51,8 @@ const char *joined(std::string text, const char *more) {
 
 void addForm(std::vector<Sample> &list, const Step &step, const char *op, size_t numbers, const char *needs) {
   auto add = [&](const std::vector<int64_t> &shape, const char *more) {
-    Sample sample{op, joined(needs, more), std::vector<std::vector<int64_t>>(step.operands, shape), 0, step.low, step.high};
+    Sample sample{op,       joined(needs, more), std::vector<std::vector<int64_t>>(step.operands, shape), 0, step.low,
+                  step.high};
     sample.inputs.resize(step.operands + numbers, {1});
     list.push_back(std::move(sample));
   };
@@ -57,8 +60,9 @@ void addForm(std::vector<Sample> &list, const Step &step, const char *op, size_t
   const bool isPhase2 = name.ends_with("phase2"), isFtml = name.find("ftml") != name.npos;
   const bool hasRescale = name != "_adamw_update", hasDecay = name.find("phase1") == name.npos;
   const std::string clip = isFtml ? "clip_grad=0.25" : "clip_gradient=0.25";
-  const std::string shared = isPhase2 ? "upper_bound=0.25"
-                                      : (hasDecay ? "wd=0.05, " : "") + std::string(hasRescale ? "rescale_grad=0.5, " : "") + clip;
+  const std::string shared =
+      isPhase2 ? "upper_bound=0.25"
+               : (hasDecay ? "wd=0.05, " : "") + std::string(hasRescale ? "rescale_grad=0.5, " : "") + clip;
   add({2, 3}, "");
   add({2, 3}, joined(shared, ""));
   add({1, 4, 1}, step.own);

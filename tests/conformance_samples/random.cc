@@ -6,11 +6,11 @@ namespace gradc::testing {
 namespace {
 
 void addDraws(std::vector<Sample> &list) {
-  for (const char *attrs : {"shape=(2,3)", "shape=(2,3), low=-1, high=3, dtype=float64", "shape=(1,)", "shape=(4,1,2), low=2, high=2",
-                            "shape=(5,), low=-0.5, high=-0.25", "shape=(2,1)"})
+  for (const char *attrs : {"shape=(2,3)", "shape=(2,3), low=-1, high=3, dtype=float64", "shape=(1,)",
+                            "shape=(4,1,2), low=2, high=2", "shape=(5,), low=-0.5, high=-0.25", "shape=(2,1)"})
     list.push_back({"_random_uniform", attrs, {}, 0});
-  for (const char *attrs : {"shape=(2,3)", "shape=(2,3), loc=-1, scale=3, dtype=float64", "shape=(1,)", "shape=(4,1,2), scale=0.25",
-                            "shape=(5,), loc=100", "shape=(2,1)"})
+  for (const char *attrs : {"shape=(2,3)", "shape=(2,3), loc=-1, scale=3, dtype=float64", "shape=(1,)",
+                            "shape=(4,1,2), scale=0.25", "shape=(5,), loc=100", "shape=(2,1)"})
     list.push_back({"_random_normal", attrs, {}, 0});
   for (const std::vector<int64_t> &shape : std::vector<std::vector<int64_t>>{{2, 3}, {1}, {4, 1, 2}, {7}, {0, 2}}) {
     list.push_back({"_random_uniform_like", "low=-1, high=3", {shape}, 1});
@@ -32,12 +32,13 @@ void addParameters(std::vector<Sample> &list) {
 }
 
 void addRanges(std::vector<Sample> &list) {
-  for (const char *attrs : {"N=3", "N=2, M=4, k=1", "N=3, M=2, k=-1, dtype=int32", "N=2, M=3, k=9", "N=4, M=3, k=-3", "N=1",
-                            "N=0, M=2", "N=3, k=-2, dtype=float64"})
+  for (const char *attrs : {"N=3", "N=2, M=4, k=1", "N=3, M=2, k=-1, dtype=int32", "N=2, M=3, k=9", "N=4, M=3, k=-3",
+                            "N=1", "N=0, M=2", "N=3, k=-2, dtype=float64"})
     list.push_back({"_eye", attrs, {}, 0});
-  for (const char *attrs : {"start=0, stop=1, num=5", "start=3, stop=-2, num=4, endpoint=False", "start=2, stop=7, num=1",
-                            "start=0, stop=10, num=4, dtype=int32", "start=0, stop=-10, num=4, dtype=int64",
-                            "start=0.5, stop=0.5, num=3, dtype=float64", "start=1, stop=2, num=0", "start=2, stop=7, num=1, endpoint=False"})
+  for (const char *attrs : {"start=0, stop=1, num=5", "start=3, stop=-2, num=4, endpoint=False",
+                            "start=2, stop=7, num=1", "start=0, stop=10, num=4, dtype=int32",
+                            "start=0, stop=-10, num=4, dtype=int64", "start=0.5, stop=0.5, num=3, dtype=float64",
+                            "start=1, stop=2, num=0", "start=2, stop=7, num=1, endpoint=False"})
     list.push_back({"_linspace", attrs, {}, 0});
 }
 

@@ -79,8 +79,10 @@ Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedul
   OptimizerOptions optimizer = trainer.optimizer();
   if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizerInfo(optimizer.kind).hasBiasCorrection)
     return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a learning rate that never changes")
-        .note("use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, adamw, "
-              "ftml and lamb changes from step to step");
+        .note(
+            "use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, "
+            "adamw, "
+            "ftml and lamb changes from step to step");
   optimizer.fixedRate = schedule.rate;
   Expected<TrainingGraph> appended = appendOptimizer(tool.context, trainer.gradients(), optimizer);
   if (!appended) return appended.takeError();
@@ -149,10 +151,14 @@ Expected<int> runTrain(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {
-    "data", "feed", "eval", "eval-feed", "batch", "epochs", "steps", "optimizer", "lr", "momentum", "wd", "decay", "beta1",
-    "beta2", "epsilon", "optimizer-attr", "clip", "rescale", "schedule", "warmup", "drop-every", "drop-factor", "final-lr", "init", "inputs",
-    "input", "freeze", "shuffle", "checkpoint", "checkpoint-every", "resume", "log", "svg", "emit-graph", "dialect", "output",
-    "backend", "threads", "shape", "dtype", "unknown-dim", "error-limit", "diag", "help"};
+    "data",     "feed",      "eval",       "eval-feed",      "batch",       "epochs",
+    "steps",    "optimizer", "lr",         "momentum",       "wd",          "decay",
+    "beta1",    "beta2",     "epsilon",    "optimizer-attr", "clip",        "rescale",
+    "schedule", "warmup",    "drop-every", "drop-factor",    "final-lr",    "init",
+    "inputs",   "input",     "freeze",     "shuffle",        "checkpoint",  "checkpoint-every",
+    "resume",   "log",       "svg",        "emit-graph",     "dialect",     "output",
+    "backend",  "threads",   "shape",      "dtype",          "unknown-dim", "error-limit",
+    "diag",     "help"};
 
 }  // namespace
 
