@@ -92,13 +92,13 @@ TEST_F(CliGradient, HO_02_ASK_01_OperatorsThatCannotBeDifferentiatedThreeTimes) 
   for (StringRef order : {"1", "2", "3"}) {
     ToolResult result = folder.run(("ops --missing-order " + order).str());
     EXPECT_EQ(result.code, 0) << result.err;
-    // The gradient of a plain loss is a constant, and parameter updates are the end of all gradients; nobody else has a
-    // reason.
+    // The gradient of a plain loss is a constant, parameter updates are the end of all gradients, and what is unrolled along
+    // an axis needs its size, which a node without shapes does not have; nobody else has a reason.
     SmallVector<StringRef, 0> lines;
     StringRef(result.out).split(lines, '\n', -1, false);
     for (StringRef line : lines)
-      EXPECT_TRUE(line.starts_with("operator ") || line.contains("(a constant)") ||
-                  line.split(' ').first.ends_with("_update"))
+      EXPECT_TRUE(line.starts_with("operator ") || line.contains("(a constant)") || line.split(' ').first.contains("_update") ||
+                  line.contains("needs the size of axis"))
           << line.str();
     EXPECT_GE(lines.size(), 2u);
   }

@@ -89,7 +89,7 @@ def main():
     used = set()
     for path in options.graphs:
         with open(path, encoding="utf-8") as file:
-            used |= {node["op"] for node in json.load(file)["nodes"]}
+            used |= {node["op"] for node in json.load(file).get("nodes", [])}
     totals = collections.Counter()
     for (verdict, family), members in sorted(families.items()):
         totals[verdict] += len(members)

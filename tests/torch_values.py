@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 
 TOLERANCE = 1e-9
+EPSILON = 2.0 ** -10  # MXNet holds it in single precision
 ANY, POSITIVE, UNIT, ABOVE_ONE = (-1.5, 1.5), (0.4, 1.6), (-0.9, 0.9), (1.1, 2.1)
 MATRIX = (3, 4)
 
@@ -111,9 +112,9 @@ def rows():
         [((2, 3, 3, 3), ANY), ((3, 2, 2, 2), ANY)], lambda x, w: F.conv_transpose2d(x, w, stride=(2, 2)), None
     yield "Pooling", {"kernel": "(2,2)", "stride": "(2,2)", "pool_type": "avg"}, [((2, 2, 4, 4), ANY)], lambda x: F.avg_pool2d(x, 2), None
     yield "Pooling", {"kernel": "(2,2)", "stride": "(2,2)", "pool_type": "max"}, [((2, 2, 4, 4), ANY)], lambda x: F.max_pool2d(x, 2), None
-    yield "LayerNorm", {"eps": 1e-3}, [((3, 4), ANY), ((4,), ANY), ((4,), ANY)], lambda x, g, b: F.layer_norm(x, (4,), g, b, 1e-3), None
-    yield "InstanceNorm", {"eps": 1e-3}, [((2, 3, 4), ANY), ((3,), ANY), ((3,), ANY)], \
-        lambda x, g, b: F.instance_norm(x, weight=g, bias=b, eps=1e-3), None
+    yield "LayerNorm", {"eps": EPSILON}, [((3, 4), ANY), ((4,), ANY), ((4,), ANY)], lambda x, g, b: F.layer_norm(x, (4,), g, b, EPSILON), None
+    yield "InstanceNorm", {"eps": EPSILON}, [((2, 3, 4), ANY), ((3,), ANY), ((3,), ANY)], \
+        lambda x, g, b: F.instance_norm(x, weight=g, bias=b, eps=EPSILON), None
     yield "L2Normalization", {"eps": 1e-12}, [((3, 4), POSITIVE)], lambda x: x / (x.square().sum(1, keepdim=True) + 1e-12).sqrt(), None
     yield "LeakyReLU", {"act_type": "elu", "slope": 0.25}, [((3, 4), ANY)], lambda x: torch.where(x > 0, x, 0.25 * torch.expm1(x)), None
     yield "Activation", {"act_type": "softrelu"}, [((3, 4), ANY)], F.softplus, None

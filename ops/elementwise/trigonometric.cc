@@ -41,10 +41,17 @@ constinit const OpDef kBackwardArccosh = slope<[](auto dy, auto x) { return dy /
     "_backward_arccosh", "x", "gradient of arccosh: dx = dy / sqrt(x^2 - 1)", kAboveOneSecond);
 constinit const OpDef kBackwardArctanh = slope<[](auto dy, auto x) { return dy / (1 - square(x)); }>(
     "_backward_arctanh", "x", "gradient of arctanh: dx = dy / (1 - x^2)", kWithinOneSecond);
-constinit const OpDef kBackwardDegrees = slope<[](auto dy, auto) { return dy / constant(dy, kDegree); }>(
-    "_backward_degrees", "x", "gradient of degrees: dx = dy * 180 / π");
-constinit const OpDef kBackwardRadians = slope<[](auto dy, auto) { return dy * constant(dy, kDegree); }>(
-    "_backward_radians", "x", "gradient of radians: dx = dy * π / 180");
+// Of x, MXNet's operand, nothing is read.
+template <auto F> constexpr OpDef constantSlope(StringRef name, StringRef summary) {
+  OpDef op = slope<[](auto dy, auto) { return F(dy); }>(name, "x", summary);
+  op.ignored = {1};
+  op.kernel = mapFloating<F>;
+  return op;
+}
+constinit const OpDef kBackwardDegrees = constantSlope<[](auto dy) { return dy / constant(dy, kDegree); }>(
+    "_backward_degrees", "gradient of degrees: dx = dy * 180 / π");
+constinit const OpDef kBackwardRadians = constantSlope<[](auto dy) { return dy * constant(dy, kDegree); }>(
+    "_backward_radians", "gradient of radians: dx = dy * π / 180");
 
 }  // namespace
 

@@ -56,7 +56,9 @@ KnownShapes inferSketch(const OpRegistry &ops, const GraphSketch &sketch) {
     for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
       const EntryId entry(graph.firstEntry(NodeId(n)).value + o);
       auto &slot = known.of[source.fileId].emplace_back();
-      if (inference->isKnownShape(entry)) slot = std::vector<int64_t>(inference->shapeOf(entry).dims());
+      // What reads an entry in place of a variable most likely reads floating numbers.
+      if (inference->isKnownShape(entry) && isFloating(inference->dtype[entry]))
+        slot = std::vector<int64_t>(inference->shapeOf(entry).dims());
     }
   }
   known.isComplete = inference->numUnknownShapes == 0 && inference->numUnknownDTypes == 0;

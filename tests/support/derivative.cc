@@ -184,6 +184,7 @@ Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vecto
   GradientOptions options;
   options.gradientOnly = true;
   options.unused = UnusedPolicy::Zeros;
+  options.integers = IntegerPolicy::Permissive;
   std::optional<Inference> known;
   if (bindings) {
     Expected<Inference> inferred = infer(context, graph, hintsOf(graph, *bindings), InferOptions());
