@@ -2,10 +2,8 @@
 // MXNet, where it is defined.
 //
 // Tested by tests/elementwise_ops_test.cc
-#include "ir/grad_rule.h"
-#include "ir/inference.h"
 #include "ops/amended.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/functions.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 
@@ -34,14 +32,7 @@ constexpr auto kNearest = kRounded<[](auto x) {
 constexpr auto kIsFalse = [](auto x) { return x == 0; };
 
 template <auto F> constexpr OpDef step(NameList names, StringRef summary) {
-  OpDef op;
-  op.name = names.names[0];
-  op.aliases = NameList(names.names + 1, names.count - 1);
-  op.summary = summary;
-  op.inputs = {"data"};
-  op.shape = shapes::same;
-  op.inplace = kInplaceFirst;
-  op.flags.isElementwise = true;
+  OpDef op = unary<F>(names, summary);
   op.kernelTypes = kFloatingAndIntegers;
   op.gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); };
   op.kernel = mapNumeric<F>;

@@ -115,6 +115,7 @@ std::unique_ptr<PreparedKernel> take(const KernelSite &site);
 std::unique_ptr<PreparedKernel> takeBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embedding(const KernelSite &site);
 std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
+
 // runtime/kernels/rnn.cc
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);

@@ -116,8 +116,7 @@ constexpr const OpFamily *kFamilies[] = {
     &kComparisonFamily,      &kSpecialFunctionsFamily,  &kWhereFamily,
     &kSoftmaxFamily,         &kSoftmaxActivationFamily, &kLrnFamily,              &kDropoutFamily,
     &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
-    &kTakeFamily,
-    &kRnnFamily,
+    &kTakeFamily,            &kRnnFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },

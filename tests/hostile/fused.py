@@ -166,6 +166,11 @@ def fused_forward(one_in=6):
         yield case(op + "-of-unknown", g.json(), run="refused")
 
 
+# Whose results are of one element, or of any type.
+OF_ONE_ELEMENT = ["_backward_softmax_cross_entropy"]
+OF_ANY_TYPE = ["_backward_cast", "_backward_amp_cast", "_backward_amp_multicast"]
+
+
 def fused_operands(one_in=10):
     for op, (_, operands) in FUSED.items():
         if chosen(op, 2):
@@ -173,10 +178,10 @@ def fused_operands(one_in=10):
         if "d0" in operands:
             for heads in [(7, 7), (200, 300), (1,), (0, 3), (2, 3, 4, 5, 6)]:
                 name = "%s-head-%s" % (op, tuple_text(heads))
-                if chosen(name, one_in):
+                if chosen(name, one_in) and not (heads == (1,) and op in OF_ONE_ELEMENT):
                     yield case(name, fused_graph(op, heads=heads), infer="refused", run="refused")
             name = op + "-head-float64"
-            if chosen(name, one_in) and op != "_backward_cast":
+            if chosen(name, one_in) and op not in OF_ANY_TYPE:
                 yield case(name, fused_graph(op, head_type="float64"), infer="refused", run="refused")
         if chosen(op + "-alone", one_in):
             yield unreadable(op + "-alone", fused_graph(op, dep=False), "backward_match")
