@@ -15,7 +15,10 @@ Value Formula::emit(int at) {
   return step.value = rule.emit(*step.op, operands, attrs);
 }
 
-Value Term::value() const { return formula->emit(step); }
+Value Term::value() const {
+  assert(formula && "a formula depends on its operands");
+  return formula->emit(step);
+}
 
 Term Term::combine(const Operators &operators, const Term &a, const Term &b) {
   if (!a.formula && !b.formula) return Term(operators.numbers(a.number, b.number));

@@ -58,7 +58,7 @@ template <class A> A isKept(const A &at, const CellRules &rules) {
 template <class A> CellResult<A> plainStep(const CellRules &rules, const CellPoint<A> &p) {
   using std::tanh;
   const A sum = p.x[0] + p.h[0];
-  return {rules.mode == RnnMode::Relu ? rectified(sum, p.at) : A(tanh(sum)), A(0)};
+  return {rules.mode == RnnMode::Relu ? A(rectified(sum, p.at)) : A(tanh(sum)), A(0)};
 }
 template <class A> CellSlope<A> plainSlope(const CellRules &rules, const CellPoint<A> &p, const CellResult<A> &head) {
   using std::tanh;
@@ -81,7 +81,7 @@ template <class A> struct LstmGates {
         o(sigmoid(p.x[3] + p.h[3])) {}
   A unclipped(const CellPoint<A> &p) const { return f * p.cell + i * g; }
   A cell(const CellRules &rules, const CellPoint<A> &p) const {
-    return rules.clipMin ? clipped(unclipped(p), p.at, rules) : unclipped(p);
+    return rules.clipMin ? A(clipped(unclipped(p), p.at, rules)) : unclipped(p);
   }
 
   static A tangent(const A &x) {

@@ -121,15 +121,15 @@ template <class T> class RnnRun {
     });
   }
 
-  CellPoint<double> pointAt(const RnnCell &cell, int64_t step, int64_t n, int64_t j) const {
+  CellPoint<T> pointAt(const RnnCell &cell, int64_t step, int64_t n, int64_t j) const {
     const T *x = inputShares(cell, cell.timeOf(s, step)) + n * s.gates + j, *h = stateShares(cell, step) + n * s.gates + j;
-    CellPoint<double> point;
+    CellPoint<T> point;
     for (int64_t g = 0; g * s.state < s.gates; ++g) {
-      point.x[g] = static_cast<double>(x[g * s.state]);
-      point.h[g] = static_cast<double>(h[g * s.state]);
+      point.x[g] = x[g * s.state];
+      point.h[g] = h[g * s.state];
     }
-    if (!s.hasProjection) point.state = static_cast<double>(stateAt(cell.index, step)[n * s.output + j]);
-    if (s.isLstm) point.cell = static_cast<double>(cellAt(cell.index, step)[n * s.state + j]);
+    if (!s.hasProjection) point.state = stateAt(cell.index, step)[n * s.output + j];
+    if (s.isLstm) point.cell = cellAt(cell.index, step)[n * s.state + j];
     if (rules.isPiecewise()) point.at = selectorOf(rules, point);
     return point;
   }
@@ -151,9 +151,9 @@ template <class T> class RnnRun {
     gradc::multiply(Gemm<T>{false, true, s.batch, s.gates, s.output, stateAt(cell.index, step),
                             parameters + cell.stateWeight, s.output, s.output, T{1}, stateShares(cell, step), s.gates});
     forCells([&](int64_t n, int64_t j) {
-      const CellResult<double> result = cellStep(rules, pointAt(cell, step, n, j));
-      hidden[n * s.state + j] = static_cast<T>(result.state);
-      if (s.isLstm) cellAt(cell.index, step + 1)[n * s.state + j] = static_cast<T>(result.cell);
+      const CellResult<T> result = cellStep(rules, pointAt(cell, step, n, j));
+      hidden[n * s.state + j] = result.state;
+      if (s.isLstm) cellAt(cell.index, step + 1)[n * s.state + j] = result.cell;
     });
     if (s.hasProjection)
       gradc::multiply(Gemm<T>{false, true, s.batch, s.output, s.state, hidden, parameters + cell.projection, s.state,
@@ -208,14 +208,14 @@ template <class T> class RnnRun {
     T *dInputShares = m.dInputShares + time * s.batch * s.gates, *dStateShares = m.dStateShares + step * s.batch * s.gates;
     forCells([&](int64_t n, int64_t j) {
       const int64_t at = n * s.state + j;
-      const CellResult<double> heads{static_cast<double>(dHidden[at]), s.isLstm ? static_cast<double>(m.dCell[at]) : 0};
-      const CellSlope<double> slope = cellSlope(rules, pointAt(cell, step, n, j), heads);
+      const CellResult<T> heads{dHidden[at], s.isLstm ? m.dCell[at] : T{0}};
+      const CellSlope<T> slope = cellSlope(rules, pointAt(cell, step, n, j), heads);
       for (int64_t g = 0; g * s.state < s.gates; ++g) {
-        dInputShares[n * s.gates + g * s.state + j] = static_cast<T>(slope.x[g]);
-        dStateShares[n * s.gates + g * s.state + j] = static_cast<T>(slope.h[g]);
+        dInputShares[n * s.gates + g * s.state + j] = slope.x[g];
+        dStateShares[n * s.gates + g * s.state + j] = slope.h[g];
       }
-      m.dCell[at] = static_cast<T>(slope.cell);
-      if (!s.hasProjection) m.dState[at] = static_cast<T>(slope.state);
+      m.dCell[at] = slope.cell;
+      if (!s.hasProjection) m.dState[at] = slope.state;
     });
     gradc::multiply(Gemm<T>{false, false, s.batch, s.output, s.gates, dStateShares, parameters + cell.stateWeight, s.gates,
                             s.output, T{1}, m.dState, s.output});
