@@ -9,6 +9,9 @@
 
 #include "ir/inference.h"
 
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -263,16 +266,37 @@ class Inferrer {
     return seedShape(n, merged);
   }
 
+  /// Variables read together with a computed value of unknown type: it may tell theirs, once other variables have their
+  /// default. The head gradient of what is cast to another type is one.
+  BitVector variablesBesideUnknown() const {
+    BitVector waiting(graph.numNodes());
+    auto isUnknown = [&](Value v) { return result.dtype[graph.entry(v)] == DType::Unknown; };
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
+      const ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+      if (llvm::none_of(inputs, [&](Value v) { return !graph.isVariable(v.node) && isUnknown(v); })) continue;
+      for (Value v : inputs)
+        if (graph.isVariable(v.node)) waiting.set(v.node.value);
+    }
+    return waiting;
+  }
+
   Error inferDTypes() {
     DTypeLattice types{graph};
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
     propagation.keepFirst(firstNode);
     if (Error error = propagation.run()) return error;
-    for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
-      EntryId e = graph.firstEntry(NodeId(n));
-      if (graph.isVariable(NodeId(n)) && result.dtype[e] == DType::Unknown) result.dtype[e] = options.defaultFloat;
+    const BitVector waiting = variablesBesideUnknown();
+    for (bool takesAll : {false, true}) {
+      bool hasChanged = false;
+      for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
+        DType &type = result.dtype[graph.firstEntry(NodeId(n))];
+        if (!graph.isVariable(NodeId(n)) || type != DType::Unknown || (!takesAll && waiting.test(n))) continue;
+        type = options.defaultFloat;
+        hasChanged = true;
+      }
+      if (!hasChanged) continue;
+      if (Error error = propagation.resume()) return error;
     }
-    if (Error error = propagation.resume()) return error;
     if (options.floatAs)
       for (uint32_t e = firstEntry; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;

@@ -151,8 +151,9 @@ template <class Lattice> class Propagation {
   void store(EntryId e, Element value) {
     isFinished &= lattice.isKnown(value);
     if (entries[e] == value || e.value < firstEntry) return;
-    // An entry read twice by one node: the second position may hold an older, vaguer copy.
-    if (!lattice.isMorePrecise(value, entries[e])) return;
+    // An entry read twice by one node: the other position may hold an older, vaguer copy, or contradict this one. The node's
+    // next visit, with the same in both, will tell.
+    if (!lattice.isMorePrecise(value, entries[e])) return void(isFinished = false);
     entries[e] = value;
     changed.push_back(e);
   }

@@ -144,6 +144,21 @@ TEST(Infer, INF_07_E_50_ConflictsNameOperatorAndNode) {
   EXPECT_EQ(describeError(infer(g.context, g, {}, options)).substr(0, 40), "[infer_conflict] operator 'elemwise_add'");
 }
 
+// Both places refine a shape that was unknown; neither is more precise than the other.
+TEST(Infer, INF_07_OneValueInTwoPlaces) {
+  const std::string error = shapesOf("w = var {__shape__=(3,2)}; g = var; y = _scheduled_sgd_update(w, g, g)", {});
+  EXPECT_EQ(error.substr(0, 52), "[infer_conflict] operator '_scheduled_sgd_update', n") << error;
+}
+
+// The default type of x makes y float16, and y tells the type of h: h has no default of its own.
+TEST(Infer, INF_05_VariablesBesideAnUnknownTypeWait) {
+  TestGraph g("x = var {__shape__=(3,)}; h = var; y = amp_cast(x) {dtype=float16};"
+              "z = _identity_with_attr_like_rhs(h, y); heads z");
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  EXPECT_EQ(inference.dtype[g.graph.entry(g.at("x"))], DType::Float32);
+  EXPECT_EQ(inference.dtype[g.graph.entry(g.at("h"))], DType::Float16);
+}
+
 TEST(Infer, INF_08_INF_09_GradientGraphsTakeTheForwardShapes) {
   TestGraph g("x = var {__shape__=(6,2)}; s = test_split3(x); y = exp(s:1)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
