@@ -56,7 +56,7 @@ class Term {
   /// Emits what the term consists of; terms that share steps share nodes.
   Value value() const;
 
-  /// op(x), of one shape with x, which is no number.
+  /// op(x), of the same shape as x, which must not be a number.
   static Term apply(const OpDef &op, const Term &x);
   /// One function of two operands: of tensors of one shape, of tensors that broadcast, of a tensor and a number, of a number
   /// and a tensor, of numbers.
@@ -106,7 +106,7 @@ template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sign
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sigmoid(T x) { return 1 / (1 + std::exp(-x)); }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T greater(T a, std::type_identity_t<T> b) { return a > b; }
 
-/// A number that is no integer, in the type of the formula's operands.
+/// A constant that need not be an integer, in the type of the formula's operands.
 template <class T> T constant(const T &, double number) {
   if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(number);
   else return T(number);

@@ -201,7 +201,7 @@ void computeLosses(const KernelCall &call, const TensorRef *losses, const Tensor
     dispatchFloating(call.in[0].dtype, [&](auto zero) {
       using T = decltype(zero);
       if (losses) losses->as<T>()[n] = static_cast<T>(loss);
-      // A label that is no class makes every path impossible: there is no gradient then.
+      // A label out of range makes every path impossible, and there is no gradient.
       if (gradients && fits && loss != HUGE_VAL) sequence.writeGradient(loss, gradients->as<T>());
     });
   }

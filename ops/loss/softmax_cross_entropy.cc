@@ -1,7 +1,7 @@
 // softmax_cross_entropy: the cross entropy of rows of logits and class numbers, summed to one number.
 //
 // Probabilities below 10⁻⁸ count as that much, so that no row is infinite. The gradient is that of the cross entropy
-// without this guard, as in MXNet: rows that are far off learn too. Rows whose label is no class count nothing (MXNet
+// without this guard, as in MXNet: rows that are far off learn too. Rows whose label is out of range count 0 (MXNet
 // reads outside the row). Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -108,7 +108,7 @@ constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Any, Domain::ClassIn
 constinit const OpDef kBackwardSoftmaxCrossEntropy = {
     .name = "_backward_softmax_cross_entropy",
     .summary = "gradient of softmax_cross_entropy: ddata[n,k] = dy · (softmax(data)[n,k] − (1 where k = label[n])), 0 "
-               "in rows whose label is no class",
+               "in rows whose label is out of range",
     .inputs = {"dy", "data", "label"},
     .outputs = {"ddata", "dlabel"},
     .shape =

@@ -73,7 +73,7 @@ template <class V> struct StepElement {
   V withinWeights(const V &v) const { return p.clipWeights >= 0 ? bounded(v, p.clipWeights) : v; }
 };
 
-/// Of a call. `isTaken`: false where rescale_grad says that there is no step.
+/// Of a call. `isTaken`: false where rescale_grad forbids the step.
 template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTaken) {
   const StepParams &p = call.params<StepParams>();
   auto read = [&](llvm::StringRef name, double fallback) {

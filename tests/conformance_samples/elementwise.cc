@@ -36,7 +36,7 @@ std::vector<Sample> elementwiseSamples() {
   for (const char *op : {"sin", "cos", "tan", "sinh", "cosh", "arctan", "arcsinh"}) list.push_back({op, "", {{9}}, 3, -4, 4});
   for (const char *op : kRounding) {
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {2, 0}, {1, 7}}) list.push_back({op, "", {shape}, 3, -3, 3});
-    list.push_back({op, "", {{9}}, 0, 8388609, 8388613});  // where x + 0.5 is no number in single precision
+    list.push_back({op, "", {{9}}, 0, 8388609, 8388613});  // where x + 0.5 is not representable in single precision
   }
   for (const char *op : kBinary)
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}}) list.push_back({op, "", {shape, shape}});
