@@ -36,7 +36,7 @@ constexpr size_t kMaxStates = 3;
 /// The input of that name; none where the operator has no such input.
 std::optional<size_t> stepInput(const NodeKind &kind, llvm::StringRef name);
 
-/// |v| cut to a bound, which is no NaN; a NaN stays.
+/// v clamped to [-bound, bound]; a NaN stays. The bound must not be NaN.
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T bounded(T v, double bound) {
   return std::clamp(v, static_cast<T>(-bound), static_cast<T>(bound));
 }
