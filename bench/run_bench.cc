@@ -102,14 +102,15 @@ void prepare(benchmark::State &state, Graph (*make)(Context &), DimsBuffer data)
 }
 
 void registerNetwork(const std::string &name, Graph (*make)(Context &), const DimsBuffer &data) {
-  benchmark::RegisterBenchmark(("prepare/" + name).c_str(), [=](benchmark::State &state) {
-    prepare(state, make, data);
-  })->Unit(benchmark::kMillisecond)->UseRealTime();
+  benchmark::RegisterBenchmark(("prepare/" + name).c_str(),
+                               [=](benchmark::State &state) { prepare(state, make, data); })
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime();
   for (Backend backend : {Backend::Auto, Backend::Reference}) {
     const std::string full = "step/" + name + (backend == Backend::Auto ? "/auto" : "/reference");
-    benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State &state) {
-      runStep(state, make, data, backend);
-    })->Unit(benchmark::kMillisecond)->UseRealTime();
+    benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State &state) { runStep(state, make, data, backend); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
   }
 }
 

@@ -34,8 +34,7 @@ bool parseNumber(StringRef text, double &out) {
   return false;
 }
 
-template <class T>
-bool parseList(StringRef text, ParamsArena &arena, ArrayRef<T> &out, bool (*parse)(StringRef, T &)) {
+template <class T> bool parseList(StringRef text, ParamsArena &arena, ArrayRef<T> &out, bool (*parse)(StringRef, T &)) {
   SmallVector<StringRef, 8> elements;
   if (!splitList(text, elements)) return false;
   T *values = arena.Allocate<T>(elements.size());

@@ -79,8 +79,16 @@ struct AttrSpec {
   bool (*isInRange)(const AttrSpec &self, const void *params) = nullptr;  // null: whatever parses
   const void *user = nullptr;  // of a host that declares rows at run time: where the value is in the parameters, …
 
-  constexpr AttrSpec atLeast(double low) const { AttrSpec copy = *this; copy.lowest = low; return copy; }
-  constexpr AttrSpec atMost(double high) const { AttrSpec copy = *this; copy.highest = high; return copy; }
+  constexpr AttrSpec atLeast(double low) const {
+    AttrSpec copy = *this;
+    copy.lowest = low;
+    return copy;
+  }
+  constexpr AttrSpec atMost(double high) const {
+    AttrSpec copy = *this;
+    copy.highest = high;
+    return copy;
+  }
 };
 
 namespace detail {
@@ -148,8 +156,7 @@ template <auto Member> constexpr AttrSpec makeAttr() {
     const Type &value = static_cast<const Class *>(params)->*Member;
     if constexpr (std::is_enum_v<Type> && !std::is_same_v<Type, DType>)
       os << enumNames(Type{})[static_cast<size_t>(value)];
-    else
-      printAttr(os, value);
+    else printAttr(os, value);
   };
   spec.isInRange = [](const AttrSpec &self, const void *params) {
     return isMemberInRange(self, static_cast<const Class *>(params)->*Member);
@@ -160,8 +167,7 @@ template <auto Member> constexpr AttrSpec makeAttr() {
 }  // namespace detail
 
 /// An attribute with a default, spelled as a file would spell it.
-template <auto Member>
-constexpr AttrSpec attr(llvm::StringRef key, llvm::StringRef defaultText, llvm::StringRef doc) {
+template <auto Member> constexpr AttrSpec attr(llvm::StringRef key, llvm::StringRef defaultText, llvm::StringRef doc) {
   AttrSpec spec = detail::makeAttr<Member>();
   spec.key = key;
   spec.defaultText = defaultText;

@@ -21,7 +21,9 @@ class Attrs {
  public:
   Attrs() = default;  // the empty list
 
-  llvm::ArrayRef<AttrText> pairs() const { return list ? llvm::ArrayRef<AttrText>(list->pairs) : llvm::ArrayRef<AttrText>(); }
+  llvm::ArrayRef<AttrText> pairs() const {
+    return list ? llvm::ArrayRef<AttrText>(list->pairs) : llvm::ArrayRef<AttrText>();
+  }
   bool isEmpty() const { return !list; }
   /// The value of a key.
   std::optional<llvm::StringRef> get(llvm::StringRef key) const;

@@ -57,7 +57,8 @@ std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers)
   ArrayRef<Graph> bodies = graph.bodies(n);
   std::string text;
   for (const Graph &body : bodies)
-    text += (text.empty() ? bodies.size() == 1 ? "body @" : "bodies @" : ", @") + std::to_string(numbers.lookup(keyOf(body)));
+    text += (text.empty() ? bodies.size() == 1 ? "body @" : "bodies @" : ", @") +
+            std::to_string(numbers.lookup(keyOf(body)));
   return text;
 }
 

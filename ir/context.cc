@@ -35,7 +35,8 @@ struct Context::KindRow : NodeKind {
   bool operator==(const KindRow &other) const {
     auto isSame = [](const Graph &a, const Graph &b) { return keyOf(a) == keyOf(b); };
     return op == other.op && attrs == other.attrs && spelling == other.spelling &&
-           (!op || !op->flags.isOpaque || numOutputs == other.numOutputs) && std::equal(graphs.begin(), graphs.end(), other.graphs.begin(), other.graphs.end(), isSame);
+           (!op || !op->flags.isOpaque || numOutputs == other.numOutputs) &&
+           std::equal(graphs.begin(), graphs.end(), other.graphs.begin(), other.graphs.end(), isSame);
   }
 };
 
@@ -189,7 +190,8 @@ KindRef Context::variableKind(const Attrs &list) {
   return add(std::move(row));
 }
 
-Expected<KindRef> Context::opaqueKind(StringRef opName, const Attrs &list, uint32_t numOutputs, ArrayRef<Graph> bodyList) {
+Expected<KindRef> Context::opaqueKind(StringRef opName, const Attrs &list, uint32_t numOutputs,
+                                      ArrayRef<Graph> bodyList) {
   auto row = std::make_unique<KindRow>();
   auto isNamed = [&](const OpaqueOp &op) { return op.name == opName; };
   const uint64_t hash = hash_value(opName);

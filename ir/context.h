@@ -42,12 +42,13 @@ class Context {
     return kind(op, attrs, op.name, bodies);
   }
   /// The same under one of the operator's other names, which is kept.
-  llvm::Expected<KindRef> kind(const OpDef &op, const Attrs &attrs, llvm::StringRef spelling, llvm::ArrayRef<Graph> bodies = {});
+  llvm::Expected<KindRef> kind(const OpDef &op, const Attrs &attrs, llvm::StringRef spelling,
+                               llvm::ArrayRef<Graph> bodies = {});
   KindRef variableKind(const Attrs &attrs);
   /// KindRef of an unknown operator with `numOutputs` outputs and any number of inputs. BadJson where bodies are nested
   /// too deep.
   llvm::Expected<KindRef> opaqueKind(llvm::StringRef opName, const Attrs &attrs, uint32_t numOutputs,
-                                  llvm::ArrayRef<Graph> bodies = {});
+                                     llvm::ArrayRef<Graph> bodies = {});
 
   /// Interned objects that somebody refers to.
   struct Usage {

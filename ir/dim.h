@@ -39,7 +39,8 @@ class Dim {
   friend constexpr Dim operator*(Dim a, Dim b) {
     const bool isNegative = (a.value < 0) != (b.value < 0);
     int64_t product;
-    if (a.isEndless() || b.isEndless() || __builtin_mul_overflow(a.value, b.value, &product)) return endless(isNegative);
+    if (a.isEndless() || b.isEndless() || __builtin_mul_overflow(a.value, b.value, &product))
+      return endless(isNegative);
     return Dim(product);
   }
   /// Rounded towards zero; the divisor is not 0.

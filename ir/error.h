@@ -18,68 +18,68 @@ namespace gradc {
 
 /// Stable kinds of the error catalogue. `errorKindName` is what scripts compare, `errorRow` the row (E-xx) it stands for.
 enum class ErrorKind : uint8_t {
-  Unreachable,         // E-01
-  NotDifferentiable,   // E-02
-  ImplicitHead,        // E-03
-  NoGraph,             // E-04
-  NoLiveOutput,        // E-05
-  NotRequiresGrad,     // E-06
-  EmptyXs,             // E-07
-  NoInputs,            // E-08
-  AuxX,                // E-09
-  DuplicateX,          // E-10
-  DuplicateY,          // E-11
-  ZerosForbidden,      // E-12
-  UnsupportedOption,   // E-13
-  BadType,             // E-14
-  OptionConflict,      // E-15
-  AlreadyMarked,       // E-16
-  NotMarked,           // E-17
-  BufferAlias,         // E-18
-  InplaceRecorded,     // E-19
-  HistoryCleared,      // E-20
-  BadCallback,         // E-21
-  BadMutation,         // E-30
-  StaleVersion,        // E-31
-  UnknownOp,           // E-32
-  BadJson,             // E-33
-  AmbiguousName,       // E-34
-  GraphAttr,           // E-35
-  MissingAttr,         // E-36
-  HeadCount,           // E-37
-  HeadShape,           // E-38
-  HeadDType,           // E-39
-  GradientCount,       // E-40
-  GradientNull,        // E-41
-  Arity,               // E-42
-  Cycle,               // E-43
-  ForeignEntry,        // E-44
-  EmptySum,            // E-45
-  GradCount,           // E-46
-  BadEntry,            // E-48
-  InferConflict,       // E-50
-  Storage,             // E-51
-  TooManyHints,        // E-52
-  BadHint,             // E-53
-  BackwardAttr,        // E-55
-  BackwardMatch,       // E-56
-  GradShape,           // E-57
-  InferMissing,        // E-58
-  InplaceAttr,         // E-60
-  Device,              // E-61
-  DTypeWidth,          // E-63
-  BindingMissing,      // E-70
-  BindingMismatch,     // E-71
-  BindingSurplus,      // E-72
-  BadAttribute,        // REG-19: an operator attribute that does not parse or is out of range
-  UnknownName,         // a name the user typed that the graph does not have
-  TooLarge,            // tensors that no memory plan can hold, or that this machine has no memory for
-  OverBudget,          // the memory plan is larger than the user allows
-  BadPlan,             // the plan checker found two live entries sharing bytes
-  BadTensorFile,       // a malformed NPY or NPZ file
-  Usage,               // wrong flags; exit code 2
-  Io,                  // a file that cannot be read or written; exit code 2
-  Internal,            // a bug of gradc; exit code 70
+  Unreachable,        // E-01
+  NotDifferentiable,  // E-02
+  ImplicitHead,       // E-03
+  NoGraph,            // E-04
+  NoLiveOutput,       // E-05
+  NotRequiresGrad,    // E-06
+  EmptyXs,            // E-07
+  NoInputs,           // E-08
+  AuxX,               // E-09
+  DuplicateX,         // E-10
+  DuplicateY,         // E-11
+  ZerosForbidden,     // E-12
+  UnsupportedOption,  // E-13
+  BadType,            // E-14
+  OptionConflict,     // E-15
+  AlreadyMarked,      // E-16
+  NotMarked,          // E-17
+  BufferAlias,        // E-18
+  InplaceRecorded,    // E-19
+  HistoryCleared,     // E-20
+  BadCallback,        // E-21
+  BadMutation,        // E-30
+  StaleVersion,       // E-31
+  UnknownOp,          // E-32
+  BadJson,            // E-33
+  AmbiguousName,      // E-34
+  GraphAttr,          // E-35
+  MissingAttr,        // E-36
+  HeadCount,          // E-37
+  HeadShape,          // E-38
+  HeadDType,          // E-39
+  GradientCount,      // E-40
+  GradientNull,       // E-41
+  Arity,              // E-42
+  Cycle,              // E-43
+  ForeignEntry,       // E-44
+  EmptySum,           // E-45
+  GradCount,          // E-46
+  BadEntry,           // E-48
+  InferConflict,      // E-50
+  Storage,            // E-51
+  TooManyHints,       // E-52
+  BadHint,            // E-53
+  BackwardAttr,       // E-55
+  BackwardMatch,      // E-56
+  GradShape,          // E-57
+  InferMissing,       // E-58
+  InplaceAttr,        // E-60
+  Device,             // E-61
+  DTypeWidth,         // E-63
+  BindingMissing,     // E-70
+  BindingMismatch,    // E-71
+  BindingSurplus,     // E-72
+  BadAttribute,       // REG-19: an operator attribute that does not parse or is out of range
+  UnknownName,        // a name the user typed that the graph does not have
+  TooLarge,           // tensors that no memory plan can hold, or that this machine has no memory for
+  OverBudget,         // the memory plan is larger than the user allows
+  BadPlan,            // the plan checker found two live entries sharing bytes
+  BadTensorFile,      // a malformed NPY or NPZ file
+  Usage,              // wrong flags; exit code 2
+  Io,                 // a file that cannot be read or written; exit code 2
+  Internal,           // a bug of gradc; exit code 70
 };
 
 /// "not_differentiable", …
@@ -97,7 +97,7 @@ struct BodyStep {
 /// Where an error belongs: nowhere, a node of the graph at hand or of a body in it, or a byte of the input text.
 struct Place {
   NodeId node;
-  int64_t offset = -1;         // byte offset into the input text, -1: none
+  int64_t offset = -1;              // byte offset into the input text, -1: none
   std::vector<BodyStep> path = {};  // from the graph at hand down to that of `node`
 };
 
@@ -105,15 +105,15 @@ struct Place {
 /// (tools/gradc/remedies.h has the flags).
 enum class Remedy : uint8_t {
   None,
-  SaveOverwritten,       // copies of overwritten values
-  GiveShapes,            // more hints, or unknown shapes allowed
-  GiveHeadGradient,      // for the output `subject`
-  GiveOrChooseHeads,     // the same, or another policy for all
-  StopGradient,          // at the node `subject`
-  ChooseUnused,          // the policy for an x that no y depends on
-  KeepOwnOperators,      // no lowering to this target
-  StartFromParameters,   // where a checkpoint is expected
-  KeepForwardHeads,      // in the emitted graph
+  SaveOverwritten,      // copies of overwritten values
+  GiveShapes,           // more hints, or unknown shapes allowed
+  GiveHeadGradient,     // for the output `subject`
+  GiveOrChooseHeads,    // the same, or another policy for all
+  StopGradient,         // at the node `subject`
+  ChooseUnused,         // the policy for an x that no y depends on
+  KeepOwnOperators,     // no lowering to this target
+  StartFromParameters,  // where a checkpoint is expected
+  KeepForwardHeads,     // in the emitted graph
   RunAsAnotherType,
   DrawMissingValues,
 };
@@ -143,9 +143,18 @@ class Failure {
  public:
   Failure(ErrorKind kind, const llvm::Twine &message) : info(std::make_unique<GradcError>(kind, message.str())) {}
 
-  Failure &&at(NodeId node) && { info->place.node = node; return std::move(*this); }
-  Failure &&atOffset(int64_t offset) && { info->place.offset = offset; return std::move(*this); }
-  Failure &&note(const llvm::Twine &text) && { info->notes.push_back({text.str(), {}}); return std::move(*this); }
+  Failure &&at(NodeId node) && {
+    info->place.node = node;
+    return std::move(*this);
+  }
+  Failure &&atOffset(int64_t offset) && {
+    info->place.offset = offset;
+    return std::move(*this);
+  }
+  Failure &&note(const llvm::Twine &text) && {
+    info->notes.push_back({text.str(), {}});
+    return std::move(*this);
+  }
   Failure &&note(const llvm::Twine &text, Place place) && {
     info->notes.push_back({text.str(), place});
     return std::move(*this);

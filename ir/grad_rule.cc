@@ -17,10 +17,8 @@ RuleContext::RuleContext(GraphBuilder &builder, NodeId node, NodeId origin, Stri
 }
 
 void RuleContext::fail(Error error) {
-  if (failed)
-    consumeError(std::move(error));
-  else
-    failure = std::move(error);
+  if (failed) consumeError(std::move(error));
+  else failure = std::move(error);
   failed = true;
 }
 
@@ -32,9 +30,9 @@ void RuleContext::failEntry(Value v, const Twine &what) {
   std::string found = "no entry at all";
   if (v.node.value < builder.numNodes())
     found = ("output " + Twine(v.index) + " of operator '" + builder.kind(v.node).spelling + "', which has " +
-             Twine(builder.numOutputs(v.node))).str();
-  else if (v.isValid())
-    found = "an output of node " + utostr(v.node.value) + ", which does not exist";
+             Twine(builder.numOutputs(v.node)))
+                .str();
+  else if (v.isValid()) found = "an output of node " + utostr(v.node.value) + ", which does not exist";
   fail(Failure(ErrorKind::BadEntry, title() + " " + what + " " + found));
 }
 
@@ -87,9 +85,7 @@ StringRef RuleContext::number(double value) {
   return numbers.emplace_front(text.str());
 }
 
-StringRef RuleContext::number(int64_t value) {
-  return numbers.emplace_front(std::to_string(value));
-}
+StringRef RuleContext::number(int64_t value) { return numbers.emplace_front(std::to_string(value)); }
 
 StringRef RuleContext::tuple(Dims list) {
   SmallString<32> text;
@@ -191,10 +187,10 @@ std::string DecomposeRule::describe(Value v) {
   ArrayRef<Value> values = forwardNode.isValid() ? builder.inputs(forwardNode) : ArrayRef<Value>();
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i] == v)
-      return ("input " + Twine(i) + ", '" + inputName(builder.kind(forwardNode), i) + "', of its forward node")
-          .str();
-  return exists(v) && builder.kind(v.node).op ? ("operator '" + builder.kind(v.node).op->name + "', which it emits").str()
-                                              : "another value";
+      return ("input " + Twine(i) + ", '" + inputName(builder.kind(forwardNode), i) + "', of its forward node").str();
+  return exists(v) && builder.kind(v.node).op
+             ? ("operator '" + builder.kind(v.node).op->name + "', which it emits").str()
+             : "another value";
 }
 
 size_t DecomposeRule::rank(Value v) {

@@ -78,7 +78,7 @@ class RuleContext {
 
   GraphBuilder &builder;
   NodeId node, origin;
-  NodeId forwardNode;  // invalid where nothing was said
+  NodeId forwardNode;                                             // invalid where nothing was said
   llvm::SmallVector<std::pair<NodeId, NodeId>, 1> gradientNodes;  // emitted, what it is the gradient of
   const NodeKind &nodeKind;
   llvm::SmallVector<Value, 8> inputs;  // a copy: emitting may move the builder's columns
@@ -95,7 +95,7 @@ class RuleContext {
 
 /// The driver's side of a rule: head gradients of the node's outputs, and how to make one that is structurally zero.
 struct HeadGradients {
-  llvm::ArrayRef<Value> values;  // per output; invalid: structurally zero
+  llvm::ArrayRef<Value> values;                       // per output; invalid: structurally zero
   Value (*materialize)(void *driver, size_t output);  // makes a zero gradient as a value
   void *driver;
 };

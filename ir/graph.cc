@@ -34,8 +34,9 @@ std::string Graph::describe(NodeId n) const {
 size_t Graph::heapBytes() const {
   auto bytes = [](const auto &column) { return column.capacity() * sizeof(column[0]); };
   const GraphColumns &c = *cols;
-  return sizeof(GraphColumns) + bytes(c.kinds) + bytes(c.kindList) + bytes(c.inputBegin) + bytes(c.inputs) + bytes(c.depBegin) +
-         bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) + bytes(c.origins) + bytes(c.heads);
+  return sizeof(GraphColumns) + bytes(c.kinds) + bytes(c.kindList) + bytes(c.inputBegin) + bytes(c.inputs) +
+         bytes(c.depBegin) + bytes(c.deps) + bytes(c.entryBegin) + bytes(c.nameBegin) + bytes(c.names) +
+         bytes(c.origins) + bytes(c.heads);
 }
 
 namespace {
@@ -49,14 +50,16 @@ class Comparison {
     if (&l == &r || !seen.insert({&l, &r}).second) return true;
     return l.kinds == r.kinds && l.inputBegin == r.inputBegin && l.inputs == r.inputs && l.depBegin == r.depBegin &&
            l.deps == r.deps && l.nameBegin == r.nameBegin && l.names == r.names && l.origins == r.origins &&
-           l.heads == r.heads && isSameList(a.kinds(), b.kinds(), [&](const KindRef &x, const KindRef &y) { return isSame(*x, *y); });
+           l.heads == r.heads &&
+           isSameList(a.kinds(), b.kinds(), [&](const KindRef &x, const KindRef &y) { return isSame(*x, *y); });
   }
 
  private:
   bool isSame(const NodeKind &a, const NodeKind &b) {
     if (&a == &b) return true;
     const bool isOpaque = a.op && b.op && a.op->flags.isOpaque && b.op->flags.isOpaque;
-    return (a.op == b.op || isOpaque) && a.spelling == b.spelling && a.attrs == b.attrs && a.numOutputs == b.numOutputs &&
+    return (a.op == b.op || isOpaque) && a.spelling == b.spelling && a.attrs == b.attrs &&
+           a.numOutputs == b.numOutputs &&
            isSameList(a.bodies, b.bodies, [&](const Graph &x, const Graph &y) { return isSame(x, y); });
   }
 

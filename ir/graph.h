@@ -20,18 +20,18 @@ namespace gradc {
 
 /// The columns of a graph. Indexed by node unless said otherwise; the CSR columns have one more element than nodes.
 struct GraphColumns {
-  std::vector<KindId> kinds;            // into kindList
-  std::vector<KindRef> kindList;           // each once, in the order of their first nodes
-  std::vector<uint32_t> inputBegin;     // into inputs
+  std::vector<KindId> kinds;         // into kindList
+  std::vector<KindRef> kindList;     // each once, in the order of their first nodes
+  std::vector<uint32_t> inputBegin;  // into inputs
   std::vector<Value> inputs;
-  std::vector<uint32_t> depBegin;       // into deps; empty when no node has a control dependency
+  std::vector<uint32_t> depBegin;  // into deps; empty when no node has a control dependency
   std::vector<NodeId> deps;
-  std::vector<uint32_t> entryBegin;     // first entry of the node
-  std::vector<uint32_t> nameBegin;      // into names
+  std::vector<uint32_t> entryBegin;  // first entry of the node
+  std::vector<uint32_t> nameBegin;   // into names
   std::vector<char> names;
-  std::vector<NodeId> origins;          // the user's node a generated node comes from; empty when none is generated
+  std::vector<NodeId> origins;  // the user's node a generated node comes from; empty when none is generated
   std::vector<Value> heads;
-  bool hasBodies = false;               // whether some node has
+  bool hasBodies = false;  // whether some node has
 };
 
 class Graph {

@@ -12,8 +12,7 @@ namespace gradc {
 
 GraphBuilder::GraphBuilder(Context &context) : ctx(&context) {}
 
-GraphBuilder::GraphBuilder(Context &context, const Graph &base)
-    : ctx(&context), base(base), numBase(base.numNodes()) {
+GraphBuilder::GraphBuilder(Context &context, const Graph &base) : ctx(&context), base(base), numBase(base.numNodes()) {
   takeKindsOf(base);
 }
 
@@ -107,9 +106,8 @@ Value GraphBuilder::addVariable(StringRef name, const Attrs &attrs) {
 Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, const NodeSpec &spec) {
   Expected<KindId> id = kindId(op, spec.attrs, spec.bodies);
   if (!id)
-    return amend(id.takeError(), [&](GradcError &info) {
-      info.message += " " + describeAttrs(op.name, spec.name, spec.attrs);
-    });
+    return amend(id.takeError(),
+                 [&](GradcError &info) { info.message += " " + describeAttrs(op.name, spec.name, spec.attrs); });
   const NodeKind &kind = this->kind(*id);
   if (kind.numInputs != inputs.size() && kind.numInputs != NodeKind::kAnyInputs)
     return Failure(ErrorKind::Arity, "node '" + spec.name + "': operator '" + op.name + "' takes " +
@@ -153,8 +151,8 @@ class Freezer {
   Freezer(GraphBuilder &&builder, ArrayRef<Value> heads) : b(std::move(builder)), heads(heads) {}
 
   Expected<Frozen> run(GraphTable table) {
-    keepsBase = b.numBase && heads.size() >= b.base.heads().size() &&
-                heads.take_front(b.base.heads().size()) == b.base.heads();
+    keepsBase =
+        b.numBase && heads.size() >= b.base.heads().size() && heads.take_front(b.base.heads().size()) == b.base.heads();
     indexDeps();
     if (Error error = computeOrder()) return error;
     copyColumns();
@@ -360,9 +358,9 @@ class Freezer {
   bool keepsBase = false, hasDeps = false, hasOrigins = false;
   std::vector<uint32_t> depBegin;  // by own node, into depList
   std::vector<NodeId> depList;
-  std::vector<NodeId> newId;       // by builder id
-  std::vector<KindId> newKind;     // by the builder's
-  std::vector<uint32_t> order;     // builder ids in their new order, kept base nodes left out
+  std::vector<NodeId> newId;    // by builder id
+  std::vector<KindId> newKind;  // by the builder's
+  std::vector<uint32_t> order;  // builder ids in their new order, kept base nodes left out
   uint32_t numNodes = 0;
   std::vector<Frame> stack;
   std::shared_ptr<GraphColumns> columns;

@@ -47,7 +47,9 @@ class GraphBuilder {
   void takeKindsOf(const Graph &graph);
   /// Unchecked: the kind and inputs are known to fit. The node starts nameless.
   NodeId addKind(KindId kind, llvm::ArrayRef<Value> inputs, NodeId origin);
-  NodeId addKind(const KindRef &kind, llvm::ArrayRef<Value> inputs, NodeId origin) { return addKind(kindId(kind), inputs, origin); }
+  NodeId addKind(const KindRef &kind, llvm::ArrayRef<Value> inputs, NodeId origin) {
+    return addKind(kindId(kind), inputs, origin);
+  }
   /// A node of an operator that takes no attributes.
   NodeId addKind(const OpDef &op, llvm::ArrayRef<Value> inputs, NodeId origin) {
     return addKind(llvm::cantFail(kindId(op, Attrs())), inputs, origin);
@@ -93,7 +95,7 @@ class GraphBuilder {
   struct Dep {
     NodeId node, dep;
   };
-  std::vector<Dep> deps;  // in the order they were added
+  std::vector<Dep> deps;                   // in the order they were added
   std::optional<LatestVersions> versions;  // from the first `add` on
   bool hasOrigins = false;
 };

@@ -14,7 +14,8 @@ namespace {
 class Remapping {
  public:
   Remapping(GraphTable &table, const Renumbering &renumbering, const Graph &graph)
-      : table(table), old(renumbering), graph(graph), numNodes(old.entryBegin.size() - 1), numEntries(old.entryBegin.back()) {}
+      : table(table), old(renumbering), graph(graph), numNodes(old.entryBegin.size() - 1),
+        numEntries(old.entryBegin.back()) {}
 
   std::vector<std::string> run() {
     if (table.gradient)
@@ -73,7 +74,8 @@ class Remapping {
       const NodeId n = old.newId[from];
       if (!n.isValid()) continue;
       const uint32_t first = old.entryBegin[from], count = old.entryBegin[from + 1] - first;
-      for (uint32_t i = 0; i < std::min(count, graph.numOutputs(n)); ++i) plan.from[graph.firstEntry(n).value + i] = first + i;
+      for (uint32_t i = 0; i < std::min(count, graph.numOutputs(n)); ++i)
+        plan.from[graph.firstEntry(n).value + i] = first + i;
     }
     plan.isWhole = !is_contained(plan.from, NodeId::kNone);
     return plan;

@@ -29,13 +29,41 @@ struct GraphAttr {
   std::vector<std::string> texts;            // ListStr
   std::vector<std::vector<int64_t>> shapes;  // ListShape
 
-  static GraphAttr ofInt(int64_t value) { GraphAttr a; a.kind = Kind::Int; a.number = value; return a; }
-  static GraphAttr ofSize(int64_t value) { GraphAttr a; a.kind = Kind::SizeT; a.number = value; return a; }
-  static GraphAttr ofStr(std::string value) { GraphAttr a; a.kind = Kind::Str; a.text = std::move(value); return a; }
-  static GraphAttr ofInts(std::vector<int64_t> v) { GraphAttr a; a.kind = Kind::ListInt; a.numbers = std::move(v); return a; }
-  static GraphAttr ofStrs(std::vector<std::string> v) { GraphAttr a; a.kind = Kind::ListStr; a.texts = std::move(v); return a; }
+  static GraphAttr ofInt(int64_t value) {
+    GraphAttr a;
+    a.kind = Kind::Int;
+    a.number = value;
+    return a;
+  }
+  static GraphAttr ofSize(int64_t value) {
+    GraphAttr a;
+    a.kind = Kind::SizeT;
+    a.number = value;
+    return a;
+  }
+  static GraphAttr ofStr(std::string value) {
+    GraphAttr a;
+    a.kind = Kind::Str;
+    a.text = std::move(value);
+    return a;
+  }
+  static GraphAttr ofInts(std::vector<int64_t> v) {
+    GraphAttr a;
+    a.kind = Kind::ListInt;
+    a.numbers = std::move(v);
+    return a;
+  }
+  static GraphAttr ofStrs(std::vector<std::string> v) {
+    GraphAttr a;
+    a.kind = Kind::ListStr;
+    a.texts = std::move(v);
+    return a;
+  }
   static GraphAttr ofShapes(std::vector<std::vector<int64_t>> v) {
-    GraphAttr a; a.kind = Kind::ListShape; a.shapes = std::move(v); return a;
+    GraphAttr a;
+    a.kind = Kind::ListShape;
+    a.shapes = std::move(v);
+    return a;
   }
   friend bool operator==(const GraphAttr &, const GraphAttr &) = default;
 };
@@ -46,20 +74,20 @@ struct GradientTable {
   enum class HeadKind : uint8_t { Forward, Grad, Retained };
   struct Head {
     HeadKind kind = HeadKind::Forward;
-    std::string of;      // variable, or node:index; empty for forward heads
-    NodeId ofNode;       // invalid for forward heads, and where the node is gone
+    std::string of;  // variable, or node:index; empty for forward heads
+    NodeId ofNode;   // invalid for forward heads, and where the node is gone
     uint32_t ofIndex = 0;
     uint32_t order = 0;  // 0 for forward heads
     Request request = Request::Write;
-    int64_t slot = -1;   // position among the asked x
+    int64_t slot = -1;  // position among the asked x
     friend bool operator==(const Head &, const Head &) = default;
   };
-  std::vector<Head> heads;                                     // one per head of the graph
-  std::vector<std::string> slotStatus;                         // per asked x
-  std::vector<std::string> gradNone;                           // names of the x without gradient
-  std::vector<std::pair<std::string, std::string>> headGradOf; // head-gradient variable, its y
+  std::vector<Head> heads;                                      // one per head of the graph
+  std::vector<std::string> slotStatus;                          // per asked x
+  std::vector<std::string> gradNone;                            // names of the x without gradient
+  std::vector<std::pair<std::string, std::string>> headGradOf;  // head-gradient variable, its y
   uint32_t numForwardHeads = 0;
-  bool isTraining = true;                                      // what the graph was emitted for (`--mode`)
+  bool isTraining = true;  // what the graph was emitted for (`--mode`)
   friend bool operator==(const GradientTable &, const GradientTable &) = default;
 };
 
@@ -67,7 +95,7 @@ struct GradientTable {
 struct HeadPair {
   uint32_t position = 0;  // among the y, from 0
   Value y;
-  Value seed;             // invalid: implied ones, for a scalar y alone
+  Value seed;  // invalid: implied ones, for a scalar y alone
   friend bool operator==(const HeadPair &, const HeadPair &) = default;
 };
 
@@ -98,15 +126,16 @@ struct UpdateNotes {
 
 struct GraphTable {
   std::optional<GradientTable> gradient;
-  std::string gradientFault;     // why what a file says of gradients is `malformed`; empty: it says nothing, or fits
+  std::string gradientFault;  // why what a file says of gradients is `malformed`; empty: it says nothing, or fits
   std::vector<HeadPair> headPairs;
-  std::vector<Value> constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
+  std::vector<Value>
+      constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
   EntryNotes entries;
   std::optional<PlanNotes> plan;
   std::optional<UpdateNotes> updates;
   std::optional<int64_t> mxnetVersion;
-  GraphAttrs others;             // what a file says besides
-  GraphAttrs malformed;          // gradc's own attributes that do not fit: written as they are, until nodes get other numbers
+  GraphAttrs others;     // what a file says besides
+  GraphAttrs malformed;  // gradc's own attributes that do not fit: written as they are, until nodes get other numbers
 
   /// Forgets what inference and planning found.
   void forgetEntries() { entries = {}, plan.reset(); }
@@ -120,7 +149,8 @@ struct GraphTable {
 struct Renumbering {
   llvm::ArrayRef<NodeId> newId;         // by old id; invalid: dropped
   llvm::ArrayRef<uint32_t> entryBegin;  // first entry of each old node; one more element than nodes
-  llvm::ArrayRef<Value> newValue = {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
+  llvm::ArrayRef<Value> newValue =
+      {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
 };
 
 /// Makes the table of an old graph that of `graph`. Lists with one element per old node or entry, whoever wrote them, are

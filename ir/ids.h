@@ -37,6 +37,6 @@ struct Value {
 };
 static_assert(sizeof(Value) == 8, "inputs are a column of 8-byte values; the size target counts on it");
 
-inline constexpr uint32_t kMaxIndex = 0xffff;   // largest output index or version a Value can hold
+inline constexpr uint32_t kMaxIndex = 0xffff;  // largest output index or version a Value can hold
 
 }  // namespace gradc

@@ -26,7 +26,8 @@ void ShapeInference::state(ShapeId &shape, Dims dims, StringRef side, size_t ind
   }
   DimsBuffer merged(current.dims().begin(), current.dims().end());
   if (!mergeDims(merged, dims))
-    return fail(side + " " + Twine(index) + " has shape " + toString(current) + ", expected " + toString(ShapeRef(dims)));
+    return fail(side + " " + Twine(index) + " has shape " + toString(current) + ", expected " +
+                toString(ShapeRef(dims)));
   if (Dims(merged) != current.dims()) shape = intern(merged, side, index).value_or(shape);
 }
 

@@ -69,7 +69,8 @@ struct EntryPort {
 
 /// What the operator's shape function says against these shapes, which are fully known where they matter; empty when it
 /// accepts them. 0 in a shape attribute is taken as unknown.
-std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<ShapeId> in, llvm::ArrayRef<ShapeId> out);
+std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<ShapeId> in,
+                      llvm::ArrayRef<ShapeId> out);
 
 class DTypeInference {
  public:
@@ -84,9 +85,18 @@ class DTypeInference {
   DType out(size_t i) const { return outs[i]; }
   void setIn(size_t i, DType type) { state(ins[i], type, "input", i); }
   void setOut(size_t i, DType type) { state(outs[i], type, "output", i); }
-  void sameInIn(size_t a, size_t b) { setIn(a, ins[b]); setIn(b, ins[a]); }
-  void sameInOut(size_t input, size_t output) { setIn(input, outs[output]); setOut(output, ins[input]); }
-  void sameOutOut(size_t a, size_t b) { setOut(a, outs[b]); setOut(b, outs[a]); }
+  void sameInIn(size_t a, size_t b) {
+    setIn(a, ins[b]);
+    setIn(b, ins[a]);
+  }
+  void sameInOut(size_t input, size_t output) {
+    setIn(input, outs[output]);
+    setOut(output, ins[input]);
+  }
+  void sameOutOut(size_t a, size_t b) {
+    setOut(a, outs[b]);
+    setOut(b, outs[a]);
+  }
   /// All inputs and outputs equal: what an operator without a dtype function gets (REG-22).
   void sameAll();
   void fail(const llvm::Twine &message);

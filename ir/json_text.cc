@@ -23,10 +23,8 @@ void appendEscaped(std::string &to, StringRef text) {
       case '\r': to += "\\r"; break;
       case '\t': to += "\\t"; break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20)
-          to.append("\\u00").append({kHex[c >> 4], kHex[c & 15]});
-        else
-          to += c;
+        if (static_cast<unsigned char>(c) < 0x20) to.append("\\u00").append({kHex[c >> 4], kHex[c & 15]});
+        else to += c;
     }
   }
 }

@@ -35,12 +35,12 @@ struct KernelError {
 
 struct KernelCall {
   const NodeKind *kind = nullptr;
-  llvm::ArrayRef<TensorRef> in;       // in the operator's input order; ignored inputs may have null data
-  llvm::ArrayRef<TensorRef> out;      // all outputs, hidden ones included
-  llvm::ArrayRef<Request> requests;   // one per output
-  bool isTraining = false;            // batch norm, dropout: the training form
+  llvm::ArrayRef<TensorRef> in;      // in the operator's input order; ignored inputs may have null data
+  llvm::ArrayRef<TensorRef> out;     // all outputs, hidden ones included
+  llvm::ArrayRef<Request> requests;  // one per output
+  bool isTraining = false;           // batch norm, dropout: the training form
   RandomKey random;
-  void *workspace = nullptr;          // as many bytes as the operator's `workspace` function asked for
+  void *workspace = nullptr;  // as many bytes as the operator's `workspace` function asked for
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }
   template <class P> const P &params() const { return kind->params<P>(); }

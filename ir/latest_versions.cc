@@ -28,8 +28,8 @@ Error LatestVersions::refresh(const GraphBuilder &builder, StringRef name, const
     Value &input = inputs[i];
     const NodeKind &source = builder.kind(input.node);
     if (kind.isMutated(i) && !source.isVariable())
-      return Failure(ErrorKind::BadMutation, "node '" + name + "' (" + kind.op->name + ") overwrites input " + Twine(i) +
-                                                 ", expected a variable there, found node '" +
+      return Failure(ErrorKind::BadMutation, "node '" + name + "' (" + kind.op->name + ") overwrites input " +
+                                                 Twine(i) + ", expected a variable there, found node '" +
                                                  builder.name(input.node) + "' (" + source.op->name + ")");
     if (!source.isVariable()) continue;
     const uint32_t version = latest.lookup(input.node.value) + kind.isMutated(i);

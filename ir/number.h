@@ -43,7 +43,8 @@ template <class T> constexpr T wrappingMul(T a, T b) {
   else return a * b;
 }
 template <class T> constexpr T wrappingNegate(T a) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(detail::Modular<T>{0} - static_cast<detail::Modular<T>>(a));
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(detail::Modular<T>{0} - static_cast<detail::Modular<T>>(a));
   else return -a;
 }
 

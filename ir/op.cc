@@ -20,22 +20,23 @@ static Error checkPorts(const OpDef &op) {
       {op.aliases, "aliases"}, {op.inputs.names, "named inputs"}, {op.outputs.names, "named outputs"}};
   for (const auto &[list, what] : lists)
     if (list.isTooLong)
-      return refuse(op, ErrorKind::Arity, "has more than " + Twine(NameList::kMaxNames) + " " + what +
-                                              ", as many as an operator can declare");
+      return refuse(op, ErrorKind::Arity,
+                    "has more than " + Twine(NameList::kMaxNames) + " " + what +
+                        ", as many as an operator can declare");
   const std::pair<const InputSet &, StringRef> sets[] = {
       {op.ignored, "ignored"}, {op.mutated, "mutated"}, {op.stopped, "stopped"}};
   for (const auto &[set, what] : sets)
     if (set.isTooFar)
-      return refuse(op, ErrorKind::BadEntry, "lists a position beyond 63 among its " + what +
-                                                 " inputs; such positions take a condition");
+      return refuse(op, ErrorKind::BadEntry,
+                    "lists a position beyond 63 among its " + what + " inputs; such positions take a condition");
   return Error::success();
 }
 
 // A position among ports whose number the attributes decide is compared with them where it is used.
 static Error checkPosition(const OpDef &op, const Ports &ports, uint32_t position, const Twine &what) {
   if (position > InplacePair::kMaxPosition)
-    return refuse(op, ErrorKind::BadEntry, what + " " + Twine(position) + ", the largest position is " +
-                                               Twine(InplacePair::kMaxPosition));
+    return refuse(op, ErrorKind::BadEntry,
+                  what + " " + Twine(position) + ", the largest position is " + Twine(InplacePair::kMaxPosition));
   if (!ports.number && position >= ports.names.count)
     return refuse(op, ErrorKind::BadEntry, what + " " + Twine(position) + ", it has " + Twine(ports.names.count));
   return Error::success();
@@ -57,8 +58,8 @@ static Error checkSchema(const OpDef &op) {
       return refuse(op, ErrorKind::BadAttribute,
                     "declares attribute '" + spec.key + "' without functions that parse and print it");
   if (!isPowerOf2_64(op.params.align))
-    return refuse(op, ErrorKind::BadAttribute, "aligns its parameters to " + Twine(op.params.align) +
-                                                   " bytes, expected a power of two");
+    return refuse(op, ErrorKind::BadAttribute,
+                  "aligns its parameters to " + Twine(op.params.align) + " bytes, expected a power of two");
   return Error::success();
 }
 

@@ -49,18 +49,18 @@ class InputBits {
 /// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges. Made by Context::kind, which
 /// returns a handle; a kind owns what it points to, the definition of a registered operator apart.
 struct NodeKind {
-  const OpDef *op = nullptr;    // null: a variable
-  llvm::StringRef spelling;     // the name the file used: op->name or one of its aliases
-  Attrs attrs;                  // everything the file says, hidden keys included
-  const void *parsed = nullptr; // the operator's parameter struct
-  llvm::ArrayRef<Graph> bodies; // graphs the node contains; equal ones share their columns
-  uint32_t nesting = 0;         // levels of bodies within bodies; 0 without any
-  uint32_t numInputs = 0;       // kAnyInputs for opaque operators
-  uint32_t numOutputs = 1;      // hidden ones included
-  uint32_t numVisible = 1;      // outputs that are heads by default
-  InputBits mutated;            // inputs the operator overwrites (aux states)
-  InputBits ignored;            // inputs whose contents are not read (REG-15)
-  InputBits stopped;            // inputs that never carry gradient (REG-21)
+  const OpDef *op = nullptr;     // null: a variable
+  llvm::StringRef spelling;      // the name the file used: op->name or one of its aliases
+  Attrs attrs;                   // everything the file says, hidden keys included
+  const void *parsed = nullptr;  // the operator's parameter struct
+  llvm::ArrayRef<Graph> bodies;  // graphs the node contains; equal ones share their columns
+  uint32_t nesting = 0;          // levels of bodies within bodies; 0 without any
+  uint32_t numInputs = 0;        // kAnyInputs for opaque operators
+  uint32_t numOutputs = 1;       // hidden ones included
+  uint32_t numVisible = 1;       // outputs that are heads by default
+  InputBits mutated;             // inputs the operator overwrites (aux states)
+  InputBits ignored;             // inputs whose contents are not read (REG-15)
+  InputBits stopped;             // inputs that never carry gradient (REG-21)
 
   static constexpr uint32_t kAnyInputs = 0xffffffff;
   bool isVariable() const { return op == nullptr; }
@@ -144,14 +144,14 @@ template <class P> constexpr ParamsType paramsOf() {
 }
 
 struct OpFlags {
-  bool isBackward = false;   // fused gradient operator: control dep 0 is its forward node (TIsBackward)
-  bool isRandom = false;     // draws numbers: never merged, never recomputed without its key
-  bool isStateful = false;   // reads or writes state outside its operands
-  bool isSum = false;        // adds up its inputs, one at least
-  bool isZero = false;       // yields zeros whatever its inputs (ZERO-02)
-  bool isOpaque = false;     // unknown operator: loads, shows, round-trips, nothing else
-  bool holdsOutput = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
-  bool isStep = false;       // a step of an optimizer: to ask for its gradient is an error, though it decomposes
+  bool isBackward = false;     // fused gradient operator: control dep 0 is its forward node (TIsBackward)
+  bool isRandom = false;       // draws numbers: never merged, never recomputed without its key
+  bool isStateful = false;     // reads or writes state outside its operands
+  bool isSum = false;          // adds up its inputs, one at least
+  bool isZero = false;         // yields zeros whatever its inputs (ZERO-02)
+  bool isOpaque = false;       // unknown operator: loads, shows, round-trips, nothing else
+  bool holdsOutput = false;    // gradcheck treats the output as a constant (BlockGrad, losses)
+  bool isStep = false;         // a step of an optimizer: to ask for its gradient is an error, though it decomposes
   bool isElementwise = false;  // element i of each output comes from elements i of its inputs, all of one shape
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
@@ -174,7 +174,7 @@ struct Primitive {
 struct OpDef {
   llvm::StringRef name;
   NameList aliases = {};
-  llvm::StringRef summary = {};              // one line, then the formula; shown by `gradc ops NAME`
+  llvm::StringRef summary = {};  // one line, then the formula; shown by `gradc ops NAME`
   Ports inputs = {};
   Ports outputs = {"output"};
   uint32_t (*visibleOutputs)(const NodeKind &) = nullptr;  // default: all
@@ -182,27 +182,27 @@ struct OpDef {
   ParamsType params = {};
   /// Relations between attributes; may fill derived members.
   llvm::Error (*check)(const OpDef &, void *params) = nullptr;
-  void (*shape)(ShapeInference &) = nullptr;   // both ways; null: E-58 when something is still unknown at the end
-  void (*dtype)(DTypeInference &) = nullptr;   // null: all inputs and outputs share one type (REG-22)
+  void (*shape)(ShapeInference &) = nullptr;  // both ways; null: E-58 when something is still unknown at the end
+  void (*dtype)(DTypeInference &) = nullptr;  // null: all inputs and outputs share one type (REG-22)
   llvm::ArrayRef<InplacePair> inplace = {};
   InputSet ignored = {};
   InputSet mutated = {};
   InputSet stopped = {};
   OpFlags flags = {};
-  DTypeSet kernelTypes = kFloatingTypes;       // in which the kernel computes; its first operand has no other
-  llvm::ArrayRef<Domain> domains = {};         // per input; missing ones are Domain::Any
+  DTypeSet kernelTypes = kFloatingTypes;  // in which the kernel computes; its first operand has no other
+  llvm::ArrayRef<Domain> domains = {};    // per input; missing ones are Domain::Any
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
   /// The same gradients as graphs made for a host have them, where that is not what `gradient` emits. Inference alone asks.
   void (*hostGradient)(GradRule &) = nullptr;
-  void (*decompose)(DecomposeRule &) = nullptr;       // the same values in simpler operators
-  Primitive primitive = {};                           // of operators without a decomposition
-  llvm::StringRef irreducible = {};                   // why it is neither primitive nor decomposed
-  void (*kernel)(const KernelCall &) = nullptr;       // reference kernel
+  void (*decompose)(DecomposeRule &) = nullptr;  // the same values in simpler operators
+  Primitive primitive = {};                      // of operators without a decomposition
+  llvm::StringRef irreducible = {};              // why it is neither primitive nor decomposed
+  void (*kernel)(const KernelCall &) = nullptr;  // reference kernel
   /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for row-major tensors with
   /// elements; those of the built-in ones are in runtime/kernels/table.h. An operator may have these alone.
   std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
-  void (*piece)(const PieceCall &) = nullptr;         // piecewise smooth operators: value on the piece active at base
+  void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
   /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Inputs only.
   double (*impliedLoss)(const KernelCall &) = nullptr;
   /// Bytes of scratch for these operands; null: none.
@@ -226,13 +226,13 @@ std::string describeAttrs(llvm::StringRef opName, llvm::StringRef nodeName, cons
 
 /// Operators passes must be able to make without naming them.
 struct WellKnownOps {
-  const OpDef *zerosLike = nullptr;        // zeros_like(x)
-  const OpDef *onesLike = nullptr;         // ones_like(x)
-  const OpDef *zerosPlaceholder = nullptr; // _zeros_without_dtype(): zero gradient of a hidden output
-  const OpDef *copy = nullptr;             // _copy(x)
-  const OpDef *identityLike = nullptr;     // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
-  const OpDef *sum = nullptr;              // ElementWiseSum(x0, …), attribute num_args
-  const OpDef *add = nullptr;              // _grad_add(x, y)
+  const OpDef *zerosLike = nullptr;         // zeros_like(x)
+  const OpDef *onesLike = nullptr;          // ones_like(x)
+  const OpDef *zerosPlaceholder = nullptr;  // _zeros_without_dtype(): zero gradient of a hidden output
+  const OpDef *copy = nullptr;              // _copy(x)
+  const OpDef *identityLike = nullptr;      // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
+  const OpDef *sum = nullptr;               // ElementWiseSum(x0, …), attribute num_args
+  const OpDef *add = nullptr;               // _grad_add(x, y)
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.

@@ -22,7 +22,8 @@ bool isPossible(Dims dims) {
 
 std::optional<int64_t> numElements(Dims dims) {
   const Dim product = productOf(dims);
-  if (product > kMaxElements || (product != 0 && any_of(dims, [](int64_t dim) { return dim < 0; }))) return std::nullopt;
+  if (product > kMaxElements || (product != 0 && any_of(dims, [](int64_t dim) { return dim < 0; })))
+    return std::nullopt;
   return product.nearest();
 }
 
@@ -34,12 +35,9 @@ void printShape(raw_ostream &os, ShapeRef shape) {
   os << '(';
   for (size_t axis = 0; axis < shape.rank(); ++axis) {
     if (axis) os << ',';
-    if (shape[axis] == kUnknownDim)
-      os << '?';
-    else if (shape[axis] == kBadDim)
-      os << "out of range";
-    else
-      os << shape[axis];
+    if (shape[axis] == kUnknownDim) os << '?';
+    else if (shape[axis] == kBadDim) os << "out of range";
+    else os << shape[axis];
   }
   os << (shape.rank() == 1 ? ",)" : ")");
 }

@@ -27,7 +27,7 @@ using DimsBuffer = llvm::SmallVector<int64_t, 6>;
 /// Read-only view of an interned shape. `rank()` and indexing need `hasRank()`.
 class ShapeRef {
  public:
-  ShapeRef() = default;                                    // unknown rank
+  ShapeRef() = default;  // unknown rank
   explicit ShapeRef(Dims dims) : list(dims), ranked(true) {}
 
   bool hasRank() const { return ranked; }

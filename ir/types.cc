@@ -19,8 +19,8 @@ struct DTypeRow {
 
 // Indexed by the type's code.
 constexpr DTypeRow kDTypes[] = {
-    {"float32", 4, true}, {"float64", 8, true}, {"float16", 2, true}, {"uint8", 1, false},  {"int32", 4, false},
-    {"int8", 1, false},   {"int64", 8, false},  {"bool", 1, false},   {"int16", 2, false},  {"uint16", 2, false},
+    {"float32", 4, true}, {"float64", 8, true}, {"float16", 2, true},  {"uint8", 1, false}, {"int32", 4, false},
+    {"int8", 1, false},   {"int64", 8, false},  {"bool", 1, false},    {"int16", 2, false}, {"uint16", 2, false},
     {"uint32", 4, false}, {"uint64", 8, false}, {"bfloat16", 2, true},
 };
 

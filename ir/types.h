@@ -54,7 +54,7 @@ class DTypeSet {
 inline constexpr DTypeSet kFloatingTypes = {DType::Float32, DType::Float64};
 /// Everything but half precision, which no kernel of ours computes in.
 inline constexpr DTypeSet kFloatingAndIntegers = {
-    DType::Float32, DType::Float64, DType::UInt8, DType::Int32,  DType::Int8,   DType::Int64,
+    DType::Float32, DType::Float64, DType::UInt8,  DType::Int32,  DType::Int8,   DType::Int64,
     DType::Bool,    DType::Int16,   DType::UInt16, DType::UInt32, DType::UInt64,
 };
 

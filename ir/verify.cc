@@ -70,11 +70,13 @@ class Verifier {
   void checkArity(NodeId n) {
     const uint32_t expected = graph.kind(n).numInputs;
     if (expected != NodeKind::kAnyInputs && expected != graph.inputs(n).size())
-      report(Failure(ErrorKind::Arity, graph.describe(n) + " takes " + Twine(expected) + " inputs, got " +
-                                           Twine(graph.inputs(n).size()))
+      report(Failure(ErrorKind::Arity,
+                     graph.describe(n) + " takes " + Twine(expected) + " inputs, got " + Twine(graph.inputs(n).size()))
                  .at(n));
     if (graph.inputs(n).empty() && !graph.isVariable(n) && graph.op(n)->flags.isSum)
-      report(Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operand left, expected one at least").at(n));
+      report(
+          Failure(ErrorKind::EmptySum, "the sum " + graph.describe(n) + " has no operand left, expected one at least")
+              .at(n));
   }
 
   // Only variables have versions, and one node at most makes each. A version nobody makes comes from outside; a 0 at a
@@ -102,7 +104,9 @@ class Verifier {
     const Value made = inputs[position];
     const std::string what = "version " + std::to_string(made.version) + " of " + graph.describe(made.node);
     if (!versions.insert(uint64_t{made.node.value} << 16 | made.version).second)
-      report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + ", which another node makes already").at(n));
+      report(
+          Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + ", which another node makes already")
+              .at(n));
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!kind.isMutated(i) && !kind.isIgnored(i) && inputs[i].node == made.node && inputs[i].version >= made.version)
         report(Failure(ErrorKind::BadMutation, graph.describe(n) + " makes " + what + " and reads version " +
@@ -119,7 +123,8 @@ class Verifier {
     if (graph.isVariable(n) || !graph.op(n)->flags.isBackward) return;
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     if (deps.empty())
-      report(Failure(ErrorKind::BackwardMatch, graph.describe(n) + " is a backward operator without control dependency, "
+      report(Failure(ErrorKind::BackwardMatch, graph.describe(n) +
+                                                   " is a backward operator without control dependency, "
                                                    "expected its forward node as the first one")
                  .at(n));
     else if (graph.isVariable(deps.front()))
@@ -141,8 +146,7 @@ class Verifier {
     if (head.node.value >= graph.numNodes())
       report(Failure(ErrorKind::BadEntry, "head " + Twine(i) + " refers to node " + Twine(head.node.value) +
                                               ", but the graph has " + Twine(graph.numNodes())));
-    else if (head.index >= graph.numOutputs(head.node))
-      report(badEntry("head " + Twine(i), head).at(head.node));
+    else if (head.index >= graph.numOutputs(head.node)) report(badEntry("head " + Twine(i), head).at(head.node));
     else if (head.version && !graph.isVariable(head.node))
       report(versionOfNoVariable("head " + Twine(i), head).at(head.node));
   }

@@ -37,8 +37,8 @@ int64_t concatAxis(const NodeKind &kind);
 
 /// Of softmax, softmin, log_softmax, SoftmaxActivation and their gradients: rows of x · factor.
 struct SoftmaxAttrs {
-  int64_t axis;     // counted from the end when negative
-  double factor;    // also of the gradient
+  int64_t axis;   // counted from the end when negative
+  double factor;  // also of the gradient
   bool isLog, hasLength;
 };
 SoftmaxAttrs softmaxAttrs(const NodeKind &kind);

@@ -87,8 +87,8 @@ class Appending {
     }
     for (const auto &[key, value] : options.attrs)
       if (!isOwn(key))
-        return Failure(ErrorKind::UnsupportedOption, "optimizer '" + info.name + "' has no attribute '" + key + "'" +
-                                                         ownAttrs());
+        return Failure(ErrorKind::UnsupportedOption,
+                       "optimizer '" + info.name + "' has no attribute '" + key + "'" + ownAttrs());
     return Error::success();
   }
 
@@ -123,9 +123,9 @@ class Appending {
       if (head.kind == GradientTable::HeadKind::Forward) forwardHeads.push_back(heads[i]);
       if (head.kind != GradientTable::HeadKind::Grad) continue;
       if (head.order != 1 || !graph.isVariable(head.ofNode))
-        return Failure(ErrorKind::UnsupportedOption,
-                       "head " + Twine(i) + " is the gradient of '" + head.of + "' of order " + Twine(head.order) +
-                           ", expected the first order and a variable");
+        return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is the gradient of '" + head.of +
+                                                         "' of order " + Twine(head.order) +
+                                                         ", expected the first order and a variable");
       targets.push_back({head.ofNode, heads[i]});
     }
     return checkHeads();
@@ -184,8 +184,8 @@ class Appending {
     std::optional<StringRef> text = graph.attrs(variable).get(key);
     double value = fallback;
     if (text && !to_float(*text, value))
-      return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' of " + graph.describe(variable) +
-                                                  " is '" + *text + "', expected a number")
+      return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' of " + graph.describe(variable) + " is '" +
+                                                  *text + "', expected a number")
           .at(variable);
     return value;
   }
@@ -201,17 +201,16 @@ class Appending {
     if (!decay) return decay.takeError();
     Expected<double> factor = multiplier(variable, "__lr_mult__", 1);
     if (!factor) return factor.takeError();
-    const std::pair<StringRef, std::optional<double>> numbers[] = {
-        {"wd", options.weightDecay * *decay},
-        {"rescale_grad", options.rescale},
-        {"clip_gradient", options.clip},
-        {"clip_grad", options.clip},
-        {"lr", options.fixedRate.value_or(0) * *factor},
-        {"rate_factor", *factor},
-        {"momentum", options.momentum},
-        {"beta1", options.beta1},
-        {"beta2", options.beta2},
-        {"epsilon", options.epsilon}};
+    const std::pair<StringRef, std::optional<double>> numbers[] = {{"wd", options.weightDecay * *decay},
+                                                                   {"rescale_grad", options.rescale},
+                                                                   {"clip_gradient", options.clip},
+                                                                   {"clip_grad", options.clip},
+                                                                   {"lr", options.fixedRate.value_or(0) * *factor},
+                                                                   {"rate_factor", *factor},
+                                                                   {"momentum", options.momentum},
+                                                                   {"beta1", options.beta1},
+                                                                   {"beta2", options.beta2},
+                                                                   {"epsilon", options.epsilon}};
     std::vector<std::pair<StringRef, std::string>> texts;
     auto set = [&](StringRef key, StringRef text) {
       if (!has(op, key)) return;
@@ -324,8 +323,8 @@ class Appending {
     table.forgetEntries();
     remap(table, {ArrayRef(frozen->newId).take_front(graph.numNodes()), graph.columns().entryBegin}, frozen->graph);
     table.updates = UpdateNotes{std::move(updateOf), std::move(states)};
-    TrainingGraph result{frozen->graph.withTable(std::move(table)), {}, NodeId(), NodeId(),
-                         static_cast<uint32_t>(forwardHeads.size())};
+    TrainingGraph result{
+        frozen->graph.withTable(std::move(table)), {}, NodeId(), NodeId(), static_cast<uint32_t>(forwardHeads.size())};
     if (oldRate.isValid()) result.rate = frozen->newId[oldRate.value];
     if (oldStep.isValid()) result.step = frozen->newId[oldStep.value];
     for (size_t i = 0; i < steps.size(); ++i) {

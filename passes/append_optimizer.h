@@ -17,16 +17,27 @@
 namespace gradc {
 
 enum class OptimizerKind : uint8_t {
-  Sgd, Adam, Nag, SignSgd, Signum, RmsProp, RmsPropAlex, AdaGrad, Ftrl, Ftml, AdamW, Lamb
+  Sgd,
+  Adam,
+  Nag,
+  SignSgd,
+  Signum,
+  RmsProp,
+  RmsPropAlex,
+  AdaGrad,
+  Ftrl,
+  Ftml,
+  AdamW,
+  Lamb
 };
 inline constexpr size_t kNumOptimizers = 12;
 
 struct OptimizerInfo {
-  llvm::StringRef name;   // of --optimizer
-  double rate;            // by default
+  llvm::StringRef name;  // of --optimizer
+  double rate;           // by default
   llvm::StringRef
       op;  // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
-  llvm::StringRef phase2 = {};  // LAMB's: the step along what `op` yields
+  llvm::StringRef phase2 = {};     // LAMB's: the step along what `op` yields
   bool hasBiasCorrection = false;  // a step depends on how many were taken before
   /// Attributes that MXNet's optimizer of this name sets to something else than the operator's default.
   std::pair<llvm::StringRef, llvm::StringRef> own = {};
@@ -39,12 +50,12 @@ enum class DecayRule : uint8_t { Weights, All };
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;
-  double momentum = 0;       // of Sgd (0: the step without state), Nag, Signum
-  std::optional<double> beta1, beta2, epsilon;  // where the operator has them; none: its defaults
+  double momentum = 0;                                     // of Sgd (0: the step without state), Nag, Signum
+  std::optional<double> beta1, beta2, epsilon;             // where the operator has them; none: its defaults
   std::vector<std::pair<std::string, std::string>> attrs;  // any other attribute of the operator
-  double weightDecay = 0;    // times `__wd_mult__` of the variable
-  double rescale = 1;        // factor of every gradient
-  double clip = -1;          // gradients are cut to ± this, element by element; below 0: not at all
+  double weightDecay = 0;                                  // times `__wd_mult__` of the variable
+  double rescale = 1;                                      // factor of every gradient
+  double clip = -1;  // gradients are cut to ± this, element by element; below 0: not at all
   DecayRule decayRule = DecayRule::Weights;
   std::optional<double> fixedRate;  // times `__lr_mult__` of the variable, as the rate always is
 };

@@ -115,7 +115,8 @@ std::vector<Occasion> rareOccasions(const Placeholders &p) {
 }
 
 void runRule(void (*gradient)(GradRule &), Placeholders &p, const Occasion &occasion, RuleSummary &summary) {
-  HeadGradients given{occasion.heads, [](void *self, size_t o) { return static_cast<Placeholders *>(self)->heads[o]; }, &p};
+  HeadGradients given{occasion.heads, [](void *self, size_t o) { return static_cast<Placeholders *>(self)->heads[o]; },
+                      &p};
   GradRule rule(p.builder, p.node, p.node, given, occasion.wanted);
   uint32_t first = p.builder.numNodes();
   gradient(rule);

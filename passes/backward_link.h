@@ -30,9 +30,9 @@ struct BackwardLink {
 };
 
 struct RuleSummary {
-  std::vector<BackwardLink> nodes;       // one per kind: of several nodes of a kind, what they have in common
+  std::vector<BackwardLink> nodes;  // one per kind: of several nodes of a kind, what they have in common
   llvm::DenseMap<const NodeKind *, uint32_t> nodeOf;
-  std::string failure;                   // the mistake that the rule stopped at
+  std::string failure;  // the mistake that the rule stopped at
 };
 
 /// Summaries by forward kind, made on demand.
@@ -56,7 +56,8 @@ class RuleSummaries {
   static constexpr uint32_t kNone = 0xffffffff;
   Context &ctx;
   llvm::DenseMap<const NodeKind *, std::unique_ptr<Row>> summaries;
-  llvm::DenseMap<std::pair<const NodeKind *, const NodeKind *>, uint32_t> links;  // (forward, backward) → position among the nodes
+  llvm::DenseMap<std::pair<const NodeKind *, const NodeKind *>, uint32_t>
+      links;  // (forward, backward) → position among the nodes
 };
 
 }  // namespace gradc

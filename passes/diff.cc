@@ -17,8 +17,7 @@ class GraphDiff {
  public:
   GraphDiff(const Graph &left, const Graph &right, const DiffOptions &options, BodyPairs &comparedBodies)
       : left(left), right(right), options(options), comparedBodies(comparedBodies), partnerOfLeft(left.numNodes()),
-        partnerOfRight(right.numNodes()) {
-  }
+        partnerOfRight(right.numNodes()) {}
 
   DiffResult run() {
     compareHeads();
@@ -71,8 +70,9 @@ class GraphDiff {
     NodeId &ofLeft = partnerOfLeft[l.value], &ofRight = partnerOfRight[r.value];
     if (ofLeft == r) return true;
     if (ofLeft.isValid() || ofRight.isValid()) {
-      report(l, r, what + ": " + left.describe(l) + " on the left, " + right.describe(r) +
-                       " on the right, which were met elsewhere with other partners");
+      report(l, r,
+             what + ": " + left.describe(l) + " on the left, " + right.describe(r) +
+                 " on the right, which were met elsewhere with other partners");
       return false;
     }
     ofLeft = r;
@@ -165,9 +165,7 @@ class GraphDiff {
   void compareHiddenPair(NodeId l, NodeId r, const AttrText *lPair, const AttrText *rPair) {
     if (lPair && rPair) {
       if (lPair->value == rPair->value) return;
-      reportAttr(l, r, lPair->key,
-                 "is '" + lPair->value + "' on the left, '" + rPair->value +
-                     "' on the right");
+      reportAttr(l, r, lPair->key, "is '" + lPair->value + "' on the left, '" + rPair->value + "' on the right");
       return;
     }
     const AttrText &only = lPair ? *lPair : *rPair;

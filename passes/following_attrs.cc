@@ -44,8 +44,8 @@ Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t nu
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     NodeId origin = generated[n] ? graph.origin(id) : NodeId();
-    Expected<KindRef> kind =
-        origin.isValid() ? withFollowingAttrsOf(context, graph.kindHandle(id), graph.attrs(origin)) : graph.kindHandle(id);
+    Expected<KindRef> kind = origin.isValid() ? withFollowingAttrsOf(context, graph.kindHandle(id), graph.attrs(origin))
+                                              : graph.kindHandle(id);
     if (!kind) return kind.takeError();
     rewriter.copy(id, *kind);
   }

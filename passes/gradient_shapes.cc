@@ -34,7 +34,8 @@ Error checkGradientShapes(const Graph &graph, const Inference &inference) {
     if (!head.ofNode.isValid() || head.ofIndex >= graph.numOutputs(head.ofNode)) continue;
     const Value x{head.ofNode, static_cast<uint16_t>(head.ofIndex)};
     const EntryId entry = graph.entry(gradient), expected = graph.entry(x);
-    if (inference.shape[entry] == inference.shape[expected] && inference.dtype[entry] == inference.dtype[expected]) continue;
+    if (inference.shape[entry] == inference.shape[expected] && inference.dtype[entry] == inference.dtype[expected])
+      continue;
     if (Error error = checkHead(graph, inference, gradient, x)) return error;
   }
   return Error::success();

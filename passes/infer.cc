@@ -81,10 +81,8 @@ struct DTypeLattice {
         fillWithSame(*this, ArrayRef<DType>(in), out, DType::Unknown))
       return Error::success();
     DTypeInference inference(kind, in, out);
-    if (kind.op->dtype)
-      kind.op->dtype(inference);
-    else
-      inference.sameAll();
+    if (kind.op->dtype) kind.op->dtype(inference);
+    else inference.sameAll();
     if (!inference.hasFailed()) return Error::success();
     return Failure(ErrorKind::InferConflict,
                    "operator '" + kind.op->name + "', " + graph.describe(n) + ": " + inference.failureText())
@@ -94,8 +92,8 @@ struct DTypeLattice {
   Error take(NodeId n, DType &to, DType from) {
     if (to == from || from == DType::Unknown) return Error::success();
     if (to != DType::Unknown)
-      return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has type " + dtypeName(to) +
-                                                  ", its forward node has " + dtypeName(from))
+      return Failure(ErrorKind::BackwardAttr,
+                     graph.describe(n) + " has type " + dtypeName(to) + ", its forward node has " + dtypeName(from))
           .at(n);
     to = from;
     return Error::success();
@@ -106,7 +104,8 @@ class Inferrer {
  public:
   Inferrer(Context &ctx, const Graph &graph, const InferOptions &options)
       : graph(graph), options(options), summaries(ctx),
-        table(options.forward ? std::make_shared<ShapeTable>(*options.forward->shapes) : std::make_shared<ShapeTable>()) {
+        table(options.forward ? std::make_shared<ShapeTable>(*options.forward->shapes)
+                              : std::make_shared<ShapeTable>()) {
     result.shapes = table;
     result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
     result.dtype = EntryMap<DType>(graph, DType::Unknown);
@@ -193,8 +192,9 @@ class Inferrer {
   Error seedShape(NodeId n, Dims dims) {
     std::optional<ShapeId> shape = table->intern(dims);
     if (!shape)
-      return Failure(ErrorKind::InferConflict, graph.describe(n) + " is given the shape " + toString(ShapeRef(dims)) +
-                                                   ", " + kPossible).at(n);
+      return Failure(ErrorKind::InferConflict,
+                     graph.describe(n) + " is given the shape " + toString(ShapeRef(dims)) + ", " + kPossible)
+          .at(n);
     result.shape[graph.firstEntry(n)] = *shape;
     return Error::success();
   }
@@ -251,8 +251,8 @@ class Inferrer {
   }
 
   Error badHint(NodeId n, StringRef key, StringRef text, StringRef expected) {
-    return Failure(ErrorKind::BadHint, graph.describe(n) + ": attribute '" + key + "' is \"" + text + "\", expected " +
-                                           expected)
+    return Failure(ErrorKind::BadHint,
+                   graph.describe(n) + ": attribute '" + key + "' is \"" + text + "\", expected " + expected)
         .at(n);
   }
 
@@ -319,15 +319,16 @@ class Inferrer {
       ArrayRef<Value> inputs = graph.inputs(NodeId(n));
       for (size_t i = 0; i < inputs.size(); ++i)
         if (StorageKind storage = result.storage[graph.entry(inputs[i])]; storage != StorageKind::Dense)
-          return Failure(ErrorKind::Storage, "operator '" + graph.opName(NodeId(n)) + "', " + graph.describe(NodeId(n)) +
-                                                 ": input " + Twine(i) + ", '" + graph.listedName(inputs[i]) +
-                                                 "', has storage " + storageName(storage) + ", expected dense")
+          return Failure(ErrorKind::Storage, "operator '" + graph.opName(NodeId(n)) + "', " +
+                                                 graph.describe(NodeId(n)) + ": input " + Twine(i) + ", '" +
+                                                 graph.listedName(inputs[i]) + "', has storage " +
+                                                 storageName(storage) + ", expected dense")
               .at(NodeId(n));
     }
     for (Value head : graph.heads())
       if (StorageKind storage = result.storage[graph.entry(head)]; storage != StorageKind::Dense)
-        return Failure(ErrorKind::Storage, "head '" + graph.listedName(head) + "' has storage " + storageName(storage) +
-                                               ", expected dense")
+        return Failure(ErrorKind::Storage,
+                       "head '" + graph.listedName(head) + "' has storage " + storageName(storage) + ", expected dense")
             .at(head.node);
     return Error::success();
   }
@@ -359,8 +360,8 @@ class Inferrer {
       if (!culprit.isValid() && isUnknown(id)) culprit = id;
     }
     if (unknownOp.isValid())
-      return Failure(ErrorKind::UnknownOp, "inference cannot pass " + graph.describe(unknownOp) +
-                                               ": the operator '" + graph.opName(unknownOp) + "' is unknown")
+      return Failure(ErrorKind::UnknownOp, "inference cannot pass " + graph.describe(unknownOp) + ": the operator '" +
+                                               graph.opName(unknownOp) + "' is unknown")
           .at(unknownOp);
     bool isShape = !result.isKnownShape(graph.firstEntry(culprit));
     Failure failure(ErrorKind::InferMissing,
@@ -397,9 +398,7 @@ Expected<Inference> infer(Context &context, const Graph &graph, const InferReque
   return Inferrer(context, graph, options).run(request);
 }
 
-bool zeroIsUnknown(const Graph &graph) {
-  return graph.table().mxnetVersion.value_or(0) < 20000;
-}
+bool zeroIsUnknown(const Graph &graph) { return graph.table().mxnetVersion.value_or(0) < 20000; }
 
 Graph annotate(const Graph &graph, const Inference &inference) {
   EntryNotes notes;

@@ -23,7 +23,7 @@ struct Dependency {
 struct SavedCopy {
   NodeId variable;
   uint32_t version;
-  NodeId maker;       // the node that wrote the version; invalid: it comes from outside
+  NodeId maker;  // the node that wrote the version; invalid: it comes from outside
   VariableAccess overwriter;
   std::vector<VariableAccess> readers;
 };
@@ -116,7 +116,8 @@ void dropKnown(const Graph &graph, std::vector<Dependency> &dependencies) {
 /// The graph with the plan carried out.
 class OrderedCopy {
  public:
-  OrderedCopy(Context &ctx, const Graph &graph, const OrderPlan &plan) : ctx(ctx), graph(graph), plan(plan), rewriter(ctx, graph) {}
+  OrderedCopy(Context &ctx, const Graph &graph, const OrderPlan &plan)
+      : ctx(ctx), graph(graph), plan(plan), rewriter(ctx, graph) {}
 
   Expected<OrderedGraph> run() {
     for (uint32_t n = 0; n < graph.numNodes(); ++n) rewriter.copy(NodeId(n));
@@ -188,7 +189,8 @@ Error checkTargets(const Graph &graph, ArrayRef<VariableAccess> rows) {
 
 Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan, OverwrittenPolicy policy) {
   if (!plan.copies.empty() && policy == OverwrittenPolicy::Error)
-    return stale(graph, plan.copies.front()).remedy(Remedy::SaveOverwritten, "OverwrittenPolicy::Save keeps a copy of what the gradient needs");
+    return stale(graph, plan.copies.front())
+        .remedy(Remedy::SaveOverwritten, "OverwrittenPolicy::Save keeps a copy of what the gradient needs");
   if (!plan.copies.empty() && !ctx.ops.wellKnown.copy)
     return stale(graph, plan.copies.front()).note("no copy operator is configured that could save it");
   dropKnown(graph, plan.dependencies);
@@ -223,21 +225,22 @@ Error checkMutationOrder(const Graph &graph, const Schedule &schedule) {
   for (const Dependency &dependency : plan.dependencies)
     if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
       return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
-                                                  graph.describe(dependency.earlier) +
-                                                  " writes, which comes after it")
+                                                  graph.describe(dependency.earlier) + " writes, which comes after it")
           .at(dependency.later)
           .note("orderMutations puts the graph in order");
   return Error::success();
 }
 
-Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayRef<Value> heads, OverwrittenPolicy policy) {
+Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayRef<Value> heads,
+                               OverwrittenPolicy policy) {
   Context &context = builder.context();
   NodeId maker, variable;
   for (const VariableAccess &row : listAccesses(builder)) {
     if (row.variable != variable) maker = NodeId();
     variable = row.variable;
     if (row.isWrite) maker = row.node;
-    else if (maker.isValid() && row.node.value >= base.numNodes() && row.node != maker) builder.addControlDep(row.node, maker);
+    else if (maker.isValid() && row.node.value >= base.numNodes() && row.node != maker)
+      builder.addControlDep(row.node, maker);
   }
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen;
@@ -245,7 +248,8 @@ Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayR
   if (!ordered)  // places are ids of the graph the user knows
     return amend(ordered.takeError(), [&](GradcError &info) {
       auto at = llvm::find(frozen->newId, info.place.node);
-      info.place.node = at == frozen->newId.end() ? NodeId() : NodeId(static_cast<uint32_t>(at - frozen->newId.begin()));
+      info.place.node =
+          at == frozen->newId.end() ? NodeId() : NodeId(static_cast<uint32_t>(at - frozen->newId.begin()));
     });
   for (NodeId &id : frozen->newId)
     if (id.isValid()) id = ordered->newId[id.value];

@@ -18,7 +18,7 @@ namespace gradc {
 
 struct OrderedGraph {
   Graph graph;
-  std::vector<NodeId> newId;  // by node of the graph given
+  std::vector<NodeId> newId;                    // by node of the graph given
   uint32_t numDependencies = 0, numCopies = 0;  // added
 };
 

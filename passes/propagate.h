@@ -189,15 +189,15 @@ template <class Lattice> class Propagation {
                                                    ", whose gradient cannot be told: " + summary.failure)
           .at(n)
           .note("this is a mistake in the operator's definition, not in the graph");
-    auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) {
-      return l.kind->op == graph.op(n);
-    });
+    auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) { return l.kind->op == graph.op(n); });
     if (link == summary.nodes.end())
       return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
-                                                   ", whose gradient has no such operator").at(n);
-    return Failure(ErrorKind::BackwardMatch,
-                   graph.describe(n) + " has " + describeParameters(graph.kind(n)) + ", the gradient of " +
-                       graph.describe(forward) + " has " + describeParameters(*link->kind)).at(n);
+                                                   ", whose gradient has no such operator")
+          .at(n);
+    return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " has " + describeParameters(graph.kind(n)) +
+                                                 ", the gradient of " + graph.describe(forward) + " has " +
+                                                 describeParameters(*link->kind))
+        .at(n);
   }
 
   const Graph &graph;
@@ -207,8 +207,8 @@ template <class Lattice> class Propagation {
   uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given
   llvm::SmallVector<Element, 16> in, out;
   llvm::SmallVector<EntryId, 16> changed;
-  bool isFinished = true;               // of the last visit
-  std::vector<uint32_t> unfinished;     // after the sweep
+  bool isFinished = true;            // of the last visit
+  std::vector<uint32_t> unfinished;  // after the sweep
   std::vector<uint32_t> readerBegin, readers;
   Queue queue, wideQueue;
   llvm::BitVector isQueued;

@@ -24,7 +24,8 @@ RequestTable countRequests(const Graph &graph, ArrayRef<Request> headRequests) {
     table.request[e] = table.request[e] == Request::Null ? request : Request::Write;
   }
   for (uint32_t e = 0; e < graph.numEntries(); ++e)
-    if (table.reads[EntryId(e)] && table.request[EntryId(e)] == Request::Null) table.request[EntryId(e)] = Request::Write;
+    if (table.reads[EntryId(e)] && table.request[EntryId(e)] == Request::Null)
+      table.request[EntryId(e)] = Request::Write;
   return table;
 }
 

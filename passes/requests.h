@@ -8,8 +8,8 @@
 namespace gradc {
 
 struct RequestTable {
-  EntryMap<Request> request;     // Null: nobody reads the entry and it is no head (REQ-03)
-  EntryMap<uint32_t> reads;      // reads by nodes, once per input position, ignored inputs apart (RC-03), + 1 per head
+  EntryMap<Request> request;  // Null: nobody reads the entry and it is no head (REQ-03)
+  EntryMap<uint32_t> reads;   // reads by nodes, once per input position, ignored inputs apart (RC-03), + 1 per head
 };
 
 /// `headRequests` has one request per head or is empty (all Write). A head asked Null keeps only what other readers need.

@@ -14,8 +14,8 @@ namespace gradc {
 
 struct Rewritten {
   Graph graph;
-  std::vector<NodeId> newId;     // by old node: its copy, or the last node that replaces it; invalid: no head needs one
-  std::vector<Value> newValue;   // by old entry; invalid likewise
+  std::vector<NodeId> newId;    // by old node: its copy, or the last node that replaces it; invalid: no head needs one
+  std::vector<Value> newValue;  // by old entry; invalid likewise
 };
 
 class GraphRewriter {
@@ -47,8 +47,8 @@ class GraphRewriter {
 
   Graph old;
   GraphBuilder made;
-  std::vector<NodeId> newNode;  // by old node
-  std::vector<Value> newEntry;  // by old entry
+  std::vector<NodeId> newNode;                       // by old node
+  std::vector<Value> newEntry;                       // by old entry
   std::vector<std::pair<NodeId, NodeId>> generated;  // node of the builder, old node that its origin is
 };
 

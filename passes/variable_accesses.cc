@@ -71,7 +71,9 @@ template <class Nodes> class AccessLister {
 
   // How many nodes below `node` overwrite the variable.
   uint32_t writesBefore(NodeId variable, NodeId node) const {
-    auto isLess = [](const Write &a, const Write &b) { return std::tie(a.variable, a.node) < std::tie(b.variable, b.node); };
+    auto isLess = [](const Write &a, const Write &b) {
+      return std::tie(a.variable, a.node) < std::tie(b.variable, b.node);
+    };
     auto first = llvm::lower_bound(writes, Write{variable, NodeId(0)}, isLess);
     return static_cast<uint32_t>(llvm::lower_bound(writes, Write{variable, node}, isLess) - first);
   }
@@ -112,6 +114,8 @@ template <class Nodes> class AccessLister {
 }  // namespace
 
 std::vector<VariableAccess> listAccesses(const Graph &graph) { return AccessLister<Graph>(graph).run(); }
-std::vector<VariableAccess> listAccesses(const GraphBuilder &builder) { return AccessLister<GraphBuilder>(builder).run(); }
+std::vector<VariableAccess> listAccesses(const GraphBuilder &builder) {
+  return AccessLister<GraphBuilder>(builder).run();
+}
 
 }  // namespace gradc

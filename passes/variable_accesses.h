@@ -14,9 +14,9 @@ namespace gradc {
 
 struct VariableAccess {
   NodeId variable;
-  uint32_t version;   // the one read, or the one made
+  uint32_t version;  // the one read, or the one made
   bool isWrite;
-  uint16_t spelled;   // the number at the input
+  uint16_t spelled;  // the number at the input
   NodeId node;
 };
 

@@ -12,7 +12,8 @@ class Argument {
   /// Zeros in memory of its own, aligned for vectors; `what` names them in an error.
   static llvm::Expected<Argument> create(DType dtype, Dims shape, const llvm::Twine &what);
   /// Memory of somebody else's, row-major by now; a head that is not computed has none.
-  Argument(TensorRef other, Layout wanted) : memory(other.data, other.dtype, {}), wanted(wanted), dims(other.shape.vec()) {
+  Argument(TensorRef other, Layout wanted)
+      : memory(other.data, other.dtype, {}), wanted(wanted), dims(other.shape.vec()) {
     memory.shape = dims;
   }
 

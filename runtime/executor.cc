@@ -111,7 +111,8 @@ std::string misfit(const TensorRef &expected, const TensorRef &found) {
     if (hasSameOrder(expected, found)) return text;
     return (text + " " + layoutName(tensor.layout) + " " + storageName(tensor.storage)).str();
   };
-  if (!isAligned(found)) return "the address is not a multiple of the " + utostr(dtypeBytes(found.dtype)) + " bytes of an element";
+  if (!isAligned(found))
+    return "the address is not a multiple of the " + utostr(dtypeBytes(found.dtype)) + " bytes of an element";
   return "expected " + describe(expected) + ", got " + describe(found);
 }
 
@@ -224,8 +225,7 @@ Error Executor::bind(NodeId variable, TensorRef tensor) {
   EntryId e = graph.firstEntry(variable);
   TensorRef expected = state->list.tensor(e);
   if (!fits(expected, tensor))
-    return Failure(ErrorKind::BindingMismatch, graph.describe(variable) + ": " + misfit(expected, tensor))
-        .at(variable);
+    return Failure(ErrorKind::BindingMismatch, graph.describe(variable) + ": " + misfit(expected, tensor)).at(variable);
   state->list.address[e] = static_cast<char *>(tensor.data);
   state->isStale = true;
   return Error::success();
@@ -236,8 +236,7 @@ Error Executor::bindHead(size_t i, TensorRef tensor) {
   TensorRef &head = list.heads[i];
   if (!head.data)
     return Failure(ErrorKind::BindingSurplus, "head " + Twine(i) + " is not computed: its request is 'null'");
-  if (!fits(head, tensor))
-    return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + misfit(head, tensor));
+  if (!fits(head, tensor)) return Failure(ErrorKind::BindingMismatch, "head " + Twine(i) + ": " + misfit(head, tensor));
   if (Error error = state->checkAlias(i, tensor)) return error;
   head.data = tensor.data;
   if (list.headEntry[i].isValid()) list.address[list.headEntry[i]] = static_cast<char *>(tensor.data);

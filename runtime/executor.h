@@ -40,10 +40,10 @@ struct ExecOptions {
   /// The reference backend runs serially whatever this says, so its results cannot depend on it (RUN-02).
   unsigned threads = 1;
   bool isTraining = false;
-  uint64_t seed = 0;                               // of random operators
-  Schedule schedule = {};                          // in which nodes run; the one the plan was made for
-  llvm::ArrayRef<Request> headRequests;            // per head, as given to countRequests; empty: all Write
-  llvm::ArrayRef<void *> headMemory;               // per head: what the caller is going to bind, else null; empty: none
+  uint64_t seed = 0;                     // of random operators
+  Schedule schedule = {};                // in which nodes run; the one the plan was made for
+  llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
+  llvm::ArrayRef<void *> headMemory;     // per head: what the caller is going to bind, else null; empty: none
   /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace); taken over. Null: the executor prepares them
   /// itself, with scratch of its own.
   KernelSet *kernels = nullptr;

@@ -93,8 +93,7 @@ int64_t Initializer::longestLength(const Reader &reader) const {
 
 double Initializer::spread(const Reader &reader, Dims shape) const {
   if (shape.empty()) return std::sqrt(3.0);
-  if (reader.node.isValid() && inputName(graph.kind(reader.node), reader.input) == "data")
-    return std::sqrt(3.0);
+  if (reader.node.isValid() && inputName(graph.kind(reader.node), reader.input) == "data") return std::sqrt(3.0);
   double fanIn = 1;
   for (int64_t dim : shape.size() == 1 ? shape : shape.drop_front()) fanIn *= static_cast<double>(dim);
   return std::sqrt(3.0 / std::max(fanIn, 1.0));
@@ -120,9 +119,7 @@ void Initializer::fill(NodeId variable, TensorRef tensor) const {
       width = isWhole ? 2 : 2 * spread(reader, tensor.shape);
       low = isWhole ? 0 : -width / 2;
       break;
-    case Domain::Positive:
-      low = isWhole ? 1 : 0.5;
-      break;
+    case Domain::Positive: low = isWhole ? 1 : 0.5; break;
     case Domain::Probability:
       low = isWhole ? 0 : 0.05;
       width = isWhole ? 2 : 0.9;
@@ -131,9 +128,7 @@ void Initializer::fill(NodeId variable, TensorRef tensor) const {
       low = isWhole ? 0 : -0.9;
       width = isWhole ? 1 : 1.8;
       break;
-    case Domain::AboveOne:
-      low = isWhole ? 2 : 1.1;
-      break;
+    case Domain::AboveOne: low = isWhole ? 2 : 1.1; break;
     case Domain::ClassIndex:
       width = static_cast<double>(numClasses(reader));
       isWhole = true;

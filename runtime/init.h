@@ -32,8 +32,8 @@ class Initializer {
   const Graph &graph;
   const Inference &inference;
   uint64_t seed;
-  NodeMap<Reader> readers;       // first reader that declares a domain, else the first reader
-  NodeMap<uint32_t> ordinals;    // of variables
+  NodeMap<Reader> readers;     // first reader that declares a domain, else the first reader
+  NodeMap<uint32_t> ordinals;  // of variables
 };
 
 }  // namespace gradc

@@ -68,17 +68,14 @@ class Preparation {
   /// For kernels the plan does not know of: nodes run one after the other, so they share the memory.
   Error placeKernelScratch() {
     size_t most = 0;
-    for (uint32_t id = 0; id < graph.numNodes(); ++id)
-      most = std::max(most, list.kernels.workspaceBytes(NodeId(id)));
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) most = std::max(most, list.kernels.workspaceBytes(NodeId(id)));
     return most ? own(most, "the workspace of kernels", kernelScratch) : Error::success();
   }
 
   Request headRequest(size_t i) const {
     return options.headRequests.empty() ? Request::Write : options.headRequests[i];
   }
-  bool isKnown(EntryId e) const {
-    return list.inference.isKnownShape(e) && list.inference.dtype[e] != DType::Unknown;
-  }
+  bool isKnown(EntryId e) const { return list.inference.isKnownShape(e) && list.inference.dtype[e] != DType::Unknown; }
   const NodeOverride *overrideOf(NodeId n) const {
     if (!options.overrides || (*options.overrides)[n.value].kind == NodeOverride::Kind::None) return nullptr;
     return &(*options.overrides)[n.value];
@@ -110,9 +107,9 @@ class Preparation {
   }
 
   Error unknown(NodeId n, EntryId e) const {
-    return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " +
-                                                toString(list.inference.shapeOf(e)) + " and dtype " +
-                                                dtypeName(list.inference.dtype[e]) + ", running needs both in full")
+    return Failure(ErrorKind::InferMissing, graph.describe(n) + " has shape " + toString(list.inference.shapeOf(e)) +
+                                                " and dtype " + dtypeName(list.inference.dtype[e]) +
+                                                ", running needs both in full")
         .at(n);
   }
 
@@ -130,7 +127,8 @@ class Preparation {
       list.heads[i] = list.tensor(e);
       list.heads[i].data = options.headMemory.empty() ? nullptr : options.headMemory[i];
       if (!list.heads[i].data)
-        if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data)) return error;
+        if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data))
+          return error;
       bool isAdd = request == Request::Add;
       if (isAdd && (!canCompute(list.inference.dtype[e]) || list.inference.dtype[e] == DType::Bool))
         return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.inference.dtype[e]) +
@@ -183,7 +181,8 @@ class Preparation {
     const DType type = list.inference.dtype[e];
     const DTypeSet types = graph.op(n)->kernelTypes;
     if (types.contains(type) || (canCompute(type) && !isFirst)) return Error::success();
-    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) + ", its kernel computes in " +
+    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) +
+                                              ", its kernel computes in " +
                                               (canCompute(type) ? types.names() : "wider types"))
         .at(n)
         .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
@@ -272,7 +271,8 @@ class Preparation {
   Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
     for (Value v : graph.inputs(n)) in.push_back(list.inference.shape[graph.entry(v)]);
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) out.push_back(list.inference.shape[EntryId(graph.firstEntry(n).value + o)]);
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      out.push_back(list.inference.shape[EntryId(graph.firstEntry(n).value + o)]);
     const std::string refusal = refusalOf(scratchShapes, graph.kind(n), in, out);
     if (refusal.empty()) return Error::success();
     return Failure(ErrorKind::Internal, "operator '" + graph.opName(n) + "', " + graph.describe(n) +
@@ -327,7 +327,7 @@ class Preparation {
   const Schedule &schedule;
   InstructionList list;
   ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
-  BitVector isRead;            // by an instruction at a position that is not ignored, or by a step
+  BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
   char *arena = nullptr;
   char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;

@@ -15,9 +15,9 @@ struct Instruction {
   NodeId node;
   void (*kernel)(const KernelCall &) = nullptr;  // the reference kernel
   PreparedKernel *fast = nullptr;                // computes instead, unless null; of the list's set
-  const NodeOverride *replaced = nullptr;  // null: computes as defined
-  KernelCall call;                         // views into the list's operands and requests
-  uint32_t firstStep = 0, lastStep = 0;    // head steps to take right after
+  const NodeOverride *replaced = nullptr;        // null: computes as defined
+  KernelCall call;                               // views into the list's operands and requests
+  uint32_t firstStep = 0, lastStep = 0;          // head steps to take right after
 };
 
 /// Brings operand `from` into head `head`, by copy or by addition.
@@ -33,17 +33,17 @@ struct InstructionList {
   Graph graph;
   KernelSet kernels;
   std::vector<Instruction> instructions;
-  std::vector<TensorRef> operands;     // per instruction its inputs, then its outputs; then one per head step
-  std::vector<EntryId> operandEntry;   // parallel to operands
-  std::vector<Request> requests;       // per output operand, in the order of the instructions
-  std::vector<HeadStep> steps;         // those after instructions in their order, then those at the end
+  std::vector<TensorRef> operands;    // per instruction its inputs, then its outputs; then one per head step
+  std::vector<EntryId> operandEntry;  // parallel to operands
+  std::vector<Request> requests;      // per output operand, in the order of the instructions
+  std::vector<HeadStep> steps;        // those after instructions in their order, then those at the end
   uint32_t firstFinalStep = 0;
 
-  EntryMap<char *> address;            // null: no bytes, or a variable that is not bound
+  EntryMap<char *> address;  // null: no bytes, or a variable that is not bound
   Inference inference;
-  std::vector<TensorRef> heads;        // null data for a head asked Null
-  std::vector<EntryId> headEntry;      // the entry computed in the head's own buffer; invalid: a step brings it there
-  std::vector<NodeId> neededVariables; // read by an instruction or a step
+  std::vector<TensorRef> heads;         // null data for a head asked Null
+  std::vector<EntryId> headEntry;       // the entry computed in the head's own buffer; invalid: a step brings it there
+  std::vector<NodeId> neededVariables;  // read by an instruction or a step
 
   std::vector<Buffer> buffers;
   size_t ownedBytes = 0;

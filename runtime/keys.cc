@@ -43,7 +43,8 @@ class KeyMaker {
     StringMap<Taken>::iterator at = taken.try_emplace(key, Taken{source, 0}).first;
     Taken &first = at->second;
     if (first.source != source)
-      return Failure(ErrorKind::AmbiguousName, "two outputs are called '" + key + "': " + first.source + " and " + source)
+      return Failure(ErrorKind::AmbiguousName,
+                     "two outputs are called '" + key + "': " + first.source + " and " + source)
           .note("give one of them another name");
     row.key = ++first.count == 1 ? key : key + "#" + std::to_string(first.count);
     rows.push_back(std::move(row));
@@ -73,8 +74,7 @@ Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optio
     bool isForward = !table || table->heads[i].kind == GradientTable::HeadKind::Forward;
     std::string key = isForward ? graph.listedName(head) : gradientKey(graph, names, table->heads[i], "_");
     // Nodes of one name count as one source: their keys are told apart by number.
-    std::string source = isForward ? graph.describe(head.node)
-                                   : "the gradient of '" + table->heads[i].of + "'";
+    std::string source = isForward ? graph.describe(head.node) : "the gradient of '" + table->heads[i].of + "'";
     if (key.empty()) key = ("#" + Twine(head.node.value)).str();
     if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;
   }

@@ -103,8 +103,10 @@ class HeaderParser {
       header.isBigEndian = order == '>';
       return Error::success();
     }
-    if (code == "V2") return fail("element type '" + text + "' is two raw bytes, as NumPy saves bfloat16; "
-                                  "save the array as float32");
+    if (code == "V2")
+      return fail("element type '" + text +
+                  "' is two raw bytes, as NumPy saves bfloat16; "
+                  "save the array as float32");
     return fail("element type '" + text + "' is not supported");
   }
 
@@ -168,9 +170,7 @@ bool areBools(ArrayRef<char> bytes) {
 }  // namespace
 
 Expected<Array> parseNpy(StringRef bytes, StringRef place) {
-  auto fail = [&](const Twine &what) -> Error {
-    return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what);
-  };
+  auto fail = [&](const Twine &what) -> Error { return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what); };
   if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
   unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
   if (major < 1 || major > 3 || minor != 0)

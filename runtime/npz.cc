@@ -64,7 +64,8 @@ class ArchiveReader {
       Expected<Member> member = nextMember(rest);
       if (!member) return member.takeError();
       packed += std::min<uint64_t>(member->packed, bytes.size());
-      if (packed > bytes.size()) return fail("members overlap");  // many members over the same bytes could expand without limit
+      if (packed > bytes.size())
+        return fail("members overlap");  // many members over the same bytes could expand without limit
       Expected<NamedArray> array = readMember(*member);
       if (!array) return array.takeError();
       arrays.push_back(std::move(*array));
@@ -88,7 +89,8 @@ class ArchiveReader {
     bool isZip64 = directory.offset == kInZip64 || directory.size == kInZip64 || directory.count == 0xffff;
     if (isZip64 && end >= kLocatorBytes && u32(bytes, end - kLocatorBytes) == kLocator64Signature) {
       uint64_t at = u64(bytes, end - kLocatorBytes + 8);
-      if (!holds(at, kEnd64Bytes) || u32(bytes, at) != kEnd64Signature) return fail("the zip64 end record is malformed");
+      if (!holds(at, kEnd64Bytes) || u32(bytes, at) != kEnd64Signature)
+        return fail("the zip64 end record is malformed");
       directory = {u64(bytes, at + 48), u64(bytes, at + 40), u64(bytes, at + 32)};
     }
     if (!holds(directory.offset, directory.size)) return fail("the central directory is outside the file");

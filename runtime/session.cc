@@ -36,7 +36,7 @@ struct Session::State {
   Inference inference;
   RequestTable requests;
   MemoryPlan plan;
-  std::vector<uint32_t> slotOf;   // by node: index into variables
+  std::vector<uint32_t> slotOf;  // by node: index into variables
   std::vector<Argument> variables, heads;
   std::vector<NodeId> sharedWith;  // by head: the variable it is written over, else invalid
   unsigned threads = 1;
@@ -46,7 +46,8 @@ struct Session::State {
   Error create(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
   Expected<MatchedBindings> match(Context &context, std::vector<NamedArray> bindings, const SessionOptions &options);
   Error inferWith(Context &context, const MatchedBindings &matched, const SessionOptions &options);
-  Error explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options, Error conflict);
+  Error explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options,
+                        Error conflict);
   Error fillVariables(MatchedBindings &matched, const SessionOptions &options);
   Error checkVariables(const MatchedBindings &matched, const SessionOptions &options) const;
   Error checkVariable(NodeId n, const NamedArray *binding) const;
@@ -162,9 +163,9 @@ Error Session::State::checkVariables(const MatchedBindings &matched, const Sessi
     }
   }
   if (missing.empty()) return Error::success();
-  return Failure(ErrorKind::BindingMissing,
-                 Twine(missing.size() == 1 ? "variable " : "variables ") + quotedList(missing) +
-                     (missing.size() == 1 ? " is" : " are") + " not bound")
+  return Failure(ErrorKind::BindingMissing, Twine(missing.size() == 1 ? "variable " : "variables ") +
+                                                quotedList(missing) + (missing.size() == 1 ? " is" : " are") +
+                                                " not bound")
       .at(firstMissing)
       .remedy(Remedy::DrawMissingValues, "SessionOptions::initSeed fills what is not given");
 }
@@ -181,8 +182,8 @@ Error Session::State::checkVariable(NodeId n, const NamedArray *binding) const {
     return bindingMismatch(binding->name, describeTensor(shape, dtype),
                            describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
   if (!binding && dtype == DType::BFloat16)
-    return Failure(ErrorKind::UnsupportedOption, graph.describe(n) + " cannot be initialised: " + toString(shape) + " " +
-                                                     dtypeName(dtype))
+    return Failure(ErrorKind::UnsupportedOption,
+                   graph.describe(n) + " cannot be initialised: " + toString(shape) + " " + dtypeName(dtype))
         .at(n);
   return Error::success();
 }

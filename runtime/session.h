@@ -24,11 +24,11 @@ struct HeadMemory {
 
 struct SessionOptions {
   InferRequest hints;
-  InferOptions infer;                 // floatAs: `--dtype float64`
-  std::optional<uint64_t> initSeed;   // fill what is not bound
+  InferOptions infer;                // floatAs: `--dtype float64`
+  std::optional<uint64_t> initSeed;  // fill what is not bound
   /// Without headRequests the ones of an emitted graph's side table are taken (`grad_req`), else all are Write.
   ExecOptions exec;
-  bool allowInplace = true;           // of the plan
+  bool allowInplace = true;  // of the plan
   /// Used in place of memory of the session's own. Shapes of variables take part in inference.
   std::vector<VariableMemory> variableMemory;
   std::vector<HeadMemory> headMemory;

@@ -23,7 +23,8 @@ using testing::TestContext;
 using Doubles = std::vector<double>;
 
 Array typed(const testing::Array &array, DType dtype) {
-  Array result{dtype, {array.shape.begin(), array.shape.end()}, std::vector<char>(array.values.size() * dtypeBytes(dtype))};
+  Array result{
+      dtype, {array.shape.begin(), array.shape.end()}, std::vector<char>(array.values.size() * dtypeBytes(dtype))};
   for (size_t i = 0; i < array.values.size(); ++i) writeElement(result.ref(), static_cast<int64_t>(i), array.values[i]);
   return result;
 }
@@ -36,7 +37,8 @@ struct Form {
 };
 
 /// Values of the heads after one run; a head that is added to starts as drawNumber(i, k) at element k.
-std::vector<Doubles> run(const Graph &graph, const testing::Bindings &bindings, const Form &form, ArrayRef<Request> requests) {
+std::vector<Doubles> run(const Graph &graph, const testing::Bindings &bindings, const Form &form,
+                         ArrayRef<Request> requests) {
   std::vector<NamedArray> arrays;
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
     if (graph.isVariable(NodeId(n)))

@@ -122,7 +122,8 @@ TEST(AppendOptimizer, A_14_FixedRatesUseMxnetsOperatorsAlone) {
 }
 
 TEST(AppendOptimizer, NAME_09_TakenNamesGetACounter) {
-  TestGraph g("w = var; w_mom = var; learning_rate = var; p = elemwise_mul(w, w_mom); y = elemwise_mul(p, learning_rate)");
+  TestGraph g(
+      "w = var; w_mom = var; learning_rate = var; p = elemwise_mul(w, w_mom); y = elemwise_mul(p, learning_rate)");
   OptimizerOptions options;
   options.momentum = 0.5;
   TrainingGraph result = appended(g, {"w"}, options);
@@ -138,7 +139,8 @@ TEST(AppendOptimizer, RoundTripsAsJson) {
   std::string text, again;
   raw_string_ostream os(text), second(again);
   writeJson(os, graph);
-  EXPECT_NE(text.find("\"update_of\": [\"list_str\", [\"\", \"c_weight\", \"b_bias\", \"a_weight\"]]"), std::string::npos)
+  EXPECT_NE(text.find("\"update_of\": [\"list_str\", [\"\", \"c_weight\", \"b_bias\", \"a_weight\"]]"),
+            std::string::npos)
       << text;
   TestContext context;
   Expected<LoadedGraph> read = readJson(context, text, ReadOptions());
@@ -273,7 +275,8 @@ TEST(AppendOptimizer, E_13_AttributesThatItDoesNotHave) {
   EXPECT_EQ(refusal(OptimizerKind::RmsProp, "gamma2", "1").message,
             "optimizer 'rmsprop' has no attribute 'gamma2', expected gamma1, epsilon or clip_weights");
   EXPECT_EQ(refusal(OptimizerKind::Ftrl, "wd", "1").message,
-            "optimizer 'ftrl' has no attribute 'wd', expected lamda1 or beta") << "weights have decays of their own";
+            "optimizer 'ftrl' has no attribute 'wd', expected lamda1 or beta")
+      << "weights have decays of their own";
   EXPECT_EQ(refusal(OptimizerKind::SignSgd, "beta", "1").message,
             "optimizer 'signsgd' has no attribute 'beta'; it has none of its own");
   EXPECT_EQ(refusal(OptimizerKind::Ftrl, "beta", "much").kind, ErrorKind::BadAttribute);

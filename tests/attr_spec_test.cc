@@ -29,7 +29,8 @@ TEST(AttrSpec, Integers) {
   EXPECT_EQ(reprinted<int64_t>("-1"), "-1");
   EXPECT_EQ(reprinted<int64_t>("+3"), "3");
   EXPECT_EQ(reprinted<int64_t>("9223372036854775807"), "9223372036854775807");
-  for (StringRef bad : {"", "L", "1.5", "9223372036854775808", "0x10", "None", "+-3"}) EXPECT_EQ(reprinted<int64_t>(bad), "refused") << bad.str();
+  for (StringRef bad : {"", "L", "1.5", "9223372036854775808", "0x10", "None", "+-3"})
+    EXPECT_EQ(reprinted<int64_t>(bad), "refused") << bad.str();
   EXPECT_EQ(reprinted<std::optional<int64_t>>("None"), "None");
   EXPECT_EQ(reprinted<std::optional<int64_t>>("7"), "7");
 }
@@ -56,7 +57,8 @@ TEST(AttrSpec, Lists) {
   EXPECT_EQ(reprinted<std::optional<Dims>>("(0, -1)"), "(0, -1)");
   EXPECT_EQ(reprinted<std::optional<Dims>>("(0"), "refused");
   EXPECT_EQ(reprinted<ArrayRef<double>>("(0.5, 1)"), "(0.5, 1)");
-  for (StringRef bad : {"(3", "(3]", "3,a", "(,)", "", "(1,,2)"}) EXPECT_EQ(reprinted<Dims>(bad), "refused") << bad.str();
+  for (StringRef bad : {"(3", "(3]", "3,a", "(,)", "", "(1,,2)"})
+    EXPECT_EQ(reprinted<Dims>(bad), "refused") << bad.str();
 }
 
 TEST(AttrSpec, Types) {

@@ -29,7 +29,8 @@ BlockProgram loop() {
   BlockProgram program;
   program.blocks.push_back({std::nullopt, std::nullopt, {"x", "w", "t", "y", "dx", "dy"}, {}});
   program.blocks.push_back({0, std::nullopt, {"t"}, {op("elemwise_mul", {"x", "w"}, {"t"}), op("exp", {"t"}, {"y"})}});
-  program.blocks.push_back({1, 1, {"dt"}, {op("elemwise_mul", {"dy", "t"}, {"dt"}), op("elemwise_mul", {"dt", "w"}, {"dx"})}});
+  program.blocks.push_back(
+      {1, 1, {"dt"}, {op("elemwise_mul", {"dy", "t"}, {"dt"}), op("elemwise_mul", {"dt", "w"}, {"dx"})}});
   program.blocks[0].ops = {op("exp", {"x"}, {"t"}), owner("while", 1, {"x", "w"}, {"y"})};
   program.blocks[1].ops.push_back(owner("while_grad", 2, {"dy"}, {"dx"}));
   return program;
@@ -53,9 +54,12 @@ TEST(BlockProgram, LinksAreChecked) {
   };
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[2].forward = 0; }),
             "[bad_json] block 2 is the gradient of block 0, expected that of its parent");
-  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent = 2; }), "[bad_json] block 1 has parent 2, expected a block before it");
-  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent.reset(); }), "[bad_json] block 1 has no parent, expected a block before it");
-  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].parent = 0; }), "[bad_json] block 0 has parent 0, expected none: it is the root");
+  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent = 2; }),
+            "[bad_json] block 1 has parent 2, expected a block before it");
+  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent.reset(); }),
+            "[bad_json] block 1 has no parent, expected a block before it");
+  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].parent = 0; }),
+            "[bad_json] block 0 has parent 0, expected none: it is the root");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].ops.push_back(owner("if", 1, {}, {})); }),
             "[bad_json] operator 'if' of block 0 owns block 1, expected a child of its block that no other owns");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].ops.push_back(op("exp", {"dt"}, {"y"})); }),
@@ -82,9 +86,12 @@ TEST(BlockProgram, CF_22_BlocksBecomeBodiesThatRoundTrip) {
 TEST(BlockProgram, IR_12_EveryWriteIsAnEntryOfItsOwn) {
   // a is written three times, once in place; each reader sees the write before it.
   BlockProgram program;
-  program.blocks.push_back({std::nullopt, std::nullopt, {"x", "a", "b", "c"},
-                            {op("square", {"x"}, {"a"}), op("elemwise_mul", {"a", "x"}, {"b"}), op("elemwise_add", {"a", "b"}, {"a"}),
-                             op("elemwise_mul", {"a", "b"}, {"c"}), op("negative", {"x"}, {"a"})}});
+  program.blocks.push_back(
+      {std::nullopt,
+       std::nullopt,
+       {"x", "a", "b", "c"},
+       {op("square", {"x"}, {"a"}), op("elemwise_mul", {"a", "x"}, {"b"}), op("elemwise_add", {"a", "b"}, {"a"}),
+        op("elemwise_mul", {"a", "b"}, {"c"}), op("negative", {"x"}, {"a"})}});
   TestContext context;
   Graph graph = cantFail(graphOfBlocks(context, program));
   std::vector<testing::Array> heads = evaluate(graph, {{"x", testing::Array(2.0)}});

@@ -18,17 +18,17 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-const std::string kBody = fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]]})",
-                                 "[[1, 0, 0]]");
-const std::string kOther = fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "tanh", "name": "j", "inputs": [[0, 0, 0]]})",
-                                  "[[1, 0, 0]]");
+const std::string kBody = fileOf(
+    R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]]})", "[[1, 0, 0]]");
+const std::string kOther = fileOf(
+    R"({"op": "null", "name": "i", "inputs": []}, {"op": "tanh", "name": "j", "inputs": [[0, 0, 0]]})", "[[1, 0, 0]]");
 
 /// x, then a node per list of bodies, in a chain.
 std::string chainOf(StringRef op, std::vector<std::string> bodyLists) {
   std::string nodes = R"({"op": "null", "name": "x", "inputs": []})";
   for (size_t i = 0; i < bodyLists.size(); ++i)
-    nodes += ", {\"op\": \"" + op.str() + "\", \"name\": \"f" + std::to_string(i) + "\", \"inputs\": [[" + std::to_string(i) +
-             ", 0, 0]], \"subgraphs\": [" + bodyLists[i] + "]}";
+    nodes += ", {\"op\": \"" + op.str() + "\", \"name\": \"f" + std::to_string(i) + "\", \"inputs\": [[" +
+             std::to_string(i) + ", 0, 0]], \"subgraphs\": [" + bodyLists[i] + "]}";
   return fileOf(nodes, "[[" + std::to_string(bodyLists.size()) + ", 0, 0]]");
 }
 
@@ -100,12 +100,17 @@ TEST(Bodies, A_15_TablesTellBodiesApart) {
 // Names, heads, control dependencies and graph-level attributes are part of what a body is.
 TEST(Bodies, A_15_WhatTellsBodiesApart) {
   TestContext context;
-  const std::string nodes = R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]]})";
-  const std::string named = R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "k", "inputs": [[0, 0, 0]]})";
-  const std::string waits = R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]], "control_deps": [0]})";
-  const std::string other = "{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"heads\": [[1, 0, 0]], \"attrs\": {\"a\": [\"int\", 1]}}";
-  const Graph graph = readGraph(context, chainOf("loop", {fileOf(nodes, "[[1, 0, 0]]"), fileOf(named, "[[1, 0, 0]]"), fileOf(waits, "[[1, 0, 0]]"),
-                                                          fileOf(nodes, "[[1, 0, 0], [1, 0, 0]]"), other}));
+  const std::string nodes =
+      R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]]})";
+  const std::string named =
+      R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "k", "inputs": [[0, 0, 0]]})";
+  const std::string waits =
+      R"({"op": "null", "name": "i", "inputs": []}, {"op": "exp", "name": "j", "inputs": [[0, 0, 0]], "control_deps": [0]})";
+  const std::string other =
+      "{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"heads\": [[1, 0, 0]], \"attrs\": {\"a\": [\"int\", 1]}}";
+  const Graph graph = readGraph(
+      context, chainOf("loop", {fileOf(nodes, "[[1, 0, 0]]"), fileOf(named, "[[1, 0, 0]]"),
+                                fileOf(waits, "[[1, 0, 0]]"), fileOf(nodes, "[[1, 0, 0], [1, 0, 0]]"), other}));
   EXPECT_EQ(nestedGraphs(graph).size(), 6u);
 }
 
@@ -118,8 +123,9 @@ TEST(Bodies, E_33_NestingIsBounded) {
     const Value x = builder.addVariable("x", Attrs());
     Expected<NodeId> n = builder.add(op, x, {.name = "n", .attrs = Attrs(), .origin = NodeId(), .bodies = graph});
     if (level > kMaxBodyNesting) {
-      EXPECT_EQ(describeError(n.takeError()), "[bad_json] operator 'relu' would have bodies nested more than 64 levels deep "
-                                              "in operator relu(name=\"n\")");
+      EXPECT_EQ(describeError(n.takeError()),
+                "[bad_json] operator 'relu' would have bodies nested more than 64 levels deep "
+                "in operator relu(name=\"n\")");
       EXPECT_EQ(describeError(context.opaqueKind("mystery", Attrs(), 1, graph)),
                 "[bad_json] operator 'mystery' would have bodies nested more than 64 levels deep");
       return;
@@ -180,7 +186,8 @@ TEST(Bodies, ErrorsNameThePath) {
   TestContext context;
   const Graph graph = readGraph(context, chainOf("loop", {kOther, kOther + ", " + chainOf("inner", {kBody})}));
   const std::vector<NestedGraph> all = nestedGraphs(graph);
-  Error error = withinBody(Failure(ErrorKind::InferConflict, "node 'j' (exp) is wrong").at(NodeId(1)), all, all.size() - 1);
+  Error error =
+      withinBody(Failure(ErrorKind::InferConflict, "node 'j' (exp) is wrong").at(NodeId(1)), all, all.size() - 1);
   handleAllErrors(std::move(error), [&](const GradcError &info) {
     EXPECT_EQ(info.message, "node 'f1' > body 1 > node 'f0' > body > node 'j' (exp) is wrong");
     EXPECT_EQ(info.place.path, (std::vector<BodyStep>{{NodeId(2), 1}, {NodeId(1), 0}}));

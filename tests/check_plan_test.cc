@@ -34,7 +34,8 @@ const char *const kTwoLive = "x = var {__shape__=(16,)}; a = exp(x); b = exp(x);
 TEST(CheckPlan, MEM_03_TwoLiveEntriesShareBytes) {
   Broken p(kTwoLive);
   p.offset("b") = p.offset("a");
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): output 'b_output' takes bytes [0, 64), where entry 1 is still live");
+  EXPECT_EQ(p.check(),
+            "[bad_plan] at node 'b' (exp): output 'b_output' takes bytes [0, 64), where entry 1 is still live");
 }
 
 TEST(CheckPlan, MEM_03_PartialOverlap) {
@@ -42,16 +43,19 @@ TEST(CheckPlan, MEM_03_PartialOverlap) {
            "y = exp(c)");
   p.offset("a") = 0;
   p.offset("b") = 64;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): output 'b_output' takes bytes [64, 128), where entry 1 is still live");
+  EXPECT_EQ(p.check(),
+            "[bad_plan] at node 'b' (exp): output 'b_output' takes bytes [64, 128), where entry 1 is still live");
 }
 
 TEST(CheckPlan, OutsideTheArenaOrMisaligned) {
   Broken p(kTwoLive);
   p.offset("a") = p.plan.plannedBytes;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' at offset 192 is misaligned or outside the arena");
+  EXPECT_EQ(p.check(),
+            "[bad_plan] at node 'a' (exp): output 'a_output' at offset 192 is misaligned or outside the arena");
   Broken q(kTwoLive);
   q.offset("a") += 4;
-  EXPECT_EQ(q.check(), "[bad_plan] at node 'a' (exp): output 'a_output' at offset 4 is misaligned or outside the arena");
+  EXPECT_EQ(q.check(),
+            "[bad_plan] at node 'a' (exp): output 'a_output' at offset 4 is misaligned or outside the arena");
 }
 
 TEST(CheckPlan, EntryThatIsReadHasNoPlace) {
@@ -89,8 +93,7 @@ TEST(CheckPlan, TakingOverBytesThatLieElsewhere) {
   Broken p("x = var {__shape__=(16,)}; a = exp(x); r = relu(a); y = exp(r)");
   p.plan.plannedBytes = 128;
   p.offset("r") = 64;
-  EXPECT_EQ(p.check(),
-            "[bad_plan] at node 'r' (relu): output 'r_output' takes over entry 1, which is not there");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'r' (relu): output 'r_output' takes over entry 1, which is not there");
 }
 
 TEST(CheckPlan, TakingOverAnUndeclaredInput) {
@@ -110,9 +113,11 @@ TEST(CheckPlan, MEM_03_TwoOutputsTakeOverOneInput) {
 TEST(CheckPlan, WorkspaceOverALiveEntry) {
   Broken p(kTwoLive);
   p.options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 2 ? 64 : 0; };
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes at offset -2 is misaligned or outside the arena");
+  EXPECT_EQ(p.check(),
+            "[bad_plan] at node 'b' (exp): the workspace of 64 bytes at offset -2 is misaligned or outside the arena");
   p.plan.workspace[NodeId(2)] = p.plan.plannedBytes - 32;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace of 64 bytes at offset 160 is misaligned or outside the arena");
+  EXPECT_EQ(p.check(),
+            "[bad_plan] at node 'b' (exp): the workspace of 64 bytes at offset 160 is misaligned or outside the arena");
   p.plan.workspace[NodeId(2)] = p.offset("a");
   EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace takes bytes [0, 64), where entry 1 is still live");
 }

@@ -30,7 +30,8 @@ class CliGradient : public ::testing::Test {
   StringMap<std::vector<double>> outputs(StringRef file) {
     StringMap<std::vector<double>> values;
     for (NamedArray &named : cantFail(parseNpz(folder.read(file), file)))
-      for (int64_t i = 0; i < named.array.ref().size(); ++i) values[named.name].push_back(readElement(named.array.ref(), i));
+      for (int64_t i = 0; i < named.array.ref().size(); ++i)
+        values[named.name].push_back(readElement(named.array.ref(), i));
     return values;
   }
 
@@ -40,12 +41,16 @@ class CliGradient : public ::testing::Test {
 TEST_F(CliGradient, NL_01_NG_04_REQ_08_IntermediatesCutsAndRequestsTogether) {
   const std::string all = ("grad lenet.json --retain " + kRetained).str();
   expectRun(all + " -o all.json");
-  expectRun(all + " --no-grad fc2_bias,conv1_bias --unused none --req conv2_weight=add --req fc1_weight=null --req pool1=add "
-                  "--req fc2=null -o mixed.json");
-  for (StringRef file : {"all.json", "mixed.json"}) expectRun(("gradcheck " + file + " --shape data=2,1,28,28 --init 3").str());
+  expectRun(all +
+            " --no-grad fc2_bias,conv1_bias --unused none --req conv2_weight=add --req fc1_weight=null --req pool1=add "
+            "--req fc2=null -o mixed.json");
+  for (StringRef file : {"all.json", "mixed.json"})
+    expectRun(("gradcheck " + file + " --shape data=2,1,28,28 --init 3").str());
   for (StringRef name : {"all", "mixed"})
-    expectRun(("run " + name + ".json --train --shape data=2,1,28,28 --init 3 --dtype float64 --backend reference --outputs " +
-               name + ".npz").str());
+    expectRun(("run " + name +
+               ".json --train --shape data=2,1,28,28 --init 3 --dtype float64 --backend reference --outputs " + name +
+               ".npz")
+                  .str());
   StringMap<std::vector<double>> whole = outputs("all.npz"), mixed = outputs("mixed.npz");
   // Ten intermediates; what is asked for besides, cut or left out changes no other value.
   size_t numRetained = 0;
@@ -97,8 +102,8 @@ TEST_F(CliGradient, HO_02_ASK_01_OperatorsThatCannotBeDifferentiatedThreeTimes) 
     SmallVector<StringRef, 0> lines;
     StringRef(result.out).split(lines, '\n', -1, false);
     for (StringRef line : lines)
-      EXPECT_TRUE(line.starts_with("operator ") || line.contains("(a constant)") || line.split(' ').first.contains("_update") ||
-                  line.contains("needs the size of axis"))
+      EXPECT_TRUE(line.starts_with("operator ") || line.contains("(a constant)") ||
+                  line.split(' ').first.contains("_update") || line.contains("needs the size of axis"))
           << line.str();
     EXPECT_GE(lines.size(), 2u);
   }

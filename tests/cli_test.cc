@@ -111,7 +111,8 @@ TEST_F(Cli, E_12_XS_04_ZerosForWhatIsRefused) {
   ToolResult result = folder.run("grad m.json --wrt x --unused error --unused zeros");
   EXPECT_EQ(result.code, 1);
   EXPECT_TRUE(contains(result.err, "[option_conflict]") && contains(result.err, "'--unused error'") &&
-              contains(result.err, "'--unused zeros'")) << result.err;
+              contains(result.err, "'--unused zeros'"))
+      << result.err;
   EXPECT_EQ(folder.run("grad m.json --wrt x --unused none --unused zeros -o z.json").code, 0);
 }
 
@@ -164,7 +165,8 @@ TEST_F(Cli, CLI_04_HintsAnnotate) {
 
 // What the file says is known, whatever else is bound: nothing relates the shape of w to that of x.
 TEST_F(Cli, CLI_04_RUN_04_AnnotatedFileRunsWithOneArrayBound) {
-  folder.write("apart.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "w", "inputs": []},
+  folder.write("apart.json",
+               R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "w", "inputs": []},
 {"op": "exp", "name": "a", "inputs": [[0, 0, 0]]}, {"op": "exp", "name": "b", "inputs": [[1, 0, 0]]}],
 "arg_nodes": [0, 1], "heads": [[2, 0, 0], [3, 0, 0]]})");
   ASSERT_EQ(folder.run("grad apart.json --shape x=2,3 --shape w=4 --dtype w=float64 -o g.json").code, 0);
@@ -184,17 +186,20 @@ TEST_F(Cli, A_15_ErrorsInBodies) {
 {"op": "_foreach", "name": "loop", "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [],
  "arg_nodes": [], "heads": []}, {"nodes": [{"op": "null", "name": "h", "inputs": []},
    )" + inner + R"(], "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],
-"arg_nodes": [0], "heads": [[1, 0, 0]]})").str());
+"arg_nodes": [0], "heads": [[1, 0, 0]]})")
+                                  .str());
     return folder.run("verify loop.json").err;
   };
   const std::string arity = file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0], [0, 0, 0]]})");
   EXPECT_EQ(StringRef(arity).split('\n').first,
             "loop.json:4:4: error: node 'loop' > body 1 > node 'h2h': operator 'tanh' takes 1 inputs, got 2 [arity]");
-  const std::string version = file(R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0]], "control_deps": [0]}, {"op": "exp", "name": "e", "inputs": [[1, 0, 3]]})"
-                                   R"(], "arg_nodes": [0], "heads": [[2, 0, 0]]}, {"nodes": [{"op": "null", "name": "z", "inputs": []}, )"
-                                   R"({"op": "exp", "name": "q", "inputs": [[0, 0, 0]]})");
-  EXPECT_EQ(StringRef(version).split('\n').first, "loop.json:4:79: error: node 'loop' > body 1 > input 0 of node 'e' (exp) reads version 3 "
-                                                  "of node 'h2h' (tanh), but only variables have versions [bad_mutation]");
+  const std::string version = file(
+      R"({"op": "tanh", "name": "h2h", "inputs": [[0, 0, 0]], "control_deps": [0]}, {"op": "exp", "name": "e", "inputs": [[1, 0, 3]]})"
+      R"(], "arg_nodes": [0], "heads": [[2, 0, 0]]}, {"nodes": [{"op": "null", "name": "z", "inputs": []}, )"
+      R"({"op": "exp", "name": "q", "inputs": [[0, 0, 0]]})");
+  EXPECT_EQ(StringRef(version).split('\n').first,
+            "loop.json:4:79: error: node 'loop' > body 1 > input 0 of node 'e' (exp) reads version 3 "
+            "of node 'h2h' (tanh), but only variables have versions [bad_mutation]");
 }
 
 TEST_F(Cli, CLI_05_OutputFedBackIn) {
@@ -206,7 +211,8 @@ TEST_F(Cli, CLI_05_OutputFedBackIn) {
 
 // Call by call or `--order K`: the same file, and so the same order of sums, whatever they are made of.
 TEST_F(Cli, CLI_05_RUN_02_OrderByOrderIsTheSameFile) {
-  const std::string sums = R"({"nodes": [{"op": "null", "name": "u", "inputs": []}, {"op": "null", "name": "v", "inputs": []},
+  const std::string sums =
+      R"({"nodes": [{"op": "null", "name": "u", "inputs": []}, {"op": "null", "name": "v", "inputs": []},
 {"op": "exp", "name": "e", "inputs": [[0, 0, 0]]}, {"op": "elemwise_div", "name": "d", "inputs": [[0, 0, 0], [1, 0, 0]]},
 {"op": "elemwise_add", "name": "a", "inputs": [[3, 0, 0], [0, 0, 0]]},
 {"op": "elemwise_div", "name": "y", "inputs": [[4, 0, 0], [2, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[5, 0, 0]]})";
@@ -243,8 +249,8 @@ TEST_F(Cli, CLI_06_DegenerateAndLargeGraphs) {
   }
   folder.write("chain.json", chain + "], \"arg_nodes\": [0], \"heads\": [[" + utostr(kLength) + ", 0, 0]]}");
   folder.write("fan.json", fan + ",\n{\"op\": \"add_n\", \"name\": \"s\", \"attrs\": {\"num_args\": \"" +
-                               utostr(kConsumers) + "\"}, \"inputs\": [" + operands + "]}], \"arg_nodes\": [0], \"heads\": [[" +
-                               utostr(kConsumers + 1) + ", 0, 0]]}");
+                               utostr(kConsumers) + "\"}, \"inputs\": [" + operands +
+                               "]}], \"arg_nodes\": [0], \"heads\": [[" + utostr(kConsumers + 1) + ", 0, 0]]}");
   for (StringRef file : {"chain.json", "fan.json"}) {
     ToolResult result = folder.run(("grad " + file + " --shape x=2 -o big.json").str());
     ASSERT_EQ(result.code, 0) << file.str() << "\n" << result.err;
@@ -333,8 +339,8 @@ TEST_F(Cli, ExitCodes) {
 }
 
 TEST_F(Cli, CrashIsExitCodeSeventy) {
-  ToolResult result = runShell(
-      folder.path(), "{ sleep 5 | \"$GRADC\" verify & } ; sleep 0.5; kill -SEGV $!; wait $!; echo code $?");
+  ToolResult result =
+      runShell(folder.path(), "{ sleep 5 | \"$GRADC\" verify & } ; sleep 0.5; kill -SEGV $!; wait $!; echo code $?");
   EXPECT_EQ(result.out, "code 70\n");
   EXPECT_TRUE(contains(result.err, "[internal]")) << result.err;
 }
@@ -377,8 +383,7 @@ TEST_F(Cli, JsonDiagnosticsAreOneObjectPerLine) {
     SmallVector<StringRef, 8> lines;
     StringRef(result.err).split(lines, '\n', -1, false);
     ASSERT_FALSE(lines.empty());
-    for (StringRef line : lines)
-      EXPECT_TRUE(line.starts_with("{\"severity\":") && line.ends_with("}")) << line.str();
+    for (StringRef line : lines) EXPECT_TRUE(line.starts_with("{\"severity\":") && line.ends_with("}")) << line.str();
   }
 }
 

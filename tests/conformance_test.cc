@@ -39,7 +39,8 @@ constexpr Refusal kRefusals[] = {
     {"_convolution_data_grad", 2, "MXNet has it inside _backward_Convolution, which has no gradient"},
     {"_ctc_loss_grad", 2, "MXNet has it inside CTCLoss, whose second output has no gradient"},
     {"_deconvolution_weight_grad", 2, "MXNet has it inside _backward_Deconvolution, which has no gradient"},
-    {"_in_training", 1, "MXNet's operators do not tell a graph in which form it runs; batch statistics as heads need it"},
+    {"_in_training", 1,
+     "MXNet's operators do not tell a graph in which form it runs; batch statistics as heads need it"},
     {"_index_like", 1,
      "MXNet has no indices of another value's shape; the gradient of _shuffle, which it lacks, needs them"},
     {"_polygamma", 2, "MXNet has psi inside its gradient operators alone"},
@@ -70,7 +71,8 @@ constexpr Refusal kRefusals[] = {
 };
 
 // Operators that are unrolled along the first axis of what they read: without its size they are not decomposed.
-constexpr StringRef kUnrolled[] = {"CTCLoss", "RNN", "_RNN_grad", "_backward_RNN", "_backward_ctc_loss", "_ctc_loss_grad"};
+constexpr StringRef kUnrolled[] = {"CTCLoss",       "RNN", "_RNN_grad", "_backward_RNN", "_backward_ctc_loss",
+                                   "_ctc_loss_grad"};
 
 // How many cells of each check have something to check, at least.
 constexpr Cells::Floor kFloors[] = {
@@ -89,8 +91,8 @@ constexpr Cells::Floor kFloors[] = {
 /// What the suite has seen so far.
 struct Seen {
   Cells cells;
-  size_t numLowered = 0;                 // samples whose graphs were lowered or refused
-  std::map<StringRef, uint32_t> refused; // by operator: the lowest order, kByItself for its own samples alone
+  size_t numLowered = 0;                  // samples whose graphs were lowered or refused
+  std::map<StringRef, uint32_t> refused;  // by operator: the lowest order, kByItself for its own samples alone
 } seen;
 
 const Refusal *findRefusal(StringRef op) {
@@ -222,7 +224,9 @@ TEST_P(Conformance, RUN_03_SinglePrecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, Conformance, ::testing::ValuesIn(allSamples()),
-                         [](const ::testing::TestParamInfo<Sample> &info) { return cellName(info.param.op, info.index); });
+                         [](const ::testing::TestParamInfo<Sample> &info) {
+                           return cellName(info.param.op, info.index);
+                         });
 
 TEST(ConformanceChecks, CellsWithNothingToCheckAreNotReal) {
   static Cells few;
@@ -239,7 +243,8 @@ TEST(ConformanceChecks, SmallTensorsAreComparedAsSharplyAsLargeOnes) {
   TestGraph g("y = elemwise_sub(x, w)");
   for (double unit : {1.0, 1e-9}) {
     const NaiveRun run = cantFail(NaiveRun::run(g, {{"x", Array(3 * unit)}, {"w", Array(2 * unit)}}, NaiveOptions()));
-    EXPECT_DOUBLE_EQ((Tolerance{1e-5, 1e-6}(run, g.at("y"))), 1.3e-5 * unit) << "of the difference, and of what it is of";
+    EXPECT_DOUBLE_EQ((Tolerance{1e-5, 1e-6}(run, g.at("y"))), 1.3e-5 * unit)
+        << "of the difference, and of what it is of";
   }
 }
 
@@ -254,10 +259,8 @@ TEST(ConformanceSamples, EveryDifferentiableOperatorIsSampled) {
     EXPECT_EQ(orders.failure, "") << row.op;
     std::vector<Graph> graphs = orders.graphs;
     if (graphs.size() > 1) {
-      if (Expected<Graph> lowered = lowerTo(context, graphs[1], kMxnetTarget, nullptr))
-        graphs.push_back(*lowered);
-      else
-        consumeError(lowered.takeError());
+      if (Expected<Graph> lowered = lowerTo(context, graphs[1], kMxnetTarget, nullptr)) graphs.push_back(*lowered);
+      else consumeError(lowered.takeError());
     }
     for (const Graph &graph : graphs)
       for (uint32_t n = 0; n < graph.numNodes(); ++n)

@@ -17,7 +17,8 @@ TEST(Context, A_03_EqualListsAreOneObject) {
   EXPECT_NE(c.attrs({AttrText{"a", "1"}}), c.attrs({AttrText{"a", "2"}}));
   EXPECT_EQ(c.attrs(ArrayRef<AttrText>()), Attrs());
   SmallContext other;
-  EXPECT_EQ(list, other.attrs({AttrText{"b", "1"}, AttrText{"a", "2"}})) << "lists of two contexts are compared by content";
+  EXPECT_EQ(list, other.attrs({AttrText{"b", "1"}, AttrText{"a", "2"}}))
+      << "lists of two contexts are compared by content";
 }
 
 TEST(Context, AttrListsAreSortedAndTheLastValueStands) {
@@ -59,14 +60,18 @@ TEST(Context, REG_19_AttributeErrorsSayValueAndExpectation) {
   const OpDef &sum = *c.ops.find("sum_n");
   auto messageFor = [&](Attrs attrs) { return toString(c.kind(sum, attrs).takeError()); };
   EXPECT_EQ(messageFor(Attrs()), "required attribute 'num_args' is missing [bad_attribute]");
-  EXPECT_EQ(messageFor(c.attrs({AttrText{"num_args", "0"}})), "attribute 'num_args' is \"0\", expected int from 1 [bad_attribute]");
-  EXPECT_EQ(messageFor(c.attrs({AttrText{"num_args", "x"}})), "attribute 'num_args' is \"x\", expected int from 1 [bad_attribute]");
-  EXPECT_EQ(describeAttrs("sum_n", "s", c.attrs({AttrText{"num_args", "0"}})), "in operator sum_n(name=\"s\", num_args=\"0\")");
+  EXPECT_EQ(messageFor(c.attrs({AttrText{"num_args", "0"}})),
+            "attribute 'num_args' is \"0\", expected int from 1 [bad_attribute]");
+  EXPECT_EQ(messageFor(c.attrs({AttrText{"num_args", "x"}})),
+            "attribute 'num_args' is \"x\", expected int from 1 [bad_attribute]");
+  EXPECT_EQ(describeAttrs("sum_n", "s", c.attrs({AttrText{"num_args", "0"}})),
+            "in operator sum_n(name=\"s\", num_args=\"0\")");
 }
 
 TEST(Context, A_13_OpaqueKinds) {
   SmallContext c;
-  const KindRef two = cantFail(c.opaqueKind("vendor", Attrs(), 2)), three = cantFail(c.opaqueKind("vendor", Attrs(), 3));
+  const KindRef two = cantFail(c.opaqueKind("vendor", Attrs(), 2)),
+                three = cantFail(c.opaqueKind("vendor", Attrs(), 3));
   EXPECT_EQ(two, cantFail(c.opaqueKind("vendor", Attrs(), 2)));
   EXPECT_NE(two, three);
   EXPECT_EQ(two->op, three->op);

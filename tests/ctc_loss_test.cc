@@ -59,7 +59,8 @@ Array steps(int64_t count) {
 TEST(CtcLoss, RUN_02_SumsOverPaths) {
   // The label 1 at one step; at two: 11, 01 and 10.
   expectClose(run("", {{"x", steps(1)}, {"label", Array({1, 1}, {1})}}).losses, {-std::log(0.75)}, 1e-14);
-  expectClose(run("", {{"x", steps(2)}, {"label", Array({1, 1}, {1})}}).losses, {-std::log(9.0 / 16 + 6.0 / 16)}, 1e-14);
+  expectClose(run("", {{"x", steps(2)}, {"label", Array({1, 1}, {1})}}).losses, {-std::log(9.0 / 16 + 6.0 / 16)},
+              1e-14);
   // Twice the label 1 takes a blank between: 101 alone.
   expectClose(run("", {{"x", steps(3)}, {"label", Array({1, 2}, {1, 1})}}).losses, {-std::log(9.0 / 64)}, 1e-14);
   // No label: blanks alone.
@@ -80,10 +81,12 @@ TEST(CtcLoss, RUN_02_LabelsAndLengthsOutOfRange) {
     EXPECT_EQ(found.losses, Numbers{HUGE_VAL});
     EXPECT_EQ(found.gradient, Numbers(4, 0));
   }
-  const Bindings long_ = {{"x", steps(2)}, {"label", Array({1, 1}, {1})}, {"steps", Array({1}, {1e300})}, {"count", Array({1}, {9})}};
+  const Bindings long_ = {
+      {"x", steps(2)}, {"label", Array({1, 1}, {1})}, {"steps", Array({1}, {1e300})}, {"count", Array({1}, {9})}};
   EXPECT_EQ(run("use_data_lengths=True, use_label_lengths=True", long_).losses,
             run("", {{"x", steps(2)}, {"label", Array({1, 1}, {1})}}).losses);
-  const Bindings none = {{"x", steps(2)}, {"label", Array({1, 1}, {1})}, {"steps", Array({1}, {-2})}, {"count", Array({1}, {NAN})}};
+  const Bindings none = {
+      {"x", steps(2)}, {"label", Array({1, 1}, {1})}, {"steps", Array({1}, {-2})}, {"count", Array({1}, {NAN})}};
   EXPECT_EQ(run("use_data_lengths=True, use_label_lengths=True", none).losses, Numbers{0});
 }
 

@@ -50,7 +50,8 @@ TEST(Defects, D_02_AVariableListedTwiceIsFilledTwice) {
 TEST(Defects, D_03_ZerosWithoutATypeAreZerosToo) {
   // The second output of f is unused, the first is stopped: f has no gradient and needs none.
   TestGraph g("s = test_split3(x); p = test_part(s:1); b = BlockGrad(p); c = exp(s:2); y = elemwise_add(b, c)");
-  std::vector<Array> heads = evaluate(built(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 0})}});
+  std::vector<Array> heads =
+      evaluate(built(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 0})}});
   EXPECT_EQ(heads[1].values, (Numbers{0, 0, 1}));
   // The gradient of sign is zero: nothing arrives at p, which has no gradient and needs none.
   TestGraph h("p = test_part(x); q = sign(p); y = elemwise_add(q, x)");
@@ -65,9 +66,10 @@ TEST(Defects, D_04_OperatorsWithoutGradientBesideThePath) {
 TEST(Defects, D_05_ALongChainOverARepeatedProducerClosesNoCycle) {
   // dx is the sum of h, t·h, h, t·h, … : ten contributions of two producers in turn.
   std::string text = "y0 = elemwise_add(x, x)";
-  for (int i = 1; i < 5; ++i) text += "; t" + std::to_string(i) + " = _mul_scalar(x) {scalar=2}; u" + std::to_string(i) +
-                                      " = elemwise_add(t" + std::to_string(i) + ", x); y" + std::to_string(i) +
-                                      " = elemwise_add(y" + std::to_string(i - 1) + ", u" + std::to_string(i) + ")";
+  for (int i = 1; i < 5; ++i)
+    text += "; t" + std::to_string(i) + " = _mul_scalar(x) {scalar=2}; u" + std::to_string(i) + " = elemwise_add(t" +
+            std::to_string(i) + ", x); y" + std::to_string(i) + " = elemwise_add(y" + std::to_string(i - 1) + ", u" +
+            std::to_string(i) + ")";
   TestGraph g(text);
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y4"), std::nullopt, "h"}};
@@ -87,7 +89,8 @@ TEST(Defects, D_06_ForwardEntriesIncludeUnusedOutputs) {
 }
 
 TEST(Defects, D_07_IntermediateGradientsOfAnyOutput) {
-  TestGraph g("s = test_split3(x); a = _mul_scalar(s:2) {scalar=7}; b = _mul_scalar(s:1) {scalar=5}; y = elemwise_add(a, b)");
+  TestGraph g(
+      "s = test_split3(x); a = _mul_scalar(s:2) {scalar=7}; b = _mul_scalar(s:1) {scalar=5}; y = elemwise_add(a, b)");
   GradientRequest request = wrt(g, {"x"});
   request.retained = {{g.at("s:2"), Request::Write}, {g.at("s:1"), Request::Write}, {g.at("s"), Request::Write}};
   EXPECT_EQ(gradients(g, request, {{"x", Array(Numbers{1, 1, 1})}}), (Numbers{0, 7, 5, 0}));
@@ -96,7 +99,8 @@ TEST(Defects, D_07_IntermediateGradientsOfAnyOutput) {
 TEST(Defects, D_11_SumsOfAnyLengthAreWholeSums) {
   for (int n = 1; n <= 12; ++n) {
     std::string text = "x1 = _copy(x)";
-    for (int i = 2; i <= n; ++i) text += "; x" + std::to_string(i) + " = _mul_scalar(x) {scalar=" + std::to_string(i) + "}";
+    for (int i = 2; i <= n; ++i)
+      text += "; x" + std::to_string(i) + " = _mul_scalar(x) {scalar=" + std::to_string(i) + "}";
     text += "; y = add_n(x1";
     for (int i = 2; i <= n; ++i) text += ", x" + std::to_string(i);
     TestGraph g(text + ") {num_args=" + std::to_string(n) + "}");
@@ -142,7 +146,8 @@ TEST(Defects, D_21_TheMessageReadsWell) {
 }
 
 TEST(Defects, D_22_GeneratedNamesAreDistinct) {
-  TestGraph g("a = exp(x); b = tanh(x); c = elemwise_mul(a, b); d = elemwise_mul(a, w); e = elemwise_mul(b, w); heads c, d, e");
+  TestGraph g(
+      "a = exp(x); b = tanh(x); c = elemwise_mul(a, b); d = elemwise_mul(a, w); e = elemwise_mul(b, w); heads c, d, e");
   Graph graph = gradientOf(g.context, g, {"x", "w"}, 2).graph;
   StringSet<> names;
   for (uint32_t n = 0; n < graph.numNodes(); ++n)
@@ -151,7 +156,8 @@ TEST(Defects, D_22_GeneratedNamesAreDistinct) {
 
 TEST(Defects, D_24_OnesHaveTheShapeOfTheLoss) {
   TestGraph g("y = square(x)");
-  std::vector<Array> heads = evaluate(built(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 3})}});
+  std::vector<Array> heads =
+      evaluate(built(g, wrt(g, {"x"}), GradientOptions()).graph, {{"x", Array(Numbers{1, 2, 3})}});
   EXPECT_EQ(heads[1].values, (Numbers{2, 4, 6}));
 }
 
@@ -166,7 +172,8 @@ TEST(Defects, D_25_OutputsThatFeedOneAnother) {
 
 TEST(Defects, D_29_DifferentiatingAGradientGraphAgain) {
   // The dependency of the first gradient on its forward node carries nothing: one path, one second derivative.
-  for (auto [text, slope] : {std::pair{"y = square(x)", 2.0}, {"y = tanh(x)", -2 * std::tanh(0.5) / std::pow(std::cosh(0.5), 2)}}) {
+  for (auto [text, slope] :
+       {std::pair{"y = square(x)", 2.0}, {"y = tanh(x)", -2 * std::tanh(0.5) / std::pow(std::cosh(0.5), 2)}}) {
     TestGraph g(text);
     Graph first = built(g, wrt(g, {"x"}), GradientOptions()).graph;
     GradientRequest request = wrt(first, {"x"});

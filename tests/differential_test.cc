@@ -22,7 +22,8 @@ uint64_t numberFrom(const char *variable, uint64_t otherwise) {
 
 // Stops after a few: each failure is a minute of reading.
 TEST(Differential, RUN_02_RandomGraphsAgreeWithJetsAndWithThemselves) {
-  const uint64_t first = numberFrom("GRADC_DIFFERENTIAL_SEED", 1), count = numberFrom("GRADC_DIFFERENTIAL_GRAPHS", 3000);
+  const uint64_t first = numberFrom("GRADC_DIFFERENTIAL_SEED", 1),
+                 count = numberFrom("GRADC_DIFFERENTIAL_GRAPHS", 3000);
   int numFailed = 0;
   Outcomes outcomes;
   for (uint64_t seed = first; seed < first + count && numFailed < 3; ++seed) {
@@ -32,7 +33,8 @@ TEST(Differential, RUN_02_RandomGraphsAgreeWithJetsAndWithThemselves) {
     ++numFailed;
     Sketch small = shrink(std::move(sketch), problem.kind);
     ADD_FAILURE() << "seed " << seed << " (GRADC_DIFFERENTIAL_SEED=" << seed << " GRADC_DIFFERENTIAL_GRAPHS=1), "
-                  << problem.kind << ": " << problem.text << "\nmade smaller: " << checkSketch(small, outcomes).text << "\n"
+                  << problem.kind << ": " << problem.text << "\nmade smaller: " << checkSketch(small, outcomes).text
+                  << "\n"
                   << dumpSketch(small);
   }
   if (count < 1000) return;
@@ -48,7 +50,8 @@ bool hasNestedHeads(const Sketch &sketch) {
     for (uint32_t n = outer.y.node + 1; n-- > 0;)
       if (below[n])
         for (SketchEntry e : sketch.nodes[n].inputs) below[e.node] = true;
-    if (any_of(sketch.heads, [&](const SketchHead &h) { return h.y.node != outer.y.node && below[h.y.node]; })) return true;
+    if (any_of(sketch.heads, [&](const SketchHead &h) { return h.y.node != outer.y.node && below[h.y.node]; }))
+      return true;
   }
   return false;
 }
@@ -129,9 +132,10 @@ void noteBodies(const Sketch &sketch, Note note) {
   note(hasStates, "states in a body");
   note(any_of(owners, [](const auto &row) { return row.second > 1; }), "a body of several nodes");
   note(!sketch.beside.empty() && !expectedError(sketch), "unknown operators beside");
-  note(any_of(sketch.beside, [&](const SketchNode &node) {
-         return any_of(node.inputs, [&](SketchEntry e) { return e.node >= sketch.nodes.size(); });
-       }),
+  note(any_of(sketch.beside,
+              [&](const SketchNode &node) {
+                return any_of(node.inputs, [&](SketchEntry e) { return e.node >= sketch.nodes.size(); });
+              }),
        "unknown operators in a row");
 }
 
@@ -160,34 +164,74 @@ std::vector<std::string> featuresOf(const Sketch &sketch) {
   noteStates(sketch, note);
   noteBodies(sketch, note);
   Expectation expected = expectedGradients(sketch);
-  const std::pair<ErrorKind, const char *> errors[] = {
-      {ErrorKind::NotDifferentiable, "not differentiable"}, {ErrorKind::Unreachable, "unreachable"},
-      {ErrorKind::AuxX, "state as x"},                      {ErrorKind::NotRequiresGrad, "whole numbers as x"},
-      {ErrorKind::NoLiveOutput, "no live y"},               {ErrorKind::ImplicitHead, "scalar refused"},
-      {ErrorKind::MissingAttr, "head gradient missing"},    {ErrorKind::DuplicateX, "x twice refused"},
-      {ErrorKind::DuplicateY, "y twice refused"},           {ErrorKind::OptionConflict, "cut x refused"}};
+  const std::pair<ErrorKind, const char *> errors[] = {{ErrorKind::NotDifferentiable, "not differentiable"},
+                                                       {ErrorKind::Unreachable, "unreachable"},
+                                                       {ErrorKind::AuxX, "state as x"},
+                                                       {ErrorKind::NotRequiresGrad, "whole numbers as x"},
+                                                       {ErrorKind::NoLiveOutput, "no live y"},
+                                                       {ErrorKind::ImplicitHead, "scalar refused"},
+                                                       {ErrorKind::MissingAttr, "head gradient missing"},
+                                                       {ErrorKind::DuplicateX, "x twice refused"},
+                                                       {ErrorKind::DuplicateY, "y twice refused"},
+                                                       {ErrorKind::OptionConflict, "cut x refused"}};
   for (const auto &[kind, name] : errors) note(expected.error == kind, name);
   note(is_contained(expected.status, SlotStatus::None), "without gradient");
-  note(any_of(expected.first, [](const Judged &j) { return any_of(j.values, [](double v) { return v != 0; }); }), "alive");
+  note(any_of(expected.first, [](const Judged &j) { return any_of(j.values, [](double v) { return v != 0; }); }),
+       "alive");
   note(any_of(expected.second, [](const Judged &j) { return any_of(j.values, [](double v) { return v != 0; }); }),
        "alive at the second order");
   return found;
 }
 
 TEST(Differential, DrawsWhatItIsFor) {
-  const std::map<std::string, int> wanted = {
-      {"second order", 900}, {"y below y", 450}, {"y that is x", 150}, {"y twice", 150}, {"x twice", 150},
-      {"intermediate x", 450}, {"later output as x", 45}, {"stopped x", 90}, {"cut x", 90}, {"add", 600}, {"null", 150},
-      {"retained", 600}, {"entry as head gradient", 150}, {"chain", 60}, {"not differentiable", 30}, {"unreachable", 30},
-      {"without gradient", 150}, {"alive", 1500}, {"alive at the second order", 300},
-      {"control dependencies", 600}, {"x that some y only waits for", 15}, {"whole graph", 300},
-      {"refused for the whole graph", 5}, {"strict", 90}, {"head gradients as inputs", 300}, {"inference", 300},
-      {"read before a write", 100}, {"read after a write", 150}, {"written twice", 150}, {"states without versions", 60},
-      {"old version needed", 60}, {"whole numbers", 150}, {"whole numbers at the second order", 60},
-      {"whole numbers permitted", 30}, {"state as x", 5}, {"whole numbers as x", 3}, {"no live y", 30}, {"scalar refused", 15},
-      {"head gradient missing", 10}, {"x twice refused", 15}, {"y twice refused", 10}, {"cut x refused", 2},
-      {"bodies", 150}, {"bodies within bodies", 60}, {"states in a body", 30}, {"a body of several nodes", 150},
-      {"unknown operators beside", 150}, {"unknown operators in a row", 60}};
+  const std::map<std::string, int> wanted = {{"second order", 900},
+                                             {"y below y", 450},
+                                             {"y that is x", 150},
+                                             {"y twice", 150},
+                                             {"x twice", 150},
+                                             {"intermediate x", 450},
+                                             {"later output as x", 45},
+                                             {"stopped x", 90},
+                                             {"cut x", 90},
+                                             {"add", 600},
+                                             {"null", 150},
+                                             {"retained", 600},
+                                             {"entry as head gradient", 150},
+                                             {"chain", 60},
+                                             {"not differentiable", 30},
+                                             {"unreachable", 30},
+                                             {"without gradient", 150},
+                                             {"alive", 1500},
+                                             {"alive at the second order", 300},
+                                             {"control dependencies", 600},
+                                             {"x that some y only waits for", 15},
+                                             {"whole graph", 300},
+                                             {"refused for the whole graph", 5},
+                                             {"strict", 90},
+                                             {"head gradients as inputs", 300},
+                                             {"inference", 300},
+                                             {"read before a write", 100},
+                                             {"read after a write", 150},
+                                             {"written twice", 150},
+                                             {"states without versions", 60},
+                                             {"old version needed", 60},
+                                             {"whole numbers", 150},
+                                             {"whole numbers at the second order", 60},
+                                             {"whole numbers permitted", 30},
+                                             {"state as x", 5},
+                                             {"whole numbers as x", 3},
+                                             {"no live y", 30},
+                                             {"scalar refused", 15},
+                                             {"head gradient missing", 10},
+                                             {"x twice refused", 15},
+                                             {"y twice refused", 10},
+                                             {"cut x refused", 2},
+                                             {"bodies", 150},
+                                             {"bodies within bodies", 60},
+                                             {"states in a body", 30},
+                                             {"a body of several nodes", 150},
+                                             {"unknown operators beside", 150},
+                                             {"unknown operators in a row", 60}};
   std::map<std::string, int> found;
   std::map<std::string, int> operators;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {

@@ -30,22 +30,28 @@ struct NotRun {
 constexpr NotRun kNotRun[] = {
     {"README.md", "./dev demo     # builds gradc, walks through it on two small networks and trains a third",
      "builds everything, and runs this test"},
-    {"docs/architecture.md", "bytes ─ readJson ─► RawFile ─ assembleFile ─► GraphBuilder ─ freeze ─► Graph", "a picture"},
+    {"docs/architecture.md", "bytes ─ readJson ─► RawFile ─ assembleFile ─► GraphBuilder ─ freeze ─► Graph",
+     "a picture"},
     {"docs/architecture.md", "Expected<Result> verb(Context &, const Graph &, const Request &, const Options &)",
      "the form of all passes, none in particular"},
-    {"docs/differential.md", "./dev test differential                                                     # 3,000 problems, some seconds",
+    {"docs/differential.md",
+     "./dev test differential                                                     # 3,000 problems, some seconds",
      "another test, and longer runs of it"},
-    {"docs/embedding.md", "g++ -std=c++20 -O2 -fno-rtti -I$G -isystem /usr/lib/llvm-19/include $G/docs/examples/embed.cc \\",
+    {"docs/embedding.md",
+     "g++ -std=c++20 -O2 -fno-rtti -I$G -isystem /usr/lib/llvm-19/include $G/docs/examples/embed.cc \\",
      "run by tests/host:plain_flags_test, which has the archives"},
-    {"docs/fuzzing.md", "./dev fuzz 600                          # ten minutes, one process per processor", "takes ten minutes"},
+    {"docs/fuzzing.md", "./dev fuzz 600                          # ten minutes, one process per processor",
+     "takes ten minutes"},
     {"docs/gradcheck.md", "S = Σ ⟨p_y, y⟩ + Σ loss", "a formula"},
-    {"docs/gradcheck.md",
-     "|claimed − measured| ≤ atol + rtol · max(|claimed|, |measured|)        rtol 1e-6, atol 1e-8", "a formula"},
+    {"docs/gradcheck.md", "|claimed − measured| ≤ atol + rtol · max(|claimed|, |measured|)        rtol 1e-6, atol 1e-8",
+     "a formula"},
     {"docs/gradient.md", "for each x:  Σ over y  ⟨head gradient of y, ∂y/∂x⟩", "a formula"},
-    {"docs/hostile.md", "./dev test hostile                                        # all of it, some two thousand graphs",
+    {"docs/hostile.md",
+     "./dev test hostile                                        # all of it, some two thousand graphs",
      "another test, and parts of it"},
     {"docs/mutation.md", "./dev mutate                      # all of them", "builds the tests anew and takes an hour"},
-    {"docs/performance.md", "./dev bench                                                    # every family at every size",
+    {"docs/performance.md",
+     "./dev bench                                                    # every family at every size",
      "takes minutes, and its output is times"},
     {"docs/performance.md", "gradc grad FILE --wrt all --shape data=64,1,28,28 -o train.json",
      "a scheme; needs MXNet and PyTorch, and its output is times"},
@@ -287,9 +293,10 @@ TEST(DocsPages, OneCharacterIsADifference) {
   const Lines lines = {"a", "b", "  c", "  d", "e"};
   for (Lines same : {lines, Lines{"a", "…", "e"}, Lines{"…", "b", "…", "  d", "…"}, Lines{"a", "b", "…"}})
     EXPECT_EQ(missing(same, lines, Whole::Yes), "") << join(same, "\n");
-  for (Lines other : {Lines{}, Lines{"a"}, Lines{"a", "b", "  c", "  d"}, Lines{"a", "b", "  c", "  d", "f"},
-                      Lines{"a", "b", " c", "  d", "e"}, Lines{"a", "…", "b", "…"}, Lines{"…", "d", "…"}, Lines{"…", "d"},
-                      Lines{"a", "b", "  c", "  d", "e", "…"}, Lines{"b", "…"}, Lines{"a", "…", "…", "  c", "…"}})
+  for (Lines other :
+       {Lines{}, Lines{"a"}, Lines{"a", "b", "  c", "  d"}, Lines{"a", "b", "  c", "  d", "f"},
+        Lines{"a", "b", " c", "  d", "e"}, Lines{"a", "…", "b", "…"}, Lines{"…", "d", "…"}, Lines{"…", "d"},
+        Lines{"a", "b", "  c", "  d", "e", "…"}, Lines{"b", "…"}, Lines{"a", "…", "…", "  c", "…"}})
     EXPECT_NE(missing(other, lines, Whole::Yes), "") << join(other, "\n");
   EXPECT_EQ(missing(Lines{"c", "d"}, lines, Whole::No), "");
   EXPECT_EQ(missing(Lines{"a", "…", "d"}, lines, Whole::No), "");

@@ -83,7 +83,7 @@ struct Edge {
 struct Picture {
   std::map<std::string, Rect> nodes;  // by id
   std::vector<Edge> edges;
-  std::vector<Rect> blocks;           // of a plan
+  std::vector<Rect> blocks;  // of a plan
   std::vector<Element> elements;
 };
 
@@ -133,7 +133,8 @@ void expectApart(const Picture &picture) {
   for (auto a = picture.nodes.begin(); a != picture.nodes.end(); ++a)
     for (auto b = std::next(a); b != picture.nodes.end(); ++b) {
       const Rect &r = a->second, &s = b->second;
-      const bool isApart = r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
+      const bool isApart =
+          r.x + r.width <= s.x || s.x + s.width <= r.x || r.y + r.height <= s.y || s.y + s.height <= r.y;
       EXPECT_TRUE(isApart) << a->first << " and " << b->first;
     }
 }
@@ -222,8 +223,8 @@ TEST_F(Drawing, NoEdgeCrossesANode) {
         auto [x1, x2] = std::minmax(edge.points[i - 1].first, edge.points[i].first);
         auto [y1, y2] = std::minmax(edge.points[i - 1].second, edge.points[i].second);
         for (const auto &[id, rect] : picture.nodes) {
-          const bool isInside = x2 > rect.x + 1 && x1 < rect.x + rect.width - 1 && y2 > rect.y + 1 &&
-                                y1 < rect.y + rect.height - 1;
+          const bool isInside =
+              x2 > rect.x + 1 && x1 < rect.x + rect.width - 1 && y2 > rect.y + 1 && y1 < rect.y + rect.height - 1;
           EXPECT_FALSE(isInside) << edge.title << " runs through " << id;
         }
       }
@@ -269,7 +270,8 @@ TEST_F(Drawing, SameBytesAgain) {
   makeTraining("resnet18");
   EXPECT_EQ(run("show --as svg train.json"), run("show --as svg train.json"));
   EXPECT_EQ(run("show --as dot train.json"), run("show --as dot train.json"));
-  EXPECT_EQ(run("plan --svg - train.json --shape data=2,3,32,32"), run("plan --svg - train.json --shape data=2,3,32,32"));
+  EXPECT_EQ(run("plan --svg - train.json --shape data=2,3,32,32"),
+            run("plan --svg - train.json --shape data=2,3,32,32"));
 }
 
 /// x, then f0 (of nothing, with the body), f1 of f0 with the same body, and f2 of both.
@@ -351,7 +353,8 @@ TEST_F(Drawing, DotRanksGradientsWithTheirForwardNodes) {
   std::map<std::string, std::string> ids = idsByName(run("show train.json"));
   const std::string dot = run("show --as dot train.json");
   for (StringRef name : {"conv1", "fc1", "softmax"})
-    EXPECT_NE(dot.find("{rank=same; " + ids[name.str()] + "; " + ids[name.str() + "_backward"] + ";}"), std::string::npos)
+    EXPECT_NE(dot.find("{rank=same; " + ids[name.str()] + "; " + ids[name.str() + "_backward"] + ";}"),
+              std::string::npos)
         << dot;
 }
 

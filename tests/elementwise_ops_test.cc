@@ -15,6 +15,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<OpRow> &unaryRows() {
+  // clang-format off
   static const std::vector<OpRow> rows = {
     {"negative", {}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {1.5, 0.25, -0, -0.5, -2}, {{0.75, -0.25, -1.25, 0.25,
      -0.75}}},
@@ -49,10 +50,12 @@ const std::vector<OpRow> &unaryRows() {
     {"log1p", {}, {{{4}, {0.125, 0.75, 1, 2.5}}}, {4}, {0.11778303565638346, 0.5596157879354227, 0.6931471805599453,
      1.252762968495368}, {{-0.6666666666666666, 0.14285714285714285, 0.625, -0.07142857142857142}}},
   };
+  // clang-format on
   return rows;
 }
 
 const std::vector<OpRow> &scalarRows() {
+  // clang-format off
   static const std::vector<OpRow> rows = {
     {"_plus_scalar", {{"scalar", "0.5"}}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {-1, 0.25, 0.5, 1, 2.5}, {{-0.75,
      0.25, 1.25, -0.25, 0.75}}},
@@ -79,11 +82,13 @@ const std::vector<OpRow> &scalarRows() {
     {"_power_scalar", {{"scalar", "2.0"}}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {2.25, 0.0625, 0, 0.25, 4}, {{2.25,
      -0.125, 0, -0.25, 3}}},
   };
+  // clang-format on
   return rows;
 }
 
 // Without gradients: none flows through a comparison.
 const std::vector<OpRow> &comparisonRows() {
+  // clang-format off
   static const std::vector<OpRow> rows = {
     {"_greater_scalar", {{"scalar", "0.5"}}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {0, 0, 0, 0, 1}, {}},
     {"_greater_equal_scalar", {{"scalar", "0.5"}}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {0, 0, 0, 1, 1}, {}},
@@ -92,10 +97,12 @@ const std::vector<OpRow> &comparisonRows() {
     {"_equal_scalar", {{"scalar", "0.5"}}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {0, 0, 0, 1, 0}, {}},
     {"_not_equal_scalar", {{"scalar", "0.5"}}, {{{5}, {-1.5, -0.25, 0, 0.5, 2}}}, {5}, {1, 1, 1, 0, 1}, {}},
   };
+  // clang-format on
   return rows;
 }
 
 const std::vector<OpRow> &binaryRows() {
+  // clang-format off
   static const std::vector<OpRow> rows = {
     {"elemwise_add", {}, {{{4}, {-1.5, 0.5, 2, 3}}, {{4}, {2, -0.5, 4, 0.25}}}, {4}, {0.5, 0, 6, 3.25}, {{-0.75, 0.25,
      1.25, -0.25}, {-0.75, 0.25, 1.25, -0.25}}},
@@ -106,10 +113,12 @@ const std::vector<OpRow> &binaryRows() {
     {"elemwise_div", {}, {{{4}, {-1.5, 0.5, 2, 3}}, {{4}, {2, -0.5, 4, 0.25}}}, {4}, {-0.75, -1, 0.5, 12}, {{-0.375,
      -0.5, 0.3125, -1}, {-0.28125, -0.5, -0.15625, 12}}},
   };
+  // clang-format on
   return rows;
 }
 
 const std::vector<OpRow> &broadcastRows() {
+  // clang-format off
   static const std::vector<OpRow> rows = {
     {"broadcast_add", {}, {{{2, 1}, {1, -2}}, {{3}, {0.5, 2, -4}}}, {2, 3}, {1.5, 3, -3, -1.5, 0, -6}, {{0.75, -0.25},
      {-1, 1, 0.5}}},
@@ -124,6 +133,7 @@ const std::vector<OpRow> &broadcastRows() {
     {"broadcast_div", {}, {{{2, 1, 2}, {1, 2, -3, 0.5}}, {{1, 3, 1}, {2, 4, -1}}}, {2, 3, 2}, {0.5, 1, 0.25, 0.5, -1,
      -2, -1.5, 0.25, -0.75, 0.125, 3, -0.5}, {{-0.8125, 0.8125, 0.8125, 0.5625}, {0.09375, -0.1171875, -1.625}}},
   };
+  // clang-format on
   return rows;
 }
 
@@ -154,11 +164,10 @@ OpRow at(StringRef op, std::vector<OpTensor> inputs, StringRef scalar) {
 }
 
 TEST(ElementwiseOps, HO_01_UnaryDerivativesOfThreeOrders) {
-  for (StringRef op : {"negative", "exp", "square", "abs", "sign", "relu", "sigmoid", "tanh", "softsign", "expm1", "_copy",
-                       "reciprocal"})
+  for (StringRef op : {"negative", "exp", "square", "abs", "sign", "relu", "sigmoid", "tanh", "softsign", "expm1",
+                       "_copy", "reciprocal"})
     checkDerivatives(at(op, {{{4}, {-1.5, -0.25, 0.75, 1.25}}}, ""), {"x0"}, 3);
-  for (StringRef op : {"log", "sqrt", "log1p"})
-    checkDerivatives(at(op, {{{3}, {0.75, 1.5, 2.5}}}, ""), {"x0"}, 3);
+  for (StringRef op : {"log", "sqrt", "log1p"}) checkDerivatives(at(op, {{{3}, {0.75, 1.5, 2.5}}}, ""), {"x0"}, 3);
 }
 
 TEST(ElementwiseOps, HO_01_ScalarDerivativesOfThreeOrders) {
@@ -208,7 +217,8 @@ TEST(ElementwiseOps, HO_01_BroadcastDerivativesOfThreeOrders) {
 }
 
 TEST(ElementwiseOps, AGG_01_SumOfThreeOperands) {
-  OpRow row{"ElementWiseSum", {{"num_args", "3"}}, {{{2}, {1, 2}}, {{2}, {10, 20}}, {{2}, {100, 200}}}, {2}, {111, 222}, {}};
+  OpRow row{
+      "ElementWiseSum", {{"num_args", "3"}}, {{{2}, {1, 2}}, {{2}, {10, 20}}, {{2}, {100, 200}}}, {2}, {111, 222}, {}};
   row.gradients = {{-0.75, 0.25}, {-0.75, 0.25}, {-0.75, 0.25}};
   checkRow(row);
 }
@@ -272,9 +282,10 @@ TEST(ElementwiseOps, RUN_02_IntegersWrapAround) {
 
 // A number that the type does not hold is the nearest one it does.
 TEST(ElementwiseOps, RUN_02_ScalarsBeyondIntegers) {
-  TestGraph g("a = _full {shape=(1,), value=7, dtype=int32}; b = _full {shape=(1,), value=7, dtype=uint8};"
-              "most = _maximum_scalar(a) {scalar=1e300}; least = _minimum_scalar(a) {scalar=-1e300};"
-              "none = _maximum_scalar(b) {scalar=-5}; all = _plus_scalar(b) {scalar=300}; heads most, least, none, all");
+  TestGraph g(
+      "a = _full {shape=(1,), value=7, dtype=int32}; b = _full {shape=(1,), value=7, dtype=uint8};"
+      "most = _maximum_scalar(a) {scalar=1e300}; least = _minimum_scalar(a) {scalar=-1e300};"
+      "none = _maximum_scalar(b) {scalar=-5}; all = _plus_scalar(b) {scalar=300}; heads most, least, none, all");
   std::vector<double> found;
   for (const Array &head : evaluate(g, {})) found.push_back(head.values[0]);
   EXPECT_EQ(found, (std::vector<double>{2147483647, -2147483648, 7, 6}));
@@ -308,7 +319,9 @@ TEST(ElementwiseOps, RUN_03_PiecesOfIntegers) {
 
 // A number that the type cannot hold becomes the nearest one that it can; of a bool all but 0 is true.
 TEST(ElementwiseOps, RUN_02_FillValuesOutOfRange) {
-  auto filled = [](const std::string &attrs) { return evaluate(TestGraph("y = _full {shape=(1,), " + attrs + "}"), {})[0].values; };
+  auto filled = [](const std::string &attrs) {
+    return evaluate(TestGraph("y = _full {shape=(1,), " + attrs + "}"), {})[0].values;
+  };
   EXPECT_EQ(filled("value=1e300, dtype=int8"), std::vector<double>{127});
   EXPECT_EQ(filled("value=-1, dtype=uint32"), std::vector<double>{0});
   EXPECT_EQ(filled("value=-inf, dtype=int16"), std::vector<double>{-32768});

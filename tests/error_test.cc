@@ -9,7 +9,10 @@ namespace gradc {
 namespace {
 
 Expected<int> failing() {
-  return Failure(ErrorKind::Arity, "operator 'add' takes " + Twine(2) + " inputs").at(NodeId(4)).note("first").note("second", Place{NodeId(1), 7});
+  return Failure(ErrorKind::Arity, "operator 'add' takes " + Twine(2) + " inputs")
+      .at(NodeId(4))
+      .note("first")
+      .note("second", Place{NodeId(1), 7});
 }
 
 TEST(ErrorCatalogue, OneExpressionMakesIt) {
@@ -55,7 +58,9 @@ TEST(ErrorCatalogue, KindsHaveDistinctRows) {
 TEST(ErrorCatalogue, AmendPassesSuccessAndForeignErrors) {
   bool wasCalled = false;
   EXPECT_FALSE(amend(Error::success(), [&](GradcError &) { wasCalled = true; }));
-  EXPECT_EQ(toString(amend(createStringError(inconvertibleErrorCode(), "other"), [&](GradcError &) { wasCalled = true; })), "other");
+  EXPECT_EQ(
+      toString(amend(createStringError(inconvertibleErrorCode(), "other"), [&](GradcError &) { wasCalled = true; })),
+      "other");
   EXPECT_FALSE(wasCalled);
   EXPECT_EQ(toString(amend(Failure(ErrorKind::Io, "a"), [](GradcError &error) { error.message += "b"; })), "ab [io]");
 }

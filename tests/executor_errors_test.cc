@@ -74,8 +74,7 @@ TEST(Executor, E_71_AnIndexOutOfRangeIsFoundByTheKernel) {
   cantFail(bench.prepare());
   bench.bind("a", doubles({3}, {1, 2, 3}));
   bench.bind("i", doubles({1}, {5}));
-  EXPECT_EQ(testing::describeError(bench.executor->run(0)),
-            "[binding] index 5 is out of range for axis 0 of size 3");
+  EXPECT_EQ(testing::describeError(bench.executor->run(0)), "[binding] index 5 is out of range for axis 0 of size 3");
 }
 
 TEST(Executor, RUN_04_BindingErrors) {
@@ -132,7 +131,8 @@ TEST(Executor, MEM_03_BrokenPlansAreRefused) {
 
 // Kernels look at the shapes of operands whose contents they ignore.
 TEST(Executor, E_58_IgnoredOperandsNeedShapesToo) {
-  TestGraph g("v = var {__shape__=(6,)}; b = var {__shape__=(2,)}; y = _concat_part(v, a, b, c) {num_args=3, dim=0, index=1}");
+  TestGraph g(
+      "v = var {__shape__=(6,)}; b = var {__shape__=(2,)}; y = _concat_part(v, a, b, c) {num_args=3, dim=0, index=1}");
   Bench bench(g);
   bench.inferOptions.allowUnknown = true;
   EXPECT_EQ(errorOf(bench.prepare()).message,

@@ -37,10 +37,9 @@ namespace {
 using Doubles = std::vector<double>;
 
 TEST(Executor, RUN_02_EqualsTheNaiveInterpreterBitForBit) {
-  TestGraph g(
-      "x = var {__shape__=(6,)}; a = exp(x); b = elemwise_mul(a, x); s = test_split3(b); t = tanh(s:1);"
-      "u = elemwise_add(t, s:0); v = sigmoid(u); q = test_square(v); c = _copy(b); r = relu(c);"
-      "heads q, s:2, r, b");
+  TestGraph g("x = var {__shape__=(6,)}; a = exp(x); b = elemwise_mul(a, x); s = test_split3(b); t = tanh(s:1);"
+              "u = elemwise_add(t, s:0); v = sigmoid(u); q = test_square(v); c = _copy(b); r = relu(c);"
+              "heads q, s:2, r, b");
   Bindings bindings{{"x", testing::Array(Doubles{0.3, -1.2, 0.7, 2.5, -0.4, 0.11})}};
   NaiveRun naive = cantFail(NaiveRun::run(g, bindings, {}));
   std::vector<testing::Array> expected = naive.heads();
@@ -147,9 +146,8 @@ TEST(Executor, RET_08_TheRunSaysWhetherDropoutDropsForwardAndBackward) {
 
 TEST(Executor, REQ_06_AddIsTheFullResultThenOneAddition) {
   // 0.1 + 0.2 + 0.3 depends on the order: a kernel that accumulated term by term would round otherwise.
-  TestGraph g(
-      "a = var {__shape__=(1,)}; b = var {__shape__=(1,)}; c = var {__shape__=(1,)};"
-      "s = add_n(a, b, c) {num_args=3}; t = exp(s); heads s, t, s");
+  TestGraph g("a = var {__shape__=(1,)}; b = var {__shape__=(1,)}; c = var {__shape__=(1,)};"
+              "s = add_n(a, b, c) {num_args=3}; t = exp(s); heads s, t, s");
   std::vector<Request> requests{Request::Add, Request::Write, Request::Write};
   Bench bench(g);
   bench.options.headRequests = requests;
@@ -258,10 +256,11 @@ TEST(Executor, A_10_TheRunLoopDoesNotAllocate) {
 
 // The layers of a network and their gradients, on reference kernels: these allocate nothing either.
 TEST(Executor, A_10_NorDoTheReferenceKernelsOfANetwork) {
-  TestGraph g("x = var {__shape__=(4,3,8,8)}; c = Convolution(x, w, b) {kernel=(3,3), pad=(1,1), num_filter=5};"
-              "n = BatchNorm(c, gamma, beta, mean, var) {fix_gamma=False}; r = relu(n);"
-              "p = Pooling(r) {kernel=(2,2), stride=(2,2)}; d = Dropout(p) {p=0.3}; f = FullyConnected(d, fw, fb) {num_hidden=6};"
-              "s = SoftmaxOutput(f, label)");
+  TestGraph g(
+      "x = var {__shape__=(4,3,8,8)}; c = Convolution(x, w, b) {kernel=(3,3), pad=(1,1), num_filter=5};"
+      "n = BatchNorm(c, gamma, beta, mean, var) {fix_gamma=False}; r = relu(n);"
+      "p = Pooling(r) {kernel=(2,2), stride=(2,2)}; d = Dropout(p) {p=0.3}; f = FullyConnected(d, fw, fb) {num_hidden=6};"
+      "s = SoftmaxOutput(f, label)");
   Graph graph = testing::gradientOf(g.context, g, {"x", "w", "b", "gamma", "beta", "fw", "fb"}, 1).graph;
   Bench bench(graph);
   bench.options.backend = Backend::Reference;
@@ -279,7 +278,8 @@ TEST(Executor, A_10_NorDoTheReferenceKernelsOfANetwork) {
 }
 
 TEST(Executor, HOOK_08_MonitorSeesNodesInOrderWithTheirValues) {
-  TestGraph g("x = var {__shape__=(1,)}; a = _plus_scalar(x) {scalar=1}; b = _plus_scalar(a) {scalar=1}; c = _plus_scalar(b) {scalar=1}");
+  TestGraph g(
+      "x = var {__shape__=(1,)}; a = _plus_scalar(x) {scalar=1}; b = _plus_scalar(a) {scalar=1}; c = _plus_scalar(b) {scalar=1}");
   Doubles seen;
   Bench bench(g);
   bench.options.monitorUser = &seen;

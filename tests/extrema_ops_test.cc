@@ -13,6 +13,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<OpRow> &rows() {
+  // clang-format off
   static const std::vector<OpRow> list = {
     {"_maximum", {}, {{{2, 3}, {1, -2, 0.5, 1.5, 1, 1}}, {{2, 3}, {0.5, 1.5, 1.5, -2, -2, -0.5}}}, {2, 3}, {1,
      1.5, 1.5, 1.5, 1, 1}, {{-0.75, 0, 0, -0.25, 0.75, -0.75}, {0, 0.25, 1.25, 0, 0, 0}}},
@@ -104,6 +105,7 @@ const std::vector<OpRow> &rows() {
     {"prod", {{"axis", "1"}, {"exclude", "True"}}, {{{2, 2, 2}, {2, -2, -2, 1.5, 1.5, 1, -0.5, -2}}}, {2}, {-6,
      -3}, {{2.25, -2.25, 0.375, -0.5, 3, 4.5, 1.5, 0.375}}},
   };
+  // clang-format on
   return list;
 }
 

@@ -40,7 +40,11 @@ TEST(Failures, A_10_AreErrorsAtTheNode) {
     options.exec = throwing(threads);
     std::vector<NamedArray> bindings = {{"x", floats({1, 1}, {3})}, {"w", floats({2, 1}, {1, 2})}};
     Session session = cantFail(Session::create(testing::testContext(), g, std::move(bindings), options));
-    struct Row { Fault fault; ErrorKind kind; const char *message; };
+    struct Row {
+      Fault fault;
+      ErrorKind kind;
+      const char *message;
+    };
     for (const Row &row : {Row{Fault::Memory, ErrorKind::TooLarge, "no memory to run the graph"},
                            Row{Fault::Thread, ErrorKind::TooLarge, "no thread to run the graph"},
                            Row{Fault::Kernel, ErrorKind::Internal, "the library below refuses"}}) {

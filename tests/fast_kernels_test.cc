@@ -35,28 +35,29 @@ TEST_P(FastKernels, RUN_02_AgreeWithReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, FastKernels, ::testing::ValuesIn(tableSamples()),
-                         [](const ::testing::TestParamInfo<Sample> &info) { return cellName(info.param.op, info.index); });
+                         [](const ::testing::TestParamInfo<Sample> &info) {
+                           return cellName(info.param.op, info.index);
+                         });
 
 // A block of a residual network: its middle can be channels-last, its ends cannot.
-constexpr char kBlock[] =
-    "c1 = Convolution(data, w1, b1) {kernel=(3,3), pad=(1,1), num_filter=16};"
-    "n1 = BatchNorm(c1, gamma1, beta1, mean1, var1) {fix_gamma=False};"
-    "r1 = Activation(n1) {act_type=relu};"
-    "c2 = Convolution(r1, w2) {kernel=(3,3), pad=(1,1), num_filter=16, no_bias=True};"
-    "n2 = BatchNorm(c2, gamma2, beta2, mean2, var2) {fix_gamma=True};"
-    "s = elemwise_add(n2, r1);"
-    "p = Pooling(s) {kernel=(2,2), stride=(2,2), pool_type=max};"
-    "k = Concat(p, p) {num_args=2, dim=1};"
-    "c3 = Convolution(k, w3, b3) {kernel=(1,1), stride=(2,2), num_filter=16};"
-    "a = Pooling(c3) {kernel=(2,2), pool_type=avg, global_pool=True};"
-    "f = FullyConnected(a, w4, b4) {num_hidden=5};"
-    "y = Activation(f) {act_type=tanh}; heads y";
+constexpr char kBlock[] = "c1 = Convolution(data, w1, b1) {kernel=(3,3), pad=(1,1), num_filter=16};"
+                          "n1 = BatchNorm(c1, gamma1, beta1, mean1, var1) {fix_gamma=False};"
+                          "r1 = Activation(n1) {act_type=relu};"
+                          "c2 = Convolution(r1, w2) {kernel=(3,3), pad=(1,1), num_filter=16, no_bias=True};"
+                          "n2 = BatchNorm(c2, gamma2, beta2, mean2, var2) {fix_gamma=True};"
+                          "s = elemwise_add(n2, r1);"
+                          "p = Pooling(s) {kernel=(2,2), stride=(2,2), pool_type=max};"
+                          "k = Concat(p, p) {num_args=2, dim=1};"
+                          "c3 = Convolution(k, w3, b3) {kernel=(1,1), stride=(2,2), num_filter=16};"
+                          "a = Pooling(c3) {kernel=(2,2), pool_type=avg, global_pool=True};"
+                          "f = FullyConnected(a, w4, b4) {num_hidden=5};"
+                          "y = Activation(f) {act_type=tanh}; heads y";
 
 struct Block {
   TestContext context;
   Graph graph = cantFail(parseGraph(context, kBlock));
-  std::vector<std::string> variables = {"data", "w1", "b1", "gamma1", "beta1", "w2", "gamma2",
-                                        "beta2", "w3", "b3", "w4", "b4"};
+  std::vector<std::string> variables = {"data",   "w1",    "b1", "gamma1", "beta1", "w2",
+                                        "gamma2", "beta2", "w3", "b3",     "w4",    "b4"};
   Bindings bindings = drawBindings(graph, {{"data", DimsBuffer{3, 4, 8, 8}}});
 
   Graph gradient() {
@@ -152,17 +153,16 @@ TEST(FastKernels, RUN_02_SumsOfRowsHaveTheBitsOfOneThread) {
 }
 
 // Normalisation, scaling by channel and functions of one element between two convolutions.
-constexpr char kExcitation[] =
-    "c = Convolution(data, w1) {kernel=(3,3), pad=(1,1), num_filter=32, no_bias=True};"
-    "n = LRN(c) {nsize=5, alpha=0.3};"
-    "t = clip(n) {a_min=-0.4, a_max=0.5};"
-    "m = mean(t) {axis=(2,3), keepdims=True};"
-    "g = sigmoid(m);"
-    "e = broadcast_mul(t, g);"
-    "b = broadcast_add(e, bias);"
-    "h = _div_scalar(b) {scalar=3};"
-    "p = _maximum(h, n);"
-    "y = Convolution(p, w2) {kernel=(1,1), num_filter=16, no_bias=True}; heads y";
+constexpr char kExcitation[] = "c = Convolution(data, w1) {kernel=(3,3), pad=(1,1), num_filter=32, no_bias=True};"
+                               "n = LRN(c) {nsize=5, alpha=0.3};"
+                               "t = clip(n) {a_min=-0.4, a_max=0.5};"
+                               "m = mean(t) {axis=(2,3), keepdims=True};"
+                               "g = sigmoid(m);"
+                               "e = broadcast_mul(t, g);"
+                               "b = broadcast_add(e, bias);"
+                               "h = _div_scalar(b) {scalar=3};"
+                               "p = _maximum(h, n);"
+                               "y = Convolution(p, w2) {kernel=(1,1), num_filter=16, no_bias=True}; heads y";
 
 TEST(FastKernels, RUN_02_ChannelsLastScalingAgreesWithReference) {
   TestContext context;
@@ -246,11 +246,13 @@ TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
 // Windows mostly of padding: neither oneDNN nor the loops skip what the reference kernel does not visit.
 TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
   for (const char *type : {"max", "avg"}) {
-    TestGraph g("y = Pooling(x) {kernel=(2147483647,2147483647), pad=(1073741823,1073741823), pool_type=" + std::string(type) + "}");
+    TestGraph g("y = Pooling(x) {kernel=(2147483647,2147483647), pad=(1073741823,1073741823), pool_type=" +
+                std::string(type) + "}");
     EXPECT_TRUE(compareFast(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty()) << type;
   }
   TestGraph small("y = Pooling(x) {kernel=(3,3), pad=(1,1), pool_type=avg}");
-  EXPECT_EQ(compareFast(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators, std::set<std::string>{"Pooling"});
+  EXPECT_EQ(compareFast(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators,
+            std::set<std::string>{"Pooling"});
 }
 
 TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
@@ -263,8 +265,8 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
   Block block;
   ran.add(compareFast(block.gradient(), block.bindings, NaiveOptions()));
   TestContext context;
-  const Graph sums = cantFail(parseGraph(
-      context, "s = add_n(a, b, c) {num_args=3}; g = _grad_add(s, a); k = _copy(g); heads k"));
+  const Graph sums =
+      cantFail(parseGraph(context, "s = add_n(a, b, c) {num_args=3}; g = _grad_add(s, a); k = _copy(g); heads k"));
   const DimsBuffer dims{70, 33};
   ran.add(compareFast(sums, drawBindings(sums, {{"a", dims}, {"b", dims}, {"c", dims}}), NaiveOptions()));
   std::string missing;
@@ -279,7 +281,8 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
 TEST(FastKernels, RUN_02_DropoutBetweenRecurrentLayers) {
   TestContext context;
   const Graph graph = cantFail(parseGraph(
-      context, "a = Dropout(x); y = RNN(a, w, h, c) {state_size=5, num_layers=3, mode=lstm, bidirectional=True, p=0.4}"));
+      context,
+      "a = Dropout(x); y = RNN(a, w, h, c) {state_size=5, num_layers=3, mode=lstm, bidirectional=True, p=0.4}"));
   Bindings bindings = drawBindings(graph, {{"x", DimsBuffer{4, 3, 2}}});
   std::vector<Values> values = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads();
   for (size_t i = 0; i < values[0].values.size(); ++i) values[0].values[i] = drawNumber(1, i);
@@ -296,7 +299,9 @@ TEST(FastKernels, A_10_TableIsSortedAndKnowsOnlyBuiltinOperators) {
   TestContext context;
   for (size_t i = 0; i < fastKernelTable().size(); ++i) {
     const FastKernelRow &row = fastKernelTable()[i];
-    if (i != 0) { EXPECT_LT(fastKernelTable()[i - 1].name, row.name); }
+    if (i != 0) {
+      EXPECT_LT(fastKernelTable()[i - 1].name, row.name);
+    }
     const OpDef *op = context.ops.find(row.name);
     ASSERT_TRUE(op) << row.name.str();
     EXPECT_EQ(findFastKernel(*op), &row);
@@ -321,8 +326,8 @@ TEST(FastKernels, ParallelLoopCoversEveryElementOnce) {
 // oneDNN counts in int: windows that leave it are left to other kernels, which agree with the reference.
 TEST(FastKernels, RUN_02_WindowsBeyondInt) {
   const std::string far = "kernel=(2, 1), stride=(2147483647, 1), pad=(2147483647, 0), dilate=(2147483647, 1)";
-  for (const char *text :
-       {"y = Convolution(x, w) {num_filter=16, no_bias=True, %s}", "y = Deconvolution(x, w) {num_filter=16, adj=(7, 0), %s}"}) {
+  for (const char *text : {"y = Convolution(x, w) {num_filter=16, no_bias=True, %s}",
+                           "y = Deconvolution(x, w) {num_filter=16, adj=(7, 0), %s}"}) {
     std::string graph = text;
     graph.replace(graph.find("%s"), 2, far);
     TestGraph g(graph);

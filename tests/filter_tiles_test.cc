@@ -88,8 +88,10 @@ std::vector<Case> cases() {
   return {
       {"two layers", "a = Convolution(data, v) $; r = relu(a); y = Convolution(r, w) $", {"v", "w"}},
       {"a bias", "y = Convolution(data, w, b) {kernel=(3,3), pad=(1,1), num_filter=16}", {"w"}},
-      {"not whole tiles", "a = Convolution(data, v) {kernel=(3,3), num_filter=20, no_bias=True};"
-                          "y = Convolution(a, w) $", {}},
+      {"not whole tiles",
+       "a = Convolution(data, v) {kernel=(3,3), num_filter=20, no_bias=True};"
+       "y = Convolution(a, w) $",
+       {}},
       {"groups", "y = Convolution(data, w) {kernel=(3,3), num_filter=32, num_group=2, no_bias=True}", {}},
       {"shared by two convolutions", "a = Convolution(data, w) $; y = Convolution(a, w) $", {"w"}},
       {"a head", "y = Convolution(data, w) $; heads y, w", {"w"}},
@@ -97,11 +99,15 @@ std::vector<Case> cases() {
       {"decayed", "y = Convolution(data, w) $; q = square(w); z = sum(q); heads y, z", {}},
       {"read in another shape", "y = Convolution(data, w) $; z = Reshape(w) {shape=(16,-1)}; heads y, z", {}},
       {"reshaped to rank four", "y = Convolution(data, w) $; z = Reshape(w) {shape=(3,3,16,16)}; heads y, z", {}},
-      {"one tap, also rows", "y = Convolution(data, w) {kernel=(1,1), num_filter=16, no_bias=True};"
-                             "z = FullyConnected(w, m) {num_hidden=4, no_bias=True}; heads y, z", {}},
+      {"one tap, also rows",
+       "y = Convolution(data, w) {kernel=(1,1), num_filter=16, no_bias=True};"
+       "z = FullyConnected(w, m) {num_hidden=4, no_bias=True}; heads y, z",
+       {}},
       {"also an image", "y = Convolution(data, w) $; z = Convolution(w, v) $; heads y, z", {"v"}},
-      {"joined with others", "v = var {__shape__=(16,8,3,3)}; y = Convolution(data, w) $;"
-                             "z = Concat(w, v) {num_args=2, dim=1}; heads y, z", {}},
+      {"joined with others",
+       "v = var {__shape__=(16,8,3,3)}; y = Convolution(data, w) $;"
+       "z = Concat(w, v) {num_args=2, dim=1}; heads y, z",
+       {}},
       {"the result of a convolution", "f = Convolution(w, v) $; y = Convolution(data, f) $", {"v"}},
       {"one image", "y = Convolution(data, w) {kernel=(9,9), num_filter=16, no_bias=True}", {"w"}},
   };
@@ -220,7 +226,8 @@ TEST_F(FilterTiles, RUN_04_MemoryOfAHostStaysRowMajorAndTheBitsAreEqual) {
   KernelSetOptions wishes;
   wishes.isTraining = true;
   wishes.threads = options.exec.threads;
-  EXPECT_EQ(KernelSet::create(graph, session.inference(), session.requests(), wishes).numEntries(Layout::FilterTiles), 0u);
+  EXPECT_EQ(KernelSet::create(graph, session.inference(), session.requests(), wishes).numEntries(Layout::FilterTiles),
+            0u);
   PlanOptions planOptions;
   const MemoryPlan plan =
       cantFail(planMemory(testing::testContext(), graph, session.inference(), session.requests(), planOptions));

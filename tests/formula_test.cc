@@ -16,7 +16,8 @@ template <auto F> std::string emitted(Formula::Shapes shapes = Formula::Shapes::
   TestContext context;
   GraphBuilder builder(context);
   const NodeId x = builder.addVariable("x", Attrs()).node, y = builder.addVariable("y", Attrs()).node;
-  const NodeId node = cantFail(builder.add(*context.ops.find("elemwise_add"), {Value{x}, Value{y}}, {"", Attrs(), NodeId()}));
+  const NodeId node =
+      cantFail(builder.add(*context.ops.find("elemwise_add"), {Value{x}, Value{y}}, {"", Attrs(), NodeId()}));
   DecomposeRule rule(builder, node, node);
   Formula formula(rule, shapes);
   const Term operands[] = {Term(formula, rule.x(0)), Term(formula, rule.x(1))};
@@ -47,7 +48,8 @@ TEST(Formula, A_06_TermsThatAreUsedTwiceAreOneNode) {
 TEST(Formula, A_06_NumbersBecomeAttributes) {
   EXPECT_EQ((emitted<[](auto x, auto y) { return (1 - x) * 2 / (3 / y - constant(x, 0.5)); }>()),
             "_rminus_scalar(0) _mul_scalar(3) _rdiv_scalar(1) _minus_scalar(5) elemwise_div(4,6) = 7");
-  EXPECT_EQ((emitted<[](auto x, auto) { return x + constant(x, 2) * 3; }>()), "_plus_scalar(0) = 3") << "computed at once";
+  EXPECT_EQ((emitted<[](auto x, auto) { return x + constant(x, 2) * 3; }>()), "_plus_scalar(0) = 3")
+      << "computed at once";
 }
 
 TEST(Formula, A_06_OperandsMayBroadcast) {

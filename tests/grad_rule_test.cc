@@ -23,7 +23,9 @@ struct RuleOverProduct {
   std::vector<Value> heads{h};
   bool wanted[2] = {true, true};
   int numMaterialized = 0;
-  GradRule rule{builder, y, y,
+  GradRule rule{builder,
+                y,
+                y,
                 {heads,
                  [](void *self, size_t) {
                    ++static_cast<RuleOverProduct *>(self)->numMaterialized;
@@ -130,13 +132,40 @@ TEST(GradRule, E_40_IndicesThatTheNodeDoesNotHave) {
 
 TEST(GradRule, E_40_AnswersAreGivenOnce) {
   const StringRef twice = "[bad_gradient_rule] the gradient rule of operator 'elemwise_mul' answers for input 1 twice";
-  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(1, t.h); t.rule.dx(1, t.a); }), twice);
-  EXPECT_EQ(mistake([](auto &t) { t.rule.noGrad(1); t.rule.dx(1, t.a); }), twice);
-  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(1, t.h); t.rule.noGrad(1); EXPECT_EQ(t.rule.gradient(1), t.h); }), twice);
-  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(1, t.h); t.rule.clone(); }), twice);
+  EXPECT_EQ(mistake([](auto &t) {
+              t.rule.dx(1, t.h);
+              t.rule.dx(1, t.a);
+            }),
+            twice);
+  EXPECT_EQ(mistake([](auto &t) {
+              t.rule.noGrad(1);
+              t.rule.dx(1, t.a);
+            }),
+            twice);
+  EXPECT_EQ(mistake([](auto &t) {
+              t.rule.dx(1, t.h);
+              t.rule.noGrad(1);
+              EXPECT_EQ(t.rule.gradient(1), t.h);
+            }),
+            twice);
+  EXPECT_EQ(mistake([](auto &t) {
+              t.rule.dx(1, t.h);
+              t.rule.clone();
+            }),
+            twice);
   auto fuse = [](RuleOverProduct &t) { return t.rule.fused(*t.context.ops.find("_backward_relu"), {t.h, t.a}); };
-  EXPECT_EQ(mistake([&](auto &t) { t.rule.dx(0, t.h); fuse(t); fuse(t); }), twice);
-  EXPECT_EQ(mistake([&](auto &t) { fuse(t); t.rule.dx(1, t.h); t.rule.noGrad(1); }), twice);
+  EXPECT_EQ(mistake([&](auto &t) {
+              t.rule.dx(0, t.h);
+              fuse(t);
+              fuse(t);
+            }),
+            twice);
+  EXPECT_EQ(mistake([&](auto &t) {
+              fuse(t);
+              t.rule.dx(1, t.h);
+              t.rule.noGrad(1);
+            }),
+            twice);
 }
 
 TEST(GradRule, REG_05_TheRulesOwnAnswerTakesPrecedenceOverFused) {
@@ -198,7 +227,11 @@ TEST(DecomposeRule, E_40_IndicesThatTheNodeDoesNotHave) {
   const std::string rule = "[bad_gradient_rule] the decomposition of operator 'test_split3' ";
   EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.x(1); }), rule + "reads input 1, it has 1");
   EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(3, t.a); }), rule + "answers for output 3, it has 3");
-  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(2, t.a); t.parts.y(2, t.b); }), rule + "answers for output 2 twice");
+  EXPECT_EQ(mistakeInParts([](auto &t) {
+              t.parts.y(2, t.a);
+              t.parts.y(2, t.b);
+            }),
+            rule + "answers for output 2 twice");
   EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.wants(3)); }), rule + "asks for output 3, it has 3");
   EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.output(3).isValid()); }),
             rule + "reads output 3, it has 3");

@@ -77,7 +77,8 @@ TEST_F(Gradcheck, RUN_03_RightGradientsPass) {
 }
 
 TEST_F(Gradcheck, RUN_03_WrongGradientsFail) {
-  GradcheckReport report = check(parse("x = var {__shape__=(3,)}; v = var {__shape__=(3,)}; a = wrong_square(x); y = elemwise_add(a, v)"));
+  GradcheckReport report =
+      check(parse("x = var {__shape__=(3,)}; v = var {__shape__=(3,)}; a = wrong_square(x); y = elemwise_add(a, v)"));
   EXPECT_FALSE(report.passed());
   EXPECT_EQ(row(report, "x").failures, row(report, "x").checks);
   EXPECT_EQ(row(report, "v").failures, 0u);
@@ -125,8 +126,8 @@ TEST_F(Gradcheck, STOP_03_NG_06_EmittedGraphsSayWhatTheyTookAsConstant) {
 }
 
 TEST_F(Gradcheck, RUN_03_LossOperatorsAreCheckedAgainstTheirImpliedLoss) {
-  GradcheckReport report = check(parse(
-      "x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4}; y = SoftmaxOutput(h, label)"));
+  GradcheckReport report = check(
+      parse("x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4}; y = SoftmaxOutput(h, label)"));
   EXPECT_TRUE(report.passed());
   EXPECT_EQ(report.heldOutputs, 1u);
   EXPECT_GT(row(report, "w").largestGradient, 1e-3);
@@ -157,9 +158,8 @@ TEST_F(Gradcheck, MUT_06_StatesAreRestoredBeforeEachEvaluation) {
 }
 
 TEST_F(Gradcheck, RUN_03_BatchNormInTrainingForm) {
-  Graph graph = parse(
-      "x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4};"
-      "n = BatchNorm(h, gamma, beta, mean, var) {fix_gamma=False}; y = square(n)");
+  Graph graph = parse("x = var {__shape__=(8,3)}; h = FullyConnected(x, w, b) {num_hidden=4};"
+                      "n = BatchNorm(h, gamma, beta, mean, var) {fix_gamma=False}; y = square(n)");
   options.samples = 60;
   GradcheckReport report = check(graph);
   EXPECT_TRUE(report.passed());

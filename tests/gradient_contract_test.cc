@@ -167,8 +167,8 @@ constinit const OpDef kNested = {
 class GradientContract : public ::testing::Test {
  protected:
   GradientContract() {
-    for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative, &kBlind, &kSnake, &kHere, &kThere, &kHydra, &kSilent, &kNested,
-                            &kFork, &kBackwardMoody, &kMoody})
+    for (const OpDef *op : {&kFrugal, &kOneSided, &kTalkative, &kBlind, &kSnake, &kHere, &kThere, &kHydra, &kSilent,
+                            &kNested, &kFork, &kBackwardMoody, &kMoody})
       cantFail(context.ops.add(*op));
   }
 
@@ -196,7 +196,8 @@ class GradientContract : public ::testing::Test {
 
 TEST_F(GradientContract, CON_01_ANodeComesAfterAllItsConsumers) {
   // The last reader of p is made first; p's own gradient reads the sum of all of them.
-  Graph graph = parse("p = exp(x); a = tanh(p); b = sqrt(p); c = elemwise_add(a, b); d = relu(p); y = elemwise_add(c, d)");
+  Graph graph =
+      parse("p = exp(x); a = tanh(p); b = sqrt(p); c = elemwise_add(a, b); d = relu(p); y = elemwise_add(c, d)");
   GradientResult result = build(graph, wrt(graph, {"x"}));
   EXPECT_EQ(dumpFrom(result.graph, graph.numNodes(), 1), "_head_grad_0 = ones_like(y)\n"
                                                          "d_backward = _backward_relu(_head_grad_0, d) ^d\n"

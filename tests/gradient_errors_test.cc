@@ -51,10 +51,12 @@ TEST(GradientErrors, E_03_ScalarPolicy) {
     options.inference = &inference;
     return errorOf(g, wrt(g, {"x"}), options);
   };
-  EXPECT_EQ(withShape({2, 3}), "[implicit_head] output 'y_output' has shape (2,3); an implicit head gradient needs a scalar");
+  EXPECT_EQ(withShape({2, 3}),
+            "[implicit_head] output 'y_output' has shape (2,3); an implicit head gradient needs a scalar");
   EXPECT_EQ(withShape({1, 1}), "success");
   EXPECT_EQ(withShape({}), "success");
-  EXPECT_EQ(withShape({0}), "[implicit_head] output 'y_output' has shape (0,); an implicit head gradient needs a scalar");
+  EXPECT_EQ(withShape({0}),
+            "[implicit_head] output 'y_output' has shape (0,); an implicit head gradient needs a scalar");
 }
 
 TEST(GradientErrors, E_05_NoLiveOutput) {
@@ -138,8 +140,9 @@ TEST(GradientErrors, E_38_SeedOfAnotherShape) {
 TEST(GradientErrors, E_41_RuleThatForgetsAnInput) {
   TestGraph g("y = test_forgetful(a, b)");
   EXPECT_EQ(errorOf(g, wrt(g, {"a"}), GradientOptions()), "success");
-  EXPECT_EQ(errorOf(g, wrt(g, {"b"}), GradientOptions()),
-            "[bad_gradient_rule] the gradient rule of operator 'test_forgetful' says nothing about input 1 of node 'y'");
+  EXPECT_EQ(
+      errorOf(g, wrt(g, {"b"}), GradientOptions()),
+      "[bad_gradient_rule] the gradient rule of operator 'test_forgetful' says nothing about input 1 of node 'y'");
 }
 
 TEST(GradientErrors, E_44_E_48_ValuesTheGraphDoesNotHave) {

@@ -30,7 +30,8 @@ TEST(GradientHeads, H_07_AVariableDoesNotDependOnWhatItFeeds) {
   TestGraph g("y = _plus_scalar(x) {scalar=1}");
   EXPECT_EQ(outcome(g, requestOf(g, {"x"}, {"y"}), GradientOptions()),
             "[unreachable] x number 1, 'y_output', is not reached from any output that is differentiated");
-  EXPECT_EQ(outcome(g, requestOf(g, {"x"}, {"x"}), GradientOptions()), "_head_grad_0 = ones_like(x)\nheads _head_grad_0\n");
+  EXPECT_EQ(outcome(g, requestOf(g, {"x"}, {"x"}), GradientOptions()),
+            "_head_grad_0 = ones_like(x)\nheads _head_grad_0\n");
 }
 
 TEST(GradientHeads, H_10_ASK_19_OutputsThatCarryNoGradientAreSkipped) {
@@ -48,7 +49,8 @@ TEST(GradientHeads, H_10_E_05_NoOutputCarriesGradient) {
   GradientOptions options;
   options.inference = &inference;
   const std::string start = "[no_live_output] no output that is differentiated carries gradient: ";
-  EXPECT_EQ(outcome(g, requestOf(g, {"c", "d"}, {"x"}), options), start + "'c_output' (a constant), 'd_output' (a constant)");
+  EXPECT_EQ(outcome(g, requestOf(g, {"c", "d"}, {"x"}), options),
+            start + "'c_output' (a constant), 'd_output' (a constant)");
   GradientRequest request = requestOf(g, {"n", "i"}, {"x"});
   request.noGrad = {g.at("n")};
   EXPECT_EQ(outcome(g, request, options), start + "'n_output' (in the no-gradient set), 'i_output' (int32)");
@@ -66,8 +68,8 @@ TEST(GradientHeads, H_12_AHeadGradientKeepsItsBytes) {
     GradientRequest request = wrt(g, {"x", "r", "s"});
     for (GradientTarget &target : request.wrt) target.request = Request::Add;
     Graph graph = cantFail(buildGradient(g.context, g, request, options)).graph;
-    std::vector<NamedArray> bindings{{"x", doubles({2}, {1, 2})}, {"_head_grad_0", doubles({2}, {5, 7})},
-                                     {"x_grad", doubles({2}, {100, 200})}};
+    std::vector<NamedArray> bindings{
+        {"x", doubles({2}, {1, 2})}, {"_head_grad_0", doubles({2}, {5, 7})}, {"x_grad", doubles({2}, {100, 200})}};
     SessionOptions session;
     session.infer.floatAs = DType::Float64;
     Session run = cantFail(Session::create(g.context, graph, std::move(bindings), session));
@@ -92,7 +94,8 @@ TEST(GradientHeads, H_13_HeadVariablesAreVariablesOfALaterGradient) {
   options.headPolicy = HeadPolicy::Ones;
   options.gradientOnly = true;
   Graph second = cantFail(buildGradient(g.context, first.graph, again, options)).graph;
-  std::vector<testing::Array> values = evaluate(second, {{"x", testing::Array(3.0)}, {"_head_grad_0", testing::Array(5.0)}});
+  std::vector<testing::Array> values =
+      evaluate(second, {{"x", testing::Array(3.0)}, {"_head_grad_0", testing::Array(5.0)}});
   EXPECT_EQ(values[0].values, Numbers{6});
   EXPECT_EQ(values[1].values, Numbers{10});
 }
@@ -100,7 +103,8 @@ TEST(GradientHeads, H_13_HeadVariablesAreVariablesOfALaterGradient) {
 TEST(GradientHeads, CON_10_E_36_EveryRequiredPartIsNamed) {
   TestGraph g("y = exp(x)"), empty("x = var; heads x");
   GradientRequest none;
-  EXPECT_EQ(outcome(g, none, GradientOptions()), "[empty_xs] no variable to differentiate with respect to (xs): the list is empty");
+  EXPECT_EQ(outcome(g, none, GradientOptions()),
+            "[empty_xs] no variable to differentiate with respect to (xs): the list is empty");
   GradientOptions options;
   options.headPolicy = HeadPolicy::Required;
   EXPECT_EQ(outcome(g, wrt(g, {"x"}), options), "[missing_attr] output 1, 'y_output', has no head gradient");
@@ -130,8 +134,10 @@ TEST(GradientHeads, H_03_E_03_ScalarsAreCheckedOnceShapesAreKnown) {
   Waiting w;
   w.options.headPolicy = HeadPolicy::Scalar;
   Graph graph = cantFail(buildGradient(w.g.context, w.g, requestOf(w.g, {"y"}, {"x"}), w.options)).graph;
-  for (DimsBuffer one : {DimsBuffer{}, DimsBuffer{1}, DimsBuffer{1, 1}}) EXPECT_EQ(w.inferred(graph, one, {}, ""), "success");
-  const std::string refusal = "[implicit_head] output 'y_output' has shape (2,3); an implicit head gradient needs a scalar";
+  for (DimsBuffer one : {DimsBuffer{}, DimsBuffer{1}, DimsBuffer{1, 1}})
+    EXPECT_EQ(w.inferred(graph, one, {}, ""), "success");
+  const std::string refusal =
+      "[implicit_head] output 'y_output' has shape (2,3); an implicit head gradient needs a scalar";
   EXPECT_EQ(w.inferred(graph, {2, 3}, {}, ""), refusal);
   EXPECT_EQ(w.inferred(cantFail(lowerTo(w.g.context, graph, kMxnetTarget, nullptr)), {2, 3}, {}, ""), refusal);
   // Differentiated once more, it still waits.
@@ -141,7 +147,9 @@ TEST(GradientHeads, H_03_E_03_ScalarsAreCheckedOnceShapesAreKnown) {
   // Settled when it was emitted: nothing is kept.
   Inference inference = cantFail(infer(w.g.context, w.g, {{{w.g.at("x").node, {1}}, {w.g.at("h").node, {1}}}, {}}, {}));
   w.options.inference = &inference;
-  EXPECT_TRUE(cantFail(buildGradient(w.g.context, w.g, requestOf(w.g, {"y"}, {"x"}), w.options)).graph.table().headPairs.empty());
+  EXPECT_TRUE(cantFail(buildGradient(w.g.context, w.g, requestOf(w.g, {"y"}, {"x"}), w.options))
+                  .graph.table()
+                  .headPairs.empty());
 }
 
 TEST(GradientHeads, H_04_E_38_SeedsAreCheckedOnceShapesAreKnown) {
@@ -167,7 +175,8 @@ TEST(GradientHeads, H_04_PairsFollowTheNodesOfAFile) {
 {"op": "null", "name": "unused", "inputs": []}, {"op": "null", "name": "dy", "inputs": []},
 {"op": "null", "name": "x", "inputs": []}, {"op": "exp", "name": "y", "inputs": [[2, 0]]},
 {"op": "elemwise_mul", "name": "g", "inputs": [[1, 0], [3, 0]]}],
-"arg_nodes": [0, 1, 2], "heads": [[3, 0], [4, 0]], "attrs": {"head_pairs": ["list_int", [1, 3, 0, 1, 0]]}})", ReadOptions()));
+"arg_nodes": [0, 1, 2], "heads": [[3, 0], [4, 0]], "attrs": {"head_pairs": ["list_int", [1, 3, 0, 1, 0]]}})",
+                                         ReadOptions()));
   const Graph &graph = loaded.graph;
   std::vector<HeadPair> pairs = graph.table().headPairs;
   ASSERT_EQ(pairs.size(), 1u);
@@ -181,7 +190,8 @@ TEST(GradientHeads, H_04_E_39_TypesOfSeedsAreCheckedOnceKnown) {
   GradientRequest request = requestOf(w.g, {"y"}, {"x"});
   request.heads[0].seedName = "dy";
   Graph graph = cantFail(buildGradient(w.g.context, w.g, request, w.options)).graph;
-  InferRequest hints{{{nodeNamed(graph, "x"), {2}}}, {{nodeNamed(graph, "dy"), DType::Int32}, {nodeNamed(graph, "x"), DType::Float32}}};
+  InferRequest hints{{{nodeNamed(graph, "x"), {2}}},
+                     {{nodeNamed(graph, "dy"), DType::Int32}, {nodeNamed(graph, "x"), DType::Float32}}};
   InferOptions partial;
   partial.allowUnknown = true;
   EXPECT_EQ(describeError(infer(w.g.context, graph, hints, partial)),

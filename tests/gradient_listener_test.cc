@@ -122,7 +122,8 @@ TEST(GradientAttributes, NAME_11_ScopeAndDeviceFollowTheNode) {
 }
 
 TEST(GradientAttributes, NAME_11_HigherOrdersAndSumsAtVariables) {
-  TestGraph g("x = var {__ctx_group__=host}; a = exp(x) {__ctx_group__=dev1}; y = elemwise_mul(a, x) {__ctx_group__=dev2}");
+  TestGraph g(
+      "x = var {__ctx_group__=host}; a = exp(x) {__ctx_group__=dev1}; y = elemwise_mul(a, x) {__ctx_group__=dev2}");
   GradientResult result = gradientOf(g.context, g, {"x"}, 2);
   for (uint32_t n = g.graph.numNodes(); n < result.graph.numNodes(); ++n) {
     StringRef origin = result.graph.name(result.graph.origin(NodeId(n)));

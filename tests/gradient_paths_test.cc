@@ -48,20 +48,23 @@ GradientRequest cutting(TestGraph &g, std::vector<StringRef> xs, std::vector<Str
 Numbers valuesOf(const Built &built, const Bindings &bindings, size_t numForward) {
   Numbers list;
   std::vector<Array> heads = evaluate(built.result.graph, bindings);
-  for (size_t i = numForward; i < heads.size(); ++i) list.insert(list.end(), heads[i].values.begin(), heads[i].values.end());
+  for (size_t i = numForward; i < heads.size(); ++i)
+    list.insert(list.end(), heads[i].values.begin(), heads[i].values.end());
   return list;
 }
 
 // ---- choosing x (§7)
 
 TEST(GradientPaths, XS_05_NoneDoesNotExcuseWhatCanCarryNoGradient) {
-  TestGraph g("i = var {__dtype__=int32}; m = var {__stop_gradient__=True}; a = test_accumulate(m, s@1); f = Cast(i) {dtype=float32};"
-              "y = elemwise_add(a, f)");
+  TestGraph g(
+      "i = var {__dtype__=int32}; m = var {__stop_gradient__=True}; a = test_accumulate(m, s@1); f = Cast(i) {dtype=float32};"
+      "y = elemwise_add(a, f)");
   Inference inference = cantFail(infer(g.context, g, {{{g.at("m").node, {2}}}, {}}, {}));
   for (UnusedPolicy policy : {UnusedPolicy::Error, UnusedPolicy::None, UnusedPolicy::Zeros}) {
     GradientOptions options = unusedIs(policy);
     options.inference = &inference;
-    EXPECT_EQ(build(g, wrt(g, {"i"}), options).text, "[not_requires_grad] x number 1, 'i', has type int32 and carries no gradient");
+    EXPECT_EQ(build(g, wrt(g, {"i"}), options).text,
+              "[not_requires_grad] x number 1, 'i', has type int32 and carries no gradient");
     EXPECT_EQ(build(g, wrt(g, {"m"}), options).text,
               "[not_requires_grad] x number 1, 'm', is marked __stop_gradient__ and carries no gradient");
     EXPECT_EQ(build(g, wrt(g, {"s"}), options).text,
@@ -95,7 +98,8 @@ TEST(GradientPaths, XS_09_AnXOnTheWayToAnotherXDoesNotCutIt) {
 }
 
 TEST(GradientPaths, XS_11_MessagesCountFromOneAndName) {
-  TestGraph g("i = var {__dtype__=int32}; f = Cast(i) {dtype=float32}; a = test_accumulate(x, s@1); k = elemwise_add(a, f); u = exp(w); heads k, u");
+  TestGraph g(
+      "i = var {__dtype__=int32}; f = Cast(i) {dtype=float32}; a = test_accumulate(x, s@1); k = elemwise_add(a, f); u = exp(w); heads k, u");
   Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {2}}, {g.at("w").node, {2}}}, {}}, {}));
   GradientOptions options;
   options.inference = &inference;
@@ -122,14 +126,16 @@ TEST(GradientPaths, XS_13_ResultsAreNotDifferentiatedUnlessAsked) {
 
 TEST(GradientPaths, ZERO_06_OneOutputOfThree) {
   TestGraph g("s = test_split3(x); y = _mul_scalar(s) {scalar=2}");
-  EXPECT_EQ(valuesOf(build(g, wrt(g, {"x"}), GradientOptions()), {{"x", Array(Numbers{1, 1, 1})}}, 1), (Numbers{2, 0, 0}));
+  EXPECT_EQ(valuesOf(build(g, wrt(g, {"x"}), GradientOptions()), {{"x", Array(Numbers{1, 1, 1})}}, 1),
+            (Numbers{2, 0, 0}));
 }
 
 // ---- no-gradient sets (§8)
 
 // The set as a request takes it: entries of any output. What the file marks belongs to it without being named.
 TEST(GradientPaths, NG_01_MarkedVariablesJoinTheSet) {
-  TestGraph g("x = var; w = var {__stop_gradient__=True}; v = var {__stop_gradient__=False}; a = elemwise_mul(x, w); y = elemwise_mul(a, v)");
+  TestGraph g(
+      "x = var; w = var {__stop_gradient__=True}; v = var {__stop_gradient__=False}; a = elemwise_mul(x, w); y = elemwise_mul(a, v)");
   AllTargets all = allTargets(g, nullptr);
   ASSERT_EQ(all.targets.size(), 2u);
   EXPECT_EQ(all.targets[0].x, g.at("x"));
@@ -137,7 +143,8 @@ TEST(GradientPaths, NG_01_MarkedVariablesJoinTheSet) {
   EXPECT_EQ(all.skipped, std::vector<std::string>{"'w' (marked __stop_gradient__)"});
   // Marked or cut by hand is the same.
   TestGraph plain("x = var; w = var; v = var; a = elemwise_mul(x, w); y = elemwise_mul(a, v)");
-  EXPECT_EQ(build(g, wrt(g, {"x", "v"}), GradientOptions()).text, build(plain, cutting(plain, {"x", "v"}, {"w"}), GradientOptions()).text);
+  EXPECT_EQ(build(g, wrt(g, {"x", "v"}), GradientOptions()).text,
+            build(plain, cutting(plain, {"x", "v"}, {"w"}), GradientOptions()).text);
   GradientRequest request = wrt(g, {"v"});
   request.heads = {{g.at("w"), std::nullopt, ""}};
   EXPECT_EQ(build(g, request, GradientOptions()).text,
@@ -184,23 +191,27 @@ TEST(GradientPaths, NG_03_WhatOneOperatorMakesOfUnwantedSides) {
 
 TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
   // u is not above y, v not below x, q has no gradient, and the second output of s is read by nobody on the path.
-  TestGraph g("s = test_split3(x); u = exp(s:1); v = tanh(w); q = test_part(v); k = elemwise_mul(s, q); y = relu(k); heads y, u");
+  TestGraph g(
+      "s = test_split3(x); u = exp(s:1); v = tanh(w); q = test_part(v); k = elemwise_mul(s, q); y = relu(k); heads y, u");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), std::nullopt, ""}};
-  EXPECT_EQ(build(g, request, GradientOptions()).text, "_head_grad_0 = ones_like(y)\n"
-                                                       "y_backward = _backward_relu(_head_grad_0, y) ^y\n"
-                                                       "k_backward = _backward_mul(y_backward, s, q) ^k\n"
-                                                       "s_zero_head_1 = zeros_like(s:1)\n"
-                                                       "s_zero_head_2 = zeros_like(s:2)\n"
-                                                       "s_backward = _backward_test_split3(k_backward, s_zero_head_1, s_zero_head_2) ^s\n"
-                                                       "heads s_backward\n");
+  EXPECT_EQ(build(g, request, GradientOptions()).text,
+            "_head_grad_0 = ones_like(y)\n"
+            "y_backward = _backward_relu(_head_grad_0, y) ^y\n"
+            "k_backward = _backward_mul(y_backward, s, q) ^k\n"
+            "s_zero_head_1 = zeros_like(s:1)\n"
+            "s_zero_head_2 = zeros_like(s:2)\n"
+            "s_backward = _backward_test_split3(k_backward, s_zero_head_1, s_zero_head_2) ^s\n"
+            "heads s_backward\n");
 }
 
 // Nothing is emitted that hangs on values no one produces, nor anything nobody reads: every generated node is reached from a
 // head along data edges or is a forward node some gradient waits for.
 TEST(GradientPaths, NG_08_ASK_22_NoLooseEnds) {
-  TestGraph g("s = test_split3(x); a = tanh(s); b = relu(s:1); c = elemwise_mul(a, w); k = elemwise_add(c, b); y = exp(k); z = sqrt(s:2); heads y, z");
-  for (std::vector<StringRef> cut : std::vector<std::vector<StringRef>>{{}, {"b"}, {"c"}, {"z", "a"}, {"k"}, {"s:1", "w"}}) {
+  TestGraph g(
+      "s = test_split3(x); a = tanh(s); b = relu(s:1); c = elemwise_mul(a, w); k = elemwise_add(c, b); y = exp(k); z = sqrt(s:2); heads y, z");
+  for (std::vector<StringRef> cut :
+       std::vector<std::vector<StringRef>>{{}, {"b"}, {"c"}, {"z", "a"}, {"k"}, {"s:1", "w"}}) {
     Built built = build(g, cutting(g, {"x"}, cut), unusedIs(UnusedPolicy::None));
     const Graph &graph = built.result.graph;
     BitVector read(graph.numNodes());
@@ -226,12 +237,14 @@ TEST(GradientPaths, NG_09_ASecondCallAddsWhatItFeeds) {
             "a_backward_1 = _backward_tanh(y_backward_1, a) ^a\n"
             "heads a_backward_1\n");
   EXPECT_EQ(second.stats.numGenerated, 3u) << "nothing was made and thrown away";
-  EXPECT_EQ(dumpFrom(second.graph, 0, 0).substr(0, dump(once).find("heads")), dump(once).substr(0, dump(once).find("heads")));
+  EXPECT_EQ(dumpFrom(second.graph, 0, 0).substr(0, dump(once).find("heads")),
+            dump(once).substr(0, dump(once).find("heads")));
 }
 
 // The gradients of what is kept have the same bits, whatever else is asked for.
 TEST(GradientPaths, NG_10_PruningKeepsEveryBit) {
-  TestGraph g("a = tanh(x); b = exp(w); c = elemwise_mul(a, b); d = sigmoid(c); e = elemwise_mul(d, a); f = elemwise_mul(e, v); y = log(f)");
+  TestGraph g(
+      "a = tanh(x); b = exp(w); c = elemwise_mul(a, b); d = sigmoid(c); e = elemwise_mul(d, a); f = elemwise_mul(e, v); y = log(f)");
   Bindings bindings{{"x", Array(0.3)}, {"w", Array(0.7)}, {"v", Array(1.9)}};
   Built all = build(g, wrt(g, {"x", "w", "v"}), GradientOptions());
   Numbers whole = valuesOf(all, bindings, 1);
@@ -280,16 +293,16 @@ TEST(GradientPaths, STOP_04_ADetachedValueLeavesItsSourceAlone) {
 }
 
 TEST(GradientPaths, STOP_05_CastingToWholeNumbersStops) {
-  for (auto [type, stops] : {std::pair<StringRef, bool>{"int32", true}, {"bool", true}, {"uint8", true}, {"float16", false}}) {
-    TestGraph g(("a = exp(x); i = Cast(a) {dtype=" + type + "}; f = Cast(i) {dtype=float32}; y = elemwise_add(f, w)").str());
+  for (auto [type, stops] :
+       {std::pair<StringRef, bool>{"int32", true}, {"bool", true}, {"uint8", true}, {"float16", false}}) {
+    TestGraph g(
+        ("a = exp(x); i = Cast(a) {dtype=" + type + "}; f = Cast(i) {dtype=float32}; y = elemwise_add(f, w)").str());
     Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {2}}}, {}}, {}));
     GradientOptions options;
     options.inference = &inference;
     Built built = build(g, wrt(g, {"x"}), options);
-    if (stops)
-      EXPECT_EQ(built.text, "x_zero_grad = zeros_like(x)\nheads x_zero_grad\n") << type.str();
-    else
-      EXPECT_EQ(countOps(built.result.graph, "_backward_cast"), 2u) << type.str();
+    if (stops) EXPECT_EQ(built.text, "x_zero_grad = zeros_like(x)\nheads x_zero_grad\n") << type.str();
+    else EXPECT_EQ(countOps(built.result.graph, "_backward_cast"), 2u) << type.str();
   }
 }
 

@@ -32,7 +32,8 @@ Numbers gradients(TestGraph &g, const GradientRequest &request, GradientOptions 
   Expected<GradientResult> result = build(g, request, options);
   EXPECT_TRUE(bool(result)) << describeError(result.takeError());
   Numbers list;
-  for (const Array &array : evaluate(result->graph, bindings)) list.insert(list.end(), array.values.begin(), array.values.end());
+  for (const Array &array : evaluate(result->graph, bindings))
+    list.insert(list.end(), array.values.begin(), array.values.end());
   return list;
 }
 
@@ -41,7 +42,8 @@ TEST(GradientPolicies, P_01_WhatStandsForAHeadGradientThatIsNotGiven) {
   Inference inference = cantFail(infer(g.context, g, {{{g.at("x").node, {2}}}, {}}, {}));
   GradientOptions options;
   options.inference = &inference;
-  const std::string ones = "_head_grad_0 = ones_like(y)\ny_backward = elemwise_mul(_head_grad_0, y)\nheads y_backward\n";
+  const std::string ones =
+      "_head_grad_0 = ones_like(y)\ny_backward = elemwise_mul(_head_grad_0, y)\nheads y_backward\n";
   EXPECT_EQ(GradientOptions().headPolicy, HeadPolicy::Ones);
   EXPECT_EQ(emitted(g, wrt(g, {"x"}), options), ones);
   options.headPolicy = HeadPolicy::Scalar;
@@ -70,12 +72,11 @@ TEST(GradientPolicies, P_02_AnOutputListedTwiceCountsTwiceOrIsRefused) {
 
 TEST(GradientPolicies, P_03_AVariableListedTwiceIsFilledTwiceOrIsRefused) {
   TestGraph g("y = elemwise_mul(x, x)");
-  EXPECT_EQ(emitted(g, wrt(g, {"x", "x"}), GradientOptions()),
-            "_head_grad_0 = ones_like(y)\n"
-            "y_backward = _backward_mul(_head_grad_0, x, x) ^y\n"
-            "x_sum_grad = add_n(y_backward, y_backward:1)\n"
-            "x_sum_grad_1_copy = _copy(x_sum_grad)\n"
-            "heads x_sum_grad, x_sum_grad_1_copy\n");
+  EXPECT_EQ(emitted(g, wrt(g, {"x", "x"}), GradientOptions()), "_head_grad_0 = ones_like(y)\n"
+                                                               "y_backward = _backward_mul(_head_grad_0, x, x) ^y\n"
+                                                               "x_sum_grad = add_n(y_backward, y_backward:1)\n"
+                                                               "x_sum_grad_1_copy = _copy(x_sum_grad)\n"
+                                                               "heads x_sum_grad, x_sum_grad_1_copy\n");
   GradientOptions strict;
   strict.duplicates = DuplicatePolicy::Strict;
   EXPECT_EQ(emitted(g, wrt(g, {"x", "x"}), strict), "[duplicate] the inputs name 'x' twice");
@@ -92,7 +93,8 @@ TEST(GradientPolicies, P_04_ASK_15_AVariableNoOutputReads) {
   options.unused = UnusedPolicy::None;
   EXPECT_EQ(emitted(g, request, options), backward + "heads y_backward\n");
   options.unused = UnusedPolicy::Zeros;
-  EXPECT_EQ(emitted(g, request, options), "w_zero_grad = zeros_like(w)\n" + backward + "heads w_zero_grad, y_backward\n");
+  EXPECT_EQ(emitted(g, request, options),
+            "w_zero_grad = zeros_like(w)\n" + backward + "heads w_zero_grad, y_backward\n");
 }
 
 // A stopped path gives zeros under both policies; a path of control dependencies alone is no path by default.
@@ -187,7 +189,8 @@ TEST(GradientPolicies, P_09_WholeNumbersOnThePath) {
   GradientOptions options;
   options.inference = &inference;
   EXPECT_EQ(emitted(g, wrt(g, {"x"}), options), "x_zero_grad = zeros_like(x)\nheads x_zero_grad\n");
-  EXPECT_EQ(emitted(g, wrt(g, {"i"}), options), "[not_requires_grad] x number 1, 'i_output', has type int32 and carries no gradient");
+  EXPECT_EQ(emitted(g, wrt(g, {"i"}), options),
+            "[not_requires_grad] x number 1, 'i_output', has type int32 and carries no gradient");
   options.integers = IntegerPolicy::Permissive;
   EXPECT_EQ(countOps(cantFail(build(g, wrt(g, {"x"}), options)).graph, "_backward_cast"), 2u);
   EXPECT_NE(emitted(g, wrt(g, {"i"}), options).substr(0, 1), "[");
@@ -214,7 +217,9 @@ TEST(GradientPolicies, ZERO_04_AGG_02_OfZerosAloneOneIsKept) {
 TEST(GradientPolicies, P_10_NothingOffThePathIsEmitted) {
   const StringRef path = "a = exp(x); b = tanh(a); c = relu(w);";
   TestGraph alone((path + "y = elemwise_add(b, c)").str());
-  TestGraph branched((path + "d = sqrt(v); e = sigmoid(d); f = elemwise_mul(e, c); k = elemwise_add(b, c); y = elemwise_add(k, f)").str());
+  TestGraph branched(
+      (path + "d = sqrt(v); e = sigmoid(d); f = elemwise_mul(e, c); k = elemwise_add(b, c); y = elemwise_add(k, f)")
+          .str());
   const std::string expected = "_head_grad_0 = ones_like(y)\n"
                                "b_backward = _backward_tanh(_head_grad_0, b) ^b\n"
                                "a_backward = elemwise_mul(b_backward, a)\n"
@@ -236,7 +241,9 @@ class PolicyFlags : public ::testing::Test {
     if (result.code) return StringRef(result.err).split("error: ").second.split('\n').first.str();
     return folder.run("show g.json").out;
   }
-  static std::string variable(StringRef name) { return ("{\"op\": \"null\", \"name\": \"" + name + "\", \"inputs\": []}").str(); }
+  static std::string variable(StringRef name) {
+    return ("{\"op\": \"null\", \"name\": \"" + name + "\", \"inputs\": []}").str();
+  }
   static bool has(StringRef text, StringRef part) { return text.contains(part); }
 
   ScratchFolder folder;
@@ -258,7 +265,8 @@ TEST_F(PolicyFlags, P_06_Reach) {
 }
 
 TEST_F(PolicyFlags, P_09_Integers) {
-  std::string nodes = variable("x") + R"(,{"op": "Cast", "name": "i", "attrs": {"dtype": "int32"}, "inputs": [[0,0]]},)" +
+  std::string nodes = variable("x") +
+                      R"(,{"op": "Cast", "name": "i", "attrs": {"dtype": "int32"}, "inputs": [[0,0]]},)" +
                       R"({"op": "Cast", "name": "y", "attrs": {"dtype": "float32"}, "inputs": [[1,0]]})";
   EXPECT_TRUE(has(shown(nodes, "[2,0]", "--wrt x"), "zeros_like"));
   EXPECT_TRUE(has(shown(nodes, "[2,0]", "--wrt x --integers permissive"), "_backward_cast"));
@@ -283,29 +291,36 @@ TEST_F(PolicyFlags, P_02_P_03_Strict) {
 
 // Every way to name an entry, in every list; what names nothing is refused, with what is close.
 TEST_F(PolicyFlags, NG_01_CutsByNameIndexListedNameAndPosition) {
-  std::string nodes = variable("x") + R"(,{"op": "exp", "name": "a", "inputs": [[0,0]]},{"op": "tanh", "name": "b", "inputs": [[0,0]]},)" +
-                      R"({"op": "elemwise_add", "name": "y", "inputs": [[1,0],[2,0]]})";
+  std::string nodes =
+      variable("x") +
+      R"(,{"op": "exp", "name": "a", "inputs": [[0,0]]},{"op": "tanh", "name": "b", "inputs": [[0,0]]},)" +
+      R"({"op": "elemwise_add", "name": "y", "inputs": [[1,0],[2,0]]})";
   const std::string cut = shown(nodes, "[3,0],[1,0]", "--of y --wrt x --no-grad a");
   EXPECT_FALSE(has(cut, "add_n"));
   for (StringRef entry : {"a:0", "a_output", "@1", "#1", "a,a_output"})
     EXPECT_EQ(shown(nodes, "[3,0],[1,0]", ("--of y --wrt x --no-grad '" + entry + "'").str()), cut) << entry.str();
-  EXPECT_EQ(shown(nodes, "[3,0],[1,0]", "--of y --wrt x --no-grad a:1"), "node 'a' (exp) has 1 output, counted from 0; 'a:1' asks for output 1 [bad_entry]");
+  EXPECT_EQ(shown(nodes, "[3,0],[1,0]", "--of y --wrt x --no-grad a:1"),
+            "node 'a' (exp) has 1 output, counted from 0; 'a:1' asks for output 1 [bad_entry]");
   EXPECT_TRUE(has(shown(nodes, "[3,0],[1,0]", "--of y --wrt x --no-grad c"), "[unknown_name]"));
   EXPECT_EQ(folder.run("grad m.json --no-grad ''").code, 2);
 }
 
 // A list of something else than names or entries.
 TEST_F(PolicyFlags, E_14_NG_01_MembersOfAnotherType) {
-  std::string nodes = variable("x") + "," + variable("7") + R"(,{"op": "elemwise_mul", "name": "y", "inputs": [[0,0],[1,0]]})";
+  std::string nodes =
+      variable("x") + "," + variable("7") + R"(,{"op": "elemwise_mul", "name": "y", "inputs": [[0,0],[1,0]]})";
   for (StringRef flag : {"--no-grad", "--wrt", "--stop", "--retain", "--of"}) {
-    EXPECT_EQ(shown(nodes, "[2,0]", (flag + " 0.5").str()), "'0.5' is a number, expected the name of a node or an entry [bad_type]");
-    EXPECT_EQ(shown(nodes, "[2,0]", (flag + " '[x]'").str()), "'[x]' is the start of a list, expected the name of a node or an entry [bad_type]");
+    EXPECT_EQ(shown(nodes, "[2,0]", (flag + " 0.5").str()),
+              "'0.5' is a number, expected the name of a node or an entry [bad_type]");
+    EXPECT_EQ(shown(nodes, "[2,0]", (flag + " '[x]'").str()),
+              "'[x]' is the start of a list, expected the name of a node or an entry [bad_type]");
   }
   EXPECT_FALSE(has(shown(nodes, "[2,0]", "--wrt 7"), "[bad_type]")) << "a name that looks like a number is a name";
 }
 
 TEST_F(PolicyFlags, XS_06_AllLeavesOutWhatIsCut) {
-  std::string nodes = variable("x") + "," + variable("w") + R"(,{"op": "elemwise_mul", "name": "y", "inputs": [[0,0],[1,0]]})";
+  std::string nodes =
+      variable("x") + "," + variable("w") + R"(,{"op": "elemwise_mul", "name": "y", "inputs": [[0,0],[1,0]]})";
   shown(nodes, "[2,0]", "");
   ToolResult result = folder.run("grad m.json --no-grad w -o g.json");
   EXPECT_EQ(result.code, 0);
@@ -321,8 +336,11 @@ TEST_F(PolicyFlags, P_01_MisspeltFlagsAndChoices) {
   std::string nodes = variable("x") + R"(,{"op": "exp", "name": "y", "inputs": [[0,0]]})";
   shown(nodes, "[1,0]", "");
   for (auto [typed, meant] : {std::pair<StringRef, StringRef>{"--controll-only", "--control-only"},
-                              {"--integer", "--integers"}, {"--reech", "--reach"}, {"--chains", "--chain"},
-                              {"--zero-term", "--zero-terms"}, {"--strikt", "--strict"}}) {
+                              {"--integer", "--integers"},
+                              {"--reech", "--reach"},
+                              {"--chains", "--chain"},
+                              {"--zero-term", "--zero-terms"},
+                              {"--strikt", "--strict"}}) {
     ToolResult result = folder.run(("grad m.json " + typed + " x").str());
     EXPECT_EQ(result.code, 2);
     EXPECT_TRUE(has(result.err, ("did you mean '" + meant + "'").str())) << result.err;

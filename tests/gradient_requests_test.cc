@@ -98,7 +98,8 @@ TEST(GradientRequests, NL_08_OneGradientInThreePlaces) {
     request.retained = {{g.at("y"), Request::Write}};
     Graph graph = build(g, request).graph;
     std::set<uint32_t> entries;
-    for (Value head : graph.heads()) EXPECT_TRUE(entries.insert(graph.entry(head).value).second) << "one buffer, one head";
+    for (Value head : graph.heads())
+      EXPECT_TRUE(entries.insert(graph.entry(head).value).second) << "one buffer, one head";
     Prepared p(graph, {Request::Write, Request::Write, Request::Add, third, Request::Write}, true);
     p.bind("a", {1, 2});
     p.bind("b", {3, 4});
@@ -173,7 +174,8 @@ TEST(GradientRequests, REQ_09_E_18_OneBufferForTwoVariables) {
     GradcError error = errorOf(p.executor->bindHead(2, buffer.ref()));
     if (second == Request::Write) {
       EXPECT_EQ(error.kind, ErrorKind::BufferAlias);
-      EXPECT_EQ(error.message, "the gradient of 'a' and the gradient of 'b' would share memory, and not both are asked 'add'");
+      EXPECT_EQ(error.message,
+                "the gradient of 'a' and the gradient of 'b' would share memory, and not both are asked 'add'");
       continue;
     }
     EXPECT_EQ(error.message, "success");
@@ -210,7 +212,8 @@ TEST(GradientRequests, RC_02_ValuesLiveUntilTheirLastPosition) {
 TEST(GradientRequests, RC_06_ASK_14_ForwardValuesMakeRoomForGradients) {
   // Six layers, each of which keeps its output: no forward value outlives its last backward reader, so the arena holds
   // the kept values and two gradients at a time, never all of them.
-  TestGraph g("x = var {__shape__=(1024,)}; a = exp(x); b = exp(a); c = exp(b); d = exp(c); e = exp(d); f = exp(e); y = sum(f)");
+  TestGraph g(
+      "x = var {__shape__=(1024,)}; a = exp(x); b = exp(a); c = exp(b); d = exp(c); e = exp(d); f = exp(e); y = sum(f)");
   Graph graph = build(g, testing::wrt(g, {"x"})).graph;
   Prepared p(graph, {Request::Write, Request::Write}, false);
   int64_t all = 0;

@@ -103,8 +103,8 @@ void expectLinear(function_ref<Graph(Context &, uint32_t)> make) {
     if (round >= 2 && llvm::all_of(llvm::seq<size_t>(0, kNumStages), holds)) break;
   }
   for (size_t stage = 0; stage < kNumStages; ++stage) {
-    outs() << format("%-18s %8.2f ms %9.2f ms, %5.1f times\n", kStages[stage], 1e3 * ofSmall[stage], 1e3 * ofLarge[stage],
-                     ofLarge[stage] / ofSmall[stage]);
+    outs() << format("%-18s %8.2f ms %9.2f ms, %5.1f times\n", kStages[stage], 1e3 * ofSmall[stage],
+                     1e3 * ofLarge[stage], ofLarge[stage] / ofSmall[stage]);
     EXPECT_TRUE(holds(stage)) << kStages[stage] << " of " << kFactor << " times the nodes takes "
                               << ofLarge[stage] / ofSmall[stage] << " times as long";
   }

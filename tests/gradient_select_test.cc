@@ -272,8 +272,7 @@ TEST(GradientAux, XS_06_AllTargetsNamesWhatItSkips) {
   AllTargets all = allTargets(g, &*inference);
   ASSERT_EQ(all.targets.size(), 1u);
   EXPECT_EQ(all.targets[0].x, g.at("x"));
-  EXPECT_EQ(all.skipped,
-            (std::vector<std::string>{"'label' (read only where no gradient flows)", "'i' (int32)"}));
+  EXPECT_EQ(all.skipped, (std::vector<std::string>{"'label' (read only where no gradient flows)", "'i' (int32)"}));
 }
 
 }  // namespace

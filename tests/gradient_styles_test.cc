@@ -48,8 +48,7 @@ TEST(GradientStyles, NAME_06_OneGradientIsCalledAfterItsVariable) {
 
 TEST(GradientStyles, NAME_06_SummandsAreRenamed) {
   TestGraph g("a = exp(x); b = tanh(x); y = elemwise_mul(a, b)");
-  EXPECT_EQ(fluidNames(g, wrt(g, {"x"}), kFluid),
-            "y@GRAD a@GRAD x@GRAD@RENAME@block0@0 x@GRAD@RENAME@block0@1 x@GRAD");
+  EXPECT_EQ(fluidNames(g, wrt(g, {"x"}), kFluid), "y@GRAD a@GRAD x@GRAD@RENAME@block0@0 x@GRAD@RENAME@block0@1 x@GRAD");
 }
 
 TEST(GradientStyles, NAME_06_AdditionsOfAChainAreNumbered) {
@@ -88,7 +87,8 @@ TEST(GradientStyles, NAME_06_ValuesDoNotDependOnNames) {
   const Bindings bindings{{"x", Array(0.5)}};
   std::vector<Array> expected = evaluate(build(g.context, g, wrt(g, {"x"}), {}).graph, bindings);
   for (NamingStyle style : {NamingStyle::Mxnet, NamingStyle::Nnvm, NamingStyle::Fluid})
-    EXPECT_EQ(evaluate(build(g.context, g, wrt(g, {"x"}), styled(style)).graph, bindings)[1].values, expected[1].values);
+    EXPECT_EQ(evaluate(build(g.context, g, wrt(g, {"x"}), styled(style)).graph, bindings)[1].values,
+              expected[1].values);
 }
 
 // Three calls on one program were measured to give these.

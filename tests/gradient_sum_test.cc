@@ -18,7 +18,8 @@ using Numbers = std::vector<double>;
 // y = 1x + 2x + … + nx, one consumer of x each.
 std::string fan(int n) {
   std::string text = "x = var;";
-  for (int i = 1; i <= n; ++i) text += "t" + std::to_string(i) + " = _mul_scalar(x) {scalar=" + std::to_string(i) + "};";
+  for (int i = 1; i <= n; ++i)
+    text += "t" + std::to_string(i) + " = _mul_scalar(x) {scalar=" + std::to_string(i) + "};";
   std::string total = "t1";
   for (int i = 2; i <= n; ++i) {
     text += "u" + std::to_string(i) + " = elemwise_add(" + total + ", t" + std::to_string(i) + ");";
@@ -62,7 +63,8 @@ TEST(GradientSum, AGG_16_V_17_ASK_20_ValuesForEveryCap) {
   for (int n = 1; n <= 20; ++n)
     for (uint32_t cap : {2u, 3u, 8u, 100u}) {
       TestGraph g(fan(n));
-      EXPECT_EQ(evaluate(withCap(g, cap).graph, {{"x", Array(Numbers{2, 3})}}).back().values, Numbers(2, n * (n + 1) / 2))
+      EXPECT_EQ(evaluate(withCap(g, cap).graph, {{"x", Array(Numbers{2, 3})}}).back().values,
+                Numbers(2, n * (n + 1) / 2))
           << n << " " << cap;
     }
 }
@@ -102,8 +104,7 @@ TEST(GradientSum, AGG_04_AGG_05_ChainClosedByACopy) {
 // which needs h.
 TEST(GradientSum, AGG_05_SharedHeadDoesNotCloseCycle) {
   std::string text = "x = var; s1 = elemwise_add(x, x); r = relu(x); s2 = elemwise_add(s1, r);";
-  for (int i = 3; i <= 9; ++i)
-    text += "s" + std::to_string(i) + " = elemwise_add(s" + std::to_string(i - 1) + ", x);";
+  for (int i = 3; i <= 9; ++i) text += "s" + std::to_string(i) + " = elemwise_add(s" + std::to_string(i - 1) + ", x);";
   for (const char *heads : {"heads s9", "heads s9, h"}) {
     TestGraph g(text + heads);
     GradientRequest request = wrt(g, {"x"});
@@ -183,8 +184,9 @@ TEST(GradientZeros, ZERO_05_ReachableVariableWithoutContributionGetsZeros) {
 
 TEST(GradientZeros, ZERO_05_LabelOfALoss) {
   TestGraph g("y = SoftmaxOutput(x, label)");
-  std::vector<Array> values = gradientValues(
-      g.context, g, {"label"}, {{"x", Array(std::vector<int64_t>{2, 3}, Numbers(6, 1))}, {"label", Array(Numbers{0, 1})}}, 1);
+  std::vector<Array> values =
+      gradientValues(g.context, g, {"label"},
+                     {{"x", Array(std::vector<int64_t>{2, 3}, Numbers(6, 1))}, {"label", Array(Numbers{0, 1})}}, 1);
   EXPECT_EQ(values[0].values, (Numbers{0, 0}));
 }
 

@@ -33,7 +33,9 @@ void expectForwardIds(const Graph &forward, const GradientResult &result) {
   for (uint32_t n = 0; n < forward.numNodes(); ++n) {
     const NodeId now = result.forwardIds.empty() ? NodeId(n) : result.forwardIds[n];
     EXPECT_EQ(now.isValid(), names.contains(forward.name(NodeId(n)))) << n;
-    if (now.isValid()) { EXPECT_EQ(result.graph.name(now), forward.name(NodeId(n))); }
+    if (now.isValid()) {
+      EXPECT_EQ(result.graph.name(now), forward.name(NodeId(n)));
+    }
   }
 }
 
@@ -109,7 +111,8 @@ TEST(GradientTable, CLI_05_OrderIsThatOfTheYPlusOne) {
 // As by `--order 2`: what vanishes identically is zeros, none where that was asked for, and no mistake.
 TEST(GradientTable, HO_08_CLI_05_VanishingGradientsOfAnEmittedGraph) {
   TestGraph g("y = elemwise_mul(x, a)");
-  for (auto [policy, status] : {std::pair{UnusedPolicy::Error, "grad"}, {UnusedPolicy::Zeros, "grad"}, {UnusedPolicy::None, "none"}}) {
+  for (auto [policy, status] :
+       {std::pair{UnusedPolicy::Error, "grad"}, {UnusedPolicy::Zeros, "grad"}, {UnusedPolicy::None, "none"}}) {
     const Graph first = gradientOf(g.context, g, {"x"}, 1).graph;
     GradientOptions options;
     options.unused = policy;
@@ -124,7 +127,8 @@ TEST(GradientTable, HO_08_CLI_05_VanishingGradientsOfAnEmittedGraph) {
   GradientRequest request = wrt(apart, {"w"});
   request.heads = {{apart.at("y"), apart.at("h"), ""}};
   const Graph first = cantFail(buildGradient(apart.context, apart, request, {})).graph;
-  for (auto [policy, status] : {std::pair{UnusedPolicy::Error, "zeros"}, {UnusedPolicy::Zeros, "zeros"}, {UnusedPolicy::None, "none"}}) {
+  for (auto [policy, status] :
+       {std::pair{UnusedPolicy::Error, "zeros"}, {UnusedPolicy::Zeros, "zeros"}, {UnusedPolicy::None, "none"}}) {
     GradientOptions options;
     options.unused = policy;
     GradientRequest again = wrt(first, {"x"});
@@ -140,8 +144,9 @@ TEST(GradientTable, E_35_MalformedTableIsNotDifferentiated) {
   const Graph first = gradientOf(g.context, g, {"x"}, 1).graph;
   GraphAttrs attrs = graphAttrsOf(first);
   attrs.erase("grad_order");
-  EXPECT_EQ(describeError(buildGradient(g.context, withGraphAttrs(first, attrs), wrt(first, {"x"}), {})),
-            "[graph_attr] graph attribute 'grad_order' is missing or malformed, expected a list_int with one element per head (2)");
+  EXPECT_EQ(
+      describeError(buildGradient(g.context, withGraphAttrs(first, attrs), wrt(first, {"x"}), {})),
+      "[graph_attr] graph attribute 'grad_order' is missing or malformed, expected a list_int with one element per head (2)");
 }
 
 TEST(GradientTable, CLI_02_ASK_07_GradientAlone) {
@@ -224,7 +229,8 @@ TEST(GradientTable, IR_18_E_35_MissingAndMalformedAttributesAreNamed) {
             start + "grad_of' is missing or malformed, expected a list_str with one element per head (2)");
   EXPECT_EQ(with("head_kind", GraphAttr::ofStrs({"forward", "sideways"})),
             start + "head_kind' is missing or malformed, expected 'forward', 'grad' or 'retained'");
-  EXPECT_EQ(with("grad_of_node", GraphAttr::ofInts({-1, 99})), start + "grad_of_node' is missing or malformed, expected node ids");
+  EXPECT_EQ(with("grad_of_node", GraphAttr::ofInts({-1, 99})),
+            start + "grad_of_node' is missing or malformed, expected node ids");
   EXPECT_EQ(with("grad_req", GraphAttr::ofStrs({"write", "maybe"})),
             start + "grad_req' is missing or malformed, expected 'null', 'write' or 'add'");
   EXPECT_EQ(with("head_grad_of", GraphAttr::ofStrs({"alone"})),

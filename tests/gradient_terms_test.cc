@@ -39,7 +39,8 @@ std::string emitted(TestGraph &g, const GradientRequest &request, const Gradient
 TEST(GradientTerms, CON_03_SumsRunFromTheLeftInTheOrderOfTheList) {
   // Terms arrive from the last consumer to the first; 2^53 + 1 rounds down, so every other order gives another value.
   const double big = 9007199254740992.0;
-  const std::pair<Numbers, double> rows[] = {{{1, 1, big}, big}, {{big, 1, 1}, big + 2}, {{1, -big, big}, 1}, {{-big, big, 1}, 0}};
+  const std::pair<Numbers, double> rows[] = {
+      {{1, 1, big}, big}, {{big, 1, 1}, big + 2}, {{1, -big, big}, 1}, {{-big, big, 1}, 0}};
   for (const auto &[factors, expected] : rows) {
     TestGraph g(fanOf(factors));
     for (uint32_t cap : {2u, 8u}) {
@@ -105,7 +106,8 @@ TEST(GradientTerms, AGG_12_SumsLoseTheOperandsThatAreCut) {
 
 // p's gradient is a head, is read twice below, and starts the sum for x: nobody may add into its buffer.
 TEST(GradientTerms, AGG_13_D_15_SumsNeverRunInABufferOthersSee) {
-  TestGraph g("x = var {__shape__=(2,)}; p = _plus_scalar(x) {scalar=1}; q = elemwise_mul(p, x); y = elemwise_mul(q, p)");
+  TestGraph g(
+      "x = var {__shape__=(2,)}; p = _plus_scalar(x) {scalar=1}; q = elemwise_mul(p, x); y = elemwise_mul(q, p)");
   for (uint32_t cap : {2u, 3u, 8u}) {
     GradientRequest request = wrt(g, {"x", "p", "q"});
     request.retained = {{g.at("p"), Request::Write}, {g.at("y"), Request::Write}};
@@ -121,7 +123,8 @@ TEST(GradientTerms, AGG_13_D_15_SumsNeverRunInABufferOthersSee) {
     // y = (x + 1)² · x; dy/dp = 2·p·x, dy/dq = p, dx = p² + 2·p·x
     const Numbers dp{12, 240}, dq{3, 40}, dx{9 + 12, 160 + 240};
     const Numbers expected[] = {dx, dp, dq, dp, {1, 10}};
-    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(valuesOf<double>(run.head(1 + i)), expected[i]) << "head " << i << ", cap " << cap;
+    for (size_t i = 0; i < 5; ++i)
+      EXPECT_EQ(valuesOf<double>(run.head(1 + i)), expected[i]) << "head " << i << ", cap " << cap;
     for (size_t i = 0; i < graph.heads().size(); ++i)
       for (size_t j = 0; j < i; ++j) EXPECT_NE(run.head(i).data, run.head(j).data) << i << " " << j;
   }
@@ -140,7 +143,8 @@ TEST(GradientTerms, AGG_16_V_17_AddingOntoWhatIsThere) {
       Graph graph = built(g, request, options).graph;
       SessionOptions session;
       session.infer.floatAs = DType::Float64;
-      Session run = cantFail(Session::create(g.context, graph, {{"x", doubles({1}, {2})}, {"x_grad", doubles({1}, {1000})}}, session));
+      Session run = cantFail(
+          Session::create(g.context, graph, {{"x", doubles({1}, {2})}, {"x_grad", doubles({1}, {1000})}}, session));
       cantFail(run.run(0));
       EXPECT_EQ(valuesOf<double>(run.head(1)), Numbers{1000.0 + n * (n + 1) / 2}) << n << " " << cap;
       cantFail(run.run(1));
@@ -191,18 +195,19 @@ TEST(GradientTerms, COPY_05_ForwardHeadsListedAgainAreCopies) {
   GradientOptions options;
   options.headPolicy = HeadPolicy::Input;
   GradientResult result = built(g, wrt(g, {"x"}), options);
-  EXPECT_EQ(dumpFrom(result.graph, 0, 0), "y = exp(x)\n"
-                                          "y_copy0 = _copy(y)\n"
-                                          "z = tanh(y)\n"
-                                          "y_copy1 = _copy(y)\n"
-                                          "_head_grad_0_id = _identity_with_attr_like_rhs(_head_grad_0, y)\n"
-                                          "_head_grad_1_id = _identity_with_attr_like_rhs(_head_grad_1, y)\n"
-                                          "_head_grad_3_id = _identity_with_attr_like_rhs(_head_grad_3, y)\n"
-                                          "_head_grad_2_id = _identity_with_attr_like_rhs(_head_grad_2, z)\n"
-                                          "z_backward = _backward_tanh(_head_grad_2_id, z) ^z\n"
-                                          "y_sum_grad = add_n(_head_grad_0_id, _head_grad_1_id, _head_grad_3_id, z_backward)\n"
-                                          "y_backward = elemwise_mul(y_sum_grad, y)\n"
-                                          "heads y, y_copy0, z, y_copy1, y_backward\n");
+  EXPECT_EQ(dumpFrom(result.graph, 0, 0),
+            "y = exp(x)\n"
+            "y_copy0 = _copy(y)\n"
+            "z = tanh(y)\n"
+            "y_copy1 = _copy(y)\n"
+            "_head_grad_0_id = _identity_with_attr_like_rhs(_head_grad_0, y)\n"
+            "_head_grad_1_id = _identity_with_attr_like_rhs(_head_grad_1, y)\n"
+            "_head_grad_3_id = _identity_with_attr_like_rhs(_head_grad_3, y)\n"
+            "_head_grad_2_id = _identity_with_attr_like_rhs(_head_grad_2, z)\n"
+            "z_backward = _backward_tanh(_head_grad_2_id, z) ^z\n"
+            "y_sum_grad = add_n(_head_grad_0_id, _head_grad_1_id, _head_grad_3_id, z_backward)\n"
+            "y_backward = elemwise_mul(y_sum_grad, y)\n"
+            "heads y, y_copy0, z, y_copy1, y_backward\n");
   // The table and the ids follow: z is not where it was.
   ASSERT_EQ(result.forwardIds.size(), g.graph.numNodes());
   EXPECT_EQ(result.graph.name(result.forwardIds[g.at("z").node.value]), "z");

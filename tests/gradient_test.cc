@@ -114,7 +114,8 @@ TEST(Gradient, H_02_GapsAloneAreFilled) {
 }
 
 TEST(Gradient, H_05_SeveralOutputsSum) {
-  TestGraph g("gy = var; gz = var; y = elemwise_mul(x, x); z = elemwise_mul(y, y); k = elemwise_add(gy, gz); heads y, z, k");
+  TestGraph g(
+      "gy = var; gz = var; y = elemwise_mul(x, x); z = elemwise_mul(y, y); k = elemwise_add(gy, gz); heads y, z, k");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), g.at("gy"), ""}, {g.at("z"), g.at("gz"), ""}};
   EXPECT_EQ(gradientsFor(g, request, {{"x", Array({2.0})}, {"gy", Array({3.0})}, {"gz", Array({5.0})}}), Numbers{172});
@@ -259,9 +260,14 @@ TEST(Gradient, V_01_to_V_14_Values) {
       {"V-06", "y = elemwise_mul(x, x)", {"x"}, {{"x", {{3.0}}}}, {6}},
       {"V-10, XS-09", "a = _mul_scalar(x) {scalar=2}; y = elemwise_mul(a, a)", {"x", "a"}, {{"x", {{3.0}}}}, {24, 12}},
       {"V-11, ZERO-06", "s = test_split3(x); y = _mul_scalar(s) {scalar=2}", {"x"}, {{"x", {{1, 1, 1}}}}, {2, 0, 0}},
-      {"V-14, STOP-01", "c = _mul_scalar(b) {scalar=3}; d = BlockGrad(c); y = elemwise_add(a, d)", {"a", "b"},
-       {{"a", {{1.0}}}, {"b", {{2.0}}}}, {1, 0}},
-      {"V-29", "s = broadcast_add(x, b); y = sum(s)", {"x", "b"},
+      {"V-14, STOP-01",
+       "c = _mul_scalar(b) {scalar=3}; d = BlockGrad(c); y = elemwise_add(a, d)",
+       {"a", "b"},
+       {{"a", {{1.0}}}, {"b", {{2.0}}}},
+       {1, 0}},
+      {"V-29",
+       "s = broadcast_add(x, b); y = sum(s)",
+       {"x", "b"},
        {{"x", Array(std::vector<int64_t>{3, 1}, {1, 2, 3})}, {"b", Array(std::vector<int64_t>{1, 4}, {1, 2, 3, 4})}},
        {4, 4, 4, 3, 3, 3, 3}},
   };

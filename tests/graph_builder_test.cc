@@ -58,7 +58,8 @@ TEST_F(GraphBuilderTest, A_4_BaseIdsAreAStablePrefix) {
   Value x = builder.addVariable("x", Attrs());
   Graph base = freeze({add("relu", {x}, "y")}).graph;
   GraphBuilder over(context, base);
-  NodeId z = cantFail(over.add(*context.ops.find("add"), {Value{NodeId(1)}, Value{NodeId(0)}}, {"z", Attrs(), NodeId(1)}));
+  NodeId z =
+      cantFail(over.add(*context.ops.find("add"), {Value{NodeId(1)}, Value{NodeId(0)}}, {"z", Attrs(), NodeId(1)}));
   Frozen frozen = cantFail(std::move(over).freeze({base.heads()[0], Value{z}}, {}));
   EXPECT_EQ(names(frozen.graph), "x y z ");
   EXPECT_EQ(frozen.graph.origin(NodeId(2)), NodeId(1));
@@ -148,7 +149,8 @@ TEST_F(GraphBuilderTest, IR_08_ComposingTakesTheLatestVersion) {
   EXPECT_EQ(version(5, 1), 2);
   // What is composed over a graph goes on from its versions.
   GraphBuilder over(context, graph);
-  NodeId third = cantFail(over.add(*context.ops.find("bump"), {Value{NodeId(5)}, Value{NodeId(0)}}, {"third", Attrs(), NodeId()}));
+  NodeId third =
+      cantFail(over.add(*context.ops.find("bump"), {Value{NodeId(5)}, Value{NodeId(0)}}, {"third", Attrs(), NodeId()}));
   EXPECT_EQ(over.inputs(third)[1].version, 3);
 }
 
@@ -165,7 +167,8 @@ TEST_F(GraphBuilderTest, IR_08_VersionsRunOut) {
   for (uint32_t i = 0; i < kMaxIndex; ++i) add("bump", {x, s}, "b");
   Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, s}, {"b", Attrs(), NodeId()});
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(toString(wrong.takeError()), "node 'b' makes version 65536 of variable 's', the largest is 65535 [bad_mutation]");
+  EXPECT_EQ(toString(wrong.takeError()),
+            "node 'b' makes version 65536 of variable 's', the largest is 65535 [bad_mutation]");
 }
 
 TEST_F(GraphBuilderTest, CD_05_E_43_CyclesThroughDependenciesAndEdges) {

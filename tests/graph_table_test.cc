@@ -92,7 +92,8 @@ TEST(GraphTable, A_21_IdsNameTheNewNodes) {
   std::vector<NodeId> of;
   for (const GradientTable::Head &head : moved.gradient->heads) of.push_back(head.ofNode);
   EXPECT_EQ(of, (std::vector<NodeId>{NodeId(), NodeId(1), NodeId(2), NodeId(), NodeId(0)}));
-  EXPECT_EQ(moved.headPairs, (std::vector<HeadPair>{{4, a, b}, {5, b, Value()}})) << "pairs that lost a value are left out";
+  EXPECT_EQ(moved.headPairs, (std::vector<HeadPair>{{4, a, b}, {5, b, Value()}}))
+      << "pairs that lost a value are left out";
   EXPECT_EQ(moved.constants, (std::vector<Value>{a, b}));
   // Values that did not go with their nodes.
   const GraphTable replaced = remapped({b, a, a, Value()});
@@ -157,7 +158,8 @@ TEST(GraphTable, A_21_MalformedAttributesStayAsTheyAre) {
 // head reaches.
 TEST(GraphTable, A_21_MalformedAttributesAreDroppedWithNodes) {
   TestContext context;
-  const char *text = R"({"nodes": [{"op": "null", "name": "gone", "inputs": []}, {"op": "null", "name": "x", "inputs": []},
+  const char *text =
+      R"({"nodes": [{"op": "null", "name": "gone", "inputs": []}, {"op": "null", "name": "x", "inputs": []},
     {"op": "exp", "name": "y", "inputs": [[1, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]],
     "attrs": {"head_kind": ["list_str", ["a", "forward", "b"]], "shape": ["list_shape", [[1], [2]]], "mine": ["list_int", [1]]}})";
   LoadedGraph loaded = cantFail(readJson(context, text, ReadOptions()));
@@ -186,7 +188,8 @@ TEST(GraphTable, A_21_ForeignListsDoNotOutliveTheirNodes) {
     EXPECT_EQ(graphAttrsOf(emitted).at("labels").texts, (Texts{"one", "two"}));
   }
   // Nothing is added here.
-  EXPECT_EQ(intsOf(cantFail(orderMutations(g.context, noted, OverwrittenPolicy::Save)).graph, "storage_id"), (Ints{-1, -1, 0}));
+  EXPECT_EQ(intsOf(cantFail(orderMutations(g.context, noted, OverwrittenPolicy::Save)).graph, "storage_id"),
+            (Ints{-1, -1, 0}));
 }
 
 // A training graph differentiated again: its heads still name what they update, and the gradients update nothing.

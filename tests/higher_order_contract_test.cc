@@ -110,7 +110,8 @@ TEST(HigherOrderContract, HO_09_ASK_02_CallsOneAfterAnother) {
     graph = step.graph;
     y = step.wrt[0].value;
     for (uint32_t n = 0; n < before.numNodes(); ++n) ASSERT_EQ(graph.name(NodeId(n)), before.name(NodeId(n)));
-    std::vector<testing::Array> together = testing::evaluate(testing::gradientOf(g.context, g, {"x"}, order).graph, bindings);
+    std::vector<testing::Array> together =
+        testing::evaluate(testing::gradientOf(g.context, g, {"x"}, order).graph, bindings);
     std::vector<testing::Array> apart = testing::evaluate(graph, bindings);
     ASSERT_EQ(apart.size(), order + 1);
     for (size_t i = 0; i < apart.size(); ++i) EXPECT_EQ(apart[i].values, together[i].values) << order << " " << i;

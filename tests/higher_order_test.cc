@@ -27,15 +27,17 @@ TEST(HigherOrder, HO_01_EveryOrderIsAnOrdinaryGraph) {
   DerivativeOptions options;
   options.orders = 4;
   options.rtol = 1e-5;
-  EXPECT_EQ(checkDerivatives(g.context, g, {"x"}, {{"x", Array(Numbers{0.7, -1.1})}}, options).problems, std::vector<std::string>());
+  EXPECT_EQ(checkDerivatives(g.context, g, {"x"}, {{"x", Array(Numbers{0.7, -1.1})}}, options).problems,
+            std::vector<std::string>());
 }
 
 TEST(HigherOrder, HO_01_MissingGradientNamesTheGradientOperator) {
   TestGraph g("i = test_cast(x) {dtype=float64}; y = exp(i)");
   Expected<GradientResult> result = buildGradientOfOrder(g.context, g, wrt(g, {"x"}), GradientOptions(), 2);
-  EXPECT_EQ(describeError(std::move(result)),
-            "[not_differentiable] operator '_backward_test_cast' of node 'i_backward' has no gradient registered, and the "
-            "gradient passes through it");
+  EXPECT_EQ(
+      describeError(std::move(result)),
+      "[not_differentiable] operator '_backward_test_cast' of node 'i_backward' has no gradient registered, and the "
+      "gradient passes through it");
 }
 
 TEST(HigherOrder, HO_03_V_19_ExponentialPlusIdentity) {
@@ -86,14 +88,18 @@ TEST(HigherOrder, HO_02_DotOfAnyRanks) {
     const char *attrs;
     std::vector<int64_t> lhs, rhs;
   };
-  const Case cases[] = {{"", {4}, {4}},          {"", {3, 4}, {4}},    {"", {4}, {4, 3}},
-                        {"", {2, 3, 4}, {4, 5}}, {"", {3, 4}, {4, 2, 3, 2}}, {" {transpose_a=True}", {4, 2, 3}, {4, 5}},
+  const Case cases[] = {{"", {4}, {4}},
+                        {"", {3, 4}, {4}},
+                        {"", {4}, {4, 3}},
+                        {"", {2, 3, 4}, {4, 5}},
+                        {"", {3, 4}, {4, 2, 3, 2}},
+                        {" {transpose_a=True}", {4, 2, 3}, {4, 5}},
                         {" {transpose_b=True}", {3, 4}, {2, 3, 4}}};
   for (const Case &row : cases) {
     SCOPED_TRACE(toString(ShapeRef(row.lhs)) + toString(ShapeRef(row.rhs)) + row.attrs);
     TestGraph g(std::string("d = dot(a, b)") + row.attrs + "; y = square(d)");
-    const InferRequest hints{{{g.at("a").node, {row.lhs.begin(), row.lhs.end()}}, {g.at("b").node, {row.rhs.begin(), row.rhs.end()}}},
-                             {}};
+    const InferRequest hints{
+        {{g.at("a").node, {row.lhs.begin(), row.lhs.end()}}, {g.at("b").node, {row.rhs.begin(), row.rhs.end()}}}, {}};
     const Inference known = cantFail(infer(g.context, g, hints, {}));
     for (const Inference *inference : {static_cast<const Inference *>(nullptr), &known})
       for (uint32_t order : {1u, 2u, 3u}) {
@@ -110,7 +116,8 @@ TEST(HigherOrder, HO_02_DotOfAnyRanks) {
       for (size_t i = 0; i < array.values.size(); ++i) array.values[i] = drawNumber(shape.size(), i);
       bindings[name] = array;
     }
-    EXPECT_EQ(checkDerivatives(g.context, g, {"a", "b"}, bindings, DerivativeOptions()).problems, std::vector<std::string>());
+    EXPECT_EQ(checkDerivatives(g.context, g, {"a", "b"}, bindings, DerivativeOptions()).problems,
+              std::vector<std::string>());
   }
 }
 
@@ -131,8 +138,10 @@ TEST(HigherOrder, HO_02_A_14_DotInOperatorsOfMxnet) {
 
 // gx is linear in the head: its gradient toward the head is f'(x), also where the head itself is 0.
 TEST(HigherOrder, HO_04_HO_06_V_22_ForwardModeByTwoReverses) {
-  for (auto [text, expected] : {std::pair{"y = square(x)", 2.0}, {"q = square(x); y = elemwise_add(q, x)", 3.0},
-                                {"y = relu(x)", 1.0}, {"y = test_sine(x)", std::cos(1.0)}}) {
+  for (auto [text, expected] : {std::pair{"y = square(x)", 2.0},
+                                {"q = square(x); y = elemwise_add(q, x)", 3.0},
+                                {"y = relu(x)", 1.0},
+                                {"y = test_sine(x)", std::cos(1.0)}}) {
     TestGraph g(text);
     std::vector<std::string> variables{"x"};
     Graph first = cantFail(derivativeGraph(g.context, g, variables, 1));
@@ -171,9 +180,10 @@ TEST(HigherOrder, HO_09_EarlierGradientsStay) {
 }
 
 TEST(HigherOrder, INF_15_SecondOrderGraphsInfer) {
-  TestGraph g("c = Convolution(x, w, b) {kernel=(3,3), num_filter=2}; n = BatchNorm(c, gamma, beta, mean@1, var@1);"
-              "r = Activation(n) {act_type=relu}; p = Pooling(r) {kernel=(2,2)}; f = FullyConnected(p, fw, fb) {num_hidden=3};"
-              "s = SoftmaxOutput(f, label)");
+  TestGraph g(
+      "c = Convolution(x, w, b) {kernel=(3,3), num_filter=2}; n = BatchNorm(c, gamma, beta, mean@1, var@1);"
+      "r = Activation(n) {act_type=relu}; p = Pooling(r) {kernel=(2,2)}; f = FullyConnected(p, fw, fb) {num_hidden=3};"
+      "s = SoftmaxOutput(f, label)");
   Graph graph = gradientOf(g.context, g, {"w", "fw"}, 2).graph;
   Expected<Inference> inference = infer(g.context, graph, {{{nodeNamed(graph, "x"), {2, 1, 6, 6}}}, {}}, {});
   ASSERT_TRUE(bool(inference)) << describeError(inference.takeError()) << dump(graph);
@@ -183,11 +193,13 @@ TEST(HigherOrder, INF_15_SecondOrderGraphsInfer) {
 // The gradient is computed in the type asked for, and comes back in that of the data.
 TEST(HigherOrder, INF_15_SoftmaxInAnotherType) {
   for (StringRef op : {"softmax", "softmin", "log_softmax"})
-    for (auto [from, to] : {std::pair{DType::Float16, "float32"}, {DType::Float32, "float64"}, {DType::Float64, "float16"}})
+    for (auto [from, to] :
+         {std::pair{DType::Float16, "float32"}, {DType::Float32, "float64"}, {DType::Float64, "float16"}})
       for (uint32_t order : {2u, 3u}) {
         TestGraph g(("y = " + op + "(x) {dtype=" + to + "}").str());
         GradientResult result = gradientOf(g.context, g, {"x"}, order);
-        Expected<Inference> inference = infer(g.context, result.graph, {{{g.at("x").node, {2, 3}}}, {{g.at("x").node, from}}}, {});
+        Expected<Inference> inference =
+            infer(g.context, result.graph, {{{g.at("x").node, {2, 3}}}, {{g.at("x").node, from}}}, {});
         ASSERT_TRUE(bool(inference)) << describeError(inference.takeError()) << dump(result.graph);
         EXPECT_EQ(inference->dtype[result.graph.entry(result.wrt[0].value)], from);
       }
@@ -205,7 +217,9 @@ TEST(HigherOrder, P_09_WholeNumbersEndGradientsAtEveryOrder) {
     EXPECT_EQ(evaluate(result.graph, {{"x", Array(Numbers{2.5})}, {"w", Array(Numbers{3})}})[3].values, Numbers{0});
   }
   options.integers = IntegerPolicy::Permissive;
-  EXPECT_GT(countOps(cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x", "w"}), options, 2)).graph, "_backward_cast"), 0u);
+  EXPECT_GT(
+      countOps(cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x", "w"}), options, 2)).graph, "_backward_cast"),
+      0u);
 }
 
 TEST(HigherOrder, WholeNetworkAgainstDifferences) {
@@ -225,7 +239,8 @@ TEST(HigherOrder, WholeNetworkAgainstDifferences) {
   bindings["label"] = Array(Numbers{0, 2, 1});
   bindings["mean"] = Array(Numbers{0, 0});
   bindings["var"] = Array(Numbers{1, 1});
-  EXPECT_EQ(checkDerivatives(g.context, g, variables, bindings, DerivativeOptions()).problems, std::vector<std::string>());
+  EXPECT_EQ(checkDerivatives(g.context, g, variables, bindings, DerivativeOptions()).problems,
+            std::vector<std::string>());
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ struct HostOp {
     const HostOp &self = *static_cast<const HostOp *>(op.user);
     if (self.sum(params) <= self.limit) return Error::success();
     const int sum = static_cast<int>(self.sum(params)), limit = static_cast<int>(self.limit);
-    return Failure(ErrorKind::BadAttribute, "the numbers add up to " + Twine(sum) + ", expected at most " + Twine(limit));
+    return Failure(ErrorKind::BadAttribute,
+                   "the numbers add up to " + Twine(sum) + ", expected at most " + Twine(limit));
   }
   static void shape(ShapeInference &s) {
     const size_t rank = of(s.kind()).rank;
@@ -136,8 +137,10 @@ struct HostOps : ::testing::Test {
   /// y = op(x), as a file.
   static std::string file(StringRef op, StringRef attrs, StringRef shape) {
     return (R"({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": ")" + shape + R"("}, "inputs": []},
-               {"op": ")" + op + R"(", "name": "y", "attrs": {)" + attrs + R"(}, "inputs": [[0, 0, 0]]}],
-               "arg_nodes": [0], "heads": [[1, 0, 0]]})").str();
+               {"op": ")" +
+            op + R"(", "name": "y", "attrs": {)" + attrs + R"(}, "inputs": [[0, 0, 0]]}],
+               "arg_nodes": [0], "heads": [[1, 0, 0]]})")
+        .str();
   }
   Expected<LoadedGraph> read(StringRef op, StringRef attrs, StringRef shape) {
     return readJson(context, file(op, attrs, shape), ReadOptions());
@@ -179,8 +182,9 @@ TEST_F(HostOps, ErrorsNameOperatorAndNode) {
   EXPECT_EQ(describeError(read("lift", R"("second": "many")", "(2,)")),
             "[bad_attribute] attribute 'second' is \"many\", expected number in operator lift(name=\"y\", "
             "second=\"many\")");
-  EXPECT_EQ(describeError(read("lift", R"("second": "50")", "(2,)")),
-            "[bad_attribute] the numbers add up to 51, expected at most 50 in operator lift(name=\"y\", second=\"50\")");
+  EXPECT_EQ(
+      describeError(read("lift", R"("second": "50")", "(2,)")),
+      "[bad_attribute] the numbers add up to 51, expected at most 50 in operator lift(name=\"y\", second=\"50\")");
   EXPECT_EQ(describeError(read("sink", R"("depth": "10")", "(1,2)")),
             "[bad_attribute] the numbers add up to 10, expected at most 9 in operator sink(name=\"y\", depth=\"10\")");
   const Graph graph = load("sink", "", "(2,)");

@@ -169,8 +169,7 @@ class Subject {
   }
 
   void complain(const Answer &answer, const Twine &what) {
-    if (answer.result.code != kNotAsked)
-      problems += (subject.name + ": " + answer.command + ": " + what + "\n").str();
+    if (answer.result.code != kNotAsked) problems += (subject.name + ": " + answer.command + ": " + what + "\n").str();
   }
 
   /// An exit code of 0 without errors, or of 1 with one error and nothing else. A check that fails is a result.
@@ -259,9 +258,8 @@ class Subject {
     if (rows.size() != others.size()) return complain(right, "other heads than " + left.command);
     for (auto [row, other] : zip(rows, others)) {
       SmallVector<StringRef, 8> a = cellsOf(row), b = cellsOf(other);
-      const bool isSame = a.size() == b.size() && all_of(zip(a, b), [](auto pair) {
-        return isClose(std::get<0>(pair), std::get<1>(pair));
-      });
+      const bool isSame = a.size() == b.size() &&
+                          all_of(zip(a, b), [](auto pair) { return isClose(std::get<0>(pair), std::get<1>(pair)); });
       if (!isSame) return complain(right, join(b, " ") + ", but " + left.command + " gives " + join(a, " "));
     }
   }

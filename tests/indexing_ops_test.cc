@@ -96,7 +96,8 @@ TEST(IndexingOps, RowsAreSummedInDoublePrecisionAndInOrder) {
                            "{input_dim=2, output_dim=300} ^y; d = _copy(e:1); heads d"}) {
     TestGraph g(text);
     const Bindings bindings{{"a", Array({2, columns}, std::vector<double>(static_cast<size_t>(2 * columns)))},
-                            {"i", Array({3}, {1, 1, 1})}, {"v", Array({3, columns}, rows)}};
+                            {"i", Array({3}, {1, 1, 1})},
+                            {"v", Array({3, columns}, rows)}};
     const NaiveRun run = cantFail(NaiveRun::run(g, bindings, options));
     const std::vector<double> sums = run.value(g.at("d")).values;
     for (int64_t k = 0; k < columns; ++k) {
@@ -144,17 +145,27 @@ TEST(IndexingOps, E_50_ShapesThatDoNotFit) {
       {"pick", {}, "(2,3,4) (2,) -> ?", "an index of shape (2,) cannot pick from data of shape (2,3,4) along axis -1"},
       {"pick", {}, "(2,0) (2,) -> ?", "axis 1 of shape (2,0) has no elements, but indices of shape (2,) ask for some"},
       {"gather_nd", {}, "(2,3) () -> ?", "indices have no axes, expected (M, …) with one number per axis of the data"},
-      {"gather_nd", {}, "(2,3) (3,4) -> ?",
+      {"gather_nd",
+       {},
+       "(2,3) (3,4) -> ?",
        "indices of shape (3,4) name 3 axes of data of shape (2,3), expected 1 to 2"},
-      {"gather_nd", {}, "(2,3) (0,4) -> ?",
+      {"gather_nd",
+       {},
+       "(2,3) (0,4) -> ?",
        "indices of shape (0,4) name 0 axes of data of shape (2,3), expected 1 to 2"},
-      {"gather_nd", {}, "(2,0) (2,4) -> ?",
+      {"gather_nd",
+       {},
+       "(2,0) (2,4) -> ?",
        "axis 1 of shape (2,0) has no elements, but indices of shape (2,4) ask for some"},
       {"one_hot", {{"depth", "3"}}, "? -> ()", "the result has no axes, expected one of classes at least"},
       {"_contrib_index_copy", {}, "() (1,) ? -> ?", "tensors of no axes have no rows to copy"},
-      {"_contrib_index_copy", {}, "(0,2) (1,) ? -> ?",
+      {"_contrib_index_copy",
+       {},
+       "(0,2) (1,) ? -> ?",
        "axis 0 of shape (0,2) has no elements, but indices of shape (1,) ask for some"},
-      {"_slice_assign_scalar", {{"begin", "(0,0)"}, {"end", "(1,1)"}}, "(3,) -> ?",
+      {"_slice_assign_scalar",
+       {{"begin", "(0,0)"}, {"end", "(1,1)"}},
+       "(3,) -> ?",
        "begin has 2 elements, but the input has shape (3,)"},
       {"diag", {}, "() -> ?", "data has no axes, expected one at least"},
       {"diag", {{"k", "-3"}}, "(2,3) -> ?", "there is no diagonal -3 in matrices of 2 by 3"},

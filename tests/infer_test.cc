@@ -33,33 +33,43 @@ TEST(Infer, INF_04_PartialShapesFlowBothWays) {
   EXPECT_EQ(shapesOf("a = var {__shape__=(0,10)}; b = var {__shape__=(12,0)}; y = elemwise_add(a, b)", {"a", "b", "y"}),
             "(12,10) (12,10) (12,10)");
   EXPECT_EQ(shapesOf("a = var {__shape__=(0,10)}; c = var {__shape__=(5,0)};"
-                     "d = FullyConnected(a, w, b) {num_hidden=21}; y = elemwise_add(d, c)", {"a", "c", "w", "b"}),
+                     "d = FullyConnected(a, w, b) {num_hidden=21}; y = elemwise_add(d, c)",
+                     {"a", "c", "w", "b"}),
             "(5,10) (5,21) (21,10) (21,)");
   EXPECT_EQ(shapesOf("a = var {__shape__=(0,10)}; b = var {__shape__=(0,5)}; d = var {__shape__=(2,0)};"
-                     "c = Concat(a, b) {num_args=2, dim=1}; y = elemwise_add(c, d)", {"a", "b", "d"}),
+                     "c = Concat(a, b) {num_args=2, dim=1}; y = elemwise_add(c, d)",
+                     {"a", "b", "d"}),
             "(2,10) (2,5) (2,15)");
   EXPECT_EQ(shapesOf("a = var {__shape__=(0,10,0,0)}; k = var {__shape__=(5,21,32,32)};"
-                     "c = Convolution(a, w, b) {kernel=(3,3), pad=(1,1), num_filter=21}; y = elemwise_add(c, k)", {"a", "w"}),
+                     "c = Convolution(a, w, b) {kernel=(3,3), pad=(1,1), num_filter=21}; y = elemwise_add(c, k)",
+                     {"a", "w"}),
             "(5,10,32,32) (21,10,3,3)");
-  EXPECT_EQ(shapesOf("a = var {__shape__=(0,15,0)}; k = var {__shape__=(3,15,2)}; y = elemwise_add(a, k)", {"a"}), "(3,15,2)");
-  EXPECT_EQ(shapesOf("a = var {__shape__=(0,2)}; k = var {__shape__=(3,0)}; s = test_split3(a); y = elemwise_add(s:1, k)",
-                     {"a", "s:2"}),
-            "(9,2) (3,2)");
+  EXPECT_EQ(shapesOf("a = var {__shape__=(0,15,0)}; k = var {__shape__=(3,15,2)}; y = elemwise_add(a, k)", {"a"}),
+            "(3,15,2)");
+  EXPECT_EQ(
+      shapesOf("a = var {__shape__=(0,2)}; k = var {__shape__=(3,0)}; s = test_split3(a); y = elemwise_add(s:1, k)",
+               {"a", "s:2"}),
+      "(9,2) (3,2)");
 }
 
 TEST(Infer, INF_01_GoesOnUntilNothingIsGained) {
   // One known shape travels up and down through four sums, whichever comes first in the file.
-  EXPECT_EQ(shapesOf("e = var {__shape__=(3,4)}; s = elemwise_add(a, b); t = elemwise_add(c, d); u = elemwise_add(b, c);"
-                     "v = elemwise_add(d, e); heads s, t, u, v", {"a", "b", "c", "d"}),
-            "(3,4) (3,4) (3,4) (3,4)");
+  EXPECT_EQ(
+      shapesOf("e = var {__shape__=(3,4)}; s = elemwise_add(a, b); t = elemwise_add(c, d); u = elemwise_add(b, c);"
+               "v = elemwise_add(d, e); heads s, t, u, v",
+               {"a", "b", "c", "d"}),
+      "(3,4) (3,4) (3,4) (3,4)");
   // Halves of a shape from both ends meet.
-  EXPECT_EQ(shapesOf("e = var {__shape__=(3,0)}; a = var {__shape__=(0,4)}; s = elemwise_add(a, b); t = elemwise_add(c, d);"
-                     "u = elemwise_add(b, c); v = elemwise_add(d, e); heads s, t, u, v", {"a", "b", "c", "d", "e"}),
-            "(3,4) (3,4) (3,4) (3,4) (3,4)");
+  EXPECT_EQ(
+      shapesOf("e = var {__shape__=(3,0)}; a = var {__shape__=(0,4)}; s = elemwise_add(a, b); t = elemwise_add(c, d);"
+               "u = elemwise_add(b, c); v = elemwise_add(d, e); heads s, t, u, v",
+               {"a", "b", "c", "d", "e"}),
+      "(3,4) (3,4) (3,4) (3,4) (3,4)");
   // And it ends when nothing can be gained.
-  EXPECT_EQ(shapesOf("e = var {__shape__=(3,0)}; t = elemwise_add(c, d); v = elemwise_add(d, e); z = exp(q); heads t, v, z",
-                     {"c", "t", "q"}),
-            "(3,?) (3,?) ?");
+  EXPECT_EQ(
+      shapesOf("e = var {__shape__=(3,0)}; t = elemwise_add(c, d); v = elemwise_add(d, e); z = exp(q); heads t, v, z",
+               {"c", "t", "q"}),
+      "(3,?) (3,?) ?");
 }
 
 TEST(Infer, INF_11_TheForwardPartIsTakenAsGiven) {
@@ -178,7 +188,7 @@ TEST(Infer, INF_08_HiddenHeadsTakeTheForwardType) {
 
 // A gradient node that follows `forward` though its rule makes no such operator, or none of that shape.
 Expected<Inference> withBackwardNode(TestGraph &g, StringRef op, StringRef forward, std::vector<Value> inputs,
-                                      std::initializer_list<AttrText> attrs = {}) {
+                                     std::initializer_list<AttrText> attrs = {}) {
   GraphBuilder builder(g.context, g.graph);
   const Attrs list = attrs.size() ? g.context.attrs(ArrayRef<AttrText>(attrs.begin(), attrs.size())) : Attrs();
   NodeId n = cantFail(builder.add(*g.context.ops.find(op), inputs, {"wrong", list, NodeId()}));
@@ -189,9 +199,10 @@ Expected<Inference> withBackwardNode(TestGraph &g, StringRef op, StringRef forwa
 
 TEST(Infer, INF_08_E_56_BackwardNodeOfAnotherOperator) {
   TestGraph g("x = var {__shape__=(6,)}; y = elemwise_mul(x, x)");
-  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_copy", "y", {g.at("x")})),
-            "[backward_match] node 'wrong' (_backward_copy) follows node 'y' (elemwise_mul), whose gradient has no such "
-            "operator");
+  EXPECT_EQ(
+      describeError(withBackwardNode(g, "_backward_copy", "y", {g.at("x")})),
+      "[backward_match] node 'wrong' (_backward_copy) follows node 'y' (elemwise_mul), whose gradient has no such "
+      "operator");
 }
 
 TEST(Infer, INF_08_E_55_BackwardNodeOfAnotherShape) {
@@ -222,7 +233,8 @@ TEST(Infer, INF_08_E_55_ForwardNodeThatLearnsItsShapeLater) {
   NodeId n = cantFail(builder.add(*g.context.ops.find("_backward_cast"), {g.at("dy")},
                                   {"wrong", g.context.attrs({AttrText{"dtype", "float32"}}), NodeId()}));
   builder.addControlDep(n, g.at("y").node);
-  Value sum{cantFail(builder.add(*g.context.ops.find("elemwise_add"), {g.at("y"), g.at("w")}, {"sum", Attrs(), NodeId()}))};
+  Value sum{
+      cantFail(builder.add(*g.context.ops.find("elemwise_add"), {g.at("y"), g.at("w")}, {"sum", Attrs(), NodeId()}))};
   Graph graph = cantFail(std::move(builder).freeze({Value{n}, sum}, {})).graph;
   EXPECT_EQ(describeError(infer(g.context, graph, {}, {})),
             "[backward_attr] node 'wrong' (_backward_cast) has shape (3,), its forward node has (5,)");
@@ -230,44 +242,53 @@ TEST(Infer, INF_08_E_55_ForwardNodeThatLearnsItsShapeLater) {
 
 TEST(Infer, IR_19_E_56_BackwardNodeWithOtherAttributes) {
   TestGraph g("x = var {__shape__=(2,3)}; y = tile(x) {reps=(2,1)}");
-  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
-            "[backward_match] node 'wrong' (_backward_tile) has reps=(1, 2), the gradient of node 'y' (tile) has reps=(2, 1)");
-  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "[2, 1]"}, {"note", "mine"}})),
-            "success") << "other spellings and attributes that the operator does not declare are no difference";
+  EXPECT_EQ(
+      describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
+      "[backward_match] node 'wrong' (_backward_tile) has reps=(1, 2), the gradient of node 'y' (tile) has reps=(2, 1)");
+  EXPECT_EQ(
+      describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "[2, 1]"}, {"note", "mine"}})),
+      "success")
+      << "other spellings and attributes that the operator does not declare are no difference";
 }
 
 TEST(Infer, IR_19_E_56_BackwardNodeOfAnOperatorWithoutGradient) {
   TestGraph g("x = var {__shape__=(2,3)}; y = ones_like(x)");
-  EXPECT_EQ(describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
-            "[backward_match] node 'wrong' (_backward_tile) follows node 'y' (ones_like), whose gradient has no such operator");
+  EXPECT_EQ(
+      describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
+      "[backward_match] node 'wrong' (_backward_tile) follows node 'y' (ones_like), whose gradient has no such operator");
 }
 
 TEST(Infer, E_50_MoreBytesThanATensorMayHave) {
   TestGraph g("x = var {__shape__=(35184372088833,), __dtype__=float64}; y = exp(x)");
-  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
-            "[infer_conflict] variable 'x': output 0 has shape (35184372088833,) of float64, expected at most 2^48 bytes");
+  EXPECT_EQ(
+      describeError(infer(g.context, g, {}, {})),
+      "[infer_conflict] variable 'x': output 0 has shape (35184372088833,) of float64, expected at most 2^48 bytes");
   TestGraph fits("x = var {__shape__=(35184372088832,), __dtype__=float64}; y = exp(x)");
   EXPECT_EQ(describeError(infer(fits.context, fits, {}, {})), "success");
 }
 
 TEST(Infer, E_50_ShapesThatNoTensorCanHave) {
   TestGraph g("x = var {__shape__=(4294967296,4294967296)}; y = exp(x)");
-  EXPECT_EQ(describeError(infer(g.context, g, {}, {})),
-            "[infer_conflict] variable 'x' is given the shape (4294967296,4294967296), expected dimensions from 0 and at most "
-            "2^48 elements");
+  EXPECT_EQ(
+      describeError(infer(g.context, g, {}, {})),
+      "[infer_conflict] variable 'x' is given the shape (4294967296,4294967296), expected dimensions from 0 and at most "
+      "2^48 elements");
   TestGraph negative("x = var {__shape__=(2,-5)}; y = exp(x)");
-  EXPECT_EQ(describeError(infer(negative.context, negative, {}, {})),
-            "[infer_conflict] variable 'x' is given the shape (2,-5), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      describeError(infer(negative.context, negative, {}, {})),
+      "[infer_conflict] variable 'x' is given the shape (2,-5), expected dimensions from 0 and at most 2^48 elements");
   TestGraph hinted("y = exp(x)");
   InferRequest request;
   request.shapes.push_back({hinted.at("x").node, {-7}});
-  EXPECT_EQ(describeError(infer(hinted.context, hinted, request, {})),
-            "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      describeError(infer(hinted.context, hinted, request, {})),
+      "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
   // An annotation, as `infer` writes it.
   GraphAttrs attrs = graphAttrsOf(hinted.graph);
   attrs["shape"] = GraphAttr::ofShapes({{-7}, {-7}});
-  EXPECT_EQ(describeError(infer(hinted.context, withGraphAttrs(hinted.graph, std::move(attrs)), {}, {})),
-            "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      describeError(infer(hinted.context, withGraphAttrs(hinted.graph, std::move(attrs)), {}, {})),
+      "[infer_conflict] variable 'x' is given the shape (-7,), expected dimensions from 0 and at most 2^48 elements");
 }
 
 TEST(Infer, E_51_SparseStorageIsRefused) {
@@ -304,7 +325,8 @@ TEST(Infer, INF_13_E_58_OperatorsThatSayNothingOfAnAttribute) {
 }
 
 TEST(Infer, DTypesDefaultToFloat32AndAreReplacedTogether) {
-  TestGraph g("a = var {__shape__=(2,)}; i = var {__shape__=(2,), __dtype__=int32}; y = exp(a); z = _copy(i); heads y, z");
+  TestGraph g(
+      "a = var {__shape__=(2,)}; i = var {__shape__=(2,), __dtype__=int32}; y = exp(a); z = _copy(i); heads y, z");
   Inference plain = cantFail(infer(g.context, g, {}, {}));
   EXPECT_EQ(plain.dtype[g.graph.entry(g.at("y"))], DType::Float32);
   InferOptions options;
@@ -340,7 +362,8 @@ TEST(Infer, CLI_04_AnnotationServesWhereHintsLeaveAVariableOpen) {
 
 // A state as large as the batch the file was annotated for says nothing about a run with another batch.
 TEST(Infer, CLI_04_AnnotationThatContradictsTheHintsIsLeftOut) {
-  TestGraph g("x = var; s = var; w = var; y = dot(x, w); z = elemwise_add(y, y); t = test_split3(s); u = dot(t, z) {transpose_a=True}");
+  TestGraph g(
+      "x = var; s = var; w = var; y = dot(x, w); z = elemwise_add(y, y); t = test_split3(s); u = dot(t, z) {transpose_a=True}");
   InferRequest whole{{{g.at("x").node, {2, 3}}, {g.at("w").node, {3, 4}}, {g.at("s").node, {6, 5}}}, {}};
   const Graph annotated = annotate(g, cantFail(infer(g.context, g, whole, {})));
   const InferRequest part{{{g.at("x").node, {7, 3}}, {g.at("w").node, {3, 4}}}, {}};

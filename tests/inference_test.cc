@@ -34,15 +34,17 @@ TEST(ShapeInference, INF_04_PartsMerge) {
 TEST(ShapeInference, E_50_DimensionsThatNoTensorCanHaveEndTheNode) {
   TwoIntoOne t;
   t.shapes.setOut(0, {2, kBadDim});
-  EXPECT_EQ(t.shapes.failureText(), "output 0 would have the shape (2,out of range), expected dimensions from 0 and at most "
-                                    "2^48 elements");
+  EXPECT_EQ(t.shapes.failureText(),
+            "output 0 would have the shape (2,out of range), expected dimensions from 0 and at most "
+            "2^48 elements");
   // What two entries know of one shape may be too much together.
   TwoIntoOne merged;
   merged.shapes.setIn(0, {int64_t{1} << 30, kUnknownDim});
   merged.shapes.setIn(1, {kUnknownDim, int64_t{1} << 30});
   merged.shapes.sameAll();
-  EXPECT_EQ(merged.shapes.failureText(), "input 0 would have the shape (1073741824,1073741824), expected dimensions from 0 and "
-                                         "at most 2^48 elements");
+  EXPECT_EQ(merged.shapes.failureText(),
+            "input 0 would have the shape (1073741824,1073741824), expected dimensions from 0 and "
+            "at most 2^48 elements");
 }
 
 TEST(ShapeInference, RefusalSaysWhatTheOperatorHasAgainstItsOperands) {

@@ -42,14 +42,17 @@ TEST(JsonReader, UnreachableNodesAreCountedAndTenNamed) {
   std::string nodes = kX.str();
   for (int i = 0; i < 12; ++i) nodes += R"(, {"op": "null", "name": "u)" + std::to_string(i) + R"(", "inputs": []})";
   LoadedGraph loaded = read(context, fileOf(nodes, "[[0, 0, 0]]"));
-  EXPECT_EQ(loaded.warnings[0], "dropped 12 nodes no head reaches: 'u0', 'u1', 'u2', 'u3', 'u4', 'u5', 'u6', 'u7', 'u8', 'u9', …");
+  EXPECT_EQ(loaded.warnings[0],
+            "dropped 12 nodes no head reaches: 'u0', 'u1', 'u2', 'u3', 'u4', 'u5', 'u6', 'u7', 'u8', 'u9', …");
   EXPECT_EQ(loaded.graph.numNodes(), 1u);
 }
 
 TEST(JsonReader, IR_13_AttributeSpellingsMergeInAnyOrder) {
   SmallContext context;
-  LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "attrs": {"c": "attrs"}, "param": {"a": "param", "b": "param", "c": "param"},
-      "attr": {"b": "attr", "c": "attr"}, "name": "x", "inputs": []})", "[[0, 0, 0]]"));
+  LoadedGraph loaded = read(
+      context, fileOf(R"({"op": "null", "attrs": {"c": "attrs"}, "param": {"a": "param", "b": "param", "c": "param"},
+      "attr": {"b": "attr", "c": "attr"}, "name": "x", "inputs": []})",
+                      "[[0, 0, 0]]"));
   const Graph &graph = loaded.graph;
   EXPECT_EQ(graph.attrs(NodeId(0)).get("a"), StringRef("param"));
   EXPECT_EQ(graph.attrs(NodeId(0)).get("b"), StringRef("attr"));
@@ -60,7 +63,7 @@ TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
   SmallContext context;
   LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "name": "a\/\b\u00e9\ud83d\ude00", "inputs": [],
       "attrs": {"list": [3, "q\"", {"k": null}], "float": 1e-3, "yes": true, "none": null, "big": 18446744073709551615, "minus": -4}})",
-      "[[0, 0, 0]]"));
+                                            "[[0, 0, 0]]"));
   const Graph &graph = loaded.graph;
   Attrs attrs = graph.attrs(NodeId(0));
   EXPECT_EQ(graph.name(NodeId(0)), "a/\bé😀");
@@ -74,11 +77,14 @@ TEST(JsonReader, IR_13_EscapesAndOtherValuesBecomeText) {
 
 TEST(JsonReader, IR_15_UnknownOperatorCountsItsOutputs) {
   SmallContext context;
-  const StringRef nodes = R"({"op": "mystery", "name": "m", "inputs": []}, {"op": "other", "name": "o", "inputs": [[0, 4, 0], [0, 1, 0]]})";
+  const StringRef nodes =
+      R"({"op": "mystery", "name": "m", "inputs": []}, {"op": "other", "name": "o", "inputs": [[0, 4, 0], [0, 1, 0]]})";
   LoadedGraph counted = read(context, fileOf(nodes, "[[1, 1, 0]]"));
   EXPECT_EQ(counted.graph.numOutputs(NodeId(0)), 5u);
   EXPECT_EQ(counted.graph.numOutputs(NodeId(1)), 2u);
-  LoadedGraph told = read(context, ("{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"node_row_ptr\": [0, 7, 9], \"heads\": [[1, 1, 0]]}").str());
+  LoadedGraph told = read(
+      context,
+      ("{\"nodes\": [" + nodes + "], \"arg_nodes\": [], \"node_row_ptr\": [0, 7, 9], \"heads\": [[1, 1, 0]]}").str());
   EXPECT_EQ(told.graph.numOutputs(NodeId(0)), 7u);
 }
 
@@ -89,7 +95,9 @@ TEST(JsonReader, VersionsKeepTheFilesNumber) {
   EXPECT_EQ(graph.inputs(NodeId(2))[1], (Value{NodeId(1), 0, 1}));
   EXPECT_EQ(graph.inputs(NodeId(3))[1], (Value{NodeId(1), 0, 2}));
   LoadedGraph zero = read(context, fileOf((kX + R"(, {"op": "null", "name": "s", "inputs": []},
-      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [1, 0, 0]]})").str(), "[[2, 0, 0]]"));
+      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [1, 0, 0]]})")
+                                              .str(),
+                                          "[[2, 0, 0]]"));
   EXPECT_EQ(zero.graph.inputs(NodeId(2))[1].version, 0);
 }
 
@@ -119,12 +127,16 @@ TEST(JsonReader, OutputsOfUnknownOperatorsUpToTheLast) {
   const std::string text = converted(fileOf(R"({"op": "mystery", "name": "m", "inputs": []})", "[[0, 65535, 0]]"));
   EXPECT_NE(text.find("\"node_row_ptr\": [0, 65536]"), std::string::npos);
   EXPECT_EQ(converted(text), text);
-  EXPECT_EQ(readError(R"({"nodes": [{"op": "mystery", "name": "m", "inputs": []}], "arg_nodes": [], "node_row_ptr": [0, 65537], "heads": []})").message,
-            "'node_row_ptr' gives node 'm' the entries 0 to 65537, expected a list from 0 that grows by at most 65536");
+  EXPECT_EQ(
+      readError(
+          R"({"nodes": [{"op": "mystery", "name": "m", "inputs": []}], "arg_nodes": [], "node_row_ptr": [0, 65537], "heads": []})")
+          .message,
+      "'node_row_ptr' gives node 'm' the entries 0 to 65537, expected a list from 0 that grows by at most 65536");
 }
 
 TEST(JsonReader, VariablesHaveNoSubgraphs) {
-  GradcError error = readError(R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "subgraphs": [{"nodes": [], "arg_nodes": [], "heads": []}]}],
+  GradcError error = readError(
+      R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "subgraphs": [{"nodes": [], "arg_nodes": [], "heads": []}]}],
     "arg_nodes": [0], "heads": [[0, 0, 0]]})");
   EXPECT_EQ(error.message, "variable 'x' has sub-graphs, expected an operator");
   EXPECT_EQ(error.place.offset, 11);
@@ -132,7 +144,8 @@ TEST(JsonReader, VariablesHaveNoSubgraphs) {
 
 TEST(JsonReader, NestingIsBounded) {
   std::string text = "{\"nodes\": []";
-  for (int i = 0; i < 70; ++i) text = R"({"nodes": [{"op": "o", "name": "n", "inputs": [], "subgraphs": [)" + text + "]}]";
+  for (int i = 0; i < 70; ++i)
+    text = R"({"nodes": [{"op": "o", "name": "n", "inputs": [], "subgraphs": [)" + text + "]}]";
   GradcError error = readError(text);
   EXPECT_EQ(error.kind, ErrorKind::BadJson);
   EXPECT_EQ(error.message, "sub-graphs are nested more than 64 levels deep");
@@ -141,21 +154,26 @@ TEST(JsonReader, NestingIsBounded) {
 TEST(JsonReader, PerEntryListsFollowOrAreDropped) {
   SmallContext context;
   // split3 has three outputs here, the file says one: the list over entries cannot follow.
-  LoadedGraph loaded = read(context, R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
+  LoadedGraph loaded = read(
+      context,
+      R"({"nodes": [{"op": "split3", "name": "s", "inputs": [[1, 0, 0]]}, {"op": "null", "name": "x", "inputs": []}],
       "arg_nodes": [1], "node_row_ptr": [0, 1, 2], "heads": [[0, 0, 0], [1, 0, 0]], "attrs": {"dtype": ["list_int", [5, 6]],
       "update_of": ["list_str", ["p", "q"]], "optimizer_states": ["list_str", []]}})");
   const GraphAttrs attrs = graphAttrsOf(loaded.graph);
   EXPECT_EQ(attrs.count("dtype"), 0u);
-  EXPECT_EQ(attrs.at("update_of").texts, (std::vector<std::string>{"p", "q"})) << "a list over heads, of which there are as many";
+  EXPECT_EQ(attrs.at("update_of").texts, (std::vector<std::string>{"p", "q"}))
+      << "a list over heads, of which there are as many";
   ASSERT_EQ(loaded.warnings.size(), 1u);
   EXPECT_NE(loaded.warnings[0].find("'dtype'"), std::string::npos);
 }
 
 TEST(JsonReader, UnknownKeysAreIgnoredWithAWarning) {
   SmallContext context;
-  LoadedGraph loaded = read(context, R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "color": {"a": [1]}}], "arg_nodes": [0],
+  LoadedGraph loaded =
+      read(context, R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "color": {"a": [1]}}], "arg_nodes": [0],
       "heads": [[0, 0, 0]], "comment": "hello"})");
-  EXPECT_EQ(loaded.warnings, (std::vector<std::string>{"ignored key 'color', which appears 1 time", "ignored key 'comment', which appears 1 time"}));
+  EXPECT_EQ(loaded.warnings, (std::vector<std::string>{"ignored key 'color', which appears 1 time",
+                                                       "ignored key 'comment', which appears 1 time"}));
 }
 
 TEST(JsonReader, E_33_SaysWhatAndWhere) {
@@ -181,8 +199,8 @@ TEST(JsonReader, E_33_SaysWhatAndWhere) {
       {fileOf(node("[[0, 0, 0, 0]]"), "[]"), "an entry has at most three numbers [node, index, version]", 60},
       {fileOf(node("[[-1, 0]]"), "[]"), "-1 is not a node id", 56},
       {fileOf(node("[[0, 0, 65536]]"), "[]"), "version 65536 is out of range, expected 0 to 65535", 62},
-      {fileOf(node("[[1.5, 0]]"), "[]"),
-       "expected a whole number in an entry [node, index, version], found a number", 51},
+      {fileOf(node("[[1.5, 0]]"), "[]"), "expected a whole number in an entry [node, index, version], found a number",
+       51},
       {fileOf(node("[[7, 0]]"), "[]"), "input 0 of node 'y' refers to node 7, but the graph has 1 node", 11},
       {fileOf(kX, "[[0, 0, 0]]") + "x", "malformed JSON: ", 93},
       {R"({"nodes": [], "arg_nodes": [], "heads": [], "attrs": {"a": ["int", "1"]}})",
@@ -220,14 +238,17 @@ TEST(JsonReader, E_33_ErrorsNameThePath) {
 }
 
 TEST(JsonReader, IR_15_ArgNodesAreVariables) {
-  GradcError error = readError(R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0]]}],
+  GradcError error = readError(
+      R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0]]}],
     "arg_nodes": [1], "heads": [[1, 0]]})");
   EXPECT_EQ(error.kind, ErrorKind::BadJson);
   EXPECT_EQ(error.message, "'arg_nodes' lists node 'y', expected variables only, found operator 'relu'");
 }
 
 TEST(JsonReader, E_43_D_30_CycleNamesItsNodes) {
-  GradcError error = readError(fileOf(R"({"op": "relu", "name": "a", "inputs": [[1, 0, 0]]}, {"op": "other", "name": "b", "inputs": [], "control_deps": [0]})", "[[0, 0, 0]]"));
+  GradcError error = readError(fileOf(
+      R"({"op": "relu", "name": "a", "inputs": [[1, 0, 0]]}, {"op": "other", "name": "b", "inputs": [], "control_deps": [0]})",
+      "[[0, 0, 0]]"));
   EXPECT_EQ(error.kind, ErrorKind::Cycle);
   EXPECT_EQ(error.message, "the graph has a cycle: 'a' -> 'b' -> 'a'");
   EXPECT_EQ(error.place.offset, 11);
@@ -235,14 +256,17 @@ TEST(JsonReader, E_43_D_30_CycleNamesItsNodes) {
 }
 
 TEST(JsonReader, E_48_OutputAKnownOperatorDoesNotHave) {
-  GradcError error = readError(fileOf((kX + R"(, {"op": "relu", "name": "y", "inputs": [[0, 2, 0]]})").str(), "[[1, 0, 0]]"));
+  GradcError error =
+      readError(fileOf((kX + R"(, {"op": "relu", "name": "y", "inputs": [[0, 2, 0]]})").str(), "[[1, 0, 0]]"));
   EXPECT_EQ(error.kind, ErrorKind::BadEntry);
   EXPECT_EQ(error.message, "input 0 of node 'y' is output 2 of node 'x', which has 1");
   EXPECT_EQ(readError(fileOf(kX, "[[0, 70000, 0]]")).kind, ErrorKind::BadEntry);
 }
 
 TEST(JsonReader, REG_19_BadAttributeEndsWithTheNode) {
-  GradcError error = readError(fileOf((kX + R"(, {"op": "sum_n", "name": "y", "attrs": {"num_args": "many"}, "inputs": [[0, 0, 0]]})").str(), "[[1, 0, 0]]"));
+  GradcError error = readError(
+      fileOf((kX + R"(, {"op": "sum_n", "name": "y", "attrs": {"num_args": "many"}, "inputs": [[0, 0, 0]]})").str(),
+             "[[1, 0, 0]]"));
   EXPECT_EQ(error.kind, ErrorKind::BadAttribute);
   EXPECT_NE(error.message.find("in operator sum_n(name=\"y\", num_args=\"many\")"), std::string::npos) << error.message;
   EXPECT_EQ(error.place.offset, 54);
@@ -294,7 +318,8 @@ TEST(JsonReader, IR_04_LongChainsNeedNoStack) {
     std::string nodes = kX.str();
     for (int i = 1; i < kLength; ++i) {
       std::string before = std::to_string(i - 1);
-      nodes += R"(,{"op":"n","name":"","inputs":[)" + (byData ? "[" + before + ",0,0]]}" : R"(],"control_deps":[)" + before + "]}");
+      nodes += R"(,{"op":"n","name":"","inputs":[)" +
+               (byData ? "[" + before + ",0,0]]}" : R"(],"control_deps":[)" + before + "]}");
     }
     SmallContext context;
     LoadedGraph loaded = read(context, fileOf(nodes, "[[" + std::to_string(kLength - 1) + ", 0, 0]]"));

@@ -19,7 +19,8 @@ TEST(JsonWriter, IR_14_CF_22_ConvertIsAFixedPoint) {
 }
 
 TEST(JsonWriter, IR_14_CF_22_NothingOfAReachableNodeIsLost) {
-  EXPECT_EQ(converted(readTestFile("testdata/json/everything.json")), readTestFile("testdata/json/everything.canonical.json"));
+  EXPECT_EQ(converted(readTestFile("testdata/json/everything.json")),
+            readTestFile("testdata/json/everything.canonical.json"));
 }
 
 TEST(JsonWriter, EscapesAreTheFiveHostsRead) {
@@ -43,7 +44,9 @@ TEST(JsonWriter, OriginTakesItsSortedPlace) {
   std::string text;
   raw_string_ostream os(text);
   writeJson(os, cantFail(std::move(builder).freeze({Value{both}}, {})).graph);
-  EXPECT_NE(text.find(R"({"op": "relu", "name": "plain", "attrs": {"__origin__": "0"}, "inputs": [[0, 0, 0]]},)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"({"op": "relu", "name": "plain", "attrs": {"__origin__": "0"}, "inputs": [[0, 0, 0]]},)"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find(R"("attrs": {"Z": "2", "__origin__": "1", "a": "1"})"), std::string::npos) << text;
 }
 
@@ -55,7 +58,8 @@ TEST(JsonWriter, EmptyGraph) {
 TEST(JsonWriter, LargeFilesPassTheBufferWhole) {
   std::string nodes = R"({"op": "null", "name": "x", "inputs": []})";
   for (int i = 1; i < 5000; ++i)
-    nodes += R"(, {"op": "relu", "name": "relu)" + std::to_string(i) + R"(", "inputs": [[)" + std::to_string(i - 1) + ", 0, 0]]}";
+    nodes += R"(, {"op": "relu", "name": "relu)" + std::to_string(i) + R"(", "inputs": [[)" + std::to_string(i - 1) +
+             ", 0, 0]]}";
   std::string once = converted(fileOf(nodes, "[[4999, 0, 0]]"));
   EXPECT_GT(once.size(), size_t{1} << 17);
   EXPECT_EQ(converted(once), once);

@@ -5,7 +5,6 @@
 // constant of erf's gradient) rows have the tolerance of that.
 #include "tests/support/mxnet_rows.h"
 
-
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -17,6 +16,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<MxnetRow> &rows() {
+  // clang-format off
   static const std::vector<MxnetRow> list = {
     {"LeakyReLU_leaky", "LeakyReLU", {{"act_type", "leaky"}, {"slope", "0.1"}}, 1e-14, {{{6}, {-2, -0.5, 0, 0.25,
      1.5, -1}}}, {{-0.20000000298023224, -0.05000000074505806, 0, 0.25, 1.5, -0.10000000149011612}},
@@ -197,6 +197,7 @@ const std::vector<MxnetRow> &rows() {
      -0.6960575578263234}}, {{-0.594795540856628, 0.3702893798306899, -0.1261643337136787, 0.09230405318068176,
      0.8256807079403522, -0.8020898253478747, -0.27842302313052936, 0.27842302313052936}}},
   };
+  // clang-format on
   return list;
 }
 
@@ -265,20 +266,22 @@ TEST(LayerOps, INF_04_Softmax) {
 }
 
 TEST(LayerOps, INF_04_Deconvolution) {
-  const std::vector<AttrText> attrs = {{"kernel", "(3,3)"}, {"num_filter", "6"}, {"num_group", "2"}, {"stride", "(2,2)"},
-                                       {"pad", "(1,0)"}, {"adj", "(1,0)"}};
+  const std::vector<AttrText> attrs = {{"kernel", "(3,3)"}, {"num_filter", "6"}, {"num_group", "2"},
+                                       {"stride", "(2,2)"}, {"pad", "(1,0)"},    {"adj", "(1,0)"}};
   EXPECT_EQ(inferShapes("Deconvolution", attrs, "(2,4,3,3) ? -> ?"), "(2,4,3,3) (4,3,3,3) -> (2,6,6,7)");
   EXPECT_EQ(inferShapes("Deconvolution", attrs, "? (4,?,?,?) -> (2,?,6,7)"), "(2,4,3,3) (4,3,3,3) -> (2,6,6,7)");
   EXPECT_EQ(inferShapes("Deconvolution", attrs, "(2,5,3,3) ? -> ?"),
             "input has 5 channels, expected a multiple of num_group 2");
-  const std::vector<AttrText> target = {{"kernel", "(3,)"}, {"num_filter", "6"}, {"stride", "(2,)"}, {"target_shape", "(6,)"}};
+  const std::vector<AttrText> target = {
+      {"kernel", "(3,)"}, {"num_filter", "6"}, {"stride", "(2,)"}, {"target_shape", "(6,)"}};
   EXPECT_EQ(inferShapes("Deconvolution", target, "(2,4,3) ? -> ?"), "(2,4,3) (4,6,3) -> (2,6,6)");
   EXPECT_EQ(inferShapes("Deconvolution", target, "(2,4,2) ? -> ?"),
             "target_shape 6 exceeds the 5 pixels there are on spatial axis 0");
   const std::vector<AttrText> last = {{"kernel", "(3,3)"}, {"num_filter", "6"}, {"layout", "NHWC"}};
   EXPECT_EQ(inferShapes("Deconvolution", last, "(2,3,3,4) ? -> ?"), "(2,3,3,4) (4,3,3,6) -> (2,5,5,6)");
   const std::vector<AttrText> cut = {{"kernel", "(3,)"}, {"num_filter", "1"}, {"pad", "(3,)"}};
-  EXPECT_EQ(inferShapes("Deconvolution", cut, "(1,1,3) ? -> ?"), "pad cuts off more than the 5 pixels of spatial axis 0");
+  EXPECT_EQ(inferShapes("Deconvolution", cut, "(1,1,3) ? -> ?"),
+            "pad cuts off more than the 5 pixels of spatial axis 0");
 }
 
 TEST(LayerOps, INF_04_UpSamplingAndAdaptivePooling) {
@@ -287,7 +290,8 @@ TEST(LayerOps, INF_04_UpSamplingAndAdaptivePooling) {
   EXPECT_EQ(inferShapes("UpSampling", joined, "(?,2,?,?) (?,?,2,2) -> (1,5,8,8)"), "(1,2,4,4) (1,3,2,2) -> (1,5,8,8)");
   EXPECT_EQ(inferShapes("UpSampling", joined, "(1,2,4,4) (1,2,3,3) -> ?"),
             "input 1 has shape (1,2,3,3), which no whole factor enlarges to 8 × 8 pixels");
-  const std::vector<AttrText> bilinear = {{"scale", "3"}, {"sample_type", "bilinear"}, {"num_args", "1"}, {"num_filter", "2"}};
+  const std::vector<AttrText> bilinear = {
+      {"scale", "3"}, {"sample_type", "bilinear"}, {"num_args", "1"}, {"num_filter", "2"}};
   EXPECT_EQ(inferShapes("UpSampling", bilinear, "(1,?,2,2) ? -> ?"), "(1,2,2,2) (2,1,5,5) -> (1,2,6,6)");
   const std::vector<AttrText> size = {{"output_size", "(2,3)"}};
   EXPECT_EQ(inferShapes("_contrib_AdaptiveAvgPooling2D", size, "(?,3,5,4) -> (2,?,?,?)"), "(2,3,5,4) -> (2,3,2,3)");
@@ -312,8 +316,7 @@ TEST(LayerOps, INF_04_L2Normalization) {
 }
 
 TEST(LayerOps, REG_19_AttributesThatContradict) {
-  EXPECT_EQ(refusalOf("LRN", {{"nsize", "4"}}),
-            "attribute 'nsize' is 4, expected an odd number [bad_attribute]");
+  EXPECT_EQ(refusalOf("LRN", {{"nsize", "4"}}), "attribute 'nsize' is 4, expected an odd number [bad_attribute]");
   EXPECT_EQ(refusalOf("softmin", {{"use_length", "True"}}),
             "attribute 'use_length' is True, expected False: softmax alone takes lengths [bad_attribute]");
   EXPECT_EQ(refusalOf("softmax", {{"dtype", "int32"}}),
@@ -337,25 +340,49 @@ TEST(LayerOps, RUN_02_WideChannelWindows) {
       for (int64_t k = 0; k < kChannels; ++k)
         for (int64_t p = 0; p < kPixels && std::abs(k - c) <= nsize / 2; ++p)
           sums[static_cast<size_t>(c * kPixels + p)] += x[static_cast<size_t>(k * kPixels + p)];
-    checkRow({"_channel_window_sum", {{"nsize", std::to_string(nsize)}}, {{{1, kChannels, 1, kPixels}, x}},
-              {1, kChannels, 1, kPixels}, sums, {}});
+    checkRow({"_channel_window_sum",
+              {{"nsize", std::to_string(nsize)}},
+              {{{1, kChannels, 1, kPixels}, x}},
+              {1, kChannels, 1, kPixels},
+              sums,
+              {}});
   }
 }
 
 // Nothing is looped over that has no element, however long its other axes are: results are there at once.
 TEST(LayerOps, RUN_02_EmptyTensorsOfLongAxes) {
   constexpr int64_t kLong = int64_t{1} << 40;
-  checkRow({"LeakyReLU", {{"act_type", "prelu"}}, {{{kLong, 3, 0}, {}}, {{3}, {1, 2, 3}}}, {kLong, 3, 0}, {},
+  checkRow({"LeakyReLU",
+            {{"act_type", "prelu"}},
+            {{{kLong, 3, 0}, {}}, {{3}, {1, 2, 3}}},
+            {kLong, 3, 0},
+            {},
             {{}, {0, 0, 0}}});
   // A bias gradient of images without pixels, and images out of data without channels.
-  checkRow({"Deconvolution", {{"kernel", "(1,)"}, {"num_filter", "2"}, {"no_bias", "False"}},
-            {{{kLong, 1, 0}, {}}, {{1, 2, 1}, {3, 4}}, {{2}, {5, 6}}}, {kLong, 2, 0}, {}, {{}, {0, 0}, {0, 0}}});
-  checkRow({"Deconvolution", {{"kernel", "(1,)"}, {"num_filter", "1"}, {"target_shape", "(2,)"}},
-            {{{1, 0, kLong}, {}}, {{0, 1, 1}, {}}}, {1, 1, 2}, {0, 0}, {{}, {}}});
-  checkRow({"_contrib_BilinearResize2D", {{"mode", "like"}}, {{{1, 1, 2, 2}, {1, 2, 3, 4}}, {{1, 1, kLong, 0}, {}}},
-            {1, 1, kLong, 0}, {}, {{0, 0, 0, 0}, {}}});
-  checkRow({"BatchNorm", {}, {{{kLong, 3, 0}, {}}, {{3}, {1, 1, 1}}, {{3}, {0, 0, 0}}, {{3}, {0, 0, 0}}, {{3}, {1, 1, 1}}},
-            {kLong, 3, 0}, {}, {}});
+  checkRow({"Deconvolution",
+            {{"kernel", "(1,)"}, {"num_filter", "2"}, {"no_bias", "False"}},
+            {{{kLong, 1, 0}, {}}, {{1, 2, 1}, {3, 4}}, {{2}, {5, 6}}},
+            {kLong, 2, 0},
+            {},
+            {{}, {0, 0}, {0, 0}}});
+  checkRow({"Deconvolution",
+            {{"kernel", "(1,)"}, {"num_filter", "1"}, {"target_shape", "(2,)"}},
+            {{{1, 0, kLong}, {}}, {{0, 1, 1}, {}}},
+            {1, 1, 2},
+            {0, 0},
+            {{}, {}}});
+  checkRow({"_contrib_BilinearResize2D",
+            {{"mode", "like"}},
+            {{{1, 1, 2, 2}, {1, 2, 3, 4}}, {{1, 1, kLong, 0}, {}}},
+            {1, 1, kLong, 0},
+            {},
+            {{0, 0, 0, 0}, {}}});
+  checkRow({"BatchNorm",
+            {},
+            {{{kLong, 3, 0}, {}}, {{3}, {1, 1, 1}}, {{3}, {0, 0, 0}}, {{3}, {0, 0, 0}}, {{3}, {1, 1, 1}}},
+            {kLong, 3, 0},
+            {},
+            {}});
 }
 
 TEST(LayerOps, E_50_UpSamplingOfTooManyPixels) {

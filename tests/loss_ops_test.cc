@@ -19,6 +19,7 @@ using namespace gradc::testing;
 
 // Gradients are those of the data: labels have none.
 const std::vector<OpRow> &rows() {
+  // clang-format off
   static const std::vector<OpRow> list = {
     {"SoftmaxOutput", {}, {{{4, 3}, {1, -0.5, 0.25, 0, 2, -1, 0.5, 0.5, -2, -1, 0, 3}}, {{4}, {0, 2, -1, 1}}}, {4, 3},
      {0.5897976636568125, 0.13160164714691433, 0.278600689196273, 0.11419519938459449, 0.8437947344813395,
@@ -237,6 +238,7 @@ const std::vector<OpRow> &rows() {
     {"BlockGrad", {}, {{{4, 3}, {1, -0.5, 0.25, 0, 2, -1, 0.5, 0.5, -2, -1, 0, 3}}}, {4, 3}, {1, -0.5, 0.25, 0, 2, -1,
      0.5, 0.5, -2, -1, 0, 3}, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}},
   };
+  // clang-format on
   return list;
 }
 
@@ -293,12 +295,12 @@ TEST(LossOps, HO_01_DerivativesOfHigherOrder) {
     for (uint32_t order = 2; order <= 3; ++order) {
       const Graph lower = lossGradient(c, order - 1).graph;
       const Array found = evaluate(lossGradient(c, order).graph, c.bindings).back();
-      const std::vector<double> numeric = differences(c.bindings["x0"].values, kStep, [&] {
-        return sumOf(evaluate(lower, c.bindings).back());
-      });
+      const std::vector<double> numeric =
+          differences(c.bindings["x0"].values, kStep, [&] { return sumOf(evaluate(lower, c.bindings).back()); });
       ASSERT_EQ(found.values.size(), numeric.size());
       for (size_t i = 0; i < found.values.size(); ++i) {
-        if (row.op == "MAERegressionOutput" || row.op == "MakeLoss" || row.op == "make_loss") EXPECT_EQ(found.values[i], 0.0);
+        if (row.op == "MAERegressionOutput" || row.op == "MakeLoss" || row.op == "make_loss")
+          EXPECT_EQ(found.values[i], 0.0);
         else EXPECT_NEAR(found.values[i], numeric[i], 1e-8) << "order " << order << ", element " << i;
       }
     }
@@ -309,7 +311,8 @@ TEST(LossOps, HO_01_DerivativesOfHigherOrder) {
 TEST(LossOps, HO_01_SecondOrderOfSoftmaxByHand) {
   TestGraph g("y = SoftmaxOutput(x, l) {grad_scale=2}; z = _SoftmaxOutput_grad(x, l) {grad_scale=2} ^y;"
               "p = elemwise_mul(z, c); heads p");
-  Bindings bindings = {{"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {1, 3})}};
+  Bindings bindings = {
+      {"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {1, 3})}};
   // d/dx Σ c · 2(p - t), with the Jacobian of p = (1/2, 1/2): ±1/4.
   EXPECT_EQ(gradientValues(g.context, g, {"x"}, bindings, 1)[0].values, (std::vector<double>{-1, 1}));
 }
@@ -337,7 +340,8 @@ TEST(LossOps, STOP_02_MakeLossIgnoresHead) {
 // As documented: the head multiplies. MXNet 1.9.1 multiplies by its output (D-27).
 TEST(LossOps, D_27_OutGradMultipliesByHead) {
   TestGraph g("y = SoftmaxOutput(x, l) {out_grad=True}; z = elemwise_mul(y, c)");
-  Bindings bindings = {{"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {3, 5})}};
+  Bindings bindings = {
+      {"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {3, 5})}};
   EXPECT_EQ(gradientValues(g.context, g, {"x"}, bindings, 1)[0].values, (std::vector<double>{1.5, -2.5}));
 }
 
@@ -376,7 +380,8 @@ TEST(LossOps, A_14_LoweredGradientsKeepTheirValues) {
 
 TEST(LossOps, A_14_OutGradIsWrittenInPrimitives) {
   TestGraph g("y = SoftmaxOutput(x, l) {out_grad=True}; z = elemwise_mul(y, c)");
-  Bindings bindings = {{"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {3, 5})}};
+  Bindings bindings = {
+      {"x", Array({1, 2}, {0.0, 0.0})}, {"l", Array(std::vector<double>{1})}, {"c", Array({1, 2}, {3, 5})}};
   Expected<Graph> lowered = lowerTo(g.context, gradientOf(g.context, g, {"x"}, 1).graph, kMxnetTarget, nullptr);
   ASSERT_TRUE(bool(lowered)) << describeError(lowered.takeError());
   EXPECT_EQ(evaluate(*lowered, bindings).back().values, (std::vector<double>{1.5, -2.5}));

@@ -95,7 +95,8 @@ TEST(LowerMxnet, NAME_09_NodesOfReplacementsHaveNamesOfTheirOwn) {
 TEST(LowerMxnet, EqualRandomAndMutatingNodesStayApart) {
   TestGraph g("a = Dropout(x); b = Dropout(x); c = BatchNorm(x, s, t, m@1, v@1); d = BatchNorm(x, s, t, m@2, v@2);"
               "y = add_n(a, b, c, d) {num_args=4}");
-  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph, lowered = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
+  Graph graph = gradientOf(g.context, g, {"x"}, 1).graph,
+        lowered = cantFail(lowerTo(g.context, graph, kMxnetTarget, nullptr));
   for (const Graph *emitted : {&graph, &lowered})
     for (const char *op : {"Dropout", "BatchNorm", "_backward_Dropout", "_backward_BatchNorm"})
       EXPECT_EQ(countOps(*emitted, op), 2u) << op;
@@ -104,7 +105,8 @@ TEST(LowerMxnet, EqualRandomAndMutatingNodesStayApart) {
 TEST(LowerMxnet, ListsOverEntriesAreDropped) {
   TestGraph g("x = var {__shape__=(2,3)}; y = SoftmaxOutput(x, label)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
-  Graph lowered = cantFail(lowerTo(g.context, annotate(graph, cantFail(infer(g.context, graph, {}, {}))), kMxnetTarget, nullptr));
+  Graph lowered =
+      cantFail(lowerTo(g.context, annotate(graph, cantFail(infer(g.context, graph, {}, {}))), kMxnetTarget, nullptr));
   EXPECT_EQ(graphAttrsOf(lowered).count("shape"), 0u);
 }
 

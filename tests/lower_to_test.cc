@@ -116,7 +116,8 @@ struct Lowered {
 
 TEST(LowerTo, A_17_DecomposesUntilTheTargetHasEverything) {
   Lowered l("a = exp(x); f = four_times(a); y = elemwise_mul(f, a)");
-  EXPECT_EQ(dump(cantFail(l.run())), "a = exp(x)\nf_0 = _mul_scalar(a)\nf = _mul_scalar(f_0)\ny = elemwise_mul(f, a)\nheads y\n");
+  EXPECT_EQ(dump(cantFail(l.run())),
+            "a = exp(x)\nf_0 = _mul_scalar(a)\nf = _mul_scalar(f_0)\ny = elemwise_mul(f, a)\nheads y\n");
 }
 
 TEST(LowerTo, A_17_ARowOfTheTargetTakesPrecedence) {
@@ -125,9 +126,10 @@ TEST(LowerTo, A_17_ARowOfTheTargetTakesPrecedence) {
 
 // The row of square says nothing, so its decomposition is asked.
 TEST(LowerTo, A_17_ARowMayLeaveTheNodeToItsDecomposition) {
-  EXPECT_EQ(Lowered("y = square(x)").outcome(),
-            "[unknown_op] operator 'square' of node 'y' cannot be expressed in the operators of the test's host: it needs "
-            "'broadcast_mul'");
+  EXPECT_EQ(
+      Lowered("y = square(x)").outcome(),
+      "[unknown_op] operator 'square' of node 'y' cannot be expressed in the operators of the test's host: it needs "
+      "'broadcast_mul'");
 }
 
 TEST(LowerTo, A_17_NodesNobodyReadsAreNotLowered) {
@@ -137,18 +139,21 @@ TEST(LowerTo, A_17_NodesNobodyReadsAreNotLowered) {
 TEST(LowerTo, A_17_ErrorsNameTheNodeTheOperatorAndWhatIsMissing) {
   EXPECT_EQ(Lowered("n = tanh(x)").outcome(),
             "[unknown_op] operator 'tanh' of node 'n' cannot be expressed in the operators of the test's host");
-  EXPECT_EQ(Lowered("n = mute(x)").outcome(), "[bad_gradient_rule] operator 'mute' of node 'n': the decomposition of operator "
-                                              "'mute' says nothing about output 0, which is read");
-  EXPECT_EQ(Lowered("n = snake(x)").outcome(), "[bad_gradient_rule] operator 'snake' of node 'n': the decomposition does not "
-                                               "end: 'snake' is left after 64 levels");
+  EXPECT_EQ(Lowered("n = mute(x)").outcome(),
+            "[bad_gradient_rule] operator 'mute' of node 'n': the decomposition of operator "
+            "'mute' says nothing about output 0, which is read");
+  EXPECT_EQ(Lowered("n = snake(x)").outcome(),
+            "[bad_gradient_rule] operator 'snake' of node 'n': the decomposition does not "
+            "end: 'snake' is left after 64 levels");
   EXPECT_EQ(Lowered("n = alone(x)").outcome(),
             "[infer_missing] operator 'alone' of node 'n': the decomposition of operator 'alone' reads input 0 of its "
             "forward node, and this node has none");
 }
 
 TEST(LowerTo, A_17_OnlyTheAxisThatIsNeededHasToBeKnown) {
-  const std::string refusal = "[infer_missing] operator 'times_columns' of node 'n': the decomposition of operator "
-                              "'times_columns' needs the size of axis 1 of operator 'twice', which it emits, which is unknown";
+  const std::string refusal =
+      "[infer_missing] operator 'times_columns' of node 'n': the decomposition of operator "
+      "'times_columns' needs the size of axis 1 of operator 'twice', which it emits, which is unknown";
   EXPECT_EQ(Lowered("n = times_columns(x)").outcome(), refusal);
   EXPECT_EQ(Lowered("n = times_columns(x)", {2, -1}).outcome(), refusal);
   Lowered l("n = times_columns(x)", {-1, 3});
@@ -227,7 +232,8 @@ TEST(LowerTo, A_17_LongStepsNeedTheSizeOfTheirAxis) {
   TestGraph g("y = slice(x) {begin=(1,), end=(None,), step=(9223372036854775807,)}");
   const Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
   const std::string outcome = describeError(lowerTo(g.context, graph, kPrimitivesTarget, nullptr));
-  EXPECT_NE(outcome.find("needs the size of axis 0 of input 0, 'data', of its forward node"), std::string::npos) << outcome;
+  EXPECT_NE(outcome.find("needs the size of axis 0 of input 0, 'data', of its forward node"), std::string::npos)
+      << outcome;
   const Inference known = cantFail(infer(g.context, graph, {{{nodeNamed(graph, "x"), {3}}}, {}}, InferOptions()));
   const Graph lowered = cantFail(lowerTo(g.context, graph, kPrimitivesTarget, &known));
   const Bindings bindings{{"x", Array({3}, {1, 2, 3})}};
@@ -236,7 +242,10 @@ TEST(LowerTo, A_17_LongStepsNeedTheSizeOfTheirAxis) {
 
 // Batch statistics of (1, 3): mean 2, variance 1. Half of each joins half of the moving ones, 10 and 4.
 TEST(LowerTo, A_17_StatesAreOverwrittenWhicheverOutputIsRead) {
-  const Bindings bindings{{"x", Array({2, 1}, {1, 3})}, {"g", Array({1}, {1})}, {"b", Array({1}, {0})}, {"m", Array({1}, {10})},
+  const Bindings bindings{{"x", Array({2, 1}, {1, 3})},
+                          {"g", Array({1}, {1})},
+                          {"b", Array({1}, {0})},
+                          {"m", Array({1}, {10})},
                           {"v", Array({1}, {4})}};
   for (const char *read : {"n", "n:1", "n:2"})
     for (const char *states : {"m, v", "m@1, v@1"})
@@ -260,7 +269,10 @@ TEST(LowerTo, A_17_StatesAreOverwrittenWhicheverOutputIsRead) {
 TEST(LowerTo, A_17_StatesAreOverwrittenInOrder) {
   TestGraph g("n = BatchNorm(x, g, b, m@1, v@1) {momentum=0.5}; k = BatchNorm(n, g, b, m@2, v@2) {momentum=0.5}; "
               "y = broadcast_add(n, m@1); heads k, y");
-  const Bindings bindings{{"x", Array({2, 1}, {1, 3})}, {"g", Array({1}, {1})}, {"b", Array({1}, {0})}, {"m", Array({1}, {10})},
+  const Bindings bindings{{"x", Array({2, 1}, {1, 3})},
+                          {"g", Array({1}, {1})},
+                          {"b", Array({1}, {0})},
+                          {"m", Array({1}, {10})},
                           {"v", Array({1}, {4})}};
   const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
   const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, &known));
@@ -293,9 +305,10 @@ TEST(LowerTo, A_17_BodiesAreLoweredWithTheirNodes) {
   EXPECT_EQ(dump(inner.bodies(nodeNamed(inner, "again"))[0]), "r = broadcast_mul(i, i)\ny = exp(r)\nheads y\n");
 
   const Graph needy = cantFail(parseGraph(context, "y = gamma(i)"));
-  EXPECT_EQ(describeError(lowerTo(context, loopOver(loopOver(needy)), kTarget, nullptr)),
-            "[unknown_op] node 'loop' > body > node 'loop' > body > operator 'gamma' of node 'y' cannot be expressed in the "
-            "operators of the test's host");
+  EXPECT_EQ(
+      describeError(lowerTo(context, loopOver(loopOver(needy)), kTarget, nullptr)),
+      "[unknown_op] node 'loop' > body > node 'loop' > body > operator 'gamma' of node 'y' cannot be expressed in the "
+      "operators of the test's host");
 }
 
 TEST(LowerTo, A_17_WhatAGraphNeedsOfAHost) {

@@ -13,6 +13,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<OpRow> &rows() {
+  // clang-format off
   static const std::vector<OpRow> list = {
     {"Reshape", {{"shape", "(3,-1)"}}, {{{2, 3}, {0.5, -1.25, 0, -2, 0.5, 0.75}}}, {3, 2}, {0.5, -1.25, 0, -2,
      0.5, 0.75}, {{-0.75, 0.25, 1.25, -0.25, 0.75, -0.75}}},
@@ -113,6 +114,7 @@ const std::vector<OpRow> &rows() {
      -1.25}, {{-0.75, 0.25, 1.25, -0.25, 0.75, -0.75}}},
     {"Cast", {{"dtype", "float64"}}, {{{3}, {-2, 1, -1.75}}}, {3}, {-2, 1, -1.75}, {{-0.75, 0.25, 1.25}}},
   };
+  // clang-format on
   return list;
 }
 
@@ -122,15 +124,17 @@ TEST(MovementOps, RUN_02_ValuesAndGradients) {
 
 TEST(MovementOps, INF_04_ReshapeCodes) {
   const std::pair<StringRef, StringRef> rows[] = {
-      {"(4,0,2)", "(2,3,4) -> (4,3,2)"},      {"(-1,0)", "(2,3,4) -> (8,3)"},
-      {"(-2,1,1)", "(2,3,4) -> (2,3,4,1,1)"}, {"(-3,-2)", "(2,3,4) -> (6,4)"},
-      {"(-4,1,2,-2)", "(2,3,4) -> (1,2,3,4)"}, {"(2,-4,-1,3,-2)", "(2,3,4) -> (2,1,3,4)"},
+      {"(4,0,2)", "(2,3,4) -> (4,3,2)"},         {"(-1,0)", "(2,3,4) -> (8,3)"},
+      {"(-2,1,1)", "(2,3,4) -> (2,3,4,1,1)"},    {"(-3,-2)", "(2,3,4) -> (6,4)"},
+      {"(-4,1,2,-2)", "(2,3,4) -> (1,2,3,4)"},   {"(2,-4,-1,3,-2)", "(2,3,4) -> (2,1,3,4)"},
       {"(0,-4,1,3,-1)", "(2,3,4) -> (2,1,3,4)"}, {"(0,0,-1,1)", "(2,3,4) -> (2,3,4,1)"},
   };
   for (auto [shape, expected] : rows) EXPECT_EQ(inferShapes("Reshape", {{"shape", shape}}, "(2,3,4) -> ?"), expected);
   const std::pair<StringRef, StringRef> reversed[] = {
-      {"(-1,0)", "(2,3,4) -> (6,4)"},          {"(0,-3)", "(2,3,4) -> (2,12)"},
-      {"(-2,4)", "(2,3,4) -> (2,3,4)"},        {"(0,1,3,-4,0)", "(2,3,4) -> (2,1,3,4)"},
+      {"(-1,0)", "(2,3,4) -> (6,4)"},
+      {"(0,-3)", "(2,3,4) -> (2,12)"},
+      {"(-2,4)", "(2,3,4) -> (2,3,4)"},
+      {"(0,1,3,-4,0)", "(2,3,4) -> (2,1,3,4)"},
   };
   for (auto [shape, expected] : reversed)
     EXPECT_EQ(inferShapes("Reshape", {{"shape", shape}, {"reverse", "True"}}, "(2,3,4) -> ?"), expected);
@@ -251,10 +255,12 @@ TEST(MovementOps, E_50_CropBeyondTheImage) {
 }
 
 TEST(MovementOps, E_50_BroadcastToWhatNoTensorCanBe) {
-  EXPECT_EQ(inferShapes("broadcast_to", {{"shape", "(4611686018427387905,4)"}}, "(1,4) -> ?"),
-            "output 0 would have the shape (4611686018427387905,4), expected dimensions from 0 and at most 2^48 elements");
-  EXPECT_EQ(inferShapes("broadcast_axis", {{"axis", "(0,)"}, {"size", "(9223372036854775807,)"}}, "(1,4) -> ?"),
-            "output 0 would have the shape (9223372036854775807,4), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      inferShapes("broadcast_to", {{"shape", "(4611686018427387905,4)"}}, "(1,4) -> ?"),
+      "output 0 would have the shape (4611686018427387905,4), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      inferShapes("broadcast_axis", {{"axis", "(0,)"}, {"size", "(9223372036854775807,)"}}, "(1,4) -> ?"),
+      "output 0 would have the shape (9223372036854775807,4), expected dimensions from 0 and at most 2^48 elements");
 }
 
 constexpr const char *k62 = "4611686018427387904";  // 2^62
@@ -266,7 +272,8 @@ TEST(MovementOps, E_50_SizesThatNoTensorCanHave) {
   EXPECT_EQ(inferShapes("tile", {{"reps", "(4611686018427387904,4)"}}, "(2,3) -> ?"), out + "(out of range,12)" + end);
   EXPECT_EQ(inferShapes("repeat", {{"repeats", k62}, {"axis", "0"}}, "(4,3) -> ?"), out + "(out of range,3)" + end);
   EXPECT_EQ(inferShapes("repeat", {{"repeats", k62}}, "(2,) -> ?"), out + "(out of range,)" + end);
-  const AttrText wide[] = {{"mode", "constant"}, {"pad_width", "(0,0,0,0,9223372036854775807,9223372036854775807,0,0)"}};
+  const AttrText wide[] = {{"mode", "constant"},
+                           {"pad_width", "(0,0,0,0,9223372036854775807,9223372036854775807,0,0)"}};
   EXPECT_EQ(inferShapes("Pad", wide, "(1,1,4,4) -> ?"), out + "(1,1,out of range,4)" + end);
   const AttrText pad[] = {{"mode", "constant"}, {"pad_width", "(0,0,0,0,2,1,0,0)"}};
   EXPECT_EQ(inferShapes("Pad", pad, "? -> (1,1,2,4)"), in + "(1,1,out of range,4)" + end);
@@ -293,10 +300,18 @@ TEST(MovementOps, INF_04_RepeatedNeverIsEmpty) {
 TEST(MovementOps, RUN_02_StepsBeyondTheAxis) {
   const OpTensor x{{2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}};
   for (const char *step : {"(1,9223372036854775807)", "(1,9)"})
-    checkRow({"slice", {{"begin", "(0,1)"}, {"end", "(2,4)"}, {"step", step}}, {x}, {2, 1}, {2, 6},
+    checkRow({"slice",
+              {{"begin", "(0,1)"}, {"end", "(2,4)"}, {"step", step}},
+              {x},
+              {2, 1},
+              {2, 6},
               {{0, -0.75, 0, 0, 0, 0.25, 0, 0}}});
   for (const char *step : {"(1,-9223372036854775808)", "(1,-9223372036854775807)"})
-    checkRow({"slice", {{"begin", "(None,None)"}, {"end", "(None,None)"}, {"step", step}}, {x}, {2, 1}, {4, 8},
+    checkRow({"slice",
+              {{"begin", "(None,None)"}, {"end", "(None,None)"}, {"step", step}},
+              {x},
+              {2, 1},
+              {4, 8},
               {{0, 0, 0, -0.75, 0, 0, 0, 0.25}}});
 }
 

@@ -14,14 +14,15 @@ namespace {
 using namespace gradc::testing;
 
 TEST(NnInfer, INF_04_ConvolutionDataFromOutput) {
-  const std::vector<AttrText> attrs = {{"kernel", "(3,3)"}, {"pad", "(1,1)"}, {"dilate", "(1,1)"}, {"num_filter", "21"}};
+  const std::vector<AttrText> attrs = {
+      {"kernel", "(3,3)"}, {"pad", "(1,1)"}, {"dilate", "(1,1)"}, {"num_filter", "21"}};
   EXPECT_EQ(inferShapes("Convolution", attrs, "(?,10,?,?) ? ? -> (5,21,32,32)"),
             "(5,10,32,32) (21,10,3,3) (21,) -> (5,21,32,32)");
 }
 
 TEST(NnInfer, INF_04_ConvolutionForward) {
   const std::vector<AttrText> attrs = {{"kernel", "(3,2)"}, {"stride", "(2,1)"}, {"dilate", "(1,3)"},
-                                       {"num_filter", "6"}, {"num_group", "3"}, {"no_bias", "True"}};
+                                       {"num_filter", "6"}, {"num_group", "3"},  {"no_bias", "True"}};
   EXPECT_EQ(inferShapes("Convolution", attrs, "(?,9,8,8) ? -> ?"), "(?,9,8,8) (6,3,3,2) -> (?,6,3,5)");
   EXPECT_EQ(inferShapes("Convolution", attrs, "? (?,3,?,?) -> ?"), "(?,9,?,?) (6,3,3,2) -> (?,6,?,?)");
   EXPECT_EQ(inferShapes("Convolution", attrs, "? ? -> (4,6,3,5)"), "(4,?,?,8) (6,?,3,2) -> (4,6,3,5)");
@@ -64,10 +65,12 @@ TEST(NnInfer, INF_04_FullyConnectedLastAxis) {
 }
 
 TEST(NnInfer, INF_04_BatchNorm) {
-  EXPECT_EQ(inferShapes("BatchNorm", {}, "(2,3,4) ? ? ? ? -> ? ? ?"), "(2,3,4) (3,) (3,) (3,) (3,) -> (2,3,4) (3,) (3,)");
+  EXPECT_EQ(inferShapes("BatchNorm", {}, "(2,3,4) ? ? ? ? -> ? ? ?"),
+            "(2,3,4) (3,) (3,) (3,) (3,) -> (2,3,4) (3,) (3,)");
   EXPECT_EQ(inferShapes("BatchNorm", {{"axis", "-1"}}, "(2,3,?) ? ? (4,) ? -> (?,?,?) ? ?"),
             "(2,3,4) (4,) (4,) (4,) (4,) -> (2,3,4) (4,) (4,)");
-  EXPECT_EQ(inferShapes("BatchNorm", {{"axis", "3"}}, "(2,3,4) ? ? ? ? -> ? ? ?"), "axis 3 is outside data of shape (2,3,4)");
+  EXPECT_EQ(inferShapes("BatchNorm", {{"axis", "3"}}, "(2,3,4) ? ? ? ? -> ? ? ?"),
+            "axis 3 is outside data of shape (2,3,4)");
 }
 
 TEST(NnInfer, REG_22_BatchNormKeepsSinglePrecisionStatistics) {
@@ -132,18 +135,22 @@ TEST(NnInfer, REG_19_AttributesAreChecked) {
 constexpr char kPossibleShape[] = ", expected dimensions from 0 and at most 2^48 elements";
 
 TEST(NnInfer, E_50_ExtentsThatNoTensorCanHave) {
-  const std::vector<AttrText> grouped = {{"kernel", "(1,)"}, {"num_filter", "4"}, {"num_group", "4"}, {"no_bias", "True"}};
+  const std::vector<AttrText> grouped = {
+      {"kernel", "(1,)"}, {"num_filter", "4"}, {"num_group", "4"}, {"no_bias", "True"}};
   EXPECT_EQ(inferShapes("Convolution", grouped, "? (?,281474976710656,1) -> ?"),
             StringRef("input 0 would have the shape (?,out of range,?)").str() + kPossibleShape);
-  const std::vector<AttrText> wide = {{"kernel", "(1,)"}, {"num_filter", "1"}, {"pad", "(2147483647,)"}, {"no_bias", "True"}};
+  const std::vector<AttrText> wide = {
+      {"kernel", "(1,)"}, {"num_filter", "1"}, {"pad", "(2147483647,)"}, {"no_bias", "True"}};
   EXPECT_EQ(inferShapes("Convolution", wide, "? ? -> (1,1,2)"),
             StringRef("input 0 would have the shape (1,?,out of range)").str() + kPossibleShape);
-  EXPECT_EQ(inferShapes("Convolution", {{"kernel", "(1,)"}, {"num_filter", "9223372036854775807"}, {"no_bias", "True"}}, "? ? -> ?"),
+  EXPECT_EQ(inferShapes("Convolution", {{"kernel", "(1,)"}, {"num_filter", "9223372036854775807"}, {"no_bias", "True"}},
+                        "? ? -> ?"),
             StringRef("input 1 would have the shape (9223372036854775807,?,1)").str() + kPossibleShape);
   const std::vector<AttrText> far = {{"kernel", "(1,)"}, {"num_filter", "1"}, {"stride", "(2147483647,)"}};
   EXPECT_EQ(inferShapes("Deconvolution", far, "(1,1,17179869185) ? -> ?"),
             StringRef("output 0 would have the shape (1,1,out of range)").str() + kPossibleShape);
-  const std::vector<AttrText> target = {{"kernel", "(1,)"}, {"num_filter", "1"}, {"stride", "(2147483647,)"}, {"target_shape", "(1,)"}};
+  const std::vector<AttrText> target = {
+      {"kernel", "(1,)"}, {"num_filter", "1"}, {"stride", "(2147483647,)"}, {"target_shape", "(1,)"}};
   EXPECT_EQ(inferShapes("Deconvolution", target, "(1,1,1048577) ? -> ?"),
             "target_shape 1 is cut out of 2251799812636673 pixels on spatial axis 0, expected at most 2^48");
 }

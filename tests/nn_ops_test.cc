@@ -13,6 +13,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<MxnetRow> &rows() {
+  // clang-format off
   static const std::vector<MxnetRow> list = {
     {"Convolution_GroupsStridePad", "Convolution", {{"kernel", "(2,2)"}, {"stride", "(2,1)"}, {"pad",
      "(1,0)"}, {"num_filter", "2"}, {"num_group", "2"}}, 1e-14,
@@ -186,6 +187,7 @@ const std::vector<MxnetRow> &rows() {
      {{-0.4099138248797976, -1.6396552995191904, 0, 0, 0.22242567586526776, 0.39542342376047607}},
      {}},
   };
+  // clang-format on
   return list;
 }
 
@@ -260,8 +262,12 @@ TEST(NnOps, HO_02_BatchNormInEveryForm) {
     const Value x = h.variable({3, 2, 3}, 1), gamma = h.variable({2}, 2), beta = h.variable({2}, 3);
     const Value mean = h.variable({2}, 4), variance = h.variable({2}, std::vector<double>{0.5, 0.7});
     const Value y = h.apply("BatchNorm", {x, gamma, beta, mean, variance},
-                            {{"use_global_stats", flag(0)}, {"fix_gamma", flag(1)}, {"momentum", "1"}, {"axis", "-2"},
-                             {"eps", "0.01"}, {"output_mean_var", flag(2)}});
+                            {{"use_global_stats", flag(0)},
+                             {"fix_gamma", flag(1)},
+                             {"momentum", "1"},
+                             {"axis", "-2"},
+                             {"eps", "0.01"},
+                             {"output_mean_var", flag(2)}});
     std::vector<Value> heads = {y};
     if (form & 4) heads = {y, OpHarness::at(y, 1), OpHarness::at(y, 2)};
     h.checkGradients(heads, {x, gamma, beta}, form & 4 ? 2 : 3);
@@ -278,8 +284,13 @@ TEST(NnOps, HO_02_Pooling) {
         const Value x = h.variable({2, 4, 5, 2}, 5);
         if (type == "lp")
           for (double &element : h.storage(x)) element += 1.5;
-        h.checkGradients(h.apply("Pooling", x, {{"pool_type", type}, {"p_value", p}, {"kernel", "(2,2)"},
-                                                {"stride", "(2,1)"}, {"pad", "(1,0)"}, {"layout", layout}}),
+        h.checkGradients(h.apply("Pooling", x,
+                                 {{"pool_type", type},
+                                  {"p_value", p},
+                                  {"kernel", "(2,2)"},
+                                  {"stride", "(2,1)"},
+                                  {"pad", "(1,0)"},
+                                  {"layout", layout}}),
                          x, 3);
       }
 }
@@ -328,7 +339,8 @@ TEST(NnOps, RUN_03_PiecesOfReluAndMaximum) {
   OpHarness h;
   const Value x = h.variable({1, 1, 4}, std::vector<double>{1, -2, -1, 3});
   const Value base = h.variable({1, 1, 4}, std::vector<double>{-1, 2, -3, 4});
-  EXPECT_EQ(h.pieceValues(h.apply("Activation", x, {{"act_type", "relu"}}), {base}), (std::vector<double>{0, -2, 0, 3}));
+  EXPECT_EQ(h.pieceValues(h.apply("Activation", x, {{"act_type", "relu"}}), {base}),
+            (std::vector<double>{0, -2, 0, 3}));
   const Value pool = h.apply("Pooling", x, {{"kernel", "(2,)"}, {"stride", "(1,)"}});
   EXPECT_EQ(h.pieceValues(pool, {base}), (std::vector<double>{-2, -2, 3}));
 }
@@ -336,8 +348,12 @@ TEST(NnOps, RUN_03_PiecesOfReluAndMaximum) {
 // The mean divides by the taps in the padding too, of which there may be more than an integer counts.
 TEST(NnOps, RUN_02_MeanOfAWindowOfPadding) {
   const std::string kernel = "(2147483647,2147483647,2147483647)", pad = "(1073741823,1073741823,1073741823)";
-  checkRow({"Pooling", {{"pool_type", "avg"}, {"kernel", kernel}, {"pad", pad}}, {{{1, 1, 1, 1, 1}, {3}}}, {1, 1, 1, 1, 1},
-            {3 / std::pow(2147483647.0, 3)}, {{-0.75 / std::pow(2147483647.0, 3)}}});
+  checkRow({"Pooling",
+            {{"pool_type", "avg"}, {"kernel", kernel}, {"pad", pad}},
+            {{{1, 1, 1, 1, 1}, {3}}},
+            {1, 1, 1, 1, 1},
+            {3 / std::pow(2147483647.0, 3)},
+            {{-0.75 / std::pow(2147483647.0, 3)}}});
 }
 
 }  // namespace

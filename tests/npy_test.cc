@@ -53,7 +53,8 @@ std::string npzRefusal(StringRef bytes) {
   return error.message;
 }
 
-const StringRef kFloatData("\000\000\300\077\000\000\000\300\000\000@@\000\000\200@\000\000\000\000\000\000\200\077", 24);
+const StringRef kFloatData("\000\000\300\077\000\000\000\300\000\000@@\000\000\200@\000\000\000\000\000\000\200\077",
+                           24);
 
 TEST(Npy, RUN_04_ReadsWhatNumpyWrites) {
   Array array = parsed(numpyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", kFloatData));
@@ -80,8 +81,8 @@ TEST(Npy, RUN_04_TransposesFortranOrder) {
 }
 
 TEST(Npy, RUN_04_ReadsScalarsAndEmptyArrays) {
-  Array scalar = parsed(numpyFile("{'descr': '<f8', 'fortran_order': False, 'shape': (), }",
-                                  StringRef("\0\0\0\0\0\0\034@", 8)));
+  Array scalar =
+      parsed(numpyFile("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", StringRef("\0\0\0\0\0\0\034@", 8)));
   EXPECT_TRUE(scalar.shape.empty());
   EXPECT_EQ(valuesOf<double>(scalar), std::vector<double>{7});
   Array empty = parsed(numpyFile("{'descr': '<i8', 'fortran_order': True, 'shape': (2, 0, 3), }", ""));
@@ -94,13 +95,21 @@ TEST(Npy, RUN_04_ReadsEveryDType) {
     StringRef descr;
     DType dtype;
   };
-  for (Row row : {Row{"<f2", DType::Float16}, {"<f4", DType::Float32}, {"<f8", DType::Float64}, {"|u1", DType::UInt8},
-                  {"<u2", DType::UInt16}, {"<u4", DType::UInt32}, {"<u8", DType::UInt64}, {"|i1", DType::Int8},
-                  {"<i2", DType::Int16}, {"<i4", DType::Int32}, {"<i8", DType::Int64}, {"|b1", DType::Bool}}) {
+  for (Row row : {Row{"<f2", DType::Float16},
+                  {"<f4", DType::Float32},
+                  {"<f8", DType::Float64},
+                  {"|u1", DType::UInt8},
+                  {"<u2", DType::UInt16},
+                  {"<u4", DType::UInt32},
+                  {"<u8", DType::UInt64},
+                  {"|i1", DType::Int8},
+                  {"<i2", DType::Int16},
+                  {"<i4", DType::Int32},
+                  {"<i8", DType::Int64},
+                  {"|b1", DType::Bool}}) {
     std::string data(dtypeBytes(row.dtype), '\0');
     data[0] = 1;
-    std::string file =
-        numpyFile("{'descr': '" + row.descr.str() + "', 'fortran_order': False, 'shape': (1,), }", data);
+    std::string file = numpyFile("{'descr': '" + row.descr.str() + "', 'fortran_order': False, 'shape': (1,), }", data);
     Array array = parsed(file);
     EXPECT_EQ(array.dtype, row.dtype);
     EXPECT_EQ(std::string(array.bytes.begin(), array.bytes.end()), data);
@@ -119,8 +128,8 @@ TEST(Npy, RUN_04_ReadsVersions2And3AndLooseSpelling) {
 TEST(Npy, RUN_04_WritesWhatNumpyWrites) {
   EXPECT_EQ(written(floats({3, 2}, {1.5f, -2, 3, 4, 0, 1})),
             numpyFile("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", kFloatData));
-  EXPECT_EQ(written(doubles({}, {7})), numpyFile("{'descr': '<f8', 'fortran_order': False, 'shape': (), }",
-                                                 StringRef("\0\0\0\0\0\0\034@", 8)));
+  EXPECT_EQ(written(doubles({}, {7})),
+            numpyFile("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", StringRef("\0\0\0\0\0\0\034@", 8)));
   EXPECT_EQ(written(arrayOf<int64_t>(DType::Int64, {2, 0, 3}, {})),
             numpyFile("{'descr': '<i8', 'fortran_order': False, 'shape': (2, 0, 3), }", ""));
   EXPECT_EQ(written(arrayOf<uint8_t>(DType::Bool, {1}, {1})),
@@ -134,8 +143,10 @@ TEST(Npy, RUN_04_RefusesMalformedFiles) {
   EXPECT_EQ(refusal(fileOf(4, good, "ab")), "'x.npy': NPY version 4.0 is not known, expected 1.0, 2.0 or 3.0");
   EXPECT_EQ(refusal(StringRef("\x93NUMPY\1\0\xff\xff{", 11)), "'x.npy': the file ends inside the header");
   EXPECT_EQ(refusal(StringRef("\x93NUMPY\2\0\1\0", 10)), "'x.npy': the file ends inside the header");
-  EXPECT_EQ(refusal(fileOf(1, good, "a")), "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 1 bytes of data");
-  EXPECT_EQ(refusal(fileOf(1, good, "abc")), "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 3 bytes of data");
+  EXPECT_EQ(refusal(fileOf(1, good, "a")),
+            "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 1 bytes of data");
+  EXPECT_EQ(refusal(fileOf(1, good, "abc")),
+            "'x.npy': shape (2,) of uint8 is 2 elements of 1 bytes, the file has 3 bytes of data");
   EXPECT_EQ(refusal(fileOf(1, "[1]", "")), "'x.npy': the header is not a dict");
   EXPECT_EQ(refusal(fileOf(1, "{'descr': '|u1', 'shape': (2,)}", "ab")),
             "'x.npy': the header needs 'descr', 'fortran_order' and 'shape'");
@@ -158,13 +169,16 @@ TEST(Npy, RUN_04_RefusesBfloat16ByName) {
 }
 
 TEST(Npy, RUN_04_HugeShapesAreRefusedBeforeAllocation) {
-  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4)}", "")),
-            "'x.npy': shape (4611686018427387904,4) is out of range, expected dimensions from 0 and at most 2^48 elements");
-  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (281474976710656,)}", "")),
-            "'x.npy': shape (281474976710656,) of float64 is 281474976710656 elements of 8 bytes, the file has 0 bytes of data");
-  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (1099511627776, 1099511627776, 0)}", "")),
-            "'x.npy': shape (1099511627776,1099511627776,0) is out of range, expected dimensions from 0 and at most 2^48 "
-            "elements");
+  EXPECT_EQ(
+      refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4)}", "")),
+      "'x.npy': shape (4611686018427387904,4) is out of range, expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (281474976710656,)}", "")),
+      "'x.npy': shape (281474976710656,) of float64 is 281474976710656 elements of 8 bytes, the file has 0 bytes of data");
+  EXPECT_EQ(
+      refusal(fileOf(1, "{'descr': '<f8', 'fortran_order': True, 'shape': (1099511627776, 1099511627776, 0)}", "")),
+      "'x.npy': shape (1099511627776,1099511627776,0) is out of range, expected dimensions from 0 and at most 2^48 "
+      "elements");
 }
 
 TEST(Npy, RUN_04_NoPrefixOrFlippedByteCrashes) {
@@ -220,9 +234,7 @@ TEST(Npz, RUN_04_RoundTripsStoredAndDated1980) {
   EXPECT_EQ(arrays[1].array.shape, std::vector<int64_t>{0});
 }
 
-TEST(Npz, RUN_04_EmptyArchive) {
-  EXPECT_TRUE(cantFail(parseNpz(writtenNpz({}), "x.npz")).empty());
-}
+TEST(Npz, RUN_04_EmptyArchive) { EXPECT_TRUE(cantFail(parseNpz(writtenNpz({}), "x.npz")).empty()); }
 
 std::string little(uint64_t value, size_t width) {
   std::string out;

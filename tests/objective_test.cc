@@ -79,7 +79,8 @@ TEST(Objective, OtherHeadsCountWithTheirSum) {
 }
 
 TEST(Objective, LabelsThatAreNoVariablesAreAskedFor) {
-  TestGraph g("l = Reshape(label) {shape=(-1,)}; y = SoftmaxOutput(x, l); z = LinearRegressionOutput(w, l); heads y, z");
+  TestGraph g(
+      "l = Reshape(label) {shape=(-1,)}; y = SoftmaxOutput(x, l); z = LinearRegressionOutput(w, l); heads y, z");
   ASSERT_EQ(Objective(g).labels().size(), 1u) << "one label, of two losses";
   EXPECT_EQ(Objective(g).labels()[0], g.at("l"));
 }

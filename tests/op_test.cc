@@ -131,7 +131,8 @@ TEST(OpRegistry, REG_19_AttributesNeedTheirFunctions) {
 }
 
 TEST(OpRegistry, ANameThatIsTakenLeavesNothingBehind) {
-  for (auto [first, second, taken] : {std::array{"also", "relu", "relu"}, {"also", "also", "also"}, {"fresh", "other", "fresh"}})
+  for (auto [first, second, taken] :
+       {std::array{"also", "relu", "relu"}, {"also", "also", "also"}, {"fresh", "other", "fresh"}})
     EXPECT_EQ(refusal({.name = "fresh", .aliases = {first, second}}),
               "operator '" + std::string(taken) + "' is registered twice [ambiguous_name]");
 }

@@ -23,13 +23,14 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 struct StepRow {
   std::string op;
   TextPairs attrs;
-  int steps;                                 // one, or several with the gradient halved and negated from step to step
-  std::vector<double> numbers;               // inputs of one element
-  std::vector<double> weight;                // the new one
-  std::vector<std::vector<double>> before;   // states
-  std::vector<std::vector<double>> states;   // after the steps
+  int steps;                                // one, or several with the gradient halved and negated from step to step
+  std::vector<double> numbers;              // inputs of one element
+  std::vector<double> weight;               // the new one
+  std::vector<std::vector<double>> before;  // states
+  std::vector<std::vector<double>> states;  // after the steps
 };
 
+// clang-format off
 const StepRow kRows[] = {
     {"sgd_update", {{"lr", "0.1"}}, 1, {},
      {0.4249999988824129, -0.9499999955296516, 1.9874999998137355, -0.9687500149011612},
@@ -355,6 +356,7 @@ const StepRow kRows[] = {
      {{0.16500001549720766, -0.4800000667572022, 0.2824999958276749, 1.000000238418579}, {0.010552492886781693,
      0.20879988670349123, 1.5624798834323883e-05, 1.5984987318515778}}},
 };
+// clang-format on
 
 /// A step on arrays of its own, to be repeated.
 struct StepCase {
@@ -515,6 +517,7 @@ struct Refusal {
 };
 
 TEST(Optimizer, REG_19_RequiredAttributesAndRanges) {
+  // clang-format off
   const Refusal rows[] = {
       {"adam_update", {}, "'lr'"},
       {"nag_mom_update", {}, "'lr'"},
@@ -527,6 +530,7 @@ TEST(Optimizer, REG_19_RequiredAttributesAndRanges) {
       {"lamb_update_phase2", {}, "'lr'"},
       {"rmsprop_update", {{"lr", "fast"}}, "'lr'"},
   };
+  // clang-format on
   for (const Refusal &row : rows) {
     TestContext context;
     const std::string text = describeError(context.kind(*context.ops.find(row.op), context.attrs(row.attrs)));
@@ -541,6 +545,7 @@ struct ShapeRefusal {
 };
 
 TEST(Optimizer, INF_ShapesThatDoNotAgree) {
+  // clang-format off
   const ShapeRefusal rows[] = {
       {"sgd_update", {{"lr", "1"}}, "(2,3) (3,2) -> ?", "input 1 has shape (3,2), but output 0 has shape (2,3)"},
       {"lamb_update_phase2", {{"lr", "1"}}, "(2,) (2,) (2,) ? -> ?", "input 2 has shape (2,), expected (1,)"},
@@ -548,6 +553,7 @@ TEST(Optimizer, INF_ShapesThatDoNotAgree) {
       {"_scheduled_rmsprop_update", {}, "(2,) ? (3,) ? -> ?", "input 2 has shape (3,), but output 0 has shape (2,)"},
       {"_scheduled_ftml_update", {}, "(2,) ? ? ? ? ? (3,) -> ?", "input 6 has shape (3,), expected (1,)"},
   };
+  // clang-format on
   for (const ShapeRefusal &row : rows)
     EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.message) << row.op.str();
 }

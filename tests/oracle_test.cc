@@ -101,8 +101,7 @@ json::Value sampleJson(Context &context, const Sample &row) {
   SampleGraph sample(context, row);
   roundInputs(sample.bindings);
   json::Object attrs;
-  for (const AttrText &pair : sample.graph.attrs(sample.node).pairs())
-    attrs[pair.key.str()] = pair.value.str();
+  for (const AttrText &pair : sample.graph.attrs(sample.node).pairs()) attrs[pair.key.str()] = pair.value.str();
   json::Array inputs, heads;
   const OpDef &op = *sample.graph.op(sample.node);
   for (size_t i = 0; i < row.inputs.size(); ++i) {
@@ -120,10 +119,10 @@ json::Value sampleJson(Context &context, const Sample &row) {
   } else {
     consumeError(run.takeError());
   }
-  return json::Object{{"op", op.name.str()}, {"text", std::string(row.attrs)},         {"attrs", std::move(attrs)},
-                      {"training", row.isTraining},
-                      {"random", isRandom(sample)},               {"inputs", std::move(inputs)},
-                      {"heads", std::move(heads)},                {"wrt", json::Array(sample.variables)}};
+  return json::Object{{"op", op.name.str()},        {"text", std::string(row.attrs)},
+                      {"attrs", std::move(attrs)},  {"training", row.isTraining},
+                      {"random", isRandom(sample)}, {"inputs", std::move(inputs)},
+                      {"heads", std::move(heads)},  {"wrt", json::Array(sample.variables)}};
 }
 
 TEST(Oracle, ExportsSamples) {
@@ -239,7 +238,8 @@ void compareGradients(Context &context, const Recorded &recorded, const json::Ob
     return;
   }
   for (size_t i = 0; i < names.size(); ++i)
-    EXPECT_EQ(difference(tensorOf(gradients.get(names[i])), run->value(result->graph.heads()[i]), recorded.tolerance), "")
+    EXPECT_EQ(difference(tensorOf(gradients.get(names[i])), run->value(result->graph.heads()[i]), recorded.tolerance),
+              "")
         << "gradient of " << names[i];
 }
 
@@ -250,7 +250,8 @@ TEST_P(OracleGoldens, AgreesWithMxnet) {
     const json::Object &row = *value.getAsObject();
     TestContext context;
     Recorded recorded(context, GetParam(), row);
-    SCOPED_TRACE(GetParam() + " {" + recorded.text + "}, first input " + toString(ShapeRef(recorded.bindings["x0"].shape)));
+    SCOPED_TRACE(GetParam() + " {" + recorded.text + "}, first input " +
+                 toString(ShapeRef(recorded.bindings["x0"].shape)));
     compareOutputs(recorded, *row.getArray("outputs"));
     compareGradients(context, recorded, *row.getObject("gradients"));
   }

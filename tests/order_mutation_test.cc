@@ -43,7 +43,8 @@ TEST(OrderMutation, IR_09_WithoutVersionsTheGraphIsReturned) {
 
 TEST(OrderMutation, IR_09_WriteWaitsForTheReadsBefore) {
   // By its inputs alone m comes first.
-  TestGraph g("m = test_accumulate(x, s@1); r = exp(s); q = negative(s); t = elemwise_add(r, q); y = elemwise_add(m, t)");
+  TestGraph g(
+      "m = test_accumulate(x, s@1); r = exp(s); q = negative(s); t = elemwise_add(r, q); y = elemwise_add(m, t)");
   EXPECT_EQ(dump(ordered(g).graph), "r = exp(s)\n"
                                     "q = negative(s)\n"
                                     "m = test_accumulate(x, s@1) ^r ^q\n"
@@ -73,7 +74,8 @@ TEST(OrderMutation, IR_09_ReadWaitsForTheWriteOfItsVersion) {
 }
 
 TEST(OrderMutation, IR_09_IdsStayWhereTheirOrderIsRight) {
-  TestGraph g("r = exp(s); a = test_accumulate(x, s@1); q = negative(s@1); t = elemwise_add(r, a); y = elemwise_add(t, q)");
+  TestGraph g(
+      "r = exp(s); a = test_accumulate(x, s@1); q = negative(s@1); t = elemwise_add(r, a); y = elemwise_add(t, q)");
   OrderedGraph result = ordered(g);
   for (uint32_t n = 0; n < g.graph.numNodes(); ++n) EXPECT_EQ(result.newId[n], NodeId(n));
   EXPECT_EQ(result.numDependencies, 2u);
@@ -95,14 +97,16 @@ TEST(OrderMutation, VersionsNobodyWritesAreExternal) {
   TestGraph alone("y = test_accumulate(x, s@2)");
   EXPECT_EQ(&ordered(alone).graph.columns(), &alone.graph.columns());
   // A read between two writes stays there, whoever made its version.
-  TestGraph between("c = test_accumulate(x, s@9); r = exp(s@5); a = test_accumulate(w, s@1); y = add_n(c, r, a) {num_args=3}");
+  TestGraph between(
+      "c = test_accumulate(x, s@9); r = exp(s@5); a = test_accumulate(w, s@1); y = add_n(c, r, a) {num_args=3}");
   std::string text = dump(ordered(between).graph);
   EXPECT_NE(text.find("r = exp(s@5) ^a\n"), std::string::npos) << text;
   EXPECT_NE(text.find("c = test_accumulate(x, s@9) ^r\n"), std::string::npos) << text;
 }
 
 TEST(OrderMutation, ReaderBehindTheWriteGetsACopyWhereWaitingClosesACycle) {
-  TestGraph g("s_version0 = exp(k); m = test_accumulate(x, s@1); y = elemwise_mul(m, s); z = elemwise_add(y, s_version0)");
+  TestGraph g(
+      "s_version0 = exp(k); m = test_accumulate(x, s@1); y = elemwise_mul(m, s); z = elemwise_add(y, s_version0)");
   EXPECT_NE(describeError(checkMutationOrder(g)), "success");
   OrderedGraph result = ordered(g);
   EXPECT_EQ(dump(result.graph), "s_version0_1 = _copy(s)\n"
@@ -243,15 +247,18 @@ TEST_F(StaleGradient, MUT_03_HigherOrders) {
   Graph second = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)).graph;
   EXPECT_EQ(describeError(checkMutationOrder(second)), "success");
   // m comes first by its place in y: keeping the versions gives x another id, which the second order has to follow.
-  TestGraph square("m = test_accumulate(w, s@1); r = elemwise_mul(x, s); c = elemwise_mul(r, r); y = elemwise_add(m, c)");
+  TestGraph square(
+      "m = test_accumulate(w, s@1); r = elemwise_mul(x, s); c = elemwise_mul(r, r); y = elemwise_add(m, c)");
   GradientResult result = gradientOf(square.context, square, {"x"}, 2);
   // y = x²·s0² + w + s0, so 2·x·s0² and 2·s0²
-  EXPECT_EQ(firstValues(result.graph, {{"x", Array(2.0)}, {"s", Array(3.0)}, {"w", Array(1.0)}}), (Numbers{36 + 4, 2 * 2 * 9, 18}));
+  EXPECT_EQ(firstValues(result.graph, {{"x", Array(2.0)}, {"s", Array(3.0)}, {"w", Array(1.0)}}),
+            (Numbers{36 + 4, 2 * 2 * 9, 18}));
 }
 
 TEST(GradientVersions, MUT_03_OperatorNeedsTheStateItOverwrites) {
   // y = x·s, s := s + 1, twice: the second reads what the first wrote.
-  for (StringRef text : {"a = test_scale(x, s@1); y = test_scale(a, s@2)", "a = test_scale(x, s); y = test_scale(a, s)"}) {
+  for (StringRef text :
+       {"a = test_scale(x, s@1); y = test_scale(a, s@2)", "a = test_scale(x, s); y = test_scale(a, s)"}) {
     TestGraph g(text);
     GradientResult result = gradientOf(g.context, g, {"x"}, 1);
     const Graph &graph = result.graph;
@@ -260,7 +267,8 @@ TEST(GradientVersions, MUT_03_OperatorNeedsTheStateItOverwrites) {
       Value source = graph.inputs(nodeNamed(graph, ("s_version" + version).str()))[0];
       EXPECT_EQ(std::to_string(source.version), text.contains('@') ? version.str() : "0");
     }
-    EXPECT_EQ(firstValues(result.graph, {{"x", Array(7.0)}, {"s", Array(3.0)}}), (Numbers{7 * 3 * 4, 3 * 4})) << text.str();
+    EXPECT_EQ(firstValues(result.graph, {{"x", Array(7.0)}, {"s", Array(3.0)}}), (Numbers{7 * 3 * 4, 3 * 4}))
+        << text.str();
   }
 }
 

@@ -30,7 +30,11 @@ TEST(OrderingOps, RUN_02_GradientOfNormAtZero) {
 // Squares that overflow or vanish, as in MXNet.
 TEST(OrderingOps, RUN_02_NormsOutOfRange) {
   const double root = std::sqrt(2.0);
-  checkRow({"norm", {{"axis", "1"}}, {{{2, 2}, {1e200, 1e200, 1e-200, 0}}}, {2}, {root * 1e200, 1e-200},
+  checkRow({"norm",
+            {{"axis", "1"}},
+            {{{2, 2}, {1e200, 1e200, 1e-200, 0}}},
+            {2},
+            {root * 1e200, 1e-200},
             {{-0.75 / root, -0.75 / root, 0.25, 0}}});
   checkRow({"norm", {}, {{{2}, {HUGE_VAL, 1}}}, {1}, {HUGE_VAL}, {}});
   checkRow({"norm", {}, {{{2}, {NAN, 1}}}, {1}, {NAN}, {}});
@@ -101,8 +105,12 @@ TEST(OrderingOps, RUN_02_EqualElementsKeepTheirOrder) {
   checkRow({"argsort", {}, {{{6}, {2, 0, 2, -0.0, 0, 2}}}, {6}, {1, 3, 4, 0, 2, 5}, {}});
   checkRow({"argsort", {{"is_ascend", "False"}}, {{{6}, {2, 0, 2, -0.0, 0, 2}}}, {6}, {0, 2, 5, 1, 3, 4}, {}});
   checkRow({"topk", {{"k", "2"}}, {{{2, 3}, {3, 1, 3, 2, 2, 2}}}, {2, 2}, {0, 2, 0, 1}, {}});
-  checkRow({"topk", {{"k", "2"}, {"ret_typ", "mask"}, {"axis", "None"}}, {{{2, 3}, {3, 1, 3, 2, 2, 2}}}, {2, 3},
-            {1, 0, 1, 0, 0, 0}, {}});
+  checkRow({"topk",
+            {{"k", "2"}, {"ret_typ", "mask"}, {"axis", "None"}},
+            {{{2, 3}, {3, 1, 3, 2, 2, 2}}},
+            {2, 3},
+            {1, 0, 1, 0, 0, 0},
+            {}});
   checkRow({"topk", {{"k", "3"}}, {{{64}, std::vector<double>(64, 7)}}, {3}, {0, 1, 2}, {}});
 }
 

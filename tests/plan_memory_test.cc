@@ -119,14 +119,17 @@ TEST(PlanMemory, MEM_06_BlocksAreFilledAgain) {
 }
 
 TEST(PlanMemory, MEM_15_SizesFollowTheType) {
-  for (auto [type, bytes] : {std::pair{"float64", 512}, {"float32", 256}, {"float16", 128}, {"int8", 64}, {"bool", 64}}) {
-    Planned p("x = var {__shape__=(64,), __dtype__=" + std::string(type) + "}; a = _copy(x); b = _copy(a); y = _copy(b)");
+  for (auto [type, bytes] :
+       {std::pair{"float64", 512}, {"float32", 256}, {"float16", 128}, {"int8", 64}, {"bool", 64}}) {
+    Planned p("x = var {__shape__=(64,), __dtype__=" + std::string(type) +
+              "}; a = _copy(x); b = _copy(a); y = _copy(b)");
     EXPECT_EQ(p.plan.plannedBytes, bytes) << type;
   }
 }
 
 TEST(PlanMemory, MEM_18_UnknownShapesDoNotPoisonTheRest) {
-  TestGraph g("x = var {__shape__=(16,)}; u = var; a = exp(x); b = exp(a); m = exp(u); n = exp(m); y = exp(b); heads y, n");
+  TestGraph g(
+      "x = var {__shape__=(16,)}; u = var; a = exp(x); b = exp(a); m = exp(u); n = exp(m); y = exp(b); heads y, n");
   InferOptions partial;
   partial.allowUnknown = true;
   Inference inference = cantFail(infer(g.context, g, {}, partial));
@@ -139,7 +142,8 @@ TEST(PlanMemory, MEM_18_UnknownShapesDoNotPoisonTheRest) {
 }
 
 TEST(PlanMemory, MEM_19_SameGraphSamePlan) {
-  const char *text = "x = var {__shape__=(4,4)}; a = exp(x); b = dot(a, x); c = elemwise_mul(b, a); d = dot(c, b); y = sum(d)";
+  const char *text =
+      "x = var {__shape__=(4,4)}; a = exp(x); b = dot(a, x); c = elemwise_mul(b, a); d = dot(c, b); y = sum(d)";
   Planned first(text), second(text);
   EXPECT_EQ(first.plan.offset.all(), second.plan.offset.all());
 }
@@ -148,7 +152,8 @@ TEST(PlanMemory, MEM_01_PlanAsGraphAttributes) {
   Planned p("x = var {__shape__=(20,)}; a = tanh(x); b = exp(a); y = elemwise_add(b, b)");
   GraphAttrs attrs = graphAttrsOf(annotatePlan(p.g, p.inference, p.plan));
   EXPECT_EQ(attrs["plan"].kind, GraphAttr::Kind::ListShape);
-  EXPECT_EQ(attrs["plan"].shapes, (std::vector<std::vector<int64_t>>{{kExternal, 80}, {0, 80}, {0, 80}, {kExternal, 80}}));
+  EXPECT_EQ(attrs["plan"].shapes,
+            (std::vector<std::vector<int64_t>>{{kExternal, 80}, {0, 80}, {0, 80}, {kExternal, 80}}));
   EXPECT_EQ(attrs["planned_bytes"], GraphAttr::ofSize(128));
   EXPECT_EQ(attrs["bound_bytes"], GraphAttr::ofSize(128));
   EXPECT_EQ(p.source("b"), "a");
@@ -156,7 +161,9 @@ TEST(PlanMemory, MEM_01_PlanAsGraphAttributes) {
 }
 
 TEST(PlanMemory, MEM_14_ASK_12_LiveBytesOfEveryNode) {
-  Planned p("x = var {__shape__=(16,)}; a = exp(x); b = tile(a) {reps=3}; c = sum(a); y = elemwise_add(b, b); z = exp(c); heads y, z", false);
+  Planned p(
+      "x = var {__shape__=(16,)}; a = exp(x); b = tile(a) {reps=3}; c = sum(a); y = elemwise_add(b, b); z = exp(c); heads y, z",
+      false);
   std::vector<int64_t> live;
   for (StringRef name : {"x", "a", "b", "y", "c", "z"}) live.push_back(p.plan.liveBytes[p.g.at(name).node.value]);
   // +a +b -b(y) +c -a -c
@@ -167,7 +174,8 @@ TEST(PlanMemory, MEM_14_ASK_12_LiveBytesOfEveryNode) {
 }
 
 TEST(PlanMemory, MEM_14_ThePlanOfTheBackwardPartAlone) {
-  Planned p("x = var {__shape__=(16,)}; w = var {__shape__=(16,)}; a = exp(x); b = tanh(a); y = elemwise_mul(b, w); z = exp(y); q = relu(z); heads q");
+  Planned p(
+      "x = var {__shape__=(16,)}; w = var {__shape__=(16,)}; a = exp(x); b = tanh(a); y = elemwise_mul(b, w); z = exp(y); q = relu(z); heads q");
   PlanOptions options = p.options;
   options.steps.begin = p.g.at("y").node.value;
   MemoryPlan plan = cantFail(planMemory(p.g.context, p.g, p.inference, p.requests, options));
@@ -268,9 +276,10 @@ TEST(PlanMemory, SumsOfBytesThatDoNotFitAreRefused) {
   }
   TestGraph g(text + "heads " + heads);
   Inference inference = cantFail(infer(g.context, g, {}, {}));
-  EXPECT_EQ(describeError(planMemory(g.context, g, inference, countRequests(g, {}), PlanOptions())),
-            "[too_large] the tensors of the graph up to variable 'v16384' have more than 2^62 bytes together, which no memory "
-            "plan can hold");
+  EXPECT_EQ(
+      describeError(planMemory(g.context, g, inference, countRequests(g, {}), PlanOptions())),
+      "[too_large] the tensors of the graph up to variable 'v16384' have more than 2^62 bytes together, which no memory "
+      "plan can hold");
 }
 
 TEST(PlanMemory, AWorkspaceThatDoesNotFitIsRefused) {
@@ -299,7 +308,8 @@ TEST(PlanMemory, WorkspacesLeaveTheValuesWhereTheyAre) {
   MemoryPlan without = cantFail(planMemory(g.context, g, inference, requests, options));
   options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 4 ? 64 : n.value == 2 ? 1000 : 0; };
   MemoryPlan with = cantFail(planMemory(g.context, g, inference, requests, options));
-  for (uint32_t e = 0; e < static_cast<const Graph &>(g).numEntries(); ++e) EXPECT_EQ(with.offset[EntryId(e)], without.offset[EntryId(e)]);
+  for (uint32_t e = 0; e < static_cast<const Graph &>(g).numEntries(); ++e)
+    EXPECT_EQ(with.offset[EntryId(e)], without.offset[EntryId(e)]);
   EXPECT_EQ(without.plannedBytes, 128);
   EXPECT_EQ(with.valueBytes, 128);
   EXPECT_EQ(with.valueBoundBytes, 128);

@@ -16,7 +16,8 @@ std::string mostThreads(const ScratchFolder &folder, const std::string &command)
       sleep 0.02
     done
     kill $! 2>/dev/null
-    printf %s $most)").out;
+    printf %s $most)")
+      .out;
 }
 
 class Process : public ::testing::Test {
@@ -52,16 +53,19 @@ TEST_F(Process, ACheckpointIsWholeWheneverTheRunEnds) {
                             "--feed softmax_label=train_labels --batch 4 ";
   for (const char *signal : {"INT", "TERM", "KILL"})
     for (const char *pause : {"0.10", "0.17", "0.23", "0.31"}) {
-      const ToolResult ended = runShell(folder.path(), train + "--steps 1000000 --checkpoint c.npz --checkpoint-every 1 >out 2>&1 & "
-                                                               "until [ -s c.npz ]; do sleep 0.01; done; sleep " +
-                                                           pause + "; kill -" + signal + " $!; wait $!; ls | grep -c tmp");
+      const ToolResult ended =
+          runShell(folder.path(), train +
+                                      "--steps 1000000 --checkpoint c.npz --checkpoint-every 1 >out 2>&1 & "
+                                      "until [ -s c.npz ]; do sleep 0.01; done; sleep " +
+                                      pause + "; kill -" + signal + " $!; wait $!; ls | grep -c tmp");
       if (std::string(signal) != "KILL") {
         EXPECT_EQ(ended.out, "0\n") << signal << ": a temporary file is left";
       }
       // Read whole, and found to be further than this run is to go.
       const ToolResult resumed = runShell(folder.path(), train + "--steps 1 --resume c.npz");
       EXPECT_EQ(resumed.code, 2);
-      EXPECT_NE(resumed.err.find("steps far already"), std::string::npos) << signal << " " << pause << ": " << resumed.err;
+      EXPECT_NE(resumed.err.find("steps far already"), std::string::npos)
+          << signal << " " << pause << ": " << resumed.err;
       runShell(folder.path(), "rm -f c.npz *tmp*");
     }
 }
@@ -81,7 +85,8 @@ TEST_F(Process, WithoutMemoryItEndsWithAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer needs all addresses";
 #endif
-  folder.write("big.json", R"js({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(30000, 30000)"}, "inputs": []},
+  folder.write("big.json",
+               R"js({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(30000, 30000)"}, "inputs": []},
     {"op": "square", "name": "y", "inputs": [[0, 0]]}], "arg_nodes": [0], "heads": [[1, 0]]})js");
   const ToolResult result = runShell(folder.path(), "ulimit -v 2000000; $GRADC run big.json --init 1");
   EXPECT_EQ(result.code, 1);

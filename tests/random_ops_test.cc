@@ -134,7 +134,8 @@ TEST(Random, RUN_02_NodesStepsAndElementsAreIndependent) {
 }
 
 TEST(Random, RUN_02_DrawsDoNotDependOnThreadsOrBackend) {
-  TestGraph g("a = _random_uniform() {" + kShape + "}; b = _random_normal() {" + kShape + "};"
+  TestGraph g("a = _random_uniform() {" + kShape + "}; b = _random_normal() {" + kShape +
+              "};"
               "c = _random_normal_like(a); d = _sample_normal(a, b) {shape=(2,), dtype=float64}; heads a, b, c, d");
   for (size_t head = 0; head < 4; ++head) {
     const std::vector<double> one = draws(g, 5, head);
@@ -215,6 +216,7 @@ struct ShapeRefusal {
 };
 
 TEST(Random, INF_ShapesThatDoNotAgree) {
+  // clang-format off
   const ShapeRefusal rows[] = {
       {"_sample_normal", {{"shape", "(4,)"}}, "(2,) (3,) -> ? ?", "input 0 has shape (2,), but input 1 has shape (3,)"},
       {"_sample_normal", {{"shape", "(4,)"}}, "(2,) ? -> (2,5) ?", "output 0 has shape (2,5), expected (2,4)"},
@@ -222,6 +224,7 @@ TEST(Random, INF_ShapesThatDoNotAgree) {
        "output of shape (3,) has fewer axes than the draws of shape (2,3)"},
       {"_random_uniform", {{"shape", "(2,3)"}}, " -> (3,2)", "output 0 has shape (3,2), expected (2,3)"},
   };
+  // clang-format on
   for (const ShapeRefusal &row : rows)
     EXPECT_EQ(inferShapes(row.op, row.attrs, row.shapes), row.message) << row.op.str();
 }

@@ -12,6 +12,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<OpRow> &rows() {
+  // clang-format off
   static const std::vector<OpRow> list = {
     {"sum", {}, {{{2, 3}, {1, -2, 0.5, 3, 0.25, -1}}}, {1}, {1.75}, {{-0.75, -0.75, -0.75, -0.75, -0.75, -0.75}}},
     {"sum", {{"axis", "(1,)"}}, {{{2, 3}, {1, -2, 0.5, 3, 0.25, -1}}}, {2}, {-0.5, 2.25}, {{-0.75, -0.75, -0.75, 0.25,
@@ -102,6 +103,7 @@ const std::vector<OpRow> &rows() {
     {"Concat", {{"num_args", "1"}, {"dim", "0"}}, {{{2, 3}, {1, -2, 0.5, 3, 0.25, -1}}}, {2, 3}, {1, -2, 0.5, 3, 0.25,
      -1}, {{-0.75, 0.25, 1.25, -0.25, 0.75, -0.75}}},
   };
+  // clang-format on
   return list;
 }
 
@@ -121,8 +123,9 @@ TEST(ReduceOps, HO_01_DotIsBilinearInEveryTranspose) {
   for (StringRef ta : {"False", "True"})
     for (StringRef tb : {"False", "True"}) {
       OpRow row{"dot", {{"transpose_a", ta.str()}, {"transpose_b", tb.str()}}, {}, {}, {}, {}};
-      row.inputs = {{ta == "True" ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 3}, {1, -2, .5, 3, .25, -1}},
-                    {tb == "True" ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{3, 2}, {.5, 1, -1.5, 2, -.75, 3}}};
+      row.inputs = {
+          {ta == "True" ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2, 3}, {1, -2, .5, 3, .25, -1}},
+          {tb == "True" ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{3, 2}, {.5, 1, -1.5, 2, -.75, 3}}};
       checkDerivatives(row, {"x0", "x1"}, 3);
     }
 }
@@ -131,18 +134,24 @@ TEST(ReduceOps, HO_01_DotIsBilinearInEveryTranspose) {
 TEST(ReduceOps, HO_01_OwnRepetitions) {
   checkRow({"_sum_like", {}, {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{3}, {0, 0, 0}}}, {3}, {5, 7, 9}, {}});
   checkRow({"_sum_like", {}, {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{2, 1}, {0, 0}}}, {2, 1}, {6, 15}, {}});
-  checkRow({"_broadcast_axis_like", {{"axis", "1"}}, {{{2}, {1, 2}}, {{1, 2, 3}, {0, 0, 0, 0, 0, 0}}}, {1, 2, 3},
-            {1, 1, 1, 2, 2, 2}, {}});
+  checkRow({"_broadcast_axis_like",
+            {{"axis", "1"}},
+            {{{2}, {1, 2}}, {{1, 2, 3}, {0, 0, 0, 0, 0, 0}}},
+            {1, 2, 3},
+            {1, 1, 1, 2, 2, 2},
+            {}});
   checkRow({"broadcast_like", {}, {{{3}, {1, 2, 3}}, {{2, 3}, {0, 0, 0, 0, 0, 0}}}, {2, 3}, {1, 2, 3, 1, 2, 3}, {}});
   checkDerivatives({"_sum_like", {}, {{{2, 2}, {1, 2, 3, 4}}, {{2}, {0, 0}}}, {}, {}, {}}, {"x0"}, 2);
-  checkDerivatives({"_broadcast_axis_like", {{"axis", "-2"}}, {{{2}, {1, 2}}, {{1, 2, 3}, {0, 0, 0, 0, 0, 0}}}, {}, {}, {}},
-                   {"x0"}, 2);
+  checkDerivatives(
+      {"_broadcast_axis_like", {{"axis", "-2"}}, {{{2}, {1, 2}}, {{1, 2, 3}, {0, 0, 0, 0, 0, 0}}}, {}, {}, {}}, {"x0"},
+      2);
 }
 
 TEST(ReduceOps, INF_04_ReductionsBothWays) {
   EXPECT_EQ(inferShapes("sum", {}, "(2,3) -> ?"), "(2,3) -> (1,)");
   EXPECT_EQ(inferShapes("sum", {{"axis", "1"}}, "(?,3,?) -> (2,4)"), "(2,3,4) -> (2,4)");
-  EXPECT_EQ(inferShapes("mean", {{"axis", "(0,-1)"}, {"keepdims", "True"}}, "(2,?,4) -> (1,5,1)"), "(2,5,4) -> (1,5,1)");
+  EXPECT_EQ(inferShapes("mean", {{"axis", "(0,-1)"}, {"keepdims", "True"}}, "(2,?,4) -> (1,5,1)"),
+            "(2,5,4) -> (1,5,1)");
   EXPECT_EQ(inferShapes("sum", {{"axis", "(1,-1)"}}, "(2,3) -> ?"),
             "axis (1, -1) names an axis twice or one that shape (2,3) does not have");
   EXPECT_EQ(inferShapes("sum", {{"axis", "2"}}, "(2,3) -> ?"),
@@ -154,7 +163,8 @@ TEST(ReduceOps, INF_04_ConcatBothWays) {
   EXPECT_EQ(inferShapes("Concat", attrs, "(?,10) (?,5) -> (2,?)"), "(2,10) (2,5) -> (2,15)");
   EXPECT_EQ(inferShapes("Concat", attrs, "(2,?) (?,5) -> (?,15)"), "(2,10) (2,5) -> (2,15)");
   EXPECT_EQ(inferShapes("Concat", attrs, "? (3,5) -> ?"), "(3,?) (3,5) -> (3,?)");
-  EXPECT_EQ(inferShapes("Concat", attrs, "(2,5) (3,5) -> ?"), "input 1 has shape (3,5), expected (2,?) apart from dim 1");
+  EXPECT_EQ(inferShapes("Concat", attrs, "(2,5) (3,5) -> ?"),
+            "input 1 has shape (3,5), expected (2,?) apart from dim 1");
   EXPECT_EQ(inferShapes("Concat", attrs, "(2,5) (2,5) -> (2,9)"), "the parts do not add up to output 0 of shape (2,9)");
   EXPECT_EQ(inferShapes("Concat", {{"num_args", "1"}, {"dim", "-3"}}, "(2,5) -> ?"), "dim -3 is outside 2 dimensions");
 }
@@ -185,12 +195,17 @@ TEST(ReduceOps, INF_08_E_50_BackwardDotRelatesAllOfItsOperands) {
   EXPECT_EQ(inferShapes("_backward_dot", {}, "(2,5) (2,3) (3,4) -> ? ?"), "input 0 has shape (2,5), expected (2,4)");
   EXPECT_EQ(inferShapes("_backward_dot", {}, "(2,5) (2,3) (4,5) -> ? ?"),
             "shapes (2,3) and (4,5) differ in the axis summed over: 3 and 4");
-  EXPECT_EQ(inferShapes("_backward_dot", {}, "? (2,3) (3,5) -> (2,4) ?"), "input 1 has shape (2,3), but output 0 has shape (2,4)");
+  EXPECT_EQ(inferShapes("_backward_dot", {}, "? (2,3) (3,5) -> (2,4) ?"),
+            "input 1 has shape (2,3), but output 0 has shape (2,4)");
 }
 
 // Written, that is, whatever was in the memory before.
 TEST(ReduceOps, RUN_02_DotOverAnEmptyAxisIsZero) {
-  const OpRow row{"dot", {}, {{{2, 0}, {}}, {{0, 3}, {}}}, {2, 3}, {0, 0, 0, 0, 0, 0},
+  const OpRow row{"dot",
+                  {},
+                  {{{2, 0}, {}}, {{0, 3}, {}}},
+                  {2, 3},
+                  {0, 0, 0, 0, 0, 0},
                   {std::vector<double>(), std::vector<double>()}};
   checkRow(row);
   OpCase c(row);
@@ -218,7 +233,8 @@ TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,3) (3,3) (5,3) -> ?"), "(8,3) (3,3) (5,3) -> (5,3)");
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,3) (3,?) ? -> ?"), "(8,3) (3,3) (5,3) -> (5,3)");
   EXPECT_EQ(inferShapes("_concat_part", second, "? (3,3) ? -> (5,3)"), "(8,3) (3,3) (5,3) -> (5,3)");
-  EXPECT_EQ(inferShapes("_concat_part", second, "(4,3) (3,3) (5,3) -> ?"), "the parts do not add up to input 0 of shape (4,3)");
+  EXPECT_EQ(inferShapes("_concat_part", second, "(4,3) (3,3) (5,3) -> ?"),
+            "the parts do not add up to input 0 of shape (4,3)");
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,4) (3,3) (5,3) -> ?"),
             "input 0 has shape (8,4), expected (?,3) apart from dim 0");
   EXPECT_EQ(inferShapes("_concat_part", second, "(8,) (3,3) (5,3) -> ?"),

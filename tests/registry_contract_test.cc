@@ -33,8 +33,9 @@ TEST(OperatorContract, REG_01_ARuleAnswersForEveryInput) {
   EXPECT_EQ(generated(add, {"b"}), "_head_grad_0 = ones_like(y)\nheads _head_grad_0\n");
   // Outputs of one node.
   TestGraph mul("y = elemwise_mul(a, b)");
-  EXPECT_EQ(generated(mul, {"a", "b"}),
-            "_head_grad_0 = ones_like(y)\ny_backward = _backward_mul(_head_grad_0, a, b) ^y\nheads y_backward, y_backward:1\n");
+  EXPECT_EQ(
+      generated(mul, {"a", "b"}),
+      "_head_grad_0 = ones_like(y)\ny_backward = _backward_mul(_head_grad_0, a, b) ^y\nheads y_backward, y_backward:1\n");
   // Outputs of several nodes.
   TestGraph ratio("y = test_ratio(a, b); heads y, y:1");
   GradientResult result = gradientOf(ratio.context, ratio, {"a", "b"}, 1);
@@ -46,9 +47,10 @@ constinit const OpDef kForty = {
     .name = "forty",
     .inputs = {{}, [](const NodeKind &) { return 40u; }, true},
     .shape = shapes::same,
-    .gradient = [](GradRule &g) {
-      for (size_t i = 0; i < 40; ++i) g.dx(i, i == 33 ? g.emit(kElemwiseMul, {g.x(33), g.x(39)}) : g.dy(0));
-    },
+    .gradient =
+        [](GradRule &g) {
+          for (size_t i = 0; i < 40; ++i) g.dx(i, i == 33 ? g.emit(kElemwiseMul, {g.x(33), g.x(39)}) : g.dy(0));
+        },
 };
 
 TEST(OperatorContract, REG_03_KeepListsComeFromPlaceholders) {
@@ -93,8 +95,9 @@ TEST(OperatorContract, REG_05_REG_06_REG_07_REG_08_FormsOfFusedGradients) {
   TestGraph pool("y = Pooling(x) {kernel=(2,2), pool_type=avg}");
   GradientResult result = gradientOf(pool.context, pool, {"x"}, 1);
   NodeId n = result.wrt[0].value.node;
-  EXPECT_EQ(dumpFrom(result.graph, 2, 1), "_head_grad_0 = ones_like(y)\ny_backward = _backward_Pooling(_head_grad_0, x, y) "
-                                          "^y\nheads y_backward\n");
+  EXPECT_EQ(dumpFrom(result.graph, 2, 1),
+            "_head_grad_0 = ones_like(y)\ny_backward = _backward_Pooling(_head_grad_0, x, y) "
+            "^y\nheads y_backward\n");
   EXPECT_EQ(result.graph.attrs(n), result.graph.attrs(nodeNamed(result.graph, "y")));
 }
 

@@ -100,7 +100,8 @@ TEST(Rewriter, A_21_NoPassCopiesNodesByHand) {
   size_t numRead = 0;
   for (const auto &file : std::filesystem::recursive_directory_iterator("passes")) {
     if (file.path().extension() != ".cc" || file.path().filename() == "rewriter.cc") continue;
-    const std::string text = cantFail(errorOrToExpected(MemoryBuffer::getFile(file.path().string())))->getBuffer().str();
+    const std::string text =
+        cantFail(errorOrToExpected(MemoryBuffer::getFile(file.path().string())))->getBuffer().str();
     ++numRead;
     for (size_t at = text.find("addKind("); at != std::string::npos; at = text.find("addKind(", at + 1)) {
       const std::string call = text.substr(at, text.find(';', at) - at);

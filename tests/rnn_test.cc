@@ -72,8 +72,9 @@ TEST(Rnn, BadAttributes) {
   EXPECT_EQ(refused("rnn_relu", {{"lstm_state_clip_min", "0"}, {"lstm_state_clip_max", "1"}}),
             "[bad_attribute] attributes 'lstm_state_clip_min' and 'lstm_state_clip_max' are for mode lstm, and mode is "
             "rnn_relu");
-  EXPECT_EQ(refused("lstm", {{"lstm_state_clip_min", "0"}}),
-            "[bad_attribute] attributes 'lstm_state_clip_min' and 'lstm_state_clip_max' are given together or not at all");
+  EXPECT_EQ(
+      refused("lstm", {{"lstm_state_clip_min", "0"}}),
+      "[bad_attribute] attributes 'lstm_state_clip_min' and 'lstm_state_clip_max' are given together or not at all");
   EXPECT_EQ(refused("lstm", {{"lstm_state_clip_min", "1"}, {"lstm_state_clip_max", "0"}}),
             "[bad_attribute] attribute 'lstm_state_clip_min' exceeds 'lstm_state_clip_max'");
 }
@@ -82,8 +83,8 @@ TEST(Rnn, BadAttributes) {
 TEST(Rnn, RUN_02_Projection) {
   TestGraph g("y = RNN(x, w, h, c) {state_size=2, num_layers=1, mode=lstm, state_outputs=True, projection_size=1};"
               "heads y, y:1, y:2");
-  const Numbers parameters = {-0.375, 0,     0.75, 0.75,   -0.75, -0.625, -0.875, -0.125, -1,     -0.125, 0.25, -0.5,
-                              0.375,  0.125, -1,   0.125,  -0.5,  -0.125, -0.375, 0.375,  -0.125, -0.625, 0.125, 0.5,
+  const Numbers parameters = {-0.375, 0,     0.75,  0.75,  -0.75, -0.625, -0.875, -0.125, -1,     -0.125, 0.25,  -0.5,
+                              0.375,  0.125, -1,    0.125, -0.5,  -0.125, -0.375, 0.375,  -0.125, -0.625, 0.125, 0.5,
                               -0.375, -0.5,  -0.25, 0.875, 1,     0.375,  0.75,   0.75,   -0.25,  -0.875};
   const std::vector<Array> found = evaluate(g, {{"x", Array({2, 1, 1}, {0.125, 0.375})},
                                                 {"w", Array({34}, parameters)},
@@ -102,7 +103,8 @@ TEST(Rnn, RUN_02_LengthsOfSequences) {
   auto run = [&](int64_t time, Numbers x, bool withLength) {
     TestGraph g("y = RNN(x, w, h" + std::string(withLength ? ", n" : "") + ") {" + attrs +
                 (withLength ? ", use_sequence_length=True" : "") + "}; heads y, y:1");
-    Bindings bindings{{"x", Array({time, 1, 1}, x)}, {"w", Array({24}, parameters)}, {"h", Array({2, 1, 1}, {0.5, -0.3})}};
+    Bindings bindings{
+        {"x", Array({time, 1, 1}, x)}, {"w", Array({24}, parameters)}, {"h", Array({2, 1, 1}, {0.5, -0.3})}};
     if (withLength) bindings["n"] = Array({1}, {2.9});
     return evaluate(g, bindings);
   };
@@ -116,12 +118,17 @@ TEST(Rnn, RUN_02_LengthsOfSequences) {
 // h = o·tanh(c) at states beyond the bounds.
 TEST(Rnn, RUN_02_ClippedCells) {
   auto cellOf = [](double start, const std::string &more) {
-    TestGraph g("y = RNN(x, w, h, c) {state_size=1, num_layers=1, mode=lstm, state_outputs=True, lstm_state_clip_min=-0.5,"
-                "lstm_state_clip_max=2" + more + "}; heads y:2");
+    TestGraph g(
+        "y = RNN(x, w, h, c) {state_size=1, num_layers=1, mode=lstm, state_outputs=True, lstm_state_clip_min=-0.5,"
+        "lstm_state_clip_max=2" +
+        more + "}; heads y:2");
     Numbers forgetsNothing(16, 0);
     forgetsNothing[9] = 100;  // the bias of the second gate
-    return evaluate(g, {{"x", Array({1, 1, 1}, {0})}, {"w", Array({16}, forgetsNothing)}, {"h", Array({1, 1, 1}, {0})},
-                        {"c", Array({1, 1, 1}, {start})}})[0].values[0];
+    return evaluate(g, {{"x", Array({1, 1, 1}, {0})},
+                        {"w", Array({16}, forgetsNothing)},
+                        {"h", Array({1, 1, 1}, {0})},
+                        {"c", Array({1, 1, 1}, {start})}})[0]
+        .values[0];
   };
   EXPECT_EQ(cellOf(5, ""), 2);
   EXPECT_EQ(cellOf(1, ""), 1);
@@ -178,9 +185,10 @@ TEST(Rnn, RUN_02_DropoutIsScaled) {
 TEST(Rnn, HO_01_HigherOrdersNeedTheNumberOfSteps) {
   TestGraph g("y = RNN(x, w, h) {state_size=1, num_layers=1, mode=gru}");
   const Bindings bindings = ones({{"x", {2, 1, 1}}, {"w", {12}}, {"h", {1, 1, 1}}});
-  EXPECT_EQ(describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), GradientOptions(), 2)),
-            "[infer_missing] the decomposition of operator '_backward_RNN' needs the size of axis 0 of input 0, 'arg0', "
-            "which is unknown");
+  EXPECT_EQ(
+      describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), GradientOptions(), 2)),
+      "[infer_missing] the decomposition of operator '_backward_RNN' needs the size of axis 0 of input 0, 'arg0', "
+      "which is unknown");
   const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
   GradientOptions options;
   options.inference = &known;
@@ -193,16 +201,18 @@ TEST(Rnn, HO_01_DropoutHasOneOrder) {
   const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
   GradientOptions options;
   options.inference = &known;
-  EXPECT_EQ(describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)),
-            "[infer_missing] the decomposition of operator '_backward_RNN' draws what its forward node drew, which no other "
-            "operator does");
+  EXPECT_EQ(
+      describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)),
+      "[infer_missing] the decomposition of operator '_backward_RNN' draws what its forward node drew, which no other "
+      "operator does");
 }
 
 TEST(Rnn, A_17_LoweringNeedsTheNumberOfSteps) {
   TestGraph g("y = RNN(x, w, h) {state_size=1, num_layers=1, mode=gru}");
-  EXPECT_NE(describeError(lowerTo(g.context, g, kPrimitivesTarget, nullptr))
-                .find("the decomposition of operator 'RNN' needs the size of axis 0 of input 0, 'data', which is unknown"),
-            std::string::npos);
+  EXPECT_NE(
+      describeError(lowerTo(g.context, g, kPrimitivesTarget, nullptr))
+          .find("the decomposition of operator 'RNN' needs the size of axis 0 of input 0, 'data', which is unknown"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -66,7 +66,8 @@ TEST(Scale, CLI_06_HeadsWithVariablesOfTheirOwn) {
     TestContext context;
     const Graph graph = manyHeads(context, n);
     GradientRequest request = everyVariable(graph);
-    for (uint32_t i = 0; i < n; ++i) request.heads.push_back({graph.heads()[i], std::nullopt, "dy" + std::to_string(i)});
+    for (uint32_t i = 0; i < n; ++i)
+      request.heads.push_back({graph.heads()[i], std::nullopt, "dy" + std::to_string(i)});
     return secondsOf([&] { cantFail(buildGradient(context, graph, request, {})); });
   });
 }
@@ -127,10 +128,12 @@ TEST(Scale, CLI_06_ShapesThatReachAWideNodeOneByOne) {
     TestContext context;
     GraphBuilder builder(context);
     AttrText shape{"__shape__", "(2,3)"};
-    const Value x = builder.addVariable("x", Attrs()), w = builder.addVariable("w", context.attrs(ArrayRef<AttrText>(shape)));
+    const Value x = builder.addVariable("x", Attrs()),
+                w = builder.addVariable("w", context.attrs(ArrayRef<AttrText>(shape)));
     const KindRef relu = kindOf(context, "relu");
     std::vector<Value> parts;
-    for (uint32_t i = 0; i < n; ++i) parts.push_back(Value{builder.addKind(relu, {parts.empty() ? x : parts.back()}, NodeId())});
+    for (uint32_t i = 0; i < n; ++i)
+      parts.push_back(Value{builder.addKind(relu, {parts.empty() ? x : parts.back()}, NodeId())});
     const Value all{builder.addKind(cantFail(context.opaqueKind("mystery", Attrs(), 1)), parts, NodeId())};
     const Value z{builder.addKind(kindOf(context, "elemwise_add"), {x, w}, NodeId())};
     const Graph graph = cantFail(std::move(builder).freeze({all, z}, {})).graph;

@@ -19,6 +19,7 @@ namespace {
 using namespace gradc::testing;
 
 const std::vector<MxnetRow> &rows() {
+  // clang-format off
   static const std::vector<MxnetRow> list = {
     {"Resize_corners", "_contrib_BilinearResize2D", {{"height", "3"}, {"width", "5"}}, 1e-14, {{{1, 1, 2, 3},
      {0.5, -1.25, 0, -2, 0.5, 0.75}}}, {{0.5, -0.375, -1.25, -0.625, 0, -0.75, -0.5625, -0.375, 0, 0.375, -2, -0.75,
@@ -64,6 +65,7 @@ const std::vector<MxnetRow> &rows() {
     {"div_sqrt_dim_vector", "_contrib_div_sqrt_dim", {}, 1e-14, {{{2}, {1.25, -1.75}}}, {{0.8838834764831843,
      -1.2374368670764582}}, {{-1.0606601717798212, -0.35355339059327373}}},
   };
+  // clang-format on
   return list;
 }
 
@@ -78,9 +80,10 @@ TEST(SequenceOps, RUN_02_Arange) {
   OpHarness h;
   auto numbers = [&](std::vector<AttrText> attrs) { return h.values(h.apply("_arange", ArrayRef<Value>(), attrs)); };
   expectClose(numbers({{"start", "3"}, {"dtype", "float64"}}), {0, 1, 2}, 0);
-  expectClose(numbers({{"start", "1"}, {"stop", "2"}, {"step", "0.25"}, {"dtype", "float64"}}), {1, 1.25, 1.5, 1.75}, 0);
+  expectClose(numbers({{"start", "1"}, {"stop", "2"}, {"step", "0.25"}, {"dtype", "float64"}}), {1, 1.25, 1.5, 1.75},
+              0);
   expectClose(numbers({{"start", "3"}, {"stop", "0"}, {"step", "-1"}, {"repeat", "2"}, {"dtype", "float64"}}),
-             {3, 3, 2, 2, 1, 1}, 0);
+              {3, 3, 2, 2, 1, 1}, 0);
 }
 
 TEST(SequenceOps, INF_04_ArangeOfInferredLength) {
@@ -134,24 +137,29 @@ TEST(SequenceOps, RreluDrawsItsSlopes) {
 TEST(SequenceOps, INF_04_BilinearResize) {
   const char *op = "_contrib_BilinearResize2D";
   EXPECT_EQ(inferShapes(op, {{"height", "3"}, {"width", "5"}}, "(2,?,4,4) -> (?,7,?,?)"), "(2,7,4,4) -> (2,7,3,5)");
-  EXPECT_EQ(inferShapes(op, {{"mode", "like"}}, "(2,7,4,4) (?,?,3,?) -> (?,?,?,6)"), "(2,7,4,4) (?,?,3,6) -> (2,7,3,6)");
+  EXPECT_EQ(inferShapes(op, {{"mode", "like"}}, "(2,7,4,4) (?,?,3,?) -> (?,?,?,6)"),
+            "(2,7,4,4) (?,?,3,6) -> (2,7,3,6)");
   EXPECT_EQ(inferShapes(op, {{"mode", "to_even_down"}}, "(1,1,5,4) -> ?"), "(1,1,5,4) -> (1,1,4,4)");
   EXPECT_EQ(inferShapes(op, {{"mode", "to_odd_up"}}, "(1,1,5,4) -> ?"), "(1,1,5,4) -> (1,1,5,5)");
-  EXPECT_EQ(inferShapes(op, {{"scale_height", "1.7"}, {"scale_width", "2"}}, "(1,2,4,4) -> ?"), "(1,2,4,4) -> (1,2,6,8)");
+  EXPECT_EQ(inferShapes(op, {{"scale_height", "1.7"}, {"scale_width", "2"}}, "(1,2,4,4) -> ?"),
+            "(1,2,4,4) -> (1,2,6,8)");
   EXPECT_EQ(inferShapes(op, {{"mode", "odd_scale"}, {"scale_height", "2"}, {"scale_width", "0.5"}}, "(1,2,5,4) -> ?"),
             "(1,2,5,4) -> (1,2,9,2)");
   EXPECT_EQ(inferShapes(op, {}, "(1,2,0,4) -> ?"), "data has shape (1,2,0,4), expected images that are not empty");
-  EXPECT_EQ(inferShapes(op, {{"scale_height", "0.1"}}, "(1,2,4,4) -> ?"), "data of shape (1,2,4,4) is resized to nothing");
+  EXPECT_EQ(inferShapes(op, {{"scale_height", "0.1"}}, "(1,2,4,4) -> ?"),
+            "data of shape (1,2,4,4) is resized to nothing");
 }
 
 // Images without a pixel have no nearest one; factors of any size are numbers.
 TEST(SequenceOps, E_50_BilinearResizeOfNothingAndToTooMuch) {
   EXPECT_EQ(inferShapes("_contrib_BilinearResize2D", {{"mode", "like"}}, "(1,1,0,3) (1,1,4,4) -> ?"),
             "data has shape (1,1,0,3), expected images that are not empty");
-  EXPECT_EQ(inferShapes("_contrib_BilinearResize2D", {{"scale_height", "1e30"}, {"scale_width", "1"}}, "(1,1,2,3) -> ?"),
-            "output 0 would have the shape (1,1,out of range,3), expected dimensions from 0 and at most 2^48 elements");
-  EXPECT_EQ(inferShapes("_contrib_BilinearResize2D", {{"scale_height", "0.25"}, {"scale_width", "1"}}, "(1,1,2,3) -> ?"),
-            "data of shape (1,1,2,3) is resized to nothing");
+  EXPECT_EQ(
+      inferShapes("_contrib_BilinearResize2D", {{"scale_height", "1e30"}, {"scale_width", "1"}}, "(1,1,2,3) -> ?"),
+      "output 0 would have the shape (1,1,out of range,3), expected dimensions from 0 and at most 2^48 elements");
+  EXPECT_EQ(
+      inferShapes("_contrib_BilinearResize2D", {{"scale_height", "0.25"}, {"scale_width", "1"}}, "(1,1,2,3) -> ?"),
+      "data of shape (1,1,2,3) is resized to nothing");
 }
 
 TEST(SequenceOps, INF_04_InstanceNorm) {
@@ -171,7 +179,8 @@ TEST(SequenceOps, INF_04_SequenceMask) {
 }
 
 TEST(SequenceOps, RefusedAttributes) {
-  EXPECT_NE(refusalOf("_contrib_BilinearResize2D", {{"mode", "odd_scale"}, {"scale_height", "2"}}).find("'scale_width' is None"),
+  EXPECT_NE(refusalOf("_contrib_BilinearResize2D", {{"mode", "odd_scale"}, {"scale_height", "2"}})
+                .find("'scale_width' is None"),
             std::string::npos);
   EXPECT_NE(refusalOf("_arange", {{"start", "5"}, {"stop", "2"}}).find("no numbers at all"), std::string::npos);
   EXPECT_NE(refusalOf("_arange", {{"start", "5"}, {"step", "0"}}).find("no numbers at all"), std::string::npos);
@@ -182,15 +191,21 @@ TEST(SequenceOps, RefusedAttributes) {
 // Lengths of any type are cut to whole numbers from 0 on: NaN to 0, and a number beyond all steps masks none.
 TEST(SequenceOps, RUN_02_LengthsOutOfRange) {
   const OpTensor x{{2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
-  checkRow({"SequenceMask", {{"use_sequence_length", "True"}, {"value", "-1"}},
-            {x, {{5}, {NAN, HUGE_VAL, -HUGE_VAL, 1e300, -1e300}}}, {2, 5}, {-1, 2, -1, 4, -1, -1, 7, -1, 9, -1}, {}});
+  checkRow({"SequenceMask",
+            {{"use_sequence_length", "True"}, {"value", "-1"}},
+            {x, {{5}, {NAN, HUGE_VAL, -HUGE_VAL, 1e300, -1e300}}},
+            {2, 5},
+            {-1, 2, -1, 4, -1, -1, 7, -1, 9, -1},
+            {}});
   TestGraph g("n = _full {shape=(5,), value=18446744073709549568, dtype=uint64};"
               "y = SequenceMask(x, n) {use_sequence_length=True}");
   EXPECT_EQ(evaluate(g, {{"x", Array({2, 5}, x.values)}})[0].values, x.values) << "2^64 - 2048";
 }
 
 TEST(SequenceOps, RUN_02_ArangeOfIntegers) {
-  auto numbers = [](const std::string &attrs) { return evaluate(TestGraph("y = _arange {" + attrs + "}"), {})[0].values; };
+  auto numbers = [](const std::string &attrs) {
+    return evaluate(TestGraph("y = _arange {" + attrs + "}"), {})[0].values;
+  };
   EXPECT_EQ(numbers("start=3, stop=0, step=-1, dtype=uint8"), (std::vector<double>{3, 2, 1}));
   EXPECT_EQ(numbers("start=-1, stop=2, dtype=uint16"), (std::vector<double>{0, 0, 1}));
   EXPECT_EQ(numbers("start=120, stop=140, step=10, dtype=int8"), (std::vector<double>{120, 127}));
@@ -198,8 +213,9 @@ TEST(SequenceOps, RUN_02_ArangeOfIntegers) {
 }
 
 TEST(SequenceOps, E_50_ArangeOfTooManyNumbers) {
-  const std::string refused = "output 0 would have the shape (out of range,), expected dimensions from 0 and at most 2^48 "
-                              "elements";
+  const std::string refused =
+      "output 0 would have the shape (out of range,), expected dimensions from 0 and at most 2^48 "
+      "elements";
   EXPECT_EQ(inferShapes("_arange", {{"start", "1e15"}}, " -> ?"), refused);
   EXPECT_EQ(inferShapes("_arange", {{"start", "4"}, {"repeat", "4611686018427387904"}}, " -> ?"), refused);
   EXPECT_EQ(inferShapes("_arange", {{"start", "-1e308"}, {"stop", "1e308"}}, " -> ?"), refused);

@@ -80,8 +80,10 @@ TEST(SessionMemory, E_71_MemoryThatDoesNotFit) {
     EXPECT_EQ(errorOf(session.bindHead(1, tensor)).kind, ErrorKind::BindingMismatch);
     return error.message;
   };
-  EXPECT_EQ(refused(TensorRef(values.data(), DType::Float32, four)), "variable 'x': expected (3,) float32, got (4,) float32");
-  EXPECT_EQ(refused(TensorRef(values.data(), DType::Float64, three)), "variable 'x': expected (3,) float32, got (3,) float64");
+  EXPECT_EQ(refused(TensorRef(values.data(), DType::Float32, four)),
+            "variable 'x': expected (3,) float32, got (4,) float32");
+  EXPECT_EQ(refused(TensorRef(values.data(), DType::Float64, three)),
+            "variable 'x': expected (3,) float32, got (3,) float64");
   EXPECT_EQ(refused(TensorRef(reinterpret_cast<char *>(values.data()) + 2, DType::Float32, three)),
             "variable 'x': the address is not a multiple of the 4 bytes of an element");
   refused(TensorRef(values.data(), DType::Float32, three, Layout::ChannelsLast));
@@ -98,7 +100,8 @@ TEST(SessionMemory, E_71_MemoryThatDoesNotFit) {
 
 // Filters are kept in tiles where the machine has AVX-512, but not in the caller's memory.
 TEST(SessionMemory, FiltersOfTheCallersStayRowMajor) {
-  TestGraph g("data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");
+  TestGraph g(
+      "data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");
   const NodeId w = nodeNamed(g, "w");
   SessionOptions options;
   options.initSeed = 1;
@@ -122,7 +125,8 @@ TEST(SessionMemory, FiltersOfTheCallersStayRowMajor) {
 }
 
 TEST(SessionMemory, ReadersMoveNothing) {
-  TestGraph g("data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");
+  TestGraph g(
+      "data = var {__shape__=(2,16,9,9)}; y = Convolution(data, w) {kernel=(3,3), num_filter=16, no_bias=True}");
   const NodeId w = nodeNamed(g, "w");
   SessionOptions options;
   options.initSeed = 1;

@@ -58,7 +58,8 @@ TEST(Session, TensorsThatDoNotFitAreAnOrdinaryError) {
 TEST(Session, RUN_04_ConvertsToTheInferredFloatingType) {
   TestGraph g("y = elemwise_add(a, b)");
   // Rounding 2^24 + 1 once gives 2^24; 0.1 must round as float does.
-  Session narrow = open(g, {{"a", doubles({2}, {0.1, 1})}, {"b", arrayOf<int64_t>(DType::Int64, {2}, {0, 16777217})}}, {});
+  Session narrow =
+      open(g, {{"a", doubles({2}, {0.1, 1})}, {"b", arrayOf<int64_t>(DType::Int64, {2}, {0, 16777217})}}, {});
   EXPECT_EQ(valuesOf<float>(narrow.variable(nodeNamed(g, "a"))), (Floats{0.1f, 1}));
   EXPECT_EQ(valuesOf<float>(narrow.variable(nodeNamed(g, "b"))), (Floats{0, 16777216}));
   SessionOptions wide;
@@ -81,10 +82,23 @@ TEST(Session, RUN_04_HalfPrecisionRoundsToNearestEven) {
     double value;
     uint16_t bits;
   };
-  for (Row row : {Row{0, 0x0000}, {-0.0, 0x8000}, {1, 0x3c00}, {-2, 0xc000}, {65504, 0x7bff}, {65519, 0x7bff},
-                  {65520, 0x7c00}, {HUGE_VAL, 0x7c00}, {0x1p-24, 0x0001}, {0x1p-25, 0x0000}, {0x1.8p-24, 0x0002},
-                  {0x1p-14, 0x0400}, {0x1.ff8p-15, 0x03ff}, {0x1.ffcp-15, 0x0400}, {1 + 0x1p-11, 0x3c00},
-                  {1 + 3 * 0x1p-11, 0x3c02}, {2047.5, 0x6800}})
+  for (Row row : {Row{0, 0x0000},
+                  {-0.0, 0x8000},
+                  {1, 0x3c00},
+                  {-2, 0xc000},
+                  {65504, 0x7bff},
+                  {65519, 0x7bff},
+                  {65520, 0x7c00},
+                  {HUGE_VAL, 0x7c00},
+                  {0x1p-24, 0x0001},
+                  {0x1p-25, 0x0000},
+                  {0x1.8p-24, 0x0002},
+                  {0x1p-14, 0x0400},
+                  {0x1.ff8p-15, 0x03ff},
+                  {0x1.ffcp-15, 0x0400},
+                  {1 + 0x1p-11, 0x3c00},
+                  {1 + 3 * 0x1p-11, 0x3c02},
+                  {2047.5, 0x6800}})
     EXPECT_EQ(doubleToHalf(row.value), row.bits) << row.value;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     double value = halfToDouble(static_cast<uint16_t>(bits));
@@ -141,7 +155,8 @@ TEST(Session, E_34_NamesOfSeveralVariables) {
   GraphBuilder builder(context);
   Value a = builder.addVariable("w", Attrs()), b = builder.addVariable("w", Attrs());
   Value c = builder.addVariable("", Attrs());
-  NodeId n = cantFail(builder.add(*context.ops.find("add_n"), {a, b, c}, {"y", context.attrs({{"num_args", "3"}}), {}}));
+  NodeId n =
+      cantFail(builder.add(*context.ops.find("add_n"), {a, b, c}, {"y", context.attrs({{"num_args", "3"}}), {}}));
   Graph graph = cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
   EXPECT_EQ(refusal(graph, {{"w", floats({1}, {1})}}, {}).kind, ErrorKind::AmbiguousName);
   SessionOptions options;
@@ -185,7 +200,8 @@ TEST(Session, REQ_04_AddHeadsStartFromTheirBinding) {
 TEST(Session, REQ_04_StartValueOfATakenName) {
   TestGraph g("y = elemwise_mul(x, x_grad)");
   Graph graph = cantFail(buildGradient(g.context, g, allOf(g, Request::Add), {})).graph;
-  Session session = open(graph, {{"x", floats({1}, {2})}, {"x_grad", floats({1}, {3})}, {"x#grad", floats({1}, {10})}}, {});
+  Session session =
+      open(graph, {{"x", floats({1}, {2})}, {"x_grad", floats({1}, {3})}, {"x#grad", floats({1}, {10})}}, {});
   cantFail(session.run(0));
   EXPECT_EQ(valuesOf<float>(session.head(1)), Floats{13});
 }
@@ -203,8 +219,9 @@ TEST(Session, H_11_BindingsOfDroppedHeadVariablesAreAccepted) {
   request.wrt = {{g.at("x"), Request::Write}};
   request.heads = {{g.at("y"), std::nullopt, "dy"}, {g.at("z"), std::nullopt, "dz"}};
   Graph graph = cantFail(buildGradient(g.context, g, request, {})).graph;
-  Session session = open(graph, {{"x", floats({1}, {3})}, {"w", floats({1}, {0})}, {"dy", floats({1}, {10})},
-                                 {"dz", floats({1}, {1})}}, {});
+  Session session =
+      open(graph,
+           {{"x", floats({1}, {3})}, {"w", floats({1}, {0})}, {"dy", floats({1}, {10})}, {"dz", floats({1}, {1})}}, {});
   cantFail(session.run(0));
   EXPECT_EQ(valuesOf<float>(session.head(2)), Floats{60});
 }
@@ -261,11 +278,10 @@ Session initialised(const Graph &graph, uint64_t seed) {
 }
 
 TEST(Init, RUN_04_AttributesComeFirst) {
-  TestGraph g(
-      "a = var {__shape__=(2,),__init__=zeros}; b = var {__shape__=(2,),__init__=[\"one\", {}]};"
-      "c = var {__shape__=(2,),__init__=[\"Constant\", {\"value\": 0.25}]};"
-      "d = var {__shape__=(2,),__init__=[\"xavier\", {\"magnitude\": 2}]};"
-      "y = add_n(a, b, c, d) {num_args=4}");
+  TestGraph g("a = var {__shape__=(2,),__init__=zeros}; b = var {__shape__=(2,),__init__=[\"one\", {}]};"
+              "c = var {__shape__=(2,),__init__=[\"Constant\", {\"value\": 0.25}]};"
+              "d = var {__shape__=(2,),__init__=[\"xavier\", {\"magnitude\": 2}]};"
+              "y = add_n(a, b, c, d) {num_args=4}");
   Session session = initialised(g, 1);
   EXPECT_EQ(valuesOf<float>(session.variable(nodeNamed(g, "a"))), (Floats{0, 0}));
   EXPECT_EQ(valuesOf<float>(session.variable(nodeNamed(g, "b"))), (Floats{1, 1}));
@@ -275,9 +291,8 @@ TEST(Init, RUN_04_AttributesComeFirst) {
 }
 
 TEST(Init, RUN_04_DomainsOfTheReaders) {
-  TestGraph g(
-      "data = var {__shape__=(64,5)}; y = SoftmaxOutput(data, label); p = var {__shape__=(40,)}; z = log(p);"
-      "heads y, z");
+  TestGraph g("data = var {__shape__=(64,5)}; y = SoftmaxOutput(data, label); p = var {__shape__=(40,)}; z = log(p);"
+              "heads y, z");
   Session session = initialised(g, 3);
   std::vector<int> seen(5, 0);
   for (float label : valuesOf<float>(session.variable(nodeNamed(g, "label")))) {
@@ -290,7 +305,8 @@ TEST(Init, RUN_04_DomainsOfTheReaders) {
 }
 
 TEST(Init, RUN_04_DefaultIsUniformByFanIn) {
-  TestGraph g("w = var {__shape__=(50,300)}; b = var {__shape__=(50,300)}; y = elemwise_mul(w, b); x = var {__shape__=(400,20)}; z = relu(x); heads y, z");
+  TestGraph g(
+      "w = var {__shape__=(50,300)}; b = var {__shape__=(50,300)}; y = elemwise_mul(w, b); x = var {__shape__=(400,20)}; z = relu(x); heads y, z");
   Session session = initialised(g, 5);
   auto variance = [&](StringRef name, double bound) {
     double sum = 0;

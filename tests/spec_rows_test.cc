@@ -126,16 +126,15 @@ std::vector<std::string> idsOfSpecification(StringRef text) {
     auto [first, last] = range.split("..");
     auto [family, digits] = first.split('-');
     unsigned begin = 0, end = 0;
-    if (family.empty() || !llvm::all_of(family, isUpper) || digits.size() != 2 || digits.getAsInteger(10, begin)) return;
+    if (family.empty() || !llvm::all_of(family, isUpper) || digits.size() != 2 || digits.getAsInteger(10, begin))
+      return;
     if (last.getAsInteger(10, end)) end = begin;
     for (unsigned n = begin; n <= end; ++n) ids.push_back((family + "-" + (n < 10 ? "0" : "") + Twine(n)).str());
   };
   for (StringRef line : linesOf(text)) {
     SmallVector<StringRef, 4> parts;
-    if (line.consume_front("- **"))
-      parts.push_back(line.split("**").first);
-    else if (line.consume_front("| "))
-      line.split(" |").first.split(parts, ", ");
+    if (line.consume_front("- **")) parts.push_back(line.split("**").first);
+    else if (line.consume_front("| ")) line.split(" |").first.split(parts, ", ");
     llvm::for_each(parts, addRange);
   }
   return ids;
@@ -152,8 +151,7 @@ class Ledger {
   void cite(StringRef names, const Check &check) {
     for (const std::string &id : idsIn(names)) {
       auto at = positions.find(id);
-      if (at != positions.end())
-        rows[at->second].checks.push_back(check);
+      if (at != positions.end()) rows[at->second].checks.push_back(check);
       else if (!StringRef(id).starts_with("A-"))  // the rules of the architecture are no rows
         complain(check.name + " cites " + id + ", which is no row");
     }
@@ -180,7 +178,8 @@ class Ledger {
       const bool claimsCheck = row.state == State::Checked || row.state == State::WithoutMutant;
       if (claimsCheck && row.checks.empty()) text += row.id + " has no check\n";
       if (!claimsCheck && !row.checks.empty()) text += row.id + " is not checked, but for " + row.checks[0].name + "\n";
-      if (row.state == State::Checked && !row.checks.empty() && !row.isJudged) text += row.id + " has no mutant its checks judge\n";
+      if (row.state == State::Checked && !row.checks.empty() && !row.isJudged)
+        text += row.id + " has no mutant its checks judge\n";
       if (row.state == State::WithoutMutant && row.isJudged) text += row.id + " has a mutant after all\n";
     }
     return text;
@@ -194,15 +193,19 @@ class Ledger {
     Counts all;
     for (const Row &row : rows) {
       os << left_justify(row.id, 9) << row.reason;
-      for (const Check &check : row.checks) os << (&check == &row.checks[0] && row.reason.empty() ? "" : ", ") << check.name;
+      for (const Check &check : row.checks)
+        os << (&check == &row.checks[0] && row.reason.empty() ? "" : ", ") << check.name;
       os << "\n";
       for (Counts *counts : {&all, &families[row.id.substr(0, row.id.find('-'))]})
-        ++(row.state == State::Open ? counts->open
-                                    : row.state == State::NotApplicable ? counts->notApplicable : counts->checked);
+        ++(row.state == State::Open            ? counts->open
+           : row.state == State::NotApplicable ? counts->notApplicable
+                                               : counts->checked);
     }
     for (auto &[family, counts] : families)
-      os << left_justify(family, 6) << format("%4u checked %4u open %4u not applicable\n", counts.checked, counts.open, counts.notApplicable);
-    os << rows.size() << " rows: " << all.checked << " checked, " << all.open << " open, " << all.notApplicable << " not applicable\n";
+      os << left_justify(family, 6)
+         << format("%4u checked %4u open %4u not applicable\n", counts.checked, counts.open, counts.notApplicable);
+    os << rows.size() << " rows: " << all.checked << " checked, " << all.open << " open, " << all.notApplicable
+       << " not applicable\n";
   }
 
   std::vector<std::string> ids() const {
@@ -215,16 +218,11 @@ class Ledger {
   void addRow(StringRef line) {
     auto [id, text] = line.split(' ');
     Row row{id.str(), text.str(), State::Checked, {}};
-    if (text == "checked")
-      row.reason.clear();
-    else if (text.consume_front("checked without a mutant: "))
-      row.state = State::WithoutMutant;
-    else if (text.consume_front("open: "))
-      row.state = State::Open;
-    else if (text.consume_front("not applicable: "))
-      row.state = State::NotApplicable;
-    else
-      return complain(line + " is in no state");
+    if (text == "checked") row.reason.clear();
+    else if (text.consume_front("checked without a mutant: ")) row.state = State::WithoutMutant;
+    else if (text.consume_front("open: ")) row.state = State::Open;
+    else if (text.consume_front("not applicable: ")) row.state = State::NotApplicable;
+    else return complain(line + " is in no state");
     if (row.state != State::Checked && text.trim().empty()) complain(line + " lacks a reason");
     if (!positions.try_emplace(id, rows.size()).second) return complain(id + " is listed twice");
     rows.push_back(std::move(row));
@@ -250,7 +248,8 @@ std::vector<std::string> filesUnder(StringRef folder, StringRef ending) {
 Ledger readLedger() {
   Ledger ledger(readText("testdata/spec_rows.txt"));
   for (const std::string &file : filesUnder("tests", "_test.cc"))
-    for (const std::string &name : testsIn(readText(file))) ledger.cite(StringRef(name).split('.').second.rtrim('/'), {sys::path::stem(file).str(), name});
+    for (const std::string &name : testsIn(readText(file)))
+      ledger.cite(StringRef(name).split('.').second.rtrim('/'), {sys::path::stem(file).str(), name});
   for (const std::string &file : filesUnder("testdata", "args")) {
     const std::string folder = sys::path::filename(sys::path::parent_path(file)).str();
     ledger.cite(folder, {"golden_test", "golden " + folder});
@@ -317,7 +316,8 @@ TEST(SpecLedger, AMutantCountsWhenACheckOfItsRowJudgesIt) {
     for (const Mutant &mutant : mutantsIn(mutants)) ledger.judge(mutant);
     return ledger.complaints().empty();
   };
-  const Check plain{"a_test", "A.IR_01_What"}, parameter{"a_test", "A.IR_01_What/"}, golden{"golden_test", "golden IR_01_b"};
+  const Check plain{"a_test", "A.IR_01_What"}, parameter{"a_test", "A.IR_01_What/"},
+      golden{"golden_test", "golden IR_01_b"};
   EXPECT_FALSE(isJudged({plain}, ""));
   EXPECT_FALSE(isJudged({plain}, "IR-02 ir/a.cc\n- x\n+ y\n\nop:relu ir/a.cc\n? a_test *\n"));
   EXPECT_TRUE(isJudged({plain}, "IR-02,IR-01 ir/a.cc\n- x\n+ y\n"));

@@ -37,11 +37,16 @@ heads %4, %1:2
 }
 
 TEST(Text, BodiesFollowOnce) {
-  const std::string body = fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "inner", "name": "j", "inputs": [[0, 0, 0]],
-      "subgraphs": [)" + fileOf(R"({"op": "null", "name": "deep", "inputs": []})", "[[0, 0, 0]]") + "]}", "[[1, 0, 0]]");
-  const std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]],
-      "control_deps": [0], "subgraphs": [)" + body + R"(]}, {"op": "_cond", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" +
-                            body + ", " + fileOf("", "[]") + "]}";
+  const std::string body =
+      fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "inner", "name": "j", "inputs": [[0, 0, 0]],
+      "subgraphs": [)" +
+                 fileOf(R"({"op": "null", "name": "deep", "inputs": []})", "[[0, 0, 0]]") + "]}",
+             "[[1, 0, 0]]");
+  const std::string nodes =
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]],
+      "control_deps": [0], "subgraphs": [)" +
+      body + R"(]}, {"op": "_cond", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + ", " +
+      fileOf("", "[]") + "]}";
   EXPECT_EQ(printed(fileOf(nodes, "[[2, 0, 0]]"), printText), R"(%0 = variable "x"
 %1 = _foreach(%0) "f"   ; after %0; body @1
 %2 = _cond(%1) "g"   ; bodies @1, @2

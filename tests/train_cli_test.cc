@@ -23,10 +23,11 @@ class TrainCli : public ::testing::Test {
 
   /// Four steps an epoch.
   ToolResult train(StringRef flags) {
-    return folder.run(("train digits.json --data digits.npz --feed data=train_images --feed softmax_label=train_labels "
-                       "--eval-feed data=test_images --eval-feed softmax_label=test_labels --batch 359 --momentum 0.9 " +
-                       flags)
-                          .str());
+    return folder.run(
+        ("train digits.json --data digits.npz --feed data=train_images --feed softmax_label=train_labels "
+         "--eval-feed data=test_images --eval-feed softmax_label=test_labels --batch 359 --momentum 0.9 " +
+         flags)
+            .str());
   }
 
   std::vector<json::Object> log(StringRef name) {
@@ -91,7 +92,8 @@ TEST_F(TrainCli, E_71_ACheckpointOfAnotherNetworkIsNamed) {
   ASSERT_EQ(train("--steps 1 --checkpoint run.npz").code, 0);
   ToolResult result = train("--steps 4 --resume run.npz --optimizer adam");
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("checkpoint 'run.npz' is of another network or optimizer"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("checkpoint 'run.npz' is of another network or optimizer"), std::string::npos)
+      << result.err;
 }
 
 TEST_F(TrainCli, ParametersAreNoCheckpoint) {

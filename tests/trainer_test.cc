@@ -319,18 +319,17 @@ TEST(Trainer, E_70_ALabelNobodyFeeds) {
 TEST(Trainer, E_71_ArraysThatDoNotFit) {
   TestGraph g("data = var {__shape__=(0,2)}; o = FullyConnected(data, w_weight, b_bias) {num_hidden=3};"
               "y = SoftmaxOutput(o, label)");
-  Dataset wide = cantFail(Dataset::create({{"data", floats({8, 3}, std::vector<float>(24))},
-                                           {"label", floats({8}, std::vector<float>(8))}}));
+  Dataset wide = cantFail(Dataset::create(
+      {{"data", floats({8, 3}, std::vector<float>(24))}, {"label", floats({8}, std::vector<float>(8))}}));
   GradcError shape = refusal(g, wide, plainOptions());
   EXPECT_EQ(shape.kind, ErrorKind::BindingMismatch);
   EXPECT_EQ(shape.message, "'data': expected shape (?,2), got (8,3)");
   GradcError batch = refusal(g, triangle(7), plainOptions());
   EXPECT_EQ(batch.kind, ErrorKind::BindingMismatch);
   EXPECT_EQ(batch.message, "a batch of 8 was asked for, the data has 7 examples");
-  Dataset labels = cantFail(Dataset::create({{"data", floats({8, 2}, std::vector<float>(16))},
-                                             {"label", floats({8}, {0, 1, 2, 0, 1, 5, 0, 0})}}));
-  EXPECT_EQ(refusal(g, labels, plainOptions()).message,
-            "'label' is 5 in row 5, expected a class number from 0 to 2");
+  Dataset labels = cantFail(Dataset::create(
+      {{"data", floats({8, 2}, std::vector<float>(16))}, {"label", floats({8}, {0, 1, 2, 0, 1, 5, 0, 0})}}));
+  EXPECT_EQ(refusal(g, labels, plainOptions()).message, "'label' is 5 in row 5, expected a class number from 0 to 2");
 }
 
 TEST(Trainer, E_72_NamesTheGraphHasNot) {
@@ -355,8 +354,8 @@ TEST(Trainer, E_07_NothingToTrain) {
 TEST(Trainer, EvaluationRefusesOtherColumns) {
   TestGraph g(kNet);
   Trainer trainer = openTrainer(g, triangle(16), plainOptions());
-  Dataset wide = cantFail(Dataset::create({{"data", floats({4, 3}, std::vector<float>(12))},
-                                           {"label", floats({4}, std::vector<float>(4))}}));
+  Dataset wide = cantFail(Dataset::create(
+      {{"data", floats({4, 3}, std::vector<float>(12))}, {"label", floats({4}, std::vector<float>(4))}}));
   EXPECT_EQ(errorOf(trainer.evaluate(wide)).message, "'data': expected rows of shape (2,), got (3,)");
   Dataset labels = cantFail(Dataset::create({{"data", floats({1, 2}, {0, 0})}, {"label", floats({1}, {3})}}));
   EXPECT_EQ(errorOf(trainer.evaluate(labels)).message, "'label' is 3 in row 0, expected a class number from 0 to 2");

@@ -67,8 +67,7 @@ struct Tensor {
     const json::Value &list = object ? *object->get("values") : value;
     if (const json::Array *numbers = list.getAsArray())
       for (const json::Value &number : *numbers) values.push_back(*number.getAsNumber());
-    else
-      values.push_back(*list.getAsNumber());
+    else values.push_back(*list.getAsNumber());
     shape = {static_cast<int64_t>(values.size())};
     if (!object) return;
     if (std::optional<StringRef> name = object->getString("dtype")) dtype = *parseDType(*name);
@@ -142,11 +141,11 @@ class VectorCase {
       for (const json::Value &input : *node.getArray("inputs")) {
         StringRef name = *input.getAsString();
         size_t position = 0;
-        inputs.push_back(name.consume_front("@") && !name.getAsInteger(10, position) ? heads[position] : entries.at(name.str()));
+        inputs.push_back(name.consume_front("@") && !name.getAsInteger(10, position) ? heads[position]
+                                                                                     : entries.at(name.str()));
       }
       node["inputs"] = std::move(inputs);
-      entries.insert_or_assign(node.getString("name")->str(),
-                               json::Array{static_cast<int64_t>(nodes.size()), 0, 0});
+      entries.insert_or_assign(node.getString("name")->str(), json::Array{static_cast<int64_t>(nodes.size()), 0, 0});
       nodes.push_back(std::move(node));
     }
     // The lists over heads no longer fit.
@@ -176,7 +175,8 @@ class VectorCase {
     const json::Object &graph = *file.getAsObject();
     const json::Object &attrs = *graph.getObject("attrs");
     // Typed lists: ["list_str", [...]].
-    const json::Array &of = *(*attrs.getArray("grad_of"))[1].getAsArray(), &codes = *(*attrs.getArray("dtype"))[1].getAsArray();
+    const json::Array &of = *(*attrs.getArray("grad_of"))[1].getAsArray(),
+                      &codes = *(*attrs.getArray("dtype"))[1].getAsArray();
     for (size_t i = 0; i < of.size(); ++i) {
       std::optional<StringRef> expected = types->getString(*of[i].getAsString());
       if (!expected) continue;
@@ -194,7 +194,8 @@ class VectorCase {
       writeNpz(os, bindings);
     }
     StringRef flags = step.getString("run").value_or("--dtype float64");
-    ToolResult result = folder.run(("run " + last() + " --backend reference --inputs in.npz --outputs out.npz " + flags).str());
+    ToolResult result =
+        folder.run(("run " + last() + " --backend reference --inputs in.npz --outputs out.npz " + flags).str());
     EXPECT_EQ(result.code, 0) << result.err;
     if (result.code) return {};
     return cantFail(parseNpz(folder.read("out.npz"), "out.npz"));

@@ -20,16 +20,21 @@ std::vector<GradcError> verify(const Graph &graph, size_t limit) {
 /// A file's nodes behind the variables x (0) and s (1); the last node is the head.
 std::vector<GradcError> verifyNodes(StringRef nodes, uint32_t head) {
   SmallContext context;
-  LoadedGraph loaded = read(context, fileOf((R"({"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []}, )" + nodes).str(),
-                                              "[[" + std::to_string(head) + ", 0, 0]]"));
+  LoadedGraph loaded = read(
+      context,
+      fileOf(
+          (R"({"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []}, )" + nodes).str(),
+          "[[" + std::to_string(head) + ", 0, 0]]"));
   return verify(loaded.graph, 10);
 }
 
 /// A graph with one column changed after it was frozen.
 template <class Edit> std::vector<GradcError> verifyEdited(Edit edit) {
   SmallContext context;
-  LoadedGraph loaded = read(context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0, 0]]},
-      {"op": "relu", "name": "z", "inputs": [[1, 0, 0]]})", "[[2, 0, 0]]"));
+  LoadedGraph loaded = read(
+      context, fileOf(R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "y", "inputs": [[0, 0, 0]]},
+      {"op": "relu", "name": "z", "inputs": [[1, 0, 0]]})",
+                      "[[2, 0, 0]]"));
   auto columns = std::make_shared<GraphColumns>(loaded.graph.columns());
   edit(*columns);
   return verify(Graph(columns, {}), 10);
@@ -71,7 +76,8 @@ TEST(Verify, E_42_Arity) {
 
 TEST(Verify, E_30_MutationTargetsAreVariables) {
   std::vector<GradcError> found = verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]},
-      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [2, 0, 0]]})", 3);
+      {"op": "bump", "name": "b", "inputs": [[0, 0, 0], [2, 0, 0]]})",
+                                              3);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].kind, ErrorKind::BadMutation);
   EXPECT_EQ(found[0].message, "node 'b' (bump) overwrites input 1, expected a variable there, found node 'r' (relu)");
@@ -79,24 +85,33 @@ TEST(Verify, E_30_MutationTargetsAreVariables) {
 
 TEST(Verify, IR_08_VersionsBelongToVariablesAndHaveOneMaker) {
   std::vector<GradcError> found = verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]},
-      {"op": "relu", "name": "q", "inputs": [[2, 0, 3]]})", 3);
+      {"op": "relu", "name": "q", "inputs": [[2, 0, 3]]})",
+                                              3);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].message, "input 0 of node 'q' (relu) reads version 3 of node 'r' (relu), but only variables have versions");
-  const StringRef twice = R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 1]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 1]]})";
+  EXPECT_EQ(found[0].message,
+            "input 0 of node 'q' (relu) reads version 3 of node 'r' (relu), but only variables have versions");
+  const StringRef twice =
+      R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 1]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 1]]})";
   found = verifyNodes(twice, 3);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].message, "node 'b' (bump) makes version 1 of variable 's', which another node makes already");
   // A version nobody makes is external, and the 0 of old files is no claim.
   EXPECT_TRUE(verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 9]]})", 2).empty());
-  EXPECT_TRUE(verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 0]]})", 3).empty());
+  EXPECT_TRUE(
+      verifyNodes(
+          R"({"op": "bump", "name": "a", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "bump", "name": "b", "inputs": [[2, 0, 0], [1, 0, 0]]})",
+          3)
+          .empty());
 }
 
 TEST(Verify, IR_08_NobodyReadsWhatItMakesItself) {
-  const StringRef step = R"({"op": "bump", "name": "a", "inputs": [[1, 0, 1], [1, 0, 2]]}, {"op": "relu", "name": "r", "inputs": [[2, 0, 0]]})";
+  const StringRef step =
+      R"({"op": "bump", "name": "a", "inputs": [[1, 0, 1], [1, 0, 2]]}, {"op": "relu", "name": "r", "inputs": [[2, 0, 0]]})";
   EXPECT_TRUE(verifyNodes(step, 3).empty());
   std::vector<GradcError> found = verifyNodes(R"({"op": "bump", "name": "a", "inputs": [[1, 0, 2], [1, 0, 2]]})", 2);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].message, "node 'a' (bump) makes version 2 of variable 's' and reads version 2 of it, expected an earlier one");
+  EXPECT_EQ(found[0].message,
+            "node 'a' (bump) makes version 2 of variable 's' and reads version 2 of it, expected an earlier one");
 }
 
 TEST(Verify, IR_08_HeadsHaveVersionsOfVariablesOnly) {
@@ -107,28 +122,35 @@ TEST(Verify, IR_08_HeadsHaveVersionsOfVariablesOnly) {
 }
 
 TEST(Verify, IR_19_BackwardOperatorsNameTheirForwardNode) {
-  const StringRef forward = R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}, {"op": "_backward_relu", "name": "rb", "inputs": [[1, 0, 0], [2, 0, 0]])";
+  const StringRef forward =
+      R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}, {"op": "_backward_relu", "name": "rb", "inputs": [[1, 0, 0], [2, 0, 0]])";
   EXPECT_TRUE(verifyNodes((forward + R"(, "control_deps": [2]})").str(), 3).empty());
   std::vector<GradcError> found = verifyNodes((forward + "}").str(), 3);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].kind, ErrorKind::BackwardMatch);
   found = verifyNodes((forward + R"(, "control_deps": [0]})").str(), 3);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].message, "the first control dependency of node 'rb' (_backward_relu) should be its forward node, found variable 'x'");
+  EXPECT_EQ(
+      found[0].message,
+      "the first control dependency of node 'rb' (_backward_relu) should be its forward node, found variable 'x'");
 }
 
 // Both loops share the wrong body, which is one graph: its errors are reported once, under the first owner.
 TEST(Verify, BodiesAreChecked) {
   SmallContext context;
-  const std::string body = fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "relu", "name": "j", "inputs": [[0, 0, 1]]},
-      {"op": "relu", "name": "k", "inputs": [[1, 0, 1]]}, {"op": "relu", "name": "l", "inputs": [[2, 0, 1]]})", "[[3, 0, 0]]");
-  const std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
-                            body + R"(]}, {"op": "_foreach", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + "]}";
+  const std::string body =
+      fileOf(R"({"op": "null", "name": "i", "inputs": []}, {"op": "relu", "name": "j", "inputs": [[0, 0, 1]]},
+      {"op": "relu", "name": "k", "inputs": [[1, 0, 1]]}, {"op": "relu", "name": "l", "inputs": [[2, 0, 1]]})",
+             "[[3, 0, 0]]");
+  const std::string nodes =
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
+      body + R"(]}, {"op": "_foreach", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + "]}";
   LoadedGraph loaded = read(context, fileOf(nodes, "[[2, 0, 0]]"));
   std::vector<GradcError> found = verify(loaded.graph, 10);
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].message, "node 'f' > body > input 0 of node 'k' (relu) reads version 1 of node 'j' (relu), but only "
-                              "variables have versions");
+  EXPECT_EQ(found[0].message,
+            "node 'f' > body > input 0 of node 'k' (relu) reads version 1 of node 'j' (relu), but only "
+            "variables have versions");
   EXPECT_EQ(found[0].place.node, NodeId(2));
   EXPECT_EQ(found[0].place.path, (std::vector<BodyStep>{{NodeId(1), 0}}));
   EXPECT_EQ(verify(loaded.graph, 1).size(), 1u);
@@ -136,8 +158,10 @@ TEST(Verify, BodiesAreChecked) {
 
 TEST(Verify, StopsAtTheLimit) {
   SmallContext context;
-  std::string nodes = R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]})";
-  for (int i = 2; i < 20; ++i) nodes += R"(, {"op": "relu", "name": "q", "inputs": [[)" + std::to_string(i - 1) + ", 0, 1]]}";
+  std::string nodes =
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]})";
+  for (int i = 2; i < 20; ++i)
+    nodes += R"(, {"op": "relu", "name": "q", "inputs": [[)" + std::to_string(i - 1) + ", 0, 1]]}";
   LoadedGraph loaded = read(context, fileOf(nodes, "[[19, 0, 0]]"));
   EXPECT_EQ(verify(loaded.graph, 100).size(), 18u);
   EXPECT_EQ(verify(loaded.graph, 4).size(), 4u);

@@ -13,7 +13,8 @@ namespace {
 
 std::string walkOf(const Graph &graph) {
   std::string names;
-  for (NodeId n : walkOrder(graph, testContext().ops.wellKnown.add)) names += (names.empty() ? "" : " ") + graph.name(n).str();
+  for (NodeId n : walkOrder(graph, testContext().ops.wellKnown.add))
+    names += (names.empty() ? "" : " ") + graph.name(n).str();
   return names;
 }
 
@@ -61,7 +62,8 @@ TEST(WalkOrder, RUN_02_SecondOrderIsTheSameForEveryCap) {
     GradientResult result = cantFail(buildGradientOfOrder(g.context, g, request, options, 2));
     std::vector<Array> found = evaluate(result.graph, bindings);
     if (expected.empty()) expected = found;
-    for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].values, expected[i].values) << "cap " << cap << ", head " << i;
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(found[i].values, expected[i].values) << "cap " << cap << ", head " << i;
   }
 }
 

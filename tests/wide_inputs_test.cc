@@ -26,7 +26,8 @@ std::string numbered(StringRef name, uint32_t i) { return (name + Twine(i)).str(
 std::string overNegatives(const Twine &op, uint32_t count, StringRef attrs) {
   std::string text, operands;
   for (uint32_t i = 0; i < count; ++i) {
-    text += (numbered("x", i) + " = var {__shape__=(1,)}; " + numbered("p", i) + " = negative(" + numbered("x", i) + "); ");
+    text +=
+        (numbered("x", i) + " = var {__shape__=(1,)}; " + numbered("p", i) + " = negative(" + numbered("x", i) + "); ");
     operands += (i ? ", " : "") + numbered("p", i);
   }
   return text + ("c = " + op + "(" + operands + ") {" + attrs + "}; y = elemwise_mul(c, w)").str();
@@ -36,7 +37,8 @@ struct Differentiated {
   explicit Differentiated(const std::string &text) : g(text) {
     GradientRequest request;
     for (uint32_t n = 0; n < g.graph.numNodes(); ++n)
-      if (g.graph.isVariable(NodeId(n)) && g.graph.name(NodeId(n)).starts_with("x")) request.wrt.push_back({Value{NodeId(n)}});
+      if (g.graph.isVariable(NodeId(n)) && g.graph.name(NodeId(n)).starts_with("x"))
+        request.wrt.push_back({Value{NodeId(n)}});
     gradient = cantFail(buildGradient(g.context, g, request, GradientOptions())).graph;
   }
 
@@ -128,16 +130,17 @@ struct FortyContext : TestContext {
       text += numbered("x", i) + " = var {__shape__=(1,)}; ";
       operands += (i ? ", " : "") + numbered(i == computed ? "e" : "x", i);
     }
-    return parseGraph(*this, text + numbered("e", computed) + " = exp(" + numbered("x", computed) + "); y = test_forty(" +
-                                 operands + "); heads y");
+    return parseGraph(*this, text + numbered("e", computed) + " = exp(" + numbered("x", computed) +
+                                 "); y = test_forty(" + operands + "); heads y");
   }
 };
 
 TEST(WideInputs, REG_16_AMutatedInputIsAVariable) {
   FortyContext context;
   EXPECT_EQ(describeError(verifyGraph(cantFail(context.parse(32)), 9)), "success");
-  EXPECT_EQ(describeError(verifyGraph(cantFail(context.parse(33)), 9)),
-            "[bad_mutation] node 'y' (test_forty) overwrites input 33, expected a variable there, found node 'e33' (exp)");
+  EXPECT_EQ(
+      describeError(verifyGraph(cantFail(context.parse(33)), 9)),
+      "[bad_mutation] node 'y' (test_forty) overwrites input 33, expected a variable there, found node 'e33' (exp)");
 }
 
 TEST(WideInputs, REG_16_AMutatedInputIsAState) {
@@ -162,7 +165,8 @@ TEST(WideInputs, REG_15_REG_21_IgnoredAndStoppedInputs) {
   EXPECT_EQ(countRequests(ignoring, {}).request[ignoring.entry(Value{nodeNamed(ignoring, "e35")})], Request::Null);
   Graph graph = cantFail(context.parse(0));
   std::set<std::string> targets;
-  for (const GradientTarget &target : allTargets(graph, nullptr).targets) targets.insert(graph.name(target.x.node).str());
+  for (const GradientTarget &target : allTargets(graph, nullptr).targets)
+    targets.insert(graph.name(target.x.node).str());
   EXPECT_EQ(targets.size(), 38u) << "all but the state x33 and x39";
   EXPECT_EQ(targets.count("x38"), 1u);
   EXPECT_EQ(targets.count("x39"), 0u);

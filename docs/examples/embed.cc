@@ -23,13 +23,13 @@ static llvm::Error work() {
   llvm::Expected<Frozen> forward = std::move(builder).freeze({Value{*y}}, {});
   if (!forward) return forward.takeError();
 
-  GradientRequest request;               // no heads named: every head of the graph
-  request.wrt = {{(*forward)(w)}};       // freeze renumbers; this is w's new id
+  GradientRequest request;          // no heads named: every head of the graph
+  request.wrt = {{(*forward)(w)}};  // freeze renumbers; this is w's new id
   llvm::Expected<GradientResult> result = buildGradient(context, forward->graph, request, GradientOptions());
   if (!result) return result.takeError();
 
   float xs[] = {1, 2, 3}, ws[] = {4, 5, 6};
-  auto array = [](const float (&values)[3]) {
+  auto array = [](const float(&values)[3]) {
     const char *bytes = reinterpret_cast<const char *>(values);
     return Array{DType::Float32, {3}, std::vector<char>(bytes, bytes + sizeof values)};
   };

@@ -56,7 +56,8 @@ class BlockReader {
   Expected<NodeId> add(const BlockOp &op, ArrayRef<Value> inputs) {
     StringRef name = op.outputs.empty() ? StringRef() : StringRef(op.outputs.front());
     ArrayRef<Graph> bodies = op.subBlock ? graphOfBlock.slice(*op.subBlock, 1) : ArrayRef<Graph>();
-    if (const OpDef *known = ctx.ops.find(op.type)) return builder.add(*known, inputs, {name, op.attrs, NodeId(), bodies});
+    if (const OpDef *known = ctx.ops.find(op.type))
+      return builder.add(*known, inputs, {name, op.attrs, NodeId(), bodies});
     const uint32_t numOutputs = std::max<uint32_t>(1, static_cast<uint32_t>(op.outputs.size()));
     Expected<KindRef> kind = ctx.opaqueKind(op.type, op.attrs, numOutputs, bodies);
     if (!kind) return kind.takeError();
@@ -69,17 +70,17 @@ class BlockReader {
   const Block &block;
   ArrayRef<Graph> graphOfBlock;
   GraphBuilder builder;
-  StringMap<Value> latest;              // what each name holds
+  StringMap<Value> latest;  // what each name holds
   StringMap<char> hasWritten;
-  std::vector<StringRef> written;       // names in the order of their first writes
+  std::vector<StringRef> written;  // names in the order of their first writes
 };
 
 Error verifyLinks(const BlockProgram &program, uint32_t index) {
   const Block &block = program.blocks[index];
   if (index == 0 ? block.parent.has_value() : !block.parent || *block.parent >= index)
-    return Failure(ErrorKind::BadJson, blockName(index) + " has " +
-                                           (block.parent ? "parent " + Twine(*block.parent) : Twine("no parent")) +
-                                           (index ? ", expected a block before it" : ", expected none: it is the root"));
+    return Failure(ErrorKind::BadJson,
+                   blockName(index) + " has " + (block.parent ? "parent " + Twine(*block.parent) : Twine("no parent")) +
+                       (index ? ", expected a block before it" : ", expected none: it is the root"));
   if (block.forward && block.forward != block.parent)
     return Failure(ErrorKind::BadJson, blockName(index) + " is the gradient of block " + Twine(*block.forward) +
                                            ", expected that of its parent");

@@ -20,8 +20,8 @@ struct BlockOp {
 };
 
 struct Block {
-  std::optional<uint32_t> parent;   // none: the root, which is block 0
-  std::optional<uint32_t> forward;  // of a gradient block: the block it is the gradient of, which is its parent
+  std::optional<uint32_t> parent;      // none: the root, which is block 0
+  std::optional<uint32_t> forward;     // of a gradient block: the block it is the gradient of, which is its parent
   std::vector<std::string> variables;  // declared here
   std::vector<BlockOp> ops;
 };

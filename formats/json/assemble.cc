@@ -30,7 +30,8 @@ class Assembler {
  public:
   /// `done`: the graphs of the file that end before this one.
   Assembler(Context &context, RawTables &tables, RawGraph &raw, MutableArrayRef<Assembled> done, LoadedGraph &out)
-      : ctx(context), tables(tables), raw(raw), done(done), out(out), null(tables.intern("null")), numFileNodes(raw.nodes.size()) {}
+      : ctx(context), tables(tables), raw(raw), done(done), out(out), null(tables.intern("null")),
+        numFileNodes(raw.nodes.size()) {}
 
   Expected<Assembled> run(int64_t version, bool isRoot) {
     if (Error error = checkIds()) return error;
@@ -88,8 +89,8 @@ class Assembler {
   }
 
   Error badInput(uint32_t position) const {
-    auto after = llvm::upper_bound(raw.nodes, position,
-                                   [](uint32_t at, const RawNode &node) { return at < node.inputBegin; });
+    auto after =
+        llvm::upper_bound(raw.nodes, position, [](uint32_t at, const RawNode &node) { return at < node.inputBegin; });
     const uint32_t reader = static_cast<uint32_t>(after - raw.nodes.begin()) - 1;
     return outOfRange("input " + Twine(position - raw.nodes[reader].inputBegin) + " of " + label(reader),
                       raw.inputs[position].node.value, raw.nodes[reader].begin);
@@ -141,12 +142,13 @@ class Assembler {
     const RawNode &node = raw.nodes[n];
     const StringRef spelling = tables.text(node.op);
     if (node.op == null && !bodies.empty())
-      return Failure(ErrorKind::BadJson, "variable '" + raw.name(n) + "' has sub-graphs, expected an operator").atOffset(node.begin);
+      return Failure(ErrorKind::BadJson, "variable '" + raw.name(n) + "' has sub-graphs, expected an operator")
+          .atOffset(node.begin);
     const OpDef *op = ctx.ops.find(spelling);
     const Attrs &attrs = tables.attrs(node.attrs);
     Expected<KindRef> kind = node.op == null ? ctx.variableKind(attrs)
-                          : op            ? ctx.kind(*op, attrs, spelling, bodies)
-                                          : ctx.opaqueKind(spelling, attrs, fileOutputs(n), bodies);
+                             : op            ? ctx.kind(*op, attrs, spelling, bodies)
+                                             : ctx.opaqueKind(spelling, attrs, fileOutputs(n), bodies);
     if (!kind)
       return amend(kind.takeError(), [&](GradcError &info) {
         info.message += " " + describeAttrs(spelling, raw.name(n), attrs);
@@ -170,7 +172,8 @@ class Assembler {
       Expected<FoundKind> kind = findKind(builder, n);
       if (!kind) return kind.takeError();
       ArrayRef<Value> inputs = raw.inputsOf(n);
-      if (inputs.size() != kind->numInputs && kind->numInputs != NodeKind::kAnyInputs) return badArity(n, kind->numInputs);
+      if (inputs.size() != kind->numInputs && kind->numInputs != NodeKind::kAnyInputs)
+        return badArity(n, kind->numInputs);
       builder.setName(builder.addKind(kind->id, inputs, raw.nodes[n].origin), raw.name(n), "");
     }
     for (auto [n, dep] : raw.deps) builder.addControlDep(NodeId(n), NodeId(dep));
@@ -249,8 +252,7 @@ class Assembler {
     SourceMap sources;
     sources.nodes.resize(frozen.graph.numNodes());
     for (uint32_t n = 0; n < numFileNodes; ++n)
-      if (frozen.newId[n].isValid())
-        sources.nodes[frozen.newId[n].value] = {raw.nodes[n].begin, raw.nodes[n].end, n};
+      if (frozen.newId[n].isValid()) sources.nodes[frozen.newId[n].value] = {raw.nodes[n].begin, raw.nodes[n].end, n};
     uint32_t body = 0;
     for (size_t i = 0; i < raw.subgraphs.size(); ++i) {
       const auto [owner, position] = raw.subgraphs[i];
@@ -271,7 +273,7 @@ class Assembler {
   size_t numFileNodes;
   std::vector<uint32_t> readOutputs;
   DenseMap<std::pair<uint64_t, uint32_t>, FoundKind> kinds;  // without bodies: by operator and attributes, and outputs
-  size_t nextBody = 0;            // in raw.subgraphs
+  size_t nextBody = 0;                                       // in raw.subgraphs
 };
 
 }  // namespace
@@ -279,7 +281,8 @@ class Assembler {
 int64_t SourceMap::offsetOf(const Place &place) const {
   const SourceMap *at = this;
   for (const BodyStep &step : place.path) {
-    auto found = llvm::lower_bound(at->bodies, step, [](const Body &body, const BodyStep &key) { return body.step < key; });
+    auto found =
+        llvm::lower_bound(at->bodies, step, [](const Body &body, const BodyStep &key) { return body.step < key; });
     if (found == at->bodies.end() || found->step != step) return -1;
     at = &found->sources;
   }

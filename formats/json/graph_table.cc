@@ -14,10 +14,12 @@ namespace {
 using Kind = GraphAttr::Kind;
 
 constexpr StringRef kHeadKinds[] = {"forward", "grad", "retained"};
-constexpr const char *kGradientKeys[] = {"head_kind", "grad_of",     "grad_of_node", "grad_of_index", "grad_order",        "grad_req",
-                                         "x_slot",    "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads", "grad_mode"};
-constexpr const char *kOtherKeys[] = {"head_pairs", "grad_constants", "shape",       "shape_known", "dtype",            "storage_type",
-                                      "plan",       "planned_bytes",  "bound_bytes", "update_of",   "optimizer_states", "mxnet_version"};
+constexpr const char *kGradientKeys[] = {
+    "head_kind", "grad_of",     "grad_of_node", "grad_of_index", "grad_order",        "grad_req",
+    "x_slot",    "slot_status", "grad_none",    "head_grad_of",  "num_forward_heads", "grad_mode"};
+constexpr const char *kOtherKeys[] = {"head_pairs",       "grad_constants", "shape",         "shape_known", "dtype",
+                                      "storage_type",     "plan",           "planned_bytes", "bound_bytes", "update_of",
+                                      "optimizer_states", "mxnet_version"};
 
 Error malformed(StringRef key, const Twine &expected) {
   return Failure(ErrorKind::GraphAttr, "graph attribute '" + key + "' is missing or malformed, expected " + expected);
@@ -65,7 +67,8 @@ class Parser {
     }
     const GraphAttr *seeds = find("head_grad_of", Kind::ListStr);
     if (!seeds || seeds->texts.size() % 2) return malformed("head_grad_of", "a list_str of pairs: variable, output");
-    for (size_t i = 0; i < seeds->texts.size(); i += 2) table.headGradOf.push_back({seeds->texts[i], seeds->texts[i + 1]});
+    for (size_t i = 0; i < seeds->texts.size(); i += 2)
+      table.headGradOf.push_back({seeds->texts[i], seeds->texts[i + 1]});
     const GraphAttr *count = find("num_forward_heads", Kind::Int), *mode = find("grad_mode", Kind::Str);
     if (!count) return malformed("num_forward_heads", "an int");
     table.numForwardHeads = static_cast<uint32_t>(count->number);
@@ -206,7 +209,8 @@ void spellGradient(const GradientTable &table, GraphAttrs &attrs) {
   attrs["head_kind"] = texts([](const Head &head) { return kHeadKinds[static_cast<int>(head.kind)].str(); });
   attrs["grad_of"] = texts([](const Head &head) { return head.of; });
   attrs["grad_req"] = texts([](const Head &head) { return requestName(head.request).str(); });
-  attrs["grad_of_node"] = numbers([](const Head &head) { return head.ofNode.isValid() ? int64_t{head.ofNode.value} : -1; });
+  attrs["grad_of_node"] =
+      numbers([](const Head &head) { return head.ofNode.isValid() ? int64_t{head.ofNode.value} : -1; });
   attrs["grad_of_index"] = numbers([](const Head &head) { return head.ofIndex; });
   attrs["grad_order"] = numbers([](const Head &head) { return head.order; });
   attrs["x_slot"] = numbers([](const Head &head) { return head.slot; });
@@ -223,8 +227,9 @@ void spellPairs(ArrayRef<HeadPair> pairs, GraphAttrs &attrs) {
   std::vector<int64_t> numbers;
   for (const HeadPair &pair : pairs) {
     const bool hasSeed = pair.seed.isValid();
-    numbers.insert(numbers.end(), {int64_t{pair.position}, int64_t{pair.y.node.value}, int64_t{pair.y.index},
-                                   hasSeed ? int64_t{pair.seed.node.value} : -1, hasSeed ? int64_t{pair.seed.index} : 0});
+    numbers.insert(numbers.end(),
+                   {int64_t{pair.position}, int64_t{pair.y.node.value}, int64_t{pair.y.index},
+                    hasSeed ? int64_t{pair.seed.node.value} : -1, hasSeed ? int64_t{pair.seed.index} : 0});
   }
   if (!numbers.empty()) attrs["head_pairs"] = GraphAttr::ofInts(std::move(numbers));
 }

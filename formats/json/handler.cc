@@ -17,7 +17,8 @@ StringRef pythonSpelling(StringRef literal) {
 }  // namespace
 
 JsonHandler::JsonHandler(Context &context, StringRef text, const char *const &position, uint32_t maxNesting)
-    : ctx(context), text(text), position(position), maxNesting(maxNesting), originKey(file.tables.intern("__origin__")) {
+    : ctx(context), text(text), position(position), maxNesting(maxNesting),
+      originKey(file.tables.intern("__origin__")) {
   stack.push_back(In::Nothing);
 }
 
@@ -183,8 +184,8 @@ bool JsonHandler::endGraph() {
   leave();
   top = frames.empty() ? nullptr : frames.back().get();
   if (top)
-    top->graph.subgraphs.push_back({static_cast<uint32_t>(top->graph.nodes.size()),
-                                    static_cast<uint32_t>(file.graphs.size() - 1)});
+    top->graph.subgraphs.push_back(
+        {static_cast<uint32_t>(top->graph.nodes.size()), static_cast<uint32_t>(file.graphs.size() - 1)});
   return true;
 }
 

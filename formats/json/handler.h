@@ -39,24 +39,50 @@ class JsonHandler {
 
  private:
   enum class In : uint8_t {
-    Nothing, Graph, Nodes, Node, Attrs, Inputs, Input, Deps, Subgraphs, ArgNodes, RowPtr, Heads, Head, GraphAttrs,
+    Nothing,
+    Graph,
+    Nodes,
+    Node,
+    Attrs,
+    Inputs,
+    Input,
+    Deps,
+    Subgraphs,
+    ArgNodes,
+    RowPtr,
+    Heads,
+    Head,
+    GraphAttrs,
     GraphAttr,  // the value of a graph attribute
     AttrValue,  // a node attribute that is not a string
     Ignored,    // the value of an unknown key
   };
   enum class Field : uint8_t {
-    None, Nodes, ArgNodes, RowPtr, Heads, GraphAttrs,                              // of a graph
-    Op, Name, Param, Attr, Attrs, Inputs, ControlDeps, Subgraphs, BackwardSource,  // of a node
+    None,
+    Nodes,
+    ArgNodes,
+    RowPtr,
+    Heads,
+    GraphAttrs,  // of a graph
+    Op,
+    Name,
+    Param,
+    Attr,
+    Attrs,
+    Inputs,
+    ControlDeps,
+    Subgraphs,
+    BackwardSource,  // of a node
     Unknown,
   };
   /// A graph under construction and the node being read.
   struct Frame {
     RawGraph graph;
-    uint32_t seenFields = 0;      // of the graph, by Field
+    uint32_t seenFields = 0;  // of the graph, by Field
     RawNode node;
     uint32_t seenNodeFields = 0;
-    llvm::SmallVector<RawAttr, 16> pairs;           // attributes in the order of the file
-    llvm::SmallVector<Field, 16> spellings;         // of each pair: Param, Attr or Attrs
+    llvm::SmallVector<RawAttr, 16> pairs;    // attributes in the order of the file
+    llvm::SmallVector<Field, 16> spellings;  // of each pair: Param, Attr or Attrs
     std::vector<std::string> unknownKeys, unknownNodeKeys;
   };
 
@@ -100,14 +126,14 @@ class JsonHandler {
   llvm::SmallVector<In, 64> stack;
   std::vector<std::unique_ptr<Frame>> frames;
   Frame *top = nullptr;
-  Field field = Field::None;   // whose value comes next
-  StrId attrKey;               // of the node attribute whose value comes next
+  Field field = Field::None;  // whose value comes next
+  StrId attrKey;              // of the node attribute whose value comes next
   std::string graphAttrKey;
   int64_t entry[3] = {};
   uint32_t entryLength = 0;
-  uint32_t attrsSerial = 0;    // of the attribute object being read
+  uint32_t attrsSerial = 0;          // of the attribute object being read
   std::vector<uint32_t> lastSerial;  // by StrId: the attribute object that had this key last
-  JsonText kept;               // value of an AttrValue or Ignored context
+  JsonText kept;                     // value of an AttrValue or Ignored context
   GraphAttrReader graphAttr;
   std::unique_ptr<GradcError> error;
 };

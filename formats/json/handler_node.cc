@@ -156,14 +156,11 @@ bool JsonHandler::endEntry() {
 
 bool JsonHandler::addNodeId(int64_t value) {
   if (value < 0 || value >= int64_t{NodeId::kNone})
-    return fail(ErrorKind::BadJson, tokenBegin(Found::Number),
-                "expected " + expectation() + ", found " + Twine(value));
+    return fail(ErrorKind::BadJson, tokenBegin(Found::Number), "expected " + expectation() + ", found " + Twine(value));
   RawGraph &graph = top->graph;
   const uint32_t id = static_cast<uint32_t>(value);
-  if (current() == In::Deps)
-    graph.deps.push_back({static_cast<uint32_t>(graph.nodes.size()), id});
-  else
-    (current() == In::ArgNodes ? graph.argNodes : graph.rowPtr).push_back(id);
+  if (current() == In::Deps) graph.deps.push_back({static_cast<uint32_t>(graph.nodes.size()), id});
+  else (current() == In::ArgNodes ? graph.argNodes : graph.rowPtr).push_back(id);
   return true;
 }
 

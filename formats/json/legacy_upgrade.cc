@@ -12,9 +12,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr int64_t kFirstNnvm = 900;         // auxiliary states are in the file from here on
-constexpr int64_t kFirstWithInit = 904;     // initializers are on the variables from here on
-constexpr int64_t kFirstOptionalAxis = 905; // `axis` = -1 of argmax means the last axis from here on
+constexpr int64_t kFirstNnvm = 900;          // auxiliary states are in the file from here on
+constexpr int64_t kFirstWithInit = 904;      // initializers are on the variables from here on
+constexpr int64_t kFirstOptionalAxis = 905;  // `axis` = -1 of argmax means the last axis from here on
 
 constexpr StringLiteral kHiddenKeys[] = {"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"};
 

@@ -54,10 +54,10 @@ class RawTables {
 struct RawNode {
   StrId op;
   AttrsId attrs{0};
-  NodeId origin;                    // file id from the attribute `__origin__`; invalid: none
+  NodeId origin;                           // file id from the attribute `__origin__`; invalid: none
   uint32_t nameBegin = 0, nameLength = 0;  // into RawGraph::names
-  uint32_t inputBegin = 0;          // into RawGraph::inputs; ends where the next node's begins
-  int64_t begin = -1, end = -1;     // byte range of the object in the text; -1: made by the upgrade
+  uint32_t inputBegin = 0;                 // into RawGraph::inputs; ends where the next node's begins
+  int64_t begin = -1, end = -1;            // byte range of the object in the text; -1: made by the upgrade
 };
 
 struct RawGraph {
@@ -84,7 +84,7 @@ struct RawGraph {
 
 struct RawFile {
   RawTables tables;
-  std::vector<RawGraph> graphs;  // in the order their objects end, so the root is the last
+  std::vector<RawGraph> graphs;               // in the order their objects end, so the root is the last
   std::map<std::string, size_t> unknownKeys;  // key of a graph or node nobody reads → how often
 };
 

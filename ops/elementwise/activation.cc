@@ -116,8 +116,7 @@ Value activated(DecomposeRule &d, Value x) {
 constinit const OpDef kBackwardActivation = {
     .name = "_backward_Activation",
     .summary = "gradient of Activation: dx = dy·[y > 0], dy·y·(1 − y), dy·(1 − exp(−y)), dy/(1 + |x|)², dy·(1 − y²)",
-    .inputs = {{"ograd", "output", "data"},
-               [](const NodeKind &k) { return typeOf(k) == ActType::Relu ? 2u : 3u; }},
+    .inputs = {{"ograd", "output", "data"}, [](const NodeKind &k) { return typeOf(k) == ActType::Relu ? 2u : 3u; }},
     .attrs = kAttrs,
     .params = paramsOf<ActivationParams>(),
     .shape = shapes::same,
@@ -143,10 +142,8 @@ constinit const OpDef kActivation = {
     .inplace = kInplaceFirst,
     .gradient =
         [](GradRule &g) {
-          if (typeOf(g.kind()) == ActType::Relu)
-            g.fused(kBackwardActivation, {g.dy(0), g.y(0)});
-          else
-            g.fused(kBackwardActivation, {g.dy(0), g.y(0), g.x(0)});
+          if (typeOf(g.kind()) == ActType::Relu) g.fused(kBackwardActivation, {g.dy(0), g.y(0)});
+          else g.fused(kBackwardActivation, {g.dy(0), g.y(0), g.x(0)});
         },
     .decompose = [](DecomposeRule &d) { d.y(0, activated(d, d.x(0))); },
     .kernel = [](const KernelCall &call) { activateAll(call, call.in[0]); },

@@ -38,10 +38,12 @@ constinit const OpDef kBackwardSilu =
         "_backward_silu", "x", "gradient of silu: dx = dy * s * (1 + x * (1 - s)), s = sigmoid(x)");
 constinit const OpDef kBackwardMish =
     slope<[](auto dy, auto x) { return dy * (kMishGate(x) + x * sigmoid(x) * (1 - square(kMishGate(x)))); }>(
-        "_backward_mish", "x", "gradient of mish: dx = dy * (t + x * sigmoid(x) * (1 - t^2)), t = tanh(ln(1 + exp(x)))");
+        "_backward_mish", "x",
+        "gradient of mish: dx = dy * (t + x * sigmoid(x) * (1 - t^2)), t = tanh(ln(1 + exp(x)))");
 constinit const OpDef kBackwardGelu = slope<[](auto dy, auto x) {
   return dy * (gaussianCdf(x) + x * (exp(square(x) * constant(x, -0.5)) * constant(x, kNormalPeak)));
-}>("_backward_gelu", "x", "gradient of gelu: dx = dy·(Φ(x) + x·φ(x)), Φ the standard normal distribution and φ its density");
+}>("_backward_gelu", "x",
+   "gradient of gelu: dx = dy·(Φ(x) + x·φ(x)), Φ the standard normal distribution and φ its density");
 
 // Where the gate is straight: between -3 and 3.
 struct HardSwish {
@@ -68,12 +70,14 @@ constexpr auto kHardSwishSlopeFormula = [](auto dy, auto x) {
 
 constinit const OpDef kBackwardHardSwish = [] {
   OpDef op = slope<[](auto dy, auto x) { return HardSwishSlope()(dy, x, x); }, kHardSwishSlopeFormula>(
-      "_backward_hard_swish", "x", "gradient of hard_swish: dx = dy * (2 * x + 3) / 6 where |x| < 3, 0 below, dy above");
+      "_backward_hard_swish", "x",
+      "gradient of hard_swish: dx = dy * (2 * x + 3) / 6 where |x| < 3, 0 below, dy above");
   op.piece = mapBackwardPiece<HardSwishSlope{}>;
   return op;
 }();
 
-constinit const OpDef kSilu = composed<[](auto x) { return x * sigmoid(x); }, kBackwardSilu>({"silu"}, "y = x / (1 + exp(-x))");
+constinit const OpDef kSilu =
+    composed<[](auto x) { return x * sigmoid(x); }, kBackwardSilu>({"silu"}, "y = x / (1 + exp(-x))");
 constinit const OpDef kMish =
     composed<[](auto x) { return x * kMishGate(x); }, kBackwardMish>({"mish"}, "y = x * tanh(ln(1 + exp(x)))");
 constinit const OpDef kGelu = composed<[](auto x) { return x * gaussianCdf(x); }, kBackwardGelu>(
@@ -88,13 +92,15 @@ constinit const OpDef kHardSwish = [] {
 }  // namespace
 
 // Smooth, though written with pieces: its gradient is a formula of its own.
-constinit const OpDef kLogSigmoid = composed<[](auto x) { return logSigmoid(x); }, kBackwardLogSigmoid, [](auto x) {
-  return -(Term::apply(kRelu, -x) + Term::apply(kLog1p, exp(-abs(x))));
-}>({"log_sigmoid"}, "y = -ln(1 + exp(-x))");
+constinit const OpDef kLogSigmoid =
+    composed<[](auto x) { return logSigmoid(x); }, kBackwardLogSigmoid,
+             [](auto x) { return -(Term::apply(kRelu, -x) + Term::apply(kLog1p, exp(-abs(x)))); }>(
+        {"log_sigmoid"}, "y = -ln(1 + exp(-x))");
 
 namespace {
-constexpr const OpDef *kOps[] = {&kLogSigmoid,         &kSilu,         &kMish,         &kGelu,         &kHardSwish,
-                                 &kBackwardLogSigmoid, &kBackwardSilu, &kBackwardMish, &kBackwardGelu, &kBackwardHardSwish};
+constexpr const OpDef *kOps[] = {
+    &kLogSigmoid,         &kSilu,         &kMish,         &kGelu,         &kHardSwish,
+    &kBackwardLogSigmoid, &kBackwardSilu, &kBackwardMish, &kBackwardGelu, &kBackwardHardSwish};
 }  // namespace
 constinit const OpFamily kActivationFunctionsFamily = kOps;
 

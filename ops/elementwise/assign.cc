@@ -40,8 +40,7 @@ constinit const OpDef kAssign = {
           g.noGrad(0);
           g.dx(1, g.dy(0));
         },
-    .primitive = {.onnx = "Identity; the value is one more output of the graph",
-                  .c = "state[i] = y[i] = value[i]"},
+    .primitive = {.onnx = "Identity; the value is one more output of the graph", .c = "state[i] = y[i] = value[i]"},
     .kernel = assignKernel,
 };
 

@@ -177,7 +177,8 @@ constinit const OpDef kBackwardMul = {
           if (d.wants(0)) d.y(0, d.emit(kElemwiseMul, {d.x(0), d.x(2)}));
           if (d.wants(1)) d.y(1, d.emit(kElemwiseMul, {d.x(0), d.x(1)}));
         },
-    .kernel = mapTwoFloating<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>,
+    .kernel =
+        mapTwoFloating<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>,
 };
 
 constinit const OpDef kBackwardDiv = {

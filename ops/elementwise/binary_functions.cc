@@ -73,8 +73,8 @@ constinit const OpDef kBroadcastHypot =
                       byValue<Hypot>);
 constinit const OpDef kHypot = equalForm<Hypot, kBackwardHypot, kBroadcastHypot>(
     {{"_hypot", "_Hypot"}, "y = sqrt(lhs^2 + rhs^2), operands of equal shape"});
-constinit const OpDef kHypotScalar = scalarForm<Hypot, kBackwardHypotScalar, kHypot>(
-    {{"_hypot_scalar", "_HypotScalar"}, "y = sqrt(x^2 + scalar^2)"});
+constinit const OpDef kHypotScalar =
+    scalarForm<Hypot, kBackwardHypotScalar, kHypot>({{"_hypot_scalar", "_HypotScalar"}, "y = sqrt(x^2 + scalar^2)"});
 
 // ---- mod
 
@@ -84,17 +84,20 @@ constinit const OpDef kBackwardMod =
     equalGradient<Mod>({{"_backward_mod"}, "gradient of _mod: dlhs = dy, drhs = -dy * floor(lhs / rhs)"});
 constinit const OpDef kBackwardModScalar =
     scalarGradient<Mod>({{"_backward_mod_scalar"}, "gradient of _mod_scalar: dx = dy"});
-constinit const OpDef kBackwardRmodScalar = reversedGradient<Mod>(
-    {{"_backward_rmod_scalar"}, "gradient of _rmod_scalar: dx = -dy * floor(scalar / x)"});
+constinit const OpDef kBackwardRmodScalar =
+    reversedGradient<Mod>({{"_backward_rmod_scalar"}, "gradient of _rmod_scalar: dx = -dy * floor(scalar / x)"});
 constinit const OpDef kBroadcastMod = asPrimitive(
     broadcastForm<Mod, kBackwardBroadcastMod>(
-        {{"broadcast_mod", "_npi_mod"}, "y = the rest of lhs / rhs, with the sign of rhs, with broadcasting; 0 for rhs 0"}),
-    {.onnx = "Mod, Sign, Equal, Neg, Where, Add: r = Mod(a, b, fmod=1); r + b where r and b have opposite signs, else r",
+        {{"broadcast_mod", "_npi_mod"},
+         "y = the rest of lhs / rhs, with the sign of rhs, with broadcasting; 0 for rhs 0"}),
+    {.onnx =
+         "Mod, Sign, Equal, Neg, Where, Add: r = Mod(a, b, fmod=1); r + b where r and b have opposite signs, else r",
      .c = "r = fmod(a[j], b[k]); y[i] = b[k] == 0 ? 0 : r != 0 && (r < 0) != (b[k] < 0) ? r + b[k] : r"});
 constinit const OpDef kMod = equalForm<Mod, kBackwardMod, kBroadcastMod>(
     {{"_mod", "_Mod"}, "y = the rest of lhs / rhs, with the sign of rhs, operands of equal shape; 0 for rhs 0"});
-constinit const OpDef kModScalar = scalarForm<Mod, kBackwardModScalar, kMod>(
-    {{"_mod_scalar", "_ModScalar", "_npi_mod_scalar"}, "y = the rest of x / scalar, with the sign of scalar; 0 for scalar 0"});
+constinit const OpDef kModScalar =
+    scalarForm<Mod, kBackwardModScalar, kMod>({{"_mod_scalar", "_ModScalar", "_npi_mod_scalar"},
+                                               "y = the rest of x / scalar, with the sign of scalar; 0 for scalar 0"});
 constinit const OpDef kRmodScalar = reversedForm<Mod, kBackwardRmodScalar, kMod>(
     {{"_rmod_scalar", "_RModScalar", "_npi_rmod_scalar"}, "y = the rest of scalar / x, with the sign of x; 0 for x 0"});
 
@@ -121,23 +124,44 @@ constinit const OpDef kRarctan2Scalar = reversedForm<Arctan2, kBackwardRarctan2S
 
 constinit const OpDef kBackwardLdexp = broadcastGradient<Ldexp>(
     {{"_backward_npi_ldexp"}, "gradient of ldexp: dlhs = sum dy * 2^rhs, drhs = sum dy * lhs * 2^rhs * ln(2)"});
-constinit const OpDef kBackwardLdexpScalar = scalarGradient<Ldexp>(
-    {{"_backward_npi_ldexp_scalar"}, "gradient of _npi_ldexp_scalar: dx = dy * 2^scalar"});
+constinit const OpDef kBackwardLdexpScalar =
+    scalarGradient<Ldexp>({{"_backward_npi_ldexp_scalar"}, "gradient of _npi_ldexp_scalar: dx = dy * 2^scalar"});
 constinit const OpDef kBackwardRldexpScalar = reversedGradient<Ldexp>(
     {{"_backward_npi_rldexp_scalar"}, "gradient of _npi_rldexp_scalar: dx = dy * scalar * 2^x * ln(2)"});
 constinit const OpDef kLdexp = withDecomposition(
-    broadcastForm<Ldexp, kBackwardLdexp>({{"_npi_ldexp", "ldexp"}, "y = lhs * 2^rhs with broadcasting"}), byValue<Ldexp>);
+    broadcastForm<Ldexp, kBackwardLdexp>({{"_npi_ldexp", "ldexp"}, "y = lhs * 2^rhs with broadcasting"}),
+    byValue<Ldexp>);
 constinit const OpDef kLdexpScalar =
     scalarForm<Ldexp, kBackwardLdexpScalar, kLdexp>({{"_npi_ldexp_scalar"}, "y = x * 2^scalar"});
 constinit const OpDef kRldexpScalar =
     reversedForm<Ldexp, kBackwardRldexpScalar, kLdexp>({{"_npi_rldexp_scalar"}, "y = scalar * 2^x"});
 
 constexpr const OpDef *kOps[] = {
-    &kBroadcastHypot,         &kHypot,         &kHypotScalar,         &kBroadcastMod,          &kMod,
-    &kModScalar,              &kRmodScalar,    &kArctan2,             &kArctan2Scalar,         &kRarctan2Scalar,
-    &kLdexp,                  &kLdexpScalar,   &kRldexpScalar,        &kBackwardBroadcastHypot, &kBackwardHypot,
-    &kBackwardHypotScalar,    &kBackwardBroadcastMod, &kBackwardMod,  &kBackwardModScalar,     &kBackwardRmodScalar,
-    &kBackwardArctan2,        &kBackwardArctan2Scalar, &kBackwardRarctan2Scalar, &kBackwardLdexp, &kBackwardLdexpScalar,
+    &kBroadcastHypot,
+    &kHypot,
+    &kHypotScalar,
+    &kBroadcastMod,
+    &kMod,
+    &kModScalar,
+    &kRmodScalar,
+    &kArctan2,
+    &kArctan2Scalar,
+    &kRarctan2Scalar,
+    &kLdexp,
+    &kLdexpScalar,
+    &kRldexpScalar,
+    &kBackwardBroadcastHypot,
+    &kBackwardHypot,
+    &kBackwardHypotScalar,
+    &kBackwardBroadcastMod,
+    &kBackwardMod,
+    &kBackwardModScalar,
+    &kBackwardRmodScalar,
+    &kBackwardArctan2,
+    &kBackwardArctan2Scalar,
+    &kBackwardRarctan2Scalar,
+    &kBackwardLdexp,
+    &kBackwardLdexpScalar,
     &kBackwardRldexpScalar,
 };
 

@@ -28,12 +28,9 @@ bool unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
   }
   if (a == 1 && b == kUnknownDim) b = out;
   if (b == 1 && a == kUnknownDim) a = out;
-  if (a != kUnknownDim && b != kUnknownDim)
-    out = a == 1 ? b : a;
-  else if (!repeats(a))
-    out = a;
-  else if (!repeats(b))
-    out = b;
+  if (a != kUnknownDim && b != kUnknownDim) out = a == 1 ? b : a;
+  else if (!repeats(a)) out = a;
+  else if (!repeats(b)) out = b;
   return true;
 }
 
@@ -66,9 +63,7 @@ extern const OpDef kBackwardBroadcastAdd, kBackwardBroadcastSub, kBackwardBroadc
 
 // dlhs and drhs of a backward operator: full-size terms summed down to the operands, inputs 1 and 2. Add and sub do not
 // read the operands, so their backward nodes have none to name: see `gradient` there.
-void sumDown(DecomposeRule &d, size_t output, Value term) {
-  d.y(output, d.emit(kSumLike, {term, d.x(1 + output)}));
-}
+void sumDown(DecomposeRule &d, size_t output, Value term) { d.y(output, d.emit(kSumLike, {term, d.x(1 + output)})); }
 
 }  // namespace
 
@@ -133,10 +128,11 @@ constinit const OpDef kBackwardBroadcastAdd = {
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastAdd, {g.dy(0), g.dy(1)})); },
-    .decompose = [](DecomposeRule &d) {
-      for (size_t i = 0; i < 2; ++i)
-        if (d.wants(i)) d.y(i, d.emit(kSumLike, {d.x(0), d.forwardInput(i)}));
-    },
+    .decompose =
+        [](DecomposeRule &d) {
+          for (size_t i = 0; i < 2; ++i)
+            if (d.wants(i)) d.y(i, d.emit(kSumLike, {d.x(0), d.forwardInput(i)}));
+        },
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return v[0]; }>,
 };
 
@@ -147,10 +143,11 @@ constinit const OpDef kBackwardBroadcastSub = {
     .outputs = {"dlhs", "drhs"},
     .flags = {.isBackward = true},
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kBroadcastSub, {g.dy(0), g.dy(1)})); },
-    .decompose = [](DecomposeRule &d) {
-      if (d.wants(0)) d.y(0, d.emit(kSumLike, {d.x(0), d.forwardInput(0)}));
-      if (d.wants(1)) d.y(1, d.emit(kSumLike, {d.emit(kNegative, {d.x(0)}), d.forwardInput(1)}));
-    },
+    .decompose =
+        [](DecomposeRule &d) {
+          if (d.wants(0)) d.y(0, d.emit(kSumLike, {d.x(0), d.forwardInput(0)}));
+          if (d.wants(1)) d.y(1, d.emit(kSumLike, {d.emit(kNegative, {d.x(0)}), d.forwardInput(1)}));
+        },
     .kernel = broadcastBackwardKernel<[](auto v) { return v[0]; }, [](auto v) { return -v[0]; }>,
 };
 

@@ -33,8 +33,7 @@ inline int64_t elementCount(Dims dims) { return TensorRef{nullptr, DType::Unknow
 
 /// out[i] = Σ over the indices of `whole` that fall on i of f(values of the operands there); `out` has shape `part`.
 /// Operands broadcast to `whole`. `f` takes an array of as many T as there are operands.
-template <class T, class F>
-void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, F f) {
+template <class T, class F> void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, F f) {
   llvm::SmallVector<StridedWalk, 3> outer, inner;
   for (const TensorRef &operand : operands) {
     outer.push_back(axesWalk(whole, part, operand.shape, true));
@@ -59,7 +58,8 @@ void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, 
 /// out[i] = f(values of the operands broadcast to the shape of out).
 template <class T, class F> void mapBroadcast(const TensorRef &out, llvm::ArrayRef<TensorRef> operands, F f) {
   llvm::SmallVector<StridedWalk, 4> walks;
-  for (const TensorRef &operand : operands) walks.push_back(StridedWalk(out.shape, broadcastStrides(out.shape, operand.shape)));
+  for (const TensorRef &operand : operands)
+    walks.push_back(StridedWalk(out.shape, broadcastStrides(out.shape, operand.shape)));
   const int64_t size = out.size();
   T values[4] = {};
   for (int64_t i = 0; i < size; ++i) {

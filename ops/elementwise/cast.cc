@@ -42,8 +42,9 @@ void castTensor(const TensorRef &from, const TensorRef &to) {
 constinit const OpDef kCast = {
     .name = "Cast",
     .aliases = {"cast", "_npi_cast", "_npx_cast"},
-    .summary = "data in another element type; from floating to integer it is cut toward 0 and to the nearest number the type "
-               "holds, NaN is 0; bool is whether it is not 0",
+    .summary =
+        "data in another element type; from floating to integer it is cut toward 0 and to the nearest number the type "
+        "holds, NaN is 0; bool is whether it is not 0",
     .inputs = {"data"},
     .attrs = kCastAttrs,
     .params = paramsOf<CastParams>(),

@@ -47,7 +47,9 @@ template <auto F> constexpr OpDef broadcasting(StringRef name, StringRef summary
   return op;
 }
 
-template <const OpDef &Broadcasting> void broadcastSame(DecomposeRule &d) { d.y(0, d.emit(Broadcasting, {d.x(0), d.x(1)})); }
+template <const OpDef &Broadcasting> void broadcastSame(DecomposeRule &d) {
+  d.y(0, d.emit(Broadcasting, {d.x(0), d.x(1)}));
+}
 template <const OpDef &Comparison> void exchanged(DecomposeRule &d) { d.y(0, d.emit(Comparison, {d.x(1), d.x(0)})); }
 void negateEqual(DecomposeRule &d) {
   d.y(0, d.emit(kEqualScalar, {d.emit(kBroadcastEqual, {d.x(0), d.x(1)})}, {{"scalar", "0"}}));
@@ -72,39 +74,36 @@ template <const OpDef &Connective> void ofTruths(DecomposeRule &d) {
 }  // namespace
 
 constinit const OpDef kEqual = withDecomposition(
-    equalShapes<kIsEqual>("_equal", "_Equal", "y = 1 where lhs = rhs, else 0"),
-    broadcastSame<kBroadcastEqual>);
-constinit const OpDef kNotEqual = withDecomposition(
-    equalShapes<kIsNotEqual>("_not_equal", "_Not_Equal", "y = 1 where lhs differs from rhs, else 0"),
-    broadcastSame<kBroadcastNotEqual>);
+    equalShapes<kIsEqual>("_equal", "_Equal", "y = 1 where lhs = rhs, else 0"), broadcastSame<kBroadcastEqual>);
+constinit const OpDef kNotEqual =
+    withDecomposition(equalShapes<kIsNotEqual>("_not_equal", "_Not_Equal", "y = 1 where lhs differs from rhs, else 0"),
+                      broadcastSame<kBroadcastNotEqual>);
 constinit const OpDef kGreater = withDecomposition(
-    equalShapes<kIsGreater>("_greater", "_Greater", "y = 1 where lhs > rhs, else 0"),
-    broadcastSame<kBroadcastGreater>);
+    equalShapes<kIsGreater>("_greater", "_Greater", "y = 1 where lhs > rhs, else 0"), broadcastSame<kBroadcastGreater>);
 constinit const OpDef kGreaterEqual = withDecomposition(
     equalShapes<kIsGreaterEqual>("_greater_equal", "_Greater_Equal", "y = 1 where lhs >= rhs, else 0"),
     broadcastSame<kBroadcastGreaterEqual>);
 constinit const OpDef kLesser = withDecomposition(
-    equalShapes<kIsLesser>("_lesser", "_Lesser", "y = 1 where lhs < rhs, else 0"),
-    broadcastSame<kBroadcastLesser>);
-constinit const OpDef kLesserEqual = withDecomposition(
-    equalShapes<kIsLesserEqual>("_lesser_equal", "_Lesser_Equal", "y = 1 where lhs <= rhs, else 0"),
-    broadcastSame<kBroadcastLesserEqual>);
+    equalShapes<kIsLesser>("_lesser", "_Lesser", "y = 1 where lhs < rhs, else 0"), broadcastSame<kBroadcastLesser>);
+constinit const OpDef kLesserEqual =
+    withDecomposition(equalShapes<kIsLesserEqual>("_lesser_equal", "_Lesser_Equal", "y = 1 where lhs <= rhs, else 0"),
+                      broadcastSame<kBroadcastLesserEqual>);
 
-constinit const OpDef kBroadcastEqual = asPrimitive(
-    broadcasting<kIsEqual>("broadcast_equal", "y = 1 where lhs = rhs, else 0, with broadcasting"),
-    {.onnx = "Equal, CastLike", .c = "y[i] = a[j] == b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastEqual =
+    asPrimitive(broadcasting<kIsEqual>("broadcast_equal", "y = 1 where lhs = rhs, else 0, with broadcasting"),
+                {.onnx = "Equal, CastLike", .c = "y[i] = a[j] == b[k]; a repeated axis has step 0"});
 constinit const OpDef kBroadcastNotEqual = withDecomposition(
     broadcasting<kIsNotEqual>("broadcast_not_equal", "y = 1 where lhs differs from rhs, else 0, with broadcasting"),
     negateEqual);
-constinit const OpDef kBroadcastGreater = asPrimitive(
-    broadcasting<kIsGreater>("broadcast_greater", "y = 1 where lhs > rhs, else 0, with broadcasting"),
-    {.onnx = "Greater, CastLike", .c = "y[i] = a[j] > b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastGreater =
+    asPrimitive(broadcasting<kIsGreater>("broadcast_greater", "y = 1 where lhs > rhs, else 0, with broadcasting"),
+                {.onnx = "Greater, CastLike", .c = "y[i] = a[j] > b[k]; a repeated axis has step 0"});
 constinit const OpDef kBroadcastGreaterEqual = asPrimitive(
     broadcasting<kIsGreaterEqual>("broadcast_greater_equal", "y = 1 where lhs >= rhs, else 0, with broadcasting"),
     {.onnx = "GreaterOrEqual, CastLike", .c = "y[i] = a[j] >= b[k]; a repeated axis has step 0"});
-constinit const OpDef kBroadcastLesser = withDecomposition(
-    broadcasting<kIsLesser>("broadcast_lesser", "y = 1 where lhs < rhs, else 0, with broadcasting"),
-    exchanged<kBroadcastGreater>);
+constinit const OpDef kBroadcastLesser =
+    withDecomposition(broadcasting<kIsLesser>("broadcast_lesser", "y = 1 where lhs < rhs, else 0, with broadcasting"),
+                      exchanged<kBroadcastGreater>);
 constinit const OpDef kBroadcastLesserEqual = withDecomposition(
     broadcasting<kIsLesserEqual>("broadcast_lesser_equal", "y = 1 where lhs <= rhs, else 0, with broadcasting"),
     exchanged<kBroadcastGreaterEqual>);
@@ -117,25 +116,39 @@ constinit const OpDef kBroadcastLogicalAnd = withDecomposition(
 constinit const OpDef kBroadcastLogicalOr = withDecomposition(
     broadcasting<kEither>("broadcast_logical_or", "y = 1 where lhs or rhs is true, else 0, with broadcasting"),
     ofTruths<kBroadcastMaximum>);
-constinit const OpDef kBroadcastLogicalXor = withDecomposition(
-    broadcasting<kEitherAlone>("broadcast_logical_xor", "y = 1 where either lhs or rhs is true, else 0, with broadcasting"),
-    ofTruths<kBroadcastNotEqual>);
-constinit const OpDef kLogicalAnd = withDecomposition(
-    equalShapes<kBoth>("_logical_and", "_Logical_And", "y = 1 where lhs and rhs are true, else 0"),
-    broadcastSame<kBroadcastLogicalAnd>);
-constinit const OpDef kLogicalOr = withDecomposition(
-    equalShapes<kEither>("_logical_or", "_Logical_Or", "y = 1 where lhs or rhs is true, else 0"),
-    broadcastSame<kBroadcastLogicalOr>);
+constinit const OpDef kBroadcastLogicalXor =
+    withDecomposition(broadcasting<kEitherAlone>("broadcast_logical_xor",
+                                                 "y = 1 where either lhs or rhs is true, else 0, with broadcasting"),
+                      ofTruths<kBroadcastNotEqual>);
+constinit const OpDef kLogicalAnd =
+    withDecomposition(equalShapes<kBoth>("_logical_and", "_Logical_And", "y = 1 where lhs and rhs are true, else 0"),
+                      broadcastSame<kBroadcastLogicalAnd>);
+constinit const OpDef kLogicalOr =
+    withDecomposition(equalShapes<kEither>("_logical_or", "_Logical_Or", "y = 1 where lhs or rhs is true, else 0"),
+                      broadcastSame<kBroadcastLogicalOr>);
 constinit const OpDef kLogicalXor = withDecomposition(
     equalShapes<kEitherAlone>("_logical_xor", "_Logical_Xor", "y = 1 where either lhs or rhs is true, else 0"),
     broadcastSame<kBroadcastLogicalXor>);
 
 constexpr const OpDef *kOps[] = {
-    &kLogicalAnd,     &kLogicalOr,         &kLogicalXor,       &kBroadcastLogicalAnd,
-    &kBroadcastLogicalOr, &kBroadcastLogicalXor,
-    &kEqual,          &kNotEqual,          &kGreater,          &kGreaterEqual,
-    &kLesser,         &kLesserEqual,       &kBroadcastEqual,   &kBroadcastNotEqual,
-    &kBroadcastGreater, &kBroadcastGreaterEqual, &kBroadcastLesser, &kBroadcastLesserEqual,
+    &kLogicalAnd,
+    &kLogicalOr,
+    &kLogicalXor,
+    &kBroadcastLogicalAnd,
+    &kBroadcastLogicalOr,
+    &kBroadcastLogicalXor,
+    &kEqual,
+    &kNotEqual,
+    &kGreater,
+    &kGreaterEqual,
+    &kLesser,
+    &kLesserEqual,
+    &kBroadcastEqual,
+    &kBroadcastNotEqual,
+    &kBroadcastGreater,
+    &kBroadcastGreaterEqual,
+    &kBroadcastLesser,
+    &kBroadcastLesserEqual,
 };
 
 }  // namespace

@@ -90,14 +90,15 @@ Error checkConstant(const OpDef &, void *params) {
   const std::optional<int64_t> count = numElements(given.shape);
   const size_t numValues = std::max(given.numbers.size(), given.integers.size());
   if (!count || static_cast<uint64_t>(*count) != numValues)
-    return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(numValues) + " elements, a tensor of shape " +
-                                                toString(ShapeRef(given.shape)) + " has another number");
+    return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(numValues) +
+                                                " elements, a tensor of shape " + toString(ShapeRef(given.shape)) +
+                                                " has another number");
   if (isFloating(given.dtype)) return Error::success();  // of any width, also one no kernel computes in
   const auto [least, most] = rangeOf(given.dtype);
   for (int64_t value : given.integers)
     if (value < least || value > most)
-      return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(value) + ", expected " + Twine(least) + " to " +
-                                                  Twine(most) + " for dtype " + dtypeName(given.dtype));
+      return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(value) + ", expected " + Twine(least) +
+                                                  " to " + Twine(most) + " for dtype " + dtypeName(given.dtype));
   return Error::success();
 }
 
@@ -107,7 +108,8 @@ void constantKernel(const KernelCall &call) {
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     T *out = call.out[0].as<T>();
-    if (isFloating(given.dtype)) llvm::transform(given.numbers, out, [](double value) { return convertNumber<T>(value); });
+    if (isFloating(given.dtype))
+      llvm::transform(given.numbers, out, [](double value) { return convertNumber<T>(value); });
     else llvm::transform(given.integers, out, [](int64_t value) { return static_cast<T>(value); });
   });
 }

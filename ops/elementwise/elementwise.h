@@ -42,15 +42,13 @@ template <class T, auto F> void mapElements(const TensorRef &out, llvm::ArrayRef
 /// output 0 = F(input 0[, input 1[, input 2]]) for floating types.
 template <auto F> void mapFloating(const KernelCall &call) {
   if (!call.wants(0)) return;
-  dispatchFloating(call.out[0].dtype,
-                   [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
+  dispatchFloating(call.out[0].dtype, [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
 }
 
 /// The same for every numeric type.
 template <auto F> void mapNumeric(const KernelCall &call) {
   if (!call.wants(0)) return;
-  dispatchNumeric(call.out[0].dtype,
-                  [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) { detail::mapElements<decltype(zero), F>(call.out[0], call.in); });
 }
 
 /// Output k = Fk of the same operands, k = 0, 1: fused backward operators of binary operators.

@@ -153,14 +153,14 @@ constexpr OpDef withGradient(OpDef op, void (*gradient)(GradRule &)) {
   return op;
 }
 
-constinit const OpDef kBackwardMaximum = withDecomposition(
-    extremumBackward<kAtLeast>("_backward_maximum",
-                               "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
-    [](DecomposeRule &d) { maskBoth(d, kGreaterEqual); });
-constinit const OpDef kBackwardMinimum = withDecomposition(
-    extremumBackward<kAtMost>("_backward_minimum",
-                              "gradient of _minimum: dlhs = dy where lhs <= rhs, drhs = dy elsewhere"),
-    [](DecomposeRule &d) { maskBoth(d, kLesserEqual); });
+constinit const OpDef kBackwardMaximum =
+    withDecomposition(extremumBackward<kAtLeast>(
+                          "_backward_maximum", "gradient of _maximum: dlhs = dy where lhs >= rhs, drhs = dy elsewhere"),
+                      [](DecomposeRule &d) { maskBoth(d, kGreaterEqual); });
+constinit const OpDef kBackwardMinimum =
+    withDecomposition(extremumBackward<kAtMost>(
+                          "_backward_minimum", "gradient of _minimum: dlhs = dy where lhs <= rhs, drhs = dy elsewhere"),
+                      [](DecomposeRule &d) { maskBoth(d, kLesserEqual); });
 constinit const OpDef kBackwardBroadcastMaximum = withDecomposition(
     broadcastExtremumBackward<kAtLeast>(
         "_backward_broadcast_maximum",
@@ -185,15 +185,14 @@ constinit const OpDef kMinimum = withDecomposition(
 }  // namespace
 
 constinit const OpDef kBroadcastMaximum = asPrimitive(
-    withGradient(
-    broadcastExtremum<kLarger>("broadcast_maximum", "_npi_maximum", "y = max(lhs, rhs) with broadcasting"),
-    [](GradRule &g) { g.fused(kBackwardBroadcastMaximum, {g.dy(0), g.x(0), g.x(1)}); }),
+    withGradient(broadcastExtremum<kLarger>("broadcast_maximum", "_npi_maximum", "y = max(lhs, rhs) with broadcasting"),
+                 [](GradRule &g) { g.fused(kBackwardBroadcastMaximum, {g.dy(0), g.x(0), g.x(1)}); }),
     {.onnx = "Max", .c = "y[i] = a[j] >= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
-constinit const OpDef kBroadcastMinimum = asPrimitive(
-    withGradient(
-    broadcastExtremum<kSmaller>("broadcast_minimum", "_npi_minimum", "y = min(lhs, rhs) with broadcasting"),
-    [](GradRule &g) { g.fused(kBackwardBroadcastMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
-    {.onnx = "Min", .c = "y[i] = a[j] <= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
+constinit const OpDef kBroadcastMinimum =
+    asPrimitive(withGradient(broadcastExtremum<kSmaller>("broadcast_minimum", "_npi_minimum",
+                                                         "y = min(lhs, rhs) with broadcasting"),
+                             [](GradRule &g) { g.fused(kBackwardBroadcastMinimum, {g.dy(0), g.x(0), g.x(1)}); }),
+                {.onnx = "Min", .c = "y[i] = a[j] <= b[k] || a[j] != a[j] ? a[j] : b[k]; a repeated axis has step 0"});
 
 namespace {
 
@@ -212,15 +211,19 @@ constinit const OpDef kClip = {
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
-    .decompose = [](DecomposeRule &d) {
-      const ClipParams &params = d.params<ClipParams>();
-      const StringRef low = d.number(params.low), high = d.number(params.high);
-      const Value raised = d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", low}});
-      if (params.low <= params.high) return d.y(0, d.emit(kMinimumScalar, {raised}, {{"scalar", high}}));
-      const Value isAbove = d.emit(kGreaterScalar, {d.x(0)}, {{"scalar", high}});
-      d.y(0, d.emit(kWhere, {isAbove, d.emit(kMinimumScalar, {d.x(0)}, {{"scalar", high}}), raised}));
-    },
-    .kernel = [](const KernelCall &call) { if (call.wants(0)) clip(call, call.in[0]); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const ClipParams &params = d.params<ClipParams>();
+          const StringRef low = d.number(params.low), high = d.number(params.high);
+          const Value raised = d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", low}});
+          if (params.low <= params.high) return d.y(0, d.emit(kMinimumScalar, {raised}, {{"scalar", high}}));
+          const Value isAbove = d.emit(kGreaterScalar, {d.x(0)}, {{"scalar", high}});
+          d.y(0, d.emit(kWhere, {isAbove, d.emit(kMinimumScalar, {d.x(0)}, {{"scalar", high}}), raised}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (call.wants(0)) clip(call, call.in[0]);
+        },
     .piece = [](const PieceCall &call) { clip(call, call.base[0]); },
 };
 

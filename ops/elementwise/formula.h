@@ -33,7 +33,7 @@ class Formula {
     int left, right;  // steps before this one; none: -1
     double scalar;
     bool hasScalar;
-    Value value;      // valid once it is emitted
+    Value value;  // valid once it is emitted
   };
 
   int add(Step step) {
@@ -50,7 +50,8 @@ class Formula {
 /// A number, or a step of a formula.
 class Term {
  public:
-  template <class N, class = std::enable_if_t<std::is_arithmetic_v<N>>> Term(N number) : number(static_cast<double>(number)) {}
+  template <class N, class = std::enable_if_t<std::is_arithmetic_v<N>>>
+  Term(N number) : number(static_cast<double>(number)) {}
   Term(Formula &formula, Value operand) : formula(&formula), step(formula.add({nullptr, -1, -1, 0, false, operand})) {}
 
   /// Emits what the term consists of; terms that share steps share nodes.
@@ -102,9 +103,15 @@ Term sigmoid(const Term &x);
 // The same names for numbers; those of <cmath> by `using std::…` where they are used in a formula.
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T square(T x) { return x * x; }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T reciprocal(T x) { return 1 / x; }
-template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sign(T x) { return static_cast<T>((x > 0) - (x < 0)); }
-template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sigmoid(T x) { return 1 / (1 + std::exp(-x)); }
-template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T greater(T a, std::type_identity_t<T> b) { return a > b; }
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sign(T x) {
+  return static_cast<T>((x > 0) - (x < 0));
+}
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sigmoid(T x) {
+  return 1 / (1 + std::exp(-x));
+}
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T greater(T a, std::type_identity_t<T> b) {
+  return a > b;
+}
 
 /// A constant that need not be an integer, in the type of the formula's operands.
 template <class T> T constant(const T &, double number) {

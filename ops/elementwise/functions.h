@@ -37,7 +37,8 @@ template <const OpDef &Backward> void gradientBy(GradRule &g) {
 
 /// y = F(x), a primitive.
 template <auto F, const OpDef &Backward>
-constexpr OpDef function(NameList names, llvm::StringRef summary, Primitive primitive, llvm::ArrayRef<Domain> domains = {}) {
+constexpr OpDef function(NameList names, llvm::StringRef summary, Primitive primitive,
+                         llvm::ArrayRef<Domain> domains = {}) {
   OpDef op = unary<F>(names, summary, domains);
   op.gradient = gradientBy<Backward>;
   op.primitive = primitive;

@@ -33,7 +33,8 @@ constexpr StringLiteral kNoFormula =
     "is not in ONNX opset 18, and no finite formula in what it has gives the values for all x";
 
 // Even Bernoulli numbers B2, B4, …, B16.
-constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
+constexpr double kBernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                 5.0 / 66, -691.0 / 2730, 7.0 / 6,  -3617.0 / 510};
 
 // The asymptotic series, Abramowitz and Stegun 6.3.18 and 6.4.11, for large x:
 // ψ(x) ~ ln x − 1/(2x) − Σ B2k/(2k·x^2k),
@@ -141,7 +142,9 @@ constinit const OpDef kBackwardGammaln = {
     .inplace = kInplaceFirst,
     .flags = {.isBackward = true, .isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kPolygamma, {d.x(1)})})); },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy * static_cast<decltype(x)>(polygamma(0, static_cast<double>(x))); }>,
+    .kernel = mapFloating<[](auto dy, auto x) {
+      return dy * static_cast<decltype(x)>(polygamma(0, static_cast<double>(x)));
+    }>,
 };
 
 constinit const OpDef kGammaln = {
@@ -190,8 +193,8 @@ constinit const OpDef kGammaFunction = {
     .kernel = mapFloating<[](auto x) { return std::tgamma(static_cast<double>(x)); }>,
 };
 
-constexpr const OpDef *kOps[] = {&kGammaFunction, &kBackwardGamma, &kGammaln, &kBackwardGammaln, &kPolygamma,
-                                 &kDigamma};
+constexpr const OpDef *kOps[] = {&kGammaFunction,   &kBackwardGamma, &kGammaln,
+                                 &kBackwardGammaln, &kPolygamma,     &kDigamma};
 
 }  // namespace
 constinit const OpFamily kGammaFunctionsFamily = kOps;

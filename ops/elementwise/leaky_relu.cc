@@ -232,9 +232,12 @@ Value emitSlope(DecomposeRule &d) {
 
 constinit const OpDef kBackwardLeakyReLU = {
     .name = "_backward_LeakyReLU",
-    .summary = "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky), dy·mask (rrelu), dy·(y + slope) (elu), dy·γ "
-               "(prelu); gelu: dy·(Φ(x) + x·φ(x)); selu: dy·λ, dy·(y + λ·α); dγ = Σ dy·x where x ≤ 0",
-    .inputs = {{}, [](const NodeKind &k) { return hasMask(k) ? 5u : hasGamma(k) ? 4u : 3u; }, true},
+    .summary =
+        "gradient of LeakyReLU: dx = dy where x > 0, else dy·slope (leaky), dy·mask (rrelu), dy·(y + slope) (elu), dy·γ "
+        "(prelu); gelu: dy·(Φ(x) + x·φ(x)); selu: dy·λ, dy·(y + λ·α); dγ = Σ dy·x where x ≤ 0",
+    .inputs = {{}, [](const NodeKind &k) { return hasMask(k)    ? 5u
+                                                  : hasGamma(k) ? 4u
+                                                                : 3u; }, true},
     .outputs = {{"data_grad", "gamma_grad"}, [](const NodeKind &k) { return hasGamma(k) ? 2u : 1u; }},
     .attrs = kAttrs,
     .params = paramsOf<LeakyParams>(),
@@ -322,8 +325,9 @@ extern const OpDef kLeakyReLU;
 constinit const OpDef kLeakyReLU = {
     .name = "LeakyReLU",
     .aliases = {"_npx_leaky_relu"},
-    .summary = "y = x where x > 0, else slope·x (leaky), slope·(exp x − 1) (elu), γ·x (prelu), mask·x (rrelu: "
-               "drawn from [lower, upper) in training, else (lower + upper)/2); selu: λ·x, λ·α·(exp x − 1); gelu: x·Φ(x)",
+    .summary =
+        "y = x where x > 0, else slope·x (leaky), slope·(exp x − 1) (elu), γ·x (prelu), mask·x (rrelu: "
+        "drawn from [lower, upper) in training, else (lower + upper)/2); selu: λ·x, λ·α·(exp x − 1); gelu: x·Φ(x)",
     .inputs = {{"data", "gamma"}, [](const NodeKind &k) { return hasGamma(k) ? 2u : 1u; }},
     .outputs = {{"output", "mask"}, [](const NodeKind &k) { return hasMask(k) ? 2u : 1u; }},
     .attrs = kAttrs,

@@ -22,8 +22,10 @@ struct Power {
 constexpr Domain kDomains[] = {Domain::Positive, Domain::Any};
 constexpr Domain kBackwardDomains[] = {Domain::Any, Domain::Positive, Domain::Any};
 
-constinit const OpDef kBackwardPower = equalGradient<Power>(
-    {{"_backward_power"}, "gradient of _power: dlhs = dy * rhs * lhs^(rhs - 1), drhs = dy * lhs^rhs * ln(lhs)", kBackwardDomains});
+constinit const OpDef kBackwardPower =
+    equalGradient<Power>({{"_backward_power"},
+                          "gradient of _power: dlhs = dy * rhs * lhs^(rhs - 1), drhs = dy * lhs^rhs * ln(lhs)",
+                          kBackwardDomains});
 constinit const OpDef kBackwardBroadcastPower = broadcastGradient<Power>(
     {{"_backward_broadcast_power"},
      "gradient of broadcast_power: dlhs = sum dy * rhs * lhs^(rhs - 1), drhs = sum dy * lhs^rhs * ln(lhs)",
@@ -31,9 +33,10 @@ constinit const OpDef kBackwardBroadcastPower = broadcastGradient<Power>(
 
 }  // namespace
 
-constinit const OpDef kBroadcastPower = asPrimitive(
-    broadcastForm<Power, kBackwardBroadcastPower>({{"broadcast_power", "_npi_power"}, "y = lhs ^ rhs with broadcasting", kDomains}),
-    {.onnx = "Pow", .c = "y[i] = pow(a[j], b[k]); a repeated axis has step 0"});
+constinit const OpDef kBroadcastPower =
+    asPrimitive(broadcastForm<Power, kBackwardBroadcastPower>(
+                    {{"broadcast_power", "_npi_power"}, "y = lhs ^ rhs with broadcasting", kDomains}),
+                {.onnx = "Pow", .c = "y[i] = pow(a[j], b[k]); a repeated axis has step 0"});
 constinit const OpDef kPower = equalForm<Power, kBackwardPower, kBroadcastPower>(
     {{"_power", "_Power"}, "y = lhs ^ rhs, operands of equal shape", kDomains});
 

@@ -53,8 +53,8 @@ void relateGamma(ShapeInference &s, size_t data, size_t gamma) {
   const int64_t channels = whole.rank() == 0 ? 1 : whole[channelAxis(whole.rank())], length = s.in(gamma)[0];
   if (length == kUnknownDim) return s.setIn(gamma, {channels});
   if (length != 1 && channels != kUnknownDim && length != channels)
-    s.fail("gamma has " + Twine(length) + " elements, expected 1 or " + Twine(channels) + ", the channels of data of shape " +
-           toString(whole));
+    s.fail("gamma has " + Twine(length) + " elements, expected 1 or " + Twine(channels) +
+           ", the channels of data of shape " + toString(whole));
 }
 
 AxisRows gammaRows(Dims data, Dims gamma) {

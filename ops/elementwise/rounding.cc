@@ -15,7 +15,8 @@ namespace gradc {
 namespace {
 
 // Whole numbers are rounded already.
-template <auto F> constexpr auto kRounded = [](auto x) {
+template <auto F>
+constexpr auto kRounded = [](auto x) {
   if constexpr (std::is_floating_point_v<decltype(x)>) return F(x);
   else return x;
 };
@@ -53,12 +54,12 @@ void downTowardsZero(DecomposeRule &d) {
 
 }  // namespace
 
-constinit const OpDef kFloor = asPrimitive(
-    step<kDown>({"floor", "_sparse_floor", "_npi_floor"}, "y = the largest whole number that is at most x"),
-    {.onnx = "Floor", .c = "y[i] = floor(x[i])"});
-constinit const OpDef kCeil = asPrimitive(
-    step<kUp>({"ceil", "_sparse_ceil", "_npi_ceil"}, "y = the smallest whole number that is at least x"),
-    {.onnx = "Ceil", .c = "y[i] = ceil(x[i])"});
+constinit const OpDef kFloor =
+    asPrimitive(step<kDown>({"floor", "_sparse_floor", "_npi_floor"}, "y = the largest whole number that is at most x"),
+                {.onnx = "Floor", .c = "y[i] = floor(x[i])"});
+constinit const OpDef kCeil =
+    asPrimitive(step<kUp>({"ceil", "_sparse_ceil", "_npi_ceil"}, "y = the smallest whole number that is at least x"),
+                {.onnx = "Ceil", .c = "y[i] = ceil(x[i])"});
 
 namespace {
 
@@ -66,14 +67,17 @@ constinit const OpDef kRound = asPrimitive(
     step<kAwayFromZero>({"round", "_sparse_round"}, "y = the whole number nearest to x, halves away from 0"),
     {.onnx = "Sign, Abs, Mul, Floor, Mul, Ceil, Mul: sign(x) * ceil(floor(2 * |x|) / 2)", .c = "y[i] = round(x[i])"});
 constinit const OpDef kRint = withDecomposition(
-    step<kNearest>({"rint", "_sparse_rint", "_npi_rint"}, "y = the whole number nearest to x, halves down"), nearestByChoosing);
+    step<kNearest>({"rint", "_sparse_rint", "_npi_rint"}, "y = the whole number nearest to x, halves down"),
+    nearestByChoosing);
 constinit const OpDef kTrunc = withDecomposition(
-    step<kTowardsZero>({"trunc", "_sparse_trunc", "_npi_trunc"}, "y = x without what follows the decimal point"), downTowardsZero);
+    step<kTowardsZero>({"trunc", "_sparse_trunc", "_npi_trunc"}, "y = x without what follows the decimal point"),
+    downTowardsZero);
 constinit const OpDef kFix = withDecomposition(
-    step<kTowardsZero>({"fix", "_sparse_fix", "_npi_fix"}, "y = the whole number nearest to x towards 0"), downTowardsZero);
-constinit const OpDef kLogicalNot = withDecomposition(
-    step<kIsFalse>({"logical_not"}, "y = 1 where x = 0, else 0"),
-    [](DecomposeRule &d) { d.y(0, d.emit(kEqualScalar, {d.x(0)}, {{"scalar", "0"}})); });
+    step<kTowardsZero>({"fix", "_sparse_fix", "_npi_fix"}, "y = the whole number nearest to x towards 0"),
+    downTowardsZero);
+constinit const OpDef kLogicalNot =
+    withDecomposition(step<kIsFalse>({"logical_not"}, "y = 1 where x = 0, else 0"),
+                      [](DecomposeRule &d) { d.y(0, d.emit(kEqualScalar, {d.x(0)}, {{"scalar", "0"}})); });
 
 constexpr const OpDef *kOps[] = {&kFloor, &kCeil, &kRound, &kRint, &kTrunc, &kFix, &kLogicalNot};
 

@@ -37,7 +37,8 @@ void mirror(DecomposeRule &d, const OpDef &comparison) {
 }
 
 // Values of every comparison: 1 where true, else 0, in the input's type (MXNet's choice).
-constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summary, void (*kernel)(const KernelCall &)) {
+constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summary,
+                           void (*kernel)(const KernelCall &)) {
   OpDef op;
   op.name = name;
   op.aliases = {legacyName};
@@ -231,36 +232,36 @@ constinit const OpDef kMinimumScalar = {
     .piece = boundPiece<true, false>,
 };
 
-constinit const OpDef kGreaterScalar = asPrimitive(
-    comparison("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return s < x; }>),
-    {.onnx = "CastLike, Greater, CastLike", .c = "y[i] = x[i] > s"});
-constinit const OpDef kLesserScalar = withDecomposition(
-    comparison("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return x < s; }>),
-    [](DecomposeRule &d) { mirror(d, kGreaterScalar); });
-constinit const OpDef kEqualScalar = asPrimitive(
-    comparison("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return x == s; }>),
-    {.onnx = "CastLike, Equal, CastLike", .c = "y[i] = x[i] == s"});
-constinit const OpDef kNotEqualScalar = withDecomposition(
-    comparison("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return x != s; }>),
-    [](DecomposeRule &d) {
-      Value isEqual = d.emit(kEqualScalar, {d.x(0)}, {{"scalar", scalarText(d)}});
-      d.y(0, d.emit(kEqualScalar, {isEqual}, {{"scalar", "0"}}));
-    });
+constinit const OpDef kGreaterScalar =
+    asPrimitive(comparison("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0",
+                           scalarNumeric<[](auto x, auto s) { return s < x; }>),
+                {.onnx = "CastLike, Greater, CastLike", .c = "y[i] = x[i] > s"});
+constinit const OpDef kLesserScalar =
+    withDecomposition(comparison("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0",
+                                 scalarNumeric<[](auto x, auto s) { return x < s; }>),
+                      [](DecomposeRule &d) { mirror(d, kGreaterScalar); });
+constinit const OpDef kEqualScalar =
+    asPrimitive(comparison("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0",
+                           scalarNumeric<[](auto x, auto s) { return x == s; }>),
+                {.onnx = "CastLike, Equal, CastLike", .c = "y[i] = x[i] == s"});
+constinit const OpDef kNotEqualScalar =
+    withDecomposition(comparison("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0",
+                                 scalarNumeric<[](auto x, auto s) { return x != s; }>),
+                      [](DecomposeRule &d) {
+                        Value isEqual = d.emit(kEqualScalar, {d.x(0)}, {{"scalar", scalarText(d)}});
+                        d.y(0, d.emit(kEqualScalar, {isEqual}, {{"scalar", "0"}}));
+                      });
 
 namespace {
 
-constinit const OpDef kGreaterEqualScalar = asPrimitive(
-    comparison("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return s <= x; }>),
-    {.onnx = "CastLike, GreaterOrEqual, CastLike", .c = "y[i] = x[i] >= s"});
-constinit const OpDef kLesserEqualScalar = withDecomposition(
-    comparison("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0",
-               scalarNumeric<[](auto x, auto s) { return x <= s; }>),
-    [](DecomposeRule &d) { mirror(d, kGreaterEqualScalar); });
+constinit const OpDef kGreaterEqualScalar =
+    asPrimitive(comparison("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0",
+                           scalarNumeric<[](auto x, auto s) { return s <= x; }>),
+                {.onnx = "CastLike, GreaterOrEqual, CastLike", .c = "y[i] = x[i] >= s"});
+constinit const OpDef kLesserEqualScalar =
+    withDecomposition(comparison("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0",
+                                 scalarNumeric<[](auto x, auto s) { return x <= s; }>),
+                      [](DecomposeRule &d) { mirror(d, kGreaterEqualScalar); });
 
 // The truth of x, its opposite, 0 or 1 everywhere: what a connective with a number comes to. `ifTrue` and `ifFalse` are the
 // results for a true and a false x.
@@ -278,10 +279,11 @@ constinit const OpDef kLogicalOrScalar = withDecomposition(
     comparison("_logical_or_scalar", "_LogicalOrScalar", "y = 1 where x or scalar is true, that is not 0, else 0",
                scalarNumeric<[](auto x, auto s) { return x != 0 || s != 0; }>),
     [](DecomposeRule &d) { byTruth(d, true, isTrue(d)); });
-constinit const OpDef kLogicalXorScalar = withDecomposition(
-    comparison("_logical_xor_scalar", "_LogicalXorScalar", "y = 1 where either x or scalar is true, that is not 0, else 0",
-               scalarNumeric<[](auto x, auto s) { return (x != 0) != (s != 0); }>),
-    [](DecomposeRule &d) { byTruth(d, !isTrue(d), isTrue(d)); });
+constinit const OpDef kLogicalXorScalar =
+    withDecomposition(comparison("_logical_xor_scalar", "_LogicalXorScalar",
+                                 "y = 1 where either x or scalar is true, that is not 0, else 0",
+                                 scalarNumeric<[](auto x, auto s) { return (x != 0) != (s != 0); }>),
+                      [](DecomposeRule &d) { byTruth(d, !isTrue(d), isTrue(d)); });
 
 constinit const OpDef kBackwardMulScalar = {
     .name = "_backward_mul_scalar",
@@ -359,7 +361,8 @@ Value timesLogarithm(DecomposeRule &d, Value v, double scalar) {
 
 constinit const OpDef kBackwardRpowerScalar = {
     .name = "_backward_rpower_scalar",
-    .summary = "gradient of _rpower_scalar: dx = dy * y * ln(scalar); 0 for scalar 0, where y is 0 for every positive x",
+    .summary =
+        "gradient of _rpower_scalar: dx = dy * y * ln(scalar); 0 for scalar 0, where y is 0 for every positive x",
     .inputs = {"dy", "y"},
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
@@ -373,9 +376,7 @@ constinit const OpDef kBackwardRpowerScalar = {
           Value slope = timesLogarithm(d, d.x(1), scalar);
           d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
         },
-    .kernel = scalarFloating<[](auto dy, auto y, auto s) {
-      return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s));
-    }>,
+    .kernel = scalarFloating<[](auto dy, auto y, auto s) { return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s)); }>,
 };
 
 constinit const OpDef kBackwardMaximumScalar = {
@@ -415,13 +416,32 @@ constinit const OpDef kBackwardMinimumScalar = {
 };
 
 constexpr const OpDef *kOps[] = {
-    &kPlusScalar,          &kMinusScalar,         &kRminusScalar,          &kMulScalar,
-    &kDivScalar,           &kRdivScalar,          &kPowerScalar,           &kRpowerScalar,
-    &kGreaterScalar,       &kLesserScalar,        &kEqualScalar,           &kNotEqualScalar,
-    &kLogicalAndScalar,    &kLogicalOrScalar,     &kLogicalXorScalar,
-    &kGreaterEqualScalar,  &kLesserEqualScalar,   &kMaximumScalar,         &kMinimumScalar,
-    &kBackwardMulScalar,   &kBackwardDivScalar,   &kBackwardRdivScalar,    &kBackwardPowerScalar,
-    &kBackwardRpowerScalar, &kBackwardMaximumScalar, &kBackwardMinimumScalar,
+    &kPlusScalar,
+    &kMinusScalar,
+    &kRminusScalar,
+    &kMulScalar,
+    &kDivScalar,
+    &kRdivScalar,
+    &kPowerScalar,
+    &kRpowerScalar,
+    &kGreaterScalar,
+    &kLesserScalar,
+    &kEqualScalar,
+    &kNotEqualScalar,
+    &kLogicalAndScalar,
+    &kLogicalOrScalar,
+    &kLogicalXorScalar,
+    &kGreaterEqualScalar,
+    &kLesserEqualScalar,
+    &kMaximumScalar,
+    &kMinimumScalar,
+    &kBackwardMulScalar,
+    &kBackwardDivScalar,
+    &kBackwardRdivScalar,
+    &kBackwardPowerScalar,
+    &kBackwardRpowerScalar,
+    &kBackwardMaximumScalar,
+    &kBackwardMinimumScalar,
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ constexpr Domain kWithinOne[] = {Domain::WithinOne};
 // triples the number of digits. Close to ±1 the distance from it is what erfc gives.
 double inverseErf(double x) {
   if (!(std::abs(x) < 1)) return std::abs(x) == 1 ? std::copysign(INFINITY, x) : NAN;
-  const double rest = 1 - std::abs(x), a = 0.147, log = std::log1p(-x * x), half = 2 / (a * 3.14159265358979323846) + log / 2;
+  const double rest = 1 - std::abs(x), a = 0.147, log = std::log1p(-x * x),
+               half = 2 / (a * 3.14159265358979323846) + log / 2;
   double y = std::sqrt(std::sqrt(half * half - log / a) - half);
   for (int step = 0; step < 3; ++step) {
     const double error = rest < 0.5 ? rest - std::erfc(y) : std::erf(y) - std::abs(x);
@@ -142,7 +143,8 @@ constinit const OpDef kBackwardErf = {
           const Value bell = d.emit(kExp, {d.emit(kNegative, {d.emit(kSquare, {d.x(1)})})});
           d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kMulScalar, {bell}, {{"scalar", d.number(kErfSlope)}})}));
         },
-    .kernel = mapFloating<[](auto dy, auto x) { return dy * (static_cast<decltype(x)>(kErfSlope) * std::exp(-x * x)); }>,
+    .kernel =
+        mapFloating<[](auto dy, auto x) { return dy * (static_cast<decltype(x)>(kErfSlope) * std::exp(-x * x)); }>,
 };
 
 constinit const OpDef kBackwardErfinv =
@@ -252,8 +254,8 @@ constinit const OpDef kErf = {
 };
 
 namespace {
-constexpr const OpDef *kOps[] = {&kErf, &kBackwardErf, &kErfinv, &kBackwardErfinv, &kSmoothL1,
-                                 &kBackwardSmoothL1, &kHardSigmoid, &kBackwardHardSigmoid};
+constexpr const OpDef *kOps[] = {&kErf,      &kBackwardErf,      &kErfinv,      &kBackwardErfinv,
+                                 &kSmoothL1, &kBackwardSmoothL1, &kHardSigmoid, &kBackwardHardSigmoid};
 }  // namespace
 constinit const OpFamily kSpecialFunctionsFamily = kOps;
 

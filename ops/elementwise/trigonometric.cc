@@ -69,7 +69,8 @@ namespace {
 constinit const OpDef kTan = function<[](auto x) { return tan(x); }, kBackwardTan>(
     {"tan", "_npi_tan", "_sparse_tan"}, "y = tan(x)", {.onnx = "Tan", .c = "y[i] = tan(x[i])"});
 constinit const OpDef kArcsin = function<[](auto x) { return asin(x); }, kBackwardArcsin>(
-    {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", {.onnx = "Asin", .c = "y[i] = asin(x[i])"}, kWithinOne);
+    {"arcsin", "_npi_arcsin", "_sparse_arcsin"}, "y = arcsin(x)", {.onnx = "Asin", .c = "y[i] = asin(x[i])"},
+    kWithinOne);
 constinit const OpDef kArccos = function<[](auto x) { return acos(x); }, kBackwardArccos>(
     {"arccos", "_npi_arccos"}, "y = arccos(x)", {.onnx = "Acos", .c = "y[i] = acos(x[i])"}, kWithinOne);
 constinit const OpDef kArctan = function<[](auto x) { return atan(x); }, kBackwardArctan>(
@@ -79,17 +80,40 @@ constinit const OpDef kArcsinh = function<[](auto x) { return asinh(x); }, kBack
 constinit const OpDef kArccosh = function<[](auto x) { return acosh(x); }, kBackwardArccosh>(
     {"arccosh", "_npi_arccosh"}, "y = arcosh(x)", {.onnx = "Acosh", .c = "y[i] = acosh(x[i])"}, kAboveOne);
 constinit const OpDef kArctanh = function<[](auto x) { return atanh(x); }, kBackwardArctanh>(
-    {"arctanh", "_npi_arctanh", "_sparse_arctanh"}, "y = artanh(x)", {.onnx = "Atanh", .c = "y[i] = atanh(x[i])"}, kWithinOne);
+    {"arctanh", "_npi_arctanh", "_sparse_arctanh"}, "y = artanh(x)", {.onnx = "Atanh", .c = "y[i] = atanh(x[i])"},
+    kWithinOne);
 constinit const OpDef kDegrees = composed<[](auto x) { return x / constant(x, kDegree); }, kBackwardDegrees>(
     {"degrees", "_npi_degrees", "_sparse_degrees"}, "y = x * 180 / π");
 constinit const OpDef kRadians = composed<[](auto x) { return x * constant(x, kDegree); }, kBackwardRadians>(
     {"radians", "_npi_radians", "_sparse_radians"}, "y = x * π / 180");
 
 constexpr const OpDef *kOps[] = {
-    &kSin,         &kCos,         &kTan,         &kArcsin,         &kArccos,         &kArctan,         &kSinh,
-    &kCosh,        &kArcsinh,     &kArccosh,     &kArctanh,        &kDegrees,        &kRadians,        &kBackwardSin,
-    &kBackwardCos, &kBackwardTan, &kBackwardArcsin, &kBackwardArccos, &kBackwardArctan, &kBackwardSinh, &kBackwardCosh,
-    &kBackwardArcsinh, &kBackwardArccosh, &kBackwardArctanh, &kBackwardDegrees, &kBackwardRadians,
+    &kSin,
+    &kCos,
+    &kTan,
+    &kArcsin,
+    &kArccos,
+    &kArctan,
+    &kSinh,
+    &kCosh,
+    &kArcsinh,
+    &kArccosh,
+    &kArctanh,
+    &kDegrees,
+    &kRadians,
+    &kBackwardSin,
+    &kBackwardCos,
+    &kBackwardTan,
+    &kBackwardArcsin,
+    &kBackwardArccos,
+    &kBackwardArctan,
+    &kBackwardSinh,
+    &kBackwardCosh,
+    &kBackwardArcsinh,
+    &kBackwardArccosh,
+    &kBackwardArctanh,
+    &kBackwardDegrees,
+    &kBackwardRadians,
 };
 
 }  // namespace

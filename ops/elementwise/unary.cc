@@ -27,8 +27,8 @@ constinit const OpDef kBackwardLog10 = slope<[](auto dy, auto x) { return dy / (
     "_backward_log10", "x", "gradient of log10: dx = dy / (x * ln(10))", kPositiveSecond);
 constinit const OpDef kBackwardLog1p = slope<[](auto dy, auto x) { return dy / (x + 1); }>(
     "_backward_log1p", "x", "gradient of log1p: dx = dy / (1 + x)", kPositiveSecond);
-constinit const OpDef kBackwardExpm1 = slope<[](auto dy, auto x) { return dy * exp(x); }>(
-    "_backward_expm1", "x", "gradient of expm1: dx = dy * exp(x)");
+constinit const OpDef kBackwardExpm1 =
+    slope<[](auto dy, auto x) { return dy * exp(x); }>("_backward_expm1", "x", "gradient of expm1: dx = dy * exp(x)");
 constinit const OpDef kBackwardSqrt = slope<[](auto dy, auto y) { return dy * constant(y, 0.5) / y; }>(
     "_backward_sqrt", "y", "gradient of sqrt: dx = dy / (2 * y)", kPositiveSecond);
 constinit const OpDef kBackwardRsqrt = slope<[](auto dy, auto x) { return dy * constant(x, -0.5) / (x * sqrt(x)); }>(
@@ -37,8 +37,8 @@ constinit const OpDef kBackwardCbrt = slope<[](auto dy, auto y) { return dy / (s
     "_backward_cbrt", "y", "gradient of cbrt: dx = dy / (3 * y^2)", kPositiveSecond);
 constinit const OpDef kBackwardRcbrt = slope<[](auto dy, auto x) { return -dy / (x * cbrt(x) * 3); }>(
     "_backward_rcbrt", "x", "gradient of rcbrt: dx = -dy / (3 * x * cbrt(x))", kPositiveSecond);
-constinit const OpDef kBackwardSquare = slope<[](auto dy, auto x) { return dy * (x * 2); }>(
-    "_backward_square", "x", "gradient of square: dx = 2 * x * dy");
+constinit const OpDef kBackwardSquare =
+    slope<[](auto dy, auto x) { return dy * (x * 2); }>("_backward_square", "x", "gradient of square: dx = 2 * x * dy");
 constinit const OpDef kBackwardReciprocal = slope<[](auto dy, auto x) { return -(dy / square(x)); }>(
     "_backward_reciprocal", "x", "gradient of reciprocal: dx = -dy / x^2");
 constinit const OpDef kBackwardSigmoid = slope<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(
@@ -51,11 +51,13 @@ constinit const OpDef kBackwardSoftsign = slope<[](auto dy, auto x) { return dy 
 }  // namespace
 
 constinit const OpDef kLog = function<[](auto x) { return log(x); }, kBackwardLog>(
-    {"log", "_sparse_log", "_npi_log"}, "natural logarithm: y = ln(x)", {.onnx = "Log", .c = "y[i] = log(x[i])"}, kPositive);
+    {"log", "_sparse_log", "_npi_log"}, "natural logarithm: y = ln(x)", {.onnx = "Log", .c = "y[i] = log(x[i])"},
+    kPositive);
 constinit const OpDef kLog1p = function<[](auto x) { return std::log1p(x); }, kBackwardLog1p>(
     {"log1p", "_sparse_log1p", "_npi_log1p"}, "y = ln(1 + x)",
     {.onnx = "Add, Log, Sub, Div, Mul, Where: u = 1 + x; x where u = 1, else ln(u) * x / (u - 1)",
-     .c = "y[i] = log1p(x[i])"}, kPositive);
+     .c = "y[i] = log1p(x[i])"},
+    kPositive);
 constinit const OpDef kExpm1 = function<[](auto x) { return std::expm1(x); }, kBackwardExpm1>(
     {"expm1", "_sparse_expm1", "_npi_expm1"}, "y = exp(x) - 1",
     {.onnx = "Exp, Sub, Log, Div, Mul, Where: u = exp(x); x where u = 1, else (u - 1) * x / ln(u)",
@@ -65,28 +67,28 @@ constinit const OpDef kSqrt = function<[](auto x) { return sqrt(x); }, kBackward
 constinit const OpDef kCbrt = composed<[](auto x) { return cbrt(x); }, kBackwardCbrt,
                                        [](auto x) { return sign(x) * pow(abs(x), constant(x, 1.0 / 3)); }>(
     {"cbrt", "_sparse_cbrt", "_npi_cbrt"}, "cubic root: y^3 = x");
-constinit const OpDef kReciprocal = composed<[](auto x) { return 1 / x; }, kBackwardReciprocal>(
-    {"reciprocal", "_npi_reciprocal"}, "y = 1 / x");
+constinit const OpDef kReciprocal =
+    composed<[](auto x) { return 1 / x; }, kBackwardReciprocal>({"reciprocal", "_npi_reciprocal"}, "y = 1 / x");
 constinit const OpDef kSigmoid = function<[](auto x) { return sigmoid(x); }, kBackwardSigmoid>(
     {"sigmoid", "_sparse_sigmoid", "_npx_sigmoid"}, "y = 1 / (1 + exp(-x))",
     {.onnx = "Sigmoid", .c = "y[i] = 1 / (1 + exp(-x[i]))"});
 constinit const OpDef kTanh = function<[](auto x) { return tanh(x); }, kBackwardTanh>(
     {"tanh", "_sparse_tanh", "_npi_tanh"}, "y = tanh(x)", {.onnx = "Tanh", .c = "y[i] = tanh(x[i])"});
-constinit const OpDef kSoftsign = composed<[](auto x) { return x / (abs(x) + 1); }, kBackwardSoftsign>(
-    {"softsign"}, "y = x / (1 + |x|)");
+constinit const OpDef kSoftsign =
+    composed<[](auto x) { return x / (abs(x) + 1); }, kBackwardSoftsign>({"softsign"}, "y = x / (1 + |x|)");
 
 namespace {
 
-constinit const OpDef kLog2 = composed<[](auto x) { return std::log2(x); }, kBackwardLog2,
-                                       [](auto x) { return log(x) / constant(x, kLn2); }>(
-    {"log2", "_sparse_log2", "_npi_log2"}, "y = ln(x) / ln(2)", kPositive);
-constinit const OpDef kLog10 = composed<[](auto x) { return std::log10(x); }, kBackwardLog10,
-                                        [](auto x) { return log(x) / constant(x, kLn10); }>(
-    {"log10", "_sparse_log10", "_npi_log10"}, "y = ln(x) / ln(10)", kPositive);
+constinit const OpDef kLog2 =
+    composed<[](auto x) { return std::log2(x); }, kBackwardLog2, [](auto x) { return log(x) / constant(x, kLn2); }>(
+        {"log2", "_sparse_log2", "_npi_log2"}, "y = ln(x) / ln(2)", kPositive);
+constinit const OpDef kLog10 =
+    composed<[](auto x) { return std::log10(x); }, kBackwardLog10, [](auto x) { return log(x) / constant(x, kLn10); }>(
+        {"log10", "_sparse_log10", "_npi_log10"}, "y = ln(x) / ln(10)", kPositive);
 constinit const OpDef kRsqrt = composed<[](auto x) { return 1 / sqrt(x); }, kBackwardRsqrt>(
     {"rsqrt", "_sparse_rsqrt"}, "y = 1 / sqrt(x)", kPositive);
-constinit const OpDef kRcbrt = composed<[](auto x) { return 1 / cbrt(x); }, kBackwardRcbrt>(
-    {"rcbrt"}, "y = 1 / cbrt(x)", kPositive);
+constinit const OpDef kRcbrt =
+    composed<[](auto x) { return 1 / cbrt(x); }, kBackwardRcbrt>({"rcbrt"}, "y = 1 / cbrt(x)", kPositive);
 
 // (x > 0) - (x < 0); 0 for 0 and for NaN.
 struct SignOf {
@@ -226,12 +228,42 @@ constinit const OpDef kBackwardRelu = {
 };
 
 constexpr const OpDef *kOps[] = {
-    &kNegative,         &kExp,          &kLog,          &kSqrt,            &kSquare,         &kReciprocal,
-    &kAbs,              &kSign,         &kRelu,         &kSigmoid,         &kTanh,           &kSoftsign,
-    &kLog1p,            &kExpm1,        &kLog2,         &kLog10,           &kRsqrt,          &kCbrt,
-    &kRcbrt,            &kBackwardLog,  &kBackwardSqrt, &kBackwardSquare,  &kBackwardReciprocal, &kBackwardAbs,
-    &kBackwardSign,     &kBackwardRelu, &kBackwardSigmoid, &kBackwardTanh, &kBackwardSoftsign, &kBackwardLog1p,
-    &kBackwardExpm1,    &kBackwardLog2, &kBackwardLog10, &kBackwardRsqrt,  &kBackwardCbrt,   &kBackwardRcbrt,
+    &kNegative,
+    &kExp,
+    &kLog,
+    &kSqrt,
+    &kSquare,
+    &kReciprocal,
+    &kAbs,
+    &kSign,
+    &kRelu,
+    &kSigmoid,
+    &kTanh,
+    &kSoftsign,
+    &kLog1p,
+    &kExpm1,
+    &kLog2,
+    &kLog10,
+    &kRsqrt,
+    &kCbrt,
+    &kRcbrt,
+    &kBackwardLog,
+    &kBackwardSqrt,
+    &kBackwardSquare,
+    &kBackwardReciprocal,
+    &kBackwardAbs,
+    &kBackwardSign,
+    &kBackwardRelu,
+    &kBackwardSigmoid,
+    &kBackwardTanh,
+    &kBackwardSoftsign,
+    &kBackwardLog1p,
+    &kBackwardExpm1,
+    &kBackwardLog2,
+    &kBackwardLog10,
+    &kBackwardRsqrt,
+    &kBackwardCbrt,
+    &kBackwardRcbrt,
 };
 
 }  // namespace

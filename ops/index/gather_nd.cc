@@ -204,9 +204,10 @@ constinit const OpDef kScatterNd = {
           copyBytes(call);
           putTuples(call, call.in[1], call.in[2]);
         },
-    .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return kind.params<ScatterParams>().reduction == Reduction::Add ? tupleScratch(out[0].shape, in[2]) : 0;
-    },
+    .workspace =
+        [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+          return kind.params<ScatterParams>().reduction == Reduction::Add ? tupleScratch(out[0].shape, in[2]) : 0;
+        },
 };
 
 namespace {
@@ -240,9 +241,8 @@ constinit const OpDef kBackwardGatherNd = {
         [](const KernelCall &call) {
           if (hasWork(call)) addTuples(call, nullptr, call.in[0], call.in[1]);
         },
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return tupleScratch(out[0].shape, in[1]);
-    },
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return tupleScratch(out[0].shape, in[1]); },
 };
 
 constinit const OpDef kScatterNdOnZeros = {

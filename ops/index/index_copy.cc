@@ -147,9 +147,8 @@ constinit const OpDef kBackwardIndexCopy = {
           d.y(2, d.emit(kWhere, {isKept(d, d.x(0), d.x(2)), rows, d.emit(kZerosLike, {rows})}));
         },
     .kernel = copyBackwardKernel,
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return RowGroups::scratchBytes(in[0].shape[0], in[2].size());
-    },
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return RowGroups::scratchBytes(in[0].shape[0], in[2].size()); },
 };
 
 constexpr const OpDef *kOps[] = {&kIndexCopy, &kBackwardIndexCopy};

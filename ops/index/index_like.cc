@@ -36,7 +36,8 @@ void indexKernel(const KernelCall &call) {
 
 constinit const OpDef kIndexLike = {
     .name = "_index_like",
-    .summary = "y[i0, i1, …] = the index along one axis, an int64, in the shape of data, of which only the shape is used",
+    .summary =
+        "y[i0, i1, …] = the index along one axis, an int64, in the shape of data, of which only the shape is used",
     .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<IndexParams>(),

@@ -51,8 +51,12 @@ constexpr AttrSpec kArgsortAttrs[] = {kAxisAttr, kAscending, kTopkAttrs[4]};
 Error checkTopk(const OpDef &, void *params) {
   OrderParams &p = *static_cast<OrderParams *>(params);
   switch (p.dtype) {
-    case DType::UInt8: case DType::Int32: case DType::Int64:
-    case DType::Float16: case DType::Float32: case DType::Float64: break;
+    case DType::UInt8:
+    case DType::Int32:
+    case DType::Int64:
+    case DType::Float16:
+    case DType::Float32:
+    case DType::Float64: break;
     default:
       return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is " + dtypeName(p.dtype) +
                                                   ", expected uint8, int32, int64, float16, float32 or float64");
@@ -256,8 +260,8 @@ constinit const OpDef kBackwardTopk = {
         [](DecomposeRule &d) {
           const OrderParams &p = d.params<OrderParams>();
           const Value x = d.forwardInput(0);
-          const Value dx = d.emit(kScatterAlongAxis, {d.x(0), d.x(2), flattened(d, x)},
-                                  {{"axis", d.number(p.axis.value_or(0))}});
+          const Value dx =
+              d.emit(kScatterAlongAxis, {d.x(0), d.x(2), flattened(d, x)}, {{"axis", d.number(p.axis.value_or(0))}});
           d.y(0, p.axis ? dx : d.emit(kReshapeLike, {dx, x}));
         },
     .kernel =

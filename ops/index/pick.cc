@@ -131,8 +131,9 @@ struct PickedPlaces {
 void decomposePick(DecomposeRule &d) {
   const PickedPlaces places(d, d.x(0), d.x(1));
   const Value chosen = d.emit(kWhere, {places.mask, d.x(0), d.emit(kZerosLike, {d.x(0)})});
-  d.y(0, d.emit(kSum, {chosen}, {{"axis", d.number(static_cast<int64_t>(places.axis))},
-                                 {"keepdims", d.params<PickParams>().keepDims ? "True" : "False"}}));
+  d.y(0, d.emit(kSum, {chosen},
+                {{"axis", d.number(static_cast<int64_t>(places.axis))},
+                 {"keepdims", d.params<PickParams>().keepDims ? "True" : "False"}}));
 }
 
 void decomposePickBackward(DecomposeRule &d) {

@@ -108,7 +108,8 @@ class RowGroups {
     return static_cast<size_t>(numRows + count + 2) * sizeof(int64_t);
   }
 
-  template <class Indices> RowGroups(void *scratch, int64_t numRows, const Indices &indices)
+  template <class Indices>
+  RowGroups(void *scratch, int64_t numRows, const Indices &indices)
       : begin(static_cast<int64_t *>(scratch)), positions(begin + numRows + 2) {
     std::fill_n(begin, numRows + 2, 0);
     indices.forEach([&](int64_t, int64_t row) { ++begin[row + 2]; });

@@ -172,9 +172,10 @@ constinit const OpDef kBackwardTake = {
           addRows(call.out[0], nullptr, call.in[0], AxisRows(shape, takenAxis(*call.kind, shape)),
                   takenIndices(*call.kind, call.in[1], shape), call.workspace);
         },
-    .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return RowGroups::scratchBytes(out[0].shape[takenAxis(kind, out[0].shape)], in[1].size());
-    },
+    .workspace =
+        [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
+          return RowGroups::scratchBytes(out[0].shape[takenAxis(kind, out[0].shape)], in[1].size());
+        },
 };
 
 struct EmbeddingParams {
@@ -288,9 +289,8 @@ constinit const OpDef kBackwardEmbedding = {
             addRows(call.out[1], nullptr, call.in[0], AxisRows(call.out[1].shape, 0),
                     tableRows(call.in[1], call.out[1].shape), call.workspace);
         },
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return RowGroups::scratchBytes(out[1].shape[0], in[1].size());
-    },
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return RowGroups::scratchBytes(out[1].shape[0], in[1].size()); },
 };
 
 constexpr const OpDef *kOps[] = {&kTake, &kBackwardTake, &kEmbedding, &kBackwardEmbedding};

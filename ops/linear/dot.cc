@@ -50,8 +50,8 @@ void relateShapes(ShapeInference &s, DotPorts at) {
   if (a.empty() || b.empty()) return s.fail("an operand has no dimensions, expected at least one");
   const size_t axisA = params.transposeA ? 0 : a.size() - 1, axisB = params.transposeB ? b.size() - 1 : 0;
   if (a[axisA] != kUnknownDim && b[axisB] != kUnknownDim && a[axisA] != b[axisB])
-    return s.fail("shapes " + toString(s.in(at.lhs)) + " and " + toString(s.in(at.rhs)) + " differ in the axis summed over: " +
-                  Twine(a[axisA]) + " and " + Twine(b[axisB]));
+    return s.fail("shapes " + toString(s.in(at.lhs)) + " and " + toString(s.in(at.rhs)) +
+                  " differ in the axis summed over: " + Twine(a[axisA]) + " and " + Twine(b[axisB]));
   const int64_t shared = a[axisA] == kUnknownDim ? b[axisB] : a[axisA];
   a[axisA] = b[axisB] = shared;
   if (a.size() + b.size() == 2) return stateShapes(s, at, a, b, int64_t{1});
@@ -110,7 +110,8 @@ extern const OpDef kBackwardDot;
 constinit const OpDef kDot = {
     .name = "dot",
     .aliases = {"_sparse_dot"},
-    .summary = "sum of products over the last axis of lhs and the first of rhs: y[i, j] = sum over l of lhs[i, l] * rhs[l, j]",
+    .summary =
+        "sum of products over the last axis of lhs and the first of rhs: y[i, j] = sum over l of lhs[i, l] * rhs[l, j]",
     .inputs = {"lhs", "rhs"},
     .attrs = kDotAttrs,
     .params = paramsOf<DotParams>(),
@@ -167,7 +168,8 @@ void decomposeBackward(DecomposeRule &d) {
 
 constinit const OpDef kBackwardDot = {
     .name = "_backward_dot",
-    .summary = "gradient of dot: dlhs = dy * rhs^T, drhs = lhs^T * dy, summed over the axes of dy that are not lhs' or rhs'",
+    .summary =
+        "gradient of dot: dlhs = dy * rhs^T, drhs = lhs^T * dy, summed over the axes of dy that are not lhs' or rhs'",
     .inputs = {"dy", "lhs", "rhs"},
     .outputs = {"dlhs", "drhs"},
     .attrs = kDotAttrs,

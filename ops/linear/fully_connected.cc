@@ -62,10 +62,8 @@ ShapeRef outputShape(const ShapeInference &s, DensePorts at) {
   return at.isForward ? s.out(at.output) : s.in(at.output);
 }
 void stateOutput(ShapeInference &s, DensePorts at, Dims dims) {
-  if (at.isForward)
-    s.setOut(at.output, dims);
-  else
-    s.setIn(at.output, dims);
+  if (at.isForward) s.setOut(at.output, dims);
+  else s.setIn(at.output, dims);
 }
 
 // Without flattening data and output are equal but for the last axis.
@@ -107,10 +105,8 @@ void relateShapes(ShapeInference &s, DensePorts at) {
   int64_t features = s.in(at.weight)[1];
   if (features == kUnknownDim) features = featuresOf(s.in(at.data), p.flatten);
   s.setIn(at.weight, {p.numHidden, features});
-  if (p.flatten)
-    relateFlattened(s, at, features);
-  else
-    relateRows(s, at, features);
+  if (p.flatten) relateFlattened(s, at, features);
+  else relateRows(s, at, features);
 }
 
 // Rows as images of one pixel with features as channels.
@@ -138,31 +134,31 @@ constinit const OpDef kFullyConnected = {
     .inputs = {{"data", "weight", "bias"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
     .attrs = kAttrs,
     .params = paramsOf<FullyConnectedParams>(),
-    .shape = [](ShapeInference &s) {
-      relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
-      if (s.numInputs() == 3) s.setIn(2, {s.params<FullyConnectedParams>().numHidden});
-    },
-    .gradient = [](GradRule &g) {
-      g.fused(kBackwardFullyConnected, {g.dy(0), g.x(0), g.x(1)});
-    },
-    .decompose = [](DecomposeRule &d) {
-      const Value rows = d.params<FullyConnectedParams>().flatten ? d.emit(kFlatten, {d.x(0)}) : d.x(0);
-      const Value y = d.emit(kDot, {rows, d.x(1)}, {{"transpose_b", "True"}});
-      d.y(0, d.numInputs() == 3 ? d.emit(kBroadcastAdd, {y, d.x(2)}) : y);
-    },
-    .kernel = [](const KernelCall &call) {
-      if (!call.wants(0)) return;
-      const ConvGeometry g = geometryOf(call.in[1], call.out[0]);
-      dispatchFloating(call.out[0].dtype, [&](auto zero) {
-        using T = decltype(zero);
-        const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
-        convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                    static_cast<T *>(call.workspace));
-      });
-    },
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return scratchBytes(in[1], out[0]);
-    },
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+          if (s.numInputs() == 3) s.setIn(2, {s.params<FullyConnectedParams>().numHidden});
+        },
+    .gradient = [](GradRule &g) { g.fused(kBackwardFullyConnected, {g.dy(0), g.x(0), g.x(1)}); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const Value rows = d.params<FullyConnectedParams>().flatten ? d.emit(kFlatten, {d.x(0)}) : d.x(0);
+          const Value y = d.emit(kDot, {rows, d.x(1)}, {{"transpose_b", "True"}});
+          d.y(0, d.numInputs() == 3 ? d.emit(kBroadcastAdd, {y, d.x(2)}) : y);
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.in[1], call.out[0]);
+          dispatchFloating(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
+            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
+                        static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(in[1], out[0]); },
 };
 
 namespace {
@@ -204,33 +200,35 @@ constinit const OpDef kBackwardFullyConnected = {
     .outputs = {{"data_grad", "weight_grad", "bias_grad"}, [](const NodeKind &k) { return hasBias(k) ? 3u : 2u; }},
     .attrs = kAttrs,
     .params = paramsOf<FullyConnectedParams>(),
-    .shape = [](ShapeInference &s) {
-      relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-      s.sameInOut(1, 0);
-      s.sameInOut(2, 1);
-      if (s.numOutputs() == 3) s.setOut(2, {s.params<FullyConnectedParams>().numHidden});
-    },
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          s.sameInOut(1, 0);
+          s.sameInOut(2, 1);
+          if (s.numOutputs() == 3) s.setOut(2, {s.params<FullyConnectedParams>().numHidden});
+        },
     .flags = {.isBackward = true},
-    .decompose = [](DecomposeRule &d) {
-      const Value dy = d.params<FullyConnectedParams>().flatten ? d.x(0) : asMatrix(d, d.x(0));
-      if (d.wants(0)) d.y(0, d.emit(kReshapeLike, {d.emit(kDot, {dy, d.x(2)}), d.x(1)}));
-      if (d.wants(1)) d.y(1, d.emit(kDot, {dy, asMatrix(d, d.x(1))}, {{"transpose_a", "True"}}));
-      if (hasBias(d.kind()) && d.wants(2)) d.y(2, d.emit(kSum, {dy}, {{"axis", "0"}}));
-    },
-    .kernel = [](const KernelCall &call) {
-      const ConvGeometry g = geometryOf(call.in[2], call.in[0]);
-      dispatchFloating(call.in[0].dtype, [&](auto zero) {
-        using T = decltype(zero);
-        const T *dy = call.in[0].as<const T>();
-        T *scratch = static_cast<T *>(call.workspace);
-        if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
-        if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
-        if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
-      });
-    },
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return scratchBytes(in[2], in[0]);
-    },
+    .decompose =
+        [](DecomposeRule &d) {
+          const Value dy = d.params<FullyConnectedParams>().flatten ? d.x(0) : asMatrix(d, d.x(0));
+          if (d.wants(0)) d.y(0, d.emit(kReshapeLike, {d.emit(kDot, {dy, d.x(2)}), d.x(1)}));
+          if (d.wants(1)) d.y(1, d.emit(kDot, {dy, asMatrix(d, d.x(1))}, {{"transpose_a", "True"}}));
+          if (hasBias(d.kind()) && d.wants(2)) d.y(2, d.emit(kSum, {dy}, {{"axis", "0"}}));
+        },
+    .kernel =
+        [](const KernelCall &call) {
+          const ConvGeometry g = geometryOf(call.in[2], call.in[0]);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *dy = call.in[0].as<const T>();
+            T *scratch = static_cast<T *>(call.workspace);
+            if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
+            if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
+            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
+          });
+        },
+    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(in[2], in[0]); },
 };
 
 constexpr const OpDef *kOps[] = {&kFullyConnected, &kBackwardFullyConnected, &kAsRows};

@@ -128,7 +128,7 @@ template <void relate(ShapeInference &, bool isForward)> void backwardShape(Shap
 // The matrices of one part of a projection, or of the scores, numbered batch · heads.
 template <class T> struct Matrices {
   T *data;
-  int64_t step;       // from one matrix to the next
+  int64_t step;  // from one matrix to the next
   int64_t rowStride;
 
   static Matrices ofPart(const TensorRef &tensor, Part part, int64_t heads) {
@@ -147,11 +147,8 @@ struct Attention {
   double scale;  // of the scores
 
   Attention(const KernelCall &call, const TensorRef &scores, const TensorRef &projection, int64_t parts)
-      : heads(call.params<AttentionParams>().heads),
-        count(scores.shape[0]),
-        queries(scores.shape[1]),
-        keys(scores.shape[2]),
-        size(projection.shape[2] / (heads * parts)),
+      : heads(call.params<AttentionParams>().heads), count(scores.shape[0]), queries(scores.shape[1]),
+        keys(scores.shape[2]), size(projection.shape[2] / (heads * parts)),
         scale(size == 0 ? 1 : 1 / std::sqrt(static_cast<double>(size))) {}
 };
 
@@ -366,16 +363,22 @@ template <const OpDef &Backward> void byFused(GradRule &g) {
   g.fused(Backward, operands);
 }
 
-constexpr Names kSelfQkNames = {"_contrib_interleaved_matmul_selfatt_qk", "_backward_interleaved_matmul_selfatt_qk",
-                                {"queries_keys_values"}, {"dy", "queries_keys_values"}};
-constexpr Names kSelfValuesNames = {
-    "_contrib_interleaved_matmul_selfatt_valatt", "_backward_interleaved_matmul_selfatt_valatt",
-    {"queries_keys_values", "attention"}, {"dy", "queries_keys_values", "attention"}};
-constexpr Names kEncDecQkNames = {"_contrib_interleaved_matmul_encdec_qk", "_backward_interleaved_matmul_encdec_qk",
-                                  {"queries", "keys_values"}, {"dy", "queries", "keys_values"}};
-constexpr Names kEncDecValuesNames = {
-    "_contrib_interleaved_matmul_encdec_valatt", "_backward_interleaved_matmul_encdec_valatt",
-    {"keys_values", "attention"}, {"dy", "keys_values", "attention"}};
+constexpr Names kSelfQkNames = {"_contrib_interleaved_matmul_selfatt_qk",
+                                "_backward_interleaved_matmul_selfatt_qk",
+                                {"queries_keys_values"},
+                                {"dy", "queries_keys_values"}};
+constexpr Names kSelfValuesNames = {"_contrib_interleaved_matmul_selfatt_valatt",
+                                    "_backward_interleaved_matmul_selfatt_valatt",
+                                    {"queries_keys_values", "attention"},
+                                    {"dy", "queries_keys_values", "attention"}};
+constexpr Names kEncDecQkNames = {"_contrib_interleaved_matmul_encdec_qk",
+                                  "_backward_interleaved_matmul_encdec_qk",
+                                  {"queries", "keys_values"},
+                                  {"dy", "queries", "keys_values"}};
+constexpr Names kEncDecValuesNames = {"_contrib_interleaved_matmul_encdec_valatt",
+                                      "_backward_interleaved_matmul_encdec_valatt",
+                                      {"keys_values", "attention"},
+                                      {"dy", "keys_values", "attention"}};
 
 constinit const OpDef kBackwardSelfQk = queryKeyBackwardOp<kSelf>(kSelfQkNames);
 constinit const OpDef kBackwardSelfValues = valuesBackwardOp<kSelf>(kSelfValuesNames);

@@ -29,11 +29,11 @@ constexpr AttrSpec kTransposeA =
 constexpr AttrSpec kTransposeB =
     attr<&GemmParams::transposeB>("transpose_b", "False", "whether the matrices of B are transposed");
 constexpr AttrSpec kAlpha = attr<&GemmParams::alpha>("alpha", "1", "factor of the product");
-constexpr AttrSpec kAxis = attr<&GemmParams::axis>(
-    "axis", "-2", "the axis that rows run along, not the last; negative: counted from the end");
+constexpr AttrSpec kAxis =
+    attr<&GemmParams::axis>("axis", "-2", "the axis that rows run along, not the last; negative: counted from the end");
 constexpr AttrSpec kGemm2Attrs[] = {kTransposeA, kTransposeB, kAlpha, kAxis};
-constexpr AttrSpec kGemmAttrs[] = {
-    kTransposeA, kTransposeB, kAlpha, attr<&GemmParams::beta>("beta", "1", "factor of C"), kAxis};
+constexpr AttrSpec kGemmAttrs[] = {kTransposeA, kTransposeB, kAlpha,
+                                   attr<&GemmParams::beta>("beta", "1", "factor of C"), kAxis};
 
 // Where the operands and the result are among the entries of a node: inputs, but for the result of a forward node.
 struct GemmPorts {
@@ -191,8 +191,10 @@ void decomposeProduct(DecomposeRule &d) {
 Value scaledProduct(DecomposeRule &d, Value a, Value b, bool transposesA, bool transposesB) {
   const GemmParams &p = d.params<GemmParams>();
   return d.emit(kGemm2, {a, b},
-                {{"transpose_a", transposeText(transposesA)}, {"transpose_b", transposeText(transposesB)},
-                 {"alpha", d.number(p.alpha)}, {"axis", d.number(p.axis)}});
+                {{"transpose_a", transposeText(transposesA)},
+                 {"transpose_b", transposeText(transposesB)},
+                 {"alpha", d.number(p.alpha)},
+                 {"axis", d.number(p.axis)}});
 }
 
 Value timesBeta(DecomposeRule &d, Value v) {

@@ -56,7 +56,8 @@ void relateShapes(ShapeInference &s, size_t gradient) {
   }
   if (s.hasFailed()) return;
   const int64_t time = s.in(0)[0], labels = s.in(1)[1];
-  if (s.in(0)[2] == 0) return s.fail("data of shape " + toString(s.in(0)) + " has no classes, expected at least the blank");
+  if (s.in(0)[2] == 0)
+    return s.fail("data of shape " + toString(s.in(0)) + " has no classes, expected at least the blank");
   if (time != kUnknownDim && labels > time)
     s.fail("labels of shape " + toString(s.in(1)) + " are more than the steps of data of shape " + toString(s.in(0)));
 }

@@ -53,10 +53,10 @@ class UnrolledCtc {
 
  private:
   struct Step {
-    Value probabilities;              // (batch, classes)
-    Value ofBlank, ofLabels;          // (batch, 1), (batch, labels): the probabilities of places
-    Value blanks, labels;             // of paths up to here, scaled
-    Value scale;                      // (batch, 1)
+    Value probabilities;      // (batch, classes)
+    Value ofBlank, ofLabels;  // (batch, 1), (batch, labels): the probabilities of places
+    Value blanks, labels;     // of paths up to here, scaled
+    Value scale;              // (batch, 1)
   };
 
   // ---- emitting
@@ -77,7 +77,8 @@ class UnrolledCtc {
   Value indices(Value like, StringRef axis) { return wide(d.emit(kIndexLike, {like}, {{"axis", axis}})); }
   Value asData(Value v) { return d.emit(kCastLike, {v, d.x(0)}); }
   Value beside(Value a, Value b) {
-    return d.emit(kConcat, SmallVector<Value, 2>{a, b}, d.context().attrs(ArrayRef<AttrText>{{"dim", "1"}, {"num_args", "2"}}));
+    return d.emit(kConcat, SmallVector<Value, 2>{a, b},
+                  d.context().attrs(ArrayRef<AttrText>{{"dim", "1"}, {"num_args", "2"}}));
   }
   Value rowSum(Value a, Value b, bool keepsAxis) {
     auto sum = [&](Value v) { return d.emit(kSum, {v}, {{"axis", "1"}, {"keepdims", keepsAxis ? "True" : "False"}}); };
@@ -162,7 +163,8 @@ class UnrolledCtc {
       return void(steps.push_back(step));
     }
     step.ofLabels = d.emit(kSum, {d.emit(kBroadcastMul, {classOf, expand(step.probabilities, "1")})}, {{"axis", "2"}});
-    const Value oldBlanks = t > 0 ? steps.back().blanks : firstBlank, oldLabels = t > 0 ? steps.back().labels : firstLabel;
+    const Value oldBlanks = t > 0 ? steps.back().blanks : firstBlank,
+                oldLabels = t > 0 ? steps.back().labels : firstLabel;
     Value labels = d.emit(kElemwiseAdd, {oldLabels, slice(oldBlanks, 1, 0, numLabels)});
     if (numLabels > 1)
       labels = d.emit(kElemwiseAdd, {labels, beside(none, times(skips, slice(oldLabels, 1, 0, numLabels - 1)))});
@@ -204,11 +206,11 @@ class UnrolledCtc {
   const CtcParams &p;
   const int64_t time, numLabels, blank;
   Value probabilities, numSteps;
-  Value isBlank, none;          // (batch, classes): 1 at the blank; (batch, 1): 0
-  Value classOf;                // (batch, labels, classes): 1 at a label's class
-  Value skips;                  // (batch, labels − 1): 1 where a label differs from the one before
+  Value isBlank, none;  // (batch, classes): 1 at the blank; (batch, 1): 0
+  Value classOf;        // (batch, labels, classes): 1 at a label's class
+  Value skips;          // (batch, labels − 1): 1 where a label differs from the one before
   Value firstBlank, firstLabel, lastBlank, lastLabel;  // where paths begin and end, (batch, places)
-  Value fits;                   // (batch,): whether there are enough steps
+  Value fits;                                          // (batch,): whether there are enough steps
   SmallVector<Step, 8> steps;
 };
 

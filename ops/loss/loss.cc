@@ -123,8 +123,9 @@ constinit const OpDef kMakeLoss = {
 // y = x; dx = grad_scale / n whatever the head
 constinit const OpDef kMakeLossOutput = {
     .name = "MakeLoss",
-    .summary = "y = x, a loss: its gradient is grad_scale / n whatever the head gradient; loss = grad_scale / n * sum of x,"
-               " n = 1, the batch size, or the number of elements above valid_thresh",
+    .summary =
+        "y = x, a loss: its gradient is grad_scale / n whatever the head gradient; loss = grad_scale / n * sum of x,"
+        " n = 1, the batch size, or the number of elements above valid_thresh",
     .inputs = {"data"},
     .attrs = kMakeLossAttrs,
     .params = paramsOf<MakeLossParams>(),

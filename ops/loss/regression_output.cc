@@ -22,8 +22,8 @@ namespace {
 struct RegressionParams {
   double gradScale;
 };
-constexpr AttrSpec kRegressionAttrs[] = {
-    attr<&RegressionParams::gradScale>("grad_scale", "1", "factor of the gradient, before dividing by labels per sample")};
+constexpr AttrSpec kRegressionAttrs[] = {attr<&RegressionParams::gradScale>(
+    "grad_scale", "1", "factor of the gradient, before dividing by labels per sample")};
 
 constexpr Domain kProbabilityLabel[] = {Domain::Any, Domain::Probability};
 
@@ -112,7 +112,8 @@ template <Regression R> double lossOf(const KernelCall &call) {
     for (int64_t i = 0, size = call.in[0].size(); i < size; ++i) {
       const double x = call.in[0].as<const T>()[i], label = call.in[1].as<const T>()[i];
       if constexpr (R == Regression::Mae) total += std::abs(x - label);
-      else if constexpr (R == Regression::Logistic) total += std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) - label * x;
+      else if constexpr (R == Regression::Logistic)
+        total += std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) - label * x;
       else total += 0.5 * (x - label) * (x - label);
     }
   });
@@ -300,9 +301,16 @@ constinit const OpDef kWeight = {
         },
 };
 
-constexpr const OpDef *kOps[] = {
-    &kLinearRegressionOutput, &kLogisticRegressionOutput, &kMaeRegressionOutput, &kLinearGrad, &kLogisticGrad,
-    &kMaeGrad,                &kBackwardLinear,           &kBackwardLogistic,    &kBackwardMae, &kWeight};
+constexpr const OpDef *kOps[] = {&kLinearRegressionOutput,
+                                 &kLogisticRegressionOutput,
+                                 &kMaeRegressionOutput,
+                                 &kLinearGrad,
+                                 &kLogisticGrad,
+                                 &kMaeGrad,
+                                 &kBackwardLinear,
+                                 &kBackwardLogistic,
+                                 &kBackwardMae,
+                                 &kWeight};
 
 }  // namespace
 

@@ -29,7 +29,8 @@ inline constexpr AttrSpec kSoftmaxOutputAttrs[] = {
     attr<&SoftmaxOutputParams::normalization>(
         "normalization", "null", "divide by nothing, the batch size, or the number of labels other than ignore_label"),
     attr<&SoftmaxOutputParams::outGrad>("out_grad", "False", "whether the head gradient multiplies the gradient"),
-    attr<&SoftmaxOutputParams::smoothAlpha>("smooth_alpha", "0", "probability taken from the label for the other classes")
+    attr<&SoftmaxOutputParams::smoothAlpha>("smooth_alpha", "0",
+                                            "probability taken from the label for the other classes")
         .atLeast(0)
         .atMost(1),
 };
@@ -60,7 +61,7 @@ class SoftmaxLabels {
   double target(int64_t row, int64_t classIndex) const;
   /// The target distribution of a row as one class and all others; nothing where labels are probabilities.
   struct ClassTarget {
-    int64_t label;               // may be the number of no class
+    int64_t label;  // may be the number of no class
     double onLabel, offLabel;
   };
   std::optional<ClassTarget> classTarget(int64_t row) const;

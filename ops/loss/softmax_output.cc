@@ -104,8 +104,9 @@ Value gradientOf(DecomposeRule &d, Value p, Value data, Value label) {
 constinit const OpDef kSoftmaxOutput = {
     .name = "SoftmaxOutput",
     .aliases = {"Softmax"},
-    .summary = "softmax, with the gradient of a cross entropy: dx = w * (softmax(x) - target(label)), w = grad_scale / n;"
-               " loss = w * (ln(sum exp(x)) - sum target * x) over rows. A label that is no class number matches no class",
+    .summary =
+        "softmax, with the gradient of a cross entropy: dx = w * (softmax(x) - target(label)), w = grad_scale / n;"
+        " loss = w * (ln(sum exp(x)) - sum target * x) over rows. A label that is no class number matches no class",
     .inputs = {"data", "label"},
     .attrs = kSoftmaxOutputAttrs,
     .params = paramsOf<SoftmaxOutputParams>(),
@@ -140,7 +141,8 @@ constinit const OpDef kSoftmaxOutput = {
 
 constinit const OpDef kSoftmaxOutputGrad = {
     .name = "_SoftmaxOutput_grad",
-    .summary = "gradient of SoftmaxOutput from its input: dx = w * (softmax(x) - target(label)), times dy under out_grad",
+    .summary =
+        "gradient of SoftmaxOutput from its input: dx = w * (softmax(x) - target(label)), times dy under out_grad",
     .inputs = {{"data", "label", "dy"}, [](const NodeKind &kind) { return takesHead(kind) ? 3u : 2u; }},
     .attrs = kSoftmaxOutputAttrs,
     .params = paramsOf<SoftmaxOutputParams>(),

@@ -60,9 +60,9 @@ void decomposeSoftmax(DecomposeRule &d) {
 
 // The operands (data, label) as decompositions read them.
 struct LabelRows {
-  Value data;       // flattened to (rows, classes) where rows run over all axes but the first
-  Value label;      // in the shape of data with one class
-  StringRef axis;   // of the classes
+  Value data;      // flattened to (rows, classes) where rows run over all axes but the first
+  Value label;     // in the shape of data with one class
+  StringRef axis;  // of the classes
 };
 
 // Labels of the data's rank are probabilities, under multi_output those of as many classes.

@@ -242,9 +242,10 @@ constinit const OpDef kBackwardBatchNorm = {
     .ignored = isBackwardIgnored,
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { backward<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { backward<decltype(zero)>(call); });
+        },
 };
 
 // What flows to the data through its batch statistics, from their gradients dm and dr:
@@ -332,9 +333,10 @@ constinit const OpDef kBatchNorm = {
     .inputDefaults = kAuxDefaults,
     .gradient = batchNormGradient,
     .decompose = decomposeForward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { forward<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { forward<decltype(zero)>(call); });
+        },
 };
 
 namespace {

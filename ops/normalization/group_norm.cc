@@ -70,16 +70,10 @@ void relateShapes(ShapeInference &s, NormPorts ports) {
 }
 
 constexpr size_t kFirstAndSecond[] = {1, 2}, kGamma[] = {2}, kStatistics[] = {3, 4};
-constexpr NormPorts kForwardPorts = {.data = 0,
-                                     .vectorInputs = kFirstAndSecond,
-                                     .vectorOutputs = {},
-                                     .rowInputs = {},
-                                     .rowOutputs = kFirstAndSecond};
-constexpr NormPorts kBackwardPorts = {.data = 1,
-                                      .vectorInputs = kGamma,
-                                      .vectorOutputs = kFirstAndSecond,
-                                      .rowInputs = kStatistics,
-                                      .rowOutputs = {}};
+constexpr NormPorts kForwardPorts = {
+    .data = 0, .vectorInputs = kFirstAndSecond, .vectorOutputs = {}, .rowInputs = {}, .rowOutputs = kFirstAndSecond};
+constexpr NormPorts kBackwardPorts = {
+    .data = 1, .vectorInputs = kGamma, .vectorOutputs = kFirstAndSecond, .rowInputs = kStatistics, .rowOutputs = {}};
 
 // A tensor as one row of elements per image and group.
 struct GroupRows {
@@ -201,9 +195,10 @@ constinit const OpDef kBackwardGroupNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(call); });
+        },
 };
 
 // What flows through the statistics, from their gradients dm and ds: (dm + x̂·ds)/n, for d m = 1/n and d s = x̂/n.
@@ -255,9 +250,10 @@ constinit const OpDef kGroupNorm = {
     .inplace = kInplaceFirst,
     .gradient = groupNormGradient,
     .decompose = decomposeForward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kGroupNorm, &kBackwardGroupNorm};

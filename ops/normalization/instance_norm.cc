@@ -43,7 +43,8 @@ void relateShapes(ShapeInference &s, NormPorts ports) {
   if (s.hasFailed() || !s.in(ports.data).hasRank()) return;
   DimsBuffer dims(s.in(ports.data).dims());
   if (dims.size() < 2)
-    return s.fail("data has shape " + toString(s.in(ports.data)) + ", expected at least an axis of images and one of channels");
+    return s.fail("data has shape " + toString(s.in(ports.data)) +
+                  ", expected at least an axis of images and one of channels");
   for (size_t i : ports.vectorInputs) {
     s.setIn(i, {dims[1]});
     if (!s.hasFailed()) dims[1] = std::max(dims[1], s.in(i)[0]);
@@ -58,11 +59,8 @@ void relateShapes(ShapeInference &s, NormPorts ports) {
 }
 
 constexpr size_t kFirstAndSecond[] = {1, 2}, kGamma[] = {4};
-constexpr NormPorts kForwardPorts = {.data = 0,
-                                     .vectorInputs = kFirstAndSecond,
-                                     .vectorOutputs = {},
-                                     .rowInputs = {},
-                                     .rowOutputs = kFirstAndSecond};
+constexpr NormPorts kForwardPorts = {
+    .data = 0, .vectorInputs = kFirstAndSecond, .vectorOutputs = {}, .rowInputs = {}, .rowOutputs = kFirstAndSecond};
 constexpr NormPorts kBackwardPorts = {.data = 3,
                                       .vectorInputs = kGamma,
                                       .vectorOutputs = kFirstAndSecond,
@@ -108,8 +106,7 @@ template <class T> struct BackwardRow {
   double mean, deviation;  // the latter's reciprocal
 
   BackwardRow(const KernelCall &call, int64_t row, int64_t pixels)
-      : dyRow(call.in[0].as<const T>() + row * pixels),
-        xRow(call.in[3].as<const T>() + row * pixels),
+      : dyRow(call.in[0].as<const T>() + row * pixels), xRow(call.in[3].as<const T>() + row * pixels),
         mean(static_cast<double>(call.in[1].as<const T>()[row])) {
     const double variance = static_cast<double>(call.in[2].as<const T>()[row]);
     deviation = 1 / std::sqrt(variance + call.params<InstanceNormParams>().eps);
@@ -201,8 +198,9 @@ void decomposeBackward(DecomposeRule &d) {
 
 constinit const OpDef kBackwardInstanceNorm = {
     .name = "_backward_InstanceNorm",
-    .summary = "gradients of InstanceNorm: dx = γ·r·(dy − mean dy − x̂·mean(dy·x̂)) with means over the pixels of a channel "
-               "and r = (var + eps)^(−1/2), dγ = Σ dy·x̂, dβ = Σ dy",
+    .summary =
+        "gradients of InstanceNorm: dx = γ·r·(dy − mean dy − x̂·mean(dy·x̂)) with means over the pixels of a channel "
+        "and r = (var + eps)^(−1/2), dγ = Σ dy·x̂, dβ = Σ dy",
     .inputs = {"ograd", "mean", "var", "data", "gamma"},
     .outputs = {"data_grad", "gamma_grad", "beta_grad"},
     .attrs = kAttrs,
@@ -211,9 +209,10 @@ constinit const OpDef kBackwardInstanceNorm = {
     .shape = [](ShapeInference &s) { relateShapes(s, kBackwardPorts); },
     .flags = {.isBackward = true},
     .decompose = decomposeBackward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { backwardRows<decltype(zero)>(call); });
+        },
 };
 
 // What flows through the statistics, from their gradients dm and dv: (dm + 2·(x − mean)·dv)/n.
@@ -261,9 +260,10 @@ constinit const OpDef kInstanceNorm = {
     .inplace = kInplaceFirst,
     .gradient = instanceNormGradient,
     .decompose = decomposeForward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kInstanceNorm, &kBackwardInstanceNorm};

@@ -29,7 +29,8 @@ struct L2Params {
 
 constexpr AttrSpec kAttrs[] = {
     attr<&L2Params::eps>("eps", "1.00000001e-10", "added to the sum of squares").atLeast(0),
-    attr<&L2Params::mode>("mode", "instance", "what is normalised together: image, channels of a pixel, pixels of a channel"),
+    attr<&L2Params::mode>("mode", "instance",
+                          "what is normalised together: image, channels of a pixel, pixels of a channel"),
 };
 
 // MXNet holds eps in single precision.
@@ -73,7 +74,8 @@ void forward(const KernelCall &call) {
       const int64_t begin = rows.begin(row), end = begin + rows.length * rows.inner;
       const T *x = call.in[0].as<const T>();
       double squares = call.params<L2Params>().eps;
-      for (int64_t i = begin; i < end; i += rows.inner) squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+      for (int64_t i = begin; i < end; i += rows.inner)
+        squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
       const double norm = std::sqrt(squares);
       if (call.wants(1)) call.out[1].as<T>()[row] = static_cast<T>(norm);
       if (!call.wants(0)) continue;
@@ -104,10 +106,8 @@ void backward(const KernelCall &call) {
 Value groupSum(RuleContext &rule, Value v) {
   switch (modeOf(rule.kind())) {
     case NormMode::Channel: return rule.emit(kSum, {v}, {{"axis", "1"}, {"keepdims", "True"}});
-    case NormMode::Instance:
-      return rule.emit(kSum, {v}, {{"axis", "0"}, {"exclude", "True"}, {"keepdims", "True"}});
-    case NormMode::Spatial:
-      return rule.emit(kSum, {v}, {{"axis", "(0,1)"}, {"exclude", "True"}, {"keepdims", "True"}});
+    case NormMode::Instance: return rule.emit(kSum, {v}, {{"axis", "0"}, {"exclude", "True"}, {"keepdims", "True"}});
+    case NormMode::Spatial: return rule.emit(kSum, {v}, {{"axis", "(0,1)"}, {"exclude", "True"}, {"keepdims", "True"}});
   }
   return v;
 }
@@ -164,8 +164,9 @@ void l2Gradient(GradRule &g) {
 
 constinit const OpDef kL2Normalization = {
     .name = "L2Normalization",
-    .summary = "y = x/n, n = (Σ x² + eps)^(1/2) over the image (instance), the channels of a pixel (channel) or the pixels "
-               "of a channel (spatial)",
+    .summary =
+        "y = x/n, n = (Σ x² + eps)^(1/2) over the image (instance), the channels of a pixel (channel) or the pixels "
+        "of a channel (spatial)",
     .inputs = {"data"},
     .outputs = {"output", "norm"},
     .visibleOutputs = [](const NodeKind &) { return 1u; },

@@ -30,7 +30,8 @@ struct LayerNormParams {
 constexpr AttrSpec kAttrs[] = {
     attr<&LayerNormParams::axis>("axis", "-1", "the axis that is normalised; negative: counted from the end"),
     attr<&LayerNormParams::eps>("eps", "9.99999975e-06", "added to the variance").atLeast(0),
-    attr<&LayerNormParams::outputMeanVar>("output_mean_var", "False", "make the mean and the deviation visible outputs"),
+    attr<&LayerNormParams::outputMeanVar>("output_mean_var", "False",
+                                          "make the mean and the deviation visible outputs"),
 };
 
 // MXNet holds eps in single precision.
@@ -69,16 +70,10 @@ void relateShapes(ShapeInference &s, NormPorts ports) {
 }
 
 constexpr size_t kGammaAndBeta[] = {1, 2}, kGamma[] = {2}, kStatistics[] = {3, 4};
-constexpr NormPorts kForwardPorts = {.data = 0,
-                                     .vectorInputs = kGammaAndBeta,
-                                     .vectorOutputs = {},
-                                     .rowInputs = {},
-                                     .rowOutputs = kGammaAndBeta};
-constexpr NormPorts kBackwardPorts = {.data = 1,
-                                      .vectorInputs = kGamma,
-                                      .vectorOutputs = kGammaAndBeta,
-                                      .rowInputs = kStatistics,
-                                      .rowOutputs = {}};
+constexpr NormPorts kForwardPorts = {
+    .data = 0, .vectorInputs = kGammaAndBeta, .vectorOutputs = {}, .rowInputs = {}, .rowOutputs = kGammaAndBeta};
+constexpr NormPorts kBackwardPorts = {
+    .data = 1, .vectorInputs = kGamma, .vectorOutputs = kGammaAndBeta, .rowInputs = kStatistics, .rowOutputs = {}};
 
 template <class T> void forwardRows(const KernelCall &call) {
   const AxisRows rows = rowsOf(call, call.in[0].shape);
@@ -255,9 +250,10 @@ constinit const OpDef kLayerNorm = {
     .inplace = kInplaceFirst,
     .gradient = layerNormGradient,
     .decompose = decomposeForward,
-    .kernel = [](const KernelCall &call) {
-      dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          dispatchFloating(call.in[0].dtype, [&](auto zero) { forwardRows<decltype(zero)>(call); });
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kLayerNorm, &kBackwardLayerNorm};

@@ -112,7 +112,8 @@ void backward(const KernelCall &call) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>(), *norms = call.in[2].as<const T>();
     auto share = [&](int64_t i) {
-      return static_cast<double>(dy[i]) * static_cast<double>(x[i]) * std::pow(static_cast<double>(norms[i]), -p.beta - 1);
+      return static_cast<double>(dy[i]) * static_cast<double>(x[i]) *
+             std::pow(static_cast<double>(norms[i]), -p.beta - 1);
     };
     for (int64_t row = 0; row < rows.count(); ++row)
       forEachWindow(rows, row, p.nsize, share, [&](int64_t i, double sum) {
@@ -129,8 +130,9 @@ void windowSum(const KernelCall &call) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     for (int64_t row = 0; row < rows.count(); ++row)
-      forEachWindow(rows, row, call.params<LrnParams>().nsize, [&](int64_t i) { return static_cast<double>(x[i]); },
-                    [&](int64_t i, double sum) { call.out[0].as<T>()[i] = static_cast<T>(sum); });
+      forEachWindow(
+          rows, row, call.params<LrnParams>().nsize, [&](int64_t i) { return static_cast<double>(x[i]); },
+          [&](int64_t i, double sum) { call.out[0].as<T>()[i] = static_cast<T>(sum); });
   });
 }
 
@@ -188,13 +190,11 @@ constinit const OpDef kBackwardLrn = {
         [](DecomposeRule &d) {
           const LrnParams &p = d.params<LrnParams>();
           const Value dy = d.x(0), x = d.x(1), norm = d.x(2);
-          auto power = [&](double exponent) {
-            return d.emit(kPowerScalar, {norm}, {{"scalar", d.number(exponent)}});
-          };
+          auto power = [&](double exponent) { return d.emit(kPowerScalar, {norm}, {{"scalar", d.number(exponent)}}); };
           const Value share = d.emit(kElemwiseMul, {d.emit(kElemwiseMul, {dy, x}), power(-p.beta - 1)});
           const Value spread = d.emit(kElemwiseMul, {x, windowSumOf(d, share)});
-          d.y(0, d.emit(kElemwiseSub, {d.emit(kElemwiseMul, {dy, power(-p.beta)}),
-                                       scaled(d, spread, 2 * p.beta * p.scale())}));
+          d.y(0, d.emit(kElemwiseSub,
+                        {d.emit(kElemwiseMul, {dy, power(-p.beta)}), scaled(d, spread, 2 * p.beta * p.scale())}));
         },
     .kernel = backward,
 };

@@ -51,7 +51,8 @@ Error checkParams(const OpDef &, void *params) {
 Error checkWithoutLength(const OpDef &op, void *params) {
   if (Error error = checkParams(op, params)) return error;
   if (static_cast<SoftmaxParams *>(params)->useLength != Tristate::True) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'use_length' is True, expected False: softmax alone takes lengths");
+  return Failure(ErrorKind::BadAttribute,
+                 "attribute 'use_length' is True, expected False: softmax alone takes lengths");
 }
 
 enum class RowFunction : uint8_t { Softmax, Softmin, LogSoftmax };
@@ -70,9 +71,8 @@ AxisRows rowsOf(const KernelCall &call, Dims shape) {
 int64_t rowLength(const KernelCall &call, const AxisRows &rows, int64_t row) {
   if (call.in.size() < 2) return rows.length;
   double length = 0;
-  dispatchNumeric(call.in[1].dtype, [&](auto zero) {
-    length = static_cast<double>(call.in[1].as<const decltype(zero)>()[row]);
-  });
+  dispatchNumeric(call.in[1].dtype,
+                  [&](auto zero) { length = static_cast<double>(call.in[1].as<const decltype(zero)>()[row]); });
   return length >= 0 ? static_cast<int64_t>(std::min(length, static_cast<double>(rows.length))) : 0;
 }
 
@@ -100,8 +100,7 @@ template <RowFunction F> void backward(const KernelCall &call) {
   dispatchFloating(call.in[0].dtype, [&](auto in) {
     dispatchFloating(call.out[0].dtype, [&](auto out) {
       const auto *dy = call.in[0].as<const decltype(in)>(), *y = call.in.back().as<const decltype(in)>();
-      for (int64_t row = 0; row < softmax.count(); ++row)
-        softmax.backward(dy, y, call.out[0].as<decltype(out)>(), row);
+      for (int64_t row = 0; row < softmax.count(); ++row) softmax.backward(dy, y, call.out[0].as<decltype(out)>(), row);
     });
   });
 }
@@ -213,7 +212,8 @@ template <RowFunction F> void decomposeForward(DecomposeRule &d) {
   }
   z = d.emit(kBroadcastSub, {z, over(kMax, z)});
   const Value e = d.emit(kExp, {z}), sum = over(kSum, e);
-  Value y = F == RowFunction::LogSoftmax ? d.emit(kBroadcastSub, {z, d.emit(kLog, {sum})}) : d.emit(kBroadcastDiv, {e, sum});
+  Value y =
+      F == RowFunction::LogSoftmax ? d.emit(kBroadcastSub, {z, d.emit(kLog, {sum})}) : d.emit(kBroadcastDiv, {e, sum});
   if (within.isValid()) y = d.emit(kWhere, {within, y, zero});
   if (p.dtype != DType::Unknown) y = d.emit(kCast, {y}, {{"dtype", dtypeName(p.dtype)}});
   d.y(0, y);
@@ -227,8 +227,7 @@ template <RowFunction F> void decomposeBackward(DecomposeRule &d) {
   Value dx;
   if (F == RowFunction::LogSoftmax)
     dx = d.emit(kElemwiseSub, {dy, d.emit(kBroadcastMul, {d.emit(kExp, {y}), sum(dy)})});
-  else
-    dx = d.emit(kElemwiseMul, {y, d.emit(kBroadcastSub, {dy, sum(d.emit(kElemwiseMul, {dy, y}))})});
+  else dx = d.emit(kElemwiseMul, {y, d.emit(kBroadcastSub, {dy, sum(d.emit(kElemwiseMul, {dy, y}))})});
   if (d.wants(0)) d.y(0, inTypeOfData(d, d.emit(kMulScalar, {dx}, {{"scalar", d.number(factor)}})));
   if (hasLength(d.kind()) && d.wants(1)) d.y(1, d.emit(kZerosLike, {d.x(2)}));
 }
@@ -237,7 +236,8 @@ constexpr Domain kDomains[] = {Domain::Any, Domain::Length};
 
 extern const OpDef kBackwardSoftmax, kBackwardSoftmin, kBackwardLogSoftmax;
 
-template <RowFunction F, const OpDef &Backward> constexpr OpDef forwardOf(StringRef name, StringRef alias, StringRef summary) {
+template <RowFunction F, const OpDef &Backward>
+constexpr OpDef forwardOf(StringRef name, StringRef alias, StringRef summary) {
   OpDef op;
   op.name = name;
   if (!alias.empty()) op.aliases = {alias};

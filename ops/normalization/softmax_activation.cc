@@ -27,9 +27,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&SoftmaxActivationParams::mode>("mode", "instance", "rows along the last axis (instance) or axis 1 (channel)"),
 };
 
-bool isChannel(const NodeKind &kind) {
-  return kind.params<SoftmaxActivationParams>().mode == SoftmaxMode::Channel;
-}
+bool isChannel(const NodeKind &kind) { return kind.params<SoftmaxActivationParams>().mode == SoftmaxMode::Channel; }
 
 StringRef rowAxis(const NodeKind &kind) { return isChannel(kind) ? "1" : "-1"; }
 

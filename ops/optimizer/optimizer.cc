@@ -129,8 +129,10 @@ constexpr AttrSpec kNesterovAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr
 constexpr AttrSpec kSignSgdAttrs[] = {
     kLrAttr, kWdAttr, attr<&P::rescaleGrad>("rescale_grad", "1", "accepted and not used"),
     attr<&P::clipGradient>("clip_gradient", "-1", "accepted and not used"), kRateFactorAttr};
-constexpr AttrSpec kSignumAttrs[] = {kLrAttr, kMomentum, kWdAttr, kRescaleAttr, kClipAttr,
-                                     attr<&P::wdLh>("wd_lh", "0", "decay of the weight by itself"), kRateFactorAttr};
+constexpr AttrSpec kSignumAttrs[] = {kLrAttr,        kMomentum,
+                                     kWdAttr,        kRescaleAttr,
+                                     kClipAttr,      attr<&P::wdLh>("wd_lh", "0", "decay of the weight by itself"),
+                                     kRateFactorAttr};
 constexpr AttrSpec kAdamAttrs[] = {kLrAttr, kLazy,        kBeta1Attr, kBeta2Attr,     kEpsilonAttr,
                                    kWdAttr, kRescaleAttr, kClipAttr,  kRateFactorAttr};
 constexpr AttrSpec kAdamWAttrs[] = {kLrAttr,        required<&P::eta>("eta", "factor of the whole step"),
@@ -138,8 +140,8 @@ constexpr AttrSpec kAdamWAttrs[] = {kLrAttr,        required<&P::eta>("eta", "fa
                                     kEpsilonAttr,   kWdAttr,
                                     kClipAttr,      kRescaleAttr,
                                     kRateFactorAttr};
-constexpr AttrSpec kRmsPropAttrs[] = {kLrAttr, kGamma1, kEpsilonAttr, kWdAttr, kRescaleAttr, kClipAttr, kClipWeights,
-                                      kRateFactorAttr};
+constexpr AttrSpec kRmsPropAttrs[] = {kLrAttr,      kGamma1,   kEpsilonAttr, kWdAttr,
+                                      kRescaleAttr, kClipAttr, kClipWeights, kRateFactorAttr};
 constexpr AttrSpec kRmsPropAlexAttrs[] = {
     kLrAttr,      kGamma1,      attr<&P::gamma2>("gamma2", "0.899999976", "decay of the step"),
     kEpsilonAttr, kWdAttr,      kRescaleAttr,
@@ -152,10 +154,15 @@ constexpr AttrSpec kFtrlAttrs[] = {kLrAttr,
                                    kClipAttr,
                                    kRateFactorAttr};
 constexpr AttrSpec kFtmlAttrs[] = {
-    kLrAttr, kStep, attr<&P::beta1>("beta1", "0.600000024", "decay of z").atLeast(0).atMost(1),
+    kLrAttr,
+    kStep,
+    attr<&P::beta1>("beta1", "0.600000024", "decay of z").atLeast(0).atMost(1),
     attr<&P::beta2>("beta2", "0.999000013", "decay of the mean of squares").atLeast(0).atMost(1),
-    attr<&P::exactEpsilon>("epsilon", "9.9999999392252903e-09", "keeps the denominator from 0"), kWdAttr, kRescaleAttr,
-    attr<&P::clipGradient>("clip_grad", "-1", kClipDoc), kRateFactorAttr};
+    attr<&P::exactEpsilon>("epsilon", "9.9999999392252903e-09", "keeps the denominator from 0"),
+    kWdAttr,
+    kRescaleAttr,
+    attr<&P::clipGradient>("clip_grad", "-1", kClipDoc),
+    kRateFactorAttr};
 constexpr AttrSpec kAdaGradAttrs[] = {
     kLrAttr,   attr<&P::epsilon>("epsilon", "1.00000001e-07", "keeps the denominator from 0"),
     kWdAttr,   kRescaleAttr,
@@ -177,8 +184,8 @@ constexpr AttrSpec kLamb2Attrs[] = {
 // ---- operators, each with its sibling
 
 constexpr Domain kSquaresFirst[] = {Domain::Any, Domain::Any, Domain::Positive};
-constexpr Domain kSquaresSecond[] = {Domain::Any, Domain::Any, Domain::Any, Domain::Positive, Domain::Positive,
-                                     Domain::Positive};
+constexpr Domain kSquaresSecond[] = {Domain::Any,      Domain::Any,      Domain::Any,
+                                     Domain::Positive, Domain::Positive, Domain::Positive};
 constexpr Domain kFtmlDomains[] = {Domain::Any, Domain::Any,      Domain::Positive, Domain::Positive,
                                    Domain::Any, Domain::Positive, Domain::Positive};
 constexpr Domain kNorms[] = {Domain::Any, Domain::Any, Domain::Positive, Domain::Positive, Domain::Positive};

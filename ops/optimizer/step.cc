@@ -31,9 +31,9 @@ Term bounded(const Term &v, double bound) {
 // MXNet keeps attributes in float32, and so do we.
 Error checkStep(const OpDef &, void *params) {
   StepParams &p = *static_cast<StepParams *>(params);
-  for (double *value : {&p.lr, &p.rateFactor, &p.eta, &p.momentum, &p.wd, &p.wdLh, &p.rescaleGrad, &p.clipGradient,
-                        &p.clipWeights, &p.beta1, &p.beta2, &p.gamma1, &p.gamma2, &p.epsilon, &p.lamda1, &p.beta,
-                        &p.lowerBound, &p.upperBound})
+  for (double *value :
+       {&p.lr, &p.rateFactor, &p.eta, &p.momentum, &p.wd, &p.wdLh, &p.rescaleGrad, &p.clipGradient, &p.clipWeights,
+        &p.beta1, &p.beta2, &p.gamma1, &p.gamma2, &p.epsilon, &p.lamda1, &p.beta, &p.lowerBound, &p.upperBound})
     *value = static_cast<double>(static_cast<float>(*value));
   return Error::success();
 }
@@ -56,8 +56,7 @@ void stepType(DTypeInference &t) {
 }
 
 StepRule::StepRule(DecomposeRule &d)
-    : d(d),
-      p(d.params<StepParams>()),
+    : d(d), p(d.params<StepParams>()),
       formula(d, llvm::any_of(kNumbers, [&](StringRef name) { return stepInput(d.kind(), name).has_value(); })
                      ? Formula::Shapes::Broadcast
                      : Formula::Shapes::Equal),
@@ -108,8 +107,7 @@ Value StepRule::ifTaken(Value after, Value before) {
 void StepRule::finish(const StepElement<Term> &element, const Term &weight, size_t numStates) {
   SmallVector<Value, kMaxStates> states;
   for (size_t i = 0; i < numStates; ++i) states.push_back(element.state[i].value());
-  for (size_t i = 0; i < numStates; ++i)
-    d.emit(kAssign, {d.x(2 + i), ifTaken(states[i], beforeWrite(d.x(2 + i)))});
+  for (size_t i = 0; i < numStates; ++i) d.emit(kAssign, {d.x(2 + i), ifTaken(states[i], beforeWrite(d.x(2 + i)))});
   d.y(0, ifTaken(weight.value(), d.x(0)));  // after the writes, which it waits for
 }
 

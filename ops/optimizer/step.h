@@ -64,9 +64,7 @@ template <class V> struct StepElement {
   V decayedGradient() const { return clipped(rescaled() + decay()); }
   V plainGradient() const { return clipped(rescaled()); }
   /// The state becomes decay · state + (1 - decay) · v.
-  V average(size_t i, double decay, const V &v) {
-    return state[i] = number(decay) * state[i] + number(1 - decay) * v;
-  }
+  V average(size_t i, double decay, const V &v) { return state[i] = number(decay) * state[i] + number(1 - decay) * v; }
   V averageOfSquares(size_t i, double decay, const V &v) {
     return state[i] = number(decay) * state[i] + number(1 - decay) * v * v;
   }

@@ -13,8 +13,7 @@
 namespace gradc {
 
 /// The attribute dtype of operators that draw; None is float32, and integers are refused by `settleType`.
-template <class P>
-constexpr AttrSpec kDrawTypeAttr = attr<&P::dtype>("dtype", "None", "element type; None: float32");
+template <class P> constexpr AttrSpec kDrawTypeAttr = attr<&P::dtype>("dtype", "None", "element type; None: float32");
 
 inline llvm::Error settleType(DType &dtype) {
   if (dtype == DType::Unknown) dtype = DType::Float32;

@@ -70,9 +70,7 @@ template <class D> void decomposeCreated(DecomposeRule &d) {
   d.y(0, d.emit(kCast, {numbers<D>(d, place)}, {{"dtype", dtypeName(d.params<P>().dtype)}}));
 }
 
-template <class D> void decomposeLike(DecomposeRule &d) {
-  d.y(0, d.emit(kCastLike, {numbers<D>(d, d.x(0)), d.x(0)}));
-}
+template <class D> void decomposeLike(DecomposeRule &d) { d.y(0, d.emit(kCastLike, {numbers<D>(d, d.x(0)), d.x(0)})); }
 
 /// What those that draw from D share.
 template <class D> constexpr OpDef drawing(NameList names, StringRef summary, ArrayRef<AttrSpec> attrs) {

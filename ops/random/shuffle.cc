@@ -78,9 +78,10 @@ constinit const OpDef kShuffle = {
           d.y(1, order);
         },
     .kernel = shuffleKernel,
-    .workspace = [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return static_cast<size_t>(in[0].shape[0]) * (sizeof(double) + sizeof(int64_t));
-    },
+    .workspace =
+        [](const NodeKind &, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
+          return static_cast<size_t>(in[0].shape[0]) * (sizeof(double) + sizeof(int64_t));
+        },
 };
 
 constexpr const OpDef *kOps[] = {&kShuffle};

@@ -82,8 +82,8 @@ template <auto isBetter> void argKernel(const KernelCall &call) {
 template <const OpDef &Extremum> void decomposeArg(DecomposeRule &d) {
   const ReduceParams &p = d.params<ReduceParams>();
   const Value x = d.x(0);
-  const Attrs axes = d.context().attrs(
-      ArrayRef<AttrText>{{"axis", d.tuple(p.axis)}, {"keepdims", p.keepDims ? "True" : "False"}});
+  const Attrs axes =
+      d.context().attrs(ArrayRef<AttrText>{{"axis", d.tuple(p.axis)}, {"keepdims", p.keepDims ? "True" : "False"}});
   const Value best = d.emit(kRepeatAxesLike, {d.emit(Extremum, {x}, axes), x}, axes);
   const Value isBest = d.emit(kElemwiseAdd, {d.emit(kEqual, {x, best}), d.emit(kNotEqual, {x, x})});
   Value position;

@@ -39,8 +39,8 @@ inline constexpr auto kIsSmaller = [](auto a, auto best) { return a < best || (a
 template <auto F> void repeatedKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
   const DimsBuffer part = keptShape(call.params<ReduceParams>(), call.out[0].shape);
-  const TensorRef operands[] = {{call.in[0].data, call.in[0].dtype, part}, call.in[1],
-                                {call.in[2].data, call.in[2].dtype, part}};
+  const TensorRef operands[] = {
+      {call.in[0].data, call.in[0].dtype, part}, call.in[1], {call.in[2].data, call.in[2].dtype, part}};
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     mapBroadcast<T>(call.out[0], operands, [](const T *v) { return F(v[0], v[1], v[2]); });

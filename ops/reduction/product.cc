@@ -34,9 +34,7 @@ template <class F> void productKernel(const KernelCall &call) {
     using T = decltype(zero);
     forEachGroup(call.params<ReduceParams>(), call.in[0].shape, [&](int64_t i, auto &forEach) {
       Accumulator<T> product = 1;
-      forEach([&](int64_t at) {
-        product = wrappingMul<Accumulator<T>>(product, F()(call.in[0].as<const T>()[at]));
-      });
+      forEach([&](int64_t at) { product = wrappingMul<Accumulator<T>>(product, F()(call.in[0].as<const T>()[at])); });
       call.out[0].as<T>()[i] = static_cast<T>(product);
     });
   });
@@ -52,8 +50,7 @@ size_t productsBytes(const ReduceParams &params, Dims whole, size_t numDirection
 }
 
 // a := a·(x + Σ εl·vl) for factor `at`.
-template <class T, class F>
-void multiply(double *a, const TensorRef &x, ArrayRef<TensorRef> directions, int64_t at) {
+template <class T, class F> void multiply(double *a, const TensorRef &x, ArrayRef<TensorRef> directions, int64_t at) {
   const double factor = F()(x.as<const T>()[at]);
   for (size_t set = size_t{1} << directions.size(); set-- > 0;) {
     double sum = a[set] * factor;
@@ -98,7 +95,9 @@ struct ProductGradientParams : ReduceParams {
   int64_t numArgs = 1;
 };
 constexpr AttrSpec kProductGradientAttrs[] = {
-    kReduceAttrs[0], kReduceAttrs[1], kReduceAttrs[2],
+    kReduceAttrs[0],
+    kReduceAttrs[1],
+    kReduceAttrs[2],
     attr<&ProductGradientParams::numArgs>("num_args", "1", "x and the directions").atLeast(1).atMost(12),
 };
 
@@ -157,8 +156,7 @@ void decomposeProducts(DecomposeRule &d) {
   const size_t rank = d.rank(d.x(0));
   const std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(d.params<ReduceParams>(), rank);
   if (!isReduced) return d.refuse("has an axis that its input does not have");
-  if (!is_contained(*isReduced, true))
-    return d.y(0, d.emit(d.numInputs() == 1 ? kOnesLike : kZerosLike, {d.x(0)}));
+  if (!is_contained(*isReduced, true)) return d.y(0, d.emit(d.numInputs() == 1 ? kOnesLike : kZerosLike, {d.x(0)}));
   DimsBuffer order, back(rank, 0);
   for (bool wanted : {false, true})
     for (size_t axis = 0; axis < rank; ++axis)
@@ -253,20 +251,17 @@ constinit const OpDef kProd = asPrimitive(product<kBackwardProd, Factor>("prod",
 
 namespace {
 
-constinit const OpDef kNanprod =
-    withDecomposition(product<kBackwardNanprod, FactorWithoutNaN>("nanprod", "product over axes, NaN taken as 1"),
-                      [](DecomposeRule &d) {
-                        const Value x = d.x(0), isNumber = d.emit(kEqual, {x, x});
-                        d.y(0, d.emit(kProd, {d.emit(kWhere, {isNumber, x, d.emit(kOnesLike, {x})})}, d.attrs()));
-                      });
+constinit const OpDef kNanprod = withDecomposition(
+    product<kBackwardNanprod, FactorWithoutNaN>("nanprod", "product over axes, NaN taken as 1"), [](DecomposeRule &d) {
+      const Value x = d.x(0), isNumber = d.emit(kEqual, {x, x});
+      d.y(0, d.emit(kProd, {d.emit(kWhere, {isNumber, x, d.emit(kOnesLike, {x})})}, d.attrs()));
+    });
 
 constinit const OpDef kBackwardProd =
     withDecomposition(productGradient<Factor>(
                           "_backward_prod", "gradient of prod: dx = dy * the product of the other x, dy repeated over "
                                             "the reduced axes"),
-                      [](DecomposeRule &d) {
-                        d.y(0, d.emit(kElemwiseMul, {repeatedHead(d), others(d, d.x(1))}));
-                      });
+                      [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {repeatedHead(d), others(d, d.x(1))})); });
 
 constinit const OpDef kBackwardNanprod = withDecomposition(
     productGradient<FactorWithoutNaN>("_backward_nanprod", "gradient of nanprod: that of prod, 0 where x is NaN"),

@@ -23,13 +23,13 @@ struct AxisParams {
 };
 constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis the vector runs along")};
 
-
 }  // namespace
 
 std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank) {
   if (params.axis.empty()) return SmallVector<bool, 6>(rank, true);
   // As in NumPy, a number has an axis to reduce over, which changes nothing.
-  if (rank == 0 && all_of(params.axis, [](int64_t axis) { return axis == 0 || axis == -1; })) return SmallVector<bool, 6>();
+  if (rank == 0 && all_of(params.axis, [](int64_t axis) { return axis == 0 || axis == -1; }))
+    return SmallVector<bool, 6>();
   SmallVector<bool, 6> isReduced(rank, params.exclude);
   for (int64_t axis : params.axis) {
     std::optional<size_t> at = normalizeAxis(axis, rank);
@@ -209,7 +209,8 @@ struct BroadcastLikeParams {
   Dims lhsAxes, rhsAxes;
 };
 constexpr AttrSpec kBroadcastLikeAttrs[] = {
-    attr<&BroadcastLikeParams::lhsAxes>("lhs_axes", "None", "axes of lhs to repeat; none given: all, aligned at the last"),
+    attr<&BroadcastLikeParams::lhsAxes>("lhs_axes", "None",
+                                        "axes of lhs to repeat; none given: all, aligned at the last"),
     attr<&BroadcastLikeParams::rhsAxes>("rhs_axes", "None", "the axes of rhs whose lengths they get, one for each"),
 };
 
@@ -235,7 +236,8 @@ void broadcastLikeShape(ShapeInference &s) {
   for (auto [lhsAxis, rhsAxis] : zip(params.lhsAxes, params.rhsAxes)) {
     std::optional<size_t> to = normalizeAxis(lhsAxis, out.size()), from = normalizeAxis(rhsAxis, s.in(1).rank());
     if (!to || !from) return s.fail("an axis is outside the shapes " + toString(s.in(0)) + " and " + toString(s.in(1)));
-    if (isRepeated[*to]) return s.fail("lhs_axes name axis " + Twine(lhsAxis) + " of the shape " + toString(s.in(0)) + " twice");
+    if (isRepeated[*to])
+      return s.fail("lhs_axes name axis " + Twine(lhsAxis) + " of the shape " + toString(s.in(0)) + " twice");
     isRepeated[*to] = true;
     out[*to] = s.in(1)[*from];
   }
@@ -344,18 +346,16 @@ namespace {
 
 Value repeatHead(DecomposeRule &d, Value dy) { return d.emit(kRepeatAxesLike, {dy, d.forwardInput(0)}, d.attrs()); }
 
-constinit const OpDef kBackwardSum = withDecomposition(
-    totalGradient<kSum, false>("_backward_sum", "gradient of sum: dy repeated over the reduced axes"),
-    [](DecomposeRule &d) { d.y(0, repeatHead(d, d.x(0))); });
+constinit const OpDef kBackwardSum =
+    withDecomposition(totalGradient<kSum, false>("_backward_sum", "gradient of sum: dy repeated over the reduced axes"),
+                      [](DecomposeRule &d) { d.y(0, repeatHead(d, d.x(0))); });
 constinit const OpDef kBackwardMean = withDecomposition(
     totalGradient<kMean, true>("_backward_mean",
                                "gradient of mean: dy / n repeated over the reduced axes, n elements per mean"),
-    [](DecomposeRule &d) {
-      d.y(0, repeatHead(d, d.emit(kBroadcastDiv, {d.x(0), countLike(d, d.forwardInput(0))})));
-    });
+    [](DecomposeRule &d) { d.y(0, repeatHead(d, d.emit(kBroadcastDiv, {d.x(0), countLike(d, d.forwardInput(0))}))); });
 
-constexpr const OpDef *kOps[] = {&kSum,         &kMean,         &kSumLike,           &kBroadcastLike, &kBroadcastAxisLike,
-                                 &kBackwardSum, &kBackwardMean, &kBroadcastBackward};
+constexpr const OpDef *kOps[] = {
+    &kSum, &kMean, &kSumLike, &kBroadcastLike, &kBroadcastAxisLike, &kBackwardSum, &kBackwardMean, &kBroadcastBackward};
 
 }  // namespace
 

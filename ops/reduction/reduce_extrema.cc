@@ -59,7 +59,8 @@ void maskExtrema(DecomposeRule &d) {
 }
 
 // dx = dy where x is the extremum, repeated over the reduced axes
-template <auto isBetter, const OpDef &Backward> constexpr OpDef extremum(StringRef name, StringRef alias, StringRef summary) {
+template <auto isBetter, const OpDef &Backward>
+constexpr OpDef extremum(StringRef name, StringRef alias, StringRef summary) {
   OpDef op = reduction(name, summary);
   op.aliases = {alias};
   op.gradient = [](GradRule &g) { g.fused(Backward, {g.dy(0), g.x(0), g.y(0)}); };

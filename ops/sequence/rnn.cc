@@ -21,9 +21,12 @@ constexpr int64_t kMaxSize = int64_t{1} << 31;
 constexpr AttrSpec kAttrs[] = {
     required<&RnnParams::stateSize>("state_size", "elements of a cell's state").atLeast(1).atMost(kMaxSize),
     required<&RnnParams::numLayers>("num_layers", "layers on top of one another").atLeast(1).atMost(kMaxSize),
-    attr<&RnnParams::bidirectional>("bidirectional", "False", "whether each layer also reads the sequence from its end"),
+    attr<&RnnParams::bidirectional>("bidirectional", "False",
+                                    "whether each layer also reads the sequence from its end"),
     required<&RnnParams::mode>("mode", "the kind of cell"),
-    attr<&RnnParams::p>("p", "0", "probability of an element between layers to be zeroed, in training").atLeast(0).atMost(1),
+    attr<&RnnParams::p>("p", "0", "probability of an element between layers to be zeroed, in training")
+        .atLeast(0)
+        .atMost(1),
     attr<&RnnParams::stateOutputs>("state_outputs", "False", "whether the last states are outputs"),
     attr<&RnnParams::projectionSize>("projection_size", "None", "elements a state of lstm is projected to").atLeast(1),
     attr<&RnnParams::clipMin>("lstm_state_clip_min", "None", "the lowest value of a cell's state"),
@@ -45,8 +48,10 @@ Error checkProjection(const RnnParams &p) {
 Error checkClip(const RnnParams &p) {
   if (!p.clipMin && !p.clipMax) return Error::success();
   if (!p.isLstm())
-    return Failure(ErrorKind::BadAttribute, "attributes 'lstm_state_clip_min' and 'lstm_state_clip_max' are for mode lstm, "
-                                            "and mode is " + enumNames(p.mode)[static_cast<size_t>(p.mode)]);
+    return Failure(ErrorKind::BadAttribute,
+                   "attributes 'lstm_state_clip_min' and 'lstm_state_clip_max' are for mode lstm, "
+                   "and mode is " +
+                       enumNames(p.mode)[static_cast<size_t>(p.mode)]);
   if (!p.clipMin || !p.clipMax)
     return Failure(ErrorKind::BadAttribute,
                    "attributes 'lstm_state_clip_min' and 'lstm_state_clip_max' are given together or not at all");
@@ -188,9 +193,7 @@ uint32_t numOutputs(const NodeKind &kind) {
   return static_cast<uint32_t>(paramsOfRnn(kind).stateOutputs ? 1 + paramsOfRnn(kind).numStates() : 1);
 }
 uint32_t numGradients(const NodeKind &kind) { return static_cast<uint32_t>(2 + paramsOfRnn(kind).numStates()); }
-uint32_t numBackwardInputs(const NodeKind &kind) {
-  return numGradients(kind) + 2 * numOutputs(kind);
-}
+uint32_t numBackwardInputs(const NodeKind &kind) { return numGradients(kind) + 2 * numOutputs(kind); }
 
 constexpr NameList kInputs = {"data", "parameters", "state", "state_cell", "sequence_length"};
 constexpr NameList kGradients = {"data_grad", "parameters_grad", "state_grad", "state_cell_grad"};
@@ -218,12 +221,11 @@ template <bool hasLengths> constexpr OpDef backward(StringRef name, StringRef su
   op.params = paramsOf<RnnParams>();
   op.check = checkParams;
   op.shape = [](ShapeInference &s) {
-    if (s.params<RnnParams>().useSequenceLength && !hasLengths) return s.fail("has no input of the lengths of sequences");
+    if (s.params<RnnParams>().useSequenceLength && !hasLengths)
+      return s.fail("has no input of the lengths of sequences");
     backwardShape(s, hasLengths);
   };
-  op.dtype = [](DTypeInference &t) {
-    relateTypes(t, RnnPorts::ofBackward(t.params<RnnParams>(), hasLengths).lengths);
-  };
+  op.dtype = [](DTypeInference &t) { relateTypes(t, RnnPorts::ofBackward(t.params<RnnParams>(), hasLengths).lengths); };
   op.ignored = isOutput;
   op.stopped = isOutputOrLengths<hasLengths>;
   op.flags.isBackward = true;
@@ -263,7 +265,8 @@ void rnnGradient(GradRule &g) {
 constinit const OpDef kRnn = {
     .name = "RNN",
     .aliases = {"_npx_rnn"},
-    .summary = "layers of recurrent cells over a sequence: h' = cell(W·x + b, U·h + c), of mode lstm, gru, tanh or relu",
+    .summary =
+        "layers of recurrent cells over a sequence: h' = cell(W·x + b, U·h + c), of mode lstm, gru, tanh or relu",
     .inputs = {kInputs, numInputs},
     .outputs = {{"output", "state_output", "statecell_output"}, numOutputs},
     .attrs = kAttrs,
@@ -277,9 +280,8 @@ constinit const OpDef kRnn = {
     .decompose = unrollRnn,
     .kernel = rnnForward,
     .piece = rnnForwardPiece,
-    .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return rnnWorkspace(kind, in, false);
-    },
+    .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return rnnWorkspace(kind, in, false); },
 };
 
 constexpr const OpDef *kOps[] = {&kRnn, &kBackwardRnn, &kRnnGrad};

@@ -92,9 +92,9 @@ struct Tape {
   double *parameters, *data;  // data: the inputs of all layers, one after the other, and the last one's output
   double *states, *cells;     // before each step of each cell, and after the last one
   double *inputShares, *stateShares, *selectors;
-  double *row;                // of scratch
+  double *row;  // of scratch
 
-  bool keepsSteps;            // whether there are shares and selectors of all steps, or of the last one alone
+  bool keepsSteps;  // whether there are shares and selectors of all steps, or of the last one alone
 
   Tape(Space &space, const RnnSizes &s, const CellRules &rules, Dim numParameters, bool keepsSteps)
       : keepsSteps(keepsSteps) {
@@ -120,8 +120,8 @@ class Run {
  public:
   Run(const KernelCall &call, ArrayRef<TensorRef> in, const RnnPorts &ports, Space &space, bool keepsSteps,
       const Run *base = nullptr)
-      : call(call), params(call.params<RnnParams>()), rules(params.rules()), in(in), ports(ports), s(sizesOf(*call.kind, in)),
-        tape(space, s, rules, in[1].size(), keepsSteps), base(base ? base : this) {
+      : call(call), params(call.params<RnnParams>()), rules(params.rules()), in(in), ports(ports),
+        s(sizesOf(*call.kind, in)), tape(space, s, rules, in[1].size(), keepsSteps), base(base ? base : this) {
     readNumbers(in[1], tape.parameters);
     readNumbers(in[0], tape.data);
   }
@@ -249,7 +249,8 @@ class Run {
     std::copy_n(parametersAt(cell.stateBias), s.gates, stateShare);
     addProduct(parametersAt(cell.stateWeight), stateAt(cell.index, step, n), stateShare, s.gates, s.output);
     if (tape.selectors)
-      for (int64_t j = 0; j < s.state; ++j) tape.selectors[kept * s.state + j] = selectorOf(rules, pointAt(cell, step, n, j));
+      for (int64_t j = 0; j < s.state; ++j)
+        tape.selectors[kept * s.state + j] = selectorOf(rules, pointAt(cell, step, n, j));
     hiddenAt(cell, step, n, s.hasProjection ? tape.row : state, cellState);
     if (s.hasProjection) {
       std::fill_n(state, s.output, 0.0);
@@ -308,12 +309,14 @@ class Run {
     if (s.hasProjection) {
       hiddenAt(cell, step, n, tape.row, nullptr);
       std::fill_n(a.hidden, s.state, 0.0);
-      addAdjoint(parametersAt(cell.projection), tape.row, dState, a.hidden, a.parameters + cell.projection, s.output, s.state);
+      addAdjoint(parametersAt(cell.projection), tape.row, dState, a.hidden, a.parameters + cell.projection, s.output,
+                 s.state);
       dHidden = a.hidden;
     }
     std::fill_n(a.previous, s.output, 0.0);
     for (int64_t j = 0; j < s.state; ++j) {
-      const CellSlope<double> slope = cellSlope(rules, pointAt(cell, step, n, j), {dHidden[j], s.isLstm ? dCell[j] : 0});
+      const CellSlope<double> slope =
+          cellSlope(rules, pointAt(cell, step, n, j), {dHidden[j], s.isLstm ? dCell[j] : 0});
       for (int64_t g = 0; g * s.state < s.gates; ++g) {
         a.inputShares[g * s.state + j] = slope.x[g];
         a.stateShares[g * s.state + j] = slope.h[g];

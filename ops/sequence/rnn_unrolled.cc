@@ -41,7 +41,8 @@ class Unrolled {
  public:
   Unrolled(DecomposeRule &d, const RnnPorts &ports)
       : d(d), p(d.params<RnnParams>()), rules(p.rules()), ports(ports), s(knownSizes(d)) {
-    if (s.time > static_cast<int64_t>(kMostOperands)) d.refuse("has " + Twine(s.time) + " steps, expected at most 65536");
+    if (s.time > static_cast<int64_t>(kMostOperands))
+      d.refuse("has " + Twine(s.time) + " steps, expected at most 65536");
   }
 
   /// The output of the last layer.
@@ -101,13 +102,13 @@ class Unrolled {
     const StringRef count = d.number(static_cast<int64_t>(parts.size()));
     return d.emit(kStack, parts, d.context().attrs(ArrayRef<AttrText>{{"axis", "0"}, {"num_args", count}}));
   }
-  Value sum(Value a, Value b) { return a.isValid() && b.isValid() ? d.emit(kElemwiseAdd, {a, b}) : a.isValid() ? a : b; }
+  Value sum(Value a, Value b) {
+    return a.isValid() && b.isValid() ? d.emit(kElemwiseAdd, {a, b}) : a.isValid() ? a : b;
+  }
   Value zeros(Value like) { return d.emit(kZerosLike, {like}); }
 
   // Where a step is within its sequence: one element for each of these.
-  Value within(int64_t time) {
-    return d.emit(kGreaterScalar, {lengths()}, {{"scalar", d.number(time)}});
-  }
+  Value within(int64_t time) { return d.emit(kGreaterScalar, {lengths()}, {{"scalar", d.number(time)}}); }
   bool hasLengths() const { return ports.lengths != RnnPorts::kNone; }
   Value choose(Value condition, Value inside, Value outside) { return d.emit(kWhere, {condition, inside, outside}); }
 
@@ -163,7 +164,8 @@ class Unrolled {
   // The output of all steps, (time, batch, output).
   Value runCell(const RnnCell &cell, Value rows) {
     const CellValues values = parametersOf(cell);
-    Value state = row(d.x(ports.state), cell.index), cellState = s.isLstm ? row(d.x(ports.stateCell), cell.index) : Value();
+    Value state = row(d.x(ports.state), cell.index),
+          cellState = s.isLstm ? row(d.x(ports.stateCell), cell.index) : Value();
     const Value shares = dense(rows, values.inputWeight, values.inputBias, "False");
     SmallVector<Value, 8> outputs(static_cast<size_t>(s.time));
     SmallVector<Step, 2> kept;
@@ -246,7 +248,8 @@ class UnrolledGradient : public Unrolled {
     for (const CellGradient &gradient : gradients)
       for (Value v : {gradient.parameters.inputWeight, gradient.parameters.stateWeight, gradient.parameters.projection})
         if (v.isValid()) parts.push_back(flat(v));
-    for (const CellGradient &gradient : gradients) parts.append({gradient.parameters.inputBias, gradient.parameters.stateBias});
+    for (const CellGradient &gradient : gradients)
+      parts.append({gradient.parameters.inputBias, gradient.parameters.stateBias});
     return joined(parts, "0");
   }
 
@@ -265,7 +268,8 @@ class UnrolledGradient : public Unrolled {
     gradient.state = headOf(ports.stateHead, cell);
     gradient.cell = headOf(ports.cellHead, cell);
     if (s.directions > 1) head = slice(head, 2, cell.direction * s.output, (cell.direction + 1) * s.output);
-    ShareGradients shares{SmallVector<Value, 8>(static_cast<size_t>(s.time)), SmallVector<Value, 8>(static_cast<size_t>(s.time))};
+    ShareGradients shares{SmallVector<Value, 8>(static_cast<size_t>(s.time)),
+                          SmallVector<Value, 8>(static_cast<size_t>(s.time))};
     for (int64_t k = s.time; k-- > 0 && !d.hasFailed();) runStepBack(cell, k, head, shares);
     if (d.hasFailed()) return Value();
     if (!gradient.state.isValid()) gradient.state = zeros(row(d.x(ports.state), cell.index));

@@ -47,7 +47,8 @@ void maskShape(ShapeInference &s) {
   if (s.hasFailed() || !s.in(0).hasRank()) return;
   const size_t batchAxis = s.params<SequenceMaskParams>().axis == 0 ? 1 : 0;
   DimsBuffer dims(s.in(0).dims());
-  if (dims.size() < 2) return s.fail("data has shape " + toString(s.in(0)) + ", expected at least axes of time and batch");
+  if (dims.size() < 2)
+    return s.fail("data has shape " + toString(s.in(0)) + ", expected at least axes of time and batch");
   if (s.numInputs() < 2) return;
   s.setIn(1, {dims[batchAxis]});
   if (s.hasFailed()) return;
@@ -193,7 +194,8 @@ Error checkRange(const OpDef &, void *params) {
 // start + k·step in the type of the result. Integers are computed in 64 bits, as steps of unsigned ones may be negative;
 // what the type cannot hold is cut to its range.
 template <class T> T numberAt(const RangeParams &p, int64_t k) {
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(p.start) + static_cast<T>(k) * static_cast<T>(p.step);
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(p.start) + static_cast<T>(k) * static_cast<T>(p.step);
   else {
     using Limits = std::numeric_limits<T>;
     const int64_t number = (Dim(convertNumber<int64_t>(p.start)) + Dim(k) * convertNumber<int64_t>(p.step)).nearest();

@@ -35,8 +35,8 @@ bool isBesideHead(const NodeKind &, size_t input) { return input != 0; }
 Error checkPart(const OpDef &, void *params) {
   const ConcatParams &given = *static_cast<const ConcatParams *>(params);
   if (given.index < given.numArgs) return Error::success();
-  return Failure(ErrorKind::BadAttribute,
-                 "attribute 'index' is " + Twine(given.index) + ", expected less than num_args = " + Twine(given.numArgs));
+  return Failure(ErrorKind::BadAttribute, "attribute 'index' is " + Twine(given.index) +
+                                              ", expected less than num_args = " + Twine(given.numArgs));
 }
 
 // Where the whole and the parts are among the entries of a node: the parts are the other inputs.
@@ -52,7 +52,8 @@ struct ConcatPorts {
 
 // All axes but the joined one agree, whichever entry tells them: `common` has them, and the joined one unknown.
 // Lengths along that one go to `lengths`, parts first, then the whole.
-void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &common, MutableArrayRef<int64_t> lengths) {
+void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &common,
+                   MutableArrayRef<int64_t> lengths) {
   for (size_t i = 0; i < lengths.size(); ++i) {
     const bool isPart = i + 1 < lengths.size();
     const ShapeRef shape = isPart ? s.in(at.firstPart() + i) : at.whole(s);
@@ -273,7 +274,8 @@ void cutOut(DecomposeRule &d) {
   SmallVector<Value, 8> parts;
   for (size_t i = 0; i <= index; ++i) parts.push_back(d.x(1 + i));
   const StringRef count = d.number(static_cast<int64_t>(parts.size()));
-  const Value joined = d.emit(kConcat, parts, d.context().attrs(ArrayRef<AttrText>{{"num_args", count}, {"dim", axis}}));
+  const Value joined =
+      d.emit(kConcat, parts, d.context().attrs(ArrayRef<AttrText>{{"num_args", count}, {"dim", axis}}));
   const Value first = d.emit(kSliceLike, {d.x(0), joined}, {{"axes", axis}});
   d.y(0, lastLike(d, first, d.x(1 + index), axis));
 }

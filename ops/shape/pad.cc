@@ -86,8 +86,7 @@ template <class F> void forShown(const PadParams &params, Dims padded, Dims inne
   const int64_t size = TensorRef{nullptr, DType::Unknown, padded}.size(), width = padded.back();
   if (size == 0) return;
   DimsBuffer shownInRow;
-  for (int64_t at = 0; at < width; ++at)
-    shownInRow.push_back(shownIndex(params, padded.size() - 1, at, inner.back()));
+  for (int64_t at = 0; at < width; ++at) shownInRow.push_back(shownIndex(params, padded.size() - 1, at, inner.back()));
   for (int64_t row = 0; row < size; row += width) {
     int64_t offset = 0;
     for (size_t axis = 0; axis + 1 < padded.size() && offset >= 0; ++axis) {
@@ -140,8 +139,7 @@ void unpad(DecomposeRule &d) {
     const Value padded = dx;
     auto addShown = [&](Bound from, Bound to, int64_t edge, int64_t mirrored) {
       Value shown = sliceOfAxis(d, padded, axis, from, to);
-      if (params.mode == PadMode::Edge)
-        shown = d.emit(kSum, {shown}, {{"axis", d.number(axis)}, {"keepdims", "True"}});
+      if (params.mode == PadMode::Edge) shown = d.emit(kSum, {shown}, {{"axis", d.number(axis)}, {"keepdims", "True"}});
       const AxisCut cut = params.mode == PadMode::Edge ? AxisCut{axis, edge} : AxisCut{axis, mirrored, -1};
       dx = d.emit(kElemwiseAdd, {dx, amongZeros(d, shown, dx, cut)});
     };

@@ -230,10 +230,12 @@ std::optional<SmallVector<bool, 6>> droppedAxes(ShapeInference &s) {
     std::optional<size_t> at = normalizeAxis(axis, in.size());
     if (!at || isDropped[*at])
       return s.fail("axis " + tupleText(*axes) + " names an axis twice or one that shape " + toString(s.in(0)) +
-                    " does not have"), std::nullopt;
+                    " does not have"),
+             std::nullopt;
     if (in[*at] != 1 && in[*at] != kUnknownDim)
       return s.fail("axis " + Twine(axis) + " of shape " + toString(s.in(0)) + " has " + Twine(in[*at]) +
-                    " elements, expected 1"), std::nullopt;
+                    " elements, expected 1"),
+             std::nullopt;
     isDropped[*at] = true;
   }
   return isDropped;

@@ -47,7 +47,8 @@ void sliceAxisShape(ShapeInference &s) {
     const int64_t end = params.end ? *params.end + (*params.end < 0 ? size : 0) : size;
     if (begin < 0 || begin >= end || end > size)
       return s.fail("the range from " + Twine(params.begin) + " to " +
-                    (params.end ? Twine(*params.end) : Twine("None")) + " is empty or not inside axis " + Twine(params.axis) + " of the shape " + toString(s.in(0)));
+                    (params.end ? Twine(*params.end) : Twine("None")) + " is empty or not inside axis " +
+                    Twine(params.axis) + " of the shape " + toString(s.in(0)));
     out[*axis] = end - begin;
   }
   s.setOut(0, out);
@@ -72,13 +73,15 @@ std::optional<SmallVector<bool, 6>> cutAxes(ShapeInference &s) {
   const size_t rank = s.in(0).rank();
   if (axes.empty() && s.in(1).rank() != rank)
     return s.fail("inputs have shapes " + toString(s.in(0)) + " and " + toString(s.in(1)) +
-                  ", expected equally many dimensions or attribute 'axes'"), std::nullopt;
+                  ", expected equally many dimensions or attribute 'axes'"),
+           std::nullopt;
   SmallVector<bool, 6> isCut(rank, axes.empty());
   for (int64_t axis : axes) {
     std::optional<size_t> at = normalizeAxis(axis, rank);
     if (!at || *at >= s.in(1).rank())
       return s.fail("axis " + Twine(axis) + " is outside the shapes " + toString(s.in(0)) + " and " +
-                    toString(s.in(1))), std::nullopt;
+                    toString(s.in(1))),
+             std::nullopt;
     isCut[*at] = true;
   }
   return isCut;

@@ -17,7 +17,9 @@ struct SliceAssignParams : SliceParams {
   double scalar = 0;
 };
 constexpr AttrSpec kScalarAttrs[] = {
-    kSliceAttrs[0], kSliceAttrs[1], kSliceAttrs[2],
+    kSliceAttrs[0],
+    kSliceAttrs[1],
+    kSliceAttrs[2],
     attr<&SliceAssignParams::scalar>("scalar", "0", "what is written"),
 };
 

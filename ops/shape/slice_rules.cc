@@ -34,7 +34,8 @@ Value zerosBeside(DecomposeRule &d, Value part, Value whole, ArrayRef<AxisCut> l
 Value spreadOut(DecomposeRule &d, Value part, int64_t axis, int64_t step) {
   const StringRef next = d.number(axis + 1);
   const Value column = d.emit(kExpandDims, {part}, {{"axis", next}});
-  const Value zeros = d.emit(kBroadcastAxis, {d.emit(kZerosLike, {column})}, {{"axis", next}, {"size", d.number(step - 1)}});
+  const Value zeros =
+      d.emit(kBroadcastAxis, {d.emit(kZerosLike, {column})}, {{"axis", next}, {"size", d.number(step - 1)}});
   const Value rows = d.emit(kConcat, {column, zeros}, {{"num_args", "2"}, {"dim", next}});
   DimsBuffer codes(static_cast<size_t>(axis), 0);
   codes.append({-3, -2});

@@ -129,7 +129,8 @@ Value joined(DecomposeRule &d, bool isNewAxis) {
 // A vector's only axis goes as well, which squeeze would keep.
 Value withoutAxis(DecomposeRule &d, Value part, StringRef axis, size_t rank) {
   if (rank > 1) return d.emit(kSqueeze, {part}, {{"axis", axis}});
-  return d.emit(kReshapeLike, {part, part}, {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", "0"}});
+  return d.emit(kReshapeLike, {part, part},
+                {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", "0"}});
 }
 
 // (…, count · n, …) as (…, count, n, …), of which each part has one index. No length has to be known.
@@ -146,8 +147,8 @@ void cut(DecomposeRule &d, bool dropsAxis) {
   for (int64_t i = 0; i < params.count; ++i) {
     if (!d.wants(static_cast<size_t>(i))) continue;
     const Value part = d.emit(kSliceAxis, {whole}, {{"axis", at}, {"begin", d.number(i)}, {"end", d.number(i + 1)}});
-    d.y(static_cast<size_t>(i), dropsAxis ? withoutAxis(d, part, at, rank)
-                                          : d.emit(kReshape, {part}, {{"shape", d.tuple(merged)}}));
+    d.y(static_cast<size_t>(i),
+        dropsAxis ? withoutAxis(d, part, at, rank) : d.emit(kReshape, {part}, {{"shape", d.tuple(merged)}}));
   }
 }
 

@@ -17,8 +17,7 @@ template <class F> void forRows(const TensorRef &part, const StridedView &view, 
   int64_t length = 1, stride = view.dims.empty() ? 0 : view.strides.back();
   while (outer > 0 && view.strides[outer - 1] == stride * length) length *= view.dims[--outer];
   StridedWalk walk(Dims(view.dims).take_front(outer), Dims(view.strides).take_front(outer));
-  for (int64_t row = 0; row < size; row += length, walk.next())
-    visit(row, view.offset + walk.offset(), length, stride);
+  for (int64_t row = 0; row < size; row += length, walk.next()) visit(row, view.offset + walk.offset(), length, stride);
 }
 
 template <class T> void gatherAs(const TensorRef &part, const TensorRef &whole, const StridedView &view) {

@@ -30,8 +30,7 @@ using ViewOf = StridedView (*)(const NodeKind &kind, Dims whole, Dims part);
 
 /// Output 0 = input 0 through the view.
 template <ViewOf view> void gatherKernel(const KernelCall &call) {
-  if (call.wants(0))
-    gatherView(call.out[0], call.in[0], view(*call.kind, call.in[0].shape, call.out[0].shape));
+  if (call.wants(0)) gatherView(call.out[0], call.in[0], view(*call.kind, call.in[0].shape, call.out[0].shape));
 }
 
 /// Output 0 = zeros, and input 0 where the view puts it.

@@ -25,7 +25,8 @@ struct AdaptiveParams {
 };
 
 constexpr AttrSpec kAttrs[] = {
-    attr<&AdaptiveParams::outputSize>("output_size", "()", "rows and columns of the output, or one number for both; (): 1")
+    attr<&AdaptiveParams::outputSize>("output_size", "()",
+                                      "rows and columns of the output, or one number for both; (): 1")
         .atLeast(1)
         .atMost(kLargestWindow),
 };
@@ -62,8 +63,7 @@ struct AdaptiveGeometry {
     const int64_t left = begin(o % columns, width, columns), right = end(o % columns, width, columns);
     const int64_t count = (bottom - top) * (right - left);
     for (int64_t y = top; y < bottom; ++y)
-      for (int64_t x = left; x < right; ++x)
-        visit(image * rows * columns + o, (image * height + y) * width + x, count);
+      for (int64_t x = left; x < right; ++x) visit(image * rows * columns + o, (image * height + y) * width + x, count);
   }
 };
 
@@ -111,7 +111,8 @@ extern const OpDef kAdaptiveAvgPooling, kBackwardAdaptiveAvgPooling;
 
 constinit const OpDef kAdaptiveAvgPooling = {
     .name = "_contrib_AdaptiveAvgPooling2D",
-    .summary = "y[n,c,i,j] = mean of x over rows ⌊i·h/H⌋ … ⌈(i+1)·h/H⌉ − 1 and columns likewise, for an output of H × W",
+    .summary =
+        "y[n,c,i,j] = mean of x over rows ⌊i·h/H⌋ … ⌈(i+1)·h/H⌉ − 1 and columns likewise, for an output of H × W",
     .inputs = {"data"},
     .attrs = kAttrs,
     .params = paramsOf<AdaptiveParams>(),

@@ -44,9 +44,10 @@ constexpr AttrSpec kAttrs[] = {
         .atMost(kLargestWindow),
     attr<&ResizeParams::scaleHeight>("scale_height", "None", "factor of the rows (size, odd_scale)").atLeast(0),
     attr<&ResizeParams::scaleWidth>("scale_width", "None", "factor of the columns (size, odd_scale)").atLeast(0),
-    attr<&ResizeParams::mode>("mode", "size",
-                              "size: height and width, or the factors; odd_scale: the factors, of one less for an odd "
-                              "extent, and one more; like: the extent of a second input; to_…: the next even or odd one"),
+    attr<&ResizeParams::mode>(
+        "mode", "size",
+        "size: height and width, or the factors; odd_scale: the factors, of one less for an odd "
+        "extent, and one more; like: the extent of a second input; to_…: the next even or odd one"),
     attr<&ResizeParams::alignCorners>("align_corners", "True", "whether corner pixels stay in the corners"),
 };
 
@@ -76,8 +77,7 @@ Dim resized(ResizeMode mode, AxisRequest request, int64_t extent) {
   const bool isOdd = extent % 2 != 0;
   switch (mode) {
     case ResizeMode::Size: return request.scale ? scaled(extent, *request.scale) : request.size;
-    case ResizeMode::OddScale:
-      return isOdd ? scaled(extent - 1, *request.scale) + 1 : scaled(extent, *request.scale);
+    case ResizeMode::OddScale: return isOdd ? scaled(extent - 1, *request.scale) + 1 : scaled(extent, *request.scale);
     case ResizeMode::ToEvenDown: return isOdd ? extent - 1 : extent;
     case ResizeMode::ToEvenUp: return isOdd ? extent + 1 : extent;
     case ResizeMode::ToOddDown: return isOdd ? extent : extent - 1;
@@ -165,11 +165,12 @@ void resize(const KernelCall &call) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    forEachPixel(call.in[0].shape, call.out[0].shape, alignCorners, [&](int64_t o, int64_t image, auto at, auto weights) {
-      T sum = 0;
-      for (size_t k = 0; k < 4; ++k) sum += static_cast<T>(weights[k]) * x[image + at[k]];
-      y[o] = sum;
-    });
+    forEachPixel(call.in[0].shape, call.out[0].shape, alignCorners,
+                 [&](int64_t o, int64_t image, auto at, auto weights) {
+                   T sum = 0;
+                   for (size_t k = 0; k < 4; ++k) sum += static_cast<T>(weights[k]) * x[image + at[k]];
+                   y[o] = sum;
+                 });
   });
 }
 
@@ -182,9 +183,10 @@ void spread(const KernelCall &call) {
     if (!call.wants(0)) return;
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    forEachPixel(call.out[0].shape, call.in[0].shape, alignCorners, [&](int64_t o, int64_t image, auto at, auto weights) {
-      for (size_t k = 0; k < 4; ++k) dx[image + at[k]] += static_cast<T>(weights[k]) * dy[o];
-    });
+    forEachPixel(call.out[0].shape, call.in[0].shape, alignCorners,
+                 [&](int64_t o, int64_t image, auto at, auto weights) {
+                   for (size_t k = 0; k < 4; ++k) dx[image + at[k]] += static_cast<T>(weights[k]) * dy[o];
+                 });
   });
 }
 
@@ -216,7 +218,8 @@ extern const OpDef kBilinearResize, kBackwardBilinearResize;
 
 constinit const OpDef kBilinearResize = {
     .name = "_contrib_BilinearResize2D",
-    .summary = "y[n,c,i,j] = the four pixels of x around (i, j), in the input's coordinates, each weighted by how near it is",
+    .summary =
+        "y[n,c,i,j] = the four pixels of x around (i, j), in the input's coordinates, each weighted by how near it is",
     .inputs = {{"data", "like"}, numImages},
     .attrs = kAttrs,
     .params = paramsOf<ResizeParams>(),
@@ -231,8 +234,9 @@ constinit const OpDef kBilinearResize = {
 // Linear in dy. The shapes of the results are those of the forward node's inputs (INF-08).
 constinit const OpDef kBackwardBilinearResize = {
     .name = "_backward_contrib_BilinearResize2D",
-    .summary = "gradient of _contrib_BilinearResize2D: dx[p] = Σ of dy over the pixels that take from p, times what they "
-               "take; dlike = 0",
+    .summary =
+        "gradient of _contrib_BilinearResize2D: dx[p] = Σ of dy over the pixels that take from p, times what they "
+        "take; dlike = 0",
     .inputs = {"ograd"},
     .outputs = {{"data_grad", "like_grad"}, numImages},
     .attrs = kAttrs,

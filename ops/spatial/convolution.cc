@@ -103,26 +103,27 @@ constinit const OpDef kConvolution = {
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
-    .shape = [](ShapeInference &s) {
-      relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
-      if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
-    },
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 0, .weight = 1, .output = 0, .isForward = true});
+          if (s.numInputs() == 3) s.setIn(2, {s.params<ConvolutionParams>().numFilter});
+        },
     .gradient = [](GradRule &g) { fusedGradient(g, kBackwardConvolution); },
     .primitive = {.onnx = "Conv; channels last: Transpose, Transpose, Conv, Transpose",
                   .c = "y[n,f,p] += x[n,c,p*stride+k*dilate-pad] * w[f,c,k], begun with b[f]"},
-    .kernel = [](const KernelCall &call) {
-      if (!call.wants(0)) return;
-      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
-      dispatchFloating(call.out[0].dtype, [&](auto zero) {
-        using T = decltype(zero);
-        const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
-        convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
-                    static_cast<T *>(call.workspace));
-      });
-    },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return scratchBytes(k.params<ConvolutionParams>(), in[0], out[0]);
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[0].shape, call.out[0].shape);
+          dispatchFloating(call.out[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *bias = call.in.size() == 3 ? call.in[2].as<const T>() : nullptr;
+            convolve<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), bias, call.out[0].as<T>(),
+                        static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k.params<ConvolutionParams>(), in[0], out[0]); },
 };
 
 // MXNet's fused gradient. Inputs dy, x, w[, b]; of b only the presence matters.
@@ -134,27 +135,28 @@ constinit const OpDef kBackwardConvolution = {
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
-    .shape = [](ShapeInference &s) {
-      relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-      relateGradients(s);
-    },
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          relateGradients(s);
+        },
     .ignored = {3},
     .flags = {.isBackward = true},
     .decompose = [](DecomposeRule &d) { decomposeFused(d, kConvolutionDataGrad, kConvolutionWeightGrad); },
-    .kernel = [](const KernelCall &call) {
-      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
-      dispatchFloating(call.in[0].dtype, [&](auto zero) {
-        using T = decltype(zero);
-        const T *dy = call.in[0].as<const T>();
-        T *scratch = static_cast<T *>(call.workspace);
-        if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
-        if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
-        if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
-      });
-    },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]);
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            const T *dy = call.in[0].as<const T>();
+            T *scratch = static_cast<T *>(call.workspace);
+            if (call.wants(0)) convolveDataGrad<T>(g, dy, call.in[2].as<const T>(), call.out[0].as<T>(), scratch);
+            if (call.wants(1)) convolveWeightGrad<T>(g, dy, call.in[1].as<const T>(), call.out[1].as<T>(), scratch);
+            if (call.out.size() == 3 && call.wants(2)) sumPerChannel<T>(g.out, dy, call.out[2].as<T>());
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]); },
 };
 
 constinit const OpDef kConvolutionDataGrad = {
@@ -165,27 +167,29 @@ constinit const OpDef kConvolutionDataGrad = {
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
-    .shape = [](ShapeInference &s) {
-      relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
-      s.sameInOut(2, 0);
-    },
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 2, .weight = 1, .output = 0, .isForward = false});
+          s.sameInOut(2, 0);
+        },
     .ignored = {2},
     .stopped = {2},
     .gradient = [](GradRule &g) { gradientOfDataGrad(g, kConvolution, kConvolutionWeightGrad); },
-    .primitive = {.onnx = "ConvTranspose, its output_padding from the extents of data; channels last: between Transposes",
+    .primitive = {.onnx =
+                      "ConvTranspose, its output_padding from the extents of data; channels last: between Transposes",
                   .c = "dx[n,c,p*stride+k*dilate-pad] += dy[n,f,p] * w[f,c,k]"},
-    .kernel = [](const KernelCall &call) {
-      if (!call.wants(0)) return;
-      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
-      dispatchFloating(call.in[0].dtype, [&](auto zero) {
-        using T = decltype(zero);
-        convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
-                            static_cast<T *>(call.workspace));
-      });
-    },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
-      return scratchBytes(k.params<ConvolutionParams>(), out[0], in[0]);
-    },
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.out[0].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolveDataGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                                static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef> out) { return scratchBytes(k.params<ConvolutionParams>(), out[0], in[0]); },
 };
 
 constinit const OpDef kConvolutionWeightGrad = {
@@ -196,33 +200,34 @@ constinit const OpDef kConvolutionWeightGrad = {
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),
     .check = checkParams,
-    .shape = [](ShapeInference &s) {
-      relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
-      s.sameInOut(2, 0);
-    },
+    .shape =
+        [](ShapeInference &s) {
+          relateShapes(s, {.data = 1, .weight = 2, .output = 0, .isForward = false});
+          s.sameInOut(2, 0);
+        },
     .ignored = {2},
     .stopped = {2},
     .gradient = [](GradRule &g) { gradientOfWeightGrad(g, kConvolution, kConvolutionDataGrad); },
-    .primitive = {.onnx = "Transpose, Transpose, Conv of x with dy in place of the weight, strides and dilations exchanged, "
-                          "Slice, Transpose; groups: x through Reshape, Transpose, Reshape",
-                  .c = "dw[f,c,k] += dy[n,f,p] * x[n,c,p*stride+k*dilate-pad]"},
-    .kernel = [](const KernelCall &call) {
-      if (!call.wants(0)) return;
-      const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
-      dispatchFloating(call.in[0].dtype, [&](auto zero) {
-        using T = decltype(zero);
-        convolveWeightGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
-                              static_cast<T *>(call.workspace));
-      });
-    },
-    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
-      return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]);
-    },
+    .primitive =
+        {.onnx = "Transpose, Transpose, Conv of x with dy in place of the weight, strides and dilations exchanged, "
+                 "Slice, Transpose; groups: x through Reshape, Transpose, Reshape",
+         .c = "dw[f,c,k] += dy[n,f,p] * x[n,c,p*stride+k*dilate-pad]"},
+    .kernel =
+        [](const KernelCall &call) {
+          if (!call.wants(0)) return;
+          const ConvGeometry g = geometryOf(call.params<ConvolutionParams>(), call.in[1].shape, call.in[0].shape);
+          dispatchFloating(call.in[0].dtype, [&](auto zero) {
+            using T = decltype(zero);
+            convolveWeightGrad<T>(g, call.in[0].as<const T>(), call.in[1].as<const T>(), call.out[0].as<T>(),
+                                  static_cast<T *>(call.workspace));
+          });
+        },
+    .workspace = [](const NodeKind &k, ArrayRef<TensorRef> in,
+                    ArrayRef<TensorRef>) { return scratchBytes(k.params<ConvolutionParams>(), in[1], in[0]); },
 };
 
 namespace {
-constexpr const OpDef *kOps[] = {&kConvolution, &kBackwardConvolution, &kConvolutionDataGrad,
-                                     &kConvolutionWeightGrad};
+constexpr const OpDef *kOps[] = {&kConvolution, &kBackwardConvolution, &kConvolutionDataGrad, &kConvolutionWeightGrad};
 }  // namespace
 
 ConvGeometry convolutionGeometry(const NodeKind &kind, Dims data, Dims output) {

@@ -30,14 +30,16 @@ struct ConvolutionParams {
 };
 
 namespace convolution_attrs {
-inline constexpr AttrSpec kKernel = required<&ConvolutionParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)")
-                                        .atLeast(1)
-                                        .atMost(kLargestWindow);
+inline constexpr AttrSpec kKernel =
+    required<&ConvolutionParams::kernel>("kernel", "window size: (w,), (h, w) or (d, h, w)")
+        .atLeast(1)
+        .atMost(kLargestWindow);
 inline constexpr AttrSpec kDilate =
     attr<&ConvolutionParams::dilate>("dilate", "()", "distance between taps of the window, 1 when left out")
         .atLeast(1)
         .atMost(kLargestWindow);
-inline constexpr AttrSpec kNumFilter = required<&ConvolutionParams::numFilter>("num_filter", "output channels").atLeast(1);
+inline constexpr AttrSpec kNumFilter =
+    required<&ConvolutionParams::numFilter>("num_filter", "output channels").atLeast(1);
 inline constexpr AttrSpec kNumGroup =
     attr<&ConvolutionParams::numGroup>("num_group", "1", "groups of channels convolved apart").atLeast(1);
 inline constexpr AttrSpec kCudnnTune =

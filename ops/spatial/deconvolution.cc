@@ -24,7 +24,9 @@ bool hasTarget(const ConvolutionParams &p) { return !p.targetShape.empty() && p.
 using namespace convolution_attrs;
 constexpr AttrSpec kAttrs[] = {
     kKernel,
-    attr<&ConvolutionParams::stride>("stride", "()", "distance of the windows, 1 when left out").atLeast(1).atMost(kLargestWindow),
+    attr<&ConvolutionParams::stride>("stride", "()", "distance of the windows, 1 when left out")
+        .atLeast(1)
+        .atMost(kLargestWindow),
     kDilate,
     attr<&ConvolutionParams::pad>("pad", "()", "pixels cut from both sides of each axis, 0 when left out")
         .atLeast(0)
@@ -32,7 +34,8 @@ constexpr AttrSpec kAttrs[] = {
     attr<&ConvolutionParams::adj>("adj", "()", "pixels added behind each axis, less than stride, 0 when left out")
         .atLeast(0)
         .atMost(kLargestWindow),
-    attr<&ConvolutionParams::targetShape>("target_shape", "()", "spatial shape of the output; replaces pad and adj unless 0")
+    attr<&ConvolutionParams::targetShape>("target_shape", "()",
+                                          "spatial shape of the output; replaces pad and adj unless 0")
         .atLeast(0)
         .atMost(kLargestWindow),
     kNumFilter,
@@ -50,8 +53,8 @@ Error checkTarget(const ConvolutionParams &p) {
     if (wantsTarget != (p.targetShape[i] != 0))
       return Failure(ErrorKind::BadAttribute, "attribute 'target_shape' is 0 on some axes, expected on all or none");
     if (!wantsTarget && p.adj[i] >= p.stride[i])
-      return Failure(ErrorKind::BadAttribute, "attribute 'adj' is " + Twine(p.adj[i]) +
-                                                  ", expected less than 'stride' = " + Twine(p.stride[i]));
+      return Failure(ErrorKind::BadAttribute,
+                     "attribute 'adj' is " + Twine(p.adj[i]) + ", expected less than 'stride' = " + Twine(p.stride[i]));
   }
   return Error::success();
 }
@@ -65,7 +68,9 @@ Error checkParams(const OpDef &, void *params) {
 }
 
 // Extent of the output before anything is cut off.
-Dim fullExtent(const ConvolutionParams &p, size_t i, int64_t in) { return Dim(p.stride[i]) * (Dim(in) - 1) + p.reach(i); }
+Dim fullExtent(const ConvolutionParams &p, size_t i, int64_t in) {
+  return Dim(p.stride[i]) * (Dim(in) - 1) + p.reach(i);
+}
 
 // What target_shape cuts off in front.
 int64_t targetPadding(const ConvolutionParams &p, size_t i, int64_t in) {
@@ -89,11 +94,11 @@ void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
   if (in == kUnknownDim) return;
   const Dim full = fullExtent(p, i, in), surplus = full - out;
   if (surplus < 0)
-    s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(full.nearest()) + " pixels there are on spatial axis " +
-           Twine(i));
+    s.fail("target_shape " + Twine(out) + " exceeds the " + Twine(full.nearest()) +
+           " pixels there are on spatial axis " + Twine(i));
   else if (full > kMaxElements)
-    s.fail("target_shape " + Twine(out) + " is cut out of " + Twine(full.nearest()) + " pixels on spatial axis " + Twine(i) +
-           ", expected at most 2^48");
+    s.fail("target_shape " + Twine(out) + " is cut out of " + Twine(full.nearest()) + " pixels on spatial axis " +
+           Twine(i) + ", expected at most 2^48");
   else if (surplus.nearest() % 2 >= p.stride[i])
     s.fail("target_shape " + Twine(out) + " leaves an odd surplus of " + Twine(surplus.nearest()) +
            " with stride 1 on spatial axis " + Twine(i));
@@ -113,8 +118,8 @@ void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   if (in == kUnknownDim || in == kBadDim) return;
   const Dim length = Dim(p.stride[i]) * (Dim(in) - 1) + fixed;
   if (length < 0)
-    return s.fail("pad cuts off more than the " + Twine((length + p.padding(i)).nearest()) + " pixels of spatial axis " +
-                  Twine(i));
+    return s.fail("pad cuts off more than the " + Twine((length + p.padding(i)).nearest()) +
+                  " pixels of spatial axis " + Twine(i));
   out = length.inShape();
 }
 
@@ -128,7 +133,8 @@ void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   const size_t channel = static_cast<size_t>(p.channelAxis());
   in[channel] = std::max(in[channel], w[0]);
   if (in[channel] != kUnknownDim && in[channel] % p.numGroup)
-    return s.fail("input has " + Twine(in[channel]) + " channels, expected a multiple of num_group " + Twine(p.numGroup));
+    return s.fail("input has " + Twine(in[channel]) + " channels, expected a multiple of num_group " +
+                  Twine(p.numGroup));
   w[0] = in[channel];
   w[channel] = p.numFilter / p.numGroup;
   out[channel] = p.numFilter;
@@ -212,8 +218,9 @@ constinit const OpDef kDeconvolution = {
 
 constinit const OpDef kDeconvolutionDataGrad = {
     .name = "_deconvolution_data_grad",
-    .summary = "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
-               "is used",
+    .summary =
+        "gradient of a deconvolution without bias toward its data: a convolution of dy with w; of x only the shape "
+        "is used",
     .inputs = {"ograd", "weight", "data"},
     .attrs = kAttrs,
     .params = paramsOf<ConvolutionParams>(),
@@ -266,7 +273,8 @@ constinit const OpDef kDeconvolutionWeightGrad = {
     .decompose =
         [](DecomposeRule &d) {
           const std::optional<Attrs> attrs = convolutionAttrs(d, d.x(1));
-          d.y(0, attrs ? d.emit(kConvolutionWeightGrad, {d.x(1), d.x(0), d.x(2)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
+          d.y(0,
+              attrs ? d.emit(kConvolutionWeightGrad, {d.x(1), d.x(0), d.x(2)}, *attrs) : d.emit(kZerosLike, {d.x(2)}));
         },
     .kernel =
         [](const KernelCall &call) {

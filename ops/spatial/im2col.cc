@@ -316,15 +316,15 @@ constinit const OpDef kCol2im = toImageOp(
     [](GradRule &g) { g.fused(kBackwardCol2im, {g.dy(0)}); },
     [](DecomposeRule &d) { decomposeToImage(d, d.params<WindowParams>().outputSize); });
 
-constinit const OpDef kBackwardIm2col = asBackward(
-    toImageOp(windowOp("_backward_im2col", "gradient of im2col: dx[n,c,q] = Σ dy over the windows that pixel q is in",
-                       kIm2colAttrs, checkWindow),
-              [](GradRule &g) { g.dx(0, g.emit(kIm2col, g.dy(0), g.attrs())); }, decomposeToForwardImage));
+constinit const OpDef kBackwardIm2col = asBackward(toImageOp(
+    windowOp("_backward_im2col", "gradient of im2col: dx[n,c,q] = Σ dy over the windows that pixel q is in",
+             kIm2colAttrs, checkWindow),
+    [](GradRule &g) { g.dx(0, g.emit(kIm2col, g.dy(0), g.attrs())); }, decomposeToForwardImage));
 
-constinit const OpDef kBackwardCol2im = asBackward(
-    toColumnsOp(windowOp("_backward_col2im", "gradient of col2im: dx = the windows of dy as columns", kCol2imAttrs,
-                         checkWindowAndSize),
-                [](GradRule &g) { g.dx(0, g.emit(kCol2im, g.dy(0), g.attrs())); }));
+constinit const OpDef kBackwardCol2im =
+    asBackward(toColumnsOp(windowOp("_backward_col2im", "gradient of col2im: dx = the windows of dy as columns",
+                                    kCol2imAttrs, checkWindowAndSize),
+                           [](GradRule &g) { g.dx(0, g.emit(kCol2im, g.dy(0), g.attrs())); }));
 
 constexpr const OpDef *kOps[] = {&kIm2col, &kCol2im, &kBackwardIm2col, &kBackwardCol2im};
 

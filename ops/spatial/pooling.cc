@@ -72,11 +72,11 @@ void pool(const KernelCall &call, const TensorRef &chooser) {
     if (!call.wants(0)) return;
     T *y = call.out[0].as<T>();
     const int64_t exponent = p.poolType == PoolType::Lp ? *p.pValue : 1;
-    if (p.poolType == PoolType::Max)
-      poolGather(g, x, chooser.as<const T>(), std::numeric_limits<T>::lowest(), y);
+    if (p.poolType == PoolType::Max) poolGather(g, x, chooser.as<const T>(), std::numeric_limits<T>::lowest(), y);
     else
-      poolSum(g, x, y, [&](T v) { return power(v, exponent); },
-              [&](const PoolWindow &w, T sum) { return root(sum, exponent) / static_cast<T>(divisor(p, w)); });
+      poolSum(
+          g, x, y, [&](T v) { return power(v, exponent); },
+          [&](const PoolWindow &w, T sum) { return root(sum, exponent) / static_cast<T>(divisor(p, w)); });
   });
 }
 
@@ -172,13 +172,12 @@ constinit const OpDef kPooling = {
         },
     .gradient =
         [](GradRule &g) {
-          if (hasWorkspace(g.kind()))
-            g.fused(kBackwardPooling, {g.dy(0), g.dy(1), g.x(0), g.y(0), g.y(1)});
-          else
-            g.fused(kBackwardPooling, {g.dy(0), g.x(0), g.y(0)});
+          if (hasWorkspace(g.kind())) g.fused(kBackwardPooling, {g.dy(0), g.dy(1), g.x(0), g.y(0), g.y(1)});
+          else g.fused(kBackwardPooling, {g.dy(0), g.x(0), g.y(0)});
         },
-    .primitive = {.onnx = "max: MaxPool; sum: Pad, Conv with ones, one group per channel; avg: the sum, Div by how many "
-                          "elements each window counts; lp: Pow, the sum, Pow",
+    .primitive = {.onnx =
+                      "max: MaxPool; sum: Pad, Conv with ones, one group per channel; avg: the sum, Div by how many "
+                      "elements each window counts; lp: Pow, the sum, Pow",
                   .c = "y[n,c,p] = x[n,c,i] > y[n,c,p] ? x[n,c,i] : y[n,c,p], or += x[n,c,i]"},
     .kernel = [](const KernelCall &call) { pool(call, call.in[0]); },
     .piece = [](const PieceCall &call) { pool(call, call.base[0]); },
@@ -262,9 +261,10 @@ constinit const OpDef kPoolingGrad = {
           g.dx(0, g.emit(kPooling, {g.dy(0)}, g.attrs()));
           g.noGrad(1);
         },
-    .primitive = {.onnx = "avg: Div by how many elements each window counts; ConvTranspose with ones, one group per channel, "
-                          "Slice, Pad",
-                  .c = "dx[n,c,i] += dy[n,c,p] / size[p]"},
+    .primitive =
+        {.onnx = "avg: Div by how many elements each window counts; ConvTranspose with ones, one group per channel, "
+                 "Slice, Pad",
+         .c = "dx[n,c,i] += dy[n,c,p] / size[p]"},
     .kernel = runSpread,
 };
 

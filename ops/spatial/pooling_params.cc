@@ -35,10 +35,8 @@ class PoolShapes {
   ShapeRef output() const { return at ? s.in(*at) : s.out(0); }
   void state(Dims in, Dims out) {
     s.setIn(data, in);
-    if (at)
-      s.setIn(*at, out);
-    else
-      s.setOut(0, out);
+    if (at) s.setIn(*at, out);
+    else s.setOut(0, out);
   }
 
   void relateExtents(size_t i, int64_t &in, int64_t &out) {

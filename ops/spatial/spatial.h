@@ -65,8 +65,7 @@ inline llvm::Error settleWindowAttr(llvm::StringRef key, Dims &values, Dims kern
   if (values.empty()) values = Dims(defaults, kernel.size());
   if (values.size() == kernel.size()) return llvm::Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' has " + llvm::Twine(values.size()) +
-                                              " elements, expected " + llvm::Twine(kernel.size()) +
-                                              " as 'kernel' has");
+                                              " elements, expected " + llvm::Twine(kernel.size()) + " as 'kernel' has");
 }
 
 }  // namespace gradc

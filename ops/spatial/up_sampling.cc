@@ -53,7 +53,8 @@ constexpr AttrSpec kAttrs[] = {
 Error checkParams(const OpDef &, void *params) {
   const UpSamplingParams &p = *static_cast<const UpSamplingParams *>(params);
   if (!p.isBilinear() || p.numFilter > 0) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'num_filter' is 0, sample_type 'bilinear' needs the channels of the data");
+  return Failure(ErrorKind::BadAttribute,
+                 "attribute 'num_filter' is 0, sample_type 'bilinear' needs the channels of the data");
 }
 
 const UpSamplingParams &paramsOf(const NodeKind &kind) { return kind.params<UpSamplingParams>(); }
@@ -224,7 +225,7 @@ Attrs deconvolutionAttrs(const RuleContext &rule) {
   auto pair = [](int64_t v) { return ("(" + Twine(v) + "," + Twine(v) + ")").str(); };
   const std::string kernel = pair(p.kernel()), stride = pair(p.scale), pad = pair(p.pad());
   const std::string filters = std::to_string(p.numFilter);
-  const AttrText attrs[] = {{"kernel", kernel}, {"stride", stride},    {"pad", pad},
+  const AttrText attrs[] = {{"kernel", kernel},      {"stride", stride},     {"pad", pad},
                             {"num_filter", filters}, {"num_group", filters}, {"no_bias", "True"}};
   return rule.context().attrs(ArrayRef<AttrText>(attrs));
 }

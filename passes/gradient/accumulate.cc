@@ -124,8 +124,7 @@ Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
   }
   ++stats.numChains;
   if (!ops.copy) return total;  // COPY-02
-  NodeId last = builder.addKind(*ops.copy, {total},
-                                originOf(entry.node));
+  NodeId last = builder.addKind(*ops.copy, {total}, originOf(entry.node));
   if (fluid) fluid->nameGradient(entry, Value{last});
   else nameSum(last, entry, "_final");
   return Value{last};

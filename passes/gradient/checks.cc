@@ -39,8 +39,8 @@ class RequestChecker {
  private:
   Error checkRange(Value v) {
     if (v.node.value >= graph.numNodes())
-      return Failure(ErrorKind::ForeignEntry, "the request names node " + Twine(v.node.value) +
-                                                  ", the graph has " + Twine(graph.numNodes()) + " nodes");
+      return Failure(ErrorKind::ForeignEntry, "the request names node " + Twine(v.node.value) + ", the graph has " +
+                                                  Twine(graph.numNodes()) + " nodes");
     if (v.index < graph.numOutputs(v.node)) return Error::success();
     return Failure(ErrorKind::BadEntry, "output " + Twine(v.index) + " of " + graph.describe(v.node) +
                                             " is asked for, it has " + Twine(graph.numOutputs(v.node)))
@@ -73,9 +73,7 @@ class RequestChecker {
     return Error::success();
   }
 
-  DType dtypeOf(Value v) const {
-    return options.inference ? options.inference->dtype[graph.entry(v)] : DType::Unknown;
-  }
+  DType dtypeOf(Value v) const { return options.inference ? options.inference->dtype[graph.entry(v)] : DType::Unknown; }
   bool isInteger(Value v) const {
     return options.integers == IntegerPolicy::Stop && dtypeOf(v) != DType::Unknown && !isFloating(dtypeOf(v));
   }
@@ -89,7 +87,8 @@ class RequestChecker {
     for (size_t i = 0; i < checked.heads.size(); ++i) {
       const GradientHead &head = checked.heads[i];
       if (!seen.insert(graph.entry(head.y).value).second && options.duplicates == DuplicatePolicy::Strict)
-        return Failure(ErrorKind::DuplicateY, "the outputs name '" + graph.listedName(head.y) + "' twice").at(head.y.node);
+        return Failure(ErrorKind::DuplicateY, "the outputs name '" + graph.listedName(head.y) + "' twice")
+            .at(head.y.node);
       anyLive = anyLive || (!isInteger(head.y) && !isCut(head.y));
       if (Error error = checkSeed(head, i)) return error;
     }
@@ -139,11 +138,12 @@ class RequestChecker {
     std::string name = graph.listedName(x);
     std::string position = "x number " + std::to_string(i + 1) + ", '" + name + "'";
     if (mutator.isValid())
-      return Failure(ErrorKind::AuxX, position + ", is an auxiliary state: " + graph.describe(mutator) + " overwrites it")
+      return Failure(ErrorKind::AuxX,
+                     position + ", is an auxiliary state: " + graph.describe(mutator) + " overwrites it")
           .at(x.node);
     if (isInteger(x))
-      return Failure(ErrorKind::NotRequiresGrad, position + ", has type " + dtypeName(dtypeOf(x)) +
-                                                     " and carries no gradient")
+      return Failure(ErrorKind::NotRequiresGrad,
+                     position + ", has type " + dtypeName(dtypeOf(x)) + " and carries no gradient")
           .at(x.node);
     if (isMarked(x))
       return Failure(ErrorKind::NotRequiresGrad, position + ", is marked __stop_gradient__ and carries no gradient")
@@ -159,7 +159,8 @@ class RequestChecker {
     llvm::erase_if(checked.wrt, isNull);
     llvm::erase_if(checked.retained, isNull);
     if (!asked || !checked.wrt.empty() || !checked.retained.empty()) return Error::success();
-    return Failure(ErrorKind::NoInputs, "every variable has the request 'null': nothing to differentiate with respect to");
+    return Failure(ErrorKind::NoInputs,
+                   "every variable has the request 'null': nothing to differentiate with respect to");
   }
 
   const Graph &graph;
@@ -205,8 +206,7 @@ AllTargets allTargets(const Graph &graph, const Inference *inference) {
       all.skipped.push_back("'" + graph.name(n).str() + "' (marked __stop_gradient__)");
     else if (!flows[n.value])
       all.skipped.push_back("'" + graph.name(n).str() + "' (read only where no gradient flows)");
-    else
-      all.targets.push_back({Value{n}, Request::Write});
+    else all.targets.push_back({Value{n}, Request::Write});
   }
   return all;
 }

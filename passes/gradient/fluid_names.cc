@@ -72,8 +72,7 @@ StringRef stripGradSuffix(StringRef name) {
     name = name.take_front(at);
     break;
   }
-  while (name.consume_front(kAgain)) {
-  }
+  while (name.consume_front(kAgain)) {}
   return name;
 }
 

@@ -44,7 +44,7 @@ enum class NamingStyle : uint8_t { Unique, Mxnet, Nnvm, Fluid };
 
 /// HOOK-01: a node of the emitted graph that is not the user's own.
 struct EmittedNode {
-  const Graph &graph;                // the emitted one; its side table is not there yet
+  const Graph &graph;  // the emitted one; its side table is not there yet
   NodeId node;
   NodeId forward;                    // the user's node at the root of it; invalid for a head-gradient variable
   llvm::ArrayRef<Value> gradientOf;  // per output: the entry whose gradient it is, whole or a summand; invalid: of none
@@ -61,8 +61,8 @@ class GradientListener {
 
 struct GradientHead {
   Value y;
-  std::optional<Value> seed;      // an existing entry of the graph
-  std::string seedName;           // else, if not empty, a new variable of this name
+  std::optional<Value> seed;  // an existing entry of the graph
+  std::string seedName;       // else, if not empty, a new variable of this name
 };
 
 struct GradientTarget {
@@ -71,7 +71,7 @@ struct GradientTarget {
 };
 
 struct GradientRequest {
-  std::vector<GradientHead> heads;       // empty: every head of the graph
+  std::vector<GradientHead> heads;  // empty: every head of the graph
   std::vector<GradientTarget> wrt;
   std::vector<GradientTarget> retained;  // intermediate gradients (§9)
   std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
@@ -88,14 +88,14 @@ struct GradientOptions {
   ZeroPolicy zeroTerms = ZeroPolicy::Drop;
   OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
   NamingStyle naming = NamingStyle::Unique;
-  uint32_t sumCap = 8;            // P-08; NamingStyle::Nnvm has n-ary sums alone (AGG-07)
+  uint32_t sumCap = 8;  // P-08; NamingStyle::Nnvm has n-ary sums alone (AGG-07)
   ChainPolicy chain = ChainPolicy::FromCap;
   /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
   /// so do their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
   /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an axis.
   const Inference *inference = nullptr;
-  bool gradientOnly = false;      // --emit gradient: heads are the gradients alone
+  bool gradientOnly = false;             // --emit gradient: heads are the gradients alone
   GradientListener *listener = nullptr;  // told of every node that is emitted, at every order
 };
 
@@ -115,8 +115,8 @@ struct GradientStats {
 };
 
 struct GradientResult {
-  Graph graph;                       // forward heads, then gradients of x, then retained ones; side table in the graph's table
-  std::vector<GradientSlot> wrt;     // parallel to the request
+  Graph graph;  // forward heads, then gradients of x, then retained ones; side table in the graph's table
+  std::vector<GradientSlot> wrt;  // parallel to the request
   std::vector<GradientSlot> retained;
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
@@ -134,8 +134,9 @@ llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &grap
 
 /// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
 /// `options.inference` is of `graph`; what is known of it is known at every order. `wrt` of the result is that of order K.
-llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
-                                                    const GradientOptions &options, uint32_t order);
+llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph,
+                                                    const GradientRequest &request, const GradientOptions &options,
+                                                    uint32_t order);
 
 /// Targets of `--wrt all`: arguments (not aux) that can carry gradient; the others are listed by name with a reason.
 struct AllTargets {

@@ -40,10 +40,10 @@ class Namer {
 
   GraphBuilder &builder;
   NamingStyle namingStyle;
-  bool isRegular;                                  // regular names are given without a look-up
-  llvm::DenseSet<uint64_t> hashes;                 // while that is so: of the base's names and of irregular ones
-  llvm::StringSet<llvm::BumpPtrAllocator> taken;   // afterwards: every name
-  llvm::StringMap<uint64_t> lastCounter;           // of a name that was taken
+  bool isRegular;                                 // regular names are given without a look-up
+  llvm::DenseSet<uint64_t> hashes;                // while that is so: of the base's names and of irregular ones
+  llvm::StringSet<llvm::BumpPtrAllocator> taken;  // afterwards: every name
+  llvm::StringMap<uint64_t> lastCounter;          // of a name that was taken
   llvm::SmallString<64> scratch, candidate;
 };
 

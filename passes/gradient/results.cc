@@ -21,18 +21,17 @@ namespace {
 
 /// What the steps work on.
 struct Emission {
-  GradientState &state;               // its builder is used up by `freezeGraph`
-  GradientResult result = {};         // up to `renumberAnswers` its values are the builder's
-  SmallVector<Value, 16> heads = {};  // the builder's
+  GradientState &state;                    // its builder is used up by `freezeGraph`
+  GradientResult result = {};              // up to `renumberAnswers` its values are the builder's
+  SmallVector<Value, 16> heads = {};       // the builder's
   std::vector<GradientOf> gradients = {};  // the builder's
-  Frozen frozen = {};                 // from `freezeGraph` on
+  Frozen frozen = {};                      // from `freezeGraph` on
 };
 
 /// Makes the gradient of every entry that was asked for.
 class AnswerMaker {
  public:
-  explicit AnswerMaker(GradientState &state)
-      : state(state), isHigher(state.order > 1), asked(state.options.unused) {}
+  explicit AnswerMaker(GradientState &state) : state(state), isHigher(state.order > 1), asked(state.options.unused) {}
 
   Error answer(ArrayRef<GradientTarget> targets, bool isRetained, std::vector<GradientSlot> &slots) {
     slots.reserve(targets.size());
@@ -64,13 +63,13 @@ class AnswerMaker {
     return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", '" + state.graph.listedName(x) +
                                                "', is not reached from any output that is differentiated")
         .at(x.node)
-        .remedy(Remedy::ChooseUnused, "UnusedPolicy::None leaves it out, UnusedPolicy::Zeros gives it a gradient of zeros");
+        .remedy(Remedy::ChooseUnused,
+                "UnusedPolicy::None leaves it out, UnusedPolicy::Zeros gives it a gradient of zeros");
   }
 
   bool isReachable(Value x) {
     const bool isControlEnough = state.options.controlOnly == ControlOnlyPolicy::Zeros;
-    if (ancestors.empty())
-      ancestors = state.selection.connectedTo(state.graph, state.request.heads, isControlEnough);
+    if (ancestors.empty()) ancestors = state.selection.connectedTo(state.graph, state.request.heads, isControlEnough);
     return ancestors[x.node.value];
   }
 
@@ -167,9 +166,9 @@ Error nameFluid(Emission &e) {
 Error freezeGraph(Emission &e) {
   GradientState &state = e.state;
   state.stats.numGenerated = state.builder.numNodes() - state.numBase;
-  Expected<Frozen> frozen = state.selection.hasMutations()
-                                ? freezeInOrder(std::move(state.builder), state.graph, e.heads, state.options.overwritten)
-                                : std::move(state.builder).freeze(e.heads, {});
+  Expected<Frozen> frozen = state.selection.hasMutations() ? freezeInOrder(std::move(state.builder), state.graph,
+                                                                           e.heads, state.options.overwritten)
+                                                           : std::move(state.builder).freeze(e.heads, {});
   if (!frozen) return frozen.takeError();
   e.frozen = std::move(*frozen);
   return Error::success();
@@ -237,7 +236,8 @@ void addConstants(const GradientRequest &request, const Frozen &frozen, std::vec
   for (const std::vector<Value> *list : {&request.noGrad, &request.stop})
     for (Value v : *list) {
       const Value now = frozen(v);
-      if (!now.isValid() || frozen.graph.isVariable(now.node) || !seen.insert(frozen.graph.entry(now).value).second) continue;
+      if (!now.isValid() || frozen.graph.isVariable(now.node) || !seen.insert(frozen.graph.entry(now).value).second)
+        continue;
       constants.push_back(Value{now.node, now.index, 0});
     }
 }

@@ -34,7 +34,8 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     mutates |= !graph.kind(id).mutated.isEmpty();
-    if (graph.isVariable(id) && graph.attrs(id) != Attrs() && isMarkedStopped(graph, id)) cutVariable(graph.firstEntry(id));
+    if (graph.isVariable(id) && graph.attrs(id) != Attrs() && isMarkedStopped(graph, id))
+      cutVariable(graph.firstEntry(id));
     if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);

@@ -29,9 +29,7 @@ class Selection {
   }
   /// Whether some node overwrites a variable, so that versions matter.
   bool hasMutations() const { return mutates; }
-  bool isInteger(EntryId e) const {
-    return types && (*types)[e] != DType::Unknown && !isFloating((*types)[e]);
-  }
+  bool isInteger(EntryId e) const { return types && (*types)[e] != DType::Unknown && !isFloating((*types)[e]); }
 
   /// Nodes from which some y is reached along data edges, none of them into a cut entry (NG-06, NG-07): any other node
   /// counts as unused (P-04). With `withControl`, along control dependencies too.

@@ -26,7 +26,7 @@ struct GradientState {
   GradientState &operator=(const GradientState &) = delete;
 
   Context &ctx;
-  const Graph &graph;  // the base: its nodes are the first of the builder
+  const Graph &graph;                          // the base: its nodes are the first of the builder
   const std::optional<GradientTable> earlier;  // of the base, when it is an emitted graph
   const GradientRequest &request;
   const GradientOptions &options;

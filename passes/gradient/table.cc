@@ -27,8 +27,9 @@ void addForwardRows(GradientTable &table, const Graph &forward, const std::optio
   }
 }
 
-void addGradientRows(GradientTable &table, const Graph &forward, ArrayRef<GradientTarget> targets, ArrayRef<GradientSlot> slots,
-                     GradientTable::HeadKind kind, uint32_t order, ArrayRef<NodeId> newId) {
+void addGradientRows(GradientTable &table, const Graph &forward, ArrayRef<GradientTarget> targets,
+                     ArrayRef<GradientSlot> slots, GradientTable::HeadKind kind, uint32_t order,
+                     ArrayRef<NodeId> newId) {
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!slots[i].value.isValid()) continue;
     GradientTable::Head head;
@@ -62,7 +63,8 @@ uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> 
   return order + 1;
 }
 
-GradientTable gradientTableOf(const GradientState &state, const GradientResult &result, const std::vector<NodeId> &newId) {
+GradientTable gradientTableOf(const GradientState &state, const GradientResult &result,
+                              const std::vector<NodeId> &newId) {
   const Graph &forward = state.graph;
   const GradientRequest &request = state.request;
   const GradientOptions &options = state.options;

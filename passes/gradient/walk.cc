@@ -112,7 +112,8 @@ class BackwardWalk {
     GradRule rule(builder, n, sums.originOf(n), given, wanted);
     rule.setForward(forwardOf(n));
     builder.kind(n).op->gradient(rule);
-    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    if (rule.hasFailed())
+      return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i]) continue;
       if (rule.slot(i) == GradRule::Slot::Unanswered) return badRule(n, i);
@@ -146,12 +147,10 @@ class BackwardWalk {
     Value y{current, static_cast<uint16_t>(output), 0};
     NodeId n = isHidden ? builder.addKind(*ops.zerosPlaceholder, {}, sums.originOf(current))
                         : builder.addKind(*ops.zerosLike, {y}, sums.originOf(current));
-    if (state.fluid)
-      state.fluid->nameZero(y, n);
+    if (state.fluid) state.fluid->nameZero(y, n);
     else if (state.namer.style() != NamingStyle::Unique)
       state.namer.name(n, isHidden ? "zeros_without_dtype" : "zeros_like", "");
-    else if (current.value < state.numBase)
-      state.namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
+    else if (current.value < state.numBase) state.namer.name(n, builder.name(current), "_zero_head_" + utostr(output));
     return Value{n};
   }
 
@@ -197,7 +196,8 @@ class BackwardWalk {
     rule.setShapes({[](void *self, Value v) { return static_cast<BackwardWalk *>(self)->shapeOf(v); }, this});
     uint32_t first = builder.numNodes();
     builder.kind(n).op->decompose(rule);
-    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    if (rule.hasFailed())
+      return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
     uint32_t last = builder.numNodes();
     admit(first, last);
     for (size_t o = 0; o < heads.size(); ++o) {

@@ -19,7 +19,8 @@ class DataOrder {
   explicit DataOrder(const Graph &graph) : graph(graph), seen(graph.numNodes()), unknown(graph.numNodes()) {
     order.reserve(graph.numNodes());
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (isOpaque(NodeId(n)) || any_of(graph.inputs(NodeId(n)), [&](Value v) { return unknown[v.node.value]; })) unknown.set(n);
+      if (isOpaque(NodeId(n)) || any_of(graph.inputs(NodeId(n)), [&](Value v) { return unknown[v.node.value]; }))
+        unknown.set(n);
   }
 
   /// Post-order from the heads along data edges; nodes that no head reads come last.

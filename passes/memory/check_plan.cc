@@ -56,15 +56,12 @@ class PlanReplay {
   }
   bool isPlanned(NodeId n) const { return options.steps.contains(options.schedule.stepOf(n)); }
 
-  bool isKnown(EntryId e) const {
-    return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown;
-  }
-  int64_t bytesOf(EntryId e) const {
-    return isKnown(e) ? inference.elements(e) * dtypeBytes(inference.dtype[e]) : 0;
-  }
+  bool isKnown(EntryId e) const { return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown; }
+  int64_t bytesOf(EntryId e) const { return isKnown(e) ? inference.elements(e) * dtypeBytes(inference.dtype[e]) : 0; }
 
   bool isInArena(int64_t begin, int64_t bytes) const {
-    return begin >= 0 && begin % kPlanAlignment == 0 && bytes <= plan.plannedBytes && begin <= plan.plannedBytes - bytes;
+    return begin >= 0 && begin % kPlanAlignment == 0 && bytes <= plan.plannedBytes &&
+           begin <= plan.plannedBytes - bytes;
   }
 
   std::string nameOf(NodeId n, uint32_t output) const {
@@ -80,7 +77,8 @@ class PlanReplay {
     int64_t begin = plan.offset[e], bytes = bytesOf(e);
     if (begin < 0) return checkAbsence(n, output, e);
     if (!isInArena(begin, bytes))
-      return bad(n, "output " + nameOf(n, output) + " at offset " + Twine(begin) + " is misaligned or outside the arena");
+      return bad(n,
+                 "output " + nameOf(n, output) + " at offset " + Twine(begin) + " is misaligned or outside the arena");
     if (bytes == 0) return Error::success();
     EntryId source = plan.inplaceOf[e];
     if (source.isValid()) return share(n, output, e, source);
@@ -117,8 +115,8 @@ class PlanReplay {
   Error share(NodeId n, uint32_t output, EntryId e, EntryId source) {
     auto range = live.find(plan.offset[source]);
     if (range == live.end() || plan.offset[e] != plan.offset[source] || bytesOf(e) != bytesOf(source))
-      return bad(n, "output " + nameOf(n, output) + " takes over entry " + Twine(source.value) +
-                        ", which is not there");
+      return bad(n,
+                 "output " + nameOf(n, output) + " takes over entry " + Twine(source.value) + ", which is not there");
     const InplacePair *pair = declaredPair(n, output, source);
     if (!pair) return bad(n, "output " + nameOf(n, output) + " takes over an input the operator does not let it take");
     if (!pair->isIdentity)
@@ -135,7 +133,8 @@ class PlanReplay {
   const InplacePair *declaredPair(NodeId n, uint32_t output, EntryId source) const {
     ArrayRef<Value> inputs = graph.inputs(n);
     for (const InplacePair &pair : graph.op(n)->inplace)
-      if (pair.output == output && pair.input < inputs.size() && graph.entry(inputs[pair.input]) == source) return &pair;
+      if (pair.output == output && pair.input < inputs.size() && graph.entry(inputs[pair.input]) == source)
+        return &pair;
     return nullptr;
   }
 
@@ -186,9 +185,9 @@ class PlanReplay {
   const RequestTable &requests;
   const MemoryPlan &plan;
   const PlanOptions &options;
-  EntryMap<uint32_t> pending;       // reads still to come
-  EntryMap<uint8_t> isCallers;      // may be in the caller's memory
-  std::map<int64_t, Range> live;    // by offset
+  EntryMap<uint32_t> pending;     // reads still to come
+  EntryMap<uint8_t> isCallers;    // may be in the caller's memory
+  std::map<int64_t, Range> live;  // by offset
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ class LifetimeBuilder {
  public:
   LifetimeBuilder(const Graph &graph, const Inference &inference, const RequestTable &requests,
                   const PlanOptions &options)
-      : graph(graph), inference(inference), requests(requests), options(options),
-        schedule(options.schedule), lastRead(graph, 0) {
+      : graph(graph), inference(inference), requests(requests), options(options), schedule(options.schedule),
+        lastRead(graph, 0) {
     result.intervalOf = EntryMap<uint32_t>(graph, Lifetimes::kNoInterval);
     result.inplaceOf = EntryMap<EntryId>(graph, EntryId());
     result.isExternal = EntryMap<uint8_t>(graph, 0);
@@ -157,11 +157,11 @@ class LifetimeBuilder {
   const RequestTable &requests;
   const PlanOptions &options;
   const Schedule &schedule;
-  EntryMap<uint32_t> lastRead;        // the step
-  uint32_t now = 0;                   // the step at hand
-  SmallVector<Interval, 8> begun;     // at this step
-  SmallVector<uint32_t, 4> taken;     // blocks that outputs took over at this step
-  int64_t total = 0;                  // bytes of everything seen so far
+  EntryMap<uint32_t> lastRead;     // the step
+  uint32_t now = 0;                // the step at hand
+  SmallVector<Interval, 8> begun;  // at this step
+  SmallVector<uint32_t, 4> taken;  // blocks that outputs took over at this step
+  int64_t total = 0;               // bytes of everything seen so far
   Lifetimes result;
 };
 

@@ -16,11 +16,11 @@ struct Interval {
 };
 
 struct Lifetimes {
-  std::vector<Interval> intervals;   // ordered by begin, then by size descending within a step, then by root
-  std::vector<Interval> scratch;     // the workspaces, ordered by begin
-  EntryMap<uint32_t> intervalOf;     // by entry; kNoInterval where it has none
-  EntryMap<EntryId> inplaceOf;       // as in MemoryPlan
-  EntryMap<uint8_t> isExternal;      // by entry: the caller's memory, as PlanOptions::steps says
+  std::vector<Interval> intervals;  // ordered by begin, then by size descending within a step, then by root
+  std::vector<Interval> scratch;    // the workspaces, ordered by begin
+  EntryMap<uint32_t> intervalOf;    // by entry; kNoInterval where it has none
+  EntryMap<EntryId> inplaceOf;      // as in MemoryPlan
+  EntryMap<uint8_t> isExternal;     // by entry: the caller's memory, as PlanOptions::steps says
   int64_t externalBytes = 0;
   uint32_t numUnplanned = 0;
 

@@ -183,8 +183,7 @@ Placement placeScratch(ArrayRef<Interval> scratch, ArrayRef<Interval> values, co
       placement.bytes = std::max(placement.bytes, placement.offsets.back() + bytes);
     }
     for (uint32_t i = endings.begin[step]; i < endings.begin[step + 1]; ++i)
-      if (uint32_t ended = endings.list[i]; values[ended].bytes)
-        free.give(placed.offsets[ended], values[ended].bytes);
+      if (uint32_t ended = endings.list[i]; values[ended].bytes) free.give(placed.offsets[ended], values[ended].bytes);
   }
   return placement;
 }

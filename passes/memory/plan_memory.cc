@@ -9,8 +9,8 @@ using namespace llvm;
 
 namespace gradc {
 
-Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &inference,
-                                const RequestTable &requests, const PlanOptions &options) {
+Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                const PlanOptions &options) {
   Expected<Lifetimes> lifetimes = computeLifetimes(graph, inference, requests, options);
   if (!lifetimes) return lifetimes.takeError();
   Placement placement = placeIntervals(lifetimes->intervals, graph.numNodes());
@@ -41,12 +41,9 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
   for (uint32_t i = 0; i < graph.numEntries(); ++i) {
     const EntryId e(i);
     const uint32_t interval = lifetimes->intervalOf[e];
-    if (interval != Lifetimes::kNoInterval)
-      plan.offset[e] = placement.offsets[interval];
-    else if (lifetimes->isExternal[e])
-      plan.offset[e] = kExternal;
-    else if (requests.request[e] != Request::Null)
-      plan.offset[e] = kUnplanned;
+    if (interval != Lifetimes::kNoInterval) plan.offset[e] = placement.offsets[interval];
+    else if (lifetimes->isExternal[e]) plan.offset[e] = kExternal;
+    else if (requests.request[e] != Request::Null) plan.offset[e] = kUnplanned;
   }
   plan.inplaceOf = std::move(lifetimes->inplaceOf);
   return plan;

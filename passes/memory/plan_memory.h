@@ -32,18 +32,18 @@ struct PlanOptions {
 };
 
 struct MemoryPlan {
-  EntryMap<int64_t> offset;          // into the arena, or one of the constants above
-  EntryMap<EntryId> inplaceOf;       // the entry whose bytes this one takes over; invalid: none
-  NodeMap<int64_t> workspace;        // offset of the node's scratch, kUnused when it has none
-  int64_t plannedBytes = 0;          // size of the arena
-  int64_t valueBytes = 0;            // of it, what values alone take: the part past it is for workspaces
-  int64_t boundBytes = 0;            // largest sum of live bytes at any step
-  int64_t valueBoundBytes = 0;       // the same without workspaces
-  int64_t externalBytes = 0;         // variables and heads
+  EntryMap<int64_t> offset;     // into the arena, or one of the constants above
+  EntryMap<EntryId> inplaceOf;  // the entry whose bytes this one takes over; invalid: none
+  NodeMap<int64_t> workspace;   // offset of the node's scratch, kUnused when it has none
+  int64_t plannedBytes = 0;     // size of the arena
+  int64_t valueBytes = 0;       // of it, what values alone take: the part past it is for workspaces
+  int64_t boundBytes = 0;       // largest sum of live bytes at any step
+  int64_t valueBoundBytes = 0;  // the same without workspaces
+  int64_t externalBytes = 0;    // variables and heads
   uint32_t numUnplanned = 0;
-  int64_t workspaceBytes = 0;        // the largest workspace
-  NodeId peakNode;                   // where the bound is reached
-  std::vector<int64_t> liveBytes;    // by step: bytes in use while its node runs, workspace included
+  int64_t workspaceBytes = 0;      // the largest workspace
+  NodeId peakNode;                 // where the bound is reached
+  std::vector<int64_t> liveBytes;  // by step: bytes in use while its node runs, workspace included
 };
 
 /// BadPlan for a schedule that is not one of the graph's; TooLarge where sizes or their sum are.

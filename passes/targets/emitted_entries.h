@@ -13,7 +13,8 @@ class EmittedEntries {
  public:
   /// `graph` is what `known` is about; both may be null.
   EmittedEntries(const GraphBuilder &builder, const Graph *graph, const Inference *known)
-      : builder(builder), graph(graph), known(known), shapes(known ? *known->shapes : ShapeTable()), summaries(builder.context()) {}
+      : builder(builder), graph(graph), known(known), shapes(known ? *known->shapes : ShapeTable()),
+        summaries(builder.context()) {}
 
   /// Takes in a node of the builder, the next one, that stands for a node of the graph.
   void add(NodeId node, NodeId of);
@@ -50,7 +51,7 @@ class EmittedEntries {
   const GraphBuilder &builder;
   const Graph *graph;
   const Inference *known;
-  ShapeTable shapes;                 // that of `known`, and of what rules emit
+  ShapeTable shapes;  // that of `known`, and of what rules emit
   RuleSummaries summaries;
   std::vector<uint32_t> firstEntry;  // by node of the builder
   std::vector<Entry> entries;

@@ -85,7 +85,8 @@ class Lowering {
     if (Error error = open(at[n], forwardOf(n), wanted)) return error;
     if (Error error = workOff()) return error;
     SmallVector<Value, 4> outputs;
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
     nameNodes(outputs, first);
     waitForWrites(outputs);
     rewriter.replace(n, outputs, made);
@@ -189,10 +190,11 @@ class Lowering {
     rule.setShapes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->shape(v); }, &entries});
     say(rule);
     for (auto [node, of] : rule.fusedNodes()) entries.setForward(node, of);
-    if (rule.hasFailed()) return amend(rule.takeFailure(), [&](GradcError &info) {
-      info.message = describeNode() + ": " + info.message;
-      info.place.node = current;
-    });
+    if (rule.hasFailed())
+      return amend(rule.takeFailure(), [&](GradcError &info) {
+        info.message = describeNode() + ": " + info.message;
+        info.place.node = current;
+      });
     const bool hasAnswer = any_of(seq<size_t>(0, wanted.size()), [&](size_t o) { return rule.output(o).isValid(); });
     for (size_t o = 0; hasAnswer && o < wanted.size(); ++o) level.outputs.push_back(rule.output(o));
     return Error::success();
@@ -222,7 +224,8 @@ class Lowering {
     if (!isKept(builder.kindId(m), entries.forward(m)) ||
         !hasOutputs(builder.kind(m), [&](uint32_t o) { return entries.isRead(Value{m, static_cast<uint16_t>(o)}); })) {
       SmallVector<bool, 4> wanted;
-      for (uint32_t o = 0; o < builder.numOutputs(m); ++o) wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
+      for (uint32_t o = 0; o < builder.numOutputs(m); ++o)
+        wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
       return open(m, entries.forward(m), wanted);
     }
     Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m));
@@ -274,8 +277,8 @@ class Lowering {
   }
 
   Error endless(const OpDef &op, const Twine &after) const {
-    return Failure(ErrorKind::GradientCount, describeNode() + ": the decomposition does not end: '" + op.name +
-                                                 "' is left after " + after)
+    return Failure(ErrorKind::GradientCount,
+                   describeNode() + ": the decomposition does not end: '" + op.name + "' is left after " + after)
         .at(current)
         .note(kMistake);
   }
@@ -308,8 +311,8 @@ class Lowering {
   std::vector<Answer> answers;  // by kind
   NodeId current;               // the old node that is being replaced
   SmallVector<Level, 8> levels;
-  SmallVector<NodeId, 16> made; // what replaces it
-  StringSet<> names;            // once a name has to be found
+  SmallVector<NodeId, 16> made;  // what replaces it
+  StringSet<> names;             // once a name has to be found
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
 };
 
@@ -333,9 +336,8 @@ std::map<const OpDef *, OperatorNeeds> needsOf(Context &context, const Graph &gr
   Lowering lowering(context, graph, target, known, bodies);
   lowering.noteNeeds(needs);
   if (Error error = lowering.visitAll())
-    handleAllErrors(std::move(error), [&](const GradcError &info) {
-      needs[graph.op(info.place.node)].refusals.insert(info.message);
-    });
+    handleAllErrors(std::move(error),
+                    [&](const GradcError &info) { needs[graph.op(info.place.node)].refusals.insert(info.message); });
   return needs;
 }
 

@@ -120,7 +120,8 @@ void softmaxOutputWeight(DecomposeRule &d) {
 
 // Every row has a target, also under a weight of 0.
 void softmaxOutputTarget(DecomposeRule &d) {
-  const Residuals found = residualsOf(d, d.context().withAttrs(d.attrs(), {{"grad_scale", "1"}, {"use_ignore", "False"}}));
+  const Residuals found =
+      residualsOf(d, d.context().withAttrs(d.attrs(), {{"grad_scale", "1"}, {"use_ignore", "False"}}));
   const Value weight = d.emit(kElemwiseSub, {found.ofOnes, found.ofZeros});
   d.y(0, d.emit(kNegative, {d.emit(kElemwiseDiv, {found.ofZeros, weight})}));
 }

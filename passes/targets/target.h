@@ -14,8 +14,8 @@ struct TargetRow {
 };
 
 struct Target {
-  llvm::StringRef name;   // of --dialect
-  llvm::StringRef title;  // in messages: "MXNet 1.9.1"
+  llvm::StringRef name;         // of --dialect
+  llvm::StringRef title;        // in messages: "MXNet 1.9.1"
   llvm::StringRef advice = {};  // to whom lowering refused; may be empty
   /// Whether the target has the operator, with these attributes. Unknown operators are left alone and not asked about.
   bool (*has)(const NodeKind &);

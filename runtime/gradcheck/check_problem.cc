@@ -106,8 +106,8 @@ class ProblemMaker {
       if (Error error = followForward(result->forwardIds, request)) return error;
     problem.outputs.clear();
     for (size_t i = 0; i < request.heads.size(); ++i)
-      problem.outputs.push_back({headOf(problem.function, request.heads[i].y),
-                                 variableNamed(problem.gradients, result->seedNames[i]), true});
+      problem.outputs.push_back(
+          {headOf(problem.function, request.heads[i].y), variableNamed(problem.gradients, result->seedNames[i]), true});
     takeSlots(request, *result);
     request.heads.clear();
     for (const CheckProblem::Target &target : problem.targets)
@@ -156,7 +156,8 @@ class ProblemMaker {
         ys.push_back(graph.heads()[i]);
     }
     if (order == 0 || below.empty())
-      return Failure(ErrorKind::UnsupportedOption, "the graph has no forward heads its gradients could be checked against")
+      return Failure(ErrorKind::UnsupportedOption,
+                     "the graph has no forward heads its gradients could be checked against")
           .remedy(Remedy::KeepForwardHeads, "emit it with its forward heads");
     if (!options.gradient.heads.empty()) {
       ys.clear();
@@ -186,8 +187,7 @@ class ProblemMaker {
   }
 
   Error takeHead(const GradientTable::Head &head, size_t index) {
-    if (!head.ofNode.isValid() || !graph.isVariable(head.ofNode) ||
-        head.ofNode.value >= problem.function.numNodes())
+    if (!head.ofNode.isValid() || !graph.isVariable(head.ofNode) || head.ofNode.value >= problem.function.numNodes())
       return Failure(ErrorKind::UnsupportedOption, "head " + Twine(index) + " is the gradient of '" + head.of +
                                                        "', which is not a variable of the forward part");
     CheckProblem::Target target;
@@ -214,7 +214,8 @@ class ProblemMaker {
       if (kind.isVariable() || !kind.op->impliedLoss) continue;
       ArrayRef<Value> inputs = problem.function.inputs(NodeId(id));
       for (size_t i = 0; i < inputs.size(); ++i)
-        if (kind.isStopped(i) && !problem.function.isVariable(inputs[i].node)) labels.push_back({inputs[i], std::nullopt, ""});
+        if (kind.isStopped(i) && !problem.function.isVariable(inputs[i].node))
+          labels.push_back({inputs[i], std::nullopt, ""});
     }
     if (labels.empty()) return Error::success();
     if (Error error = checkLabels(labels)) return error;
@@ -234,8 +235,10 @@ class ProblemMaker {
       for (size_t i = 0; i < inputs.size(); ++i)
         if (isLabel.test(function.entry(inputs[i]).value) && !function.kind(NodeId(id)).isStopped(i))
           return Failure(ErrorKind::UnsupportedOption,
-                         "'" + Twine(function.listedName(inputs[i])) + "' is the label of a loss, and a gradient flows through it to " +
-                             function.describe(NodeId(id)) + "; gradcheck cannot hold it for one and vary it for the other")
+                         "'" + Twine(function.listedName(inputs[i])) +
+                             "' is the label of a loss, and a gradient flows through it to " +
+                             function.describe(NodeId(id)) +
+                             "; gradcheck cannot hold it for one and vary it for the other")
               .at(NodeId(id));
     }
     return Error::success();

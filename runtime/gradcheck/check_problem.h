@@ -7,21 +7,21 @@ namespace gradc {
 
 struct CheckProblem {
   struct Output {
-    size_t head;        // in `function`
-    NodeId seed;        // variable of `gradients` with the head gradient; invalid: ones
-    bool isOwnSeed;     // made for this check, so free to be drawn
+    size_t head;     // in `function`
+    NodeId seed;     // variable of `gradients` with the head gradient; invalid: ones
+    bool isOwnSeed;  // made for this check, so free to be drawn
   };
   struct Target {
-    Value x;            // the same id in both graphs
+    Value x;  // the same id in both graphs
     std::string name;
     int64_t head = -1;  // in `gradients`; -1: no gradient, which claims that it is zero
     bool isStructuralZero = false;
   };
-  Graph function;       // a prefix of `gradients`, ids included
+  Graph function;  // a prefix of `gradients`, ids included
   Graph gradients;
   std::vector<Output> outputs;
   std::vector<Target> targets;
-  InferRequest hints;   // the session's, for the ids here
+  InferRequest hints;       // the session's, for the ids here
   std::vector<Value> held;  // entries the request makes constants (no_grad, stop)
 };
 

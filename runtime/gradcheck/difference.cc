@@ -34,7 +34,7 @@ struct ScalarFunction::State {
   EntryMap<Array> recorded;             // base values of entries that overrides need
   BitVector needed, heldEntry;          // by entry
   std::vector<NodeId> aux;
-  std::vector<Array> auxValues;         // at the base point
+  std::vector<Array> auxValues;  // at the base point
   std::vector<NodeId> lossNodes;
   std::vector<double> lossValues;
   std::optional<Executor> executor;
@@ -110,7 +110,8 @@ void ScalarFunction::State::record(EntryId e, const TensorRef &tensor) {
 Error ScalarFunction::State::recordBase(const ExecOptions &options) {
   for (NodeId n : aux) {
     TensorRef tensor = session.variable(n);
-    auxValues.push_back({tensor.dtype, tensor.shape.vec(), std::vector<char>(tensor.as<char>(), tensor.as<char>() + tensor.bytes())});
+    auxValues.push_back(
+        {tensor.dtype, tensor.shape.vec(), std::vector<char>(tensor.as<char>(), tensor.as<char>() + tensor.bytes())});
   }
   for (uint32_t id = 0; id < graph().numNodes(); ++id)
     if (graph().isVariable(NodeId(id))) record(graph().firstEntry(NodeId(id)), session.variable(NodeId(id)));

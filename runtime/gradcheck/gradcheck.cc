@@ -161,8 +161,7 @@ class Checker {
   Error takeSample(ArrayRef<Part> parts, uint32_t sample, size_t row) {
     std::vector<std::vector<double>> steps;
     double elements = 0;
-    for (const Part &part : parts)
-      elements += part.only >= 0 ? 1.0 : static_cast<double>(variable(part).size());
+    for (const Part &part : parts) elements += part.only >= 0 ? 1.0 : static_cast<double>(variable(part).size());
     for (const Part &part : parts) steps.push_back(stepsOf(part, sample, std::sqrt(std::max(elements, 1.0))));
 
     std::vector<std::vector<double>> base;

@@ -10,13 +10,13 @@
 namespace gradc {
 
 struct GradcheckOptions {
-  SessionOptions session;      // infer.floatAs should be Float64
-  GradientRequest gradient;    // of the forward model; wrt empty: all
+  SessionOptions session;    // infer.floatAs should be Float64
+  GradientRequest gradient;  // of the forward model; wrt empty: all
   GradientOptions gradientOptions;
-  uint32_t order = 1;          // K: checks order-K gradients against differences of the order K-1 graph
-  uint32_t samples = 40;       // checks in all, two forward evaluations each
+  uint32_t order = 1;     // K: checks order-K gradients against differences of the order K-1 graph
+  uint32_t samples = 40;  // checks in all, two forward evaluations each
   uint64_t seed = 1;
-  double eps = 1e-5;           // step eps · max(1, |x|)
+  double eps = 1e-5;  // step eps · max(1, |x|)
   double rtol = 1e-6, atol = 1e-8;
 };
 
@@ -30,9 +30,9 @@ struct GradcheckRow {
 };
 
 struct GradcheckReport {
-  std::vector<GradcheckRow> rows;  // "all variables" first, then one per variable
+  std::vector<GradcheckRow> rows;            // "all variables" first, then one per variable
   uint32_t heldPieces = 0, heldOutputs = 0;  // nodes held on their piece, nodes held at their value
-  bool passed() const;             // no failure, and not every sample vacuous
+  bool passed() const;                       // no failure, and not every sample vacuous
 };
 
 /// `graph` is the forward model, or an emitted training graph (its heads are then checked against its forward part).

@@ -179,9 +179,9 @@ Error Objective::checkLabels(const Graph &forward, const Inference &inference, c
       std::string text;
       raw_string_ostream os(text);
       printAttr(os, number);
-      return Failure(ErrorKind::BindingMismatch,
-                     "'" + data.name(c) + "' is " + text + " in row " + Twine(i / (column.size() / data.size())) +
-                         ", expected a class number from 0 to " + Twine(classes - 1));
+      return Failure(ErrorKind::BindingMismatch, "'" + data.name(c) + "' is " + text + " in row " +
+                                                     Twine(i / (column.size() / data.size())) +
+                                                     ", expected a class number from 0 to " + Twine(classes - 1));
     }
   }
   return Error::success();

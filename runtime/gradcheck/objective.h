@@ -18,7 +18,7 @@ llvm::StringRef metricName(Metric metric);
 
 /// Sums over batches.
 struct Score {
-  double lossSum = 0, rows = 0;          // loss of the mean example times rows
+  double lossSum = 0, rows = 0;  // loss of the mean example times rows
   double metricSum = 0, metricCount = 0;
 
   double loss() const { return lossSum / rows; }
@@ -52,7 +52,7 @@ class Objective {
     const NodeKind *kind;  // null: the sum of the head
     size_t label;          // into labelValues; kNoLabel
     Undo undo;
-    bool isMean;           // unless undo is Sum
+    bool isMean;  // unless undo is Sum
   };
   static constexpr size_t kNoLabel = ~size_t{0};
 

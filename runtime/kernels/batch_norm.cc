@@ -26,9 +26,7 @@ template <class T> struct Columns {
         mean(partial + 2 * channels), scale(mean + channels), shift(scale + channels), slope(shift + channels),
         channels(channels) {}
   ChannelSums<T> sums() const { return {totals, partial}; }
-  static size_t bytes(int64_t channels) {
-    return static_cast<size_t>(channels) * (2 * sizeof(double) + 6 * sizeof(T));
-  }
+  static size_t bytes(int64_t channels) { return static_cast<size_t>(channels) * (2 * sizeof(double) + 6 * sizeof(T)); }
 };
 
 template <class T> class ForwardKernel : public PreparedKernel {
@@ -59,7 +57,8 @@ template <class T> class ForwardKernel : public PreparedKernel {
         movingMean[c] = moved(movingMean[c], mean);
       }
       const T *mean = columns.mean;
-      sumChannels<1>(view, slice, columns.sums(), [=](int64_t i, int64_t c, T *v) { v[0] = (x[i] - mean[c]) * (x[i] - mean[c]); });
+      sumChannels<1>(view, slice, columns.sums(),
+                     [=](int64_t i, int64_t c, T *v) { v[0] = (x[i] - mean[c]) * (x[i] - mean[c]); });
     }
     for (int64_t c = slice.begin; c < slice.end; ++c) {
       double variance = static_cast<double>(movingVar[c]);

@@ -15,10 +15,10 @@
 
 namespace gradc::fast {
 
-inline constexpr int64_t kChannelGrain = 32768;    // elements that are not worth a second thread
-inline constexpr int64_t kLanes = 16;        // elements of one step of a sum
-inline constexpr int64_t kRunBlock = 4096;   // elements of a run added up in the type of the data
-inline constexpr int64_t kBlockRows = 256;   // the same where channels are next to each other
+inline constexpr int64_t kChannelGrain = 32768;  // elements that are not worth a second thread
+inline constexpr int64_t kLanes = 16;            // elements of one step of a sum
+inline constexpr int64_t kRunBlock = 4096;       // elements of a run added up in the type of the data
+inline constexpr int64_t kBlockRows = 256;       // the same where channels are next to each other
 inline constexpr int64_t kSliceChannels = 16;
 
 /// The data as (outer, channels, inner).
@@ -51,9 +51,8 @@ template <class F> void forSlices(const ChannelView &view, unsigned threads, F b
   const int64_t unit = view.isRows() ? kSliceChannels : 1;
   const int64_t units = (view.channels + unit - 1) / unit;
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? units : 1;
-  parallelFor(threads, units, grain, [&](int64_t begin, int64_t end) {
-    body(Slice{begin * unit, std::min(end * unit, view.channels)});
-  });
+  parallelFor(threads, units, grain,
+              [&](int64_t begin, int64_t end) { body(Slice{begin * unit, std::min(end * unit, view.channels)}); });
 }
 
 /// N sums over one run of a channel: term(i, v) adds to v what element i contributes.

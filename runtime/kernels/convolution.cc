@@ -16,9 +16,9 @@ namespace {
 
 /// The formats of one convolution: what the entries have, what the primitive is told.
 struct ConvolutionDescs {
-  memory::desc x, w, b, y;              // outside
-  memory::desc anyX, anyW, anyY;        // inside, as far as it is decided
-  bool readsTiles;                      // forward
+  memory::desc x, w, b, y;        // outside
+  memory::desc anyX, anyW, anyY;  // inside, as far as it is decided
+  bool readsTiles;                // forward
   memory::dims stride, dilate, pad;
 };
 
@@ -52,8 +52,8 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   d.y = denseDesc(y, operands.yLayout);
   d.w = denseDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
-  const bool isLast = hasWholeVectors(g) &&
-                      (operands.xLayout == Layout::ChannelsLast || operands.yLayout == Layout::ChannelsLast);
+  const bool isLast =
+      hasWholeVectors(g) && (operands.xLayout == Layout::ChannelsLast || operands.yLayout == Layout::ChannelsLast);
   d.anyX = insideDesc(x, isLast);
   d.anyY = insideDesc(y, isLast);
   d.anyW = anyDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w));
@@ -114,8 +114,8 @@ DnnlStep forwardStep(const ConvolutionDescs &d, bool hasBias) {
 /// Slots dy, w, dx.
 DnnlStep dataStep(const ConvolutionDescs &d) {
   using Backward = dnnl::convolution_backward_data;
-  const Backward::primitive_desc desc = backwardDescOf<Backward>(
-      forwardDesc(d, false, d.anyW), kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false, d.anyW), kAlgorithm, d.anyX,
+                                                                 d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -130,9 +130,9 @@ DnnlStep weightStep(const ConvolutionDescs &d, bool hasBias) {
   using Backward = dnnl::convolution_backward_weights;
   const Forward::primitive_desc forward = forwardDesc(d, hasBias, d.anyW);
   const Backward::primitive_desc desc =
-      hasBias ? backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad,
-                                         d.pad)
-              : backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
+      hasBias
+          ? backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.pad, d.pad)
+          : backwardDescOf<Backward>(forward, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.pad, d.pad);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());

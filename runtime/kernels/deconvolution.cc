@@ -64,7 +64,8 @@ dnnl::deconvolution_forward::primitive_desc forwardDesc(const Descs &d, bool has
   using Forward = dnnl::deconvolution_forward;
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
   if (hasBias)
-    return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+    return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, d.anyW, d.b, d.anyY, d.stride, d.dilate, d.padLow,
+                                  d.padHigh);
   return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
 }
 
@@ -84,8 +85,8 @@ DnnlStep forwardStep(const Descs &d, bool hasBias) {
 /// Slots dy, w, dx.
 DnnlStep dataStep(const Descs &d) {
   using Backward = dnnl::deconvolution_backward_data;
-  const Backward::primitive_desc desc = backwardDescOf<Backward>(
-      forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW,
+                                                                 d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -98,8 +99,8 @@ DnnlStep dataStep(const Descs &d) {
 /// Slots dy, x, dw.
 DnnlStep weightStep(const Descs &d) {
   using Backward = dnnl::deconvolution_backward_weights;
-  const Backward::primitive_desc desc = backwardDescOf<Backward>(
-      forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW, d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
+  const Backward::primitive_desc desc = backwardDescOf<Backward>(forwardDesc(d, false), kAlgorithm, d.anyX, d.anyW,
+                                                                 d.anyY, d.stride, d.dilate, d.padLow, d.padHigh);
   refuseReference(desc);
   DnnlStep step;
   step.input(DNNL_ARG_DIFF_DST, d.y, desc.diff_dst_desc());
@@ -112,8 +113,8 @@ DnnlStep weightStep(const Descs &d) {
 /// Where operands are among those of a node; kNone: there is none, or nobody wants it.
 struct Ports {
   static constexpr int8_t kNone = -1;
-  int8_t x = kNone, w = kNone, b = kNone, dy = kNone;      // inputs
-  int8_t y = kNone, dx = kNone, dw = kNone, db = kNone;    // outputs
+  int8_t x = kNone, w = kNone, b = kNone, dy = kNone;    // inputs
+  int8_t y = kNone, dx = kNone, dw = kNone, db = kNone;  // outputs
 };
 
 /// Each of the three maps by a step of oneDNN where there is one.

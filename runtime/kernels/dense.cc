@@ -42,8 +42,8 @@ template <class T> class FullyConnectedBackward : public PreparedKernel {
       gradc::multiply(Gemm<T>{false, false, rows, features, hidden, dy, call.in[2].as<const T>(), hidden, features,
                               T{0}, call.out[0].as<T>(), features});
     if (call.wants(1))
-      gradc::multiply(Gemm<T>{true, false, hidden, features, rows, dy, call.in[1].as<const T>(), hidden, features,
-                              T{0}, call.out[1].as<T>(), features});
+      gradc::multiply(Gemm<T>{true, false, hidden, features, rows, dy, call.in[1].as<const T>(), hidden, features, T{0},
+                              call.out[1].as<T>(), features});
     if (call.out.size() == 3 && call.wants(2)) sumRows(dy, rows, hidden, call.out[2].as<T>());
   }
 
@@ -111,8 +111,8 @@ template <class T> class BatchDotKernel : public PreparedKernel {
     const bool isShared = batch >= static_cast<int64_t>(threads) && m * n * k * batch > kSharedWork;
     parallelFor(isShared ? threads : 1, batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, a + i * m * k, b + i * k * n,
-                                transposes.a ? m : k, transposes.b ? k : n, T{0}, y + i * m * n, n});
+        gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, a + i * m * k, b + i * k * n, transposes.a ? m : k,
+                                transposes.b ? k : n, T{0}, y + i * m * n, n});
     });
   }
 

@@ -42,11 +42,9 @@ inline dnnl::pooling_forward::primitive_desc poolingDescOf(dnnl::prop_kind kind,
                                               window.padHigh);
 #endif
 }
-inline dnnl::pooling_backward::primitive_desc poolingBackwardDescOf(const dnnl::pooling_forward::primitive_desc &forward,
-                                                                    dnnl::algorithm algorithm,
-                                                                    const dnnl::memory::desc &dx,
-                                                                    const dnnl::memory::desc &dy,
-                                                                    const PoolingWindow &window) {
+inline dnnl::pooling_backward::primitive_desc poolingBackwardDescOf(
+    const dnnl::pooling_forward::primitive_desc &forward, dnnl::algorithm algorithm, const dnnl::memory::desc &dx,
+    const dnnl::memory::desc &dy, const PoolingWindow &window) {
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::memory::dims dilation(window.kernel.size(), 0);
   return backwardDescOf<dnnl::pooling_backward>(forward, algorithm, dx, dy, window.stride, window.kernel, dilation,
@@ -58,8 +56,8 @@ inline dnnl::pooling_backward::primitive_desc poolingBackwardDescOf(const dnnl::
 }
 
 /// x and y of one description.
-inline dnnl::eltwise_forward::primitive_desc elementwiseDescOf(dnnl::algorithm algorithm, const dnnl::memory::desc &flat,
-                                                               float alpha) {
+inline dnnl::eltwise_forward::primitive_desc elementwiseDescOf(dnnl::algorithm algorithm,
+                                                               const dnnl::memory::desc &flat, float alpha) {
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
   return forwardDescOf<dnnl::eltwise_forward>(kKind, algorithm, flat, flat, alpha, 0.0f);

@@ -24,9 +24,9 @@ dnnl::primitive_attr userScratchpad() {
 namespace {
 
 memory::format_tag rowMajor(size_t rank) {
-  constexpr memory::format_tag kTags[] = {memory::format_tag::a,    memory::format_tag::a,     memory::format_tag::ab,
-                                          memory::format_tag::abc,  memory::format_tag::abcd,  memory::format_tag::abcde,
-                                          memory::format_tag::abcdef};
+  constexpr memory::format_tag kTags[] = {
+      memory::format_tag::a,    memory::format_tag::a,     memory::format_tag::ab,    memory::format_tag::abc,
+      memory::format_tag::abcd, memory::format_tag::abcde, memory::format_tag::abcdef};
   return kTags[rank];
 }
 
@@ -48,7 +48,8 @@ namespace {
 std::optional<WeightReorder> tilesToPlain(const memory::desc &from, const memory::desc &to) {
   const memory::dims dims = dimsOf(to);
   std::optional<WeightReorder> reorder = WeightReorder::create(dims);
-  if (reorder && (from != denseDesc(dims, Layout::FilterTiles) || to != denseDesc(dims, Layout::Plain))) reorder.reset();
+  if (reorder && (from != denseDesc(dims, Layout::FilterTiles) || to != denseDesc(dims, Layout::Plain)))
+    reorder.reset();
   return reorder;
 }
 

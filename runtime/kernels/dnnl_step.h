@@ -57,12 +57,12 @@ class DnnlStep {
   static constexpr int kNoSlot = -1;
   struct Operand {
     int arg;
-    int slot;              // of `data`; kNoSlot: scratch
+    int slot;  // of `data`; kNoSlot: scratch
     bool isOutput;
     dnnl::memory outside, inside;
-    dnnl::reorder reorder; // empty, and no `weights` either: the primitive works on the outside memory itself
+    dnnl::reorder reorder;  // empty, and no `weights` either: the primitive works on the outside memory itself
     std::optional<WeightReorder> weights;
-    size_t offset;         // of the inside memory in the workspace
+    size_t offset;  // of the inside memory in the workspace
 
     bool isConverted() const { return weights || reorder; }
   };

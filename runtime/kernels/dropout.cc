@@ -11,8 +11,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 512;    // elements of the mask at hand
-constexpr int64_t kGrain = 2048;   // elements that are not worth a second thread
+constexpr int64_t kBlock = 512;   // elements of the mask at hand
+constexpr int64_t kGrain = 2048;  // elements that are not worth a second thread
 
 template <class T> class DropoutKernel : public PreparedKernel {
  public:

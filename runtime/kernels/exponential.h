@@ -11,7 +11,7 @@ namespace gradc::fast {
 /// exp(x) for x ≤ 0: 2^k · exp(r) with |r| ≤ ln 2 / 2, by the Taylor polynomial of degree 7, whose error is 5·10⁻⁹. Below
 /// −87, where numbers end to be normal, 0.
 inline float expOfNonPositive(float value) {
-  constexpr float kRound = 12582912.0f;                         // 1.5 · 2^23: adding it rounds to a whole number
+  constexpr float kRound = 12582912.0f;                          // 1.5 · 2^23: adding it rounds to a whole number
   constexpr float kHigh = 0.693359375f, kLow = -2.12194440e-4f;  // ln 2 in two parts
   const float x = value < -87.0f ? -87.0f : value;
   const float shifted = x * 1.44269504f + kRound;

@@ -92,8 +92,7 @@ template <class T> bool GemmConvolution<T>::isPossible() const {
   return Dim(patch) * pixels <= kMaxTensorBytes / static_cast<int64_t>(sizeof(T));
 }
 
-template <class T>
-void GemmConvolution<T>::forward(const T *x, const T *w, const T *bias, T *y, T *columns) const {
+template <class T> void GemmConvolution<T>::forward(const T *x, const T *w, const T *bias, T *y, T *columns) const {
   for (int64_t i = 0; i < g.in.batch * g.groups; ++i, x += inSize, y += outSize) {
     const int64_t group = i % g.groups;
     gather(g, x, columns);
@@ -104,8 +103,7 @@ void GemmConvolution<T>::forward(const T *x, const T *w, const T *bias, T *y, T 
   }
 }
 
-template <class T>
-void GemmConvolution<T>::dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const {
+template <class T> void GemmConvolution<T>::dataGrad(const T *dy, Layout layout, const T *w, T *dx, T *columns) const {
   const bool isLast = layout == Layout::ChannelsLast;
   std::memset(dx, 0, static_cast<size_t>(g.in.batch * g.groups * inSize) * sizeof(T));
   for (int64_t i = 0; i < g.in.batch * g.groups; ++i, dx += inSize, dy += outSize) {

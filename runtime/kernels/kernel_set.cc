@@ -18,7 +18,8 @@ class Selection {
   Selection(const Graph &graph, const Inference &inference, const RequestTable &requests,
             const KernelSetOptions &options)
       : graph(graph), inference(inference), requests(requests), options(options), rows(graph, nullptr),
-        nodes(graph, NodeLayout()), settlement(graph, inference, requests, options.movesArguments, options.plainEntries),
+        nodes(graph, NodeLayout()),
+        settlement(graph, inference, requests, options.movesArguments, options.plainEntries),
         lastLayouts(graph, Layout::Plain), kernels(graph.numNodes()) {}
 
   void run() {
@@ -36,9 +37,7 @@ class Selection {
   std::vector<std::unique_ptr<PreparedKernel>> takeKernels() { return std::move(kernels); }
 
  private:
-  bool isKnown(EntryId e) const {
-    return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown;
-  }
+  bool isKnown(EntryId e) const { return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown; }
   Dims dims(EntryId e) const { return inference.shapeOf(e).dims(); }
   EntryId output(NodeId n, uint32_t o) const { return EntryId(graph.firstEntry(n).value + o); }
 
@@ -116,7 +115,8 @@ class Selection {
       else rows[n] = nullptr;
       nodes[n] = NodeLayout();
     }
-    for (uint32_t e = 0; e < graph.numEntries() && !isSettled; ++e) lastLayouts[EntryId(e)] = settlement.layout(EntryId(e));
+    for (uint32_t e = 0; e < graph.numEntries() && !isSettled; ++e)
+      lastLayouts[EntryId(e)] = settlement.layout(EntryId(e));
     return isSettled;
   }
 

@@ -64,9 +64,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
   }
 
   /// Two columns of sums along the axis, and as many for their parts.
-  size_t workspaceBytes() const override {
-    return static_cast<size_t>(plan.length) * 2 * (sizeof(double) + sizeof(T));
-  }
+  size_t workspaceBytes() const override { return static_cast<size_t>(plan.length) * 2 * (sizeof(double) + sizeof(T)); }
 
  private:
   // dx = (h − mean h − x̂·mean(h·x̂))/s, h = dy·γ
@@ -75,12 +73,13 @@ template <class T> class BackwardKernel : public PreparedKernel {
     const T *gamma = call.in[2].as<const T>(), mean = call.in[3].as<const T>()[row];
     const T scale = T{1} / call.in[4].as<const T>()[row];
     double sums[2] = {};
-    addRun<T, 2>(0, plan.length,
-                 [=](int64_t i, T *v) {
-                   v[0] = dy[i] * gamma[i];
-                   v[1] = v[0] * ((x[i] - mean) * scale);
-                 },
-                 sums);
+    addRun<T, 2>(
+        0, plan.length,
+        [=](int64_t i, T *v) {
+          v[0] = dy[i] * gamma[i];
+          v[1] = v[0] * ((x[i] - mean) * scale);
+        },
+        sums);
     const T shift = static_cast<T>(sums[0] / static_cast<double>(plan.length));
     const T slope = static_cast<T>(sums[1] / static_cast<double>(plan.length));
     T *dx = call.out[0].as<T>() + row * plan.length;

@@ -65,7 +65,8 @@ void LayoutSettlement::collectOperands(NodeId n, const FilterOperands &filters,
       operands.push_back({graph.entry(inputs[i]), static_cast<int>(i) == filters.in});
   for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
     const EntryId e(graph.firstEntry(n).value + o);
-    if (requests.request[e] != Request::Null && isMovable(e)) operands.push_back({e, static_cast<int>(o) == filters.out});
+    if (requests.request[e] != Request::Null && isMovable(e))
+      operands.push_back({e, static_cast<int>(o) == filters.out});
   }
 }
 

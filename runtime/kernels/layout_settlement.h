@@ -16,8 +16,8 @@ namespace gradc {
 /// What one node does with layouts.
 struct NodeLayout {
   LayoutRole role = LayoutRole::Plain;
-  FilterOperands filters;    // of role Own
-  bool suitsTiles = false;   // they may and should be FilterTiles
+  FilterOperands filters;   // of role Own
+  bool suitsTiles = false;  // they may and should be FilterTiles
 };
 
 class LayoutSettlement {

@@ -128,9 +128,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
       for (int64_t i = 0; i < to - from; ++i) at[i] -= slope * factor[i] * sums[i];
     });
   }
-  size_t workspaceBytes() const override {
-    return static_cast<size_t>(plan.runs.count * plan.runs.size) * sizeof(T);
-  }
+  size_t workspaceBytes() const override { return static_cast<size_t>(plan.runs.count * plan.runs.size) * sizeof(T); }
 
  private:
   LrnPlan plan;

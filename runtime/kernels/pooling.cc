@@ -35,7 +35,8 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims x, Dims y) {
     plan.padLow[i] = low;
     plan.padHigh[i] = high;
   }
-  if (plan.kernel[0] * plan.kernel[1] > std::numeric_limits<int32_t>::max()) return std::nullopt;  // oneDNN counts in int
+  if (plan.kernel[0] * plan.kernel[1] > std::numeric_limits<int32_t>::max())
+    return std::nullopt;  // oneDNN counts in int
   plan.isMax = p.poolType == PoolType::Max;
   plan.countsPadding = p.countsPadding();
   return plan;
@@ -51,7 +52,7 @@ memory::dims pair(const int64_t (&values)[2]) { return {values[0], values[1]}; }
 
 /// Both operands are computed in one layout: channels-last when one of them has it and it makes a difference.
 struct PoolingDescs {
-  memory::desc x, y;              // outside
+  memory::desc x, y;  // outside
   memory::desc insideX, insideY;
 };
 
@@ -94,7 +95,8 @@ class BackwardKernel : public PreparedKernel {
   /// `data` is the position of x among the inputs.
   BackwardKernel(const PoolingPlan &plan, const PoolingDescs &d, size_t data) : data(data) {
     const Forward::primitive_desc again = forwardDesc(plan, d, dnnl::prop_kind::forward_training);
-    const Backward::primitive_desc desc = poolingBackwardDescOf(again, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
+    const Backward::primitive_desc desc =
+        poolingBackwardDescOf(again, algorithmOf(plan), d.insideX, d.insideY, windowOf(plan));
     if (plan.isMax) {
       positions.input(DNNL_ARG_SRC, d.x, d.insideX);
       positions.scratch(DNNL_ARG_DST, d.insideY);
@@ -134,8 +136,8 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   if (site.in[0].dtype != DType::Float32) return poolingLoops(site, *plan);
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
-    kernel = std::make_unique<ForwardKernel>(
-        *plan, describe(site.in[0], site.out[0], site.in[0].layout, site.out[0].layout));
+    kernel = std::make_unique<ForwardKernel>(*plan,
+                                             describe(site.in[0], site.out[0], site.in[0].layout, site.out[0].layout));
   });
   return isMade ? std::move(kernel) : nullptr;
 }

@@ -16,8 +16,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 64;       // outputs of a row at hand
-constexpr int64_t kGrain = 16384;    // taps that are not worth a second thread
+constexpr int64_t kBlock = 64;     // outputs of a row at hand
+constexpr int64_t kGrain = 16384;  // taps that are not worth a second thread
 
 struct Span {
   int64_t begin, end;
@@ -163,7 +163,8 @@ template <class T> class BackwardLoops : public PreparedKernel {
   }
 
  private:
-  using Tap = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, so that loops have one vector width
+  using Tap =
+      std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, so that loops have one vector width
 
   void toLargest(const T *x, const T *dy, int64_t row, Span block, T *dx) const {
     T best[kBlock];
@@ -202,7 +203,8 @@ template <class T> class BackwardLoops : public PreparedKernel {
 std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const PoolingPlan &plan) {
   const Planes planes(plan, site.in[0].shape, site.out[0].shape, site.threads);
   std::unique_ptr<PreparedKernel> kernel;
-  dispatchFloating(site.in[0].dtype, [&](auto zero) { kernel = std::make_unique<ForwardLoops<decltype(zero)>>(planes); });
+  dispatchFloating(site.in[0].dtype,
+                   [&](auto zero) { kernel = std::make_unique<ForwardLoops<decltype(zero)>>(planes); });
   return kernel;
 }
 

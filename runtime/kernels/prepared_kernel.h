@@ -18,7 +18,7 @@ namespace gradc {
 struct KernelSite {
   const NodeKind *kind = nullptr;
   llvm::ArrayRef<TensorRef> in, out;
-  llvm::ArrayRef<Request> requests;            // per output: Null or Write
+  llvm::ArrayRef<Request> requests;  // per output: Null or Write
   bool isTraining = false;
   unsigned threads = 1;
 

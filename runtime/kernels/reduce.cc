@@ -17,8 +17,9 @@ template <class T> class SumKernel : public PreparedKernel {
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    sumParts<T>(parts, threads, call.workspace, [=](int64_t i, int64_t) { return x[i]; },
-                [=, this](int64_t c, double total) { y[c] = static_cast<T>(total * factor); });
+    sumParts<T>(
+        parts, threads, call.workspace, [=](int64_t i, int64_t) { return x[i]; },
+        [=, this](int64_t c, double total) { y[c] = static_cast<T>(total * factor); });
   }
   size_t workspaceBytes() const override { return sumPartsBytes<T>(parts); }
 
@@ -53,9 +54,8 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole, Dims pa
   const std::optional<PartView> parts = partView(whole, part, layout);
   if (!parts) return kernel;
   const double factor = isMean ? 1 / static_cast<double>(parts->view.count()) : 1;
-  dispatchFloating(site.out[0].dtype, [&](auto zero) {
-    kernel = std::make_unique<Kernel<decltype(zero)>>(*parts, factor, site.threads);
-  });
+  dispatchFloating(site.out[0].dtype,
+                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(*parts, factor, site.threads); });
   return kernel;
 }
 

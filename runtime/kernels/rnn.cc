@@ -30,9 +30,9 @@ template <class T> void sumRows(const T *rows, int64_t count, int64_t columns, T
 
 // What is kept of all steps, and what the gradient needs besides.
 template <class T> struct RnnMemory {
-  T *outputs;                          // of all layers but the last one, dropped
-  T *states, *cells, *hidden;          // of all cells: before each step and after the last one; before the projection
-  T *inputShares, *stateShares;        // of all cells, or of one
+  T *outputs;                    // of all layers but the last one, dropped
+  T *states, *cells, *hidden;    // of all cells: before each step and after the last one; before the projection
+  T *inputShares, *stateShares;  // of all cells, or of one
   T *dInput, *dOutput, *dState, *dCell, *dHidden, *dStates;  // of one layer, of one cell
   T *dInputShares, *dStateShares;
 
@@ -122,7 +122,8 @@ template <class T> class RnnRun {
   }
 
   CellPoint<T> pointAt(const RnnCell &cell, int64_t step, int64_t n, int64_t j) const {
-    const T *x = inputShares(cell, cell.timeOf(s, step)) + n * s.gates + j, *h = stateShares(cell, step) + n * s.gates + j;
+    const T *x = inputShares(cell, cell.timeOf(s, step)) + n * s.gates + j,
+            *h = stateShares(cell, step) + n * s.gates + j;
     CellPoint<T> point;
     for (int64_t g = 0; g * s.state < s.gates; ++g) {
       point.x[g] = x[g * s.state];
@@ -140,8 +141,9 @@ template <class T> class RnnRun {
     if (s.isLstm)
       std::copy_n(call.in[ports.stateCell].template as<const T>() + cell.index * cells, cells, cellAt(cell.index, 0));
     fillRows(parameters + cell.inputBias, rows(), s.gates, inputShares(cell, 0));
-    gradc::multiply(Gemm<T>{false, true, rows(), s.gates, cell.input, inputOf(cell.layer), parameters + cell.inputWeight,
-                            cell.input, cell.input, T{1}, inputShares(cell, 0), s.gates});
+    gradc::multiply(Gemm<T>{false, true, rows(), s.gates, cell.input, inputOf(cell.layer),
+                            parameters + cell.inputWeight, cell.input, cell.input, T{1}, inputShares(cell, 0),
+                            s.gates});
     for (int64_t step = 0; step < s.time; ++step) runStep(cell, step);
   }
 
@@ -183,7 +185,8 @@ template <class T> class RnnRun {
 
   void writeParameters(const RnnCell &cell, T *gradient) const {
     auto weight = [&](int64_t at, const T *dy, int64_t outputs, const T *x, int64_t inputs) {
-      gradc::multiply(Gemm<T>{true, false, outputs, inputs, rows(), dy, x, outputs, inputs, T{0}, gradient + at, inputs});
+      gradc::multiply(
+          Gemm<T>{true, false, outputs, inputs, rows(), dy, x, outputs, inputs, T{0}, gradient + at, inputs});
     };
     weight(cell.inputWeight, m.dInputShares, s.gates, inputOf(cell.layer), cell.input);
     weight(cell.stateWeight, m.dStateShares, s.gates, stateAt(cell.index, 0), s.output);
@@ -201,11 +204,12 @@ template <class T> class RnnRun {
     if (s.hasProjection) {
       dHidden = m.dHidden;
       std::copy_n(m.dState, s.batch * s.output, m.dStates + step * s.batch * s.output);
-      gradc::multiply(Gemm<T>{false, false, s.batch, s.state, s.output, m.dState, parameters + cell.projection, s.output,
-                              s.state, T{0}, dHidden, s.state});
+      gradc::multiply(Gemm<T>{false, false, s.batch, s.state, s.output, m.dState, parameters + cell.projection,
+                              s.output, s.state, T{0}, dHidden, s.state});
       std::fill_n(m.dState, s.batch * s.output, T{0});
     }
-    T *dInputShares = m.dInputShares + time * s.batch * s.gates, *dStateShares = m.dStateShares + step * s.batch * s.gates;
+    T *dInputShares = m.dInputShares + time * s.batch * s.gates,
+      *dStateShares = m.dStateShares + step * s.batch * s.gates;
     forCells([&](int64_t n, int64_t j) {
       const int64_t at = n * s.state + j;
       const CellResult<T> heads{dHidden[at], s.isLstm ? m.dCell[at] : T{0}};
@@ -217,8 +221,8 @@ template <class T> class RnnRun {
       m.dCell[at] = slope.cell;
       if (!s.hasProjection) m.dState[at] = slope.state;
     });
-    gradc::multiply(Gemm<T>{false, false, s.batch, s.output, s.gates, dStateShares, parameters + cell.stateWeight, s.gates,
-                            s.output, T{1}, m.dState, s.output});
+    gradc::multiply(Gemm<T>{false, false, s.batch, s.output, s.gates, dStateShares, parameters + cell.stateWeight,
+                            s.gates, s.output, T{1}, m.dState, s.output});
   }
 
   const KernelCall &call;
@@ -260,7 +264,8 @@ template <class T, bool isBackward> class RnnKernel : public PreparedKernel {
 template <bool isBackward> std::unique_ptr<PreparedKernel> make(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   const bool hasSteps = site.in[0].size() > 0;
-  if (!isFloatingKernelType(site.in[0].dtype) || !hasSteps || site.kind->params<RnnParams>().useSequenceLength) return kernel;
+  if (!isFloatingKernelType(site.in[0].dtype) || !hasSteps || site.kind->params<RnnParams>().useSequenceLength)
+    return kernel;
   dispatchFloating(site.in[0].dtype,
                    [&](auto zero) { kernel = std::make_unique<RnnKernel<decltype(zero), isBackward>>(site); });
   return kernel;

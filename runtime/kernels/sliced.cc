@@ -22,8 +22,7 @@ class SlicedKernel : public PreparedKernel {
   explicit SlicedKernel(unsigned threads) : threads(threads) {}
 
   void run(const KernelCall &call) override {
-    parallelFor(threads, call.out[0].size(), kGrain,
-                [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
+    parallelFor(threads, call.out[0].size(), kGrain, [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
   }
 
  private:
@@ -32,7 +31,8 @@ class SlicedKernel : public PreparedKernel {
     SmallVector<TensorRef, 4> in, out;
     auto slice = [&](const TensorRef &whole) {
       char *data = whole.as<char>();
-      return TensorRef{data ? data + static_cast<size_t>(begin) * dtypeBytes(whole.dtype) : nullptr, whole.dtype, length};
+      return TensorRef{data ? data + static_cast<size_t>(begin) * dtypeBytes(whole.dtype) : nullptr, whole.dtype,
+                       length};
     };
     for (const TensorRef &operand : call.in) in.push_back(slice(operand));
     for (const TensorRef &operand : call.out) out.push_back(slice(operand));

@@ -66,9 +66,8 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, const SoftmaxAttrs 
   const std::optional<size_t> axis = normalizeAxis(attrs.axis, site.out[0].shape.size());
   if (!axis) return kernel;
   const AxisRows rows(site.out[0].shape, *axis);
-  dispatchFloating(type, [&](auto zero) {
-    kernel = std::make_unique<Kernel<decltype(zero)>>(rows, attrs, site.threads);
-  });
+  dispatchFloating(type,
+                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(rows, attrs, site.threads); });
   return kernel;
 }
 

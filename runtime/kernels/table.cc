@@ -33,7 +33,9 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_Activation", fast::activationBackward, LayoutRole::Elements},
     {"_backward_BatchNorm", fast::batchNormBackward, LayoutRole::Same},
     {"_backward_Concat", fast::concatBackward, LayoutRole::Same},
-    {"_backward_Convolution", fast::convolutionBackward, LayoutRole::Own,
+    {"_backward_Convolution",
+     fast::convolutionBackward,
+     LayoutRole::Own,
      {.in = 2, .out = 1, .suitTiles = fast::convolutionBackwardSuitsTiles}},
     {"_backward_Deconvolution", fast::deconvolutionBackward, LayoutRole::Plain},
     {"_backward_Dropout", fast::dropoutBackward, LayoutRole::Same},
@@ -62,9 +64,13 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_take", fast::takeBackward, LayoutRole::Plain},
     {"_broadcast_backward", fast::sumDown, LayoutRole::Same},
     {"_channel_window_sum", fast::channelWindowSum, LayoutRole::Same},
-    {"_convolution_data_grad", fast::convolutionDataGrad, LayoutRole::Own,
+    {"_convolution_data_grad",
+     fast::convolutionDataGrad,
+     LayoutRole::Own,
      {.in = 1, .suitTiles = fast::convolutionDataGradSuitsTiles}},
-    {"_convolution_weight_grad", fast::convolutionWeightGrad, LayoutRole::Own,
+    {"_convolution_weight_grad",
+     fast::convolutionWeightGrad,
+     LayoutRole::Own,
      {.out = 0, .suitTiles = fast::convolutionBackwardSuitsTiles}},
     {"_copy", fast::copy, LayoutRole::Elements},
     {"_deconvolution_data_grad", fast::deconvolutionDataGrad, LayoutRole::Plain},
@@ -108,15 +114,39 @@ constexpr StringRef kElementByElement[] = {
 };
 
 constexpr const OpFamily *kFamilies[] = {
-    &kZerosOnesFamily,       &kElementwiseBinaryFamily, &kElementwiseUnaryFamily, &kElementwiseScalarFamily,
-    &kDotFamily,             &kBatchDotFamily,          &kConcatFamily,           &kActivationFamily,
-    &kLeakyReluFamily,       &kBatchNormFamily,         &kConvolutionFamily,      &kPoolingFamily,
-    &kFullyConnectedFamily,  &kSoftmaxOutputFamily,     &kExtremaFamily,          &kPowerFamily,
-    &kBroadcastFamily,       &kBroadcastToFamily,       &kReduceFamily,           &kGammaFunctionsFamily,
-    &kComparisonFamily,      &kSpecialFunctionsFamily,  &kWhereFamily,
-    &kSoftmaxFamily,         &kSoftmaxActivationFamily, &kLrnFamily,              &kDropoutFamily,
-    &kLayerNormFamily,       &kDeconvolutionFamily,     &kOptimizerFamily,        &kLossFamily,
-    &kTakeFamily,            &kRnnFamily,
+    &kZerosOnesFamily,
+    &kElementwiseBinaryFamily,
+    &kElementwiseUnaryFamily,
+    &kElementwiseScalarFamily,
+    &kDotFamily,
+    &kBatchDotFamily,
+    &kConcatFamily,
+    &kActivationFamily,
+    &kLeakyReluFamily,
+    &kBatchNormFamily,
+    &kConvolutionFamily,
+    &kPoolingFamily,
+    &kFullyConnectedFamily,
+    &kSoftmaxOutputFamily,
+    &kExtremaFamily,
+    &kPowerFamily,
+    &kBroadcastFamily,
+    &kBroadcastToFamily,
+    &kReduceFamily,
+    &kGammaFunctionsFamily,
+    &kComparisonFamily,
+    &kSpecialFunctionsFamily,
+    &kWhereFamily,
+    &kSoftmaxFamily,
+    &kSoftmaxActivationFamily,
+    &kLrnFamily,
+    &kDropoutFamily,
+    &kLayerNormFamily,
+    &kDeconvolutionFamily,
+    &kOptimizerFamily,
+    &kLossFamily,
+    &kTakeFamily,
+    &kRnnFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
@@ -135,9 +165,8 @@ ArrayRef<FastKernelRow> fastKernelTable() { return kRows; }
 
 const FastKernelRow *findFastKernel(const OpDef &op) {
   if (op.fastKernel) return &kHostRow;
-  const FastKernelRow *row = llvm::lower_bound(kRows, op.name, [](const FastKernelRow &r, StringRef name) {
-    return r.name < name;
-  });
+  const FastKernelRow *row =
+      llvm::lower_bound(kRows, op.name, [](const FastKernelRow &r, StringRef name) { return r.name < name; });
   const bool isListed = row != std::end(kRows) && row->name == op.name && isBuiltin(op);
   if (isListed) return row;
   return op.flags.isElementwise ? &kElementwiseRow : nullptr;

@@ -64,8 +64,9 @@ class Taking {
       StringMap<const Array *>::const_iterator at = byName.find(number.key);
       if (at == byName.end())
         return fail("has no '" + number.key + "'")
-            .remedy(Remedy::StartFromParameters,
-                    "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from");
+            .remedy(
+                Remedy::StartFromParameters,
+                "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from");
       const Array &array = *at->second;
       if (array.dtype != DType::UInt64 || array.bytes.size() != sizeof(uint64_t))
         return fail("has a '" + number.key + "' of type " + dtypeName(array.dtype) + ", expected one uint64");
@@ -82,8 +83,9 @@ class Taking {
       if (at == byName.end()) return ofAnother().note("it has no '" + array.name + "'");
       const Array &found = *at->second;
       if (found.dtype == array.memory.dtype && Dims(found.shape) == array.memory.shape) continue;
-      return ofAnother().note("its '" + array.name + "' is " + describeTensor(ShapeRef(Dims(found.shape)), found.dtype) +
-                              ", expected " + describeTensor(ShapeRef(array.memory.shape), array.memory.dtype));
+      return ofAnother().note("its '" + array.name + "' is " +
+                              describeTensor(ShapeRef(Dims(found.shape)), found.dtype) + ", expected " +
+                              describeTensor(ShapeRef(array.memory.shape), array.memory.dtype));
     }
     std::vector<StringRef> surplus;
     for (const NamedArray &named : checkpoint)

@@ -31,8 +31,8 @@ Expected<Dataset> Dataset::create(std::vector<NamedArray> columns) {
     if (column.array.shape[0] > INT32_MAX)
       return Failure(ErrorKind::BindingMismatch, describeRows(column) + ", expected fewer than 2^31 examples");
     if (column.array.shape[0] != columns[0].array.shape[0])
-      return Failure(ErrorKind::BindingMismatch, describeRows(columns[0]) + " and " + describeRows(column) +
-                                                     ", expected the same number of rows");
+      return Failure(ErrorKind::BindingMismatch,
+                     describeRows(columns[0]) + " and " + describeRows(column) + ", expected the same number of rows");
   }
   Dataset set;
   set.rows = columns[0].array.shape[0];

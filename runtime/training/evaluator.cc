@@ -73,7 +73,8 @@ void Evaluator::convertColumns(Dataset &data) const {
 
 Error Evaluator::prepare(Dataset &data, int64_t batch, ArrayRef<NamedArray> given) {
   std::vector<NamedArray> bindings = emptyBatch(data, batch);
-  for (const NamedArray &array : given) bindings.push_back({array.name, Array{array.array.dtype, array.array.shape, {}}});
+  for (const NamedArray &array : given)
+    bindings.push_back({array.name, Array{array.array.dtype, array.array.shape, {}}});
   Expected<Inference> inference = Session::inferFor(context, graph, std::move(bindings), options);
   if (!inference) return inference.takeError();
   inferred = std::move(*inference);
@@ -90,7 +91,8 @@ Expected<Session *> Evaluator::sessionFor(const Dataset &data, int64_t batch) {
     if (!session)
       return amend(session.takeError(), [&](GradcError &info) {
         info.notes.push_back({"while preparing a batch of " + std::to_string(batch) + " to evaluate " +
-                                  std::to_string(data.size()) + " examples", {}});
+                                  std::to_string(data.size()) + " examples",
+                              {}});
       });
     sessions.push_back({batch, std::move(*session)});
     at = std::prev(sessions.end());

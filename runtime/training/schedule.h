@@ -15,11 +15,11 @@ enum class ScheduleKind : uint8_t { Constant, Step, Cosine };
 struct RateSchedule {
   ScheduleKind kind = ScheduleKind::Constant;
   double rate = 0.05;
-  uint64_t warmup = 0;   // steps
-  uint64_t every = 1000; // Step
-  double factor = 0.1;   // Step
-  uint64_t total = 1;    // Cosine: where it ends
-  double lowest = 0;     // Cosine: what it ends at
+  uint64_t warmup = 0;    // steps
+  uint64_t every = 1000;  // Step
+  double factor = 0.1;    // Step
+  uint64_t total = 1;     // Cosine: where it ends
+  double lowest = 0;      // Cosine: what it ends at
 
   double at(uint64_t t) const;
 };

@@ -43,13 +43,13 @@ struct Trainer::State {
   Graph gradients;
   TrainingGraph training;
   std::optional<Session> session;
-  std::vector<std::string> keys;      // of the training graph's variables
-  std::vector<NodeId> fed;            // by column
-  std::vector<NodeId> lasting;        // parameters, auxiliary states and frozen ones, then states of the optimizer
-  size_t numParameters = 0;           // of these, those of the network
+  std::vector<std::string> keys;  // of the training graph's variables
+  std::vector<NodeId> fed;        // by column
+  std::vector<NodeId> lasting;    // parameters, auxiliary states and frozen ones, then states of the optimizer
+  size_t numParameters = 0;       // of these, those of the network
   RunState run;
-  StringMap<char> given;              // names of options.start
-  std::vector<uint32_t> order;        // of the epoch
+  StringMap<char> given;        // names of options.start
+  std::vector<uint32_t> order;  // of the epoch
   uint64_t orderedEpoch = ~uint64_t{0};
 
   Error create(const Graph &network);
@@ -122,8 +122,9 @@ Error Trainer::State::checkGiven(const GradientRequest &request) const {
         forward.attrs(NodeId(id)).get("__init__") ||
         llvm::any_of(options.start, [&](const NamedArray &array) { return array.name == names[id]; }))
       continue;
-    return Failure(ErrorKind::BindingMissing, forward.describe(NodeId(id)) + " has no value: it is no parameter, and no "
-                                                                             "array is fed to it")
+    return Failure(ErrorKind::BindingMissing, forward.describe(NodeId(id)) +
+                                                  " has no value: it is no parameter, and no "
+                                                  "array is fed to it")
         .at(NodeId(id));
   }
   return Error::success();

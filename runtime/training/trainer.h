@@ -20,17 +20,17 @@
 namespace gradc {
 
 struct TrainerOptions {
-  OptimizerOptions optimizer;        // `rescale` is a further factor when hasOwnRescale is not set
+  OptimizerOptions optimizer;  // `rescale` is a further factor when hasOwnRescale is not set
   /// Gradients are divided by the batch size unless the losses are means by themselves (Objective::isMean); set: they
   /// are multiplied by optimizer.rescale and nothing else.
   bool hasOwnRescale = false;
   RateSchedule schedule;
-  int64_t batch = 64;                // rows; what is left of an epoch after whole batches is not trained on
-  uint64_t seed = 0;                 // of initial values and random operators
-  std::optional<uint64_t> shuffle;   // seed of the order of examples; none: as they come
-  std::vector<std::string> frozen;   // variables to leave alone
-  std::vector<NamedArray> start;     // values of parameters; the others are drawn (runtime/training/parameter_init.h)
-  SessionOptions session;            // hints, inference, backend, threads; the rest is set here
+  int64_t batch = 64;               // rows; what is left of an epoch after whole batches is not trained on
+  uint64_t seed = 0;                // of initial values and random operators
+  std::optional<uint64_t> shuffle;  // seed of the order of examples; none: as they come
+  std::vector<std::string> frozen;  // variables to leave alone
+  std::vector<NamedArray> start;    // values of parameters; the others are drawn (runtime/training/parameter_init.h)
+  SessionOptions session;           // hints, inference, backend, threads; the rest is set here
 };
 
 class Trainer {

@@ -4,10 +4,10 @@
 namespace gradc::testing {
 namespace {
 
-constexpr const char *kUnary[] = {"negative", "exp",  "log",  "sqrt",     "square", "reciprocal", "abs",
-                                  "sign",     "relu", "tanh", "sigmoid",  "softsign", "log1p",    "expm1",
-                                  "log2",     "log10", "rsqrt", "cbrt",   "rcbrt",    "sin",      "cos",
-                                  "tan",      "arcsin", "arccos", "arctan", "sinh",   "cosh",     "arcsinh",
+constexpr const char *kUnary[] = {"negative", "exp",     "log",     "sqrt",    "square",   "reciprocal", "abs",
+                                  "sign",     "relu",    "tanh",    "sigmoid", "softsign", "log1p",      "expm1",
+                                  "log2",     "log10",   "rsqrt",   "cbrt",    "rcbrt",    "sin",        "cos",
+                                  "tan",      "arcsin",  "arccos",  "arctan",  "sinh",     "cosh",       "arcsinh",
                                   "arccosh",  "arctanh", "degrees", "radians", "erfinv"};
 constexpr const char *kRounding[] = {"rint", "ceil", "floor", "trunc", "fix", "logical_not"};
 constexpr const char *kBinary[] = {"elemwise_add", "_grad_add", "elemwise_sub", "elemwise_mul", "elemwise_div"};
@@ -20,7 +20,8 @@ constexpr const char *kScalar[] = {"_plus_scalar",  "_minus_scalar", "_rminus_sc
 std::vector<Sample> elementwiseSamples() {
   std::vector<Sample> list;
   for (const char *op : kUnary)
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}}) list.push_back({op, "", {shape}});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}})
+      list.push_back({op, "", {shape}});
   // Results as small as their inputs: what is lost by way of 1 + x shows only here.
   for (const char *op : {"expm1", "log1p", "tanh"}) list.push_back({op, "", {{6}}, 3, 1e-7, 1e-6});
   list.push_back({"exp", "", {{40}}, 3, -40, -20});
@@ -33,13 +34,16 @@ std::vector<Sample> elementwiseSamples() {
   for (const char *op : {"arccosh", "log2", "log10"}) list.push_back({op, "", {{5}}, 3, 1.01, 1.03});
   for (const char *op : {"cbrt", "rcbrt"}) list.push_back({op, "", {{5}}, 3, -1.5, -0.5});
   for (const char *op : {"rsqrt", "cbrt", "rcbrt", "log2", "log10"}) list.push_back({op, "", {{5}}, 3, 90, 110});
-  for (const char *op : {"sin", "cos", "tan", "sinh", "cosh", "arctan", "arcsinh"}) list.push_back({op, "", {{9}}, 3, -4, 4});
+  for (const char *op : {"sin", "cos", "tan", "sinh", "cosh", "arctan", "arcsinh"})
+    list.push_back({op, "", {{9}}, 3, -4, 4});
   for (const char *op : kRounding) {
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {2, 0}, {1, 7}}) list.push_back({op, "", {shape}, 3, -3, 3});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {2, 0}, {1, 7}})
+      list.push_back({op, "", {shape}, 3, -3, 3});
     list.push_back({op, "", {{9}}, 0, 8388609, 8388613});  // where x + 0.5 is not representable in single precision
   }
   for (const char *op : kBinary)
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}}) list.push_back({op, "", {shape, shape}});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}})
+      list.push_back({op, "", {shape, shape}});
   for (const char *op : kScalar) {
     list.push_back({op, "scalar=0.7", {{2, 3}}, 3, 0.4, 1.6});
     list.push_back({op, "scalar=2", {{}}, 3, 0.4, 1.6});
@@ -63,7 +67,8 @@ std::vector<Sample> elementwiseSamples() {
   }
   list.push_back({"_backward_sign", "", {{3}, {3}}});
   for (const char *op : {"_hypot", "_mod"})
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}}) list.push_back({op, "", {shape, shape}});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {1}, {0, 4}, {}, {2, 1, 3}})
+      list.push_back({op, "", {shape, shape}});
   for (const char *op : {"broadcast_hypot", "broadcast_mod", "_npi_arctan2", "_npi_ldexp"}) {
     list.push_back({op, "", {{2, 3}, {2, 3}}});
     list.push_back({op, "", {{2, 1, 3}, {4, 1}}});
@@ -81,7 +86,8 @@ std::vector<Sample> elementwiseSamples() {
   }
   for (const char *op : {"_logical_and", "_logical_or", "_logical_xor", "broadcast_logical_and", "broadcast_logical_or",
                          "broadcast_logical_xor"}) {
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 4}, {2, 1, 3}}) list.push_back({op, "", {shape, shape}});
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 4}, {2, 1, 3}})
+      list.push_back({op, "", {shape, shape}});
     list.push_back({op, "", {{4}, {4}}, 3, 0, 1e-30});
   }
   for (const char *op : {"broadcast_logical_and", "broadcast_logical_or", "broadcast_logical_xor"})
@@ -108,8 +114,10 @@ std::vector<Sample> elementwiseSamples() {
   list.push_back({"add_n", "num_args=2", {{2, 1, 3}, {2, 1, 3}}});
   list.push_back({"add_n", "num_args=4", {{0, 2}, {0, 2}, {0, 2}, {0, 2}}});
   for (const char *op : {"zeros_like", "ones_like", "_copy"})
-    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}, {1, 4, 1}, {5}}) list.push_back({op, "", {shape}});
-  for (const char *shape : {"shape=(2,3)", "shape=(1,)", "shape=(4,1,2)", "shape=(3,1)", "shape=(2,2), dtype=float64"}) {
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}, {1, 4, 1}, {5}})
+      list.push_back({op, "", {shape}});
+  for (const char *shape :
+       {"shape=(2,3)", "shape=(1,)", "shape=(4,1,2)", "shape=(3,1)", "shape=(2,2), dtype=float64"}) {
     list.push_back({"_zeros", shape, {}});
     list.push_back({"_ones", shape, {}});
   }

@@ -4,11 +4,11 @@
 namespace gradc::testing {
 namespace {
 
-constexpr const char *kSameShape[] = {"_maximum", "_minimum", "_equal", "_not_equal", "_greater", "_greater_equal",
-                                      "_lesser", "_lesser_equal"};
-constexpr const char *kBroadcasting[] = {"broadcast_maximum",       "broadcast_minimum", "broadcast_equal",
-                                         "broadcast_not_equal",     "broadcast_greater", "broadcast_greater_equal",
-                                         "broadcast_lesser",        "broadcast_lesser_equal"};
+constexpr const char *kSameShape[] = {"_maximum", "_minimum",       "_equal",  "_not_equal",
+                                      "_greater", "_greater_equal", "_lesser", "_lesser_equal"};
+constexpr const char *kBroadcasting[] = {"broadcast_maximum",   "broadcast_minimum",     "broadcast_equal",
+                                         "broadcast_not_equal", "broadcast_greater",     "broadcast_greater_equal",
+                                         "broadcast_lesser",    "broadcast_lesser_equal"};
 
 }  // namespace
 

@@ -64,10 +64,10 @@ std::vector<Sample> lossSamples() {
 
 std::vector<Sample> allSamples() {
   std::vector<Sample> list;
-  for (std::vector<Sample> part : {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(),
-                                   lossSamples(), visionSamples(), movementSamples(), extremaSamples(),
-                                   sequenceSamples(), optimizerSamples(), orderingSamples(), indexingSamples(),
-                                   networkSamples(), rnnSamples(), ctcSamples(), randomSamples()})
+  for (std::vector<Sample> part :
+       {elementwiseSamples(), shapeSamples(), layerSamples(), poolingSamples(), lossSamples(), visionSamples(),
+        movementSamples(), extremaSamples(), sequenceSamples(), optimizerSamples(), orderingSamples(),
+        indexingSamples(), networkSamples(), rnnSamples(), ctcSamples(), randomSamples()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }

@@ -5,10 +5,10 @@ namespace gradc::testing {
 namespace {
 
 void addReshapes(std::vector<Sample> &list) {
-  for (const char *attrs : {"shape=(4,6)", "shape=(-1,)", "shape=(0,-1)", "shape=(-2,1)", "shape=(-3,0)",
-                            "shape=(0,-3)", "shape=(-4,1,-1,-2)", "shape=(0,-4,3,-1,0)", "shape=(-1,0), reverse=True",
-                            "shape=(0,-3), reverse=True", "target_shape=(0,12)",
-                            "target_shape=(9,4,3), keep_highest=True"})
+  for (const char *attrs :
+       {"shape=(4,6)", "shape=(-1,)", "shape=(0,-1)", "shape=(-2,1)", "shape=(-3,0)", "shape=(0,-3)",
+        "shape=(-4,1,-1,-2)", "shape=(0,-4,3,-1,0)", "shape=(-1,0), reverse=True", "shape=(0,-3), reverse=True",
+        "target_shape=(0,12)", "target_shape=(9,4,3), keep_highest=True"})
     list.push_back({"Reshape", attrs, {{2, 3, 4}}});
   list.push_back({"Reshape", "shape=(1,1,1)", {{1}}});
   list.push_back({"Reshape", "shape=(0,-1)", {{2, 0, 3}}});
@@ -48,9 +48,9 @@ void addSlices(std::vector<Sample> &list) {
   list.push_back({"slice_like", "axes=(1,-2)", {{2, 3, 4}, {7, 2}}});
   list.push_back({"slice_like", "", {{1}, {1}}});
   list.push_back({"slice_like", "", {{2, 0}, {1, 0}}});
-  for (const char *attrs : {"num_args=1, h_w=(2,3)", "num_args=1, h_w=(2,1), offset=(1,2)",
-                            "num_args=1, h_w=(1,2), center_crop=True",
-                            "num_args=1, h_w=(2,1), offset=(9,9), center_crop=True"})
+  for (const char *attrs :
+       {"num_args=1, h_w=(2,3)", "num_args=1, h_w=(2,1), offset=(1,2)", "num_args=1, h_w=(1,2), center_crop=True",
+        "num_args=1, h_w=(2,1), offset=(9,9), center_crop=True"})
     list.push_back({"Crop", attrs, {{2, 1, 3, 4}}});
   list.push_back({"Crop", "num_args=2, offset=(1,0)", {{1, 2, 3, 3}, {2, 1, 2, 2}}});
   list.push_back({"Crop", "num_args=2, center_crop=True", {{1, 1, 4, 3}, {1, 1, 1, 3}}});
@@ -81,8 +81,8 @@ void addRearrangements(std::vector<Sample> &list) {
   for (const char *attrs : {"axis=0", "axis=(0,2)", "axis=-1", "axis=()", "axis=(1,1)"})
     list.push_back({"reverse", attrs, {{2, 3, 4}}});
   list.push_back({"reverse", "axis=0", {{0, 2}}});
-  for (const char *attrs : {"repeats=2", "repeats=2, axis=0", "repeats=3, axis=-1", "repeats=1, axis=1",
-                            "repeats=0, axis=0"})
+  for (const char *attrs :
+       {"repeats=2", "repeats=2, axis=0", "repeats=3, axis=-1", "repeats=1, axis=1", "repeats=0, axis=0"})
     list.push_back({"repeat", attrs, {{2, 3}}});
   list.push_back({"repeat", "repeats=4", {{}}});
   list.push_back({"repeat", "repeats=2, axis=1", {{2, 0}}});
@@ -93,16 +93,16 @@ void addRearrangements(std::vector<Sample> &list) {
 }
 
 void addRepetitions(std::vector<Sample> &list) {
-  for (const char *attrs : {"axis=0, size=2", "axis=(0,2), size=(2,4)", "axis=-1, size=3", "axis=2, size=1",
-                            "axis=(), size=()"})
+  for (const char *attrs :
+       {"axis=0, size=2", "axis=(0,2), size=(2,4)", "axis=-1, size=3", "axis=2, size=1", "axis=(), size=()"})
     list.push_back({"broadcast_axis", attrs, {{1, 3, 1}}});
   list.push_back({"broadcast_axis", "axis=1, size=2", {{0, 1}}});
   for (const char *attrs : {"shape=(2,3,4)", "shape=(0,3,0)", "shape=(2,0,1)", "shape=(1,3,1)", "shape=(1,0,5)"})
     list.push_back({"broadcast_to", attrs, {{1, 3, 1}}});
   list.push_back({"broadcast_to", "shape=(0,3)", {{0, 1}}});
-  for (const char *attrs : {"mode=constant, pad_width=(0,0,0,0,1,2,0,1), constant_value=3",
-                            "mode=edge, pad_width=(0,0,0,0,2,1,1,4)", "mode=reflect, pad_width=(0,0,0,0,1,1,2,0)",
-                            "mode=constant, pad_width=(0,0,0,0,0,0,0,0)"})
+  for (const char *attrs :
+       {"mode=constant, pad_width=(0,0,0,0,1,2,0,1), constant_value=3", "mode=edge, pad_width=(0,0,0,0,2,1,1,4)",
+        "mode=reflect, pad_width=(0,0,0,0,1,1,2,0)", "mode=constant, pad_width=(0,0,0,0,0,0,0,0)"})
     list.push_back({"Pad", attrs, {{1, 2, 2, 3}}});
   list.push_back({"Pad", "mode=edge, pad_width=(0,0,0,0,3,1,0,2)", {{2, 1, 1, 2}}});
   list.push_back({"Pad", "mode=reflect, pad_width=(0,0,0,0,0,2,3,3)", {{2, 1, 3, 4}}});

@@ -63,8 +63,8 @@ std::vector<Sample> orderingSamples() {
     list.push_back({"sort", attrs, {{2, 3, 2}}});
   list.push_back({"sort", "axis=0", {{1}}});
   list.push_back({"sort", "axis=1", {{0, 3}}});
-  for (const char *attrs : {"", "axis=0, dtype=int32", "axis=1, is_ascend=False", "axis=None, dtype=float64",
-                            "axis=-1, dtype=uint8"})
+  for (const char *attrs :
+       {"", "axis=0, dtype=int32", "axis=1, is_ascend=False", "axis=None, dtype=float64", "axis=-1, dtype=uint8"})
     list.push_back({"argsort", attrs, {{2, 3, 2}}});
   list.push_back({"argsort", "axis=1", {{0, 3}}});
   for (std::vector<int64_t> shape : {std::vector<int64_t>{4, 3}, {5}, {3, 1, 2}, {1, 2}, {1, 1, 3}, {0, 2}, {2, 0}})

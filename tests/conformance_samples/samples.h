@@ -14,8 +14,8 @@ struct Sample {
   const char *attrs;                         // as in the inline form: "kernel=(2,2), pad=(1,1)"
   std::vector<std::vector<int64_t>> inputs;  // shapes
   uint32_t orders = 3;
-  double low = 0, high = 0;                  // all inputs are drawn from [low, high] instead, where high > low
-  int classes = 3;                           // of inputs that hold class numbers or indices
+  double low = 0, high = 0;  // all inputs are drawn from [low, high] instead, where high > low
+  int classes = 3;           // of inputs that hold class numbers or indices
   bool isTraining = true;
 };
 

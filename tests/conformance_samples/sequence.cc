@@ -6,10 +6,10 @@ namespace {
 
 void addResize(std::vector<Sample> &list) {
   const char *op = "_contrib_BilinearResize2D";
-  for (const char *attrs : {"height=3, width=5", "height=3, width=5, align_corners=False", "height=1, width=1",
-                            "height=1, width=7, align_corners=False", "scale_height=1.5, scale_width=0.5",
-                            "mode=odd_scale, scale_height=2, scale_width=0.5", "mode=to_even_up", "mode=to_odd_down",
-                            "height=7, width=6"})
+  for (const char *attrs :
+       {"height=3, width=5", "height=3, width=5, align_corners=False", "height=1, width=1",
+        "height=1, width=7, align_corners=False", "scale_height=1.5, scale_width=0.5",
+        "mode=odd_scale, scale_height=2, scale_width=0.5", "mode=to_even_up", "mode=to_odd_down", "height=7, width=6"})
     list.push_back({op, attrs, {{2, 1, 3, 4}}});
   list.push_back({op, "mode=like", {{1, 2, 2, 3}, {2, 1, 4, 2}}});
   list.push_back({op, "height=2, width=2", {{1, 1, 1, 1}}});
@@ -33,7 +33,8 @@ void addGamma(std::vector<Sample> &list) {
     list.push_back({op, "", {{}}, 3, 5, 6});
     list.push_back({op, "", {{0, 2}}});
   }
-  for (const char *attrs : {"", "order=1", "order=2", "order=5"}) list.push_back({"_polygamma", attrs, {{3}}, 3, 0.6, 3});
+  for (const char *attrs : {"", "order=1", "order=2", "order=5"})
+    list.push_back({"_polygamma", attrs, {{3}}, 3, 0.6, 3});
   list.push_back({"_polygamma", "order=3", {{3}}, 2, -1.6, -1.4});
 }
 

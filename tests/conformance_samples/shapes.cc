@@ -8,7 +8,8 @@ std::vector<Sample> shapeSamples() {
   list.push_back({"_index_like", "", {{3, 2}}});
   list.push_back({"_index_like", "axis=1", {{2, 3, 2}}});
   list.push_back({"_index_like", "axis=-1", {{2, 0}}});
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 3}}) list.push_back({"_cast_like", "", {shape, {2}}});
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0, 3}})
+    list.push_back({"_cast_like", "", {shape, {2}}});
   for (const char *op : {"broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div"}) {
     list.push_back({op, "", {{2, 3}, {2, 3}}});
     list.push_back({op, "", {{3, 1}, {1, 4}}});

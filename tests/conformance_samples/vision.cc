@@ -70,13 +70,19 @@ void addL2Normalization(std::vector<Sample> &list) {
 
 void addDeconvolutions(std::vector<Sample> &list) {
   list.push_back({"Deconvolution", "kernel=(3,), num_filter=2", {{2, 2, 4}, {2, 2, 3}}});
-  list.push_back({"Deconvolution", "kernel=(3,3), num_filter=2, stride=(2,2), pad=(1,1), adj=(1,0), no_bias=False",
+  list.push_back({"Deconvolution",
+                  "kernel=(3,3), num_filter=2, stride=(2,2), pad=(1,1), adj=(1,0), no_bias=False",
                   {{1, 2, 2, 3}, {2, 2, 3, 3}, {2}}});
-  list.push_back({"Deconvolution", "kernel=(2,2), num_filter=4, num_group=2, dilate=(2,1)", {{1, 4, 2, 2}, {4, 2, 2, 2}}, 2});
-  list.push_back({"Deconvolution", "kernel=(3,2), num_filter=2, stride=(2,2), target_shape=(4,3)", {{1, 2, 2, 2}, {2, 2, 3, 2}}});
-  list.push_back({"Deconvolution", "kernel=(2,2), num_filter=2, stride=(1,2), layout=NHWC, no_bias=False",
-                  {{1, 2, 2, 3}, {3, 2, 2, 2}, {2}}, 2});
-  list.push_back({"Deconvolution", "kernel=(2,1,2), num_filter=1, stride=(1,1,2)", {{1, 1, 2, 1, 2}, {1, 1, 2, 1, 2}}, 2});
+  list.push_back(
+      {"Deconvolution", "kernel=(2,2), num_filter=4, num_group=2, dilate=(2,1)", {{1, 4, 2, 2}, {4, 2, 2, 2}}, 2});
+  list.push_back(
+      {"Deconvolution", "kernel=(3,2), num_filter=2, stride=(2,2), target_shape=(4,3)", {{1, 2, 2, 2}, {2, 2, 3, 2}}});
+  list.push_back({"Deconvolution",
+                  "kernel=(2,2), num_filter=2, stride=(1,2), layout=NHWC, no_bias=False",
+                  {{1, 2, 2, 3}, {3, 2, 2, 2}, {2}},
+                  2});
+  list.push_back(
+      {"Deconvolution", "kernel=(2,1,2), num_filter=1, stride=(1,1,2)", {{1, 1, 2, 1, 2}, {1, 1, 2, 1, 2}}, 2});
   list.push_back({"Deconvolution", "kernel=(1,1), num_filter=1", {{1, 1, 1, 1}, {1, 1, 1, 1}}});
   list.push_back({"Deconvolution", "kernel=(2,), num_filter=2, no_bias=False", {{0, 1, 2}, {1, 2, 2}, {2}}, 2});
   list.push_back({"Deconvolution", "kernel=(2,), num_filter=2, no_bias=False", {{1, 0, 2}, {0, 2, 2}, {2}}, 2});
@@ -85,12 +91,15 @@ void addDeconvolutions(std::vector<Sample> &list) {
 void addResizing(std::vector<Sample> &list) {
   list.push_back({"UpSampling", "scale=2, sample_type=nearest, num_args=1", {{2, 2, 2, 3}}});
   list.push_back({"UpSampling", "scale=2, sample_type=nearest, num_args=2", {{1, 1, 2, 2}, {1, 2, 1, 1}}});
-  list.push_back({"UpSampling", "scale=2, sample_type=nearest, num_args=3, multi_input_mode=sum",
+  list.push_back({"UpSampling",
+                  "scale=2, sample_type=nearest, num_args=3, multi_input_mode=sum",
                   {{1, 2, 2, 2}, {1, 2, 4, 4}, {1, 2, 1, 1}}});
   list.push_back({"UpSampling", "scale=1, sample_type=nearest, num_args=1", {{1, 1, 1, 1}}});
   list.push_back({"UpSampling", "scale=3, sample_type=nearest, num_args=1", {{0, 2, 2, 1}}});
-  list.push_back({"UpSampling", "scale=2, sample_type=bilinear, num_args=1, num_filter=2", {{1, 2, 2, 2}, {2, 1, 4, 4}}});
-  list.push_back({"UpSampling", "scale=3, sample_type=bilinear, num_args=2, num_filter=1", {{1, 1, 1, 2}, {1, 1, 5, 5}}, 2});
+  list.push_back(
+      {"UpSampling", "scale=2, sample_type=bilinear, num_args=1, num_filter=2", {{1, 2, 2, 2}, {2, 1, 4, 4}}});
+  list.push_back(
+      {"UpSampling", "scale=3, sample_type=bilinear, num_args=2, num_filter=1", {{1, 1, 1, 2}, {1, 1, 5, 5}}, 2});
   for (const char *attrs : {"", "output_size=1", "output_size=(2,3)", "output_size=(3,1)", "output_size=(5,)"})
     list.push_back({"_contrib_AdaptiveAvgPooling2D", attrs, {{2, 2, 3, 4}}});
   list.push_back({"_contrib_AdaptiveAvgPooling2D", "output_size=2", {{1, 1, 1, 1}}});

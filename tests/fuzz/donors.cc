@@ -163,7 +163,8 @@ GraphSketch Donors::drawFromRegistry(Dice &dice, const OpDef &op) const {
   for (int attempt = 0; attempt < 4; ++attempt) {
     node.attrs.clear(), pairs.clear();
     for (const AttrSpec &spec : op.attrs)
-      if (spec.isRequired || dice.chance(40)) node.attrs.push_back({spec.key.str(), drawValue(dice, spec, Temper::Plausible)});
+      if (spec.isRequired || dice.chance(40))
+        node.attrs.push_back({spec.key.str(), drawValue(dice, spec, Temper::Plausible)});
     for (const auto &[key, value] : node.attrs) pairs.push_back({key, value});
     Expected<KindRef> kind = ctx.kind(op, ctx.attrs(pairs));
     if (!kind) {
@@ -190,9 +191,10 @@ GraphSketch Donors::drawFromRegistry(Dice &dice, const OpDef &op) const {
 GraphSketch Donors::draw(Dice &dice, StringRef name) const {
   const OpDef *op = registry.find(name);
   const auto found = op ? graphsOf.find(op->name) : graphsOf.end();
-  GraphSketch sketch = !op || (found != graphsOf.end() && dice.chance(85))
-                           ? graphs[found == graphsOf.end() ? dice.below(graphs.size()) : dice.one<uint32_t>(found->second)]
-                           : drawFromRegistry(dice, *op);
+  GraphSketch sketch =
+      !op || (found != graphsOf.end() && dice.chance(85))
+          ? graphs[found == graphsOf.end() ? dice.below(graphs.size()) : dice.one<uint32_t>(found->second)]
+          : drawFromRegistry(dice, *op);
   for (SketchNode &node : sketch.nodes)
     if (op && node.op == op->name) node.op = name.str();
   return sketch;

@@ -33,7 +33,7 @@ class Donors {
   std::vector<llvm::StringRef> spellings;
   std::vector<GraphSketch> graphs;
   llvm::StringMap<std::vector<uint32_t>> graphsOf;  // by operator name: positions in `graphs`
-  llvm::StringMap<size_t> numDerived;                     // by operator name: nodes in gradient graphs so far
+  llvm::StringMap<size_t> numDerived;               // by operator name: nodes in gradient graphs so far
 };
 
 }  // namespace gradc::fuzz

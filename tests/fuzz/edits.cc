@@ -109,7 +109,8 @@ void Editor::splice(const GraphSketch &part, const KnownShapes &shapes) {
   for (size_t i = before; i < after; ++i)
     for (SketchEntry &entry : sketch.nodes[i].inputs) {
       const auto index = static_cast<size_t>(entry.node) - before;
-      if (entry.node >= static_cast<int64_t>(before) && index < replacement.size() && replacement[index] && dice.chance(95))
+      if (entry.node >= static_cast<int64_t>(before) && index < replacement.size() && replacement[index] &&
+          dice.chance(95))
         entry = *replacement[index];
     }
   // A value that is read now is no head any more, mostly.
@@ -190,27 +191,43 @@ void Editor::changeShape(bool isGentle) {
 }
 
 void Editor::changeVariable(bool isGentle) {
-  constexpr StringRef kInits[] = {"[\"zero\", {}]", "[\"one\", {}]", "[\"Constant\", {\"value\": 0.25}]", "zeros", "ones",
-                                  "[\"Constant\", {\"value\": 1e300}]", "[\"Constant\", {\"value\": -3}]", "[\"uniform\", {\"scale\": 0.1}]"};
-  constexpr StringRef kOthers[] = {"__lr_mult__", "__wd_mult__", "__stop_gradient__", "__ctx_group__", "__force_mirroring__", "__origin__"};
+  constexpr StringRef kInits[] = {"[\"zero\", {}]",
+                                  "[\"one\", {}]",
+                                  "[\"Constant\", {\"value\": 0.25}]",
+                                  "zeros",
+                                  "ones",
+                                  "[\"Constant\", {\"value\": 1e300}]",
+                                  "[\"Constant\", {\"value\": -3}]",
+                                  "[\"uniform\", {\"scale\": 0.1}]"};
+  constexpr StringRef kOthers[] = {"__lr_mult__",   "__wd_mult__",         "__stop_gradient__",
+                                   "__ctx_group__", "__force_mirroring__", "__origin__"};
   SketchNode *node = anyOf(true);
   if (!node) return;
   switch (dice.below(4)) {
     case 0: node->setAttr("__dtype__", isGentle || !dice.chance(20) ? drawDType(dice) : drawGarbage(dice)); break;
-    case 1: node->setAttr("__init__", isGentle || !dice.chance(20) ? dice.one<StringRef>(kInits).str() : drawGarbage(dice)); break;
-    case 2: node->setAttr("__storage_type__", isGentle ? "0" : dice.chance(80) ? std::to_string(dice.below(5)) : drawGarbage(dice)); break;
+    case 1:
+      node->setAttr("__init__", isGentle || !dice.chance(20) ? dice.one<StringRef>(kInits).str() : drawGarbage(dice));
+      break;
+    case 2:
+      node->setAttr("__storage_type__", isGentle          ? "0"
+                                        : dice.chance(80) ? std::to_string(dice.below(5))
+                                                          : drawGarbage(dice));
+      break;
     case 3: node->setAttr(dice.one<StringRef>(kOthers), dice.chance(50) ? "True" : drawGarbage(dice)); break;
   }
 }
 
 void Editor::changeGraphAttribute(bool isGentle) {
   constexpr int64_t kVersions[] = {20000, 20000, 10901, 10700, 10000, 905, 800, 0, -1};
-  constexpr StringRef kKeys[] = {"shape", "dtype", "storage_type", "shape_known", "shape_inputs", "grad_order", "head_kind", "grad_of", "grad_req",
-                                 "slot_status", "grad_none", "head_grad_of", "grad_mode", "num_forward_heads", "plan", "mxnet_version", "other"};
+  constexpr StringRef kKeys[] = {"shape",         "dtype",        "storage_type", "shape_known",       "shape_inputs",
+                                 "grad_order",    "head_kind",    "grad_of",      "grad_req",          "slot_status",
+                                 "grad_none",     "head_grad_of", "grad_mode",    "num_forward_heads", "plan",
+                                 "mxnet_version", "other"};
   const size_t kind = dice.below(6);
   if (kind <= 1) return sketch.setAttr(kChoiceKey, "[\"int\", " + std::to_string(dice.below(1u << 30)) + "]");
   if (kind == 2 || isGentle)
-    return sketch.setAttr("mxnet_version", "[\"int\", " + std::to_string(isGentle ? 20000 : dice.one<int64_t>(kVersions)) + "]");
+    return sketch.setAttr("mxnet_version",
+                          "[\"int\", " + std::to_string(isGentle ? 20000 : dice.one<int64_t>(kVersions)) + "]");
   if (kind == 3 && !sketch.attrs.empty()) {
     sketch.attrs.erase(sketch.attrs.begin() + dice.below(sketch.attrs.size()));
     return;
@@ -220,10 +237,10 @@ void Editor::changeGraphAttribute(bool isGentle) {
   auto number = [&] { return std::to_string(dice.chance(30) ? drawHostileInt(dice) : drawDim(dice)); };
   if (key == "shape" || key == "plan" || dice.chance(10))
     return sketch.setAttr(key, listAttr("list_shape", count, [&] {
-      std::string dims = "[";
-      for (size_t i = dice.below(4); i-- > 0;) dims += number() + (i ? ", " : "");
-      return dims + "]";
-    }));
+                            std::string dims = "[";
+                            for (size_t i = dice.below(4); i-- > 0;) dims += number() + (i ? ", " : "");
+                            return dims + "]";
+                          }));
   switch (dice.below(5)) {
     case 0: return sketch.setAttr(key, "[\"int\", " + number() + "]");
     case 1: return sketch.setAttr(key, listAttr("list_int", count, number));
@@ -239,7 +256,8 @@ void Editor::changeHeads(bool isGentle) {
     return dropUnreached(sketch);
   }
   SketchEntry head{anyId(isGentle)};
-  if (dice.chance(isGentle ? 10 : 40)) head.index = dice.chance(90) ? static_cast<int64_t>(dice.below(4)) : drawHostileInt(dice);
+  if (dice.chance(isGentle ? 10 : 40))
+    head.index = dice.chance(90) ? static_cast<int64_t>(dice.below(4)) : drawHostileInt(dice);
   if (!isGentle && dice.chance(10)) head.version = static_cast<int64_t>(dice.below(3));
   if (!isGentle && dice.chance(10)) sketch.heads.clear();
   sketch.heads.push_back(dice.chance(80) || sketch.heads.empty() ? head : dice.one<SketchEntry>(sketch.heads));
@@ -263,7 +281,8 @@ void Editor::replaceOperator() {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const StringRef name = dice.one<StringRef>(donors.names());
     const OpDef *op = donors.ops().find(name);
-    const bool isAlike = old && op->inputs.names.count == old->inputs.names.count && op->flags.isBackward == old->flags.isBackward;
+    const bool isAlike =
+        old && op->inputs.names.count == old->inputs.names.count && op->flags.isBackward == old->flags.isBackward;
     if (!isAlike && !dice.chance(5)) continue;
     node->op = dice.chance(1) ? "some_operator" : name.str();
     return;
@@ -284,7 +303,9 @@ void Editor::addControlDep() {
   else node.deps.insert(node.deps.begin() + dice.below(node.deps.size() + 1), anyId(false));
 }
 
-void Editor::duplicateName() { anyNode().name = dice.chance(80) ? anyNode().name : dice.chance(50) ? "" : drawGarbage(dice); }
+void Editor::duplicateName() {
+  anyNode().name = dice.chance(80) ? anyNode().name : dice.chance(50) ? "" : drawGarbage(dice);
+}
 
 void Editor::addSubgraph() {
   SketchNode *node = anyOf(false);
@@ -304,7 +325,8 @@ void Editor::changeCount() {
   if (isShorter) node->inputs.pop_back();
   else
     for (size_t i = dice.chance(5) ? 40 : 1; i-- > 0;)
-      node->inputs.push_back(node->inputs.empty() || dice.chance(30) ? SketchEntry{anyId(true)} : dice.one<SketchEntry>(node->inputs));
+      node->inputs.push_back(node->inputs.empty() || dice.chance(30) ? SketchEntry{anyId(true)}
+                                                                     : dice.one<SketchEntry>(node->inputs));
   // Operators of any number of inputs say how many.
   if (node->attr("num_args") && dice.chance(90)) node->setAttr("num_args", std::to_string(node->inputs.size()));
 }

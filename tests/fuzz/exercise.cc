@@ -30,7 +30,9 @@ std::string jsonOf(const Graph &graph) {
   return text;
 }
 
-bool isComplete(const Inference &inference) { return inference.numUnknownShapes == 0 && inference.numUnknownDTypes == 0; }
+bool isComplete(const Inference &inference) {
+  return inference.numUnknownShapes == 0 && inference.numUnknownDTypes == 0;
+}
 
 /// The first node with an output of unknown shape or type.
 std::string firstUnknown(const Graph &graph, const Inference &inference) {
@@ -39,7 +41,8 @@ std::string firstUnknown(const Graph &graph, const Inference &inference) {
       const EntryId entry(graph.firstEntry(NodeId(n)).value + o);
       if (inference.isKnownShape(entry) && inference.dtype[entry] != DType::Unknown) continue;
       const OpDef *op = graph.op(NodeId(n));
-      return "output " + std::to_string(o) + " of '" + graph.name(NodeId(n)).str() + "' (" + (op ? op->name.str() : "null") + ")";
+      return "output " + std::to_string(o) + " of '" + graph.name(NodeId(n)).str() + "' (" +
+             (op ? op->name.str() : "null") + ")";
     }
   return "none";
 }
@@ -74,7 +77,8 @@ bool Trial::isFine(Error error, StringRef stage) {
   handleAllErrors(
       std::move(error),
       [&](const GradcError &info) {
-        const bool isOurs = info.kind == ErrorKind::Internal || info.kind == ErrorKind::BadPlan || info.kind == ErrorKind::Io;
+        const bool isOurs =
+            info.kind == ErrorKind::Internal || info.kind == ErrorKind::BadPlan || info.kind == ErrorKind::Io;
         if (isOurs) report(stage + ": " + info.message + " [" + errorKindName(info.kind) + "]");
         if (info.message.empty()) report(stage + ": an error without a message");
       },
@@ -116,7 +120,8 @@ std::optional<Inference> Trial::inferred(const Graph &graph, StringRef stage, bo
   return std::move(*inference);
 }
 
-void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRef<Request> headRequests, StringRef stage) {
+void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRef<Request> headRequests,
+                         StringRef stage) {
   const RequestTable requests = countRequests(graph, headRequests);
   PlanOptions options;
   options.allowInplace = !dice.chance(25);
@@ -124,7 +129,8 @@ void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRe
   if (!plan) return void(isFine(plan.takeError(), (stage + ", plan").str()));
   mustHold(checkPlan(graph, inference, requests, *plan, options), (stage + ", plan checked").str());
   if (plan->plannedBytes < plan->boundBytes) report(stage + ": the plan is smaller than its bound");
-  if (plan->plannedBytes < 0 || plan->externalBytes < 0 || plan->boundBytes < 0) report(stage + ": negative bytes in the plan");
+  if (plan->plannedBytes < 0 || plan->externalBytes < 0 || plan->boundBytes < 0)
+    report(stage + ": negative bytes in the plan");
   if (plan->peakNode.isValid() && plan->peakNode.value >= graph.numNodes()) report(stage + ": the peak is at no node");
   rereads(annotatePlan(annotate(graph, inference), inference, *plan), (stage + ", planned").str());
 }

@@ -42,7 +42,8 @@ GradientRequest Trial::drawRequest(const Graph &graph, const Inference &inferenc
   constexpr Request kRequests[] = {Request::Write, Request::Write, Request::Add, Request::Null};
   for (GradientTarget &target : request.wrt)
     if (dice.chance(20)) target.request = dice.one<Request>(kRequests);
-  if (request.wrt.size() > 1 && dice.chance(20)) request.wrt.erase(request.wrt.begin() + dice.below(request.wrt.size()));
+  if (request.wrt.size() > 1 && dice.chance(20))
+    request.wrt.erase(request.wrt.begin() + dice.below(request.wrt.size()));
   if (dice.chance(5)) request.wrt.push_back({anyEntry()});
   if (dice.chance(15)) request.retained.push_back({anyEntry(), dice.one<Request>(kRequests)});
   if (dice.chance(10)) request.noGrad.push_back(anyEntry());

@@ -103,8 +103,8 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
 }
 
 // Called by the sanitizer's runtime for undefined behaviour that is reported and survived.
-extern "C" void __ubsan_get_current_report_data(const char **kind, const char **message, const char **file, unsigned *line,
-                                                unsigned *column, char **address);
+extern "C" void __ubsan_get_current_report_data(const char **kind, const char **message, const char **file,
+                                                unsigned *line, unsigned *column, char **address);
 extern "C" void __ubsan_on_report() {
   const char *kind = "", *message = "", *file = "";
   unsigned line = 0, column = 0;
@@ -134,7 +134,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   return length ? length : LLVMFuzzerMutate(data, size, maxSize);
 }
 
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *left, size_t leftSize, const uint8_t *right, size_t rightSize,
-                                            uint8_t *out, size_t maxSize, unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *left, size_t leftSize, const uint8_t *right,
+                                            size_t rightSize, uint8_t *out, size_t maxSize, unsigned seed) {
   return give(grammar().cross(view(left, leftSize), view(right, rightSize), seed), out, maxSize);
 }

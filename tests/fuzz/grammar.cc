@@ -32,7 +32,8 @@ void editWithCare(const Donors &donors, Dice &dice, GraphSketch &sketch) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     GraphSketch edited = sketch;
     Editor editor(donors, dice, edited);
-    if (dice.chance(50) && sketch.nodes.size() < kManyNodes) editor.splice(donors.draw(dice, dice.one<StringRef>(donors.names())), shapes);
+    if (dice.chance(50) && sketch.nodes.size() < kManyNodes)
+      editor.splice(donors.draw(dice, dice.one<StringRef>(donors.names())), shapes);
     else editor.editGently();
     if (shapes.isComplete && !inferSketch(donors.ops(), edited).isComplete) continue;
     sketch = std::move(edited);

@@ -46,7 +46,8 @@ SketchNode nodeOf(const json &object) {
     else if (key == "control_deps" && value.is_array())
       for (const json &dep : value) node.deps.push_back(numberOf(dep));
     else if (key == "subgraphs" && value.is_array())
-      for (const json &graph : value) node.subgraphs.push_back(graph.dump(-1, ' ', false, json::error_handler_t::replace));
+      for (const json &graph : value)
+        node.subgraphs.push_back(graph.dump(-1, ' ', false, json::error_handler_t::replace));
   }
   node.inputs = entriesOf(object, "inputs");
   return node;
@@ -56,7 +57,8 @@ void printEntries(std::string &out, ArrayRef<SketchEntry> entries) {
   out += '[';
   for (const SketchEntry &entry : entries) {
     if (&entry != entries.begin()) out += ", ";
-    out += '[' + std::to_string(entry.node) + ", " + std::to_string(entry.index) + ", " + std::to_string(entry.version) + ']';
+    out += '[' + std::to_string(entry.node) + ", " + std::to_string(entry.index) + ", " +
+           std::to_string(entry.version) + ']';
   }
   out += ']';
 }

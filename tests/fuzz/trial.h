@@ -36,7 +36,8 @@ struct Trial {
   /// Whether `graph`, in the place of the root of the program, can be written and read back.
   bool rereads(const Graph &graph, llvm::StringRef stage);
   std::optional<Inference> inferred(const Graph &graph, llvm::StringRef stage, bool mustBeComplete);
-  void checkPlanned(const Graph &graph, const Inference &inference, llvm::ArrayRef<Request> headRequests, llvm::StringRef stage);
+  void checkPlanned(const Graph &graph, const Inference &inference, llvm::ArrayRef<Request> headRequests,
+                    llvm::StringRef stage);
   void checkGraph(const Graph &graph, const Inference &inference, llvm::StringRef stage);
   void checkGradient(const Graph &graph, const Inference &inference, uint32_t order);
   void checkPasses(const Graph &graph, const Inference &inference);

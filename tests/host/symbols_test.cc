@@ -27,7 +27,8 @@ std::vector<Symbol> symbolsOf(const std::string &archive) {
   while (std::fgets(line, sizeof line, pipe)) {
     const std::string text = line;
     const size_t space = text.find(' ');
-    if (space != std::string::npos && space + 1 < text.size() && text.back() == '\n' && text.find(":\n") == std::string::npos)
+    if (space != std::string::npos && space + 1 < text.size() && text.back() == '\n' &&
+        text.find(":\n") == std::string::npos)
       symbols.push_back({text.substr(0, space), text[space + 1]});
   }
   EXPECT_EQ(pclose(pipe), 0) << archive;

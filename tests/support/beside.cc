@@ -53,7 +53,8 @@ class BesideCheck {
   Problem compare(const std::string &what, const Graph &without, const Graph &with) {
     if (stripped(with) != stripped(without))
       return {"beside", what + " is another one:\n" + written(without) + written(with)};
-    if (std::string lost = findLostBody(before, with, false); !lost.empty()) return {"beside", what + " lost the bodies of " + lost};
+    if (std::string lost = findLostBody(before, with, false); !lost.empty())
+      return {"beside", what + " lost the bodies of " + lost};
     if (Error error = verifyGraph(with, 3)) return {"beside", what + ": " + describeError(std::move(error))};
     return compareWritten(what, with);
   }
@@ -73,7 +74,8 @@ class BesideCheck {
   Expected<Inference> inferPartly(const SketchGraph &graph) {
     InferRequest hints;
     for (uint32_t n = 0; n < sketch.nodes.size(); ++n)
-      if (sketch.nodes[n].isVariable()) hints.shapes.push_back({graph.ids[n], DimsBuffer(ArrayRef(sketch.nodes[n].shape))});
+      if (sketch.nodes[n].isVariable())
+        hints.shapes.push_back({graph.ids[n], DimsBuffer(ArrayRef(sketch.nodes[n].shape))});
     InferOptions options;
     options.allowUnknown = true;
     options.floatAs = DType::Float64;

@@ -28,7 +28,8 @@ void Cells::count(StringRef check, bool isReal) {
 
 void Cells::print(size_t numRows, ArrayRef<Floor> floors) const {
   for (const auto &[check, count] : counts) {
-    outs() << left_justify(check, 42) << format("%5zu real cells of %zu\n", count.numReal, count.numReal + count.numEmpty);
+    outs() << left_justify(check, 42)
+           << format("%5zu real cells of %zu\n", count.numReal, count.numReal + count.numEmpty);
     if (count.numReal + count.numEmpty != numRows) continue;  // chosen by a filter
     const Floor *floor = llvm::find_if(floors, [&, &name = check](const Floor &row) { return name == row.check; });
     if (floor == floors.end()) ADD_FAILURE() << check << " has no floor";

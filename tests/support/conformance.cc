@@ -73,7 +73,8 @@ bool draws(const Graph &graph, NodeId n, const NaiveRun &run, const Bindings &bi
 }
 
 // Runs `check` on every node that is an operator, after the whole graph ran.
-template <class F> Findings forNodes(const Graph &graph, const Bindings &bindings, const NaiveOptions &options, F check) {
+template <class F>
+Findings forNodes(const Graph &graph, const Bindings &bindings, const NaiveOptions &options, F check) {
   Findings found;
   Expected<NaiveRun> run = NaiveRun::run(graph, bindings, options);
   if (!run) return {{describeError(run.takeError())}};
@@ -183,8 +184,8 @@ Findings checkInference(const SampleGraph &sample) {
       if (shape == kUnknownShape) return;
       DimsBuffer dims(shapes[truth].dims());
       if (!mergeDims(dims, shapes[shape].dims()))
-        problem(std::string(side) + " " + std::to_string(index) + " becomes " + toString(shapes[shape]) +
-                ", it is " + toString(shapes[truth]));
+        problem(std::string(side) + " " + std::to_string(index) + " becomes " + toString(shapes[shape]) + ", it is " +
+                toString(shapes[truth]));
     };
     for (size_t i = 0; i < ins.size(); ++i) compare(in[i], ins[i], "input", i);
     for (size_t i = 0; i < outs.size(); ++i) compare(out[i], outs[i], "output", i);
@@ -212,9 +213,9 @@ Findings checkDecompositions(Context &context, const Graph &graph, const Binding
     } known{graph, run.inference()};
     rule.setShapes({[](void *self, Value v) {
                       const Known &k = *static_cast<Known *>(self);
-                      return v.node.value < k.graph.numNodes() ? k.inference.shapeOf(k.graph.entry(v))
-                                                               : ShapeRef();
-                    }, &known});
+                      return v.node.value < k.graph.numNodes() ? k.inference.shapeOf(k.graph.entry(v)) : ShapeRef();
+                    },
+                    &known});
     if (!graph.controlDeps(n).empty()) rule.setForward(graph.controlDeps(n)[0]);
     graph.op(n)->decompose(rule);
     if (rule.hasRefused()) return;
@@ -242,7 +243,8 @@ Findings checkRequests(const Graph &graph, const Bindings &bindings, const Naive
   return forNodes(graph, bindings, options, [&](NaiveRun &run, NodeId n, Findings &found) {
     for (uint32_t skipped = 0; skipped < graph.numOutputs(n); ++skipped) {
       std::vector<Array> before;
-      for (uint32_t o = 0; o < graph.numOutputs(n); ++o) before.push_back(run.value(Value{n, static_cast<uint16_t>(o)}));
+      for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+        before.push_back(run.value(Value{n, static_cast<uint16_t>(o)}));
       NaiveRun::Call call;
       run.prepare(n, call);
       call.requests[skipped] = Request::Null;
@@ -253,7 +255,8 @@ Findings checkRequests(const Graph &graph, const Bindings &bindings, const Naive
       for (const Array &output : before) found.numChecked += output.values.size();
       for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
         if (o != skipped && !agree(before[o], run.value(Value{n, static_cast<uint16_t>(o)}), 0))
-          found.problems.push_back(place(graph, n, o) + " changes when output " + std::to_string(skipped) + " is not asked for");
+          found.problems.push_back(place(graph, n, o) + " changes when output " + std::to_string(skipped) +
+                                   " is not asked for");
     }
   });
 }
@@ -278,9 +281,10 @@ Findings checkInplace(const Graph &graph, const Bindings &bindings, const NaiveO
       for (size_t o = 0; o < call.out.size(); ++o)
         if (!agree(before[o], loadArray(call.out[o]), 0))
           found.problems.push_back(place(graph, n, o) + " changes when output " + std::to_string(pair.output) +
-                             " takes over input " + std::to_string(pair.input));
+                                   " takes over input " + std::to_string(pair.input));
       if (pair.isIdentity && before[pair.output].values != loadArray(call.in[pair.input]).values)
-        found.problems.push_back(place(graph, n, pair.output) + " is declared an identity of an input it does not equal");
+        found.problems.push_back(place(graph, n, pair.output) +
+                                 " is declared an identity of an input it does not equal");
     }
   });
 }
@@ -332,7 +336,9 @@ Findings compareHeads(const Graph &graph, const Graph &lowered, const Bindings &
   }
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
-    auto isIt = [&](uint32_t m) { return lowered.isVariable(NodeId(m)) && lowered.name(NodeId(m)) == graph.name(NodeId(n)); };
+    auto isIt = [&](uint32_t m) {
+      return lowered.isVariable(NodeId(m)) && lowered.name(NodeId(m)) == graph.name(NodeId(n));
+    };
     const auto all = llvm::seq(0u, lowered.numNodes());
     const auto same = llvm::find_if(all, isIt);
     if (same == all.end()) continue;

@@ -37,7 +37,8 @@ Findings checkInference(const SampleGraph &sample);
 /// Gradients of the sample, and of its gradient graphs, against central differences.
 Findings checkGradients(Context &context, const SampleGraph &sample, uint32_t orders);
 /// Every node of `graph` that has a decomposition computes what the decomposition computes.
-Findings checkDecompositions(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
+Findings checkDecompositions(Context &context, const Graph &graph, const Bindings &bindings,
+                             const NaiveOptions &options);
 /// Kernels leave unrequested outputs alone, and the others do not depend on what is requested.
 Findings checkRequests(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// Kernels compute the same when an output takes over the input of a declared in-place pair.

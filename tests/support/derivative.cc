@@ -136,8 +136,7 @@ class Checker {
       for (size_t k = 0; k <= options.coordinates && size; ++k) {
         // Spread over the elements; the last check goes along all of them at once.
         std::vector<double> direction(size, 0);
-        if (k < options.coordinates)
-          direction[(k * 2654435761u) % size] = 1;
+        if (k < options.coordinates) direction[(k * 2654435761u) % size] = 1;
         else
           for (size_t e = 0; e < size; ++e) direction[e] = drawNumber(7, e);
         if (Error error = compareAlong(scalar, xs[i], direction, analytic.values, order)) return error;

@@ -49,18 +49,22 @@ Problem compareOne(const Measured &measured, const std::string &key, const Judge
   auto at = measured.values.find(key);
   if (at == measured.values.end()) return {"status", key + " is missing"};
   if (at->second.size() != judged.values.size())
-    return {"values", formatv("{0} has {1} elements, expected {2}", key, at->second.size(), judged.values.size()).str()};
+    return {"values",
+            formatv("{0} has {1} elements, expected {2}", key, at->second.size(), judged.values.size()).str()};
   for (size_t i = 0; i < judged.values.size(); ++i) {
     const double start = request == Request::Add ? startValue(key, i) : 0, expected = start + judged.values[i];
     const double allowed = 1e-11 * (judged.bounds[i] + std::abs(start)) + 1e-14;
     if (std::abs(at->second[i] - expected) <= allowed) continue;
     return {"values", formatv("{0}[{1}] is {2:F12}, expected {3:F12} (start {4:F12}, tolerance {5})", key, i,
-                              at->second[i], expected, start, allowed).str()};
+                              at->second[i], expected, start, allowed)
+                          .str()};
   }
   return {};
 }
 
-bool vanishes(const Judged &judged) { return all_of(judged.values, [](double v) { return v == 0; }); }
+bool vanishes(const Judged &judged) {
+  return all_of(judged.values, [](double v) { return v == 0; });
+}
 
 Problem compareStatus(const Sketch &sketch, const Expectation &expected, const Measured &measured) {
   if (measured.status.size() != expected.first.size()) return {"status", "wrong number of slots"};
@@ -68,9 +72,11 @@ Problem compareStatus(const Sketch &sketch, const Expectation &expected, const M
     const SlotStatus status = measured.status[i];
     if (sketch.order == 1 && status != expected.status[i])
       return {"status", formatv("x {0} has status {1}, expected {2}", i, static_cast<int>(status),
-                                static_cast<int>(expected.status[i])).str()};
+                                static_cast<int>(expected.status[i]))
+                            .str()};
     // HO-08: what vanishes by structure is `none` where that was asked for, and nothing else is.
-    if (status == SlotStatus::None && (sketch.unused != UnusedPolicy::None || (sketch.order > 1 && !vanishes(expected.second[i]))))
+    if (status == SlotStatus::None &&
+        (sketch.unused != UnusedPolicy::None || (sketch.order > 1 && !vanishes(expected.second[i]))))
       return {"status", formatv("x {0} has no gradient of order {1}", i, sketch.order).str()};
   }
   return {};
@@ -89,7 +95,8 @@ Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
   Expectation expected = expectedGradients(sketch);
   if (expected.error != measured.error)
     return {"error", formatv("expected {0}, found {1} {2}", expected.error ? errorKindName(*expected.error) : "success",
-                             measured.error ? errorKindName(*measured.error) : "success", measured.errorText).str()};
+                             measured.error ? errorKindName(*measured.error) : "success", measured.errorText)
+                         .str()};
   if (expected.error) return {};
   if (Problem problem = compareStatus(sketch, expected, measured)) return problem;
   const std::vector<Request> requests = requestsOf(sketch.wrt), retained = requestsOf(sketch.retained);
@@ -110,7 +117,8 @@ bool applies(const Variation &variation, const Sketch &sketch) {
   const bool mayFail = any_of(sketch.nodes, [](const SketchNode &node) { return node.lacksGradient(); });
   // A second order with other x is another sum; what is asked for anyway is then asked for twice.
   if (variation.asksMore)
-    return sketch.order == 1 && !mayFail && sketch.unused != UnusedPolicy::Error && sketch.duplicates == DuplicatePolicy::Allow;
+    return sketch.order == 1 && !mayFail && sketch.unused != UnusedPolicy::Error &&
+           sketch.duplicates == DuplicatePolicy::Allow;
   // What is checked with types known is checked before other things are.
   if (variation.hasTypes && sketch.headPolicy == HeadPolicy::Scalar) return false;
   // Zeros that are computed with reach what zeros by structure do not.
@@ -121,7 +129,8 @@ bool applies(const Variation &variation, const Sketch &sketch) {
 Problem compareRefusal(const Sketch &sketch, const Measured &plain, const Measured &refused) {
   const std::string name = kRefused.str();
   const bool isRefused = refused.error == ErrorKind::StaleVersion;
-  if (isRefused != (plain.numSaved > 0)) return {name, formatv("{0} copies, but: {1}", plain.numSaved, refused.errorText).str()};
+  if (isRefused != (plain.numSaved > 0))
+    return {name, formatv("{0} copies, but: {1}", plain.numSaved, refused.errorText).str()};
   if (isRefused && !mayNeedOldVersion(sketch)) return {name, "nothing reads an old version, but: " + refused.errorText};
   return {};
 }

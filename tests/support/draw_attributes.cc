@@ -18,8 +18,9 @@ class AttributeDrawer {
     node.axis = static_cast<int64_t>(dice.below(shape.size()));
     setNumbers();
     setCounts();
-    if (is_contained({"stack", "SliceChannel", "softmax", "log_softmax", "reverse", "expand_dims", "repeat", "slice_axis"},
-                     node.op))
+    if (is_contained(
+            {"stack", "SliceChannel", "softmax", "log_softmax", "reverse", "expand_dims", "repeat", "slice_axis"},
+            node.op))
       set("axis", std::to_string(node.axis));
     if (is_contained({"sum", "mean", "max"}, node.op)) {
       node.flag = dice.chance(50) || shape.size() < 2;

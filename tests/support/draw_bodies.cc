@@ -31,7 +31,8 @@ class BodyDrawer {
 
   std::vector<uint32_t> someBodies() {
     std::vector<uint32_t> list;
-    for (size_t i = dice.chance(25) ? 2 : 1; i-- > 0;) list.push_back(static_cast<uint32_t>(dice.below(sketch.bodies.size())));
+    for (size_t i = dice.chance(25) ? 2 : 1; i-- > 0;)
+      list.push_back(static_cast<uint32_t>(dice.below(sketch.bodies.size())));
     return list;
   }
 

@@ -10,17 +10,20 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-constexpr StringRef kUnary[] = {"negative", "exp", "log", "sqrt", "square", "reciprocal", "abs", "sign", "relu",
-                                "sigmoid", "tanh", "softsign", "log1p", "expm1", "test_sine", "test_cosine",
-                                "Activation", "_copy", "BlockGrad", "zeros_like", "ones_like", "test_square",
-                                "test_split3", "transpose", "Reshape", "Flatten"};
-constexpr StringRef kScalar[] = {"_plus_scalar", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "_div_scalar",
+constexpr StringRef kUnary[] = {"negative",  "exp",        "log",       "sqrt",        "square",      "reciprocal",
+                                "abs",       "sign",       "relu",      "sigmoid",     "tanh",        "softsign",
+                                "log1p",     "expm1",      "test_sine", "test_cosine", "Activation",  "_copy",
+                                "BlockGrad", "zeros_like", "ones_like", "test_square", "test_split3", "transpose",
+                                "Reshape",   "Flatten"};
+constexpr StringRef kScalar[] = {"_plus_scalar", "_minus_scalar", "_rminus_scalar",  "_mul_scalar",     "_div_scalar",
                                  "_rdiv_scalar", "_power_scalar", "_maximum_scalar", "_minimum_scalar", "smooth_l1"};
-constexpr StringRef kBinary[] = {"elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div", "_power", "test_ratio"};
+constexpr StringRef kBinary[] = {"elemwise_add", "elemwise_sub", "elemwise_mul",
+                                 "elemwise_div", "_power",       "test_ratio"};
 constexpr StringRef kBroadcast[] = {"broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div"};
 constexpr StringRef kAxis[] = {"sum", "mean", "max", "softmax", "log_softmax", "reverse", "expand_dims"};
 constexpr StringRef kCuts[] = {"SliceChannel", "SliceChannel", "slice_axis", "repeat"};
-constexpr StringRef kOverwriting[] = {"test_accumulate", "test_scale", "test_scale", "BatchNorm", "BatchNorm", "sgd_mom_update"};
+constexpr StringRef kOverwriting[] = {"test_accumulate", "test_scale", "test_scale",
+                                      "BatchNorm",       "BatchNorm",  "sgd_mom_update"};
 constexpr StringRef kInteger[] = {"Cast", "Cast", "Embedding", "_greater", "where", "elemwise_mul"};
 
 bool isBenign(const JetTensor &tensor) {
@@ -77,7 +80,8 @@ SketchEntry GraphDrawer::addInteger(std::vector<int64_t> shape) {
   SketchNode node;
   node.shape = std::move(shape);
   node.isInteger = true;
-  for (int64_t i = 0, size = sizeOf(node.shape); i < size; ++i) node.values.push_back(static_cast<double>(dice.below(4)));
+  for (int64_t i = 0, size = sizeOf(node.shape); i < size; ++i)
+    node.values.push_back(static_cast<double>(dice.below(4)));
   return addNode(std::move(node));
 }
 
@@ -135,9 +139,13 @@ SketchNode GraphDrawer::proposal() {
 
 void GraphDrawer::propose(SketchNode &node) {
   switch (dice.below(12)) {
-    case 0: case 1: case 2: node.op = dice.one<StringRef>(kUnary).str(); break;
+    case 0:
+    case 1:
+    case 2: node.op = dice.one<StringRef>(kUnary).str(); break;
     case 3: node.op = dice.one<StringRef>(kScalar).str(); break;
-    case 4: case 5: case 6:
+    case 4:
+    case 5:
+    case 6:
       node.op = dice.one<StringRef>(kBinary).str();
       node.inputs.push_back(entryOfShape(shapeOf(node.inputs[0])));
       break;
@@ -169,8 +177,15 @@ void GraphDrawer::proposeRare(SketchNode &node) {
   switch (dice.below(5)) {
     case 0: node.op = dice.chance(50) ? "make_loss" : "MakeLoss"; break;
     case 1: node.op = dice.chance(50) ? "test_part" : "clip"; break;
-    case 2: node.op = "dot"; node.count = static_cast<int64_t>(dice.below(4)); proposeMatrix(node); break;
-    default: node.op = "FullyConnected"; proposeMatrix(node); break;
+    case 2:
+      node.op = "dot";
+      node.count = static_cast<int64_t>(dice.below(4));
+      proposeMatrix(node);
+      break;
+    default:
+      node.op = "FullyConnected";
+      proposeMatrix(node);
+      break;
   }
 }
 
@@ -234,7 +249,8 @@ bool GraphDrawer::tryAdd(SketchNode node) {
   if (!values.add(node, holdsNothing)) return false;
   std::vector<JetTensor> &outputs = values.outputsOf(numNodes() - 1);
   bool isUsable = all_of(outputs, isBenign);
-  for (size_t i = 0; i < node.inputs.size(); ++i) isUsable = isUsable && (!node.overwrites(i) || isBenign(at(node.inputs[i])));
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    isUsable = isUsable && (!node.overwrites(i) || isBenign(at(node.inputs[i])));
   if (!isUsable) return values.removeLast(node), false;
   node.numOutputs = node.numVisible = static_cast<uint32_t>(outputs.size());
   if (node.op == "test_square" || node.op == "BatchNorm") node.numVisible = 1;

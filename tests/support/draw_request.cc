@@ -43,7 +43,8 @@ class RequestDrawer {
     sketch.reach = dice.chance(20) ? ReachPolicy::WholeGraph : ReachPolicy::Ignore;
     sketch.order = dice.chance(50) ? 2 : 1;
     // What waits for a version waits for its writer, which is nobody's control dependency.
-    const bool hasOrder = sketch.hasVersions && any_of(sketch.nodes, [](const SketchNode &node) { return node.isState; });
+    const bool hasOrder =
+        sketch.hasVersions && any_of(sketch.nodes, [](const SketchNode &node) { return node.isState; });
     sketch.controlOnly = !hasOrder && dice.chance(30) ? ControlOnlyPolicy::Zeros : ControlOnlyPolicy::Unused;
     sketch.hasTypes = dice.chance(25) || (hasIntegers() && sketch.integers == IntegerPolicy::Stop);
   }
@@ -76,8 +77,8 @@ class RequestDrawer {
         // A name may serve several y of one shape.
         head.seedName = "seed" + join(map_range(head.shape, [](int64_t d) { return std::to_string(d); }), "_");
         if (dice.chance(70)) head.seedName += "_of_" + std::to_string(i);
-      } else if (dice.chance(20) && !sketch.nodeOf(head.y).isLoss() && !isInteger(head.y) && !hasOperator("test_part") &&
-                 !hasOperator("sgd_mom_update")) {
+      } else if (dice.chance(20) && !sketch.nodeOf(head.y).isLoss() && !isInteger(head.y) &&
+                 !hasOperator("test_part") && !hasOperator("sgd_mom_update")) {
         drawSeedEntry(head);
       }
       sketch.heads.push_back(std::move(head));
@@ -87,7 +88,8 @@ class RequestDrawer {
   void drawSeedEntry(SketchHead &head) {
     for (int tries = 0; tries < 10 && !head.hasSeed; ++tries) {
       head.seed = graph.anyEntry();
-      head.hasSeed = graph.shapeOf(head.seed) == head.shape && !sketch.nodeOf(head.seed).isState && !isInteger(head.seed);
+      head.hasSeed =
+          graph.shapeOf(head.seed) == head.shape && !sketch.nodeOf(head.seed).isState && !isInteger(head.seed);
     }
   }
 

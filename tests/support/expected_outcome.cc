@@ -116,7 +116,8 @@ std::optional<ErrorKind> errorOfHeads(const Sketch &sketch, const Paths &paths) 
     if (sketch.duplicates == DuplicatePolicy::Strict && any_of(ArrayRef(sketch.heads).take_front(i), isSame))
       return ErrorKind::DuplicateY;
     if (sketch.headPolicy == HeadPolicy::Required && !hasSeed(head)) return ErrorKind::MissingAttr;
-    if (sketch.headPolicy == HeadPolicy::Scalar && !hasSeed(head) && sketch.hasTypes && paths.tensor(head.y).jets.size() != 1)
+    if (sketch.headPolicy == HeadPolicy::Scalar && !hasSeed(head) && sketch.hasTypes &&
+        paths.tensor(head.y).jets.size() != 1)
       return ErrorKind::ImplicitHead;
     isLive = isLive || (!paths.isCut(head.y) && !paths.endsAtIntegers(head.y));
   }
@@ -139,9 +140,9 @@ std::optional<ErrorKind> errorOfTargets(const Sketch &sketch, const Paths &paths
 
 // E-03, where the types are known only when the emitted graph is looked at.
 bool hasLateImplicitHead(const Sketch &sketch, const Paths &paths) {
-  return sketch.headPolicy == HeadPolicy::Scalar && !sketch.hasTypes && any_of(sketch.heads, [&](const SketchHead &head) {
-           return !hasSeed(head) && paths.tensor(head.y).jets.size() != 1;
-         });
+  return sketch.headPolicy == HeadPolicy::Scalar && !sketch.hasTypes &&
+         any_of(sketch.heads,
+                [&](const SketchHead &head) { return !hasSeed(head) && paths.tensor(head.y).jets.size() != 1; });
 }
 
 SlotStatus statusOf(const Sketch &sketch, const Paths &paths, SketchEntry x) {

@@ -72,17 +72,14 @@ bool mayBeFast(const Graph &graph, const Inference &inference, const RequestTabl
 
 void notePath(const Graph &graph, const Inference &inference, NodeId n, bool isFast, FastResult &result) {
   const std::string line = describe(graph, inference, n);
-  const OnReference *row = llvm::find_if(kOnReference, [&](const OnReference &r) {
-    return cantFail(GlobPattern::create(r.pattern)).match(line);
-  });
+  const OnReference *row = llvm::find_if(
+      kOnReference, [&](const OnReference &r) { return cantFail(GlobPattern::create(r.pattern)).match(line); });
   const bool isListed = row != std::end(kOnReference);
   if (isListed == isFast) result.surprises += line + (isFast ? ": has a fast kernel\n" : ": has no fast kernel\n");
   if (isListed) result.onReference.insert(static_cast<size_t>(row - kOnReference));
 }
 
-bool isInTable(const Sample &sample) {
-  return findFastKernel(*testContext().ops.find(sample.op)) != nullptr;
-}
+bool isInTable(const Sample &sample) { return findFastKernel(*testContext().ops.find(sample.op)) != nullptr; }
 
 }  // namespace
 
@@ -136,7 +133,8 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
 
 Tolerance fastTolerance(DType type) { return type == DType::Float64 ? Tolerance{1e-12, 1e-14} : Tolerance{1e-5, 1e-6}; }
 
-std::string difference(const std::vector<Array> &found, const NaiveRun &expected, const Graph &graph, Tolerance tolerance) {
+std::string difference(const std::vector<Array> &found, const NaiveRun &expected, const Graph &graph,
+                       Tolerance tolerance) {
   for (size_t h = 0; h < found.size(); ++h) {
     const Value head = graph.heads()[h];
     const Array values = expected.value(head);
@@ -144,7 +142,8 @@ std::string difference(const std::vector<Array> &found, const NaiveRun &expected
     const double allowed = tolerance(expected, head);
     for (size_t i = 0; i < values.values.size(); ++i)
       if (!(std::abs(found[h].values[i] - values.values[i]) <= allowed))
-        return formatv("head {0} element {1}: {2}, expected {3} up to {4}", h, i, found[h].values[i], values.values[i], allowed);
+        return formatv("head {0} element {1}: {2}, expected {3} up to {4}", h, i, found[h].values[i], values.values[i],
+                       allowed);
   }
   return "";
 }

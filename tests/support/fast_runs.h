@@ -40,7 +40,8 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
 /// How far fast and reference kernels may be apart. Both round sums of the same terms in some order.
 Tolerance fastTolerance(DType type);
 /// The first element of a head that differs by more than that.
-std::string difference(const std::vector<Array> &found, const NaiveRun &expected, const Graph &graph, Tolerance tolerance);
+std::string difference(const std::vector<Array> &found, const NaiveRun &expected, const Graph &graph,
+                       Tolerance tolerance);
 
 /// What ran, over several graphs and types.
 struct Ran {

@@ -55,7 +55,8 @@ constexpr NamedFunction kFunctions[] = {
        const double d = 1 + std::abs(x);
        return Derivatives{x / d, 1 / (d * d), -2 * signOf(x) / (d * d * d)};
      }},
-    {"log1p", [](double x, const SketchNode &) { return Derivatives{std::log1p(x), 1 / (1 + x), -1 / ((1 + x) * (1 + x))}; }},
+    {"log1p",
+     [](double x, const SketchNode &) { return Derivatives{std::log1p(x), 1 / (1 + x), -1 / ((1 + x) * (1 + x))}; }},
     {"expm1", [](double x, const SketchNode &) { return Derivatives{std::expm1(x), std::exp(x), std::exp(x)}; }},
     {"test_sine", [](double x, const SketchNode &) { return Derivatives{std::sin(x), std::cos(x), -std::sin(x)}; }},
     {"test_cosine", [](double x, const SketchNode &) { return Derivatives{std::cos(x), -std::sin(x), -std::cos(x)}; }},
@@ -74,8 +75,10 @@ constexpr NamedFunction kFunctions[] = {
     {"_rdiv_scalar",
      [](double x, const SketchNode &n) { return Derivatives{n.a / x, -n.a / (x * x), 2 * n.a / (x * x * x)}; }},
     {"_power_scalar", [](double x, const SketchNode &n) { return powerOf(x, n.a); }},
-    {"_maximum_scalar", [](double x, const SketchNode &n) { return Derivatives{std::max(x, n.a), x > n.a ? 1.0 : 0.0, 0}; }},
-    {"_minimum_scalar", [](double x, const SketchNode &n) { return Derivatives{std::min(x, n.a), x < n.a ? 1.0 : 0.0, 0}; }},
+    {"_maximum_scalar",
+     [](double x, const SketchNode &n) { return Derivatives{std::max(x, n.a), x > n.a ? 1.0 : 0.0, 0}; }},
+    {"_minimum_scalar",
+     [](double x, const SketchNode &n) { return Derivatives{std::min(x, n.a), x < n.a ? 1.0 : 0.0, 0}; }},
     {"_copy", [](double x, const SketchNode &) { return Derivatives{x, 1, 0}; }},
     {"make_loss", [](double x, const SketchNode &) { return Derivatives{x, 1, 0}; }},
     {"MakeLoss", [](double x, const SketchNode &) { return Derivatives{x, 1, 0}; }},

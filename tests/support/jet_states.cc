@@ -138,8 +138,8 @@ Outputs isGreater(Inputs in) {
 // Whether an operator that takes floating numbers takes whole ones just so.
 bool isNumeric(StringRef op) {
   return is_contained({"_copy", "negative", "Reshape", "Flatten", "transpose", "expand_dims", "reverse", "SliceChannel",
-                       "slice_axis", "repeat", "Concat", "stack", "elemwise_add", "elemwise_sub", "elemwise_mul", "zeros_like",
-                       "ones_like"},
+                       "slice_axis", "repeat", "Concat", "stack", "elemwise_add", "elemwise_sub", "elemwise_mul",
+                       "zeros_like", "ones_like"},
                       op);
 }
 
@@ -155,9 +155,8 @@ std::optional<Outputs> evaluateSpecial(const SketchNode &n, Inputs in) {
   if (n.op == "test_accumulate" || n.op == "test_scale") {
     if (!haveOneShape(in)) return Outputs();
     const bool isSum = n.op == "test_accumulate";
-    return Outputs{mapped(in, [&](size_t i) {
-      return isSum ? in[0]->jets[i] + in[1]->jets[i] : in[0]->jets[i] * in[1]->jets[i];
-    })};
+    return Outputs{mapped(
+        in, [&](size_t i) { return isSum ? in[0]->jets[i] + in[1]->jets[i] : in[0]->jets[i] * in[1]->jets[i]; })};
   }
   if (n.op == "BatchNorm") return batchNorm(n, in);
   if (n.op == "sgd_mom_update") return momentumStep(in);

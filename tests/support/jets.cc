@@ -35,7 +35,8 @@ class Evaluation {
     values = SketchValues();
     for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
       // NG-04: whoever reads a cut entry sees a constant.
-      [[maybe_unused]] bool isAdded = values.add(sketch.nodes[n], [&](SketchEntry e) { return is_contained(sketch.noGrad, e); });
+      [[maybe_unused]] bool isAdded =
+          values.add(sketch.nodes[n], [&](SketchEntry e) { return is_contained(sketch.noGrad, e); });
       assert(isAdded && "the draw took a node that cannot be evaluated");
       for (uint32_t o = 0; o < sketch.nodes[n].numOutputs; ++o) perturb({n, o}, moved);
     }

@@ -25,7 +25,11 @@ struct Jet {
   Jet() = default;
   Jet(double value) : v(value), bv(value < 0 ? -value : value) {}
   /// Without its derivatives: what a reader of a constant sees.
-  Jet held() const { Jet j(v); j.bv = bv; return j; }
+  Jet held() const {
+    Jet j(v);
+    j.bv = bv;
+    return j;
+  }
 };
 
 struct JetTensor {

@@ -228,8 +228,7 @@ class Measurement {
   std::vector<std::string> headKeys() const {
     std::vector<std::string> keys;
     size_t numForward = 0, numRetained = 0;
-    for (const GradientTable::Head &head : table.heads)
-      switch (head.kind) {
+    for (const GradientTable::Head &head : table.heads) switch (head.kind) {
         case GradientTable::HeadKind::Forward: keys.push_back("forward " + std::to_string(numForward++)); break;
         case GradientTable::HeadKind::Grad: keys.push_back(gradientKey(head.order, head.slot)); break;
         case GradientTable::HeadKind::Retained: keys.push_back(retainedKey(numRetained++)); break;

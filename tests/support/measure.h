@@ -16,7 +16,7 @@ struct Variation {
   ChainPolicy chain = ChainPolicy::FromCap;
   NamingStyle naming = NamingStyle::Unique;
   bool allowInplace = true, hasPlan = true, hasTypes = false, gradientOnly = false, throughFile = false;
-  bool asksMore = false;      // for every entry as an x as well
+  bool asksMore = false;  // for every entry as an x as well
   bool inMxnetsWords = false;
   ZeroPolicy zeroTerms = ZeroPolicy::Drop;
   OverwrittenPolicy overwritten = OverwrittenPolicy::Save;

@@ -50,7 +50,8 @@ Expected<NaiveRun> NaiveRun::run(const Graph &graph, const Bindings &bindings, c
   else inferOptions.floatAs = options.floatAs;
   InferRequest hints = hintsOf(graph, bindings);
   for (uint32_t n = 0; n < graph.numNodes() && !options.types.empty(); ++n)
-    if (auto type = options.types.find(graph.name(NodeId(n)).str()); graph.isVariable(NodeId(n)) && type != options.types.end())
+    if (auto type = options.types.find(graph.name(NodeId(n)).str());
+        graph.isVariable(NodeId(n)) && type != options.types.end())
       hints.dtypes.push_back({NodeId(n), type->second});
   Expected<Inference> inference = infer(testContext(), graph, hints, inferOptions);
   if (!inference) return inference.takeError();
@@ -102,8 +103,8 @@ Error NaiveRun::bind(const Bindings &bindings) {
       return Failure(ErrorKind::BindingMissing, "nothing bound to '" + graph.name(NodeId(n)) + "'");
     TensorRef to = tensor(graph.firstEntry(NodeId(n)));
     if (static_cast<size_t>(to.size()) != bound->second.values.size())
-      return Failure(ErrorKind::BindingMismatch, "'" + graph.name(NodeId(n)) + "' is bound to " +
-                                                     Twine(bound->second.values.size()) + " values");
+      return Failure(ErrorKind::BindingMismatch,
+                     "'" + graph.name(NodeId(n)) + "' is bound to " + Twine(bound->second.values.size()) + " values");
     storeArray(to, bound->second.values);
   }
   return Error::success();
@@ -130,7 +131,8 @@ void NaiveRun::prepare(NodeId n, Call &c) {
 Error NaiveRun::checkShapes(NodeId n) const {
   SmallVector<ShapeId, 8> in, out;
   for (Value v : graph.inputs(n)) in.push_back(inferred.shape[graph.entry(v)]);
-  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) out.push_back(inferred.shape[EntryId(graph.firstEntry(n).value + o)]);
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+    out.push_back(inferred.shape[EntryId(graph.firstEntry(n).value + o)]);
   ShapeTable shapes(*inferred.shapes);
   const std::string refusal = refusalOf(shapes, graph.kind(n), in, out);
   if (refusal.empty()) return Error::success();
@@ -172,8 +174,7 @@ GradientRequest wrt(const Graph &graph, ArrayRef<StringRef> names) {
 }
 
 GradientResult gradientOf(Context &context, const Graph &graph, ArrayRef<StringRef> names, uint32_t order) {
-  Expected<GradientResult> result =
-      buildGradientOfOrder(context, graph, wrt(graph, names), GradientOptions(), order);
+  Expected<GradientResult> result = buildGradientOfOrder(context, graph, wrt(graph, names), GradientOptions(), order);
   if (!result) report_fatal_error(StringRef("gradientOf: " + describeError(result.takeError()) + "\n" + dump(graph)));
   return std::move(*result);
 }

@@ -69,9 +69,9 @@ class NaiveRun {
   Graph graph;
   NaiveOptions options;
   Inference inferred;
-  NodeMap<uint64_t> ordinals;                    // of random forward nodes
-  std::vector<std::vector<uint64_t>> buffers;    // by entry, in words so that any type is aligned
-  std::vector<std::vector<uint64_t>> workspaces; // by node
+  NodeMap<uint64_t> ordinals;                     // of random forward nodes
+  std::vector<std::vector<uint64_t>> buffers;     // by entry, in words so that any type is aligned
+  std::vector<std::vector<uint64_t>> workspaces;  // by node
 };
 
 void storeArray(const TensorRef &to, llvm::ArrayRef<double> values);

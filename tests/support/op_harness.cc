@@ -131,10 +131,12 @@ class Tape {
       Context &ctx;
       GraphBuilder &builder;
     } maker{ctx, builder};
-    HeadGradients given{heads, [](void *self, size_t) {
+    HeadGradients given{heads,
+                        [](void *self, size_t) {
                           Maker &m = *static_cast<Maker *>(self);
                           return Value{cantFail(m.builder.add(*m.ctx.ops.wellKnown.zerosPlaceholder, {}, {}))};
-                        }, &maker};
+                        },
+                        &maker};
     GradRule rule(builder, n, NodeId(), given, wanted);
     kind.op->gradient(rule);
     ASSERT_FALSE(rule.hasFailed()) << toString(rule.takeFailure());

@@ -161,7 +161,7 @@ std::string inferShapes(StringRef name, ArrayRef<AttrText> attrs, StringRef shap
   EXPECT_EQ(in.size(), kind.numInputs);
   EXPECT_EQ(out.size(), kind.numOutputs);
   // Until nothing changes, as the pass calls it.
-  for (SmallVector<ShapeId, 8> before; ; before.clear()) {
+  for (SmallVector<ShapeId, 8> before;; before.clear()) {
     before.append(in.begin(), in.end());
     before.append(out.begin(), out.end());
     ShapeInference inference(table, kind, in, out, true);

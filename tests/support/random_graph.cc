@@ -43,7 +43,8 @@ std::vector<Value> graphHeads(const Sketch &sketch, const std::vector<Value> &at
   std::vector<Value> heads;
   for (uint32_t n = 0; n < sketch.nodes.size(); ++n)
     for (uint32_t o = 0; o < sketch.nodes[n].numVisible; ++o)
-      if ((!isNeeded[n] && o == n % sketch.nodes[n].numVisible) || (!isRead[n][o] && (n + o) % 3 == 0) || (n + o) % 7 == 0)
+      if ((!isNeeded[n] && o == n % sketch.nodes[n].numVisible) || (!isRead[n][o] && (n + o) % 3 == 0) ||
+          (n + o) % 7 == 0)
         heads.push_back(Value{at[n].node, static_cast<uint16_t>(o), 0});
   return heads;
 }
@@ -76,7 +77,8 @@ Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRe
     if (!id) return id.takeError();
     for (size_t i = 0; i < inputs.size(); ++i)
       if (sketch.nodeOf(node.inputs[i]).isState)
-        builder.setInput(*id, i, Value{inputs[i].node, 0, static_cast<uint16_t>(sketch.hasVersions ? node.inputs[i].version : 0)});
+        builder.setInput(
+            *id, i, Value{inputs[i].node, 0, static_cast<uint16_t>(sketch.hasVersions ? node.inputs[i].version : 0)});
     for (uint32_t dep : node.deps) builder.addControlDep(*id, at[dep].node);
     at.push_back(Value{*id});
   }
@@ -100,8 +102,10 @@ std::string seedVariable(const Sketch &sketch, size_t i) {
 
 std::string describe(const Sketch &sketch) {
   constexpr StringRef kHeads[] = {"ones", "scalar", "input", "required"}, kUnused[] = {"error", "none", "zeros"};
-  std::string text = formatv("--order {0} --heads {1} --unused {2}", sketch.order, kHeads[static_cast<size_t>(sketch.headPolicy)],
-                             kUnused[static_cast<size_t>(sketch.unused)]).str();
+  std::string text =
+      formatv("--order {0} --heads {1} --unused {2}", sketch.order, kHeads[static_cast<size_t>(sketch.headPolicy)],
+              kUnused[static_cast<size_t>(sketch.unused)])
+          .str();
   if (sketch.duplicates == DuplicatePolicy::Strict) text += " --strict";
   if (sketch.controlOnly == ControlOnlyPolicy::Zeros) text += " --control-only zeros";
   if (sketch.reach == ReachPolicy::WholeGraph) text += " --reach whole-graph";
@@ -174,7 +178,8 @@ Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built) {
   }
   std::vector<Value> heads(built.graph.heads().begin(), built.graph.heads().end());
   for (size_t i = 0; i < sketch.beside.size(); ++i)
-    if (!isRead[i]) heads.push_back(Value{ids[numNodes + i], static_cast<uint16_t>(sketch.beside[i].numOutputs - 1), 0});
+    if (!isRead[i])
+      heads.push_back(Value{ids[numNodes + i], static_cast<uint16_t>(sketch.beside[i].numOutputs - 1), 0});
   Expected<Frozen> frozen = std::move(builder).freeze(heads, built.graph.table());
   if (!frozen) return frozen.takeError();
   built.graph = frozen->graph;

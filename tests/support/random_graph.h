@@ -33,10 +33,10 @@ struct SketchNode {
   int64_t axis = 0, count = 0;
   bool flag = false;
   uint32_t numOutputs = 1, numVisible = 1;
-  std::vector<int64_t> shape;  // of a variable
-  std::vector<double> values;  // of a variable
-  bool isState = false;        // a variable some node may overwrite
-  bool isInteger = false;      // a variable of whole numbers
+  std::vector<int64_t> shape;    // of a variable
+  std::vector<double> values;    // of a variable
+  bool isState = false;          // a variable some node may overwrite
+  bool isInteger = false;        // a variable of whole numbers
   std::vector<uint32_t> bodies;  // of an operator: positions in Sketch::bodies, perhaps repeated
 
   bool isVariable() const { return op.empty(); }

@@ -32,8 +32,7 @@ class Shrinker {
   Shrinker(Sketch sketch, StringRef kind) : best(std::move(sketch)), kind(kind) {}
 
   Sketch run() {
-    while (pass()) {
-    }
+    while (pass()) {}
     return std::move(best);
   }
 
@@ -66,10 +65,10 @@ class Shrinker {
     changed |= simplify([](Sketch &s) { return std::exchange(s.order, 1) != 1; });
     changed |= simplify([](Sketch &s) { return std::exchange(s.headPolicy, HeadPolicy::Ones) != HeadPolicy::Ones; });
     changed |= simplify([](Sketch &s) { return std::exchange(s.reach, ReachPolicy::Ignore) != ReachPolicy::Ignore; });
-    changed |= simplify([](Sketch &s) { return std::exchange(s.duplicates, DuplicatePolicy::Allow) != DuplicatePolicy::Allow; });
-    changed |= simplify([](Sketch &s) {
-      return std::exchange(s.controlOnly, ControlOnlyPolicy::Unused) != ControlOnlyPolicy::Unused;
-    });
+    changed |= simplify(
+        [](Sketch &s) { return std::exchange(s.duplicates, DuplicatePolicy::Allow) != DuplicatePolicy::Allow; });
+    changed |= simplify(
+        [](Sketch &s) { return std::exchange(s.controlOnly, ControlOnlyPolicy::Unused) != ControlOnlyPolicy::Unused; });
     // Later ones read earlier ones.
     changed |= simplify([](Sketch &s) { return !s.beside.empty() && (s.beside.pop_back(), true); });
     for (std::vector<SketchNode> Sketch::*nodes : {&Sketch::nodes, &Sketch::beside})

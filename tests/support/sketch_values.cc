@@ -31,7 +31,8 @@ bool SketchValues::add(const SketchNode &node, function_ref<bool(SketchEntry)> i
   std::vector<JetTensor> written = overwrittenStates(node, inputs);
   for (size_t i = node.inputs.size(); i-- > 0 && !written.empty();) {
     if (!node.overwrites(i)) continue;
-    assert(latestVersion(node.inputs[i].node) + 1 == node.inputs[i].version && "a version is made twice, or not in turn");
+    assert(latestVersion(node.inputs[i].node) + 1 == node.inputs[i].version &&
+           "a version is made twice, or not in turn");
     states[node.inputs[i].node].push_back(std::move(written.back()));
     written.pop_back();
   }

@@ -37,10 +37,8 @@ constexpr InputDefault kLeakyDefaults[] = {{1, "__init__", "[\"Constant\", {\"va
 const OpDef kAdd = {.name = "add", .inputs = {"lhs", "rhs"}};
 const OpDef kRelu = {.name = "relu", .inputs = {"data"}};
 const OpDef kSplit = {.name = "split3", .inputs = {"data"}, .outputs = {"output0", "output1", "output2"}};
-const OpDef kSum = {.name = "sum_n",
-                    .inputs = Ports({}, sumInputs, true),
-                    .attrs = kSumAttrs,
-                    .params = paramsOf<SumParams>()};
+const OpDef kSum = {
+    .name = "sum_n", .inputs = Ports({}, sumInputs, true), .attrs = kSumAttrs, .params = paramsOf<SumParams>()};
 const OpDef kBump = {.name = "bump", .inputs = {"data", "state"}, .mutated = {1}};
 const OpDef kReluBackward = {.name = "_backward_relu", .inputs = {"dy", "y"}, .flags = {.isBackward = true}};
 const OpDef kDense = {.name = "FullyConnected",
@@ -69,7 +67,8 @@ const OpDef kPooling = {.name = "Pooling", .aliases = {"Pooling_v1"}, .inputs = 
 }  // namespace
 
 SmallContext::SmallContext() {
-  for (const OpDef *op : {&kAdd, &kRelu, &kSplit, &kSum, &kBump, &kReluBackward, &kDense, &kNorm, &kLeaky, &kArgmax, &kPooling})
+  for (const OpDef *op :
+       {&kAdd, &kRelu, &kSplit, &kSum, &kBump, &kReluBackward, &kDense, &kNorm, &kLeaky, &kArgmax, &kPooling})
     cantFail(ops.add(*op));
 }
 

@@ -31,7 +31,9 @@ class GraphParser {
   }
 
  private:
-  [[noreturn]] void fail(const Twine &what) { report_fatal_error("test graph: " + what + " at '" + rest.take_front(30) + "'"); }
+  [[noreturn]] void fail(const Twine &what) {
+    report_fatal_error("test graph: " + what + " at '" + rest.take_front(30) + "'");
+  }
 
   StringRef skipSpace() { return rest = rest.ltrim(" \n\t"); }
   bool accept(char c) {
@@ -194,7 +196,8 @@ bool isMxnets(const OpDef &op) {
 
 size_t countOps(const Graph &graph, StringRef op) {
   size_t count = 0;
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) count += !graph.isVariable(NodeId(n)) && graph.op(NodeId(n))->name == op;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    count += !graph.isVariable(NodeId(n)) && graph.op(NodeId(n))->name == op;
   return count;
 }
 

@@ -37,10 +37,8 @@ void splitShape(ShapeInference &s) {
 
 void copyPart(const TensorRef &whole, const TensorRef &part, size_t index, bool toPart) {
   char *at = whole.as<char>() + index * part.bytes();
-  if (toPart)
-    std::memcpy(part.data, at, part.bytes());
-  else
-    std::memcpy(at, part.data, part.bytes());
+  if (toPart) std::memcpy(part.data, at, part.bytes());
+  else std::memcpy(at, part.data, part.bytes());
 }
 
 extern const OpDef kSplit3;
@@ -115,13 +113,14 @@ constinit const OpDef kSquareWithHidden = {
     .outputs = {"output", "twice"},
     .visibleOutputs = [](const NodeKind &) { return 1u; },
     .shape = shapes::same,
-    .gradient = [](GradRule &g) {
-      // Head gradients of the hidden output come from higher orders alone: 2 · dtwice joins the fused part.
-      if (g.isZero(1)) return void(g.fused(kBackwardSquare, {g.dy(0), g.dy(1), g.y(1)}));
-      Value through = g.emit(kMulScalar, {g.dy(1)}, {{"scalar", "2"}});
-      Value direct = g.emit(kElemwiseMul, {g.dy(0), g.y(1)});
-      g.dx(0, g.emit(kElemwiseAdd, {direct, through}));
-    },
+    .gradient =
+        [](GradRule &g) {
+          // Head gradients of the hidden output come from higher orders alone: 2 · dtwice joins the fused part.
+          if (g.isZero(1)) return void(g.fused(kBackwardSquare, {g.dy(0), g.dy(1), g.y(1)}));
+          Value through = g.emit(kMulScalar, {g.dy(1)}, {{"scalar", "2"}});
+          Value direct = g.emit(kElemwiseMul, {g.dy(0), g.y(1)});
+          g.dx(0, g.emit(kElemwiseAdd, {direct, through}));
+        },
     .kernel =
         [](const KernelCall &call) {
           dispatchFloating(call.out[0].dtype, [&](auto zero) {
@@ -225,9 +224,7 @@ constinit const OpDef kCosine = {
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .gradient =
-        [](GradRule &g) {
-          g.dx(0, g.emit(kNegative, {g.emit(kElemwiseMul, {g.dy(0), g.emit(kSine, {g.x(0)})})}));
-        },
+        [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.emit(kElemwiseMul, {g.dy(0), g.emit(kSine, {g.x(0)})})})); },
     .kernel = mapFloating<[](auto x) { return std::cos(x); }>,
 };
 
@@ -265,9 +262,9 @@ constinit const OpDef kTypeless = {
     .dtype = [](DTypeInference &) {},
 };
 
-constexpr const OpDef *kTestOps[] = {&kBackwardSplit3, &kSplit3, &kNoGradient, &kForgetful, &kBackwardSquare,
-                                     &kSquareWithHidden, &kAccumulate, &kScale, &kRatio, &kSine, &kCosine,
-                                     &kBackwardCast, &kCast, &kShapeless, &kTypeless};
+constexpr const OpDef *kTestOps[] = {&kBackwardSplit3,   &kSplit3,       &kNoGradient, &kForgetful, &kBackwardSquare,
+                                     &kSquareWithHidden, &kAccumulate,   &kScale,      &kRatio,     &kSine,
+                                     &kCosine,           &kBackwardCast, &kCast,       &kShapeless, &kTypeless};
 
 }  // namespace
 

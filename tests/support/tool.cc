@@ -38,7 +38,9 @@ ToolResult runShell(StringRef folder, StringRef command) {
   return result;
 }
 
-ToolResult runTool(StringRef folder, StringRef arguments) { return runShell(folder, ("\"$GRADC\" " + arguments).str()); }
+ToolResult runTool(StringRef folder, StringRef arguments) {
+  return runShell(folder, ("\"$GRADC\" " + arguments).str());
+}
 
 ScratchFolder::ScratchFolder() {
   SmallString<128> path;

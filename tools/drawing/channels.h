@@ -59,9 +59,8 @@ class Channels {
   };
 
   void mergeNets() {
-    llvm::stable_sort(spans, [](const Span &a, const Span &b) {
-      return std::pair(a.channel, a.net) < std::pair(b.channel, b.net);
-    });
+    llvm::stable_sort(
+        spans, [](const Span &a, const Span &b) { return std::pair(a.channel, a.net) < std::pair(b.channel, b.net); });
     size_t kept = 0;
     for (const Span &span : spans) {
       Span *last = kept > 0 ? &spans[kept - 1] : nullptr;

@@ -25,7 +25,8 @@ StringRef nodeStyle(NodeRole role) {
     case NodeRole::Operator: return "shape=box, fillcolor=\"#e7f0fd\", color=\"#3a72c4\"";
     case NodeRole::Backward: return "shape=box, style=\"filled,rounded\", fillcolor=\"#fdeede\", color=\"#d27d22\"";
     case NodeRole::Sum: return "shape=octagon, fillcolor=\"#fbe4e6\", color=\"#cc4b59\"";
-    case NodeRole::GradientOperator: return "shape=box, style=\"filled,rounded\", fillcolor=\"#fdf8e1\", color=\"#b3952a\"";
+    case NodeRole::GradientOperator:
+      return "shape=box, style=\"filled,rounded\", fillcolor=\"#fdf8e1\", color=\"#b3952a\"";
     case NodeRole::Update: return "shape=hexagon, fillcolor=\"#dff4f5\", color=\"#228a94\"";
   }
   return "";
@@ -35,8 +36,8 @@ StringRef nodeStyle(NodeRole role) {
 class DotGraph {
  public:
   DotGraph(raw_ostream &os, const Drawing &drawing, size_t position, size_t depth)
-      : os(os), graph(drawing.graphs[position].graph), inference(drawing.inferences[position]), layout(layoutGraph(graph)),
-        prefix(position ? "b" + std::to_string(position) : ""), indent(2 * depth, ' ') {}
+      : os(os), graph(drawing.graphs[position].graph), inference(drawing.inferences[position]),
+        layout(layoutGraph(graph)), prefix(position ? "b" + std::to_string(position) : ""), indent(2 * depth, ' ') {}
 
   void print() {
     constexpr StringRef kLanes[] = {"forward", "gradient", "after_the_gradient"};
@@ -82,8 +83,8 @@ class DotGraph {
 
   void printEdge(NodeId from, NodeId to, std::vector<std::string> style) {
     const bool isForward = laneOf(from) == Lane::Forward && laneOf(to) == Lane::Forward;
-    const bool isBelow = layout.anchor[from].isValid() && layout.anchor[from] == layout.anchor[to] &&
-                         layout.row[from] > layout.row[to];
+    const bool isBelow =
+        layout.anchor[from].isValid() && layout.anchor[from] == layout.anchor[to] && layout.row[from] > layout.row[to];
     if (laneOf(from) != Lane::Forward) style.push_back("color=\"#d27d22\"");
     else if (!isForward && layout.host[from] != to) style.push_back("color=\"#93a7be\"");
     if (isBelow) {

@@ -61,8 +61,8 @@ class LayoutBuilder {
   void classify(NodeId n) {
     if (graph.isVariable(n)) {
       // A weight that some optimiser overwrites in the end is still read first as a weight.
-      const bool isAux = mutators[n.value].isValid() &&
-                         (!layout.host[n].isValid() || layout.host[n] == mutators[n.value]);
+      const bool isAux =
+          mutators[n.value].isValid() && (!layout.host[n].isValid() || layout.host[n] == mutators[n.value]);
       layout.role[n] = isAux ? NodeRole::Aux : NodeRole::Variable;
       return;
     }
@@ -70,7 +70,9 @@ class LayoutBuilder {
     NodeId origin = originOf(n);
     if (origin.isValid()) {
       const bool isHosted = layout.host[origin].isValid();
-      layout.anchor[n] = layout.anchor[origin].isValid() ? layout.anchor[origin] : isHosted ? layout.host[origin] : origin;
+      layout.anchor[n] = layout.anchor[origin].isValid() ? layout.anchor[origin]
+                         : isHosted                      ? layout.host[origin]
+                                                         : origin;
       layout.lane[n] = Lane::Gradient;
       layout.role[n] = op->flags.isBackward ? NodeRole::Backward
                        : op->flags.isSum    ? NodeRole::Sum

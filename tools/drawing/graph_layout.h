@@ -19,9 +19,9 @@ inline constexpr size_t kNumLanes = 3;
 struct GraphLayout {
   NodeMap<NodeRole> role;
   NodeMap<Lane> lane;
-  NodeMap<NodeId> host;              // of a variable or constant: the node it stands beside; invalid: it has its own place
-  NodeMap<NodeId> anchor;            // of a gradient node: the forward node whose row it stands in; invalid for others
-  NodeMap<uint32_t> row, column;     // of nodes with a place; columns count over all lanes
+  NodeMap<NodeId> host;           // of a variable or constant: the node it stands beside; invalid: it has its own place
+  NodeMap<NodeId> anchor;         // of a gradient node: the forward node whose row it stands in; invalid for others
+  NodeMap<uint32_t> row, column;  // of nodes with a place; columns count over all lanes
   uint32_t numRows = 0;
   uint32_t firstColumn[kNumLanes + 1] = {};  // of each lane; the last element is the number of columns
 

@@ -12,26 +12,26 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr double kTrack = 6;                           // from one track to the next
-constexpr double kGutter = 22, kLaneGutter = 56;       // of a gutter without tracks; between lanes
-constexpr double kGapAbove = 9, kGapBelow = 15;        // of a gap, before and after its tracks
-constexpr double kInPort = 12, kOutPort = 20;          // from one port of a box to the next
+constexpr double kTrack = 6;                      // from one track to the next
+constexpr double kGutter = 22, kLaneGutter = 56;  // of a gutter without tracks; between lanes
+constexpr double kGapAbove = 9, kGapBelow = 15;   // of a gap, before and after its tracks
+constexpr double kInPort = 12, kOutPort = 20;     // from one port of a box to the next
 constexpr double kPillGap = 4, kPillArm = 16, kStub = 5;
-constexpr uint32_t kControl = 0x10000;                 // the output number of a control dependency
+constexpr uint32_t kControl = 0x10000;  // the output number of a control dependency
 
 /// How a net of one source gets to one reader.
 struct Route {
   uint32_t net;
   uint32_t fromGap, toGap;
-  bool isInColumn;      // vertical above or below the reader, else in `gutter`
+  bool isInColumn;  // vertical above or below the reader, else in `gutter`
   uint32_t gutter;
-  double port;          // of the reader, from its middle
+  double port;  // of the reader, from its middle
 };
 
 struct Net {
   NodeId source;
   uint32_t output;
-  double port = 0;      // from the middle of the source; of a pill: from its left end
+  double port = 0;  // from the middle of the source; of a pill: from its left end
 };
 
 class Router {
@@ -63,9 +63,7 @@ class Router {
   NodeId place(NodeId n) const { return layout.isPlaced(n) ? n : layout.host[n]; }
   bool flowsUp(NodeId n) const { return layout.lane[n] == Lane::Gradient; }
   // A pill's value leaves downwards, whatever its host does.
-  uint32_t outGap(NodeId n) const {
-    return layout.row[place(n)] + (layout.isPlaced(n) && flowsUp(n) ? 0 : 1);
-  }
+  uint32_t outGap(NodeId n) const { return layout.row[place(n)] + (layout.isPlaced(n) && flowsUp(n) ? 0 : 1); }
   uint32_t inGap(NodeId n) const { return layout.row[n] + (flowsUp(n) ? 1 : 0); }
 
   void listCells() {
@@ -110,7 +108,9 @@ class Router {
     SmallVector<size_t, 8> order;
     for (size_t i = first; i < routes.size(); ++i) order.push_back(i);
     auto column = [&](size_t i) { return layout.column[place(nets[routes[i].net].source)]; };
-    auto distance = [&](size_t i) { return std::max(routes[i].fromGap, inGap(n)) - std::min(routes[i].fromGap, inGap(n)); };
+    auto distance = [&](size_t i) {
+      return std::max(routes[i].fromGap, inGap(n)) - std::min(routes[i].fromGap, inGap(n));
+    };
     // Of several in one column the nearest comes straight, the others from the gutter at the right.
     llvm::stable_sort(order, [&](size_t a, size_t b) {
       return std::pair(column(a), distance(a)) < std::pair(column(b), distance(b));
@@ -119,7 +119,8 @@ class Router {
     size_t middle = order.size();
     for (size_t i = order.size(); i-- > 0;)
       if (column(order[i]) == layout.column[n] && layout.isPlaced(nets[routes[order[i]].net].source)) middle = i;
-    const double center = middle < order.size() ? static_cast<double>(middle) : static_cast<double>(order.size() / 2) - 0.5;
+    const double center =
+        middle < order.size() ? static_cast<double>(middle) : static_cast<double>(order.size() / 2) - 0.5;
     const double room = sizes.width[n] / 2 - 8;
     const double pitch = std::min(kInPort, room / std::max<double>(1, static_cast<double>(order.size())));
     for (size_t i = 0; i < order.size(); ++i) routes[order[i]].port = (static_cast<double>(i) - center) * pitch;
@@ -277,7 +278,8 @@ class Router {
     const Box &from = picture.boxes[net.source], &to = picture.boxes[edge.to];
     const double startX = sourceX(net), x = verticalX(i), endX = targetX(i);
     auto add = [&](double px, double py) {
-      if (edge.points.empty() || edge.points.back().x != px || edge.points.back().y != py) edge.points.push_back({px, py});
+      if (edge.points.empty() || edge.points.back().x != px || edge.points.back().y != py)
+        edge.points.push_back({px, py});
     };
     if (!layout.isPlaced(net.source)) {
       add(from.x, from.y + from.height / 2);
@@ -303,8 +305,8 @@ class Router {
       for (NodeId pill : pillsOf[NodeId(i)]) {
         const Box &from = picture.boxes[pill];
         const double y = from.y + from.height / 2, end = std::clamp(y, to.y + 8, to.y + to.height - 8);
-        picture.edges.push_back({Value{pill}, NodeId(i), kindOf(pill, NodeId(i)),
-                                 {{from.x + from.width, y}, {to.x, end}}});
+        picture.edges.push_back(
+            {Value{pill}, NodeId(i), kindOf(pill, NodeId(i)), {{from.x + from.width, y}, {to.x, end}}});
       }
     }
   }
@@ -320,9 +322,9 @@ class Router {
   NodeMap<SmallVector<NodeId, 4>> pillsOf;
   NodeMap<SmallVector<uint32_t, 2>> headsOf;
   NodeMap<uint32_t> numNets;
-  std::vector<std::vector<uint32_t>> cells;                      // rows taken, by column
+  std::vector<std::vector<uint32_t>> cells;  // rows taken, by column
   std::vector<double> gutterX, boxX, boxWidth, gapY;
-  std::map<uint32_t, double> stubX;                              // by variable
+  std::map<uint32_t, double> stubX;  // by variable
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Box {
 enum class EdgeKind : uint8_t { Forward, Gradient, Saved, Control };
 
 struct RoutedEdge {
-  Value from;                 // of a control dependency: output 0 of the node
+  Value from;  // of a control dependency: output 0 of the node
   NodeId to;
   EdgeKind kind;
   std::vector<Point> points;  // from the source's border to the target's
@@ -27,15 +27,15 @@ struct RoutedEdge {
 
 /// What the drawing wants to know about sizes before anything is placed.
 struct NodeSizes {
-  NodeMap<double> width, height;    // of boxes, and of the pills of variables beside their readers
-  std::vector<double> headWidth;    // of the pill of each head
+  NodeMap<double> width, height;  // of boxes, and of the pills of variables beside their readers
+  std::vector<double> headWidth;  // of the pill of each head
   double pillHeight = 0;
 };
 
 struct GraphPicture {
   double width = 0, height = 0;
-  NodeMap<Box> boxes;               // nodes with a place and variables alike
-  std::vector<Box> heads;           // parallel to the heads of the graph
+  NodeMap<Box> boxes;      // nodes with a place and variables alike
+  std::vector<Box> heads;  // parallel to the heads of the graph
   std::vector<RoutedEdge> edges;
   double laneLeft[kNumLanes] = {}, laneRight[kNumLanes] = {};
 };

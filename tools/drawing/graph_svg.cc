@@ -54,7 +54,8 @@ class Panel {
   /// From `top` down.
   Panel(raw_ostream &os, const Drawing &drawing, const BodyNumbers &numbers, size_t position, double top)
       : os(os), graph(drawing.graphs[position].graph), inference(drawing.inferences[position]), numbers(numbers),
-        layout(layoutGraph(graph)), labels(headLabels(graph)), prefix(position ? "b" + std::to_string(position) : ""), top(top) {
+        layout(layoutGraph(graph)), labels(headLabels(graph)), prefix(position ? "b" + std::to_string(position) : ""),
+        top(top) {
     picture = routeGraph(graph, layout, measure(), {kMargin, top + 26});
   }
 
@@ -76,7 +77,8 @@ class Panel {
     for (EdgeKind kind : {EdgeKind::Saved, EdgeKind::Control, EdgeKind::Forward, EdgeKind::Gradient})
       for (const RoutedEdge &edge : picture.edges)
         if (edge.kind == kind) printEdge(edge);
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) layout.isPlaced(NodeId(n)) ? printBox(NodeId(n)) : printPill(NodeId(n));
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      layout.isPlaced(NodeId(n)) ? printBox(NodeId(n)) : printPill(NodeId(n));
     for (size_t i = 0; i < labels.size(); ++i) printHead(i);
   }
 
@@ -93,11 +95,12 @@ class Panel {
         sizes.width[n] = svg::textWidth(nameText(n), 10.5) + 16;
         continue;
       }
-      const double text = std::max({svg::textWidth(operatorText(n), 12.5), svg::textWidth(nameText(n), 12),
-                                    svg::textWidth(entryText(graph, inference, Value{n}), 10.5),
-                                    svg::textWidth(bodyText(n), 10.5)});
+      const double text =
+          std::max({svg::textWidth(operatorText(n), 12.5), svg::textWidth(nameText(n), 12),
+                    svg::textWidth(entryText(graph, inference, Value{n}), 10.5), svg::textWidth(bodyText(n), 10.5)});
       sizes.width[n] = std::max(84.0, text + 22);
-      sizes.height[n] = 40 + (entryText(graph, inference, Value{n}).empty() ? 0 : kLine) + (bodyText(n).empty() ? 0 : kLine);
+      sizes.height[n] =
+          40 + (entryText(graph, inference, Value{n}).empty() ? 0 : kLine) + (bodyText(n).empty() ? 0 : kLine);
     }
     for (const std::string &label : labels)
       sizes.headWidth.push_back(svg::textWidth(svg::shortened(label, kNameLimit + 8), 10.5) + 24);
@@ -212,8 +215,8 @@ class Panel {
     const double y = box.y + box.height / 2, start = std::clamp(y, from.y + 8, from.y + from.height - 8);
     const StringRef style = layout.lane[head.node] == Lane::Forward ? "forward" : "gradient";
     os << "<path class=\"e " << style << "\" d=\"M" << svg::number(from.x + from.width) << ' ' << svg::number(start)
-       << 'L' << svg::number(box.x) << ' ' << svg::number(y) << "\"/>\n<g class=\"node\" id=\"" << prefix << 'h' << i << "\"><title>head "
-       << i << ": " << svg::escaped(labels[i]);
+       << 'L' << svg::number(box.x) << ' ' << svg::number(y) << "\"/>\n<g class=\"node\" id=\"" << prefix << 'h' << i
+       << "\"><title>head " << i << ": " << svg::escaped(labels[i]);
     if (std::string shape = entryText(graph, inference, head); !shape.empty()) os << '\n' << shape;
     os << "</title>";
     printRect(os, box, 3, "head");
@@ -235,7 +238,8 @@ class Panel {
 
 class SvgPrinter {
  public:
-  SvgPrinter(raw_ostream &os, const Drawing &drawing) : os(os), drawing(drawing), numbers(numberBodies(drawing.graphs)) {}
+  SvgPrinter(raw_ostream &os, const Drawing &drawing)
+      : os(os), drawing(drawing), numbers(numberBodies(drawing.graphs)) {}
 
   void print() {
     double width = kLegendWidth + kMargin, top = kHeader;
@@ -275,7 +279,8 @@ class SvgPrinter {
   void printMarkers() {
     os << "<defs>\n";
     for (auto [id, style] : {std::pair("f", "mf"), {"g", "mg"}, {"s", "ms"}, {"c", "mc"}})
-      os << "<marker id=\"m" << id << "\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+      os << "<marker id=\"m" << id
+         << "\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
          << "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"" << style
          << "\" d=\"M0 .8 8 4 0 7.2z\"/></marker>\n";
     os << "</defs>\n";

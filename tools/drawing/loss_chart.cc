@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kWidth = 760, kLeft = 66, kRight = 24, kTop = 86, kLossHeight = 270, kGap = 46, kMetricHeight = 170,
                  kBottom = 44;
-constexpr double kLogSpan = 20;      // largest over smallest loss from which the axis is logarithmic
-constexpr size_t kMostPoints = 1500; // of a line: more than there are pixels
+constexpr double kLogSpan = 20;       // largest over smallest loss from which the axis is logarithmic
+constexpr size_t kMostPoints = 1500;  // of a line: more than there are pixels
 
 struct Dot {
   double x, y;

@@ -72,7 +72,8 @@ class PlanPrinter {
   void printHeader() {
     std::string title = "Memory plan: " + bytesText(static_cast<double>(plan.plannedBytes)) + " planned";
     if (plan.boundBytes > 0)
-      title += ", " + svg::number(100.0 * static_cast<double>(plan.plannedBytes) / static_cast<double>(plan.boundBytes)) +
+      title += ", " +
+               svg::number(100.0 * static_cast<double>(plan.plannedBytes) / static_cast<double>(plan.boundBytes)) +
                " % of the bound";
     text(kLeft, 34, "h1", title);
     text(kLeft, 54, "t3",
@@ -136,7 +137,8 @@ class PlanPrinter {
     return kStyles[static_cast<size_t>(layout.lane[n])];
   }
 
-  void printArea(const Interval &interval, int64_t offset, double first, double last, StringRef style, StringRef title) {
+  void printArea(const Interval &interval, int64_t offset, double first, double last, StringRef style,
+                 StringRef title) {
     os << "<g><title>" << svg::escaped(title) << "</title>";
     const double top = y(static_cast<double>(offset + interval.bytes)), height = y(static_cast<double>(offset)) - top;
     rect(x(first), top, x(last) - x(first), height, ("block " + style).str());
@@ -156,8 +158,10 @@ class PlanPrinter {
     const int64_t offset = plan.offset[interval.root];
     ArrayRef<Value> list = members[i];
     for (size_t k = 0; k < list.size(); ++k) {
-      const double last = k + 1 < list.size() ? std::max(list[k + 1].node.value, list[k].node.value) : interval.end + 1.0;
-      std::string title = nameOf(list[k]) + " (" + graph.opName(list[k].node).str() + ")\n" + placeText(interval, offset);
+      const double last =
+          k + 1 < list.size() ? std::max(list[k + 1].node.value, list[k].node.value) : interval.end + 1.0;
+      std::string title =
+          nameOf(list[k]) + " (" + graph.opName(list[k].node).str() + ")\n" + placeText(interval, offset);
       if (const EntryId from = plan.inplaceOf[graph.entry(list[k])]; from.isValid() && k > 0)
         title += "\ntakes over the bytes of " + sourceName(list, from);
       printArea(interval, offset, list[k].node.value, last, styleOf(list[k].node), title);
@@ -181,8 +185,8 @@ class PlanPrinter {
   void markTakeover(const Interval &interval, int64_t offset, uint32_t step) {
     const double low = y(static_cast<double>(offset)), high = y(static_cast<double>(offset + interval.bytes));
     const double half = std::min({3.5, (low - high) / 2, width / steps / 2}), middle = (low + high) / 2;
-    os << "<path class=\"takeover axis\" d=\"M" << svg::number(x(step) - half) << ' ' << svg::number(middle - half) << 'L'
-       << svg::number(x(step) + half) << ' ' << svg::number(middle) << 'L' << svg::number(x(step) - half) << ' '
+    os << "<path class=\"takeover axis\" d=\"M" << svg::number(x(step) - half) << ' ' << svg::number(middle - half)
+       << 'L' << svg::number(x(step) + half) << ' ' << svg::number(middle) << 'L' << svg::number(x(step) - half) << ' '
        << svg::number(middle + half) << "z\"/>\n";
   }
 

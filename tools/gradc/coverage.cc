@@ -130,9 +130,11 @@ void Coverage::printTable(raw_ostream &os) const {
   table.print(os);
   for (const Network &network : networks)
     if (network.numMissing > 0)
-      os << "\nincomplete: " << network.name << ", " << network.numMissing << " of " << countOf(network.numNodes, "node");
+      os << "\nincomplete: " << network.name << ", " << network.numMissing << " of "
+         << countOf(network.numNodes, "node");
   const Totals t = totalsOf(list);
-  os << '\n' << countOf(t.operators, "operator") << " in " << countOf(networks.size(), "network") << ": " << t.known
+  os << '\n'
+     << countOf(t.operators, "operator") << " in " << countOf(networks.size(), "network") << ": " << t.known
      << " known, " << t.kernels << " can run, " << t.fast << " have a fast kernel, " << t.gradients
      << " have a gradient that can run; " << t.completeNodes << " of " << countOf(t.nodes, "node") << " covered\n";
 }

@@ -17,13 +17,13 @@ struct OperatorCoverage {
   const OpDef *op = nullptr;
   uint64_t numNodes = 0, numNetworks = 0;
   bool isKnown = false;
-  bool hasKernel = false;               // a reference kernel, or a fast one that needs none
+  bool hasKernel = false;  // a reference kernel, or a fast one that needs none
   bool hasFastKernel = false;
-  bool hasGradient = false;             // of order 1, or nothing flows through it by definition
-  bool hasGradientKernels = false;      // everything its gradient consists of can run
-  bool hasFastGradient = false;         // and all of it has fast kernels
-  bool isConstant = false;              // nothing flows through it
-  uint64_t orders = kTriedOrders;       // the lowest over its attributes
+  bool hasGradient = false;         // of order 1, or nothing flows through it by definition
+  bool hasGradientKernels = false;  // everything its gradient consists of can run
+  bool hasFastGradient = false;     // and all of it has fast kernels
+  bool isConstant = false;          // nothing flows through it
+  uint64_t orders = kTriedOrders;   // the lowest over its attributes
 
   bool isComplete() const { return isKnown && hasKernel && hasGradient && hasGradientKernels; }
 };

@@ -43,7 +43,8 @@ class RequestBuilder {
     size_t places = count_if(request.heads, [&](const GradientHead &head) { return head.y == y; }), given = 0;
     for (const KeyValue &seed : options.seeds) given += seed.key == text;
     return Failure(ErrorKind::HeadCount, "--seed gives " + countOf(given, "head gradient") + " for '" + text +
-                                             "', which appears " + countOf(places, "time") + " among the outputs differentiated")
+                                             "', which appears " + countOf(places, "time") +
+                                             " among the outputs differentiated")
         .at(y.node)
         .note("--of lists what is differentiated; without it these are the heads of the graph");
   }

@@ -72,8 +72,7 @@ Expected<int> runVerb(const Verb &verb, ArrayRef<StringRef> args, Tool &tool) {
 }
 
 Expected<int> run(ArrayRef<StringRef> args, Tool &tool) {
-  if (args.empty())
-    return Failure(ErrorKind::Usage, "no verb given").note("`gradc --help` lists the verbs");
+  if (args.empty()) return Failure(ErrorKind::Usage, "no verb given").note("`gradc --help` lists the verbs");
   StringRef first = args[0];
   args = args.drop_front();
   Error error = Error::success();

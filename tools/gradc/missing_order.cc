@@ -55,8 +55,7 @@ Expected<Graph> sampleGraph(Context &context, const KindRef &handle) {
   const NodeKind &kind = *handle;
   GraphBuilder builder(context);
   SmallVector<Value, 8> inputs, heads;
-  for (uint32_t i = 0; i < kind.numInputs; ++i)
-    inputs.push_back(builder.addVariable(inputName(kind, i), Attrs()));
+  for (uint32_t i = 0; i < kind.numInputs; ++i) inputs.push_back(builder.addVariable(inputName(kind, i), Attrs()));
   NodeId node = builder.addKind(handle, inputs, NodeId());
   builder.setName(node, "y", "");
   for (uint32_t k = 0; k < kind.numVisible; ++k) heads.push_back(Value{node, static_cast<uint16_t>(k), 0});

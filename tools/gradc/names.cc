@@ -63,8 +63,8 @@ std::optional<Expected<NodeId>> NameIndex::node(StringRef text) const {
     std::string ids;
     for (NodeId n : exact.take_front(10)) ids += (ids.empty() ? "#" : ", #") + std::to_string(n.value);
     if (exact.size() > 10) ids += ", …";
-    return Failure(ErrorKind::AmbiguousName, "name '" + text + "' is ambiguous: " + Twine(exact.size()) +
-                                                 " nodes have this name (" + ids + ")")
+    return Failure(ErrorKind::AmbiguousName,
+                   "name '" + text + "' is ambiguous: " + Twine(exact.size()) + " nodes have this name (" + ids + ")")
         .at(exact[1])
         .note("say '#" + Twine(exact[0].value) + "', or '" + text + "#2' for the second one");
   }

@@ -21,10 +21,10 @@ struct OperatorTrials {
   /// One operator alone.
   OperatorTrials(Context &context, const OpDef &op) { tryOperator(context, op); }
 
-  Needs needs;                                        // by operator: the primitives it ends in
+  Needs needs;  // by operator: the primitives it ends in
   OperatorSet tried;
-  std::map<const OpDef *, OperatorSet> gradient;      // by operator: the primitives its gradient ends in
-  std::map<const OpDef *, OperatorSet> gradientNodes; // by operator: what its gradient rule emits
+  std::map<const OpDef *, OperatorSet> gradient;       // by operator: the primitives its gradient ends in
+  std::map<const OpDef *, OperatorSet> gradientNodes;  // by operator: what its gradient rule emits
 
   /// "`Concat`, `slice`, and `topk`, not reducible": what trials of the operator ended in. Names between `quote`s.
   std::string endsIn(const OpDef &op, llvm::StringRef quote = "`") const;

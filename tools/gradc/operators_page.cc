@@ -15,8 +15,8 @@ void printAttributes(raw_ostream &os, const OpDef &op) {
   if (op.attrs.empty()) return;
   os << "\n| attribute | type | default | values | meaning |\n|---|---|---|---|---|\n";
   for (const AttrSpec &spec : op.attrs)
-    os << "| `" << spec.key << "` | " << markdownCell(spec.typeName) << " | " << markdownCell(defaultText(spec)) << " | "
-       << markdownCell(rangeText(spec)) << " | " << markdownCell(spec.doc) << " |\n";
+    os << "| `" << spec.key << "` | " << markdownCell(spec.typeName) << " | " << markdownCell(defaultText(spec))
+       << " | " << markdownCell(rangeText(spec)) << " | " << markdownCell(spec.doc) << " |\n";
 }
 
 void printOperator(raw_ostream &os, const OpDef &op, const OperatorTrials &trials) {
@@ -33,7 +33,9 @@ void printOperator(raw_ostream &os, const OpDef &op, const OperatorTrials &trial
   auto emitted = trials.gradientNodes.find(&op);
   const bool hasNodes = emitted != trials.gradientNodes.end() && !emitted->second.empty();
   row("gradient", gradientText(op).str() + (hasNodes ? ", made of " + namesOf(emitted->second) : ""));
-  row("primitives", op.primitive ? "it is one" : !op.irreducible.empty() ? "not reducible: it " + op.irreducible.str() : trials.endsIn(op));
+  row("primitives", op.primitive              ? "it is one"
+                    : !op.irreducible.empty() ? "not reducible: it " + op.irreducible.str()
+                                              : trials.endsIn(op));
   row("types", typesText(op));
   row("MXNet 1.9.1", mxnetText(op));
   row("note", join(notesOf(op), "; "));

@@ -123,15 +123,25 @@ bool setMissingOrder(Options &options, const Flag &, StringRef text) {
 // Order: shared flags, then as the verbs come. Enumerators follow the order of the choices.
 constexpr Flag kFlags[] = {
     {"output", "FILE", "write the result to FILE instead of standard output; FILE appears whole or not at all",
-     [](Options &o, const Flag &, StringRef v) { o.output = v.str(); return !v.empty(); }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.output = v.str();
+       return !v.empty();
+     }},
     {"diag", "text|json", "form of messages on standard error: for people, or one JSON object per line",
-     [](Options &, const Flag &f, StringRef v) { uint8_t form = 0; return choose(f, v, form); }},
+     [](Options &, const Flag &f, StringRef v) {
+       uint8_t form = 0;
+       return choose(f, v, form);
+     }},
     {"error-limit", "N", "stop after N errors of the structure check (default 20)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.errorLimit); }},
     {"unknown-dim", "auto|0|-1",
      "what stands for an unknown dimension in the file's shape attributes; auto goes by its version",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.unknownDim); }},
-    {"help", "", "this text", [](Options &o, const Flag &, StringRef) { o.wantsHelp = true; return true; }},
+    {"help", "", "this text",
+     [](Options &o, const Flag &, StringRef) {
+       o.wantsHelp = true;
+       return true;
+     }},
 
     {"shape", "NAME=2,3,...", "shape of a variable; `?` for an unknown dimension, `()` for a scalar; repeatable",
      setShape},
@@ -142,14 +152,16 @@ constexpr Flag kFlags[] = {
     {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",
      [](Options &o, const Flag &, StringRef v) { return append(o.of, v); }},
     {"wrt", "NAME,...|all", "with respect to what (default: all, every floating argument)",
-     [](Options &o, const Flag &, StringRef v) { o.wrt.push_back(v.str()); return true; }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.wrt.push_back(v.str());
+       return true;
+     }},
     {"seed", "ENTRY=NAME", "head gradient of ENTRY: the entry NAME if there is one, else a new variable of that name",
      setSeed},
     {"heads", "ones|scalar|input|required",
      "head gradient of entries without --seed: ones; ones for scalars only; a new variable each; refuse (default ones)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.headPolicy); }},
-    {"unused", "error|none|zeros", "what an x gets that no y depends on (default error)",
-     setUnused},
+    {"unused", "error|none|zeros", "what an x gets that no y depends on (default error)", setUnused},
     {"control-only", "unused|zeros",
      "what an x is that some y only waits for (control dependencies): unused, or reached with a gradient of zeros "
      "(default unused)",
@@ -164,8 +176,8 @@ constexpr Flag kFlags[] = {
      "a gradient that is zero by definition of an operator: leave it out, or compute with it, so that 0 times inf is nan "
      "(default drop)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.zeroTerms); }},
-    {"only-inputs", "true|false", "false, which would also add to the gradients of every leaf, is not available (default true)",
-     setOnlyInputs},
+    {"only-inputs", "true|false",
+     "false, which would also add to the gradients of every leaf, is not available (default true)", setOnlyInputs},
     {"overwritten", "save|error",
      "a gradient that reads a variable as it was before an operator overwrote it: save a copy, or refuse (default save)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.overwritten); }},
@@ -176,8 +188,7 @@ constexpr Flag kFlags[] = {
     {"retain", "ENTRY,...", "also emit the gradients of these intermediate entries, after those of the x",
      [](Options &o, const Flag &, StringRef v) { return append(o.retain, v); }},
     {"req", "NAME=write|add|null",
-     "what `run` does with a gradient: overwrite, add to what is there, or skip it; repeatable",
-     setRequest},
+     "what `run` does with a gradient: overwrite, add to what is there, or skip it; repeatable", setRequest},
     {"mode", "train|infer", "form of batch norm, dropout and the like that is differentiated (default train)", setMode},
     {"sum-cap", "N", "sum fewer than N contributions at once, chain additions from N on (default 8)", setSumCap},
     {"chain", "from-cap|up-to-cap",
@@ -185,21 +196,31 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.chain); }},
     {"order", "K", "order of differentiation (default 1); every order's gradients become heads",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.order) && o.order <= 16; }},
-    {"naming", "unique|mxnet|nnvm|fluid", "how generated nodes are called; nnvm also sums at once, however many (default unique)",
+    {"naming", "unique|mxnet|nnvm|fluid",
+     "how generated nodes are called; nnvm also sums at once, however many (default unique)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.naming); }},
     {"dialect", "gradc|mxnet|primitives",
      "mxnet: only operators that MXNet 1.9.1 loads and runs; primitives: only those of 'gradc ops --primitives' (default gradc)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.dialect); }},
-    {"emit", "combined|gradient", "combined: forward heads, then gradients; gradient: gradients alone (default combined)",
-     setEmit},
+    {"emit", "combined|gradient",
+     "combined: forward heads, then gradients; gradient: gradients alone (default combined)", setEmit},
     {"strict", "", "refuse repeated x and y, and an x that is also in --no-grad", setStrict},
     {"recompute", "POLICY", "recompute forward values instead of keeping them (not available yet)",
-     [](Options &o, const Flag &, StringRef v) { o.recompute = v.str(); return true; }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.recompute = v.str();
+       return true;
+     }},
 
     {"partial", "", "unknown shapes and types at the end are no error",
-     [](Options &o, const Flag &, StringRef) { o.isPartial = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.isPartial = true;
+       return true;
+     }},
     {"report", "", "print a table instead of the graph; with -o the graph is written there as well",
-     [](Options &o, const Flag &, StringRef) { o.wantsReport = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.wantsReport = true;
+       return true;
+     }},
     {"budget", "BYTES", "exit with 1 when the arena is larger; K, M and G are powers of 1024", setBudget},
 
     {"input", "NAME=FILE.npy", "value of a variable; repeatable",
@@ -208,15 +229,24 @@ constexpr Flag kFlags[] = {
      [](Options &o, const Flag &, StringRef v) { return append(o.archives, v); }},
     {"init", "SEED", "fill variables that were given no value, as a function of SEED", setInit},
     {"outputs", "FILE.npz", "write the heads, and after --train the auxiliary states, to FILE.npz",
-     [](Options &o, const Flag &, StringRef v) { o.outputsFile = v.str(); return !v.empty(); }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.outputsFile = v.str();
+       return !v.empty();
+     }},
     {"train", "", "training form of batch norm, dropout and the like; moving statistics are updated",
-     [](Options &o, const Flag &, StringRef) { o.isTraining = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.isTraining = true;
+       return true;
+     }},
     {"repeat", "N", "run N steps and print how long they took (default 1)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.repeat); }},
     {"step", "N", "number of the first step; random operators draw by it (default 0)",
      [](Options &o, const Flag &, StringRef v) { return parseCount(v, o.step); }},
     {"profile", "FILE", "write the time of every node as a Chrome trace",
-     [](Options &o, const Flag &, StringRef v) { o.profileFile = v.str(); return !v.empty(); }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.profileFile = v.str();
+       return !v.empty();
+     }},
     {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.backend); }},
     {"threads", "N", "threads of the fast kernels (default: all processors)",
@@ -236,26 +266,48 @@ constexpr Flag kFlags[] = {
     {"as", "text|dot|svg|stats", "one line per node, Graphviz, a picture, or counts (default text)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
     {"max-nodes", "N", "draw graphs of up to N nodes (default 2000 for a graph, 20000 for a plan)",
-     [](Options &o, const Flag &, StringRef v) { o.maxNodes.emplace(0); return parsePositive(v, *o.maxNodes); }},
-    {"svg", "FILE", "write a picture to FILE: of the plan, addresses over steps; of training, loss and metric over steps",
-     [](Options &o, const Flag &, StringRef v) { o.svgFile = v.str(); return !v.empty(); }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.maxNodes.emplace(0);
+       return parsePositive(v, *o.maxNodes);
+     }},
+    {"svg", "FILE",
+     "write a picture to FILE: of the plan, addresses over steps; of training, loss and metric over steps",
+     [](Options &o, const Flag &, StringRef v) {
+       o.svgFile = v.str();
+       return !v.empty();
+     }},
     {"primitives", "", "list the operators that all others decompose to, and what each of these ends in",
-     [](Options &o, const Flag &, StringRef) { o.wantsPrimitives = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.wantsPrimitives = true;
+       return true;
+     }},
     {"reference", "", "explain every operator that a model may contain",
-     [](Options &o, const Flag &, StringRef) { o.wantsReference = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.wantsReference = true;
+       return true;
+     }},
     {"coverage", "", "which operators of the given networks are known, can run and can be differentiated",
-     [](Options &o, const Flag &, StringRef) { o.wantsCoverage = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.wantsCoverage = true;
+       return true;
+     }},
     {"json", "", "print the result as JSON",
-     [](Options &o, const Flag &, StringRef) { o.isJson = true; return true; }},
+     [](Options &o, const Flag &, StringRef) {
+       o.isJson = true;
+       return true;
+     }},
     {"missing-order", "K", "list the operators that cannot be differentiated K times, and why", setMissingOrder},
     {"ignore", "names", "compare without the names of nodes",
-     [](Options &o, const Flag &, StringRef v) { o.ignoresNames = true; return v == "names"; }},
+     [](Options &o, const Flag &, StringRef v) {
+       o.ignoresNames = true;
+       return v == "names";
+     }},
 };
 static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(HeadPolicy::Required) == 3 &&
-              static_cast<int>(UnusedPolicy::Zeros) == 2 && static_cast<int>(OverwrittenPolicy::Error) == 1 && static_cast<int>(NamingStyle::Fluid) == 3 &&
-              static_cast<int>(ControlOnlyPolicy::Zeros) == 1 && static_cast<int>(ReachPolicy::WholeGraph) == 1 &&
-              static_cast<int>(IntegerPolicy::Permissive) == 1 && static_cast<int>(ZeroPolicy::Keep) == 1 &&
-              static_cast<int>(ChainPolicy::UpToCap) == 1 &&
+              static_cast<int>(UnusedPolicy::Zeros) == 2 && static_cast<int>(OverwrittenPolicy::Error) == 1 &&
+              static_cast<int>(NamingStyle::Fluid) == 3 && static_cast<int>(ControlOnlyPolicy::Zeros) == 1 &&
+              static_cast<int>(ReachPolicy::WholeGraph) == 1 && static_cast<int>(IntegerPolicy::Permissive) == 1 &&
+              static_cast<int>(ZeroPolicy::Keep) == 1 && static_cast<int>(ChainPolicy::UpToCap) == 1 &&
               static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Cbor) == 2 &&
               static_cast<int>(ShowForm::Stats) == 3 && static_cast<int>(Dialect::Primitives) == 2);
 

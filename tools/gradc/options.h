@@ -49,7 +49,7 @@ struct Options {
 
   std::vector<ShapeFlag> shapes;
   std::vector<DTypeFlag> dtypes;
-  std::optional<DType> floatAs;    // `--dtype D` without a name
+  std::optional<DType> floatAs;  // `--dtype D` without a name
 
   std::vector<std::string> of, wrt, noGrad, stop, retain;  // each a comma-separated list of entries
   std::vector<KeyValue> seeds, requests;

@@ -88,8 +88,7 @@ void installCrashHandlers() {
 
 OutputFile::OutputFile(OutputFile &&other)
     : path(std::move(other.path)), temporary(std::move(other.temporary)), descriptor(other.descriptor),
-      cleanupSlot(other.cleanupSlot),
-      os(std::move(other.os)) {
+      cleanupSlot(other.cleanupSlot), os(std::move(other.os)) {
   other.temporary.clear();
   other.cleanupSlot = -1;
 }

@@ -27,7 +27,7 @@ class OutputFile {
  private:
   OutputFile() = default;
 
-  std::string path, temporary;  // temporary is empty when `path` is written directly
+  std::string path, temporary;            // temporary is empty when `path` is written directly
   int descriptor = -1, cleanupSlot = -1;  // of the temporary
   std::unique_ptr<llvm::raw_fd_ostream> os;
 };

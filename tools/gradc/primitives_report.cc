@@ -39,7 +39,8 @@ void printPrimitives(raw_ostream &os, Context &context) {
   std::string irreducible;
   for (const OpDef *op : all) {
     if (op->primitive) continue;
-    if (!op->irreducible.empty()) irreducible += "| `" + op->name.str() + "` | " + markdownCell(op->irreducible) + " |\n";
+    if (!op->irreducible.empty())
+      irreducible += "| `" + op->name.str() + "` | " + markdownCell(op->irreducible) + " |\n";
     else os << "| `" << op->name << "` | " << trials.endsIn(*op) << " |\n";
   }
   if (!irreducible.empty()) os << "\n## Not reducible\n\n| operator | why |\n|---|---|\n" << irreducible;

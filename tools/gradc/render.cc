@@ -109,12 +109,9 @@ void Diagnostics::printExcerpt(const Position &position) {
 }
 
 void Diagnostics::printText(const Message &message, std::optional<Position> position) {
-  if (position)
-    os << path << ':' << position->line << ':' << position->column << ": ";
-  else if (source)
-    os << path << ": ";
-  else
-    os << "gradc: ";
+  if (position) os << path << ':' << position->line << ':' << position->column << ": ";
+  else if (source) os << path << ": ";
+  else os << "gradc: ";
   os << message.severity << ": " << message.text;
   if (!message.kind.empty()) os << " [" << message.kind << ']';
   os << '\n';

@@ -42,13 +42,13 @@ class Diagnostics {
   struct Message {
     llvm::StringRef severity;
     std::string text;
-    llvm::StringRef kind;       // of errors
+    llvm::StringRef kind;  // of errors
     llvm::StringRef row;
     Place place;
   };
   struct Position {
     size_t offset;
-    size_t line, column;        // from 1; the column counts bytes
+    size_t line, column;  // from 1; the column counts bytes
   };
 
   int report(const GradcError &error);

@@ -15,8 +15,8 @@ Tool::Tool(Diagnostics &diagnostics) : diagnostics(diagnostics) { registerBuilti
 Expected<std::unique_ptr<MemoryBuffer>> readFile(StringRef path) {
   ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFileOrSTDIN(path);
   if (!buffer)
-    return Failure(ErrorKind::Io, "cannot read '" + (path == "-" ? StringRef("<stdin>") : path) +
-                                      "': " + buffer.getError().message());
+    return Failure(ErrorKind::Io,
+                   "cannot read '" + (path == "-" ? StringRef("<stdin>") : path) + "': " + buffer.getError().message());
   return std::move(*buffer);
 }
 

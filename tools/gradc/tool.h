@@ -14,7 +14,7 @@ namespace gradc {
 struct Tool {
   explicit Tool(Diagnostics &diagnostics);
 
-  Context context;      // knows the built-in operators
+  Context context;  // knows the built-in operators
   Options options;
   Diagnostics &diagnostics;
 };

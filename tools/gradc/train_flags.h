@@ -17,17 +17,17 @@ struct TrainFlags {
   std::string data, evalData;              // NPZ files; evalData empty: the same
   std::vector<KeyValue> feeds, evalFeeds;  // variable, array
   uint64_t batch = 64;
-  std::optional<uint64_t> epochs, steps;   // one of them at most; neither: one epoch
+  std::optional<uint64_t> epochs, steps;  // one of them at most; neither: one epoch
   OptimizerOptions optimizer;
-  std::vector<KeyValue> optimizerAttrs;    // become optimizer.attrs
+  std::vector<KeyValue> optimizerAttrs;  // become optimizer.attrs
   bool hasOwnRescale = false;
   RateSchedule schedule;
-  std::optional<double> rate;              // default by optimizer
-  std::optional<uint64_t> shuffle;         // default: the seed of --init
+  std::optional<double> rate;       // default by optimizer
+  std::optional<uint64_t> shuffle;  // default: the seed of --init
   bool isInOrder = false;
-  std::vector<std::string> frozen;         // comma-separated lists
+  std::vector<std::string> frozen;  // comma-separated lists
   std::string checkpoint, resume, log, graph;
-  uint64_t checkpointEvery = 0;            // steps; 0: every epoch
+  uint64_t checkpointEvery = 0;  // steps; 0: every epoch
 };
 
 /// Rows beside those of options.cc.

@@ -26,8 +26,7 @@ std::string formatted(const char *form, double value) {
 
 std::string describe(Metric metric, const Score &score) {
   std::string text = "loss " + formatted("%.4f", score.loss());
-  if (metric != Metric::None)
-    text += ", " + metricName(metric).str() + " " + formatMetric(metric, score.metric());
+  if (metric != Metric::None) text += ", " + metricName(metric).str() + " " + formatMetric(metric, score.metric());
   return text;
 }
 

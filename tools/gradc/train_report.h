@@ -44,7 +44,7 @@ class TrainReport {
   uint64_t totalSteps, firstStep = ~uint64_t{0};
   bool isTerminal, isShown = false;
   Clock::time_point start = Clock::now(), lastShown = start;
-  Score running;                  // since the last line
+  Score running;                   // since the last line
   std::optional<Score> evaluated;  // since the last line
   double samples = 0;
   TrainCurves history;

@@ -57,7 +57,8 @@ Error setUpEvaluation(const TrainFlags &flags, ArrayRef<FeedName> feeds, std::ve
     if (at != own.end()) own.erase(at);
   }
   if (!own.empty())
-    return Failure(ErrorKind::Usage, "'--eval-feed' names '" + own.front().variable + "', which '--feed' does not feed");
+    return Failure(ErrorKind::Usage,
+                   "'--eval-feed' names '" + own.front().variable + "', which '--feed' does not feed");
   Expected<Dataset> selected = Dataset::select(std::move(arrays), inOrder, place);
   if (!selected) return selected.takeError();
   setup.heldOut = std::move(*selected);

@@ -38,7 +38,8 @@ InferRequest variablesOf(const Graph &graph, const Inference &inference, const G
     auto found = lowered.isVariable(NodeId(n)) ? variables.find(lowered.name(NodeId(n))) : variables.end();
     if (found == variables.end()) continue;
     const EntryId entry = found->second;
-    if (inference.shapeOf(entry).hasRank()) request.shapes.push_back({NodeId(n), DimsBuffer(inference.shapeOf(entry).dims())});
+    if (inference.shapeOf(entry).hasRank())
+      request.shapes.push_back({NodeId(n), DimsBuffer(inference.shapeOf(entry).dims())});
     if (inference.dtype[entry] != DType::Unknown) request.dtypes.push_back({NodeId(n), inference.dtype[entry]});
   }
   return request;
@@ -84,7 +85,8 @@ Error checkOptions(const Options &options) {
     return Failure(ErrorKind::ZerosForbidden, "'--unused zeros' gives zeros to what '--unused error' refuses")
         .note("say one of them");
   if (!options.onlyInputs)
-    return Failure(ErrorKind::UnsupportedOption, "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
+    return Failure(ErrorKind::UnsupportedOption,
+                   "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
         .note("'--wrt all' asks for every leaf, '--req NAME=add' adds to what is there");
   if (options.floatAs)
     return Failure(ErrorKind::Usage, "'gradc grad' takes '--dtype NAME=DTYPE', got '--dtype " +
@@ -105,10 +107,10 @@ Expected<int> runGrad(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {
-    "of", "wrt", "seed", "heads", "unused", "control-only", "reach", "integers",
-    "zero-terms", "only-inputs", "overwritten", "no-grad", "stop", "retain", "req", "mode", "sum-cap", "chain", "order",
-    "naming", "dialect", "emit", "strict", "shape", "dtype", "recompute", "output", "unknown-dim",
-    "error-limit", "diag", "help"};
+    "of",         "wrt",         "seed",        "heads",       "unused",      "control-only", "reach",  "integers",
+    "zero-terms", "only-inputs", "overwritten", "no-grad",     "stop",        "retain",       "req",    "mode",
+    "sum-cap",    "chain",       "order",       "naming",      "dialect",     "emit",         "strict", "shape",
+    "dtype",      "recompute",   "output",      "unknown-dim", "error-limit", "diag",         "help"};
 
 }  // namespace
 

@@ -14,8 +14,8 @@ std::string report(const Graph &graph, const Inference &inference) {
     for (uint32_t k = 0; k < graph.numOutputs(n); ++k) {
       EntryId entry(graph.firstEntry(n).value + k);
       table.add({k == 0 ? std::to_string(i) : "", k == 0 ? graph.name(n).str() : "",
-                 k == 0 ? graph.opName(n).str() : "", std::to_string(k),
-                 toString(inference.shapeOf(entry)), dtypeName(inference.dtype[entry]).str()});
+                 k == 0 ? graph.opName(n).str() : "", std::to_string(k), toString(inference.shapeOf(entry)),
+                 dtypeName(inference.dtype[entry]).str()});
     }
   }
   std::string text;

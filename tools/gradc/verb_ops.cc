@@ -49,7 +49,8 @@ void printReference(raw_ostream &os, Context &context, const OpDef &op) {
   row("no gradient to", inputSetText(op, op.stopped));
   row("gradient", gradientText(op));
   for (const InplacePair &pair : op.inplace)
-    row("in place", "output " + std::to_string(pair.output) + " may take the memory of input " + std::to_string(pair.input));
+    row("in place",
+        "output " + std::to_string(pair.output) + " may take the memory of input " + std::to_string(pair.input));
   if (op.primitive) row("primitives", "it is one");
   else if (!op.irreducible.empty()) row("primitives", "none: it " + op.irreducible.str());
   else row("primitives", OperatorTrials(context, op).endsIn(op, ""));
@@ -117,8 +118,8 @@ Expected<int> runOps(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"missing-order", "primitives",  "reference", "coverage",    "json", "output",
-                                "unknown-dim",   "error-limit", "diag",        "help"};
+constexpr StringRef kFlags[] = {"missing-order", "primitives",  "reference",   "coverage", "json",
+                                "output",        "unknown-dim", "error-limit", "diag",     "help"};
 
 }  // namespace
 

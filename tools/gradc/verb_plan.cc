@@ -30,8 +30,8 @@ std::string report(const Graph &graph, const MemoryPlan &plan) {
     os << format(", planned is %.4f of it",
                  static_cast<double>(plan.plannedBytes) / static_cast<double>(plan.boundBytes));
   if (plan.workspaceBytes > 0)
-    os << "\nvalues     " << bytes(plan.valueBytes) << " of it, bound " << plan.valueBoundBytes << "; largest workspace "
-       << plan.workspaceBytes;
+    os << "\nvalues     " << bytes(plan.valueBytes) << " of it, bound " << plan.valueBoundBytes
+       << "; largest workspace " << plan.workspaceBytes;
   os << "\nexternal   " << bytes(plan.externalBytes) << " of variables and heads\n";
   if (plan.numUnplanned > 0) os << "unplanned  " << countOf(plan.numUnplanned, "value") << " of unknown shape\n";
   if (plan.peakNode.isValid())
@@ -51,8 +51,8 @@ Expected<std::vector<Request>> headRequests(const Graph &graph) {
 
 Error checkBudget(const Options &options, const MemoryPlan &plan) {
   if (!options.budget || static_cast<uint64_t>(plan.plannedBytes) <= *options.budget) return Error::success();
-  return Failure(ErrorKind::OverBudget, "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " +
-                                         Twine(*options.budget))
+  return Failure(ErrorKind::OverBudget,
+                 "the plan needs " + Twine(plan.plannedBytes) + " bytes, the budget is " + Twine(*options.budget))
       .at(plan.peakNode)
       .note("no plan of this schedule needs less than " + Twine(plan.boundBytes) + " bytes");
 }
@@ -62,8 +62,8 @@ Expected<OutputFile> drawToFile(const Options &options, const Graph &graph, cons
   constexpr uint64_t kMaxNodes = 20000;
   const uint64_t limit = options.maxNodes.value_or(kMaxNodes);
   if (graph.numNodes() > limit)
-    return Failure(ErrorKind::UnsupportedOption, "the graph has " + Twine(graph.numNodes()) +
-                                                     " nodes, a plan is drawn of at most " + Twine(limit))
+    return Failure(ErrorKind::UnsupportedOption,
+                   "the graph has " + Twine(graph.numNodes()) + " nodes, a plan is drawn of at most " + Twine(limit))
         .note("`--max-nodes " + Twine(graph.numNodes()) + "` draws it all the same");
   Expected<OutputFile> file = OutputFile::open(options.svgFile);
   if (file) drawPlan(file->stream(), graph, lifetimes, plan);

@@ -110,8 +110,7 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
   if (wantsTable) {
     if (Error error = open(options.output)) return error;
     files.back().stream() << report(*outputs);
-    if (!options.profileFile.empty())
-      files.back().stream() << '\n' << profileReport(graph, session.timings());
+    if (!options.profileFile.empty()) files.back().stream() << '\n' << profileReport(graph, session.timings());
   }
   for (OutputFile &file : files)
     if (Error error = file.commit()) return error;
@@ -137,9 +136,9 @@ Expected<int> runRun(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {
-    "input", "inputs", "init", "outputs", "train", "repeat", "step", "profile", "backend", "threads", "shape",
-    "dtype", "output", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kFlags[] = {"input",  "inputs",      "init",        "outputs", "train", "repeat",
+                                "step",   "profile",     "backend",     "threads", "shape", "dtype",
+                                "output", "unknown-dim", "error-limit", "diag",    "help"};
 
 }  // namespace
 

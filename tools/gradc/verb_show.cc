@@ -37,8 +37,8 @@ Counts countsOf(const Graph &graph) {
 }
 
 void add(Counts &total, const Counts &counts) {
-  for (auto member : {&Counts::nodes, &Counts::arguments, &Counts::aux, &Counts::generated, &Counts::values, &Counts::edges,
-                      &Counts::deps, &Counts::heads})
+  for (auto member : {&Counts::nodes, &Counts::arguments, &Counts::aux, &Counts::generated, &Counts::values,
+                      &Counts::edges, &Counts::deps, &Counts::heads})
     total.*member += counts.*member;
   for (const auto &[op, count] : counts.operators) total.operators[op] += count;
 }
@@ -103,8 +103,8 @@ Error draw(Tool &tool, raw_ostream &os, const Graph &graph) {
   for (const NestedGraph &nested : drawing.graphs) numNodes += nested.graph.numNodes();
   if (numNodes > limit)
     return Failure(ErrorKind::UnsupportedOption,
-                   (drawing.graphs.size() == 1 ? "the graph has " : "the graph and its bodies have ") + Twine(numNodes) +
-                       " nodes, a picture is drawn of at most " + Twine(limit))
+                   (drawing.graphs.size() == 1 ? "the graph has " : "the graph and its bodies have ") +
+                       Twine(numNodes) + " nodes, a picture is drawn of at most " + Twine(limit))
         .note("`--max-nodes " + Twine(numNodes) + "` draws it all the same, `--as stats` counts what is in it");
   for (size_t i = 0; i < drawing.graphs.size(); ++i) {
     Expected<std::optional<Inference>> shapes = knownShapes(tool, drawing.graphs, i);

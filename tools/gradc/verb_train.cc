@@ -79,10 +79,9 @@ Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedul
   OptimizerOptions optimizer = trainer.optimizer();
   if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizerInfo(optimizer.kind).hasBiasCorrection)
     return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a learning rate that never changes")
-        .note(
-            "use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, "
-            "adamw, "
-            "ftml and lamb changes from step to step");
+        .note("use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, "
+              "adamw, "
+              "ftml and lamb changes from step to step");
   optimizer.fixedRate = schedule.rate;
   Expected<TrainingGraph> appended = appendOptimizer(tool.context, trainer.gradients(), optimizer);
   if (!appended) return appended.takeError();
@@ -94,8 +93,9 @@ Error emitGraph(Tool &tool, Trainer &trainer, const RateSchedule &schedule) {
   if (flags.graph.empty()) return Error::success();
   Graph graph = trainer.training().graph;
   if (const Target *target = targetOf(tool.options.dialect)) {
-    Expected<Graph> lowered =
-        target == &kMxnetTarget ? mxnetGraph(tool, trainer, schedule) : lowerTo(tool.context, graph, *target, &trainer.session().inference());
+    Expected<Graph> lowered = target == &kMxnetTarget
+                                  ? mxnetGraph(tool, trainer, schedule)
+                                  : lowerTo(tool.context, graph, *target, &trainer.session().inference());
     if (!lowered) return lowered.takeError();
     graph = *lowered;
   }
