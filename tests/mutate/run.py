@@ -125,6 +125,16 @@ def judge(bin_dir, chosen):
         return survivors, list(broken)
 
 
+def changed_since(commit):
+    """Files of the working tree that differ from the commit, those that are new to git included."""
+    def names(*command):
+        done = subprocess.run(["git", command[0], "-z", *command[1:]], cwd=REPO, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode:
+            sys.exit(f"--changed: {done.stderr.strip()}")
+        return {name for name in done.stdout.split("\0") if name}
+    return names("diff", "--name-only", commit, "--") | names("ls-files", "--others", "--exclude-standard")
+
+
 def build_and_judge(all_mutants, chosen, keep):
     folder = pathlib.Path(keep).resolve() if keep else pathlib.Path(tempfile.mkdtemp(prefix="gradc-mutate-"))
     bazel = Bazel(folder / "tree", folder / "base")
@@ -146,6 +156,7 @@ def build_and_judge(all_mutants, chosen, keep):
 def main():
     parser = argparse.ArgumentParser(prog="./dev mutate", description="break the sources, see that the tests notice")
     parser.add_argument("rows", nargs="*", help="only the mutants of these rows (AGG-05) and operators (op:Pooling)")
+    parser.add_argument("--changed", metavar="COMMIT", help="only the mutants of files that differ from this commit")
     parser.add_argument("--list", action="store_true", help="only locate the mutants and list them")
     parser.add_argument("--keep", metavar="DIR", help="work in this folder and leave it, so that the next build is short")
     options = parser.parse_args()
@@ -153,23 +164,29 @@ def main():
     all_mutants = lists.read_lists(pathlib.Path(__file__).parent)
     rows = lists.rows_of_tests(REPO)
     problems = lists.place_all(all_mutants, REPO) + lists.give_default_tests(all_mutants, rows)
-    chosen = [m for m in all_mutants if not options.rows or m.row in options.rows]
+    changed = changed_since(options.changed) if options.changed else None
+    chosen = [m for m in all_mutants if (not options.rows or m.row in options.rows)
+              and (changed is None or m.file in changed)]
     problems += [f"no mutant of {row}" for row in options.rows if not any(m.row == row for m in all_mutants)]
     if problems:
         print("\n".join(problems))
         return 1
+    if changed is not None and not chosen:
+        print(f"no mutant of the files that differ from {options.changed}")
+        return 0
     if options.list:
         for mutant in chosen:
             print(mutant, " ".join(f"{target}:{test_filter}" for target, test_filter in mutant.tests))
         return 0
     start = time.monotonic()
-    verdict = build_and_judge(all_mutants, chosen, options.keep)
+    # Files without a chosen mutant stay as they are, so that they need not be compiled again.
+    verdict = build_and_judge([m for m in all_mutants if m.file in {c.file for c in chosen}], chosen, options.keep)
     if verdict is None:
         return 1
     survivors, broken = verdict
     print()
     without = sorted(rows.keys() - {m.row for m in all_mutants})
-    if without and not options.rows:
+    if without and not options.rows and not options.changed:
         print(f"rows with tests and without a mutant: {' '.join(without)}")
     for target, test_filter in broken:
         print(f"no judge, for it does not pass without a mutant: {target} {test_filter}")
