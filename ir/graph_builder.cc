@@ -119,7 +119,7 @@ Expected<NodeId> GraphBuilder::add(const OpDef &op, ArrayRef<Value> inputs, cons
                                               "', which has " + Twine(numOutputs(inputs[i].node)));
   if (!versions) versions.emplace(numBase ? &base : nullptr);
   SmallVector<Value, 8> refreshed;
-  if (versions->concern(kind)) {
+  if (versions->affects(kind)) {
     refreshed.assign(inputs.begin(), inputs.end());
     if (Error error = versions->refresh(*this, spec.name, kind, refreshed)) return error;
     inputs = refreshed;

@@ -20,7 +20,7 @@ class LatestVersions {
   explicit LatestVersions(const Graph *base);
 
   /// Whether the inputs of such a node have to be looked at: not as long as nothing was overwritten.
-  bool concern(const NodeKind &kind) const { return !kind.mutated.isEmpty() || !latest.empty(); }
+  bool affects(const NodeKind &kind) const { return !kind.mutated.isEmpty() || !latest.empty(); }
   /// Gives variables their versions; E-30 where the operator overwrites something else than a variable.
   llvm::Error refresh(const GraphBuilder &builder, llvm::StringRef name, const NodeKind &kind,
                       llvm::MutableArrayRef<Value> inputs);

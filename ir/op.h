@@ -144,13 +144,13 @@ template <class P> constexpr ParamsType paramsOf() {
 }
 
 struct OpFlags {
-  bool isBackward = false;     // fused gradient operator: control dep 0 is its forward node (TIsBackward)
-  bool isRandom = false;       // draws numbers: never merged, never recomputed without its key
-  bool isStateful = false;     // reads or writes state outside its operands
-  bool isSum = false;          // adds up its inputs, one at least
-  bool isZero = false;         // yields zeros whatever its inputs (ZERO-02)
-  bool isOpaque = false;       // unknown operator: loads, shows, round-trips, nothing else
-  bool holdsOutput = false;    // gradcheck treats the output as a constant (BlockGrad, losses)
+  bool isBackward = false;             // fused gradient operator: control dep 0 is its forward node (TIsBackward)
+  bool isRandom = false;               // draws numbers: never merged, never recomputed without its key
+  bool isStateful = false;             // reads or writes state outside its operands
+  bool isSum = false;                  // adds up its inputs, one at least
+  bool isZero = false;                 // yields zeros whatever its inputs (ZERO-02)
+  bool isOpaque = false;               // unknown operator: loads, shows, round-trips, nothing else
+  bool isConstantInGradcheck = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
   bool isStep = false;         // a step of an optimizer: to ask for its gradient is an error, though it decomposes
   bool isElementwise = false;  // element i of each output comes from elements i of its inputs, all of one shape
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none

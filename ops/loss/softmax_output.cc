@@ -114,7 +114,7 @@ constinit const OpDef kSoftmaxOutput = {
     .inplace = kInplaceFirst,
     .ignored = {1},
     .stopped = {1},
-    .flags = {.holdsOutput = true},
+    .flags = {.isConstantInGradcheck = true},
     .domains = kDomains,
     .gradient =
         [](GradRule &g) {

@@ -144,7 +144,7 @@ constinit const OpDef kSvmOutput = {
     .inplace = kInplaceIdentity,
     .ignored = {1},
     .stopped = {1},
-    .flags = {.holdsOutput = true},
+    .flags = {.isConstantInGradcheck = true},
     .domains = kDomains,
     .gradient =
         [](GradRule &g) {

@@ -11,9 +11,9 @@ Error checkConvolution(ConvolutionParams &p) {
   if (p.kernel.empty() || p.kernel.size() > 3)
     return Failure(ErrorKind::BadAttribute,
                    "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
-  if (Error error = settleWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
+  if (Error error = completeWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
+  if (Error error = completeWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
+  if (Error error = completeWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
   if (p.numFilter % p.numGroup)
     return Failure(ErrorKind::BadAttribute, "attribute 'num_filter' is " + Twine(p.numFilter) +
                                                 ", expected a multiple of 'num_group' = " + Twine(p.numGroup));

@@ -62,8 +62,8 @@ Error checkTarget(const ConvolutionParams &p) {
 Error checkParams(const OpDef &, void *params) {
   ConvolutionParams &p = *static_cast<ConvolutionParams *>(params);
   if (Error error = checkConvolution(p)) return error;
-  if (Error error = settleWindowAttr("adj", p.adj, p.kernel, kSpatialZeros)) return error;
-  if (Error error = settleWindowAttr("target_shape", p.targetShape, p.kernel, kSpatialZeros)) return error;
+  if (Error error = completeWindowAttr("adj", p.adj, p.kernel, kSpatialZeros)) return error;
+  if (Error error = completeWindowAttr("target_shape", p.targetShape, p.kernel, kSpatialZeros)) return error;
   return checkTarget(p);
 }
 

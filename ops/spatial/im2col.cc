@@ -58,9 +58,9 @@ Error checkWindow(const OpDef &, void *params) {
   if (p.kernel.empty() || p.kernel.size() > 3)
     return Failure(ErrorKind::BadAttribute,
                    "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
-  if (Error error = settleWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
-  return settleWindowAttr("pad", p.pad, p.kernel, kSpatialZeros);
+  if (Error error = completeWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
+  if (Error error = completeWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
+  return completeWindowAttr("pad", p.pad, p.kernel, kSpatialZeros);
 }
 
 Error checkWindowAndSize(const OpDef &op, void *params) {

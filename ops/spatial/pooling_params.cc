@@ -78,8 +78,8 @@ Error checkPooling(const OpDef &, void *params) {
   if (p.kernel.empty() || p.kernel.size() > 3)
     return Failure(ErrorKind::BadAttribute,
                    "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
-  if (Error error = settleWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
-  if (Error error = settleWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
+  if (Error error = completeWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
+  if (Error error = completeWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
   if (p.convention == PoolConvention::Same && any_of(p.pad, [](int64_t pad) { return pad != 0; }))
     return Failure(ErrorKind::BadAttribute,
                    "pooling convention 'same' chooses the padding, but attribute 'pad' is given");

@@ -61,7 +61,7 @@ inline void setSpatial(int64_t (&to)[3], Dims values) {
 }
 
 /// Fills a window attribute left out with `defaults`, and checks its length: "stride has 1 elements, kernel has 2".
-inline llvm::Error settleWindowAttr(llvm::StringRef key, Dims &values, Dims kernel, const int64_t (&defaults)[3]) {
+inline llvm::Error completeWindowAttr(llvm::StringRef key, Dims &values, Dims kernel, const int64_t (&defaults)[3]) {
   if (values.empty()) values = Dims(defaults, kernel.size());
   if (values.size() == kernel.size()) return llvm::Error::success();
   return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' has " + llvm::Twine(values.size()) +

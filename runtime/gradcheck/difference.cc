@@ -22,7 +22,7 @@ struct Sample {
 bool isLoss(const OpDef &op) { return op.impliedLoss != nullptr; }
 
 /// Constants for the gradient: BlockGrad, losses, and steps such as comparisons, which a difference may cross.
-bool isHeld(const OpDef &op) { return op.flags.holdsOutput || op.flags.hasNoGradient || isLoss(op); }
+bool isHeld(const OpDef &op) { return op.flags.isConstantInGradcheck || op.flags.hasNoGradient || isLoss(op); }
 
 }  // namespace
 

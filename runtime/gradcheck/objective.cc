@@ -69,7 +69,7 @@ void Objective::addHead(const Graph &forward, size_t head) {
   const NodeKind &kind = forward.kind(value.node);
   if (kind.isVariable() || value.index != 0) return;
   if (!kind.op->impliedLoss) {
-    if (!kind.op->flags.holdsOutput && !kind.op->flags.hasNoGradient)
+    if (!kind.op->flags.isConstantInGradcheck && !kind.op->flags.hasNoGradient)
       terms.push_back({head, nullptr, kNoLabel, Undo::Sum, false});
     return;
   }

@@ -78,7 +78,7 @@ class Scalar {
       run.prepare(head.node, call);
       return op->impliedLoss(call.call);
     }
-    if (op && op->flags.holdsOutput) return 0;
+    if (op && op->flags.isConstantInGradcheck) return 0;
     std::vector<double> values = run.value(head).values, weights = bindings.at(projectionName(order, i)).values;
     double total = 0;
     for (size_t k = 0; k < values.size(); ++k) total += values[k] * weights[k];

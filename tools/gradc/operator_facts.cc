@@ -70,7 +70,7 @@ std::vector<StringRef> notesOf(const OpDef &op) {
       {op.flags.isRandom, "draws random numbers"},
       {op.flags.isStateful, "keeps state outside its operands"},
       {op.flags.isZero, "always yields zeros"},
-      {op.flags.holdsOutput, "its output counts as a constant when gradients are checked"},
+      {op.flags.isConstantInGradcheck, "its output counts as a constant when gradients are checked"},
       {op.impliedLoss != nullptr, "stands for a scalar loss: its gradient is that of the loss, not of its output"},
       {op.piece != nullptr, "smooth in pieces"},
       {!op.kernel && !op.fastKernel, "cannot be executed"},
