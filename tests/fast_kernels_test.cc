@@ -225,6 +225,47 @@ const LargeCase kLargeCases[] = {
      {{"a", {130, 127}}}},
 };
 
+// Few channels of many elements: threads divide the elements in ways that depend on the sizes alone.
+const LargeCase kFewChannels[] = {
+    {"y = sum(a); heads y", {{"a", {300, 1201}}}},
+    {"y = mean(a) {axis=(0,2)}; heads y", {{"a", {7, 3, 20011}}}},
+    {"y = sum(a) {axis=0}; heads y", {{"a", {20011, 16}}}},
+    {"y = broadcast_mul(a, b); heads y", {{"a", {9001, 20}}, {"b", {20}}}},
+    {"y = BatchNorm(a, b, c, m, v) {fix_gamma=False}; heads y", {{"a", {9001, 16}}}},
+    {"y = BatchNorm(a, b, c, m, v) {fix_gamma=False}; heads y", {{"a", {2, 5, 173, 97}}}},
+    {"y = LeakyReLU(a, g) {act_type=prelu}; heads y", {{"a", {2, 3, 173, 97}}}},
+    {"y = LeakyReLU(a, g) {act_type=prelu}; heads y", {{"a", {200003}}, {"g", {1}}}},
+};
+
+TEST(FastKernels, RUN_02_FewChannelsHaveTheBitsOfOneThread) {
+  for (const LargeCase &large : kFewChannels) {
+    SCOPED_TRACE(large.graph);
+    TestContext context;
+    const Graph graph = cantFail(parseGraph(context, large.graph));
+    Bindings bindings = drawBindings(graph, large.shapes);
+    std::vector<std::string> variables;
+    for (const auto &[name, values] : bindings)
+      if (name != "m" && name != "v") variables.push_back(name);
+    NaiveOptions training;
+    training.isTraining = true;
+    Values head = cantFail(NaiveRun::run(graph, bindings, training)).heads()[0];
+    for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
+    bindings["p1_0"] = head;
+    const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+    EXPECT_FALSE(compareFast(gradient, bindings, training, 3).operators.empty());
+    FastOptions options;
+    options.run = training;
+    options.run.floatAs = DType::Float32;
+    options.threads = 1;
+    const FastResult one = runFast(gradient, bindings, options);
+    for (unsigned threads : {2u, 3u, 17u}) {
+      options.threads = threads;
+      const FastResult several = runFast(gradient, bindings, options);
+      for (size_t h = 0; h < one.heads.size(); ++h) EXPECT_EQ(one.heads[h].values, several.heads[h].values) << threads;
+    }
+  }
+}
+
 TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
   for (const LargeCase &large : kLargeCases) {
     SCOPED_TRACE(large.graph);

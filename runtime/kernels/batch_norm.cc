@@ -19,15 +19,30 @@ template <class T> struct Columns {
   double *totals;
   T *partial;
   T *mean, *scale, *shift, *slope;
-  int64_t channels;
 
-  Columns(void *workspace, int64_t channels)
-      : totals(static_cast<double *>(workspace)), partial(reinterpret_cast<T *>(totals + 2 * channels)),
-        mean(partial + 2 * channels), scale(mean + channels), shift(scale + channels), slope(shift + channels),
-        channels(channels) {}
+  Columns(void *workspace, const ChannelView &view)
+      : totals(static_cast<double *>(workspace)), partial(reinterpret_cast<T *>(totals + 2 * view.channels)),
+        mean(reinterpret_cast<T *>(static_cast<char *>(workspace) + sumBlocksBytes<2, T>(view))),
+        scale(mean + view.channels), shift(scale + view.channels), slope(shift + view.channels) {}
   ChannelSums<T> sums() const { return {totals, partial}; }
-  static size_t bytes(int64_t channels) { return static_cast<size_t>(channels) * (2 * sizeof(double) + 6 * sizeof(T)); }
+  static size_t bytes(const ChannelView &view) {
+    return sumBlocksBytes<2, T>(view) + static_cast<size_t>(view.channels) * 4 * sizeof(T);
+  }
 };
+
+/// A pass over the channels in two steps: settle(slice, sum) makes the coefficients of the slice's channels, where sum(term)
+/// adds up N terms over their elements, and map(slice) uses them.
+template <size_t N, class T, class Settle, class Map>
+void forChannels(const ChannelView &view, unsigned threads, const Columns<T> &columns, Settle settle, Map map) {
+  const ElementBlocks blocks(view);
+  if (blocks.count == 1)
+    return forSlices(view, threads, [&](Slice slice) {
+      settle(slice, [&](auto term) { sumChannels<N>(view, slice, columns.sums(), term); });
+      map(slice);
+    });
+  settle(Slice{0, view.channels}, [&](auto term) { sumBlocks<N, T>(view, threads, columns.totals, term); });
+  forBlocks(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
+}
 
 template <class T> class ForwardKernel : public PreparedKernel {
  public:
@@ -35,30 +50,30 @@ template <class T> class ForwardKernel : public PreparedKernel {
       : attrs(attrs), view(view), threads(site.threads), usesBatch(site.isTraining && !attrs.useGlobalStats) {}
 
   void run(const KernelCall &call) override {
-    const Columns<T> columns(call.workspace, view.channels);
-    forSlices(view, threads, [&](Slice slice) {
-      settle(call, slice, columns);
-      if (call.wants(0)) normalise(call, slice, columns);
-    });
+    const Columns<T> columns(call.workspace, view);
+    forChannels<1>(
+        view, threads, columns, [&](Slice slice, auto sum) { settle(call, slice, columns, sum); },
+        [&](Slice slice) {
+          if (call.wants(0)) normalise(call, slice, columns);
+        });
   }
-  size_t workspaceBytes() const override { return Columns<T>::bytes(view.channels); }
+  size_t workspaceBytes() const override { return Columns<T>::bytes(view); }
 
  private:
   /// Statistics of the slice: moving ones move, wanted outputs and the coefficients of y = (x − mean)·scale are written.
-  void settle(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
+  template <class Sum> void settle(const KernelCall &call, Slice slice, const Columns<T> &columns, Sum sum) const {
     const T *x = call.in[0].as<const T>(), *gamma = call.in[1].as<const T>();
     T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
     const double count = static_cast<double>(view.count());
     if (usesBatch) {
-      sumChannels<1>(view, slice, columns.sums(), [=](int64_t i, int64_t, T *v) { v[0] = x[i]; });
+      sum([=](int64_t i, int64_t, T *v) { v[0] = x[i]; });
       for (int64_t c = slice.begin; c < slice.end; ++c) {
         const double mean = columns.totals[c] / count;
         columns.mean[c] = static_cast<T>(mean);
         movingMean[c] = moved(movingMean[c], mean);
       }
       const T *mean = columns.mean;
-      sumChannels<1>(view, slice, columns.sums(),
-                     [=](int64_t i, int64_t c, T *v) { v[0] = (x[i] - mean[c]) * (x[i] - mean[c]); });
+      sum([=](int64_t i, int64_t c, T *v) { v[0] = (x[i] - mean[c]) * (x[i] - mean[c]); });
     }
     for (int64_t c = slice.begin; c < slice.end; ++c) {
       double variance = static_cast<double>(movingVar[c]);
@@ -99,31 +114,32 @@ template <class T> class BackwardKernel : public PreparedKernel {
       : attrs(attrs), view(view), threads(site.threads), usesBatch(site.isTraining && !attrs.useGlobalStats) {}
 
   void run(const KernelCall &call) override {
-    const Columns<T> columns(call.workspace, view.channels);
-    forSlices(view, threads, [&](Slice slice) {
-      settle(call, slice, columns);
-      if (call.wants(0)) toData(call, slice, columns);
-    });
+    const Columns<T> columns(call.workspace, view);
+    forChannels<2>(
+        view, threads, columns, [&](Slice slice, auto sum) { settle(call, slice, columns, sum); },
+        [&](Slice slice) {
+          if (call.wants(0)) toData(call, slice, columns);
+        });
   }
-  size_t workspaceBytes() const override { return Columns<T>::bytes(view.channels); }
+  size_t workspaceBytes() const override { return Columns<T>::bytes(view); }
 
  private:
   /// The sums, and the coefficients of dx = (dy − shift − (x − mean)·slope)·scale.
-  void settle(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
+  template <class Sum> void settle(const KernelCall &call, Slice slice, const Columns<T> &columns, Sum sum) const {
     const T *dy = call.in[0].as<const T>(), *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
     const T *deviation = call.in[2].as<const T>(), *gamma = call.in[4].as<const T>();
-    sumChannels<2>(view, slice, columns.sums(), [=](int64_t i, int64_t c, T *v) {
+    sum([=](int64_t i, int64_t c, T *v) {
       v[0] = dy[i];
       v[1] = dy[i] * (x[i] - mean[c]);
     });
     const double weight = usesBatch ? 1 / static_cast<double>(view.count()) : 0;
     for (int64_t c = slice.begin; c < slice.end; ++c) {
-      const double r = static_cast<double>(deviation[c]), sum = columns.totals[c];
+      const double r = static_cast<double>(deviation[c]), total = columns.totals[c];
       const double product = columns.totals[view.channels + c] * r;
       if (call.wants(1)) call.out[1].as<T>()[c] = attrs.fixGamma ? T{0} : static_cast<T>(product);
-      if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(sum);
+      if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(total);
       columns.scale[c] = attrs.fixGamma ? deviation[c] : gamma[c] * deviation[c];
-      columns.shift[c] = static_cast<T>(sum * weight);
+      columns.shift[c] = static_cast<T>(total * weight);
       columns.slope[c] = static_cast<T>(product * weight * r);
     }
   }

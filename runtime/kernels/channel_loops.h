@@ -1,8 +1,8 @@
 // Sums and maps per channel, in either precision and either layout.
 //
-// Each thread takes whole channels, so nothing is shared and no result depends on the number of threads. Partial sums of a
-// block are in the type of the data, in independent lanes that the compiler vectorises; blocks are added up in double
-// precision. Tested by tests/fast_kernels_test.cc
+// Each thread takes whole channels, or, where there are few, blocks of their elements that depend on the sizes alone: no
+// result depends on the number of threads. Partial sums of a block are in the type of the data, in independent lanes that
+// the compiler vectorises; blocks are added up in double precision. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "ir/inference.h"
@@ -11,6 +11,7 @@
 #include "runtime/kernels/threads.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace gradc::fast {
@@ -20,6 +21,7 @@ inline constexpr int64_t kLanes = 16;            // elements of one step of a su
 inline constexpr int64_t kRunBlock = 4096;       // elements of a run added up in the type of the data
 inline constexpr int64_t kBlockRows = 256;       // the same where channels are next to each other
 inline constexpr int64_t kSliceChannels = 16;
+inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are shared among threads too
 
 /// The data as (outer, channels, inner).
 struct ChannelView {
@@ -27,6 +29,8 @@ struct ChannelView {
 
   int64_t count() const { return outer * inner; }
   bool isRows() const { return inner == 1; }
+  int64_t sliceChannels() const { return isRows() ? kSliceChannels : 1; }
+  int64_t numSlices() const { return (channels + sliceChannels() - 1) / sliceChannels(); }
 };
 
 inline std::optional<ChannelView> channelView(Dims shape, int64_t axis, Layout layout) {
@@ -43,16 +47,42 @@ inline std::optional<ChannelView> channelView(Dims shape, int64_t axis, Layout l
 }
 
 struct Slice {
-  int64_t begin, end;  // channels
+  int64_t begin, end;                                             // channels
+  int64_t first = 0, last = std::numeric_limits<int64_t>::max();  // elements of each of them
+};
+
+/// Blocks of the elements of each channel.
+struct ElementBlocks {
+  int64_t count = 1, length;
+
+  explicit ElementBlocks(const ChannelView &view) : length(view.count()) {
+    const int64_t worth = view.count() * view.channels / kChannelGrain;
+    const int64_t wanted = std::min(worth, kPieces / std::max<int64_t>(view.numSlices(), 1));
+    if (wanted <= 1) return;
+    const int64_t unit = view.isRows() ? kBlockRows : kRunBlock;
+    length = (view.count() + wanted * unit - 1) / (wanted * unit) * unit;
+    count = (view.count() + length - 1) / length;
+  }
 };
 
 /// Calls body(slice) for slices of the channels, shared among threads.
 template <class F> void forSlices(const ChannelView &view, unsigned threads, F body) {
-  const int64_t unit = view.isRows() ? kSliceChannels : 1;
-  const int64_t units = (view.channels + unit - 1) / unit;
+  const int64_t unit = view.sliceChannels(), units = view.numSlices();
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? units : 1;
   parallelFor(threads, units, grain,
               [&](int64_t begin, int64_t end) { body(Slice{begin * unit, std::min(end * unit, view.channels)}); });
+}
+
+/// Calls body(slice, block) for every block of every slice, shared among threads.
+template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
+  const int64_t unit = view.sliceChannels(), units = view.numSlices(), pieces = units * blocks.count;
+  const int64_t grain = view.count() * view.channels <= kChannelGrain ? pieces : 1;
+  parallelFor(threads, pieces, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t at = piece % units * unit, block = piece / units;
+      body(Slice{at, std::min(at + unit, view.channels), block * blocks.length, (block + 1) * blocks.length}, block);
+    }
+  });
 }
 
 /// N sums over one run of a channel: term(i, v) adds to v what element i contributes.
@@ -77,6 +107,16 @@ template <class T, size_t N, class Term> void addRun(int64_t begin, int64_t size
   }
 }
 
+/// Calls body(begin, size) for what is contiguous of the slice's elements of channel c.
+template <class F> void forRuns(const ChannelView &view, Slice slice, int64_t c, F body) {
+  const int64_t inner = view.inner, last = std::min(slice.last, view.count());
+  for (int64_t element = slice.first; element < last;) {
+    const int64_t o = element / inner, end = std::min((o + 1) * inner, last);
+    body((o * view.channels + c) * inner + (element - o * inner), end - element);
+    element = end;
+  }
+}
+
 /// Two columns over the channels for sums, and as many for their parts.
 template <class T> struct ChannelSums {
   double *totals;
@@ -86,22 +126,23 @@ template <class T> struct ChannelSums {
 /// N sums per channel of the slice, into `totals`; term(i, c, v) sets v to what element i of channel c adds.
 template <size_t N, class T, class Term>
 void sumChannels(const ChannelView &view, Slice slice, const ChannelSums<T> &columns, Term term) {
-  const int64_t channels = view.channels;
+  const int64_t channels = view.channels, last = std::min(slice.last, view.count());
   for (size_t k = 0; k < N; ++k)
     std::fill(columns.totals + k * channels + slice.begin, columns.totals + k * channels + slice.end, 0.0);
   if (!view.isRows()) {
     for (int64_t c = slice.begin; c < slice.end; ++c) {
       double totals[N] = {};
-      for (int64_t o = 0; o < view.outer; ++o)
-        addRun<T, N>((o * channels + c) * view.inner, view.inner, [&](int64_t i, T *v) { term(i, c, v); }, totals);
+      forRuns(view, slice, c, [&](int64_t begin, int64_t size) {
+        addRun<T, N>(begin, size, [&](int64_t i, T *v) { term(i, c, v); }, totals);
+      });
       for (size_t k = 0; k < N; ++k) columns.totals[k * channels + c] = totals[k];
     }
     return;
   }
-  for (int64_t row = 0; row < view.outer; row += kBlockRows) {
+  for (int64_t row = slice.first; row < last; row += kBlockRows) {
     for (size_t k = 0; k < N; ++k)
       std::fill(columns.partial + k * channels + slice.begin, columns.partial + k * channels + slice.end, T{0});
-    for (int64_t r = row; r < std::min(row + kBlockRows, view.outer); ++r) {
+    for (int64_t r = row; r < std::min(row + kBlockRows, last); ++r) {
       T *partial = columns.partial;
       GRADC_INDEPENDENT
       for (int64_t c = slice.begin; c < slice.end; ++c) {
@@ -116,22 +157,39 @@ void sumChannels(const ChannelView &view, Slice slice, const ChannelSums<T> &col
   }
 }
 
+/// Scratch of sumBlocks.
+template <size_t N, class T> size_t sumBlocksBytes(const ChannelView &view) {
+  return static_cast<size_t>(ElementBlocks(view).count * view.channels) * N * (sizeof(double) + sizeof(T));
+}
+
+/// N sums per channel, each in a column at the beginning of `workspace`: block by block, shared among threads.
+template <size_t N, class T, class Term>
+void sumBlocks(const ChannelView &view, unsigned threads, void *workspace, Term term) {
+  const ElementBlocks blocks(view);
+  const int64_t width = static_cast<int64_t>(N) * view.channels;
+  double *totals = static_cast<double *>(workspace);
+  T *partial = reinterpret_cast<T *>(totals + blocks.count * width);
+  forBlocks(view, blocks, threads, [&](Slice slice, int64_t block) {
+    sumChannels<N>(view, slice, ChannelSums<T>{totals + block * width, partial + block * width}, term);
+  });
+  for (int64_t block = 1; block < blocks.count; ++block)
+    for (int64_t i = 0; i < width; ++i) totals[i] += totals[block * width + i];
+}
+
 /// Calls visit(i, c) for the elements of the slice; elements may be visited side by side.
 template <class F> void mapChannels(const ChannelView &view, Slice slice, F visit) {
-  const int64_t channels = view.channels, inner = view.inner;
   if (view.isRows()) {
-    for (int64_t r = 0; r < view.outer; ++r) {
+    for (int64_t r = slice.first; r < std::min(slice.last, view.outer); ++r) {
       GRADC_INDEPENDENT
-      for (int64_t c = slice.begin; c < slice.end; ++c) visit(r * channels + c, c);
+      for (int64_t c = slice.begin; c < slice.end; ++c) visit(r * view.channels + c, c);
     }
     return;
   }
   for (int64_t c = slice.begin; c < slice.end; ++c)
-    for (int64_t o = 0; o < view.outer; ++o) {
-      const int64_t begin = (o * channels + c) * inner;
+    forRuns(view, slice, c, [&](int64_t begin, int64_t size) {
       GRADC_INDEPENDENT
-      for (int64_t i = begin; i < begin + inner; ++i) visit(i, c);
-    }
+      for (int64_t i = begin; i < begin + size; ++i) visit(i, c);
+    });
 }
 
 }  // namespace gradc::fast

@@ -57,18 +57,14 @@ template <class T> class BackwardKernel : public PreparedKernel {
     mapAll(view, threads, [=](int64_t i, int64_t c) { dx[i] = x[i] > T{0} ? dy[i] : dy[i] * slopes[c]; });
   }
 
-  size_t workspaceBytes() const override {
-    return attrs.isPrelu ? static_cast<size_t>(view.channels) * 2 * (sizeof(double) + sizeof(T)) : 0;
-  }
+  size_t workspaceBytes() const override { return attrs.isPrelu ? sumBlocksBytes<1, T>(view) : 0; }
 
  private:
   void sumSlopes(const KernelCall &call, const T *dy, const T *x) const {
     double *totals = static_cast<double *>(call.workspace);
-    const ChannelSums<T> sums{totals, reinterpret_cast<T *>(totals + 2 * view.channels)};
-    forSlices(view, threads, [&](Slice slice) {
-      sumChannels<1>(view, slice, sums, [=](int64_t i, int64_t, T *v) { v[0] = x[i] > T{0} ? T{0} : dy[i] * x[i]; });
-      for (int64_t c = slice.begin; c < slice.end; ++c) call.out[1].as<T>()[c] = static_cast<T>(totals[c]);
-    });
+    sumBlocks<1, T>(view, threads, call.workspace,
+                    [=](int64_t i, int64_t, T *v) { v[0] = x[i] > T{0} ? T{0} : dy[i] * x[i]; });
+    for (int64_t c = 0; c < view.channels; ++c) call.out[1].as<T>()[c] = static_cast<T>(totals[c]);
   }
 
   LeakyAttrs attrs;

@@ -26,18 +26,19 @@ template <class F> void mapParts(const PartView &parts, unsigned threads, F visi
       GRADC_INDEPENDENT
       for (int64_t i = begin; i < end; ++i) visit(i, 0);
     });
+  const ElementBlocks blocks(view);
   for (int64_t b = 0; b < parts.batch; ++b) {
     const int64_t first = b * parts.wholeSize(), channel = b * view.channels;
-    forSlices(view, threads, [&](Slice slice) {
+    auto map = [&](Slice slice) {
       mapChannels(view, slice, [=](int64_t i, int64_t c) { visit(first + i, channel + c); });
-    });
+    };
+    if (blocks.count > 1) forBlocks(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
+    else forSlices(view, threads, map);
   }
 }
 
 /// Scratch of sumParts.
-template <class T> size_t sumPartsBytes(const PartView &parts) {
-  return static_cast<size_t>(parts.view.channels) * (sizeof(double) + sizeof(T));
-}
+template <class T> size_t sumPartsBytes(const PartView &parts) { return sumBlocksBytes<1, T>(parts.view); }
 
 /// Calls store(c, Σ of term(i, c)) for every element c of the part.
 template <class T, class Term, class Store>
@@ -45,10 +46,17 @@ void sumParts(const PartView &parts, unsigned threads, void *workspace, Term ter
   const ChannelView &view = parts.view;
   double *totals = static_cast<double *>(workspace);
   const ChannelSums<T> columns{totals, reinterpret_cast<T *>(totals + view.channels)};
+  const ElementBlocks blocks(view);
   for (int64_t b = 0; b < parts.batch; ++b) {
     const int64_t first = b * parts.wholeSize(), channel = b * view.channels;
+    auto add = [=](int64_t i, int64_t c, T *v) { v[0] = term(first + i, channel + c); };
+    if (blocks.count > 1) {
+      sumBlocks<1, T>(view, threads, workspace, add);
+      for (int64_t c = 0; c < view.channels; ++c) store(channel + c, totals[c]);
+      continue;
+    }
     forSlices(view, threads, [&](Slice slice) {
-      sumChannels<1>(view, slice, columns, [=](int64_t i, int64_t c, T *v) { v[0] = term(first + i, channel + c); });
+      sumChannels<1>(view, slice, columns, add);
       for (int64_t c = slice.begin; c < slice.end; ++c) store(channel + c, totals[c]);
     });
   }
