@@ -7,6 +7,7 @@
 #include "runtime/gradcheck/difference.h"
 #include "runtime/keys.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -30,9 +31,7 @@ class Checker {
       : ctx(context), options(options), problem(std::move(problem)) {}
 
   Expected<GradcheckReport> run(std::vector<NamedArray> bindings) {
-    if (Error error = openSessions(std::move(bindings))) return error;
-    drawProjections();
-    if (Error error = gradients->run(0)) return error;
+    if (Error error = evaluateBase(std::move(bindings))) return error;
     ExecOptions exec = execOptions();
     Expected<ScalarFunction> created = ScalarFunction::create(problem, *function, projections, exec);
     if (!created) return created.takeError();
@@ -59,7 +58,7 @@ class Checker {
   // ---- the base point
 
   /// Bindings of variables the function has go there; the rest, head gradients of an emitted graph, to the gradients.
-  Error openSessions(std::vector<NamedArray> bindings) {
+  Error evaluateBase(std::vector<NamedArray> bindings) {
     SessionOptions forward = options.session;
     forward.hints = problem.hints;
     if (!forward.infer.floatAs) forward.infer.floatAs = DType::Float64;
@@ -79,37 +78,49 @@ class Checker {
     Expected<Session> opened = Session::create(ctx, problem.function, std::move(ofFunction), forward);
     if (!opened) return opened.takeError();
     function.emplace(std::move(*opened));
-    return openGradients(forward, std::move(others));
+    return computeGradients(forward, std::move(others));
   }
 
-  /// The gradient graph at the same point; ids of the function's variables are the same there.
-  Error openGradients(SessionOptions settings, std::vector<NamedArray> bindings) {
+  /// The gradient graph at the same point, where the function's variables have the same ids. Its session is gone before
+  /// samples are taken: neither values nor temporaries are in memory twice.
+  Error computeGradients(SessionOptions settings, std::vector<NamedArray> bindings) {
     settings.hints = problem.hints;
     settings.initSeed = options.session.initSeed.value_or(options.seed);
     settings.allowInplace = true;
     std::vector<Request> requests(problem.gradients.heads().size(), Request::Write);
     settings.exec.headRequests = requests;
     const Graph &graph = problem.function;
-    for (uint32_t id = 0; id < graph.numNodes(); ++id)
-      if (graph.isVariable(NodeId(id))) {
-        Dims dims = function->variable(NodeId(id)).shape;
-        settings.hints.shapes.push_back({NodeId(id), DimsBuffer(dims.begin(), dims.end())});
-      }
-    Expected<Session> opened = Session::create(ctx, problem.gradients, std::move(bindings), settings);
-    if (!opened) return opened.takeError();
-    gradients.emplace(std::move(*opened));
-    for (uint32_t id = 0; id < graph.numNodes(); ++id)
-      if (graph.isVariable(NodeId(id)))
-        convertElements(function->variable(NodeId(id)), gradients->variable(NodeId(id)));
+    const std::vector<NodeId> mutated = listInputs(problem.gradients).aux;
+    BitVector isMutated(problem.gradients.numNodes());
+    for (NodeId n : mutated) isMutated.set(n.value);
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      if (!graph.isVariable(NodeId(id))) continue;
+      const TensorRef tensor = function->variable(NodeId(id));
+      settings.hints.shapes.push_back({NodeId(id), DimsBuffer(tensor.shape.begin(), tensor.shape.end())});
+      if (!isMutated[id]) settings.variableMemory.push_back({NodeId(id), tensor});
+    }
+    Expected<Session> gradients = Session::create(ctx, problem.gradients, std::move(bindings), settings);
+    if (!gradients) return gradients.takeError();
+    for (NodeId n : mutated)
+      if (n.value < graph.numNodes()) convertElements(function->variable(n), gradients->variable(n));
+    drawProjections(*gradients);
+    if (Error error = gradients->run(0)) return error;
+    for (const CheckProblem::Target &target : problem.targets) {
+      claimed.emplace_back();
+      if (target.head < 0) continue;
+      const TensorRef gradient = gradients->head(static_cast<size_t>(target.head));
+      claimed.back() = Array{gradient.dtype, gradient.shape.vec(),
+                             std::vector<char>(gradient.as<char>(), gradient.as<char>() + gradient.bytes())};
+    }
     return Error::success();
   }
 
-  void drawProjections() {
+  void drawProjections(Session &gradients) {
     for (size_t k = 0; k < problem.outputs.size(); ++k) {
       const CheckProblem::Output &output = problem.outputs[k];
       std::vector<double> projection;
       if (output.seed.isValid()) {
-        TensorRef seed = gradients->variable(output.seed);
+        TensorRef seed = gradients.variable(output.seed);
         RandomKey key{options.seed, kProjectionStream, k};
         for (int64_t i = 0, size = seed.size(); i < size; ++i) {
           if (output.isOwnSeed) writeElement(seed, i, draw(key, static_cast<uint64_t>(i)));
@@ -215,9 +226,8 @@ class Checker {
 
   /// The claimed gradient times the distance actually gone, rounding of the step included.
   double along(const Part &part, ArrayRef<double> base) {
-    int64_t head = problem.targets[part.target].head;
-    if (head < 0) return 0;
-    TensorRef gradient = gradients->head(static_cast<size_t>(head)), x = variable(part);
+    if (problem.targets[part.target].head < 0) return 0;
+    const TensorRef gradient = claimed[part.target].ref(), x = variable(part);
     if (part.only >= 0) return readElement(gradient, part.only) * (readElement(x, part.only) - base[part.only]);
     double sum = 0;
     for (size_t i = 0; i < base.size(); ++i) {
@@ -251,7 +261,8 @@ class Checker {
   Context &ctx;
   const GradcheckOptions &options;
   CheckProblem problem;
-  std::optional<Session> function, gradients;
+  std::optional<Session> function;
+  std::vector<Array> claimed;  // by target: its gradient at the base point
   std::vector<std::vector<double>> projections;
   std::optional<ScalarFunction> scalar;
   GradcheckReport report;
