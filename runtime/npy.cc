@@ -3,6 +3,7 @@
 // Every size is checked against the bytes there are before anything is allocated. Not read: structured and object types.
 // Tested by tests/npy_test.cc
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/inference.h"
 #include "runtime/npy.h"
 
@@ -170,36 +171,40 @@ bool areBools(ArrayRef<char> bytes) {
 }  // namespace
 
 Expected<Array> parseNpy(StringRef bytes, StringRef place) {
-  auto fail = [&](const Twine &what) -> Error { return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what); };
-  if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
-  unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
-  if (major < 1 || major > 3 || minor != 0)
-    return fail("NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
-  size_t width = major == 1 ? 2 : 4;
-  if (bytes.size() < 8 + width) return fail("the file ends inside the header");
-  uint32_t headerSize = readLittle(bytes.substr(8, width), width);
-  StringRef rest = bytes.drop_front(8 + width);
-  if (headerSize > rest.size()) return fail("the file ends inside the header");
-  Expected<Header> header = HeaderParser(rest.take_front(headerSize), place).parse();
-  if (!header) return header.takeError();
+  return catchingBadAlloc("to read the array", [&]() -> Expected<Array> {
+    auto fail = [&](const Twine &what) -> Error {
+      return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what);
+    };
+    if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
+    unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
+    if (major < 1 || major > 3 || minor != 0)
+      return fail("NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
+    size_t width = major == 1 ? 2 : 4;
+    if (bytes.size() < 8 + width) return fail("the file ends inside the header");
+    uint32_t headerSize = readLittle(bytes.substr(8, width), width);
+    StringRef rest = bytes.drop_front(8 + width);
+    if (headerSize > rest.size()) return fail("the file ends inside the header");
+    Expected<Header> header = HeaderParser(rest.take_front(headerSize), place).parse();
+    if (!header) return header.takeError();
 
-  StringRef data = rest.drop_front(headerSize);
-  if (!isPossible(header->shape))
-    return fail("shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
-  std::optional<int64_t> count = numElements(header->shape);
-  size_t elementBytes = dtypeBytes(header->dtype);
-  if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
-    return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
-                Twine(*count) + " elements of " + Twine(elementBytes) + " bytes, the file has " + Twine(data.size()) +
-                " bytes of data");
-  Array array;
-  array.dtype = header->dtype;
-  if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
-  else array.bytes.assign(data.begin(), data.end());
-  array.shape = std::move(header->shape);
-  if (header->isBigEndian) swapBytes(array.bytes, elementBytes);
-  if (array.dtype == DType::Bool && !areBools(array.bytes)) return fail("a bool element is neither 0 nor 1");
-  return array;
+    StringRef data = rest.drop_front(headerSize);
+    if (!isPossible(header->shape))
+      return fail("shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
+    std::optional<int64_t> count = numElements(header->shape);
+    size_t elementBytes = dtypeBytes(header->dtype);
+    if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
+      return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
+                  Twine(*count) + " elements of " + Twine(elementBytes) + " bytes, the file has " + Twine(data.size()) +
+                  " bytes of data");
+    Array array;
+    array.dtype = header->dtype;
+    if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
+    else array.bytes.assign(data.begin(), data.end());
+    array.shape = std::move(header->shape);
+    if (header->isBigEndian) swapBytes(array.bytes, elementBytes);
+    if (array.dtype == DType::Bool && !areBools(array.bytes)) return fail("a bool element is neither 0 nor 1");
+    return array;
+  });
 }
 
 std::string npyHeader(const TensorRef &tensor) {

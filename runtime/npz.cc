@@ -3,6 +3,7 @@
 // Reading trusts the central directory alone, so members with data descriptors need no special case. No size is believed
 // that the bytes at hand cannot hold. Not read: encrypted and multi-disk archives. Tested by tests/npy_test.cc
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "runtime/npy.h"
 
 #include "runtime/npy_parts.h"
@@ -262,7 +263,8 @@ std::string endRecords(const Directory &directory) {
 }  // namespace
 
 Expected<std::vector<NamedArray>> parseNpz(StringRef bytes, StringRef place) {
-  return ArchiveReader(bytes, place).read();
+  return catchingBadAlloc("to read the arrays",
+                          [&]() -> Expected<std::vector<NamedArray>> { return ArchiveReader(bytes, place).read(); });
 }
 
 void NpzWriter::add(StringRef name, const TensorRef &tensor) {

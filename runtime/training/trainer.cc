@@ -1,6 +1,8 @@
 // Phases of `Trainer::create`: shapes of the network alone, which show what is wrong with the arrays; gradients of what is trained; the optimizer; a session of the whole. Tested by tests/trainer_test.cc
 #include "runtime/training/trainer.h"
 
+#include "runtime/failures.h"
+
 #include "formats/json/writer.h"
 #include "ir/error.h"
 #include "runtime/elements.h"
@@ -260,21 +262,25 @@ Trainer::Trainer(Trainer &&) = default;
 Trainer::~Trainer() = default;
 
 Expected<Trainer> Trainer::create(Context &context, const Graph &network, Dataset data, TrainerOptions options) {
-  auto state = std::make_unique<State>(context, network, std::move(data), std::move(options));
-  if (Error error = state->create(network)) return error;
-  return Trainer(std::move(state));
+  return catching("to prepare training", [&]() -> Expected<Trainer> {
+    auto state = std::make_unique<State>(context, network, std::move(data), std::move(options));
+    if (Error error = state->create(network)) return error;
+    return Trainer(std::move(state));
+  });
 }
 
 Expected<Trainer::Report> Trainer::advance() {
-  State &s = *state;
-  const uint64_t epoch = s.run.step / s.stepsPerEpoch();
-  s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
-  const uint64_t t = s.run.step + 1;
-  const double rate = s.options.schedule.at(t);
-  s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);
-  if (Error error = s.session->run(s.run.step)) return error;
-  s.run.step = t;
-  return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};
+  return catching("to take a step", [&]() -> Expected<Report> {
+    State &s = *state;
+    const uint64_t epoch = s.run.step / s.stepsPerEpoch();
+    s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
+    const uint64_t t = s.run.step + 1;
+    const double rate = s.options.schedule.at(t);
+    s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);
+    if (Error error = s.session->run(s.run.step)) return error;
+    s.run.step = t;
+    return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};
+  });
 }
 
 uint64_t Trainer::step() const { return state->run.step; }
@@ -285,7 +291,9 @@ const Graph &Trainer::gradients() const { return state->gradients; }
 const OptimizerOptions &Trainer::optimizer() const { return state->options.optimizer; }
 Session &Trainer::session() { return *state->session; }
 
-Expected<Score> Trainer::evaluate(Dataset &data) { return state->evaluator->evaluate(data, state->options.batch); }
+Expected<Score> Trainer::evaluate(Dataset &data) {
+  return catching("to evaluate", [&] { return state->evaluator->evaluate(data, state->options.batch); });
+}
 
 std::vector<NamedArray> Trainer::parameters() const { return state->copies(state->numParameters); }
 
@@ -309,10 +317,12 @@ void Trainer::writeCheckpoint(raw_ostream &os) const {
 }
 
 Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
-  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
-  if (!step) return step.takeError();
-  state->run.step = *step;
-  return Error::success();
+  return catching("to resume", [&]() -> Error {
+    Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
+    if (!step) return step.takeError();
+    state->run.step = *step;
+    return Error::success();
+  });
 }
 
 }  // namespace gradc
