@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
 #include <limits>
 #include <new>
 
@@ -29,10 +31,16 @@ struct FailingHeap {
   bool isArmed = false;
   int64_t live = 0;  // blocks that are not freed yet; 0 under a sanitizer, which finds them itself
 
-  bool fails() {
+  bool wasWithinOneDnn = false;  // what failed
+
+  /// Whether the allocation that `caller` asks for has to.
+  bool fails(const void *caller) {
     if (!isArmed) return false;
     ++count;
-    return failing == Failing::Once ? count == failsAt : count >= failsAt;
+    const bool isDue = failing == Failing::Once ? count == failsAt : count >= failsAt;
+    Dl_info library;
+    if (isDue && dladdr(caller, &library) && std::strstr(library.dli_fname, "libdnnl")) wasWithinOneDnn = true;
+    return isDue;
   }
 
   /// What `work` returns, with the given allocation failing in it.
@@ -62,7 +70,7 @@ extern const char __executable_start, etext;
 
 /// Only what is linked into the program has to take it well.
 inline bool mustFail(const void *caller) {
-  return caller >= &__executable_start && caller < &etext && gradc::testing::failingHeap.fails();
+  return caller >= &__executable_start && caller < &etext && gradc::testing::failingHeap.fails(caller);
 }
 inline void *counted(void *memory) {
   gradc::testing::failingHeap.live += memory != nullptr;
@@ -96,9 +104,11 @@ inline void *counted(void *memory) { return memory; }
 
 namespace gradc::testing {
 
-inline void *allocate(size_t size) { return failingHeap.fails() ? nullptr : counted(__libc_malloc(size)); }
-inline void *allocateAligned(size_t size, std::align_val_t align) {
-  if (failingHeap.fails()) return nullptr;
+inline void *allocate(size_t size, const void *caller) {
+  return failingHeap.fails(caller) ? nullptr : counted(__libc_malloc(size));
+}
+inline void *allocateAligned(size_t size, std::align_val_t align, const void *caller) {
+  if (failingHeap.fails(caller)) return nullptr;
   void *memory = nullptr;
   const size_t multiple = std::max(static_cast<size_t>(align), sizeof(void *));
   return posix_memalign(&memory, multiple, size) == 0 ? memory : nullptr;
@@ -107,15 +117,23 @@ inline void *orThrow(void *memory) { return memory ? memory : throw std::bad_all
 
 }  // namespace gradc::testing
 
-void *operator new(size_t size) { return gradc::testing::orThrow(gradc::testing::allocate(size)); }
-void *operator new[](size_t size) { return gradc::testing::orThrow(gradc::testing::allocate(size)); }
-void *operator new(size_t size, const std::nothrow_t &) noexcept { return gradc::testing::allocate(size); }
-void *operator new[](size_t size, const std::nothrow_t &) noexcept { return gradc::testing::allocate(size); }
+void *operator new(size_t size) {
+  return gradc::testing::orThrow(gradc::testing::allocate(size, __builtin_return_address(0)));
+}
+void *operator new[](size_t size) {
+  return gradc::testing::orThrow(gradc::testing::allocate(size, __builtin_return_address(0)));
+}
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return gradc::testing::allocate(size, __builtin_return_address(0));
+}
+void *operator new[](size_t size, const std::nothrow_t &) noexcept {
+  return gradc::testing::allocate(size, __builtin_return_address(0));
+}
 void *operator new(size_t size, std::align_val_t align) {
-  return gradc::testing::orThrow(gradc::testing::allocateAligned(size, align));
+  return gradc::testing::orThrow(gradc::testing::allocateAligned(size, align, __builtin_return_address(0)));
 }
 void *operator new[](size_t size, std::align_val_t align) {
-  return gradc::testing::orThrow(gradc::testing::allocateAligned(size, align));
+  return gradc::testing::orThrow(gradc::testing::allocateAligned(size, align, __builtin_return_address(0)));
 }
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete[](void *memory) noexcept { std::free(memory); }
