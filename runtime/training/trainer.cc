@@ -65,7 +65,7 @@ struct Trainer::State {
   std::vector<LastingArray> lastingArrays();
   NamedArray copyOf(NodeId n) const;
   std::vector<NamedArray> copies(size_t count) const;
-  void write(NpzWriter &writer, size_t count) const;
+  Error write(NpzWriter &writer, size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
   void loadBatch(uint64_t epoch, uint64_t position);
   void setNumbers(double rate, uint64_t t);
@@ -237,11 +237,12 @@ std::vector<NamedArray> Trainer::State::copies(size_t count) const {
   return arrays;
 }
 
-void Trainer::State::write(NpzWriter &writer, size_t count) const {
+Error Trainer::State::write(NpzWriter &writer, size_t count) const {
   for (NodeId n : ArrayRef(lasting).take_front(count)) {
     const NamedArray copy = copyOf(n);
-    writer.add(copy.name, copy.array.view());
+    if (Error error = writer.add(copy.name, copy.array.view())) return error;
   }
+  return Error::success();
 }
 
 void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
@@ -303,17 +304,22 @@ std::vector<NamedArray> Trainer::checkpoint() const {
   return arrays;
 }
 
-void Trainer::writeParameters(raw_ostream &os) const {
-  NpzWriter writer(os);
-  state->write(writer, state->numParameters);
-  writer.finish();
+Error Trainer::writeParameters(raw_ostream &os) const {
+  return catching("to write parameters", [&]() -> Error {
+    NpzWriter writer(os);
+    if (Error error = state->write(writer, state->numParameters)) return error;
+    return writer.finish();
+  });
 }
 
-void Trainer::writeCheckpoint(raw_ostream &os) const {
-  NpzWriter writer(os);
-  state->write(writer, state->lasting.size());
-  for (const NamedArray &number : runNumbers(state->run)) writer.add(number.name, number.array.view());
-  writer.finish();
+Error Trainer::writeCheckpoint(raw_ostream &os) const {
+  return catching("to write a checkpoint", [&]() -> Error {
+    NpzWriter writer(os);
+    if (Error error = state->write(writer, state->lasting.size())) return error;
+    for (const NamedArray &number : runNumbers(state->run))
+      if (Error error = writer.add(number.name, number.array.view())) return error;
+    return writer.finish();
+  });
 }
 
 Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
