@@ -1,9 +1,9 @@
 // The walk down to bodies. Tested by tests/bodies_test.cc
 #include "ir/bodies.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Hashing.h"
 
 using namespace llvm;

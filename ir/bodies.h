@@ -1,10 +1,10 @@
 // Graphs within graphs: the bodies of a node, which control flow and the fused operators of other frameworks have.
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/graph.h"
 
 #include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Error.h"
 
 #include <string>
@@ -33,7 +33,7 @@ using BodyKey = std::pair<const GraphColumns *, const GraphTable *>;
 inline BodyKey keyOf(const Graph &body) { return {&body.columns(), &body.table()}; }
 
 /// The position of each body in the list of `nestedGraphs`, the number that people read: `@1`.
-using BodyNumbers = llvm::DenseMap<BodyKey, size_t>;
+using BodyNumbers = DenseMap<BodyKey, size_t>;
 BodyNumbers numberBodies(llvm::ArrayRef<NestedGraph> list);
 
 /// "body", or "body 1" of several.

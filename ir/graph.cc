@@ -1,7 +1,7 @@
 // Questions asked of a frozen graph. Tested by tests/graph_test.cc
 #include "ir/graph.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "ir/dense_map.h"
 
 using namespace llvm;
 

@@ -5,10 +5,10 @@
 // When the heads begin with the base's own, base ids stay as they are: a stable prefix of the result.
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/graph.h"
 #include "ir/latest_versions.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Error.h"
 
 namespace gradc {
@@ -84,8 +84,8 @@ class GraphBuilder {
   Graph base;
   uint32_t numBase = 0;
   std::vector<KindRef> kindList;
-  llvm::DenseMap<const NodeKind *, uint32_t> kindNumbers;
-  llvm::DenseMap<std::pair<const OpDef *, const void *>, uint32_t> plainKinds;  // by operator, or null, and Attrs::id
+  DenseMap<const NodeKind *, uint32_t> kindNumbers;
+  DenseMap<std::pair<const OpDef *, const void *>, uint32_t> plainKinds;  // by operator, or null, and Attrs::id
   std::vector<KindId> kinds;
   std::vector<NodeId> origins;
   std::vector<uint32_t> inputBegin = std::vector<uint32_t>(1, 0);

@@ -1,9 +1,9 @@
 // Lists permuted, ids renamed. Tested by tests/graph_table_test.cc
 #include "ir/graph_table.h"
 
+#include "ir/dense_map.h"
 #include "ir/graph.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;

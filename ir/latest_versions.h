@@ -5,9 +5,9 @@
 // Tested by tests/graph_builder_test.cc
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/graph.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Error.h"
 
 namespace gradc {
@@ -28,7 +28,7 @@ class LatestVersions {
  private:
   void note(Value v, uint32_t version);
 
-  llvm::DenseMap<uint32_t, uint32_t> latest;  // by variable, of those overwritten so far
+  DenseMap<uint32_t, uint32_t> latest;  // by variable, of those overwritten so far
 };
 
 }  // namespace gradc

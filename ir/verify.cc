@@ -2,9 +2,9 @@
 #include "ir/verify.h"
 
 #include "ir/bodies.h"
+#include "ir/dense_map.h"
 #include "ir/error.h"
-
-#include "llvm/ADT/DenseSet.h"
+#include "ir/out_of_memory.h"
 
 using namespace llvm;
 
@@ -161,16 +161,18 @@ class Verifier {
 }  // namespace
 
 Error verifyGraph(const Graph &graph, size_t limit) {
-  if (!graph.columns().hasBodies) return Verifier(graph, limit).run();
-  const std::vector<NestedGraph> graphs = nestedGraphs(graph);
-  Error errors = Error::success();
-  size_t numFound = 0;
-  for (size_t i = 0; i < graphs.size() && numFound < limit; ++i) {
-    Verifier verifier(graphs[i].graph, limit - numFound);
-    errors = joinErrors(std::move(errors), withinBody(verifier.run(), graphs, i));
-    numFound += verifier.found();
-  }
-  return errors;
+  return catchingBadAlloc("to verify the graph", [&]() -> Error {
+    if (!graph.columns().hasBodies) return Verifier(graph, limit).run();
+    const std::vector<NestedGraph> graphs = nestedGraphs(graph);
+    Error errors = Error::success();
+    size_t numFound = 0;
+    for (size_t i = 0; i < graphs.size() && numFound < limit; ++i) {
+      Verifier verifier(graphs[i].graph, limit - numFound);
+      errors = joinErrors(std::move(errors), withinBody(verifier.run(), graphs, i));
+      numFound += verifier.found();
+    }
+    return errors;
+  });
 }
 
 }  // namespace gradc

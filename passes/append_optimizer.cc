@@ -3,6 +3,7 @@
 #include "passes/append_optimizer.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/graph_builder.h"
 #include "passes/gradient/naming.h"
 #include "passes/gradient/table.h"
@@ -354,7 +355,8 @@ class Appending {
 const OptimizerInfo &optimizerInfo(OptimizerKind kind) { return kOptimizers[static_cast<size_t>(kind)]; }
 
 Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients, const OptimizerOptions &options) {
-  return Appending(context, gradients, options).run();
+  return catchingBadAlloc("to append the optimizer",
+                          [&]() -> Expected<TrainingGraph> { return Appending(context, gradients, options).run(); });
 }
 
 double rateCorrection(const OptimizerOptions &options, uint64_t t) {

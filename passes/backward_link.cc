@@ -1,10 +1,10 @@
 // Discovery of forward/backward correspondences on placeholders. Tested by tests/infer_test.cc
 #include "passes/backward_link.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <utility>

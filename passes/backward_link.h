@@ -7,8 +7,7 @@
 #pragma once
 
 #include "ir/context.h"
-
-#include "llvm/ADT/DenseMap.h"
+#include "ir/dense_map.h"
 
 #include <vector>
 
@@ -31,7 +30,7 @@ struct BackwardLink {
 
 struct RuleSummary {
   std::vector<BackwardLink> nodes;  // one per kind: of several nodes of a kind, what they have in common
-  llvm::DenseMap<const NodeKind *, uint32_t> nodeOf;
+  DenseMap<const NodeKind *, uint32_t> nodeOf;
   std::string failure;  // the mistake that the rule stopped at
 };
 
@@ -55,8 +54,8 @@ class RuleSummaries {
 
   static constexpr uint32_t kNone = 0xffffffff;
   Context &ctx;
-  llvm::DenseMap<const NodeKind *, std::unique_ptr<Row>> summaries;
-  llvm::DenseMap<std::pair<const NodeKind *, const NodeKind *>, uint32_t>
+  DenseMap<const NodeKind *, std::unique_ptr<Row>> summaries;
+  DenseMap<std::pair<const NodeKind *, const NodeKind *>, uint32_t>
       links;  // (forward, backward) → position among the nodes
 };
 

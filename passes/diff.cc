@@ -2,8 +2,8 @@
 #include "passes/diff.h"
 
 #include "ir/bodies.h"
+#include "ir/dense_map.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallString.h"
 
 using namespace llvm;

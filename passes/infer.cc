@@ -2,6 +2,8 @@
 // dtypes, give undetermined floating variables a type, count what is left. Tested by tests/infer_test.cc
 #include "passes/infer.h"
 
+#include "ir/out_of_memory.h"
+
 #include "passes/gradient/head_checks.h"
 #include "passes/gradient_shapes.h"
 
@@ -395,7 +397,8 @@ class Inferrer {
 
 Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
                           const InferOptions &options) {
-  return Inferrer(context, graph, options).run(request);
+  return catchingBadAlloc("to infer shapes",
+                          [&]() -> Expected<Inference> { return Inferrer(context, graph, options).run(request); });
 }
 
 bool zeroIsUnknown(const Graph &graph) { return graph.table().mxnetVersion.value_or(0) < 20000; }

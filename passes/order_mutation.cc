@@ -6,6 +6,7 @@
 #include "passes/variable_accesses.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -204,31 +205,36 @@ Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan
 }  // namespace
 
 Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy) {
-  const std::vector<VariableAccess> rows = listAccesses(graph);
-  if (Error error = checkTargets(graph, rows)) return error;
-  const Schedule byId;  // what is put in order here is the graph, so that its ids are a schedule
-  OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated, byId).run(rows);
-  const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
-  Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
-  if (ordered || !canSave) return ordered;
-  bool isCycle = false;
-  Error error = amend(ordered.takeError(), [&](GradcError &info) { isCycle |= info.kind == ErrorKind::Cycle; });
-  if (!isCycle) return error;
-  consumeError(std::move(error));
-  return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
+  return catchingBadAlloc("to put mutations in order", [&]() -> Expected<OrderedGraph> {
+    const std::vector<VariableAccess> rows = listAccesses(graph);
+    if (Error error = checkTargets(graph, rows)) return error;
+    const Schedule byId;  // what is put in order here is the graph, so that its ids are a schedule
+    OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated, byId).run(rows);
+    const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
+    Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
+    if (ordered || !canSave) return ordered;
+    bool isCycle = false;
+    Error error = amend(ordered.takeError(), [&](GradcError &info) { isCycle |= info.kind == ErrorKind::Cycle; });
+    if (!isCycle) return error;
+    consumeError(std::move(error));
+    return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
+  });
 }
 
 Error checkMutationOrder(const Graph &graph, const Schedule &schedule) {
-  if (Error error = verifySchedule(graph, schedule)) return error;
-  OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(listAccesses(graph));
-  if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
-  for (const Dependency &dependency : plan.dependencies)
-    if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
-      return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
-                                                  graph.describe(dependency.earlier) + " writes, which comes after it")
-          .at(dependency.later)
-          .note("orderMutations puts the graph in order");
-  return Error::success();
+  return catchingBadAlloc("to check the order of mutations", [&]() -> Error {
+    if (Error error = verifySchedule(graph, schedule)) return error;
+    OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(listAccesses(graph));
+    if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
+    for (const Dependency &dependency : plan.dependencies)
+      if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
+        return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
+                                                    graph.describe(dependency.earlier) +
+                                                    " writes, which comes after it")
+            .at(dependency.later)
+            .note("orderMutations puts the graph in order");
+    return Error::success();
+  });
 }
 
 Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayRef<Value> heads,

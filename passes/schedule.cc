@@ -2,6 +2,7 @@
 #include "passes/schedule.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 using namespace llvm;
 
@@ -35,21 +36,23 @@ Schedule::Schedule(std::vector<NodeId> nodesInOrder) : order(std::move(nodesInOr
 }
 
 Error verifySchedule(const Graph &graph, const Schedule &schedule) {
-  if (schedule.isIdentity()) return Error::success();
-  if (Error error = checkPermutation(graph, schedule)) return error;
-  for (uint32_t step = 0; step < graph.numNodes(); ++step) {
-    const NodeId n = schedule.nodeAt(step);
-    auto early = [&](NodeId before, const Twine &why) {
-      return refused(n, "the schedule runs " + graph.describe(n) + " at step " + Twine(step) + ", before " +
-                            graph.describe(before) + ", which it " + why + ", at step " +
-                            Twine(schedule.stepOf(before)));
-    };
-    for (Value v : graph.inputs(n))
-      if (schedule.stepOf(v.node) > step) return early(v.node, "reads");
-    for (NodeId dep : graph.controlDeps(n))
-      if (schedule.stepOf(dep) > step) return early(dep, "waits for");
-  }
-  return Error::success();
+  return catchingBadAlloc("to verify the schedule", [&]() -> Error {
+    if (schedule.isIdentity()) return Error::success();
+    if (Error error = checkPermutation(graph, schedule)) return error;
+    for (uint32_t step = 0; step < graph.numNodes(); ++step) {
+      const NodeId n = schedule.nodeAt(step);
+      auto early = [&](NodeId before, const Twine &why) {
+        return refused(n, "the schedule runs " + graph.describe(n) + " at step " + Twine(step) + ", before " +
+                              graph.describe(before) + ", which it " + why + ", at step " +
+                              Twine(schedule.stepOf(before)));
+      };
+      for (Value v : graph.inputs(n))
+        if (schedule.stepOf(v.node) > step) return early(v.node, "reads");
+      for (NodeId dep : graph.controlDeps(n))
+        if (schedule.stepOf(dep) > step) return early(dep, "waits for");
+    }
+    return Error::success();
+  });
 }
 
 }  // namespace gradc

@@ -2,28 +2,29 @@
 // Tested by tests/failures_test.cc
 #pragma once
 
-#include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "runtime/kernels/prepared_kernel.h"
 
-#include <new>
 #include <system_error>
 
 namespace gradc {
 
-/// What `work` returns, an Error or an Expected. TooLarge for std::bad_alloc, saying what there was no memory for;
-/// TooLarge for a thread that cannot be started; what a KernelError says. `place` adds where it happened.
-template <class Work, class Place> auto catching(const llvm::Twine &what, Work work, Place place) -> decltype(work()) {
-  try {
-    return work();
-  } catch (const std::bad_alloc &) {
-    return place(Failure(ErrorKind::TooLarge, "no memory " + what));
-  } catch (const std::system_error &) {
-    return place(Failure(ErrorKind::TooLarge, "no thread " + what));
-  } catch (const KernelError &error) {
-    return place(Failure(error.kind, error.message));
-  }
+/// What `work` returns, an Error or an Expected. TooLarge for std::bad_alloc, saying `what` there was no memory for; TooLarge
+/// for a thread that cannot be started; what a KernelError says. `place` adds where it happened.
+template <class Work, class Place> auto catching(const char *what, Work work, Place place) -> decltype(work()) {
+  return catchingBadAlloc(what, [&]() -> decltype(work()) {
+    try {
+      return work();
+    } catch (const std::bad_alloc &) {
+      return place(Failure(ErrorKind::TooLarge, llvm::Twine("no memory ") + what));
+    } catch (const std::system_error &) {
+      return place(Failure(ErrorKind::TooLarge, llvm::Twine("no thread ") + what));
+    } catch (const KernelError &error) {
+      return place(Failure(error.kind, error.message));
+    }
+  });
 }
-template <class Work> auto catching(const llvm::Twine &what, Work work) -> decltype(work()) {
+template <class Work> auto catching(const char *what, Work work) -> decltype(work()) {
   return catching(what, std::move(work), [](Failure failure) { return failure; });
 }
 

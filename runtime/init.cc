@@ -24,19 +24,70 @@ void fillWith(const TensorRef &tensor, double value) {
   for (int64_t i = 0, size = tensor.size(); i < size; ++i) writeElement(tensor, i, value);
 }
 
-double asNumber(const nlohmann::json &value) { return value.is_number() ? value.get<double>() : std::nan(""); }
+/// Events of a parser that reads `["Constant", {"value": 0.25}]`, under the parser's names. Its own tree of values allocates
+/// when it is destroyed, which ends the process where there is no memory.
+struct ListEvents {
+  std::string name;
+  double value = std::nan("");  // of the last key `value`; NaN where that is no number
+  bool isList = false;          // the first element is a string
+
+  bool null() { return scalar(std::nan("")); }
+  bool boolean(bool) { return scalar(std::nan("")); }
+  bool number_integer(int64_t number) { return scalar(static_cast<double>(number)); }
+  bool number_unsigned(uint64_t number) { return scalar(static_cast<double>(number)); }
+  bool number_float(double number, const std::string &) { return scalar(number); }
+  bool binary(nlohmann::json::binary_t &) { return false; }
+  bool string(std::string &text) {
+    if (depth == 1 && isInArray && position == 0) {
+      name = StringRef(text).lower();
+      isList = true;
+    }
+    return scalar(std::nan(""));
+  }
+  bool key(std::string &text) {
+    isValue = depth == 2 && isInParameters && text == "value";
+    return true;
+  }
+  bool start_array(size_t) { return open(true); }
+  bool end_array() { return close(); }
+  bool start_object(size_t) { return open(false); }
+  bool end_object() { return close(); }
+  bool parse_error(size_t, const std::string &, const nlohmann::json::exception &) { return false; }
+
+ private:
+  bool scalar(double number) {
+    if (isValue) value = number;
+    isValue = false;
+    position += depth == 1;
+    return true;
+  }
+  bool open(bool isArray) {
+    if (isValue) value = std::nan("");
+    isValue = false;
+    if (depth == 0) isInArray = isArray;
+    if (depth == 1) isInParameters = isInArray && !isArray && position == 1;
+    ++depth;
+    return true;
+  }
+  bool close() {
+    --depth;
+    position += depth == 1;
+    return true;
+  }
+
+  size_t depth = 0, position = 0;  // open brackets, and elements of the list before this one
+  bool isInArray = false, isInParameters = false, isValue = false;
+};
 
 /// The constant an `__init__` attribute stands for; NaN for initialisers that draw, which are left to the default.
 /// Spelled `zeros`, or as a JSON list of name and parameters: `["Constant", {"value": 0.25}]`.
 double constantOf(StringRef text) {
-  std::string name = text.lower();
-  nlohmann::json parsed = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  bool isList = parsed.is_array() && parsed.size() >= 1 && parsed[0].is_string();
-  if (isList) name = StringRef(parsed[0].get_ref<const std::string &>()).lower();
+  ListEvents list;
+  const bool isJson = nlohmann::json::sax_parse(text.begin(), text.end(), &list) && list.isList;
+  const std::string name = isJson ? list.name : text.lower();
   if (name == "zero" || name == "zeros") return 0;
   if (name == "one" || name == "ones") return 1;
-  if (name != "constant" || !isList || parsed.size() < 2 || !parsed[1].is_object()) return std::nan("");
-  return asNumber(parsed[1].value("value", nlohmann::json()));
+  return isJson && name == "constant" ? list.value : std::nan("");
 }
 
 int64_t smallest(Dims dims) {

@@ -1,5 +1,6 @@
 // Keys of tensors, kept unique. Tested by tests/session_test.cc
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "runtime/keys.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -65,25 +66,27 @@ class KeyMaker {
 
 Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optional<GradientTable> &table,
                                             ArrayRef<NodeId> aux) {
-  KeyMaker maker;
-  BitVector isHead(graph.numNodes());
-  std::vector<std::string> names = variableKeys(graph);
-  for (size_t i = 0; i < graph.heads().size(); ++i) {
-    Value head = graph.heads()[i];
-    isHead.set(head.node.value);
-    bool isForward = !table || table->heads[i].kind == GradientTable::HeadKind::Forward;
-    std::string key = isForward ? graph.listedName(head) : gradientKey(graph, names, table->heads[i], "_");
-    // Nodes of one name count as one source: their keys are told apart by number.
-    std::string source = isForward ? graph.describe(head.node) : "the gradient of '" + table->heads[i].of + "'";
-    if (key.empty()) key = ("#" + Twine(head.node.value)).str();
-    if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;
-  }
-  for (NodeId n : aux) {
-    if (isHead[n.value]) continue;
-    if (Error error = maker.add({OutputKey::From::Aux, 0, n, ""}, names[n.value], "aux " + graph.describe(n)))
-      return error;
-  }
-  return maker.take();
+  return catchingBadAlloc("to name the outputs", [&]() -> Expected<std::vector<OutputKey>> {
+    KeyMaker maker;
+    BitVector isHead(graph.numNodes());
+    std::vector<std::string> names = variableKeys(graph);
+    for (size_t i = 0; i < graph.heads().size(); ++i) {
+      Value head = graph.heads()[i];
+      isHead.set(head.node.value);
+      bool isForward = !table || table->heads[i].kind == GradientTable::HeadKind::Forward;
+      std::string key = isForward ? graph.listedName(head) : gradientKey(graph, names, table->heads[i], "_");
+      // Nodes of one name count as one source: their keys are told apart by number.
+      std::string source = isForward ? graph.describe(head.node) : "the gradient of '" + table->heads[i].of + "'";
+      if (key.empty()) key = ("#" + Twine(head.node.value)).str();
+      if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;
+    }
+    for (NodeId n : aux) {
+      if (isHead[n.value]) continue;
+      if (Error error = maker.add({OutputKey::From::Aux, 0, n, ""}, names[n.value], "aux " + graph.describe(n)))
+        return error;
+    }
+    return maker.take();
+  });
 }
 
 }  // namespace gradc

@@ -3,12 +3,14 @@
 // Every size is checked against the bytes there are before anything is allocated. Not read: structured and object types.
 // Tested by tests/npy_test.cc
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/inference.h"
 #include "runtime/npy.h"
 
 #include "runtime/npy_parts.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Alignment.h"
 
 #include <bit>
 #include <cstring>
@@ -133,8 +135,11 @@ void swapBytes(MutableArrayRef<char> bytes, size_t width) {
 }
 
 /// Elements of a column-major array, moved to row-major order.
-std::vector<char> transposed(StringRef data, ArrayRef<int64_t> shape, size_t width) {
+std::vector<char> transposed(StringRef data, ArrayRef<int64_t> dims, size_t width) {
   std::vector<char> out(data.size());
+  // Axes of length 1 move nothing, and a header can have thousands.
+  SmallVector<int64_t, 8> shape;
+  llvm::copy_if(dims, std::back_inserter(shape), [](int64_t dim) { return dim != 1; });
   std::vector<int64_t> index(shape.size(), 0), stride(shape.size(), 1);
   for (size_t axis = 1; axis < shape.size(); ++axis) stride[axis] = stride[axis - 1] * shape[axis - 1];
   int64_t source = 0;
@@ -156,10 +161,16 @@ uint32_t readLittle(StringRef bytes, size_t width) {
   return value;
 }
 
-std::string descrOf(DType type) {
+Expected<std::string> descrOf(DType type) {
   for (const DescrRow &row : kDescrs)
     if (row.dtype == type) return (Twine(dtypeBytes(type) == 1 ? "|" : "<") + row.code).str();
-  llvm_unreachable("NumPy has no name for this dtype");
+  return Failure(ErrorKind::UnsupportedOption, "NumPy's files have no type " + dtypeName(type));
+}
+
+std::string little(size_t value, size_t width) {
+  std::string out;
+  for (; width-- > 0; value >>= 8) out += static_cast<char>(value & 0xff);
+  return out;
 }
 
 /// No writer leaves other values than 0 and 1 in a bool.
@@ -170,56 +181,60 @@ bool areBools(ArrayRef<char> bytes) {
 }  // namespace
 
 Expected<Array> parseNpy(StringRef bytes, StringRef place) {
-  auto fail = [&](const Twine &what) -> Error { return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what); };
-  if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
-  unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
-  if (major < 1 || major > 3 || minor != 0)
-    return fail("NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
-  size_t width = major == 1 ? 2 : 4;
-  if (bytes.size() < 8 + width) return fail("the file ends inside the header");
-  uint32_t headerSize = readLittle(bytes.substr(8, width), width);
-  StringRef rest = bytes.drop_front(8 + width);
-  if (headerSize > rest.size()) return fail("the file ends inside the header");
-  Expected<Header> header = HeaderParser(rest.take_front(headerSize), place).parse();
-  if (!header) return header.takeError();
+  return catchingBadAlloc("to read the array", [&]() -> Expected<Array> {
+    auto fail = [&](const Twine &what) -> Error {
+      return Failure(ErrorKind::BadTensorFile, "'" + place + "': " + what);
+    };
+    if (bytes.take_front(kMagic.size()) != kMagic || bytes.size() < 10) return fail("not an NPY file");
+    unsigned major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
+    if (major < 1 || major > 3 || minor != 0)
+      return fail("NPY version " + Twine(major) + "." + Twine(minor) + " is not known, expected 1.0, 2.0 or 3.0");
+    size_t width = major == 1 ? 2 : 4;
+    if (bytes.size() < 8 + width) return fail("the file ends inside the header");
+    uint32_t headerSize = readLittle(bytes.substr(8, width), width);
+    StringRef rest = bytes.drop_front(8 + width);
+    if (headerSize > rest.size()) return fail("the file ends inside the header");
+    Expected<Header> header = HeaderParser(rest.take_front(headerSize), place).parse();
+    if (!header) return header.takeError();
 
-  StringRef data = rest.drop_front(headerSize);
-  if (!isPossible(header->shape))
-    return fail("shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
-  std::optional<int64_t> count = numElements(header->shape);
-  size_t elementBytes = dtypeBytes(header->dtype);
-  if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
-    return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
-                Twine(*count) + " elements of " + Twine(elementBytes) + " bytes, the file has " + Twine(data.size()) +
-                " bytes of data");
-  Array array;
-  array.dtype = header->dtype;
-  if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
-  else array.bytes.assign(data.begin(), data.end());
-  array.shape = std::move(header->shape);
-  if (header->isBigEndian) swapBytes(array.bytes, elementBytes);
-  if (array.dtype == DType::Bool && !areBools(array.bytes)) return fail("a bool element is neither 0 nor 1");
-  return array;
+    StringRef data = rest.drop_front(headerSize);
+    if (!isPossible(header->shape))
+      return fail("shape " + toString(ShapeRef(header->shape)) + " is out of range, " + kPossible);
+    std::optional<int64_t> count = numElements(header->shape);
+    size_t elementBytes = dtypeBytes(header->dtype);
+    if (static_cast<uint64_t>(*count) > data.size() / elementBytes || *count * elementBytes != data.size())
+      return fail("shape " + toString(ShapeRef(header->shape)) + " of " + dtypeName(header->dtype) + " is " +
+                  Twine(*count) + " elements of " + Twine(elementBytes) + " bytes, the file has " + Twine(data.size()) +
+                  " bytes of data");
+    Array array;
+    array.dtype = header->dtype;
+    if (header->isFortran) array.bytes = transposed(data, header->shape, elementBytes);
+    else array.bytes.assign(data.begin(), data.end());
+    array.shape = std::move(header->shape);
+    if (header->isBigEndian) swapBytes(array.bytes, elementBytes);
+    if (array.dtype == DType::Bool && !areBools(array.bytes)) return fail("a bool element is neither 0 nor 1");
+    return array;
+  });
 }
 
-std::string npyHeader(const TensorRef &tensor) {
-  std::string header = ("{'descr': '" + Twine(descrOf(tensor.dtype)) + "', 'fortran_order': False, 'shape': (").str();
+Expected<std::string> npyHeader(const TensorRef &tensor) {
+  Expected<std::string> descr = descrOf(tensor.dtype);
+  if (!descr) return descr.takeError();
+  std::string header = ("{'descr': '" + *descr + "', 'fortran_order': False, 'shape': (");
   for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
     if (axis > 0) header += ' ';
     header += std::to_string(tensor.shape[axis]);
     if (axis + 1 < tensor.shape.size() || tensor.shape.size() == 1) header += ',';
   }
   header += "), }";
-  // Magic, version and length take ten bytes; the data begins at a multiple of 64.
-  size_t total = alignTo(10 + header.size() + 1, kHeaderAlignment);
-  header.append(total - 10 - header.size() - 1, ' ');
+  // The data begins at a multiple of 64. Version 1.0 counts the header in two bytes, 2.0 in four.
+  auto padding = [&](size_t width) {
+    return offsetToAlignment(8 + width + header.size() + 1, Align(kHeaderAlignment));
+  };
+  const size_t width = header.size() + padding(2) + 1 <= 0xffff ? 2 : 4;
+  header.append(padding(width), ' ');
   header += '\n';
-  assert(header.size() <= 0xffff && "ranks are far below what version 1.0 can spell");
-  std::string begin = (kMagic + "\1").str();
-  begin += '\0';
-  begin += static_cast<char>(header.size() & 0xff);
-  begin += static_cast<char>(header.size() >> 8);
-  return begin + header;
+  return (kMagic + (width == 2 ? "\1" : "\2")).str() + '\0' + little(header.size(), width) + header;
 }
 
 StringRef npyData(const TensorRef &tensor, std::string &scratch) {
@@ -230,9 +245,14 @@ StringRef npyData(const TensorRef &tensor, std::string &scratch) {
   return scratch;
 }
 
-void writeNpy(raw_ostream &os, const TensorRef &tensor) {
-  std::string scratch;
-  os << npyHeader(tensor) << npyData(tensor, scratch);
+Error writeNpy(raw_ostream &os, const TensorRef &tensor) {
+  return catchingBadAlloc("to write the array", [&]() -> Error {
+    Expected<std::string> header = npyHeader(tensor);
+    if (!header) return header.takeError();
+    std::string scratch;
+    os << *header << npyData(tensor, scratch);
+    return Error::success();
+  });
 }
 
 }  // namespace gradc

@@ -30,23 +30,25 @@ struct NamedArray {
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
 /// Members in archive order; stored and deflated ones, zip64 included.
 llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
-/// Of a row-major tensor.
-void writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
+/// Of a row-major tensor. UnsupportedOption for bfloat16, which NumPy has no name for.
+llvm::Error writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
 
 /// Writes an archive array by array: stored, in the order they come, dated 1980, so that equal arrays give equal files.
 class NpzWriter {
  public:
   explicit NpzWriter(llvm::raw_ostream &os) : os(os) {}
-  /// A row-major tensor.
-  void add(llvm::StringRef name, const TensorRef &tensor);
+  /// A row-major tensor. UnsupportedOption for bfloat16, and for a name of more than 65,531 bytes, which no archive holds;
+  /// nothing is written then.
+  llvm::Error add(llvm::StringRef name, const TensorRef &tensor);
   /// After the last one.
-  void finish();
+  llvm::Error finish();
 
  private:
   llvm::raw_ostream &os;
   std::string directory;
   uint64_t numMembers = 0, offset = 0;
 };
-void writeNpz(llvm::raw_ostream &os, llvm::ArrayRef<NamedArray> arrays);
+/// With the errors of NpzWriter::add.
+llvm::Error writeNpz(llvm::raw_ostream &os, llvm::ArrayRef<NamedArray> arrays);
 
 }  // namespace gradc

@@ -3,12 +3,14 @@
 
 #include "ir/tensor.h"
 
+#include "llvm/Support/Error.h"
+
 #include <string>
 
 namespace gradc {
 
-/// What comes before the data.
-std::string npyHeader(const TensorRef &tensor);
+/// What comes before the data. UnsupportedOption for bfloat16.
+llvm::Expected<std::string> npyHeader(const TensorRef &tensor);
 /// The data: the tensor's own bytes, or in `scratch` where they have to be others.
 llvm::StringRef npyData(const TensorRef &tensor, std::string &scratch);
 

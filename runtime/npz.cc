@@ -3,6 +3,7 @@
 // Reading trusts the central directory alone, so members with data descriptors need no special case. No size is believed
 // that the bytes at hand cannot hold. Not read: encrypted and multi-disk archives. Tested by tests/npy_test.cc
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "runtime/npy.h"
 
 #include "runtime/npy_parts.h"
@@ -22,7 +23,9 @@ constexpr size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22, kEnd64Byt
 constexpr uint32_t kInZip64 = 0xffffffff;  // the real number is in a 64-bit field
 constexpr uint16_t kZip64Extra = 1;
 constexpr uint16_t kFirstOf1980 = 1 << 5 | 1;  // month and day 1; the year counts from 1980
-constexpr uint64_t kDeflateRatio = 1032;       // what one byte of deflate can expand to at most
+constexpr StringRef kSuffix = ".npy";
+constexpr size_t kLongestName = 0xffff - kSuffix.size();  // its length is a 16-bit field
+constexpr uint64_t kDeflateRatio = 1032;                  // what one byte of deflate can expand to at most
 
 uint64_t little(StringRef bytes, size_t at, size_t width) {
   uint64_t value = 0;
@@ -135,7 +138,7 @@ class ArchiveReader {
 
   Expected<NamedArray> readMember(const Member &member) {
     StringRef stem = member.name;
-    if (!stem.consume_back(".npy")) return fail("member '" + member.name + "' is not an NPY file");
+    if (!stem.consume_back(kSuffix)) return fail("member '" + member.name + "' is not an NPY file");
     if (member.flags & 1) return fail("member '" + member.name + "' is encrypted");
     if (!holds(member.offset, kLocalBytes) || u32(bytes, member.offset) != kLocalSignature)
       return fail("member '" + member.name + "' has no local header where the directory says");
@@ -262,39 +265,53 @@ std::string endRecords(const Directory &directory) {
 }  // namespace
 
 Expected<std::vector<NamedArray>> parseNpz(StringRef bytes, StringRef place) {
-  return ArchiveReader(bytes, place).read();
+  return catchingBadAlloc("to read the arrays",
+                          [&]() -> Expected<std::vector<NamedArray>> { return ArchiveReader(bytes, place).read(); });
 }
 
-void NpzWriter::add(StringRef name, const TensorRef &tensor) {
-  std::string scratch;
-  const std::string file = (name + ".npy").str(), header = npyHeader(tensor);
-  const StringRef data = npyData(tensor, scratch);
-  Member member;
-  member.name = file;
-  const bool isAscii = all_of(file, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  member.flags = isAscii ? 0 : 1 << 11;  // the name is UTF-8
-  member.crc = checksum(data, checksum(header));
-  member.packed = member.size = header.size() + data.size();
-  member.offset = offset;
-  const std::string local = localHeader(member);
-  os << local << header << data;
-  offset += local.size() + member.size;
-  directory += centralHeader(member);
-  ++numMembers;
+Error NpzWriter::add(StringRef name, const TensorRef &tensor) {
+  return catchingBadAlloc("to write the array", [&]() -> Error {
+    if (name.size() > kLongestName)
+      return Failure(ErrorKind::UnsupportedOption,
+                     "the name '" + name.take_front(40) + "…' of an array is " + Twine(name.size()) +
+                         " bytes long, an NPZ file holds names of at most " + Twine(kLongestName) + " bytes");
+    Expected<std::string> header = npyHeader(tensor);
+    if (!header) return header.takeError();
+    std::string scratch;
+    const std::string file = (name + kSuffix).str();
+    const StringRef data = npyData(tensor, scratch);
+    Member member;
+    member.name = file;
+    const bool isAscii = all_of(file, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    member.flags = isAscii ? 0 : 1 << 11;  // the name is UTF-8
+    member.crc = checksum(data, checksum(*header));
+    member.packed = member.size = header->size() + data.size();
+    member.offset = offset;
+    const std::string local = localHeader(member);
+    directory += centralHeader(member);
+    os << local << *header << data;
+    offset += local.size() + member.size;
+    ++numMembers;
+    return Error::success();
+  });
 }
 
-void NpzWriter::finish() {
-  Directory end;
-  end.offset = offset;
-  end.size = directory.size();
-  end.count = numMembers;
-  os << directory << endRecords(end);
+Error NpzWriter::finish() {
+  return catchingBadAlloc("to write the arrays", [&]() -> Error {
+    Directory end;
+    end.offset = offset;
+    end.size = directory.size();
+    end.count = numMembers;
+    os << directory << endRecords(end);
+    return Error::success();
+  });
 }
 
-void writeNpz(raw_ostream &os, ArrayRef<NamedArray> arrays) {
+Error writeNpz(raw_ostream &os, ArrayRef<NamedArray> arrays) {
   NpzWriter writer(os);
-  for (const NamedArray &named : arrays) writer.add(named.name, named.array.view());
-  writer.finish();
+  for (const NamedArray &named : arrays)
+    if (Error error = writer.add(named.name, named.array.view())) return error;
+  return writer.finish();
 }
 
 }  // namespace gradc

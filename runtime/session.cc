@@ -375,20 +375,22 @@ Layout Session::variableLayout(NodeId n) const { return state->variable(n).layou
 Layout Session::headLayout(size_t i) const { return state->head(i).layout(); }
 
 Expected<std::vector<NamedArray>> Session::outputs() const {
-  std::vector<NodeId> aux;
-  if (state->isTraining) aux = listInputs(state->graph).aux;
-  Expected<std::vector<OutputKey>> keys = outputKeys(state->graph, state->table, aux);
-  if (!keys) return keys.takeError();
-  std::vector<NamedArray> arrays;
-  for (const OutputKey &row : *keys) {
-    const Argument &argument = row.from == OutputKey::From::Head ? state->head(row.head) : state->variable(row.aux);
-    const TensorRef place = argument.place();
-    if (!place.data) continue;
-    Array array{place.dtype, place.shape.vec(), std::vector<char>(place.bytes())};
-    withThreads(state->threads, [&] { argument.read(array.ref()); });
-    arrays.push_back({row.key, std::move(array)});
-  }
-  return arrays;
+  return catching("to copy the outputs", [&]() -> Expected<std::vector<NamedArray>> {
+    std::vector<NodeId> aux;
+    if (state->isTraining) aux = listInputs(state->graph).aux;
+    Expected<std::vector<OutputKey>> keys = outputKeys(state->graph, state->table, aux);
+    if (!keys) return keys.takeError();
+    std::vector<NamedArray> arrays;
+    for (const OutputKey &row : *keys) {
+      const Argument &argument = row.from == OutputKey::From::Head ? state->head(row.head) : state->variable(row.aux);
+      const TensorRef place = argument.place();
+      if (!place.data) continue;
+      Array array{place.dtype, place.shape.vec(), std::vector<char>(place.bytes())};
+      withThreads(state->threads, [&] { argument.read(array.ref()); });
+      arrays.push_back({row.key, std::move(array)});
+    }
+    return arrays;
+  });
 }
 
 }  // namespace gradc

@@ -77,7 +77,7 @@ TEST_F(CliGradient, REQ_04_AddAccumulatesOverRuns) {
   });
   std::string bytes;
   raw_string_ostream os(bytes);
-  writeNpz(os, start);
+  cantFail(writeNpz(os, start));
   folder.write("start.npz", bytes);
   expectRun(run + " --inputs start.npz --outputs twice.npz");
   StringMap<std::vector<double>> once = outputs("once.npz"), twice = outputs("twice.npz");

@@ -1,6 +1,7 @@
 // NPY and NPZ against bytes that NumPy 1.23 wrote, and against files no writer should have made.
 #include "runtime/npy.h"
 #include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -9,6 +10,8 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
+
+using gradc::testing::describeError;
 
 std::string pad(size_t n) { return std::string(n, ' '); }
 
@@ -25,13 +28,13 @@ std::string fileOf(unsigned major, StringRef dict, StringRef data) {
 std::string written(const Array &array) {
   std::string bytes;
   raw_string_ostream os(bytes);
-  writeNpy(os, array.view());
+  cantFail(writeNpy(os, array.view()));
   return os.str();
 }
 std::string writtenNpz(ArrayRef<NamedArray> arrays) {
   std::string bytes;
   raw_string_ostream os(bytes);
-  writeNpz(os, arrays);
+  cantFail(writeNpz(os, arrays));
   return os.str();
 }
 Array parsed(StringRef bytes) {
@@ -311,6 +314,41 @@ TEST(Npz, RUN_04_NoPrefixOrFlippedByteCrashes) {
 TEST(Npy, RUN_04_BoolsAreWrittenAsZeroAndOne) {
   EXPECT_EQ(written(arrayOf<uint8_t>(DType::Bool, {3}, {0, 2, 255})),
             numpyFile("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", StringRef("\0\1\1", 3)));
+}
+
+// As numpy.lib.format.write_array does where version 1.0 has no room.
+TEST(Npy, RUN_04_LongHeadersAreOfVersion2) {
+  constexpr size_t kRank = 30000;
+  Array array = floats(std::vector<int64_t>(kRank, 1), {2.5f});
+  const std::string bytes = written(array);
+  EXPECT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\2\0", 8));
+  EXPECT_EQ((bytes.size() - 4) % 64, 0u);
+  EXPECT_EQ(parsed(bytes).shape, array.shape);
+  EXPECT_EQ(valuesOf<float>(parsed(bytes)), std::vector<float>{2.5f});
+  EXPECT_EQ(written(floats({1}, {2}))[6], 1);
+}
+
+TEST(Npy, RUN_04_WritesNoBfloat16) {
+  std::string bytes;
+  raw_string_ostream os(bytes);
+  const Array array{DType::BFloat16, {1}, std::vector<char>(2)};
+  EXPECT_EQ(describeError(writeNpy(os, array.view())), "[unsupported_option] NumPy's files have no type bfloat16");
+  EXPECT_EQ(describeError(writeNpz(os, {{"x", array}})), "[unsupported_option] NumPy's files have no type bfloat16");
+  EXPECT_EQ(os.str(), "");
+}
+
+TEST(Npz, RUN_04_NamesThatNoArchiveHolds) {
+  const std::vector<NamedArray> longest = {{std::string(65531, 'n'), floats({1}, {1})}, {"m", floats({1}, {2})}};
+  const std::vector<NamedArray> read = cantFail(parseNpz(writtenNpz(longest), "x.npz"));
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].name, longest[0].name);
+  EXPECT_EQ(read[1].name, "m");
+  std::string bytes;
+  raw_string_ostream os(bytes);
+  EXPECT_EQ(describeError(writeNpz(os, {{std::string(65532, 'n'), floats({1}, {1})}})),
+            "[unsupported_option] the name '" + std::string(40, 'n') +
+                "…' of an array is 65532 bytes long, an NPZ file holds names of at most 65531 bytes");
+  EXPECT_EQ(os.str(), "");
 }
 
 }  // namespace

@@ -230,10 +230,10 @@ TEST(Trainer, ArchivesAreWrittenArrayByArray) {
   TestGraph g(kNet);
   Trainer trainer = openTrainer(g, triangle(48), plainOptions());
   advance(trainer, 2);
-  auto written = [&](void (Trainer::*write)(raw_ostream &) const) {
+  auto written = [&](Error (Trainer::*write)(raw_ostream &) const) {
     std::string text;
     raw_string_ostream os(text);
-    (trainer.*write)(os);
+    cantFail((trainer.*write)(os));
     return os.str();
   };
   EXPECT_EQ(written(&Trainer::writeParameters), bytesOf(trainer.parameters()));

@@ -191,7 +191,7 @@ class VectorCase {
     {
       std::error_code code;
       raw_fd_ostream os(folder.path() + "/in.npz", code);
-      writeNpz(os, bindings);
+      cantFail(writeNpz(os, bindings));
     }
     StringRef flags = step.getString("run").value_or("--dtype float64");
     ToolResult result =

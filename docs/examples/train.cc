@@ -48,8 +48,7 @@ static llvm::Error train(const char *networkPath, const char *examplesPath, cons
   std::error_code code;
   llvm::raw_fd_ostream os(parametersPath, code);
   if (code) return llvm::errorCodeToError(code);
-  trainer->writeParameters(os);
-  return llvm::Error::success();
+  return trainer->writeParameters(os);
 }
 
 int main(int argc, char **argv) {

@@ -2,6 +2,7 @@
 #include "formats/blocks/block_program.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/graph_builder.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -105,33 +106,37 @@ std::optional<uint32_t> BlockProgram::declaringBlock(uint32_t block, StringRef n
 }
 
 Error verifyBlocks(const BlockProgram &program) {
-  if (program.blocks.empty()) return Failure(ErrorKind::BadJson, "the program has no block, expected a root");
-  std::vector<bool> isOwned(program.blocks.size());
-  for (uint32_t i = 0; i < program.blocks.size(); ++i)
-    if (Error error = verifyLinks(program, i)) return error;
-  for (uint32_t i = 0; i < program.blocks.size(); ++i)
-    for (const BlockOp &op : program.blocks[i].ops) {
-      if (Error error = verifyOp(program, i, op)) return error;
-      if (!op.subBlock) continue;
-      const uint32_t owned = *op.subBlock;
-      if (owned >= program.blocks.size() || program.blocks[owned].parent != i || isOwned[owned])
-        return Failure(ErrorKind::BadJson, "operator '" + op.type + "' of " + blockName(i) + " owns block " +
-                                               Twine(owned) + ", expected a child of its block that no other owns");
-      isOwned[owned] = true;
-    }
-  return Error::success();
+  return catchingBadAlloc("to verify the program", [&]() -> Error {
+    if (program.blocks.empty()) return Failure(ErrorKind::BadJson, "the program has no block, expected a root");
+    std::vector<bool> isOwned(program.blocks.size());
+    for (uint32_t i = 0; i < program.blocks.size(); ++i)
+      if (Error error = verifyLinks(program, i)) return error;
+    for (uint32_t i = 0; i < program.blocks.size(); ++i)
+      for (const BlockOp &op : program.blocks[i].ops) {
+        if (Error error = verifyOp(program, i, op)) return error;
+        if (!op.subBlock) continue;
+        const uint32_t owned = *op.subBlock;
+        if (owned >= program.blocks.size() || program.blocks[owned].parent != i || isOwned[owned])
+          return Failure(ErrorKind::BadJson, "operator '" + op.type + "' of " + blockName(i) + " owns block " +
+                                                 Twine(owned) + ", expected a child of its block that no other owns");
+        isOwned[owned] = true;
+      }
+    return Error::success();
+  });
 }
 
 Expected<Graph> graphOfBlocks(Context &context, const BlockProgram &program) {
-  if (Error error = verifyBlocks(program)) return error;
-  std::vector<Graph> graphOfBlock(program.blocks.size());
-  // Children have larger numbers than their parents, so they come first this way.
-  for (size_t i = program.blocks.size(); i-- > 0;) {
-    Expected<Graph> graph = BlockReader(context, program.blocks[i], graphOfBlock).run();
-    if (!graph) return graph.takeError();
-    graphOfBlock[i] = std::move(*graph);
-  }
-  return graphOfBlock[0];
+  return catchingBadAlloc("to make a graph of the program", [&]() -> Expected<Graph> {
+    if (Error error = verifyBlocks(program)) return error;
+    std::vector<Graph> graphOfBlock(program.blocks.size());
+    // Children have larger numbers than their parents, so they come first this way.
+    for (size_t i = program.blocks.size(); i-- > 0;) {
+      Expected<Graph> graph = BlockReader(context, program.blocks[i], graphOfBlock).run();
+      if (!graph) return graph.takeError();
+      graphOfBlock[i] = std::move(*graph);
+    }
+    return graphOfBlock[0];
+  });
 }
 
 }  // namespace gradc

@@ -3,10 +3,10 @@
 
 #include "formats/json/graph_table.h"
 #include "formats/json/legacy_upgrade.h"
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/graph_builder.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;

@@ -1,9 +1,9 @@
 // The steps of the upgrade, in the order MXNet takes them. Tested by tests/legacy_upgrade_test.cc
 #include "formats/json/legacy_upgrade.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -5,9 +5,9 @@
 // Tested by tests/json_reader_test.cc
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/graph.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -47,7 +47,7 @@ class RawTables {
   llvm::StringMap<uint32_t> textIds;
   std::vector<llvm::StringRef> texts;
   llvm::StringMap<AttrsId> pairIds;  // by the bytes of the pairs
-  llvm::DenseMap<const void *, uint32_t> listIds = {{nullptr, 0}};
+  DenseMap<const void *, uint32_t> listIds = {{nullptr, 0}};
   std::vector<Attrs> lists = std::vector<Attrs>(1);
 };
 

@@ -4,6 +4,7 @@
 #include "formats/json/reader.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "formats/json/assemble.h"
 #include "formats/json/handler.h"
@@ -85,17 +86,19 @@ Error withPath(Error error, StringRef text) {
 }  // namespace
 
 Expected<LoadedGraph> readJson(Context &context, StringRef text, const ReadOptions &options) {
-  if (text.trim().empty()) return Failure(ErrorKind::BadJson, "the input is empty, expected a graph").atOffset(0);
-  const char *position = text.data();
-  JsonHandler handler(context, text, position, options.maxNesting);
-  Events events{handler};
-  CountingIterator begin(text.begin(), &position), end(text.end(), &position);
-  nlohmann::json::sax_parse(begin, end, &events);
-  Expected<RawFile> file = handler.finish();
-  if (!file) return withPath(file.takeError(), text);
-  Expected<LoadedGraph> loaded = assembleFile(context, std::move(*file));
-  if (!loaded) return withPath(loaded.takeError(), text);
-  return loaded;
+  return catchingBadAlloc("to read the graph", [&]() -> Expected<LoadedGraph> {
+    if (text.trim().empty()) return Failure(ErrorKind::BadJson, "the input is empty, expected a graph").atOffset(0);
+    const char *position = text.data();
+    JsonHandler handler(context, text, position, options.maxNesting);
+    Events events{handler};
+    CountingIterator begin(text.begin(), &position), end(text.end(), &position);
+    nlohmann::json::sax_parse(begin, end, &events);
+    Expected<RawFile> file = handler.finish();
+    if (!file) return withPath(file.takeError(), text);
+    Expected<LoadedGraph> loaded = assembleFile(context, std::move(*file));
+    if (!loaded) return withPath(loaded.takeError(), text);
+    return loaded;
+  });
 }
 
 }  // namespace gradc

@@ -16,11 +16,11 @@ namespace {
 
 constexpr StringLiteral kOriginKey = "__origin__";
 
-/// Appends to a buffer that is handed on when it is nearly full.
+/// Appends to a buffer that is handed on when it is nearly full, and at the end by `flush`: the stream may throw, as one
+/// into a string does without memory.
 class Output {
  public:
   explicit Output(raw_ostream &os) : os(os) { buffer.reserve(kSize); }
-  ~Output() { flush(); }
   Output(const Output &) = delete;
   Output &operator=(const Output &) = delete;
 
@@ -42,13 +42,13 @@ class Output {
     else appendEscaped(buffer, text);
     return *this << "\"";
   }
-
- private:
-  static constexpr size_t kSize = 1 << 16, kMargin = 64;
   void flush() {
     os << buffer;
     buffer.clear();
   }
+
+ private:
+  static constexpr size_t kSize = 1 << 16, kMargin = 64;
 
   raw_ostream &os;
   std::string buffer;
@@ -62,6 +62,7 @@ class Writer {
   void writeRoot(const Graph &graph) {
     writeGraph(graph, "\n  ", "\n    ", "\n");
     out << "\n";
+    out.flush();
   }
 
  private:

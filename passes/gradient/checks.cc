@@ -1,13 +1,13 @@
 // Request validation. Tested by tests/gradient_errors_test.cc
 #include "passes/gradient/checks.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "passes/gradient/head_checks.h"
 #include "passes/gradient/select.h"
 #include "passes/infer.h"
 
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;

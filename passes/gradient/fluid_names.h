@@ -6,9 +6,9 @@
 // `grad/` in front, as often as this is the n-th gradient of the graph.
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/graph_builder.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace gradc {
@@ -39,8 +39,8 @@ class FluidNames {
   GraphBuilder &builder;
   uint32_t numBase, order;
   llvm::StringSet<> taken;
-  llvm::StringSet<> gradients;                  // what nameGradient asked for
-  llvm::DenseMap<uint32_t, uint32_t> counters;  // of nameRest, by the user's node
+  llvm::StringSet<> gradients;            // what nameGradient asked for
+  DenseMap<uint32_t, uint32_t> counters;  // of nameRest, by the user's node
 };
 
 /// The variable a name was made for (NAME-08): "x" of "x@GRAD", "x@GRAD@GRAD" and "grad/grad/x@GRAD@RENAME@block0@1";

@@ -2,6 +2,8 @@
 // select what carries, make head gradients, walk backwards applying rules, answer what was asked, freeze.
 // Tested by tests/gradient_test.cc, tests/gradient_heads_test.cc
 #include "passes/gradient/checks.h"
+
+#include "ir/out_of_memory.h"
 #include "passes/gradient/state.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -79,14 +81,16 @@ class HeadSeeder {
 
 Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                        const GradientOptions &options) {
-  Expected<GradientRequest> checked = checkRequest(graph, request, options);
-  if (!checked) return checked.takeError();
-  Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
-  if (!earlier) return earlier.takeError();
-  GradientState state(context, graph, std::move(*earlier), *checked, options);
-  if (Error error = HeadSeeder(state).run()) return error;
-  if (Error error = walkBackwards(state)) return error;
-  return finishGradient(state);
+  return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
+    Expected<GradientRequest> checked = checkRequest(graph, request, options);
+    if (!checked) return checked.takeError();
+    Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
+    if (!earlier) return earlier.takeError();
+    GradientState state(context, graph, std::move(*earlier), *checked, options);
+    if (Error error = HeadSeeder(state).run()) return error;
+    if (Error error = walkBackwards(state)) return error;
+    return finishGradient(state);
+  });
 }
 
 }  // namespace gradc

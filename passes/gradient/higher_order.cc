@@ -1,5 +1,7 @@
 // Repeated differentiation. Tested by tests/higher_order_test.cc
 #include "passes/gradient/gradient.h"
+
+#include "ir/out_of_memory.h"
 #include "passes/infer.h"
 
 using namespace llvm;
@@ -46,35 +48,37 @@ void follow(std::vector<NodeId> &ids, ArrayRef<NodeId> newId, uint32_t numNodes)
 
 Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
                                               const GradientOptions &options, uint32_t order) {
-  GradientOptions current = options;
-  GradientRequest next = request;
-  // Lower orders keep the forward heads, or ids would not be a stable prefix.
-  current.gradientOnly = options.gradientOnly && order <= 1;
-  Expected<GradientResult> result = buildGradient(context, graph, request, current);
-  if (!result) return result;
-  std::vector<NodeId> forwardIds = result->forwardIds;
-  Graph base = graph;
-  Inference known;
-  for (uint32_t k = 2; result && k <= order; ++k) {
-    // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
-    if (!result->forwardIds.empty()) renumber(next, result->forwardIds);
-    next.heads.clear();
-    for (const GradientSlot &slot : result->wrt)
-      if (slot.status != SlotStatus::None) next.heads.push_back({slot.value, std::nullopt, ""});
-    next.retained.clear();
-    if (next.heads.empty()) break;
-    current.headPolicy = HeadPolicy::Ones;
-    if (current.inference) {
-      known = carriedTo(*result, base, *current.inference);
-      current.inference = &known;
+  return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
+    GradientOptions current = options;
+    GradientRequest next = request;
+    // Lower orders keep the forward heads, or ids would not be a stable prefix.
+    current.gradientOnly = options.gradientOnly && order <= 1;
+    Expected<GradientResult> result = buildGradient(context, graph, request, current);
+    if (!result) return result;
+    std::vector<NodeId> forwardIds = result->forwardIds;
+    Graph base = graph;
+    Inference known;
+    for (uint32_t k = 2; result && k <= order; ++k) {
+      // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
+      if (!result->forwardIds.empty()) renumber(next, result->forwardIds);
+      next.heads.clear();
+      for (const GradientSlot &slot : result->wrt)
+        if (slot.status != SlotStatus::None) next.heads.push_back({slot.value, std::nullopt, ""});
+      next.retained.clear();
+      if (next.heads.empty()) break;
+      current.headPolicy = HeadPolicy::Ones;
+      if (current.inference) {
+        known = carriedTo(*result, base, *current.inference);
+        current.inference = &known;
+      }
+      base = result->graph;
+      current.gradientOnly = options.gradientOnly && k == order;
+      result = buildGradient(context, base, next, current);
+      if (result) follow(forwardIds, result->forwardIds, graph.numNodes());
     }
-    base = result->graph;
-    current.gradientOnly = options.gradientOnly && k == order;
-    result = buildGradient(context, base, next, current);
-    if (result) follow(forwardIds, result->forwardIds, graph.numNodes());
-  }
-  if (result) result->forwardIds = std::move(forwardIds);
-  return result;
+    if (result) result->forwardIds = std::move(forwardIds);
+    return result;
+  });
 }
 
 }  // namespace gradc

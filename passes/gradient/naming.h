@@ -7,11 +7,11 @@
 // names, equal hashes): then all names go into one set of strings, and every further one is looked up in it.
 #pragma once
 
+#include "ir/dense_map.h"
 #include "passes/gradient/gradient.h"
 
 #include "ir/graph_builder.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -41,7 +41,7 @@ class Namer {
   GraphBuilder &builder;
   NamingStyle namingStyle;
   bool isRegular;                                 // regular names are given without a look-up
-  llvm::DenseSet<uint64_t> hashes;                // while that is so: of the base's names and of irregular ones
+  DenseSet<uint64_t> hashes;                      // while that is so: of the base's names and of irregular ones
   llvm::StringSet<llvm::BumpPtrAllocator> taken;  // afterwards: every name
   llvm::StringMap<uint64_t> lastCounter;          // of a name that was taken
   llvm::SmallString<64> scratch, candidate;

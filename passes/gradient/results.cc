@@ -1,5 +1,6 @@
 // The end of the gradient pass: the gradient of each asked entry (§6, §7), the heads of the emitted graph, its side table.
 // `kSteps` lists what is done in order. Tested by tests/gradient_test.cc
+#include "ir/dense_map.h"
 #include "passes/following_attrs.h"
 #include "passes/gradient/checks.h"
 #include "passes/gradient/listener.h"
@@ -10,8 +11,6 @@
 #include "ir/error.h"
 #include "ir/verify.h"
 
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;

@@ -1,9 +1,10 @@
 // Making and asking the side table. Tested by tests/gradient_table_test.cc
+#include "ir/dense_map.h"
 #include "passes/gradient/state.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -92,8 +93,10 @@ GradientTable gradientTableOf(const GradientState &state, const GradientResult &
 }
 
 Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph) {
-  if (!graph.table().gradientFault.empty()) return Failure(ErrorKind::GraphAttr, graph.table().gradientFault);
-  return graph.table().gradient;
+  return catchingBadAlloc("to read the gradient table", [&]() -> Expected<std::optional<GradientTable>> {
+    if (!graph.table().gradientFault.empty()) return Failure(ErrorKind::GraphAttr, graph.table().gradientFault);
+    return graph.table().gradient;
+  });
 }
 
 }  // namespace gradc

@@ -7,6 +7,7 @@
 #include "passes/memory/workspace.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -194,7 +195,8 @@ class PlanReplay {
 
 Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
                 const PlanOptions &options) {
-  return PlanReplay(graph, inference, requests, plan, options).run();
+  return catchingBadAlloc("to check the memory plan",
+                          [&]() -> Error { return PlanReplay(graph, inference, requests, plan, options).run(); });
 }
 
 }  // namespace gradc

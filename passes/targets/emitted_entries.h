@@ -2,6 +2,7 @@
 // entries were replaced by which.
 #pragma once
 
+#include "ir/dense_map.h"
 #include "passes/backward_link.h"
 #include "passes/infer.h"
 
@@ -55,7 +56,7 @@ class EmittedEntries {
   RuleSummaries summaries;
   std::vector<uint32_t> firstEntry;  // by node of the builder
   std::vector<Entry> entries;
-  llvm::DenseMap<uint32_t, NodeId> forwards;  // by emitted node
+  DenseMap<uint32_t, NodeId> forwards;  // by emitted node
 };
 
 }  // namespace gradc

@@ -2,12 +2,14 @@
 // tests/lower_to_test.cc, tests/lower_mxnet_test.cc
 #include "passes/targets/lower_to.h"
 
+#include "ir/dense_map.h"
 #include "passes/following_attrs.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 
 #include "ir/bodies.h"
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/grad_rule.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -319,14 +321,16 @@ class Lowering {
 }  // namespace
 
 Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known) {
-  LoweredBodies bodies;
-  Lowering lowering(context, graph, target, known, bodies);
-  if (Error error = lowering.visitAll()) return error;
-  Expected<Graph> lowered = std::move(lowering).finish();
-  if (!lowered || !target.adjustTable) return lowered;
-  GraphTable table = lowered->table();
-  target.adjustTable(table);
-  return lowered->withTable(std::move(table));
+  return catchingBadAlloc("to lower the graph", [&]() -> Expected<Graph> {
+    LoweredBodies bodies;
+    Lowering lowering(context, graph, target, known, bodies);
+    if (Error error = lowering.visitAll()) return error;
+    Expected<Graph> lowered = std::move(lowering).finish();
+    if (!lowered || !target.adjustTable) return lowered;
+    GraphTable table = lowered->table();
+    target.adjustTable(table);
+    return lowered->withTable(std::move(table));
+  });
 }
 
 std::map<const OpDef *, OperatorNeeds> needsOf(Context &context, const Graph &graph, const Target &target,

@@ -2,6 +2,8 @@
 // with differences. Tested by tests/gradcheck_test.cc
 #include "runtime/gradcheck/gradcheck.h"
 
+#include "runtime/failures.h"
+
 #include "ir/error.h"
 #include "runtime/elements.h"
 #include "runtime/gradcheck/difference.h"
@@ -281,9 +283,11 @@ bool GradcheckReport::passed() const {
 
 Expected<GradcheckReport> gradcheck(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
                                     const GradcheckOptions &options) {
+  return catching("to check gradients", [&]() -> Expected<GradcheckReport> {
   Expected<CheckProblem> problem = makeCheckProblem(context, graph, options);
   if (!problem) return problem.takeError();
   return Checker(context, options, std::move(*problem)).run(std::move(bindings));
+  });
 }
 
 }  // namespace gradc

@@ -2,6 +2,7 @@
 #include "runtime/training/dataset.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/kernel.h"
 #include "runtime/bindings.h"
 
@@ -24,37 +25,41 @@ std::string describeRows(const NamedArray &column) {
 }  // namespace
 
 Expected<Dataset> Dataset::create(std::vector<NamedArray> columns) {
-  if (columns.empty()) return Failure(ErrorKind::BindingMissing, "no array is fed to any variable");
-  for (const NamedArray &column : columns) {
-    if (column.array.shape.empty() || column.array.shape[0] == 0)
-      return Failure(ErrorKind::BindingMismatch, describeRows(column) + ", expected one row per example");
-    if (column.array.shape[0] > INT32_MAX)
-      return Failure(ErrorKind::BindingMismatch, describeRows(column) + ", expected fewer than 2^31 examples");
-    if (column.array.shape[0] != columns[0].array.shape[0])
-      return Failure(ErrorKind::BindingMismatch,
-                     describeRows(columns[0]) + " and " + describeRows(column) + ", expected the same number of rows");
-  }
-  Dataset set;
-  set.rows = columns[0].array.shape[0];
-  set.columns = std::move(columns);
-  return set;
+  return catchingBadAlloc("to read the examples", [&]() -> Expected<Dataset> {
+    if (columns.empty()) return Failure(ErrorKind::BindingMissing, "no array is fed to any variable");
+    for (const NamedArray &column : columns) {
+      if (column.array.shape.empty() || column.array.shape[0] == 0)
+        return Failure(ErrorKind::BindingMismatch, describeRows(column) + ", expected one row per example");
+      if (column.array.shape[0] > INT32_MAX)
+        return Failure(ErrorKind::BindingMismatch, describeRows(column) + ", expected fewer than 2^31 examples");
+      if (column.array.shape[0] != columns[0].array.shape[0])
+        return Failure(ErrorKind::BindingMismatch, describeRows(columns[0]) + " and " + describeRows(column) +
+                                                       ", expected the same number of rows");
+    }
+    Dataset set;
+    set.rows = columns[0].array.shape[0];
+    set.columns = std::move(columns);
+    return set;
+  });
 }
 
 Expected<Dataset> Dataset::select(std::vector<NamedArray> arrays, ArrayRef<FeedName> feeds, StringRef place) {
-  std::vector<NamedArray> columns;
-  for (const FeedName &feed : feeds) {
-    std::vector<NamedArray>::const_iterator found =
-        llvm::find_if(arrays, [&](const NamedArray &array) { return array.name == feed.array; });
-    if (found == arrays.end()) {
-      std::vector<StringRef> names;
-      for (const NamedArray &array : arrays) names.push_back(array.name);
-      return Failure(ErrorKind::BindingMissing, "'" + place + "' has no array '" + feed.array + "', which '" +
-                                                    feed.variable + "' is to be fed from")
-          .note("it has " + (names.empty() ? "none" : quotedList(names)));
+  return catchingBadAlloc("to read the examples", [&]() -> Expected<Dataset> {
+    std::vector<NamedArray> columns;
+    for (const FeedName &feed : feeds) {
+      std::vector<NamedArray>::const_iterator found =
+          llvm::find_if(arrays, [&](const NamedArray &array) { return array.name == feed.array; });
+      if (found == arrays.end()) {
+        std::vector<StringRef> names;
+        for (const NamedArray &array : arrays) names.push_back(array.name);
+        return Failure(ErrorKind::BindingMissing, "'" + place + "' has no array '" + feed.array + "', which '" +
+                                                      feed.variable + "' is to be fed from")
+            .note("it has " + (names.empty() ? "none" : quotedList(names)));
+      }
+      columns.push_back({feed.variable, found->array});
     }
-    columns.push_back({feed.variable, found->array});
-  }
-  return create(std::move(columns));
+    return create(std::move(columns));
+  });
 }
 
 TensorRef Dataset::column(size_t column) const {

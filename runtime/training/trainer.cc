@@ -1,6 +1,8 @@
 // Phases of `Trainer::create`: shapes of the network alone, which show what is wrong with the arrays; gradients of what is trained; the optimizer; a session of the whole. Tested by tests/trainer_test.cc
 #include "runtime/training/trainer.h"
 
+#include "runtime/failures.h"
+
 #include "formats/json/writer.h"
 #include "ir/error.h"
 #include "runtime/elements.h"
@@ -63,7 +65,7 @@ struct Trainer::State {
   std::vector<LastingArray> lastingArrays();
   NamedArray copyOf(NodeId n) const;
   std::vector<NamedArray> copies(size_t count) const;
-  void write(NpzWriter &writer, size_t count) const;
+  Error write(NpzWriter &writer, size_t count) const;
   uint64_t stepsPerEpoch() const { return static_cast<uint64_t>(data.size() / options.batch); }
   void loadBatch(uint64_t epoch, uint64_t position);
   void setNumbers(double rate, uint64_t t);
@@ -235,11 +237,12 @@ std::vector<NamedArray> Trainer::State::copies(size_t count) const {
   return arrays;
 }
 
-void Trainer::State::write(NpzWriter &writer, size_t count) const {
+Error Trainer::State::write(NpzWriter &writer, size_t count) const {
   for (NodeId n : ArrayRef(lasting).take_front(count)) {
     const NamedArray copy = copyOf(n);
-    writer.add(copy.name, copy.array.view());
+    if (Error error = writer.add(copy.name, copy.array.view())) return error;
   }
+  return Error::success();
 }
 
 void Trainer::State::loadBatch(uint64_t epoch, uint64_t position) {
@@ -260,21 +263,25 @@ Trainer::Trainer(Trainer &&) = default;
 Trainer::~Trainer() = default;
 
 Expected<Trainer> Trainer::create(Context &context, const Graph &network, Dataset data, TrainerOptions options) {
-  auto state = std::make_unique<State>(context, network, std::move(data), std::move(options));
-  if (Error error = state->create(network)) return error;
-  return Trainer(std::move(state));
+  return catching("to prepare training", [&]() -> Expected<Trainer> {
+    auto state = std::make_unique<State>(context, network, std::move(data), std::move(options));
+    if (Error error = state->create(network)) return error;
+    return Trainer(std::move(state));
+  });
 }
 
 Expected<Trainer::Report> Trainer::advance() {
-  State &s = *state;
-  const uint64_t epoch = s.run.step / s.stepsPerEpoch();
-  s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
-  const uint64_t t = s.run.step + 1;
-  const double rate = s.options.schedule.at(t);
-  s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);
-  if (Error error = s.session->run(s.run.step)) return error;
-  s.run.step = t;
-  return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};
+  return catching("to take a step", [&]() -> Expected<Report> {
+    State &s = *state;
+    const uint64_t epoch = s.run.step / s.stepsPerEpoch();
+    s.loadBatch(epoch, s.run.step % s.stepsPerEpoch());
+    const uint64_t t = s.run.step + 1;
+    const double rate = s.options.schedule.at(t);
+    s.setNumbers(rate * rateCorrection(s.options.optimizer, t), t);
+    if (Error error = s.session->run(s.run.step)) return error;
+    s.run.step = t;
+    return Report{t, epoch, rate, scoreOf(s.objective, s.training.graph, *s.session, s.options.batch)};
+  });
 }
 
 uint64_t Trainer::step() const { return state->run.step; }
@@ -285,7 +292,9 @@ const Graph &Trainer::gradients() const { return state->gradients; }
 const OptimizerOptions &Trainer::optimizer() const { return state->options.optimizer; }
 Session &Trainer::session() { return *state->session; }
 
-Expected<Score> Trainer::evaluate(Dataset &data) { return state->evaluator->evaluate(data, state->options.batch); }
+Expected<Score> Trainer::evaluate(Dataset &data) {
+  return catching("to evaluate", [&] { return state->evaluator->evaluate(data, state->options.batch); });
+}
 
 std::vector<NamedArray> Trainer::parameters() const { return state->copies(state->numParameters); }
 
@@ -295,24 +304,31 @@ std::vector<NamedArray> Trainer::checkpoint() const {
   return arrays;
 }
 
-void Trainer::writeParameters(raw_ostream &os) const {
-  NpzWriter writer(os);
-  state->write(writer, state->numParameters);
-  writer.finish();
+Error Trainer::writeParameters(raw_ostream &os) const {
+  return catching("to write parameters", [&]() -> Error {
+    NpzWriter writer(os);
+    if (Error error = state->write(writer, state->numParameters)) return error;
+    return writer.finish();
+  });
 }
 
-void Trainer::writeCheckpoint(raw_ostream &os) const {
-  NpzWriter writer(os);
-  state->write(writer, state->lasting.size());
-  for (const NamedArray &number : runNumbers(state->run)) writer.add(number.name, number.array.view());
-  writer.finish();
+Error Trainer::writeCheckpoint(raw_ostream &os) const {
+  return catching("to write a checkpoint", [&]() -> Error {
+    NpzWriter writer(os);
+    if (Error error = state->write(writer, state->lasting.size())) return error;
+    for (const NamedArray &number : runNumbers(state->run))
+      if (Error error = writer.add(number.name, number.array.view())) return error;
+    return writer.finish();
+  });
 }
 
 Error Trainer::resume(ArrayRef<NamedArray> checkpoint, StringRef place) {
-  Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
-  if (!step) return step.takeError();
-  state->run.step = *step;
-  return Error::success();
+  return catching("to resume", [&]() -> Error {
+    Expected<uint64_t> step = takeCheckpoint(checkpoint, state->lastingArrays(), state->run, place);
+    if (!step) return step.takeError();
+    state->run.step = *step;
+    return Error::success();
+  });
 }
 
 }  // namespace gradc

@@ -66,9 +66,9 @@ class Trainer {
   std::vector<NamedArray> parameters() const;
   /// These, the optimizer's states, and where the run is (`gradc.…`).
   std::vector<NamedArray> checkpoint() const;
-  /// The same as archives (NpzWriter), one array in memory at a time.
-  void writeParameters(llvm::raw_ostream &os) const;
-  void writeCheckpoint(llvm::raw_ostream &os) const;
+  /// The same as archives (NpzWriter, with its errors), one array in memory at a time.
+  llvm::Error writeParameters(llvm::raw_ostream &os) const;
+  llvm::Error writeCheckpoint(llvm::raw_ostream &os) const;
   /// Goes on from a checkpoint. BindingMismatch, naming `place`, for one of another network, optimizer, batch size, seed
   /// or number of examples, and nothing has changed then.
   llvm::Error resume(llvm::ArrayRef<NamedArray> checkpoint, llvm::StringRef place);

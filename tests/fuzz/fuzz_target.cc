@@ -1,5 +1,6 @@
 // What libFuzzer calls. docs/fuzzing.md; `./dev fuzz` sets the variables read here.
 #include "ops/registry.h"
+#include "tests/fuzz/array_files.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/exercise.h"
 #include "tests/fuzz/grammar.h"
@@ -21,6 +22,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 namespace {
 
 struct Harness {
+  bool readsArrays = false;  // level `arrays`: files of arrays, not graphs
   OpRegistry ops;
   ExerciseOptions options;
   Tally tally;
@@ -30,8 +32,10 @@ struct Harness {
 
   Harness() {
     registerBuiltinOps(ops);
-    if (const char *level = std::getenv("GRADC_FUZZ_LEVEL"))
+    if (const char *level = std::getenv("GRADC_FUZZ_LEVEL")) {
+      readsArrays = llvm::StringRef(level) == "arrays";
       if (std::optional<Level> parsed = parseLevel(level)) options.level = *parsed;
+    }
     if (const char *file = std::getenv("GRADC_FUZZ_TALLY")) tallyFile = file;
     if (const char *folder = std::getenv("GRADC_FUZZ_KEEP")) keepFolder = folder;
   }
@@ -84,11 +88,17 @@ llvm::StringRef view(const uint8_t *data, size_t size) { return {reinterpret_cas
 
 }  // namespace
 
-/// With GRADC_FUZZ_EXPORT, writes a graph for each operator and the corpus into that folder, as seeds, and ends the
-/// program.
+/// With GRADC_FUZZ_EXPORT, writes a graph for each operator and the corpus into that folder, as seeds, or the files of arrays
+/// at level `arrays`, and ends the program.
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   const char *folder = std::getenv("GRADC_FUZZ_EXPORT");
   if (!folder) return 0;
+  if (harness().readsArrays) {
+    const std::vector<std::string> seeds = arraySeeds();
+    for (size_t i = 0; i < seeds.size(); ++i)
+      std::ofstream(std::string(folder) + "/seed" + std::to_string(i), std::ios::binary) << seeds[i];
+    std::exit(0);
+  }
   llvm::StringSet<> seen;
   for (const GraphSketch &sketch : grammar().donors().all()) {
     const size_t before = seen.size();
@@ -118,7 +128,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Harness &h = harness();
   h.input = view(data, size);
   h.wasKept = false;
-  const std::string finding = exercise(h.ops, h.input, h.options, h.tally);
+  ArrayTally arrays;
+  const std::string finding =
+      h.readsArrays ? exerciseArrays(h.input, arrays) : exercise(h.ops, h.input, h.options, h.tally);
   if (!finding.empty()) {
     std::fprintf(stderr, "finding: %s\n", finding.c_str());
     if (h.keepFolder.empty()) std::abort();
@@ -129,6 +141,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
   constexpr unsigned kBytesEvery = 12;
+  if (harness().readsArrays) {
+    const std::string seedText = view(data, size).str();
+    testing::Dice dice(seed);
+    const size_t length = seed % 2 ? give(editedArrayFile(seedText, dice), data, maxSize) : 0;
+    return length ? length : LLVMFuzzerMutate(data, size, maxSize);
+  }
   if (seed % kBytesEvery == 0) return LLVMFuzzerMutate(data, size, maxSize);
   const size_t length = give(grammar().mutate(view(data, size), seed), data, maxSize);
   return length ? length : LLVMFuzzerMutate(data, size, maxSize);
@@ -136,5 +154,9 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *left, size_t leftSize, const uint8_t *right,
                                             size_t rightSize, uint8_t *out, size_t maxSize, unsigned seed) {
+  if (harness().readsArrays) {
+    testing::Dice dice(seed);
+    return give(editedArrayFile({view(left, leftSize).str(), view(right, rightSize).str()}, dice), out, maxSize);
+  }
   return give(grammar().cross(view(left, leftSize), view(right, rightSize), seed), out, maxSize);
 }

@@ -28,7 +28,7 @@ while (($#)); do
   esac
   shift
 done
-[[ $level =~ ^(read|plan|run)$ ]] || die "--level is read, plan or run"
+[[ $level =~ ^(read|plan|run|arrays)$ ]] || die "--level is read, plan, run or arrays"
 [[ -n $seconds || ${#files[@]} -gt 0 ]] || die "how many seconds?"
 
 export GRADC_FUZZ_LEVEL=$level
@@ -38,7 +38,8 @@ ubsan=print_stacktrace=1
 export ASAN_OPTIONS=$asan UBSAN_OPTIONS=$ubsan:halt_on_error=1
 export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
 limits=(-timeout=10 -rss_limit_mb=4096 -max_len=6000)
-findings=$dir/findings corpus=$dir/corpus-$level seeds=$dir/seeds
+findings=$dir/findings corpus=$dir/corpus-$level seeds=$dir/seeds seeded=$dir/seeded
+[[ $level != arrays ]] || seeds=$dir/seeds-arrays seeded=$dir/seeded-arrays
 # With --keep-going, what need not end a process is kept there; the rest is a file of libFuzzer's in $findings.
 kept=''
 ((keep_going)) && kept=$findings
@@ -70,12 +71,12 @@ if ((${#files[@]})); then
 fi
 
 # Made anew for every build: the operators may be others.
-if [[ ! $dir/seeded -nt $FUZZ_TARGET ]]; then
+if [[ ! $seeded -nt $FUZZ_TARGET ]]; then
   rm -rf "$seeds" && mkdir -p "$seeds" && GRADC_FUZZ_EXPORT=$seeds "$FUZZ_TARGET" || die "the seeds could not be made"
   find "$seeds" -type f -size +11 -delete
-  find testdata -name '*.json' -size -12 -exec grep -q '"nodes"' {} \; -print |
+  [[ $level == arrays ]] || find testdata -name '*.json' -size -12 -exec grep -q '"nodes"' {} \; -print |
     while read -r file; do cp "$file" "$seeds/${file//\//_}"; done
-  touch "$dir/seeded"
+  touch "$seeded"
 fi
 
 artifact_of() { grep -oE "Test unit written to .*" "$1" | sed 's/Test unit written to //'; }

@@ -24,7 +24,7 @@ inline void advance(Trainer &trainer, uint64_t steps) {
 inline std::string bytesOf(llvm::ArrayRef<NamedArray> arrays) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  writeNpz(os, arrays);
+  llvm::cantFail(writeNpz(os, arrays));
   os.flush();
   return text;
 }

@@ -100,7 +100,7 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
   };
   if (!options.outputsFile.empty()) {
     if (Error error = open(options.outputsFile)) return error;
-    writeNpz(files.back().stream(), *outputs);
+    if (Error error = writeNpz(files.back().stream(), *outputs)) return error;
   }
   if (!options.profileFile.empty()) {
     if (Error error = open(options.profileFile)) return error;

@@ -17,10 +17,10 @@ namespace gradc {
 namespace {
 
 /// Writes `path` whole or not at all.
-Error writeWhole(StringRef path, function_ref<void(raw_ostream &)> write) {
+Error writeWhole(StringRef path, function_ref<Error(raw_ostream &)> write) {
   Expected<OutputFile> file = OutputFile::open(path);
   if (!file) return file.takeError();
-  write(file->stream());
+  if (Error error = write(file->stream())) return error;
   return file->commit();
 }
 
@@ -56,7 +56,7 @@ class Run {
     if (flags.checkpoint.empty()) return Error::success();
     const bool isDue = flags.checkpointEvery ? step % flags.checkpointEvery == 0 : endsEpoch;
     if (!isDue && !isLast) return Error::success();
-    return writeWhole(flags.checkpoint, [&](raw_ostream &os) { trainer.writeCheckpoint(os); });
+    return writeWhole(flags.checkpoint, [&](raw_ostream &os) { return trainer.writeCheckpoint(os); });
   }
 
   Error evaluate() {
@@ -99,7 +99,10 @@ Error emitGraph(Tool &tool, Trainer &trainer, const RateSchedule &schedule) {
     if (!lowered) return lowered.takeError();
     graph = *lowered;
   }
-  return writeWhole(flags.graph, [&](raw_ostream &os) { writeJson(os, graph); });
+  return writeWhole(flags.graph, [&](raw_ostream &os) {
+    writeJson(os, graph);
+    return Error::success();
+  });
 }
 
 Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
@@ -114,11 +117,14 @@ Error resume(Trainer &trainer, const TrainFlags &flags, uint64_t steps) {
 
 Error writeResults(const Options &options, const Trainer &trainer, const TrainReport &report) {
   if (!options.output.empty())
-    if (Error error = writeWhole(options.output, [&](raw_ostream &os) { trainer.writeParameters(os); })) return error;
+    if (Error error = writeWhole(options.output, [&](raw_ostream &os) { return trainer.writeParameters(os); }))
+      return error;
   if (options.svgFile.empty()) return Error::success();
   const std::string network = options.files.empty() ? "-" : sys::path::filename(options.files[0]).str();
-  return writeWhole(options.svgFile,
-                    [&](raw_ostream &os) { writeLossChart(os, report.curves(), "Training of " + network); });
+  return writeWhole(options.svgFile, [&](raw_ostream &os) {
+    writeLossChart(os, report.curves(), "Training of " + network);
+    return Error::success();
+  });
 }
 
 Expected<int> runTrain(Tool &tool) {
