@@ -4,6 +4,8 @@
 #include "tests/support/op_harness.h"
 #include "tests/support/op_table.h"
 
+#include "passes/infer.h"
+
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -327,6 +329,21 @@ TEST(ElementwiseOps, RUN_02_FillValuesOutOfRange) {
   EXPECT_EQ(filled("value=-inf, dtype=int16"), std::vector<double>{-32768});
   EXPECT_EQ(filled("value=0.5, dtype=bool"), std::vector<double>{1});
   EXPECT_EQ(filled("value=7, dtype=bool"), std::vector<double>{1});
+}
+
+TEST(ElementwiseOps, REG_22_NumbersWrittenAsFloatsDoNotMeetIntegers) {
+  for (const char *op : {"_plus_scalar", "_greater_scalar", "_hypot_scalar"}) {
+    TestGraph g(std::string("a = var {__shape__=(2,), __dtype__=int32}; y = ") + op + "(a) {scalar=1.5, is_int=False}");
+    Expected<Inference> inference = infer(g.context, g, {}, {});
+    ASSERT_FALSE(!!inference);
+    EXPECT_NE(toString(inference.takeError())
+                  .find("node 'y' (" + std::string(op) +
+                        "): is_int is False and data is int32; cast the data to a "
+                        "floating type first"),
+              std::string::npos);
+  }
+  TestGraph g("a = var; y = _plus_scalar(a) {scalar=1.5, is_int=False}");
+  EXPECT_EQ(evaluate(g, {{"a", Array({1}, {1})}})[0].values, std::vector<double>{2.5});
 }
 
 TEST(ElementwiseOps, REG_19_NegativeDimensions) {

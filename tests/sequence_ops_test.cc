@@ -91,6 +91,8 @@ TEST(SequenceOps, INF_04_ArangeOfInferredLength) {
   Expected<Inference> inference = infer(g.context, g, {}, {});
   ASSERT_TRUE(!!inference) << toString(inference.takeError());
   EXPECT_EQ(toString(inference->shapeOf(g.graph.entry(g.at("r")))), "(3,)");
+  const std::vector<AttrText> withEnd = {{"start", "1"}, {"stop", "5.5"}, {"step", "2"}, {"infer_range", "True"}};
+  EXPECT_EQ(inferShapes("_arange", withEnd, " -> ?"), " -> (3,)");
 }
 
 // ψ and its derivatives at points where they are known: ψ(1) = −γ, ψ'(1) = π²/6, ψ''(1) = −2·ζ(3), ψ'(½) = π²/2.

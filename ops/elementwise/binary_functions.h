@@ -46,6 +46,7 @@ constexpr OpDef scalarForm(const BinaryForm &form, NameList inputs) {
   op.attrs = kScalarAttrs;
   op.params = paramsOf<ScalarParams>();
   op.shape = shapes::same;
+  op.dtype = scalarType;
   op.inplace = kInplaceFirst;
   op.flags.isElementwise = true;
   return op;

@@ -47,6 +47,7 @@ constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summa
   op.attrs = kScalarAttrs;
   op.params = paramsOf<ScalarParams>();
   op.shape = shapes::same;
+  op.dtype = scalarType;
   op.inplace = kInplaceFirst;
   op.flags.isElementwise = true;
   op.flags.hasNoGradient = true;
@@ -70,6 +71,7 @@ constinit const OpDef kPlusScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
@@ -87,6 +89,7 @@ constinit const OpDef kMinusScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
@@ -104,6 +107,7 @@ constinit const OpDef kRminusScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
@@ -124,6 +128,7 @@ constinit const OpDef kMulScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
@@ -141,6 +146,7 @@ constinit const OpDef kDivScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardDivScalar, {g.dy(0)}); },
@@ -157,6 +163,7 @@ constinit const OpDef kRdivScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardRdivScalar, {g.dy(0), g.x(0)}); },
@@ -173,6 +180,7 @@ constinit const OpDef kPowerScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardPowerScalar, {g.dy(0), g.x(0)}); },
@@ -189,6 +197,7 @@ constinit const OpDef kRpowerScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardRpowerScalar, {g.dy(0), g.y(0)}); },
@@ -205,6 +214,7 @@ constinit const OpDef kMaximumScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
@@ -223,6 +233,7 @@ constinit const OpDef kMinimumScalar = {
     .attrs = kScalarAttrs,
     .params = paramsOf<ScalarParams>(),
     .shape = shapes::same,
+    .dtype = scalarType,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,

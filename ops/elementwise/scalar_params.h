@@ -1,6 +1,7 @@
 // What operators of a tensor and a number share: the attribute `scalar`, and kernels from a function of element and number.
 #pragma once
 
+#include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
 #include "ops/kernel_dispatch.h"
@@ -16,8 +17,17 @@ struct ScalarParams {
 };
 inline constexpr AttrSpec kScalarAttrs[] = {
     attr<&ScalarParams::scalar>("scalar", "1.0", "the number, in float64 whatever the tensor's type"),
-    attr<&ScalarParams::isInt>("is_int", "True", "whether the number was written as an integer; not used"),
+    attr<&ScalarParams::isInt>("is_int", "True",
+                               "whether the number was written as an integer; False goes with floating tensors alone"),
 };
+
+/// Type functions of these operators. MXNet answers in float64 where whole numbers meet a number that was not written as
+/// an integer: refused, as the number would be cut to theirs.
+inline void scalarType(DTypeInference &t) {
+  t.sameAll();
+  if (t.hasFailed() || t.in(0) == DType::Unknown || isFloating(t.in(0)) || t.params<ScalarParams>().isInt) return;
+  t.fail("is_int is False and data is " + dtypeName(t.in(0)) + "; cast the data to a floating type first");
+}
 
 namespace detail {
 

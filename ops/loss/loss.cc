@@ -23,8 +23,10 @@ struct MakeLossParams {
 constexpr AttrSpec kMakeLossAttrs[] = {
     attr<&MakeLossParams::gradScale>("grad_scale", "1", "factor of the gradient"),
     attr<&MakeLossParams::validThreshold>("valid_thresh", "0", "elements above it count under normalization 'valid'"),
-    attr<&MakeLossParams::normalization>("normalization", "null",
-                                         "divide by nothing, the batch size, or the number of valid elements"),
+    attr<&MakeLossParams::normalization>(
+        "normalization", "null",
+        "divide by nothing, the number of rows (the product of all axes but the last), or the number of valid "
+        "elements"),
 };
 
 bool isValidNormalized(const NodeKind &kind) {
@@ -47,8 +49,11 @@ double sumLoss(const KernelCall &call) {
 double makeLossFactor(const MakeLossParams &params, Dims shape, const TensorRef *data) {
   const float scale = static_cast<float>(params.gradScale);
   if (params.normalization == LossNormalization::Null) return scale;
-  if (params.normalization == LossNormalization::Batch)
-    return shape.empty() ? scale : scale / static_cast<float>(std::max<int64_t>(shape[0], 1));
+  if (params.normalization == LossNormalization::Batch) {
+    int64_t rows = 1;
+    for (int64_t dim : shape.empty() ? shape : shape.drop_back()) rows *= dim;
+    return scale / static_cast<float>(std::max<int64_t>(rows, 1));
+  }
   int64_t numValid = 0;
   dispatchNumeric(data->dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -73,13 +78,13 @@ void decomposeMakeLoss(DecomposeRule &d) {
   const MakeLossParams &p = d.params<MakeLossParams>();
   const Value x = d.numInputs() ? d.x(0) : d.forwardInput(0), ones = d.emit(kOnesLike, {x});
   const StringRef scale = d.number(static_cast<float>(p.gradScale));
-  if (p.normalization == LossNormalization::Null || (p.normalization == LossNormalization::Batch && d.rank(x) == 0))
+  if (p.normalization == LossNormalization::Null || (p.normalization == LossNormalization::Batch && d.rank(x) <= 1))
     return d.y(0, d.emit(kMulScalar, {ones}, {{"scalar", scale}}));
   const bool isBatch = p.normalization == LossNormalization::Batch;
   const Value counted =
       isBatch ? ones : d.emit(kGreaterScalar, {x}, {{"scalar", d.number(static_cast<float>(p.validThreshold))}});
   const Value number = d.emit(kCast, {counted}, {{"dtype", isBatch ? "float32" : "float64"}});
-  Value count = isBatch ? d.emit(kSum, {number}, {{"axis", "0"}, {"keepdims", "True"}})
+  Value count = isBatch ? d.emit(kSum, {number}, {{"axis", "-1"}, {"exclude", "True"}, {"keepdims", "True"}})
                         : d.emit(kReshape, {d.emit(kSum, {number})}, {{"shape", "(1,)"}});
   count = d.emit(kMaximumScalar, {count}, {{"scalar", "1"}});
   const Value factor = d.emit(kCastLike, {d.emit(kRdivScalar, {count}, {{"scalar", scale}}), x});
@@ -125,7 +130,7 @@ constinit const OpDef kMakeLossOutput = {
     .name = "MakeLoss",
     .summary =
         "y = x, a loss: its gradient is grad_scale / n whatever the head gradient; loss = grad_scale / n * sum of x,"
-        " n = 1, the batch size, or the number of elements above valid_thresh",
+        " n = 1, the number of rows (the product of all axes but the last), or the number of elements above valid_thresh",
     .inputs = {"data"},
     .attrs = kMakeLossAttrs,
     .params = paramsOf<MakeLossParams>(),

@@ -37,7 +37,7 @@ SoftmaxRows rowsOf(const NodeKind &kind, Dims shape) {
 
 void rowShape(ShapeInference &s) {
   s.sameAll();
-  const size_t least = isChannel(s.kind()) ? 3 : 2;
+  const size_t least = isChannel(s.kind()) ? 3 : 1;
   if (s.hasFailed() || !s.in(0).hasRank() || s.in(0).rank() >= least) return;
   s.fail("data has shape " + toString(s.in(0)) + ", expected " + Twine(least) + " axes at least");
 }

@@ -167,10 +167,14 @@ constexpr AttrSpec kRangeAttrs[] = {
     attr<&RangeParams::stop>("stop", "None", "the end, which is not reached"),
     attr<&RangeParams::step>("step", "1", "difference of neighbours; negative: downwards"),
     attr<&RangeParams::repeat>("repeat", "1", "how often each number is repeated").atLeast(1),
-    attr<&RangeParams::inferRange>("infer_range", "False", "take the end from the inferred length of the result"),
+    attr<&RangeParams::inferRange>("infer_range", "False",
+                                   "without an end: take it from the inferred length of the result"),
     attr<&RangeParams::device>("ctx", "", "device, as the file spells it; not used"),
     attr<&RangeParams::dtype>("dtype", "float32", "element type"),
 };
+
+// A given end takes precedence.
+bool isInferred(const RangeParams &p) { return p.inferRange && !p.stop; }
 
 // How many numbers there are before `stop`, repeated or not.
 Dim lengthOf(const RangeParams &p) {
@@ -182,7 +186,7 @@ Error checkRange(const OpDef &, void *params) {
   RangeParams &p = *static_cast<RangeParams *>(params);
   if (p.dtype == DType::Bool)
     return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is bool, expected a type of numbers");
-  if (p.inferRange) return Error::success();
+  if (isInferred(p)) return Error::success();
   if (!p.stop) {
     p.stop = p.start;
     p.start = 0;
@@ -254,7 +258,7 @@ constinit const OpDef kRange = {
     .shape =
         [](ShapeInference &s) {
           const RangeParams &p = s.params<RangeParams>();
-          if (p.inferRange) return s.setOut(0, {kUnknownDim});
+          if (isInferred(p)) return s.setOut(0, {kUnknownDim});
           s.setOut(0, {lengthOf(p).inShape()});
         },
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<RangeParams>().dtype); },

@@ -34,6 +34,8 @@ std::vector<Sample> lossSamples() {
   }
   list.push_back({"MakeLoss", "normalization=batch", {{4, 2}}});
   list.push_back({"MakeLoss", "normalization=batch", {{}}});
+  list.push_back({"MakeLoss", "normalization=batch", {{3}}});
+  list.push_back({"MakeLoss", "normalization=batch", {{2, 3, 2}}});
   list.push_back({"MakeLoss", "normalization=valid, valid_thresh=100", {{2, 2}}});
   list.push_back({"MakeLoss", "normalization=valid, valid_thresh=0.3", {{3, 5}}});
   list.push_back({"SoftmaxOutput", "", {{4, 3}, {4}}});

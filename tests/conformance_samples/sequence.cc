@@ -54,7 +54,7 @@ void addRanges(std::vector<Sample> &list) {
                             "start=-1, stop=1, step=0.5, dtype=float64", "start=0, stop=3, dtype=int32"})
     list.push_back({"_arange", attrs, {}});
   for (const char *attrs : {"start=0.6, stop=7.9, step=1.7, dtype=int64", "start=300, stop=0, step=-100, dtype=uint8",
-                            "start=2, stop=4, repeat=3, dtype=int32"})
+                            "start=2, stop=4, repeat=3, dtype=int32", "start=1, stop=3.5, infer_range=True"})
     list.push_back({"_arange", attrs, {}});
 }
 

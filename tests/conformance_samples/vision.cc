@@ -47,6 +47,7 @@ void addSoftmaxes(std::vector<Sample> &list) {
   for (const char *attrs : {"mode=instance", "mode=channel"})
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3, 2}, {1, 4, 1}, {2, 2, 1, 2}, {1, 1, 1}, {0, 3, 2}})
       list.push_back({"SoftmaxActivation", attrs, {shape}});
+  list.push_back({"SoftmaxActivation", "", {{4}}});
 }
 
 void addLrn(std::vector<Sample> &list) {

@@ -3,6 +3,7 @@
 #include "missing_order.h"
 #include "operator_facts.h"
 #include "operator_trials.h"
+#include "operators_json.h"
 #include "operators_page.h"
 #include "primitives_report.h"
 #include "verbs.h"
@@ -10,6 +11,7 @@
 
 #include "ir/error.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -17,10 +19,16 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-void printList(raw_ostream &os, const Context &context) {
+/// Those that a model may contain.
+std::vector<const OpDef *> operatorsOf(const Context &context) {
+  std::vector<const OpDef *> operators = context.ops.all();
+  llvm::erase_if(operators, [](const OpDef *op) { return op->flags.isBackward; });
+  return operators;
+}
+
+void printList(raw_ostream &os, ArrayRef<const OpDef *> operators) {
   TextTable table({"operator", "summary"});
-  for (const OpDef *op : context.ops.all())
-    if (!op->flags.isBackward) table.add({op->name.str(), op->summary.split('\n').first.str()});
+  for (const OpDef *op : operators) table.add({op->name.str(), op->summary.split('\n').first.str()});
   table.print(os);
 }
 
@@ -88,7 +96,8 @@ Expected<int> printCoverage(Tool &tool) {
 
 Expected<int> runOps(Tool &tool) {
   if (tool.options.wantsCoverage) return printCoverage(tool);
-  if (tool.options.isJson) return Failure(ErrorKind::Usage, "--json goes with --coverage");
+  if (tool.options.isJson && (tool.options.wantsPrimitives || tool.options.wantsReference || tool.options.missingOrder))
+    return Failure(ErrorKind::Usage, "--json goes with --coverage, with one operator, or with the list of all");
   if (tool.options.files.size() > 1)
     return Failure(ErrorKind::Usage, "unexpected argument '" + tool.options.files[1] + "'")
         .note("one operator at a time; several files go with --coverage");
@@ -101,7 +110,8 @@ Expected<int> runOps(Tool &tool) {
   } else if (tool.options.missingOrder) {
     printMissing(os, tool.context, *tool.options.missingOrder);
   } else if (tool.options.files.empty()) {
-    printList(os, tool.context);
+    const std::vector<const OpDef *> operators = operatorsOf(tool.context);
+    tool.options.isJson ? printOperatorsJson(os, operators) : printList(os, operators);
   } else {
     StringRef name = tool.options.files.front();
     const OpDef *op = tool.context.ops.find(name);
@@ -112,7 +122,7 @@ Expected<int> runOps(Tool &tool) {
       if (!close.empty()) return std::move(failure).note("did you mean " + joinMatches(close, "") + "?");
       return std::move(failure).note("`gradc ops` lists all of them");
     }
-    printReference(os, tool.context, *op);
+    tool.options.isJson ? printOperatorsJson(os, op) : printReference(os, tool.context, *op);
   }
   if (Error error = writeText(tool, text)) return error;
   return 0;
@@ -129,7 +139,8 @@ constinit const Verb kOps = {
     .summary = "the operator reference",
     .description =
         "Lists the operators gradc knows, or explains one: inputs, outputs, attributes with types, ranges and defaults, "
-        "where its gradient comes from and the primitives it ends in; with --reference explains all, as Markdown. With --missing-order K: the operators that cannot be differentiated K times, "
+        "where its gradient comes from and the primitives it ends in; with --reference explains all, as Markdown; with "
+        "--json for programs. With --missing-order K: the operators that cannot be differentiated K times, "
         "found by trying. With --primitives: the operators that all others decompose to, how ONNX and C express each, and "
         "what every other operator ends in, as Markdown.\n"
         "With --coverage and the files of networks: for every operator in them, how many nodes it has, whether it is "
@@ -138,6 +149,7 @@ constinit const Verb kOps = {
         "when something is missing.",
     .examples = "gradc ops\n"
                 "gradc ops Convolution\n"
+                "gradc ops Convolution --json\n"
                 "gradc ops --missing-order 2\n"
                 "gradc ops --primitives\n"
                 "gradc ops --reference -o operators.md\n"

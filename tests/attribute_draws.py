@@ -1,0 +1,238 @@
+"""Random attribute settings of every operator: gradc's answers against MXNet's.
+
+Usage: python tests/attribute_draws.py GRADC [--ops OP,...] [--draws N] [--seed N] [--verbose]
+
+Needs a Python with mxnet 1.9.1 and numpy; nothing else in the project does.
+"""
+import argparse
+import collections
+import random
+import sys
+import tempfile
+import zlib
+
+import numpy as np
+
+from draws import families, reasons
+from draws.gradc_side import Gradc
+from draws.mxnet_side import Mxnet, UNWRITTEN, registered
+from draws.schema import Draw
+
+TOLERANCES = {"float64": 1e-6, "float32": 3e-4, "float16": 2e-2}
+COLUMNS = ["agree", "both refuse", "only gradc refuses", "only MXNet refuses", "MXNet crashes", "MXNet's gradient wrong", "known", "differ"]
+
+
+def spread(rng, domain, size, shape, draw):
+    """Values of a domain; of indices some are out of range."""
+    if domain in ("index", "class", "class above 0", "length"):
+        low = int(domain in ("length", "class above 0"))
+        top = max(size - 1 + low, low)
+        values = rng.randint(low, top + 1, shape)
+        if draw.wild and domain == "index":
+            values = np.where(rng.rand(*shape) < 0.3, rng.randint(-size - 2, 2 * size + 2, shape), values)
+        return values
+    if domain == "truth":
+        return rng.randint(0, 2, shape)
+    if domain == "distinct":
+        count = int(np.prod(shape))
+        return rng.permutation(max(size, count))[:count].reshape(shape)
+    if domain in ("cells", "distinct cells"):
+        depth, count = shape[0], int(np.prod(shape[1:]))
+        rows = [d if k < len(size) else 2 for k, d in enumerate((tuple(size) + (2,) * depth)[:depth])]
+        if domain == "cells":
+            values = np.stack([rng.randint(0, max(d, 1), shape[1:]) for d in rows])
+            if draw.wild:
+                values = np.where(rng.rand(*shape) < 0.15, values - np.array(rows).reshape(-1, *[1] * (len(shape) - 1)), values)
+            return values
+        total = max(int(np.prod(rows)), 1)
+        flat = rng.permutation(total)[:count] if count <= total else rng.randint(0, total, count)
+        return np.stack(np.unravel_index(flat, [max(d, 1) for d in rows])).reshape(shape) if count else np.zeros(shape)
+    low, high = {"positive": (0.4, 1.6), "probability": (0.05, 0.95), "within_one": (-0.9, 0.9),
+                 "above_one": (1.1, 2.1)}.get(domain, (draw.low, draw.high))
+    values = rng.uniform(low, high, shape)
+    return np.where(np.abs(values) < 0.02, 0.1, values)
+
+
+def values_of(draw, inputs, shapes, seed):
+    rng = np.random.RandomState(seed)
+    result = {}
+    domains = draw.op["domains"]
+    draw.wild = draw.chance(0.3)
+    for k, name in enumerate(inputs):
+        domain, size = draw.domains.get(k, (domains[k] if k < len(domains) else "any", 3))
+        dtype = draw.types.get(k, draw.dtype)
+        shape = tuple(shapes[name])
+        values = spread(rng, domain, size, shape, draw)
+        if np.dtype(dtype).kind != "f" and domain in ("any", "positive"):
+            values = rng.randint(1 if domain == "positive" else -4, 5, shape)
+        result[name] = np.asarray(values).astype(dtype)
+    return result
+
+
+def disagreement(ours, theirs, what):
+    """What differs between two arrays, or nothing."""
+    if ours.shape != theirs.shape:
+        return f"{what}: shape {list(ours.shape)}, MXNet {list(theirs.shape)}"
+    if ours.dtype != theirs.dtype:
+        return f"{what}: type {ours.dtype}, MXNet {theirs.dtype}"
+    if not ours.size:
+        return ""
+    a, b = ours.astype("float64"), theirs.astype("float64")
+    both = np.isfinite(a) & np.isfinite(b)
+    equal = np.where(both, False, (a == b) | (np.isnan(a) & np.isnan(b)))
+    scale = np.abs(b[both]).max() if both.any() else 0
+    tolerance = TOLERANCES.get(str(ours.dtype), 0)
+    with np.errstate(invalid="ignore"):
+        error = np.where(equal, 0, np.abs(a - b))
+    bad = ~(error <= tolerance * max(scale, 1e-3 if tolerance else 0))
+    if not bad.any():
+        return ""
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return f"{what}{list(at)}: {ours[at]}, MXNet {theirs[at]}"
+
+
+class Judge:
+    def __init__(self, gradc, seed):
+        self.gradc, self.mxnet, self.seed = gradc, Mxnet(), seed
+
+    def draw(self, op, k):
+        draw = Draw(op, random.Random(f"{self.seed}/{op['name']}/{k}"))
+        families.fill_in(draw)
+        return draw
+
+    def judge(self, op, k):
+        """(draw, column, what was found)"""
+        draw = self.draw(op, k)
+        np_shape = any(not s or 0 in s for s in draw.shapes)
+        named = [f"op_{n}" for n in op["inputs"]["names"]]
+        if op["inputs"]["variadic"]:
+            named = [f"op_arg{i}" for i in range(draw.num_args or 1)]
+        given = [] if op["inputs"]["depends_on_attributes"] and not op["inputs"]["variadic"] else named
+        request = {"op": op["name"], "attrs": draw.attrs, "inputs": given, "shapes": draw.shapes, "np_shape": np_shape}
+        made = self.mxnet.ask("make", request)
+        inputs = made.get("inputs") or named
+        graph = made.get("graph") or self.graph(op["name"], draw.attrs, inputs)
+        graph["attrs"]["mxnet_version"] = ["int", 10901]
+        shapes = made.get("shapes") or {n: draw.shapes[i] if i < len(draw.shapes) else draw.shapes[-1] if draw.shapes else (1,)
+                                        for i, n in enumerate(inputs)}
+        shapes = {n: s if s is not None else (1,) for n, s in shapes.items()}
+        if any(d < 0 for s in shapes.values() for d in s):
+            shapes = {n: [max(d, 1) for d in s] for n, s in shapes.items()}
+        if not np_shape:
+            shapes = {n: [d or 1 for d in s] or [1] for n, s in shapes.items()}
+        if draw.chance(0.04) and len(inputs) > 1 and "refused" not in made:  # a wrong operand
+            name = draw.rng.choice(inputs)
+            shapes[name] = (*shapes[name], 2) if draw.chance(0.5) else [d + 1 for d in shapes[name]]
+        seed = zlib.crc32(f"{self.seed}/{op['name']}/{k}".encode()) & 0x7FFFFFFF
+        values = values_of(draw, inputs, shapes, seed)
+        training = draw.chance(0.8)
+        request = {"graph": graph, "values": values, "training": training, "gradient": training and not op["random"], "seed": seed,
+                   "np_shape": np_shape}
+        theirs = made if "refused" in made else self.mxnet.ask("run", request)
+        draw.description = self.describe(op, draw, values)
+        try:
+            ours = self.gradc.run(graph, values, training, theirs.get("heads", []))
+        except RuntimeError as error:
+            return draw, "differ", f"{error}"
+        if theirs.get("crashed"):
+            return draw, "MXNet crashes", "gradc: " + ours.get("refused", "runs")
+        if "refused" in ours and "refused" in theirs:
+            return draw, "both refuse", ours["refused"] + " || " + theirs["refused"]
+        if "refused" in ours:
+            return draw, "only gradc refuses", ours["refused"]
+        if "refused" in theirs:
+            return draw, "only MXNet refuses", theirs["refused"]
+        return (draw, *self.compare(op, request, ours, theirs))
+
+    def compare(self, op, request, ours, theirs):
+        if len(ours["outputs"]) != len(theirs["outputs"]):
+            return "differ", f"{len(ours['outputs'])} outputs, MXNet {len(theirs['outputs'])}"
+        is_random = op["random"] and (op["name"] != "Dropout" or request["training"] or "always" in str(request["graph"]))
+        for i, (a, b) in enumerate(zip(ours["outputs"], theirs["outputs"])):
+            if is_random:
+                if a.shape != b.shape or a.dtype != b.dtype:
+                    return "differ", disagreement(a, b, f"output {i}")
+            elif found := disagreement(a, b, f"output {i}"):
+                return "differ", found
+        for name, b in theirs["states"].items():
+            if name in ours["states"] and (found := disagreement(ours["states"][name], b, f"state {name}")):
+                return "differ", found
+        if "no_gradient" in ours:
+            if any(np.any(g != 0) and np.any(g != UNWRITTEN) for g in theirs["gradients"].values()):
+                return "differ", "gradc has no gradient: " + ours["no_gradient"]
+            return "agree", "no gradient"
+        wrong = ""
+        for name, b in theirs["gradients"].items():
+            a = ours["gradients"].get(name)
+            if a is None:
+                if np.any(b != 0) and np.any(b != UNWRITTEN):
+                    return "differ", f"no gradient of {name}; MXNet has one"
+                continue
+            found = disagreement(a, b, f"gradient of {name}")
+            if not found or (not np.any(a) and np.all(b == UNWRITTEN)):
+                continue
+            answer = self.mxnet.ask("differences", {**request, "heads": theirs["heads"], "wrt": name})
+            if "difference" in answer:
+                truth = answer["difference"]
+                scale = np.abs(truth).max() if truth.size else 0
+                tolerance = 2e-3 if answer["dtype"] == "float64" else 2e-2
+                if a.shape == truth.shape and np.all(np.abs(a - truth) <= tolerance * max(scale, 1e-2)):
+                    wrong = found
+                    continue
+                found += " (not the difference)"
+            return "differ", found
+        return ("MXNet's gradient wrong", wrong) if wrong else ("agree", "")
+
+    @staticmethod
+    def graph(op, attrs, inputs):
+        nodes = [{"op": "null", "name": n, "inputs": []} for n in inputs]
+        nodes.append({"op": op, "name": "op", "attrs": attrs, "inputs": [[i, 0, 0] for i in range(len(inputs))]})
+        return {"nodes": nodes, "arg_nodes": list(range(len(inputs))), "heads": [[len(inputs), 0, 0]], "attrs": {}}
+
+    @staticmethod
+    def describe(op, draw, values):
+        attrs = ", ".join(f"{k}={v}" for k, v in draw.attrs.items())
+        return f"{op['name']}({attrs}) " + " ".join(f"{list(v.shape)}:{v.dtype}" for v in values.values())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("gradc")
+    parser.add_argument("--ops", default="")
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, default=-1, help="the number of one draw")
+    parser.add_argument("--verbose", action="store_true", help="print every draw that is not an agreement")
+    options = parser.parse_args()
+    only = set(filter(None, options.ops.split(",")))
+    names = registered()
+    totals, failed = collections.Counter(), False
+    with tempfile.TemporaryDirectory() as folder:
+        judge = Judge(Gradc(options.gradc, folder), options.seed)
+        print(f"{'operator':44}" + "".join(f"{c:>12}" for c in ["agree", "both ref.", "gradc ref.", "MXNet ref.", "crash", "grad wrong", "known", "differ"]))
+        for op in judge.gradc.operators():
+            name = op["name"]
+            if name not in names or (only and name not in only):
+                continue
+            counts, shown = collections.Counter(), []
+            for k in range(options.draws) if options.only < 0 else [options.only]:
+                try:
+                    draw, column, found = judge.judge(op, k)
+                except Exception as error:
+                    raise RuntimeError(f"draw {k} of {name}") from error
+                if column not in ("agree", "both refuse") and reasons.explain(name, draw, column, found):
+                    column = "known"
+                counts[column] += 1
+                if column not in ("agree", "known") and (options.verbose or column == "differ"):
+                    shown.append(f"  {k} {column}: {draw.description}: {found}")
+            print(f"{name:44}" + "".join(f"{counts[c]:12}" for c in COLUMNS), flush=True)
+            for line in shown:
+                print(line, flush=True)
+            totals += counts
+            failed |= counts["differ"] > 0
+    print(f"{'all':44}" + "".join(f"{totals[c]:12}" for c in COLUMNS))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
