@@ -205,6 +205,7 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
   planOptions.schedule = options.schedule;
   if (options.kernels) {
     planOptions.workspaceOf = KernelSet::planWorkspace;
+    planOptions.workspaceReader = KernelSet::planReader;
     planOptions.user = options.kernels;
   }
   return catching("to prepare the graph", [&]() -> Expected<Executor> {

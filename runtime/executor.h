@@ -44,7 +44,7 @@ struct ExecOptions {
   Schedule schedule = {};                // in which nodes run; the one the plan was made for
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: what the caller is going to bind, else null; empty: none
-  /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace); taken over. Null: the executor prepares them
+  /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace, planReader); taken over. Null: the executor prepares them
   /// itself, with scratch of its own.
   KernelSet *kernels = nullptr;
   const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId, alive as long as the executor; null: none

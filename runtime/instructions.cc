@@ -42,6 +42,8 @@ class Preparation {
     if (Error error = placeEntries()) return error;
     if (!options.kernels)
       if (Error error = placeKernelScratch()) return error;
+    for (const KernelSet::Tape &tape : list.kernels.tapes())
+      list.kernels.kernel(tape.backward)->takeTape(arena + plan.workspace[tape.forward]);
     listRandomNodes();
     for (uint32_t step = 0; step < graph.numNodes(); ++step)
       if (Error error = emit(step)) return error;

@@ -221,6 +221,7 @@ Error Session::State::makePlan(Context &context, KernelSet &kernels, const Sessi
   planOptions.schedule = options.exec.schedule;
   if (!kernels.isEmpty()) {
     planOptions.workspaceOf = KernelSet::planWorkspace;
+    planOptions.workspaceReader = KernelSet::planReader;
     planOptions.user = &kernels;
   }
   Expected<MemoryPlan> planned = planMemory(context, graph, inference, requests, planOptions);
@@ -237,6 +238,7 @@ KernelSet Session::State::makeKernels(const SessionOptions &options) const {
   wishes.threads = options.exec.threads;
   wishes.allowLayouts = !options.exec.monitor && !options.exec.overrides;
   wishes.movesArguments = true;
+  wishes.keepsTapes = !options.exec.overrides;
   std::vector<EntryId> plain;
   for (const VariableMemory &given : options.variableMemory) plain.push_back(graph.firstEntry(given.variable));
   for (const HeadMemory &given : options.headMemory) plain.push_back(graph.entry(graph.heads()[given.head]));

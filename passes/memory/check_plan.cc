@@ -20,7 +20,8 @@ namespace {
 
 struct Range {
   int64_t end;
-  SmallVector<EntryId, 2> owners;  // live entries with exactly these bytes
+  SmallVector<EntryId, 2> owners;  // live entries with exactly these bytes; none: a workspace
+  NodeId workspaceOf = {};
 };
 
 class PlanReplay {
@@ -38,8 +39,9 @@ class PlanReplay {
       if (graph.isVariable(id)) continue;
       for (uint32_t o = 0; o < graph.numOutputs(id); ++o)
         if (Error error = write(id, o)) return error;
-      if (Error error = checkWorkspace(id)) return error;
+      if (Error error = takeWorkspace(id)) return error;
       release(id);
+      releaseWorkspaces(step);
     }
     return Error::success();
   }
@@ -84,7 +86,7 @@ class PlanReplay {
     EntryId source = plan.inplaceOf[e];
     if (source.isValid()) return share(n, output, e, source);
     if (Error error = checkFree(n, begin, begin + bytes, "output " + nameOf(n, output))) return error;
-    live[begin] = Range{begin + bytes, {e}};
+    live[begin] = Range{begin + bytes, {e}, {}};
     return Error::success();
   }
 
@@ -109,13 +111,16 @@ class PlanReplay {
     auto next = live.lower_bound(begin);
     if (next != live.begin() && std::prev(next)->second.end > begin) --next;
     if (next == live.end() || next->first >= end) return Error::success();
-    return bad(n, what + " takes bytes [" + Twine(begin) + ", " + Twine(end) + "), where entry " +
-                      Twine(next->second.owners[0].value) + " is still live");
+    const Range &range = next->second;
+    const std::string owner = range.owners.empty() ? "the workspace of " + graph.describe(range.workspaceOf)
+                                                   : "entry " + std::to_string(range.owners[0].value);
+    return bad(n, what + " takes bytes [" + Twine(begin) + ", " + Twine(end) + "), where " + owner + " is still live");
   }
 
   Error share(NodeId n, uint32_t output, EntryId e, EntryId source) {
     auto range = live.find(plan.offset[source]);
-    if (range == live.end() || plan.offset[e] != plan.offset[source] || bytesOf(e) != bytesOf(source))
+    if (range == live.end() || range->second.owners.empty() || plan.offset[e] != plan.offset[source] ||
+        bytesOf(e) != bytesOf(source))
       return bad(n,
                  "output " + nameOf(n, output) + " takes over entry " + Twine(source.value) + ", which is not there");
     const InplacePair *pair = declaredPair(n, output, source);
@@ -146,7 +151,7 @@ class PlanReplay {
     return count;
   }
 
-  Error checkWorkspace(NodeId n) const {
+  Error takeWorkspace(NodeId n) {
     if (!isPlanned(n)) return Error::success();
     Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
     if (!bytes) return bytes.takeError();
@@ -155,7 +160,19 @@ class PlanReplay {
     if (!isInArena(begin, *bytes))
       return bad(n, "the workspace of " + Twine(*bytes) + " bytes at offset " + Twine(begin) +
                         " is misaligned or outside the arena");
-    return checkFree(n, begin, begin + *bytes, "the workspace");
+    if (Error error = checkFree(n, begin, begin + *bytes, "the workspace")) return error;
+    const uint32_t last = lastWorkspaceStep(options, n);
+    if (last < options.schedule.stepOf(n)) return bad(n, "the workspace is read before");
+    if (last == options.schedule.stepOf(n)) return Error::success();
+    live[begin] = Range{begin + *bytes, {}, n};
+    keptWorkspaces.insert({last, begin});
+    return Error::success();
+  }
+
+  void releaseWorkspaces(uint32_t step) {
+    const auto [first, last] = keptWorkspaces.equal_range(step);
+    for (auto at = first; at != last; ++at) live.erase(at->second);
+    keptWorkspaces.erase(first, last);
   }
 
   // RC-02: one read per position; entries without reads left, and outputs nobody reads, give their bytes back.
@@ -189,6 +206,7 @@ class PlanReplay {
   EntryMap<uint32_t> pending;     // reads still to come
   EntryMap<uint8_t> isCallers;    // may be in the caller's memory
   std::map<int64_t, Range> live;  // by offset
+  std::multimap<uint32_t, int64_t> keptWorkspaces;  // offsets by the last step
 };
 
 }  // namespace

@@ -148,7 +148,7 @@ class LifetimeBuilder {
     Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
-    result.scratch.push_back({now, now, rounded(*bytes), EntryId()});
+    result.scratch.push_back({now, lastWorkspaceStep(options, n), rounded(*bytes), EntryId()});
     return addToTotal(n, rounded(*bytes));
   }
 

@@ -46,8 +46,9 @@ struct Placement {
 };
 Placement placeIntervals(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
 
-/// Workspaces go where placed values leave room at their step, and past them where none is left: the values' offsets do not
+/// Workspaces of one step go where placed values leave room at their step, and past them where none is left: the values' offsets do not
 /// depend on which kernels run. `bytes` is the size of the arena with both.
+/// Those that a later step reads, too, come behind the values.
 Placement placeScratch(llvm::ArrayRef<Interval> scratch, llvm::ArrayRef<Interval> values, const Placement &placed,
                        uint32_t numSteps);
 

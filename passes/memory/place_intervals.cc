@@ -166,8 +166,10 @@ Placement placeIntervals(ArrayRef<Interval> intervals, uint32_t numSteps) {
   return other.bytes < best.bytes ? std::move(other) : std::move(best);
 }
 
-Placement placeScratch(ArrayRef<Interval> scratch, ArrayRef<Interval> values, const Placement &placed,
-                       uint32_t numSteps) {
+namespace {
+
+Placement placeMomentary(ArrayRef<Interval> scratch, ArrayRef<Interval> values, const Placement &placed,
+                         uint32_t numSteps) {
   Placement placement;
   placement.bytes = placed.bytes;
   if (scratch.empty()) return placement;
@@ -185,6 +187,34 @@ Placement placeScratch(ArrayRef<Interval> scratch, ArrayRef<Interval> values, co
     for (uint32_t i = endings.begin[step]; i < endings.begin[step + 1]; ++i)
       if (uint32_t ended = endings.list[i]; values[ended].bytes) free.give(placed.offsets[ended], values[ended].bytes);
   }
+  return placement;
+}
+
+}  // namespace
+
+Placement placeScratch(ArrayRef<Interval> scratch, ArrayRef<Interval> values, const Placement &placed,
+                       uint32_t numSteps) {
+  auto isKept = [](const Interval &interval) { return interval.end > interval.begin; };
+  std::vector<Interval> kept, momentary;
+  for (const Interval &interval : scratch) (isKept(interval) ? kept : momentary).push_back(interval);
+  if (kept.empty()) return placeMomentary(scratch, values, placed, numSteps);
+
+  Placement behind = placeIntervals(kept, numSteps);
+  for (int64_t &offset : behind.offsets) offset += placed.bytes;
+  std::vector<Interval> lasting;  // values and kept workspaces, ordered by begin
+  Placement all;
+  all.bytes = placed.bytes + behind.bytes;
+  for (size_t v = 0, k = 0; v < values.size() || k < kept.size();) {
+    const bool isValue = k == kept.size() || (v < values.size() && values[v].begin <= kept[k].begin);
+    lasting.push_back(isValue ? values[v] : kept[k]);
+    all.offsets.push_back(isValue ? placed.offsets[v++] : behind.offsets[k++]);
+  }
+  const Placement rest = placeMomentary(momentary, lasting, all, numSteps);
+  Placement placement;
+  placement.bytes = rest.bytes;
+  size_t nextKept = 0, nextMomentary = 0;
+  for (const Interval &interval : scratch)
+    placement.offsets.push_back(isKept(interval) ? behind.offsets[nextKept++] : rest.offsets[nextMomentary++]);
   return placement;
 }
 

@@ -3,7 +3,7 @@
 // Three stages, each usable alone: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
 // bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
 // Variables and heads belong to the caller and are not in the arena. Values are placed first, workspaces of kernels in what
-// they leave free. All sizes are rounded up to 64 bytes.
+// they leave free, and those that a later node reads behind all values. All sizes are rounded up to 64 bytes.
 #pragma once
 
 #include "passes/infer.h"
@@ -28,6 +28,9 @@ struct PlanOptions {
   StepRange steps = {};
   /// Workspace bytes of a node instead of what its OpDef asks for, negative to leave it at that; null: all are left.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
+  /// The node that still reads the node's workspace, after it in the schedule; invalid where it is free after its node.
+  /// Null: all are.
+  NodeId (*workspaceReader)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
 };
 

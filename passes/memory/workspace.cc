@@ -33,4 +33,9 @@ Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference,
       .at(n);
 }
 
+uint32_t lastWorkspaceStep(const PlanOptions &options, NodeId n) {
+  const NodeId reader = options.workspaceReader ? options.workspaceReader(options.user, n) : NodeId();
+  return options.schedule.stepOf(reader.isValid() ? reader : n);
+}
+
 }  // namespace gradc

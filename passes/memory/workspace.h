@@ -1,4 +1,4 @@
-// How much scratch memory a node's kernel will ask for: a fact about kernels that the planner and its judge both need.
+// How much scratch memory a node's kernel will ask for, and how long: facts about kernels that the planner and its judge both need.
 #pragma once
 
 #include "passes/memory/plan_memory.h"
@@ -9,5 +9,8 @@ namespace gradc {
 /// where a shape is unknown. TooLarge above kMaxTensorBytes.
 llvm::Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const PlanOptions &options,
                                        NodeId n);
+
+/// The step at whose end the workspace of a node is free.
+uint32_t lastWorkspaceStep(const PlanOptions &options, NodeId n);
 
 }  // namespace gradc

@@ -1,6 +1,7 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/kernels/threads.h"
@@ -12,7 +13,6 @@ namespace gradc::fast {
 namespace {
 
 constexpr int64_t kGrain = 32768;  // elements that are not worth a second thread
-constexpr int64_t kColumns = 64;   // of a sum over rows that stay together
 
 template <class T> class FullyConnectedKernel : public PreparedKernel {
  public:
@@ -44,17 +44,7 @@ template <class T> class FullyConnectedBackward : public PreparedKernel {
     if (call.wants(1))
       gradc::multiply(Gemm<T>{true, false, hidden, features, rows, dy, call.in[1].as<const T>(), hidden, features, T{0},
                               call.out[1].as<T>(), features});
-    if (call.out.size() == 3 && call.wants(2)) sumRows(dy, rows, hidden, call.out[2].as<T>());
-  }
-
- private:
-  // Each column from its first row to its last, whichever thread has it.
-  static void sumRows(const T *dy, int64_t rows, int64_t hidden, T *__restrict db) {
-    parallelFor(scopeThreads(), hidden, std::max<int64_t>(kGrain / rows, kColumns), [&](int64_t begin, int64_t end) {
-      std::memset(db + begin, 0, static_cast<size_t>(end - begin) * sizeof(T));
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t h = begin; h < end; ++h) db[h] += dy[row * hidden + h];
-    });
+    if (call.out.size() == 3 && call.wants(2)) sumColumns(dy, rows, hidden, call.out[2].as<T>());
   }
 };
 

@@ -66,6 +66,22 @@ inline dnnl::eltwise_forward::primitive_desc elementwiseDescOf(dnnl::algorithm a
 #endif
 }
 
+/// c = a · b, or c + a · b.
+inline dnnl::matmul::primitive_desc matmulDescOf(const dnnl::memory::desc &a, const dnnl::memory::desc &b,
+                                                 const dnnl::memory::desc &c, bool addsToC) {
+  dnnl::primitive_attr attr = userScratchpad();
+  if (addsToC) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attr.set_post_ops(sum);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul::primitive_desc(dnnlEngine(), a, b, c, attr);
+#else
+  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attr, dnnlEngine());
+#endif
+}
+
 inline dnnl::memory::dims dimsOf(const dnnl::memory::desc &desc) {
 #if DNNL_VERSION_MAJOR >= 3
   return desc.get_dims();

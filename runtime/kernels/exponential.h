@@ -1,4 +1,4 @@
-// Exponentials and the error function in loops: of float32 polynomials that the compiler vectorises, of float64 the
+// Exponentials, their sigmoids and the error function in loops: of float32 polynomials that the compiler vectorises, of float64 the
 // library's functions. Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -30,6 +30,27 @@ inline float expOfNonPositive(float value) {
   return value < -87.0f ? 0.0f : result;
 }
 inline double expOfNonPositive(double x) { return std::exp(x); }
+
+/// 1 / (1 + exp(−x)), whose relative error is some 3 units in the last place on both sides of 0. Below −87, 0.
+inline float sigmoidFunction(float x) {
+  const float e = expOfNonPositive(x < 0 ? x : -x);
+  return (x < 0 ? e : 1.0f) / (1.0f + e);
+}
+inline double sigmoidFunction(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// tanh(x) to some 3 units in the last place: Cephes' polynomial where |x| < 0.625, elsewhere from exp(−2|x|).
+inline float tangentFunction(float x) {
+  const float square = x * x, size = x < 0 ? -x : x;
+  float series = -5.70498872745e-3f;
+  series = series * square + 2.06390887954e-2f;
+  series = series * square - 5.37397155531e-2f;
+  series = series * square + 1.33314422036e-1f;
+  series = series * square - 3.33332819422e-1f;
+  const float small = (series * square + 1.0f) * x;
+  const float e = expOfNonPositive(-2.0f * size), large = (1.0f - e) / (1.0f + e);
+  return size < 0.625f ? small : x < 0 ? -large : large;
+}
+inline double tangentFunction(double x) { return std::tanh(x); }
 
 /// erf(x) to some 3·10⁻⁷: its Taylor polynomial where |x| < 1/2, elsewhere formula 7.1.26 of Abramowitz and Stegun.
 inline float errorFunction(float x) {

@@ -1,6 +1,7 @@
 // The factories that runtime/kernels/table.cc lists, by the file they are in. Tested by tests/fast_kernels_test.cc
 #pragma once
 
+#include "ir/graph.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc::fast {
@@ -119,6 +120,9 @@ std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
 // runtime/kernels/rnn.cc
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);
+// TapeOperands::fit of the second one
+bool rnnTapeFits(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, const NodeKind &backward,
+                 llvm::ArrayRef<Value> backwardInputs);
 
 // runtime/kernels/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);

@@ -20,7 +20,8 @@ class Selection {
       : graph(graph), inference(inference), requests(requests), options(options), rows(graph, nullptr),
         nodes(graph, NodeLayout()),
         settlement(graph, inference, requests, options.movesArguments, options.plainEntries),
-        lastLayouts(graph, Layout::Plain), kernels(graph.numNodes()) {}
+        lastLayouts(graph, Layout::Plain), kernels(graph.numNodes()), tapeReader(graph, NodeId()),
+        tapeSource(graph, NodeId()) {}
 
   void run() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
@@ -28,6 +29,7 @@ class Selection {
       rows[n] = rowOf(n);
       if (options.allowLayouts && !graph.isVariable(n)) nodes[n] = layoutOf(n);
     }
+    if (options.keepsTapes) pairTapes();
     do {
       if (options.allowLayouts) settlement.settle(nodes);
     } while (!makeKernels());
@@ -35,6 +37,13 @@ class Selection {
 
   EntryMap<Layout> takeLayouts() { return settlement.take(); }
   std::vector<std::unique_ptr<PreparedKernel>> takeKernels() { return std::move(kernels); }
+  std::vector<KernelSet::Tape> takeTapes() {
+    std::vector<KernelSet::Tape> tapes;
+    for (uint32_t id = 0; id < graph.numNodes(); ++id)
+      if (const NodeId reader = tapeReader[NodeId(id)]; reader.isValid() && kernels[id] && kernels[reader.value])
+        tapes.push_back({NodeId(id), reader});
+    return tapes;
+  }
 
  private:
   bool isKnown(EntryId e) const { return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown; }
@@ -63,6 +72,19 @@ class Selection {
     return {row->role, row->filters, suitsTiles};
   }
 
+  // A gradient operator depends on its forward node. The first one of these has the tape, which it may write over.
+  void pairTapes() {
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      const NodeId n(id);
+      if (!rows[n] || !rows[n]->tape.fit || graph.controlDeps(n).empty()) continue;
+      const NodeId forward = graph.controlDeps(n)[0];
+      if (!rows[forward] || rows[forward]->name != rows[n]->tape.forward || tapeReader[forward].isValid()) continue;
+      if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.kind(n), graph.inputs(n))) continue;
+      tapeReader[forward] = n;
+      tapeSource[n] = forward;
+    }
+  }
+
   void addOperand(EntryId e) {
     Dims shape = isKnown(e) ? dims(e) : Dims();
     operands.push_back({nullptr, inference.dtype[e], shape, settlement.layout(e)});
@@ -85,6 +107,8 @@ class Selection {
     site.requests = wishes;
     site.isTraining = options.isTraining;
     site.threads = options.threads;
+    site.keepsTape = tapeReader[n].isValid();
+    site.hasTape = tapeSource[n].isValid() && kernels[tapeSource[n].value];
     return site;
   }
 
@@ -131,6 +155,7 @@ class Selection {
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   std::vector<TensorRef> operands;
   std::vector<Request> wishes;
+  NodeMap<NodeId> tapeReader, tapeSource;  // of forward nodes, of gradient nodes; invalid: there is none
 };
 
 }  // namespace
@@ -141,6 +166,7 @@ KernelSet KernelSet::create(const Graph &graph, const Inference &inference, cons
   withThreads(options.threads, [&] { selection.run(); });
   KernelSet set;
   set.layouts = selection.takeLayouts();
+  set.kept = selection.takeTapes();
   set.kernels = selection.takeKernels();
   return set;
 }
@@ -158,6 +184,12 @@ uint32_t KernelSet::numEntries(Layout layout) const {
 int64_t KernelSet::planWorkspace(const void *user, NodeId n) {
   const PreparedKernel *kernel = static_cast<const KernelSet *>(user)->kernel(n);
   return kernel ? static_cast<int64_t>(kernel->workspaceBytes()) : -1;
+}
+
+NodeId KernelSet::planReader(const void *user, NodeId n) {
+  ArrayRef<Tape> tapes = static_cast<const KernelSet *>(user)->tapes();
+  const Tape *tape = llvm::lower_bound(tapes, n, [](const Tape &t, NodeId forward) { return t.forward < forward; });
+  return tape != tapes.end() && tape->forward == n ? tape->backward : NodeId();
 }
 
 }  // namespace gradc

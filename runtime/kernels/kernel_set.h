@@ -17,6 +17,9 @@ struct KernelSetOptions {
   bool allowLayouts = true;  // else every entry stays plain, as somebody looks at entries between nodes
   /// Variables and heads may be filter tiles: their owner asks `layout` and converts.
   bool movesArguments = false;
+  /// Gradient kernels may read the workspaces of their forward nodes, which the plan keeps (`planReader`). Nobody replaces
+  /// what a node computes.
+  bool keepsTapes = false;
   llvm::ArrayRef<EntryId> plainEntries;  // row-major all the same
 };
 
@@ -38,10 +41,19 @@ class KernelSet {
 
   /// PlanOptions::workspaceOf; `user` is the set. Nodes without a kernel keep what their OpDef asks for.
   static int64_t planWorkspace(const void *user, NodeId n);
+  /// PlanOptions::workspaceReader.
+  static NodeId planReader(const void *user, NodeId n);
+
+  /// The nodes whose workspaces are read later, in id order, and who reads them.
+  struct Tape {
+    NodeId forward, backward;
+  };
+  llvm::ArrayRef<Tape> tapes() const { return kept; }
 
  private:
   std::vector<std::unique_ptr<PreparedKernel>> kernels;  // by node; empty: none at all
   EntryMap<Layout> layouts;
+  std::vector<Tape> kept;
 };
 
 }  // namespace gradc

@@ -21,6 +21,8 @@ struct KernelSite {
   llvm::ArrayRef<Request> requests;  // per output: Null or Write
   bool isTraining = false;
   unsigned threads = 1;
+  /// Of a forward operator: its workspace is kept for a gradient operator. Of that one: it has this kernel's workspace.
+  bool keepsTape = false, hasTape = false;
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }
 };
@@ -45,6 +47,9 @@ class PreparedKernel {
   virtual void run(const KernelCall &call) = 0;
   virtual size_t workspaceBytes() const { return 0; }
   virtual Reorders reorders() const { return {}; }
+  /// Of a kernel made with `hasTape`: the workspace of the forward kernel, which has run just before each run of this one
+  /// and which nobody else reads. Called once, before the first run.
+  virtual void takeTape(void *) {}
 };
 
 /// Null when this node is better left to the reference kernel.

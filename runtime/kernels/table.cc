@@ -45,7 +45,7 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_LayerNorm", fast::layerNormBackward, LayoutRole::Plain},
     {"_backward_LeakyReLU", fast::leakyReluBackward, LayoutRole::Same},
     {"_backward_Pooling", fast::poolingBackward, LayoutRole::Own},
-    {"_backward_RNN", fast::rnnBackward, LayoutRole::Plain},
+    {"_backward_RNN", fast::rnnBackward, LayoutRole::Plain, {}, {"RNN", fast::rnnTapeFits}},
     {"_backward_SoftmaxActivation", fast::softmaxActivationBackward, LayoutRole::Plain},
     {"_backward_broadcast_add", fast::broadcastAddBackward, LayoutRole::Same},
     {"_backward_broadcast_div", fast::broadcastDivideBackward, LayoutRole::Same},

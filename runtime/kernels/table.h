@@ -1,6 +1,7 @@
 // Which operators have fast kernels: one explicit list, and those that work element by element by their flags. Tested by tests/fast_kernels_test.cc
 #pragma once
 
+#include "ir/graph.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc {
@@ -21,11 +22,20 @@ struct FilterOperands {
   bool (*suitTiles)(const KernelSite &) = nullptr;
 };
 
+/// For the row of a gradient operator: how its kernel takes over what the forward operator's kernel kept.
+struct TapeOperands {
+  llvm::StringRef forward;  // the operator
+  /// Whether both nodes compute on the same operands in the same way.
+  bool (*fit)(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, const NodeKind &backward,
+              llvm::ArrayRef<Value> backwardInputs) = nullptr;
+};
+
 struct FastKernelRow {
   llvm::StringRef name;
   KernelFactory make;
   LayoutRole role;
   FilterOperands filters = {};
+  TapeOperands tape = {};
 };
 
 /// Sorted by name.

@@ -93,8 +93,10 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   KernelSetOptions wishes;
   wishes.isTraining = options.run.isTraining;
   wishes.threads = options.threads;
+  wishes.keepsTapes = options.keepsTapes;
   KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
   FastResult result;
+  result.numTapes = kernels.tapes().size();
   result.numChannelsLast = kernels.numEntries(Layout::ChannelsLast);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const bool isFast = kernels.kernel(NodeId(n)) != nullptr;
@@ -104,6 +106,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
   planOptions.workspaceOf = KernelSet::planWorkspace;
+  planOptions.workspaceReader = KernelSet::planReader;
   planOptions.user = &kernels;
   const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, planOptions));
   ExecOptions exec;

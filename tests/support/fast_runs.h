@@ -26,6 +26,7 @@ struct FastResult {
   std::set<size_t> onReference;     // rows of listOnReference
   std::string surprises;            // nodes that ran on the other kernel than expected
   uint32_t numChannelsLast = 0;
+  size_t numTapes = 0;
 };
 
 struct FastOptions {
@@ -33,6 +34,7 @@ struct FastOptions {
   unsigned threads = 2;
   std::vector<Request> requests = {};
   bool allowInplace = true;
+  bool keepsTapes = true;
 };
 
 FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptions &options);

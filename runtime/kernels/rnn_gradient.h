@@ -1,0 +1,38 @@
+// The backward run of an RNN's layers from what the forward run left. Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "runtime/kernels/rnn_layers.h"
+
+namespace gradc::fast {
+
+template <class T> class RnnGradient {
+ public:
+  RnnGradient(const KernelSite &site, const RnnSizes &s, const RnnPorts &ports);
+
+  void place(RnnSpace<T> &space);
+  /// Writes the gates and shares of the tape over.
+  void run(const KernelCall &call, const RnnTape<T> &tape);
+
+ private:
+  void runCell(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *dOutput, T *dInput);
+  void runSteps(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *dOutput,
+                RnnPart<T> &part) const;
+  void takeHead(const KernelCall &call, size_t port, const RnnCell &cell, int64_t count, T *to) const;
+  void writeParameters(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *input);
+  const T *inputOf(const KernelCall &call, const RnnTape<T> &tape, int64_t layer) const {
+    return layer == 0 ? call.in[0].as<const T>() : tape.outputOf(layer - 1);
+  }
+
+  const RnnSizes s;
+  const RnnPorts ports;
+  std::vector<RnnPart<T>> parts;
+  // Each of the first layer and of the others; the second direction's product adds to the first one's.
+  std::optional<PreparedProduct<T>> toInput[2][2], toInputWeight[2];
+  std::optional<PreparedProduct<T>> toStateWeight;
+  T *packed = nullptr, *scratch = nullptr;
+  T *gradients[2] = {};  // of outputs of layers
+  T *dState = nullptr, *dCell = nullptr;
+  T *dHidden = nullptr, *dStates = nullptr;  // with a projection: before it, and behind it at all times
+};
+
+}  // namespace gradc::fast
