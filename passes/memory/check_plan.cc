@@ -147,7 +147,7 @@ class PlanReplay {
 
   Error checkWorkspace(NodeId n) const {
     if (!isPlanned(n)) return Error::success();
-    Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
+    Expected<int64_t> bytes = workspaceBytes(graph, inference, requests, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
     const int64_t begin = plan.workspace[n];

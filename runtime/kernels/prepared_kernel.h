@@ -45,6 +45,8 @@ class PreparedKernel {
   virtual void run(const KernelCall &call) = 0;
   virtual size_t workspaceBytes() const { return 0; }
   virtual Reorders reorders() const { return {}; }
+  /// False where it brings operands to the reference kernel.
+  virtual bool isFast() const { return true; }
 };
 
 /// Null when this node is better left to the reference kernel.
