@@ -153,6 +153,7 @@ struct OpFlags {
   bool isConstantInGradcheck = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
   bool isStep = false;         // a step of an optimizer: to ask for its gradient is an error, though it decomposes
   bool isElementwise = false;  // element i of each output comes from elements i of its inputs, all of one shape
+  bool movesElements = false;  // outputs hold elements of the inputs of their type, bit for bit, or zeros
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 

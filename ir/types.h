@@ -35,6 +35,8 @@ std::optional<DType> parseDType(llvm::StringRef text);
 /// Bytes per element; 0 for DType::Unknown.
 uint32_t dtypeBytes(DType type);
 bool isFloating(DType type);
+/// Of 16 bits: stored as such, computed with in float32 (ir/widening.h).
+constexpr bool isHalf(DType type) { return type == DType::Float16 || type == DType::BFloat16; }
 
 /// A set of element types.
 class DTypeSet {
@@ -52,10 +54,15 @@ class DTypeSet {
   uint32_t bits = 0;
 };
 inline constexpr DTypeSet kFloatingTypes = {DType::Float32, DType::Float64};
-/// Everything but half precision, which no kernel of ours computes in.
+/// Everything but the floating types of 16 bits, which kernels are given as float32 (ir/widening.h).
 inline constexpr DTypeSet kFloatingAndIntegers = {
     DType::Float32, DType::Float64, DType::UInt8,  DType::Int32,  DType::Int8,   DType::Int64,
     DType::Bool,    DType::Int16,   DType::UInt16, DType::UInt32, DType::UInt64,
+};
+/// Those of conversions, which kernels make themselves.
+inline constexpr DTypeSet kEveryType = {
+    DType::Float32, DType::Float64, DType::Float16, DType::UInt8,  DType::Int32,  DType::Int8,     DType::Int64,
+    DType::Bool,    DType::Int16,   DType::UInt16,  DType::UInt32, DType::UInt64, DType::BFloat16,
 };
 
 enum class StorageKind : int8_t { Unknown = -1, Dense = 0, RowSparse = 1, Csr = 2 };

@@ -72,6 +72,7 @@ class Appending {
   struct Step {
     NodeId node;
     std::vector<NodeId> states;
+    NodeId master;
   };
 
   Error findOperators() {
@@ -257,20 +258,64 @@ class Appending {
     return v;
   }
 
-  /// The operands of a step, by the names of the operator's inputs; states are made here.
-  Expected<SmallVector<Value, 8>> operandsOf(const OpDef &op, const Attrs &attrs, const Target &target, Value direction,
-                                             std::vector<NodeId> &states) {
+  bool isMixed(const Target &target) const {
+    return options.inference && isHalf(options.inference->dtype[graph.firstEntry(target.parameter)]);
+  }
+
+  /// The parameter in float32.
+  Value addMaster(const Target &target, Step &taken) {
+    const AttrText rows[] = {{"__dtype__", "0"}, {"__storage_type__", "0"}};
+    const Value master =
+        builder.addVariable("", context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1)));
+    namer.name(master.node, graph.name(target.parameter), "_weight32");
+    taken.master = master.node;
+    taken.states.push_back(master.node);
+    return master;
+  }
+
+  Expected<Value> addCast(Value v, DType type, StringRef base, StringRef suffix) {
+    const OpDef *op = context.ops.find("Cast");
+    if (!op) return missing("Cast");
+    Expected<NodeId> node = addNode(*op, v, context.attrs({{"dtype", dtypeName(type)}}), base, suffix);
+    if (!node) return node.takeError();
+    return Value{*node, 0, 0};
+  }
+
+  /// Leaves the new value in the float32 copy, and yields it rounded.
+  Expected<NodeId> roundStep(const Target &target, Value master, NodeId step) {
     const StringRef parameter = graph.name(target.parameter);
-    const Value weight{target.parameter, 0, 0};
+    const OpDef *op = context.ops.find("_assign");
+    if (!op) return missing("_assign");
+    Expected<NodeId> kept = addNode(*op, {master, Value{step, 0, 0}}, Attrs(), parameter, "_weight32_update");
+    if (!kept) return kept.takeError();
+    const DType type = options.inference->dtype[graph.firstEntry(target.parameter)];
+    Expected<Value> rounded = addCast(Value{*kept, 0, 0}, type, parameter, "_update");
+    if (!rounded) return rounded.takeError();
+    return rounded->node;
+  }
+
+  /// MXNet's operator for parameters of 16 bits.
+  Expected<const OpDef *> mixedOp(const OpDef &op) const {
+    if (const OpDef *mixed = context.ops.find(("mp_" + op.name).str())) return mixed;
+    return Failure(ErrorKind::UnsupportedOption,
+                   "MXNet has no step of '" + info.name + "' for parameters of 16 bits, its rate cannot be fixed");
+  }
+
+  /// The operands of a step, by the names of the operator's inputs; states are made here.
+  Expected<SmallVector<Value, 8>> operandsOf(const OpDef &op, const Attrs &attrs, const Target &target, Value weight,
+                                             Value direction, Step &taken) {
+    const StringRef parameter = graph.name(target.parameter);
     Expected<KindRef> kind = context.kind(op, attrs);
     if (!kind) return kind.takeError();
     SmallVector<Value, 8> inputs = {weight, direction};
     const ArrayRef<StringRef> names = op.inputs.names;
     for (size_t i = inputs.size(); i < names.size(); ++i) {
-      if ((*kind)->isMutated(i)) {
+      if (names[i] == "weight32") {
+        inputs.push_back(addMaster(target, taken));
+      } else if ((*kind)->isMutated(i)) {
         const Value state = builder.addVariable("", stateAttrs());
         namer.name(state.node, parameter, ("_" + names[i]).str());
-        states.push_back(state.node);
+        taken.states.push_back(state.node);
         inputs.push_back(state);
       } else if (names[i] == "lr" || names[i] == "t") {
         inputs.push_back(names[i] == "lr" ? rate : step);
@@ -287,19 +332,38 @@ class Appending {
 
   Error addStep(const Target &target) {
     Step taken;
-    Value direction = target.gradient;
+    Value weight{target.parameter, 0, 0}, direction = target.gradient;
+    const bool usesMaster = isMixed(target) && !options.fixedRate;
+    if (usesMaster) {
+      weight = addMaster(target, taken);
+      Expected<Value> wide = addCast(direction, DType::Float32, graph.name(target.parameter), "_grad32");
+      if (!wide) return wide.takeError();
+      direction = *wide;
+    }
     for (const OpDef *op : {form.op, form.phase2}) {
       if (!op) continue;
+      if (isMixed(target) && !usesMaster) {
+        Expected<const OpDef *> mixed = mixedOp(*op);
+        if (!mixed) return mixed.takeError();
+        op = *mixed;
+      }
       Expected<Attrs> attrs = stepAttrs(*op, target.parameter);
       if (!attrs) return attrs.takeError();
-      Expected<SmallVector<Value, 8>> inputs = operandsOf(*op, *attrs, target, direction, taken.states);
+      Expected<SmallVector<Value, 8>> inputs = operandsOf(*op, *attrs, target, weight, direction, taken);
       if (!inputs) return inputs.takeError();
       const bool isLast = op == form.phase2 || !form.phase2;
-      Expected<NodeId> node =
-          addNode(*op, *inputs, *attrs, graph.name(target.parameter), isLast ? "_update" : "_direction");
+      Expected<NodeId> node = addNode(*op, *inputs, *attrs, graph.name(target.parameter),
+                                      !isLast      ? "_direction"
+                                      : usesMaster ? "_step"
+                                                   : "_update");
       if (!node) return node.takeError();
       taken.node = *node;
       direction = Value{*node, 0, 0};
+    }
+    if (usesMaster) {
+      Expected<NodeId> rounded = roundStep(target, weight, taken.node);
+      if (!rounded) return rounded.takeError();
+      taken.node = *rounded;
     }
     const std::pair<uint32_t, uint32_t> from(target.parameter.value, 0);
     for (auto at = llvm::lower_bound(readers, from); at != readers.end() && at->first == from.first; ++at)
@@ -329,8 +393,9 @@ class Appending {
     if (oldRate.isValid()) result.rate = frozen->newId[oldRate.value];
     if (oldStep.isValid()) result.step = frozen->newId[oldStep.value];
     for (size_t i = 0; i < steps.size(); ++i) {
-      TrainingGraph::Parameter row{frozen->newId[targets[i].parameter.value], heads.size() - 1 - i, {}};
+      TrainingGraph::Parameter row{frozen->newId[targets[i].parameter.value], heads.size() - 1 - i, {}, NodeId()};
       for (NodeId state : steps[i].states) row.states.push_back(frozen->newId[state.value]);
+      if (steps[i].master.isValid()) row.master = frozen->newId[steps[i].master.value];
       result.parameters.push_back(std::move(row));
     }
     return result;

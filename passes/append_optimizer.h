@@ -9,10 +9,16 @@
 // The operators say what a step needs: inputs that they overwrite are states, and attributes are given to those that
 // have them. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape
 // (1,), and so is the number of the step where an operator asks for it. With `fixedRate` the rate is an attribute
-// instead, and the steps are MXNet's own operators. Tested by tests/append_optimizer_test.cc
+// instead, and the steps are MXNet's own operators.
+//
+// A parameter of 16 bits has a copy in float32 besides, a variable that the step is taken from and left in; the gradient is
+// converted, and the new value is the copy rounded. So steps smaller than half a unit of the last place are not lost.
+//
+// Tested by tests/append_optimizer_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"
+#include "passes/infer.h"
 
 namespace gradc {
 
@@ -58,6 +64,8 @@ struct OptimizerOptions {
   double clip = -1;  // gradients are cut to ± this, element by element; below 0: not at all
   DecayRule decayRule = DecayRule::Weights;
   std::optional<double> fixedRate;  // times `__lr_mult__` of the variable, as the rate always is
+  /// Of a graph that the gradients' begins with; says which parameters are of 16 bits. Null: none.
+  const Inference *inference = nullptr;
 };
 
 struct TrainingGraph {
@@ -65,6 +73,7 @@ struct TrainingGraph {
     NodeId variable;
     size_t head;                 // its new value
     std::vector<NodeId> states;  // variables the step overwrites
+    NodeId master;               // of these the parameter in float32, which starts as its value; invalid: none
   };
   Graph graph;
   std::vector<Parameter> parameters;  // in the order of the gradients
@@ -75,7 +84,8 @@ struct TrainingGraph {
 
 /// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph
 /// that is not a gradient graph of first order, for a gradient that is not of a variable, for a parameter that is a
-/// head itself, for an attribute that the optimizer does not have, and for a fixed rate where the step counts;
+/// head itself, for an attribute that the optimizer does not have, and for a fixed rate where the step counts or where MXNet has no
+/// operator for a parameter of 16 bits;
 /// BadAttribute for a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);

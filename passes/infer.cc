@@ -282,6 +282,10 @@ class Inferrer {
     return waiting;
   }
 
+  DType defaultFloat() const {
+    return options.floatAs && isHalf(*options.floatAs) ? *options.floatAs : options.defaultFloat;
+  }
+
   Error inferDTypes() {
     DTypeLattice types{graph};
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
@@ -293,13 +297,13 @@ class Inferrer {
       for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
         DType &type = result.dtype[graph.firstEntry(NodeId(n))];
         if (!graph.isVariable(NodeId(n)) || type != DType::Unknown || (!takesAll && waiting.test(n))) continue;
-        type = options.defaultFloat;
+        type = defaultFloat();
         hasChanged = true;
       }
       if (!hasChanged) continue;
       if (Error error = propagation.resume()) return error;
     }
-    if (options.floatAs)
+    if (options.floatAs && !isHalf(*options.floatAs))
       for (uint32_t e = firstEntry; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;
     return Error::success();
@@ -399,6 +403,13 @@ Expected<Inference> infer(Context &context, const Graph &graph, const InferReque
                           const InferOptions &options) {
   return catchingBadAlloc("to infer shapes",
                           [&]() -> Expected<Inference> { return Inferrer(context, graph, options).run(request); });
+}
+
+bool hasHalf(const Graph &graph, const Inference &inference, NodeId n) {
+  const uint32_t first = graph.firstEntry(n).value;
+  for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
+    if (isHalf(inference.dtype[EntryId(e)])) return true;
+  return llvm::any_of(graph.inputs(n), [&](Value v) { return isHalf(inference.dtype[graph.entry(v)]); });
 }
 
 bool zeroIsUnknown(const Graph &graph) { return graph.table().mxnetVersion.value_or(0) < 20000; }

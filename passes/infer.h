@@ -33,7 +33,8 @@ struct InferRequest {
 struct InferOptions {
   /// Unknown parts at the end are an error (E-58) unless allowed.
   bool allowUnknown = false;
-  /// Every floating entry becomes this type (`run --dtype float64`).
+  /// Every floating entry becomes this type (`run --dtype float64`). One of 16 bits is that of floating variables which nothing
+  /// determines instead of defaultFloat: what operators and attributes keep in float32 stays so.
   std::optional<DType> floatAs;
   /// Type of floating variables that nothing determines.
   DType defaultFloat = DType::Float32;
@@ -58,6 +59,9 @@ struct Inference {
 
 llvm::Expected<Inference> infer(Context &context, const Graph &graph, const InferRequest &request,
                                 const InferOptions &options);
+
+/// Whether an input or an output of the node is float16 or bfloat16.
+bool hasHalf(const Graph &graph, const Inference &inference, NodeId n);
 
 /// Whether a 0 in a shape attribute is an unknown dimension, as in files of MXNet before 2.0 (INF-03).
 bool zeroIsUnknown(const Graph &graph);

@@ -119,7 +119,7 @@ bool agrees(ShapeRef shape, Dims dims) {
   return mergeDims(merged, dims);
 }
 
-bool isConvertible(DType from, DType to) { return from == to || (isFloating(to) && to != DType::BFloat16); }
+bool isConvertible(DType from, DType to) { return from == to || isFloating(to); }
 
 std::string describeTensor(ShapeRef shape, DType dtype) { return toString(shape) + " " + dtypeName(dtype).str(); }
 

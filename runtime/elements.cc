@@ -1,33 +1,37 @@
 // Element access by dtype. Tested by tests/session_test.cc
 #include "runtime/elements.h"
 
+#include "ir/half.h"
 #include "ir/number.h"
 
 #include "llvm/Support/ErrorHandling.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 namespace gradc {
 namespace {
 
-/// A distinct type, so that a half is not taken for the 16-bit integer it is stored in.
-struct Half {
+/// Distinct types, so that halves are not taken for the 16-bit integer they are stored in.
+template <DType type> struct Half {
   uint16_t bits;
 };
+using Float16 = Half<DType::Float16>;
+using BFloat16 = Half<DType::BFloat16>;
 
 /// A distinct type too: any byte but 0 is true, and kernels that add and multiply bools leave others than 1.
 struct Flag {
   uint8_t byte;
 };
 
-double widen(Half value) { return halfToDouble(value.bits); }
+double widen(Float16 value) { return float16ToFloat(value.bits); }
+double widen(BFloat16 value) { return bfloat16ToFloat(value.bits); }
 double widen(Flag value) { return value.byte != 0; }
 template <class T> double widen(T value) { return static_cast<double>(value); }
 
 template <class T> T narrow(double value) {
-  if constexpr (std::is_same_v<T, Half>) return Half{doubleToHalf(value)};
+  if constexpr (std::is_same_v<T, Float16>) return T{doubleToHalf(DType::Float16, value)};
+  else if constexpr (std::is_same_v<T, BFloat16>) return T{doubleToHalf(DType::BFloat16, value)};
   else if constexpr (std::is_same_v<T, Flag>) return Flag{convertNumber<bool>(value)};
   else return convertNumber<T>(value);
 }
@@ -37,7 +41,7 @@ template <class F> decltype(auto) withType(DType type, F use) {
   switch (type) {
     case DType::Float32: return use(static_cast<float *>(nullptr));
     case DType::Float64: return use(static_cast<double *>(nullptr));
-    case DType::Float16: return use(static_cast<Half *>(nullptr));
+    case DType::Float16: return use(static_cast<Float16 *>(nullptr));
     case DType::UInt8: return use(static_cast<uint8_t *>(nullptr));
     case DType::Int32: return use(static_cast<int32_t *>(nullptr));
     case DType::Int8: return use(static_cast<int8_t *>(nullptr));
@@ -47,7 +51,7 @@ template <class F> decltype(auto) withType(DType type, F use) {
     case DType::UInt16: return use(static_cast<uint16_t *>(nullptr));
     case DType::UInt32: return use(static_cast<uint32_t *>(nullptr));
     case DType::UInt64: return use(static_cast<uint64_t *>(nullptr));
-    case DType::BFloat16:
+    case DType::BFloat16: return use(static_cast<BFloat16 *>(nullptr));
     case DType::Unknown: break;
   }
   llvm_unreachable("no element access for this dtype");
@@ -60,29 +64,6 @@ template <class From, class To> To convert(From value) {
 }
 
 }  // namespace
-
-double halfToDouble(uint16_t bits) {
-  int exponent = bits >> 10 & 0x1f;
-  double mantissa = bits & 0x3ff;
-  double magnitude;
-  if (exponent == 0) magnitude = std::ldexp(mantissa, -24);
-  else if (exponent == 0x1f) magnitude = mantissa == 0 ? HUGE_VAL : std::nan("");
-  else magnitude = std::ldexp(mantissa + 1024, exponent - 25);
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-uint16_t doubleToHalf(double value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  double magnitude = std::fabs(value);
-  if (std::isnan(value)) return sign | 0x7e00;
-  if (magnitude >= 65520) return sign | 0x7c00;  // the midpoint above the largest half rounds away
-  int exponent = magnitude < 0x1p-14 ? -14 : std::ilogb(magnitude);
-  // In units of the last place the significand is an integer up to 2048; nearbyint rounds ties to even, and a carry
-  // out of it is the next exponent by itself.
-  auto units = static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  if (magnitude < 0x1p-14) return sign | units;
-  return sign | static_cast<uint16_t>(((exponent + 14) << 10) + units);
-}
 
 double readElement(const TensorRef &tensor, int64_t index) {
   return withType(tensor.dtype, [&](auto *type) {

@@ -5,11 +5,7 @@
 
 namespace gradc {
 
-/// IEEE 754 half precision by its bits; conversion rounds to nearest, ties to even.
-double halfToDouble(uint16_t bits);
-uint16_t doubleToHalf(double value);
-
-/// Element `index` in row-major order. 64-bit integers beyond 2^53 are rounded. bfloat16 is not supported (assertion).
+/// Element `index` in row-major order. 64-bit integers beyond 2^53 are rounded.
 double readElement(const TensorRef &tensor, int64_t index);
 /// Rounds to the dtype; integers are truncated toward zero, the nearest one in range is taken and 0 for NaN.
 void writeElement(const TensorRef &tensor, int64_t index, double value);

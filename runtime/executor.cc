@@ -7,6 +7,7 @@
 #include "runtime/kernels/threads.h"
 
 #include "ir/error.h"
+#include "ir/half.h"
 #include "passes/gradient/gradient.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -25,10 +26,18 @@ template <class T> void addTyped(const TensorRef &from, const TensorRef &to) {
   for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = static_cast<T>(sum[i] + term[i]);
 }
 
+template <auto Widen, auto Narrow> void addHalves(const TensorRef &from, const TensorRef &to) {
+  uint16_t *sum = to.as<uint16_t>();
+  const uint16_t *term = from.as<uint16_t>();
+  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = Narrow(Widen(sum[i]) + Widen(term[i]));
+}
+
 void addInto(const TensorRef &from, const TensorRef &to) {
   switch (to.dtype) {
     case DType::Float32: return addTyped<float>(from, to);
     case DType::Float64: return addTyped<double>(from, to);
+    case DType::Float16: return addHalves<float16ToFloat, floatToFloat16>(from, to);
+    case DType::BFloat16: return addHalves<bfloat16ToFloat, floatToBFloat16>(from, to);
     // Two's complement: one addition serves both signs.
     case DType::Int8:
     case DType::UInt8: return addTyped<uint8_t>(from, to);
@@ -166,7 +175,8 @@ struct Executor::State {
         execute(instruction, step);
         const double duration = microsSince(begin) - start;
         const PreparedKernel *fast = instruction.replaced ? nullptr : instruction.fast;
-        timings.push_back({instruction.node, start, duration, fast != nullptr, fast ? fast->reorders() : Reorders()});
+        timings.push_back(
+            {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()});
       }
     }
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));

@@ -57,7 +57,7 @@ struct ExecOptions {
 class Executor {
  public:
   /// UnknownOp (E-32) for a node without kernel, InferMissing (E-58) for a wanted entry of unknown shape, DTypeWidth
-  /// (E-63) for an element type kernels do not compute in. Schedule and plan are checked first (BadPlan), the versions
+  /// (E-63) for an element type the node's kernel does not compute in. Schedule and plan are checked first (BadPlan), the versions
   /// of overwritten variables are not: checkMutationOrder.
   static llvm::Expected<Executor> create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                          const MemoryPlan &plan, const ExecOptions &options);

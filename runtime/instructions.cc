@@ -3,6 +3,7 @@
 #include "ir/error.h"
 #include "ir/inference.h"
 #include "runtime/instructions.h"
+#include "runtime/kernels/widened_kernel.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,9 +13,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-/// Half precision is stored and inferred, but no kernel computes in it.
-bool canCompute(DType type) { return type != DType::Float16 && type != DType::BFloat16; }
 
 struct StepPlan {
   uint32_t after;  // the step of the schedule that computes the entry
@@ -132,7 +130,7 @@ class Preparation {
         if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data))
           return error;
       bool isAdd = request == Request::Add;
-      if (isAdd && (!canCompute(list.inference.dtype[e]) || list.inference.dtype[e] == DType::Bool))
+      if (isAdd && list.inference.dtype[e] == DType::Bool)
         return Failure(ErrorKind::UnsupportedOption, "head " + Twine(i) + " is " + dtypeName(list.inference.dtype[e]) +
                                                          ", which request 'add' cannot accumulate")
             .at(heads[i].node);
@@ -179,13 +177,11 @@ class Preparation {
   }
 
   /// The first operand decides in which type a kernel computes; others may be class numbers or positions.
-  Error checkComputable(NodeId n, EntryId e, bool isFirst) const {
-    const DType type = list.inference.dtype[e];
+  Error checkComputable(NodeId n, DType stored, DType given, bool isFirst) const {
     const DTypeSet types = graph.op(n)->kernelTypes;
-    if (types.contains(type) || (canCompute(type) && !isFirst)) return Error::success();
-    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) +
-                                              ", its kernel computes in " +
-                                              (canCompute(type) ? types.names() : "wider types"))
+    if (types.contains(given) || !isFirst) return Error::success();
+    return Failure(ErrorKind::DTypeWidth,
+                   graph.describe(n) + " works on " + dtypeName(stored) + ", its kernel computes in " + types.names())
         .at(n)
         .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
   }
@@ -204,7 +200,9 @@ class Preparation {
       // Kernels look at the shapes of operands whose contents they ignore.
       if (kind.isIgnored(i) && list.inference.isKnownShape(e)) continue;
       if (!isKnown(e)) return unknown(inputs[i].node, e);
-      if (Error error = checkComputable(n, e, i == 0)) return error;
+      if (Error error =
+              checkComputable(n, list.inference.dtype[e], kernelInputType(kind, i, list.inference.dtype[e]), i == 0))
+        return error;
     }
     for (uint32_t i = 0; i < graph.numOutputs(n); ++i) {
       EntryId e(graph.firstEntry(n).value + i);
@@ -213,7 +211,9 @@ class Preparation {
       Request request = isEmpty ? Request::Null : requests.request[e];
       addOperand(e);
       if (request != Request::Null)
-        if (Error error = checkComputable(n, e, i == 0)) return error;
+        if (Error error =
+                checkComputable(n, list.inference.dtype[e], kernelOutputType(kind, list.inference.dtype[e]), i == 0))
+          return error;
       bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && plan.inplaceOf[e].isValid();
       list.requests.push_back(request == Request::Null ? request : isInPlace ? Request::InPlace : Request::Write);
     }
@@ -253,11 +253,32 @@ class Preparation {
     if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
     if (instruction.fast && !options.kernels) instruction.call.workspace = kernelScratch;
     if (Error error = addOperands(n)) return error;
+    if (Error error = widen(n, instruction)) return error;
     if (Error error = checkShapes(n)) return error;
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
     for (; nextStep < steps.size() && steps[nextStep].after <= step; ++nextStep) takeStep(steps[nextStep]);
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
     list.instructions.push_back(instruction);
+    return Error::success();
+  }
+
+  /// A node with operands of 16 bits that has no fast kernel gets one around its reference kernel.
+  Error widen(NodeId n, Instruction &instruction) {
+    if (instruction.fast || !hasHalf(graph, list.inference, n)) return Error::success();
+    const size_t numIn = graph.inputs(n).size(), numOut = graph.numOutputs(n);
+    KernelSite site;
+    site.kind = &graph.kind(n);
+    site.in = ArrayRef(list.operands).take_back(numIn + numOut).take_front(numIn);
+    site.out = ArrayRef(list.operands).take_back(numOut);
+    site.requests = ArrayRef(list.requests).take_back(numOut);
+    const Widening widening(*site.kind, site.in, site.out, site.requests);
+    if (!widening.isNeeded()) return Error::success();
+    if (instruction.replaced)
+      return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on 16-bit numbers, which pieces do not")
+          .at(n)
+          .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float64");
+    list.widened.push_back(WidenedKernel::create(site, widening, [](const KernelSite &) { return nullptr; }));
+    instruction.fast = list.widened.back().get();
     return Error::success();
   }
 

@@ -14,7 +14,7 @@ namespace gradc {
 struct Instruction {
   NodeId node;
   void (*kernel)(const KernelCall &) = nullptr;  // the reference kernel
-  PreparedKernel *fast = nullptr;                // computes instead, unless null; of the list's set
+  PreparedKernel *fast = nullptr;                // computes instead, unless null; of the list
   const NodeOverride *replaced = nullptr;        // null: computes as defined
   KernelCall call;                               // views into the list's operands and requests
   uint32_t firstStep = 0, lastStep = 0;          // head steps to take right after
@@ -32,6 +32,7 @@ struct InstructionList {
 
   Graph graph;
   KernelSet kernels;
+  std::vector<std::unique_ptr<PreparedKernel>> widened;  // of nodes that are left to reference kernels of float32
   std::vector<Instruction> instructions;
   std::vector<TensorRef> operands;    // per instruction its inputs, then its outputs; then one per head step
   std::vector<EntryId> operandEntry;  // parallel to operands

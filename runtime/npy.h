@@ -1,4 +1,7 @@
 // NumPy's NPY and NPZ files, both ways, after the published format (numpy/lib/format.py, versions 1.0 to 3.0).
+//
+// NumPy has no bfloat16. Two raw bytes, '<V2', are taken for one, as np.save writes an array of ml_dtypes.bfloat16;
+// after np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
 #pragma once
 
 #include "ir/tensor.h"

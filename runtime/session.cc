@@ -181,10 +181,6 @@ Error Session::State::checkVariable(NodeId n, const NamedArray *binding) const {
   if (binding && (!agrees(shape, binding->array.shape) || !isConvertible(binding->array.dtype, dtype)))
     return bindingMismatch(binding->name, describeTensor(shape, dtype),
                            describeTensor(ShapeRef(binding->array.shape), binding->array.dtype));
-  if (!binding && dtype == DType::BFloat16)
-    return Failure(ErrorKind::UnsupportedOption,
-                   graph.describe(n) + " cannot be initialised: " + toString(shape) + " " + dtypeName(dtype))
-        .at(n);
   return Error::success();
 }
 

@@ -166,9 +166,15 @@ TEST(Npy, RUN_04_RefusesMalformedFiles) {
             "'x.npy': a bool element is neither 0 nor 1");
 }
 
-TEST(Npy, RUN_04_RefusesBfloat16ByName) {
-  EXPECT_EQ(refusal(fileOf(1, "{'descr': '<V2'}", "")),
-            "'x.npy': element type '<V2' is two raw bytes, as NumPy saves bfloat16; save the array as float32");
+// np.save of np.array([1, -2], ml_dtypes.bfloat16).
+TEST(Npy, RUN_04_TwoRawBytesAreBfloat16) {
+  const std::string file =
+      numpyFile("{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }", StringRef("\x80\x3f\0\xc0", 4));
+  const Array array = cantFail(parseNpy(file, "x.npy"));
+  EXPECT_EQ(array.dtype, DType::BFloat16);
+  EXPECT_EQ(readElement(array.view(), 0), 1);
+  EXPECT_EQ(readElement(array.view(), 1), -2);
+  EXPECT_EQ(written(array), file);
 }
 
 TEST(Npy, RUN_04_HugeShapesAreRefusedBeforeAllocation) {

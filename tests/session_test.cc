@@ -77,37 +77,6 @@ TEST(Session, RUN_04_IntegersAreRoundedOnce) {
   EXPECT_EQ(valuesOf<float>(to), Floats{static_cast<float>((int64_t{1} << 62) + (int64_t{1} << 39))});
 }
 
-TEST(Session, RUN_04_HalfPrecisionRoundsToNearestEven) {
-  struct Row {
-    double value;
-    uint16_t bits;
-  };
-  for (Row row : {Row{0, 0x0000},
-                  {-0.0, 0x8000},
-                  {1, 0x3c00},
-                  {-2, 0xc000},
-                  {65504, 0x7bff},
-                  {65519, 0x7bff},
-                  {65520, 0x7c00},
-                  {HUGE_VAL, 0x7c00},
-                  {0x1p-24, 0x0001},
-                  {0x1p-25, 0x0000},
-                  {0x1.8p-24, 0x0002},
-                  {0x1p-14, 0x0400},
-                  {0x1.ff8p-15, 0x03ff},
-                  {0x1.ffcp-15, 0x0400},
-                  {1 + 0x1p-11, 0x3c00},
-                  {1 + 3 * 0x1p-11, 0x3c02},
-                  {2047.5, 0x6800}})
-    EXPECT_EQ(doubleToHalf(row.value), row.bits) << row.value;
-  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    double value = halfToDouble(static_cast<uint16_t>(bits));
-    if (std::isnan(value)) continue;
-    ASSERT_EQ(doubleToHalf(value), bits);
-  }
-  EXPECT_TRUE(std::isnan(halfToDouble(doubleToHalf(std::nan("")))));
-}
-
 TEST(Session, E_70_MissingBindingsAreAllNamed) {
   TestGraph g("y = elemwise_add(a, b); z = elemwise_add(y, c)");
   SessionOptions options;

@@ -100,7 +100,7 @@ constinit const OpDef kAmpCast = {
     .shape = shapes::same,
     .dtype = [](DTypeInference &t) { castType(t, t.in(0), true); },
     .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.fused(kBackwardAmpCast, {g.dy(0)}); },
     .primitive = kCastPrimitive,
     .kernel = castKernel,
@@ -116,7 +116,7 @@ constinit const OpDef kBackwardAmpCast = {
     .shape = shapes::same,
     .dtype = [](DTypeInference &t) { castType(t, t.out(0), false); },
     .flags = {.isBackward = true, .isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kAmpCast, g.dy(0), g.attrs())); },
     .decompose = castBack,
     .kernel = castKernel,
@@ -135,7 +135,7 @@ constinit const OpDef kAmpMulticast = {
         [](DTypeInference &t) {
           multicastTypes(t, [&](size_t i) { return t.in(i); }, [&](size_t i, DType type) { t.setOut(i, type); });
         },
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.fused(kBackwardAmpMulticast, headsOf(g)); },
     .primitive = kCastPrimitive,
     .kernel = castKernel,
@@ -154,7 +154,7 @@ constinit const OpDef kBackwardAmpMulticast = {
           multicastTypes(t, [&](size_t i) { return t.out(i); }, [&](size_t i, DType type) { t.setIn(i, type); });
         },
     .flags = {.isBackward = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient =
         [](GradRule &g) {
           const Value y = g.emit(kAmpMulticast, headsOf(g), g.attrs());

@@ -34,6 +34,7 @@ constinit const OpDef kAssign = {
     .inplace = kOverValue,
     .mutated = {0},
     .stopped = {0},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

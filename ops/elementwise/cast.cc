@@ -1,5 +1,6 @@
 // Conversion between element types. Tested by tests/movement_ops_test.cc
 #include "ir/grad_rule.h"
+#include "ir/half.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
@@ -26,6 +27,41 @@ template <class From, class To> void convert(const TensorRef &from, const Tensor
   }
 }
 
+/// Between types that C++ has.
+void castNumbers(const TensorRef &from, const TensorRef &to) {
+  dispatchNumeric(from.dtype, [&](auto source) {
+    dispatchNumeric(to.dtype, [&](auto target) { convert<decltype(source), decltype(target)>(from, to); });
+  });
+}
+
+/// Through float32, block by block: float64 is rounded twice, as MXNet rounds it.
+void castHalves(const TensorRef &from, const TensorRef &to) {
+  constexpr int64_t kBlock = 512;
+  float source[kBlock], target[kBlock];
+  const int64_t total = to.size();
+  for (int64_t begin = 0; begin < total; begin += kBlock) {
+    const int64_t dims[] = {std::min(kBlock, total - begin)};
+    const auto size = static_cast<size_t>(dims[0]);
+    auto part = [&](const TensorRef &whole) {
+      return TensorRef(whole.as<char>() + static_cast<size_t>(begin) * dtypeBytes(whole.dtype), whole.dtype, dims);
+    };
+    TensorRef in = part(from), out = part(to);
+    if (isHalf(from.dtype)) {
+      widenElements(from.dtype, in.as<uint16_t>(), source, size);
+      in = TensorRef(source, DType::Float32, dims);
+    }
+    if (!isHalf(to.dtype)) {
+      castNumbers(in, out);
+      continue;
+    }
+    if (in.dtype != DType::Float32) {
+      castNumbers(in, TensorRef(target, DType::Float32, dims));
+      in.data = target;
+    }
+    narrowElements(to.dtype, in.as<float>(), out.as<uint16_t>(), size);
+  }
+}
+
 void castKernel(const KernelCall &call) {
   if (call.wants(0)) castTensor(call.in[0], call.out[0]);
 }
@@ -33,9 +69,8 @@ void castKernel(const KernelCall &call) {
 }  // namespace
 
 void castTensor(const TensorRef &from, const TensorRef &to) {
-  dispatchNumeric(from.dtype, [&](auto source) {
-    dispatchNumeric(to.dtype, [&](auto target) { convert<decltype(source), decltype(target)>(from, to); });
-  });
+  if (isHalf(from.dtype) || isHalf(to.dtype)) castHalves(from, to);
+  else castNumbers(from, to);
 }
 
 // dx = dy in the type of x
@@ -50,7 +85,7 @@ constinit const OpDef kCast = {
     .params = paramsOf<CastParams>(),
     .shape = shapes::same,
     .dtype = [](DTypeInference &t) { t.setOut(0, t.params<CastParams>().dtype); },
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.fused(kBackwardCast, {g.dy(0)}); },
     .primitive = {.onnx = "Cast", .c = "y[i] = (T)x[i], to the nearest number T holds"},
     .kernel = castKernel,
@@ -66,7 +101,7 @@ constinit const OpDef kBackwardCast = {
     .shape = shapes::same,
     .dtype = [](DTypeInference &t) { t.setIn(0, t.params<CastParams>().dtype); },
     .flags = {.isBackward = true},
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kCast, g.dy(0), g.attrs())); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCastLike, {d.x(0), d.forwardInput(0)})); },
     .kernel = castKernel,
@@ -81,7 +116,7 @@ constinit const OpDef kCastLike = {
     .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
     .ignored = {1},
     .stopped = {1},
-    .kernelTypes = kFloatingAndIntegers,
+    .kernelTypes = kEveryType,
     .gradient =
         [](GradRule &g) {
           g.dx(0, g.emit(kCastLike, {g.dy(0), g.x(0)}));

@@ -114,6 +114,7 @@ constinit const OpDef kTakeAlongAxis = {
         },
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .stopped = {1},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kDomains,
     .gradient =

@@ -153,6 +153,7 @@ constinit const OpDef kGatherNd = {
     .inputs = {"data", "indices"},
     .shape = [](ShapeInference &s) { relateTuples(s, {0}, {1}, {0, true}); },
     .dtype = firstType,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kSecondIndexes,
     .gradient =

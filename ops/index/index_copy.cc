@@ -81,6 +81,7 @@ constinit const OpDef kIndexCopy = {
         },
     .inplace = kInplaceFirst,
     .stopped = {1},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kDomains,
     .gradient =

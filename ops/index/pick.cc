@@ -161,6 +161,7 @@ constinit const OpDef kPick = {
     .check = checkPick,
     .shape = pickShape,
     .dtype = firstType,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kPickDomains,
     .gradient =
@@ -210,6 +211,7 @@ constinit const OpDef kBatchTake = {
           if (!s.hasFailed()) s.sameInOut(1, 0);
         },
     .dtype = firstType,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kPickDomains,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPick, {d.x(0), d.x(1)}, {{"axis", "1"}})); },

@@ -127,6 +127,7 @@ constinit const OpDef kTake = {
     .shape = takeShape,
     .dtype = pairedTypes,
     .stopped = {1},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kTakeDomains,
     .gradient =
@@ -230,6 +231,7 @@ constinit const OpDef kEmbedding = {
         },
     .dtype = [](DTypeInference &t) { t.sameInOut(1, 0); },
     .stopped = {0},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .domains = kEmbeddingDomains,
     .gradient =

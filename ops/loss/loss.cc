@@ -101,7 +101,7 @@ constinit const OpDef kBlockGrad = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.isConstantInGradcheck = true},
+    .flags = {.isConstantInGradcheck = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
@@ -117,7 +117,7 @@ constinit const OpDef kMakeLoss = {
     .outputs = {"loss"},
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.isConstantInGradcheck = true},
+    .flags = {.isConstantInGradcheck = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.dx(0, g.emit(g.isZero(0) ? kZerosLike : kOnesLike, {g.x(0)})); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
@@ -136,7 +136,7 @@ constinit const OpDef kMakeLossOutput = {
     .params = paramsOf<MakeLossParams>(),
     .shape = shapes::same,
     .inplace = kInplaceIdentity,
-    .flags = {.isConstantInGradcheck = true},
+    .flags = {.isConstantInGradcheck = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

@@ -297,6 +297,30 @@ constinit const OpDef kSteps[] = {
     stepOp<kLamb2, 0>({"_scheduled_lamb_update_phase2"},
                       "lamb_update_phase2 with lr * rate_factor as learning rate, where lr is an input",
                       {"weight", "g", "r1", "r2", "lr"}, scheduledAttrs(kLamb2Attrs), kNorms),
+    // ---- for weights of 16 bits
+    mixedStepOp<kSgd, 0>({"mp_sgd_update"},
+                         "sgd_update of weight32, the weight in float32, which is overwritten; yields it rounded",
+                         {"weight", "grad", "weight32"}, fixedAttrs(kSgdAttrs), 2),
+    mixedStepOp<kSgdMomentum, 1>(
+        {"mp_sgd_mom_update"},
+        "sgd_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
+        {"weight", "grad", "mom", "weight32"}, fixedAttrs(kMomentumAttrs), 3),
+    mixedStepOp<kNesterov, 1>(
+        {"mp_nag_mom_update"},
+        "nag_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
+        {"weight", "grad", "mom", "weight32"}, fixedAttrs(kNesterovAttrs), 3),
+    mixedStepOp<kAdamW, 2>({"_mp_adamw_update"},
+                           "_adamw_update of weight32, the weight in float32, which is overwritten; yields it rounded",
+                           {"weight", "grad", "mean", "var", "weight32", "rescale_grad"},
+                           ArrayRef<AttrSpec>(kAdamWAttrs, std::size(kAdamWAttrs) - 2), 4, kSquaresSecond),
+    mixedStepOp<kLamb1, 2>({"mp_lamb_update_phase1"},
+                           "lamb_update_phase1 of weight32, the weight in float32; yields float32",
+                           {"weight", "grad", "mean", "var", "weight32"}, kLamb1Attrs, std::nullopt, kSquaresSecond),
+    // MXNet declares that it overwrites weight32, and leaves it as it is.
+    mixedStepOp<kLamb2, 0>(
+        {"mp_lamb_update_phase2"},
+        "lamb_update_phase2 of weight32, the weight in float32, which is overwritten; yields it rounded",
+        {"weight", "g", "r1", "r2", "weight32"}, fixedAttrs(kLamb2Attrs), 4, kNorms),
 };
 
 constexpr auto kOps = [] {

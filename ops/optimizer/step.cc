@@ -55,6 +55,21 @@ void stepType(DTypeInference &t) {
       if (i != rescale) t.sameInOut(i, 0);
 }
 
+void mixedStepType(DTypeInference &t) {
+  const bool isDirection = !t.kind().isMutated(weightInput(t.kind()));  // what LAMB's first phase yields
+  const bool readsDirection = stepInput(t.kind(), "r1").has_value();
+  for (size_t i = 0; i < t.numInputs(); ++i) {
+    if (i == 0 || (i == 1 && !readsDirection)) continue;
+    t.setIn(i, DType::Float32);
+  }
+  if (isDirection) t.setOut(0, DType::Float32);
+  for (int pass = 0; pass < 2; ++pass) {
+    if (!isDirection) t.sameInOut(0, 0);
+    if (!readsDirection) t.sameInIn(0, 1);
+  }
+  if (readsDirection) t.setIn(1, DType::Float32);
+}
+
 StepRule::StepRule(DecomposeRule &d)
     : d(d), p(d.params<StepParams>()),
       formula(d, llvm::any_of(kNumbers, [&](StringRef name) { return stepInput(d.kind(), name).has_value(); })
@@ -71,7 +86,7 @@ Term StepRule::input(StringRef name, double fallback) {
   const std::optional<size_t> i = stepInput(d.kind(), name);
   if (!i) return fallback;
   if (name != "rescale_grad") return operand(*i);
-  rescale = d.emit(kCastLike, {d.x(*i), d.x(0)});
+  rescale = d.emit(kCastLike, {d.x(*i), d.x(weightInput(d.kind()))});
   return Term(formula, rescale);
 }
 
@@ -90,7 +105,15 @@ Term StepRule::rate() {
 
 StepElement<Term> StepRule::element(size_t numStates) {
   auto state = [&](size_t i) { return i < numStates ? Term(formula, beforeWrite(d.x(2 + i))) : Term(0); };
-  return {p, numbers, operand(0), operand(1), {state(0), state(1), state(2)}};
+  const bool isMixed = weightInput(d.kind()) != 0;
+  const Term grad = isMixed ? Term(formula, d.emit(kCastLike, {d.x(1), weight()})) : operand(1);
+  return {p, numbers, Term(formula, weight()), grad, {state(0), state(1), state(2)}};
+}
+
+/// What the step is taken from.
+Value StepRule::weight() {
+  const size_t at = weightInput(d.kind());
+  return d.kind().isMutated(at) ? beforeWrite(d.x(at)) : d.x(at);
 }
 
 // A step is taken where rescale · 0 is 0 and rescale is not.
@@ -105,10 +128,18 @@ Value StepRule::ifTaken(Value after, Value before) {
 }
 
 void StepRule::finish(const StepElement<Term> &element, const Term &weight, size_t numStates) {
-  SmallVector<Value, kMaxStates> states;
+  SmallVector<Value, kMaxStates + 1> states;
   for (size_t i = 0; i < numStates; ++i) states.push_back(element.state[i].value());
-  for (size_t i = 0; i < numStates; ++i) d.emit(kAssign, {d.x(2 + i), ifTaken(states[i], beforeWrite(d.x(2 + i)))});
-  d.y(0, ifTaken(weight.value(), d.x(0)));  // after the writes, which it waits for
+  auto overwrite = [&](size_t input, Value after) {
+    d.emit(kAssign, {d.x(input), ifTaken(after, beforeWrite(d.x(input)))});
+  };
+  for (size_t i = 0; i < numStates; ++i) overwrite(2 + i, states[i]);
+  // After the writes, which it waits for.
+  const size_t master = weightInput(d.kind());
+  if (!d.kind().isMutated(master)) return d.y(0, ifTaken(weight.value(), d.x(0)));
+  const Value after = weight.value();
+  overwrite(master, after);
+  d.y(0, ifTaken(d.emit(kCastLike, {after, d.x(0)}), d.x(0)));
 }
 
 }  // namespace gradc

@@ -7,6 +7,8 @@
 //   lr, t                   of `_scheduled_…` operators: the learning rate and which step it is, tensors of one element
 //   r1, r2                  of LAMB: norms of the weight and of its step
 //   rescale_grad            of AdamW: factor of the gradient; the step is left out where it is 0, infinite or NaN
+//   weight32                of `mp_…` operators, for weights of 16 bits: the weight in float32, which the step is taken
+//                           from and left in; states and numbers are float32 too
 //
 // Tested by tests/optimizer_ops_test.cc
 #pragma once
@@ -71,6 +73,9 @@ template <class V> struct StepElement {
   V withinWeights(const V &v) const { return p.clipWeights >= 0 ? bounded(v, p.clipWeights) : v; }
 };
 
+/// The weight as steps compute with it: `weight32`, or else `weight`.
+inline size_t weightInput(const NodeKind &kind) { return stepInput(kind, "weight32").value_or(0); }
+
 /// Of a call. `isTaken`: false where rescale_grad forbids the step.
 template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTaken) {
   const StepParams &p = call.params<StepParams>();
@@ -106,6 +111,7 @@ class StepRule {
 
  private:
   Term operand(size_t i) { return Term(formula, d.x(i)); }
+  Value weight();
   Term input(llvm::StringRef name, double fallback);
   Term rate();
   Value ifTaken(Value after, Value before);
@@ -122,8 +128,9 @@ namespace detail {
 template <auto F, size_t NumStates, bool WantsWeight, class T>
 void stepLoop(const KernelCall &call, const StepNumbers<T> &numbers) {
   const StepParams &p = call.params<StepParams>();
-  const T *weight = call.in[0].as<const T>(), *grad = call.in[1].as<const T>();
-  T *out = call.out[0].as<T>();
+  const size_t weightAt = weightInput(*call.kind);
+  const T *weight = call.in[weightAt].as<const T>(), *grad = call.in[1].as<const T>();
+  T *out = call.out[0].as<T>(), *master = call.kind->isMutated(weightAt) ? call.in[weightAt].as<T>() : nullptr;
   std::array<T *, kMaxStates> states{};
   for (size_t s = 0; s < NumStates; ++s) states[s] = call.in[2 + s].as<T>();
   for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
@@ -131,6 +138,7 @@ void stepLoop(const KernelCall &call, const StepNumbers<T> &numbers) {
     for (size_t s = 0; s < NumStates; ++s) element.state[s] = states[s][i];
     const T after = F(element);
     for (size_t s = 0; s < NumStates; ++s) states[s][i] = element.state[s];
+    if (master) master[i] = after;
     if constexpr (WantsWeight) out[i] = after;
   }
 }
@@ -166,6 +174,9 @@ void stepType(DTypeInference &t);
 
 inline constexpr InplacePair kOverWeight[] = {{0, 0}};
 
+/// Types of the form for weights of 16 bits: weight and gradient have one, all else is float32. LAMB's direction is too.
+void mixedStepType(DTypeInference &t);
+
 /// The operator of a formula with that many states. `names`: the name and its aliases.
 template <auto F, size_t NumStates>
 constexpr OpDef stepOp(NameList names, llvm::StringRef summary, NameList inputs, llvm::ArrayRef<AttrSpec> attrs,
@@ -187,6 +198,16 @@ constexpr OpDef stepOp(NameList names, llvm::StringRef summary, NameList inputs,
   op.domains = domains;
   op.decompose = decomposeStep<F, NumStates>;
   op.kernel = runStep<F, NumStates>;
+  return op;
+}
+
+/// The operator of that formula that takes the step from an input weight32. `master`: where that is, if it is overwritten.
+template <auto F, size_t NumStates>
+constexpr OpDef mixedStepOp(NameList names, llvm::StringRef summary, NameList inputs, llvm::ArrayRef<AttrSpec> attrs,
+                            std::optional<uint32_t> master, llvm::ArrayRef<Domain> domains = {}) {
+  OpDef op = stepOp<F, NumStates>(names, summary, inputs, attrs, domains);
+  op.dtype = mixedStepType;
+  if (master) op.mutated.fixed |= uint64_t{1} << *master;
   return op;
 }
 

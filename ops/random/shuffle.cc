@@ -62,7 +62,7 @@ constinit const OpDef kShuffle = {
           t.sameInOut(0, 0);
           t.setOut(1, DType::Int64);
         },
-    .flags = {.isRandom = true},
+    .flags = {.isRandom = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

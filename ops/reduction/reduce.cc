@@ -258,6 +258,7 @@ constinit const OpDef kBroadcastLike = {
     .check = checkBroadcastLike,
     .shape = broadcastLikeShape,
     .ignored = {1},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

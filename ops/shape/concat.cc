@@ -200,6 +200,7 @@ constinit const OpDef kConcat = {
     .attrs = kConcatAttrs,
     .params = paramsOf<ConcatParams>(),
     .shape = concatShape,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -291,6 +292,7 @@ constinit const OpDef kConcatPart = {
     .shape = concatPartShape,
     .ignored = isBesideHead,
     .stopped = isBesideHead,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

@@ -127,6 +127,7 @@ constinit const OpDef kCrop = {
     .shape = cropShape,
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .ignored = {1},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCrop, {g.dy(0)}); },
     .decompose = cutWindow,

@@ -152,6 +152,7 @@ constinit const OpDef kDiag = {
     .attrs = kAttrs,
     .params = paramsOf<DiagParams>(),
     .shape = diagShape,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardDiag, {g.dy(0)}); },
     .primitive = {.onnx = "Shape, Range, GatherND; of a vector: ConstantOfShape, ScatterND",

@@ -87,6 +87,7 @@ constinit const OpDef kReshapeLike = {
     .dtype = [](DTypeInference &t) { t.sameInOut(0, 0); },
     .inplace = kInplaceIdentity,
     .ignored = {1},
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -105,6 +106,7 @@ constinit const OpDef kFlatten = {
     .inputs = {"data"},
     .shape = flattenShape,
     .inplace = kInplaceIdentity,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCopy, {g.dy(0)}); },
     .primitive = {.onnx = "Flatten", .c = "the same memory, or memcpy"},

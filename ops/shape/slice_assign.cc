@@ -83,6 +83,7 @@ constinit const OpDef kSliceAssign = {
           s.sameInOut(0, 0);
         },
     .inplace = kInplaceFirst,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

@@ -166,6 +166,7 @@ constinit const OpDef kSliceChannel = {
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = splitShape,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSliceChannel, heads(g)); },
     .decompose = [](DecomposeRule &d) { cut(d, d.params<SplitParams>().squeezeAxis); },
@@ -181,6 +182,7 @@ constinit const OpDef kStack = {
     .attrs = kStackAttrs,
     .params = paramsOf<SplitParams>(),
     .shape = stackShape,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardStack, {g.dy(0)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, joined(d, true)); },
@@ -195,7 +197,7 @@ constinit const OpDef kBackwardSliceChannel = {
     .inputs = {{}, numParts, true},
     .attrs = kSplitAttrs,
     .params = paramsOf<SplitParams>(),
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

@@ -135,6 +135,7 @@ constinit const OpDef kTranspose = {
     .attrs = kTransposeAttrs,
     .params = paramsOf<TransposeParams>(),
     .shape = transposeShape,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -156,6 +157,7 @@ constinit const OpDef kSwapAxis = {
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
+    .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSwapAxis, {g.dy(0)}); },
     .decompose = swapByTransposing,
@@ -171,7 +173,7 @@ constinit const OpDef kBackwardSwapAxis = {
     .attrs = kSwapAxisAttrs,
     .params = paramsOf<SwapAxisParams>(),
     .shape = swapAxisShape,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kSwapAxis, d.x(0), d.attrs())); },
     .kernel = gatherKernel<swapAxisView>,

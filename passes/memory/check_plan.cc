@@ -153,7 +153,7 @@ class PlanReplay {
 
   Error takeWorkspace(NodeId n) {
     if (!isPlanned(n)) return Error::success();
-    Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
+    Expected<int64_t> bytes = workspaceBytes(graph, inference, requests, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
     const int64_t begin = plan.workspace[n];

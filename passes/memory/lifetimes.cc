@@ -145,7 +145,7 @@ class LifetimeBuilder {
   }
 
   Error addWorkspace(NodeId n) {
-    Expected<int64_t> bytes = workspaceBytes(graph, inference, options, n);
+    Expected<int64_t> bytes = workspaceBytes(graph, inference, requests, options, n);
     if (!bytes) return bytes.takeError();
     if (*bytes == 0) return Error::success();
     result.scratch.push_back({now, lastWorkspaceStep(options, n), rounded(*bytes), EntryId()});

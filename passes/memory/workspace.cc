@@ -3,30 +3,55 @@
 
 #include "ir/error.h"
 #include "ir/tensor.h"
+#include "ir/widening.h"
 
 #include "llvm/ADT/SmallVector.h"
 
 using namespace llvm;
 
 namespace gradc {
+namespace {
 
-// What the operator itself asks for.
-static uint64_t ownWorkspace(const Graph &graph, const Inference &inference, NodeId n) {
+struct Operands {
   SmallVector<TensorRef, 8> in, out;
-  bool isKnown = true;
+  SmallVector<Request, 4> requests;
+  bool areKnown = true;
+};
+
+Operands operandsOf(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
+  Operands operands;
   auto describe = [&](EntryId e, SmallVectorImpl<TensorRef> &to) {
-    isKnown &= inference.isKnownShape(e);
+    operands.areKnown &= inference.isKnownShape(e);
     to.push_back({nullptr, inference.dtype[e], inference.shapeOf(e).dims()});
   };
-  for (Value v : graph.inputs(n)) describe(graph.entry(v), in);
-  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) describe(EntryId(graph.firstEntry(n).value + o), out);
-  return isKnown ? graph.op(n)->workspace(graph.kind(n), in, out) : 0;
+  for (Value v : graph.inputs(n)) describe(graph.entry(v), operands.in);
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+    const EntryId e(graph.firstEntry(n).value + o);
+    describe(e, operands.out);
+    operands.requests.push_back(requests.request[e]);
+  }
+  return operands;
 }
 
-Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const PlanOptions &options, NodeId n) {
+/// What the operator asks for, given the operands as its kernel is, and what it takes to widen them.
+uint64_t ofReference(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
+  const NodeKind &kind = graph.kind(n);
+  if (!kind.op->workspace && !hasHalf(graph, inference, n)) return 0;
+  Operands operands = operandsOf(graph, inference, requests, n);
+  if (!operands.areKnown) return 0;
+  const uint64_t ofWidening = Widening(kind, operands.in, operands.out, operands.requests).scratchBytes();
+  if (!kind.op->workspace) return ofWidening;
+  for (size_t i = 0; i < operands.in.size(); ++i) operands.in[i].dtype = kernelInputType(kind, i, operands.in[i].dtype);
+  for (TensorRef &out : operands.out) out.dtype = kernelOutputType(kind, out.dtype);
+  return ofWidening + kind.op->workspace(kind, operands.in, operands.out);
+}
+
+}  // namespace
+
+Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                 const PlanOptions &options, NodeId n) {
   const int64_t given = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
-  if (given < 0 && !graph.op(n)->workspace) return 0;
-  const uint64_t bytes = given < 0 ? ownWorkspace(graph, inference, n) : static_cast<uint64_t>(given);
+  const uint64_t bytes = given < 0 ? ofReference(graph, inference, requests, n) : static_cast<uint64_t>(given);
   if (bytes <= static_cast<uint64_t>(kMaxTensorBytes)) return static_cast<int64_t>(bytes);
   return Failure(ErrorKind::TooLarge, "operator '" + graph.opName(n) + "', " + graph.describe(n) +
                                           ": its workspace would be larger than 2^48 bytes")

@@ -5,6 +5,7 @@
 
 #include "runtime/kernels/layout_settlement.h"
 #include "runtime/kernels/threads.h"
+#include "runtime/kernels/widened_kernel.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -66,6 +67,7 @@ class Selection {
   }
 
   NodeLayout layoutOf(NodeId n) {
+    if (hasHalf(graph, inference, n)) return NodeLayout();
     const FastKernelRow *row = rows[n];
     if (!row) return {referenceRole(*graph.op(n)), {}, false};
     const bool suitsTiles = row->filters.suitTiles && row->filters.suitTiles(siteOf(n));
@@ -116,7 +118,10 @@ class Selection {
     const KernelSite site = siteOf(n);
     for (const TensorRef &operand : operands)
       if (operand.size() == 0) return nullptr;
-    return rows[n]->make(site);
+    const Widening widening(*site.kind, site.in, site.out, wishes);
+    if (!widening.isNeeded()) return rows[n]->make(site);
+    std::unique_ptr<WidenedKernel> kernel = WidenedKernel::create(site, widening, rows[n]->make);
+    return kernel && kernel->isFast() ? std::move(kernel) : nullptr;
   }
 
   /// Whether some operand is laid out otherwise than when kernels were made last.

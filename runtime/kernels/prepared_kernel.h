@@ -50,6 +50,8 @@ class PreparedKernel {
   /// Of a kernel made with `hasTape`: the workspace of the forward kernel, which has run just before each run of this one
   /// and which nobody else reads. Called once, before the first run.
   virtual void takeTape(void *) {}
+  /// False where it brings operands to the reference kernel.
+  virtual bool isFast() const { return true; }
 };
 
 /// Null when this node is better left to the reference kernel.

@@ -151,6 +151,7 @@ Error Trainer::State::differentiate(size_t numHeads) {
   }
   if (!options.hasOwnRescale && !objective.isMean(heads))
     options.optimizer.rescale /= static_cast<double>(options.batch);
+  options.optimizer.inference = &evaluator->inference();
   Expected<TrainingGraph> appended = appendOptimizer(context, gradients, options.optimizer);
   if (!appended) return appended.takeError();
   training = std::move(*appended);
@@ -194,6 +195,9 @@ void Trainer::State::initialize() {
     lasting.push_back(n);
     if (!given.count(keys[id])) initializer.fill(n, session->variable(n));
   }
+  for (const TrainingGraph::Parameter &parameter : training.parameters)
+    if (parameter.master.isValid())
+      convertElements(session->variable(parameter.variable), session->variable(parameter.master));
   numParameters = lasting.size();
   for (uint32_t id = 0; id < isState.size(); ++id)
     if (isState[id]) lasting.push_back(NodeId(id));

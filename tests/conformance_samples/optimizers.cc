@@ -41,6 +41,15 @@ constexpr Step kSteps[] = {
      "lower_bound=0.25, upper_bound=0.5"},
 };
 
+/// Forms for weights of 16 bits, which have no scheduled sibling.
+constexpr Step kMixedSteps[] = {
+    {"mp_sgd_update", nullptr, 3, 0, 0, "lr=0.1", "", "lazy_update=False"},
+    {"mp_sgd_mom_update", nullptr, 4, 0, 0, "lr=0.1", "", "momentum=0.9"},
+    {"mp_nag_mom_update", nullptr, 4, 0, 0, "lr=0.1", "", "momentum=0.9"},
+    {"_mp_adamw_update", nullptr, 5, 1, 0, "lr=0.1, eta=0.5", "", "beta1=0.5, beta2=0.75, epsilon=0.01"},
+    {"mp_lamb_update_phase1", nullptr, 5, 0, 0, "wd=0.1, t=3", "", "beta1=0.5, beta2=0.75, epsilon=0.1"},
+};
+
 /// Texts last as long as the process.
 const char *joined(std::string text, const char *more) {
   static std::vector<std::unique_ptr<std::string>> texts;
@@ -58,7 +67,8 @@ void addForm(std::vector<Sample> &list, const Step &step, const char *op, size_t
   };
   const std::string name = op;
   const bool isPhase2 = name.ends_with("phase2"), isFtml = name.find("ftml") != name.npos;
-  const bool hasRescale = name != "_adamw_update", hasDecay = name.find("phase1") == name.npos;
+  const bool hasRescale = name != "_adamw_update" && name != "_mp_adamw_update",
+             hasDecay = name.find("phase1") == name.npos;
   const std::string clip = isFtml ? "clip_grad=0.25" : "clip_gradient=0.25";
   const std::string shared =
       isPhase2 ? "upper_bound=0.25"
@@ -79,6 +89,10 @@ std::vector<Sample> optimizerSamples() {
     addForm(list, step, step.fixed, step.fixedNumbers, step.fixedNeeds);
     addForm(list, step, step.scheduled, step.scheduledNumbers, step.scheduledNeeds);
   }
+  for (const Step &step : kMixedSteps) addForm(list, step, step.fixed, step.fixedNumbers, step.fixedNeeds);
+  // The norms are in front of the weight in float32.
+  for (const char *attrs : {"lr=0.1", "lr=0.1, lower_bound=0.25, upper_bound=0.5"})
+    list.push_back({"mp_lamb_update_phase2", attrs, {{2, 3}, {2, 3}, {1}, {1}, {2, 3}}, 0});
   return list;
 }
 

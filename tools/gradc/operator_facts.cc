@@ -48,7 +48,9 @@ StringRef gradientText(const OpDef &op) {
 
 StringRef typesText(const OpDef &op) {
   if (!op.kernel && !op.fastKernel) return "none: it cannot be executed";
-  return op.kernelTypes.contains(DType::Int32) ? "floating, integers, bool" : "floating";
+  if (op.kernelTypes == kEveryType) return "all";
+  if (!op.kernelTypes.contains(DType::Int32)) return "floating; 16 bits in float32";
+  return op.flags.movesElements ? "all" : "floating, integers, bool; 16 bits in float32";
 }
 
 StringRef mxnetText(const OpDef &op) {

@@ -146,7 +146,8 @@ constexpr Flag kFlags[] = {
     {"shape", "NAME=2,3,...", "shape of a variable; `?` for an unknown dimension, `()` for a scalar; repeatable",
      setShape},
     {"dtype", "[NAME=]DTYPE",
-     "element type of a variable (float32, float64, float16, int32, ...); repeatable. Without NAME: every floating value",
+     "element type of a variable (float32, float64, float16, int32, ...); repeatable. Without NAME: every floating value, "
+     "or of 16 bits: every floating variable whose type nothing else says",
      setDType},
 
     {"of", "ENTRY,...", "what to differentiate (default: every head of the graph)",

@@ -51,6 +51,9 @@ Expected<GradientRequest> resolve(Tool &tool, const Graph &graph, const SessionO
 
 Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
   const Options &flags = tool.options;
+  if (flags.floatAs && isHalf(*flags.floatAs))
+    return Failure(ErrorKind::Usage, "'gradc gradcheck' cannot take differences in " + dtypeName(*flags.floatAs))
+        .note("without '--dtype' it runs the graph in float64, whatever types its values have");
   Expected<SessionOptions> session = sessionOptions(tool, graph);
   if (!session) return session.takeError();
   GradcheckOptions options;
