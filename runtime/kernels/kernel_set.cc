@@ -80,6 +80,8 @@ class Selection {
       const NodeId n(id);
       if (!rows[n] || !rows[n]->tape.fit || graph.controlDeps(n).empty()) continue;
       const NodeId forward = graph.controlDeps(n)[0];
+      // The gates that a kernel of float32 keeps are not those of the rounded values.
+      if (hasHalf(graph, inference, n) || hasHalf(graph, inference, forward)) continue;
       if (!rows[forward] || rows[forward]->name != rows[n]->tape.forward || tapeReader[forward].isValid()) continue;
       if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.kind(n), graph.inputs(n))) continue;
       tapeReader[forward] = n;
