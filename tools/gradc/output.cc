@@ -86,6 +86,11 @@ void installCrashHandlers() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, onInterrupt);
 }
 
+void sayOutOfMemory(bool asJson) {
+  say(asJson ? "{\"severity\":\"error\",\"message\":\"out of memory\",\"kind\":\"too_large\"}\n"
+             : "gradc: error: out of memory [too_large]\n");
+}
+
 OutputFile::OutputFile(OutputFile &&other)
     : path(std::move(other.path)), temporary(std::move(other.temporary)), descriptor(other.descriptor),
       cleanupSlot(other.cleanupSlot), os(std::move(other.os)) {

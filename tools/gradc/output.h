@@ -36,4 +36,7 @@ class OutputFile {
 /// removed then, and on Ctrl-C.
 void installCrashHandlers();
 
+/// The message of Diagnostics for an error that is "out of memory", without any.
+void sayOutOfMemory(bool asJson);
+
 }  // namespace gradc
