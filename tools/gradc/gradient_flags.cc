@@ -2,10 +2,10 @@
 #include "gradient_flags.h"
 #include "tools/drawing/table.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -3,6 +3,7 @@
 #include "verbs.h"
 
 #include "ir/error.h"
+#include "ir/out_of_memory.h"
 #include "ir/process_memory.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -90,13 +91,16 @@ Expected<int> run(ArrayRef<StringRef> args, Tool &tool) {
 int main(int argc, char **argv) {
   gradc::keepFreedMemory();
   gradc::installCrashHandlers();
-  SmallVector<StringRef, 16> args(argv + 1, argv + argc);
-  gradc::Diagnostics diagnostics(errs(), gradc::diagForm(args));
-  gradc::Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
+  gradc::DiagForm form = gradc::DiagForm::Text;
   try {
-    Expected<int> code = gradc::run(args, tool);
+    SmallVector<StringRef, 16> args(argv + 1, argv + argc);
+    form = gradc::diagForm(args);
+    gradc::Diagnostics diagnostics(errs(), form);
+    gradc::Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
+    Expected<int> code = gradc::catchingBadAlloc("to go on", [&] { return gradc::run(args, tool); });
     return code ? *code : diagnostics.report(code.takeError());
-  } catch (const std::bad_alloc &) {
-    return diagnostics.report(gradc::Failure(gradc::ErrorKind::TooLarge, "out of memory"));
+  } catch (const std::bad_alloc &) {  // nothing is left to say it in the usual way
+    gradc::sayOutOfMemory(form == gradc::DiagForm::Json);
+    return 1;
   }
 }

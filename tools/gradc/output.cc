@@ -73,6 +73,24 @@ void onFatalError(void *, const char *reason, bool) { dieOfBug(reason); }
 /// Containers of LLVM do not throw by themselves.
 [[noreturn]] void onBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
+/// Creates a file of a new name beside `target`. Its slot is taken first, so that it is removed whenever a signal comes.
+std::error_code createBeside(StringRef target, std::string &path, int &descriptor, int &slot) {
+  constexpr int kAttempts = 128;
+  std::error_code code;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    SmallString<256> unique;
+    sys::fs::createUniquePath(target + ".tmp-%%%%%%%%", unique, /*MakeAbsolute=*/false);
+    path = unique.str().str();
+    slot = rememberTemporary(path);
+    code = sys::fs::openFileForReadWrite(path, descriptor, sys::fs::CD_CreateNew, sys::fs::OF_None);
+    if (!code) return code;
+    forgetTemporary(slot);
+    path.clear();
+    if (code != std::errc::file_exists) return code;
+  }
+  return code;
+}
+
 Error ioError(StringRef path, const Twine &reason) {
   return Failure(ErrorKind::Io, "cannot write '" + path + "': " + reason);
 }
@@ -83,7 +101,14 @@ void installCrashHandlers() {
   install_fatal_error_handler(onFatalError, nullptr);
   install_bad_alloc_error_handler(onBadAlloc, nullptr);
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, onCrash);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, onInterrupt);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU})
+    if (std::signal(signal, onInterrupt) == SIG_IGN) std::signal(signal, SIG_IGN);  // as under nohup
+  std::signal(SIGXFSZ, SIG_IGN);  // a file larger than the limit is an error of the write
+}
+
+void sayOutOfMemory(bool asJson) {
+  say(asJson ? "{\"severity\":\"error\",\"message\":\"out of memory\",\"kind\":\"too_large\"}\n"
+             : "gradc: error: out of memory [too_large]\n");
 }
 
 OutputFile::OutputFile(OutputFile &&other)
@@ -121,16 +146,13 @@ Expected<OutputFile> OutputFile::open(StringRef name) {
   // A link is followed, so that its target is replaced and not the link.
   if (exists && !sys::fs::real_path(name, target)) file.path = target.str().str();
 
-  SmallString<256> unique;
-  if (std::error_code code = sys::fs::createUniqueFile(target + ".tmp-%%%%%%%%", file.descriptor, unique))
+  if (std::error_code code = createBeside(target, file.temporary, file.descriptor, file.cleanupSlot))
     return ioError(name, code.message());
-  file.temporary = unique.str().str();
-  file.cleanupSlot = rememberTemporary(file.temporary);
   file.os = std::make_unique<raw_fd_ostream>(file.descriptor, /*shouldClose=*/true);
   return file;
 }
 
-Error OutputFile::commit() {
+Error OutputFile::finish() {
   os->flush();
   if (os->has_error()) {
     std::string reason = os->error().message();
@@ -146,9 +168,27 @@ Error OutputFile::commit() {
     os->clear_error();
     return ioError(path, reason);
   }
+  return Error::success();
+}
+
+Error OutputFile::publish() {
+  if (temporary.empty()) return Error::success();
   if (std::error_code code = sys::fs::rename(temporary, path)) return ioError(path, code.message());
   temporary.clear();
   forgetTemporary(cleanupSlot);
+  return Error::success();
+}
+
+Error OutputFile::commit() {
+  if (Error error = finish()) return error;
+  return publish();
+}
+
+Error commitAll(ArrayRef<OutputFile *> files) {
+  for (OutputFile *file : files)
+    if (Error error = file->finish()) return error;
+  for (OutputFile *file : files)
+    if (Error error = file->publish()) return error;
   return Error::success();
 }
 

@@ -1,6 +1,6 @@
 // Files that appear whole or not at all: written beside their final name, renamed at the end.
 //
-// Several outputs of one verb are opened, written, and only then committed, so a late failure leaves none of them.
+// Several outputs of one verb are opened, written, and only then committed together, so a late failure leaves none of them.
 // Temporary files are removed when the process is interrupted. Tested by tests/cli_test.cc
 #pragma once
 
@@ -25,15 +25,24 @@ class OutputFile {
   llvm::Error commit();
 
  private:
+  friend llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);
   OutputFile() = default;
+  llvm::Error finish();  // all but the renaming
+  llvm::Error publish();
 
   std::string path, temporary;            // temporary is empty when `path` is written directly
   int descriptor = -1, cleanupSlot = -1;  // of the temporary
   std::unique_ptr<llvm::raw_fd_ostream> os;
 };
 
+/// Commits them together: none is renamed before all are on the disk.
+llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);
+
 /// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors; temporary files are
-/// removed then, and on Ctrl-C.
+/// removed then, and when a signal ends the process that it can catch.
 void installCrashHandlers();
+
+/// The message of Diagnostics for an error that is "out of memory", without any.
+void sayOutOfMemory(bool asJson);
 
 }  // namespace gradc

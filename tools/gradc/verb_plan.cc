@@ -81,10 +81,10 @@ Error writeResults(Tool &tool, const Graph &planned, std::optional<OutputFile> p
     writeJson(file->stream(), planned);
     graphFile.emplace(std::move(*file));
   }
+  SmallVector<OutputFile *, 2> files;
   for (std::optional<OutputFile> *file : {&graphFile, &picture})
-    if (*file)
-      if (Error error = (*file)->commit()) return error;
-  return Error::success();
+    if (*file) files.push_back(&**file);
+  return commitAll(files);
 }
 
 Expected<int> runPlan(Tool &tool) {

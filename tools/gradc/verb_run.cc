@@ -112,9 +112,9 @@ Error writeResults(Tool &tool, const Graph &graph, Session &session) {
     files.back().stream() << report(*outputs);
     if (!options.profileFile.empty()) files.back().stream() << '\n' << profileReport(graph, session.timings());
   }
-  for (OutputFile &file : files)
-    if (Error error = file.commit()) return error;
-  return Error::success();
+  std::vector<OutputFile *> all;
+  for (OutputFile &file : files) all.push_back(&file);
+  return commitAll(all);
 }
 
 Expected<int> runRun(Tool &tool) {

@@ -3,6 +3,7 @@
 #include "tools/drawing/graph_drawing.h"
 #include "tools/drawing/table.h"
 
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "ir/text.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 struct Counts {
   size_t nodes = 0, arguments = 0, aux = 0, generated = 0, values = 0, edges = 0, deps = 0, heads = 0;
-  MapVector<const OpDef *, size_t> operators;
+  MapVector<const OpDef *, size_t, DenseMap<const OpDef *, unsigned>> operators;
 };
 
 Counts countsOf(const Graph &graph) {
