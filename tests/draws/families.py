@@ -1,4 +1,6 @@
 """Shapes and attributes that belong together, family by family. What no function here names is drawn by `same_shapes`."""
+from draws.schema import DTYPES
+
 NETS = {}
 
 
@@ -50,7 +52,9 @@ def reduction(draw):
     rank = len(draw.shapes[0])
     draw.put("axis", draw.axis(rank) if draw.chance(0.3) else draw.axes(rank, 2 if draw.op["name"] == "norm" else None), 0.85)
     if draw.op["name"] == "norm":
-        draw.put("ord", draw.rng.choice([1, 2, 2, 3, 0]), 0.6)
+        draw.put("ord", draw.rng.choice([1, 2]) if draw.chance(0.94) else 3, 0.7)
+        draw.put("out_dtype", draw.dtype if draw.chance(0.6) else draw.rng.choice(DTYPES), 0.2)
+        draw.attrs.setdefault("out_dtype", "None")
     draw.fill()
 
 

@@ -14,6 +14,9 @@ def window(draw, rank, with_dilation=True):
         draw.put("dilate", [odd([1, 1, 2], [0, -1]) for _ in range(count)], 0.3)
 
 
+LAYOUTS = {1: ["NCW", "NWC"], 2: ["NCHW", "NHWC"], 3: ["NCDHW", "NDHWC"]}
+
+
 @family("Convolution", "Deconvolution")
 def convolution(draw):
     rng, rank = draw.rng, draw.rng.choice([1, 2, 2, 3])
@@ -25,10 +28,12 @@ def convolution(draw):
     draw.put("num_group", groups if draw.chance(0.97) else 0, 1 if groups > 1 else 0.3)
     draw.put("num_filter", groups * rng.randint(1, 3) if draw.chance(0.93) else rng.choice([0, -1, 1, 5]))
     draw.put("no_bias", rng.choice(["True", "False"]), 0.7)
-    draw.put("layout", rng.choice(["NCW", "NCHW", "NCDHW", "NHWC", "None"]), 0.1)
+    draw.put("layout", LAYOUTS[rank][0] if draw.chance(0.8) else rng.choice(["NCW", "NCHW", "NCDHW", "NHWC"]), 0.15)
     if draw.op["name"] == "Deconvolution":
-        draw.put("adj", [rng.choice([0, 0, 1, 2]) for _ in range(rank)], 0.3)
-        draw.put("target_shape", [rng.choice([2, 4, 7, 8, 9]) for _ in range(rank)], 0.12)
+        strides = [int(s) for s in draw.attrs.get("stride", "").strip("(),").split(",") if s]
+        most = [s - 1 for s in strides] if len(strides) == rank and draw.chance(0.93) else [1] * rank
+        draw.put("adj", [rng.randint(0, max(m, 0)) for m in most], 0.3)
+        draw.put("target_shape", [rng.choice([2, 4, 7, 8, 9]) for _ in range(rank)], 0.08)
     draw.fill("workspace", "cudnn_tune", "cudnn_off")
 
 
@@ -37,14 +42,22 @@ def pooling(draw):
     rng, rank = draw.rng, draw.rng.choice([1, 2, 2, 3])
     draw.shapes = [(rng.choice([1, 2]), rng.randint(1, 3), *[rng.choice([1, 3, 4, 5, 6]) for _ in range(rank)])]
     window(draw, rank, False)
+    if draw.chance(0.85):  # no window outside the image, nor in the padding alone
+        draw.put("pooling_convention", rng.choice(["valid", "full"]), 0.6)
+        kernel = [rng.choice([2, 3]) for _ in range(rank)]
+        draw.put("kernel", kernel)
+        draw.put("pad", [rng.randint(0, k - 1) for k in kernel], 0.5)
+        draw.shapes = [draw.shapes[0][:2] + tuple(max(3, d) for d in draw.shapes[0][2:])]
+    elif draw.chance(0.6):
+        draw.put("pooling_convention", "same")
+        draw.attrs.pop("pad", None)
     if draw.chance(0.15):
         draw.put("global_pool", "True")
         if draw.chance(0.5):
             draw.attrs.pop("kernel", None)
-    draw.put("layout", rng.choice(["NCW", "NCHW", "NCDHW", "NWC", "NHWC", "NDHWC"]), 0.12)
-    draw.put("p_value", rng.choice([1, 2, 3, 0]), 0.3)
-    draw.put("pooling_convention", rng.choice(["valid", "full", "same"]), 0.6)
+    draw.put("layout", rng.choice(LAYOUTS[rank] if draw.chance(0.8) else LAYOUTS[2]), 0.15)
     draw.put("pool_type", rng.choice(["max", "avg", "sum", "lp"]), 0.9)
+    draw.put("p_value", rng.choice([1, 2, 3]) if draw.chance(0.97) else 0, 0.97 if draw.attrs.get("pool_type") == "lp" else 0.1)
     draw.fill("count_include_pad", "cudnn_off")
 
 

@@ -40,7 +40,7 @@ KNOWN = [
     ("SoftmaxOutput", "differ", "", "output", "rows of data with more than two axes: MXNet in float32 takes the last axis, in float64 all but the first"),
     ("SoftmaxOutput", "differ", "normalization=(valid|batch)", "gradient", "rows of data with more than two axes: MXNet counts labels that it does not read"),
     ("Cast|amp_cast|_np_cumsum", "differ", "int", "no gradient", "whole numbers carry no gradient; MXNet casts it there and back"),
-    ("Cast|_full", "differ", "uint8", "MXNet 2[45]", "numbers out of range saturate; MXNet's wrap around"),
+    ("Cast|_full|one_hot|_linspace|_arange", "differ", "uint8", "MXNet 2[45]", "numbers out of range saturate; MXNet's wrap around"),
     ("amp_cast", "differ", "int8", "output", "MXNet rounds to the nearest through oneDNN, and crops elsewhere"),
     ("_rpower_scalar", "differ", "scalar=0", "MXNet nan", "the derivative of 0^x is 0 for x > 0; MXNet multiplies 0 by log 0"),
     (".*_scalar", "only gradc refuses", "is_int=(False|0)", "is_int is False", "whole numbers and a fraction: MXNet answers in float64"),
@@ -57,7 +57,14 @@ KNOWN = [
     ("Pooling|Convolution", "only MXNet refuses", "layout=N.*C,", "layout", "MXNet has channels last on graphics processors alone"),
     ("Pooling", "only MXNet refuses", r"global_pool=True.*layout|layout.*global_pool=True", "layout", "one pixel whatever the axes"),
     ("Reshape", "differ|only gradc refuses|only MXNet refuses", r"-4.*-1", "shape|Size", "after -4 MXNet puts -1 at a wrong place, or outside"),
-    ("_arange", "differ", "uint8", "MXNet 2[45]", "numbers out of range saturate; MXNet's wrap around"),
+    ("gather_nd", "differ|MXNet's gradient wrong", "out of range", "gradient", "MXNet adds in front of the data (mxnet_differences.md)"),
+    ("reshape_like", "only MXNet refuses", "begin", "Invalid begin", "no axes are replaced by some"),
+    ("repeat", "differ", "repeats=0", "shape", "MXNet's answer is flat where nothing is left"),
+    ("SoftmaxActivation", "MXNet's gradient wrong", "", "", "MXNet's gradient of mode instance runs along axis 1 (mxnet_differences.md)"),
+    ("BatchNorm|LayerNorm|GroupNorm", "MXNet's gradient wrong", "output_mean_var=(True|1)", "", "MXNet ignores heads of statistics"
+     " (mxnet_differences.md)"),
+    ("_npi_rarctan2_scalar", "MXNet's gradient wrong", "", "", "MXNet has x in place of the number (mxnet_differences.md)"),
+    ("LeakyReLU", "differ|MXNet's gradient wrong", "selu|prelu", "gradient", "mxnet_differences.md"),
     ("CTCLoss", "differ|MXNet's gradient wrong", "", "", "MXNet reads outside its memory where labels do not fit the steps"),
 ]
 
