@@ -22,7 +22,7 @@ def convolution(draw):
     rng, rank = draw.rng, draw.rng.choice([1, 2, 2, 3])
     groups = rng.choice([1, 1, 1, 2, 3])
     channels = groups * rng.randint(1, 3) if draw.chance(0.93) else rng.randint(1, 5)
-    spatial = [rng.choice([1, 3, 4, 5, 6]) for _ in range(rank)]
+    spatial = [rng.choice([4, 5, 6, 7]) if draw.chance(0.92) else rng.choice([1, 2, 3]) for _ in range(rank)]
     draw.shapes = [(rng.choice([1, 2, 3]), channels, *spatial)]
     window(draw, rank)
     draw.put("num_group", groups if draw.chance(0.97) else 0, 1 if groups > 1 else 0.3)
@@ -31,7 +31,7 @@ def convolution(draw):
     draw.put("layout", LAYOUTS[rank][0] if draw.chance(0.8) else rng.choice(["NCW", "NCHW", "NCDHW", "NHWC"]), 0.15)
     if draw.op["name"] == "Deconvolution":
         strides = [int(s) for s in draw.attrs.get("stride", "").strip("(),").split(",") if s]
-        most = [s - 1 for s in strides] if len(strides) == rank and draw.chance(0.93) else [1] * rank
+        most = [s - 1 for s in strides] if len(strides) == rank else [int(draw.chance(0.05))] * rank
         draw.put("adj", [rng.randint(0, max(m, 0)) for m in most], 0.3)
         draw.put("target_shape", [rng.choice([2, 4, 7, 8, 9]) for _ in range(rank)], 0.08)
     draw.fill("workspace", "cudnn_tune", "cudnn_off")
