@@ -94,6 +94,8 @@ TEST(NnInfer, INF_04_Pooling) {
   EXPECT_EQ(inferShapes("Pooling", full, "(2,3,8) -> ? ?"), "(2,3,8) -> (2,3,4) (2,3,4)");
   const std::vector<AttrText> global = {{"global_pool", "True"}, {"pool_type", "sum"}, {"layout", "NWC"}};
   EXPECT_EQ(inferShapes("Pooling", global, "(2,7,3) -> ?"), "(2,7,3) -> (2,1,3)");
+  EXPECT_EQ(inferShapes("Pooling", global, "(2,7,5,3) -> ?"),
+            "data has shape (2,7,5,3), expected 3 axes, as attribute 'layout' names");
   EXPECT_EQ(inferShapes("Pooling", avg, "(2,3,0,8) -> ?"),
             "kernel of 3 exceeds the padded input of 2 on spatial axis 0");
 }
@@ -126,6 +128,13 @@ TEST(NnInfer, REG_19_AttributesAreChecked) {
             "[bad_attribute] attribute 'kernel' has 0 elements, expected 1 to 3");
   EXPECT_EQ(error("Convolution", {{"kernel", "(3,)"}, {"num_filter", "4"}, {"num_group", "3"}}),
             "[bad_attribute] attribute 'num_filter' is 4, expected a multiple of 'num_group' = 3");
+  for (const char *op : {"Convolution", "Deconvolution", "Pooling"}) {
+    const bool isPooling = op == StringRef("Pooling");
+    EXPECT_EQ(error(op, {{"kernel", "(3,3)"},
+                         {"layout", "NCDHW"},
+                         {isPooling ? "pool_type" : "num_filter", isPooling ? "max" : "4"}}),
+              "[bad_attribute] attribute 'layout' is NCDHW, expected one of 4 axes, as 'kernel' has 2 elements");
+  }
   EXPECT_EQ(error("Pooling", {{"kernel", "(2,)"}, {"pool_type", "lp"}}),
             "[bad_attribute] attribute 'p_value' is missing, pool_type 'lp' needs it");
   EXPECT_EQ(error("Pooling", {{"kernel", "(2,)"}, {"pooling_convention", "same"}, {"pad", "(1,)"}}),

@@ -11,6 +11,7 @@ Error checkConvolution(ConvolutionParams &p) {
   if (p.kernel.empty() || p.kernel.size() > 3)
     return Failure(ErrorKind::BadAttribute,
                    "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
+  if (Error error = checkLayout(p.layout, p.kernel)) return error;
   if (Error error = completeWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
   if (Error error = completeWindowAttr("dilate", p.dilate, p.kernel, kSpatialOnes)) return error;
   if (Error error = completeWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;

@@ -21,6 +21,10 @@ class PoolShapes {
     if (s.hasFailed() || !known.hasRank()) return;
     if (known.rank() < 3 || known.rank() > 5)
       return s.fail("data has shape " + toString(known) + ", expected 3 to 5 axes");
+    // With channels first, global pooling is the same whatever the number of axes.
+    if (p.channelsLast() && known.rank() != spatialAxes(p.layout) + 2)
+      return s.fail("data has shape " + toString(known) + ", expected " + Twine(spatialAxes(p.layout) + 2) +
+                    " axes, as attribute 'layout' names");
     const DimsBuffer unknown(known.rank(), kUnknownDim);
     state(unknown, unknown);
     if (s.hasFailed()) return;
@@ -78,6 +82,7 @@ Error checkPooling(const OpDef &, void *params) {
   if (p.kernel.empty() || p.kernel.size() > 3)
     return Failure(ErrorKind::BadAttribute,
                    "attribute 'kernel' has " + Twine(p.kernel.size()) + " elements, expected 1 to 3");
+  if (Error error = checkLayout(p.layout, p.kernel)) return error;
   if (Error error = completeWindowAttr("stride", p.stride, p.kernel, kSpatialOnes)) return error;
   if (Error error = completeWindowAttr("pad", p.pad, p.kernel, kSpatialZeros)) return error;
   if (p.convention == PoolConvention::Same && any_of(p.pad, [](int64_t pad) { return pad != 0; }))

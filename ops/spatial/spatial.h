@@ -17,6 +17,15 @@ enum class SpatialLayout : uint8_t { None, Ncw, Nchw, Ncdhw, Nwc, Nhwc, Ndhwc };
 inline constexpr llvm::StringRef kSpatialLayoutNames[] = {"None", "NCW", "NCHW", "NCDHW", "NWC", "NHWC", "NDHWC"};
 constexpr llvm::ArrayRef<llvm::StringRef> enumNames(SpatialLayout) { return kSpatialLayoutNames; }
 constexpr bool isChannelsLast(SpatialLayout layout) { return layout >= SpatialLayout::Nwc; }
+/// 1 to 3, the spatial axes that a layout other than None names.
+constexpr size_t spatialAxes(SpatialLayout layout) { return (static_cast<size_t>(layout) - 1) % 3 + 1; }
+
+inline llvm::Error checkLayout(SpatialLayout layout, Dims kernel) {
+  if (layout == SpatialLayout::None || spatialAxes(layout) == kernel.size()) return llvm::Error::success();
+  return Failure(ErrorKind::BadAttribute, "attribute 'layout' is " + kSpatialLayoutNames[static_cast<size_t>(layout)] +
+                                              ", expected one of " + llvm::Twine(kernel.size() + 2) +
+                                              " axes, as 'kernel' has " + llvm::Twine(kernel.size()) + " elements");
+}
 
 /// A bool that may be left to the system. 0 and 1 are read as MXNet reads them; `settle` makes them False and True.
 enum class Tristate : uint8_t { None, False, True, Zero, One, LowerFalse, LowerTrue };

@@ -16,6 +16,7 @@ class Draw:
         self.domains = {}    # input position -> (domain, size) in place of what the schema says
         self.types = {}      # input position -> element type, where it is not that of the data
         self.num_args = None
+        self.is_perturbed = False  # an operand has a shape that does not fit
         self.low, self.high = -1.5, 1.5
 
     def chance(self, p):
