@@ -79,7 +79,7 @@ class Selection {
       if (!rows[n] || !rows[n]->tape.fit || graph.controlDeps(n).empty()) continue;
       const NodeId forward = graph.controlDeps(n)[0];
       if (!rows[forward] || rows[forward]->name != rows[n]->tape.forward || tapeReader[forward].isValid()) continue;
-      if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.kind(n), graph.inputs(n))) continue;
+      if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.inputs(n))) continue;
       tapeReader[forward] = n;
       tapeSource[n] = forward;
     }
