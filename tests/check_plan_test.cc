@@ -122,5 +122,27 @@ TEST(CheckPlan, WorkspaceOverALiveEntry) {
   EXPECT_EQ(p.check(), "[bad_plan] at node 'b' (exp): the workspace takes bytes [0, 64), where entry 1 is still live");
 }
 
+// a = exp(x) leaves its workspace to d = exp(c).
+TEST(CheckPlan, MEM_03_AKeptWorkspaceIsLiveUntilItIsRead) {
+  Broken p(kTwoLive);
+  p.options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 1 || n.value == 4 ? 64 : 0; };
+  p.options.workspaceReader = [](const void *, NodeId n) { return n.value == 1 ? NodeId(4) : NodeId(); };
+  p.plan = cantFail(planMemory(p.g.context, p.g, p.inference, p.requests, p.options));
+  EXPECT_EQ(p.check(), "success");
+  const int64_t kept = p.plan.workspace[NodeId(1)];
+  const std::string range = "[" + std::to_string(kept) + ", " + std::to_string(kept + 64) + ")";
+  const std::string owner = "where the workspace of node 'a' (exp) is still live";
+  const MemoryPlan sound = p.plan;
+  p.offset("c") = kept;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'c' (dot): output 'c_output' takes bytes [192, 196), " + owner);
+  p.plan = sound;
+  p.plan.workspace[NodeId(4)] = kept;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'd' (exp): the workspace takes bytes " + range + ", " + owner);
+  p.options.workspaceReader = [](const void *, NodeId n) { return n.value == 1 ? NodeId(3) : NodeId(); };
+  EXPECT_EQ(p.check(), "success") << "read by c, it is free for d";
+  p.options.workspaceReader = [](const void *, NodeId n) { return n.value == 4 ? NodeId(1) : NodeId(); };
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'd' (exp): the workspace is read before");
+}
+
 }  // namespace
 }  // namespace gradc

@@ -321,6 +321,30 @@ TEST(PlanMemory, WorkspacesLeaveTheValuesWhereTheyAre) {
   EXPECT_EQ(describeError(checkPlan(g, inference, requests, with, options)), "success");
 }
 
+TEST(PlanMemory, KeptWorkspacesComeBehindTheValues) {
+  TestGraph g("x = var {__shape__=(16,)}; a = exp(x); b = exp(a); c = exp(b); d = exp(c); y = exp(d)");
+  PlanOptions options;
+  options.allowInplace = false;
+  Inference inference = cantFail(infer(g.context, g, {}, {}));
+  RequestTable requests = countRequests(g, {});
+  const MemoryPlan without = cantFail(planMemory(g.context, g, inference, requests, options));
+  options.workspaceOf = [](const void *, NodeId n) -> int64_t { return n.value == 5 ? 256 : n.value < 4 ? 64 : 0; };
+  // a leaves its workspace to c, and b to d.
+  options.workspaceReader = [](const void *, NodeId n) { return n.value < 3 ? NodeId(n.value + 2) : NodeId(); };
+  const MemoryPlan with = cantFail(planMemory(g.context, g, inference, requests, options));
+  for (uint32_t e = 0; e < static_cast<const Graph &>(g).numEntries(); ++e)
+    EXPECT_EQ(with.offset[EntryId(e)], without.offset[EntryId(e)]);
+  EXPECT_EQ(without.plannedBytes, 128);
+  EXPECT_EQ(with.workspace[NodeId(1)], 128);
+  EXPECT_EQ(with.workspace[NodeId(2)], 192);
+  EXPECT_EQ(with.workspace[NodeId(3)], 256);  // both are kept
+  EXPECT_EQ(with.workspace[NodeId(5)], 128);  // neither is
+  EXPECT_EQ(with.valueBytes, 128);
+  EXPECT_EQ(with.liveBytes[2], 64 + 64 + 64 + 64);
+  EXPECT_EQ(with.liveBytes[4], 64 + 64 + 64);
+  EXPECT_EQ(describeError(checkPlan(g, inference, requests, with, options)), "success");
+}
+
 TEST(PlaceIntervals, BoundNamesTheFirstStepThatReachesIt) {
   const Interval intervals[] = {{0, 1, 64, EntryId(0)}, {1, 2, 128, EntryId(1)}, {2, 3, 64, EntryId(2)}};
   LiveBound bound = liveBound(intervals, 4);

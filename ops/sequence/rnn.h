@@ -29,7 +29,6 @@ struct RnnParams {
   int64_t numStates() const { return isLstm() ? 2 : 1; }
   bool drops() const { return p > 0 && numLayers > 1; }
   CellRules rules() const { return {mode, clipMin, clipMax, clipNan}; }
-  bool operator==(const RnnParams &) const = default;
 };
 
 /// Sizes of one call.

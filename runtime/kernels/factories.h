@@ -121,8 +121,7 @@ std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);
 // TapeOperands::fit of the second one
-bool rnnTapeFits(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, const NodeKind &backward,
-                 llvm::ArrayRef<Value> backwardInputs);
+bool rnnTapeFits(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, llvm::ArrayRef<Value> backwardInputs);
 
 // runtime/kernels/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);

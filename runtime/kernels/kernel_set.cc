@@ -83,7 +83,7 @@ class Selection {
       // The gates that a kernel of float32 keeps are not those of the rounded values.
       if (hasHalf(graph, inference, n) || hasHalf(graph, inference, forward)) continue;
       if (!rows[forward] || rows[forward]->name != rows[n]->tape.forward || tapeReader[forward].isValid()) continue;
-      if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.kind(n), graph.inputs(n))) continue;
+      if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.inputs(n))) continue;
       tapeReader[forward] = n;
       tapeSource[n] = forward;
     }

@@ -25,8 +25,8 @@ struct FilterOperands {
 /// For the row of a gradient operator: how its kernel takes over what the forward operator's kernel kept.
 struct TapeOperands {
   llvm::StringRef forward;  // the operator
-  /// Whether both nodes compute on the same operands in the same way.
-  bool (*fit)(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, const NodeKind &backward,
+  /// Whether both nodes, whose attributes are the same, compute on the same operands.
+  bool (*fit)(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs,
               llvm::ArrayRef<Value> backwardInputs) = nullptr;
 };
 
