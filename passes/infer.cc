@@ -277,7 +277,19 @@ class Inferrer {
       for (Value v : inputs)
         if (graph.isVariable(v.node)) waiting.set(v.node.value);
     }
+    if (isHalf(defaultFloat())) waiting |= variablesBehindFirst();
     return waiting;
+  }
+
+  /// Variables that are no operator's first operand. Beside data of 16 bits some are float32, as the operator says.
+  BitVector variablesBehindFirst() const {
+    BitVector behind(graph.numNodes());
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
+      for (Value v : graph.inputs(NodeId(n)))
+        if (graph.isVariable(v.node)) behind.set(v.node.value);
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
+      if (ArrayRef<Value> inputs = graph.inputs(NodeId(n)); !inputs.empty()) behind.reset(inputs[0].node.value);
+    return behind;
   }
 
   DType defaultFloat() const {

@@ -60,7 +60,12 @@ class JudgedRun {
       : graph(graph), naive(naive), half(half), backend(backend), before(graph.numEntries()) {
     InferOptions infer;
     infer.defaultFloat = half;
-    inference = cantFail(gradc::infer(testContext(), graph, hintsOf(graph, bindings), infer));
+    Expected<Inference> inferred = gradc::infer(testContext(), graph, hintsOf(graph, bindings), infer);
+    if (!inferred) {
+      found.problems.push_back(describeError(inferred.takeError()));
+      return;
+    }
+    inference = std::move(*inferred);
     numberRandomNodes();
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       variables.push_back(nullptr);
@@ -73,6 +78,7 @@ class JudgedRun {
   }
 
   Findings run() {
+    if (!found.problems.empty()) return found;
     const RequestTable requests = countRequests(graph, {});
     const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, PlanOptions()));
     ExecOptions options;
