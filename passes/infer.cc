@@ -277,7 +277,6 @@ class Inferrer {
       for (Value v : inputs)
         if (graph.isVariable(v.node)) waiting.set(v.node.value);
     }
-    if (isHalf(defaultFloat())) waiting |= variablesBehindFirst();
     return waiting;
   }
 
@@ -301,12 +300,14 @@ class Inferrer {
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
     propagation.keepFirst(firstNode);
     if (Error error = propagation.run()) return error;
-    const BitVector waiting = variablesBesideUnknown();
-    for (bool takesAll : {false, true}) {
+    SmallVector<BitVector, 3> rounds = {variablesBesideUnknown(), BitVector(graph.numNodes())};
+    if (isHalf(defaultFloat())) rounds.insert(rounds.begin() + 1, variablesBehindFirst());
+    if (isHalf(defaultFloat())) rounds[0] |= rounds[1];
+    for (const BitVector &waiting : rounds) {
       bool hasChanged = false;
       for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
         DType &type = result.dtype[graph.firstEntry(NodeId(n))];
-        if (!graph.isVariable(NodeId(n)) || type != DType::Unknown || (!takesAll && waiting.test(n))) continue;
+        if (!graph.isVariable(NodeId(n)) || type != DType::Unknown || waiting.test(n)) continue;
         type = defaultFloat();
         hasChanged = true;
       }
