@@ -77,7 +77,7 @@ TEST(HalfRuns, MEM_15_WideningIsPlannedWorkspace) {
 // An output that nobody asks for is not computed, and has no scratch.
 TEST(HalfRuns, REQ_02_UnrequestedOutputsTakeNoScratch) {
   TestGraph g("x = var {__shape__=(4000,), __dtype__=float16}; w = var {__shape__=(4000,)}; y = broadcast_mul(x, w);"
-              "h = ones_like(y); d = _backward_broadcast_mul(h, x, w); heads d");
+              "h = ones_like(y); d = _backward_broadcast_mul(h, x, w) ^y; heads d");
   const Inference inference = cantFail(infer(testing::testContext(), g, {}, InferOptions()));
   auto workspace = [&](ArrayRef<Request> heads) {
     const RequestTable requests = countRequests(g, heads);
