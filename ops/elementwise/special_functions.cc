@@ -137,7 +137,7 @@ constinit const OpDef kBackwardErf = {
     .inputs = {"dy", "x"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
-    .flags = {.isBackward = true},
+    .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
           const Value bell = d.emit(kExp, {d.emit(kNegative, {d.emit(kSquare, {d.x(1)})})});
@@ -248,6 +248,7 @@ constinit const OpDef kErf = {
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
     .gradient = [](GradRule &g) { g.fused(kBackwardErf, {g.dy(0), g.x(0)}); },
     .primitive = {.onnx = "Erf", .c = "y[i] = erf(x[i])"},
     .kernel = mapFloating<[](auto x) { return std::erf(x); }>,

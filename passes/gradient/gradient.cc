@@ -6,7 +6,11 @@
 #include "ir/out_of_memory.h"
 #include "passes/gradient/state.h"
 
+#include "ir/error.h"
+
 #include "llvm/ADT/StringMap.h"
+
+#include <cmath>
 
 using namespace llvm;
 
@@ -47,7 +51,10 @@ class HeadSeeder {
       if (state.options.headPolicy == HeadPolicy::Scalar) keepOpen({static_cast<uint32_t>(i), head.y, Value()});
       NodeId ones = state.builder.addKind(*ops.onesLike, {head.y}, state.sums.originOf(head.y.node));
       if (!state.fluid) state.namer.name(ones, "_head_grad_" + std::to_string(i), "");
-      return Value{ones};
+      if (state.options.lossScale == 1 || GradientState::isLoss(state.builder.kind(head.y.node))) return Value{ones};
+      Expected<Value> scaled = state.scaled(Value{ones}, state.sums.originOf(head.y.node));
+      if (scaled) state.namer.name(scaled->node, "_head_grad_" + std::to_string(i), "_scaled");
+      return scaled;
     }
     Value variable = variableNamed(name);
     state.seedNames.back() = state.builder.name(variable.node).str();
@@ -77,11 +84,32 @@ class HeadSeeder {
   StringMap<Value> headVariables;
 };
 
+Error checkScale(const GradientOptions &options) {
+  if (!std::isfinite(options.lossScale) || options.lossScale <= 0)
+    return Failure(ErrorKind::UnsupportedOption,
+                   "losses are scaled by " + std::to_string(options.lossScale) + ", expected a finite number above 0");
+  if (options.lossScale != 1 && options.naming == NamingStyle::Fluid)
+    return Failure(ErrorKind::UnsupportedOption, "Fluid has no scale of losses, and no names for what it would add");
+  return Error::success();
+}
+
 }  // namespace
+
+Expected<Value> GradientState::scaled(Value v, NodeId origin) {
+  const OpDef *op = ctx.ops.find("_mul_scalar");
+  if (!op) return Failure(ErrorKind::UnknownOp, "the registry has no operator '_mul_scalar'");
+  std::string text;
+  raw_string_ostream os(text);
+  printAttr(os, options.lossScale);
+  Expected<NodeId> node = builder.add(*op, v, NodeSpec{"", ctx.attrs({{"scalar", os.str()}}), origin});
+  if (!node) return node.takeError();
+  return Value{*node};
+}
 
 Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                        const GradientOptions &options) {
   return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
+    if (Error error = checkScale(options)) return error;
     Expected<GradientRequest> checked = checkRequest(graph, request, options);
     if (!checked) return checked.takeError();
     Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);

@@ -95,6 +95,9 @@ struct GradientOptions {
   bool isTraining = true;
   /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an axis.
   const Inference *inference = nullptr;
+  /// Every gradient of the first order becomes this times itself: where it enters at a y without a seed, and behind an operator
+  /// that stands for a loss, which does not read what enters. Finite and above 0.
+  double lossScale = 1;
   bool gradientOnly = false;             // --emit gradient: heads are the gradients alone
   GradientListener *listener = nullptr;  // told of every node that is emitted, at every order
 };

@@ -25,6 +25,11 @@ struct GradientState {
   GradientState(const GradientState &) = delete;
   GradientState &operator=(const GradientState &) = delete;
 
+  /// v times the scale of losses.
+  llvm::Expected<Value> scaled(Value v, NodeId origin);
+  /// Whether the operator makes gradients out of nothing that enters its outputs.
+  static bool isLoss(const NodeKind &kind) { return kind.op && kind.op->impliedLoss; }
+
   Context &ctx;
   const Graph &graph;                          // the base: its nodes are the first of the builder
   const std::optional<GradientTable> earlier;  // of the base, when it is an emitted graph

@@ -119,10 +119,18 @@ class BackwardWalk {
       if (rule.slot(i) == GradRule::Slot::Unanswered) return badRule(n, i);
       if (rule.slot(i) != GradRule::Slot::Gradient) continue;
       if (!rule.gradient(i).isValid()) return badRule(n, i);
-      sums.push(builder.inputs(n)[i], rule.gradient(i));
+      if (!isScaled(n)) {
+        sums.push(builder.inputs(n)[i], rule.gradient(i));
+        continue;
+      }
+      Expected<Value> scaled = state.scaled(rule.gradient(i), sums.originOf(n));
+      if (!scaled) return scaled.takeError();
+      sums.push(builder.inputs(n)[i], *scaled);
     }
     return Error::success();
   }
+
+  bool isScaled(NodeId n) const { return state.options.lossScale != 1 && GradientState::isLoss(builder.kind(n)); }
 
   Error badRule(NodeId n, size_t input) {
     return Failure(ErrorKind::GradientNull, "the gradient rule of operator '" + builder.kind(n).op->name +

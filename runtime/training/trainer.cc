@@ -140,6 +140,7 @@ Error Trainer::State::differentiate(size_t numHeads) {
   GradientOptions gradient;
   gradient.unused = UnusedPolicy::None;
   gradient.inference = &evaluator->inference();
+  gradient.lossScale = options.lossScale;
   Expected<GradientResult> result = buildGradient(context, forward, *request, gradient);
   if (!result) return result.takeError();
   gradients = result->graph;
@@ -151,6 +152,7 @@ Error Trainer::State::differentiate(size_t numHeads) {
   }
   if (!options.hasOwnRescale && !objective.isMean(heads))
     options.optimizer.rescale /= static_cast<double>(options.batch);
+  options.optimizer.rescale /= options.lossScale;
   options.optimizer.inference = &evaluator->inference();
   Expected<TrainingGraph> appended = appendOptimizer(context, gradients, options.optimizer);
   if (!appended) return appended.takeError();

@@ -24,6 +24,8 @@ struct TrainerOptions {
   /// Gradients are divided by the batch size unless the losses are means by themselves (Objective::isMean); set: they
   /// are multiplied by optimizer.rescale and nothing else.
   bool hasOwnRescale = false;
+  /// Of gradients until the optimizer divides by it again: in 16 bits small ones would be 0 otherwise.
+  double lossScale = 1;
   RateSchedule schedule;
   int64_t batch = 64;               // rows; what is left of an epoch after whole batches is not trained on
   uint64_t seed = 0;                // of initial values and random operators

@@ -157,6 +157,11 @@ constexpr Flag kFlags[] = {
        o.wrt.push_back(v.str());
        return true;
      }},
+    {"loss-scale", "S",
+     "factor of every gradient, above 0: head gradients of S instead of 1, and as much behind losses",
+     [](Options &o, const Flag &, StringRef v) {
+       return parseNumber(v, o.gradient.lossScale) && o.gradient.lossScale > 0;
+     }},
     {"seed", "ENTRY=NAME", "head gradient of ENTRY: the entry NAME if there is one, else a new variable of that name",
      setSeed},
     {"heads", "ones|scalar|input|required",

@@ -104,6 +104,7 @@ Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph) {
   options.optimizer = flags.optimizer;
   for (const KeyValue &attr : flags.optimizerAttrs) options.optimizer.attrs.push_back({attr.key, attr.value});
   options.hasOwnRescale = flags.hasOwnRescale;
+  options.lossScale = tool.options.gradient.lossScale;
   options.schedule = flags.schedule;
   options.schedule.rate = flags.rate.value_or(optimizerInfo(flags.optimizer.kind).rate);
   options.schedule.total = setup.steps;

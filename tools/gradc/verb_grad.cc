@@ -107,10 +107,10 @@ Expected<int> runGrad(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {
-    "of",         "wrt",         "seed",        "heads",       "unused",      "control-only", "reach",  "integers",
-    "zero-terms", "only-inputs", "overwritten", "no-grad",     "stop",        "retain",       "req",    "mode",
-    "sum-cap",    "chain",       "order",       "naming",      "dialect",     "emit",         "strict", "shape",
-    "dtype",      "recompute",   "output",      "unknown-dim", "error-limit", "diag",         "help"};
+    "of",       "wrt",        "seed",        "loss-scale",  "heads",       "unused",      "control-only", "reach",
+    "integers", "zero-terms", "only-inputs", "overwritten", "no-grad",     "stop",        "retain",       "req",
+    "mode",     "sum-cap",    "chain",       "order",       "naming",      "dialect",     "emit",         "strict",
+    "shape",    "dtype",      "recompute",   "output",      "unknown-dim", "error-limit", "diag",         "help"};
 
 }  // namespace
 
