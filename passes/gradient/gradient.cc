@@ -4,6 +4,8 @@
 #include "passes/gradient/checks.h"
 #include "passes/gradient/state.h"
 
+#include "ir/error.h"
+
 #include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
@@ -81,6 +83,8 @@ Expected<GradientResult> buildGradient(Context &context, const Graph &graph, con
                                        const GradientOptions &options) {
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
+  if (!checked->taps.empty() && !context.ops.wellKnown.tap)
+    return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
   GradientState state(context, graph, std::move(*earlier), *checked, options);
