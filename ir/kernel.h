@@ -26,6 +26,12 @@ struct RandomKey {
   double uniform(uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
 };
 
+/// How one call is made: the form it runs in and what it draws. A backward node runs as its forward call did (RET-08).
+struct CallForm {
+  bool isTraining = false;
+  RandomKey random;
+};
+
 /// Thrown by a kernel that cannot compute although everything it was made for holds, or that meets a value it refuses.
 /// Executor::run makes an error of it.
 struct KernelError {
@@ -41,6 +47,10 @@ struct KernelCall {
   bool isTraining = false;           // batch norm, dropout: the training form
   RandomKey random;
   void *workspace = nullptr;  // as many bytes as the operator's `workspace` function asked for
+  void *state = nullptr;      // the host's object for this node, bound by whoever runs the graph; null: none
+  /// Success. A kernel of a host that does not throw leaves its error here, and its outputs count for nothing then. Null where
+  /// nobody looks: checks of the operator by itself.
+  llvm::Error *failure = nullptr;
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }
   template <class P> const P &params() const { return kind->params<P>(); }

@@ -234,6 +234,7 @@ struct WellKnownOps {
   const OpDef *identityLike = nullptr;      // _identity_with_attr_like_rhs(x, y): x, with y's shape and type
   const OpDef *sum = nullptr;               // ElementWiseSum(x0, …), attribute num_args
   const OpDef *add = nullptr;               // _grad_add(x, y)
+  const OpDef *tap = nullptr;               // _gradient_tap(x): GradientRequest::taps
 };
 
 /// The operators a Context knows, by name and alias. Filled once, before graphs are built.

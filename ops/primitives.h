@@ -11,6 +11,7 @@ extern const OpDef kOnesLike;          // ones_like(x)
 extern const OpDef kZerosPlaceholder;  // _zeros_without_dtype()
 extern const OpDef kFull;              // _full(; shape, dtype, value)
 extern const OpDef kCopy;              // _copy(x)
+extern const OpDef kGradientTap;       // _gradient_tap(x)
 extern const OpDef kBackwardCopy;      // _backward_copy(dy): gradient of whatever only reshapes
 
 // binary.cc, power.cc: operands of equal shape

@@ -119,6 +119,7 @@ void registerBuiltinOps(OpRegistry &registry) {
       .identityLike = registry.find("_identity_with_attr_like_rhs"),
       .sum = &kElementWiseSum,
       .add = &kGradAdd,
+      .tap = &kGradientTap,
   };
 }
 

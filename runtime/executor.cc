@@ -135,7 +135,10 @@ double microsSince(Clock::time_point begin) {
 
 struct Executor::State {
   InstructionList list;
+  FailureSlot failure;
+  std::vector<uint32_t> instructionOf;  // by node, from the first `bindState` on
   unsigned threads = 1;
+  bool hasForms = false;
   bool isStale = true;  // addresses changed since the operands were resolved
   bool isProfiling = false;
   std::vector<Timing> timings;
@@ -151,7 +154,7 @@ struct Executor::State {
   }
 
   void execute(Instruction &instruction, uint64_t step) {
-    instruction.call.random.step = step;
+    if (!hasForms) instruction.call.random.step = step;
     if (instruction.replaced) executeReplaced(instruction);
     else if (instruction.fast) instruction.fast->run(instruction.call);
     else executeReference(instruction);
@@ -166,6 +169,7 @@ struct Executor::State {
       for (Instruction &instruction : list.instructions) {
         node = instruction.node;
         execute(instruction, step);
+        if (failure.hasFailed()) return;
       }
     } else {
       Clock::time_point begin = Clock::now();
@@ -175,6 +179,7 @@ struct Executor::State {
         execute(instruction, step);
         const double duration = microsSince(begin) - start;
         const PreparedKernel *fast = instruction.replaced ? nullptr : instruction.fast;
+        if (failure.hasFailed()) return;
         timings.push_back(
             {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()});
       }
@@ -222,7 +227,10 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
     if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;
     Expected<InstructionList> list = prepareInstructions(graph, inference, requests, plan, options);
     if (!list) return list.takeError();
-    auto state = std::make_unique<State>(State{.list = std::move(*list), .timings = {}});
+    auto state = std::make_unique<State>();
+    state->list = std::move(*list);
+    for (Instruction &instruction : state->list.instructions) instruction.call.failure = state->failure.address();
+    state->hasForms = !options.forms.empty();
     state->threads = options.threads;
     state->monitor = options.monitor;
     state->monitorUser = options.monitorUser;
@@ -255,6 +263,17 @@ Error Executor::bindHead(size_t i, TensorRef tensor) {
   return Error::success();
 }
 
+void Executor::bindState(NodeId node, void *object) {
+  std::vector<Instruction> &instructions = state->list.instructions;
+  std::vector<uint32_t> &instructionOf = state->instructionOf;
+  if (instructionOf.empty()) {
+    instructionOf.resize(state->list.graph.numNodes(), NodeId::kNone);
+    for (uint32_t i = 0; i < instructions.size(); ++i) instructionOf[instructions[i].node.value] = i;
+  }
+  const uint32_t i = instructionOf[node.value];
+  if (i != NodeId::kNone) instructions[i].call.state = object;  // else nobody wants what the node yields
+}
+
 Error Executor::run(uint64_t step) {
   if (state->isStale) {
     if (Error error = state->checkBound()) return error;
@@ -265,7 +284,10 @@ Error Executor::run(uint64_t step) {
   const unsigned threads = state->list.kernels.isEmpty() ? 1 : state->threads;
   auto execute = [&]() -> Error {
     withThreads(threads, [&] { state->executeAll(step, node); });
-    return Error::success();
+    return amend(state->failure.take(), [&](GradcError &error) {
+      if (!error.place.node.isValid()) error.place.node = node;
+      error.notes.push_back({"while running " + state->list.graph.describe(node)});
+    });
   };
   auto atNode = [&](Failure failure) {
     return node.isValid() ? std::move(failure).at(node).note("while running " + state->list.graph.describe(node))

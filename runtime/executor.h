@@ -41,6 +41,9 @@ struct ExecOptions {
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;                     // of random operators
+  /// By node, instead of isTraining, the seed and the step of a run: parts of a graph run in forms of their own, and draw what
+  /// they drew elsewhere. Read by `create` alone; empty: none.
+  llvm::ArrayRef<CallForm> forms;
   Schedule schedule = {};                // in which nodes run; the one the plan was made for
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: what the caller is going to bind, else null; empty: none
@@ -72,8 +75,11 @@ class Executor {
   /// value. Another head may use the same memory only if both are asked Add (E-18), a variable only if the head's node waits
   /// for all its other readers, as the steps of appendOptimizer do; that is not checked.
   llvm::Error bindHead(size_t i, TensorRef tensor);
+  /// What KernelCall::state of the node is from now on.
+  void bindState(NodeId node, void *object);
   /// One pass over the graph as the given training step; E-70 names variables not bound. TooLarge names the node that
-  /// there was no memory or no thread for, Internal the one whose kernel failed; heads are then partly written.
+  /// there was no memory or no thread for, Internal the one whose kernel failed, and what a kernel left in KernelCall::failure
+  /// comes back; heads are then partly written.
   llvm::Error run(uint64_t step);
   /// Null data for a head asked Null.
   TensorRef head(size_t i) const;

@@ -9,6 +9,26 @@
 
 namespace gradc {
 
+/// Where kernels leave errors (KernelCall::failure).
+class FailureSlot {
+ public:
+  FailureSlot() { hasFailed(); }
+  ~FailureSlot() { llvm::consumeError(std::move(error)); }
+  FailureSlot(const FailureSlot &) = delete;
+
+  llvm::Error *address() { return &error; }
+  bool hasFailed() { return static_cast<bool>(error); }
+  /// Success, unless a kernel left an error; the slot is as new.
+  llvm::Error take() {
+    llvm::Error taken = std::move(error);
+    hasFailed();
+    return taken;
+  }
+
+ private:
+  llvm::Error error = llvm::Error::success();
+};
+
 /// What `work` returns, an Error or an Expected. TooLarge for std::bad_alloc, saying `what` there was no memory for; TooLarge
 /// for a thread that cannot be started; what a KernelError says. `place` adds where it happened.
 template <class Work, class Place> auto catching(const char *what, Work work, Place place) -> decltype(work()) {

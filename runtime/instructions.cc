@@ -60,6 +60,7 @@ class Preparation {
     }
     KernelSetOptions wishes;
     wishes.isTraining = options.isTraining;
+    wishes.forms = options.forms;
     wishes.threads = options.threads;
     wishes.allowLayouts = !options.monitor && !options.overrides;
     list.kernels = KernelSet::create(graph, inference, requests, wishes);
@@ -237,6 +238,11 @@ class Preparation {
     return deps.empty() ? 0 : llvm::lower_bound(randomNodes, deps[0]) - randomNodes.begin();
   }
 
+  CallForm formOf(NodeId n) const {
+    if (!options.forms.empty()) return options.forms[n.value];
+    return {options.isTraining, {options.seed, 0, randomOrdinal(n)}};
+  }
+
   Error emit(uint32_t step) {
     const NodeId n = schedule.nodeAt(step);
     if (isSkipped(n)) return Error::success();
@@ -248,8 +254,9 @@ class Preparation {
     if (!instruction.replaced) instruction.fast = list.kernels.kernel(n);
     if (!instruction.kernel && !instruction.fast) return noKernel(n);
     instruction.call.kind = &kind;
-    instruction.call.isTraining = options.isTraining;
-    instruction.call.random = {options.seed, 0, randomOrdinal(n)};
+    const CallForm form = formOf(n);
+    instruction.call.isTraining = form.isTraining;
+    instruction.call.random = form.random;
     if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
     if (instruction.fast && !options.kernels) instruction.call.workspace = kernelScratch;
     if (Error error = addOperands(n)) return error;

@@ -231,6 +231,7 @@ KernelSet Session::State::makeKernels(const SessionOptions &options) const {
   if (options.exec.backend != Backend::Auto) return KernelSet();
   KernelSetOptions wishes;
   wishes.isTraining = options.exec.isTraining;
+  wishes.forms = options.exec.forms;
   wishes.threads = options.exec.threads;
   wishes.allowLayouts = !options.exec.monitor && !options.exec.overrides;
   wishes.movesArguments = true;

@@ -100,6 +100,19 @@ constinit const OpDef kCopy = {
     .kernel = copyBytes,
 };
 
+// dx = dy. Whoever runs the graph may put other values in place of y, so its bytes are not those of x.
+constinit const OpDef kGradientTap = {
+    .name = "_gradient_tap",
+    .summary = "y = x, the gradient of one entry: whoever runs the graph looks at it here, and may replace it",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.clone(); },
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); },
+    .kernel = copyBytes,
+};
+
 // The same bytes in the shape of the forward operator's input; its adjoint goes back to the shape of dy.
 constinit const OpDef kBackwardCopy = {
     .name = "_backward_copy",

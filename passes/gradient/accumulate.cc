@@ -59,7 +59,19 @@ Value Accumulators::aggregate(Value entry) {
     } while (cell != at.last);
     at = {total(entry, values), kNone};
   }
+  if (!taps.empty() && at.first.isValid()) at.first = tapped(entry, at.first);
   return at.first;
+}
+
+Value Accumulators::tapped(Value entry, Value gradient) {
+  const auto row = taps.find(slot(entry));
+  if (row == taps.end() || row->second.isValid() || isZero(gradient)) return gradient;
+  const NodeId n = builder.addKind(*builder.context().ops.wellKnown.tap, {gradient}, originOf(entry.node));
+  row->second = n;
+  if (fluid) fluid->nameTap(entry, gradient, n);
+  else namer.name(n, builder.name(entry.node), entry.index ? "_tap_out" + utostr(entry.index) : "_tap");
+  ++stats.numTaps;
+  return Value{n};
 }
 
 // AGG-02: of zeros alone, which ZeroPolicy::Keep let in, one is kept.

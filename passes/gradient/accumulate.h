@@ -8,6 +8,8 @@
 #include "passes/gradient/fluid_names.h"
 #include "passes/gradient/naming.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 namespace gradc {
 
 class Accumulators {
@@ -28,8 +30,13 @@ class Accumulators {
   bool isEmpty(uint32_t slot) const { return !slots[slot].first.isValid(); }
   /// After `aggregate`, the sum; else the first contribution, if any.
   Value first(uint32_t slot) const { return slots[slot].first; }
-  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value.
+  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value. Of an
+  /// entry to be tapped it is what its tap yields.
   Value aggregate(Value entry);
+  /// From now on the gradient of this entry of the base passes a tap.
+  void tap(Value entry) { taps.try_emplace(base.entry(entry).value); }
+  /// The tap of an entry; invalid when no gradient has been asked for by `aggregate`, or none arrived.
+  NodeId tapOf(Value entry) const { return taps.lookup(base.entry(entry).value); }
   bool isZero(Value v) const;
   /// The user's node at the root of a node.
   NodeId originOf(NodeId n) const;
@@ -50,6 +57,7 @@ class Accumulators {
   Value total(Value entry, llvm::ArrayRef<Value> values);
   Value sum(Value entry, llvm::ArrayRef<Value> values);
   Value chain(Value entry, llvm::ArrayRef<Value> values);
+  Value tapped(Value entry, Value gradient);
   KindId sumKind(size_t n);
   /// `sum_grad` in MXNet's style, `<node>_sum_grad` in the unique one.
   void nameSum(NodeId n, Value entry, llvm::StringRef suffix);
@@ -62,8 +70,9 @@ class Accumulators {
   uint32_t numBase;
   std::vector<Slot> slots;
   std::vector<Cell> cells;
-  std::vector<uint32_t> extraBegin;  // by builder node beyond the base: first slot
-  std::vector<KindId> sumKinds;      // by number of operands
+  std::vector<uint32_t> extraBegin;       // by builder node beyond the base: first slot
+  std::vector<KindId> sumKinds;           // by number of operands
+  llvm::DenseMap<uint32_t, NodeId> taps;  // by slot; invalid until a gradient passes it
   FluidNames *fluid = nullptr;
 };
 

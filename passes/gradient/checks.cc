@@ -67,7 +67,7 @@ class RequestChecker {
     for (const std::vector<GradientTarget> *targets : {&checked.wrt, &checked.retained})
       for (const GradientTarget &target : *targets)
         if (Error error = checkDense(target.x)) return error;
-    for (const std::vector<Value> *values : {&checked.noGrad, &checked.stop})
+    for (const std::vector<Value> *values : {&checked.noGrad, &checked.stop, &checked.taps})
       for (Value v : *values)
         if (Error error = checkRange(v)) return error;
     return Error::success();

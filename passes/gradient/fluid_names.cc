@@ -53,6 +53,11 @@ void FluidNames::nameZero(Value entry, NodeId n) {
   if (std::string of = variable(entry); !of.empty()) name(n, of + "@ZERO");
 }
 
+void FluidNames::nameTap(Value entry, Value gradient, NodeId n) {
+  nameGradient(entry, gradient);
+  if (std::string of = variable(entry); !of.empty()) name(n, of + "@GRAD@TAP");
+}
+
 void FluidNames::nameRest() {
   for (uint32_t n = numBase; n < builder.numNodes(); ++n) {
     if (!isOpen(NodeId(n))) continue;

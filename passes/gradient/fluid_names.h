@@ -27,6 +27,8 @@ class FluidNames {
   /// Addition number k of a chain at `entry`.
   void nameAddition(Value entry, NodeId n, size_t k);
   void nameZero(Value entry, NodeId n);
+  /// A node that what arrives at `entry` passes: `x@GRAD@TAP`, after x@GRAD.
+  void nameTap(Value entry, Value gradient, NodeId n);
   /// What is left: inner nodes of rules, `<user's node>_backward_<k>`.
   void nameRest();
 

@@ -112,6 +112,8 @@ Expected<GradientResult> buildGradient(Context &context, const Graph &graph, con
     if (Error error = checkScale(options)) return error;
     Expected<GradientRequest> checked = checkRequest(graph, request, options);
     if (!checked) return checked.takeError();
+  if (!checked->taps.empty() && !context.ops.wellKnown.tap)
+    return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
     Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
     if (!earlier) return earlier.takeError();
     GradientState state(context, graph, std::move(*earlier), *checked, options);

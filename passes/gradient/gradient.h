@@ -76,6 +76,10 @@ struct GradientRequest {
   std::vector<GradientTarget> retained;  // intermediate gradients (§9)
   std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
   std::vector<Value> stop;               // STOP-03: these entries are constants
+  /// HOOK-02: the gradient of each of these entries, all contributions summed up, passes one `wellKnown.tap` node, which
+  /// everything reads that reads the gradient: rules, and what is answered for an x or a retained entry (HOOK-03).
+  /// A gradient that is structurally zero passes none.
+  std::vector<Value> taps;
 };
 
 struct GradientOptions {
@@ -114,13 +118,14 @@ struct GradientStats {
   /// left are among the others.
   uint32_t numForwardNodes = 0, numForwardEntries = 0;
   uint32_t numGenerated = 0;  // nodes added
-  uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0;
+  uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0, numTaps = 0;
 };
 
 struct GradientResult {
   Graph graph;  // forward heads, then gradients of x, then retained ones; side table in the graph's table
   std::vector<GradientSlot> wrt;  // parallel to the request
   std::vector<GradientSlot> retained;
+  std::vector<NodeId> taps;            // parallel to the request; invalid where no gradient arrives or none is read
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
   /// Where the nodes of the graph given went, invalid for those that are gone; empty when all kept their ids. They do

@@ -12,7 +12,7 @@ namespace {
 void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
   for (std::vector<GradientTarget> *targets : {&request.wrt, &request.retained})
     for (GradientTarget &target : *targets) target.x.node = newId[target.x.node.value];
-  for (std::vector<Value> *values : {&request.noGrad, &request.stop})
+  for (std::vector<Value> *values : {&request.noGrad, &request.stop, &request.taps})
     for (Value &value : *values) value.node = newId[value.node.value];
 }
 

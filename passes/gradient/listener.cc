@@ -11,7 +11,7 @@ namespace gradc {
 namespace {
 
 bool isSum(const WellKnownOps &ops, const OpDef *op) {
-  return op && (op == ops.sum || op == ops.add || op == ops.copy);
+  return op && (op == ops.sum || op == ops.add || op == ops.copy || op == ops.tap);
 }
 
 /// By entry of the frozen graph: what it is the gradient of.

@@ -207,6 +207,10 @@ Error renumberAnswers(Emission &e) {
   for (std::vector<GradientSlot> *slots : {&e.result.wrt, &e.result.retained})
     for (GradientSlot &slot : *slots)
       if (slot.value.isValid()) slot.value = e.frozen(slot.value);
+  for (Value entry : e.state.request.taps) {
+    const NodeId tap = e.state.sums.tapOf(entry);
+    e.result.taps.push_back(tap.isValid() ? e.frozen.newId[tap.value] : tap);
+  }
   return Error::success();
 }
 

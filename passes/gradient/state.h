@@ -18,6 +18,7 @@ struct GradientState {
         order(orderOfGradient(graph, this->earlier, request.heads)), builder(ctx, graph),
         selection(graph, request, options), namer(builder, graph, options.naming),
         sums(builder, graph, namer, options, stats), numBase(graph.numNodes()) {
+    for (Value v : request.taps) sums.tap(v);
     if (options.naming != NamingStyle::Fluid) return;
     fluid.emplace(builder, graph, order);
     sums.setFluidNames(*fluid);

@@ -42,6 +42,7 @@ constexpr StringRef kOwn[] = {
     "_ctc_loss_grad",
     "_deconvolution_data_grad",
     "_deconvolution_weight_grad",
+    "_gradient_tap",
     "_in_training",
     "_index_like",
     "_polygamma",

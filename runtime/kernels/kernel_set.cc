@@ -109,7 +109,7 @@ class Selection {
     site.in = ArrayRef(operands).take_front(inputs.size());
     site.out = ArrayRef(operands).drop_front(inputs.size());
     site.requests = wishes;
-    site.isTraining = options.isTraining;
+    site.isTraining = options.forms.empty() ? options.isTraining : options.forms[n.value].isTraining;
     site.threads = options.threads;
     site.keepsTape = tapeReader[n].isValid();
     site.hasTape = tapeSource[n].isValid() && kernels[tapeSource[n].value];

@@ -13,6 +13,7 @@ namespace gradc {
 
 struct KernelSetOptions {
   bool isTraining = false;
+  llvm::ArrayRef<CallForm> forms = {};  // by node, instead of isTraining; empty: none
   unsigned threads = 1;
   bool allowLayouts = true;  // else every entry stays plain, as somebody looks at entries between nodes
   /// Variables and heads may be filter tiles: their owner asks `layout` and converts.

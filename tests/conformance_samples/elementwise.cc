@@ -113,7 +113,7 @@ std::vector<Sample> elementwiseSamples() {
   list.push_back({"add_n", "num_args=9", {{}, {}, {}, {}, {}, {}, {}, {}, {}}});
   list.push_back({"add_n", "num_args=2", {{2, 1, 3}, {2, 1, 3}}});
   list.push_back({"add_n", "num_args=4", {{0, 2}, {0, 2}, {0, 2}, {0, 2}}});
-  for (const char *op : {"zeros_like", "ones_like", "_copy"})
+  for (const char *op : {"zeros_like", "ones_like", "_copy", "_gradient_tap"})
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {0}, {1, 4, 1}, {5}})
       list.push_back({op, "", {shape}});
   for (const char *shape :
