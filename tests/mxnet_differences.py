@@ -77,8 +77,8 @@ def values(*shape, seed=1, low=-1.5, high=1.5):
 
 
 CASES = [
-    Case("_npi_rarctan2_scalar", {"scalar": 0.7}, [values(5)], 0, "has x where the number belongs"),
-    Case("LeakyReLU", {"act_type": "selu"}, [values(5)], 0, "is taken at the wrong place below 0"),
+    Case("_npi_rarctan2_scalar", {"scalar": 0.7}, [values(5)], 0, "has x in place of the scalar"),
+    Case("LeakyReLU", {"act_type": "selu"}, [values(5)], 0, "evaluates its slope at the wrong point below 0"),
     Case("SoftmaxActivation", {"mode": "instance"}, [values(2, 3, 4)], 0, "runs along axis 1, the forward pass along the last"),
     Case("BatchNorm", {"output_mean_var": "True", "fix_gamma": "False"},
          [values(4, 3), values(3, seed=2, low=0.5), values(3, seed=3), values(3, seed=4), values(3, seed=5, low=0.5)], 0,
@@ -92,7 +92,7 @@ CASES += [
     Case("nanprod", {"axis": 0}, [np.array([0.0, 2.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("norm", {"axis": 0}, [np.zeros(3)], 0, "divides by the norm, which may be 0"),
     Case("_contrib_index_copy", {}, [values(4, 2), np.array([1.0, 1.0]), values(2, 2, seed=2)], 2,
-         "goes to rows that are overwritten again, too"),
+         "goes also to rows that a later copy overwrites"),
 ]
 
 HEAD = """# Where MXNet's gradients are wrong
@@ -115,7 +115,7 @@ Other differences, which no single derivative shows:
 - The gradient of the slope of `LeakyReLU` with `act_type=prelu` depends on the nodes around it ([gradient.md](gradient.md)).
 - `Deconvolution` with a dilation: its forward pass is not the adjoint of its own backward pass; gradc's is.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
-- Labels get a gradient of zeros; in gradc they get none. Most gradients have no gradient of their own.
+- Labels get a gradient of zeros; in gradc they get none. Most of its gradient operators cannot be differentiated again.
 """
 
 
