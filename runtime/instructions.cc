@@ -182,7 +182,7 @@ class Preparation {
     const DTypeSet types = graph.op(n)->kernelTypes;
     if (types.contains(type) || (canCompute(type) && !isFirst)) return Error::success();
     return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(type) +
-                                              ", its kernel computes in " +
+                                              ", but its kernel computes in " +
                                               (canCompute(type) ? types.names() : "wider types"))
         .at(n)
         .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");

@@ -286,13 +286,13 @@ TEST(HostKernels, E_63_AnOperatorStatesTheTypesOfItsKernel) {
   };
   EXPECT_EQ(outcome(OpDef().kernelTypes, "float32"), "success");
   EXPECT_EQ(outcome(OpDef().kernelTypes, "int32"),
-            "[dtype] node 'y' (bytes) works on int32, its kernel computes in float32 and float64");
+            "[dtype] node 'y' (bytes) works on int32, but its kernel computes in float32 and float64");
   for (StringRef type : {"float64", "int8", "bool", "uint64", "int64"})
     EXPECT_EQ(outcome(kFloatingAndIntegers, type), "success") << type.str();
   EXPECT_TRUE(StringRef(outcome(kFloatingAndIntegers, "float16")).contains("computes in wider types"));
   EXPECT_EQ(outcome({DType::Float16}, "float16"), "success") << "the operator's own affair";
   EXPECT_EQ(outcome({DType::Float16}, "float32"),
-            "[dtype] node 'y' (bytes) works on float32, its kernel computes in float16");
+            "[dtype] node 'y' (bytes) works on float32, but its kernel computes in float16");
 }
 
 }  // namespace
