@@ -25,7 +25,8 @@ struct NestedGraph {
   uint32_t body = 0;    // position among the owner's bodies
 };
 
-/// The root, then every graph below it once, however often it is used; owners come before their bodies. Linear.
+/// The root, then every graph below it once, however often it is used. The owner that is listed comes before its body;
+/// other owners may come after it. Linear.
 std::vector<NestedGraph> nestedGraphs(const Graph &root);
 
 /// What tells the bodies of one Context apart: equal ones share both, others may share one.

@@ -23,7 +23,7 @@ void RuleContext::fail(Error error) {
 }
 
 void RuleContext::failIndex(size_t i, size_t count, StringLiteral what) {
-  fail(Failure(ErrorKind::GradientCount, title() + " " + what + " " + Twine(i) + ", it has " + Twine(count)));
+  fail(Failure(ErrorKind::GradientCount, title() + " " + what + " " + Twine(i) + ", but the node has " + Twine(count)));
 }
 
 void RuleContext::failEntry(Value v, const Twine &what) {
@@ -104,7 +104,7 @@ Value GradRule::dy(size_t i) {
 }
 
 bool GradRule::mayAnswer(size_t i) {
-  if (!check(i, slots.size(), "answers for input")) return false;
+  if (!check(i, slots.size(), "gives the gradient of input")) return false;
   const bool isFree = slots[i] == Slot::Unanswered || isByFused[i];
   if (!isFree) failTwice(i);
   isByFused[i] = false;
@@ -112,7 +112,7 @@ bool GradRule::mayAnswer(size_t i) {
 }
 
 void GradRule::failTwice(size_t i) {
-  fail(Failure(ErrorKind::GradientCount, title() + " answers for input " + Twine(i) + " twice"));
+  fail(Failure(ErrorKind::GradientCount, title() + " gives the gradient of input " + Twine(i) + " twice"));
 }
 
 // An invalid value is kept as it is: the driver calls it a null gradient (E-41).
@@ -147,9 +147,9 @@ DecomposeRule::DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin)
     : RuleContext(builder, node, origin, "decomposition"), outputs(nodeKind.numOutputs) {}
 
 void DecomposeRule::y(size_t i, Value value) {
-  if (!check(i, outputs.size(), "answers for output")) return;
+  if (!check(i, outputs.size(), "gives output")) return;
   if (outputs[i].isValid())
-    return fail(Failure(ErrorKind::GradientCount, title() + " answers for output " + Twine(i) + " twice"));
+    return fail(Failure(ErrorKind::GradientCount, title() + " gives output " + Twine(i) + " twice"));
   if (check(value, "gives as output " + Twine(i))) outputs[i] = value;
 }
 
@@ -158,7 +158,7 @@ Value DecomposeRule::forward(size_t i) {
   const uint32_t count = builder.numOutputs(forwardNode);
   if (i < count) return Value{forwardNode, static_cast<uint16_t>(i), 0};
   fail(Failure(ErrorKind::GradientCount,
-               title() + " reads output " + Twine(i) + " of its forward node, it has " + Twine(count)));
+               title() + " reads output " + Twine(i) + " of its forward node, which has " + Twine(count)));
   return anyValue();
 }
 
@@ -170,7 +170,7 @@ Value DecomposeRule::forwardInput(size_t i) {
   ArrayRef<Value> values = builder.inputs(forwardNode);
   if (i < values.size()) return values[i];
   fail(Failure(ErrorKind::GradientCount,
-               title() + " reads input " + Twine(i) + " of its forward node, it has " + Twine(values.size())));
+               title() + " reads input " + Twine(i) + " of its forward node, which has " + Twine(values.size())));
   return anyValue();
 }
 

@@ -60,7 +60,7 @@ class RuleContext {
   RuleContext(GraphBuilder &builder, NodeId node, NodeId origin, llvm::StringLiteral title);
 
   void fail(llvm::Error error);
-  /// Fails where i is none of `count`: "the gradient rule of operator 'mul' <what> 7, it has 2".
+  /// Fails where i is none of `count`: "the gradient rule of operator 'mul' <what> 7, but the node has 2".
   bool check(size_t i, size_t count, llvm::StringLiteral what) {
     if (i < count) return true;
     failIndex(i, count, what);

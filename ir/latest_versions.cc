@@ -35,7 +35,8 @@ Error LatestVersions::refresh(const GraphBuilder &builder, StringRef name, const
     const uint32_t version = latest.lookup(input.node.value) + kind.isMutated(i);
     if (version > kMaxIndex)
       return Failure(ErrorKind::BadMutation, "node '" + name + "' makes version " + Twine(version) + " of variable '" +
-                                                 builder.name(input.node) + "', the largest is " + Twine(kMaxIndex));
+                                                 builder.name(input.node) + "', but the largest possible is " +
+                                                 Twine(kMaxIndex));
     input.version = static_cast<uint16_t>(version);
   }
   for (size_t i = 0; i < inputs.size(); ++i)

@@ -1,4 +1,4 @@
-// Shapes, dtypes and storage of every entry, forward and backward, as a worklist over entries.
+// Infers shape, dtype and storage of every entry, in both directions, with a worklist of entries.
 //
 // Linear in nodes + edges times the rank: an entry is revisited only when it became more precise. Fused backward nodes
 // take shapes and dtypes from their forward node (INF-08) through the correspondence their own gradient rule states.

@@ -229,8 +229,7 @@ Error checkMutationOrder(const Graph &graph, const Schedule &schedule) {
     for (const Dependency &dependency : plan.dependencies)
       if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
         return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
-                                                    graph.describe(dependency.earlier) +
-                                                    " writes, which comes after it")
+                                                    graph.describe(dependency.earlier) + " writes, but comes before it")
             .at(dependency.later)
             .note("orderMutations puts the graph in order");
     return Error::success();

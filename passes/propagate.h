@@ -185,14 +185,15 @@ template <class Lattice> class Propagation {
   llvm::Error mismatch(NodeId n, NodeId forward) const {
     const RuleSummary &summary = summaries.of(graph.kindHandle(forward));
     if (!summary.failure.empty())
-      return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
-                                                   ", whose gradient cannot be told: " + summary.failure)
+      return Failure(ErrorKind::BackwardMatch,
+                     graph.describe(n) + " has " + graph.describe(forward) +
+                         " as its forward node, whose gradient cannot be determined: " + summary.failure)
           .at(n)
           .note("this is a mistake in the operator's definition, not in the graph");
     auto link = llvm::find_if(summary.nodes, [&](const BackwardLink &l) { return l.kind->op == graph.op(n); });
     if (link == summary.nodes.end())
-      return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " follows " + graph.describe(forward) +
-                                                   ", whose gradient has no such operator")
+      return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " has " + graph.describe(forward) +
+                                                   " as its forward node, whose gradient has no such operator")
           .at(n);
     return Failure(ErrorKind::BackwardMatch, graph.describe(n) + " has " + describeParameters(graph.kind(n)) +
                                                  ", the gradient of " + graph.describe(forward) + " has " +

@@ -1,11 +1,12 @@
-// Copies a graph with changes: the way of every pass that does.
+// Copies a graph with changes. Every pass that changes a graph goes through it.
 //
 //   GraphRewriter rewriter(context, graph);
 //   for (uint32_t n = 0; n < graph.numNodes(); ++n) rewriter.copy(NodeId(n));   // or replace it
 //   Expected<Rewritten> result = std::move(rewriter).finish();
 //
-// What a pass does not change is kept: names, origins, control dependencies, bodies, heads, the graph's table. Nodes are visited in id order; a graph of which every node is copied and nothing else is added
-// keeps its ids. Tested by tests/rewriter_test.cc
+// What a pass does not change is kept: names, origins, control dependencies, bodies, heads, the graph's table. Nodes
+// are visited in id order; a graph of which every node is copied and nothing else is added keeps its ids. Tested by
+// tests/rewriter_test.cc
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -25,14 +26,15 @@ class GraphRewriter {
   const Graph &graph() const { return old; }
   GraphBuilder &builder() { return made; }
 
-  /// Node n with its inputs where they went, under its name and dependencies; as another kind where one is given.
+  /// Node n with its inputs mapped to the new graph, its name and dependencies; as another kind where one is given.
   NodeId copy(NodeId n) { return copyAs(n, old.kindId(n)); }
   NodeId copy(NodeId n, const KindRef &kind) { return copyAs(n, made.kindId(kind)); }
-  /// Node n with its inputs where they went and nothing else, for rules to read from. Unless something reads it, it is not
-  /// in the result.
+  /// Node n with its inputs mapped to the new graph and nothing else, for rules to read from. Unless something reads
+  /// it, it is not in the result.
   NodeId draft(NodeId n);
   /// From now on the outputs of n are these. What waited for n waits for the last of `nodes`, which all wait for what n
-  /// waited for and have its origin; without nodes, for the one that yields the first output.
+  /// waited for and have its origin; without nodes, for the one that yields the first output, and what n itself waited
+  /// for is dropped. An output must not be a variable read at a version: readers of n would read version 0.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
   /// From now on the outputs of n are these, invalid where nobody reads them. Node n is not in the result: nothing waits for
   /// it any more, and nothing has it as origin.

@@ -181,8 +181,8 @@ class Preparation {
   Error checkComputable(NodeId n, DType stored, DType given, bool isFirst) const {
     const DTypeSet types = graph.op(n)->kernelTypes;
     if (types.contains(given) || !isFirst) return Error::success();
-    return Failure(ErrorKind::DTypeWidth,
-                   graph.describe(n) + " works on " + dtypeName(stored) + ", its kernel computes in " + types.names())
+    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(stored) +
+                                              ", but its kernel computes in " + types.names())
         .at(n)
         .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
   }

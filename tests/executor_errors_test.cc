@@ -53,7 +53,7 @@ TEST(Executor, E_63_TypesKernelsDoNotComputeIn) {
   TestGraph whole("x = var {__shape__=(2,), __dtype__=int32}; y = exp(x)");
   Bench other(whole);
   EXPECT_EQ(testing::describeError(other.prepare()),
-            "[dtype] node 'y' (exp) works on int32, its kernel computes in float32 and float64");
+            "[dtype] node 'y' (exp) works on int32, but its kernel computes in float32 and float64");
 }
 
 TEST(Executor, E_63_RowNumbersAndComparisonsMayBeWhole) {

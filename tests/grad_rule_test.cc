@@ -116,22 +116,26 @@ std::string mistake(function_ref<void(RuleOverProduct &)> use) {
 
 TEST(GradRule, E_40_IndicesThatTheNodeDoesNotHave) {
   const std::string rule = "[bad_gradient_rule] the gradient rule of operator 'elemwise_mul' ";
-  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.x(7).isValid()); }), rule + "reads input 7, it has 2");
-  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.y(1).isValid()); }), rule + "reads output 1, it has 1");
-  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.y(65536).isValid()); }), rule + "reads output 65536, it has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.x(7).isValid()); }), rule + "reads input 7, but the node has 2");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.y(1).isValid()); }), rule + "reads output 1, but the node has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.y(65536).isValid()); }),
+            rule + "reads output 65536, but the node has 1");
   EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.dy(1).isValid()); }),
-            rule + "reads the gradient of output 1, it has 1");
-  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.isZero(9)); }), rule + "reads the gradient of output 9, it has 1");
-  EXPECT_EQ(mistake([](auto &t) { EXPECT_FALSE(t.rule.wants(2)); }), rule + "asks for input 2, it has 2");
-  EXPECT_EQ(mistake([](auto &t) { t.rule.noGrad(2); }), rule + "answers for input 2, it has 2");
-  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(size_t{1} << 32, t.h); }), rule + "answers for input 4294967296, it has 2");
+            rule + "reads the gradient of output 1, but the node has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_TRUE(t.rule.isZero(9)); }),
+            rule + "reads the gradient of output 9, but the node has 1");
+  EXPECT_EQ(mistake([](auto &t) { EXPECT_FALSE(t.rule.wants(2)); }), rule + "asks for input 2, but the node has 2");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.noGrad(2); }), rule + "gives the gradient of input 2, but the node has 2");
+  EXPECT_EQ(mistake([](auto &t) { t.rule.dx(size_t{1} << 32, t.h); }),
+            rule + "gives the gradient of input 4294967296, but the node has 2");
   RuleOverProduct t;
   EXPECT_EQ(t.rule.slot(2), GradRule::Slot::Unanswered);
   EXPECT_FALSE(t.rule.gradient(2).isValid());
 }
 
 TEST(GradRule, E_40_AnswersAreGivenOnce) {
-  const StringRef twice = "[bad_gradient_rule] the gradient rule of operator 'elemwise_mul' answers for input 1 twice";
+  const StringRef twice =
+      "[bad_gradient_rule] the gradient rule of operator 'elemwise_mul' gives the gradient of input 1 twice";
   EXPECT_EQ(mistake([](auto &t) {
               t.rule.dx(1, t.h);
               t.rule.dx(1, t.a);
@@ -225,17 +229,19 @@ std::string mistakeInParts(function_ref<void(RuleOverParts &)> use) {
 
 TEST(DecomposeRule, E_40_IndicesThatTheNodeDoesNotHave) {
   const std::string rule = "[bad_gradient_rule] the decomposition of operator 'test_split3' ";
-  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.x(1); }), rule + "reads input 1, it has 1");
-  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(3, t.a); }), rule + "answers for output 3, it has 3");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.x(1); }), rule + "reads input 1, but the node has 1");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(3, t.a); }), rule + "gives output 3, but the node has 3");
   EXPECT_EQ(mistakeInParts([](auto &t) {
               t.parts.y(2, t.a);
               t.parts.y(2, t.b);
             }),
-            rule + "answers for output 2 twice");
-  EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.wants(3)); }), rule + "asks for output 3, it has 3");
+            rule + "gives output 2 twice");
+  EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.wants(3)); }),
+            rule + "asks for output 3, but the node has 3");
   EXPECT_EQ(mistakeInParts([](auto &t) { EXPECT_FALSE(t.parts.output(3).isValid()); }),
-            rule + "reads output 3, it has 3");
-  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.forward(1); }), rule + "reads output 1 of its forward node, it has 1");
+            rule + "reads output 3, but the node has 3");
+  EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.forward(1); }),
+            rule + "reads output 1 of its forward node, which has 1");
   const std::string entry = "[bad_entry] the decomposition of operator 'test_split3' ";
   EXPECT_EQ(mistakeInParts([](auto &t) { t.parts.y(0, Value()); }), entry + "gives as output 0 no entry at all");
   RuleOverParts t;

@@ -303,8 +303,9 @@ TEST_F(GradientContract, MO_05_PlaceholdersEnterNoSumAndAreNobodysGradient) {
 
 TEST_F(GradientContract, E_40_ARuleAnswersForTheInputsThereAre) {
   Graph graph = parse("y = talkative(x)");
-  EXPECT_EQ(error(graph, wrt(graph, {"x"})),
-            "[bad_gradient_rule] the gradient rule of operator 'talkative' answers for input 1, it has 1");
+  EXPECT_EQ(
+      error(graph, wrt(graph, {"x"})),
+      "[bad_gradient_rule] the gradient rule of operator 'talkative' gives the gradient of input 1, but the node has 1");
 }
 
 TEST_F(GradientContract, E_40_ARuleReadsTheInputsThereAre) {
@@ -312,7 +313,7 @@ TEST_F(GradientContract, E_40_ARuleReadsTheInputsThereAre) {
   Expected<GradientResult> result = buildGradient(context, graph, wrt(graph, {"x"}), options);
   ASSERT_FALSE(result);
   handleAllErrors(result.takeError(), [&](const GradcError &info) {
-    EXPECT_EQ(info.message, "the gradient rule of operator 'blind' reads input 5, it has 1");
+    EXPECT_EQ(info.message, "the gradient rule of operator 'blind' reads input 5, but the node has 1");
     EXPECT_EQ(info.place.node, nodeNamed(graph, "y"));
   });
 }
@@ -323,10 +324,10 @@ TEST_F(GradientContract, E_40_ADecompositionThatDoesNotEnd) {
     return error(graph, wrt(graph, {"x"}));
   };
   const StringRef start = "[bad_gradient_rule] the decomposition of operator '";
-  EXPECT_EQ(outcome("snake"), (start + "snake' of node 'n' does not end: 'snake' is left after 64 levels").str());
-  EXPECT_EQ(outcome("here"), (start + "here' of node 'n' does not end: 'here' is left after 64 levels").str());
-  EXPECT_EQ(outcome("there"), (start + "there' of node 'n' does not end: 'there' is left after 64 levels").str());
-  EXPECT_EQ(outcome("hydra"), (start + "hydra' of node 'n' does not end: 'hydra' is left after 64 levels").str());
+  EXPECT_EQ(outcome("snake"), (start + "snake' of node 'n' does not end: 'snake' remains after 64 levels").str());
+  EXPECT_EQ(outcome("here"), (start + "here' of node 'n' does not end: 'here' remains after 64 levels").str());
+  EXPECT_EQ(outcome("there"), (start + "there' of node 'n' does not end: 'there' remains after 64 levels").str());
+  EXPECT_EQ(outcome("hydra"), (start + "hydra' of node 'n' does not end: 'hydra' remains after 64 levels").str());
   // One that takes its time is none of them; nodes one after the other are not nested.
   Graph graph = parse("a = nested(x) {levels=64}; b = nested(a) {levels=64}; y = exp(b)");
   EXPECT_EQ(values(build(graph, wrt(graph, {"x"})), {{"x", Array(0.0)}}, 1), Numbers{1});
@@ -363,9 +364,10 @@ TEST_F(GradientContract, INF_08_AFusedOperatorForOneCaseAlone) {
 
 TEST_F(GradientContract, INF_08_E_56_AMistakeInTheRuleIsNamed) {
   Graph graph = parse("x = var {__shape__=(2,3)}; y = blind(x); b = _backward_moody(x) ^y; heads b");
-  EXPECT_EQ(describeError(infer(context, graph, {}, {})),
-            "[backward_match] node 'b' (_backward_moody) follows node 'y' (blind), whose gradient cannot be told: the "
-            "gradient rule of operator 'blind' reads input 5, it has 1 [bad_gradient_rule]");
+  EXPECT_EQ(
+      describeError(infer(context, graph, {}, {})),
+      "[backward_match] node 'b' (_backward_moody) has node 'y' (blind) as its forward node, whose gradient cannot be "
+      "determined: the gradient rule of operator 'blind' reads input 5, but the node has 1 [bad_gradient_rule]");
 }
 
 // ---- copies (§6)

@@ -95,7 +95,7 @@ TEST(GradientErrors, E_10_E_11_DuplicatesUnderStrict) {
   TestGraph g("y = exp(x)");
   GradientOptions options;
   options.duplicates = DuplicatePolicy::Strict;
-  EXPECT_EQ(errorOf(g, wrt(g, {"x", "x"}), options), "[duplicate] the inputs name 'x' twice");
+  EXPECT_EQ(errorOf(g, wrt(g, {"x", "x"}), options), "[duplicate] the gradient of 'x' is requested twice");
   GradientRequest request = wrt(g, {"x"});
   request.heads = {{g.at("y"), std::nullopt, ""}, {g.at("y"), std::nullopt, ""}};
   EXPECT_EQ(errorOf(g, request, options), "[duplicate] the outputs name 'y_output' twice");
@@ -151,7 +151,8 @@ TEST(GradientErrors, E_44_E_48_ValuesTheGraphDoesNotHave) {
   request.wrt = {{Value{NodeId(9)}, Request::Write}};
   EXPECT_EQ(errorOf(g, request, GradientOptions()), "[foreign_entry] the request names node 9, the graph has 2 nodes");
   request.wrt = {{Value{g.at("y").node, 2}, Request::Write}};
-  EXPECT_EQ(errorOf(g, request, GradientOptions()), "[bad_entry] output 2 of node 'y' (exp) is asked for, it has 1");
+  EXPECT_EQ(errorOf(g, request, GradientOptions()),
+            "[bad_entry] output 2 of node 'y' (exp) is requested, but the node has 1");
 }
 
 // Zeros for `w` are made like `w`, which no operator may read.

@@ -79,7 +79,7 @@ TEST(GradientPolicies, P_03_AVariableListedTwiceIsFilledTwiceOrIsRefused) {
                                                                "heads x_sum_grad, x_sum_grad_1_copy\n");
   GradientOptions strict;
   strict.duplicates = DuplicatePolicy::Strict;
-  EXPECT_EQ(emitted(g, wrt(g, {"x", "x"}), strict), "[duplicate] the inputs name 'x' twice");
+  EXPECT_EQ(emitted(g, wrt(g, {"x", "x"}), strict), "[duplicate] the gradient of 'x' is requested twice");
   EXPECT_EQ(gradients(g, wrt(g, {"x"}), strict, {{"x", Array(3.0)}}), Numbers{6});
 }
 
@@ -285,7 +285,7 @@ TEST_F(PolicyFlags, P_08_Chain) {
 TEST_F(PolicyFlags, P_02_P_03_Strict) {
   std::string nodes = variable("x") + R"(,{"op": "exp", "name": "y", "inputs": [[0,0]]})";
   EXPECT_FALSE(has(shown(nodes, "[1,0]", "--wrt x,x --of y,y"), "[duplicate]"));
-  EXPECT_EQ(shown(nodes, "[1,0]", "--wrt x,x --strict"), "the inputs name 'x' twice [duplicate]");
+  EXPECT_EQ(shown(nodes, "[1,0]", "--wrt x,x --strict"), "the gradient of 'x' is requested twice [duplicate]");
   EXPECT_EQ(shown(nodes, "[1,0]", "--wrt x --of y,y --strict"), "the outputs name 'y_output' twice [duplicate]");
 }
 

@@ -168,7 +168,7 @@ TEST_F(GraphBuilderTest, IR_08_VersionsRunOut) {
   Expected<NodeId> wrong = builder.add(*context.ops.find("bump"), {x, s}, {"b", Attrs(), NodeId()});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(toString(wrong.takeError()),
-            "node 'b' makes version 65536 of variable 's', the largest is 65535 [bad_mutation]");
+            "node 'b' makes version 65536 of variable 's', but the largest possible is 65535 [bad_mutation]");
 }
 
 TEST_F(GraphBuilderTest, CD_05_E_43_CyclesThroughDependenciesAndEdges) {

@@ -286,7 +286,7 @@ TEST(HostKernels, E_63_AnOperatorStatesTheTypesOfItsKernel) {
   };
   EXPECT_EQ(outcome(OpDef().kernelTypes, "float32"), "success");
   EXPECT_EQ(outcome(OpDef().kernelTypes, "int32"),
-            "[dtype] node 'y' (bytes) works on int32, its kernel computes in float32 and float64");
+            "[dtype] node 'y' (bytes) works on int32, but its kernel computes in float32 and float64");
   for (StringRef type : {"float64", "int8", "bool", "uint64", "int64"})
     EXPECT_EQ(outcome(kFloatingAndIntegers, type), "success") << type.str();
   for (StringRef type : {"float16", "bfloat16"}) EXPECT_EQ(outcome(OpDef().kernelTypes, type), "success") << type.str();
@@ -294,7 +294,7 @@ TEST(HostKernels, E_63_AnOperatorStatesTheTypesOfItsKernel) {
   EXPECT_EQ(outcome({DType::Float64, DType::Int8}, "bfloat16"),
             "[dtype] node 'y' (bytes) works on bfloat16, its kernel computes in float64 and int8");
   EXPECT_EQ(outcome({DType::Float16}, "float32"),
-            "[dtype] node 'y' (bytes) works on float32, its kernel computes in float16");
+            "[dtype] node 'y' (bytes) works on float32, but its kernel computes in float16");
 }
 
 }  // namespace

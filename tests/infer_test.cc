@@ -201,7 +201,7 @@ TEST(Infer, INF_08_E_56_BackwardNodeOfAnotherOperator) {
   TestGraph g("x = var {__shape__=(6,)}; y = elemwise_mul(x, x)");
   EXPECT_EQ(
       describeError(withBackwardNode(g, "_backward_copy", "y", {g.at("x")})),
-      "[backward_match] node 'wrong' (_backward_copy) follows node 'y' (elemwise_mul), whose gradient has no such "
+      "[backward_match] node 'wrong' (_backward_copy) has node 'y' (elemwise_mul) as its forward node, whose gradient has no such "
       "operator");
 }
 
@@ -255,7 +255,7 @@ TEST(Infer, IR_19_E_56_BackwardNodeOfAnOperatorWithoutGradient) {
   TestGraph g("x = var {__shape__=(2,3)}; y = ones_like(x)");
   EXPECT_EQ(
       describeError(withBackwardNode(g, "_backward_tile", "y", {g.at("y")}, {{"reps", "(1,2)"}})),
-      "[backward_match] node 'wrong' (_backward_tile) follows node 'y' (ones_like), whose gradient has no such operator");
+      "[backward_match] node 'wrong' (_backward_tile) has node 'y' (ones_like) as its forward node, whose gradient has no such operator");
 }
 
 TEST(Infer, E_50_MoreBytesThanATensorMayHave) {

@@ -144,7 +144,7 @@ TEST(LowerTo, A_17_ErrorsNameTheNodeTheOperatorAndWhatIsMissing) {
             "'mute' says nothing about output 0, which is read");
   EXPECT_EQ(Lowered("n = snake(x)").outcome(),
             "[bad_gradient_rule] operator 'snake' of node 'n': the decomposition does not "
-            "end: 'snake' is left after 64 levels");
+            "end: 'snake' remains after 64 levels");
   EXPECT_EQ(Lowered("n = alone(x)").outcome(),
             "[infer_missing] operator 'alone' of node 'n': the decomposition of operator 'alone' reads input 0 of its "
             "forward node, and this node has none");
@@ -169,7 +169,7 @@ TEST(LowerTo, A_17_SixtyFourLevelsAndNoMore) {
 TEST(LowerTo, A_17_AMillionNodesForOneAndNoMore) {
   EXPECT_EQ(Lowered("n = bush(x) {from=10}").outcome(), "success");
   const std::string said = Lowered("n = bush(x) {from=60}").outcome();
-  EXPECT_NE(said.find("does not end: 'bush' is left after 1048576 nodes"), std::string::npos) << said;
+  EXPECT_NE(said.find("does not end: 'bush' remains after 1048576 nodes"), std::string::npos) << said;
 }
 
 // The sum drops an axis: what the second step asks about is inferred from what the first emitted.

@@ -209,7 +209,7 @@ TEST(MovementOps, INF_04_RearrangementsBothWays) {
             "axis 0 of the shape (2,3) has 2 elements, expected 1");
   EXPECT_EQ(inferShapes("broadcast_to", {{"shape", "(4,0)"}}, "(1,?) -> (?,3)"), "(1,3) -> (4,3)");
   EXPECT_EQ(inferShapes("broadcast_to", {{"shape", "(4,2)"}}, "(1,3) -> ?"),
-            "axis 1 of the shape (1,3) cannot be repeated to 2 elements");
+            "axis 1 of the shape (1,3) cannot be broadcast to 2 elements");
   const AttrText pad[] = {{"mode", "reflect"}, {"pad_width", "(0,0,0,0,1,1,0,2)"}};
   EXPECT_EQ(inferShapes("Pad", pad, "(1,2,3,?) -> (?,?,?,5)"), "(1,2,3,3) -> (1,2,5,5)");
   EXPECT_EQ(inferShapes("Pad", pad, "(1,2,3,2) -> ?"),

@@ -77,8 +77,8 @@ def values(*shape, seed=1, low=-1.5, high=1.5):
 
 
 CASES = [
-    Case("_npi_rarctan2_scalar", {"scalar": 0.7}, [values(5)], 0, "has x where the number belongs"),
-    Case("LeakyReLU", {"act_type": "selu"}, [values(5)], 0, "is taken at the wrong place below 0"),
+    Case("_npi_rarctan2_scalar", {"scalar": 0.7}, [values(5)], 0, "has x in place of the scalar"),
+    Case("LeakyReLU", {"act_type": "selu"}, [values(5)], 0, "evaluates its slope at the wrong point below 0"),
     Case("SoftmaxActivation", {"mode": "instance"}, [values(2, 3, 4)], 0, "runs along axis 1, the forward pass along the last"),
     Case("BatchNorm", {"output_mean_var": "True", "fix_gamma": "False"},
          [values(4, 3), values(3, seed=2, low=0.5), values(3, seed=3), values(3, seed=4), values(3, seed=5, low=0.5)], 0,
@@ -95,7 +95,7 @@ CASES += [
     Case("nanprod", {"axis": 0}, [np.array([0.0, 2.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("norm", {"axis": 0}, [np.zeros(3)], 0, "divides by the norm, which may be 0"),
     Case("_contrib_index_copy", {}, [values(4, 2), np.array([1.0, 1.0]), values(2, 2, seed=2)], 2,
-         "goes to rows that are overwritten again, too"),
+         "goes also to rows that a later copy overwrites"),
 ]
 
 HEAD = """# Where MXNet's gradients are wrong
@@ -124,7 +124,7 @@ Other differences, which no single derivative shows:
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
-- Labels get a gradient of zeros; in gradc they get none. Most gradients have no gradient of their own.
+- Labels get a gradient of zeros; in gradc they get none. Most of its gradient operators cannot be differentiated again.
 
 `tests/attribute_draws.py` looks for more: it draws attributes, shapes and types for every operator that both have, and
 compares refusals, shapes, types, values, gradients and states. Where gradients differ, central differences of MXNet's outputs
@@ -132,7 +132,7 @@ decide. `tests/draws/reasons.py` lists the settings in which one refuses what th
 attributes get a fifth of the draws.
 
 ```text
-python tests/attribute_draws.py bazel-bin/tools/gradc/gradc --ops Pooling,take --draws 200 --verbose
+python tests/attribute_draws.py out/bin/tools/gradc/gradc --ops Pooling,take --draws 200 --verbose
 ```
 """
 

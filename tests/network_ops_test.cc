@@ -96,11 +96,11 @@ TEST(NetworkOps, INF_04_SequencesAndGroups) {
   checkShapes({
       {"SequenceLast", {lengths}, "(4,?,3) (2,) -> ?", "(4,2,3) (2,) -> (2,3)"},
       {"SequenceLast", {{"axis", "1"}}, "(2,4,?) -> (?,3)", "(2,4,3) -> (2,3)"},
-      {"SequenceLast", {}, "(4,) -> ?", "data has shape (4,), expected at least axes of time and batch"},
+      {"SequenceLast", {}, "(4,) -> ?", "data has shape (4,), expected at least a time axis and a batch axis"},
       {"SequenceLast", {}, "? -> ()", "the result has no axes, expected one of the batch"},
       {"SequenceLast", {}, "(0,2) -> ?", "data has shape (0,2), expected at least one step"},
       {"SequenceReverse", {lengths}, "(4,?,3) (2,) -> ?", "(4,2,3) (2,) -> (4,2,3)"},
-      {"SequenceReverse", {}, "(4,) -> ?", "data has shape (4,), expected at least axes of time and batch"},
+      {"SequenceReverse", {}, "(4,) -> ?", "data has shape (4,), expected at least a time axis and a batch axis"},
       {"GroupNorm", {{"num_groups", "2"}}, "(?,4,3) ? ? -> ? (5,?) ?", "(5,4,3) (2,) (2,) -> (5,4,3) (5,2) (5,2)"},
       {"GroupNorm",
        {{"num_groups", "3"}},

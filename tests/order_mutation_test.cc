@@ -154,7 +154,7 @@ TEST(OrderMutation, E_31_NothingRunsAgainstItsVersions) {
   EXPECT_EQ(describeError(checkMutationOrder(early)), "success") << "m comes first by its place among y's inputs";
   TestGraph wrong("r = exp(s@1); m = test_accumulate(x, s@1); y = elemwise_add(r, m)");
   EXPECT_EQ(describeError(checkMutationOrder(wrong)),
-            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, which comes after it");
+            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, but comes before it");
 }
 
 TEST(OrderMutation, CLI_06_ManyReadersCostLinearTime) {

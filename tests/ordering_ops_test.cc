@@ -229,7 +229,7 @@ TEST(OrderingOps, INF_04_RefusedShapes) {
 
 TEST(OrderingOps, RefusedAttributes) {
   EXPECT_EQ(refusalOf("norm", {{"ord", "3"}}), "attribute 'ord' is \"3\", expected int from 1 to 2 [bad_attribute]");
-  EXPECT_EQ(refusalOf("moments", {}), "attribute 'axes' names no axis, expected one at least [bad_attribute]");
+  EXPECT_EQ(refusalOf("moments", {}), "attribute 'axes' names no axis, expected at least one [bad_attribute]");
   EXPECT_EQ(refusalOf("topk", {{"dtype", "int8"}}),
             "attribute 'dtype' is int8, expected uint8, int32, int64, float16, float32 or float64 [bad_attribute]");
   EXPECT_EQ(refusalOf("topk", {{"ret_typ", "values"}}),

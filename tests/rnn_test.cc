@@ -64,7 +64,7 @@ TEST(Rnn, BadAttributes) {
   };
   EXPECT_EQ(refused("lstm", {}), "success");
   EXPECT_NE(refused("elman", {}).find("mode"), std::string::npos);
-  EXPECT_EQ(refused("lstm", {{"p", "1"}}), "[bad_attribute] attribute 'p' is 1, expected less");
+  EXPECT_EQ(refused("lstm", {{"p", "1"}}), "[bad_attribute] attribute 'p' is 1, expected less than 1");
   EXPECT_EQ(refused("gru", {{"projection_size", "1"}}),
             "[bad_attribute] attribute 'projection_size' is for mode lstm, and mode is gru");
   EXPECT_EQ(refused("lstm", {{"projection_size", "3"}}),

@@ -203,7 +203,7 @@ TEST(Schedule, E_31_ReadersOfTheNewVersionRunAfterTheWrite) {
   TestGraph g("m = test_accumulate(x, s@1); r = exp(s@1); y = elemwise_add(m, r)");
   EXPECT_EQ(describeError(checkMutationOrder(g)), "success");
   EXPECT_EQ(describeError(checkMutationOrder(g, scheduleOf(g, {"s", "r", "x", "m", "y"}))),
-            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, which comes after it");
+            "[stale_version] node 'r' (exp) needs what node 'm' (test_accumulate) writes, but comes before it");
 }
 
 TEST(Schedule, IR_09_VersionsWithoutNumbersAreThoseOfTheIds) {
@@ -211,8 +211,8 @@ TEST(Schedule, IR_09_VersionsWithoutNumbersAreThoseOfTheIds) {
   TestGraph g("m = test_accumulate(x, s); k = test_accumulate(w, s); y = elemwise_add(m, k)");
   EXPECT_EQ(describeError(checkMutationOrder(g)), "success");
   EXPECT_EQ(describeError(checkMutationOrder(g, scheduleOf(g, {"w", "s", "k", "x", "m", "y"}))),
-            "[stale_version] node 'k' (test_accumulate) needs what node 'm' (test_accumulate) writes, which comes "
-            "after it");
+            "[stale_version] node 'k' (test_accumulate) needs what node 'm' (test_accumulate) writes, but comes "
+            "before it");
 }
 
 TEST(Schedule, IR_09_AGraphInOrderAllowsEverySchedule) {

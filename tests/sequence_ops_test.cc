@@ -177,7 +177,7 @@ TEST(SequenceOps, INF_04_SequenceMask) {
   EXPECT_EQ(inferShapes("SequenceMask", {{"use_sequence_length", "True"}, {"axis", "1"}}, "? ? -> (2,4)"),
             "(2,4) (2,) -> (2,4)");
   EXPECT_EQ(inferShapes("SequenceMask", lengths, "(4,) ? -> ?"),
-            "data has shape (4,), expected at least axes of time and batch");
+            "data has shape (4,), expected at least a time axis and a batch axis");
 }
 
 TEST(SequenceOps, RefusedAttributes) {

@@ -42,7 +42,7 @@ struct Layout {
 constexpr Layout kSelf = {true, {0, 0, 3}, {0, 1, 3}, {0, 2, 3}};
 constexpr Layout kEncDec = {false, {0, 0, 1}, {1, 0, 2}, {0, 1, 2}};
 
-// An entry of a node, and the projection that it is.
+// Which input or output is a projection, and what it consists of.
 struct Projection {
   size_t index;
   bool isOutput;

@@ -207,7 +207,7 @@ constexpr AttrSpec kMomentsAttrs[] = {
 
 Error checkMoments(const OpDef &, void *params) {
   if (!static_cast<const ReduceParams *>(params)->axis.empty()) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'axes' names no axis, expected one at least");
+  return Failure(ErrorKind::BadAttribute, "attribute 'axes' names no axis, expected at least one");
 }
 
 void momentsKernel(const KernelCall &call) {

@@ -44,7 +44,7 @@ template <const OpDef &Op> void byHead(GradRule &g) {
 }
 
 void refuseRank(ShapeInference &s, ShapeRef data) {
-  s.fail("data has shape " + toString(data) + ", expected at least axes of time and batch");
+  s.fail("data has shape " + toString(data) + ", expected at least a time axis and a batch axis");
 }
 
 // Data, an input or (of the gradient) the output, has one axis more than its last steps.

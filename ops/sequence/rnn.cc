@@ -63,7 +63,7 @@ Error checkClip(const RnnParams &p) {
 Error checkParams(const OpDef &, void *params) {
   RnnParams &p = *static_cast<RnnParams *>(params);
   p.p = roundToSingle(p.p);
-  if (p.p == 1) return Failure(ErrorKind::BadAttribute, "attribute 'p' is 1, expected less");
+  if (p.p == 1) return Failure(ErrorKind::BadAttribute, "attribute 'p' is 1, expected less than 1");
   if (Error error = checkProjection(p)) return error;
   return checkClip(p);
 }

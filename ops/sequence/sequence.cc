@@ -48,7 +48,7 @@ void maskShape(ShapeInference &s) {
   const size_t batchAxis = s.params<SequenceMaskParams>().axis == 0 ? 1 : 0;
   DimsBuffer dims(s.in(0).dims());
   if (dims.size() < 2)
-    return s.fail("data has shape " + toString(s.in(0)) + ", expected at least axes of time and batch");
+    return s.fail("data has shape " + toString(s.in(0)) + ", expected at least a time axis and a batch axis");
   if (s.numInputs() < 2) return;
   s.setIn(1, {dims[batchAxis]});
   if (s.hasFailed()) return;

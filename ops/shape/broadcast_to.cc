@@ -44,7 +44,7 @@ void stateLengths(ShapeInference &s, Dims lengths) {
   for (size_t axis = 0; axis < in.size(); ++axis) {
     if (lengths[axis] == kUnknownDim) continue;
     if (in[axis] != 1 && in[axis] != kUnknownDim && in[axis] != lengths[axis])
-      return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) + " cannot be repeated to " +
+      return s.fail("axis " + Twine(axis) + " of the shape " + toString(s.in(0)) + " cannot be broadcast to " +
                     Twine(lengths[axis]) + " elements");
     out[axis] = lengths[axis];
   }

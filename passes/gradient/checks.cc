@@ -43,7 +43,7 @@ class RequestChecker {
                                                   Twine(graph.numNodes()) + " nodes");
     if (v.index < graph.numOutputs(v.node)) return Error::success();
     return Failure(ErrorKind::BadEntry, "output " + Twine(v.index) + " of " + graph.describe(v.node) +
-                                            " is asked for, it has " + Twine(graph.numOutputs(v.node)))
+                                            " is requested, but the node has " + Twine(graph.numOutputs(v.node)))
         .at(v.node);
   }
 
@@ -148,7 +148,8 @@ class RequestChecker {
     if (isMarked(x))
       return Failure(ErrorKind::NotRequiresGrad, position + ", is marked __stop_gradient__ and carries no gradient")
           .at(x.node);
-    if (isRepeated) return Failure(ErrorKind::DuplicateX, "the inputs name '" + name + "' twice").at(x.node);
+    if (isRepeated)
+      return Failure(ErrorKind::DuplicateX, "the gradient of '" + name + "' is requested twice").at(x.node);
     return Failure(ErrorKind::OptionConflict, "'" + name + "' is asked for and in the no-gradient set").at(x.node);
   }
 

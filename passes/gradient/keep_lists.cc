@@ -22,7 +22,7 @@ struct SingleNode {
 Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
   if (kind->numInputs == NodeKind::kAnyInputs)
     return Failure(ErrorKind::UnknownOp,
-                   "what the gradient of '" + kind->spelling + "' keeps is not known: the operator is unknown");
+                   "operator '" + kind->spelling + "' is unknown, and so is what its gradient keeps");
   GraphBuilder builder(context);
   SmallVector<Value, 8> inputs, heads;
   for (uint32_t i = 0; i < kind->numInputs; ++i) inputs.push_back(builder.addVariable("", Attrs()));

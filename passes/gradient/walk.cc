@@ -190,7 +190,7 @@ class BackwardWalk {
   Error endless(NodeId n, const Twine &after) {
     return Failure(ErrorKind::GradientCount, "the decomposition of operator '" + builder.kind(outermost).op->name +
                                                  "' of node '" + builder.name(outermost) + "' does not end: '" +
-                                                 builder.kind(n).op->name + "' is left after " + after)
+                                                 builder.kind(n).op->name + "' remains after " + after)
         .at(sums.originOf(n))
         .note("this is a mistake in the operator's definition, not in the graph");
   }

@@ -280,7 +280,7 @@ class Lowering {
 
   Error endless(const OpDef &op, const Twine &after) const {
     return Failure(ErrorKind::GradientCount,
-                   describeNode() + ": the decomposition does not end: '" + op.name + "' is left after " + after)
+                   describeNode() + ": the decomposition does not end: '" + op.name + "' remains after " + after)
         .at(current)
         .note(kMistake);
   }

@@ -15,8 +15,8 @@
 
 namespace gradc {
 
-/// `known` is what is known of shapes, null: nothing; decompositions that have to know the size of an axis are refused
-/// without. An operator that is neither the target's nor decomposes to its operators is an error (UnknownOp) that names the
+/// `known` has the shapes that are known; null: none. Decompositions that need the size of an unknown axis are refused.
+/// An operator that is neither the target's nor decomposes to its operators is an error (UnknownOp) that names the
 /// node; so is a decomposition that was refused (E-58), fails to give an output that is read (E-41), or does not end (E-40).
 llvm::Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known);
 

@@ -7,7 +7,7 @@
 namespace gradc {
 
 /// How a target expresses an operator that it lacks, where it can do better than by the operator's own decomposition. A
-/// row that answers for no output leaves the node to the decomposition.
+/// rule that gives no output leaves the node to the decomposition.
 struct TargetRow {
   llvm::StringRef op;
   void (*rule)(DecomposeRule &);
@@ -16,10 +16,10 @@ struct TargetRow {
 struct Target {
   llvm::StringRef name;         // of --dialect
   llvm::StringRef title;        // in messages: "MXNet 1.9.1"
-  llvm::StringRef advice = {};  // to whom lowering refused; may be empty
+  llvm::StringRef advice = {};  // a note below a refusal; may be empty
   /// Whether the target has the operator, with these attributes. Unknown operators are left alone and not asked about.
   bool (*has)(const NodeKind &);
-  /// How many outputs it has there: a node with more that are read is expressed otherwise. Null: all of ours.
+  /// How many outputs the operator has there: a node of which others are read is expressed otherwise. Null: all.
   uint32_t (*numOutputs)(const NodeKind &) = nullptr;
   llvm::ArrayRef<TargetRow> rows = {};
   /// Makes the graph's table what the target expects; null: it stays.

@@ -21,7 +21,7 @@ struct CheckProblem {
   Graph gradients;
   std::vector<Output> outputs;
   std::vector<Target> targets;
-  InferRequest hints;       // the session's, for the ids here
+  InferRequest hints;       // the session's, in ids of these graphs
   std::vector<Value> held;  // entries the request makes constants (no_grad, stop)
 };
 

@@ -52,12 +52,12 @@ Score scoreOf(const Objective &objective, const Graph &graph, Session &session, 
 
 Error Evaluator::check(const Dataset &data) const {
   if (data.numColumns() != columns.size())
-    return Failure(ErrorKind::BindingMismatch, "the examples to evaluate feed " + Twine(data.numColumns()) +
-                                                   " variables, those to train on " + Twine(columns.size()));
+    return Failure(ErrorKind::BindingMismatch, "the evaluation examples feed " + Twine(data.numColumns()) +
+                                                   " variables, the training examples " + Twine(columns.size()));
   for (size_t c = 0; c < columns.size(); ++c) {
     if (data.name(c) != columns[c].name)
-      return Failure(ErrorKind::BindingMismatch, "the examples to evaluate feed '" + data.name(c) +
-                                                     "', those to train on '" + columns[c].name + "' in its place");
+      return Failure(ErrorKind::BindingMismatch, "the evaluation examples feed '" + data.name(c) +
+                                                     "' where the training examples feed '" + columns[c].name + "'");
     const Dims expected = Dims(columns[c].array.shape).drop_front();
     if (data.rowShape(c) != expected)
       return bindingMismatch(data.name(c), "rows of shape " + toString(ShapeRef(expected)),

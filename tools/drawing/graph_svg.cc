@@ -51,7 +51,7 @@ double radiusOf(NodeRole role, double height) {
 /// One graph on the page: the root, or a body below it.
 class Panel {
  public:
-  /// From `top` down.
+  /// Drawn from y = `top` downwards.
   Panel(raw_ostream &os, const Drawing &drawing, const BodyNumbers &numbers, size_t position, double top)
       : os(os), graph(drawing.graphs[position].graph), inference(drawing.inferences[position]), numbers(numbers),
         layout(layoutGraph(graph)), labels(headLabels(graph)), prefix(position ? "b" + std::to_string(position) : ""),

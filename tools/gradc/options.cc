@@ -135,7 +135,7 @@ constexpr Flag kFlags[] = {
     {"error-limit", "N", "stop after N errors of the structure check (default 20)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.errorLimit); }},
     {"unknown-dim", "auto|0|-1",
-     "what stands for an unknown dimension in the file's shape attributes; auto goes by its version",
+     "how the file's shape attributes write an unknown dimension; auto: as usual for the file's version",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.unknownDim); }},
     {"help", "", "this text",
      [](Options &o, const Flag &, StringRef) {
@@ -231,7 +231,7 @@ constexpr Flag kFlags[] = {
 
     {"input", "NAME=FILE.npy", "value of a variable; repeatable",
      [](Options &o, const Flag &, StringRef v) { return appendPair(o.inputFiles, v); }},
-    {"inputs", "FILE.npz", "values of variables, by member name; repeatable, --input goes before",
+    {"inputs", "FILE.npz", "values of variables, by member name; repeatable, --input takes precedence",
      [](Options &o, const Flag &, StringRef v) { return append(o.archives, v); }},
     {"init", "SEED", "fill variables that were given no value, as a function of SEED", setInit},
     {"outputs", "FILE.npz", "write the heads, and after --train the auxiliary states, to FILE.npz",

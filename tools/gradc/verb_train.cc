@@ -78,7 +78,7 @@ class Run {
 Expected<Graph> mxnetGraph(Tool &tool, const Trainer &trainer, const RateSchedule &schedule) {
   OptimizerOptions optimizer = trainer.optimizer();
   if (schedule.kind != ScheduleKind::Constant || schedule.warmup > 0 || optimizerInfo(optimizer.kind).hasBiasCorrection)
-    return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a learning rate that never changes")
+    return Failure(ErrorKind::UnsupportedOption, "'--dialect mxnet' needs a constant learning rate")
         .note("use '--schedule constant' without '--warmup', and an optimizer without bias correction: that of adam, "
               "adamw, "
               "ftml and lamb changes from step to step");

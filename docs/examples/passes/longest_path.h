@@ -1,4 +1,4 @@
-// The longest chain of operators that wait for one another: what no number of threads can shorten.
+// The longest chain of operators, each of which waits for the one before: no number of threads makes it shorter.
 #pragma once
 
 #include "ir/graph.h"

@@ -1,4 +1,4 @@
-// The target of docs/extending.md. It is part of this file because its declaration belongs into target.h.
+// The target of docs/extending.md. It is part of this file because its declaration belongs in target.h.
 #include "passes/targets/target.h"
 
 namespace gradc {
