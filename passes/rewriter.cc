@@ -9,11 +9,13 @@ GraphRewriter::GraphRewriter(Context &context, const Graph &graph)
     : old(graph), made(context), newNode(graph.numNodes()), newEntry(graph.numEntries()) {
   made.takeKindsOf(graph);
   made.reserve(graph.numNodes(), graph.columns().inputs.size(), graph.columns().names.size());
+  if (llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); }))
+    mutators = listMutators(graph);
 }
 
 Value GraphRewriter::operator()(Value v) const {
   const Value to = newEntry[old.entry(v).value];
-  return Value{to.node, to.index, v.version};
+  return Value{to.node, to.index, v.version ? v.version : to.version};
 }
 
 NodeId GraphRewriter::draft(NodeId n) {
@@ -33,7 +35,18 @@ NodeId GraphRewriter::copyAs(NodeId n, KindId kind) {
   return node;
 }
 
-void GraphRewriter::replace(NodeId n, ArrayRef<Value> outputs, ArrayRef<NodeId> nodes) {
+void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> replacements) {
+  SmallVector<Value, 4> outputs(results);
+  SmallVector<NodeId, 4> nodes(replacements);
+  // What reads n may run when the variable has been overwritten again.
+  for (Value &v : outputs)
+    if (!old.isVariable(n) && v.isValid() && overwritten.contains(v.node.value)) {
+      const NodeId copy = made.addKind(*made.context().ops.wellKnown.copy, v, NodeId());
+      made.setName(copy, old.name(n), "");
+      nodes.push_back(copy);
+      v = Value{copy};
+    }
+  if (old.isVariable(n) && !mutators.empty() && mutators[n.value].isValid()) overwritten.insert(outputs[0].node.value);
   for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
   const NodeId origin = old.origin(n);
   for (NodeId node : nodes) {

@@ -9,6 +9,7 @@
 // tests/rewriter_test.cc
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/graph_builder.h"
 
 namespace gradc {
@@ -34,7 +35,7 @@ class GraphRewriter {
   NodeId draft(NodeId n);
   /// From now on the outputs of n are these. What waited for n waits for the last of `nodes`, which all wait for what n
   /// waited for and have its origin; without nodes, for the one that yields the first output, and what n itself waited
-  /// for is dropped. An output must not be a variable read at a version: readers of n would read version 0.
+  /// for is dropped. Where an output is a variable that some node overwrites, a copy of it takes the place of n.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
   /// From now on the outputs of n are these, invalid where nobody reads them. Node n is not in the result: nothing waits for
   /// it any more, and nothing has it as origin.
@@ -57,6 +58,8 @@ class GraphRewriter {
   std::vector<NodeId> newNode;                       // by old node
   std::vector<Value> newEntry;                       // by old entry
   std::vector<std::pair<NodeId, NodeId>> generated;  // node of the builder, old node that its origin is
+  std::vector<NodeId> mutators;                      // by old node, as listMutators; empty: nothing is overwritten
+  DenseSet<uint32_t> overwritten;                    // variables of the builder
 };
 
 }  // namespace gradc

@@ -51,6 +51,19 @@ TEST(Rewriter, A_21_ACopyOfEverythingIsTheSameGraph) {
   EXPECT_EQ(result.newValue[graph.entry(Value{NodeId(3), 1}).value], (Value{NodeId(3), 1}));
 }
 
+// b passes m on as it was between two writes: who reads b is not to read m after the second one.
+TEST(Rewriter, IR_08_AnOverwrittenVariableInPlaceOfANodeIsCopied) {
+  TestContext context;
+  const Graph graph =
+      cantFail(parseGraph(context, "u = test_accumulate(x, m@1); b = _copy(m@1) ^u; v = test_accumulate(x, m@2) ^b;"
+                                   "e = exp(b) ^v; heads u, v, e"));
+  const NodeId b = nodeNamed(graph, "b");
+  GraphRewriter rewriter(context, graph);
+  copyAround(rewriter, b, [&] { rewriter.replace(b, rewriter(graph.inputs(b)[0]), {}); });
+  const Rewritten result = cantFail(std::move(rewriter).finish());
+  EXPECT_EQ(dump(result.graph), dump(graph));
+}
+
 // exp(x) as two nodes; what waited for it waits for the second, and both come from where it came from.
 TEST(Rewriter, A_21_NodesInPlaceOfOne) {
   TestContext context;
