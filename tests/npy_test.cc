@@ -297,6 +297,17 @@ TEST(Npz, RUN_04_RefusesMalformedArchives) {
   EXPECT_EQ(npzRefusal(elsewhere), "'x.npz': member 'w.npy' has no local header where the directory says");
 }
 
+TEST(Npz, RUN_04_RefusesOverlappingMembers) {
+  // Two entries of the directory for the same bytes.
+  std::string bytes = writtenNpz({{"w", floats({100}, std::vector<float>(100))}});
+  const size_t central = bytes.find("PK\1\2"), end = bytes.find("PK\5\6");
+  const std::string entry = bytes.substr(central, end - central);
+  bytes.replace(end, std::string::npos,
+                entry + "PK\5\6" + little(0, 4) + little(2, 2) + little(2, 2) + little(2 * entry.size(), 4) +
+                    little(central, 4) + little(0, 2));
+  EXPECT_EQ(npzRefusal(bytes), "'x.npz': members overlap");
+}
+
 TEST(Npz, RUN_04_InflationIsBounded) {
   // A member that claims a gigabyte from 70 bytes is refused by the ratio deflate can reach.
   std::string bomb = compressed.str();

@@ -6,6 +6,19 @@
 namespace gradc::testing {
 namespace {
 
+/// A shell without a terminal has what it starts with `&` ignore SIGINT.
+const std::string kInterruptible = "env --default-signal=INT ";
+
+/// A chain of so many nodes, 2 MB of text.
+std::string chain() {
+  constexpr int kNodes = 30000;
+  std::string text = R"({"nodes": [{"op": "null", "name": "x", "inputs": []})";
+  for (int i = 0; i < kNodes; ++i)
+    text += ",\n{\"op\": \"tanh\", \"name\": \"t" + std::to_string(i) + "\", \"inputs\": [[" + std::to_string(i) +
+            ", 0, 0]]}";
+  return text + "], \"arg_nodes\": [0], \"heads\": [[" + std::to_string(kNodes) + ", 0, 0]]}";
+}
+
 /// The most threads that a run of `command` has, among some hundred looks; the run is ended after them.
 std::string mostThreads(const ScratchFolder &folder, const std::string &command) {
   return runShell(folder.path(), command + R"( >run.out 2>&1 &
@@ -49,8 +62,8 @@ TEST_F(Process, ThreadsAreThoseItMayUse) {
 TEST_F(Process, ACheckpointIsWholeWheneverTheRunEnds) {
   folder.write("digits.json", readText("testdata/demo/digits.json"));
   folder.write("digits.npz", readText("testdata/digits/digits.npz"));
-  const std::string train = "$GRADC train digits.json --data digits.npz --feed data=train_images "
-                            "--feed softmax_label=train_labels --batch 4 ";
+  const std::string train = kInterruptible + "$GRADC train digits.json --data digits.npz --feed data=train_images "
+                                             "--feed softmax_label=train_labels --batch 4 ";
   for (const char *signal : {"INT", "TERM", "KILL"})
     for (const char *pause : {"0.10", "0.17", "0.23", "0.31"}) {
       const ToolResult ended =
@@ -70,15 +83,119 @@ TEST_F(Process, ACheckpointIsWholeWheneverTheRunEnds) {
     }
 }
 
-TEST_F(Process, AFullDiskLeavesTheOldFile) {
-  folder.write("out.json", "before");
-  // Files of the shell and what it starts may have two blocks.
-  const ToolResult result = runShell(folder.path(), "ulimit -f 2; trap '' XFSZ; $GRADC convert train.json -o out.json; "
-                                                    "code=$?; ls | grep -c tmp; exit $code");
-  EXPECT_NE(result.code, 0);
-  EXPECT_NE(result.err.find("cannot write"), std::string::npos) << result.err;
+TEST_F(Process, AFileIsTheOldOrTheNewOneWheneverTheCommandEnds) {
+  folder.write("chain.json", chain());
+  ASSERT_EQ(folder.run("convert chain.json -o whole.json").code, 0);
+  const std::string whole = folder.read("whole.json");
+  size_t numEnded = 0;
+  for (const char *signal : {"INT", "TERM", "QUIT", "KILL"})
+    for (const char *pause : {"0.02", "0.05", "0.08", "0.11", "0.14", "0.17"}) {
+      folder.write("out.json", "before");
+      const ToolResult ended =
+          runShell(folder.path(), "env --default-signal=INT,QUIT $GRADC convert chain.json -o out.json & sleep " +
+                                      std::string(pause) + "; kill -" + signal +
+                                      " $! 2>/dev/null; wait $!; code=$?; ls | grep -c tmp; exit $code");
+      numEnded += ended.code != 0;
+      const std::string left = folder.read("out.json");
+      EXPECT_TRUE(left == whole || left == "before") << signal << " " << pause;
+      if (std::string(signal) != "KILL") {
+        EXPECT_EQ(ended.out, "0\n") << signal << ": a temporary file is left";
+      }
+      runShell(folder.path(), "rm -f *tmp*");
+    }
+  EXPECT_GT(numEnded, 0u);
+}
+
+struct Written {
+  std::string command;    // its last word is the file
+  bool isStream = false;  // grows line by line
+};
+
+class WrittenFiles : public Process, public ::testing::WithParamInterface<Written> {
+ protected:
+  void SetUp() override {
+    Process::SetUp();
+    folder.write("digits.json", readText("testdata/demo/digits.json"));
+    folder.write("digits.npz", readText("testdata/digits/digits.npz"));
+  }
+};
+
+TEST_P(WrittenFiles, AFullDiskIsAnErrorAndLeavesTheOldFile) {
+  const Written &written = GetParam();
+  folder.write("out", "before");
+  // Files may have one block of 512 bytes; the pages of errors are pipes.
+  const ToolResult result = runShell(folder.path(), "ulimit -f 1; " + written.command +
+                                                        " out >/dev/null; code=$?; ls | grep -c tmp | cat; exit $code");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("cannot write 'out': File too large [io]"), std::string::npos) << result.err;
   EXPECT_EQ(result.out, "0\n");
-  EXPECT_EQ(folder.read("out.json"), "before");
+  if (!written.isStream) {
+    EXPECT_EQ(folder.read("out"), "before");
+  }
+  const ToolResult full = runShell(folder.path(), written.command + " /dev/full >/dev/null");
+  EXPECT_EQ(full.code, 2) << full.err;
+  EXPECT_NE(full.err.find("cannot write '/dev/full': No space left on device [io]"), std::string::npos) << full.err;
+}
+
+constexpr char kTrain[] = "$GRADC train digits.json --data digits.npz --feed data=train_images "
+                          "--feed softmax_label=train_labels --batch 64 --steps 8";
+INSTANTIATE_TEST_SUITE_P(
+    Flags, WrittenFiles,
+    ::testing::Values(Written{"$GRADC convert train.json -o"}, Written{"$GRADC run train.json --init 1 --outputs"},
+                      Written{"$GRADC run train.json --init 1 --profile"}, Written{"$GRADC plan train.json --svg"},
+                      Written{"$GRADC show train.json --as svg -o"}, Written{std::string(kTrain) + " -o"},
+                      Written{std::string(kTrain) + " --checkpoint"}, Written{std::string(kTrain) + " --svg"},
+                      Written{std::string(kTrain) + " --emit-graph"}, Written{std::string(kTrain) + " --log", true}));
+
+TEST_F(Process, FilesOfOneCommandAppearTogether) {
+  folder.write("small.json",
+               R"js({"nodes": [{"op": "null", "name": "x", "attrs": {"__shape__": "(2,)"}, "inputs": []},
+    {"op": "exp", "name": "a", "inputs": [[0, 0, 0]]}, {"op": "exp", "name": "b", "inputs": [[1, 0, 0]]},
+    {"op": "exp", "name": "c", "inputs": [[2, 0, 0]]}], "arg_nodes": [0], "heads": [[3, 0, 0]]})js");
+  const std::string run = "$GRADC run small.json --init 1 --outputs o.npz --profile p.json";
+  ASSERT_EQ(runShell(folder.path(), run).code, 0);
+  ASSERT_LT(folder.read("o.npz").size(), 512u);
+  ASSERT_GT(folder.read("p.json").size(), 512u);
+  const ToolResult result = runShell(folder.path(), "rm o.npz p.json; ulimit -f 1; " + run + " >/dev/null");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_FALSE(folder.has("o.npz")) << "the file that fits is there without the other";
+  EXPECT_FALSE(folder.has("p.json"));
+  // Nobody reads the table.
+  const ToolResult piped = runShell(folder.path(), "{ sleep 0.3; " + run + "; } | true; ls | grep -c -e tmp -e npz");
+  EXPECT_EQ(piped.out, "0\n");
+}
+
+TEST_F(Process, UnderNohupItGoesOn) {
+  const ToolResult result =
+      runShell(folder.path(), "trap '' HUP; $GRADC run train.json --init 1 --repeat 1000000 >out 2>&1 & "
+                              "sleep 0.5; kill -HUP $!; sleep 0.3; kill -0 $! && echo alive; kill -KILL $!");
+  EXPECT_EQ(result.out, "alive\n");
+}
+
+// From the least that the program can be loaded in to what it needs.
+TEST_F(Process, WithTooLittleMemoryEveryLimitIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs all addresses";
+#endif
+  folder.write("chain.json", chain());
+  const ToolResult result = runShell(folder.path(), R"(
+    base=20000
+    until (ulimit -v $base; $GRADC --version >/dev/null 2>&1); do base=$((base + 1000)); done
+    for more in $(seq 0 1500 30000); do
+      (ulimit -v $((base + more)); $GRADC grad chain.json -o out.json 2>message)
+      code=$?
+      case $code in
+        0) ;;
+        1) grep -q 'memory.*\[too_large\]' message && echo refused || cat message ;;
+        *) echo $more: $code; cat message ;;
+      esac
+      ls | grep tmp
+    done)");
+  size_t numRefused = 0;
+  for (size_t at = 0; (at = result.out.find("refused\n", at)) != std::string::npos; ++at) ++numRefused;
+  EXPECT_GT(numRefused, 2u);
+  EXPECT_EQ(result.out.size(), numRefused * 8) << result.out;
+  EXPECT_TRUE(folder.has("out.json"));
 }
 
 TEST_F(Process, WithoutMemoryItEndsWithAnError) {

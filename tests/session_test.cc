@@ -250,11 +250,13 @@ TEST(Init, RUN_04_AttributesComeFirst) {
   TestGraph g("a = var {__shape__=(2,),__init__=zeros}; b = var {__shape__=(2,),__init__=[\"one\", {}]};"
               "c = var {__shape__=(2,),__init__=[\"Constant\", {\"value\": 0.25}]};"
               "d = var {__shape__=(2,),__init__=[\"xavier\", {\"magnitude\": 2}]};"
-              "y = add_n(a, b, c, d) {num_args=4}");
+              "e = var {__shape__=(2,),__init__=[\"Constant\", {\"value\": 0.25, \"of\": {\"value\": 3}}]};"
+              "y = add_n(a, b, c, d, e) {num_args=5}");
   Session session = initialised(g, 1);
   EXPECT_EQ(valuesOf<float>(session.variable(nodeNamed(g, "a"))), (Floats{0, 0}));
   EXPECT_EQ(valuesOf<float>(session.variable(nodeNamed(g, "b"))), (Floats{1, 1}));
   EXPECT_EQ(valuesOf<float>(session.variable(nodeNamed(g, "c"))), (Floats{0.25f, 0.25f}));
+  EXPECT_EQ(valuesOf<float>(session.variable(nodeNamed(g, "e"))), (Floats{0.25f, 0.25f}));
   Floats drawn = valuesOf<float>(session.variable(nodeNamed(g, "d")));
   EXPECT_NE(drawn[0], drawn[1]) << "an initialiser that draws falls to the default";
 }

@@ -112,8 +112,8 @@ void sayOutOfMemory(bool asJson) {
 }
 
 OutputFile::OutputFile(OutputFile &&other)
-    : path(std::move(other.path)), temporary(std::move(other.temporary)), descriptor(other.descriptor),
-      cleanupSlot(other.cleanupSlot), os(std::move(other.os)) {
+    : name(std::move(other.name)), path(std::move(other.path)), temporary(std::move(other.temporary)),
+      descriptor(other.descriptor), cleanupSlot(other.cleanupSlot), os(std::move(other.os)) {
   other.temporary.clear();
   other.cleanupSlot = -1;
 }
@@ -129,11 +129,11 @@ OutputFile::~OutputFile() {
 Expected<OutputFile> OutputFile::open(StringRef name) {
   OutputFile file;
   if (name.empty() || name == "-") {
-    file.path = "<stdout>";
+    file.name = "<stdout>";
     file.os = std::make_unique<raw_fd_ostream>(STDOUT_FILENO, /*shouldClose=*/false);
     return file;
   }
-  file.path = name.str();
+  file.name = file.path = name.str();
   SmallString<256> target(name);
   sys::fs::file_status status;
   bool exists = !sys::fs::status(name, status) && sys::fs::exists(status);
@@ -157,23 +157,23 @@ Error OutputFile::finish() {
   if (os->has_error()) {
     std::string reason = os->error().message();
     os->clear_error();
-    return ioError(path, reason);
+    return ioError(name, reason);
   }
   if (temporary.empty()) return Error::success();
   // The name must not reach the disk before the data does.
-  if (fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) return ioError(path, std::strerror(errno));
+  if (fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) return ioError(name, std::strerror(errno));
   os->close();
   if (os->has_error()) {
     std::string reason = os->error().message();
     os->clear_error();
-    return ioError(path, reason);
+    return ioError(name, reason);
   }
   return Error::success();
 }
 
 Error OutputFile::publish() {
   if (temporary.empty()) return Error::success();
-  if (std::error_code code = sys::fs::rename(temporary, path)) return ioError(path, code.message());
+  if (std::error_code code = sys::fs::rename(temporary, path)) return ioError(name, code.message());
   temporary.clear();
   forgetTemporary(cleanupSlot);
   return Error::success();

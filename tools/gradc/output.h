@@ -30,7 +30,8 @@ class OutputFile {
   llvm::Error finish();  // all but the renaming
   llvm::Error publish();
 
-  std::string path, temporary;            // temporary is empty when `path` is written directly
+  std::string name, path;                 // as it was given; where it leads
+  std::string temporary;                  // empty when `path` is written directly
   int descriptor = -1, cleanupSlot = -1;  // of the temporary
   std::unique_ptr<llvm::raw_fd_ostream> os;
 };

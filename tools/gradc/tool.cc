@@ -14,10 +14,11 @@ Tool::Tool(Diagnostics &diagnostics) : diagnostics(diagnostics) { registerBuilti
 
 Expected<std::unique_ptr<MemoryBuffer>> readFile(StringRef path) {
   ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFileOrSTDIN(path);
-  if (!buffer)
-    return Failure(ErrorKind::Io,
-                   "cannot read '" + (path == "-" ? StringRef("<stdin>") : path) + "': " + buffer.getError().message());
-  return std::move(*buffer);
+  if (buffer) return std::move(*buffer);
+  const StringRef name = path == "-" ? StringRef("<stdin>") : path;
+  if (buffer.getError() == std::errc::not_enough_memory)
+    return Failure(ErrorKind::TooLarge, "no memory to read '" + name + "'");
+  return Failure(ErrorKind::Io, "cannot read '" + name + "': " + buffer.getError().message());
 }
 
 Expected<Graph> load(Tool &tool, StringRef path) {
