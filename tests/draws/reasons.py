@@ -8,6 +8,7 @@ REFUSALS = [
     ("only gradc refuses", r"attribute 'workspace' is", "MXNet does not check the range of what it does not use"),
     ("only MXNet refuses", r"Unsupported data type|data type do not match|floating point types|Only FP32|unknown type for MKLDNN"
      r"|Not implemented|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not", "MXNet has it in fewer types"),
+    ("only MXNet refuses", r"Some trailing characters|Invalid Parameter format|Invalid Input: '( |\")", "gradc reads more spellings"),
     ("only MXNet refuses", r"index = -\d+ must be in range", "MXNet does not count negative axes from the end here"),
     ("only MXNet refuses", r"could not create a descriptor|delay_alloc|Shape size mismatch 0|shape_\.Size\(\) == |Size\(\) > 0U"
      r"|mkldnn_mem", "MXNet fails on tensors without elements or views of them"),
