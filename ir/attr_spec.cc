@@ -27,6 +27,9 @@ bool parseInteger(StringRef text, int64_t &out) {
 bool parseNumber(StringRef text, double &out) {
   text = text.trim();
   if (!dropPlus(text)) return false;
+  // The suffix of single precision in C, which MXNet skips. `inf` ends in one as well.
+  if (text.size() > 1 && (isDigit(text[text.size() - 2]) || text[text.size() - 2] == '.') && !text.consume_back("f"))
+    (void)text.consume_back("F");
   auto [end, code] = std::from_chars(text.begin(), text.end(), out);
   if (code == std::errc() && end == text.end() && !text.empty()) return true;
   int64_t integer;
@@ -75,8 +78,9 @@ bool splitList(StringRef text, SmallVectorImpl<StringRef> &elements) {
 
 bool parseAttr(StringRef text, ParamsArena &, bool &out) {
   text = text.trim();
-  if (text == "True" || text == "true" || text == "1") return out = true, true;
-  if (text == "False" || text == "false" || text == "0") return out = false, true;
+  // Python writes True, C++ true, and R TRUE.
+  if (text.equals_insensitive("true") || text == "1") return out = true, true;
+  if (text.equals_insensitive("false") || text == "0") return out = false, true;
   return false;
 }
 

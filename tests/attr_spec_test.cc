@@ -19,8 +19,8 @@ template <class T> std::string reprinted(StringRef text) {
 }
 
 TEST(AttrSpec, Booleans) {
-  for (StringRef yes : {"True", "true", "1", " True "}) EXPECT_EQ(reprinted<bool>(yes), "True") << yes.str();
-  for (StringRef no : {"False", "false", "0"}) EXPECT_EQ(reprinted<bool>(no), "False") << no.str();
+  for (StringRef yes : {"True", "true", "TRUE", "1", " True "}) EXPECT_EQ(reprinted<bool>(yes), "True") << yes.str();
+  for (StringRef no : {"False", "false", "FALSE", "0"}) EXPECT_EQ(reprinted<bool>(no), "False") << no.str();
   for (StringRef bad : {"", "yes", "2", "None"}) EXPECT_EQ(reprinted<bool>(bad), "refused") << bad.str();
 }
 
@@ -41,7 +41,11 @@ TEST(AttrSpec, NumbersPrintTheShortestTextThatReadsBack) {
   EXPECT_EQ(reprinted<double>("0."), "0");
   EXPECT_EQ(reprinted<double>("0.30000000000000004"), "0.30000000000000004");
   EXPECT_EQ(reprinted<double>("True"), "1");
-  for (StringRef bad : {"", "1e", "1.5x", "1,5"}) EXPECT_EQ(reprinted<double>(bad), "refused") << bad.str();
+  EXPECT_EQ(reprinted<double>("0.5f"), "0.5");
+  EXPECT_EQ(reprinted<double>("-2.F"), "-2");
+  EXPECT_EQ(reprinted<double>("inf"), "inf");
+  for (StringRef bad : {"", "1e", "1.5x", "1,5", "f", "1ef", "1ff"})
+    EXPECT_EQ(reprinted<double>(bad), "refused") << bad.str();
 }
 
 TEST(AttrSpec, Lists) {

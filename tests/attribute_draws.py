@@ -120,6 +120,7 @@ class Judge:
     def draw(self, op, k):
         draw = Draw(op, random.Random(f"{self.seed}/{op['name']}/{k}"))
         families.fill_in(draw)
+        draw.respell()
         return draw
 
     def judge(self, op, k):

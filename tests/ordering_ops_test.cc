@@ -158,6 +158,18 @@ TEST(OrderingOps, RUN_02_Shuffle) {
   for (size_t count : first) EXPECT_NEAR(static_cast<double>(count), 200, 50);
 }
 
+// As of `mean`, and as what it stands for computes it.
+TEST(OrderingOps, RUN_02_MomentsOfNoElementsAreNaN) {
+  OpHarness h;
+  const Value x = h.variable({2, 0}, {});
+  const Value moments = h.apply("moments", x, {{"axes", "1"}});
+  for (Value y : {moments, h.decomposed(moments), OpHarness::at(moments, 1), h.apply("mean", x, {{"axis", "1"}})}) {
+    const std::vector<double> values = h.values(y);
+    ASSERT_EQ(values.size(), 2u);
+    for (double value : values) EXPECT_TRUE(std::isnan(value)) << value;
+  }
+}
+
 TEST(OrderingOps, INF_04_ShapesBothWays) {
   EXPECT_EQ(inferShapes("norm", {{"axis", "1"}}, "(?,3,?) -> (2,4)"), "(2,3,4) -> (2,4)");
   EXPECT_EQ(inferShapes("moments", {{"axes", "0"}, {"keepdims", "True"}}, "(2,?) -> ? (1,3)"), "(2,3) -> (1,3) (1,3)");

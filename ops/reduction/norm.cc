@@ -217,11 +217,11 @@ void momentsKernel(const KernelCall &call) {
     forEachGroup(call.params<ReduceParams>(), call.in[0].shape, [&](int64_t i, auto &forEach) {
       double sum = 0, squares = 0, count = 0;
       forEach([&](int64_t at) { sum += x[at], count += 1; });
-      const double divisor = std::max(count, 1.0), mean = sum / divisor;
+      const double mean = sum / count;  // NaN of no elements, as that of `mean`
       if (call.wants(0)) call.out[0].as<T>()[i] = static_cast<T>(mean);
       if (!call.wants(1)) return;
       forEach([&](int64_t at) { squares += (x[at] - mean) * (x[at] - mean); });
-      call.out[1].as<T>()[i] = static_cast<T>(squares / divisor);
+      call.out[1].as<T>()[i] = static_cast<T>(squares / count);
     });
   });
 }

@@ -96,6 +96,25 @@ class Draw:
             return rng.choice([1e-5, 1e-3, 0.1, 2e-3])
         return rng.choice([0, 1, 2, -1, 0.5, round(rng.uniform(-2, 2), 4), round(rng.uniform(0, 2), 4)])
 
+    def respell(self):
+        """Now and then writes a value as Python would not."""
+        for name, plain in self.attrs.items():
+            if self.chance(0.03):
+                self.attrs[name] = self.rng.choice(spellings(plain))
+
+
+def spellings(plain):
+    if plain.startswith("("):
+        inner = plain.strip("(),")
+        return [f"[{inner}]", f"({inner})", f"( {inner} )", inner, f"({inner}", f"{{{inner}}}", f"({inner}, ,)", f"({inner.replace(',', 'L,')})"]
+    if plain in ("True", "False"):
+        return [plain.lower(), plain.upper(), str(int(plain == "True")), plain[0]]
+    try:
+        number = float(plain)
+    except ValueError:
+        return [plain.upper(), f" {plain}", f'"{plain}"']
+    return [f" {plain} ", f"+{plain}", f"{plain}L", f"{number}", f"{number:e}", f"{plain}f", f"0{plain}"]
+
 
 def product(dims):
     total = 1
