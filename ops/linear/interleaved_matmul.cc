@@ -1,46 +1,25 @@
 // Attention on interleaved projections: MXNet's interleaved_matmul operators.
 //
-// A projection is (length, batch, heads · parts · d): for each head its part of the queries, the keys and the values
-// side by side, or of the keys and the values, or of one of them alone. Scores are (batch · heads, queries, keys):
-//   …_qk      scores = Q · Kᵀ / √d
-//   …_valatt  y = scores · V, a projection of one part
-// In …_selfatt_… one projection has all three parts; in …_encdec_… queries come apart from keys and values.
 // Tested by tests/network_ops_test.cc
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
-#include "ops/linear/matrix.h"
+#include "ops/linear/interleaved_matmul.h"
 #include "ops/primitives.h"
 
 #include <algorithm>
-#include <cmath>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-struct AttentionParams {
-  int64_t heads = 1;
-};
+using Layout = AttentionLayout;
+
 constexpr AttrSpec kAttrs[] = {
     required<&AttentionParams::heads>("heads", "the number of heads").atLeast(1).atMost(0x7fffffff)};
-
-/// One part of every head of a projection, an input of the forward operator.
-struct Part {
-  size_t input;
-  int64_t index, parts;
-};
-
-/// What the operators multiply: queries and keys, or scores (input 1) and values.
-struct Layout {
-  bool isSelf;
-  Part queries, keys, values;
-};
-constexpr Layout kSelf = {true, {0, 0, 3}, {0, 1, 3}, {0, 2, 3}};
-constexpr Layout kEncDec = {false, {0, 0, 1}, {1, 0, 2}, {0, 1, 2}};
 
 // Which input or output is a projection, and what it consists of.
 struct Projection {
@@ -125,96 +104,19 @@ template <void relate(ShapeInference &, bool isForward)> void backwardShape(Shap
   }
 }
 
-// The matrices of one part of a projection, or of the scores, numbered batch · heads.
-template <class T> struct Matrices {
-  T *data;
-  int64_t step;  // from one matrix to the next
-  int64_t rowStride;
-
-  static Matrices ofPart(const TensorRef &tensor, Part part, int64_t heads) {
-    const int64_t size = tensor.shape[2] / (heads * part.parts);
-    return {tensor.as<T>() + part.index * size, part.parts * size, tensor.shape[1] * tensor.shape[2]};
-  }
-  static Matrices ofScores(const TensorRef &tensor) {
-    return {tensor.as<T>(), tensor.shape[1] * tensor.shape[2], tensor.shape[2]};
-  }
-  MatrixView<T> at(int64_t i) const { return {data + i * step, rowStride, 1}; }
-};
-
-// Extents of all products of a call.
-struct Attention {
-  int64_t heads, count, queries, keys, size;
-  double scale;  // of the scores
-
-  Attention(const KernelCall &call, const TensorRef &scores, const TensorRef &projection, int64_t parts)
-      : heads(call.params<AttentionParams>().heads), count(scores.shape[0]), queries(scores.shape[1]),
-        keys(scores.shape[2]), size(projection.shape[2] / (heads * parts)),
-        scale(size == 0 ? 1 : 1 / std::sqrt(static_cast<double>(size))) {}
-};
+constexpr auto kCompute = [](const auto &products) { products.compute(); };
 
 template <Layout layout> void queryKeyKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const Attention is(call, call.out[0], call.in[0], layout.queries.parts);
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto q = Matrices<const T>::ofPart(call.in[0], layout.queries, is.heads);
-    const auto k = Matrices<const T>::ofPart(call.in[layout.keys.input], layout.keys, is.heads);
-    const auto scores = Matrices<T>::ofScores(call.out[0]);
-    for (int64_t i = 0; i < is.count; ++i)
-      multiply<T>(scores.at(i), q.at(i), transposed(k.at(i)), {is.queries, is.keys, is.size}, is.scale);
-  });
+  dispatchFloating(call.in[0].dtype, [&](auto zero) { queryKeyProducts<decltype(zero), layout>(call, kCompute); });
 }
-
-// dQ = dscores · K / √d, dK = dscoresᵀ · Q / √d; what is neither has no gradient.
 template <Layout layout> void queryKeyBackward(const KernelCall &call) {
-  const Attention is(call, call.in[0], call.in[1], layout.queries.parts);
-  const size_t keyInput = layout.keys.input;
-  dispatchFloating(call.in[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (size_t o = 0; o < call.out.size(); ++o)
-      if (call.wants(o)) std::fill_n(call.out[o].as<T>(), call.out[o].size(), T{0});
-    const auto dy = Matrices<const T>::ofScores(call.in[0]);
-    const auto q = Matrices<const T>::ofPart(call.in[1], layout.queries, is.heads);
-    const auto k = Matrices<const T>::ofPart(call.in[1 + keyInput], layout.keys, is.heads);
-    for (int64_t i = 0; i < is.count && call.wants(0); ++i)
-      multiply<T>(Matrices<T>::ofPart(call.out[0], layout.queries, is.heads).at(i), dy.at(i), k.at(i),
-                  {is.queries, is.size, is.keys}, is.scale);
-    for (int64_t i = 0; i < is.count && call.wants(keyInput); ++i)
-      multiply<T>(Matrices<T>::ofPart(call.out[keyInput], layout.keys, is.heads).at(i), transposed(dy.at(i)), q.at(i),
-                  {is.keys, is.size, is.queries}, is.scale);
-  });
+  dispatchFloating(call.in[0].dtype, [&](auto zero) { queryKeyGradients<decltype(zero), layout>(call, kCompute); });
 }
-
-constexpr Part kWhole = {0, 0, 1};  // of the result of …_valatt
-
 template <Layout layout> void valuesKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const Attention is(call, call.in[1], call.in[0], layout.values.parts);
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto v = Matrices<const T>::ofPart(call.in[0], layout.values, is.heads);
-    const auto scores = Matrices<const T>::ofScores(call.in[1]);
-    const auto y = Matrices<T>::ofPart(call.out[0], kWhole, is.heads);
-    for (int64_t i = 0; i < is.count; ++i) multiply<T>(y.at(i), scores.at(i), v.at(i), {is.queries, is.size, is.keys});
-  });
+  dispatchFloating(call.in[0].dtype, [&](auto zero) { valueProducts<decltype(zero), layout>(call, kCompute); });
 }
-
-// dV = scoresᵀ · dy, dscores = dy · Vᵀ
 template <Layout layout> void valuesBackward(const KernelCall &call) {
-  const Attention is(call, call.in[2], call.in[1], layout.values.parts);
-  dispatchFloating(call.in[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto dy = Matrices<const T>::ofPart(call.in[0], kWhole, is.heads);
-    const auto v = Matrices<const T>::ofPart(call.in[1], layout.values, is.heads);
-    const auto scores = Matrices<const T>::ofScores(call.in[2]);
-    if (call.wants(0)) std::fill_n(call.out[0].as<T>(), call.out[0].size(), T{0});
-    for (int64_t i = 0; i < is.count && call.wants(0); ++i)
-      multiply<T>(Matrices<T>::ofPart(call.out[0], layout.values, is.heads).at(i), transposed(scores.at(i)), dy.at(i),
-                  {is.keys, is.size, is.queries});
-    for (int64_t i = 0; i < is.count && call.wants(1); ++i)
-      multiply<T>(Matrices<T>::ofScores(call.out[1]).at(i), dy.at(i), transposed(v.at(i)),
-                  {is.queries, is.keys, is.size});
-  });
+  dispatchFloating(call.in[0].dtype, [&](auto zero) { valueGradients<decltype(zero), layout>(call, kCompute); });
 }
 
 // The same in operators on matrices (batch · heads, length, d), on behalf of one node.
@@ -222,7 +124,7 @@ class Heads {
  public:
   explicit Heads(DecomposeRule &d) : d(d), heads(std::to_string(d.params<AttentionParams>().heads)) {}
 
-  Value part(Value projection, Part part) {
+  Value part(Value projection, AttentionPart part) {
     Value v = reshaped(projection, "(0,0,-4," + heads + ",-1)");
     if (part.parts > 1) {
       v = reshaped(v, "(0,0,0,-4," + std::to_string(part.parts) + ",-1)");
@@ -285,7 +187,7 @@ template <Layout layout> void decomposeValues(DecomposeRule &d) {
 
 template <Layout layout> void decomposeValuesBackward(DecomposeRule &d) {
   Heads heads(d);
-  const Value dy = heads.part(d.x(0), kWhole);
+  const Value dy = heads.part(d.x(0), kWholeProjection);
   if (d.wants(0)) {
     SmallVector<Value, 3> parts(static_cast<size_t>(layout.values.parts));
     parts.back() = heads.product(d.x(2), dy, true, false);
@@ -380,14 +282,14 @@ constexpr Names kEncDecValuesNames = {"_contrib_interleaved_matmul_encdec_valatt
                                       {"keys_values", "attention"},
                                       {"dy", "keys_values", "attention"}};
 
-constinit const OpDef kBackwardSelfQk = queryKeyBackwardOp<kSelf>(kSelfQkNames);
-constinit const OpDef kBackwardSelfValues = valuesBackwardOp<kSelf>(kSelfValuesNames);
-constinit const OpDef kBackwardEncDecQk = queryKeyBackwardOp<kEncDec>(kEncDecQkNames);
-constinit const OpDef kBackwardEncDecValues = valuesBackwardOp<kEncDec>(kEncDecValuesNames);
-constinit const OpDef kSelfQk = queryKeyOp<kSelf>(kSelfQkNames, byFused<kBackwardSelfQk>);
-constinit const OpDef kSelfValues = valuesOp<kSelf>(kSelfValuesNames, byFused<kBackwardSelfValues>);
-constinit const OpDef kEncDecQk = queryKeyOp<kEncDec>(kEncDecQkNames, byFused<kBackwardEncDecQk>);
-constinit const OpDef kEncDecValues = valuesOp<kEncDec>(kEncDecValuesNames, byFused<kBackwardEncDecValues>);
+constinit const OpDef kBackwardSelfQk = queryKeyBackwardOp<kSelfAttention>(kSelfQkNames);
+constinit const OpDef kBackwardSelfValues = valuesBackwardOp<kSelfAttention>(kSelfValuesNames);
+constinit const OpDef kBackwardEncDecQk = queryKeyBackwardOp<kCrossAttention>(kEncDecQkNames);
+constinit const OpDef kBackwardEncDecValues = valuesBackwardOp<kCrossAttention>(kEncDecValuesNames);
+constinit const OpDef kSelfQk = queryKeyOp<kSelfAttention>(kSelfQkNames, byFused<kBackwardSelfQk>);
+constinit const OpDef kSelfValues = valuesOp<kSelfAttention>(kSelfValuesNames, byFused<kBackwardSelfValues>);
+constinit const OpDef kEncDecQk = queryKeyOp<kCrossAttention>(kEncDecQkNames, byFused<kBackwardEncDecQk>);
+constinit const OpDef kEncDecValues = valuesOp<kCrossAttention>(kEncDecValuesNames, byFused<kBackwardEncDecValues>);
 
 constexpr const OpDef *kOps[] = {&kSelfQk,         &kSelfValues,         &kEncDecQk,         &kEncDecValues,
                                  &kBackwardSelfQk, &kBackwardSelfValues, &kBackwardEncDecQk, &kBackwardEncDecValues};

@@ -8,7 +8,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
-#include "ops/linear/matrix.h"
+#include "ops/linear/linalg_gemm.h"
 #include "ops/primitives.h"
 
 #include <algorithm>
@@ -17,12 +17,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-struct GemmParams {
-  bool transposeA = false, transposeB = false;
-  double alpha = 1, beta = 1;
-  int64_t axis = -2;
-};
 
 constexpr AttrSpec kTransposeA =
     attr<&GemmParams::transposeA>("transpose_a", "False", "whether the matrices of A are transposed");
@@ -99,66 +93,13 @@ void backwardShape(ShapeInference &s, GemmPorts at) {
   relateGradients();
 }
 
-// The matrices of a tensor, numbered along the other axes.
-template <class T> struct Batch {
-  T *data;
-  int64_t rows, columns, inner = 1, outer = 1;
-
-  Batch(const TensorRef &tensor, int64_t axis) : data(tensor.as<T>()), columns(tensor.shape.back()) {
-    const size_t rowAxis = *normalizeAxis(axis, tensor.shape.size());
-    rows = tensor.shape[rowAxis];
-    for (int64_t dim : tensor.shape.take_front(rowAxis)) outer *= dim;
-    for (int64_t dim : tensor.shape.slice(rowAxis + 1).drop_back()) inner *= dim;
-  }
-  int64_t count() const { return outer * inner; }
-  MatrixView<T> at(int64_t i) const {
-    return {data + (i / inner * rows * inner + i % inner) * columns, inner * columns, 1};
-  }
-};
-
-// out = alpha · op(a) · op(b) for every matrix; `out` may be stored transposed.
-template <class T> struct Product {
-  const GemmParams &p;
-  Batch<T> out;
-  Batch<const T> a, b;
-
-  Product(const GemmParams &p, const TensorRef &out, const TensorRef &a, const TensorRef &b)
-      : p(p), out(out, p.axis), a(a, p.axis), b(b, p.axis) {}
-
-  void compute(bool transposesOut, bool transposesA, bool transposesB) const {
-    const DotExtents size = {transposesOut ? out.columns : out.rows, transposesOut ? out.rows : out.columns,
-                             transposesA ? a.rows : a.columns};
-    for (int64_t i = 0; i < out.count(); ++i)
-      multiply<T>(transposedIf(transposesOut, out.at(i)), transposedIf(transposesA, a.at(i)),
-                  transposedIf(transposesB, b.at(i)), size, p.alpha);
-  }
-};
+constexpr auto kCompute = [](const auto &products) { products.compute(); };
 
 void forwardKernel(const KernelCall &call) {
-  if (!call.wants(0)) return;
-  const GemmParams &p = call.params<GemmParams>();
-  dispatchFloating(call.out[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    Product<T>(p, call.out[0], call.in[0], call.in[1]).compute(false, p.transposeA, p.transposeB);
-    if (call.in.size() < 3) return;
-    T *y = call.out[0].as<T>();
-    const T *c = call.in[2].as<const T>();
-    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) y[i] += static_cast<T>(p.beta) * c[i];
-  });
+  dispatchFloating(call.out[0].dtype, [&](auto zero) { gemmProducts<decltype(zero)>(call, kCompute); });
 }
-
-// d op(A) = alpha · dy · op(B)ᵀ and d op(B) = alpha · op(A)ᵀ · dy, stored as A and B are; dC = beta · dy.
 void backwardKernel(const KernelCall &call) {
-  const GemmParams &p = call.params<GemmParams>();
-  dispatchFloating(call.in[0].dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (call.wants(0)) Product<T>(p, call.out[0], call.in[0], call.in[2]).compute(p.transposeA, false, !p.transposeB);
-    if (call.wants(1)) Product<T>(p, call.out[1], call.in[1], call.in[0]).compute(p.transposeB, !p.transposeA, false);
-    if (call.out.size() < 3 || !call.wants(2)) return;
-    const T *dy = call.in[0].as<const T>();
-    T *dc = call.out[2].as<T>();
-    for (int64_t i = 0, size = call.out[2].size(); i < size; ++i) dc[i] = static_cast<T>(p.beta) * dy[i];
-  });
+  dispatchFloating(call.in[0].dtype, [&](auto zero) { gemmGradients<decltype(zero)>(call, kCompute); });
 }
 
 extern const OpDef kGemm2, kBackwardGemm, kBackwardGemm2;

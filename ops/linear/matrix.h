@@ -34,6 +34,22 @@ void multiply(MatrixView<T> out, MatrixView<const T> a, MatrixView<const T> b, c
     }
 }
 
+/// out_i = factor · op(a_i) · op(b_i) for i < count, op the transposition or nothing. `Out` and `In` yield matrix i, whose
+/// columns are next to each other, by `at(i)`.
+template <class Out, class In> struct MatrixProducts {
+  Out out;
+  In a, b;
+  bool transA, transB;
+  DotExtents extents;
+  int64_t count;
+  double factor = 1;
+
+  void compute() const {
+    for (int64_t i = 0; i < count; ++i)
+      multiply(out.at(i), transposedIf(transA, a.at(i)), transposedIf(transB, b.at(i)), extents, factor);
+  }
+};
+
 /// Attributes of `dot` and its relatives that say which operands are transposed.
 inline llvm::StringRef transposeText(bool isTransposed) { return isTransposed ? "True" : "False"; }
 /// op(a) · op(b) by `dot` or `batch_dot`.

@@ -1,6 +1,7 @@
 // Fully connected layers, dot and batch_dot as matrix products. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
+#include "runtime/kernels/batched_product.h"
 #include "runtime/kernels/column_sums.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
@@ -89,7 +90,6 @@ template <class T> class DotBackward : public PreparedKernel {
   DotTransposes is;
 };
 
-// With as many products as threads, each is the work of one of them.
 template <class T> class BatchDotKernel : public PreparedKernel {
  public:
   explicit BatchDotKernel(const KernelSite &site) : transposes(batchDotTransposes(*site.kind)), threads(site.threads) {}
@@ -98,17 +98,13 @@ template <class T> class BatchDotKernel : public PreparedKernel {
     const int64_t k = call.in[0].shape[transposes.a ? 1 : 2];
     const T *a = call.in[0].as<const T>(), *b = call.in[1].as<const T>();
     T *y = call.out[0].as<T>();
-    const bool isShared = batch >= static_cast<int64_t>(threads) && m * n * k * batch > kSharedWork;
-    parallelFor(isShared ? threads : 1, batch, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, a + i * m * k, b + i * k * n, transposes.a ? m : k,
-                                transposes.b ? k : n, T{0}, y + i * m * n, n});
+    forProducts(threads, batch, m * n * k, [&](int64_t i) {
+      gradc::multiply(Gemm<T>{transposes.a, transposes.b, m, n, k, a + i * m * k, b + i * k * n, transposes.a ? m : k,
+                              transposes.b ? k : n, T{0}, y + i * m * n, n});
     });
   }
 
  private:
-  static constexpr int64_t kSharedWork = int64_t{1} << 16;  // multiplications worth a second thread
-
   DotTransposes transposes;
   unsigned threads;
 };

@@ -37,6 +37,18 @@ std::unique_ptr<PreparedKernel> dot(const KernelSite &site);
 std::unique_ptr<PreparedKernel> dotBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> batchDot(const KernelSite &site);
 
+// runtime/kernels/matrix_batches.cc
+std::unique_ptr<PreparedKernel> linalgGemm(const KernelSite &site);
+std::unique_ptr<PreparedKernel> linalgGemmBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> selfQueryKey(const KernelSite &site);
+std::unique_ptr<PreparedKernel> selfQueryKeyBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> selfValues(const KernelSite &site);
+std::unique_ptr<PreparedKernel> selfValuesBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> crossQueryKey(const KernelSite &site);
+std::unique_ptr<PreparedKernel> crossQueryKeyBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> crossValues(const KernelSite &site);
+std::unique_ptr<PreparedKernel> crossValuesBackward(const KernelSite &site);
+
 // runtime/kernels/elementwise.cc
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
 std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site);
