@@ -205,7 +205,8 @@ class Inferrer {
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
       if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
-      if (std::optional<DType> type = parseDType(std::to_string(types[e.value]))) result.dtype[e] = *type;
+      const std::optional<DType> type = parseDType(std::to_string(types[e.value]));
+      if (type && !(isFloating(*type) && isHalf(defaultFloat()))) result.dtype[e] = *type;
     }
   }
 
