@@ -206,7 +206,7 @@ class Inferrer {
       EntryId e = graph.firstEntry(NodeId(n));
       if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
       const std::optional<DType> type = parseDType(std::to_string(types[e.value]));
-      if (type && !(isFloating(*type) && isHalf(defaultFloat()))) result.dtype[e] = *type;
+      if (type && !(isFloating(*type) && asksForHalf())) result.dtype[e] = *type;
     }
   }
 
@@ -292,9 +292,8 @@ class Inferrer {
     return behind;
   }
 
-  DType defaultFloat() const {
-    return options.floatAs && isHalf(*options.floatAs) ? *options.floatAs : options.defaultFloat;
-  }
+  bool asksForHalf() const { return options.floatAs && isHalf(*options.floatAs); }
+  DType defaultFloat() const { return asksForHalf() ? *options.floatAs : options.defaultFloat; }
 
   Error inferDTypes() {
     DTypeLattice types{graph};
@@ -315,7 +314,7 @@ class Inferrer {
       if (!hasChanged) continue;
       if (Error error = propagation.resume()) return error;
     }
-    if (options.floatAs && !isHalf(*options.floatAs))
+    if (options.floatAs && !asksForHalf())
       for (uint32_t e = firstEntry; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;
     return Error::success();
