@@ -207,7 +207,8 @@ class Inferrer {
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       EntryId e = graph.firstEntry(NodeId(n));
       if (!graph.isVariable(NodeId(n)) || result.dtype[e] != DType::Unknown) continue;
-      if (std::optional<DType> type = parseDType(std::to_string(types[e.value]))) result.dtype[e] = *type;
+      const std::optional<DType> type = parseDType(std::to_string(types[e.value]));
+      if (type && !(isFloating(*type) && asksForHalf())) result.dtype[e] = *type;
     }
   }
 
@@ -293,9 +294,8 @@ class Inferrer {
     return behind;
   }
 
-  DType defaultFloat() const {
-    return options.floatAs && isHalf(*options.floatAs) ? *options.floatAs : options.defaultFloat;
-  }
+  bool asksForHalf() const { return options.floatAs && isHalf(*options.floatAs); }
+  DType defaultFloat() const { return asksForHalf() ? *options.floatAs : options.defaultFloat; }
 
   Error inferDTypes() {
     DTypeLattice types{graph};
@@ -316,7 +316,7 @@ class Inferrer {
       if (!hasChanged) continue;
       if (Error error = propagation.resume()) return error;
     }
-    if (options.floatAs && !isHalf(*options.floatAs))
+    if (options.floatAs && !asksForHalf())
       for (uint32_t e = firstEntry; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;
     return Error::success();

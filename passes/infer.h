@@ -33,8 +33,8 @@ struct InferRequest {
 struct InferOptions {
   /// Unknown parts at the end are an error (E-58) unless allowed.
   bool allowUnknown = false;
-  /// Every floating entry becomes this type (`run --dtype float64`). One of 16 bits is that of floating variables which nothing
-  /// determines instead of defaultFloat: what operators and attributes keep in float32 stays so.
+  /// Every floating entry becomes this type (`run --dtype float64`). One of 16 bits takes the place of defaultFloat instead,
+  /// and of floating types in an annotation: what operators and attributes keep in float32 stays so.
   std::optional<DType> floatAs;
   /// Type of floating variables that nothing determines.
   DType defaultFloat = DType::Float32;

@@ -212,6 +212,9 @@ TEST(HalfRuns, INF_08_HalfWithoutANameIsADefault) {
   EXPECT_EQ(typeOf(half, "gamma"), DType::Float32);
   EXPECT_EQ(typeOf(half, "n"), DType::Float16);
   EXPECT_EQ(typeOf(half, "y"), DType::Float32);
+  // An annotated graph has the types of its variables, found without a wish for another one.
+  const Graph annotated = annotate(g, cantFail(infer(testing::testContext(), g, request, InferOptions())));
+  EXPECT_EQ(cantFail(infer(testing::testContext(), annotated, request, options)).dtype.all(), half.dtype.all());
   options.floatAs = DType::Float64;
   const Inference whole = cantFail(infer(testing::testContext(), g, request, options));
   for (StringRef name : {"x", "gamma", "n", "c", "y"}) EXPECT_EQ(typeOf(whole, name), DType::Float64) << name.str();

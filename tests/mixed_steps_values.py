@@ -3,7 +3,8 @@
 
     python3 tests/mixed_steps_values.py      with MXNet 1.9.1 installed
 
-`mp_lamb_update_phase2` leaves weight32 as it is, although it declares to overwrite it; the row has what is written there
+`mp_nag_mom_update` lets the new weight decay into the momentum, where nag_mom_update has the old one: the rows have the
+momentum of that one, in float32. `mp_lamb_update_phase2` leaves weight32 as it is, although it declares to overwrite it; the row has what is written there
 otherwise, the weight before it is rounded, in float32: weight32 - lr * r1 / r2 * g.
 """
 import mxnet as mx
@@ -37,6 +38,10 @@ for op, behind, sets in OPS:
         function = getattr(mx.nd, op, None) or getattr(mx.nd._internal, op)
         y = function(weight, grad, *rest, **attrs) if not np.isnan(behind[-1][0]) else weight
         after = [r.asnumpy() for r in rest]
+        if op == "mp_nag_mom_update":
+            momentum = mx.nd.array(MEAN)
+            mx.nd.nag_mom_update(mx.nd.array(WEIGHT32), grad.astype("float32"), momentum, **attrs)
+            after[0] = momentum.asnumpy()
         if op.endswith("phase2"):
             norm = max(np.float32(1.5), np.float32(attrs.get("lower_bound", 0)))
             rate = np.float32(attrs["lr"]) * norm / np.float32(2)

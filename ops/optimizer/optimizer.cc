@@ -305,6 +305,7 @@ constinit const OpDef kSteps[] = {
         {"mp_sgd_mom_update"},
         "sgd_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
         {"weight", "grad", "mom", "weight32"}, fixedAttrs(kMomentumAttrs), 3),
+    // MXNet's takes the decay of the momentum from the new weight, nag_mom_update from the old one, and so does this.
     mixedStepOp<kNesterov, 1>(
         {"mp_nag_mom_update"},
         "nag_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",

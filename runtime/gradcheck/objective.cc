@@ -129,7 +129,8 @@ void Objective::addMetric(const TensorRef &head, const TensorRef &label, Score &
     score.metricCount += static_cast<double>(head.size());
     return;
   }
-  const SoftmaxLabels labels(kind.params<SoftmaxOutputParams>(), head.shape, label);
+  Array wide = asDouble(label);
+  const SoftmaxLabels labels(kind.params<SoftmaxOutputParams>(), head.shape, wide.ref());
   const SoftmaxRows &rows = labels.rows;
   for (int64_t row = 0; row < rows.count(); ++row) {
     if (labels.weight(row) == 0) continue;
