@@ -196,8 +196,9 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
     .kernel = copyBytes,
 };
 
-constexpr const OpDef *kOps[] = {&kZerosLike, &kOnesLike, &kZerosPlaceholder,       &kCopy, &kBackwardCopy, &kZeros,
-                                 &kOnes,      &kFull,     &kIdentityWithAttrLikeRhs};
+constexpr const OpDef *kOps[] = {
+    &kZerosLike, &kOnesLike, &kZerosPlaceholder,       &kCopy, &kGradientTap, &kBackwardCopy, &kZeros,
+    &kOnes,      &kFull,     &kIdentityWithAttrLikeRhs};
 
 }  // namespace
 
