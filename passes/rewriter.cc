@@ -37,18 +37,23 @@ void GraphRewriter::replace(NodeId n, ArrayRef<Value> outputs, ArrayRef<NodeId> 
   for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
   const NodeId origin = old.origin(n);
   for (NodeId node : nodes) {
-    for (NodeId dep : old.controlDeps(n)) made.addControlDep(node, newNode[dep.value]);
+    for (NodeId dep : old.controlDeps(n))
+      if (newNode[dep.value].isValid()) made.addControlDep(node, newNode[dep.value]);
     if (origin.isValid()) generated.push_back({node, origin});
   }
   if (!nodes.empty()) newNode[n.value] = nodes.back();
   else if (!outputs.empty()) newNode[n.value] = outputs[0].node;
 }
 
-Expected<Rewritten> GraphRewriter::finish() && {
+void GraphRewriter::detach(NodeId n, ArrayRef<Value> outputs) {
+  for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
+}
+
+Expected<Rewritten> GraphRewriter::finish(ArrayRef<Value> oldHeads) && {
   for (auto [node, origin] : generated)
     if (newNode[origin.value].isValid()) made.setOrigin(node, newNode[origin.value]);
   SmallVector<Value, 16> heads;
-  for (Value head : old.heads()) heads.push_back((*this)(head));
+  for (Value head : oldHeads) heads.push_back((*this)(head));
   Expected<Frozen> frozen = std::move(made).freeze(heads, {});
   if (!frozen) return frozen.takeError();
   Rewritten result;
@@ -57,9 +62,17 @@ Expected<Rewritten> GraphRewriter::finish() && {
     const bool isKept = v.isValid() && frozen->newId[v.node.value].isValid();
     result.newValue.push_back(isKept ? (*frozen)(v) : Value());
   }
-  GraphTable table = old.table();
-  remap(table, {result.newId, old.columns().entryBegin, result.newValue}, frozen->graph);
-  result.graph = frozen->graph.withTable(std::move(table));
+  result.graph = std::move(frozen->graph);
+  return result;
+}
+
+Expected<Rewritten> GraphRewriter::finish() && {
+  const Graph before = old;
+  Expected<Rewritten> result = std::move(*this).finish(before.heads());
+  if (!result) return result;
+  GraphTable table = before.table();
+  remap(table, {result->newId, before.columns().entryBegin, result->newValue}, result->graph);
+  result->graph = result->graph.withTable(std::move(table));
   return result;
 }
 

@@ -34,6 +34,9 @@ class GraphRewriter {
   /// From now on the outputs of n are these. What waited for n waits for the last of `nodes`, which all wait for what n
   /// waited for and have its origin; without nodes, for the one that yields the first output.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
+  /// From now on the outputs of n are these, invalid where nobody reads them. Node n is not in the result: nothing waits for
+  /// it any more, and nothing has it as origin.
+  void detach(NodeId n, llvm::ArrayRef<Value> outputs);
 
   /// Where an entry or a node of the old graph is in the builder. A value read at a version keeps it.
   Value operator()(Value v) const;
@@ -41,6 +44,8 @@ class GraphRewriter {
 
   /// The graph, with the old heads and table.
   llvm::Expected<Rewritten> finish() &&;
+  /// The graph of these old entries alone, with an empty table.
+  llvm::Expected<Rewritten> finish(llvm::ArrayRef<Value> heads) &&;
 
  private:
   NodeId copyAs(NodeId n, KindId kind);
