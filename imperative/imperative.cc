@@ -31,11 +31,11 @@ Imperative::~Imperative() {
 
 Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
   const OpDef *const def = engine->ctx.ops.find(op);
-  if (!def) {
-    Failure failure(ErrorKind::UnknownName, "there is no operator '" + op + "'");
-    for (StringRef name : engine->ctx.ops.suggest(op)) failure = std::move(failure).note("did you mean '" + name + "'?");
-return std::move(failure);
-  }
+  if (!def)
+    return amend(Failure(ErrorKind::UnknownName, "there is no operator '" + op + "'"), [&](GradcError &error) {
+      for (StringRef name : engine->ctx.ops.suggest(op))
+        error.notes.push_back({("did you mean '" + name + "'?").str(), {}});
+    });
   Expected<KindRef> handle = engine->ctx.kind(*def, engine->ctx.attrs(attrs), op);
   if (!handle) return handle.takeError();
   return kind(*handle);
