@@ -88,7 +88,13 @@ constinit const OpDef kElemwiseMul = {
     .shape = shapes::same,
     .inplace = kInplaceEither,
     .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}); },
+    .gradient =
+        [](GradRule &g) {
+          if (g.wants(0) && g.wants(1)) return void(g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}));
+          // One alone keeps the other operand alone.
+          if (g.wants(0)) g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.x(1)}));
+          if (g.wants(1)) g.dx(1, g.emit(kElemwiseMul, {g.dy(0), g.x(0)}));
+        },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastMul, {d.x(0), d.x(1)})); },
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingMul(a, b); }>,
 };
@@ -102,7 +108,11 @@ constinit const OpDef kElemwiseDiv = {
     .shape = shapes::same,
     .inplace = kInplaceEither,
     .flags = {.isElementwise = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardDiv, {g.dy(0), g.x(0), g.x(1)}); },
+    .gradient =
+        [](GradRule &g) {
+          if (g.wants(1)) return void(g.fused(kBackwardDiv, {g.dy(0), g.x(0), g.x(1)}));
+          if (g.wants(0)) g.dx(0, g.emit(kElemwiseDiv, {g.dy(0), g.x(1)}));
+        },
     .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kBroadcastDiv, {d.x(0), d.x(1)})); },
     .kernel = mapFloating<[](auto a, auto b) { return a / b; }>,
 };
