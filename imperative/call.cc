@@ -64,13 +64,15 @@ class Caller {
 
   Error findSignature() {
     SmallVector<uint64_t, 8> key;
-    key.push_back(request.modes.isTraining);
+    key.push_back(formWord(request.modes.isTraining, numInputs()));
     for (const Tensor &tensor : request.inputs) {
       const TensorImpl *const impl = tensor.get();
       if (!impl || impl->store != &engine.store)
         return engine.checkOwn(request.inputs, "input of '" + engine.signatures.kind(request.kind)->spelling + "'");
       key.push_back(keyWord({impl->shape, impl->dtype}, (impl->tracked & mask) != 0));
     }
+    // What a fused backward operator yields may depend on its forward node alone.
+    for (OperandType type : request.known) key.push_back(keyWord(type, false));
     Expected<Signature *> found = engine.signatures.find(request.kind, key, request.known);
     if (!found) return found.takeError();
     signature = *found;
@@ -198,7 +200,7 @@ class Caller {
     Edge *edge = node->edges().begin();
     for (const Tensor &tensor : request.inputs) {
       TensorImpl &impl = *tensor.get();
-      node->isTrackedByLeaf |= (impl.tracked & mask & kTrackedByLeaf) != 0;
+      node->isTrackedByLeaf |= (impl.tracked & mask) && (impl.tracked & kTrackedByLeaf);
       *edge++ = edgeOf(impl);
     }
     Kept *kept = node->kept().begin();

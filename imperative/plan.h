@@ -79,6 +79,27 @@ struct Plan {
   };
   std::vector<Draw> draws;  // instructions of random operators, and the calls whose draws they repeat
   bool isLeased = false;    // a run is under way
+
+  /// The same as calls, made when it is first replayed that way. Values are entries of `combined`.
+  struct ForwardValue {
+    Value value;
+    OperandType type;
+    uint32_t saved;  // position among them, or kNone: only its shape is looked at
+  };
+  struct RecordedCall {
+    KindId kind;  // of the Imperative
+    NodeId node;
+    uint32_t firstInput, lastInput, firstType;
+    uint32_t call;       // that it is generated for, or kNone
+    NodeId forwardNode;  // of a fused backward operator
+  };
+  struct Recorded {
+    std::vector<ForwardValue> forward;
+    std::vector<RecordedCall> calls;
+    std::vector<uint32_t> inputs;      // entries
+    std::vector<OperandType> outputs;  // per call those of all outputs
+  };
+  std::unique_ptr<Recorded> recorded;
   size_t bytes = 0;         // of heap
 };
 

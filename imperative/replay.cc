@@ -47,9 +47,7 @@ class Replay {
  private:
   Error bindSaved() {
     for (const Plan::Saved &saved : plan.saved) {
-      if (saved.firstSlot == saved.lastSlot)
-        return Failure(ErrorKind::Internal, "a gradient reads '" + plan.combined.listedName(saved.value) +
-                                                "', which no call of the tape keeps");
+      if (saved.firstSlot == saved.lastSlot) return notKept(plan, saved);
       for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
         Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
         if (!storage) return storage.takeError();
@@ -149,6 +147,11 @@ class Replay {
 };
 
 }  // namespace
+
+Error notKept(const Plan &plan, const Plan::Saved &saved) {
+  return Failure(ErrorKind::Internal, "a gradient reads '" + plan.combined.listedName(saved.value) +
+                                          "', which no call of the tape keeps");
+}
 
 Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot) {
   TapeNode &node = *collected.nodes()[slot.node];

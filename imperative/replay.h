@@ -27,4 +27,7 @@ llvm::Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request)
 /// The value of a slot, checked: E-31, E-20.
 llvm::Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot);
 
+/// Of a value that no slot holds: a mistake of ours.
+llvm::Error notKept(const Plan &plan, const Plan::Saved &saved);
+
 }  // namespace gradc

@@ -10,6 +10,54 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+/// Everything about the calls that is the same each time.
+class Lister {
+ public:
+  Lister(Engine &engine, const Plan &plan)
+      : engine(engine), plan(plan), graph(plan.combined), list(std::make_unique<Plan::Recorded>()) {}
+
+  std::unique_ptr<Plan::Recorded> run() {
+    DenseMap<uint32_t, uint32_t> savedOf;
+    for (auto [i, saved] : enumerate(plan.saved)) savedOf[graph.entry(saved.value).value] = static_cast<uint32_t>(i);
+    for (const std::vector<CrossingValue> *crossings : {&plan.split.saved, &plan.split.shapesOnly})
+      for (const CrossingValue &crossing : *crossings) {
+        const auto at = savedOf.find(graph.entry(crossing.entry).value);
+        list->forward.push_back({crossing.entry, typeOf(plan.split.backward.firstEntry(crossing.variable)),
+                                 at == savedOf.end() ? Plan::kNone : at->second});
+      }
+    for (uint32_t n = plan.numForwardNodes; n < graph.numNodes(); ++n)
+      if (!graph.isVariable(NodeId(n))) add(NodeId(n));
+    return std::move(list);
+  }
+
+ private:
+  OperandType typeOf(EntryId e) {
+    const Inference &known = plan.list.inference;
+    return {*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]};
+  }
+
+  void add(NodeId n) {
+    Plan::RecordedCall call;
+    call.kind = engine.signatures.kindId(graph.kindHandle(n));
+    call.node = n;
+    call.call = plan.callOf[n.value];
+    const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
+    call.forwardNode = isFused ? graph.controlDeps(n)[0] : NodeId();
+    call.firstInput = static_cast<uint32_t>(list->inputs.size());
+    for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
+    call.lastInput = static_cast<uint32_t>(list->inputs.size());
+    call.firstType = static_cast<uint32_t>(list->outputs.size());
+    const uint32_t first = plan.split.backward.firstEntry(plan.split.newId[n.value]).value;
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) list->outputs.push_back(typeOf(EntryId(first + o)));
+    list->calls.push_back(call);
+  }
+
+  Engine &engine;
+  const Plan &plan;
+  const Graph &graph;
+  std::unique_ptr<Plan::Recorded> list;
+};
+
 class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
@@ -17,43 +65,36 @@ class RecordedReplay {
         collected(request.collected), values(graph.numEntries()) {}
 
   Expected<std::vector<Tensor>> run() {
-    for (auto [i, saved] : enumerate(plan.saved)) savedOf[graph.entry(saved.value).value] = static_cast<uint32_t>(i);
+    if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
     for (auto [i, value] : enumerate(plan.headValue))
       if (value.isValid()) values[graph.entry(value).value] = request.heads[i];
-    for (uint32_t n = plan.numForwardNodes; n < graph.numNodes(); ++n)
-      if (!graph.isVariable(NodeId(n)))
-        if (Error error = call(NodeId(n))) return error;
+    for (const Plan::ForwardValue &value : plan.recorded->forward) {
+      Expected<Tensor> tensor = forwardValue(value);
+      if (!tensor) return tensor.takeError();
+      values[graph.entry(value.value).value] = std::move(*tensor);
+    }
+    for (const Plan::RecordedCall &recorded : plan.recorded->calls)
+      if (Error error = call(recorded)) return error;
     return takeResults();
   }
 
  private:
-  Error call(NodeId n) {
-    SmallVector<Tensor, 8> inputs;
-    for (Value v : graph.inputs(n)) {
-      Expected<Tensor> tensor = valueOf(v);
-      if (!tensor) return tensor.takeError();
-      inputs.push_back(std::move(*tensor));
+  Error call(const Plan::RecordedCall &recorded) {
+    const NodeKind &kind = graph.kind(recorded.node);
+    SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
+    for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
+      inputs.push_back(values[plan.recorded->inputs[i]]);
+    CallRequest call{recorded.kind, inputs, {Recording::On}};
+    if (recorded.call != Plan::kNone) {
+      const TapeNode &forward = *collected.nodes()[recorded.call];
+      call.modes.isTraining = forward.signature->isTraining;
+      if (kind.op->flags.isRandom) call.draw = forward.draw;
     }
-    const uint32_t origin = plan.callOf[n.value];
-    const TapeNode *const forward = origin == Plan::kNone ? nullptr : collected.nodes()[origin];
-    CallRequest call{engine.signatures.kindId(graph.kindHandle(n)), inputs, {}};
-    call.modes.recording = Recording::On;
-    call.modes.isTraining = forward && forward->signature->isTraining;
-    SmallVector<OperandType, 4> types;
-    const Inference &known = plan.list.inference;
-    const Graph &backward = plan.split.backward;
-    const EntryId first = backward.firstEntry(plan.split.newId[n.value]);
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
-      const EntryId e(first.value + o);
-      const std::optional<ShapeId> shape = engine.store.shapes.intern(known.shapeOf(e).dims());
-      types.push_back({*shape, known.dtype[e]});
-    }
-    call.known = types;
-    if (graph.kind(n).op->flags.isRandom && forward) call.draw = forward->draw;
-    if (graph.kind(n).op->flags.isBackward && !graph.controlDeps(n).empty()) call.forward = nodeOf(graph.controlDeps(n)[0]);
-    SmallVector<Tensor, 4> outputs(graph.kind(n).numVisible);
+    call.known = ArrayRef(plan.recorded->outputs).slice(recorded.firstType, kind.numOutputs);
+    if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);
     if (Error error = engine.call(call, outputs)) return error;
-    for (auto [o, output] : enumerate(outputs)) values[graph.firstEntry(n).value + o] = std::move(output);
+    const uint32_t first = graph.firstEntry(recorded.node).value;
+    for (size_t o = 0; o < outputs.size(); ++o) values[first + o] = std::move(outputs[o]);
     return Error::success();
   }
 
@@ -65,38 +106,30 @@ class RecordedReplay {
     return output ? output.get()->producer : nullptr;
   }
 
-  Expected<Tensor> valueOf(Value v) {
-    Tensor &value = values[graph.entry(v).value];
-    if (!value && v.node.value < plan.numForwardNodes) {
-      Expected<Tensor> made = forwardValue(v);
-      if (!made) return made.takeError();
-      value = std::move(*made);
-    }
-    return value;
-  }
-
   /// A value of the tape, with contents where it has them, and its history.
-  Expected<Tensor> forwardValue(Value v) {
+  Expected<Tensor> forwardValue(const Plan::ForwardValue &forward) {
+    const Value v = forward.value;
     const uint32_t call = plan.callOf[v.node.value];
     TapeNode *const producer = graph.isVariable(v.node) || call == Plan::kNone ? nullptr : collected.nodes()[call];
-    const auto at = savedOf.find(graph.entry(v).value);
     Storage *storage = nullptr;
     const Edge *edge = nullptr;
-    if (at != savedOf.end()) {
-      const Plan::Saved &saved = plan.saved[at->second];
-      if (saved.firstSlot == saved.lastSlot) return Failure(ErrorKind::Internal, "a gradient reads a value that no call keeps");
+    if (forward.saved != Plan::kNone) {
+      const Plan::Saved &saved = plan.saved[forward.saved];
       for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
         Expected<Storage *> kept = keptValue(engine, collected, plan.slots[i]);
         if (!kept) return kept.takeError();
         storage = *kept;
       }
+      if (!storage) return notKept(plan, saved);
       TapeNode &keeper = *collected.nodes()[plan.slots[saved.firstSlot].node];
       const KeptOperand operand = keeper.signature->kept[plan.slots[saved.firstSlot].kept];
       if (keeper.signature->isInput(operand)) edge = &keeper.edges()[operand];
       retain(storage);
     }
-    Expected<Tensor> tensor = engine.makeTensor(typeOf(v), storage, !storage);
+    Expected<Tensor> tensor = engine.makeTensor(forward.type, storage, !storage);
     if (!tensor) return tensor.takeError();
+    // Of a shape nothing depends: it has no history.
+    if (!storage) return tensor;
     TensorImpl &impl = *tensor->get();
     if (producer) {
       if (!producer->signature->outputs[v.index].isTracked) return tensor;
@@ -107,7 +140,7 @@ class RecordedReplay {
     } else if (const uint32_t leaf = plan.leafOf[v.node.value]; leaf != Plan::kNone) {
       impl.mark = collected.leaves()[leaf];
       retain(impl.mark);
-      impl.tracked = impl.mark->isMarked ? impl.mark->isByLeaf ? kTracked | kTrackedByLeaf : kTracked : 0;
+      impl.tracked = !impl.mark->isMarked ? 0 : impl.mark->isByLeaf ? kTracked | kTrackedByLeaf : kTracked;
     } else if (edge && edge->kind() == Edge::Kind::Named) {
       impl.mark = edge->mark();
       retain(impl.mark);
@@ -117,34 +150,21 @@ class RecordedReplay {
     return tensor;
   }
 
-  OperandType typeOf(Value v) {
-    const Inference &known = plan.list.inference;
-    for (const std::vector<CrossingValue> *list : {&plan.split.saved, &plan.split.shapesOnly})
-      for (const CrossingValue &crossing : *list)
-        if (crossing.entry == v) {
-          const EntryId e = plan.split.backward.firstEntry(crossing.variable);
-          return {*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]};
-        }
-    llvm_unreachable("a forward value that no generated node lists");
-  }
-
   /// No result is memory that the caller gave, or that of another result.
   Expected<std::vector<Tensor>> takeResults() {
     std::vector<Tensor> results(plan.results.size());
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone) continue;
-      Expected<Tensor> result = valueOf(graph.heads()[plan.numForwardHeads + head]);
-      if (!result) return result.takeError();
-      const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result->get()->storage; };
+      Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
+      const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
       if (any_of(request.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
         const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
-        CallRequest call{engine.signatures.kindId(copy), {*result}, {}};
-        call.modes.recording = Recording::On;
+        CallRequest call{engine.signatures.kindId(copy), result, {Recording::On}};
         Tensor own;
         if (Error error = engine.call(call, own)) return error;
-        *result = std::move(own);
+        result = std::move(own);
       }
-      results[i] = std::move(*result);
+      results[i] = std::move(result);
     }
     return results;
   }
@@ -154,8 +174,7 @@ class RecordedReplay {
   Plan &plan;
   const Graph &graph;
   const Collected &collected;
-  std::vector<Tensor> values;            // by entry of the combined graph
-  DenseMap<uint32_t, uint32_t> savedOf;  // entry → position in Plan::saved
+  std::vector<Tensor> values;  // by entry of the combined graph
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ class Maker {
     signature.numVisible = kind.numVisible;
     signature.isRandom = kind.op->flags.isRandom;
     signature.isHostCode = false;
-    for (uint64_t word : ArrayRef(signature.key).drop_front()) {
+    for (uint64_t word : ArrayRef(signature.key).slice(1, signature.key[0] >> 1)) {
       signature.inputs.push_back(typeOf(word));
       signature.isTracked |= (word & kTrackedBit) != 0;
     }
@@ -191,7 +191,7 @@ Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> k
 Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<uint64_t> key,
                                                           ArrayRef<OperandType> known) {
   const KindRef &handle = rows[kind.value].kind;
-  const size_t numInputs = key.size() - 1;
+  const size_t numInputs = key[0] >> 1;
   if (handle->numInputs != NodeKind::kAnyInputs && handle->numInputs != numInputs)
     return Failure(ErrorKind::Arity, "operator '" + handle->spelling + "' takes " + Twine(handle->numInputs) +
                                          (handle->numInputs == 1 ? " input" : " inputs") + ", got " + Twine(numInputs));

@@ -29,7 +29,7 @@ struct Signature {
   uint32_t id = 0;
   KindId kind;
   KindRef handle;
-  std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked
+  std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
   bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
   bool isUsed = false;     // since the hand of the clock last passed (KernelClock)
   bool isHostCode = false;  // the kernel is code of the host
@@ -62,7 +62,8 @@ struct SignatureOptions {
   unsigned threads = 1;
 };
 
-/// The part of a key that says what an input is.
+/// The parts of a key: the first word, and what says what an operand is.
+inline uint64_t formWord(bool isTraining, size_t numInputs) { return isTraining | static_cast<uint64_t>(numInputs) << 1; }
 inline uint64_t keyWord(OperandType type, bool isTracked) {
   return type.shape.value | static_cast<uint64_t>(static_cast<uint8_t>(type.dtype)) << 32 |
          static_cast<uint64_t>(isTracked) << 40;

@@ -1,4 +1,5 @@
 // Scopes, versions, leaves and marks.
+#include "imperative/imperative.h"
 #include "tests/support/imperative.h"
 
 #include <thread>
