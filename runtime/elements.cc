@@ -63,6 +63,12 @@ template <class From, class To> To convert(From value) {
   else return narrow<To>(widen(value));
 }
 
+template <class T> void addTyped(const TensorRef &from, const TensorRef &to) {
+  T *sum = to.as<T>();
+  const T *term = from.as<T>();
+  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = static_cast<T>(sum[i] + term[i]);
+}
+
 }  // namespace
 
 double readElement(const TensorRef &tensor, int64_t index) {
@@ -93,6 +99,31 @@ void convertElements(const TensorRef &from, const TensorRef &to) {
       for (int64_t i = 0; i < size; ++i) to.as<To>()[i] = convert<From, To>(from.as<From>()[i]);
     });
   });
+}
+
+template <auto Widen, auto Narrow> void addHalves(const TensorRef &from, const TensorRef &to) {
+  uint16_t *sum = to.as<uint16_t>();
+  const uint16_t *term = from.as<uint16_t>();
+  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = Narrow(Widen(sum[i]) + Widen(term[i]));
+}
+
+void addElements(const TensorRef &from, const TensorRef &to) {
+  switch (to.dtype) {
+    case DType::Float32: return addTyped<float>(from, to);
+    case DType::Float64: return addTyped<double>(from, to);
+    case DType::Float16: return addHalves<float16ToFloat, floatToFloat16>(from, to);
+    case DType::BFloat16: return addHalves<bfloat16ToFloat, floatToBFloat16>(from, to);
+    // Two's complement: one addition serves both signs.
+    case DType::Int8:
+    case DType::UInt8: return addTyped<uint8_t>(from, to);
+    case DType::Int16:
+    case DType::UInt16: return addTyped<uint16_t>(from, to);
+    case DType::Int32:
+    case DType::UInt32: return addTyped<uint32_t>(from, to);
+    case DType::Int64:
+    case DType::UInt64: return addTyped<uint64_t>(from, to);
+    default: llvm_unreachable("callers refuse other types");
+  }
 }
 
 }  // namespace gradc

@@ -12,5 +12,7 @@ void writeElement(const TensorRef &tensor, int64_t index, double value);
 /// Copies `from` into `to`, of as many elements, as NumPy's `astype` does for targets of floating type. Equal dtypes are
 /// copied byte for byte.
 void convertElements(const TensorRef &from, const TensorRef &to);
+/// to += from, of one shape and type: any that kernels compute in but bool.
+void addElements(const TensorRef &from, const TensorRef &to);
 
 }  // namespace gradc

@@ -1,5 +1,6 @@
 // Binding memory to an instruction list and running it. Tested by tests/executor_test.cc
 #include "runtime/bindings.h"
+#include "runtime/elements.h"
 #include "runtime/executor.h"
 #include "runtime/failures.h"
 #include "runtime/instructions.h"
@@ -19,37 +20,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-template <class T> void addTyped(const TensorRef &from, const TensorRef &to) {
-  T *sum = to.as<T>();
-  const T *term = from.as<T>();
-  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = static_cast<T>(sum[i] + term[i]);
-}
-
-template <auto Widen, auto Narrow> void addHalves(const TensorRef &from, const TensorRef &to) {
-  uint16_t *sum = to.as<uint16_t>();
-  const uint16_t *term = from.as<uint16_t>();
-  for (int64_t i = 0, size = to.size(); i < size; ++i) sum[i] = Narrow(Widen(sum[i]) + Widen(term[i]));
-}
-
-void addInto(const TensorRef &from, const TensorRef &to) {
-  switch (to.dtype) {
-    case DType::Float32: return addTyped<float>(from, to);
-    case DType::Float64: return addTyped<double>(from, to);
-    case DType::Float16: return addHalves<float16ToFloat, floatToFloat16>(from, to);
-    case DType::BFloat16: return addHalves<bfloat16ToFloat, floatToBFloat16>(from, to);
-    // Two's complement: one addition serves both signs.
-    case DType::Int8:
-    case DType::UInt8: return addTyped<uint8_t>(from, to);
-    case DType::Int16:
-    case DType::UInt16: return addTyped<uint16_t>(from, to);
-    case DType::Int32:
-    case DType::UInt32: return addTyped<uint32_t>(from, to);
-    case DType::Int64:
-    case DType::UInt64: return addTyped<uint64_t>(from, to);
-    default: llvm_unreachable("prepareInstructions refuses `add` for other types");
-  }
-}
 
 void copyInto(const TensorRef &from, const TensorRef &to) {
   if (to.bytes() != 0) std::memcpy(to.data, from.data, to.bytes());
@@ -148,7 +118,7 @@ struct Executor::State {
   void takeSteps(uint32_t first, uint32_t last) {
     for (uint32_t i = first; i < last; ++i) {
       const HeadStep &step = list.steps[i];
-      if (step.isAdd) addInto(list.operands[step.from], list.heads[step.head]);
+      if (step.isAdd) addElements(list.operands[step.from], list.heads[step.head]);
       else copyInto(list.operands[step.from], list.heads[step.head]);
     }
   }

@@ -45,6 +45,7 @@ struct ExecOptions {
   /// they drew elsewhere. Read by `create` alone; empty: none.
   llvm::ArrayRef<CallForm> forms;
   Schedule schedule = {};                // in which nodes run; the one the plan was made for
+  char *arena = nullptr;  // memory for the plan, the caller's; null: the executor's own
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: what the caller is going to bind, else null; empty: none
   /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace, planReader); taken over. Null: the executor prepares them

@@ -35,7 +35,9 @@ class Preparation {
 
   Expected<InstructionList> run() {
     markReads();
-    if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
+    arena = options.arena;
+    if (!arena)
+      if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
     if (!options.kernels)
@@ -177,14 +179,9 @@ class Preparation {
     return Error::success();
   }
 
-  /// The first operand decides in which type a kernel computes; others may be class numbers or positions.
   Error checkComputable(NodeId n, DType stored, DType given, bool isFirst) const {
-    const DTypeSet types = graph.op(n)->kernelTypes;
-    if (types.contains(given) || !isFirst) return Error::success();
-    return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on " + dtypeName(stored) +
-                                              ", but its kernel computes in " + types.names())
-        .at(n)
-        .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
+    return amend(gradc::checkComputable(graph.kind(n), stored, given, isFirst, graph.describe(n)),
+                 [&](GradcError &error) { error.place.node = n; });
   }
 
   void addOperand(EntryId e) {
@@ -368,6 +365,14 @@ class Preparation {
 };
 
 }  // namespace
+
+Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const Twine &who) {
+  const DTypeSet types = kind.op->kernelTypes;
+  if (types.contains(given) || !isFirst) return Error::success();
+  return Failure(ErrorKind::DTypeWidth,
+                 who + " works on " + dtypeName(stored) + ", but its kernel computes in " + types.names())
+      .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
+}
 
 bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n) {
   const NodeKind &kind = graph.kind(n);

@@ -57,6 +57,10 @@ struct InstructionList {
 /// and it writes nowhere else.
 bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n);
 
+/// E-63 where an operator's kernel does not compute in the type that it is given for an operand (ir/widening.h) of type
+/// `stored`, of `who`. The first operand decides in which type a kernel computes; others may be class numbers or positions.
+llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const llvm::Twine &who);
+
 /// The list for a plan that has been checked. Heads own zeroed buffers.
 llvm::Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
                                                     const RequestTable &requests, const MemoryPlan &plan,

@@ -66,7 +66,7 @@ TEST(Failures, A_10_AreErrorsAtTheNode) {
 
 struct Counter {
   int numCalls = 0;
-  Error (*result)(int) = [](int) { return Error::success(); };
+  Error (*result)(int) = [](int) -> Error { return Error::success(); };
 };
 
 struct Refusal : ErrorInfo<Refusal> {
@@ -126,7 +126,7 @@ TEST(Failures, A_10_KernelsOfHostsHaveAnObjectAndLeaveErrors) {
     EXPECT_EQ(toString(std::move(refused)), "refused by the host");
     EXPECT_EQ(second.numCalls, 2);
 
-    first.result = [](int) { return Error::success(); };
+    first.result = [](int) -> Error { return Error::success(); };
     cantFail(bench.executor->run(4));
     EXPECT_EQ(second.numCalls, 3);
   }

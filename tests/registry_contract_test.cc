@@ -222,7 +222,7 @@ TEST(OperatorContract, REG_20_E_42_WrongNumberOfInputs) {
 }
 
 TEST(OperatorContract, REG_23_OutputsNobodyUsesAreAskedNull) {
-  TestGraph g("a = var {__shape__=(2,)}; b = var {__shape__=(2,)}; y = elemwise_mul(a, b)");
+  TestGraph g("a = var {__shape__=(2,)}; b = var {__shape__=(2,)}; y = broadcast_mul(a, b)");
   Graph graph = gradientOf(g.context, g, {"b"}, 1).graph;
   RequestTable table = countRequests(graph, {});
   NodeId backward = nodeNamed(graph, "y_backward");

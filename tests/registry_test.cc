@@ -70,6 +70,7 @@ TEST(Registry, A_01_WellKnownOperators) {
   EXPECT_EQ(ops.copy->name, "_copy");
   EXPECT_EQ(ops.sum->name, "add_n");
   EXPECT_EQ(ops.add->name, "_grad_add");
+  EXPECT_EQ(ops.tap->name, "_gradient_tap");
 }
 
 TEST(Registry, LegacyNamesAreAliases) {

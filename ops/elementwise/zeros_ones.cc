@@ -198,7 +198,8 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
     .kernel = copyBytes,
 };
 
-constexpr const OpDef *kOps[] = {&kZerosLike, &kOnesLike, &kZerosPlaceholder,       &kCopy, &kBackwardCopy, &kZeros,
+constexpr const OpDef *kOps[] = {
+    &kZerosLike, &kOnesLike, &kZerosPlaceholder,       &kCopy, &kGradientTap, &kBackwardCopy, &kZeros,
                                  &kOnes,      &kFull,     &kIdentityWithAttrLikeRhs};
 
 }  // namespace

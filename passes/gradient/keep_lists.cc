@@ -12,13 +12,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// A node of the kind, and its inputs, each a variable of its own.
-struct SingleNode {
-  Graph graph;
-  NodeId node;
-  std::vector<NodeId> variables;  // by position
-};
-
 Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
   if (kind->numInputs == NodeKind::kAnyInputs)
     return Failure(ErrorKind::UnknownOp,
@@ -37,13 +30,11 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
 
 }  // namespace
 
-Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
-  Expected<SingleNode> single = singleNode(context, kind);
-  if (!single) return single.takeError();
-  GradientRequest request;
-  request.wrt = allTargets(single->graph, nullptr).targets;
-  if (request.wrt.empty()) return KeepList();
-  Expected<GradientResult> result = buildGradient(context, single->graph, request, GradientOptions());
+namespace {
+
+Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const GradientRequest &request,
+                              const GradientOptions &options) {
+  Expected<GradientResult> result = buildGradient(context, single.graph, request, options);
   if (!result) return result.takeError();
   const Graph &graph = result->graph;
   BitVector isRead(graph.numEntries());
@@ -52,12 +43,34 @@ Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
       if (!graph.kind(NodeId(n)).isIgnored(i)) isRead.set(graph.entry(value).value);
   auto now = [&](NodeId n) { return result->forwardIds.empty() ? n : result->forwardIds[n.value]; };
   KeepList kept;
-  for (auto [i, variable] : enumerate(single->variables))
+  for (auto [i, variable] : enumerate(single.variables))
     if (isRead[graph.firstEntry(now(variable)).value]) kept.inputs.push_back(static_cast<uint32_t>(i));
-  const NodeId node = now(single->node);
+  const NodeId node = now(single.node);
   for (uint32_t o = 0; o < graph.numOutputs(node); ++o)
     if (isRead[graph.firstEntry(node).value + o]) kept.outputs.push_back(o);
   return kept;
+}
+
+}  // namespace
+
+Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question) {
+  GradientRequest request;
+  for (uint32_t o = 0; o < single.graph.kind(single.node).numVisible; ++o)
+    request.heads.push_back({{single.node, static_cast<uint16_t>(o), 0}, {}, {}});
+  for (uint32_t i : question.wanted) request.wrt.push_back({{single.variables[i], 0, 0}});
+  if (request.wrt.empty()) return KeepList();
+  GradientOptions options = question.options;
+  options.unused = UnusedPolicy::None;
+  return keepListOf(context, single, request, options);
+}
+
+Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
+  Expected<SingleNode> single = singleNode(context, kind);
+  if (!single) return single.takeError();
+  GradientRequest request;
+  request.wrt = allTargets(single->graph, nullptr).targets;
+  if (request.wrt.empty()) return KeepList();
+  return keepListOf(context, *single, request, GradientOptions());
 }
 
 }  // namespace gradc

@@ -11,6 +11,21 @@ struct KeepList {
   std::vector<uint32_t> inputs, outputs;
 };
 
+/// A node, and its inputs, each a variable of its own.
+struct SingleNode {
+  Graph graph;
+  NodeId node;
+  std::vector<NodeId> variables;  // by position
+};
+
+struct KeepQuestion {
+  std::vector<uint32_t> wanted;  // positions whose gradients are asked for
+  GradientOptions options = {};  // `unused` is ignored
+};
+
+/// What the gradients asked for read. E-02 for an operator without gradient.
+llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question);
+
 /// That of a node of this kind, for gradients of all inputs that can have one: found by differentiating such a node over
 /// variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
 llvm::Expected<KeepList> keepListOf(Context &context, const KindRef &kind);

@@ -1,0 +1,300 @@
+// One call: look up its signature, take memory, run the kernel, record. Nothing is changed before the kernel has run.
+// Tested by tests/imperative_test.cc
+#include "imperative/engine.h"
+
+#include "runtime/bindings.h"
+#include "runtime/failures.h"
+#include "runtime/kernels/threads.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+bool overlap(const Storage &a, const Storage &b) {
+  return a.data < b.data + b.bytes && b.data < a.data + a.bytes;
+}
+
+/// The memory of one call's outputs until they are tensors.
+class Outputs {
+ public:
+  explicit Outputs(size_t number) : list(number, nullptr) {}
+  ~Outputs() {
+    for (Storage *storage : list)
+      if (storage) release(storage);
+  }
+  Storage *&operator[](size_t i) { return list[i]; }
+  Storage *take(size_t i) { return std::exchange(list[i], nullptr); }
+
+ private:
+  SmallVector<Storage *, 4> list;
+};
+
+class Caller {
+ public:
+  Caller(Engine &engine, const CallRequest &request)
+      : engine(engine), request(request), mask(Engine::trackedMask(request.modes)) {}
+
+  Error run(MutableArrayRef<Tensor> results) {
+    if (Error error = findSignature()) return error;
+    if (Error error = checkWrites()) return error;
+    if (signature->isTracked)
+      if (Error error = checkKept()) return error;
+    Outputs memory(signature->outputs.size());
+    if (Error error = takeMemory(memory)) return error;
+    TapeNode *node = nullptr;
+    if (signature->isTracked && !(node = allocateNode())) return noMemory(TapeNode::bytes(numInputs(), numKept()));
+    draw = signature->isRandom ? request.draw ? request.draw : engine.numDraws + 1 : 0;
+    if (!signature->isEmpty) {
+      if (Error error = compute(memory)) {
+        if (node) engine.store.freeSized(node, TapeNode::bytes(numInputs(), numKept()));
+        return error;
+      }
+    }
+    commit(memory, node, results);
+    return Error::success();
+  }
+
+ private:
+  size_t numInputs() const { return request.inputs.size(); }
+  size_t numKept() const { return signature->kept.size(); }
+  TensorImpl &input(size_t i) const { return *request.inputs[i].get(); }
+
+  Error findSignature() {
+    SmallVector<uint64_t, 8> key;
+    key.push_back(formWord(request.modes.isTraining, numInputs()));
+    for (const Tensor &tensor : request.inputs) {
+      const TensorImpl *const impl = tensor.get();
+      if (!impl || impl->store != &engine.store)
+        return engine.checkOwn(request.inputs, "input of '" + engine.signatures.kind(request.kind)->spelling + "'");
+      key.push_back(keyWord({impl->shape, impl->dtype}, (impl->tracked & mask) != 0));
+    }
+    // What a fused backward operator yields may depend on its forward node alone.
+    for (OperandType type : request.known) key.push_back(keyWord(type, false));
+    Expected<Signature *> found = engine.signatures.find(request.kind, key, request.known);
+    if (!found) return found.takeError();
+    signature = *found;
+    return Error::success();
+  }
+
+  Error checkWrites() {
+    for (uint32_t i : signature->mutated)
+      if (Error error = engine.checkWritable(input(i), request.modes)) return error;
+    if (request.into.empty()) return Error::success();
+    if (request.into.size() != signature->numVisible)
+      return Failure(ErrorKind::Arity, "operator '" + signature->handle->spelling + "' has " +
+                                           Twine(signature->numVisible) + " outputs, got " +
+                                           Twine(request.into.size()) + " tensors for them");
+    if (Error error = engine.checkOwn(request.into, "output of '" + signature->handle->spelling + "'")) return error;
+    for (size_t o = 0; o < request.into.size(); ++o) {
+      const TensorImpl &to = *request.into[o].get();
+      const OperandType type = signature->outputs[o].type;
+      if (to.shape != type.shape || to.dtype != type.dtype)
+        return Failure(ErrorKind::BindingMismatch,
+                       "output " + Twine(o) + " of '" + signature->handle->spelling + "': expected " +
+                           describeTensor(engine.store.shapes[type.shape], type.dtype) + ", got " +
+                           describeTensor(ShapeRef(to.shapeDims()), to.dtype));
+      if (Error error = engine.checkWritable(to, request.modes)) return error;
+      for (size_t k = 0; k < o; ++k)
+        if (overlap(*to.storage, *request.into[k].get()->storage))
+          return Failure(ErrorKind::BufferAlias, "outputs " + Twine(k) + " and " + Twine(o) + " of '" +
+                                                     signature->handle->spelling + "' would share memory");
+    }
+    return Error::success();
+  }
+
+  Error checkKept() {
+    for (KeptOperand operand : signature->kept) {
+      if (!signature->isInput(operand)) break;
+      const TensorImpl &kept = input(operand);
+      if (kept.storage && kept.storage->isInference)
+        return Failure(ErrorKind::StaleVersion, Engine::describe(kept) + ", which the gradient of '" +
+                                                    signature->handle->spelling +
+                                                    "' needs, was made in inference mode: clone it outside");
+    }
+    return Error::success();
+  }
+
+  Error noMemory(size_t bytes) const {
+    return Failure(ErrorKind::TooLarge,
+                   "no memory for the " + Twine(bytes) + " bytes of '" + signature->handle->spelling + "'");
+  }
+
+  /// A kernel may write output `o` over the input that shares its memory.
+  bool mayWriteOver(const Storage &target, size_t o) const {
+    for (size_t i = 0; i < numInputs(); ++i) {
+      if (signature->handle->isIgnored(i) || !overlap(*input(i).storage, target)) continue;
+      const bool isPair = any_of(signature->handle->op->inplace,
+                                 [&](const InplacePair &pair) { return pair.input == i && pair.output == o; });
+      if (!isPair || input(i).storage != &target) return false;
+    }
+    return true;
+  }
+
+  Error takeMemory(Outputs &memory) {
+    for (size_t o = 0; o < signature->outputs.size(); ++o) {
+      const Signature::Output &output = signature->outputs[o];
+      const bool isInto = o < request.into.size();
+      if (isInto && output.sharedInput < 0 && mayWriteOver(*request.into[o].get()->storage, o)) {
+        memory[o] = request.into[o].get()->storage;
+        retain(memory[o]);
+      } else if (output.sharedInput >= 0) {
+        memory[o] = input(output.sharedInput).storage;
+        retain(memory[o]);
+      } else if (o < signature->numVisible || signature->requests[o] != Request::Null) {
+        memory[o] = engine.store.allocateStorage(output.bytes);
+        if (!memory[o]) return noMemory(output.bytes);
+        memory[o]->isInference = request.modes.isInference;
+      }
+    }
+    return engine.growWorkspace(signature->workspaceBytes);
+  }
+
+  Error compute(Outputs &memory) {
+    Signature &s = *signature;
+    for (size_t i = 0; i < numInputs(); ++i) s.operands[i].data = input(i).storage ? input(i).storage->data : nullptr;
+    for (size_t o = 0; o < s.outputs.size(); ++o) s.operands[numInputs() + o].data = memory[o] ? memory[o]->data : nullptr;
+    s.call.workspace = s.workspaceBytes ? engine.workspace->data : nullptr;
+    s.call.random = {engine.options.seed, draw, 0};
+    auto body = [&]() -> Error {
+      if (!s.fast) s.handle->op->kernel(s.call);
+      else withThreads(engine.options.threads, [&] { s.fast->run(s.call); });
+      return Error::success();
+    };
+    return catching("to run the operator", body, [&](Failure failure) {
+      return std::move(failure).note("while running operator '" + s.handle->spelling + "'");
+    });
+  }
+
+  TapeNode *allocateNode() {
+    return static_cast<TapeNode *>(engine.store.allocate(TapeNode::bytes(numInputs(), numKept())));
+  }
+
+  Edge edgeOf(TensorImpl &impl) const {
+    const uint32_t version = impl.storage ? impl.storage->version.load(std::memory_order_relaxed) : 0;
+    if ((impl.tracked & mask) != 0) {
+      if (impl.producer) {
+        retain(impl.producer);
+        return Edge::node(impl.producer, impl.output, version);
+      }
+      retain(impl.mark);
+      return Edge::mark(impl.mark, Edge::Kind::Leaf, version);
+    }
+    if (!impl.mark || impl.mark->name.empty()) return Edge::other(impl.serial, version);
+    retain(impl.mark);
+    return Edge::mark(impl.mark, Edge::Kind::Named, version);
+  }
+
+  /// Versions are those the call has seen of inputs, and those it has left of outputs.
+  void record(void *block, Outputs &memory) {
+    TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(numInputs()),
+                                                .numKept = static_cast<uint32_t>(numKept()),
+                                                .signature = signature,
+                                                .call = engine.numCalls,
+                                                .draw = draw,
+                                                .store = &engine.store,
+                                                .forward = request.forward};
+    if (node->forward) retain(node->forward);
+    Edge *edge = node->edges().begin();
+    for (const Tensor &tensor : request.inputs) {
+      TensorImpl &impl = *tensor.get();
+      node->isTrackedByLeaf |= (impl.tracked & mask) && (impl.tracked & kTrackedByLeaf);
+      *edge++ = edgeOf(impl);
+    }
+    Kept *kept = node->kept().begin();
+    for (KeptOperand operand : signature->kept) {
+      const bool isInput = signature->isInput(operand);
+      Storage *const storage = isInput ? input(operand).storage : memory[operand - signature->numInputs()];
+      if (storage) retain(storage);
+      // Writes of targets are counted next.
+      const bool isTarget = !isInput && operand - signature->numInputs() < request.into.size();
+      *kept++ = {storage, storage ? storage->version.load(std::memory_order_relaxed) + isTarget : 0};
+    }
+  }
+
+  void commit(Outputs &memory, TapeNode *node, MutableArrayRef<Tensor> results) {
+    ++engine.numCalls;
+    if (draw > engine.numDraws) engine.numDraws = draw;
+    if (!request.into.empty()) replaceByTargets(memory);
+    if (node) record(node, memory);
+    for (const Tensor &target : request.into) target.get()->storage->countWrite(request.kind.value, engine.numCalls);
+    for (uint32_t i : signature->mutated) input(i).storage->countWrite(request.kind.value, engine.numCalls);
+    for (size_t o = 0; o < request.into.size(); ++o) setHistory(*request.into[o].get(), o, node);
+    for (size_t o = 0; o < results.size(); ++o) results[o] = newTensor(memory, o, node);
+    if (node) release(node);
+  }
+
+  /// What was computed beside its target is copied there; from then on the targets are the outputs.
+  void replaceByTargets(Outputs &memory) {
+    for (size_t o = 0; o < request.into.size(); ++o) {
+      Storage *const target = request.into[o].get()->storage;
+      if (memory[o] != target) {
+        if (target->bytes) std::memcpy(target->data, memory[o]->data, target->bytes);
+        release(memory[o]);
+        retain(target);
+        memory[o] = target;
+      }
+    }
+  }
+
+  uint8_t trackedBits(size_t o, const TapeNode *node) const {
+    if (!node || !signature->outputs[o].isTracked) return 0;
+    return node->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
+  }
+
+  /// Of a target, which only while recording becomes what was recorded.
+  void setHistory(TensorImpl &target, size_t o, TapeNode *node) {
+    if (mask == 0) return;
+    const uint8_t tracked = trackedBits(o, node);
+    if (!tracked && !(target.tracked & mask)) return;
+    if (tracked) retain(node);
+    if (target.producer) release(target.producer);
+    target.producer = tracked ? node : nullptr;
+    target.output = static_cast<uint16_t>(o);
+    target.tracked = tracked;
+  }
+
+  Tensor newTensor(Outputs &memory, size_t o, TapeNode *node) {
+    const OperandType type = signature->outputs[o].type;
+    const uint8_t tracked = trackedBits(o, node);
+    void *const block = engine.store.allocate(sizeof(TensorImpl));
+    if (!block) return Tensor();
+    if (tracked) retain(node);
+    const Dims dims = signature->operands[signature->numInputs() + o].shape;
+    return Tensor::adopt(new (block) TensorImpl{.dtype = type.dtype,
+                                                .tracked = tracked,
+                                                .output = static_cast<uint16_t>(o),
+                                                .shape = type.shape,
+                                                .rank = static_cast<uint32_t>(dims.size()),
+                                                .dims = dims.data(),
+                                                .store = &engine.store,
+                                                .storage = memory.take(o),
+                                                .producer = tracked ? node : nullptr,
+                                                .serial = ++engine.numTensors});
+  }
+
+  Engine &engine;
+  const CallRequest &request;
+  const uint8_t mask;
+  Signature *signature = nullptr;
+  uint64_t draw = 0;
+};
+
+}  // namespace
+
+Error Engine::call(const CallRequest &request, MutableArrayRef<Tensor> outputs) {
+  return Caller(*this, request).run(outputs);
+}
+
+Error Engine::growWorkspace(size_t bytes) {
+  if (bytes == 0 || (workspace && workspace->bytes >= bytes)) return Error::success();
+  Storage *const larger = store.allocateStorage(bytes);
+  if (!larger) return Failure(ErrorKind::TooLarge, "no memory for the " + Twine(bytes) + " bytes of a workspace");
+  if (workspace) release(workspace);
+  workspace = larger;
+  return Error::success();
+}
+
+}  // namespace gradc

@@ -1,0 +1,93 @@
+// Tested by tests/imperative_cache_test.cc
+#include "imperative/collect.h"
+
+#include "ir/error.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenient,
+                         function_ref<std::string(const TapeNode &)> describe) {
+  epoch = newEpoch;
+  entries = 0;
+  list.clear();
+  leafList.clear();
+  outsideList.clear();
+  const TapeNode *cleared = nullptr;
+  auto reach = [&](TapeNode *node) {
+    if (node->epoch == epoch) return;
+    node->epoch = epoch;
+    if (node->isCleared && (!cleared || node->call > cleared->call)) cleared = node;
+    list.push_back(node);
+    stack.push_back(node);
+  };
+  for (const TapeValue &y : ys) {
+    if (y.node) reach(y.node);
+    while (!stack.empty()) {
+      TapeNode *const node = stack.back();
+      stack.pop_back();
+      for (const Edge &edge : node->edges())
+        if (edge.kind() == Edge::Kind::Node && edge.node()) reach(edge.node());
+      if (node->forward) reach(node->forward);
+    }
+  }
+  if (cleared && !isLenient)
+    return Failure(ErrorKind::HistoryCleared, "the history of " + describe(*cleared) +
+                                                  " is gone: an earlier backward ran through it without `retain`")
+        .note("retain on the first call to run another one over the same history");
+  const auto isLater = [](const TapeNode *a, const TapeNode *b) { return a->call > b->call; };
+  if (!std::is_sorted(list.begin(), list.end(), isLater)) std::sort(list.begin(), list.end(), isLater);
+  std::reverse(list.begin(), list.end());
+  for (TapeNode *node : list) {
+    node->index = entries;
+    entries += static_cast<uint32_t>(node->signature->outputs.size());
+    for (const Edge &edge : node->edges())
+      if (edge.kind() == Edge::Kind::Leaf && edge.mark()->epoch != epoch) {
+        edge.mark()->epoch = epoch;
+        edge.mark()->index = static_cast<uint32_t>(leafList.size());
+        leafList.push_back(edge.mark());
+      }
+  }
+  for (const TapeValue &y : ys)
+    if (y.mark && y.mark->epoch != epoch) {
+      y.mark->epoch = epoch;
+      y.mark->index = static_cast<uint32_t>(leafList.size());
+      leafList.push_back(y.mark);
+    }
+  return Error::success();
+}
+
+bool Collected::contains(const TapeValue &value) const {
+  return value.node ? value.node->epoch == epoch : value.mark && value.mark->epoch == epoch;
+}
+
+uint32_t Collected::word(const TapeValue &value) {
+  if (contains(value))
+    return value.node ? word(kComputed, value.node->index + value.output) : word(kLeaf, value.mark->index);
+  const auto at = llvm::find(outsideList, value);
+  const uint32_t number = static_cast<uint32_t>(at - outsideList.begin());
+  if (at == outsideList.end() || !value.isTracked()) {
+    outsideList.push_back(value);
+    return word(kOutside, static_cast<uint32_t>(outsideList.size()) - 1);
+  }
+  return word(kOutside, number);
+}
+
+void Collected::encode(std::vector<uint32_t> &words) const {
+  for (const TapeNode *node : list) {
+    words.push_back(node->signature->id);
+    for (const Edge &edge : const_cast<TapeNode *>(node)->edges()) {
+      switch (edge.kind()) {
+        case Edge::Kind::Node: words.push_back(word(kComputed, edge.node() ? edge.node()->index + edge.output : ~0u >> 2)); break;
+        case Edge::Kind::Leaf: words.push_back(word(kLeaf, edge.mark()->index)); break;
+        default: words.push_back(word(kUntracked, 0));
+      }
+    }
+    if (node->forward) words.push_back(word(kComputed, node->forward->index));
+  }
+}
+
+}  // namespace gradc

@@ -1,0 +1,57 @@
+// What led to some tensors: the nodes of the tape in the order of their calls, and as words, equal for equal structures.
+// Tested by tests/imperative_cache_test.cc
+#pragma once
+
+#include "imperative/signature.h"
+#include "imperative/tape.h"
+
+namespace gradc {
+
+/// A tensor as the tape knows it.
+struct TapeValue {
+  TapeNode *node = nullptr;  // of a computed one, with the output
+  uint32_t output = 0;
+  Mark *mark = nullptr;    // of a leaf
+  OperandType type;
+
+  static TapeValue of(const TensorImpl &impl) {
+    const bool isTracked = impl.tracked != 0;
+    return {isTracked ? impl.producer : nullptr, impl.output, isTracked && !impl.producer ? impl.mark : nullptr,
+            {impl.shape, impl.dtype}};
+  }
+  bool isTracked() const { return node || mark; }
+  friend bool operator==(const TapeValue &a, const TapeValue &b) {
+    return a.node == b.node && a.output == b.output && a.mark == b.mark;
+  }
+};
+
+/// Reused from one backward to the next, so that a steady step allocates nothing.
+class Collected {
+ public:
+  /// Numbers everything that the ys lead to; `epoch` is one that no node has. E-20 where a node is cleared, unless
+  /// `isLenient`. Linear; sorts nodes that are not collected in the order of their calls.
+  llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient,
+                      llvm::function_ref<std::string(const TapeNode &)> describe);
+  /// Numbers of a value: of collected ones, and of others in the order in which they are asked for.
+  uint32_t word(const TapeValue &value);
+  bool contains(const TapeValue &value) const;
+
+  llvm::ArrayRef<TapeNode *> nodes() const { return list; }
+  llvm::ArrayRef<Mark *> leaves() const { return leafList; }
+  llvm::ArrayRef<TapeValue> outside() const { return outsideList; }
+  /// Of the structure alone: per node its signature, then where its inputs come from.
+  void encode(std::vector<uint32_t> &words) const;
+  uint32_t numEntries() const { return entries; }
+
+  // A word is a number with its kind in the lowest two bits.
+  enum Tag : uint32_t { kComputed = 0, kLeaf = 1, kUntracked = 2, kOutside = 3 };
+  static uint32_t word(Tag tag, uint32_t number) { return number << 2 | tag; }
+
+ private:
+  uint32_t epoch = 0, entries = 0;
+  std::vector<TapeNode *> list, stack;
+  std::vector<Mark *> leafList;
+  std::vector<TapeValue> outsideList;
+};
+
+}  // namespace gradc

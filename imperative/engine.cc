@@ -1,0 +1,92 @@
+// Tested by tests/imperative_test.cc
+#include "imperative/engine.h"
+
+#include "runtime/bindings.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+Engine::~Engine() {
+  for (Mark *mark : bufferMarks) release(mark);
+  if (workspace) release(workspace);
+}
+
+Expected<OperandType> Engine::typeOf(Dims dims, DType dtype) {
+  const std::optional<ShapeId> shape = is_contained(dims, kUnknownDim) ? std::nullopt : store.shapes.intern(dims);
+  if (!shape || dtypeBytes(dtype) == 0)
+    return Failure(ErrorKind::BadAttribute, "no tensor is " + describeTensor(ShapeRef(dims), dtype) +
+                                                ": expected a type and dimensions from 0, at most 2^48 elements");
+  return OperandType{*shape, dtype};
+}
+
+Expected<Tensor> Engine::makeTensor(OperandType type, Storage *storage, bool isShapeOnly) {
+  const Dims dims = store.shapes[type.shape].dims();
+  const size_t bytes = TensorRef(nullptr, type.dtype, dims).bytes();
+  if (!storage && !isShapeOnly) storage = store.allocateStorage(bytes);
+  void *const block = storage || isShapeOnly ? store.allocate(sizeof(TensorImpl)) : nullptr;
+  if (!block) {
+    if (storage) release(storage);
+    return Failure(ErrorKind::TooLarge, "no memory for the " + Twine(bytes) + " bytes of a tensor");
+  }
+  return Tensor::adopt(new (block) TensorImpl{.dtype = type.dtype,
+                                              .shape = type.shape,
+                                              .rank = static_cast<uint32_t>(dims.size()),
+                                              .dims = dims.data(),
+                                              .store = &store,
+                                              .storage = storage,
+                                              .serial = ++numTensors});
+}
+
+bool Engine::isOthersBuffer(const Storage *buffer, const Mark &mark) {
+  llvm::erase_if(bufferMarks, [](Mark *other) {
+    const bool isGone = other->refs.load(std::memory_order_relaxed) == 1;
+    if (isGone) release(other);
+    return isGone;
+  });
+  return any_of(bufferMarks, [&](const Mark *other) {
+    return other != &mark && other->isMarked && other->isCallersBuffer && other->grad && other->grad->storage == buffer;
+  });
+}
+
+std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
+  return ("call " + Twine(call) + " of operator '" + signatures.kind(KindId(kind))->spelling + "'").str();
+}
+
+std::string Engine::describe(const TapeNode &node) const {
+  return describeCall(node.call, node.signature->kind.value);
+}
+
+std::string Engine::describe(const TensorImpl &impl) {
+  if (impl.mark && !impl.mark->name.empty()) return "tensor '" + impl.mark->name + "'";
+  return "a tensor " + describeTensor(ShapeRef(impl.shapeDims()), impl.dtype);
+}
+
+Error Engine::checkOwn(Tensors list, const Twine &what) const {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!list[i]) return Failure(ErrorKind::BadType, what + " " + Twine(i + 1) + " is no tensor");
+    if (list[i].get()->store != &store)
+      return Failure(ErrorKind::ForeignEntry,
+                     what + " " + Twine(i + 1) + ", " + describe(*list[i].get()) + ", belongs to another Imperative");
+  }
+  return Error::success();
+}
+
+Expected<Mark *> Engine::markOf(TensorImpl &impl) {
+  if (!impl.mark) {
+    void *const block = store.allocate(sizeof(Mark));
+    if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + describe(impl));
+    impl.mark = new (block) Mark{.dtype = impl.dtype, .shape = impl.shape, .store = &store, .name = {}};
+  }
+  return impl.mark;
+}
+
+Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes) const {
+  if (!(impl.tracked & trackedMask(modes))) return Error::success();
+  if (impl.producer && options.inplace == InplacePolicy::Rebase) return Error::success();
+  return Failure(ErrorKind::InplaceRecorded, describe(impl) + (impl.producer ? " is recorded" : " is tracked") +
+                                                 " and would be overwritten while recording")
+      .note("write inside NoGradScope, or into a detached tensor");
+}
+
+}  // namespace gradc

@@ -1,0 +1,71 @@
+// What an Imperative is made of. Functions expect the lock of the store to be held.
+#pragma once
+
+#include "imperative/imperative.h"
+#include "imperative/plan_cache.h"
+#include "imperative/signature.h"
+#include "imperative/tape.h"
+
+namespace gradc {
+
+struct CallRequest {
+  KindId kind;
+  Tensors inputs;
+  Modes modes;
+  Tensors into = {};                       // per visible output; none: new tensors
+  llvm::ArrayRef<OperandType> known = {};  // types of all outputs, where known
+  TapeNode *forward = nullptr;             // of a fused backward operator
+  uint64_t draw = 0;                       // of a random operator that repeats what another drew; 0: it draws
+};
+
+class Engine {
+ public:
+  Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
+      : owner(owner), ctx(context), options(options), store(*new Store(options.cachedBytes)),
+        signatures(context, store.shapes, {options.backend, options.threads}, options.maxKernels),
+        plans(options.planBytes) {}
+  ~Engine();
+
+  /// Puts the first visible outputs into `outputs`, as many as it has.
+  llvm::Error call(const CallRequest &request, llvm::MutableArrayRef<Tensor> outputs);
+
+  /// Takes over the storage; null: new memory, or none where only shape and type are looked at.
+  llvm::Expected<Tensor> makeTensor(OperandType type, Storage *storage, bool isShapeOnly = false);
+  llvm::Expected<OperandType> typeOf(Dims dims, DType dtype);
+  /// "call 12, operator 'square'"
+  std::string describe(const TapeNode &node) const;
+  std::string describeCall(uint64_t call, uint32_t kind) const;
+  /// "tensor 'w'", "a tensor of shape (2,3)"
+  static std::string describe(const TensorImpl &impl);
+  /// E-44 for a tensor of another Imperative, E-14 for no tensor.
+  llvm::Error checkOwn(Tensors list, const llvm::Twine &what) const;
+  /// The mark of a tensor, made if there is none.
+  llvm::Expected<Mark *> markOf(TensorImpl &impl);
+  /// Bits of TensorImpl::tracked that count in these modes.
+  static uint8_t trackedMask(const Modes &modes) {
+    return modes.recording == Recording::Off ? 0 : modes.recording == Recording::On ? kTracked : kTrackedByLeaf;
+  }
+  llvm::Error checkWritable(const TensorImpl &impl, const Modes &modes) const;
+
+  const Imperative &owner;
+  Context &ctx;
+  const ImperativeOptions options;
+  Store &store;
+  SignatureTable signatures;
+  PlanCache plans;
+  uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
+  uint32_t epoch = 0;  // of the marks that collecting leaves in nodes
+  std::vector<std::unique_ptr<Collected>> spare;  // not in use by a backward
+  std::vector<uint32_t> key;                      // of the backward at hand
+  Storage *workspace = nullptr;
+
+  std::vector<Mark *> bufferMarks;  // whose gradient is a buffer of the caller's, with request write
+  /// Whether another of these has this buffer; lets go of those that nobody else refers to.
+  bool isOthersBuffer(const Storage *buffer, const Mark &mark);
+
+  llvm::Error growWorkspace(size_t bytes);
+  /// Brings a gradient to a mark; `isRecorded`: it has a history of its own.
+  llvm::Error deliver(Mark &mark, Tensor gradient, bool isRecorded);
+};
+
+}  // namespace gradc

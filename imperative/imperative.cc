@@ -1,0 +1,175 @@
+// Tensors, kinds and calls; marks are in marks.cc, gradients in backward.cc. Tested by tests/imperative_test.cc
+#include "imperative/engine.h"
+#include "imperative/recorded_graph.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// The tensor, or none.
+Tensor orNone(Expected<Tensor> &&tensor) {
+  if (tensor) return *tensor;
+  consumeError(tensor.takeError());
+  return Tensor();
+}
+
+}  // namespace
+
+Imperative::Imperative(Context &context, const ImperativeOptions &options)
+    : engine(std::make_unique<Engine>(*this, context, options)) {}
+
+Imperative::~Imperative() {
+  Store &store = engine->store;
+  engine.reset();
+  store.close();
+}
+
+Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
+  const OpDef *const def = engine->ctx.ops.find(op);
+  if (!def)
+    return amend(Failure(ErrorKind::UnknownName, "there is no operator '" + op + "'"), [&](GradcError &error) {
+      for (StringRef name : engine->ctx.ops.suggest(op))
+        error.notes.push_back({("did you mean '" + name + "'?").str(), {}});
+    });
+  Expected<KindRef> handle = engine->ctx.kind(*def, engine->ctx.attrs(attrs), op);
+  if (!handle) return handle.takeError();
+  return kind(*handle);
+}
+
+KindId Imperative::kind(const KindRef &handle) {
+  StoreLock lock(engine->store);
+  return engine->signatures.kindId(handle);
+}
+
+Expected<Tensor> Imperative::make(Dims dims, DType dtype) {
+  StoreLock lock(engine->store);
+  Expected<OperandType> type = engine->typeOf(dims, dtype);
+  if (!type) return type.takeError();
+  Expected<Tensor> tensor = engine->makeTensor(*type, nullptr);
+  if (tensor) tensor->get()->storage->isInference = modesOf(*this).isInference;
+  return tensor;
+}
+
+Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release)(void *), void *user) {
+  StoreLock lock(engine->store);
+  Expected<OperandType> type = engine->typeOf(memory.shape, memory.dtype);
+  if (!type) return type.takeError();
+  if (reinterpret_cast<uintptr_t>(memory.data) % dtypeBytes(memory.dtype) != 0)
+    return Failure(ErrorKind::BindingMismatch, "the address is not a multiple of the " +
+                                                   Twine(dtypeBytes(memory.dtype)) + " bytes of an element");
+  if (!memory.isRowMajorDense()) return Failure(ErrorKind::BindingMismatch, "expected row-major, dense memory");
+  Storage *const storage = engine->store.foreignStorage(memory.data, memory.bytes(), release, user);
+  if (!storage) return Failure(ErrorKind::TooLarge, "no memory for a tensor");
+  return engine->makeTensor(*type, storage);
+}
+
+Tensor Imperative::copyOf(Dims dims, DType dtype, const void *values, size_t number) {
+  Tensor tensor = orNone(make(dims, dtype));
+  if (!tensor || !values) return tensor;
+  if (static_cast<int64_t>(number) != tensor.size()) return Tensor();
+  if (number) std::memcpy(tensor.ref().data, values, tensor.ref().bytes());
+  return tensor;
+}
+
+Tensor Imperative::zeros(Dims dims, DType dtype) {
+  Tensor tensor = orNone(make(dims, dtype));
+  if (tensor && tensor.size()) std::memset(tensor.ref().data, 0, tensor.ref().bytes());
+  return tensor;
+}
+
+Tensor Imperative::detach(const Tensor &x) {
+  StoreLock lock(engine->store);
+  if (!x) return Tensor();
+  Storage *const storage = x.get()->storage;
+  retain(storage);
+  return orNone(engine->makeTensor({x.get()->shape, x.dtype()}, storage));
+}
+
+Error Imperative::setName(const Tensor &x, StringRef name) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  Expected<Mark *> mark = engine->markOf(*x.get());
+  if (!mark) return mark.takeError();
+  (*mark)->name = name.str();
+  return Error::success();
+}
+
+Expected<Tensor> Imperative::call(KindId kind, Tensors inputs) {
+  const Modes modes = modesOf(*this);
+  StoreLock lock(engine->store);
+  Tensor output;
+  if (Error error = engine->call({kind, inputs, modes}, output)) return error;
+  return output;
+}
+
+Expected<SmallVector<Tensor, 2>> Imperative::callAll(KindId kind, Tensors inputs) {
+  const Modes modes = modesOf(*this);
+  StoreLock lock(engine->store);
+  SmallVector<Tensor, 2> outputs(engine->signatures.kind(kind)->numVisible);
+  if (Error error = engine->call({kind, inputs, modes}, outputs)) return error;
+  return outputs;
+}
+
+Error Imperative::callInto(KindId kind, Tensors inputs, Tensors outputs) {
+  const Modes modes = modesOf(*this);
+  StoreLock lock(engine->store);
+  return engine->call({kind, inputs, modes, outputs}, {});
+}
+
+Error Imperative::willWrite(const Tensor &x) {
+  const Modes modes = modesOf(*this);
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  TensorImpl &impl = *x.get();
+  if (impl.tracked & Engine::trackedMask(modes))
+    return Failure(ErrorKind::InplaceRecorded, Engine::describe(impl) + (impl.producer ? " is recorded" : " is tracked") +
+                                                   " and would be overwritten while recording")
+        .note("write inside NoGradScope, or into a detached tensor");
+  impl.storage->countWrite(Storage::kNoWriter, engine->numCalls);
+  return Error::success();
+}
+
+Expected<Graph> Imperative::graphOf(Tensors ys) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(ys, "y")) return error;
+  SmallVector<TapeValue, 4> values;
+  for (const Tensor &y : ys) {
+    values.push_back(TapeValue::of(*y.get()));
+    if (!values.back().isTracked())
+      return Failure(ErrorKind::NoGraph, Engine::describe(*y.get()) + " was not recorded")
+          .note("mark its leaves with requireGrad, or with attachGrad and record inside RecordScope")
+          .note("where its history is gone because of an earlier backward, retain on that call");
+  }
+  Collected collected;
+  auto describe = [&](const TapeNode &node) { return engine->describe(node); };
+  if (Error error = collected.collect(values, ++engine->epoch, false, describe)) return error;
+  SmallVector<uint32_t, 4> heads;
+  for (const TapeValue &value : values) heads.push_back(collected.word(value));
+  Expected<RecordedGraph> graph =
+      recordedGraph(engine->ctx, engine->store.shapes, collected, heads, RecordedNames::Files);
+  if (!graph) return graph.takeError();
+  return graph->graph;
+}
+
+CacheStats Imperative::cacheStats() const {
+  StoreLock lock(engine->store);
+  return engine->plans.stats();
+}
+
+std::string Imperative::explainMiss() const {
+  StoreLock lock(engine->store);
+  return engine->plans.explainMiss();
+}
+
+MemoryStats Imperative::memoryStats() const {
+  StoreLock lock(engine->store);
+  return {engine->store.stats(), engine->plans.stats().bytes, engine->signatures.size(),
+          engine->signatures.numPrepared()};
+}
+
+}  // namespace gradc

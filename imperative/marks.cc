@@ -1,0 +1,176 @@
+// What tensors are marked with: by MXNet's rules, by PyTorch's, and the gradients they have.
+// Tested by tests/imperative_marks_test.cc
+#include "imperative/engine.h"
+
+#include "runtime/bindings.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+Error notDifferentiable(const TensorImpl &x) {
+  return Failure(ErrorKind::NotRequiresGrad,
+                 Engine::describe(x) + " has type " + dtypeName(x.dtype) + " and carries no gradient");
+}
+
+Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
+  if (x.shape == grad.shape && x.dtype == grad.dtype) return Error::success();
+  return Failure(ErrorKind::BindingMismatch, "the gradient of " + Engine::describe(x) + ": expected " +
+                                                 describeTensor(ShapeRef(x.shapeDims()), x.dtype) + ", got " +
+                                                 describeTensor(ShapeRef(grad.shapeDims()), grad.dtype));
+}
+
+void setGradient(Mark &mark, TensorImpl *grad) {
+  if (mark.grad) release(mark.grad);
+  mark.grad = grad;
+}
+
+/// The call of a computed tensor knows whose gradient to bring.
+Error retainMark(Engine &engine, TensorImpl &x, Mark &mark) {
+  for (RetainedMark *retained = x.producer->retained; retained; retained = retained->next)
+    if (retained->mark == &mark) return Error::success();
+  void *const block = engine.store.allocate(sizeof(RetainedMark));
+  if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + Engine::describe(x));
+  retain(&mark);
+  x.producer->retained = new (block) RetainedMark{&mark, x.output, x.producer->retained};
+  return Error::success();
+}
+
+}  // namespace
+
+Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  TensorImpl &impl = *x.get();
+  if (!isFloating(impl.dtype)) return notDifferentiable(impl);
+  if (request != Request::Null && request != Request::Write && request != Request::Add)
+    return Failure(ErrorKind::UnsupportedOption, "a tensor is marked with 'null', 'write' or 'add'");
+  if (buffer) {
+    if (Error error = engine->checkOwn(buffer, "buffer")) return error;
+    if (Error error = checkFits(impl, *buffer.get())) return error;
+  }
+  Expected<Mark *> made = engine->markOf(impl);
+  if (!made) return made.takeError();
+  Mark &mark = **made;
+  if (impl.producer && mark.isMarked && mark.grad != buffer.get())
+    return Failure(ErrorKind::AlreadyMarked, Engine::describe(impl) + " is marked already, with another buffer")
+        .note("drop its mark first, or mark it with the same buffer");
+  if (buffer && request == Request::Write) {
+    if (engine->isOthersBuffer(buffer.get()->storage, mark))
+      return Failure(ErrorKind::BufferAlias,
+                     Engine::describe(impl) + " and another tensor would have one gradient buffer with request 'write'");
+    retain(&mark);
+    engine->bufferMarks.push_back(&mark);
+  }
+  TensorImpl *grad = nullptr;
+  if (buffer) {
+    grad = buffer.get();
+    retain(grad);
+  } else if (request != Request::Null && !(impl.producer && mark.isMarked)) {
+    Expected<Tensor> zero = engine->makeTensor({impl.shape, impl.dtype}, nullptr);
+    if (!zero) return zero.takeError();
+    if (zero->ref().bytes()) std::memset(zero->ref().data, 0, zero->ref().bytes());
+    grad = zero->take();
+  }
+  if (impl.producer)
+    if (Error error = retainMark(*engine, impl, mark)) {
+      if (grad) release(grad);
+      return error;
+    }
+  setGradient(mark, grad);
+  mark.isCallersBuffer = static_cast<bool>(buffer);
+  mark.isMarked = true;
+  mark.isFresh = false;
+  mark.request = request;
+  if (!impl.producer) impl.tracked |= kTracked;
+  return Error::success();
+}
+
+bool Imperative::attachGrad(const Tensor &x, Request request) {
+  Error error = mark(x, request);
+  const bool isDone = !error;
+  consumeError(std::move(error));
+  return isDone;
+}
+
+Error Imperative::requireGrad(const Tensor &x, bool on) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  TensorImpl &impl = *x.get();
+  if (!isFloating(impl.dtype)) return notDifferentiable(impl);
+  if (impl.producer)
+    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is computed: its leaves decide whether it is tracked")
+        .note("detach it for a leaf, or retain its gradient");
+  if (!on && !impl.mark) return Error::success();
+  Expected<Mark *> mark = engine->markOf(impl);
+  if (!mark) return mark.takeError();
+  (*mark)->isMarked = (*mark)->isByLeaf = on;
+  if (on && (*mark)->request == Request::Null) (*mark)->request = Request::Add;
+  impl.tracked = on ? kTracked | kTrackedByLeaf : 0;
+  return Error::success();
+}
+
+Error Imperative::retainGrad(const Tensor &x) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  TensorImpl &impl = *x.get();
+  if (!impl.tracked)
+    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient");
+  if (!impl.producer) return Error::success();
+  Expected<Mark *> mark = engine->markOf(impl);
+  if (!mark) return mark.takeError();
+  if ((*mark)->isMarked) return Error::success();
+  if (Error error = retainMark(*engine, impl, **mark)) return error;
+  (*mark)->isMarked = true;
+  (*mark)->request = Request::Add;
+  return Error::success();
+}
+
+Error Imperative::dropGrad(const Tensor &x) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  TensorImpl &impl = *x.get();
+  if (!impl.mark || !impl.mark->isMarked)
+    return Failure(ErrorKind::NotMarked, Engine::describe(impl) + " has no mark to drop");
+  setGradient(*impl.mark, nullptr);
+  impl.mark->isMarked = impl.mark->isByLeaf = impl.mark->isFresh = impl.mark->isCallersBuffer = false;
+  impl.mark->request = Request::Null;
+  if (!impl.producer) impl.tracked = 0;
+  return Error::success();
+}
+
+Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  TensorImpl &impl = *x.get();
+  if (!impl.mark)
+    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " has no mark, and so no gradient");
+  if (grad) {
+    if (Error error = engine->checkOwn(grad, "gradient")) return error;
+    if (Error error = checkFits(impl, *grad.get())) return error;
+    retain(grad.get());
+  }
+  setGradient(*impl.mark, grad.get());
+  impl.mark->isCallersBuffer = false;
+  return Error::success();
+}
+
+Error Imperative::clearGrad(const Tensor &x) {
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  Mark *const mark = x.get()->mark;
+  if (!mark) return Error::success();
+  mark->isFresh = false;
+  if (!mark->grad) return Error::success();
+  Storage &storage = *mark->grad->storage;
+  if (storage.bytes) std::memset(storage.data, 0, storage.bytes);
+  storage.countWrite(Storage::kNoWriter, engine->numCalls);
+  return Error::success();
+}
+
+}  // namespace gradc

@@ -1,0 +1,29 @@
+// Scopes are a list of the thread's, which they are in while they live: nothing to allocate, and nothing to restore that
+// an error could miss. Tested by tests/imperative_modes_test.cc
+#include "imperative/modes.h"
+
+namespace gradc {
+namespace {
+
+constinit thread_local ModeScope *innermost = nullptr;
+
+}  // namespace
+
+ModeScope::ModeScope(const Imperative &imperative) : modes(modesOf(imperative)), imperative(&imperative), outer(innermost) {
+  innermost = this;
+}
+
+// A scope that a host ends out of turn leaves the others as they are.
+ModeScope::~ModeScope() {
+  ModeScope **at = &innermost;
+  while (*at && *at != this) at = &(*at)->outer;
+  if (*at) *at = outer;
+}
+
+Modes modesOf(const Imperative &imperative) {
+  for (const ModeScope *scope = innermost; scope; scope = scope->outer)
+    if (scope->imperative == &imperative) return scope->modes;
+  return {};
+}
+
+}  // namespace gradc

@@ -1,0 +1,296 @@
+// Phases: the recorded graph, its gradient, the backward part of that alone, kernels, memory, instructions; then where a
+// tape of the same structure has what the instructions read. Linear. Tested by tests/imperative_cache_test.cc
+#include "imperative/plan.h"
+
+#include "imperative/recorded_graph.h"
+
+#include "passes/memory/plan_memory.h"
+#include "runtime/failures.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class Compiler {
+ public:
+  Compiler(Context &context, const ShapeTable &shapes, const Collected &collected, const BackwardRequest &request,
+           const SignatureOptions &options)
+      : ctx(context), shapes(shapes), collected(collected), request(request), options(options),
+        plan(std::make_unique<Plan>()) {}
+
+  Expected<std::unique_ptr<Plan>> run() {
+    SmallVector<uint32_t, 4> ys;
+    for (const BackwardRequest::Head &head : request.heads) ys.push_back(head.y);
+    Expected<RecordedGraph> graph = recordedGraph(ctx, shapes, collected, ys, RecordedNames::Messages);
+    if (!graph) return graph.takeError();
+    recorded = std::move(*graph);
+    if (Error error = differentiate()) return error;
+    if (Error error = prepare()) return error;
+    mapCalls();
+    listSlots();
+    listHeads();
+    listPlaces();
+    countBytes();
+    return std::move(plan);
+  }
+
+ private:
+  Error differentiate() {
+    GradientRequest asked;
+    for (auto [i, head] : enumerate(request.heads))
+      asked.heads.push_back({recorded(head.y), {}, head.isGiven ? "head" + utostr(i) : std::string()});
+    for (uint32_t x : request.wrt) asked.wrt.push_back({recorded(x)});
+    for (uint32_t x : request.retained) asked.retained.push_back({recorded(x)});
+    for (uint32_t x : request.noGrad) asked.noGrad.push_back(recorded(x));
+    GradientOptions gradientOptions;
+    gradientOptions.headPolicy = request.headPolicy;
+    gradientOptions.duplicates = request.duplicates;
+    gradientOptions.unused = request.unused;
+    gradientOptions.inference = &recorded.inference;
+    Expected<GradientResult> made = buildGradient(ctx, recorded.graph, asked, gradientOptions);
+    if (!made) return made.takeError();
+    gradient = std::move(*made);
+    plan->combined = gradient.graph;
+    InferOptions inferOptions;
+    inferOptions.forward = gradient.forwardIds.empty() ? &recorded.inference : nullptr;
+    InferRequest hints;
+    if (!inferOptions.forward) hints = hintsOfVariables();
+    Expected<Inference> known = infer(ctx, plan->combined, hints, inferOptions);
+    if (!known) return known.takeError();
+    const uint32_t numForward = gradient.stats.numForwardNodes;
+    plan->numForwardNodes = numForward;
+    plan->numForwardHeads = static_cast<uint32_t>(recorded.graph.heads().size());
+    Expected<SplitGradient> split = splitGradient(ctx, plan->combined, numForward, plan->numForwardHeads);
+    if (!split) return split.takeError();
+    plan->split = std::move(*split);
+    inference = backwardInference(plan->split, plan->combined, *known);
+    return Error::success();
+  }
+
+  /// The gradient renumbered the forward part.
+  InferRequest hintsOfVariables() {
+    InferRequest hints;
+    for (uint32_t n = 0; n < recorded.graph.numNodes(); ++n) {
+      const NodeId now = gradient.forwardIds[n];
+      if (!recorded.graph.isVariable(NodeId(n)) || !now.isValid()) continue;
+      const EntryId e = recorded.graph.firstEntry(NodeId(n));
+      const Dims dims = recorded.inference.shapeOf(e).dims();
+      hints.shapes.push_back({now, DimsBuffer(dims.begin(), dims.end())});
+      hints.dtypes.push_back({now, recorded.inference.dtype[e]});
+    }
+    return hints;
+  }
+
+  Error prepare() {
+    const Graph &graph = plan->split.backward;
+    const RequestTable requests = countRequests(graph, {});
+    KernelSet kernels;
+    PlanOptions planOptions;
+    auto make = [&]() -> Error {
+      KernelSetOptions wishes;
+      wishes.isTraining = any_of(collected.nodes(), [](const TapeNode *node) { return node->signature->isTraining; });
+      wishes.threads = options.threads;
+      kernels = KernelSet::create(graph, inference, requests, wishes);
+      return Error::success();
+    };
+    if (options.backend == Backend::Auto) {
+      if (Error error = catching("to prepare the kernels of a backward", make)) return error;
+      planOptions.workspaceOf = KernelSet::planWorkspace;
+      planOptions.user = &kernels;
+    }
+    Expected<MemoryPlan> placed = planMemory(ctx, graph, inference, requests, planOptions);
+    if (!placed) return placed.takeError();
+    memory = std::move(*placed);
+    plan->arenaBytes = static_cast<size_t>(memory.plannedBytes);
+    ExecOptions exec;
+    exec.backend = options.backend;
+    exec.threads = options.threads;
+    exec.kernels = options.backend == Backend::Auto ? &kernels : nullptr;
+    // Any address: those of the arena and of heads are set for each run.
+    alignas(kPlanAlignment) static char nowhere[kPlanAlignment];
+    exec.arena = nowhere;
+    const std::vector<void *> headMemory(graph.heads().size(), nowhere);
+    exec.headMemory = headMemory;
+    auto list = [&]() -> Error {
+      Expected<InstructionList> made = prepareInstructions(graph, inference, requests, memory, exec);
+      if (!made) return made.takeError();
+      plan->list = std::move(*made);
+      return Error::success();
+    };
+    return catching("to prepare a backward", list);
+  }
+
+  NodeId now(NodeId recordedNode) const {
+    if (!recordedNode.isValid() || gradient.forwardIds.empty()) return recordedNode;
+    return gradient.forwardIds[recordedNode.value];
+  }
+
+  /// Which call a node of the combined graph is, or comes from.
+  void mapCalls() {
+    const Graph &combined = plan->combined;
+    plan->callOf.assign(combined.numNodes(), Plan::kNone);
+    plan->leafOf.assign(combined.numNodes(), Plan::kNone);
+    for (auto [i, leaf] : enumerate(recorded.leaves))
+      if (const NodeId node = now(leaf.node); node.isValid()) plan->leafOf[node.value] = static_cast<uint32_t>(i);
+    for (auto [i, n] : enumerate(recorded.calls))
+      if (const NodeId node = now(n); node.isValid()) plan->callOf[node.value] = static_cast<uint32_t>(i);
+    for (uint32_t n = 0; n < combined.numNodes(); ++n)
+      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid()) plan->callOf[n] = plan->callOf[origin.value];
+    for (auto [i, instruction] : enumerate(plan->list.instructions)) {
+      const uint32_t call = plan->callOf[plan->split.source[instruction.node.value].node.value];
+      if (call == Plan::kNone) continue;
+      instruction.call.isTraining = collected.nodes()[call]->signature->isTraining;
+      if (instruction.call.kind->op->flags.isRandom) plan->draws.push_back({static_cast<uint32_t>(i), call});
+    }
+  }
+
+  /// Where the tape keeps what the instructions read.
+  void listSlots() {
+    const Graph &combined = plan->combined, &backward = plan->split.backward;
+    DenseMap<uint32_t, uint32_t> numberOf;  // entry of the combined graph → position in `found`
+    struct Found {
+      Value value;
+      SmallVector<Plan::Slot, 2> slots;
+      uint32_t lastReader = 0;
+    };
+    std::vector<Found> found;
+    EntryMap<uint32_t> positionOf(backward, Plan::kNone);
+    for (const CrossingValue &crossing : plan->split.saved) {
+      numberOf[combined.entry(crossing.entry).value] = static_cast<uint32_t>(found.size());
+      positionOf[backward.firstEntry(crossing.variable)] = static_cast<uint32_t>(found.size());
+      found.push_back({crossing.entry, {}, 0});
+    }
+    for (auto [i, node] : enumerate(collected.nodes())) {
+      const Signature &signature = *node->signature;
+      const NodeId n = now(recorded.calls[i]);
+      if (!n.isValid()) continue;
+      for (auto [k, operand] : enumerate(signature.kept)) {
+        const bool isInput = signature.isInput(operand);
+        const Value value = isInput ? combined.inputs(n)[operand]
+                                    : Value{n, static_cast<uint16_t>(operand - signature.numInputs()), 0};
+        const auto at = numberOf.find(combined.entry(value).value);
+        if (at != numberOf.end())
+          found[at->second].slots.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(k)});
+      }
+    }
+    for (auto [i, instruction] : enumerate(plan->list.instructions))
+      for (Value v : backward.inputs(instruction.node))
+        if (const uint32_t position = positionOf[backward.entry(v)]; position != Plan::kNone)
+          found[position].lastReader = static_cast<uint32_t>(i);
+    std::vector<uint32_t> order(found.size());
+    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return found[a].lastReader < found[b].lastReader; });
+    for (uint32_t i : order) {
+      const uint32_t first = static_cast<uint32_t>(plan->slots.size());
+      llvm::append_range(plan->slots, found[i].slots);
+      plan->saved.push_back({backward.firstEntry(plan->split.saved[i].variable), found[i].value, first,
+                             static_cast<uint32_t>(plan->slots.size()), found[i].lastReader});
+    }
+  }
+
+  /// Heads given, and heads made.
+  void listHeads() {
+    const Graph &combined = plan->combined, &backward = plan->split.backward;
+    StringMap<NodeId> seeds;
+    for (uint32_t n = gradient.stats.numForwardNodes; n < combined.numNodes(); ++n)
+      if (combined.isVariable(NodeId(n))) seeds[combined.name(NodeId(n))] = NodeId(n);
+    for (auto [i, head] : enumerate(request.heads)) {
+      plan->headEntry.emplace_back();
+      plan->headValue.emplace_back();
+      if (!head.isGiven) continue;
+      const auto at = seeds.find(gradient.seedNames[i]);
+      if (at == seeds.end()) continue;
+      plan->headValue.back() = Value{at->second};
+      if (const NodeId n = plan->split.newId[at->second.value]; n.isValid())
+        plan->headEntry.back() = backward.firstEntry(n);
+    }
+    uint32_t next = 0;
+    for (const std::vector<GradientSlot> *slots : {&gradient.wrt, &gradient.retained})
+      for (const GradientSlot &slot : *slots)
+        plan->results.push_back(slot.status == SlotStatus::None ? Plan::kNone : next++);
+    listHeadMemory();
+  }
+
+  void listHeadMemory() {
+    const InstructionList &list = plan->list;
+    EntryMap<uint32_t> headOf(list.graph, Plan::kNone);
+    std::vector<uint32_t> firstWriter(list.heads.size(), 0);
+    std::vector<std::vector<uint32_t>> operands(list.heads.size());
+    for (auto [h, e] : enumerate(list.headEntry))
+      if (e.isValid()) headOf[e] = static_cast<uint32_t>(h);
+    for (auto [i, instruction] : enumerate(list.instructions)) {
+      const EntryId first = list.graph.firstEntry(instruction.node);
+      for (uint32_t o = 0; o < list.graph.numOutputs(instruction.node); ++o)
+        if (const uint32_t h = headOf[EntryId(first.value + o)]; h != Plan::kNone) firstWriter[h] = static_cast<uint32_t>(i);
+    }
+    for (auto [k, e] : enumerate(list.operandEntry))
+      if (headOf[e] != Plan::kNone) operands[headOf[e]].push_back(static_cast<uint32_t>(k));
+    for (uint32_t h = 0; h < list.heads.size(); ++h) {
+      const uint32_t first = static_cast<uint32_t>(plan->operandsOfHeads.size());
+      llvm::append_range(plan->operandsOfHeads, operands[h]);
+      plan->heads.push_back({h, firstWriter[h], first, static_cast<uint32_t>(plan->operandsOfHeads.size())});
+    }
+    llvm::stable_sort(plan->heads, [](const Plan::HeadMemory &a, const Plan::HeadMemory &b) {
+      return a.firstWriter < b.firstWriter;
+    });
+  }
+
+  void listPlaces() {
+    const Graph &graph = plan->split.backward;
+    for (uint32_t e = 0; e < graph.numEntries(); ++e)
+      if (memory.offset[EntryId(e)] >= 0) plan->placed.push_back({EntryId(e), memory.offset[EntryId(e)]});
+    for (auto [i, instruction] : enumerate(plan->list.instructions))
+      if (memory.workspace[instruction.node] >= 0)
+        plan->workspaces.push_back({static_cast<uint32_t>(i), memory.workspace[instruction.node]});
+  }
+
+  void countBytes() {
+    const InstructionList &list = plan->list;
+    plan->bytes = sizeof(Plan) + plan->combined.heapBytes() + plan->split.backward.heapBytes() +
+                  list.instructions.capacity() * sizeof(Instruction) + list.operands.capacity() * sizeof(TensorRef) +
+                  list.operandEntry.capacity() * sizeof(EntryId) + list.ownedBytes +
+                  plan->saved.capacity() * sizeof(Plan::Saved) + plan->slots.capacity() * sizeof(Plan::Slot) +
+                  plan->placed.capacity() * sizeof(Plan::Placed) +
+                  (plan->callOf.capacity() + plan->operandsOfHeads.capacity()) * sizeof(uint32_t) +
+                  plan->split.newId.capacity() * sizeof(NodeId) + plan->split.source.capacity() * sizeof(Value);
+  }
+
+  Context &ctx;
+  const ShapeTable &shapes;
+  const Collected &collected;
+  const BackwardRequest &request;
+  const SignatureOptions &options;
+  std::unique_ptr<Plan> plan;
+  RecordedGraph recorded;
+  GradientResult gradient;
+  Inference inference;
+  MemoryPlan memory;
+};
+
+}  // namespace
+
+void BackwardRequest::encode(std::vector<uint32_t> &words) const {
+  words.push_back(static_cast<uint32_t>(headPolicy) | static_cast<uint32_t>(duplicates) << 4 |
+                  static_cast<uint32_t>(unused) << 8);
+  words.push_back(static_cast<uint32_t>(heads.size()));
+  for (const Head &head : heads) {
+    words.push_back(head.y);
+    words.push_back(head.isGiven);
+  }
+  for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad}) {
+    words.push_back(static_cast<uint32_t>(list->size()));
+    llvm::append_range(words, *list);
+  }
+}
+
+Expected<std::unique_ptr<Plan>> compileBackward(Context &context, const ShapeTable &shapes, const Collected &collected,
+                                                const BackwardRequest &request, const SignatureOptions &options) {
+  return Compiler(context, shapes, collected, request, options).run();
+}
+
+}  // namespace gradc

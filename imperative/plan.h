@@ -1,0 +1,111 @@
+// A compiled backward: the gradient graph of what a tape recorded, its memory plan and instructions, and where on a tape of
+// that structure its operands are.
+// Tested by tests/imperative_cache_test.cc
+#pragma once
+
+#include "imperative/collect.h"
+#include "imperative/imperative.h"
+#include "passes/split_gradient.h"
+#include "runtime/instructions.h"
+
+namespace gradc {
+
+/// What is asked of a tape. Values are words of `Collected`.
+struct BackwardRequest {
+  struct Head {
+    uint32_t y;
+    bool isGiven;  // else the policy decides
+  };
+  llvm::SmallVector<Head, 2> heads;
+  std::vector<uint32_t> wrt, retained, noGrad;
+  UnusedPolicy unused = UnusedPolicy::None;
+  HeadPolicy headPolicy = HeadPolicy::Ones;
+  DuplicatePolicy duplicates = DuplicatePolicy::Allow;
+  std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
+
+  void encode(std::vector<uint32_t> &words) const;
+};
+
+struct Plan {
+  std::vector<uint32_t> key;  // the request, then the structure
+
+  Graph combined;  // the recorded graph and its gradients
+  SplitGradient split;
+  InstructionList list;
+  uint32_t numForwardHeads = 0, numForwardNodes = 0;
+  std::vector<uint32_t> callOf;  // by node of `combined`: position of the call it is, or is generated for; or kNone
+  std::vector<uint32_t> leafOf;  // by node of `combined`: position among the leaves, or kNone
+
+  /// A kept value on the tape: slot `kept` of call `node`.
+  struct Slot {
+    uint32_t node, kept;
+  };
+  /// A value the instructions read. All slots hold the same bytes, unless somebody overwrote them.
+  struct Saved {
+    EntryId entry;  // of `split.backward`
+    Value value;    // of `combined`
+    uint32_t firstSlot, lastSlot;
+    uint32_t lastReader;  // instruction
+  };
+  std::vector<Saved> saved;  // by lastReader
+  std::vector<Slot> slots;
+  std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nobody reads it
+  std::vector<Value> headValue;    // of `combined`
+  static constexpr uint32_t kNone = 0xffffffff;
+  std::vector<uint32_t> results;   // per wrt, then per retained: head of `split.backward`, or kNone
+
+  struct HeadMemory {
+    uint32_t head;
+    uint32_t firstWriter;               // instruction
+    uint32_t firstOperand, lastOperand;  // into operandsOfHeads
+  };
+  std::vector<HeadMemory> heads;  // by firstWriter
+  std::vector<uint32_t> operandsOfHeads;
+
+  struct Placed {
+    EntryId entry;
+    int64_t offset;
+  };
+  std::vector<Placed> placed;  // entries in the arena
+  struct Workspace {
+    uint32_t instruction;
+    int64_t offset;
+  };
+  std::vector<Workspace> workspaces;
+  size_t arenaBytes = 0;
+  char *arena = nullptr;  // where the addresses were set for
+  struct Draw {
+    uint32_t instruction, node;
+  };
+  std::vector<Draw> draws;  // instructions of random operators, and the calls whose draws they repeat
+  bool isLeased = false;    // a run is under way
+
+  /// The same as calls, made when it is first replayed that way. Values are entries of `combined`.
+  struct ForwardValue {
+    Value value;
+    OperandType type;
+    uint32_t saved;  // position among them, or kNone: only its shape is looked at
+  };
+  struct RecordedCall {
+    KindId kind;  // of the Imperative
+    NodeId node;
+    uint32_t firstInput, lastInput, firstType;
+    uint32_t call;       // that it is generated for, or kNone
+    NodeId forwardNode;  // of a fused backward operator
+  };
+  struct Recorded {
+    std::vector<ForwardValue> forward;
+    std::vector<RecordedCall> calls;
+    std::vector<uint32_t> inputs;      // entries
+    std::vector<OperandType> outputs;  // per call those of all outputs
+  };
+  std::unique_ptr<Recorded> recorded;
+  size_t bytes = 0;         // of heap
+};
+
+/// Compiles. Errors of the request (E-01 … E-15, E-38 …) and of operators (E-02) name the user's tensors and calls.
+llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, const ShapeTable &shapes,
+                                                      const Collected &collected, const BackwardRequest &request,
+                                                      const SignatureOptions &options);
+
+}  // namespace gradc

@@ -1,0 +1,36 @@
+// Compiled backwards by what they were compiled for, the latest used ones.
+// Tested by tests/imperative_cache_test.cc
+#pragma once
+
+#include "imperative/plan.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <list>
+
+namespace gradc {
+
+class PlanCache {
+ public:
+  explicit PlanCache(size_t maxBytes) : maxBytes(maxBytes) {}
+
+  /// Null where there is none for these words; compares all of them.
+  std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
+  /// Drops what was not used for longest; a plan larger than the limit is kept alone.
+  void insert(std::shared_ptr<Plan> plan);
+  CacheStats stats() const { return {hits, misses, plans.size(), bytes}; }
+  /// What the last key that was not found differs in from the one that is the most like it.
+  std::string explainMiss() const;
+
+ private:
+  using List = std::list<std::shared_ptr<Plan>>;
+
+  const size_t maxBytes;
+  List plans;  // the latest used one first
+  llvm::DenseMap<uint64_t, llvm::SmallVector<List::iterator, 1>> byHash;
+  size_t bytes = 0;
+  uint64_t hits = 0, misses = 0;
+  std::vector<uint32_t> lastMissed;
+};
+
+}  // namespace gradc

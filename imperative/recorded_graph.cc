@@ -1,0 +1,171 @@
+// Tested by tests/imperative_graph_test.cc
+#include "imperative/recorded_graph.h"
+
+#include "ir/graph_builder.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class Recorder {
+ public:
+  Recorder(Context &context, const ShapeTable &shapes, const Collected &collected, RecordedNames names)
+      : ctx(context), shapes(shapes), collected(collected), isFile(names == RecordedNames::Files), builder(context) {}
+
+  Expected<RecordedGraph> run(ArrayRef<uint32_t> headWords) {
+    result.computed.resize(collected.numEntries());
+    result.leaves.resize(collected.leaves().size());
+    for (TapeNode *node : collected.nodes())
+      if (Error error = addCall(*node)) return error;
+    // Leaves and others that no call reads are heads, or asked for: they must be there to be spoken of.
+    for (auto [i, mark] : enumerate(collected.leaves()))
+      if (!result.leaves[i].isValid()) result.leaves[i] = addVariable(mark->name, {mark->shape, mark->dtype});
+    for (const TapeValue &value : collected.outside())
+      result.outside.push_back(addVariable(value.mark ? StringRef(value.mark->name) : "", value.type));
+    if (!failure.empty()) return Failure(ErrorKind::AmbiguousName, failure);
+    return freeze(headWords);
+  }
+
+ private:
+  Value addVariable(StringRef name, OperandType type) {
+    SmallString<16> number;
+    if (name.empty()) {
+      if (isFile)
+        do {
+          number = ("arg" + Twine(numUnnamed++)).str();
+        } while (taken.count(number));
+      else number = ("arg" + Twine(numUnnamed++)).str();
+      name = number;
+    }
+    if (isFile && !taken.insert({name, 0}).second && failure.empty())
+      failure = ("two tensors of the graph have the name '" + name + "'").str();
+    const Value value = builder.addVariable(name, isFile ? notesOf(type) : Attrs());
+    variables.push_back({value.node, type});
+    return value;
+  }
+
+  Attrs notesOf(OperandType type) {
+    const std::string shape = toString(shapes[type.shape]), dtype = std::to_string(static_cast<int>(type.dtype));
+    return ctx.attrs({{"__shape__", shape}, {"__dtype__", dtype}});
+  }
+
+  Value input(const TapeNode &node, const Edge &edge, uint32_t position) {
+    const OperandType type = node.signature->inputs[position];
+    switch (edge.kind()) {
+      case Edge::Kind::Node:
+        if (edge.node()) return result.computed[edge.node()->index + edge.output];
+        break;  // an earlier backward cut it off
+      case Edge::Kind::Leaf: {
+        Value &leaf = result.leaves[edge.mark()->index];
+        if (!leaf.isValid()) leaf = addVariable(edge.mark()->name, type);
+        return leaf;
+      }
+      case Edge::Kind::Named:
+      case Edge::Kind::Other: break;
+    }
+    const StringRef name = edge.kind() == Edge::Kind::Named ? StringRef(edge.mark()->name) : "";
+    if (!isFile) return addVariable(name, type);
+    auto [at, isNew] = untracked.try_emplace(edge.identity(), Value());
+    if (isNew) at->second = addVariable(name, type);
+    return at->second;
+  }
+
+  std::string nameOf(const TapeNode &node) {
+    const StringRef op = node.signature->handle->op->name;
+    if (!isFile) return (op + "#" + Twine(node.call)).str();
+    std::string name;
+    do {
+      name = (op.ltrim('_').lower() + Twine(numOf[op]++)).str();
+    } while (!taken.insert({name, 0}).second);
+    return name;
+  }
+
+  Error addCall(TapeNode &node) {
+    const Signature &signature = *node.signature;
+    SmallVector<Value, 8> inputs;
+    for (auto [i, edge] : enumerate(node.edges())) inputs.push_back(input(node, edge, static_cast<uint32_t>(i)));
+    NodeId n;
+    if (isFile && !signature.mutated.empty()) {
+      Expected<NodeId> added = builder.add(*signature.handle->op, inputs, {"", signature.handle->attrs});
+      if (!added) return added.takeError();
+      n = *added;
+    } else {
+      n = builder.addKind(signature.handle, inputs, NodeId());
+    }
+    builder.setName(n, nameOf(node), "");
+    if (node.forward) builder.addControlDep(n, result.computed[node.forward->index].node);
+    result.calls.push_back(n);
+    for (uint32_t o = 0; o < signature.outputs.size(); ++o)
+      result.computed[node.index + o] = {n, static_cast<uint16_t>(o), 0};
+    return Error::success();
+  }
+
+  Expected<RecordedGraph> freeze(ArrayRef<uint32_t> headWords) {
+    SmallVector<Value, 8> heads;
+    for (uint32_t word : headWords) {
+      const Value value = result(word);
+      if (isFile || !is_contained(heads, value)) heads.push_back(value);
+    }
+    for (Value value : result.outside) heads.push_back(value);
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+    if (!frozen) return frozen.takeError();
+    result.graph = frozen->graph;
+    for (std::vector<Value> *list : {&result.computed, &result.leaves, &result.outside})
+      for (Value &value : *list) value = (*frozen)(value);
+    for (NodeId &n : result.calls) n = frozen->newId[n.value];
+    if (!isFile) note(*frozen);
+    return std::move(result);
+  }
+
+  /// What the calls found out.
+  void note(const Frozen &frozen) {
+    auto table = std::make_shared<ShapeTable>();
+    Inference &inference = result.inference;
+    inference.shape = EntryMap<ShapeId>(result.graph, kUnknownShape);
+    inference.dtype = EntryMap<DType>(result.graph, DType::Unknown);
+    inference.storage = EntryMap<StorageKind>(result.graph, StorageKind::Dense);
+    DenseMap<uint32_t, ShapeId> known;
+    auto set = [&](EntryId e, OperandType type) {
+      auto [at, isNew] = known.try_emplace(type.shape.value, ShapeId());
+      if (isNew) at->second = *table->intern(shapes[type.shape].dims());
+      inference.shape[e] = at->second;
+      inference.dtype[e] = type.dtype;
+    };
+    for (auto [n, type] : variables)
+      if (const NodeId now = frozen.newId[n.value]; now.isValid()) set(result.graph.firstEntry(now), type);
+    for (auto [i, node] : enumerate(collected.nodes())) {
+      if (!result.calls[i].isValid()) continue;
+      const uint32_t first = result.graph.firstEntry(result.calls[i]).value;
+      for (auto [o, output] : enumerate(node->signature->outputs))
+        set(EntryId(first + static_cast<uint32_t>(o)), output.type);
+    }
+    inference.shapes = std::move(table);
+  }
+
+  Context &ctx;
+  const ShapeTable &shapes;
+  const Collected &collected;
+  const bool isFile;
+  GraphBuilder builder;
+  RecordedGraph result;
+  std::vector<std::pair<NodeId, OperandType>> variables;
+  DenseMap<uint64_t, Value> untracked;  // by identity, in files
+  StringMap<uint32_t> numOf;            // calls of an operator so far
+  StringMap<char> taken;                // names, in files
+  uint32_t numUnnamed = 0;
+  std::string failure;
+};
+
+}  // namespace
+
+Expected<RecordedGraph> recordedGraph(Context &context, const ShapeTable &shapes, const Collected &collected,
+                                      ArrayRef<uint32_t> heads, RecordedNames names) {
+  return Recorder(context, shapes, collected, names).run(heads);
+}
+
+}  // namespace gradc

@@ -1,0 +1,41 @@
+// What a tape recorded, as a graph.
+// Tested by tests/imperative_graph_test.cc
+#pragma once
+
+#include "imperative/collect.h"
+#include "passes/infer.h"
+
+namespace gradc {
+
+struct RecordedGraph {
+  Graph graph;
+  std::vector<NodeId> calls;     // by position among the collected; invalid: no head needs it
+  std::vector<Value> computed;   // by number; invalid likewise
+  std::vector<Value> leaves, outside;
+  Inference inference;  // with a table of its own
+
+  /// The value that a word of Collected means.
+  Value operator()(uint32_t word) const {
+    const std::vector<Value> &list = (word & 3) == Collected::kComputed ? computed
+                                     : (word & 3) == Collected::kLeaf   ? leaves
+                                                                        : outside;
+    return list[word >> 2];
+  }
+  /// That of an operand of a call, an input or an output.
+  Value operand(const Signature &signature, uint32_t call, KeptOperand operand) const {
+    if (signature.isInput(operand)) return graph.inputs(calls[call])[operand];
+    return {calls[call], static_cast<uint16_t>(operand - signature.numInputs()), 0};
+  }
+};
+
+enum class RecordedNames : uint8_t {
+  Messages,  // calls are called what messages call them, and each untracked input is a variable of its own
+  Files,     // as a file has them: untracked inputs are the variables they were, versions are those of the graph
+};
+
+/// The heads are words; for messages an entry that is listed twice is a head once. E-34 for two variables of one name in
+/// files. Linear.
+llvm::Expected<RecordedGraph> recordedGraph(Context &context, const ShapeTable &shapes, const Collected &collected,
+                                            llvm::ArrayRef<uint32_t> heads, RecordedNames names);
+
+}  // namespace gradc

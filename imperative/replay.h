@@ -1,0 +1,33 @@
+// Running a compiled backward over a tape of its structure.
+// Tested by tests/imperative_test.cc
+#pragma once
+
+#include "imperative/engine.h"
+
+namespace gradc {
+
+struct ReplayRequest {
+  Engine &engine;
+  Plan &plan;
+  const Collected &collected;
+  Tensors heads;                            // by position in the request; no tensor for a gap
+  llvm::ArrayRef<OperandType> resultTypes;  // parallel to Plan::results
+  bool retains = false;
+};
+
+/// The gradients asked for, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
+/// overwritten since it was kept, E-20 where it was released. Values of the tape
+/// are released after the instruction that reads them last, unless it retains; `hasReleased` says whether some
+/// were when an error comes back.
+llvm::Expected<std::vector<Tensor>> replay(const ReplayRequest &request, bool &hasReleased);
+
+/// The same call by call, recorded (§15). Nothing is released.
+llvm::Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request);
+
+/// The value of a slot, checked: E-31, E-20.
+llvm::Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot);
+
+/// Of a value that no slot holds: a mistake of ours.
+llvm::Error notKept(const Plan &plan, const Plan::Saved &saved);
+
+}  // namespace gradc

@@ -1,0 +1,184 @@
+// The gradient graph call by call, over the values of the tape with their history: what it computes is recorded in turn, so
+// every order is the same as the first. Tested by tests/imperative_order_test.cc
+#include "imperative/replay.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Everything about the calls that is the same each time.
+class Lister {
+ public:
+  Lister(Engine &engine, const Plan &plan)
+      : engine(engine), plan(plan), graph(plan.combined), list(std::make_unique<Plan::Recorded>()) {}
+
+  std::unique_ptr<Plan::Recorded> run() {
+    DenseMap<uint32_t, uint32_t> savedOf;
+    for (auto [i, saved] : enumerate(plan.saved)) savedOf[graph.entry(saved.value).value] = static_cast<uint32_t>(i);
+    for (const std::vector<CrossingValue> *crossings : {&plan.split.saved, &plan.split.shapesOnly})
+      for (const CrossingValue &crossing : *crossings) {
+        const auto at = savedOf.find(graph.entry(crossing.entry).value);
+        list->forward.push_back({crossing.entry, typeOf(plan.split.backward.firstEntry(crossing.variable)),
+                                 at == savedOf.end() ? Plan::kNone : at->second});
+      }
+    for (uint32_t n = plan.numForwardNodes; n < graph.numNodes(); ++n)
+      if (!graph.isVariable(NodeId(n))) add(NodeId(n));
+    return std::move(list);
+  }
+
+ private:
+  OperandType typeOf(EntryId e) {
+    const Inference &known = plan.list.inference;
+    return {*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]};
+  }
+
+  void add(NodeId n) {
+    Plan::RecordedCall call;
+    call.kind = engine.signatures.kindId(graph.kindHandle(n));
+    call.node = n;
+    call.call = plan.callOf[n.value];
+    const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
+    call.forwardNode = isFused ? graph.controlDeps(n)[0] : NodeId();
+    call.firstInput = static_cast<uint32_t>(list->inputs.size());
+    for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
+    call.lastInput = static_cast<uint32_t>(list->inputs.size());
+    call.firstType = static_cast<uint32_t>(list->outputs.size());
+    const uint32_t first = plan.split.backward.firstEntry(plan.split.newId[n.value]).value;
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) list->outputs.push_back(typeOf(EntryId(first + o)));
+    list->calls.push_back(call);
+  }
+
+  Engine &engine;
+  const Plan &plan;
+  const Graph &graph;
+  std::unique_ptr<Plan::Recorded> list;
+};
+
+class RecordedReplay {
+ public:
+  explicit RecordedReplay(const ReplayRequest &request)
+      : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
+        collected(request.collected), values(graph.numEntries()) {}
+
+  Expected<std::vector<Tensor>> run() {
+    if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
+    for (auto [i, value] : enumerate(plan.headValue))
+      if (value.isValid()) values[graph.entry(value).value] = request.heads[i];
+    for (const Plan::ForwardValue &value : plan.recorded->forward) {
+      Expected<Tensor> tensor = forwardValue(value);
+      if (!tensor) return tensor.takeError();
+      values[graph.entry(value.value).value] = std::move(*tensor);
+    }
+    for (const Plan::RecordedCall &recorded : plan.recorded->calls)
+      if (Error error = call(recorded)) return error;
+    return takeResults();
+  }
+
+ private:
+  Error call(const Plan::RecordedCall &recorded) {
+    const NodeKind &kind = graph.kind(recorded.node);
+    SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
+    for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
+      inputs.push_back(values[plan.recorded->inputs[i]]);
+    CallRequest call{recorded.kind, inputs, {Recording::On}};
+    if (recorded.call != Plan::kNone) {
+      const TapeNode &forward = *collected.nodes()[recorded.call];
+      call.modes.isTraining = forward.signature->isTraining;
+      if (kind.op->flags.isRandom) call.draw = forward.draw;
+    }
+    call.known = ArrayRef(plan.recorded->outputs).slice(recorded.firstType, kind.numOutputs);
+    if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);
+    if (Error error = engine.call(call, outputs)) return error;
+    const uint32_t first = graph.firstEntry(recorded.node).value;
+    for (size_t o = 0; o < outputs.size(); ++o) values[first + o] = std::move(outputs[o]);
+    return Error::success();
+  }
+
+  /// The call that a node of the combined graph was, or was replayed as.
+  TapeNode *nodeOf(NodeId n) const {
+    if (n.value < plan.numForwardNodes)
+      return plan.callOf[n.value] == Plan::kNone ? nullptr : collected.nodes()[plan.callOf[n.value]];
+    const Tensor &output = values[graph.firstEntry(n).value];
+    return output ? output.get()->producer : nullptr;
+  }
+
+  /// A value of the tape, with contents where it has them, and its history.
+  Expected<Tensor> forwardValue(const Plan::ForwardValue &forward) {
+    const Value v = forward.value;
+    const uint32_t call = plan.callOf[v.node.value];
+    TapeNode *const producer = graph.isVariable(v.node) || call == Plan::kNone ? nullptr : collected.nodes()[call];
+    Storage *storage = nullptr;
+    const Edge *edge = nullptr;
+    if (forward.saved != Plan::kNone) {
+      const Plan::Saved &saved = plan.saved[forward.saved];
+      for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
+        Expected<Storage *> kept = keptValue(engine, collected, plan.slots[i]);
+        if (!kept) return kept.takeError();
+        storage = *kept;
+      }
+      if (!storage) return notKept(plan, saved);
+      TapeNode &keeper = *collected.nodes()[plan.slots[saved.firstSlot].node];
+      const KeptOperand operand = keeper.signature->kept[plan.slots[saved.firstSlot].kept];
+      if (keeper.signature->isInput(operand)) edge = &keeper.edges()[operand];
+      retain(storage);
+    }
+    Expected<Tensor> tensor = engine.makeTensor(forward.type, storage, !storage);
+    if (!tensor) return tensor.takeError();
+    // Of a shape nothing depends: it has no history.
+    if (!storage) return tensor;
+    TensorImpl &impl = *tensor->get();
+    if (producer) {
+      if (!producer->signature->outputs[v.index].isTracked) return tensor;
+      retain(producer);
+      impl.producer = producer;
+      impl.output = v.index;
+      impl.tracked = producer->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
+    } else if (const uint32_t leaf = plan.leafOf[v.node.value]; leaf != Plan::kNone) {
+      impl.mark = collected.leaves()[leaf];
+      retain(impl.mark);
+      impl.tracked = !impl.mark->isMarked ? 0 : impl.mark->isByLeaf ? kTracked | kTrackedByLeaf : kTracked;
+    } else if (edge && edge->kind() == Edge::Kind::Named) {
+      impl.mark = edge->mark();
+      retain(impl.mark);
+    } else if (edge && edge->kind() == Edge::Kind::Other) {
+      impl.serial = edge->bits >> 2;
+    }
+    return tensor;
+  }
+
+  /// No result is memory that the caller gave, or that of another result.
+  Expected<std::vector<Tensor>> takeResults() {
+    std::vector<Tensor> results(plan.results.size());
+    for (auto [i, head] : enumerate(plan.results)) {
+      if (head == Plan::kNone) continue;
+      Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
+      const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
+      if (any_of(request.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
+        const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
+        CallRequest call{engine.signatures.kindId(copy), result, {Recording::On}};
+        Tensor own;
+        if (Error error = engine.call(call, own)) return error;
+        result = std::move(own);
+      }
+      results[i] = std::move(result);
+    }
+    return results;
+  }
+
+  const ReplayRequest &request;
+  Engine &engine;
+  Plan &plan;
+  const Graph &graph;
+  const Collected &collected;
+  std::vector<Tensor> values;  // by entry of the combined graph
+};
+
+}  // namespace
+
+Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
+
+}  // namespace gradc

@@ -1,0 +1,262 @@
+// Phases of a new signature: infer the outputs, ask the gradient of a single node what it reads, lay out the operands.
+// Kernels are prepared when a signature is used, and dropped when many others were used since.
+// Tested by tests/imperative_signature_test.cc
+#include "imperative/signature.h"
+
+#include "ir/graph_builder.h"
+#include "passes/gradient/keep_lists.h"
+#include "runtime/failures.h"
+#include "runtime/instructions.h"
+#include "runtime/kernels/table.h"
+#include "runtime/kernels/threads.h"
+
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr uint64_t kTrackedBit = uint64_t{1} << 40;
+
+OperandType typeOf(uint64_t word) {
+  return {ShapeId(static_cast<uint32_t>(word)), static_cast<DType>(static_cast<int8_t>(word >> 32 & 0xff))};
+}
+
+/// An output that has the bytes of an input under another shape: a copy is asked for by name alone.
+int32_t sharedInput(const Context &ctx, const Signature &signature, uint32_t output) {
+  const OpDef &op = *signature.handle->op;
+  if (&op == ctx.ops.wellKnown.copy || op.flags.isBackward || op.flags.isStateful) return -1;
+  for (const InplacePair &pair : op.inplace) {
+    if (!pair.isIdentity || pair.output != output || pair.input >= signature.numInputs()) continue;
+    if (signature.inputs[pair.input].dtype == signature.outputs[output].type.dtype) return static_cast<int32_t>(pair.input);
+  }
+  return -1;
+}
+
+class Maker {
+ public:
+  Maker(Context &context, ShapeTable &shapes, Signature &signature) : ctx(context), shapes(shapes), signature(signature) {}
+
+  Error run(ArrayRef<OperandType> known) {
+    const NodeKind &kind = *signature.handle;
+    signature.numVisible = kind.numVisible;
+    signature.isRandom = kind.op->flags.isRandom;
+    signature.isHostCode = false;
+    for (uint64_t word : ArrayRef(signature.key).slice(1, signature.key[0] >> 1)) {
+      signature.inputs.push_back(typeOf(word));
+      signature.isTracked |= (word & kTrackedBit) != 0;
+    }
+    for (uint32_t i = 0; i < signature.numInputs(); ++i)
+      if (kind.isMutated(i)) signature.mutated.push_back(i);
+    signature.outputs.resize(kind.numOutputs);
+    if (!known.empty()) {
+      for (auto [output, type] : zip_equal(signature.outputs, known)) output.type = type;
+    } else if (Error error = inferOutputs()) {
+      return error;
+    }
+    for (uint32_t o = 0; o < kind.numOutputs; ++o) {
+      Signature::Output &output = signature.outputs[o];
+      output.isTracked = signature.isTracked && isFloating(output.type.dtype) && o < kind.numVisible &&
+                         !kind.op->flags.hasNoGradient;
+      output.sharedInput = sharedInput(ctx, signature, o);
+    }
+    signature.isTracked = any_of(signature.outputs, [](const Signature::Output &output) { return output.isTracked; });
+    if (signature.isTracked) listKept(!known.empty());
+    return layOut();
+  }
+
+ private:
+  Error inferOutputs() {
+    GraphBuilder builder(ctx);
+    SmallVector<Value, 8> values;
+    for (uint32_t i = 0; i < signature.numInputs(); ++i)
+      values.push_back(builder.addVariable(inputName(*signature.handle, i), Attrs()));
+    const NodeId node = builder.addKind(signature.handle, values, NodeId());
+    builder.setName(node, signature.handle->op->name, "");
+    SmallVector<Value, 8> heads;
+    for (uint32_t o = 0; o < signature.outputs.size(); ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+    if (!frozen) return frozen.takeError();
+    single.graph = frozen->graph;
+    single.node = frozen->newId[node.value];
+    InferRequest hints;
+    for (auto [i, type] : enumerate(signature.inputs)) {
+      single.variables.push_back((*frozen)(values[i]).node);
+      const Dims dims = shapes[type.shape].dims();
+      hints.shapes.push_back({single.variables[i], DimsBuffer(dims.begin(), dims.end())});
+      hints.dtypes.push_back({single.variables[i], type.dtype});
+    }
+    Expected<Inference> found = infer(ctx, single.graph, hints, InferOptions());
+    if (!found) return found.takeError();
+    inference = std::move(*found);
+    for (auto [o, output] : enumerate(signature.outputs)) {
+      const EntryId e(single.graph.firstEntry(single.node).value + static_cast<uint32_t>(o));
+      output.type = {*shapes.intern(inference.shapeOf(e).dims()), inference.dtype[e]};
+    }
+    return Error::success();
+  }
+
+  /// An operator without gradient keeps nothing: whoever asks for the gradient gets the error.
+  void listKept(bool isKnown) {
+    if (isKnown && signature.handle->op->flags.isBackward) return keepAll();
+    KeepQuestion question;
+    question.options.inference = &inference;
+    question.options.isTraining = signature.isTraining;
+    for (uint32_t i = 0; i < signature.numInputs(); ++i)
+      if (isWanted(i)) question.wanted.push_back(i);
+    if (isKnown)
+      if (Error error = inferOutputs()) return consumeError(std::move(error)), keepAll();
+    Expected<KeepList> list = keepListOf(ctx, single, question);
+    if (!list) return consumeError(list.takeError());
+    signature.kept = list->inputs;
+    for (uint32_t o : list->outputs) signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
+  }
+
+  bool isWanted(uint32_t i) const {
+    const NodeKind &kind = *signature.handle;
+    return (signature.key[i + 1] & kTrackedBit) && isFloating(signature.inputs[i].dtype) && !kind.isStopped(i) &&
+           !kind.isMutated(i);
+  }
+
+  /// What a fused backward operator keeps is known only together with its forward node.
+  void keepAll() {
+    const NodeKind &kind = *signature.handle;
+    for (uint32_t i = 0; i < signature.numInputs(); ++i)
+      if (!kind.isIgnored(i)) signature.kept.push_back(i);
+    for (uint32_t o = 0; o < signature.outputs.size(); ++o)
+      signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
+  }
+
+  Error layOut() {
+    const NodeKind &kind = *signature.handle;
+    if (!kind.op->kernel && !findFastKernel(*kind.op))
+      return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' has no kernel");
+    for (auto [i, type] : enumerate(signature.inputs)) {
+      signature.operands.push_back({nullptr, type.dtype, shapes[type.shape].dims()});
+      if (kind.isIgnored(i)) continue;
+      const DType given = kernelInputType(kind, i, type.dtype);
+      if (Error error = checkComputable(kind, type.dtype, given, i == 0, "operator '" + kind.spelling + "'")) return error;
+    }
+    signature.isEmpty = signature.mutated.empty() && !kind.op->flags.isStateful;
+    for (auto [o, output] : enumerate(signature.outputs)) {
+      const TensorRef ref(nullptr, output.type.dtype, shapes[output.type.shape].dims());
+      output.bytes = ref.bytes();
+      const KeptOperand operand = static_cast<uint32_t>(signature.numInputs() + o);
+      const bool isWanted = o < kind.numVisible || is_contained(signature.kept, operand);
+      const bool isComputed = isWanted && ref.size() != 0 && output.sharedInput < 0;
+      signature.requests.push_back(isComputed ? Request::Write : Request::Null);
+      signature.operands.push_back(ref);
+      if (!isComputed) continue;
+      signature.isEmpty = false;
+      const DType type = output.type.dtype, given = kernelOutputType(kind, type);
+      if (Error error = checkComputable(kind, type, given, o == 0, "operator '" + kind.spelling + "'")) return error;
+    }
+    signature.call.kind = &kind;
+    signature.call.isTraining = signature.isTraining;
+    signature.call.in = ArrayRef(signature.operands).take_front(signature.numInputs());
+    signature.call.out = ArrayRef(signature.operands).drop_front(signature.numInputs());
+    signature.call.requests = signature.requests;
+    return Error::success();
+  }
+
+  Context &ctx;
+  ShapeTable &shapes;
+  Signature &signature;
+  SingleNode single;
+  Inference inference;
+};
+
+}  // namespace
+
+KindId SignatureTable::kindId(const KindRef &kind) {
+  auto [at, isNew] = numbers.try_emplace(kind.get(), static_cast<uint32_t>(rows.size()));
+  if (isNew) rows.emplace_back().kind = kind;
+  return KindId(at->second);
+}
+
+Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<OperandType> known) {
+  Row &row = rows[kind.value];
+  // Two values are DenseMap's own.
+  const uint64_t hash = static_cast<size_t>(hash_combine_range(key.begin(), key.end())) >> 2;
+  SmallVector<Signature *, 1> &list = row.byHash[hash];
+  for (Signature *signature : list)
+    if (ArrayRef(signature->key) == key) return signature;
+  Expected<std::unique_ptr<Signature>> made = make(kind, key, known);
+  if (!made) return made.takeError();
+  list.push_back(made->get());
+  all.push_back(std::move(*made));
+  return list.back();
+}
+
+Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<uint64_t> key,
+                                                          ArrayRef<OperandType> known) {
+  const KindRef &handle = rows[kind.value].kind;
+  const size_t numInputs = key[0] >> 1;
+  if (handle->numInputs != NodeKind::kAnyInputs && handle->numInputs != numInputs)
+    return Failure(ErrorKind::Arity, "operator '" + handle->spelling + "' takes " + Twine(handle->numInputs) +
+                                         (handle->numInputs == 1 ? " input" : " inputs") + ", got " + Twine(numInputs));
+  auto signature = std::make_unique<Signature>();
+  signature->id = static_cast<uint32_t>(all.size());
+  signature->kind = kind;
+  signature->handle = handle;
+  signature->key.assign(key.begin(), key.end());
+  signature->isTraining = key[0] & 1;
+  if (Error error = Maker(ctx, shapes, *signature).run(known)) return error;
+  return signature;
+}
+
+Error SignatureTable::prepare(Signature &signature) {
+  const OpDef &op = *signature.handle->op;
+  signature.isPrepared = true;
+  const auto hasElements = [](const TensorRef &operand) { return operand.size() != 0; };
+  const FastKernelRow *row = options.backend == Backend::Reference ? nullptr : findFastKernel(op);
+  if (!all_of(signature.operands, hasElements)) row = nullptr;
+  const Widening widening(*signature.handle, signature.call.in, signature.call.out, signature.requests);
+  if ((row || widening.isNeeded()) && !signature.isEmpty) {
+    KernelSite site;
+    site.kind = signature.handle.get();
+    site.in = signature.call.in;
+    site.out = signature.call.out;
+    site.requests = signature.requests;
+    site.isTraining = signature.isTraining;
+    site.threads = options.threads;
+    auto makeFast = [&](const KernelSite &inner) { return row ? row->make(inner) : nullptr; };
+    auto make = [&]() -> Error {
+      withThreads(options.threads, [&] {
+        if (widening.isNeeded()) signature.fast = WidenedKernel::create(site, widening, makeFast);
+        else signature.fast = row->make(site);
+      });
+      return Error::success();
+    };
+    const std::string what = ("to prepare a kernel of operator '" + op.name + "'").str();
+    if (Error error = catching(what.c_str(), make)) return error;
+  }
+  if (!signature.fast && !op.kernel)
+    return Failure(ErrorKind::UnknownOp,
+                   "operator '" + op.name + "' has no reference kernel, and its fast one is not used here");
+  if (signature.fast) signature.workspaceBytes = signature.fast->workspaceBytes();
+  else if (op.workspace) signature.workspaceBytes = op.workspace(*signature.handle, signature.call.in, signature.call.out);
+  if (!signature.fast) return Error::success();
+  prepared.push_back(&signature);
+  evict();
+  return Error::success();
+}
+
+void SignatureTable::evict() {
+  while (prepared.size() > maxKernels) {
+    hand %= prepared.size();
+    Signature *const signature = prepared[hand];
+    if (std::exchange(signature->isUsed, false)) {
+      ++hand;
+      continue;
+    }
+    signature->fast.reset();
+    signature->isPrepared = false;
+    prepared[hand] = prepared.back();
+    prepared.pop_back();
+  }
+}
+
+}  // namespace gradc

@@ -1,0 +1,127 @@
+// What calls of one kind on operands of the same shapes and types have in common, found out once.
+//
+// Interned by kind, form, and per input shape, type and whether it is tracked. A signature has what a call needs: the
+// outputs' shapes, the prepared kernel with its operands filled in but for their addresses, and what of the call the
+// gradient reads (exact also where an operator has only a decomposition).
+// Tested by tests/imperative_signature_test.cc
+#pragma once
+
+#include "ir/kernel.h"
+#include "runtime/executor.h"
+#include "runtime/kernels/prepared_kernel.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <memory>
+
+namespace gradc {
+
+struct OperandType {
+  ShapeId shape;  // fully known
+  DType dtype = DType::Unknown;
+  friend bool operator==(const OperandType &, const OperandType &) = default;
+};
+
+/// An input, or one after the inputs: an output.
+using KeptOperand = uint32_t;
+
+struct Signature {
+  uint32_t id = 0;
+  KindId kind;
+  KindRef handle;
+  std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
+  bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
+  bool isUsed = false;     // since the hand of the clock last passed (KernelClock)
+  bool isHostCode = false;  // the kernel is code of the host
+
+  struct Output {
+    OperandType type;
+    size_t bytes = 0;
+    bool isTracked = false;
+    int32_t sharedInput = -1;  // the output is that input's memory under another shape
+  };
+  std::vector<Output> outputs;
+  uint32_t numVisible = 0;
+  std::vector<OperandType> inputs;
+  std::vector<KeptOperand> kept;  // rising
+  std::vector<uint32_t> mutated;  // inputs
+
+  std::vector<TensorRef> operands;  // inputs, then outputs; addresses are those of the last call
+  std::vector<Request> requests;
+  KernelCall call;  // views of the two
+  std::unique_ptr<PreparedKernel> fast;
+  size_t workspaceBytes = 0;
+  bool isEmpty = false;  // no output has an element: there is nothing to run
+
+  size_t numInputs() const { return inputs.size(); }
+  bool isInput(KeptOperand operand) const { return operand < inputs.size(); }
+};
+
+struct SignatureOptions {
+  Backend backend = Backend::Auto;
+  unsigned threads = 1;
+};
+
+/// The parts of a key: the first word, and what says what an operand is.
+inline uint64_t formWord(bool isTraining, size_t numInputs) { return isTraining | static_cast<uint64_t>(numInputs) << 1; }
+inline uint64_t keyWord(OperandType type, bool isTracked) {
+  return type.shape.value | static_cast<uint64_t>(static_cast<uint8_t>(type.dtype)) << 32 |
+         static_cast<uint64_t>(isTracked) << 40;
+}
+
+/// Kinds by number, and their signatures.
+class SignatureTable {
+ public:
+  SignatureTable(Context &context, ShapeTable &shapes, const SignatureOptions &options, size_t maxKernels)
+      : ctx(context), shapes(shapes), options(options), maxKernels(maxKernels) {}
+
+  KindId kindId(const KindRef &kind);
+  uint32_t numKinds() const { return static_cast<uint32_t>(rows.size()); }
+  const KindRef &kind(KindId id) const { return rows[id.value].kind; }
+
+  /// `key` as in Signature. `known` are the types of the outputs where the caller has them, as for fused backward operators,
+  /// of which no inference of a single node knows; else they are inferred: E-50, E-58. E-42 for another number of inputs,
+  /// E-63 for types no kernel computes in, E-32 for an operator without kernel. The signature stays as long as the table.
+  llvm::Expected<Signature *> find(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<OperandType> known) {
+    Row &row = rows[kind.value];
+    Signature *signature = row.last;
+    if (!signature || llvm::ArrayRef(signature->key) != key) {
+      llvm::Expected<Signature *> found = findSlow(kind, key, known);
+      if (!found) return found.takeError();
+      row.last = signature = *found;
+    }
+    signature->isUsed = true;
+    if (!signature->isPrepared)
+      if (llvm::Error error = prepare(*signature)) return error;
+    return signature;
+  }
+  uint32_t size() const { return static_cast<uint32_t>(all.size()); }
+  const Signature &operator[](uint32_t id) const { return *all[id]; }
+  /// Signatures with a prepared kernel.
+  size_t numPrepared() const { return prepared.size(); }
+
+ private:
+  struct Row {
+    KindRef kind;
+    Signature *last = nullptr;
+    llvm::DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
+  };
+
+  llvm::Expected<Signature *> findSlow(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<OperandType> known);
+  llvm::Expected<std::unique_ptr<Signature>> make(KindId kind, llvm::ArrayRef<uint64_t> key,
+                                                  llvm::ArrayRef<OperandType> known);
+  llvm::Error prepare(Signature &signature);
+  void evict();
+
+  Context &ctx;
+  ShapeTable &shapes;
+  const SignatureOptions options;
+  const size_t maxKernels;
+  std::vector<Row> rows;
+  llvm::DenseMap<const NodeKind *, uint32_t> numbers;
+  std::vector<std::unique_ptr<Signature>> all;
+  std::vector<Signature *> prepared;  // around which the hand of a clock goes
+  size_t hand = 0;
+};
+
+}  // namespace gradc

@@ -1,0 +1,60 @@
+// Tested by tests/imperative_tape_test.cc
+#include "imperative/tape.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Destroying a node may destroy tensors, and those nodes: they join the list of the call that is already at it.
+constinit thread_local TapeNode *doomed = nullptr;
+constinit thread_local bool isDestroying = false;
+
+void releaseEdges(TapeNode &node) {
+  for (Edge &edge : node.edges()) {
+    switch (edge.kind()) {
+      case Edge::Kind::Node:
+        if (edge.node()) release(edge.node());
+        break;
+      case Edge::Kind::Leaf:
+      case Edge::Kind::Named: release(edge.mark()); break;
+      case Edge::Kind::Other: break;
+    }
+    edge = Edge();
+  }
+  if (node.forward) release(std::exchange(node.forward, nullptr));
+}
+
+void destroyOne(TapeNode *node) {
+  clear(*node, false);
+  while (RetainedMark *retained = node->retained) {
+    node->retained = retained->next;
+    release(retained->mark);
+    node->store->freeSized(retained, sizeof(RetainedMark));
+  }
+  node->store->freeSized(node, TapeNode::bytes(node->numEdges, node->numKept));
+}
+
+}  // namespace
+
+void destroy(TapeNode *node) {
+  node->next = doomed;
+  doomed = node;
+  if (isDestroying) return;
+  isDestroying = true;
+  while (doomed) destroyOne(std::exchange(doomed, doomed->next));
+  isDestroying = false;
+}
+
+void releaseKept(TapeNode &node) {
+  for (Kept &kept : node.kept())
+    if (kept.storage) release(std::exchange(kept.storage, nullptr));
+}
+
+void clear(TapeNode &node, bool keepsEdges) {
+  releaseKept(node);
+  if (node.releaseState) std::exchange(node.releaseState, nullptr)(std::exchange(node.state, nullptr));
+  if (!keepsEdges) releaseEdges(node);
+}
+
+}  // namespace gradc

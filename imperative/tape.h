@@ -1,0 +1,94 @@
+// The tape: one counted node per recorded call, held by the tensors it made and by the nodes that read them.
+//
+// A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. Its own
+// outputs it keeps as storage: so there are no cycles, and a node ends with the last tensor that leads to it.
+// Tested by tests/imperative_tape_test.cc
+#pragma once
+
+#include "imperative/tensor.h"
+
+#include "llvm/ADT/PointerIntPair.h"
+
+namespace gradc {
+
+struct Signature;
+
+/// Where an input of a call came from.
+struct Edge {
+  enum class Kind : uint8_t {
+    Node,   // output `output` of another call
+    Leaf,   // a marked tensor
+    Named,  // an untracked tensor that has a name
+    Other,  // an untracked tensor: its serial number
+  };
+  uint64_t bits = 0;     // pointer or serial number, the kind in the lowest two bits
+  uint32_t output = 0;   // Node
+  uint32_t version = 0;  // of the storage when it was read
+
+  static Edge node(TapeNode *node, uint32_t output, uint32_t version) {
+    return {reinterpret_cast<uint64_t>(node), output, version};
+  }
+  static Edge mark(Mark *mark, Kind kind, uint32_t version) {
+    return {reinterpret_cast<uint64_t>(mark) | static_cast<uint64_t>(kind), 0, version};
+  }
+  static Edge other(uint64_t serial, uint32_t version) {
+    return {serial << 2 | static_cast<uint64_t>(Kind::Other), 0, version};
+  }
+  Kind kind() const { return static_cast<Kind>(bits & 3); }
+  TapeNode *node() const { return reinterpret_cast<TapeNode *>(bits); }
+  Mark *mark() const { return reinterpret_cast<Mark *>(bits & ~uint64_t{3}); }
+  bool isTracked() const { return kind() <= Kind::Leaf; }
+  /// Tells variables apart.
+  uint64_t identity() const { return bits; }
+};
+
+struct Kept {
+  Storage *storage;  // null: released
+  uint32_t version;  // when it was kept
+};
+
+/// A computed tensor whose gradient is kept (§9).
+struct RetainedMark {
+  Mark *mark;
+  uint32_t output;
+  RetainedMark *next;
+};
+
+struct TapeNode {
+  std::atomic<uint32_t> refs{1};
+  bool isCleared = false;         // a backward without `retain` ran through it
+  bool isTrackedByLeaf = false;   // some edge leads to a leaf of requiresGrad
+  uint32_t numEdges, numKept;     // the arrays behind the node
+  uint32_t epoch = 0, index = 0;  // place among what a backward collects
+  Signature *signature;
+  uint64_t call;         // number of the call
+  uint64_t draw = 0;     // of a random operator: the step of its key
+  Store *store;
+  TapeNode *next = nullptr;          // list of nodes being destroyed
+  TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to
+  RetainedMark *retained = nullptr;  // marks of outputs
+  void *state = nullptr;             // of a function of the host
+  void (*releaseState)(void *) = nullptr;
+
+  llvm::MutableArrayRef<Edge> edges() { return {reinterpret_cast<Edge *>(this + 1), numEdges}; }
+  /// Parallel to Signature::kept.
+  llvm::MutableArrayRef<Kept> kept() { return {reinterpret_cast<Kept *>(edges().end()), numKept}; }
+  static size_t bytes(size_t numEdges, size_t numKept) {
+    return sizeof(TapeNode) + numEdges * sizeof(Edge) + numKept * sizeof(Kept);
+  }
+};
+static_assert(sizeof(TapeNode) <= 160, "what a recorded call may cost besides its arrays");
+
+/// Gives back a node without owners and, one after the other, those it alone held: any chain in constant stack.
+void destroy(TapeNode *node);
+inline void retain(TapeNode *node) { node->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void release(TapeNode *node) {
+  if (node->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node);
+}
+
+/// Lets go of the values a node keeps.
+void releaseKept(TapeNode &node);
+/// RET-01: lets go of everything a node leads to, or with `keepsEdges` of its values alone.
+void clear(TapeNode &node, bool keepsEdges);
+
+}  // namespace gradc

@@ -1,0 +1,137 @@
+// A tensor: a counted handle to storage, shape, type, history and mark.
+//
+// Handles copy cheaply and are one tensor: all of them see the same history and the same gradient. A handle belongs to one
+// thread at a time, the tensor to any number; it may outlive its Imperative, whose memory it then keeps.
+// Tested by tests/imperative_test.cc
+#pragma once
+
+#include "imperative/storage.h"
+#include "ir/tensor.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace gradc {
+
+struct TapeNode;
+struct Mark;
+class Engine;
+
+/// Bits of TensorImpl::tracked: by any leaf; by a leaf that requires its gradient outside of scopes too.
+enum : uint8_t { kTracked = 1, kTrackedByLeaf = 2 };
+
+struct TensorImpl {
+  std::atomic<uint32_t> refs{1};
+  DType dtype;
+  uint8_t tracked = 0;
+  uint16_t output = 0;  // of the producer
+  ShapeId shape;        // in the store's table
+  uint32_t rank;
+  const int64_t *dims;
+  Store *store;
+  Storage *storage;              // null: a shape and type without contents
+  TapeNode *producer = nullptr;  // null: a leaf, or untracked
+  Mark *mark = nullptr;
+  uint64_t serial;  // tells tensors of one Imperative apart
+
+  Dims shapeDims() const { return {dims, rank}; }
+  TensorRef ref() const { return {storage->data, dtype, shapeDims()}; }
+};
+static_assert(sizeof(TensorImpl) <= 64, "one block of the smallest class");
+
+/// What a tensor was marked with: a request, its gradient, a name. The tape refers to a leaf as its mark.
+struct Mark {
+  std::atomic<uint32_t> refs{1};
+  Request request = Request::Null;
+  bool isMarked = false;         // it gets a gradient
+  bool isByLeaf = false;         // marked by requiresGrad
+  bool isFresh = false;          // REQ-07: a gradient arrived since the host last looked
+  bool isCallersBuffer = false;  // the gradient is memory that the caller gave: values go there
+  DType dtype;
+  ShapeId shape;
+  uint32_t epoch = 0, index = 0;  // place among what a backward collects
+  Store *store;
+  TensorImpl *grad = nullptr;
+  void *hooks = nullptr;  // of imperative/hooks.h
+  std::string name;
+};
+
+/// Gives back what the last owner let go.
+void destroy(TensorImpl *impl);
+void destroy(Mark *mark);
+
+inline void retain(TensorImpl *impl) { impl->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void release(TensorImpl *impl) {
+  if (impl->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(impl);
+}
+inline void retain(Mark *mark) { mark->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void release(Mark *mark) {
+  if (mark->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(mark);
+}
+
+class Tensor {
+ public:
+  Tensor() = default;  // no tensor
+  Tensor(const Tensor &other) : impl(other.impl) {
+    if (impl) retain(impl);
+  }
+  Tensor(Tensor &&other) noexcept : impl(std::exchange(other.impl, nullptr)) {}
+  Tensor &operator=(Tensor other) noexcept {
+    std::swap(impl, other.impl);
+    return *this;
+  }
+  ~Tensor() {
+    if (impl) release(impl);
+  }
+
+  explicit operator bool() const { return impl != nullptr; }
+  /// The same tensor, not equal values.
+  friend bool operator==(const Tensor &a, const Tensor &b) { return a.impl == b.impl; }
+
+  Dims shape() const { return impl->shapeDims(); }
+  DType dtype() const { return impl->dtype; }
+  int64_t size() const { return ref().size(); }
+  /// The memory itself. Whoever writes there says so: Imperative::willWrite.
+  TensorRef ref() const { return impl->ref(); }
+  template <class T> T *data() const { return ref().as<T>(); }
+  template <class T> llvm::ArrayRef<T> values() const { return {data<T>(), static_cast<size_t>(size())}; }
+  /// Writes of its memory so far, by whatever tensor shares it.
+  uint32_t version() const { return impl->storage->version.load(std::memory_order_relaxed); }
+  bool sharesMemoryWith(const Tensor &other) const { return impl->storage == other.impl->storage; }
+
+  /// Whether gradients flow to it: a marked leaf, or computed from one while that was recorded.
+  bool isTracked() const { return impl->tracked != 0; }
+  bool isLeaf() const { return impl->producer == nullptr; }
+  bool requiresGrad() const { return (impl->tracked & kTrackedByLeaf) != 0; }
+  /// No tensor: none arrived, or none is asked for.
+  Tensor grad() const;
+  Request gradRequest() const;
+  /// REQ-07: whether a backward brought a gradient since `setFresh(false)`.
+  bool isFresh() const;
+  void setFresh(bool isFresh) const;
+  /// Empty when it has none.
+  std::string name() const;
+
+  /// Takes over one reference.
+  static Tensor adopt(TensorImpl *impl) {
+    Tensor tensor;
+    tensor.impl = impl;
+    return tensor;
+  }
+  static Tensor share(TensorImpl *impl) {
+    if (impl) retain(impl);
+    return adopt(impl);
+  }
+  TensorImpl *get() const { return impl; }
+  TensorImpl *take() { return std::exchange(impl, nullptr); }
+
+ private:
+  TensorImpl *impl = nullptr;
+};
+
+/// A list of tensors of which some may be missing.
+using Tensors = llvm::ArrayRef<Tensor>;
+
+}  // namespace gradc
