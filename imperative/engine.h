@@ -13,7 +13,7 @@ struct CallRequest {
   Tensors inputs;
   Modes modes;
   Tensors into = {};                       // per visible output; none: new tensors
-  llvm::ArrayRef<OperandType> known = {};  // types of all outputs, where known
+  llvm::ArrayRef<KnownOutput> known = {};  // all outputs, where known; what is not wanted is no tensor
   TapeNode *forward = nullptr;             // of a fused backward operator
   uint64_t draw = 0;                       // of a random operator that repeats what another drew; 0: it draws
 };

@@ -97,7 +97,7 @@ struct Plan {
     std::vector<ForwardValue> forward;
     std::vector<RecordedCall> calls;
     std::vector<uint32_t> inputs;      // entries
-    std::vector<OperandType> outputs;  // per call those of all outputs
+    std::vector<KnownOutput> outputs;  // per call all of them
   };
   std::unique_ptr<Recorded> recorded;
   size_t bytes = 0;         // of heap

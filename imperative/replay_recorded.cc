@@ -14,7 +14,8 @@ namespace {
 class Lister {
  public:
   Lister(Engine &engine, const Plan &plan)
-      : engine(engine), plan(plan), graph(plan.combined), list(std::make_unique<Plan::Recorded>()) {}
+      : engine(engine), plan(plan), graph(plan.combined), requests(countRequests(plan.split.backward, {})),
+        list(std::make_unique<Plan::Recorded>()) {}
 
   std::unique_ptr<Plan::Recorded> run() {
     DenseMap<uint32_t, uint32_t> savedOf;
@@ -48,13 +49,19 @@ class Lister {
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
     call.firstType = static_cast<uint32_t>(list->outputs.size());
     const uint32_t first = plan.split.backward.firstEntry(plan.split.newId[n.value]).value;
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) list->outputs.push_back(typeOf(EntryId(first + o)));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+      const OperandType type = typeOf(EntryId(first + o));
+      // A gradient rule of its own may read what nobody else does.
+      const bool mayBeRead = graph.op(n)->gradient && isFloating(type.dtype);
+      list->outputs.push_back({type, mayBeRead || requests.request[EntryId(first + o)] != Request::Null});
+    }
     list->calls.push_back(call);
   }
 
   Engine &engine;
   const Plan &plan;
   const Graph &graph;
+  const RequestTable requests;
   std::unique_ptr<Plan::Recorded> list;
 };
 
