@@ -22,6 +22,7 @@
 namespace gradc {
 
 struct OpDef;
+struct BodyFlow;
 class Graph;
 class GradRule;
 class DecomposeRule;
@@ -55,6 +56,8 @@ struct NodeKind {
   const void *parsed = nullptr;  // the operator's parameter struct
   llvm::ArrayRef<Graph> bodies;  // graphs the node contains; equal ones share their columns
   uint32_t nesting = 0;          // levels of bodies within bodies; 0 without any
+  const BodyFlow *flow = nullptr;  // how the bodies are used; null: they mean nothing to the operator
+  bool drawsInside = false;        // whether a node of a body, or of one in it, draws random numbers
   uint32_t numInputs = 0;        // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;       // hidden ones included
   uint32_t numVisible = 1;       // outputs that are heads by default
@@ -182,6 +185,8 @@ struct OpDef {
   ParamsType params = {};
   /// Relations between attributes; may fill derived members.
   llvm::Error (*check)(const OpDef &, void *params) = nullptr;
+  /// How the operator uses its bodies (ir/body_flow.h); checks them against the attributes. BadAttribute.
+  llvm::Expected<BodyFlow> (*flow)(const NodeKind &) = nullptr;
   void (*shape)(ShapeInference &) = nullptr;  // both ways; null: E-58 when something is still unknown at the end
   void (*dtype)(DTypeInference &) = nullptr;  // null: all inputs and outputs share one type (REG-22)
   llvm::ArrayRef<InplacePair> inplace = {};

@@ -83,7 +83,12 @@ Expected<GradientResult> buildGradient(Context &context, const Graph &graph, con
   if (!checked) return checked.takeError();
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
-  GradientState state(context, graph, std::move(*earlier), *checked, options);
+  Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options);
+  if (!saving) return saving.takeError();
+  GradientOptions known = options;
+  if (*saving && (*saving)->inference) known.inference = &*(*saving)->inference;
+  GradientState state(context, *saving ? (*saving)->graph : graph, std::move(*earlier), *checked, known);
+  if (*saving) state.flows = (*saving)->flows;
   if (Error error = HeadSeeder(state).run()) return error;
   if (Error error = walkBackwards(state)) return error;
   return finishGradient(state);

@@ -4,6 +4,7 @@
 // Live ranges are kept by offset. Writing an output must hit only bytes no live entry owns, except the bytes of the input
 // it takes over along a declared pair: then nobody may read that input, or anything sharing its bytes, again, unless the
 // pair is an identity. Tested by tests/check_plan_test.cc
+#include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
 
 #include "ir/error.h"
@@ -192,9 +193,17 @@ class PlanReplay {
 
 }  // namespace
 
-Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
-                const PlanOptions &options) {
+Error replayPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+                 const PlanOptions &options) {
   return PlanReplay(graph, inference, requests, plan, options).run();
+}
+
+Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+                const PlanOptions &given) {
+  PlanOptions options = given;
+  options.flows = &plan.flows;
+  if (Error error = replayPlan(graph, inference, requests, plan, options)) return error;
+  return checkFlowPlans(graph, plan.flows);
 }
 
 }  // namespace gradc

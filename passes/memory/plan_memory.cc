@@ -1,6 +1,7 @@
 // Memory planning: lifetimes, bound, placement, and the table that ties them to entries. Tested by tests/plan_memory_test.cc
 #include "passes/memory/plan_memory.h"
 
+#include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,6 +12,15 @@ namespace gradc {
 
 Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &inference, const RequestTable &requests,
                                 const PlanOptions &options) {
+  return FlowPlanner(options.allowInplace).plan(graph, inference, requests, options);
+}
+
+Expected<MemoryPlan> FlowPlanner::plan(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                       const PlanOptions &given) {
+  Expected<std::vector<FlowPlan>> flows = planFlows(graph, inference, requests);
+  if (!flows) return flows.takeError();
+  PlanOptions options = given;
+  options.flows = &*flows;
   Expected<Lifetimes> lifetimes = computeLifetimes(graph, inference, requests, options);
   if (!lifetimes) return lifetimes.takeError();
   Placement placement = placeIntervals(lifetimes->intervals, graph.numNodes());
@@ -46,6 +56,7 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
     else if (requests.request[e] != Request::Null) plan.offset[e] = kUnplanned;
   }
   plan.inplaceOf = std::move(lifetimes->inplaceOf);
+  plan.flows = std::move(*flows);
   return plan;
 }
 

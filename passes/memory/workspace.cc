@@ -24,6 +24,10 @@ static uint64_t ownWorkspace(const Graph &graph, const Inference &inference, Nod
 }
 
 Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const PlanOptions &options, NodeId n) {
+  if (graph.kind(n).flow) {
+    const FlowPlan *flow = options.flows ? findFlowPlan(*options.flows, n) : nullptr;
+    return flow ? flow->bytes : 0;
+  }
   const int64_t given = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
   if (given < 0 && !graph.op(n)->workspace) return 0;
   const uint64_t bytes = given < 0 ? ownWorkspace(graph, inference, n) : static_cast<uint64_t>(given);
