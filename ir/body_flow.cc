@@ -109,6 +109,11 @@ Expected<BodyFlow> FlowBuilder::finish() && {
   expect(made.bodies.size() == kind.bodies.size(), "operator '" + kind.op->name + "' takes " +
                                                        Twine(made.bodies.size()) + " bodies, got " +
                                                        Twine(kind.bodies.size()));
+  const size_t most = made.form == BodyFlow::Form::Call ? 1 : made.form == BodyFlow::Form::Loop ? 2 : 3;
+  const size_t least = made.form == BodyFlow::Form::Branch ? 3 : 1;
+  expect(made.bodies.size() >= least && made.bodies.size() <= most,
+         "operator '" + kind.op->name + "' has " + Twine(made.bodies.size()) + " bodies, expected " + Twine(least) +
+             (least < most ? " or " + Twine(most) : Twine()));
   for (size_t b = 0; b < made.bodies.size() && !failed; ++b) {
     const size_t expected = made.isDecision(b) ? 1 : made.bodies[b].outputOf.size(), found = kind.bodies[b].heads().size();
     expect(found == expected, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' has " + Twine(found) +

@@ -77,7 +77,12 @@ void runBranch(const KernelCall &call) {
 class LoopRun {
  public:
   explicit LoopRun(const KernelCall &call)
-      : call(call), flow(*call.kind->flow), last(flow.bodies.size() - 1), body(*call.bodies[last]) {}
+      : call(call), flow(*call.kind->flow), last(flow.bodies.size() - 1), body(*call.bodies[last]) {
+    for (size_t b = 0; b <= last; ++b) listInputs(b);
+    const std::vector<uint32_t> &outputOf = flow.bodies[last].outputOf;
+    for (size_t h = 0; h < outputOf.size(); ++h)
+      if (flow.isStacked[outputOf[h]] && call.wants(outputOf[h])) rowHeads.push_back({h, outputOf[h]});
+  }
 
   void run() {
     const int64_t most = maxSteps();
@@ -95,11 +100,26 @@ class LoopRun {
 
  private:
   struct Carried {
-    char *now;       // the state as it is
-    char *next[2];   // where it is after this step and after the next
-    char *output;    // null: not wanted
+    char *now;      // the state as it is
+    char *next[2];  // where it is after this step and after the next
+    char *output;   // null: not wanted
     size_t bytes;
   };
+  /// An input or a head of a body, and the state, operand or output it is bound to.
+  struct Port {
+    size_t at;
+    size_t of;
+  };
+
+  void listInputs(size_t b) {
+    SmallVector<size_t, 16> stateOf(flow.operands.size(), 0);
+    for (size_t s = 0; s < flow.states.size(); ++s) stateOf[flow.states[s].operand] = s;
+    for (size_t i = 0; i < flow.bodies[b].operandOf.size(); ++i) {
+      const uint32_t operand = flow.bodies[b].operandOf[i];
+      if (flow.operands[operand] == BodyFlow::Operand::State) stateInputs[b].push_back({i, stateOf[operand]});
+      if (b == last && flow.operands[operand] == BodyFlow::Operand::Rows) rowInputs.push_back({i, operand});
+    }
+  }
 
   int64_t maxSteps() const {
     int64_t most = flow.maxSteps;
@@ -131,10 +151,7 @@ class LoopRun {
   }
 
   void bindStates(size_t b) {
-    const BodyFlow::Body &ports = flow.bodies[b];
-    for (size_t i = 0; i < ports.operandOf.size(); ++i)
-      if (flow.operands[ports.operandOf[i]] == BodyFlow::Operand::State)
-        call.bodies[b]->bindInput(i, carried[static_cast<size_t>(flow.stateOf(ports.operandOf[i]) - flow.states.data())].now);
+    for (Port port : stateInputs[b]) call.bodies[b]->bindInput(port.at, carried[port.of].now);
   }
 
   bool goesOn() {
@@ -143,14 +160,9 @@ class LoopRun {
   }
 
   void step(int64_t row) {
-    const BodyFlow::Body &ports = flow.bodies[last];
     bindStates(last);
-    for (size_t i = 0; i < ports.operandOf.size(); ++i)
-      if (flow.operands[ports.operandOf[i]] == BodyFlow::Operand::Rows)
-        body.bindInput(i, rowOf(call.in[ports.operandOf[i]], row));
-    for (size_t h = 0; h < ports.outputOf.size(); ++h)
-      if (flow.isStacked[ports.outputOf[h]] && call.wants(ports.outputOf[h]))
-        body.bindHead(h, rowOf(call.out[ports.outputOf[h]], row));
+    for (Port port : rowInputs) body.bindInput(port.at, rowOf(call.in[port.of], row));
+    for (Port port : rowHeads) body.bindHead(port.at, rowOf(call.out[port.of], row));
     for (size_t s = 0; s < carried.size(); ++s) body.bindHead(flow.states[s].head, carried[s].next[0]);
     body.run(keyOfStep(call, steps));
     for (Carried &state : carried) {
@@ -172,6 +184,7 @@ class LoopRun {
   const BodyFlow &flow;
   const size_t last;
   BodyRunner &body;
+  SmallVector<Port, 8> stateInputs[2], rowInputs, rowHeads;
   SmallVector<Carried, 8> carried;
   int64_t steps = 0;
 };

@@ -137,7 +137,7 @@ def branch_in_loop():
     x, s, w = var("x") + [sym.var("s", shape=(2,)), sym.var("w", shape=(2,))]  # MXNet needs to be told
 
     def body(i, states):
-        new = contrib.cond(sym.sum(states[0]) > 1, lambda: states[0] * w, lambda: states[0] + i)
+        new = contrib.cond(sym.slice_axis(states[0], axis=0, begin=0, end=1) > 0.7, lambda: states[0] * w, lambda: states[0] + i)
         return new, [new]
 
     return group(*contrib.foreach(body, x, [s])), {"x": [[1, 0.5]] * 4, "s": [0.1, 0.2], "w": [0.5, 0.25]}
