@@ -28,12 +28,14 @@ void FlowBuilder::expect(bool holds, const Twine &text) {
   failure = Failure(ErrorKind::BadAttribute, text);
 }
 
-void FlowBuilder::addOperands(BodyFlow::Operand role, size_t count) { made.operands.resize(made.operands.size() + count, role); }
+void FlowBuilder::addOperands(BodyFlow::Operand role, size_t count) {
+  made.operands.resize(made.operands.size() + count, role);
+}
 
 const Graph *FlowBuilder::nextBody() {
   const size_t position = made.bodies.size();
-  expect(position < kind.bodies.size(), "operator '" + kind.op->name + "' takes more bodies than the " +
-                                            Twine(kind.bodies.size()) + " it is given");
+  expect(position < kind.bodies.size(),
+         "operator '" + kind.op->name + "' takes more bodies than the " + Twine(kind.bodies.size()) + " it is given");
   if (failed) return nullptr;
   made.bodies.emplace_back().inputs = bodyInputs(kind.bodies[position]);
   return &kind.bodies[position];
@@ -42,10 +44,10 @@ const Graph *FlowBuilder::nextBody() {
 void FlowBuilder::addBody(StringRef list, ArrayRef<int64_t> operandOf) {
   if (!nextBody()) return;
   BodyFlow::Body &body = made.bodies.back();
-  expect(operandOf.size() == body.inputs.size(),
-         "attribute '" + list + "' has " + Twine(operandOf.size()) + " elements, expected " +
-             Twine(body.inputs.size()) + ", one for each input of " +
-             bodyName(kind.bodies.size(), made.bodies.size() - 1));
+  expect(operandOf.size() == body.inputs.size(), "attribute '" + list + "' has " + Twine(operandOf.size()) +
+                                                     " elements, expected " + Twine(body.inputs.size()) +
+                                                     ", one for each input of " +
+                                                     bodyName(kind.bodies.size(), made.bodies.size() - 1));
   for (size_t i = 0; i < operandOf.size() && !failed; ++i) {
     expect(operandOf[i] >= 0 && static_cast<uint64_t>(operandOf[i]) < made.operands.size(),
            "element " + Twine(i) + " of attribute '" + list + "' is " + Twine(operandOf[i]) +
@@ -72,8 +74,8 @@ void FlowBuilder::addBody(ArrayRef<Locations> lists) {
       isGiven.set(static_cast<unsigned>(at));
       body.operandOf[static_cast<size_t>(at)] = static_cast<uint32_t>(from.firstOperand + i);
     }
-  expect(isGiven.all(), "input " + Twine(isGiven.find_first_unset()) + " of " + name +
-                            " is in none of the lists of locations");
+  expect(isGiven.all(),
+         "input " + Twine(isGiven.find_first_unset()) + " of " + name + " is in none of the lists of locations");
 }
 
 void FlowBuilder::addHeads(size_t count, size_t firstOutput, bool isStacked) {
@@ -115,9 +117,10 @@ Expected<BodyFlow> FlowBuilder::finish() && {
          "operator '" + kind.op->name + "' has " + Twine(made.bodies.size()) + " bodies, expected " + Twine(least) +
              (least < most ? " or " + Twine(most) : Twine()));
   for (size_t b = 0; b < made.bodies.size() && !failed; ++b) {
-    const size_t expected = made.isDecision(b) ? 1 : made.bodies[b].outputOf.size(), found = kind.bodies[b].heads().size();
-    expect(found == expected, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' has " + Twine(found) +
-                                  " heads, expected " + Twine(expected));
+    const size_t expected = made.isDecision(b) ? 1 : made.bodies[b].outputOf.size(),
+                 found = kind.bodies[b].heads().size();
+    expect(found == expected, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' has " +
+                                  Twine(found) + " heads, expected " + Twine(expected));
   }
   made.isRead.assign(made.operands.size(), false);
   made.isMutated.assign(made.operands.size(), false);

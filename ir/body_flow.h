@@ -38,15 +38,15 @@ struct BodyFlow {
   Form form = Form::Call;
   std::vector<Operand> operands;  // by input of the node
   std::vector<Body> bodies;
-  std::vector<State> states;                 // of a loop
-  std::vector<bool> isRead;                  // by operand: by a body, or as a state
-  std::vector<bool> isMutated;               // by operand: a body overwrites it
-  std::vector<bool> isStacked;               // by output of the node: one row per step, rows of steps not run are zero
-  std::optional<uint32_t> countOperand;      // at most so many steps
-  std::optional<uint32_t> countOutput;       // int64, shape (1,): the number of steps run
-  std::optional<uint32_t> decisionOutput;    // of a branch, shape (1,): 1 where body 1 ran, else 0
-  int64_t maxSteps = kUnknownDim;            // of a loop; unknown: the length of what it slices
-  bool isReverse = false;                    // the last row first
+  std::vector<State> states;               // of a loop
+  std::vector<bool> isRead;                // by operand: by a body, or as a state
+  std::vector<bool> isMutated;             // by operand: a body overwrites it
+  std::vector<bool> isStacked;             // by output of the node: one row per step, rows of steps not run are zero
+  std::optional<uint32_t> countOperand;    // at most so many steps
+  std::optional<uint32_t> countOutput;     // int64, shape (1,): the number of steps run
+  std::optional<uint32_t> decisionOutput;  // of a branch, shape (1,): 1 where body 1 ran, else 0
+  int64_t maxSteps = kUnknownDim;          // of a loop; unknown: the length of what it slices
+  bool isReverse = false;                  // the last row first
 
   bool isDecision(size_t body) const { return bodies.size() > 1 && form != Form::Call && body == 0; }
   /// The state that an operand starts; none for other operands.

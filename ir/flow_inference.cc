@@ -149,7 +149,8 @@ template <class Facts> class FlowInference {
                      ErrorKind::StateChanged);
     else if (flow.form == BodyFlow::Form::Branch)
       inference.fail(nodeOf(b, h) + " has " + Facts::kWhat + " " + facts.text(head) + ", but output " + Twine(o) +
-                         " has " + facts.text(known) + ", which is what the other branch gives or what a reader expects",
+                         " has " + facts.text(known) +
+                         ", which is what the other branch gives or what a reader expects",
                      ErrorKind::BranchesDiffer);
     else
       inference.fail(nodeOf(b, h) + " has " + Facts::kWhat + " " + facts.text(head) + ", but output " + Twine(o) +

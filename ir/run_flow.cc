@@ -135,7 +135,8 @@ class LoopRun {
     for (const BodyFlow::State &state : flow.states) {
       const TensorRef &start = call.in[state.operand];
       const uint32_t o = flow.bodies[last].outputOf[state.head];
-      Carried row{start.as<char>(), {nullptr, nullptr}, call.wants(o) ? call.out[o].as<char>() : nullptr, start.bytes()};
+      Carried row{
+          start.as<char>(), {nullptr, nullptr}, call.wants(o) ? call.out[o].as<char>() : nullptr, start.bytes()};
       char *first = row.output;
       if (!first) {
         first = memory;

@@ -8,7 +8,6 @@
 #include "passes/infer_lattices.h"
 #include "passes/propagate.h"
 
-
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -292,7 +291,7 @@ class Inferrer {
   const Graph &graph;
   const InferOptions &options;
   RuleSummaries summaries;
-  std::shared_ptr<ShapeTable> table;       // that of the result
+  std::shared_ptr<ShapeTable> table;  // that of the result
   BodyInferrer bodies;
   uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given (INF-11)
   bool hasSparse = false;                  // some variable has other than dense storage

@@ -58,7 +58,7 @@ struct Inference {
   EntryMap<DType> dtype;
   EntryMap<StorageKind> storage;
   size_t numUnknownShapes = 0, numUnknownDTypes = 0;  // entries not fully known
-  BodyInferences bodies;                              // of the nodes with a flow, in id order; shapes are in the same table
+  BodyInferences bodies;  // of the nodes with a flow, in id order; shapes are in the same table
 
   ShapeRef shapeOf(EntryId e) const { return (*shapes)[shape[e]]; }
   bool isKnownShape(EntryId e) const { return shapes->isFullyKnown(shape[e]); }

@@ -123,18 +123,17 @@ template Expected<const BodyInferrer::Row<DType> *> BodyInferrer::infer<DType>(c
 
 Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output) {
   const EntryId e(graph.firstEntry(n).value + output);
-  return Failure(ErrorKind::InferConflict,
-                 (graph.isVariable(n) ? Twine() : "operator '" + graph.opName(n) + "', ") + graph.describe(n) +
-                     ": output " + Twine(output) + " has shape " + toString(inference.shapeOf(e)) + " of " +
-                     dtypeName(inference.dtype[e]) + ", expected at most 2^48 bytes")
+  return Failure(ErrorKind::InferConflict, (graph.isVariable(n) ? Twine() : "operator '" + graph.opName(n) + "', ") +
+                                               graph.describe(n) + ": output " + Twine(output) + " has shape " +
+                                               toString(inference.shapeOf(e)) + " of " + dtypeName(inference.dtype[e]) +
+                                               ", expected at most 2^48 bytes")
       .at(n);
 }
 
 namespace {
 
 /// Visits a node once more, to learn which rows hold what is known of its bodies.
-template <class Element, class I>
-Error revisit(BodyVisit<Element> &visit, I &inference, void (*run)(I &)) {
+template <class Element, class I> Error revisit(BodyVisit<Element> &visit, I &inference, void (*run)(I &)) {
   inference.bodies = visit.hook();
   run(inference);
   return std::move(visit.error);

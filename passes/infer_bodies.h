@@ -42,8 +42,8 @@ class BodyInferrer {
 
   /// Refines what is known of body b of node n; errors have the path from `graph` on.
   template <class Element>
-  llvm::Expected<const Row<Element> *> infer(const Graph &graph, NodeId n, size_t b,
-                                             llvm::MutableArrayRef<Element> in, llvm::MutableArrayRef<Element> heads);
+  llvm::Expected<const Row<Element> *> infer(const Graph &graph, NodeId n, size_t b, llvm::MutableArrayRef<Element> in,
+                                             llvm::MutableArrayRef<Element> heads);
 
   /// What is known inside the bodies of nodes from `firstNode` on, by what is known of the graph.
   llvm::Expected<BodyInferences> collect(const Graph &graph, const Inference &known, uint32_t firstNode,

@@ -29,8 +29,8 @@ llvm::Error runInference(const Graph &graph, NodeId n, BodyInferrer *bodies, I &
   run(inference);
   if (visit.error) return std::move(visit.error);
   if (!inference.hasFailed()) return llvm::Error::success();
-  return Failure(inference.failureKind(), "operator '" + graph.op(n)->name + "', " + graph.describe(n) + ": " +
-                                              inference.failureText())
+  return Failure(inference.failureKind(),
+                 "operator '" + graph.op(n)->name + "', " + graph.describe(n) + ": " + inference.failureText())
       .at(n);
 }
 

@@ -225,7 +225,8 @@ class Preparation {
   void listRandomNodes() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
       const OpDef *op = graph.op(NodeId(id));
-      if ((op && op->flags.isRandom && !op->flags.isBackward) || graph.kind(NodeId(id)).drawsInside) randomNodes.push_back(NodeId(id));
+      if ((op && op->flags.isRandom && !op->flags.isBackward) || graph.kind(NodeId(id)).drawsInside)
+        randomNodes.push_back(NodeId(id));
     }
   }
 
@@ -270,7 +271,8 @@ class Preparation {
   Error addBodies(NodeId n) {
     const FlowPlan *flow = findFlowPlan(plan.flows, n);
     if (!flow)
-      return Failure(ErrorKind::InferMissing, "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
+      return Failure(ErrorKind::InferMissing,
+                     "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
           .at(n);
     size_t *const numPrepared = site ? site->numPrepared : &numInside;
     char *const memory = plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr;
@@ -358,8 +360,8 @@ class Preparation {
   InstructionList list;
   ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
-  char unbound = 0;      // where a head is that is bound later
-  size_t numInside = 0;  // instructions of bodies
+  char unbound = 0;          // where a head is that is bound later
+  size_t numInside = 0;      // instructions of bodies
   char *arena = nullptr;
   char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;

@@ -64,7 +64,8 @@ Value AdjointBody::emit(const OpDef &op, ArrayRef<Value> operands) {
 
 AdjointBody::Finished AdjointBody::finish(ArrayRef<Value> heads) && {
   const uint32_t numNodes = builder.numNodes();
-  const Frozen frozen = cantFail(std::move(builder).freeze(heads, {}));  // neither cycles nor outputs that are not there
+  const Frozen frozen =
+      cantFail(std::move(builder).freeze(heads, {}));  // neither cycles nor outputs that are not there
   std::vector<AdjointInput> inputOf(numNodes);
   for (const auto &[input, n] : given)
     if (frozen.newId[n.value].isValid()) inputOf[frozen.newId[n.value].value] = input;

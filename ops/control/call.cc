@@ -14,7 +14,9 @@ struct CallParams {
 
 constexpr AttrSpec kCallAttrs[] = {
     required<&CallParams::numArgs>("num_args", "number of inputs").atLeast(0).atMost(1 << 16),
-    required<&CallParams::numOutputs>("num_outputs", "number of outputs, the heads of the body").atLeast(1).atMost(kMaxIndex),
+    required<&CallParams::numOutputs>("num_outputs", "number of outputs, the heads of the body")
+        .atLeast(1)
+        .atMost(kMaxIndex),
     attr<&CallParams::inputLocs>("input_locs", "None",
                                  "which input each input of the body is given; None: in their order"),
     savedAttr<&CallParams::saved>(),
@@ -38,9 +40,9 @@ constexpr OpDef callOperator() {
   OpDef op = flowOperator("_call", "runs its body");
   op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CallParams>().numArgs); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {
-    const CallParams &p = kind.params<CallParams>();
-    return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
-  }};
+                  const CallParams &p = kind.params<CallParams>();
+                  return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
+                }};
   op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CallParams>().numOutputs); };
   op.attrs = kCallAttrs;
   op.params = paramsOf<CallParams>();

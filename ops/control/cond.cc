@@ -19,7 +19,9 @@ struct CondParams {
 
 constexpr AttrSpec kCondAttrs[] = {
     required<&CondParams::numArgs>("num_args", "number of inputs, and one for each body").atLeast(3).atMost(1 << 16),
-    required<&CondParams::numOutputs>("num_outputs", "number of outputs, heads of each branch").atLeast(1).atMost(kMaxIndex),
+    required<&CondParams::numOutputs>("num_outputs", "number of outputs, heads of each branch")
+        .atLeast(1)
+        .atMost(kMaxIndex),
     required<&CondParams::conditionLocs>("cond_input_locs", "which input each input of the condition is given"),
     required<&CondParams::thenLocs>("then_input_locs", "which input each input of the first branch is given"),
     required<&CondParams::elseLocs>("else_input_locs", "which input each input of the second branch is given"),
@@ -49,11 +51,12 @@ Expected<BodyFlow> condFlow(const NodeKind &kind) {
 
 constexpr OpDef condOperator() {
   OpDef op = flowOperator("_cond", "runs its second body where the first yields another number than 0, else its third");
-  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numInputs()); }, true};
+  op.inputs = {
+      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numInputs()); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {
-    const CondParams &p = kind.params<CondParams>();
-    return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
-  }};
+                  const CondParams &p = kind.params<CondParams>();
+                  return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
+                }};
   op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numOutputs); };
   op.attrs = kCondAttrs;
   op.params = paramsOf<CondParams>();

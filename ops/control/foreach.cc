@@ -33,7 +33,8 @@ Expected<BodyFlow> foreachFlow(const NodeKind &kind) {
   flow.expect(p.numArgs == static_cast<int64_t>(p.numInputs()) + 1,
               "attribute 'num_args' is " + Twine(p.numArgs) + ", expected " + Twine(p.numInputs() + 1) +
                   ": the body, and an input for each element of 'in_data_locs', 'in_state_locs' and 'remain_locs'");
-  flow.expect(numData != 0, "attribute 'in_data_locs' has no element, expected one: what is sliced tells the number of steps");
+  flow.expect(numData != 0,
+              "attribute 'in_data_locs' has no element, expected one: what is sliced tells the number of steps");
   flow.expect(p.numOutputs == p.numOutData + static_cast<int64_t>(numStates),
               "attribute 'num_outputs' is " + Twine(p.numOutputs) + ", expected " +
                   Twine(p.numOutData + static_cast<int64_t>(numStates)) +
@@ -52,14 +53,19 @@ Expected<BodyFlow> foreachFlow(const NodeKind &kind) {
 }
 
 constexpr OpDef foreachOperator() {
-  OpDef op = flowOperator("_foreach", "runs its body for each slice of the data along axis 0, from the first; stacks what it yields, and carries "
-                                      "states from one step to the next");
-  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ForeachParams>().numInputs()); }, true};
+  OpDef op = flowOperator(
+      "_foreach",
+      "runs its body for each slice of the data along axis 0, from the first; stacks what it yields, and carries "
+      "states from one step to the next");
+  op.inputs = {
+      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ForeachParams>().numInputs()); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {
-    const ForeachParams &p = kind.params<ForeachParams>();
-    return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
-  }};
-  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ForeachParams>().numOutputs); };
+                  const ForeachParams &p = kind.params<ForeachParams>();
+                  return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
+                }};
+  op.visibleOutputs = [](const NodeKind &kind) {
+    return static_cast<uint32_t>(kind.params<ForeachParams>().numOutputs);
+  };
   op.attrs = kForeachAttrs;
   op.params = paramsOf<ForeachParams>();
   op.flow = foreachFlow;

@@ -50,8 +50,7 @@ class LoopGradient {
       if (body.hasGradientOf(state.operand)) heads.push_back(body.gradientOf(state.operand));
       else heads.push_back(body.emit(kZerosLike, {body.variable({From::Gradient, outputOf(state)})}));
     }
-    for (uint32_t i : sums)
-      heads.push_back(body.emit(kGradAdd, {body.variable({From::Sum, i}), body.gradientOf(i)}));
+    for (uint32_t i : sums) heads.push_back(body.emit(kGradAdd, {body.variable({From::Sum, i}), body.gradientOf(i)}));
     return std::move(body).finish(heads);
   }
 
@@ -62,9 +61,7 @@ class LoopGradient {
     return at->second;
   }
 
-  Value headOf(uint32_t output) {
-    return g.isZero(output) ? g.emit(kZerosLike, {g.y(output)}) : g.dy(output);
-  }
+  Value headOf(uint32_t output) { return g.isZero(output) ? g.emit(kZerosLike, {g.y(output)}) : g.dy(output); }
 
   void emitLoop(const AdjointBody::Finished &backward) {
     SmallVector<Value, 8> data, starts, whole;
@@ -130,7 +127,7 @@ class LoopGradient {
   const BodyFlow &flow;
   const BodyFlow::Body &ports;
   AdjointBody body;
-  SmallVector<uint32_t, 8> rows, sums;   // operands
+  SmallVector<uint32_t, 8> rows, sums;  // operands
   SmallVector<BodyFlow::State, 4> states;
 };
 

@@ -9,7 +9,9 @@ namespace gradc {
 /// How many heads each gradient added to each body that computes: of a loop "(2,1)" after two gradients, of a branch
 /// "(2,3,1,0)". None: there was none.
 template <auto Member> constexpr AttrSpec savedAttr() {
-  return attr<Member>("__saved__", "None", "outputs that gradients added, for each body that computes").atLeast(0).atMost(kMaxIndex);
+  return attr<Member>("__saved__", "None", "outputs that gradients added, for each body that computes")
+      .atLeast(0)
+      .atMost(kMaxIndex);
 }
 
 inline int64_t numSaved(const std::optional<Dims> &saved) {
@@ -30,7 +32,9 @@ void loopGradient(GradRule &g);
 void branchGradient(GradRule &g);
 
 /// A number of steps carries no gradient.
-inline bool isCount(const NodeKind &kind, size_t input) { return kind.flow->operands[input] == BodyFlow::Operand::Count; }
+inline bool isCount(const NodeKind &kind, size_t input) {
+  return kind.flow->operands[input] == BodyFlow::Operand::Count;
+}
 
 /// What the operators share; `flow`, the gradient and the ports are their own.
 constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary) {

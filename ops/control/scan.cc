@@ -19,12 +19,15 @@ constexpr AttrSpec kScanAttrs[] = {
     required<&ScanParams::numArgs>("num_args", "number of inputs").atLeast(1).atMost(1 << 16),
     required<&ScanParams::numData>("num_data", "inputs that are sliced").atLeast(0),
     required<&ScanParams::numStates>("num_states", "inputs that start states").atLeast(0),
-    required<&ScanParams::numOutData>("num_out_data", "number of stacked outputs, before the final states").atLeast(0).atMost(kMaxIndex),
+    required<&ScanParams::numOutData>("num_out_data", "number of stacked outputs, before the final states")
+        .atLeast(0)
+        .atMost(kMaxIndex),
     attr<&ScanParams::hasSteps>("has_steps", "False", "whether the first input is a number of steps"),
     attr<&ScanParams::isReverse>("reverse", "False", "the last row first"),
     attr<&ScanParams::length>("length", "None", "number of rows; None: what is sliced tells").atLeast(0),
-    attr<&ScanParams::inputLocs>("input_locs", "None",
-                                 "which data, state or other input, counted from the first data, each input of the body is given; None: in this order"),
+    attr<&ScanParams::inputLocs>(
+        "input_locs", "None",
+        "which data, state or other input, counted from the first data, each input of the body is given; None: in this order"),
     savedAttr<&ScanParams::saved>(),
 };
 
@@ -33,11 +36,13 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   FlowBuilder flow(kind, BodyFlow::Form::Loop);
   const int64_t numOthers = p.numArgs - p.hasSteps - p.numData - p.numStates;
   flow.expect(numOthers >= 0, "attribute 'num_args' is " + Twine(p.numArgs) + ", expected at least the " +
-                                  Twine(p.numArgs - numOthers) + " that 'has_steps', 'num_data' and 'num_states' tell of");
+                                  Twine(p.numArgs - numOthers) +
+                                  " that 'has_steps', 'num_data' and 'num_states' tell of");
   flow.expect(p.numData != 0 || p.length, "attribute 'num_data' is 0, and 'length' is not given");
   expectSaved(flow, p.saved, 1);
   if (flow.hasFailed()) return std::move(flow).finish();
-  const size_t first = p.hasSteps, numData = static_cast<size_t>(p.numData), numStates = static_cast<size_t>(p.numStates);
+  const size_t first = p.hasSteps, numData = static_cast<size_t>(p.numData),
+               numStates = static_cast<size_t>(p.numStates);
   flow.flow().isReverse = p.isReverse;
   if (p.length) flow.flow().maxSteps = *p.length;
   if (p.hasSteps) flow.flow().countOperand = 0;
@@ -63,12 +68,14 @@ uint32_t numVisibleOf(const NodeKind &kind) {
 }
 
 constexpr OpDef scanOperator() {
-  OpDef op = flowOperator("_scan", "runs its body for each row of the data, up or down, at most as often as the first input says; stacks what it "
-                                   "yields, rows not run are zero, and carries states from one step to the next");
+  OpDef op = flowOperator(
+      "_scan",
+      "runs its body for each row of the data, up or down, at most as often as the first input says; stacks what it "
+      "yields, rows not run are zero, and carries states from one step to the next");
   op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ScanParams>().numArgs); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {
-    return numVisibleOf(kind) + static_cast<uint32_t>(numSaved(kind.params<ScanParams>().saved));
-  }};
+                  return numVisibleOf(kind) + static_cast<uint32_t>(numSaved(kind.params<ScanParams>().saved));
+                }};
   op.visibleOutputs = numVisibleOf;
   op.attrs = kScanAttrs;
   op.params = paramsOf<ScanParams>();

@@ -46,7 +46,8 @@ Expected<BodyFlow> whileFlow(const NodeKind &kind) {
   flow.addHeads(numOutData, 0, true);
   for (size_t s = 0; s < p.varLocs.size() && !flow.hasFailed(); ++s) {
     const int64_t at = p.varLocs[s];
-    const std::string element = "element " + std::to_string(s) + " of attribute 'func_var_locs' is " + std::to_string(at);
+    const std::string element =
+        "element " + std::to_string(s) + " of attribute 'func_var_locs' is " + std::to_string(at);
     flow.expect(at >= 0 && static_cast<uint64_t>(at) < p.bodyLocs.size(),
                 element + ", expected an input of body 1, 0 to " + Twine(p.bodyLocs.size()) + " exclusive");
     if (flow.hasFailed()) break;
@@ -64,13 +65,15 @@ Expected<BodyFlow> whileFlow(const NodeKind &kind) {
 }
 
 constexpr OpDef whileOperator() {
-  OpDef op = flowOperator("_while_loop", "runs its second body as long as the first yields another number than 0, at most "
-                                         "max_iterations times; stacks what it yields, rows of steps not run are zero");
-  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numInputs()); }, true};
+  OpDef op =
+      flowOperator("_while_loop", "runs its second body as long as the first yields another number than 0, at most "
+                                  "max_iterations times; stacks what it yields, rows of steps not run are zero");
+  op.inputs = {
+      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numInputs()); }, true};
   op.outputs = {{}, [](const NodeKind &kind) {
-    const WhileParams &p = kind.params<WhileParams>();
-    return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
-  }};
+                  const WhileParams &p = kind.params<WhileParams>();
+                  return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
+                }};
   op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numOutputs); };
   op.attrs = kWhileAttrs;
   op.params = paramsOf<WhileParams>();

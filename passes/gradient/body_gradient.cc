@@ -72,7 +72,8 @@ class BodyDifferentiation {
   // A forward entry whose contents are read: what was yielded for it. Variables are given as what they were.
   Value read(GraphBuilder &builder, Value v) {
     const uint32_t e = combined.graph.entry(v).value;
-    if (!isForward(v.node) || combined.graph.isVariable(v.node)) return Value{values[e].node, values[e].index, v.version};
+    if (!isForward(v.node) || combined.graph.isVariable(v.node))
+      return Value{values[e].node, values[e].index, v.version};
     if (!valueOf[e].isValid()) {
       valueOf[e] = builder.addVariable(combined.graph.listedName(v), Attrs());
       saved.push_back({valueOf[e].node, v});
@@ -167,9 +168,9 @@ class BodyDifferentiation {
   const std::vector<NodeId> inputs;
   GradientResult combined;
   uint32_t numForward = 0;
-  std::vector<Value> values;                     // by entry of the combined graph: its copy
-  std::vector<Value> valueOf;                    // by entry: the variable that stands for what was yielded
-  std::vector<std::pair<NodeId, Value>> saved;   // variable, entry of the combined graph, in the order of first use
+  std::vector<Value> values;                    // by entry of the combined graph: its copy
+  std::vector<Value> valueOf;                   // by entry: the variable that stands for what was yielded
+  std::vector<std::pair<NodeId, Value>> saved;  // variable, entry of the combined graph, in the order of first use
   DifferentiatedBody result;
 };
 

@@ -19,9 +19,9 @@ struct BodyRequest {
 };
 
 struct DifferentiatedBody {
-  Graph forward;           // the body with heads behind its own; ids and the order of inputs are the body's
-  size_t numAdded = 0;     // heads
-  BodyGradient gradient;   // toward every input that was asked for
+  Graph forward;          // the body with heads behind its own; ids and the order of inputs are the body's
+  size_t numAdded = 0;    // heads
+  BodyGradient gradient;  // toward every input that was asked for
 };
 
 /// Differentiates a body. Whatever the gradient of a forward node needs is read from what the body yielded, never computed

@@ -50,7 +50,8 @@ class BodyReach {
       if (wanted[ports.operandOf[i]] && read[i]) found.inputs.push_back(i);
     for (uint32_t operand : ports.operandOf)
       found.isGivenAgain.push_back(flow.operands[operand] != BodyFlow::Operand::State);
-    for (uint32_t o : ports.outputOf) found.isReadable.push_back(flow.form != BodyFlow::Form::Loop || flow.isStacked[o]);
+    for (uint32_t o : ports.outputOf)
+      found.isReadable.push_back(flow.form != BodyFlow::Form::Loop || flow.isStacked[o]);
     return found;
   }
 

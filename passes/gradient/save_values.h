@@ -18,8 +18,8 @@ struct FlowGradient {
 struct SavingGraph {
   /// Nodes and their outputs have the numbers they had; outputs that were added come last, under the attribute `__saved__`.
   Graph graph;
-  std::vector<FlowGradient> flows;      // by node, ascending
-  std::optional<Inference> inference;   // what was known, for the entries of `graph`
+  std::vector<FlowGradient> flows;     // by node, ascending
+  std::optional<Inference> inference;  // what was known, for the entries of `graph`
 };
 
 /// Nothing where no node on a path from a y to an x has a flow. Errors of the bodies, with their path.
