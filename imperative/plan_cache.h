@@ -4,7 +4,7 @@
 
 #include "imperative/plan.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "ir/dense_map.h"
 
 #include <list>
 
@@ -27,7 +27,7 @@ class PlanCache {
 
   const size_t maxBytes;
   List plans;  // the latest used one first
-  llvm::DenseMap<uint64_t, llvm::SmallVector<List::iterator, 1>> byHash;
+  DenseMap<uint64_t, llvm::SmallVector<List::iterator, 1>> byHash;
   size_t bytes = 0;
   uint64_t hits = 0, misses = 0;
   std::vector<uint32_t> lastMissed;

@@ -3,7 +3,7 @@
 
 #include "ir/graph_builder.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "ir/dense_map.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -35,8 +35,7 @@ class Recorder {
   Value addVariable(StringRef name, OperandType type) {
     SmallString<16> number;
     if (name.empty()) {
-      if (isFile)
-        do {
+      if (isFile) do {
           number = ("arg" + Twine(numUnnamed++)).str();
         } while (taken.count(number));
       else number = ("arg" + Twine(numUnnamed++)).str();

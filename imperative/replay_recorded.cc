@@ -2,7 +2,7 @@
 // every order is the same as the first. Tested by tests/imperative_order_test.cc
 #include "imperative/replay.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "ir/dense_map.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;

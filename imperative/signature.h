@@ -10,7 +10,7 @@
 #include "runtime/executor.h"
 #include "runtime/kernels/prepared_kernel.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "ir/dense_map.h"
 
 #include <memory>
 
@@ -37,7 +37,7 @@ struct Signature {
   KindRef handle;
   std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
   bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
-  bool isUsed = false;     // since the hand of the clock last passed (KernelClock)
+  bool isUsed = false;      // since the hand of the clock last passed (KernelClock)
   bool isHostCode = false;  // the kernel is code of the host
 
   struct Output {
@@ -70,7 +70,9 @@ struct SignatureOptions {
 };
 
 /// The parts of a key: the first word, and what says what an operand is.
-inline uint64_t formWord(bool isTraining, size_t numInputs) { return isTraining | static_cast<uint64_t>(numInputs) << 1; }
+inline uint64_t formWord(bool isTraining, size_t numInputs) {
+  return isTraining | static_cast<uint64_t>(numInputs) << 1;
+}
 inline uint64_t keyWord(OperandType type, bool isTracked) {
   return type.shape.value | static_cast<uint64_t>(static_cast<uint8_t>(type.dtype)) << 32 |
          static_cast<uint64_t>(isTracked) << 40;
@@ -111,7 +113,7 @@ class SignatureTable {
   struct Row {
     KindRef kind;
     Signature *last = nullptr;
-    llvm::DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
+    DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
   };
 
   llvm::Expected<Signature *> findSlow(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known);
@@ -125,7 +127,7 @@ class SignatureTable {
   const SignatureOptions options;
   const size_t maxKernels;
   std::vector<Row> rows;
-  llvm::DenseMap<const NodeKind *, uint32_t> numbers;
+  DenseMap<const NodeKind *, uint32_t> numbers;
   std::vector<std::unique_ptr<Signature>> all;
   std::vector<Signature *> prepared;  // around which the hand of a clock goes
   size_t hand = 0;

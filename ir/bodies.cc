@@ -16,11 +16,6 @@ template <class T> uint64_t hashBytes(const std::vector<T> &column) {
   return hash_combine_range(bytes, bytes + column.size() * sizeof(T));
 }
 
-std::string stepText(const Graph &graph, NodeId owner, uint32_t body) {
-  const std::string label = graph.name(owner).empty() ? "#" + std::to_string(owner.value) : graph.name(owner).str();
-  return "node '" + label + "' > " + bodyName(graph.bodies(owner).size(), body);
-}
-
 }  // namespace
 
 uint64_t contentHash(const Graph &graph) {
@@ -53,6 +48,11 @@ BodyNumbers numberBodies(ArrayRef<NestedGraph> list) {
 
 std::string bodyName(size_t numBodies, size_t body) { return numBodies == 1 ? "body" : "body " + std::to_string(body); }
 
+std::string bodyStep(const Graph &graph, NodeId owner, uint32_t body) {
+  const std::string label = graph.name(owner).empty() ? "#" + std::to_string(owner.value) : graph.name(owner).str();
+  return "node '" + label + "' > " + bodyName(graph.bodies(owner).size(), body);
+}
+
 std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers) {
   ArrayRef<Graph> bodies = graph.bodies(n);
   std::string text;
@@ -66,14 +66,14 @@ std::string bodyPath(ArrayRef<NestedGraph> list, size_t position) {
   std::string path;
   for (size_t at = position; at != 0; at = list[at].parent) {
     const NestedGraph &nested = list[at];
-    path = stepText(list[nested.parent].graph, nested.owner, nested.body) + (path.empty() ? "" : " > ") + path;
+    path = bodyStep(list[nested.parent].graph, nested.owner, nested.body) + (path.empty() ? "" : " > ") + path;
   }
   return path;
 }
 
 Error withinBody(Error error, const Graph &graph, NodeId owner, uint32_t body) {
   return amend(std::move(error), [&](GradcError &info) {
-    info.message = stepText(graph, owner, body) + " > " + info.message;
+    info.message = bodyStep(graph, owner, body) + " > " + info.message;
     info.place.path.insert(info.place.path.begin(), {owner, body});
   });
 }

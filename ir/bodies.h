@@ -39,6 +39,8 @@ BodyNumbers numberBodies(llvm::ArrayRef<NestedGraph> list);
 
 /// "body", or "body 1" of several.
 std::string bodyName(size_t numBodies, size_t body);
+/// "node 'loop' > body".
+std::string bodyStep(const Graph &graph, NodeId owner, uint32_t body);
 /// "body @1", "bodies @1, @2"; empty for a node without.
 std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers);
 /// "node 'loop' > body" from the root down to `list[position]`; empty for the root.

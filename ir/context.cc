@@ -2,6 +2,7 @@
 #include "ir/context.h"
 
 #include "ir/bodies.h"
+#include "ir/body_flow.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -25,6 +26,7 @@ struct Context::KindRow : NodeKind {
   ParamsArena arena;
   std::string text;  // a spelling other than the operator's name
   std::vector<Graph> graphs;
+  std::unique_ptr<const BodyFlow> bodyFlow;
   std::shared_ptr<const OpaqueOp> opaque;
 
   uint64_t hash() const {
@@ -86,10 +88,14 @@ InputBits bitsOf(const InputSet &set, const NodeKind &kind, ParamsArena &arena) 
   return InputBits(ArrayRef<uint64_t>(copy, words.size()));
 }
 
-Error countNesting(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
+// Of what a kind is told by its bodies without its operator.
+Error lookIntoBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
   if (bodies.empty()) return Error::success();
   for (const Graph &body : bodies)
-    for (const KindRef &inner : body.kinds()) kind.nesting = std::max(kind.nesting, inner->nesting);
+    for (const KindRef &inner : body.kinds()) {
+      kind.nesting = std::max(kind.nesting, inner->nesting);
+      kind.drawsInside |= inner->drawsInside || (inner->op && inner->op->flags.isRandom);
+    }
   if (++kind.nesting <= kMaxBodyNesting) return Error::success();
   return Failure(ErrorKind::BadJson, "operator '" + opName + "' would have bodies nested more than " +
                                          Twine(kMaxBodyNesting) + " levels deep");
@@ -163,7 +169,7 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
   row->op = &op;
   row->attrs = list;
   row->spelling = spelling == op.name ? op.name : spelling;
-  if (Error error = countNesting(bodyList, op.name, *row)) return error;
+  if (Error error = lookIntoBodies(bodyList, op.name, *row)) return error;
   row->graphs = internGraphs(bodies, bodyList);
   row->bodies = row->graphs;
   const uint64_t hash = row->hash();
@@ -177,6 +183,12 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
     return Failure(ErrorKind::BadAttribute, "operator '" + op.name + "' would have " + Twine(row->numOutputs) +
                                                 " outputs, more than " + Twine(kMaxIndex));
   row->numVisible = op.visibleOutputs ? op.visibleOutputs(*row) : row->numOutputs;
+  if (op.flow) {
+    Expected<BodyFlow> flow = op.flow(*row);
+    if (!flow) return flow.takeError();
+    row->bodyFlow = std::make_unique<const BodyFlow>(std::move(*flow));
+    row->flow = row->bodyFlow.get();
+  }
   row->mutated = bitsOf(op.mutated, *row, row->arena);
   row->ignored = bitsOf(op.ignored, *row, row->arena);
   row->stopped = bitsOf(op.stopped, *row, row->arena);
@@ -208,7 +220,7 @@ Expected<KindRef> Context::opaqueKind(StringRef opName, const Attrs &list, uint3
   row->attrs = list;
   row->numInputs = NodeKind::kAnyInputs;
   row->numOutputs = row->numVisible = numOutputs;
-  if (Error error = countNesting(bodyList, opName, *row)) return error;
+  if (Error error = lookIntoBodies(bodyList, opName, *row)) return error;
   row->graphs = internGraphs(bodies, bodyList);
   row->bodies = row->graphs;
   return add(std::move(row));

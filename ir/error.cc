@@ -37,6 +37,9 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::InplaceRecorded: return {"inplace_recorded", "E-19"};
     case ErrorKind::HistoryCleared: return {"history_cleared", "E-20"};
     case ErrorKind::BadCallback: return {"bad_callback", "E-21"};
+    case ErrorKind::LengthMismatch: return {"control_flow_attr", "E-27"};
+    case ErrorKind::StateChanged: return {"control_flow_attr", "E-28"};
+    case ErrorKind::BranchesDiffer: return {"control_flow_attr", "E-29"};
     case ErrorKind::BadMutation: return {"bad_mutation", "E-30"};
     case ErrorKind::StaleVersion: return {"stale_version", "E-31"};
     case ErrorKind::UnknownOp: return {"unknown_op", "E-32"};

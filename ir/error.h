@@ -39,6 +39,9 @@ enum class ErrorKind : uint8_t {
   InplaceRecorded,    // E-19
   HistoryCleared,     // E-20
   BadCallback,        // E-21
+  LengthMismatch,     // E-27
+  StateChanged,       // E-28
+  BranchesDiffer,     // E-29
   BadMutation,        // E-30
   StaleVersion,       // E-31
   UnknownOp,          // E-32

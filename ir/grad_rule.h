@@ -93,11 +93,28 @@ class RuleContext {
   llvm::StringLiteral titleOfRule;
 };
 
+/// The gradient of a body toward some of its inputs, as a graph made before the rule of its node runs.
+struct BodyGradient {
+  enum class Source : uint8_t {
+    HeadGradient,  // the gradient of head `index` of the body
+    Value,         // what head `index` of the body is: one of those that were added for the gradient
+    Input,         // what input `index` of the body is
+  };
+  struct Input {
+    Source source;
+    uint32_t index;
+  };
+  Graph backward;
+  std::vector<Input> inputs;         // of `backward`, in id order
+  std::vector<uint32_t> gradientOf;  // by head of `backward`: the input of the body
+};
+
 /// The driver's side of a rule: head gradients of the node's outputs, and how to make one that is structurally zero.
 struct HeadGradients {
   llvm::ArrayRef<Value> values;                       // per output; invalid: structurally zero
   Value (*materialize)(void *driver, size_t output);  // makes a zero gradient as a value
   void *driver;
+  llvm::ArrayRef<BodyGradient> bodies = {};  // of a node with a flow; without heads where nothing is asked of a body
 };
 
 class GradRule : public RuleContext {
@@ -114,6 +131,8 @@ class GradRule : public RuleContext {
   /// Gradient of output i; a structurally zero one becomes a node here (ZERO-01). Ask `isZero` first to skip work.
   Value dy(size_t i);
   bool isZero(size_t i) { return !check(i, heads.values.size(), kHeadGradient) || !heads.values[i].isValid(); }
+  /// The gradients of the node's bodies, toward what is asked for.
+  llvm::ArrayRef<BodyGradient> bodies() const { return heads.bodies; }
   /// Whether the gradient of input i is asked for. Rules may skip what is not wanted; answering anyway is harmless.
   bool wants(size_t i) { return check(i, wanted.size(), "asks for input") && wanted[i]; }
   void dx(size_t i, Value value);

@@ -6,8 +6,10 @@ using namespace llvm;
 
 namespace gradc {
 
-void ShapeInference::fail(const Twine &message) {
-  if (failure.empty()) failure = message.str();
+void ShapeInference::fail(const Twine &message, ErrorKind kind) {
+  if (hasFailed()) return;
+  failure = message.str();
+  kindOfFailure = kind;
 }
 
 std::optional<ShapeId> ShapeInference::intern(Dims dims, StringRef side, size_t index) {
@@ -66,8 +68,10 @@ std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, ArrayRef<ShapeId
   return inference.failureText().str();
 }
 
-void DTypeInference::fail(const Twine &message) {
-  if (failure.empty()) failure = message.str();
+void DTypeInference::fail(const Twine &message, ErrorKind kind) {
+  if (hasFailed()) return;
+  failure = message.str();
+  kindOfFailure = kind;
 }
 
 void DTypeInference::state(DType &current, DType type, StringRef side, size_t index) {

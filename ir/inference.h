@@ -13,8 +13,23 @@ namespace gradc {
 /// The end of a message about dimensions that no tensor can have.
 inline constexpr llvm::StringLiteral kPossible = "expected dimensions from 0 and at most 2^48 elements";
 
+/// How the functions of operators with bodies look into them: refines what is known of a body's inputs, in id order, and of its
+/// heads. False after a mistake in the body, which the driver keeps.
+template <class Element> struct BodyInference {
+  bool (*infer)(void *driver, size_t body, llvm::MutableArrayRef<Element> in,
+                llvm::MutableArrayRef<Element> heads) = nullptr;
+  void *driver = nullptr;
+
+  explicit operator bool() const { return infer; }
+  bool operator()(size_t body, llvm::MutableArrayRef<Element> in, llvm::MutableArrayRef<Element> heads) const {
+    return infer(driver, body, in, heads);
+  }
+};
+
 class ShapeInference {
  public:
+  using Entry = ShapeId;
+
   /// `in` and `out` are the shapes of the node's entries, ids of `shapes`, and are refined in place.
   ShapeInference(ShapeTable &shapes, const NodeKind &kind, llvm::MutableArrayRef<ShapeId> in,
                  llvm::MutableArrayRef<ShapeId> out, bool zeroIsUnknown)
@@ -41,10 +56,17 @@ class ShapeInference {
   /// All inputs and outputs equal.
   void sameAll();
   /// Ends with an error of the operator's own wording: "kernel (5,5) exceeds the padded input (4,4)".
-  void fail(const llvm::Twine &message);
+  void fail(const llvm::Twine &message, ErrorKind kind = ErrorKind::InferConflict);
+
+  /// Null where nothing is known of bodies: when a kernel's operands are checked.
+  BodyInference<ShapeId> bodies;
+  ShapeTable &table() const { return shapes; }
+  ShapeId &inId(size_t i) { return ins[i]; }
+  ShapeId &outId(size_t i) { return outs[i]; }
 
   bool hasFailed() const { return !failure.empty(); }
   llvm::StringRef failureText() const { return failure; }
+  ErrorKind failureKind() const { return kindOfFailure; }
 
  private:
   std::optional<ShapeId> intern(Dims dims, llvm::StringRef side, size_t index);
@@ -56,6 +78,7 @@ class ShapeInference {
   llvm::MutableArrayRef<ShapeId> ins, outs;
   bool isZeroUnknown;
   std::string failure;
+  ErrorKind kindOfFailure = ErrorKind::InferConflict;
 };
 
 /// An input or output of a node, for shape functions that serve operators with their operands in different places.
@@ -74,6 +97,8 @@ std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<S
 
 class DTypeInference {
  public:
+  using Entry = DType;
+
   DTypeInference(const NodeKind &kind, llvm::MutableArrayRef<DType> in, llvm::MutableArrayRef<DType> out)
       : nodeKind(kind), ins(in), outs(out) {}
 
@@ -99,10 +124,15 @@ class DTypeInference {
   }
   /// All inputs and outputs equal: what an operator without a dtype function gets (REG-22).
   void sameAll();
-  void fail(const llvm::Twine &message);
+  void fail(const llvm::Twine &message, ErrorKind kind = ErrorKind::InferConflict);
+
+  BodyInference<DType> bodies;
+  DType &inId(size_t i) { return ins[i]; }
+  DType &outId(size_t i) { return outs[i]; }
 
   bool hasFailed() const { return !failure.empty(); }
   llvm::StringRef failureText() const { return failure; }
+  ErrorKind failureKind() const { return kindOfFailure; }
 
  private:
   void state(DType &current, DType type, llvm::StringRef side, size_t index);
@@ -110,6 +140,7 @@ class DTypeInference {
   const NodeKind &nodeKind;
   llvm::MutableArrayRef<DType> ins, outs;
   std::string failure;
+  ErrorKind kindOfFailure = ErrorKind::InferConflict;
 };
 
 /// Ready-made functions for OpDefs: every entry of the node has one shape, one type.

@@ -39,6 +39,20 @@ struct KernelError {
   ErrorKind kind = ErrorKind::Internal;
 };
 
+/// A body of a node, prepared once and run many times. Memory is the kernel's that runs it.
+class BodyRunner {
+ public:
+  virtual ~BodyRunner() = default;
+  /// An input, in id order, and a head of the body, with the memory that was bound last; null data for a head nobody wants.
+  virtual TensorRef input(size_t i) const = 0;
+  virtual TensorRef head(size_t h) const = 0;
+  /// From the next run on, where an input is read, and where a head is written. No head's memory overlaps that of an input.
+  virtual void bindInput(size_t i, void *data) = 0;
+  virtual void bindHead(size_t h, void *data) = 0;
+  /// Every input and every wanted head is bound. Random operators draw numbers of `key`. Throws what its kernels throw.
+  virtual void run(const RandomKey &key) = 0;
+};
+
 struct KernelCall {
   const NodeKind *kind = nullptr;
   llvm::ArrayRef<TensorRef> in;      // in the operator's input order; ignored inputs may have null data
@@ -46,8 +60,9 @@ struct KernelCall {
   llvm::ArrayRef<Request> requests;  // one per output
   bool isTraining = false;           // batch norm, dropout: the training form
   RandomKey random;
-  void *workspace = nullptr;  // as many bytes as the operator's `workspace` function asked for
-  void *state = nullptr;      // the host's object for this node, bound by whoever runs the graph; null: none
+  llvm::ArrayRef<BodyRunner *> bodies;  // of an operator with a flow
+  void *workspace = nullptr;            // as many bytes as the operator's `workspace` function asked for
+  void *state = nullptr;                // the host's object for this node, bound by whoever runs the graph; null: none
   /// Success. A kernel of a host that does not throw leaves its error here, and its outputs count for nothing then. Null where
   /// nobody looks: checks of the operator by itself.
   llvm::Error *failure = nullptr;

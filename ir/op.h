@@ -22,6 +22,7 @@
 namespace gradc {
 
 struct OpDef;
+struct BodyFlow;
 class Graph;
 class GradRule;
 class DecomposeRule;
@@ -49,18 +50,20 @@ class InputBits {
 /// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges. Made by Context::kind, which
 /// returns a handle; a kind owns what it points to, the definition of a registered operator apart.
 struct NodeKind {
-  const OpDef *op = nullptr;     // null: a variable
-  llvm::StringRef spelling;      // the name the file used: op->name or one of its aliases
-  Attrs attrs;                   // everything the file says, hidden keys included
-  const void *parsed = nullptr;  // the operator's parameter struct
-  llvm::ArrayRef<Graph> bodies;  // graphs the node contains; equal ones share their columns
-  uint32_t nesting = 0;          // levels of bodies within bodies; 0 without any
-  uint32_t numInputs = 0;        // kAnyInputs for opaque operators
-  uint32_t numOutputs = 1;       // hidden ones included
-  uint32_t numVisible = 1;       // outputs that are heads by default
-  InputBits mutated;             // inputs the operator overwrites (aux states)
-  InputBits ignored;             // inputs whose contents are not read (REG-15)
-  InputBits stopped;             // inputs that never carry gradient (REG-21)
+  const OpDef *op = nullptr;       // null: a variable
+  llvm::StringRef spelling;        // the name the file used: op->name or one of its aliases
+  Attrs attrs;                     // everything the file says, hidden keys included
+  const void *parsed = nullptr;    // the operator's parameter struct
+  llvm::ArrayRef<Graph> bodies;    // graphs the node contains; equal ones share their columns
+  uint32_t nesting = 0;            // levels of bodies within bodies; 0 without any
+  const BodyFlow *flow = nullptr;  // how the bodies are used; null: they mean nothing to the operator
+  bool drawsInside = false;        // whether a node of a body, or of one in it, draws random numbers
+  uint32_t numInputs = 0;          // kAnyInputs for opaque operators
+  uint32_t numOutputs = 1;         // hidden ones included
+  uint32_t numVisible = 1;         // outputs that are heads by default
+  InputBits mutated;               // inputs the operator overwrites (aux states)
+  InputBits ignored;               // inputs whose contents are not read (REG-15)
+  InputBits stopped;               // inputs that never carry gradient (REG-21)
 
   static constexpr uint32_t kAnyInputs = 0xffffffff;
   bool isVariable() const { return op == nullptr; }
@@ -183,6 +186,8 @@ struct OpDef {
   ParamsType params = {};
   /// Relations between attributes; may fill derived members.
   llvm::Error (*check)(const OpDef &, void *params) = nullptr;
+  /// How the operator uses its bodies (ir/body_flow.h); checks them against the attributes. BadAttribute.
+  llvm::Expected<BodyFlow> (*flow)(const NodeKind &) = nullptr;
   void (*shape)(ShapeInference &) = nullptr;  // both ways; null: E-58 when something is still unknown at the end
   void (*dtype)(DTypeInference &) = nullptr;  // null: all inputs and outputs share one type (REG-22)
   llvm::ArrayRef<InplacePair> inplace = {};

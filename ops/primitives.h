@@ -112,6 +112,9 @@ extern const OpDef kDivSqrtDim;  // _contrib_div_sqrt_dim(x): x / √(length of 
 extern const OpDef kFullyConnected;  // FullyConnected(x, weight, bias; num_hidden, flatten): x·weightᵀ + bias
 extern const OpDef kDropout;         // Dropout(x; p)
 
+// scan.cc, cond.cc, call.cc: operators with bodies, which gradients of such operators are made of
+extern const OpDef kScan, kCond, kCall;
+
 // where.cc
 extern const OpDef kWhere;  // where(condition, x, y)
 

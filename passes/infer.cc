@@ -6,10 +6,9 @@
 
 #include "passes/gradient/head_checks.h"
 #include "passes/gradient_shapes.h"
-
+#include "passes/infer_bodies.h"
+#include "passes/infer_lattices.h"
 #include "passes/propagate.h"
-
-#include "ir/inference.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -19,95 +18,13 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// The common case of equal entries without building an inference: all inputs known and equal.
-template <class Lattice, class Element = typename Lattice::Element>
-bool fillWithSame(const Lattice &lattice, ArrayRef<Element> in, MutableArrayRef<Element> out, Element unknown) {
-  if (in.empty() || !lattice.isKnown(in[0])) return false;
-  for (Element element : in)
-    if (element != in[0]) return false;
-  for (Element element : out)
-    if (element != in[0] && element != unknown) return false;
-  std::fill(out.begin(), out.end(), in[0]);
-  return true;
-}
-
-struct ShapeLattice {
-  using Element = ShapeId;
-  ShapeTable &table;
-  const Graph &graph;
-  bool zeroIsUnknown;
-
-  bool isKnown(ShapeId shape) const { return table.isFullyKnown(shape); }
-  bool isMorePrecise(ShapeId a, ShapeId b) const {
-    if (b == kUnknownShape || a == kUnknownShape) return a != kUnknownShape;
-    return table[a].numUnknown() < table[b].numUnknown();
-  }
-
-  Error visit(NodeId n, MutableArrayRef<ShapeId> in, MutableArrayRef<ShapeId> out) {
-    const NodeKind &kind = graph.kind(n);
-    if (!kind.op->shape) return Error::success();
-    if (kind.op->shape == shapes::same && fillWithSame(*this, ArrayRef<ShapeId>(in), out, kUnknownShape))
-      return Error::success();
-    ShapeInference inference(table, kind, in, out, zeroIsUnknown);
-    kind.op->shape(inference);
-    if (!inference.hasFailed()) return Error::success();
-    return Failure(ErrorKind::InferConflict,
-                   "operator '" + kind.op->name + "', " + graph.describe(n) + ": " + inference.failureText())
-        .at(n);
-  }
-
-  Error take(NodeId n, ShapeId &to, ShapeId from) {
-    if (to == from || from == kUnknownShape) return Error::success();
-    if (to == kUnknownShape) return to = from, Error::success();
-    DimsBuffer dims(table[to].dims().begin(), table[to].dims().end());
-    if (!mergeDims(dims, table[from].dims()))
-      return Failure(ErrorKind::BackwardAttr, graph.describe(n) + " has shape " + toString(table[to]) +
-                                                  ", its forward node has " + toString(table[from]))
-          .at(n);
-    to = *table.intern(dims);
-    return Error::success();
-  }
-};
-
-struct DTypeLattice {
-  using Element = DType;
-  const Graph &graph;
-
-  static bool isKnown(DType type) { return type != DType::Unknown; }
-  static bool isMorePrecise(DType a, DType b) { return b == DType::Unknown && a != DType::Unknown; }
-
-  Error visit(NodeId n, MutableArrayRef<DType> in, MutableArrayRef<DType> out) {
-    const NodeKind &kind = graph.kind(n);
-    if (kind.op->flags.isOpaque) return Error::success();
-    if ((!kind.op->dtype || kind.op->dtype == dtypes::same) &&
-        fillWithSame(*this, ArrayRef<DType>(in), out, DType::Unknown))
-      return Error::success();
-    DTypeInference inference(kind, in, out);
-    if (kind.op->dtype) kind.op->dtype(inference);
-    else inference.sameAll();
-    if (!inference.hasFailed()) return Error::success();
-    return Failure(ErrorKind::InferConflict,
-                   "operator '" + kind.op->name + "', " + graph.describe(n) + ": " + inference.failureText())
-        .at(n);
-  }
-
-  Error take(NodeId n, DType &to, DType from) {
-    if (to == from || from == DType::Unknown) return Error::success();
-    if (to != DType::Unknown)
-      return Failure(ErrorKind::BackwardAttr,
-                     graph.describe(n) + " has type " + dtypeName(to) + ", its forward node has " + dtypeName(from))
-          .at(n);
-    to = from;
-    return Error::success();
-  }
-};
-
 class Inferrer {
  public:
   Inferrer(Context &ctx, const Graph &graph, const InferOptions &options)
       : graph(graph), options(options), summaries(ctx),
         table(options.forward ? std::make_shared<ShapeTable>(*options.forward->shapes)
-                              : std::make_shared<ShapeTable>()) {
+                              : std::make_shared<ShapeTable>()),
+        bodies(summaries, table, zeroIsUnknown()) {
     result.shapes = table;
     result.shape = EntryMap<ShapeId>(graph, kUnknownShape);
     result.dtype = EntryMap<DType>(graph, DType::Unknown);
@@ -117,7 +34,7 @@ class Inferrer {
 
   Expected<Inference> run(const InferRequest &request) {
     if (Error error = seed(request)) return error;
-    ShapeLattice shapes{*table, graph, zeroIsUnknown()};
+    ShapeLattice shapes{*table, graph, zeroIsUnknown(), &bodies};
     if (Error error = rejectSparse()) return error;
     Propagation<ShapeLattice> propagation(graph, shapes, summaries, result.shape);
     propagation.keepFirst(firstNode);
@@ -212,6 +129,16 @@ class Inferrer {
     }
   }
 
+  // What is known of bodies at the end. Those of given nodes are given.
+  Error addBodies() {
+    if (!graph.columns().hasBodies) return Error::success();
+    if (options.forward) result.bodies = options.forward->bodies;
+    Expected<BodyInferences> found = bodies.collect(graph, result, firstNode, options.floatAs);
+    if (!found) return found.takeError();
+    llvm::append_range(result.bodies, *found);
+    return Error::success();
+  }
+
   // What hints leave open, the annotation may tell; explicit hints take precedence where the two do not fit together.
   Error completeFromAnnotation(Propagation<ShapeLattice> &propagation) {
     if (graph.table().entries.shapes.empty()) return Error::success();
@@ -228,35 +155,19 @@ class Inferrer {
 
   Error seedFromAttrs(NodeId n) {
     EntryId e = graph.firstEntry(n);
-    if (std::optional<StringRef> text = graph.attrs(n).get("__shape__")) {
-      Dims parsed;
-      ParamsArena arena;
-      if (!parseAttr(*text, arena, parsed)) return badHint(n, "__shape__", *text, "a tuple of int");
-      DimsBuffer dims;
-      for (int64_t dim : parsed) dims.push_back(dim == 0 && zeroIsUnknown() ? kUnknownDim : dim);
-      // A tuple without elements is MXNet's way to say that nothing is known.
-      if (!dims.empty())
-        if (Error error = unifyHint(n, e, dims, *text)) return error;
-    }
-    if (std::optional<StringRef> text = graph.attrs(n).get("__dtype__")) {
-      std::optional<DType> type = parseDType(*text);
-      if (!type) return badHint(n, "__dtype__", *text, "a type name or code");
-      if (result.dtype[e] == DType::Unknown) result.dtype[e] = *type;
-    }
+    Expected<VariableHints> hints = hintsOf(graph, n, zeroIsUnknown());
+    if (!hints) return hints.takeError();
+    if (!hints->dims.empty())
+      if (Error error = unifyHint(n, e, hints->dims, *graph.attrs(n).get("__shape__"))) return error;
+    if (result.dtype[e] == DType::Unknown) result.dtype[e] = hints->dtype;
     if (std::optional<StringRef> text = graph.attrs(n).get("__storage_type__")) {
       int code;
       if (text->getAsInteger(10, code) || code < -1 || code > 2)
-        return badHint(n, "__storage_type__", *text, "-1, 0, 1 or 2");
+        return badHint(graph, n, "__storage_type__", *text, "-1, 0, 1 or 2");
       if (code >= 0) result.storage[e] = static_cast<StorageKind>(code);
       hasSparse |= code > 0;
     }
     return Error::success();
-  }
-
-  Error badHint(NodeId n, StringRef key, StringRef text, StringRef expected) {
-    return Failure(ErrorKind::BadHint,
-                   graph.describe(n) + ": attribute '" + key + "' is \"" + text + "\", expected " + expected)
-        .at(n);
   }
 
   Error unifyHint(NodeId n, EntryId e, Dims dims, StringRef text) {
@@ -298,7 +209,7 @@ class Inferrer {
   DType defaultFloat() const { return asksForHalf() ? *options.floatAs : options.defaultFloat; }
 
   Error inferDTypes() {
-    DTypeLattice types{graph};
+    DTypeLattice types{graph, &bodies};
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
     propagation.keepFirst(firstNode);
     if (Error error = propagation.run()) return error;
@@ -316,6 +227,7 @@ class Inferrer {
       if (!hasChanged) continue;
       if (Error error = propagation.resume()) return error;
     }
+    if (Error error = addBodies()) return error;
     if (options.floatAs && !asksForHalf())
       for (uint32_t e = firstEntry; e < graph.numEntries(); ++e)
         if (isFloating(result.dtype[EntryId(e)])) result.dtype[EntryId(e)] = *options.floatAs;
@@ -359,12 +271,7 @@ class Inferrer {
       for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
         EntryId e(graph.firstEntry(NodeId(n)).value + o);
         if (result.elements(e) * int64_t{dtypeBytes(result.dtype[e])} <= kMaxTensorBytes) continue;
-        return Failure(ErrorKind::InferConflict,
-                       (graph.isVariable(NodeId(n)) ? Twine() : "operator '" + graph.opName(NodeId(n)) + "', ") +
-                           graph.describe(NodeId(n)) + ": output " + Twine(o) + " has shape " +
-                           toString(result.shapeOf(e)) + " of " + dtypeName(result.dtype[e]) +
-                           ", expected at most 2^48 bytes")
-            .at(NodeId(n));
+        return tooManyBytes(graph, result, NodeId(n), o);
       }
     return Error::success();
   }
@@ -403,7 +310,8 @@ class Inferrer {
   const Graph &graph;
   const InferOptions &options;
   RuleSummaries summaries;
-  std::shared_ptr<ShapeTable> table;       // that of the result
+  std::shared_ptr<ShapeTable> table;  // that of the result
+  BodyInferrer bodies;
   uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given (INF-11)
   bool hasSparse = false;                  // some variable has other than dense storage
   bool hasLarge = false;                   // some entry has so many elements that its bytes have to be counted

@@ -44,15 +44,27 @@ struct InferOptions {
   const struct Inference *forward = nullptr;
 };
 
+struct Inference;
+
+/// What is known inside the bodies of one node; null for one of which nothing is known.
+struct NodeBodies {
+  NodeId node;
+  std::vector<std::shared_ptr<const Inference>> bodies;
+};
+using BodyInferences = std::vector<NodeBodies>;
+
 struct Inference {
   EntryMap<ShapeId> shape;  // ids of `shapes`
   std::shared_ptr<const ShapeTable> shapes;
   EntryMap<DType> dtype;
   EntryMap<StorageKind> storage;
   size_t numUnknownShapes = 0, numUnknownDTypes = 0;  // entries not fully known
+  BodyInferences bodies;  // of the nodes with a flow, in id order; shapes are in the same table
 
   ShapeRef shapeOf(EntryId e) const { return (*shapes)[shape[e]]; }
   bool isKnownShape(EntryId e) const { return shapes->isFullyKnown(shape[e]); }
+  /// Null where nothing is known.
+  const Inference *body(NodeId n, size_t b) const;
   /// -1 where the shape is not fully known.
   int64_t elements(EntryId e) const { return shapes->elements(shape[e]); }
 };

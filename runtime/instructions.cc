@@ -1,7 +1,10 @@
 // Turns graph, requests and plan into instructions. Phases: place every entry, list the steps that fill heads, emit
 // instructions, connect their views. Linear. Tested by tests/executor_test.cc
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/inference.h"
+#include "runtime/body_runner.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/widened_kernel.h"
 
@@ -24,8 +27,8 @@ struct StepPlan {
 class Preparation {
  public:
   Preparation(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
-              const ExecOptions &options)
-      : graph(graph), requests(requests), plan(plan), options(options), schedule(options.schedule),
+              const ExecOptions &options, const BodySite *site)
+      : graph(graph), requests(requests), plan(plan), options(options), site(site), schedule(options.schedule),
         scratchShapes(*inference.shapes), isRead(graph.numEntries()) {
     list.graph = graph;
     list.inference = inference;
@@ -35,8 +38,8 @@ class Preparation {
 
   Expected<InstructionList> run() {
     markReads();
-    arena = options.arena;
-    if (!arena)
+    arena = site ? site->arena : options.arena;
+    if (!site && !arena)
       if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
@@ -128,7 +131,7 @@ class Preparation {
       if (request == Request::Null) continue;
       if (!isKnown(e)) return unknown(heads[i].node, e);
       list.heads[i] = list.tensor(e);
-      list.heads[i].data = options.headMemory.empty() ? nullptr : options.headMemory[i];
+      list.heads[i].data = site ? &unbound : options.headMemory.empty() ? nullptr : options.headMemory[i];
       if (!list.heads[i].data)
         if (Error error = own(e, "head '" + graph.listedName(heads[i]) + "'", heads[i].node, list.heads[i].data))
           return error;
@@ -221,15 +224,17 @@ class Preparation {
   void listRandomNodes() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
       const OpDef *op = graph.op(NodeId(id));
-      if (op && op->flags.isRandom && !op->flags.isBackward) randomNodes.push_back(NodeId(id));
+      if ((op && op->flags.isRandom && !op->flags.isBackward) || graph.kind(NodeId(id)).drawsInside)
+        randomNodes.push_back(NodeId(id));
     }
   }
 
   // By id, so that a node draws the same wherever the schedule has it.
   uint64_t randomOrdinal(NodeId n) const {
     const OpFlags &flags = graph.op(n)->flags;
-    if (!flags.isRandom) return 0;
-    if (!flags.isBackward) return llvm::lower_bound(randomNodes, n) - randomNodes.begin();
+    const bool drawsInside = graph.kind(n).drawsInside;
+    if (!flags.isRandom && !drawsInside) return 0;
+    if (!flags.isBackward || drawsInside) return llvm::lower_bound(randomNodes, n) - randomNodes.begin();
     // A backward operator that draws again must draw what its forward node drew.
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     return deps.empty() ? 0 : llvm::lower_bound(randomNodes, deps[0]) - randomNodes.begin();
@@ -259,6 +264,8 @@ class Preparation {
     if (Error error = addOperands(n)) return error;
     if (Error error = widen(n, instruction)) return error;
     if (Error error = checkShapes(n)) return error;
+    if (kind.flow)
+      if (Error error = addBodies(n)) return error;
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
     for (; nextStep < steps.size() && steps[nextStep].after <= step; ++nextStep) takeStep(steps[nextStep]);
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
@@ -283,6 +290,25 @@ class Preparation {
           .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float64");
     list.widened.push_back(WidenedKernel::create(site, widening, [](const KernelSite &) { return nullptr; }));
     instruction.fast = list.widened.back().get();
+    return Error::success();
+  }
+
+  // Bodies of one node run one at a time: they share what the kernel leaves of the workspace.
+  Error addBodies(NodeId n) {
+    const FlowPlan *flow = findFlowPlan(plan.flows, n);
+    if (!flow)
+      return Failure(ErrorKind::InferMissing,
+                     "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
+          .at(n);
+    size_t *const numPrepared = site ? site->numPrepared : &numInside;
+    char *const memory = plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr;
+    for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
+      Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, {memory, numPrepared});
+      if (!body) return withinBody(body.takeError(), graph, n, b);
+      list.ownedBytes += body->ownedBytes;
+      list.runnerList.push_back(body->runner.get());
+      list.runners.push_back(std::move(body->runner));
+    }
     return Error::success();
   }
 
@@ -336,12 +362,16 @@ class Preparation {
 
   /// The columns have their final size: views into them stay valid from here on, moves of the list included.
   void connect() {
-    size_t operand = 0, request = 0;
+    size_t operand = 0, request = 0, runner = 0;
     for (Instruction &instruction : list.instructions) {
       size_t numIn = graph.inputs(instruction.node).size(), numOut = graph.numOutputs(instruction.node);
       instruction.call.in = ArrayRef(list.operands).slice(operand, numIn);
       instruction.call.out = ArrayRef(list.operands).slice(operand + numIn, numOut);
       instruction.call.requests = ArrayRef(list.requests).slice(request, numOut);
+      if (const BodyFlow *flow = instruction.call.kind->flow) {
+        instruction.call.bodies = ArrayRef(list.runnerList).slice(runner, flow->bodies.size());
+        runner += flow->bodies.size();
+      }
       operand += numIn + numOut;
       request += numOut;
     }
@@ -351,10 +381,13 @@ class Preparation {
   const RequestTable &requests;
   const MemoryPlan &plan;
   const ExecOptions &options;
+  const BodySite *const site;  // null: of a graph that is no body
   const Schedule &schedule;
   InstructionList list;
   ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
+  char unbound = 0;          // where a head is that is bound later
+  size_t numInside = 0;      // instructions of bodies
   char *arena = nullptr;
   char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;
@@ -395,8 +428,8 @@ void InstructionList::resolve() {
 
 Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
                                               const RequestTable &requests, const MemoryPlan &plan,
-                                              const ExecOptions &options) {
-  return Preparation(graph, inference, requests, plan, options).run();
+                                              const ExecOptions &options, const BodySite *site) {
+  return Preparation(graph, inference, requests, plan, options, site).run();
 }
 
 }  // namespace gradc

@@ -46,6 +46,9 @@ struct InstructionList {
   std::vector<EntryId> headEntry;       // the entry computed in the head's own buffer; invalid: a step brings it there
   std::vector<NodeId> neededVariables;  // read by an instruction or a step
 
+  std::vector<std::unique_ptr<BodyRunner>> runners;  // of nodes with a flow, in the order of the instructions
+  std::vector<BodyRunner *> runnerList;              // the same, as kernels are given them
+
   std::vector<Buffer> buffers;
   size_t ownedBytes = 0;
 
@@ -61,9 +64,16 @@ bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Infe
 /// `stored`, of `who`. The first operand decides in which type a kernel computes; others may be class numbers or positions.
 llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const llvm::Twine &who);
 
-/// The list for a plan that has been checked. Heads own zeroed buffers.
+/// Of a body: its arena is part of its node's workspace, and its heads are bound before each run.
+struct BodySite {
+  char *arena = nullptr;
+  size_t *numPrepared = nullptr;  // instructions of bodies so far, in all of the graph
+};
+
+/// The list for a plan that has been checked. Heads own zeroed buffers. TooLarge where bodies within bodies are used so often
+/// that there would be no end to instructions.
 llvm::Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
                                                     const RequestTable &requests, const MemoryPlan &plan,
-                                                    const ExecOptions &options);
+                                                    const ExecOptions &options, const BodySite *site = nullptr);
 
 }  // namespace gradc

@@ -36,7 +36,7 @@ Graph readGraph(Context &context, StringRef text) { return cantFail(readJson(con
 
 TEST(Bodies, A_15_EqualBodiesAreOneAndOtherBodiesAnotherKind) {
   TestContext context;
-  for (StringRef op : {"_foreach", "relu"}) {
+  for (StringRef op : {"for_each", "relu"}) {
     const Graph graph = readGraph(context, chainOf(op, {kBody, kBody, kOther, kBody + ", " + kOther, ""}));
     EXPECT_EQ(graph.kindId(NodeId(1)), graph.kindId(NodeId(2)));
     EXPECT_NE(graph.kindId(NodeId(1)), graph.kindId(NodeId(3)));

@@ -183,7 +183,7 @@ TEST_F(Cli, CLI_04_RUN_04_AnnotatedFileRunsWithOneArrayBound) {
 TEST_F(Cli, A_15_ErrorsInBodies) {
   auto file = [&](StringRef inner) {
     folder.write("loop.json", (R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
-{"op": "_foreach", "name": "loop", "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [],
+{"op": "for_each", "name": "loop", "inputs": [[0, 0, 0]], "subgraphs": [{"nodes": [],
  "arg_nodes": [], "heads": []}, {"nodes": [{"op": "null", "name": "h", "inputs": []},
    )" + inner + R"(], "arg_nodes": [0], "heads": [[1, 0, 0]]}]}],
 "arg_nodes": [0], "heads": [[1, 0, 0]]})")

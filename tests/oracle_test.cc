@@ -53,7 +53,7 @@ bool isException(ArrayRef<Exception> list, StringRef op) {
 
 /// A model may contain it and MXNet has it.
 bool isJudged(const OpDef &op) {
-  return !op.flags.isBackward && isMxnets(op) && !op.flags.isOpaque && !op.name.contains("test_");
+  return !op.flags.isBackward && isMxnets(op) && !op.flags.isOpaque && !op.flow && !op.name.contains("test_");
 }
 
 std::string goldenFolder() {

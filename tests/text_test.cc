@@ -43,13 +43,13 @@ TEST(Text, BodiesFollowOnce) {
                  fileOf(R"({"op": "null", "name": "deep", "inputs": []})", "[[0, 0, 0]]") + "]}",
              "[[1, 0, 0]]");
   const std::string nodes =
-      R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]],
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]],
       "control_deps": [0], "subgraphs": [)" +
-      body + R"(]}, {"op": "_cond", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + ", " +
+      body + R"(]}, {"op": "guard", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + ", " +
       fileOf("", "[]") + "]}";
   EXPECT_EQ(printed(fileOf(nodes, "[[2, 0, 0]]"), printText), R"(%0 = variable "x"
-%1 = _foreach(%0) "f"   ; after %0; body @1
-%2 = _cond(%1) "g"   ; bodies @1, @2
+%1 = for_each(%0) "f"   ; after %0; body @1
+%2 = guard(%1) "g"   ; bodies @1, @2
 heads %2
 @1:
   %0 = variable "i"

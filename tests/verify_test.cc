@@ -143,8 +143,8 @@ TEST(Verify, BodiesAreChecked) {
       {"op": "relu", "name": "k", "inputs": [[1, 0, 1]]}, {"op": "relu", "name": "l", "inputs": [[2, 0, 1]]})",
              "[[3, 0, 0]]");
   const std::string nodes =
-      R"({"op": "null", "name": "x", "inputs": []}, {"op": "_foreach", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
-      body + R"(]}, {"op": "_foreach", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + "]}";
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
+      body + R"(]}, {"op": "for_each", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body + "]}";
   LoadedGraph loaded = read(context, fileOf(nodes, "[[2, 0, 0]]"));
   std::vector<GradcError> found = verify(loaded.graph, 10);
   ASSERT_EQ(found.size(), 2u);

@@ -8,7 +8,7 @@
 #include "passes/gradient/fluid_names.h"
 #include "passes/gradient/naming.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "ir/dense_map.h"
 
 namespace gradc {
 
@@ -70,9 +70,9 @@ class Accumulators {
   uint32_t numBase;
   std::vector<Slot> slots;
   std::vector<Cell> cells;
-  std::vector<uint32_t> extraBegin;       // by builder node beyond the base: first slot
-  std::vector<KindId> sumKinds;           // by number of operands
-  llvm::DenseMap<uint32_t, NodeId> taps;  // by slot; invalid until a gradient passes it
+  std::vector<uint32_t> extraBegin;  // by builder node beyond the base: first slot
+  std::vector<KindId> sumKinds;      // by number of operands
+  DenseMap<uint32_t, NodeId> taps;   // by slot; invalid until a gradient passes it
   FluidNames *fluid = nullptr;
 };
 

@@ -112,11 +112,16 @@ Expected<GradientResult> buildGradient(Context &context, const Graph &graph, con
     if (Error error = checkScale(options)) return error;
     Expected<GradientRequest> checked = checkRequest(graph, request, options);
     if (!checked) return checked.takeError();
-  if (!checked->taps.empty() && !context.ops.wellKnown.tap)
-    return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
+    if (!checked->taps.empty() && !context.ops.wellKnown.tap)
+      return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
     Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
     if (!earlier) return earlier.takeError();
-    GradientState state(context, graph, std::move(*earlier), *checked, options);
+    Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options);
+    if (!saving) return saving.takeError();
+    GradientOptions known = options;
+    if (*saving && (*saving)->inference) known.inference = &*(*saving)->inference;
+    GradientState state(context, *saving ? (*saving)->graph : graph, std::move(*earlier), *checked, known);
+    if (*saving) state.flows = (*saving)->flows;
     if (Error error = HeadSeeder(state).run()) return error;
     if (Error error = walkBackwards(state)) return error;
     return finishGradient(state);

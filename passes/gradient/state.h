@@ -4,6 +4,7 @@
 
 #include "passes/gradient/accumulate.h"
 #include "passes/gradient/head_checks.h"
+#include "passes/gradient/save_values.h"
 #include "passes/gradient/select.h"
 #include "passes/gradient/table.h"
 
@@ -47,6 +48,7 @@ struct GradientState {
   uint32_t top = 0;                 // largest id of a y that receives a head gradient
   std::vector<HeadPair> openPairs;
   std::vector<std::string> seedNames;
+  llvm::ArrayRef<FlowGradient> flows;  // of nodes that have one, ascending
 };
 
 /// Turns the contributions of every entry into contributions of what its node reads, from the last y to the first node.

@@ -108,7 +108,7 @@ class BackwardWalk {
   Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {
     current = n;
     HeadGradients given{heads, [](void *self, size_t o) { return static_cast<BackwardWalk *>(self)->zeroHead(o); },
-                        this};
+                        this, bodiesOf(n)};
     GradRule rule(builder, n, sums.originOf(n), given, wanted);
     rule.setForward(forwardOf(n));
     builder.kind(n).op->gradient(rule);
@@ -131,6 +131,11 @@ class BackwardWalk {
   }
 
   bool isScaled(NodeId n) const { return state.options.lossScale != 1 && GradientState::isLoss(builder.kind(n)); }
+
+  ArrayRef<BodyGradient> bodiesOf(NodeId n) const {
+    auto at = llvm::lower_bound(state.flows, n, [](const FlowGradient &flow, NodeId key) { return flow.node < key; });
+    return at != state.flows.end() && at->node == n ? ArrayRef<BodyGradient>(at->bodies) : ArrayRef<BodyGradient>();
+  }
 
   Error badRule(NodeId n, size_t input) {
     return Failure(ErrorKind::GradientNull, "the gradient rule of operator '" + builder.kind(n).op->name +

@@ -32,8 +32,10 @@ class DataOrder {
   }
 
  private:
-  // No gradient flows through it, nor through bodies.
-  bool isOpaque(NodeId n) const { return graph.op(n) && (graph.op(n)->flags.isOpaque || !graph.bodies(n).empty()); }
+  // No gradient flows through it, nor through bodies that mean nothing to their operator.
+  bool isOpaque(NodeId n) const {
+    return graph.op(n) && (graph.op(n)->flags.isOpaque || (!graph.bodies(n).empty() && !graph.kind(n).flow));
+  }
 
   void enter(NodeId n) {
     if (seen[n.value]) return;

@@ -4,6 +4,7 @@
 // Live ranges are kept by offset. Writing an output must hit only bytes no live entry owns, except the bytes of the input
 // it takes over along a declared pair: then nobody may read that input, or anything sharing its bytes, again, unless the
 // pair is an identity. Tested by tests/check_plan_test.cc
+#include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
 
 #include "ir/error.h"
@@ -203,18 +204,26 @@ class PlanReplay {
   const RequestTable &requests;
   const MemoryPlan &plan;
   const PlanOptions &options;
-  EntryMap<uint32_t> pending;     // reads still to come
-  EntryMap<uint8_t> isCallers;    // may be in the caller's memory
-  std::map<int64_t, Range> live;  // by offset
+  EntryMap<uint32_t> pending;                       // reads still to come
+  EntryMap<uint8_t> isCallers;                      // may be in the caller's memory
+  std::map<int64_t, Range> live;                    // by offset
   std::multimap<uint32_t, int64_t> keptWorkspaces;  // offsets by the last step
 };
 
 }  // namespace
 
-Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
-                const PlanOptions &options) {
+Error replayPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+                 const PlanOptions &options) {
   return catchingBadAlloc("to check the memory plan",
                           [&]() -> Error { return PlanReplay(graph, inference, requests, plan, options).run(); });
+}
+
+Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
+                const PlanOptions &given) {
+  PlanOptions options = given;
+  options.flows = &plan.flows;
+  if (Error error = replayPlan(graph, inference, requests, plan, options)) return error;
+  return checkFlowPlans(graph, plan.flows);
 }
 
 }  // namespace gradc

@@ -2,7 +2,7 @@
 #include "passes/memory/plan_memory.h"
 
 #include "ir/out_of_memory.h"
-
+#include "passes/memory/flow_plans.h"
 #include "passes/memory/lifetimes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,7 +13,16 @@ namespace gradc {
 
 Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &inference, const RequestTable &requests,
                                 const PlanOptions &options) {
+  return FlowPlanner(options.allowInplace).plan(graph, inference, requests, options);
+}
+
+Expected<MemoryPlan> FlowPlanner::plan(const Graph &graph, const Inference &inference, const RequestTable &requests,
+                                       const PlanOptions &given) {
   return catchingBadAlloc("to plan memory", [&]() -> Expected<MemoryPlan> {
+    Expected<std::vector<FlowPlan>> flows = planFlows(graph, inference, requests);
+    if (!flows) return flows.takeError();
+    PlanOptions options = given;
+    options.flows = &*flows;
     Expected<Lifetimes> lifetimes = computeLifetimes(graph, inference, requests, options);
     if (!lifetimes) return lifetimes.takeError();
     Placement placement = placeIntervals(lifetimes->intervals, graph.numNodes());
@@ -49,6 +58,7 @@ Expected<MemoryPlan> planMemory(Context &, const Graph &graph, const Inference &
       else if (requests.request[e] != Request::Null) plan.offset[e] = kUnplanned;
     }
     plan.inplaceOf = std::move(lifetimes->inplaceOf);
+    plan.flows = std::move(*flows);
     return plan;
   });
 }

@@ -19,6 +19,27 @@ inline constexpr int64_t kExternal = -1;   // variables, heads, what crosses Pla
 inline constexpr int64_t kUnused = -2;     // nobody reads it, request Null
 inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
 
+struct MemoryPlan;
+
+/// What one run of a body needs: its plan is made for the heads that are wanted, which its caller places.
+struct BodyPlan {
+  Graph graph;
+  std::vector<Request> headRequests;
+  RequestTable requests;
+  std::shared_ptr<const MemoryPlan> plan;
+  std::shared_ptr<const Inference> inference;
+};
+
+/// The workspace of a node with a flow: what its kernel keeps between steps, then the arena of the body that is running.
+struct FlowPlan {
+  NodeId node;
+  int64_t ownBytes = 0;
+  int64_t bytes = 0;
+  std::vector<std::shared_ptr<const BodyPlan>> bodies;  // equal ones are planned once
+};
+/// Null where there is none: the node computes nothing, or something about it is unknown.
+const FlowPlan *findFlowPlan(const std::vector<FlowPlan> &plans, NodeId n);
+
 struct PlanOptions {
   bool allowInplace = true;
   /// The order in which nodes run; id order as it is.
@@ -32,6 +53,8 @@ struct PlanOptions {
   /// Null: all are.
   NodeId (*workspaceReader)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
+  /// Set by planMemory and checkPlan: of the plan at hand.
+  const std::vector<FlowPlan> *flows = nullptr;
 };
 
 struct MemoryPlan {
@@ -46,6 +69,7 @@ struct MemoryPlan {
   uint32_t numUnplanned = 0;
   int64_t workspaceBytes = 0;      // the largest workspace
   NodeId peakNode;                 // where the bound is reached
+  std::vector<FlowPlan> flows;     // of nodes with a flow, in id order
   std::vector<int64_t> liveBytes;  // by step: bytes in use while its node runs, workspace included
 };
 

@@ -50,6 +50,10 @@ uint64_t ofReference(const Graph &graph, const Inference &inference, const Reque
 
 Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                  const PlanOptions &options, NodeId n) {
+  if (graph.kind(n).flow) {
+    const FlowPlan *flow = options.flows ? findFlowPlan(*options.flows, n) : nullptr;
+    return flow ? flow->bytes : 0;
+  }
   const int64_t given = options.workspaceOf ? options.workspaceOf(options.user, n) : -1;
   const uint64_t bytes = given < 0 ? ofReference(graph, inference, requests, n) : static_cast<uint64_t>(given);
   if (bytes <= static_cast<uint64_t>(kMaxTensorBytes)) return static_cast<int64_t>(bytes);

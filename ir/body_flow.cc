@@ -1,0 +1,135 @@
+// Checks of location lists and counts. Tested by tests/control_flow_test.cc
+#include "ir/body_flow.h"
+
+#include "ir/bodies.h"
+#include "ir/error.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+std::vector<NodeId> bodyInputs(const Graph &body) {
+  std::vector<NodeId> inputs;
+  for (uint32_t n = 0; n < body.numNodes(); ++n)
+    if (body.isVariable(NodeId(n))) inputs.push_back(NodeId(n));
+  return inputs;
+}
+
+FlowBuilder::FlowBuilder(const NodeKind &kind, BodyFlow::Form form) : kind(kind) {
+  made.form = form;
+  made.isStacked.assign(kind.numOutputs, false);
+}
+
+void FlowBuilder::expect(bool holds, const Twine &text) {
+  if (holds || failed) return;
+  failed = true;
+  failure = Failure(ErrorKind::BadAttribute, text);
+}
+
+void FlowBuilder::addOperands(BodyFlow::Operand role, size_t count) {
+  made.operands.resize(made.operands.size() + count, role);
+}
+
+const Graph *FlowBuilder::nextBody() {
+  const size_t position = made.bodies.size();
+  expect(position < kind.bodies.size(),
+         "operator '" + kind.op->name + "' takes more bodies than the " + Twine(kind.bodies.size()) + " it is given");
+  if (failed) return nullptr;
+  made.bodies.emplace_back().inputs = bodyInputs(kind.bodies[position]);
+  return &kind.bodies[position];
+}
+
+void FlowBuilder::addBody(StringRef list, ArrayRef<int64_t> operandOf) {
+  if (!nextBody()) return;
+  BodyFlow::Body &body = made.bodies.back();
+  expect(operandOf.size() == body.inputs.size(), "attribute '" + list + "' has " + Twine(operandOf.size()) +
+                                                     " elements, expected " + Twine(body.inputs.size()) +
+                                                     ", one for each input of " +
+                                                     bodyName(kind.bodies.size(), made.bodies.size() - 1));
+  for (size_t i = 0; i < operandOf.size() && !failed; ++i) {
+    expect(operandOf[i] >= 0 && static_cast<uint64_t>(operandOf[i]) < made.operands.size(),
+           "element " + Twine(i) + " of attribute '" + list + "' is " + Twine(operandOf[i]) +
+               ", expected an input of the node, 0 to " + Twine(made.operands.size()) + " exclusive");
+    body.operandOf.push_back(static_cast<uint32_t>(operandOf[i]));
+  }
+}
+
+void FlowBuilder::addBody(ArrayRef<Locations> lists) {
+  if (!nextBody()) return;
+  BodyFlow::Body &body = made.bodies.back();
+  const size_t count = body.inputs.size();
+  const std::string name = bodyName(kind.bodies.size(), made.bodies.size() - 1);
+  BitVector isGiven(static_cast<unsigned>(count));
+  body.operandOf.assign(count, 0);
+  for (const Locations &from : lists)
+    for (size_t i = 0; i < from.positions.size() && !failed; ++i) {
+      const int64_t at = from.positions[i];
+      const std::string element = ("element " + Twine(i) + " of attribute '" + from.list + "' is " + Twine(at)).str();
+      expect(at >= 0 && static_cast<uint64_t>(at) < count,
+             element + ", expected an input of " + name + ", 0 to " + Twine(count) + " exclusive");
+      if (failed) return;
+      expect(!isGiven[static_cast<unsigned>(at)], element + ", expected each input of " + name + " once");
+      isGiven.set(static_cast<unsigned>(at));
+      body.operandOf[static_cast<size_t>(at)] = static_cast<uint32_t>(from.firstOperand + i);
+    }
+  expect(isGiven.all(),
+         "input " + Twine(isGiven.find_first_unset()) + " of " + name + " is in none of the lists of locations");
+}
+
+void FlowBuilder::addHeads(size_t count, size_t firstOutput, bool isStacked) {
+  if (failed) return;
+  for (size_t i = 0; i < count; ++i) {
+    made.bodies.back().outputOf.push_back(static_cast<uint32_t>(firstOutput + i));
+    made.isStacked[firstOutput + i] = isStacked;
+  }
+}
+
+void FlowBuilder::addState(size_t operand, size_t output) {
+  if (failed) return;
+  std::vector<uint32_t> &outputs = made.bodies.back().outputOf;
+  made.states.push_back({static_cast<uint32_t>(operand), static_cast<uint32_t>(outputs.size())});
+  outputs.push_back(static_cast<uint32_t>(output));
+}
+
+void FlowBuilder::lookAtOperands(size_t b) {
+  const BodyFlow::Body &body = made.bodies[b];
+  const std::vector<NodeId> mutators = listMutators(kind.bodies[b]);
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    const uint32_t operand = body.operandOf[i];
+    made.isRead[operand] = true;
+    if (!mutators[body.inputs[i].value].isValid()) continue;
+    made.isMutated[operand] = true;
+    expect(made.operands[operand] == BodyFlow::Operand::Whole,
+           bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' overwrites '" +
+               kind.bodies[b].name(body.inputs[i]) + "', which is sliced or carried from step to step");
+  }
+}
+
+Expected<BodyFlow> FlowBuilder::finish() && {
+  expect(made.bodies.size() == kind.bodies.size(), "operator '" + kind.op->name + "' takes " +
+                                                       Twine(made.bodies.size()) + " bodies, got " +
+                                                       Twine(kind.bodies.size()));
+  const size_t most = made.form == BodyFlow::Form::Call ? 1 : made.form == BodyFlow::Form::Loop ? 2 : 3;
+  const size_t least = made.form == BodyFlow::Form::Branch ? 3 : 1;
+  expect(made.bodies.size() >= least && made.bodies.size() <= most,
+         "operator '" + kind.op->name + "' has " + Twine(made.bodies.size()) + " bodies, expected " + Twine(least) +
+             (least < most ? " or " + Twine(most) : Twine()));
+  for (size_t b = 0; b < made.bodies.size() && !failed; ++b) {
+    const size_t expected = made.isDecision(b) ? 1 : made.bodies[b].outputOf.size(),
+                 found = kind.bodies[b].heads().size();
+    expect(found == expected, bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' has " +
+                                  Twine(found) + " heads, expected " + Twine(expected));
+  }
+  made.isRead.assign(made.operands.size(), false);
+  made.isMutated.assign(made.operands.size(), false);
+  for (size_t b = 0; b < made.bodies.size() && !failed; ++b) lookAtOperands(b);
+  for (size_t i = 0; i < made.operands.size(); ++i)
+    if (made.operands[i] == BodyFlow::Operand::State || made.operands[i] == BodyFlow::Operand::Count)
+      made.isRead[i] = true;
+  if (failed) return std::move(failure);
+  return std::move(made);
+}
+
+}  // namespace gradc

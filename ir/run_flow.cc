@@ -1,0 +1,220 @@
+// The kernel of loops, branches and calls. Tested by tests/control_flow_test.cc
+#include "ir/body_flow.h"
+#include "ir/kernel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr size_t kAlignment = 64;  // of every buffer; what a body decides takes one
+size_t rounded(size_t bytes) { return alignTo(bytes, kAlignment); }
+
+template <class F> auto withElement(const TensorRef &tensor, F f) {
+  switch (tensor.dtype) {
+    case DType::Float32: return f(*tensor.as<float>());
+    case DType::Float64: return f(*tensor.as<double>());
+    case DType::Bool:
+    case DType::UInt8: return f(*tensor.as<uint8_t>());
+    case DType::Int8: return f(*tensor.as<int8_t>());
+    case DType::Int16: return f(*tensor.as<int16_t>());
+    case DType::UInt16: return f(*tensor.as<uint16_t>());
+    case DType::Int32: return f(*tensor.as<int32_t>());
+    case DType::UInt32: return f(*tensor.as<uint32_t>());
+    case DType::Int64: return f(*tensor.as<int64_t>());
+    case DType::UInt64: return f(*tensor.as<uint64_t>());
+    default: throw KernelError{("what decides is " + dtypeName(tensor.dtype) + ", which is not computed in").str()};
+  }
+}
+
+bool isTrue(const TensorRef &tensor) {
+  return withElement(tensor, [](auto element) { return element != 0; });
+}
+
+char *rowOf(const TensorRef &stack, int64_t row) {
+  return stack.as<char>() + static_cast<int64_t>(stack.bytes()) / stack.shape[0] * row;
+}
+
+RandomKey keyOfStep(const KernelCall &call, int64_t step) {
+  return {call.random.seed, call.random.bits(static_cast<uint64_t>(step)), 0};
+}
+
+/// What every run begins with: operands as they are, and where a decision is written.
+void bindWhole(const KernelCall &call) {
+  const BodyFlow &flow = *call.kind->flow;
+  for (size_t b = 0; b < flow.bodies.size(); ++b) {
+    for (size_t i = 0; i < flow.bodies[b].inputs.size(); ++i) {
+      const uint32_t operand = flow.bodies[b].operandOf[i];
+      if (flow.operands[operand] == BodyFlow::Operand::Whole) call.bodies[b]->bindInput(i, call.in[operand].data);
+    }
+    if (flow.isDecision(b)) call.bodies[b]->bindHead(0, call.workspace);
+  }
+}
+
+void runBody(const KernelCall &call, size_t b) {
+  const std::vector<uint32_t> &outputOf = call.kind->flow->bodies[b].outputOf;
+  for (size_t h = 0; h < outputOf.size(); ++h)
+    if (call.wants(outputOf[h])) call.bodies[b]->bindHead(h, call.out[outputOf[h]].data);
+  call.bodies[b]->run(keyOfStep(call, 0));
+}
+
+bool decides(const KernelCall &call, int64_t step) {
+  call.bodies[0]->run(keyOfStep(call, ~step));
+  return isTrue(call.bodies[0]->head(0));
+}
+
+void runBranch(const KernelCall &call) {
+  const bool isFirst = decides(call, 0);
+  const std::optional<uint32_t> output = call.kind->flow->decisionOutput;
+  if (output && call.wants(*output)) *call.out[*output].as<int64_t>() = isFirst;
+  runBody(call, isFirst ? 1 : 2);
+}
+
+class LoopRun {
+ public:
+  explicit LoopRun(const KernelCall &call)
+      : call(call), flow(*call.kind->flow), last(flow.bodies.size() - 1), body(*call.bodies[last]) {
+    for (size_t b = 0; b <= last; ++b) listInputs(b);
+    const std::vector<uint32_t> &outputOf = flow.bodies[last].outputOf;
+    for (size_t h = 0; h < outputOf.size(); ++h)
+      if (flow.isStacked[outputOf[h]] && call.wants(outputOf[h])) rowHeads.push_back({h, outputOf[h]});
+  }
+
+  void run() {
+    const int64_t most = maxSteps();
+    const bool isKnown = last == 0;  // the number of steps, before the first
+    placeStates(isKnown ? most : 0);
+    for (; steps < most; ++steps) {
+      if (!isKnown && !goesOn()) break;
+      step(flow.isReverse ? most - 1 - steps : steps);
+    }
+    for (const Carried &state : carried)
+      if (state.output && state.now != state.output && state.bytes) std::memcpy(state.output, state.now, state.bytes);
+    clearRest();
+    if (flow.countOutput && call.wants(*flow.countOutput)) *call.out[*flow.countOutput].as<int64_t>() = steps;
+  }
+
+ private:
+  struct Carried {
+    char *now;      // the state as it is
+    char *next[2];  // where it is after this step and after the next
+    char *output;   // null: not wanted
+    size_t bytes;
+  };
+  /// An input or a head of a body, and the state, operand or output it is bound to.
+  struct Port {
+    size_t at;
+    size_t of;
+  };
+
+  void listInputs(size_t b) {
+    SmallVector<size_t, 16> stateOf(flow.operands.size(), 0);
+    for (size_t s = 0; s < flow.states.size(); ++s) stateOf[flow.states[s].operand] = s;
+    for (size_t i = 0; i < flow.bodies[b].operandOf.size(); ++i) {
+      const uint32_t operand = flow.bodies[b].operandOf[i];
+      if (flow.operands[operand] == BodyFlow::Operand::State) stateInputs[b].push_back({i, stateOf[operand]});
+      if (b == last && flow.operands[operand] == BodyFlow::Operand::Rows) rowInputs.push_back({i, operand});
+    }
+  }
+
+  int64_t maxSteps() const {
+    int64_t most = flow.maxSteps;
+    for (size_t i = 0; i < flow.operands.size() && most == kUnknownDim; ++i)
+      if (flow.operands[i] == BodyFlow::Operand::Rows) most = call.in[i].shape[0];
+    if (flow.countOperand) most = std::min(most, *call.in[*flow.countOperand].as<const int64_t>());
+    return std::max<int64_t>(most, 0);
+  }
+
+  // The buffers alternate; where the number of steps is known, the last one writes the output.
+  void placeStates(int64_t numSteps) {
+    char *memory = static_cast<char *>(call.workspace) + (last != 0 ? kAlignment : 0);
+    for (const BodyFlow::State &state : flow.states) {
+      const TensorRef &start = call.in[state.operand];
+      const uint32_t o = flow.bodies[last].outputOf[state.head];
+      Carried row{
+          start.as<char>(), {nullptr, nullptr}, call.wants(o) ? call.out[o].as<char>() : nullptr, start.bytes()};
+      char *first = row.output;
+      if (!first) {
+        first = memory;
+        memory += rounded(row.bytes);
+      }
+      char *second = memory;
+      memory += rounded(row.bytes);
+      const bool isLastFirst = numSteps % 2 != 0;  // step numSteps - 1 takes the buffer that step 0 takes
+      row.next[0] = isLastFirst ? first : second;
+      row.next[1] = isLastFirst ? second : first;
+      carried.push_back(row);
+    }
+  }
+
+  void bindStates(size_t b) {
+    for (Port port : stateInputs[b]) call.bodies[b]->bindInput(port.at, carried[port.of].now);
+  }
+
+  bool goesOn() {
+    bindStates(0);
+    return decides(call, steps);
+  }
+
+  void step(int64_t row) {
+    bindStates(last);
+    for (Port port : rowInputs) body.bindInput(port.at, rowOf(call.in[port.of], row));
+    for (Port port : rowHeads) body.bindHead(port.at, rowOf(call.out[port.of], row));
+    for (size_t s = 0; s < carried.size(); ++s) body.bindHead(flow.states[s].head, carried[s].next[0]);
+    body.run(keyOfStep(call, steps));
+    for (Carried &state : carried) {
+      state.now = state.next[0];
+      std::swap(state.next[0], state.next[1]);
+    }
+  }
+
+  // What was added for a gradient is read as far as it was written.
+  void clearRest() {
+    for (uint32_t o = 0; o < call.kind->numVisible; ++o) {
+      if (!flow.isStacked[o] || !call.wants(o)) continue;
+      char *end = call.out[o].as<char>() + call.out[o].bytes(), *rest = rowOf(call.out[o], steps);
+      if (rest != end) std::memset(rest, 0, static_cast<size_t>(end - rest));
+    }
+  }
+
+  const KernelCall &call;
+  const BodyFlow &flow;
+  const size_t last;
+  BodyRunner &body;
+  SmallVector<Port, 8> stateInputs[2], rowInputs, rowHeads;
+  SmallVector<Carried, 8> carried;
+  int64_t steps = 0;
+};
+
+}  // namespace
+
+void runFlow(const KernelCall &call) {
+  bindWhole(call);
+  switch (call.kind->flow->form) {
+    case BodyFlow::Form::Loop: return LoopRun(call).run();
+    case BodyFlow::Form::Branch: return runBranch(call);
+    case BodyFlow::Form::Call: return runBody(call, 0);
+  }
+}
+
+size_t flowWorkspace(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<Request> requests) {
+  const BodyFlow &flow = *kind.flow;
+  size_t bytes = flow.isDecision(0) ? kAlignment : 0;
+  for (const BodyFlow::State &state : flow.states) {
+    const bool isWanted = requests[flow.bodies.back().outputOf[state.head]] != Request::Null;
+    bytes += rounded(in[state.operand].bytes()) * (isWanted ? 1 : 2);
+  }
+  return bytes;
+}
+
+bool wantsHead(const BodyFlow &flow, size_t body, size_t head, ArrayRef<Request> requests) {
+  if (flow.isDecision(body) || requests[flow.bodies[body].outputOf[head]] != Request::Null) return true;
+  return body + 1 == flow.bodies.size() &&
+         llvm::any_of(flow.states, [&](const BodyFlow::State &state) { return state.head == head; });
+}
+
+}  // namespace gradc

@@ -1,0 +1,54 @@
+// The body of a node that computes gradients: the gradient of a forward body, and what its node makes of it.
+#pragma once
+
+#include "ir/body_flow.h"
+#include "ir/graph_builder.h"
+#include "ir/grad_rule.h"
+
+#include <map>
+
+namespace gradc {
+
+/// Where an input of the new node comes from, in the terms of the forward node.
+struct AdjointInput {
+  enum class From : uint8_t {
+    Gradient,  // of output `index`
+    Output,    // output `index` itself
+    Operand,   // input `index`
+    Sum,       // the gradient of input `index` so far
+  };
+  From from;
+  uint32_t index;
+  friend auto operator<=>(const AdjointInput &, const AdjointInput &) = default;
+};
+
+class AdjointBody {
+ public:
+  AdjointBody(Context &context, const BodyFlow::Body &ports, const BodyGradient &gradient);
+
+  bool isEmpty() const { return gradient.gradientOf.empty(); }
+  /// Whether the body yields something for an input of the forward node.
+  bool hasGradientOf(uint32_t operand) const;
+  /// The gradient of an input of the forward node: of every input of the body that is given it. It has to have one.
+  Value gradientOf(uint32_t operand);
+  /// The variable that stands for an input of the new node; made where there is none.
+  Value variable(AdjointInput input);
+  Value emit(const OpDef &op, llvm::ArrayRef<Value> operands);
+
+  struct Finished {
+    Graph graph;
+    std::vector<AdjointInput> inputs;  // of the graph, in id order
+  };
+  Finished finish(llvm::ArrayRef<Value> heads) &&;
+
+ private:
+  AdjointInput sourceOf(BodyGradient::Input input) const;
+
+  const BodyFlow::Body &ports;
+  const BodyGradient &gradient;
+  GraphBuilder builder;
+  std::vector<std::pair<AdjointInput, NodeId>> given;  // every variable
+  std::map<AdjointInput, NodeId> variables;            // the first of each input
+};
+
+}  // namespace gradc

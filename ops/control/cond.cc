@@ -1,0 +1,78 @@
+// MXNet's cond: one of two bodies, as a third decides. Tested by tests/control_flow_test.cc
+#include "ops/control/saved.h"
+#include "ops/primitives.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct CondParams {
+  int64_t numArgs, numOutputs;
+  Dims conditionLocs, thenLocs, elseLocs;
+  std::optional<Dims> saved;
+
+  size_t numInputs() const { return static_cast<size_t>(numArgs - 3); }
+};
+
+constexpr AttrSpec kCondAttrs[] = {
+    required<&CondParams::numArgs>("num_args", "number of inputs, and one for each body").atLeast(3).atMost(1 << 16),
+    required<&CondParams::numOutputs>("num_outputs", "number of outputs, heads of each branch")
+        .atLeast(1)
+        .atMost(kMaxIndex),
+    required<&CondParams::conditionLocs>("cond_input_locs", "which input each input of the condition is given"),
+    required<&CondParams::thenLocs>("then_input_locs", "which input each input of the first branch is given"),
+    required<&CondParams::elseLocs>("else_input_locs", "which input each input of the second branch is given"),
+    savedAttr<&CondParams::saved>(),
+};
+
+// Outputs: those of the branches, then, where the gradient was asked for, what was decided and what was added.
+Expected<BodyFlow> condFlow(const NodeKind &kind) {
+  const CondParams &p = kind.params<CondParams>();
+  const size_t numOutputs = static_cast<size_t>(p.numOutputs);
+  FlowBuilder flow(kind, BodyFlow::Form::Branch);
+  expectSaved(flow, p.saved, 2);
+  flow.addOperands(BodyFlow::Operand::Whole, p.numInputs());
+  flow.addBody("cond_input_locs", p.conditionLocs);
+  if (p.saved) flow.flow().decisionOutput = static_cast<uint32_t>(numOutputs);
+  for (size_t branch : {0, 1}) {
+    flow.addBody(branch ? "else_input_locs" : "then_input_locs", branch ? p.elseLocs : p.thenLocs);
+    flow.addHeads(numOutputs, 0, false);
+    size_t firstOutput = numOutputs + 1;
+    for (auto [i, count] : enumerate(p.saved.value_or(Dims()))) {
+      if (i % 2 == branch) flow.addHeads(static_cast<size_t>(count), firstOutput, false);
+      firstOutput += static_cast<size_t>(count);
+    }
+  }
+  return std::move(flow).finish();
+}
+
+constexpr OpDef condOperator() {
+  OpDef op = flowOperator("_cond", "runs its second body where the first yields another number than 0, else its third");
+  op.inputs = {
+      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numInputs()); }, true};
+  op.outputs = {{}, [](const NodeKind &kind) {
+                  const CondParams &p = kind.params<CondParams>();
+                  return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
+                }};
+  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CondParams>().numOutputs); };
+  op.attrs = kCondAttrs;
+  op.params = paramsOf<CondParams>();
+  op.flow = condFlow;
+  op.gradient = branchGradient;
+  return op;
+}
+
+}  // namespace
+
+constinit const OpDef kCond = condOperator();
+
+namespace {
+constexpr const OpDef *kOps[] = {&kCond};
+}  // namespace
+
+constinit const OpFamily kCondFamily = kOps;
+
+}  // namespace gradc

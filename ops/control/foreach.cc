@@ -1,0 +1,83 @@
+// MXNet's foreach: a body run for every slice of its data. Tested by tests/control_flow_test.cc
+#include "ops/control/saved.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct ForeachParams {
+  int64_t numArgs, numOutputs, numOutData;
+  Dims dataLocs, stateLocs, remainLocs;
+  std::optional<Dims> saved;
+
+  size_t numInputs() const { return dataLocs.size() + stateLocs.size() + remainLocs.size(); }
+};
+
+constexpr AttrSpec kForeachAttrs[] = {
+    required<&ForeachParams::numArgs>("num_args", "number of inputs, and one for the body").atLeast(1).atMost(1 << 16),
+    required<&ForeachParams::numOutputs>("num_outputs", "number of outputs: stacked ones, then final states")
+        .atLeast(1)
+        .atMost(kMaxIndex),
+    required<&ForeachParams::numOutData>("num_out_data", "number of stacked outputs").atLeast(0).atMost(kMaxIndex),
+    required<&ForeachParams::dataLocs>("in_data_locs", "which input of the body is given a slice of each data"),
+    required<&ForeachParams::stateLocs>("in_state_locs", "which input of the body is given each state"),
+    required<&ForeachParams::remainLocs>("remain_locs", "which input of the body is given each other input"),
+    savedAttr<&ForeachParams::saved>(),
+};
+
+Expected<BodyFlow> foreachFlow(const NodeKind &kind) {
+  const ForeachParams &p = kind.params<ForeachParams>();
+  const size_t numData = p.dataLocs.size(), numStates = p.stateLocs.size();
+  FlowBuilder flow(kind, BodyFlow::Form::Loop);
+  flow.expect(p.numArgs == static_cast<int64_t>(p.numInputs()) + 1,
+              "attribute 'num_args' is " + Twine(p.numArgs) + ", expected " + Twine(p.numInputs() + 1) +
+                  ": the body, and an input for each element of 'in_data_locs', 'in_state_locs' and 'remain_locs'");
+  flow.expect(numData != 0,
+              "attribute 'in_data_locs' has no element, expected one: what is sliced tells the number of steps");
+  flow.expect(p.numOutputs == p.numOutData + static_cast<int64_t>(numStates),
+              "attribute 'num_outputs' is " + Twine(p.numOutputs) + ", expected " +
+                  Twine(p.numOutData + static_cast<int64_t>(numStates)) +
+                  ": 'num_out_data', and one for each element of 'in_state_locs'");
+  expectSaved(flow, p.saved, 1);
+  flow.addOperands(BodyFlow::Operand::Rows, numData);
+  flow.addOperands(BodyFlow::Operand::State, numStates);
+  flow.addOperands(BodyFlow::Operand::Whole, p.remainLocs.size());
+  flow.addBody({{"in_data_locs", p.dataLocs, 0},
+                {"in_state_locs", p.stateLocs, numData},
+                {"remain_locs", p.remainLocs, numData + numStates}});
+  flow.addHeads(static_cast<size_t>(p.numOutData), 0, true);
+  for (size_t s = 0; s < numStates; ++s) flow.addState(numData + s, static_cast<size_t>(p.numOutData) + s);
+  flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutputs), true);
+  return std::move(flow).finish();
+}
+
+constexpr OpDef foreachOperator() {
+  OpDef op = flowOperator(
+      "_foreach",
+      "runs its body for each slice of the data along axis 0, from the first; stacks what it yields, and carries "
+      "states from one step to the next");
+  op.inputs = {
+      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ForeachParams>().numInputs()); }, true};
+  op.outputs = {{}, [](const NodeKind &kind) {
+                  const ForeachParams &p = kind.params<ForeachParams>();
+                  return static_cast<uint32_t>(p.numOutputs + numSaved(p.saved));
+                }};
+  op.visibleOutputs = [](const NodeKind &kind) {
+    return static_cast<uint32_t>(kind.params<ForeachParams>().numOutputs);
+  };
+  op.attrs = kForeachAttrs;
+  op.params = paramsOf<ForeachParams>();
+  op.flow = foreachFlow;
+  op.gradient = loopGradient;
+  return op;
+}
+
+constinit const OpDef kForeach = foreachOperator();
+constexpr const OpDef *kOps[] = {&kForeach};
+
+}  // namespace
+
+constinit const OpFamily kForeachFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,55 @@
+// The attribute of loops, branches and calls that says how many outputs were added for a gradient, behind the visible ones.
+#pragma once
+
+#include "ir/body_flow.h"
+#include "ops/families.h"
+
+namespace gradc {
+
+/// How many heads each gradient added to each body that computes: of a loop "(2,1)" after two gradients, of a branch
+/// "(2,3,1,0)". None: there was none.
+template <auto Member> constexpr AttrSpec savedAttr() {
+  return attr<Member>("__saved__", "None", "outputs that gradients added, for each body that computes")
+      .atLeast(0)
+      .atMost(kMaxIndex);
+}
+
+inline int64_t numSaved(const std::optional<Dims> &saved) {
+  int64_t sum = 0;
+  for (int64_t count : saved.value_or(Dims())) sum = std::min<int64_t>(sum + count, kMaxIndex + 1);
+  return sum;
+}
+
+inline void expectSaved(FlowBuilder &flow, const std::optional<Dims> &saved, size_t numBodies) {
+  const size_t count = saved.value_or(Dims()).size();
+  flow.expect(count % numBodies == 0, "attribute '__saved__' has " + llvm::Twine(count) +
+                                          " elements, expected a multiple of " + llvm::Twine(numBodies));
+}
+
+/// Answers for the inputs of a loop by one more loop in the other direction.
+void loopGradient(GradRule &g);
+/// Answers for the inputs of a branch or a call by one more.
+void branchGradient(GradRule &g);
+
+/// A number of steps carries no gradient.
+inline bool isCount(const NodeKind &kind, size_t input) {
+  return kind.flow->operands[input] == BodyFlow::Operand::Count;
+}
+
+/// What the operators share; `flow`, the gradient and the ports are their own.
+constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.shape = inferFlowShapes;
+  op.dtype = inferFlowTypes;
+  op.ignored = isUnreadInside;
+  op.mutated = isMutatedInside;
+  op.stopped = isCount;
+  op.kernelTypes = kEveryType;
+  op.irreducible = "runs graphs";
+  op.kernel = runFlow;
+  return op;
+}
+
+}  // namespace gradc

@@ -1,0 +1,97 @@
+// The loop that gradients of loops are made of: its rows run up or down, and it may end after fewer steps.
+// Tested by tests/control_flow_test.cc
+#include "ops/control/saved.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct ScanParams {
+  int64_t numArgs, numData, numStates, numOutData;
+  bool hasSteps, isReverse;
+  std::optional<int64_t> length;
+  std::optional<Dims> inputLocs, saved;
+};
+
+constexpr AttrSpec kScanAttrs[] = {
+    required<&ScanParams::numArgs>("num_args", "number of inputs").atLeast(1).atMost(1 << 16),
+    required<&ScanParams::numData>("num_data", "inputs that are sliced").atLeast(0),
+    required<&ScanParams::numStates>("num_states", "inputs that start states").atLeast(0),
+    required<&ScanParams::numOutData>("num_out_data", "number of stacked outputs, before the final states")
+        .atLeast(0)
+        .atMost(kMaxIndex),
+    attr<&ScanParams::hasSteps>("has_steps", "False", "whether the first input is a number of steps"),
+    attr<&ScanParams::isReverse>("reverse", "False", "the last row first"),
+    attr<&ScanParams::length>("length", "None", "number of rows; None: what is sliced tells").atLeast(0),
+    attr<&ScanParams::inputLocs>(
+        "input_locs", "None",
+        "which data, state or other input, counted from the first data, each input of the body is given; None: in this order"),
+    savedAttr<&ScanParams::saved>(),
+};
+
+Expected<BodyFlow> scanFlow(const NodeKind &kind) {
+  const ScanParams &p = kind.params<ScanParams>();
+  FlowBuilder flow(kind, BodyFlow::Form::Loop);
+  const int64_t numOthers = p.numArgs - p.hasSteps - p.numData - p.numStates;
+  flow.expect(numOthers >= 0, "attribute 'num_args' is " + Twine(p.numArgs) + ", expected at least the " +
+                                  Twine(p.numArgs - numOthers) +
+                                  " that 'has_steps', 'num_data' and 'num_states' tell of");
+  flow.expect(p.numData != 0 || p.length, "attribute 'num_data' is 0, and 'length' is not given");
+  expectSaved(flow, p.saved, 1);
+  if (flow.hasFailed()) return std::move(flow).finish();
+  const size_t first = p.hasSteps, numData = static_cast<size_t>(p.numData),
+               numStates = static_cast<size_t>(p.numStates);
+  flow.flow().isReverse = p.isReverse;
+  if (p.length) flow.flow().maxSteps = *p.length;
+  if (p.hasSteps) flow.flow().countOperand = 0;
+  flow.addOperands(BodyFlow::Operand::Count, first);
+  flow.addOperands(BodyFlow::Operand::Rows, numData);
+  flow.addOperands(BodyFlow::Operand::State, numStates);
+  flow.addOperands(BodyFlow::Operand::Whole, static_cast<size_t>(numOthers));
+  SmallVector<int64_t, 16> operandOf;
+  if (p.inputLocs)
+    for (int64_t at : *p.inputLocs) operandOf.push_back(at < 0 ? at : at + static_cast<int64_t>(first));
+  else
+    for (int64_t i = p.hasSteps; i < p.numArgs; ++i) operandOf.push_back(i);
+  flow.addBody("input_locs", operandOf);
+  flow.addHeads(static_cast<size_t>(p.numOutData), 0, true);
+  for (size_t s = 0; s < numStates; ++s) flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s);
+  flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutData) + numStates, true);
+  return std::move(flow).finish();
+}
+
+uint32_t numVisibleOf(const NodeKind &kind) {
+  const ScanParams &p = kind.params<ScanParams>();
+  return static_cast<uint32_t>(std::min<int64_t>(p.numOutData + p.numStates, kMaxIndex + 1));
+}
+
+constexpr OpDef scanOperator() {
+  OpDef op = flowOperator(
+      "_scan",
+      "runs its body for each row of the data, up or down, at most as often as the first input says; stacks what it "
+      "yields, rows not run are zero, and carries states from one step to the next");
+  op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<ScanParams>().numArgs); }, true};
+  op.outputs = {{}, [](const NodeKind &kind) {
+                  return numVisibleOf(kind) + static_cast<uint32_t>(numSaved(kind.params<ScanParams>().saved));
+                }};
+  op.visibleOutputs = numVisibleOf;
+  op.attrs = kScanAttrs;
+  op.params = paramsOf<ScanParams>();
+  op.flow = scanFlow;
+  op.gradient = loopGradient;
+  return op;
+}
+
+}  // namespace
+
+constinit const OpDef kScan = scanOperator();
+
+namespace {
+constexpr const OpDef *kOps[] = {&kScan};
+}  // namespace
+
+constinit const OpFamily kScanFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,92 @@
+// MXNet's while_loop: a body run as long as a condition holds. Tested by tests/control_flow_test.cc
+#include "ops/control/saved.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct WhileParams {
+  int64_t numArgs, numOutputs, numOutData, maxIterations;
+  Dims conditionLocs, bodyLocs, varLocs;
+  std::optional<Dims> saved;
+
+  size_t numInputs() const { return static_cast<size_t>(numArgs - 2); }
+};
+
+constexpr AttrSpec kWhileAttrs[] = {
+    required<&WhileParams::numArgs>("num_args", "number of inputs, and one for each body").atLeast(2).atMost(1 << 16),
+    required<&WhileParams::numOutputs>("num_outputs", "number of outputs: stacked ones, then final loop variables")
+        .atLeast(1)
+        .atMost(kMaxIndex),
+    required<&WhileParams::numOutData>("num_out_data", "number of stacked outputs").atLeast(0).atMost(kMaxIndex),
+    required<&WhileParams::maxIterations>("max_iterations", "the loop ends after so many steps").atLeast(0),
+    required<&WhileParams::conditionLocs>("cond_input_locs", "which input each input of the condition is given"),
+    required<&WhileParams::bodyLocs>("func_input_locs", "which input each input of the body is given"),
+    required<&WhileParams::varLocs>("func_var_locs", "which input of the body each loop variable is"),
+    savedAttr<&WhileParams::saved>(),
+};
+
+// Outputs: stacked ones, loop variables, then, where the gradient was asked for, the number of steps and what was added.
+Expected<BodyFlow> whileFlow(const NodeKind &kind) {
+  const WhileParams &p = kind.params<WhileParams>();
+  FlowBuilder flow(kind, BodyFlow::Form::Loop);
+  const size_t numOutData = static_cast<size_t>(p.numOutData);
+  flow.expect(p.numOutputs == p.numOutData + static_cast<int64_t>(p.varLocs.size()),
+              "attribute 'num_outputs' is " + Twine(p.numOutputs) + ", expected " +
+                  Twine(p.numOutData + static_cast<int64_t>(p.varLocs.size())) +
+                  ": 'num_out_data', and one for each element of 'func_var_locs'");
+  expectSaved(flow, p.saved, 1);
+  flow.flow().maxSteps = p.maxIterations;
+  flow.addOperands(BodyFlow::Operand::Whole, p.numInputs());
+  flow.addBody("cond_input_locs", p.conditionLocs);
+  flow.addBody("func_input_locs", p.bodyLocs);
+  flow.addHeads(numOutData, 0, true);
+  for (size_t s = 0; s < p.varLocs.size() && !flow.hasFailed(); ++s) {
+    const int64_t at = p.varLocs[s];
+    const std::string element =
+        "element " + std::to_string(s) + " of attribute 'func_var_locs' is " + std::to_string(at);
+    flow.expect(at >= 0 && static_cast<uint64_t>(at) < p.bodyLocs.size(),
+                element + ", expected an input of body 1, 0 to " + Twine(p.bodyLocs.size()) + " exclusive");
+    if (flow.hasFailed()) break;
+    const size_t operand = static_cast<size_t>(p.bodyLocs[static_cast<size_t>(at)]);
+    flow.expect(flow.flow().operands[operand] != BodyFlow::Operand::State,
+                element + ", and input " + Twine(operand) + " of the node is another loop variable already");
+    flow.flow().operands[operand] = BodyFlow::Operand::State;
+    flow.addState(operand, numOutData + s);
+  }
+  if (p.saved) {
+    flow.flow().countOutput = static_cast<uint32_t>(p.numOutputs);
+    flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutputs) + 1, true);
+  }
+  return std::move(flow).finish();
+}
+
+constexpr OpDef whileOperator() {
+  OpDef op =
+      flowOperator("_while_loop", "runs its second body as long as the first yields another number than 0, at most "
+                                  "max_iterations times; stacks what it yields, rows of steps not run are zero");
+  op.inputs = {
+      {}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numInputs()); }, true};
+  op.outputs = {{}, [](const NodeKind &kind) {
+                  const WhileParams &p = kind.params<WhileParams>();
+                  return static_cast<uint32_t>(p.numOutputs + (p.saved ? 1 + numSaved(p.saved) : 0));
+                }};
+  op.visibleOutputs = [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<WhileParams>().numOutputs); };
+  op.attrs = kWhileAttrs;
+  op.params = paramsOf<WhileParams>();
+  op.flow = whileFlow;
+  op.gradient = loopGradient;
+  return op;
+}
+
+constinit const OpDef kWhileLoop = whileOperator();
+constexpr const OpDef *kOps[] = {&kWhileLoop};
+
+}  // namespace
+
+constinit const OpFamily kWhileLoopFamily = kOps;
+
+}  // namespace gradc

@@ -1,0 +1,184 @@
+// Phases: the combined gradient graph of the body; the backward part, in which reads of computed forward values are reads of
+// variables; the body with these values as heads. Tested by tests/loop_gradient_test.cc
+#include "passes/gradient/body_gradient.h"
+
+#include "ir/body_flow.h"
+#include "ir/error.h"
+#include "ir/graph_builder.h"
+
+#include "ir/dense_map.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class BodyDifferentiation {
+ public:
+  BodyDifferentiation(Context &ctx, const Graph &body, const BodyRequest &request)
+      : ctx(ctx), body(body), request(request), inputs(bodyInputs(body)) {}
+
+  Expected<DifferentiatedBody> run(const Inference *inference, const GradientOptions &given) {
+    if (Error error = combine(inference, given)) return error;
+    Expected<Frozen> backward = separate();
+    if (!backward) return backward.takeError();
+    if (Error error = describe(*backward)) return error;
+    return std::move(result);
+  }
+
+ private:
+  Error combine(const Inference *inference, const GradientOptions &given) {
+    GradientOptions options = given;
+    options.inference = inference;
+    options.headPolicy = HeadPolicy::Ones;
+    options.duplicates = DuplicatePolicy::Allow;
+    options.unused = UnusedPolicy::Zeros;
+    options.reach = ReachPolicy::Ignore;
+    options.naming = NamingStyle::Unique;
+    options.gradientOnly = false;
+    options.listener = nullptr;
+    GradientRequest wish;
+    for (uint32_t h : request.heads) wish.heads.push_back({body.heads()[h], std::nullopt, seedName(h)});
+    for (uint32_t i : request.inputs) wish.wrt.push_back({Value{inputs[i]}});
+    Expected<GradientResult> built = buildGradient(ctx, body, wish, options);
+    if (!built) return built.takeError();
+    combined = std::move(*built);
+    numForward = combined.stats.numForwardNodes;
+    return Error::success();
+  }
+
+  static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
+
+  /// Where a node of the body is in the combined graph.
+  NodeId inCombined(NodeId n) const { return combined.forwardIds.empty() ? n : combined.forwardIds[n.value]; }
+  Value inCombined(Value v) const { return Value{inCombined(v.node), v.index, v.version}; }
+
+  // Every node is copied, and what no gradient needs is left out when the graph is frozen.
+  Expected<Frozen> separate() {
+    const Graph &graph = combined.graph;
+    GraphBuilder builder(ctx);
+    builder.takeKindsOf(graph);
+    values.resize(graph.numEntries());
+    valueOf.resize(graph.numEntries());
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) copy(builder, NodeId(n));
+    SmallVector<Value, 8> heads;
+    for (const GradientSlot &slot : combined.wrt) heads.push_back(read(builder, slot.value));
+    return std::move(builder).freeze(heads, {});
+  }
+
+  bool isForward(NodeId n) const { return n.value < numForward; }
+
+  // A forward entry whose contents are read: what was yielded for it. Variables are given as what they were.
+  Value read(GraphBuilder &builder, Value v) {
+    const uint32_t e = combined.graph.entry(v).value;
+    if (!isForward(v.node) || combined.graph.isVariable(v.node))
+      return Value{values[e].node, values[e].index, v.version};
+    if (!valueOf[e].isValid()) {
+      valueOf[e] = builder.addVariable(combined.graph.listedName(v), Attrs());
+      saved.push_back({valueOf[e].node, v});
+    }
+    return valueOf[e];
+  }
+
+  void copy(GraphBuilder &builder, NodeId n) {
+    const Graph &graph = combined.graph;
+    const NodeKind &kind = graph.kind(n);
+    SmallVector<Value, 8> operands;
+    ArrayRef<Value> given = graph.inputs(n);
+    // The gradient of a head has the head's shape: the node that says so to inference is not needed inside.
+    if (!isForward(n) && kind.op == ctx.ops.wellKnown.identityLike && isForward(given[1].node)) {
+      values[graph.firstEntry(n).value] = values[graph.entry(given[0]).value];
+      return;
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      const Value &skeleton = values[graph.entry(given[i]).value];
+      operands.push_back(isForward(n) || kind.isIgnored(i) ? Value{skeleton.node, skeleton.index, given[i].version}
+                                                           : read(builder, given[i]));
+    }
+    const NodeId made = builder.addKind(graph.kindHandle(n), operands, NodeId());
+    builder.setName(made, graph.name(n), "");
+    for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(made, nodeOf(dep));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      values[graph.firstEntry(n).value + o] = Value{made, static_cast<uint16_t>(o), 0};
+  }
+
+  NodeId nodeOf(NodeId n) const { return values[combined.graph.firstEntry(n).value].node; }
+
+  Error describe(const Frozen &backward) {
+    const Graph &graph = backward.graph;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (!graph.kind(NodeId(n)).mutated.isEmpty())
+        return Failure(ErrorKind::UnsupportedOption,
+                       "the gradient of " + graph.describe(NodeId(n)) +
+                           ", which overwrites a variable, is not available inside a body");
+    std::vector<std::optional<BodyGradient::Input>> sourceOf(graph.numNodes());
+    auto note = [&](NodeId made, BodyGradient::Source source, size_t index) {
+      const NodeId n = backward.newId[made.value];
+      if (n.isValid()) sourceOf[n.value] = {source, static_cast<uint32_t>(index)};
+    };
+    // Heads of the body, then those that are added.
+    SmallVector<Value, 16> heads;
+    DenseMap<uint32_t, size_t> headOf;  // by entry of the combined graph
+    for (Value head : body.heads()) {
+      const Value v = inCombined(head);
+      if (request.isReadable[heads.size()]) headOf.try_emplace(combined.graph.entry(v).value, heads.size());
+      heads.push_back(v);
+    }
+    auto headFor = [&](Value v) {
+      auto [at, isNew] = headOf.try_emplace(combined.graph.entry(v).value, heads.size());
+      if (isNew) heads.push_back(v);
+      return at->second;
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const NodeId made = nodeOf(inCombined(inputs[i]));
+      if (!backward.newId[made.value].isValid()) continue;
+      if (request.isGivenAgain[i]) note(made, BodyGradient::Source::Input, i);
+      else note(made, BodyGradient::Source::Value, headFor(Value{inCombined(inputs[i])}));
+    }
+    for (auto [variable, entry] : saved)
+      if (backward.newId[variable.value].isValid()) note(variable, BodyGradient::Source::Value, headFor(entry));
+    StringMap<uint32_t> headOfSeed;
+    for (size_t k = 0; k < request.heads.size(); ++k) headOfSeed[combined.seedNames[k]] = request.heads[k];
+    for (uint32_t n = numForward; n < combined.graph.numNodes(); ++n)
+      if (combined.graph.isVariable(NodeId(n)))
+        note(nodeOf(NodeId(n)), BodyGradient::Source::HeadGradient, headOfSeed.at(combined.graph.name(NodeId(n))));
+    BodyGradient &made = result.gradient;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.isVariable(NodeId(n))) made.inputs.push_back(*sourceOf[n]);
+    made.gradientOf = request.inputs;
+    made.backward = graph;
+    result.numAdded = heads.size() - body.heads().size();
+    return yieldHeads(heads);
+  }
+
+  // The forward part alone: bodies in it have the heads that their gradients read.
+  Error yieldHeads(ArrayRef<Value> heads) {
+    GraphTable table = body.table();
+    table.forgetEntries();
+    Expected<Frozen> forward = GraphBuilder(ctx, combined.graph.withTable({})).freeze(heads, {});
+    if (!forward) return forward.takeError();
+    result.forward = forward->graph.withTable(std::move(table));
+    return Error::success();
+  }
+
+  Context &ctx;
+  const Graph &body;
+  const BodyRequest &request;
+  const std::vector<NodeId> inputs;
+  GradientResult combined;
+  uint32_t numForward = 0;
+  std::vector<Value> values;                    // by entry of the combined graph: its copy
+  std::vector<Value> valueOf;                   // by entry: the variable that stands for what was yielded
+  std::vector<std::pair<NodeId, Value>> saved;  // variable, entry of the combined graph, in the order of first use
+  DifferentiatedBody result;
+};
+
+}  // namespace
+
+Expected<DifferentiatedBody> differentiateBody(Context &context, const Graph &body, const Inference *inference,
+                                               const BodyRequest &request, const GradientOptions &options) {
+  return BodyDifferentiation(context, body, request).run(inference, options);
+}
+
+}  // namespace gradc

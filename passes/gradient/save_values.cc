@@ -1,0 +1,225 @@
+// Which gradients are asked of a body is a fixpoint over its states: a state matters when its gradient can be other than zero
+// and leads to something that is asked for. Tested by tests/loop_gradient_test.cc
+#include "passes/gradient/save_values.h"
+
+#include "passes/gradient/body_gradient.h"
+#include "passes/gradient/select.h"
+#include "passes/rewriter.h"
+
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
+#include "ir/error.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// What flows into and out of one body.
+class BodyReach {
+ public:
+  BodyReach(const Graph &body, const BodyFlow::Body &ports, const BodyFlow &flow, const Inference *inference,
+            const GradientOptions &given)
+      : body(body), ports(ports), flow(flow), options(given) {
+    options.inference = inference;
+    options.reach = ReachPolicy::Ignore;
+  }
+
+  /// `wanted` by operand and `live` by output of the node; states make both grow.
+  BodyRequest request(BitVector wanted, BitVector live) const {
+    for (bool hasGrown = true; hasGrown;) {
+      hasGrown = false;
+      const BitVector carrying = carryingHeads(wanted);
+      for (const BodyFlow::State &state : flow.states)
+        if (carrying[state.head] && !wanted[state.operand]) hasGrown = true, wanted.set(state.operand);
+    }
+    for (bool hasGrown = true; hasGrown;) {
+      hasGrown = false;
+      const BitVector read = readInputs(live);
+      for (const BodyFlow::State &state : flow.states)
+        if (isReadAs(state.operand, read) && !live[ports.outputOf[state.head]])
+          hasGrown = true, live.set(ports.outputOf[state.head]);
+    }
+    BodyRequest found;
+    const BitVector carrying = carryingHeads(wanted), read = readInputs(live);
+    for (uint32_t h = 0; h < ports.outputOf.size(); ++h)
+      if (live[ports.outputOf[h]] && carrying[h]) found.heads.push_back(h);
+    for (uint32_t i = 0; i < ports.inputs.size(); ++i)
+      if (wanted[ports.operandOf[i]] && read[i]) found.inputs.push_back(i);
+    for (uint32_t operand : ports.operandOf)
+      found.isGivenAgain.push_back(flow.operands[operand] != BodyFlow::Operand::State);
+    for (uint32_t o : ports.outputOf)
+      found.isReadable.push_back(flow.form != BodyFlow::Form::Loop || flow.isStacked[o]);
+    return found;
+  }
+
+ private:
+  // By head: something wanted reaches it.
+  BitVector carryingHeads(const BitVector &wanted) const {
+    GradientRequest ask;
+    for (size_t i = 0; i < ports.inputs.size(); ++i)
+      if (wanted[ports.operandOf[i]]) ask.wrt.push_back({Value{ports.inputs[i]}});
+    const Selection selection(body, ask, options);
+    BitVector carrying(static_cast<unsigned>(body.heads().size()));
+    for (unsigned h = 0; h < carrying.size(); ++h)
+      if (selection.carries(body.entry(body.heads()[h]))) carrying.set(h);
+    return carrying;
+  }
+
+  // By input of the body: a live head depends on it.
+  BitVector readInputs(const BitVector &live) const {
+    std::vector<GradientHead> heads;
+    for (size_t h = 0; h < ports.outputOf.size(); ++h)
+      if (live[ports.outputOf[h]]) heads.push_back({body.heads()[h], std::nullopt, ""});
+    const BitVector connected = Selection(body, {}, options).connectedTo(body, heads, false);
+    BitVector read(static_cast<unsigned>(ports.inputs.size()));
+    for (unsigned i = 0; i < read.size(); ++i)
+      if (connected[ports.inputs[i].value]) read.set(i);
+    return read;
+  }
+
+  bool isReadAs(uint32_t operand, const BitVector &read) const {
+    for (unsigned i = 0; i < read.size(); ++i)
+      if (ports.operandOf[i] == operand && read[i]) return true;
+    return false;
+  }
+
+  const Graph &body;
+  const BodyFlow::Body &ports;
+  const BodyFlow &flow;
+  GradientOptions options;
+};
+
+class Saving {
+ public:
+  Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options)
+      : ctx(ctx), graph(graph), options(options), selection(graph, request, options), rewriter(ctx, graph) {
+    std::vector<GradientHead> heads = request.heads;
+    connected = selection.connectedTo(graph, heads, false);
+    findLive(request.heads);
+  }
+
+  Expected<std::optional<SavingGraph>> run() {
+    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+      const NodeId n(id);
+      if (!isOnPath(n)) {
+        rewriter.copy(n);
+        continue;
+      }
+      Expected<KindRef> kind = differentiate(n);
+      if (!kind) return kind.takeError();
+      rewriter.copy(n, *kind);
+    }
+    if (result.flows.empty()) return std::optional<SavingGraph>();
+    Expected<Rewritten> rewritten = std::move(rewriter).finish();
+    if (!rewritten) return rewritten.takeError();
+    result.graph = rewritten->graph;
+    carryInference();
+    return std::optional<SavingGraph>(std::move(result));
+  }
+
+ private:
+  bool isOnPath(NodeId n) const {
+    if (!graph.kind(n).flow || !connected[n.value]) return false;
+    return llvm::any_of(graph.inputs(n), [&](Value v) { return selection.carries(graph.entry(v)); });
+  }
+
+  // By entry: read by a node that a y depends on, at a position through which gradient flows, or a y itself.
+  void findLive(ArrayRef<GradientHead> heads) {
+    isLive.resize(graph.numEntries());
+    for (const GradientHead &head : heads) isLive.set(graph.entry(head.y).value);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      if (!connected[n] || graph.isVariable(NodeId(n))) continue;
+      ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (Selection::flows(graph.kind(NodeId(n)), i)) isLive.set(graph.entry(inputs[i]).value);
+    }
+  }
+
+  Expected<KindRef> differentiate(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    const BodyFlow &flow = *kind.flow;
+    ArrayRef<Value> inputs = graph.inputs(n);
+    BitVector wanted(static_cast<unsigned>(inputs.size())), live(graph.numOutputs(n));
+    for (unsigned i = 0; i < wanted.size(); ++i)
+      if (Selection::flows(kind, i) && selection.carries(graph.entry(inputs[i]))) wanted.set(i);
+    for (unsigned o = 0; o < live.size(); ++o)
+      if (isLive[graph.firstEntry(n).value + o]) live.set(o);
+    FlowGradient made{n, {}};
+    SmallVector<Graph, 3> bodies(kind.bodies);
+    std::string added;
+    for (uint32_t b = 0; b < flow.bodies.size(); ++b) {
+      made.bodies.emplace_back();
+      if (flow.isDecision(b) || flow.bodies[b].outputOf.empty()) continue;
+      const Inference *inference = options.inference ? options.inference->body(n, b) : nullptr;
+      const BodyReach reach(kind.bodies[b], flow.bodies[b], flow, inference, options);
+      const BodyRequest request = reach.request(wanted, live);
+      size_t numAdded = 0;
+      if (!request.heads.empty() && !request.inputs.empty()) {
+        Expected<DifferentiatedBody> body = differentiateBody(ctx, kind.bodies[b], inference, request, options);
+        if (!body) return withinBody(body.takeError(), graph, n, b);
+        made.bodies[b] = std::move(body->gradient);
+        bodies[b] = std::move(body->forward);
+        numAdded = body->numAdded;
+      }
+      added += std::to_string(numAdded) + ",";
+    }
+    result.flows.push_back(std::move(made));
+    return savingKind(n, added, bodies);
+  }
+
+  // What a body decides is yielded from the first gradient on; other nodes change only where something is added.
+  Expected<KindRef> savingKind(NodeId n, const std::string &added, ArrayRef<Graph> bodies) {
+    const NodeKind &kind = graph.kind(n);
+    const std::optional<StringRef> known = kind.attrs.get("__saved__");
+    const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
+    const bool yieldsDecision = kind.flow->countOutput || kind.flow->decisionOutput || !kind.flow->isDecision(0);
+    if (isNothing && yieldsDecision) return graph.kindHandle(n);
+    SmallVector<StringRef, 8> counts;
+    if (known && *known != "None") (void)splitList(*known, counts);
+    std::string text = "(";
+    for (StringRef count : counts) text += count.trim().str() + ",";
+    text += added + ")";
+    return ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), kind.spelling, bodies);
+  }
+
+  void carryInference() {
+    const Inference *known = options.inference;
+    if (!known) return;
+    const Graph &made = result.graph;
+    Inference carried;
+    carried.shapes = known->shapes;
+    carried.shape = EntryMap<ShapeId>(made, kUnknownShape);
+    carried.dtype = EntryMap<DType>(made, DType::Unknown);
+    carried.storage = EntryMap<StorageKind>(made, StorageKind::Dense);
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      for (uint32_t o = 0; o < graph.numOutputs(NodeId(n)); ++o) {
+        const EntryId from(graph.firstEntry(NodeId(n)).value + o), to(made.firstEntry(NodeId(n)).value + o);
+        carried.shape[to] = known->shape[from], carried.dtype[to] = known->dtype[from];
+        carried.storage[to] = known->storage[from];
+      }
+    result.inference = std::move(carried);
+  }
+
+  Context &ctx;
+  const Graph &graph;
+  const GradientOptions &options;
+  const Selection selection;
+  GraphRewriter rewriter;
+  BitVector connected;  // by node: a y depends on it
+  BitVector isLive;     // by entry
+  SavingGraph result;
+};
+
+}  // namespace
+
+Expected<std::optional<SavingGraph>> saveValues(Context &context, const Graph &graph, const GradientRequest &request,
+                                                const GradientOptions &options) {
+  const bool hasFlow = llvm::any_of(graph.kinds(), [](const KindRef &kind) { return kind->flow; });
+  if (!hasFlow) return std::optional<SavingGraph>();
+  return Saving(context, graph, request, options).run();
+}
+
+}  // namespace gradc

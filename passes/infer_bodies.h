@@ -1,0 +1,98 @@
+// Inference inside bodies (INF-16). What a body's entries are depends on what is known of its inputs and heads alone, so it
+// is remembered by these: bodies that many nodes have, and nodes that are visited many times, cost one propagation for each
+// thing that becomes known. Tested by tests/control_flow_test.cc
+#pragma once
+
+#include "passes/backward_link.h"
+#include "passes/infer.h"
+
+#include "ir/inference.h"
+
+#include <map>
+
+namespace gradc {
+
+/// What the attributes of a variable say.
+struct VariableHints {
+  DimsBuffer dims;  // none: nothing
+  DType dtype = DType::Unknown;
+};
+/// BadHint for `__shape__` or `__dtype__` that does not parse.
+llvm::Expected<VariableHints> hintsOf(const Graph &graph, NodeId variable, bool zeroIsUnknown);
+llvm::Error badHint(const Graph &graph, NodeId variable, llvm::StringRef key, llvm::StringRef text,
+                    llvm::StringRef expected);
+
+/// What exceeds the bytes of one tensor.
+llvm::Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output);
+
+template <class Element> inline constexpr Element kUnknownEntry{};
+template <> inline constexpr ShapeId kUnknownEntry<ShapeId> = kUnknownShape;
+template <> inline constexpr DType kUnknownEntry<DType> = DType::Unknown;
+
+class BodyInferrer {
+ public:
+  /// `table` is that of the graph around.
+  BodyInferrer(RuleSummaries &summaries, std::shared_ptr<ShapeTable> table, bool zeroIsUnknown)
+      : summaries(summaries), tableHandle(std::move(table)), table(*tableHandle), zeroIsUnknown(zeroIsUnknown) {}
+
+  /// Entries of a body, by what is known of its inputs and heads.
+  template <class Element> struct Row {
+    EntryMap<Element> entries;
+  };
+
+  /// Refines what is known of body b of node n; errors have the path from `graph` on.
+  template <class Element>
+  llvm::Expected<const Row<Element> *> infer(const Graph &graph, NodeId n, size_t b, llvm::MutableArrayRef<Element> in,
+                                             llvm::MutableArrayRef<Element> heads);
+
+  /// What is known inside the bodies of nodes from `firstNode` on, by what is known of the graph.
+  llvm::Expected<BodyInferences> collect(const Graph &graph, const Inference &known, uint32_t firstNode,
+                                         std::optional<DType> floatAs);
+
+ private:
+  template <class Element>
+  using Rows = std::map<std::tuple<const GraphColumns *, const GraphTable *, std::vector<Element>>,
+                        std::shared_ptr<const Row<Element>>>;
+  template <class Element> Rows<Element> &rows();
+  template <class Element>
+  llvm::Error propagate(const Graph &body, llvm::ArrayRef<Element> in, llvm::ArrayRef<Element> heads,
+                        EntryMap<Element> &entries);
+  llvm::Expected<std::shared_ptr<const Inference>> assemble(const Graph &body, const Row<ShapeId> *shapes,
+                                                            const Row<DType> *types, std::optional<DType> floatAs);
+
+  RuleSummaries &summaries;
+  std::shared_ptr<ShapeTable> tableHandle;
+  ShapeTable &table;
+  const bool zeroIsUnknown;
+  Rows<ShapeId> shapeRows;
+  Rows<DType> typeRows;
+  std::map<std::pair<const void *, const void *>, std::shared_ptr<const Inference>> inferences;  // by their rows
+};
+
+/// One visit of a node: the hook its functions call, the first mistake in a body, and what was found last in each.
+template <class Element> struct BodyVisit {
+  BodyInferrer *inferrer;
+  const Graph &graph;
+  NodeId node;
+  llvm::Error error = llvm::Error::success();
+  llvm::SmallVector<const BodyInferrer::Row<Element> *, 2> rows = {};
+
+  BodyInference<Element> hook() {
+    rows.assign(graph.bodies(node).size(), nullptr);
+    return {[](void *self, size_t b, llvm::MutableArrayRef<Element> in, llvm::MutableArrayRef<Element> heads) {
+              return static_cast<BodyVisit *>(self)->infer(b, in, heads);
+            },
+            this};
+  }
+
+ private:
+  bool infer(size_t b, llvm::MutableArrayRef<Element> in, llvm::MutableArrayRef<Element> heads) {
+    if (error) return false;
+    llvm::Expected<const BodyInferrer::Row<Element> *> row = inferrer->infer<Element>(graph, node, b, in, heads);
+    if (!row) return error = row.takeError(), false;
+    rows[b] = *row;
+    return true;
+  }
+};
+
+}  // namespace gradc

@@ -1,0 +1,113 @@
+// Tested by tests/control_flow_test.cc
+#include "passes/memory/flow_plans.h"
+
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
+#include "ir/error.h"
+#include "ir/tensor.h"
+
+#include "ir/dense_map.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+const FlowPlan *findFlowPlan(const std::vector<FlowPlan> &plans, NodeId n) {
+  auto at = llvm::lower_bound(plans, n, [](const FlowPlan &plan, NodeId key) { return plan.node < key; });
+  return at != plans.end() && at->node == n ? &*at : nullptr;
+}
+
+Expected<std::vector<FlowPlan>> FlowPlanner::planFlows(const Graph &graph, const Inference &inference,
+                                                       const RequestTable &requests) {
+  std::vector<FlowPlan> flows;
+  for (const NodeBodies &row : inference.bodies) {
+    const NodeId n = row.node;
+    const NodeKind &kind = graph.kind(n);
+    SmallVector<TensorRef, 8> in;
+    bool isKnown = llvm::all_of(row.bodies, [](const auto &body) { return body != nullptr; });
+    for (Value v : graph.inputs(n)) {
+      const EntryId e = graph.entry(v);
+      isKnown &= inference.isKnownShape(e);
+      in.push_back({nullptr, inference.dtype[e], inference.shapeOf(e).dims()});
+    }
+    SmallVector<Request, 8> wishes;
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      wishes.push_back(requests.request[EntryId(graph.firstEntry(n).value + o)]);
+    const bool isWanted = llvm::any_of(wishes, [](Request request) { return request != Request::Null; });
+    if (!isKnown || (!isWanted && kind.mutated.isEmpty())) continue;
+    FlowPlan flow;
+    flow.node = n;
+    flow.ownBytes = static_cast<int64_t>(flowWorkspace(kind, in, wishes));
+    int64_t most = 0;
+    for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
+      std::vector<Request> headRequests;
+      for (size_t h = 0; h < kind.bodies[b].heads().size(); ++h)
+        headRequests.push_back(wantsHead(*kind.flow, b, h, wishes) ? Request::Write : Request::Null);
+      auto planned = planBody(kind.bodies[b], row.bodies[b], std::move(headRequests));
+      if (!planned) return withinBody(planned.takeError(), graph, n, b);
+      most = std::max(most, (*planned)->plan->plannedBytes);
+      flow.bodies.push_back(std::move(*planned));
+    }
+    flow.bytes = flow.ownBytes + most;
+    flows.push_back(std::move(flow));
+  }
+  return flows;
+}
+
+// As deep as bodies are nested.
+Expected<std::shared_ptr<const BodyPlan>> FlowPlanner::planBody(const Graph &body,
+                                                                const std::shared_ptr<const Inference> &inference,
+                                                                std::vector<Request> headRequests) {
+  const Key key(inference.get(), headRequests);
+  if (auto known = plans.find(key); known != plans.end()) return known->second;
+  BodyPlan made{body, std::move(headRequests), {}, nullptr, inference};
+  made.requests = countRequests(body, made.headRequests);
+  PlanOptions options;
+  options.allowInplace = allowInplace;
+  Expected<MemoryPlan> planned = plan(body, *inference, made.requests, options);
+  if (!planned) return planned.takeError();
+  made.plan = std::make_shared<const MemoryPlan>(std::move(*planned));
+  return plans[key] = std::make_shared<const BodyPlan>(std::move(made));
+}
+
+Error checkFlowPlans(const Graph &graph, const std::vector<FlowPlan> &flows) {
+  // With the node that has it, for messages.
+  struct Open {
+    const BodyPlan *body;
+    std::string place;
+  };
+  std::vector<Open> open;
+  DenseSet<const BodyPlan *> seen;
+  auto add = [&](const Graph &of, const std::vector<FlowPlan> &list) -> Error {
+    for (const FlowPlan &flow : list)
+      for (const std::shared_ptr<const BodyPlan> &body : flow.bodies) {
+        if (flow.ownBytes + body->plan->plannedBytes > flow.bytes || flow.ownBytes % kPlanAlignment != 0)
+          return Failure(ErrorKind::BadPlan, "at " + of.describe(flow.node) + ": a body takes " +
+                                                 Twine(body->plan->plannedBytes) + " bytes of a workspace of " +
+                                                 Twine(flow.bytes))
+              .at(flow.node);
+        if (seen.insert(body.get()).second) open.push_back({body.get(), of.describe(flow.node)});
+      }
+    return Error::success();
+  };
+  if (Error error = add(graph, flows)) return error;
+  while (!open.empty()) {
+    const Open next = open.back();
+    open.pop_back();
+    const BodyPlan &body = *next.body;
+    PlanOptions options;
+    options.flows = &body.plan->flows;
+    Error error = replayPlan(body.graph, *body.inference, body.requests, *body.plan, options);
+    if (!error) error = add(body.graph, body.plan->flows);
+    if (error)
+      return amend(std::move(error), [&](GradcError &info) {
+        info.message = next.place + " > body > " + info.message;
+        info.place = {};
+      });
+  }
+  return Error::success();
+}
+
+}  // namespace gradc

@@ -1,0 +1,100 @@
+// Tested by tests/control_flow_test.cc
+#include "runtime/body_runner.h"
+
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
+#include "ir/error.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr size_t kMaxPrepared = 1 << 20;  // instructions of all bodies of a graph
+
+class ListRunner final : public BodyRunner {
+ public:
+  ListRunner(InstructionList prepared, std::string place)
+      : list(std::move(prepared)), place(std::move(place)), inputs(bodyInputs(list.graph)) {
+    list.resolve();
+    sites.resize(list.graph.numEntries());
+    for (uint32_t i = 0; i < list.operandEntry.size(); ++i) sites[list.operandEntry[i].value].push_back(i);
+  }
+
+  TensorRef input(size_t i) const override { return list.tensor(list.graph.firstEntry(inputs[i])); }
+  TensorRef head(size_t h) const override { return list.heads[h]; }
+
+  void bindInput(size_t i, void *data) override { bind(list.graph.firstEntry(inputs[i]), data); }
+
+  void bindHead(size_t h, void *data) override {
+    list.heads[h].data = data;
+    if (list.headEntry[h].isValid()) bind(list.headEntry[h], data);
+  }
+
+  void run(const RandomKey &key) override {
+    NodeId node;
+    try {
+      for (Instruction &instruction : list.instructions) {
+        node = instruction.node;
+        instruction.call.random.seed = key.seed;
+        instruction.call.random.step = key.step;
+        if (instruction.fast) instruction.fast->run(instruction.call);
+        else instruction.kernel(instruction.call);
+        copyHeads(instruction.firstStep, instruction.lastStep);
+      }
+    } catch (KernelError &error) {
+      const bool isInside = list.graph.kind(node).flow;  // then the message begins with the node
+      error.message = place + " > " + (isInside ? "" : list.graph.describe(node) + ": ") + error.message;
+      throw;
+    }
+    copyHeads(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
+  }
+
+ private:
+  void bind(EntryId e, void *data) {
+    if (list.address[e] == data) return;
+    list.address[e] = static_cast<char *>(data);
+    for (uint32_t site : sites[e.value]) list.operands[site].data = data;
+  }
+
+  // Nobody asks a head of a body to be added to.
+  void copyHeads(uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; ++i) {
+      const TensorRef &to = list.heads[list.steps[i].head];
+      if (size_t bytes = to.bytes()) std::memcpy(to.data, list.operands[list.steps[i].from].data, bytes);
+    }
+  }
+
+  InstructionList list;
+  const std::string place;
+  const std::vector<NodeId> inputs;
+  std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it
+};
+
+}  // namespace
+
+Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, const BodyPlan &plan,
+                                   const ExecOptions &options, const BodySite &site) {
+  *site.numPrepared += plan.graph.numNodes();
+  if (*site.numPrepared > kMaxPrepared)
+    return Failure(ErrorKind::TooLarge, "the bodies of the graph have more than " + Twine(kMaxPrepared) +
+                                            " nodes, counted once for each place they are used in");
+  ExecOptions inside = options;
+  inside.schedule = {};
+  inside.headRequests = plan.headRequests;
+  inside.headMemory = {};
+  inside.kernels = nullptr;
+  inside.overrides = nullptr;
+  inside.monitor = nullptr;
+  Expected<InstructionList> list =
+      prepareInstructions(plan.graph, *plan.inference, plan.requests, *plan.plan, inside, &site);
+  if (!list) return list.takeError();
+  PreparedBody made;
+  made.ownedBytes = list->ownedBytes;
+  made.runner = std::make_unique<ListRunner>(std::move(*list), bodyStep(graph, n, b));
+  return made;
+}
+
+}  // namespace gradc

@@ -1,0 +1,331 @@
+// Loops, branches and calls: attributes, inference through bodies, execution. Files in testdata/loops are what MXNet's own
+// front end writes (tests/mxnet_loops.py).
+#include "ir/body_flow.h"
+#include "passes/memory/plan_memory.h"
+#include "runtime/session.h"
+#include "tests/support/small_ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+using Floats = std::vector<float>;
+using Tensors = std::vector<Floats>;
+
+Graph loopFile(StringRef name) {
+  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
+      .graph;
+}
+
+Expected<Tensors> tryRun(const Graph &graph, std::vector<NamedArray> arrays, Backend backend = Backend::Reference) {
+  SessionOptions options;
+  options.exec.backend = backend;
+  Expected<Session> session = Session::create(testContext(), graph, std::move(arrays), options);
+  if (!session) return session.takeError();
+  if (Error error = session->run(0)) return error;
+  Tensors heads;
+  for (size_t i = 0; i < graph.heads().size(); ++i) heads.push_back(valuesOf<float>(session->head(i)));
+  return heads;
+}
+Tensors run(const Graph &graph, std::vector<NamedArray> arrays, Backend backend = Backend::Reference) {
+  return cantFail(tryRun(graph, std::move(arrays), backend));
+}
+
+/// A node with bodies between variables of these names, written in the text of TestGraph.
+Graph around(StringRef op, ArrayRef<StringRef> inputs, ArrayRef<AttrText> attrs, ArrayRef<Graph> bodies,
+             size_t numHeads) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 8> operands;
+  for (StringRef name : inputs) operands.push_back(builder.addVariable(name, Attrs()));
+  const NodeId n =
+      cantFail(builder.add(*context.ops.find(op), operands, {"loop", context.attrs(attrs), NodeId(), bodies}));
+  SmallVector<Value, 8> heads;
+  for (size_t i = 0; i < numHeads; ++i) heads.push_back(Value{n, static_cast<uint16_t>(i), 0});
+  return cantFail(std::move(builder).freeze(heads, {})).graph;
+}
+Graph body(StringRef text) { return cantFail(parseGraph(testContext(), text)); }
+
+std::string refusal(StringRef op, ArrayRef<AttrText> attrs, ArrayRef<Graph> bodies) {
+  Context &context = testContext();
+  return describeError(context.kind(*context.ops.find(op), context.attrs(attrs), bodies));
+}
+
+TEST(ControlFlow, CF_01_CF_03_ForeachSlicesStacksAndCarries) {
+  const Graph graph = loopFile("cf03");
+  const Tensors heads =
+      run(graph, {{"x", floats({3}, {0.5, -1, 2})}, {"s", floats({1}, {0.25})}, {"f", floats({1}, {1})}});
+  EXPECT_EQ(heads, (Tensors{{2.25, 1.25, 6.25}, {6.25}}));
+}
+
+TEST(ControlFlow, INF_16_CF_21_ShapesGoThroughBodiesBothWays) {
+  // The example of the row: data (3,u) and a state (2) tell each other.
+  Context &context = testContext();
+  const Graph graph = around("_foreach", {"x", "s"},
+                             {{"num_args", "3"},
+                              {"num_outputs", "2"},
+                              {"num_out_data", "1"},
+                              {"in_data_locs", "[0]"},
+                              {"in_state_locs", "[1]"},
+                              {"remain_locs", "[]"}},
+                             body("y = elemwise_add(a, b); z = _copy(y); heads y, z"), 2);
+  InferRequest hints{{{nodeNamed(graph, "x"), {3, kUnknownDim}}, {nodeNamed(graph, "s"), {2}}}, {}};
+  const Inference known = cantFail(infer(context, graph, hints, {}));
+  EXPECT_EQ(toString(known.shapeOf(graph.entry(Value{nodeNamed(graph, "x")}))), "(3,2)");
+  EXPECT_EQ(toString(known.shapeOf(graph.entry(graph.heads()[0]))), "(3,2)");
+  EXPECT_EQ(toString(known.shapeOf(graph.entry(graph.heads()[1]))), "(2,)");
+  const Inference *inside = known.body(graph.heads()[0].node, 0);
+  ASSERT_TRUE(inside);
+  EXPECT_EQ(inside->numUnknownShapes, 0u);
+  // From the outputs to the data.
+  InferRequest half{{{nodeNamed(graph, "x"), {3, 2}}}, {{nodeNamed(graph, "x"), DType::Float64}}};
+  const Inference back = cantFail(infer(context, graph, half, {}));
+  EXPECT_EQ(toString(back.shapeOf(graph.entry(Value{nodeNamed(graph, "s")}))), "(2,)");
+  EXPECT_EQ(back.dtype[graph.entry(Value{nodeNamed(graph, "s")})], DType::Float64);
+}
+
+TEST(ControlFlow, CF_07_CF_08_WhileUsesEachStepsValues) {
+  EXPECT_EQ(run(loopFile("squares"), {{"x", floats({1}, {2})}, {"i", floats({1}, {0})}}),
+            (Tensors{{2, 4, 16}, {256}, {3}}));
+  EXPECT_EQ(run(loopFile("powers"), {{"x", floats({1}, {2})}, {"i", floats({1}, {0})}, {"w", floats({1}, {3})}}),
+            (Tensors{{54}, {3}}));
+  EXPECT_EQ(run(loopFile("cf08"), {{"x", floats({1}, {1})}, {"i", floats({1}, {1})}}), (Tensors{{4}, {3}}));
+}
+
+// CF-06: rows of steps that were not run are zero, and the bound ends the loop.
+TEST(ControlFlow, CF_06_PaddingIsZeroAndTheBoundEndsTheLoop) {
+  const Graph graph = loopFile("squares");
+  EXPECT_EQ(run(graph, {{"x", floats({1}, {2})}, {"i", floats({1}, {2})}}), (Tensors{{2, 0, 0}, {4}, {3}}));
+  EXPECT_EQ(run(graph, {{"x", floats({1}, {2})}, {"i", floats({1}, {3})}}), (Tensors{{0, 0, 0}, {2}, {3}}));
+  EXPECT_EQ(run(graph, {{"x", floats({1}, {2})}, {"i", floats({1}, {-9})}}), (Tensors{{2, 4, 16}, {256}, {-6}}));
+  // Rows of an earlier run are not left there.
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  Session session =
+      cantFail(Session::create(testContext(), graph, {{"x", floats({1}, {2})}, {"i", floats({1}, {0})}}, options));
+  cantFail(session.run(0));
+  session.variable(nodeNamed(graph, "i")).as<float>()[0] = 2;
+  cantFail(session.run(1));
+  EXPECT_EQ(valuesOf<float>(session.head(0)), (Floats{2, 0, 0}));
+}
+
+TEST(ControlFlow, CF_05_ForeachOfNoRowsPassesItsStates) {
+  const Graph graph = loopFile("only_states");
+  EXPECT_EQ(run(graph, {{"x", floats({0, 1}, {})}, {"s", floats({1}, {7})}}), (Tensors{{7}}));
+  EXPECT_EQ(run(graph, {{"x", floats({3, 1}, {2, 3, 4})}, {"s", floats({1}, {1})}}), (Tensors{{24}}));
+}
+
+TEST(ControlFlow, StatesThatTradePlaces) {
+  const std::vector<NamedArray> arrays = {
+      {"x", floats({3, 1}, {0, 0, 0})}, {"s", floats({1}, {1})}, {"t", floats({1}, {2})}};
+  EXPECT_EQ(run(loopFile("swapped"), arrays), (Tensors{{1, 2, 1}, {2}, {1}}));
+}
+
+TEST(ControlFlow, CF_09_OneBranchRuns) {
+  for (float p : {1.f, -1.f})
+    EXPECT_EQ(run(loopFile("cond"),
+                  {{"p", floats({1}, {p})}, {"a", floats({1}, {2})}, {"b", floats({1}, {3})}, {"c", floats({1}, {5})}}),
+              (Tensors{{p > 0 ? 6.f : 25.f}}));
+}
+
+TEST(ControlFlow, CF_11_LoopsInLoops) {
+  const Tensors heads = run(loopFile("cf11"), {{"x", floats({1}, {1})},
+                                               {"w", floats({1}, {2})},
+                                               {"n", floats({3, 1}, {0, 0, 0})},
+                                               {"m", floats({2, 1}, {0, 0})}});
+  EXPECT_EQ(heads, (Tensors{{82}}));
+}
+
+TEST(ControlFlow, CF_12_FastKernelsInsideBodiesAgree) {
+  const std::vector<NamedArray> arrays = {
+      {"x", floats({2}, {0.5, -0.25})}, {"h", floats({1}, {0.1f})}, {"w", floats({1}, {0.8f})}};
+  for (Backend backend : {Backend::Reference, Backend::Auto}) {
+    const Tensors heads = run(loopFile("cf12"), arrays, backend);
+    EXPECT_NEAR(heads[1][0], 0.166566, 1e-6);
+    EXPECT_EQ(heads[0][1], heads[1][0]);
+  }
+}
+
+std::vector<AttrText> scanAttrs(bool isReverse, bool hasSteps) {
+  return {{"num_args", hasSteps ? "3" : "2"},
+          {"num_data", "1"},
+          {"num_states", "1"},
+          {"num_out_data", "1"},
+          {"reverse", isReverse ? "True" : "False"},
+          {"has_steps", hasSteps ? "True" : "False"}};
+}
+
+TEST(ControlFlow, ScanRunsUpAndDownAndEndsWhereItIsTold) {
+  // What the state was, then the state after: 10·state + row.
+  const Graph step = body("t = _mul_scalar(s) {scalar=10}; n = elemwise_add(x, t); heads s, n");
+  const std::vector<AttrText> locs = {{"input_locs", "(1, 0)"}};  // s is read first
+  for (bool isReverse : {false, true}) {
+    std::vector<AttrText> attrs = scanAttrs(isReverse, false);
+    llvm::append_range(attrs, locs);
+    const Graph whole = around("_scan", {"x", "s"}, attrs, step, 2);
+    const Tensors all = run(whole, {{"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}});
+    EXPECT_EQ(all, isReverse ? (Tensors{{32, 3, 0}, {321}}) : (Tensors{{0, 1, 12}, {123}}));
+    attrs = scanAttrs(isReverse, true);
+    llvm::append_range(attrs, locs);
+    const Graph part = around("_scan", {"k", "x", "s"}, attrs, step, 2);
+    for (int64_t k : {0, 2, 5}) {
+      const Tensors some = run(
+          part,
+          {{"k", arrayOf<int64_t>(DType::Int64, {1}, {k})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}});
+      if (k == 0) EXPECT_EQ(some, (Tensors{{0, 0, 0}, {0}}));
+      if (k == 2) EXPECT_EQ(some, isReverse ? (Tensors{{2, 0, 0}, {21}}) : (Tensors{{0, 1, 0}, {12}}));
+      if (k == 5) EXPECT_EQ(some, all);
+    }
+  }
+}
+
+TEST(ControlFlow, CallRunsItsBody) {
+  const Graph graph = around("_call", {"a", "b"}, {{"num_args", "2"}, {"num_outputs", "2"}},
+                             body("y = elemwise_sub(p, q); heads y, q"), 2);
+  EXPECT_EQ(run(graph, {{"a", floats({2}, {5, 6})}, {"b", floats({2}, {1, 2})}}), (Tensors{{4, 4}, {1, 2}}));
+}
+
+TEST(ControlFlow, E_27_E_28_E_29_WhatDisagrees) {
+  const Graph two = loopFile("two_states");
+  auto refused = [](const Graph &graph, std::vector<ShapeHint> shapes) {
+    return describeError(infer(testContext(), graph, {std::move(shapes), {}}, {}));
+  };
+  auto v = [](const Graph &graph, StringRef name) { return nodeNamed(graph, name); };
+  EXPECT_EQ(
+      refused(two, {{v(two, "x"), {3, 2}}, {v(two, "z"), {4, 2}}}),
+      "[control_flow_attr] operator '_foreach', node '_foreach0' (_foreach): input 1 has 4 rows, but input 0 has 3");
+  // The body makes (2,1) of a state (1,1).
+  const Graph grows = around("_foreach", {"x", "s"},
+                             {{"num_args", "3"},
+                              {"num_outputs", "1"},
+                              {"num_out_data", "0"},
+                              {"in_data_locs", "[1]"},
+                              {"in_state_locs", "[0]"},
+                              {"remain_locs", "[]"}},
+                             body("y = Concat(s, x) {num_args=2, dim=0}"), 1);
+  EXPECT_EQ(
+      refused(grows, {{v(grows, "x"), {3, 1, 1}}, {v(grows, "s"), {1, 1}}}),
+      "[control_flow_attr] operator '_foreach', node 'loop' (_foreach): a state has shape (1,1) before a step, and node "
+      "'y' (Concat) of body, which is the state after it, has (2,1)");
+  const std::vector<AttrText> branches = {{"num_args", "5"},
+                                          {"num_outputs", "1"},
+                                          {"cond_input_locs", "[0]"},
+                                          {"then_input_locs", "[0]"},
+                                          {"else_input_locs", "[1]"}};
+  const Graph differ =
+      around("_cond", {"a", "b"}, branches, {body("p = sum(q)"), body("y = exp(x)"), body("y = exp(x)")}, 1);
+  EXPECT_EQ(
+      refused(differ, {{v(differ, "a"), {1}}, {v(differ, "b"), {2}}}),
+      "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'y' (exp) of body 2 has shape (2,), but output 0 "
+      "has (1,), which is what the other branch gives or what a reader expects");
+  const Graph wide =
+      around("_cond", {"a", "b"}, branches, {body("p = exp(q)"), body("y = exp(x)"), body("y = exp(x)")}, 1);
+  EXPECT_EQ(
+      refused(wide, {{v(wide, "a"), {2}}, {v(wide, "b"), {2}}}),
+      "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'p' (exp) of body 0 decides, and has shape (2,), "
+      "expected one element");
+  // Inside a body, with the path.
+  const Graph inner = around("_foreach", {"x", "s"},
+                             {{"num_args", "3"},
+                              {"num_outputs", "1"},
+                              {"num_out_data", "0"},
+                              {"in_data_locs", "[1]"},
+                              {"in_state_locs", "[0]"},
+                              {"remain_locs", "[]"}},
+                             body("y = elemwise_add(s, x)"), 1);
+  EXPECT_EQ(
+      refused(inner, {{v(inner, "x"), {3, 4}}, {v(inner, "s"), {5}}}),
+      "[infer_conflict] node 'loop' > body > operator 'elemwise_add', node 'y' (elemwise_add): input 0 has shape (5,), but "
+      "input 1 has shape (4,)");
+}
+
+TEST(ControlFlow, BadLocationLists) {
+  const Graph add = body("y = elemwise_add(a, b)");
+  auto foreach_ = [&](StringRef data, StringRef states, StringRef remain, StringRef args, StringRef outputs) {
+    return refusal("_foreach",
+                   {{"num_args", args},
+                    {"num_outputs", outputs},
+                    {"num_out_data", "0"},
+                    {"in_data_locs", data},
+                    {"in_state_locs", states},
+                    {"remain_locs", remain}},
+                   add);
+  };
+  EXPECT_EQ(foreach_("[0]", "[1]", "[]", "3", "1"), "success");
+  EXPECT_EQ(foreach_("[0]", "[2]", "[]", "3", "1"),
+            "[bad_attribute] element 0 of attribute 'in_state_locs' is 2, expected an input of body, 0 to 2 exclusive");
+  EXPECT_EQ(
+      foreach_("[0]", "[-1]", "[]", "3", "1"),
+      "[bad_attribute] element 0 of attribute 'in_state_locs' is -1, expected an input of body, 0 to 2 exclusive");
+  EXPECT_EQ(foreach_("[0]", "[0]", "[]", "3", "1"),
+            "[bad_attribute] element 0 of attribute 'in_state_locs' is 0, expected each input of body once");
+  EXPECT_EQ(foreach_("[0]", "[]", "[]", "2", "0"),
+            "[bad_attribute] attribute 'num_outputs' is \"0\", expected int from 1 to 65535");
+  EXPECT_EQ(foreach_("[1]", "[]", "[]", "2", "1"),
+            "[bad_attribute] attribute 'num_outputs' is 1, expected 0: 'num_out_data', and one for each element of "
+            "'in_state_locs'");
+  EXPECT_EQ(foreach_("[0]", "[1]", "[]", "4", "1"),
+            "[bad_attribute] attribute 'num_args' is 4, expected 3: the body, and an input for each element of "
+            "'in_data_locs', 'in_state_locs' and 'remain_locs'");
+  EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "2"}}, add),
+            "[bad_attribute] body of operator '_call' has 1 heads, expected 2");
+  EXPECT_EQ(refusal("_call", {{"num_args", "3"}, {"num_outputs", "1"}}, add),
+            "[bad_attribute] attribute 'input_locs' has 3 elements, expected 2, one for each input of body");
+  EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}}, {}),
+            "[bad_attribute] operator '_call' takes more bodies than the 0 it is given");
+  EXPECT_EQ(refusal("_call", {{"num_args", "2"}, {"num_outputs", "1"}}, {add, add}),
+            "[bad_attribute] operator '_call' takes 1 bodies, got 2");
+}
+
+// The arena of a body and the buffers of its states are the workspace of the node, and that of 1000 steps is that of one.
+TEST(ControlFlow, MEM_03_BodiesArePlannedInTheWorkspaceOfTheirNode) {
+  const Graph graph = loopFile("lstm");
+  auto planFor = [&](int64_t steps) {
+    InferRequest hints{{{nodeNamed(graph, "x"), {steps, 2, 5}}, {nodeNamed(graph, "h"), {2, 3}}}, {}};
+    const Inference known = cantFail(infer(testContext(), graph, hints, {}));
+    const RequestTable requests = countRequests(graph, {});
+    MemoryPlan plan = cantFail(planMemory(testContext(), graph, known, requests, {}));
+    cantFail(checkPlan(graph, known, requests, plan, {}));
+    return plan;
+  };
+  const MemoryPlan one = planFor(1), many = planFor(1000);
+  ASSERT_EQ(one.flows.size(), 1u);
+  EXPECT_GT(one.flows[0].bodies[0]->plan->plannedBytes, 0);
+  EXPECT_EQ(one.flows[0].ownBytes, 2 * 64) << "of each state one buffer, the other is the output";
+  EXPECT_EQ(one.flows[0].bytes, 2 * 64 + one.flows[0].bodies[0]->plan->plannedBytes);
+  EXPECT_EQ(many.workspaceBytes, one.workspaceBytes);
+  EXPECT_EQ(one.workspaceBytes, one.flows[0].bytes);
+}
+
+// What a body overwrites, it overwrites once per step.
+TEST(ControlFlow, MUT_06_AStepMovesTheMovingStatistics) {
+  const Graph graph = loopFile("norm_in_loop");
+  const NodeKind &kind = graph.kind(graph.heads()[0].node);
+  EXPECT_TRUE(kind.isMutated(4));
+  EXPECT_TRUE(kind.isMutated(5));
+  EXPECT_FALSE(kind.isMutated(0));
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.exec.isTraining = true;
+  Session session = cantFail(Session::create(testContext(), graph,
+                                             {{"x", floats({2, 2, 1}, {1, 3, 5, 9})},
+                                              {"s", floats({2, 1}, {0, 0})},
+                                              {"gamma", floats({1}, {1})},
+                                              {"beta", floats({1}, {0})},
+                                              {"moving_mean", floats({1}, {0})},
+                                              {"moving_var", floats({1}, {1})}},
+                                             options));
+  cantFail(session.run(0));
+  // Momentum 0.9, means 2 and 7.
+  EXPECT_NEAR(session.variable(nodeNamed(graph, "moving_mean")).as<float>()[0], 0.9 * (0.1 * 2) + 0.1 * 7, 1e-6);
+}
+
+}  // namespace
+}  // namespace gradc::testing

@@ -1,0 +1,205 @@
+// Gradients of loops, branches and calls, to any order: the rows of the specification by their numbers, everything else by
+// central differences in float64.
+#include "ir/bodies.h"
+#include "ir/verify.h"
+#include "passes/gradient/gradient.h"
+#include "runtime/gradcheck/gradcheck.h"
+#include "tests/support/small_ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+using Doubles = std::vector<double>;
+
+Graph loopFile(StringRef name) {
+  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
+      .graph;
+}
+
+struct Binding {
+  StringRef name;
+  std::vector<int64_t> shape;
+  Doubles values;
+};
+
+std::vector<NamedArray> arraysOf(ArrayRef<Binding> bindings) {
+  std::vector<NamedArray> arrays;
+  for (const Binding &binding : bindings)
+    arrays.push_back({binding.name.str(), doubles(binding.shape, binding.values)});
+  return arrays;
+}
+
+GradientResult gradientOf(const Graph &graph, ArrayRef<StringRef> wrt, uint32_t order = 1) {
+  GradientRequest request;
+  for (StringRef name : wrt) request.wrt.push_back({Value{nodeNamed(graph, name)}});
+  GradientOptions options;
+  options.headPolicy = HeadPolicy::Ones;
+  GradientResult result = cantFail(buildGradientOfOrder(testContext(), graph, request, options, order));
+  EXPECT_EQ(describeError(verifyGraph(result.graph, 5)), "success");
+  return result;
+}
+
+/// The gradients, in the order asked, run with the reference backend.
+std::vector<Doubles> run(const GradientResult &result, ArrayRef<Binding> bindings) {
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.infer.floatAs = DType::Float64;
+  Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(bindings), options));
+  cantFail(session.run(0));
+  std::vector<Doubles> values;
+  for (const GradientSlot &slot : result.wrt)
+    for (size_t h = result.graph.heads().size(); h-- > 0;)
+      if (result.graph.heads()[h] == slot.value) {
+        values.push_back(valuesOf<double>(session.head(h)));
+        break;
+      }
+  return values;
+}
+
+/// A graph whose heads are only these of it, so that the others get no gradient.
+Graph onlyHead(const Graph &graph, size_t head) {
+  return cantFail(GraphBuilder(testContext(), graph).freeze({graph.heads()[head]}, {})).graph;
+}
+
+void expectDerivative(const Graph &graph, ArrayRef<Binding> bindings, uint32_t order) {
+  GradcheckOptions options;
+  options.session.infer.floatAs = DType::Float64;
+  options.session.initSeed = 1;  // of head gradients
+  options.order = order;
+  options.samples = 60;
+  if (order > 1) options.rtol = 1e-5, options.atol = 1e-7;
+  Expected<GradcheckReport> report = gradcheck(testContext(), graph, arraysOf(bindings), options);
+  ASSERT_TRUE(static_cast<bool>(report)) << describeError(report.takeError());
+  EXPECT_TRUE(report->passed()) << "order " << order;
+  for (const GradcheckRow &row : report->rows)
+    EXPECT_EQ(row.failures, 0u) << row.variable << ", order " << order << ": " << row.worstError;
+}
+
+const Binding kCf03[] = {{"x", {3}, {0.5, -1, 2}}, {"s", {1}, {0.25}}, {"f", {1}, {1}}};
+
+TEST(LoopGradient, V_23_CF_02_CF_03_Foreach) {
+  const Graph outs = onlyHead(loopFile("cf03"), 0);
+  EXPECT_EQ(run(gradientOf(outs, {"x", "s", "f"}), kCf03), (std::vector<Doubles>{{6, 4, 2}, {3}, {6}}));
+  // With a head of 10 on the final state.
+  const Graph graph = loopFile("cf03");
+  GradientRequest request;
+  for (StringRef name : {"x", "s", "f"}) request.wrt.push_back({Value{nodeNamed(graph, name)}});
+  request.heads = {{graph.heads()[0], std::nullopt, ""}, {graph.heads()[1], std::nullopt, "h"}};
+  const GradientResult result = cantFail(buildGradient(testContext(), graph, request, {}));
+  std::vector<Binding> bindings(std::begin(kCf03), std::end(kCf03));
+  bindings.push_back({"h", {1}, {10}});
+  EXPECT_EQ(run(result, bindings), (std::vector<Doubles>{{26, 24, 22}, {13}, {36}}));
+}
+
+TEST(LoopGradient, V_23_CF_07_CF_08_While) {
+  EXPECT_EQ(run(gradientOf(onlyHead(loopFile("squares"), 1), {"x"}), {{"x", {1}, {2}}, {"i", {1}, {0}}}),
+            (std::vector<Doubles>{{1024}}));
+  EXPECT_EQ(
+      run(gradientOf(onlyHead(loopFile("powers"), 0), {"x", "w"}), {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {3}}}),
+      (std::vector<Doubles>{{27}, {54}}));
+  EXPECT_EQ(run(gradientOf(onlyHead(loopFile("cf08"), 0), {"x", "i"}), {{"x", {1}, {1}}, {"i", {1}, {1}}}),
+            (std::vector<Doubles>{{1}, {2}}));
+}
+
+TEST(LoopGradient, V_25_CF_05_D_09_NoStepsPassHeadsOn) {
+  EXPECT_EQ(
+      run(gradientOf(onlyHead(loopFile("powers"), 0), {"x", "w"}), {{"x", {1}, {2}}, {"i", {1}, {7}}, {"w", {1}, {3}}}),
+      (std::vector<Doubles>{{1}, {0}}));
+  EXPECT_EQ(run(gradientOf(loopFile("only_states"), {"s", "x"}), {{"x", {0, 1}, {}}, {"s", {1}, {7}}}),
+            (std::vector<Doubles>{{1}, {}}));
+}
+
+// A state that the body replaces without reading it: its gradient is zero after any step, and its head without one.
+TEST(LoopGradient, CF_05_AStateNobodyReads) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
+  const AttrText attrs[] = {
+      {"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}, {"input_locs", "(0,)"}};
+  const Graph body = cantFail(parseGraph(context, "n = square(r)"));
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), {x, s}, {"loop", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  EXPECT_EQ(run(gradientOf(graph, {"s", "x"}), {{"x", {2, 1}, {3, 4}}, {"s", {1}, {5}}}),
+            (std::vector<Doubles>{{0}, {0, 8}}));
+  EXPECT_EQ(run(gradientOf(graph, {"s"}), {{"x", {0, 1}, {}}, {"s", {1}, {5}}}), (std::vector<Doubles>{{1}}));
+}
+
+TEST(LoopGradient, V_24_CF_09_Cond) {
+  const Graph graph = loopFile("cond");
+  for (double p : {1., -1.})
+    EXPECT_EQ(run(gradientOf(graph, {"a", "b", "c", "p"}),
+                  {{"p", {1}, {p}}, {"a", {1}, {2}}, {"b", {1}, {3}}, {"c", {1}, {5}}}),
+              p > 0 ? (std::vector<Doubles>{{3}, {2}, {0}, {0}}) : (std::vector<Doubles>{{0}, {0}, {10}, {0}}));
+}
+
+const Binding kCf11[] = {{"x", {1}, {1}}, {"w", {1}, {2}}, {"n", {3, 1}, {0, 0, 0}}, {"m", {2, 1}, {0, 0}}};
+
+TEST(LoopGradient, V_23_CF_11_LoopsInLoops) {
+  EXPECT_EQ(run(gradientOf(loopFile("cf11"), {"x", "w"}), kCf11), (std::vector<Doubles>{{64}, {225}}));
+}
+
+const Binding kCf12[] = {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}};
+
+TEST(LoopGradient, V_23_CF_12_Rnn) {
+  const std::vector<Doubles> values = run(gradientOf(onlyHead(loopFile("cf12"), 1), {"x", "h", "w"}), kCf12);
+  EXPECT_NEAR(values[0][0], 0.565325, 1e-6);
+  EXPECT_NEAR(values[0][1], 0.972256, 1e-6);
+  EXPECT_NEAR(values[1][0], 0.452260, 1e-6);
+  EXPECT_NEAR(values[2][0], 0.564697, 1e-6);
+}
+
+// CF-19: the gradient of a loop is a loop, so it has a gradient.
+TEST(LoopGradient, CF_19_CF_20_HigherOrders) {
+  for (uint32_t order : {1, 2, 3}) {
+    expectDerivative(loopFile("cf12"), kCf12, order);
+    expectDerivative(loopFile("cf11"), kCf11, order);
+    // A counter between whole numbers, so that no difference changes the number of steps.
+    expectDerivative(loopFile("powers"), {{"x", {1}, {2}}, {"i", {1}, {0.5}}, {"w", {1}, {1.5}}}, order);
+    expectDerivative(loopFile("squares"), {{"x", {1}, {1.1}}, {"i", {1}, {0.5}}}, order);
+    for (double p : {1., -1.})
+      expectDerivative(loopFile("cond"), {{"p", {1}, {p}}, {"a", {1}, {2}}, {"b", {1}, {3}}, {"c", {1}, {5}}}, order);
+  }
+}
+
+std::vector<Binding> lstmBindings() {
+  std::vector<Binding> bindings = {{"x", {4, 2, 5}, {}},        {"h", {2, 3}, {}},      {"c", {2, 3}, {}},
+                                   {"i2h_weight", {12, 5}, {}}, {"i2h_bias", {12}, {}}, {"h2h_weight", {12, 3}, {}},
+                                   {"h2h_bias", {12}, {}}};
+  double value = 0.1;
+  for (Binding &binding : bindings) {
+    int64_t size = 1;
+    for (int64_t dim : binding.shape) size *= dim;
+    for (int64_t i = 0; i < size; ++i) binding.values.push_back((value = 3.7 * value * (1 - value)) - 0.5);
+  }
+  return bindings;
+}
+
+// Toward what the sums of both have in one order, equal bits: those of the weights are added from the last step on.
+TEST(LoopGradient, A_19_ALoopIsItsUnrolledGraph) {
+  const std::vector<Binding> bindings = lstmBindings();
+  const Graph loop = loopFile("lstm"), unrolled = loopFile("lstm_unrolled");
+  const StringRef names[] = {"x", "h", "c", "i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"};
+  const std::vector<Doubles> a = run(gradientOf(loop, names), bindings), b = run(gradientOf(unrolled, names), bindings);
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].size(), b[i].size()) << names[i].str();
+    for (size_t k = 0; k < a[i].size(); ++k) EXPECT_NEAR(a[i][k], b[i][k], 1e-12) << names[i].str() << " " << k;
+  }
+  for (size_t i : {0, 1, 2}) EXPECT_EQ(a[i], b[i]) << names[i].str();
+}
+
+TEST(LoopGradient, A_19_TheGradientOfALongLoopHasAsManyNodes) {
+  const Graph loop = loopFile("lstm");
+  const GradientResult first = gradientOf(loop, {"h2h_weight"});
+  EXPECT_EQ(first.stats.numForwardNodes, loop.numNodes());
+  EXPECT_LT(first.graph.numNodes(), loop.numNodes() + 20);
+}
+
+}  // namespace
+}  // namespace gradc::testing
