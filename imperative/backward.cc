@@ -178,8 +178,8 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
       for (RetainedMark *retained = node->retained; retained; retained = retained->next)
         if (retained->mark->isMarked && retained->mark->request != Request::Null &&
             retained->mark->refs.load(std::memory_order_relaxed) > 1)
-          ask(run.request.retained,
-              {node, retained->output, nullptr, node->signature->outputs[retained->output].type}, retained->mark);
+          ask(run.request.retained, {node, retained->output, nullptr, node->signature->outputs[retained->output].type},
+              retained->mark);
     if (marks.empty())
       return Failure(ErrorKind::NoInputs, "no tensor that the ys lead to asks for a gradient: every request is 'null'");
   }
@@ -195,7 +195,8 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
 Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
   StoreLock lock(engine->store);
   if (!options.onlyInputs)
-    return Failure(ErrorKind::UnsupportedOption, "onlyInputs = false, gradients of other leaves besides, is not offered");
+    return Failure(ErrorKind::UnsupportedOption,
+                   "onlyInputs = false, gradients of other leaves besides, is not offered");
   Asked asked{ys, options.heads, options.retain.value_or(options.createGraph), options.createGraph,
               options.secondBackward == SecondBackward::Lenient};
   if (xs.empty())

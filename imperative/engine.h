@@ -54,7 +54,7 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;  // of the marks that collecting leaves in nodes
+  uint32_t epoch = 0;                             // of the marks that collecting leaves in nodes
   std::vector<std::unique_ptr<Collected>> spare;  // not in use by a backward
   std::vector<uint32_t> key;                      // of the backward at hand
   Storage *workspace = nullptr;

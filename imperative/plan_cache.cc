@@ -48,7 +48,8 @@ std::string PlanCache::explainMiss() const {
   for (const std::shared_ptr<Plan> &plan : plans) {
     if (plan->key == lastMissed) continue;
     const size_t common =
-        std::mismatch(lastMissed.begin(), lastMissed.end(), plan->key.begin(), plan->key.end()).first - lastMissed.begin();
+        std::mismatch(lastMissed.begin(), lastMissed.end(), plan->key.begin(), plan->key.end()).first -
+        lastMissed.begin();
     if (nearest && common <= best) continue;
     best = common;
     nearest = plan.get();

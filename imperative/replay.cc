@@ -149,8 +149,8 @@ class Replay {
 }  // namespace
 
 Error notKept(const Plan &plan, const Plan::Saved &saved) {
-  return Failure(ErrorKind::Internal, "a gradient reads '" + plan.combined.listedName(saved.value) +
-                                          "', which no call of the tape keeps");
+  return Failure(ErrorKind::Internal,
+                 "a gradient reads '" + plan.combined.listedName(saved.value) + "', which no call of the tape keeps");
 }
 
 Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot) {
@@ -168,15 +168,14 @@ Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::
     return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'";
   };
   if (!kept.storage)
-    return Failure(ErrorKind::HistoryCleared, name() + " of " + engine.describe(node) +
-                                                  " was released by an earlier backward without `retain`")
+    return Failure(ErrorKind::HistoryCleared,
+                   name() + " of " + engine.describe(node) + " was released by an earlier backward without `retain`")
         .note("retain on the first call to run another one over the same history");
   const uint32_t version = kept.storage->version.load(std::memory_order_relaxed);
   if (version == kept.version) return kept.storage;
-  const std::string writer =
-      kept.storage->writerKind == Storage::kNoWriter
-          ? "the host"
-          : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
+  const std::string writer = kept.storage->writerKind == Storage::kNoWriter
+                                 ? "the host"
+                                 : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
   return Failure(ErrorKind::StaleVersion, name() + " of " + engine.describe(node) +
                                               " was overwritten: its gradient needs version " + Twine(kept.version) +
                                               ", it is " + Twine(version) + ", written by " + writer);

@@ -40,12 +40,12 @@ struct ExecOptions {
   /// The reference backend runs serially whatever this says, so its results cannot depend on it (RUN-02).
   unsigned threads = 1;
   bool isTraining = false;
-  uint64_t seed = 0;                     // of random operators
+  uint64_t seed = 0;  // of random operators
   /// By node, instead of isTraining, the seed and the step of a run: parts of a graph run in forms of their own, and draw what
   /// they drew elsewhere. Read by `create` alone; empty: none.
   llvm::ArrayRef<CallForm> forms;
   Schedule schedule = {};                // in which nodes run; the one the plan was made for
-  char *arena = nullptr;  // memory for the plan, the caller's; null: the executor's own
+  char *arena = nullptr;                 // memory for the plan, the caller's; null: the executor's own
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: what the caller is going to bind, else null; empty: none
   /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace, planReader); taken over. Null: the executor prepares them

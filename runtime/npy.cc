@@ -36,9 +36,9 @@ struct DescrRow {
   DType dtype;
 };
 constexpr DescrRow kDescrs[] = {
-    {"f4", DType::Float32}, {"f8", DType::Float64}, {"f2", DType::Float16}, {"u1", DType::UInt8},
-    {"i4", DType::Int32},   {"i1", DType::Int8},    {"i8", DType::Int64},   {"b1", DType::Bool},
-    {"i2", DType::Int16},   {"u2", DType::UInt16},  {"u4", DType::UInt32},  {"u8", DType::UInt64},
+    {"f4", DType::Float32},  {"f8", DType::Float64}, {"f2", DType::Float16}, {"u1", DType::UInt8},
+    {"i4", DType::Int32},    {"i1", DType::Int8},    {"i8", DType::Int64},   {"b1", DType::Bool},
+    {"i2", DType::Int16},    {"u2", DType::UInt16},  {"u4", DType::UInt32},  {"u8", DType::UInt64},
     {"V2", DType::BFloat16},  // as NumPy saves the bfloat16 of ml_dtypes
 };
 

@@ -296,8 +296,8 @@ TEST(ImperativeOrder, MA_12_GraphOf) {
   const Graph compiled = cantFail(buildGradient(t.context, both, request, GradientOptions())).graph;
   SessionOptions options;
   options.exec.backend = Backend::Reference;
-  Session session = cantFail(Session::create(
-      t.context, compiled, {{"arg0", doubles({2}, {1, 2})}, {"z", doubles({2}, {3, 4})}}, options));
+  Session session = cantFail(
+      Session::create(t.context, compiled, {{"arg0", doubles({2}, {1, 2})}, {"z", doubles({2}, {3, 4})}}, options));
   cantFail(session.run(0));
   t.backward({two});
   EXPECT_EQ(valuesOf<double>(session.head(1)), t.gradOf(x));

@@ -200,7 +200,7 @@ constinit const OpDef kIdentityWithAttrLikeRhs = {
 
 constexpr const OpDef *kOps[] = {
     &kZerosLike, &kOnesLike, &kZerosPlaceholder,       &kCopy, &kGradientTap, &kBackwardCopy, &kZeros,
-                                 &kOnes,      &kFull,     &kIdentityWithAttrLikeRhs};
+    &kOnes,      &kFull,     &kIdentityWithAttrLikeRhs};
 
 }  // namespace
 

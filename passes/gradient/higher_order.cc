@@ -67,7 +67,7 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
       next.retained.clear();
       if (next.heads.empty()) break;
       current.headPolicy = HeadPolicy::Ones;
-    current.lossScale = 1;
+      current.lossScale = 1;
       if (current.inference) {
         known = carriedTo(*result, base, *current.inference);
         current.inference = &known;

@@ -284,9 +284,9 @@ bool GradcheckReport::passed() const {
 Expected<GradcheckReport> gradcheck(Context &context, const Graph &graph, std::vector<NamedArray> bindings,
                                     const GradcheckOptions &options) {
   return catching("to check gradients", [&]() -> Expected<GradcheckReport> {
-  Expected<CheckProblem> problem = makeCheckProblem(context, graph, options);
-  if (!problem) return problem.takeError();
-  return Checker(context, options, std::move(*problem)).run(std::move(bindings));
+    Expected<CheckProblem> problem = makeCheckProblem(context, graph, options);
+    if (!problem) return problem.takeError();
+    return Checker(context, options, std::move(*problem)).run(std::move(bindings));
   });
 }
 
