@@ -4,11 +4,13 @@
 #include "imperative/signature.h"
 
 #include "ir/graph_builder.h"
+#include "ir/widening.h"
 #include "passes/gradient/keep_lists.h"
 #include "runtime/failures.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/table.h"
 #include "runtime/kernels/threads.h"
+#include "runtime/kernels/widened_kernel.h"
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
