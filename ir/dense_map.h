@@ -8,6 +8,7 @@
 #include "llvm/ADT/DenseSet.h"
 
 #include <initializer_list>
+#include <stdexcept>
 #include <utility>
 
 namespace gradc {
@@ -48,6 +49,7 @@ class DenseMap : public llvm::DenseMapBase<DenseMap<KeyT, ValueT, KeyInfoT, Buck
 
   // What the base asks for, under its names.
   void grow(unsigned atLeast) {
+    if (atLeast > 1u << 31) throw std::length_error("DenseMap");
     const unsigned number = std::max(64u, static_cast<unsigned>(llvm::NextPowerOf2(atLeast - 1)));
     void *const memory = llvm::allocate_buffer(sizeof(BucketT) * number, alignof(BucketT));
     BucketT *const old = std::exchange(buckets, static_cast<BucketT *>(memory));

@@ -155,7 +155,7 @@ class Freezer {
         b.numBase && heads.size() >= b.base.heads().size() && heads.take_front(b.base.heads().size()) == b.base.heads();
     indexDeps();
     if (Error error = computeOrder()) return error;
-    copyColumns();
+    if (Error error = copyColumns()) return error;
     if (Error error = checkOutputIndices()) return error;
     Frozen frozen;
     frozen.graph = Graph(std::move(columns), std::move(table));
@@ -259,12 +259,28 @@ class Freezer {
     columns->hasBodies = from.hasBodies;
   }
 
-  void reserveColumns() {
+  // Columns hold numbers of 32 bits, and so does the builder.
+  Error checkCount(uint64_t count, const Twine &what) const {
+    constexpr uint64_t kLimit = 0xfffffff0;
+    if (count <= kLimit) return Error::success();
+    return Failure(ErrorKind::TooLarge,
+                   "the graph would have " + Twine(count) + " " + what + ", more than " + Twine(kLimit));
+  }
+
+  Error reserveColumns() {
     size_t numInputs = 0, nameBytes = 0;
+    uint64_t numEntries = columns->entryBegin.back();
     for (uint32_t n : order) {
       numInputs += b.inputs(NodeId(n)).size();
       nameBytes += b.name(NodeId(n)).size();
+      numEntries += b.numOutputs(NodeId(n));
     }
+    if (Error error = checkCount(numEntries, "outputs of nodes")) return error;
+    if (Error error = checkCount(std::max(columns->inputs.size() + numInputs, b.inputList.size()), "inputs of nodes"))
+      return error;
+    if (Error error = checkCount(std::max(columns->names.size() + nameBytes, b.names.size()), "bytes of names"))
+      return error;
+    if (Error error = checkCount(columns->deps.size() + b.deps.size(), "control dependencies")) return error;
     columns->kinds.reserve(numNodes);
     columns->inputBegin.reserve(numNodes + 1);
     columns->inputs.reserve(columns->inputs.size() + numInputs);
@@ -273,9 +289,10 @@ class Freezer {
     columns->names.reserve(columns->names.size() + nameBytes);
     if (hasDeps) columns->depBegin.reserve(numNodes + 1);
     if (hasOrigins) columns->origins.reserve(numNodes);
+    return Error::success();
   }
 
-  void copyColumns() {
+  Error copyColumns() {
     columns = std::make_shared<GraphColumns>();
     const bool hasBase = b.numBase != 0;
     hasDeps = !b.deps.empty() || (hasBase && !b.base.columns().depBegin.empty());
@@ -284,7 +301,7 @@ class Freezer {
     c.inputBegin = c.entryBegin = c.nameBegin = {0};
     if (hasDeps) c.depBegin = {0};
     if (keepsBase) copyBase();
-    reserveColumns();
+    if (Error error = reserveColumns()) return error;
     newKind.assign(b.kindList.size(), KindId());
     for (uint32_t id = 0; id < c.kindList.size(); ++id) newKind[id] = KindId(id);
     for (uint32_t n : order) copyNode(n);
@@ -292,6 +309,7 @@ class Freezer {
     // What no remaining node has takes no column: equal graphs are equal, however they came about.
     if (c.deps.empty()) c.depBegin = {};
     if (llvm::none_of(c.origins, [](NodeId origin) { return origin.isValid(); })) c.origins = {};
+    return Error::success();
   }
 
   // Kinds without a node are left out.

@@ -74,7 +74,8 @@ class GraphBuilder {
   NodeId origin(NodeId n) const { return n.value < numBase ? base.origin(n) : origins[n.value - numBase]; }
   uint32_t numOutputs(NodeId n) const { return kind(n).numOutputs; }
 
-  /// Makes the graph. Fails on a cycle (E-43) and on an output index a node does not have (E-48).
+  /// Makes the graph. Fails on a cycle (E-43), on an output index a node does not have (E-48), and where numbers of 32 bits
+  /// cannot count outputs, inputs or bytes of names (TooLarge).
   llvm::Expected<Frozen> freeze(llvm::ArrayRef<Value> heads, GraphTable table) &&;
 
  private:

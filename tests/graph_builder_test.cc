@@ -2,6 +2,7 @@
 #include "ir/graph_builder.h"
 
 #include "tests/support/small_ops.h"
+#include "tests/support/test_graph.h"
 
 #include "gtest/gtest.h"
 
@@ -213,6 +214,22 @@ TEST_F(GraphBuilderTest, IR_07_IR_04_FreezingAgainGivesTheSameIds) {
   EXPECT_EQ(ArrayRef(again.columns().kinds), ArrayRef(once.columns().kinds));
   EXPECT_EQ(ArrayRef(again.columns().inputs), ArrayRef(once.columns().inputs));
   EXPECT_EQ(names(again), names(once));
+}
+
+TEST(GraphBuilder, CountsHave32Bits) {
+  TestContext context;
+  auto freeze = [&](size_t numNodes) {
+    GraphBuilder builder(context);
+    const Value x = builder.addVariable("x", Attrs());
+    const KindId kind =
+        cantFail(builder.kindId(*context.ops.find("SliceChannel"), context.attrs({{"num_outputs", "65535"}})));
+    std::vector<Value> heads;
+    for (size_t i = 0; i < numNodes; ++i) heads.push_back(Value{builder.addKind(kind, {x}, NodeId())});
+    return std::move(builder).freeze(heads, {});
+  };
+  EXPECT_EQ(cantFail(freeze(65536)).graph.numEntries(), 65536u * 65535 + 1);
+  EXPECT_EQ(describeError(freeze(65538)),
+            "[too_large] the graph would have 4295032831 outputs of nodes, more than 4294967280");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void keepLoaded() {
 /// oneDNN divides work among as many threads as OpenMP names, and computes nonsense when it then gets fewer.
 int grantedThreads(unsigned threads) {
   if (omp_get_max_active_levels() == 0) return 1;
-  return std::min(static_cast<int>(threads), omp_get_thread_limit());
+  return static_cast<int>(std::min(threads, static_cast<unsigned>(omp_get_thread_limit())));
 }
 
 /// Sets the calling thread's share of OpenMP, and puts it back.
