@@ -129,11 +129,7 @@ Other differences, which no single derivative shows:
 `tests/attribute_draws.py` looks for more: it draws attributes, shapes and types for every operator that both have, and
 compares refusals, shapes, types, values, gradients and states. Where gradients differ, central differences of MXNet's outputs
 decide. `tests/draws/reasons.py` lists the settings in which one refuses what the other accepts, and why. Operators without
-attributes get a fifth of the draws.
-
-```text
-python tests/attribute_draws.py bazel-bin/tools/gradc/gradc --ops Pooling,take --draws 200 --verbose
-```
+attributes get a fifth of the draws. The head of the script says how to run it.
 """
 
 
