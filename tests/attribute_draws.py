@@ -41,7 +41,8 @@ WANT_REASONS = ["only gradc refuses", "only MXNet refuses", "MXNet's gradient wr
 # Their gradient is that of a loss, not of their output.
 LOSSES = {"MakeLoss", "make_loss", "SVMOutput", "SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
           "MAERegressionOutput"}
-COLUMNS = ["agree", "both refuse", "only gradc refuses", "only MXNet refuses", "MXNet crashes", "MXNet's gradient wrong", "known", "differ"]
+COLUMNS = {"agree": "agree", "both refuse": "both ref.", "only gradc refuses": "gradc ref.", "only MXNet refuses": "MXNet ref.",
+           "MXNet crashes": "crash", "MXNet's gradient wrong": "grad wrong", "known": "known", "differ": "differ"}
 
 
 def spread(rng, domain, size, shape, draw):
@@ -123,39 +124,54 @@ class Judge:
         draw.respell()
         return draw
 
+    def make(self, op, draw, np_shape):
+        """(what MXNet makes of the node, names of its inputs, their shapes)"""
+        ports = op["inputs"]
+        named = [f"op_arg{i}" for i in range(draw.num_args or 1)] if ports["variadic"] else [f"op_{n}" for n in ports["names"]]
+        given = named if ports["variadic"] or not ports["depends_on_attributes"] else []
+        made = self.mxnet.ask("make", {"op": op["name"], "attrs": draw.attrs, "inputs": given, "shapes": draw.shapes,
+                                       "np_shape": np_shape})
+        inputs = made.get("inputs") or named
+        found = made.get("shapes") or {}
+        shapes = {}
+        for k, name in enumerate(inputs):  # what MXNet does not know any shape will do for
+            drawn = draw.shapes[min(k, len(draw.shapes) - 1)] if draw.shapes else (1,)
+            shape = found.get(name, drawn)
+            shapes[name] = tuple(max(d, int(not np_shape)) for d in shape) if shape is not None else (1,)
+            if not np_shape and not shapes[name]:
+                shapes[name] = (1,)
+        return made, inputs, shapes
+
+    def ask_gradc(self, graph, values, training, heads):
+        """Of a node that MXNet refuses it is not known how many inputs it has: as many as gradc wants."""
+        while True:
+            ours = self.gradc.run(graph, values, training, heads)
+            if "[arity]" not in ours.get("refused", "") or len(values) < 2 or heads:
+                return ours
+            values = dict(list(values.items())[:-1])
+            node = graph["nodes"][-1]
+            graph = self.graph(node["op"], node.get("attrs", {}), list(values))
+
     def judge(self, op, k):
         """(draw, column, what was found)"""
         draw = self.draw(op, k)
         np_shape = any(not s or 0 in s for s in draw.shapes)
-        named = [f"op_{n}" for n in op["inputs"]["names"]]
-        if op["inputs"]["variadic"]:
-            named = [f"op_arg{i}" for i in range(draw.num_args or 1)]
-        given = [] if op["inputs"]["depends_on_attributes"] and not op["inputs"]["variadic"] else named
-        request = {"op": op["name"], "attrs": draw.attrs, "inputs": given, "shapes": draw.shapes, "np_shape": np_shape}
-        made = self.mxnet.ask("make", request)
-        inputs = made.get("inputs") or named
+        made, inputs, shapes = self.make(op, draw, np_shape)
         graph = made.get("graph") or self.graph(op["name"], draw.attrs, inputs)
         graph["attrs"]["mxnet_version"] = ["int", 10901]
-        shapes = made.get("shapes") or {n: draw.shapes[i] if i < len(draw.shapes) else draw.shapes[-1] if draw.shapes else (1,)
-                                        for i, n in enumerate(inputs)}
-        shapes = {n: s if s is not None else (1,) for n, s in shapes.items()}
-        if any(d < 0 for s in shapes.values() for d in s):
-            shapes = {n: [max(d, 1) for d in s] for n, s in shapes.items()}
-        if not np_shape:
-            shapes = {n: [d or 1 for d in s] or [1] for n, s in shapes.items()}
-        if draw.chance(0.04) and len(inputs) > 1 and "refused" not in made:  # a wrong operand
+        if draw.chance(0.04) and len(inputs) > 1 and "refused" not in made:
             name = draw.rng.choice(inputs)
             draw.is_perturbed = True
-            shapes[name] = (*shapes[name], 2) if draw.chance(0.5) else [d + 1 for d in shapes[name]]
+            shapes[name] = (*shapes[name], 2) if draw.chance(0.5) else tuple(d + 1 for d in shapes[name])
         seed = zlib.crc32(f"{self.seed}/{op['name']}/{k}".encode()) & 0x7FFFFFFF
         values = values_of(draw, inputs, shapes, seed)
         training = draw.chance(0.8)
-        request = {"graph": graph, "values": values, "training": training, "gradient": training and not op["random"], "seed": seed,
-                   "np_shape": np_shape}
+        request = {"graph": graph, "values": values, "training": training, "gradient": training and not op["random"],
+                   "seed": seed, "np_shape": np_shape}
         theirs = made if "refused" in made else self.mxnet.ask("run", request)
         draw.description = self.describe(op, draw, values)
         try:
-            ours = self.gradc.run(graph, values, training, theirs.get("heads", []))
+            ours = self.ask_gradc(graph, values, training, theirs.get("heads", []))
         except RuntimeError as error:
             return draw, "differ", f"{error}"
         if theirs.get("crashed"):
@@ -236,7 +252,7 @@ def main():
     totals, failed = collections.Counter(), False
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge(Gradc(options.gradc, folder), options.seed)
-        print(f"{'operator':44}" + "".join(f"{c:>12}" for c in ["agree", "both ref.", "gradc ref.", "MXNet ref.", "crash", "grad wrong", "known", "differ"]))
+        print(f"{'operator':44}" + "".join(f"{title:>12}" for title in COLUMNS.values()))
         for op in judge.gradc.operators():
             name = op["name"]
             if name not in names or (only and name not in only):

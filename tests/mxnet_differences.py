@@ -121,6 +121,8 @@ Other differences, which no single derivative shows:
 - `SoftmaxOutput` of data with more than two axes, without `preserve_shape` and `multi_output`: in float64 the classes are all
   axes but the first, as documented and in gradc; in float32 they are the last axis. Under `normalization` it counts labels
   that it does not read.
+- `Pooling` of type avg under `pooling_convention=full` in float32: where a window ends outside the image, the forward pass
+  divides by the elements inside, and the gradient by all of the window. In float64 both divide by the elements inside.
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
@@ -129,11 +131,7 @@ Other differences, which no single derivative shows:
 `tests/attribute_draws.py` looks for more: it draws attributes, shapes and types for every operator that both have, and
 compares refusals, shapes, types, values, gradients and states. Where gradients differ, central differences of MXNet's outputs
 decide. `tests/draws/reasons.py` lists the settings in which one refuses what the other accepts, and why. Operators without
-attributes get a fifth of the draws.
-
-```text
-python tests/attribute_draws.py out/bin/tools/gradc/gradc --ops Pooling,take --draws 200 --verbose
-```
+attributes get a fifth of the draws. The head of the script says how to run it.
 """
 
 

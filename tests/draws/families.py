@@ -177,7 +177,7 @@ def randoms(draw):
 @family("moments")
 def moments(draw):
     draw.shapes = [draw.shape(1, 4)]
-    draw.put("axes", draw.axes(len(draw.shapes[0])), 0.8)
+    draw.put("axes", draw.axes(len(draw.shapes[0])) or [0], 0.96)
     draw.fill("keepdims")
 
 

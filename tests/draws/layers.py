@@ -149,6 +149,8 @@ def rnn(draw):
 @family("SoftmaxOutput")
 def softmax_output(draw):
     draw.shapes = [draw.shape(2, 4)]
+    draw.put("smooth_alpha", round(draw.rng.uniform(0, 1), 3) if draw.chance(0.95) else 2, 0.3)
+    draw.attrs.setdefault("smooth_alpha", "0")
     draw.fill()
     classes = draw.shapes[0][1] if draw.attrs.get("multi_output") in ("True", "1") else draw.shapes[0][-1]
     draw.domains[1] = ("class", max(classes, 1))

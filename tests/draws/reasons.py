@@ -26,7 +26,7 @@ KNOWN = [
     ("im2col|col2im", "only gradc refuses", "", "input 0 has shape", "MXNet reads axes that the kernel does not have"),
     ("im2col|col2im", "only MXNet refuses", "", "must be in range", "MXNet wants stride, dilate and pad for more than two axes"),
     ("repeat", "only gradc refuses", "repeats=0", "", "MXNet's answer is flat where nothing is left"),
-    ("Convolution", "only gradc refuses", "pad=.*-1", "'pad'", "MXNet crops by a negative pad, sometimes"),
+    ("Convolution|Pooling", "only gradc refuses", "pad=.*-1", "'pad'", "MXNet crops by a negative pad, sometimes"),
     ("Deconvolution", "only MXNet refuses", "", "Only 1D or 2D", "MXNet has no third axis on a processor"),
     ("Deconvolution", "differ", r"dilate=\(.*[2-9].*?\)", "output", "MXNet's forward pass is not the adjoint of its backward pass (mxnet_differences.md)"),
     ("Pooling", "only MXNet refuses", "", r"pad_l\[\d\] < kernel|'same' supports Max|Same pooling convention", "restrictions of MXNet's kernels"),
@@ -69,6 +69,7 @@ KNOWN = [
     ("BatchNorm|LayerNorm|GroupNorm", "MXNet's gradient wrong", "output_mean_var=(True|1)", "", "MXNet ignores heads of statistics"
      " (mxnet_differences.md)"),
     ("_contrib_BilinearResize2D", "MXNet's gradient wrong", "mode=like", "op_like", "MXNet does not write that of the second input"),
+    ("Pooling", "MXNet's gradient wrong", "full.*float32", "", "oneDNN divides by all of a window that ends outside (mxnet_differences.md)"),
     ("_npi_rarctan2_scalar", "MXNet's gradient wrong", "", "", "MXNet has x in place of the number (mxnet_differences.md)"),
     ("LeakyReLU", "differ|MXNet's gradient wrong", "selu|prelu", "gradient", "mxnet_differences.md"),
     ("CTCLoss", "differ|MXNet's gradient wrong", "", "", "MXNet reads outside its memory where labels do not fit the steps"),
