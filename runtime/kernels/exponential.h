@@ -1,5 +1,5 @@
 // Exponentials, their sigmoids and the error function in loops: of float32 polynomials that the compiler vectorises, of float64 the
-// library's functions. Tested by tests/fast_kernels_test.cc
+// library's functions. Tested by tests/fast_kernels_test.cc, tests/rnn_kernels_test.cc
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/prepared_product.h"
 
 #include "runtime/kernels/dnnl_descs.h"

@@ -1,5 +1,5 @@
 // A matrix product of fixed extents that runs many times: of float32 a oneDNN primitive made once, of float64 `multiply`.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/dnnl_step.h"

@@ -2,7 +2,7 @@
 // for others.
 //
 // The forward kernel keeps gates and states for the gradient where it may (PreparedKernel::takeTape); else the gradient runs
-// the layers again. Sequences of different lengths are left to the reference kernels. Tested by tests/fast_kernels_test.cc
+// the layers again. Sequences of different lengths are left to the reference kernels. Tested by tests/rnn_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/rnn_gradient.h"

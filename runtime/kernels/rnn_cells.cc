@@ -1,5 +1,5 @@
 // Functions are compiled once per instruction set by attributes; without contraction of products and sums all of them round
-// alike. Tested by tests/fast_kernels_test.cc
+// alike. Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_cells.h"
 
 #include "ops/loops.h"

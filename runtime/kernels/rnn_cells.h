@@ -1,6 +1,6 @@
 // One step of recurrent cells and its slope for rows of a batch, by the formulas of ops/sequence/rnn_cells.h: of float32 in
 // loops that the compiler vectorises, for the processor at hand. The bits are the same on every processor.
-// Tested by tests/fast_kernels_test.cc
+// Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn_cells.h"

@@ -1,4 +1,4 @@
-// Gradients of weights are products over all times at once. Tested by tests/fast_kernels_test.cc
+// Gradients of weights are products over all times at once. Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_gradient.h"
 
 #include "runtime/kernels/column_sums.h"

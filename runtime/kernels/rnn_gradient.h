@@ -1,4 +1,4 @@
-// The backward run of an RNN's layers from what the forward run left. Tested by tests/fast_kernels_test.cc
+// The backward run of an RNN's layers from what the forward run left. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/rnn_layers.h"

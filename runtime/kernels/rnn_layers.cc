@@ -1,4 +1,4 @@
-// The product with the input is that of all times at once. Tested by tests/fast_kernels_test.cc
+// The product with the input is that of all times at once. Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_layers.h"
 
 #include "runtime/kernels/rnn_cells.h"
@@ -12,6 +12,7 @@ namespace gradc::fast {
 
 static constexpr int64_t kPartRows = 4;                 // of the batch that are worth a second thread
 static constexpr int64_t kPartWork = int64_t{1} << 16;  // multiplications of a step that are
+static constexpr int64_t kDropGrain = 4096;             // draws that are not worth one
 
 template <class T>
 std::vector<RnnPart<T>> rnnParts(const KernelSite &site, const RnnSizes &s, Gemm<T> product, bool packsB) {
@@ -34,8 +35,10 @@ std::vector<RnnPart<T>> rnnParts(const KernelSite &site, const RnnSizes &s, Gemm
 template <class T> void dropBetween(const KernelCall &call, const RnnSizes &s, int64_t layer, T *values) {
   if (!call.params<RnnParams>().drops() || !call.isTraining) return;
   const int64_t count = s.time * s.batch * s.width();
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = static_cast<T>(values[i] * dropFactor(call, static_cast<uint64_t>(layer * count + i)));
+  parallelFor(scopeThreads(), count, kDropGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      values[i] = static_cast<T>(values[i] * dropFactor(call, static_cast<uint64_t>(layer * count + i)));
+  });
 }
 
 template <class T>

@@ -1,4 +1,4 @@
-// The forward run of an RNN's layers, of which runtime/kernels/rnn.cc makes kernels. Tested by tests/fast_kernels_test.cc
+// The forward run of an RNN's layers, of which runtime/kernels/rnn.cc makes kernels. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/prepared_product.h"

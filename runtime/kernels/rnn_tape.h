@@ -1,6 +1,6 @@
 // Memory of the fast kernels of RNN: what a run of the layers leaves for the gradient.
 //
-// Rows are ordered by time, then by element of the batch, for either direction. Tested by tests/fast_kernels_test.cc
+// Rows are ordered by time, then by element of the batch, for either direction. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn.h"
