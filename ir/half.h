@@ -13,9 +13,9 @@
 
 namespace gradc {
 
-constexpr float bfloat16ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+inline float bfloat16ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-constexpr uint16_t floatToBFloat16(float value) {
+inline uint16_t floatToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t isNaN = (bits & 0x7fffffff) > 0x7f800000;
   const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
@@ -23,14 +23,14 @@ constexpr uint16_t floatToBFloat16(float value) {
 }
 
 /// By multiplication with 2^112, which normalizes subnormal numbers, exactly.
-constexpr float float16ToFloat(uint16_t bits) {
+inline float float16ToFloat(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000u) << 16, magnitude = (bits & 0x7fffu) << 13;
   const uint32_t scaled = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
   const uint32_t special = magnitude | 0x7f800000 | (magnitude > 0x0f800000 ? 0x400000u : 0u);
   return std::bit_cast<float>(sign | (magnitude >= 0x0f800000 ? special : scaled));
 }
 
-constexpr uint16_t floatToFloat16(float value) {
+inline uint16_t floatToFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffff;
   // Below 2^-14 the sum with 1/2 has the unit 2^-24 of subnormal halves as its last place, and rounds to it.
   const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;

@@ -58,16 +58,18 @@ void stepType(DTypeInference &t) {
 void mixedStepType(DTypeInference &t) {
   const bool isDirection = !t.kind().isMutated(weightInput(t.kind()));  // what LAMB's first phase yields
   const bool readsDirection = stepInput(t.kind(), "r1").has_value();
-  for (size_t i = 0; i < t.numInputs(); ++i) {
-    if (i == 0 || (i == 1 && !readsDirection)) continue;
-    t.setIn(i, DType::Float32);
-  }
-  if (isDirection) t.setOut(0, DType::Float32);
+  const std::optional<size_t> rescale = stepInput(t.kind(), "rescale_grad");
+  if (rescale) t.setIn(*rescale, DType::Float32);  // as in stepType
   for (int pass = 0; pass < 2; ++pass) {
     if (!isDirection) t.sameInOut(0, 0);
     if (!readsDirection) t.sameInIn(0, 1);
   }
-  if (readsDirection) t.setIn(1, DType::Float32);
+  const DType weight = t.in(0);
+  if (weight == DType::Unknown) return;
+  const DType wide = weight == DType::Float64 ? DType::Float64 : DType::Float32;
+  for (size_t i = readsDirection ? 1 : 2; i < t.numInputs(); ++i)
+    if (i != rescale) t.setIn(i, wide);
+  if (isDirection) t.setOut(0, wide);
 }
 
 StepRule::StepRule(DecomposeRule &d)

@@ -174,7 +174,8 @@ void stepType(DTypeInference &t);
 
 inline constexpr InplacePair kOverWeight[] = {{0, 0}};
 
-/// Types of the form for weights of 16 bits: weight and gradient have one, all else is float32. LAMB's direction is too.
+/// Types of the form for weights of 16 bits: weight and gradient have one, all else is float32, or float64 where they are.
+/// LAMB's direction is among the rest.
 void mixedStepType(DTypeInference &t);
 
 /// The operator of a formula with that many states. `names`: the name and its aliases.
