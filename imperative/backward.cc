@@ -7,6 +7,7 @@
 #include "runtime/elements.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 
 #include <cstring>
 
@@ -24,12 +25,17 @@ struct Asked {
 
 class Run {
  public:
-  Run(Engine &engine, const Asked &asked) : engine(engine), asked(asked) {
+  Run(Engine &engine, const Asked &asked, StoreLock &lock)
+      : engine(engine), asked(asked), host(engine, lock, asked.createGraph) {
     if (engine.spare.empty()) engine.spare.push_back(std::make_unique<Collected>());
     collected = std::move(engine.spare.back());
     engine.spare.pop_back();
   }
-  ~Run() { engine.spare.push_back(std::move(collected)); }
+  ~Run() {
+    for (TapeNode *node : held) release(node);
+    for (Mark *mark : heldMarks) release(mark);
+    engine.spare.push_back(std::move(collected));
+  }
 
   BackwardRequest request;
   std::unique_ptr<Collected> collected;
@@ -61,8 +67,11 @@ class Run {
     auto describe = [&](const TapeNode &node) { return engine.describe(node); };
     if (Error error = collected->collect(ys, ++engine.epoch, asked.isLenient, describe)) return error;
     for (auto [i, y] : enumerate(ys)) request.heads.push_back({collected->word(y), static_cast<bool>(heads[i])});
+    listTaps();
     return Error::success();
   }
+
+  Error finish() { return host.finish(); }
 
   Expected<std::vector<Tensor>> run() {
     std::vector<uint32_t> &key = engine.key;
@@ -71,12 +80,14 @@ class Run {
     collected->encode(key);
     Expected<std::shared_ptr<Plan>> plan = findPlan(key);
     if (!plan) return plan.takeError();
-    const ReplayRequest replayed{engine, **plan, *collected, heads, request.types, asked.retains};
+    const ReplayRequest replayed{engine,        **plan,         *collected, heads,
+                                 request.types, asked.retains, host.numTaps() ? &host : nullptr};
+    const std::shared_ptr<Plan> leased = *plan;
+    (*plan)->isLeased = true;
+    const auto endLease = make_scope_exit([&] { leased->isLeased = false; });
     if (asked.createGraph) return replayRecorded(replayed);
     bool hasReleased = false;
-    (*plan)->isLeased = true;
     Expected<std::vector<Tensor>> results = replay(replayed, hasReleased);
-    (*plan)->isLeased = false;
     if (!results && hasReleased) markReleased();
     return results;
   }
@@ -91,6 +102,35 @@ class Run {
   }
 
  private:
+  static bool hasHooks(const Mark &mark) {
+    return mark.hooks && !static_cast<const HookList *>(mark.hooks->releaseUser)->isEmpty();
+  }
+
+  /// Code of the host may let go of the tape.
+  void listTaps() {
+    auto add = [&](const TapeValue &value, const Mark &mark, const Twine &name) {
+      request.taps.push_back(collected->word(value));
+      host.addTap(mark, name.str());
+    };
+    for (Mark *mark : collected->leaves())
+      if (hasHooks(*mark))
+        add({nullptr, 0, mark, {}}, *mark, mark->name.empty() ? "a leaf" : "tensor '" + Twine(mark->name) + "'");
+    for (TapeNode *node : collected->nodes())
+      for (RetainedMark *retained = node->retained; retained; retained = retained->next)
+        if (hasHooks(*retained->mark))
+          add({node, retained->output, nullptr, {}}, *retained->mark,
+              "output " + Twine(retained->output) + " of " + engine.describe(*node));
+    if (request.taps.empty()) return;
+    for (TapeNode *node : collected->nodes()) {
+      retain(node);
+      held.push_back(node);
+    }
+    for (Mark *mark : collected->leaves()) {
+      retain(mark);
+      heldMarks.push_back(mark);
+    }
+  }
+
   Error checkHead(size_t i) {
     const TensorImpl &head = *asked.heads[i].get(), &y = *asked.ys[i].get();
     if (Error error = engine.checkOwn(asked.heads[i], "head gradient")) return error;
@@ -126,6 +166,9 @@ class Run {
 
   Engine &engine;
   const Asked &asked;
+  HostRun host;
+  std::vector<TapeNode *> held;  // while hooks run
+  std::vector<Mark *> heldMarks;
   SmallVector<TapeValue, 4> ys;
   SmallVector<Tensor, 4> heads;
 };
@@ -146,7 +189,7 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
   StoreLock lock(engine->store);
   Asked asked{ys, options.heads, options.retain.value_or(options.createGraph), options.createGraph,
               options.secondBackward == SecondBackward::Lenient};
-  Run run(*engine, asked);
+  Run run(*engine, asked, lock);
   if (options.inputs && options.inputs->empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (inputs): the list is empty");
   if (Error error = run.checkHeads()) return error;
@@ -189,7 +232,7 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
     if (gradient)
       if (Error error = engine->deliver(*mark, std::move(gradient), options.createGraph)) return error;
   run.clearHistory();
-  return Error::success();
+  return run.finish();
 }
 
 Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
@@ -204,7 +247,7 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
   if (Error error = engine->checkOwn(options.noGrad, "member of noGrad")) return error;
   for (size_t i = 0; i < xs.size(); ++i)
     if (Error error = checkTarget(xs[i], i)) return error;
-  Run run(*engine, asked);
+  Run run(*engine, asked, lock);
   if (Error error = run.checkHeads()) return error;
   if (Error error = run.collect()) return error;
   run.request.headPolicy = options.headPolicy;
@@ -219,7 +262,9 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
     if (const TapeValue value = TapeValue::of(*x.get()); run.collected->contains(value))
       run.request.noGrad.push_back(run.collected->word(value));
   Expected<std::vector<Tensor>> results = run.run();
-  if (results) run.clearHistory();
+  if (!results) return results;
+  run.clearHistory();
+  if (Error error = run.finish()) return error;
   return results;
 }
 

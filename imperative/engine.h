@@ -63,6 +63,8 @@ class Engine {
   /// Whether another of these has this buffer; lets go of those that nobody else refers to.
   bool isOthersBuffer(const Storage *buffer, const Mark &mark);
 
+  /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
+  llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
   llvm::Error growWorkspace(size_t bytes);
   /// Brings a gradient to a mark; `isRecorded`: it has a history of its own.
   llvm::Error deliver(Mark &mark, Tensor gradient, bool isRecorded);

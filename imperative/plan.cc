@@ -34,6 +34,7 @@ class Compiler {
     mapCalls();
     listSlots();
     listHeads();
+    listTaps();
     listPlaces();
     countBytes();
     return std::move(plan);
@@ -47,6 +48,7 @@ class Compiler {
     for (uint32_t x : request.wrt) asked.wrt.push_back({recorded(x)});
     for (uint32_t x : request.retained) asked.retained.push_back({recorded(x)});
     for (uint32_t x : request.noGrad) asked.noGrad.push_back(recorded(x));
+    for (uint32_t x : request.taps) asked.taps.push_back(recorded(x));
     GradientOptions gradientOptions;
     gradientOptions.headPolicy = request.headPolicy;
     gradientOptions.duplicates = request.duplicates;
@@ -240,6 +242,16 @@ class Compiler {
     });
   }
 
+  void listTaps() {
+    plan->tapNodes = gradient.taps;
+    NodeMap<uint32_t> tapOf(plan->list.graph, Plan::kNone);
+    for (auto [t, node] : enumerate(gradient.taps))
+      if (node.isValid()) tapOf[plan->split.newId[node.value]] = static_cast<uint32_t>(t);
+    for (auto [i, instruction] : enumerate(plan->list.instructions))
+      if (const uint32_t t = tapOf[instruction.node]; t != Plan::kNone)
+        plan->taps.push_back({static_cast<uint32_t>(i), t});
+  }
+
   void listPlaces() {
     const Graph &graph = plan->split.backward;
     for (uint32_t e = 0; e < graph.numEntries(); ++e)
@@ -282,7 +294,7 @@ void BackwardRequest::encode(std::vector<uint32_t> &words) const {
     words.push_back(head.y);
     words.push_back(head.isGiven);
   }
-  for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad}) {
+  for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) {
     words.push_back(static_cast<uint32_t>(list->size()));
     llvm::append_range(words, *list);
   }

@@ -22,6 +22,7 @@ class Replay {
     if (arena) release(arena);
     for (Storage *storage : results)
       if (storage) release(storage);
+    for (const Held &held : held) release(held.storage);
   }
 
   Expected<std::vector<Tensor>> run() {
@@ -32,15 +33,14 @@ class Replay {
     list.resolve();
     for (const Plan::Draw &draw : plan.draws)
       list.instructions[draw.instruction].call.random = {engine.options.seed, collected.nodes()[draw.node]->draw, 0};
-    auto execute = [&]() -> Error {
-      Error error = Error::success();
-      withThreads(engine.options.threads, [&] { error = executeAll(); });
-      return error;
-    };
-    auto atCall = [&](Failure failure) {
-      return std::move(failure).note("while computing the gradient of " + currentCall());
-    };
-    if (Error error = catching("to run a backward", execute, atCall)) return error;
+    for (const Plan::Tap &tap : plan.taps) {
+      if (Error error = executeUpTo(tap.instruction + 1)) return error;
+      if (Error error = runHooks(tap)) return error;
+    }
+    if (Error error = executeUpTo(static_cast<uint32_t>(list.instructions.size()))) return error;
+    if (Error error = checkHeld()) return error;
+    if (Error error = fetchHeads(Plan::kNone)) return error;
+    takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
     return takeResults();
   }
 
@@ -51,9 +51,39 @@ class Replay {
       for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
         Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
         if (!storage) return storage.takeError();
-        if (i == saved.firstSlot) list.address[saved.entry] = (*storage)->data;
+        if (i != saved.firstSlot) continue;
+        list.address[saved.entry] = (*storage)->data;
+        if (request.host) hold(**storage);
       }
     }
+    return Error::success();
+  }
+
+  /// Code of the host may let go of what the instructions are going to read.
+  void hold(Storage &storage) {
+    retain(&storage);
+    held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
+  }
+
+  Error checkHeld() const {
+    for (const Held &value : held)
+      if (value.storage->version.load(std::memory_order_relaxed) != value.version)
+        return Failure(ErrorKind::StaleVersion, "a value that this backward reads was overwritten by a hook");
+    return Error::success();
+  }
+
+  /// Outside of `withThreads`: hooks run on the thread that asked for the gradients.
+  Error runHooks(const Plan::Tap &tap) {
+    const TensorRef &out = list.instructions[tap.instruction].call.out[0];
+    const size_t bytes = out.bytes();
+    Expected<Tensor> gradient = engine.makeTensor({*engine.store.shapes.intern(out.shape), out.dtype}, nullptr);
+    if (!gradient) return gradient.takeError();
+    if (bytes) std::memcpy(gradient->ref().data, out.data, bytes);
+    const Tensor before = *gradient;
+    if (Error error = request.host->runHooks(tap.tap, *gradient)) return error;
+    if (bytes && *gradient != before) std::memcpy(out.data, gradient->ref().data, bytes);
+    const Instruction &instruction = list.instructions[tap.instruction];
+    takeSteps(instruction.firstStep, instruction.lastStep);
     return Error::success();
   }
 
@@ -104,17 +134,27 @@ class Replay {
       }
   }
 
-  Error executeAll() {
-    for (current = 0; current < list.instructions.size(); ++current) {
+  Error executeUpTo(uint32_t end) {
+    if (current == end) return Error::success();
+    auto execute = [&]() -> Error {
+      Error error = Error::success();
+      withThreads(engine.options.threads, [&] { error = executeAll(end); });
+      return error;
+    };
+    return catching("to run a backward", execute, [&](Failure failure) {
+      return std::move(failure).note("while computing the gradient of " + currentCall());
+    });
+  }
+
+  Error executeAll(uint32_t end) {
+    for (; current < end; ++current) {
       Instruction &instruction = list.instructions[current];
       if (Error error = fetchHeads(current)) return error;
       if (instruction.fast) instruction.fast->run(instruction.call);
       else instruction.kernel(instruction.call);
       takeSteps(instruction.firstStep, instruction.lastStep);
-      if (!request.retains) releaseValues(current);
+      if (!request.retains && !request.host) releaseValues(current);
     }
-    if (Error error = fetchHeads(Plan::kNone)) return error;
-    takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
     return Error::success();
   }
 
@@ -143,6 +183,11 @@ class Replay {
   bool &hasReleased;
   Storage *arena = nullptr;
   std::vector<Storage *> results;  // by head
+  struct Held {
+    Storage *storage;
+    uint32_t version;
+  };
+  SmallVector<Held, 0> held;  // while hooks run
   uint32_t nextHead = 0, nextSaved = 0, current = 0;
 };
 

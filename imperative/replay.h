@@ -13,11 +13,12 @@ struct ReplayRequest {
   Tensors heads;                            // by position in the request; no tensor for a gap
   llvm::ArrayRef<OperandType> resultTypes;  // parallel to Plan::results
   bool retains = false;
+  HostRun *host = nullptr;  // whose taps are those of the request; null: none
 };
 
 /// The gradients asked for, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
 /// overwritten since it was kept, E-20 where it was released. Values of the tape
-/// are released after the instruction that reads them last, unless it retains; `hasReleased` says whether some
+/// are released after the instruction that reads them last, unless it retains or hooks run; `hasReleased` says whether some
 /// were when an error comes back.
 llvm::Expected<std::vector<Tensor>> replay(const ReplayRequest &request, bool &hasReleased);
 

@@ -17,6 +17,8 @@ class Lister {
       : engine(engine), plan(plan), graph(plan.combined), list(std::make_unique<Plan::Recorded>()) {}
 
   std::unique_ptr<Plan::Recorded> run() {
+    for (auto [t, node] : enumerate(plan.tapNodes))
+      if (node.isValid()) tapOf[node.value] = static_cast<uint32_t>(t);
     DenseMap<uint32_t, uint32_t> savedOf;
     for (auto [i, saved] : enumerate(plan.saved)) savedOf[graph.entry(saved.value).value] = static_cast<uint32_t>(i);
     for (const std::vector<CrossingValue> *crossings : {&plan.split.saved, &plan.split.shapesOnly})
@@ -43,6 +45,8 @@ class Lister {
     call.call = plan.callOf[n.value];
     const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
     call.forwardNode = isFused ? graph.controlDeps(n)[0] : NodeId();
+    const auto tap = tapOf.find(n.value);
+    call.tap = tap == tapOf.end() ? Plan::kNone : tap->second;
     call.firstInput = static_cast<uint32_t>(list->inputs.size());
     for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
@@ -55,6 +59,7 @@ class Lister {
   Engine &engine;
   const Plan &plan;
   const Graph &graph;
+  DenseMap<uint32_t, uint32_t> tapOf;  // by node of the combined graph
   std::unique_ptr<Plan::Recorded> list;
 };
 
@@ -84,6 +89,10 @@ class RecordedReplay {
     SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
     for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
       inputs.push_back(values[plan.recorded->inputs[i]]);
+    if (recorded.tap != Plan::kNone) {
+      Tensor &gradient = values[graph.firstEntry(recorded.node).value] = inputs[0];
+      return request.host->runHooks(recorded.tap, gradient);
+    }
     CallRequest call{recorded.kind, inputs, {Recording::On}};
     if (recorded.call != Plan::kNone) {
       const TapeNode &forward = *collected.nodes()[recorded.call];

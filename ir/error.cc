@@ -37,6 +37,7 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::InplaceRecorded: return {"inplace_recorded", "E-19"};
     case ErrorKind::HistoryCleared: return {"history_cleared", "E-20"};
     case ErrorKind::BadCallback: return {"bad_callback", "E-21"};
+    case ErrorKind::CallbackScope: return {"callback_scope", "E-22"};
     case ErrorKind::BadMutation: return {"bad_mutation", "E-30"};
     case ErrorKind::StaleVersion: return {"stale_version", "E-31"};
     case ErrorKind::UnknownOp: return {"unknown_op", "E-32"};

@@ -39,6 +39,7 @@ enum class ErrorKind : uint8_t {
   InplaceRecorded,    // E-19
   HistoryCleared,     // E-20
   BadCallback,        // E-21
+  CallbackScope,      // E-22
   BadMutation,        // E-30
   StaleVersion,       // E-31
   UnknownOp,          // E-32
