@@ -30,8 +30,9 @@ class Compiler {
     if (!graph) return graph.takeError();
     recorded = std::move(*graph);
     if (Error error = differentiate()) return error;
-    if (Error error = prepare()) return error;
     mapCalls();
+    if (Error error = prepare()) return error;
+    setForms();
     listSlots();
     listHeads();
     listPlaces();
@@ -141,6 +142,10 @@ class Compiler {
       if (const NodeId node = now(n); node.isValid()) plan->callOf[node.value] = static_cast<uint32_t>(i);
     for (uint32_t n = 0; n < combined.numNodes(); ++n)
       if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid()) plan->callOf[n] = plan->callOf[origin.value];
+  }
+
+  /// RET-08: a gradient is computed in the form its call had, from the numbers it drew.
+  void setForms() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t call = plan->callOf[plan->split.source[instruction.node.value].node.value];
       if (call == Plan::kNone) continue;
@@ -274,6 +279,15 @@ class Compiler {
 
 }  // namespace
 
+void BackwardRequest::clear() {
+  heads.clear();
+  for (std::vector<uint32_t> *list : {&wrt, &retained, &noGrad}) list->clear();
+  types.clear();
+  unused = UnusedPolicy::None;
+  headPolicy = HeadPolicy::Ones;
+  duplicates = DuplicatePolicy::Allow;
+}
+
 void BackwardRequest::encode(std::vector<uint32_t> &words) const {
   words.push_back(static_cast<uint32_t>(headPolicy) | static_cast<uint32_t>(duplicates) << 4 |
                   static_cast<uint32_t>(unused) << 8);
@@ -284,7 +298,7 @@ void BackwardRequest::encode(std::vector<uint32_t> &words) const {
   }
   for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad}) {
     words.push_back(static_cast<uint32_t>(list->size()));
-    llvm::append_range(words, *list);
+    words.insert(words.end(), list->begin(), list->end());
   }
 }
 

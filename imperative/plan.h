@@ -24,6 +24,8 @@ struct BackwardRequest {
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
+  /// As it was made, with the memory it has.
+  void clear();
 };
 
 struct Plan {

@@ -16,18 +16,21 @@ namespace {
 class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
-      : request(request), engine(request.engine), plan(request.plan), list(plan.list), collected(request.collected),
-        hasReleased(hasReleased), results(list.heads.size(), nullptr) {}
+      : request(request), engine(request.engine), plan(request.plan), list(plan.list), 
+        collected(request.scratch.collected), hasReleased(hasReleased), memory(request.scratch.memory) {
+    memory.assign(list.heads.size(), nullptr);
+  }
   ~Replay() {
     if (arena) release(arena);
-    for (Storage *storage : results)
+    for (Storage *storage : memory)
       if (storage) release(storage);
+    memory.clear();
   }
 
-  Expected<std::vector<Tensor>> run() {
+  Error run() {
     if (Error error = bindSaved()) return error;
     for (auto [i, e] : enumerate(plan.headEntry))
-      if (e.isValid()) list.address[e] = request.heads[i].get()->storage->data;
+      if (e.isValid()) list.address[e] = request.scratch.heads[i].get()->storage->data;
     if (Error error = bindArena()) return error;
     list.resolve();
     for (const Plan::Draw &draw : plan.draws)
@@ -76,13 +79,13 @@ class Replay {
   /// Memory for the results whose first writer is next.
   Error fetchHeads(uint32_t instruction) {
     for (; nextHead < plan.heads.size() && plan.heads[nextHead].firstWriter <= instruction; ++nextHead) {
-      const Plan::HeadMemory &memory = plan.heads[nextHead];
-      TensorRef &head = list.heads[memory.head];
+      const Plan::HeadMemory &place = plan.heads[nextHead];
+      TensorRef &head = list.heads[place.head];
       Storage *const storage = engine.store.allocateStorage(head.bytes());
       if (!storage) return noMemory(head.bytes());
-      results[memory.head] = storage;
+      memory[place.head] = storage;
       head.data = storage->data;
-      for (uint32_t i = memory.firstOperand; i < memory.lastOperand; ++i)
+      for (uint32_t i = place.firstOperand; i < place.lastOperand; ++i)
         list.operands[plan.operandsOfHeads[i]].data = storage->data;
     }
     return Error::success();
@@ -124,15 +127,16 @@ class Replay {
     return call == Plan::kNone ? "what the tape recorded" : engine.describe(*collected.nodes()[call]);
   }
 
-  Expected<std::vector<Tensor>> takeResults() {
-    std::vector<Tensor> tensors(plan.results.size());
+  Error takeResults() {
+    std::vector<Tensor> &results = request.scratch.results;
     for (auto [i, head] : enumerate(plan.results)) {
+      results.emplace_back();
       if (head == Plan::kNone) continue;
-      Expected<Tensor> tensor = engine.makeTensor(request.resultTypes[i], std::exchange(results[head], nullptr));
+      Expected<Tensor> tensor = engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
       if (!tensor) return tensor.takeError();
-      tensors[i] = std::move(*tensor);
+      results.back() = std::move(*tensor);
     }
-    return tensors;
+    return Error::success();
   }
 
   const ReplayRequest &request;
@@ -142,7 +146,7 @@ class Replay {
   const Collected &collected;
   bool &hasReleased;
   Storage *arena = nullptr;
-  std::vector<Storage *> results;  // by head
+  std::vector<Storage *> &memory;  // by head
   uint32_t nextHead = 0, nextSaved = 0, current = 0;
 };
 
@@ -182,7 +186,7 @@ Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::
                                               ", it is " + Twine(version) + ", written by " + writer);
 }
 
-Expected<std::vector<Tensor>> replay(const ReplayRequest &request, bool &hasReleased) {
+Error replay(const ReplayRequest &request, bool &hasReleased) {
   return Replay(request, hasReleased).run();
 }
 

@@ -69,12 +69,12 @@ class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
       : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
-        collected(request.collected), values(graph.numEntries()) {}
+        collected(request.scratch.collected), values(graph.numEntries()) {}
 
-  Expected<std::vector<Tensor>> run() {
+  Error run() {
     if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
     for (auto [i, value] : enumerate(plan.headValue))
-      if (value.isValid()) values[graph.entry(value).value] = request.heads[i];
+      if (value.isValid()) values[graph.entry(value).value] = request.scratch.heads[i];
     for (const Plan::ForwardValue &value : plan.recorded->forward) {
       Expected<Tensor> tensor = forwardValue(value);
       if (!tensor) return tensor.takeError();
@@ -158,13 +158,14 @@ class RecordedReplay {
   }
 
   /// No result is memory that the caller gave, or that of another result.
-  Expected<std::vector<Tensor>> takeResults() {
-    std::vector<Tensor> results(plan.results.size());
+  Error takeResults() {
+    std::vector<Tensor> &results = request.scratch.results;
+    results.resize(plan.results.size());
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone) continue;
       Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
       const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
-      if (any_of(request.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
+      if (any_of(request.scratch.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
         const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
         CallRequest call{engine.signatures.kindId(copy), result, {Recording::On}};
         Tensor own;
@@ -173,7 +174,7 @@ class RecordedReplay {
       }
       results[i] = std::move(result);
     }
-    return results;
+    return Error::success();
   }
 
   const ReplayRequest &request;
@@ -186,6 +187,6 @@ class RecordedReplay {
 
 }  // namespace
 
-Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
+Error replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
 
 }  // namespace gradc
