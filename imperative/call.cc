@@ -72,7 +72,7 @@ class Caller {
       key.push_back(keyWord({impl->shape, impl->dtype}, (impl->tracked & mask) != 0));
     }
     // What a fused backward operator yields may depend on its forward node alone.
-    for (OperandType type : request.known) key.push_back(keyWord(type, false));
+    for (const KnownOutput &output : request.known) key.push_back(keyWord(output.type, output.isWanted));
     Expected<Signature *> found = engine.signatures.find(request.kind, key, request.known);
     if (!found) return found.takeError();
     signature = *found;
@@ -143,7 +143,7 @@ class Caller {
       } else if (output.sharedInput >= 0) {
         memory[o] = input(output.sharedInput).storage;
         retain(memory[o]);
-      } else if (o < signature->numVisible || signature->requests[o] != Request::Null) {
+      } else if ((o < signature->numVisible && output.isWanted) || signature->requests[o] != Request::Null) {
         memory[o] = engine.store.allocateStorage(output.bytes);
         if (!memory[o]) return noMemory(output.bytes);
         memory[o]->isInference = request.modes.isInference;
@@ -257,6 +257,7 @@ class Caller {
   }
 
   Tensor newTensor(Outputs &memory, size_t o, TapeNode *node) {
+    if (!signature->outputs[o].isWanted) return Tensor();
     const OperandType type = signature->outputs[o].type;
     const uint8_t tracked = trackedBits(o, node);
     void *const block = engine.store.allocate(sizeof(TensorImpl));

@@ -77,11 +77,22 @@ uint32_t Collected::word(const TapeValue &value) {
 }
 
 void Collected::encode(std::vector<uint32_t> &words) const {
+  // Calls say of what type their operands are; a y or an x may be none.
+  auto encodeType = [&](OperandType type) {
+    words.push_back(type.shape.value);
+    words.push_back(static_cast<uint32_t>(type.dtype));
+  };
+  words.push_back(static_cast<uint32_t>(leafList.size()));
+  for (const Mark *mark : leafList) encodeType({mark->shape, mark->dtype});
+  words.push_back(static_cast<uint32_t>(outsideList.size()));
+  for (const TapeValue &value : outsideList) encodeType(value.type);
   for (const TapeNode *node : list) {
     words.push_back(node->signature->id);
     for (const Edge &edge : const_cast<TapeNode *>(node)->edges()) {
       switch (edge.kind()) {
-        case Edge::Kind::Node: words.push_back(word(kComputed, edge.node() ? edge.node()->index + edge.output : ~0u >> 2)); break;
+        case Edge::Kind::Node:
+          words.push_back(edge.node() ? word(kComputed, edge.node()->index + edge.output) : word(kUntracked, 0));
+          break;
         case Edge::Kind::Leaf: words.push_back(word(kLeaf, edge.mark()->index)); break;
         default: words.push_back(word(kUntracked, 0));
       }

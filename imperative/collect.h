@@ -39,7 +39,7 @@ class Collected {
   llvm::ArrayRef<TapeNode *> nodes() const { return list; }
   llvm::ArrayRef<Mark *> leaves() const { return leafList; }
   llvm::ArrayRef<TapeValue> outside() const { return outsideList; }
-  /// Of the structure alone: per node its signature, then where its inputs come from.
+  /// Of the structure alone: types of variables, then per node its signature and where its inputs come from.
   void encode(std::vector<uint32_t> &words) const;
   uint32_t numEntries() const { return entries; }
 

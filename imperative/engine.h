@@ -13,9 +13,23 @@ struct CallRequest {
   Tensors inputs;
   Modes modes;
   Tensors into = {};                       // per visible output; none: new tensors
-  llvm::ArrayRef<OperandType> known = {};  // types of all outputs, where known
+  llvm::ArrayRef<KnownOutput> known = {};  // all outputs, where known; what is not wanted is no tensor
   TapeNode *forward = nullptr;             // of a fused backward operator
   uint64_t draw = 0;                       // of a random operator that repeats what another drew; 0: it draws
+};
+
+/// What one backward works with, reused by the next: a steady step allocates nothing.
+struct Scratch {
+  Collected collected;
+  BackwardRequest request;
+  std::vector<TapeValue> ys;
+  std::vector<Tensor> heads;
+  std::vector<Mark *> marks;      // whose gradients the results are
+  std::vector<Storage *> memory;  // of the heads of a plan
+  std::vector<Tensor> results;
+  std::vector<uint32_t> key;
+
+  void clear();
 };
 
 class Engine {
@@ -54,9 +68,8 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;  // of the marks that collecting leaves in nodes
-  std::vector<std::unique_ptr<Collected>> spare;  // not in use by a backward
-  std::vector<uint32_t> key;                      // of the backward at hand
+  uint32_t epoch = 0;                           // of the marks that collecting leaves in nodes
+  std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
 
   std::vector<Mark *> bufferMarks;  // whose gradient is a buffer of the caller's, with request write

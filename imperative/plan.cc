@@ -30,8 +30,9 @@ class Compiler {
     if (!graph) return graph.takeError();
     recorded = std::move(*graph);
     if (Error error = differentiate()) return error;
-    if (Error error = prepare()) return error;
     mapCalls();
+    if (Error error = prepare()) return error;
+    listDraws();
     listSlots();
     listHeads();
     listTaps();
@@ -91,11 +92,12 @@ class Compiler {
   Error prepare() {
     const Graph &graph = plan->split.backward;
     const RequestTable requests = countRequests(graph, {});
+    const std::vector<CallForm> forms = formsOf(graph);
     KernelSet kernels;
     PlanOptions planOptions;
     auto make = [&]() -> Error {
       KernelSetOptions wishes;
-      wishes.isTraining = any_of(collected.nodes(), [](const TapeNode *node) { return node->signature->isTraining; });
+      wishes.forms = forms;
       wishes.threads = options.threads;
       kernels = KernelSet::create(graph, inference, requests, wishes);
       return Error::success();
@@ -111,6 +113,7 @@ class Compiler {
     plan->arenaBytes = static_cast<size_t>(memory.plannedBytes);
     ExecOptions exec;
     exec.backend = options.backend;
+    exec.forms = forms;
     exec.threads = options.threads;
     exec.kernels = options.backend == Backend::Auto ? &kernels : nullptr;
     // Any address: those of the arena and of heads are set for each run.
@@ -142,12 +145,28 @@ class Compiler {
     for (auto [i, n] : enumerate(recorded.calls))
       if (const NodeId node = now(n); node.isValid()) plan->callOf[node.value] = static_cast<uint32_t>(i);
     for (uint32_t n = 0; n < combined.numNodes(); ++n)
-      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid()) plan->callOf[n] = plan->callOf[origin.value];
+      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid())
+        plan->callOf[n] = plan->callOf[origin.value];
+  }
+
+  /// The call that a node of the backward part is generated for, or kNone.
+  uint32_t callOf(NodeId n) const { return plan->callOf[plan->split.source[n.value].node.value]; }
+
+  /// RET-08: a gradient is computed in the form its call had.
+  std::vector<CallForm> formsOf(const Graph &backward) const {
+    std::vector<CallForm> forms(backward.numNodes());
+    for (uint32_t n = 0; n < backward.numNodes(); ++n)
+      if (const uint32_t call = callOf(NodeId(n)); call != Plan::kNone)
+        forms[n].isTraining = collected.nodes()[call]->signature->isTraining;
+    return forms;
+  }
+
+  /// And from the numbers it drew.
+  void listDraws() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
-      const uint32_t call = plan->callOf[plan->split.source[instruction.node.value].node.value];
-      if (call == Plan::kNone) continue;
-      instruction.call.isTraining = collected.nodes()[call]->signature->isTraining;
-      if (instruction.call.kind->op->flags.isRandom) plan->draws.push_back({static_cast<uint32_t>(i), call});
+      const uint32_t call = callOf(instruction.node);
+      if (call != Plan::kNone && instruction.call.kind->op->flags.isRandom)
+        plan->draws.push_back({static_cast<uint32_t>(i), call});
     }
   }
 
@@ -173,8 +192,8 @@ class Compiler {
       if (!n.isValid()) continue;
       for (auto [k, operand] : enumerate(signature.kept)) {
         const bool isInput = signature.isInput(operand);
-        const Value value = isInput ? combined.inputs(n)[operand]
-                                    : Value{n, static_cast<uint16_t>(operand - signature.numInputs()), 0};
+        const Value value =
+            isInput ? combined.inputs(n)[operand] : Value{n, static_cast<uint16_t>(operand - signature.numInputs()), 0};
         const auto at = numberOf.find(combined.entry(value).value);
         if (at != numberOf.end())
           found[at->second].slots.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(k)});
@@ -228,7 +247,8 @@ class Compiler {
     for (auto [i, instruction] : enumerate(list.instructions)) {
       const EntryId first = list.graph.firstEntry(instruction.node);
       for (uint32_t o = 0; o < list.graph.numOutputs(instruction.node); ++o)
-        if (const uint32_t h = headOf[EntryId(first.value + o)]; h != Plan::kNone) firstWriter[h] = static_cast<uint32_t>(i);
+        if (const uint32_t h = headOf[EntryId(first.value + o)]; h != Plan::kNone)
+          firstWriter[h] = static_cast<uint32_t>(i);
     }
     for (auto [k, e] : enumerate(list.operandEntry))
       if (headOf[e] != Plan::kNone) operands[headOf[e]].push_back(static_cast<uint32_t>(k));
@@ -286,6 +306,15 @@ class Compiler {
 
 }  // namespace
 
+void BackwardRequest::clear() {
+  heads.clear();
+  for (std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) list->clear();
+  types.clear();
+  unused = UnusedPolicy::None;
+  headPolicy = HeadPolicy::Ones;
+  duplicates = DuplicatePolicy::Allow;
+}
+
 void BackwardRequest::encode(std::vector<uint32_t> &words) const {
   words.push_back(static_cast<uint32_t>(headPolicy) | static_cast<uint32_t>(duplicates) << 4 |
                   static_cast<uint32_t>(unused) << 8);
@@ -296,7 +325,7 @@ void BackwardRequest::encode(std::vector<uint32_t> &words) const {
   }
   for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) {
     words.push_back(static_cast<uint32_t>(list->size()));
-    llvm::append_range(words, *list);
+    words.insert(words.end(), list->begin(), list->end());
   }
 }
 

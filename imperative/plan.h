@@ -24,6 +24,8 @@ struct BackwardRequest {
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
+  /// As it was made, with the memory it has.
+  void clear();
 };
 
 struct Plan {
@@ -52,11 +54,11 @@ struct Plan {
   std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nobody reads it
   std::vector<Value> headValue;    // of `combined`
   static constexpr uint32_t kNone = 0xffffffff;
-  std::vector<uint32_t> results;   // per wrt, then per retained: head of `split.backward`, or kNone
+  std::vector<uint32_t> results;  // per wrt, then per retained: head of `split.backward`, or kNone
 
   struct HeadMemory {
     uint32_t head;
-    uint32_t firstWriter;               // instruction
+    uint32_t firstWriter;                // instruction
     uint32_t firstOperand, lastOperand;  // into operandsOfHeads
   };
   std::vector<HeadMemory> heads;  // by firstWriter
@@ -78,8 +80,8 @@ struct Plan {
   struct Tap {
     uint32_t instruction, tap;  // position in the request
   };
-  std::vector<Tap> taps;          // by instruction
-  std::vector<NodeId> tapNodes;   // per tap of the request: of `combined`; invalid: none
+  std::vector<Tap> taps;         // by instruction
+  std::vector<NodeId> tapNodes;  // per tap of the request: of `combined`; invalid: none
   struct Draw {
     uint32_t instruction, node;
   };
@@ -104,10 +106,10 @@ struct Plan {
     std::vector<ForwardValue> forward;
     std::vector<RecordedCall> calls;
     std::vector<uint32_t> inputs;      // entries
-    std::vector<OperandType> outputs;  // per call those of all outputs
+    std::vector<KnownOutput> outputs;  // per call all of them
   };
   std::unique_ptr<Recorded> recorded;
-  size_t bytes = 0;         // of heap
+  size_t bytes = 0;  // of heap
 };
 
 /// Compiles. Errors of the request (E-01 … E-15, E-38 …) and of operators (E-02) name the user's tensors and calls.

@@ -16,19 +16,22 @@ namespace {
 class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
-      : request(request), engine(request.engine), plan(request.plan), list(plan.list), collected(request.collected),
-        hasReleased(hasReleased), results(list.heads.size(), nullptr) {}
+      : request(request), engine(request.engine), plan(request.plan), list(plan.list),
+        collected(request.scratch.collected), hasReleased(hasReleased), memory(request.scratch.memory) {
+    memory.assign(list.heads.size(), nullptr);
+  }
   ~Replay() {
     if (arena) release(arena);
-    for (Storage *storage : results)
+    for (Storage *storage : memory)
       if (storage) release(storage);
+    memory.clear();
     for (const Held &held : held) release(held.storage);
   }
 
-  Expected<std::vector<Tensor>> run() {
+  Error run() {
     if (Error error = bindSaved()) return error;
     for (auto [i, e] : enumerate(plan.headEntry))
-      if (e.isValid()) list.address[e] = request.heads[i].get()->storage->data;
+      if (e.isValid()) list.address[e] = request.scratch.heads[i].get()->storage->data;
     if (Error error = bindArena()) return error;
     list.resolve();
     for (const Plan::Draw &draw : plan.draws)
@@ -106,13 +109,13 @@ class Replay {
   /// Memory for the results whose first writer is next.
   Error fetchHeads(uint32_t instruction) {
     for (; nextHead < plan.heads.size() && plan.heads[nextHead].firstWriter <= instruction; ++nextHead) {
-      const Plan::HeadMemory &memory = plan.heads[nextHead];
-      TensorRef &head = list.heads[memory.head];
+      const Plan::HeadMemory &place = plan.heads[nextHead];
+      TensorRef &head = list.heads[place.head];
       Storage *const storage = engine.store.allocateStorage(head.bytes());
       if (!storage) return noMemory(head.bytes());
-      results[memory.head] = storage;
+      memory[place.head] = storage;
       head.data = storage->data;
-      for (uint32_t i = memory.firstOperand; i < memory.lastOperand; ++i)
+      for (uint32_t i = place.firstOperand; i < place.lastOperand; ++i)
         list.operands[plan.operandsOfHeads[i]].data = storage->data;
     }
     return Error::success();
@@ -164,15 +167,17 @@ class Replay {
     return call == Plan::kNone ? "what the tape recorded" : engine.describe(*collected.nodes()[call]);
   }
 
-  Expected<std::vector<Tensor>> takeResults() {
-    std::vector<Tensor> tensors(plan.results.size());
+  Error takeResults() {
+    std::vector<Tensor> &results = request.scratch.results;
     for (auto [i, head] : enumerate(plan.results)) {
+      results.emplace_back();
       if (head == Plan::kNone) continue;
-      Expected<Tensor> tensor = engine.makeTensor(request.resultTypes[i], std::exchange(results[head], nullptr));
+      Expected<Tensor> tensor =
+          engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
       if (!tensor) return tensor.takeError();
-      tensors[i] = std::move(*tensor);
+      results.back() = std::move(*tensor);
     }
-    return tensors;
+    return Error::success();
   }
 
   const ReplayRequest &request;
@@ -182,7 +187,7 @@ class Replay {
   const Collected &collected;
   bool &hasReleased;
   Storage *arena = nullptr;
-  std::vector<Storage *> results;  // by head
+  std::vector<Storage *> &memory;  // by head
   struct Held {
     Storage *storage;
     uint32_t version;
@@ -194,8 +199,8 @@ class Replay {
 }  // namespace
 
 Error notKept(const Plan &plan, const Plan::Saved &saved) {
-  return Failure(ErrorKind::Internal, "a gradient reads '" + plan.combined.listedName(saved.value) +
-                                          "', which no call of the tape keeps");
+  return Failure(ErrorKind::Internal,
+                 "a gradient reads '" + plan.combined.listedName(saved.value) + "', which no call of the tape keeps");
 }
 
 Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot) {
@@ -213,22 +218,19 @@ Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::
     return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'";
   };
   if (!kept.storage)
-    return Failure(ErrorKind::HistoryCleared, name() + " of " + engine.describe(node) +
-                                                  " was released by an earlier backward without `retain`")
+    return Failure(ErrorKind::HistoryCleared,
+                   name() + " of " + engine.describe(node) + " was released by an earlier backward without `retain`")
         .note("retain on the first call to run another one over the same history");
   const uint32_t version = kept.storage->version.load(std::memory_order_relaxed);
   if (version == kept.version) return kept.storage;
-  const std::string writer =
-      kept.storage->writerKind == Storage::kNoWriter
-          ? "the host"
-          : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
+  const std::string writer = kept.storage->writerKind == Storage::kNoWriter
+                                 ? "the host"
+                                 : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
   return Failure(ErrorKind::StaleVersion, name() + " of " + engine.describe(node) +
                                               " was overwritten: its gradient needs version " + Twine(kept.version) +
                                               ", it is " + Twine(version) + ", written by " + writer);
 }
 
-Expected<std::vector<Tensor>> replay(const ReplayRequest &request, bool &hasReleased) {
-  return Replay(request, hasReleased).run();
-}
+Error replay(const ReplayRequest &request, bool &hasReleased) { return Replay(request, hasReleased).run(); }
 
 }  // namespace gradc

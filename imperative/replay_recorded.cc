@@ -14,7 +14,8 @@ namespace {
 class Lister {
  public:
   Lister(Engine &engine, const Plan &plan)
-      : engine(engine), plan(plan), graph(plan.combined), list(std::make_unique<Plan::Recorded>()) {}
+      : engine(engine), plan(plan), graph(plan.combined), requests(countRequests(plan.split.backward, {})),
+        list(std::make_unique<Plan::Recorded>()) {}
 
   std::unique_ptr<Plan::Recorded> run() {
     for (auto [t, node] : enumerate(plan.tapNodes))
@@ -52,13 +53,19 @@ class Lister {
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
     call.firstType = static_cast<uint32_t>(list->outputs.size());
     const uint32_t first = plan.split.backward.firstEntry(plan.split.newId[n.value]).value;
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) list->outputs.push_back(typeOf(EntryId(first + o)));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+      const OperandType type = typeOf(EntryId(first + o));
+      // A gradient rule of its own may read what nobody else does.
+      const bool mayBeRead = graph.op(n)->gradient && isFloating(type.dtype);
+      list->outputs.push_back({type, mayBeRead || requests.request[EntryId(first + o)] != Request::Null});
+    }
     list->calls.push_back(call);
   }
 
   Engine &engine;
   const Plan &plan;
   const Graph &graph;
+  const RequestTable requests;
   DenseMap<uint32_t, uint32_t> tapOf;  // by node of the combined graph
   std::unique_ptr<Plan::Recorded> list;
 };
@@ -67,12 +74,12 @@ class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
       : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
-        collected(request.collected), values(graph.numEntries()) {}
+        collected(request.scratch.collected), values(graph.numEntries()) {}
 
-  Expected<std::vector<Tensor>> run() {
+  Error run() {
     if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
     for (auto [i, value] : enumerate(plan.headValue))
-      if (value.isValid()) values[graph.entry(value).value] = request.heads[i];
+      if (value.isValid()) values[graph.entry(value).value] = request.scratch.heads[i];
     for (const Plan::ForwardValue &value : plan.recorded->forward) {
       Expected<Tensor> tensor = forwardValue(value);
       if (!tensor) return tensor.takeError();
@@ -160,13 +167,14 @@ class RecordedReplay {
   }
 
   /// No result is memory that the caller gave, or that of another result.
-  Expected<std::vector<Tensor>> takeResults() {
-    std::vector<Tensor> results(plan.results.size());
+  Error takeResults() {
+    std::vector<Tensor> &results = request.scratch.results;
+    results.resize(plan.results.size());
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone) continue;
       Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
       const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
-      if (any_of(request.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
+      if (any_of(request.scratch.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
         const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
         CallRequest call{engine.signatures.kindId(copy), result, {Recording::On}};
         Tensor own;
@@ -175,7 +183,7 @@ class RecordedReplay {
       }
       results[i] = std::move(result);
     }
-    return results;
+    return Error::success();
   }
 
   const ReplayRequest &request;
@@ -188,6 +196,6 @@ class RecordedReplay {
 
 }  // namespace
 
-Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
+Error replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
 
 }  // namespace gradc

@@ -39,7 +39,7 @@ class Maker {
  public:
   Maker(Context &context, ShapeTable &shapes, Signature &signature) : ctx(context), shapes(shapes), signature(signature) {}
 
-  Error run(ArrayRef<OperandType> known) {
+  Error run(ArrayRef<KnownOutput> known) {
     const NodeKind &kind = *signature.handle;
     signature.numVisible = kind.numVisible;
     signature.isRandom = kind.op->flags.isRandom;
@@ -52,13 +52,13 @@ class Maker {
       if (kind.isMutated(i)) signature.mutated.push_back(i);
     signature.outputs.resize(kind.numOutputs);
     if (!known.empty()) {
-      for (auto [output, type] : zip_equal(signature.outputs, known)) output.type = type;
+      for (auto [output, of] : zip_equal(signature.outputs, known)) output.type = of.type, output.isWanted = of.isWanted;
     } else if (Error error = inferOutputs()) {
       return error;
     }
     for (uint32_t o = 0; o < kind.numOutputs; ++o) {
       Signature::Output &output = signature.outputs[o];
-      output.isTracked = signature.isTracked && isFloating(output.type.dtype) && o < kind.numVisible &&
+      output.isTracked = signature.isTracked && output.isWanted && isFloating(output.type.dtype) && o < kind.numVisible &&
                          !kind.op->flags.hasNoGradient;
       output.sharedInput = sharedInput(ctx, signature, o);
     }
@@ -126,7 +126,7 @@ class Maker {
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
       if (!kind.isIgnored(i)) signature.kept.push_back(i);
     for (uint32_t o = 0; o < signature.outputs.size(); ++o)
-      signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
+      if (signature.outputs[o].isWanted) signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
   }
 
   Error layOut() {
@@ -143,7 +143,7 @@ class Maker {
       const TensorRef ref(nullptr, output.type.dtype, shapes[output.type.shape].dims());
       output.bytes = ref.bytes();
       const KeptOperand operand = static_cast<uint32_t>(signature.numInputs() + o);
-      const bool isWanted = o < kind.numVisible || is_contained(signature.kept, operand);
+      const bool isWanted = output.isWanted && (o < kind.numVisible || is_contained(signature.kept, operand));
       const bool isComputed = isWanted && ref.size() != 0 && output.sharedInput < 0;
       signature.requests.push_back(isComputed ? Request::Write : Request::Null);
       signature.operands.push_back(ref);
@@ -174,7 +174,7 @@ KindId SignatureTable::kindId(const KindRef &kind) {
   return KindId(at->second);
 }
 
-Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<OperandType> known) {
+Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
   Row &row = rows[kind.value];
   // Two values are DenseMap's own.
   const uint64_t hash = static_cast<size_t>(hash_combine_range(key.begin(), key.end())) >> 2;
@@ -189,7 +189,7 @@ Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> k
 }
 
 Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<uint64_t> key,
-                                                          ArrayRef<OperandType> known) {
+                                                          ArrayRef<KnownOutput> known) {
   const KindRef &handle = rows[kind.value].kind;
   const size_t numInputs = key[0] >> 1;
   if (handle->numInputs != NodeKind::kAnyInputs && handle->numInputs != numInputs)

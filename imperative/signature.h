@@ -22,6 +22,12 @@ struct OperandType {
   friend bool operator==(const OperandType &, const OperandType &) = default;
 };
 
+/// An output whose type the caller knows.
+struct KnownOutput {
+  OperandType type;
+  bool isWanted = true;  // else its contents do not matter, and it is not computed
+};
+
 /// An input, or one after the inputs: an output.
 using KeptOperand = uint32_t;
 
@@ -38,6 +44,7 @@ struct Signature {
     OperandType type;
     size_t bytes = 0;
     bool isTracked = false;
+    bool isWanted = true;
     int32_t sharedInput = -1;  // the output is that input's memory under another shape
   };
   std::vector<Output> outputs;
@@ -82,7 +89,7 @@ class SignatureTable {
   /// `key` as in Signature. `known` are the types of the outputs where the caller has them, as for fused backward operators,
   /// of which no inference of a single node knows; else they are inferred: E-50, E-58. E-42 for another number of inputs,
   /// E-63 for types no kernel computes in, E-32 for an operator without kernel. The signature stays as long as the table.
-  llvm::Expected<Signature *> find(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<OperandType> known) {
+  llvm::Expected<Signature *> find(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known) {
     Row &row = rows[kind.value];
     Signature *signature = row.last;
     if (!signature || llvm::ArrayRef(signature->key) != key) {
@@ -107,9 +114,9 @@ class SignatureTable {
     llvm::DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
   };
 
-  llvm::Expected<Signature *> findSlow(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<OperandType> known);
+  llvm::Expected<Signature *> findSlow(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known);
   llvm::Expected<std::unique_ptr<Signature>> make(KindId kind, llvm::ArrayRef<uint64_t> key,
-                                                  llvm::ArrayRef<OperandType> known);
+                                                  llvm::ArrayRef<KnownOutput> known);
   llvm::Error prepare(Signature &signature);
   void evict();
 

@@ -174,6 +174,7 @@ TEST(ImperativeHooks, TA_61_E_22_HOOK_06_FinalCallbacksRunOnceAfterSuccess) {
   };
   HookHandle hook = cantFail(t.im.addHook(x, [&](const Tensor &) -> Expected<Tensor> {
     log.push_back("hook");
+    EXPECT_EQ(t.rowOf(Tape().im.queueCallback([] { return Error::success(); })), "E-22") << "of another Imperative";
     cantFail(t.im.queueCallback([&]() -> Error {
       cantFail(note("a")());
       return t.im.queueCallback(note("b"));
