@@ -7,6 +7,7 @@
 #include "runtime/elements.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 
 #include <cstring>
 
@@ -24,15 +25,20 @@ struct Asked {
 
 class Run {
  public:
-  Run(Engine &engine, const Asked &asked) : engine(engine), asked(asked) {
-    if (engine.spare.empty()) engine.spare.push_back(std::make_unique<Collected>());
-    collected = std::move(engine.spare.back());
+  Run(Engine &engine, const Asked &asked, StoreLock &lock)
+      : engine(engine), asked(asked), host(engine, lock, asked.createGraph) {
+    if (engine.spare.empty()) engine.spare.push_back(std::make_unique<Scratch>());
+    scratch = std::move(engine.spare.back());
     engine.spare.pop_back();
   }
-  ~Run() { engine.spare.push_back(std::move(collected)); }
+  ~Run() {
+    for (TapeNode *node : held) release(node);
+    for (Mark *mark : heldMarks) release(mark);
+    scratch->clear();
+    engine.spare.push_back(std::move(scratch));
+  }
 
-  BackwardRequest request;
-  std::unique_ptr<Collected> collected;
+  std::unique_ptr<Scratch> scratch;
 
   Error checkHeads() {
     if (asked.ys.empty()) return Failure(ErrorKind::MissingAttr, "no tensor to differentiate (ys): the list is empty");
@@ -45,10 +51,10 @@ class Run {
       if (!asked.heads.empty() && asked.heads[i])
         if (Error error = checkHead(i)) return error;
       if (!y.isTracked()) continue;
-      ys.push_back(y);
-      heads.push_back(asked.heads.empty() ? Tensor() : asked.heads[i]);
+      scratch->ys.push_back(y);
+      scratch->heads.push_back(asked.heads.empty() ? Tensor() : asked.heads[i]);
     }
-    if (!ys.empty()) return Error::success();
+    if (!scratch->ys.empty()) return Error::success();
     std::string names;
     for (const Tensor &y : asked.ys) names += (names.empty() ? "" : ", ") + Engine::describe(*y.get());
     if (asked.ys.size() > 1) return Failure(ErrorKind::NoLiveOutput, "no y carries gradient: " + names);
@@ -59,38 +65,70 @@ class Run {
 
   Error collect() {
     auto describe = [&](const TapeNode &node) { return engine.describe(node); };
-    if (Error error = collected->collect(ys, ++engine.epoch, asked.isLenient, describe)) return error;
-    for (auto [i, y] : enumerate(ys)) request.heads.push_back({collected->word(y), static_cast<bool>(heads[i])});
+    if (Error error = scratch->collected.collect(scratch->ys, ++engine.epoch, asked.isLenient, describe)) return error;
+    for (auto [i, y] : enumerate(scratch->ys))
+      scratch->request.heads.push_back({scratch->collected.word(y), static_cast<bool>(scratch->heads[i])});
+    listTaps();
     return Error::success();
   }
 
-  Expected<std::vector<Tensor>> run() {
-    std::vector<uint32_t> &key = engine.key;
-    key.clear();
-    request.encode(key);
-    collected->encode(key);
-    Expected<std::shared_ptr<Plan>> plan = findPlan(key);
+  Error finish() { return host.finish(); }
+
+  /// Leaves the gradients in Scratch::results.
+  Error run() {
+    scratch->request.encode(scratch->key);
+    scratch->collected.encode(scratch->key);
+    Expected<std::shared_ptr<Plan>> plan = findPlan(scratch->key);
     if (!plan) return plan.takeError();
-    const ReplayRequest replayed{engine, **plan, *collected, heads, request.types, asked.retains};
+    const ReplayRequest replayed{engine, **plan, *scratch, asked.retains, host.numTaps() ? &host : nullptr};
+    (*plan)->isLeased = true;
+    const auto endLease = make_scope_exit([&] { (*plan)->isLeased = false; });
     if (asked.createGraph) return replayRecorded(replayed);
     bool hasReleased = false;
-    (*plan)->isLeased = true;
-    Expected<std::vector<Tensor>> results = replay(replayed, hasReleased);
-    (*plan)->isLeased = false;
-    if (!results && hasReleased) markReleased();
-    return results;
+    Error error = replay(replayed, hasReleased);
+    if (error && hasReleased) markReleased();
+    return error;
   }
 
   /// RET-01, RET-04. In the order of the calls, so that each node is still held by a later one or by a y.
   void clearHistory() {
     if (asked.retains) return;
-    for (TapeNode *node : collected->nodes()) {
+    for (TapeNode *node : scratch->collected.nodes()) {
       node->isCleared = true;
       clear(*node, asked.isLenient);
     }
   }
 
  private:
+  static bool hasHooks(const Mark &mark) {
+    return mark.hooks && !static_cast<const HookList *>(mark.hooks->releaseUser)->isEmpty();
+  }
+
+  /// Code of the host may let go of the tape.
+  void listTaps() {
+    auto add = [&](const TapeValue &value, const Mark &mark, const Twine &name) {
+      scratch->request.taps.push_back(scratch->collected.word(value));
+      host.addTap(mark, name.str());
+    };
+    for (Mark *mark : scratch->collected.leaves())
+      if (hasHooks(*mark))
+        add({nullptr, 0, mark, {}}, *mark, mark->name.empty() ? "a leaf" : "tensor '" + Twine(mark->name) + "'");
+    for (TapeNode *node : scratch->collected.nodes())
+      for (RetainedMark *retained = node->retained; retained; retained = retained->next)
+        if (hasHooks(*retained->mark))
+          add({node, retained->output, nullptr, {}}, *retained->mark,
+              "output " + Twine(retained->output) + " of " + engine.describe(*node));
+    if (scratch->request.taps.empty()) return;
+    for (TapeNode *node : scratch->collected.nodes()) {
+      retain(node);
+      held.push_back(node);
+    }
+    for (Mark *mark : scratch->collected.leaves()) {
+      retain(mark);
+      heldMarks.push_back(mark);
+    }
+  }
+
   Error checkHead(size_t i) {
     const TensorImpl &head = *asked.heads[i].get(), &y = *asked.ys[i].get();
     if (Error error = engine.checkOwn(asked.heads[i], "head gradient")) return error;
@@ -108,8 +146,9 @@ class Run {
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
     if (plan && !plan->isLeased) return plan;
-    Expected<std::unique_ptr<Plan>> made = compileBackward(engine.ctx, engine.store.shapes, *collected, request,
-                                                           {engine.options.backend, engine.options.threads});
+    Expected<std::unique_ptr<Plan>> made =
+        compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
+                        {engine.options.backend, engine.options.threads});
     if (!made) return made.takeError();
     (*made)->key.assign(key.begin(), key.end());
     const bool isSecond = plan != nullptr;
@@ -120,14 +159,15 @@ class Run {
 
   /// What lost values cannot be differentiated again.
   void markReleased() {
-    for (TapeNode *node : collected->nodes())
+    for (TapeNode *node : scratch->collected.nodes())
       for (const Kept &kept : node->kept()) node->isCleared |= !kept.storage;
   }
 
   Engine &engine;
   const Asked &asked;
-  SmallVector<TapeValue, 4> ys;
-  SmallVector<Tensor, 4> heads;
+  HostRun host;
+  std::vector<TapeNode *> held;  // while hooks run
+  std::vector<Mark *> heldMarks;
 };
 
 std::string position(size_t i, const Tensor &x) {
@@ -146,17 +186,19 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
   StoreLock lock(engine->store);
   Asked asked{ys, options.heads, options.retain.value_or(options.createGraph), options.createGraph,
               options.secondBackward == SecondBackward::Lenient};
-  Run run(*engine, asked);
+  Run run(*engine, asked, lock);
   if (options.inputs && options.inputs->empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (inputs): the list is empty");
   if (Error error = run.checkHeads()) return error;
   if (Error error = run.collect()) return error;
-  run.request.headPolicy = options.headPolicy;
-  run.request.duplicates = options.duplicates;
-  SmallVector<Mark *, 16> marks;
+  BackwardRequest &request = run.scratch->request;
+  Collected &collected = run.scratch->collected;
+  request.headPolicy = options.headPolicy;
+  request.duplicates = options.duplicates;
+  std::vector<Mark *> &marks = run.scratch->marks;
   auto ask = [&](std::vector<uint32_t> &list, const TapeValue &value, Mark *mark) {
-    list.push_back(run.collected->word(value));
-    run.request.types.push_back(value.type);
+    list.push_back(collected.word(value));
+    request.types.push_back(value.type);
     marks.push_back(mark);
   };
   if (options.inputs) {
@@ -168,28 +210,27 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
       if (!mark) return mark.takeError();
       if (is_contained(marks, *mark)) continue;  // TA-14
       if (!(*mark)->isMarked) (*mark)->request = Request::Add;
-      ask(run.request.wrt, TapeValue::of(*x.get()), *mark);
+      ask(request.wrt, TapeValue::of(*x.get()), *mark);
     }
   } else {
-    for (Mark *mark : run.collected->leaves())
+    for (Mark *mark : collected.leaves())
       if (mark->isMarked && mark->request != Request::Null)
-        ask(run.request.wrt, {nullptr, 0, mark, {mark->shape, mark->dtype}}, mark);
-    for (TapeNode *node : run.collected->nodes())
+        ask(request.wrt, {nullptr, 0, mark, {mark->shape, mark->dtype}}, mark);
+    for (TapeNode *node : collected.nodes())
       for (RetainedMark *retained = node->retained; retained; retained = retained->next)
         if (retained->mark->isMarked && retained->mark->request != Request::Null &&
             retained->mark->refs.load(std::memory_order_relaxed) > 1)
-          ask(run.request.retained, {node, retained->output, nullptr, node->signature->outputs[retained->output].type},
+          ask(request.retained, {node, retained->output, nullptr, node->signature->outputs[retained->output].type},
               retained->mark);
     if (marks.empty())
       return Failure(ErrorKind::NoInputs, "no tensor that the ys lead to asks for a gradient: every request is 'null'");
   }
-  Expected<std::vector<Tensor>> results = run.run();
-  if (!results) return results.takeError();
-  for (auto [mark, gradient] : zip_equal(marks, *results))
+  if (Error error = run.run()) return error;
+  for (auto [mark, gradient] : zip_equal(marks, run.scratch->results))
     if (gradient)
       if (Error error = engine->deliver(*mark, std::move(gradient), options.createGraph)) return error;
   run.clearHistory();
-  return Error::success();
+  return run.finish();
 }
 
 Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
@@ -205,23 +246,26 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
   if (Error error = engine->checkOwn(options.noGrad, "member of noGrad")) return error;
   for (size_t i = 0; i < xs.size(); ++i)
     if (Error error = checkTarget(xs[i], i)) return error;
-  Run run(*engine, asked);
+  Run run(*engine, asked, lock);
   if (Error error = run.checkHeads()) return error;
   if (Error error = run.collect()) return error;
-  run.request.headPolicy = options.headPolicy;
-  run.request.duplicates = options.duplicates;
-  run.request.unused = options.unused;
+  BackwardRequest &request = run.scratch->request;
+  Collected &collected = run.scratch->collected;
+  request.headPolicy = options.headPolicy;
+  request.duplicates = options.duplicates;
+  request.unused = options.unused;
   for (const Tensor &x : xs) {
     const TapeValue value = TapeValue::of(*x.get());
-    run.request.wrt.push_back(run.collected->word(value));
-    run.request.types.push_back(value.type);
+    request.wrt.push_back(collected.word(value));
+    request.types.push_back(value.type);
   }
   for (const Tensor &x : options.noGrad)
-    if (const TapeValue value = TapeValue::of(*x.get()); run.collected->contains(value))
-      run.request.noGrad.push_back(run.collected->word(value));
-  Expected<std::vector<Tensor>> results = run.run();
-  if (results) run.clearHistory();
-  return results;
+    if (const TapeValue value = TapeValue::of(*x.get()); collected.contains(value))
+      request.noGrad.push_back(collected.word(value));
+  if (Error error = run.run()) return error;
+  run.clearHistory();
+  if (Error error = run.finish()) return error;
+  return std::move(run.scratch->results);
 }
 
 namespace {

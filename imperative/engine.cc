@@ -7,6 +7,15 @@ using namespace llvm;
 
 namespace gradc {
 
+void Scratch::clear() {
+  request.clear();
+  ys.clear();
+  heads.clear();
+  marks.clear();
+  results.clear();
+  key.clear();
+}
+
 Engine::~Engine() {
   for (Mark *mark : bufferMarks) release(mark);
   if (workspace) release(workspace);

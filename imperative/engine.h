@@ -18,6 +18,20 @@ struct CallRequest {
   uint64_t draw = 0;                       // of a random operator that repeats what another drew; 0: it draws
 };
 
+/// What one backward works with, reused by the next: a steady step allocates nothing.
+struct Scratch {
+  Collected collected;
+  BackwardRequest request;
+  std::vector<TapeValue> ys;
+  std::vector<Tensor> heads;
+  std::vector<Mark *> marks;      // whose gradients the results are
+  std::vector<Storage *> memory;  // of the heads of a plan
+  std::vector<Tensor> results;
+  std::vector<uint32_t> key;
+
+  void clear();
+};
+
 class Engine {
  public:
   Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
@@ -54,15 +68,16 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;                             // of the marks that collecting leaves in nodes
-  std::vector<std::unique_ptr<Collected>> spare;  // not in use by a backward
-  std::vector<uint32_t> key;                      // of the backward at hand
+  uint32_t epoch = 0;                           // of the marks that collecting leaves in nodes
+  std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
 
   std::vector<Mark *> bufferMarks;  // whose gradient is a buffer of the caller's, with request write
   /// Whether another of these has this buffer; lets go of those that nobody else refers to.
   bool isOthersBuffer(const Storage *buffer, const Mark &mark);
 
+  /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
+  llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
   llvm::Error growWorkspace(size_t bytes);
   /// Brings a gradient to a mark; `isRecorded`: it has a history of its own.
   llvm::Error deliver(Mark &mark, Tensor gradient, bool isRecorded);

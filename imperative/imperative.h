@@ -15,6 +15,7 @@
 // Tested by tests/imperative_test.cc
 #pragma once
 
+#include "imperative/hooks.h"
 #include "imperative/modes.h"
 #include "imperative/tensor.h"
 #include "ir/context.h"
@@ -153,6 +154,16 @@ class Imperative {
   /// What led to these tensors, as a graph with them as heads: variables have the names of their tensors, else arg0, arg1, …
   /// in the order of first use, and notes of their shapes. E-04 for a tensor without history, E-34 for two of one name.
   llvm::Expected<Graph> graphOf(Tensors ys);
+
+  // ---- code of the host that backward and grad call
+
+  /// Hooks of one tensor run in the order in which they were added, on its whole gradient, wherever that is computed and not
+  /// zero; what is retained or returned is what they made of it. A hook that keeps its own tensor keeps both forever. E-06 for
+  /// an untracked x, E-21 for no function.
+  llvm::Expected<HookHandle> addHook(const Tensor &x, TensorHook hook);
+  /// For inside of a hook or of another callback: called once, when the backward that it belongs to has succeeded; its error
+  /// comes back from there, all else is done then. E-22 elsewhere, E-21 for no function.
+  llvm::Error queueCallback(FinalCallback callback);
 
   CacheStats cacheStats() const;
   /// How the last structure that was not in the cache differs from the nearest one that was.

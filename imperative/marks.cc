@@ -30,18 +30,17 @@ void setGradient(Mark &mark, TensorImpl *grad) {
   mark.grad = grad;
 }
 
-/// The call of a computed tensor knows whose gradient to bring.
-Error retainMark(Engine &engine, TensorImpl &x, Mark &mark) {
+}  // namespace
+
+Error Engine::tieToCall(TensorImpl &x, Mark &mark) {
   for (RetainedMark *retained = x.producer->retained; retained; retained = retained->next)
     if (retained->mark == &mark) return Error::success();
-  void *const block = engine.store.allocate(sizeof(RetainedMark));
-  if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + Engine::describe(x));
+  void *const block = store.allocate(sizeof(RetainedMark));
+  if (!block) return Failure(ErrorKind::TooLarge, "no memory for the mark of " + describe(x));
   retain(&mark);
   x.producer->retained = new (block) RetainedMark{&mark, x.output, x.producer->retained};
   return Error::success();
 }
-
-}  // namespace
 
 Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
   StoreLock lock(engine->store);
@@ -79,7 +78,7 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     grad = zero->take();
   }
   if (impl.producer)
-    if (Error error = retainMark(*engine, impl, mark)) {
+    if (Error error = engine->tieToCall(impl, mark)) {
       if (grad) release(grad);
       return error;
     }
@@ -127,7 +126,7 @@ Error Imperative::retainGrad(const Tensor &x) {
   Expected<Mark *> mark = engine->markOf(impl);
   if (!mark) return mark.takeError();
   if ((*mark)->isMarked) return Error::success();
-  if (Error error = retainMark(*engine, impl, **mark)) return error;
+  if (Error error = engine->tieToCall(impl, **mark)) return error;
   (*mark)->isMarked = true;
   (*mark)->request = Request::Add;
   return Error::success();

@@ -30,10 +30,12 @@ class Compiler {
     if (!graph) return graph.takeError();
     recorded = std::move(*graph);
     if (Error error = differentiate()) return error;
-    if (Error error = prepare()) return error;
     mapCalls();
+    if (Error error = prepare()) return error;
+    listDraws();
     listSlots();
     listHeads();
+    listTaps();
     listPlaces();
     countBytes();
     return std::move(plan);
@@ -47,6 +49,7 @@ class Compiler {
     for (uint32_t x : request.wrt) asked.wrt.push_back({recorded(x)});
     for (uint32_t x : request.retained) asked.retained.push_back({recorded(x)});
     for (uint32_t x : request.noGrad) asked.noGrad.push_back(recorded(x));
+    for (uint32_t x : request.taps) asked.taps.push_back(recorded(x));
     GradientOptions gradientOptions;
     gradientOptions.headPolicy = request.headPolicy;
     gradientOptions.duplicates = request.duplicates;
@@ -89,11 +92,12 @@ class Compiler {
   Error prepare() {
     const Graph &graph = plan->split.backward;
     const RequestTable requests = countRequests(graph, {});
+    const std::vector<CallForm> forms = formsOf(graph);
     KernelSet kernels;
     PlanOptions planOptions;
     auto make = [&]() -> Error {
       KernelSetOptions wishes;
-      wishes.isTraining = any_of(collected.nodes(), [](const TapeNode *node) { return node->signature->isTraining; });
+      wishes.forms = forms;
       wishes.threads = options.threads;
       kernels = KernelSet::create(graph, inference, requests, wishes);
       return Error::success();
@@ -109,6 +113,7 @@ class Compiler {
     plan->arenaBytes = static_cast<size_t>(memory.plannedBytes);
     ExecOptions exec;
     exec.backend = options.backend;
+    exec.forms = forms;
     exec.threads = options.threads;
     exec.kernels = options.backend == Backend::Auto ? &kernels : nullptr;
     // Any address: those of the arena and of heads are set for each run.
@@ -142,11 +147,26 @@ class Compiler {
     for (uint32_t n = 0; n < combined.numNodes(); ++n)
       if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid())
         plan->callOf[n] = plan->callOf[origin.value];
+  }
+
+  /// The call that a node of the backward part is generated for, or kNone.
+  uint32_t callOf(NodeId n) const { return plan->callOf[plan->split.source[n.value].node.value]; }
+
+  /// RET-08: a gradient is computed in the form its call had.
+  std::vector<CallForm> formsOf(const Graph &backward) const {
+    std::vector<CallForm> forms(backward.numNodes());
+    for (uint32_t n = 0; n < backward.numNodes(); ++n)
+      if (const uint32_t call = callOf(NodeId(n)); call != Plan::kNone)
+        forms[n].isTraining = collected.nodes()[call]->signature->isTraining;
+    return forms;
+  }
+
+  /// And from the numbers it drew.
+  void listDraws() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
-      const uint32_t call = plan->callOf[plan->split.source[instruction.node.value].node.value];
-      if (call == Plan::kNone) continue;
-      instruction.call.isTraining = collected.nodes()[call]->signature->isTraining;
-      if (instruction.call.kind->op->flags.isRandom) plan->draws.push_back({static_cast<uint32_t>(i), call});
+      const uint32_t call = callOf(instruction.node);
+      if (call != Plan::kNone && instruction.call.kind->op->flags.isRandom)
+        plan->draws.push_back({static_cast<uint32_t>(i), call});
     }
   }
 
@@ -242,6 +262,16 @@ class Compiler {
     });
   }
 
+  void listTaps() {
+    plan->tapNodes = gradient.taps;
+    NodeMap<uint32_t> tapOf(plan->list.graph, Plan::kNone);
+    for (auto [t, node] : enumerate(gradient.taps))
+      if (node.isValid()) tapOf[plan->split.newId[node.value]] = static_cast<uint32_t>(t);
+    for (auto [i, instruction] : enumerate(plan->list.instructions))
+      if (const uint32_t t = tapOf[instruction.node]; t != Plan::kNone)
+        plan->taps.push_back({static_cast<uint32_t>(i), t});
+  }
+
   void listPlaces() {
     const Graph &graph = plan->split.backward;
     for (uint32_t e = 0; e < graph.numEntries(); ++e)
@@ -276,6 +306,15 @@ class Compiler {
 
 }  // namespace
 
+void BackwardRequest::clear() {
+  heads.clear();
+  for (std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) list->clear();
+  types.clear();
+  unused = UnusedPolicy::None;
+  headPolicy = HeadPolicy::Ones;
+  duplicates = DuplicatePolicy::Allow;
+}
+
 void BackwardRequest::encode(std::vector<uint32_t> &words) const {
   words.push_back(static_cast<uint32_t>(headPolicy) | static_cast<uint32_t>(duplicates) << 4 |
                   static_cast<uint32_t>(unused) << 8);
@@ -284,9 +323,9 @@ void BackwardRequest::encode(std::vector<uint32_t> &words) const {
     words.push_back(head.y);
     words.push_back(head.isGiven);
   }
-  for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad}) {
+  for (const std::vector<uint32_t> *list : {&wrt, &retained, &noGrad, &taps}) {
     words.push_back(static_cast<uint32_t>(list->size()));
-    llvm::append_range(words, *list);
+    words.insert(words.end(), list->begin(), list->end());
   }
 }
 

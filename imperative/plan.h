@@ -17,13 +17,15 @@ struct BackwardRequest {
     bool isGiven;  // else the policy decides
   };
   llvm::SmallVector<Head, 2> heads;
-  std::vector<uint32_t> wrt, retained, noGrad;
+  std::vector<uint32_t> wrt, retained, noGrad, taps;
   UnusedPolicy unused = UnusedPolicy::None;
   HeadPolicy headPolicy = HeadPolicy::Ones;
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
+  /// As it was made, with the memory it has.
+  void clear();
 };
 
 struct Plan {
@@ -74,6 +76,12 @@ struct Plan {
   std::vector<Workspace> workspaces;
   size_t arenaBytes = 0;
   char *arena = nullptr;  // where the addresses were set for
+  /// An instruction after which code of the host sees what it yields.
+  struct Tap {
+    uint32_t instruction, tap;  // position in the request
+  };
+  std::vector<Tap> taps;         // by instruction
+  std::vector<NodeId> tapNodes;  // per tap of the request: of `combined`; invalid: none
   struct Draw {
     uint32_t instruction, node;
   };
@@ -92,6 +100,7 @@ struct Plan {
     uint32_t firstInput, lastInput, firstType;
     uint32_t call;       // that it is generated for, or kNone
     NodeId forwardNode;  // of a fused backward operator
+    uint32_t tap;        // that it is, or kNone
   };
   struct Recorded {
     std::vector<ForwardValue> forward;

@@ -16,31 +16,34 @@ namespace {
 class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
-      : request(request), engine(request.engine), plan(request.plan), list(plan.list), collected(request.collected),
-        hasReleased(hasReleased), results(list.heads.size(), nullptr) {}
+      : request(request), engine(request.engine), plan(request.plan), list(plan.list),
+        collected(request.scratch.collected), hasReleased(hasReleased), memory(request.scratch.memory) {
+    memory.assign(list.heads.size(), nullptr);
+  }
   ~Replay() {
     if (arena) release(arena);
-    for (Storage *storage : results)
+    for (Storage *storage : memory)
       if (storage) release(storage);
+    memory.clear();
+    for (const Held &held : held) release(held.storage);
   }
 
-  Expected<std::vector<Tensor>> run() {
+  Error run() {
     if (Error error = bindSaved()) return error;
     for (auto [i, e] : enumerate(plan.headEntry))
-      if (e.isValid()) list.address[e] = request.heads[i].get()->storage->data;
+      if (e.isValid()) list.address[e] = request.scratch.heads[i].get()->storage->data;
     if (Error error = bindArena()) return error;
     list.resolve();
     for (const Plan::Draw &draw : plan.draws)
       list.instructions[draw.instruction].call.random = {engine.options.seed, collected.nodes()[draw.node]->draw, 0};
-    auto execute = [&]() -> Error {
-      Error error = Error::success();
-      withThreads(engine.options.threads, [&] { error = executeAll(); });
-      return error;
-    };
-    auto atCall = [&](Failure failure) {
-      return std::move(failure).note("while computing the gradient of " + currentCall());
-    };
-    if (Error error = catching("to run a backward", execute, atCall)) return error;
+    for (const Plan::Tap &tap : plan.taps) {
+      if (Error error = executeUpTo(tap.instruction + 1)) return error;
+      if (Error error = runHooks(tap)) return error;
+    }
+    if (Error error = executeUpTo(static_cast<uint32_t>(list.instructions.size()))) return error;
+    if (Error error = checkHeld()) return error;
+    if (Error error = fetchHeads(Plan::kNone)) return error;
+    takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
     return takeResults();
   }
 
@@ -51,9 +54,39 @@ class Replay {
       for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
         Expected<Storage *> storage = keptValue(engine, collected, plan.slots[i]);
         if (!storage) return storage.takeError();
-        if (i == saved.firstSlot) list.address[saved.entry] = (*storage)->data;
+        if (i != saved.firstSlot) continue;
+        list.address[saved.entry] = (*storage)->data;
+        if (request.host) hold(**storage);
       }
     }
+    return Error::success();
+  }
+
+  /// Code of the host may let go of what the instructions are going to read.
+  void hold(Storage &storage) {
+    retain(&storage);
+    held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
+  }
+
+  Error checkHeld() const {
+    for (const Held &value : held)
+      if (value.storage->version.load(std::memory_order_relaxed) != value.version)
+        return Failure(ErrorKind::StaleVersion, "a value that this backward reads was overwritten by a hook");
+    return Error::success();
+  }
+
+  /// Outside of `withThreads`: hooks run on the thread that asked for the gradients.
+  Error runHooks(const Plan::Tap &tap) {
+    const TensorRef &out = list.instructions[tap.instruction].call.out[0];
+    const size_t bytes = out.bytes();
+    Expected<Tensor> gradient = engine.makeTensor({*engine.store.shapes.intern(out.shape), out.dtype}, nullptr);
+    if (!gradient) return gradient.takeError();
+    if (bytes) std::memcpy(gradient->ref().data, out.data, bytes);
+    const Tensor before = *gradient;
+    if (Error error = request.host->runHooks(tap.tap, *gradient)) return error;
+    if (bytes && *gradient != before) std::memcpy(out.data, gradient->ref().data, bytes);
+    const Instruction &instruction = list.instructions[tap.instruction];
+    takeSteps(instruction.firstStep, instruction.lastStep);
     return Error::success();
   }
 
@@ -76,13 +109,13 @@ class Replay {
   /// Memory for the results whose first writer is next.
   Error fetchHeads(uint32_t instruction) {
     for (; nextHead < plan.heads.size() && plan.heads[nextHead].firstWriter <= instruction; ++nextHead) {
-      const Plan::HeadMemory &memory = plan.heads[nextHead];
-      TensorRef &head = list.heads[memory.head];
+      const Plan::HeadMemory &place = plan.heads[nextHead];
+      TensorRef &head = list.heads[place.head];
       Storage *const storage = engine.store.allocateStorage(head.bytes());
       if (!storage) return noMemory(head.bytes());
-      results[memory.head] = storage;
+      memory[place.head] = storage;
       head.data = storage->data;
-      for (uint32_t i = memory.firstOperand; i < memory.lastOperand; ++i)
+      for (uint32_t i = place.firstOperand; i < place.lastOperand; ++i)
         list.operands[plan.operandsOfHeads[i]].data = storage->data;
     }
     return Error::success();
@@ -104,17 +137,27 @@ class Replay {
       }
   }
 
-  Error executeAll() {
-    for (current = 0; current < list.instructions.size(); ++current) {
+  Error executeUpTo(uint32_t end) {
+    if (current == end) return Error::success();
+    auto execute = [&]() -> Error {
+      Error error = Error::success();
+      withThreads(engine.options.threads, [&] { error = executeAll(end); });
+      return error;
+    };
+    return catching("to run a backward", execute, [&](Failure failure) {
+      return std::move(failure).note("while computing the gradient of " + currentCall());
+    });
+  }
+
+  Error executeAll(uint32_t end) {
+    for (; current < end; ++current) {
       Instruction &instruction = list.instructions[current];
       if (Error error = fetchHeads(current)) return error;
       if (instruction.fast) instruction.fast->run(instruction.call);
       else instruction.kernel(instruction.call);
       takeSteps(instruction.firstStep, instruction.lastStep);
-      if (!request.retains) releaseValues(current);
+      if (!request.retains && !request.host) releaseValues(current);
     }
-    if (Error error = fetchHeads(Plan::kNone)) return error;
-    takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
     return Error::success();
   }
 
@@ -124,15 +167,17 @@ class Replay {
     return call == Plan::kNone ? "what the tape recorded" : engine.describe(*collected.nodes()[call]);
   }
 
-  Expected<std::vector<Tensor>> takeResults() {
-    std::vector<Tensor> tensors(plan.results.size());
+  Error takeResults() {
+    std::vector<Tensor> &results = request.scratch.results;
     for (auto [i, head] : enumerate(plan.results)) {
+      results.emplace_back();
       if (head == Plan::kNone) continue;
-      Expected<Tensor> tensor = engine.makeTensor(request.resultTypes[i], std::exchange(results[head], nullptr));
+      Expected<Tensor> tensor =
+          engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
       if (!tensor) return tensor.takeError();
-      tensors[i] = std::move(*tensor);
+      results.back() = std::move(*tensor);
     }
-    return tensors;
+    return Error::success();
   }
 
   const ReplayRequest &request;
@@ -142,7 +187,12 @@ class Replay {
   const Collected &collected;
   bool &hasReleased;
   Storage *arena = nullptr;
-  std::vector<Storage *> results;  // by head
+  std::vector<Storage *> &memory;  // by head
+  struct Held {
+    Storage *storage;
+    uint32_t version;
+  };
+  SmallVector<Held, 0> held;  // while hooks run
   uint32_t nextHead = 0, nextSaved = 0, current = 0;
 };
 
@@ -181,8 +231,6 @@ Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::
                                               ", it is " + Twine(version) + ", written by " + writer);
 }
 
-Expected<std::vector<Tensor>> replay(const ReplayRequest &request, bool &hasReleased) {
-  return Replay(request, hasReleased).run();
-}
+Error replay(const ReplayRequest &request, bool &hasReleased) { return Replay(request, hasReleased).run(); }
 
 }  // namespace gradc

@@ -9,20 +9,20 @@ namespace gradc {
 struct ReplayRequest {
   Engine &engine;
   Plan &plan;
-  const Collected &collected;
-  Tensors heads;                            // by position in the request; no tensor for a gap
-  llvm::ArrayRef<OperandType> resultTypes;  // parallel to Plan::results
+  /// Has the tape, the head gradients and the request, and gets the results.
+  Scratch &scratch;
   bool retains = false;
+  HostRun *host = nullptr;  // whose taps are those of the request; null: none
 };
 
-/// The gradients asked for, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
+/// Leaves in Scratch::results the gradients asked for, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
 /// overwritten since it was kept, E-20 where it was released. Values of the tape
-/// are released after the instruction that reads them last, unless it retains; `hasReleased` says whether some
+/// are released after the instruction that reads them last, unless it retains or hooks run; `hasReleased` says whether some
 /// were when an error comes back.
-llvm::Expected<std::vector<Tensor>> replay(const ReplayRequest &request, bool &hasReleased);
+llvm::Error replay(const ReplayRequest &request, bool &hasReleased);
 
 /// The same call by call, recorded (§15). Nothing is released.
-llvm::Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request);
+llvm::Error replayRecorded(const ReplayRequest &request);
 
 /// The value of a slot, checked: E-31, E-20.
 llvm::Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot);

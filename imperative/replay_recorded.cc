@@ -18,6 +18,8 @@ class Lister {
         list(std::make_unique<Plan::Recorded>()) {}
 
   std::unique_ptr<Plan::Recorded> run() {
+    for (auto [t, node] : enumerate(plan.tapNodes))
+      if (node.isValid()) tapOf[node.value] = static_cast<uint32_t>(t);
     DenseMap<uint32_t, uint32_t> savedOf;
     for (auto [i, saved] : enumerate(plan.saved)) savedOf[graph.entry(saved.value).value] = static_cast<uint32_t>(i);
     for (const std::vector<CrossingValue> *crossings : {&plan.split.saved, &plan.split.shapesOnly})
@@ -44,6 +46,8 @@ class Lister {
     call.call = plan.callOf[n.value];
     const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
     call.forwardNode = isFused ? graph.controlDeps(n)[0] : NodeId();
+    const auto tap = tapOf.find(n.value);
+    call.tap = tap == tapOf.end() ? Plan::kNone : tap->second;
     call.firstInput = static_cast<uint32_t>(list->inputs.size());
     for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
@@ -62,6 +66,7 @@ class Lister {
   const Plan &plan;
   const Graph &graph;
   const RequestTable requests;
+  DenseMap<uint32_t, uint32_t> tapOf;  // by node of the combined graph
   std::unique_ptr<Plan::Recorded> list;
 };
 
@@ -69,12 +74,12 @@ class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
       : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
-        collected(request.collected), values(graph.numEntries()) {}
+        collected(request.scratch.collected), values(graph.numEntries()) {}
 
-  Expected<std::vector<Tensor>> run() {
+  Error run() {
     if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
     for (auto [i, value] : enumerate(plan.headValue))
-      if (value.isValid()) values[graph.entry(value).value] = request.heads[i];
+      if (value.isValid()) values[graph.entry(value).value] = request.scratch.heads[i];
     for (const Plan::ForwardValue &value : plan.recorded->forward) {
       Expected<Tensor> tensor = forwardValue(value);
       if (!tensor) return tensor.takeError();
@@ -91,6 +96,10 @@ class RecordedReplay {
     SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
     for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
       inputs.push_back(values[plan.recorded->inputs[i]]);
+    if (recorded.tap != Plan::kNone) {
+      Tensor &gradient = values[graph.firstEntry(recorded.node).value] = inputs[0];
+      return request.host->runHooks(recorded.tap, gradient);
+    }
     CallRequest call{recorded.kind, inputs, {Recording::On}};
     if (recorded.call != Plan::kNone) {
       const TapeNode &forward = *collected.nodes()[recorded.call];
@@ -158,13 +167,14 @@ class RecordedReplay {
   }
 
   /// No result is memory that the caller gave, or that of another result.
-  Expected<std::vector<Tensor>> takeResults() {
-    std::vector<Tensor> results(plan.results.size());
+  Error takeResults() {
+    std::vector<Tensor> &results = request.scratch.results;
+    results.resize(plan.results.size());
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone) continue;
       Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
       const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
-      if (any_of(request.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
+      if (any_of(request.scratch.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
         const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
         CallRequest call{engine.signatures.kindId(copy), result, {Recording::On}};
         Tensor own;
@@ -173,7 +183,7 @@ class RecordedReplay {
       }
       results[i] = std::move(result);
     }
-    return results;
+    return Error::success();
   }
 
   const ReplayRequest &request;
@@ -186,6 +196,6 @@ class RecordedReplay {
 
 }  // namespace
 
-Expected<std::vector<Tensor>> replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
+Error replayRecorded(const ReplayRequest &request) { return RecordedReplay(request).run(); }
 
 }  // namespace gradc

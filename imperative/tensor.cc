@@ -16,6 +16,7 @@ void destroy(TensorImpl *impl) {
 
 void destroy(Mark *mark) {
   if (mark->grad) release(mark->grad);
+  if (mark->hooks) release(mark->hooks);
   Store *const store = mark->store;
   mark->~Mark();
   store->freeSized(mark, sizeof(Mark));

@@ -54,7 +54,7 @@ struct Mark {
   uint32_t epoch = 0, index = 0;  // place among what a backward collects
   Store *store;
   TensorImpl *grad = nullptr;
-  void *hooks = nullptr;  // of imperative/hooks.h
+  Storage *hooks = nullptr;  // without bytes: what it releases is a HookList (imperative/hooks.h)
   std::string name;
 };
 

@@ -37,6 +37,7 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::InplaceRecorded: return {"inplace_recorded", "E-19"};
     case ErrorKind::HistoryCleared: return {"history_cleared", "E-20"};
     case ErrorKind::BadCallback: return {"bad_callback", "E-21"};
+    case ErrorKind::CallbackScope: return {"callback_scope", "E-22"};
     case ErrorKind::LengthMismatch: return {"control_flow_attr", "E-27"};
     case ErrorKind::StateChanged: return {"control_flow_attr", "E-28"};
     case ErrorKind::BranchesDiffer: return {"control_flow_attr", "E-29"};

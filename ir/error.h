@@ -39,6 +39,7 @@ enum class ErrorKind : uint8_t {
   InplaceRecorded,    // E-19
   HistoryCleared,     // E-20
   BadCallback,        // E-21
+  CallbackScope,      // E-22
   LengthMismatch,     // E-27
   StateChanged,       // E-28
   BranchesDiffer,     // E-29
