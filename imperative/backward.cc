@@ -110,8 +110,9 @@ class Run {
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
     if (plan && !plan->isLeased) return plan;
-    Expected<std::unique_ptr<Plan>> made = compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
-                                                           {engine.options.backend, engine.options.threads});
+    Expected<std::unique_ptr<Plan>> made =
+        compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
+                        {engine.options.backend, engine.options.threads});
     if (!made) return made.takeError();
     (*made)->key.assign(key.begin(), key.end());
     const bool isSecond = plan != nullptr;
@@ -180,8 +181,8 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
       for (RetainedMark *retained = node->retained; retained; retained = retained->next)
         if (retained->mark->isMarked && retained->mark->request != Request::Null &&
             retained->mark->refs.load(std::memory_order_relaxed) > 1)
-          ask(request.retained,
-              {node, retained->output, nullptr, node->signature->outputs[retained->output].type}, retained->mark);
+          ask(request.retained, {node, retained->output, nullptr, node->signature->outputs[retained->output].type},
+              retained->mark);
     if (marks.empty())
       return Failure(ErrorKind::NoInputs, "no tensor that the ys lead to asks for a gradient: every request is 'null'");
   }
@@ -196,7 +197,8 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
 Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
   StoreLock lock(engine->store);
   if (!options.onlyInputs)
-    return Failure(ErrorKind::UnsupportedOption, "onlyInputs = false, gradients of other leaves besides, is not offered");
+    return Failure(ErrorKind::UnsupportedOption,
+                   "onlyInputs = false, gradients of other leaves besides, is not offered");
   Asked asked{ys, options.heads, options.retain.value_or(options.createGraph), options.createGraph,
               options.secondBackward == SecondBackward::Lenient};
   if (xs.empty())

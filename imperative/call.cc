@@ -13,9 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-bool overlap(const Storage &a, const Storage &b) {
-  return a.data < b.data + b.bytes && b.data < a.data + a.bytes;
-}
+bool overlap(const Storage &a, const Storage &b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
 
 /// The memory of one call's outputs until they are tensors.
 class Outputs {
@@ -92,10 +90,10 @@ class Caller {
       const TensorImpl &to = *request.into[o].get();
       const OperandType type = signature->outputs[o].type;
       if (to.shape != type.shape || to.dtype != type.dtype)
-        return Failure(ErrorKind::BindingMismatch,
-                       "output " + Twine(o) + " of '" + signature->handle->spelling + "': expected " +
-                           describeTensor(engine.store.shapes[type.shape], type.dtype) + ", got " +
-                           describeTensor(ShapeRef(to.shapeDims()), to.dtype));
+        return Failure(ErrorKind::BindingMismatch, "output " + Twine(o) + " of '" + signature->handle->spelling +
+                                                       "': expected " +
+                                                       describeTensor(engine.store.shapes[type.shape], type.dtype) +
+                                                       ", got " + describeTensor(ShapeRef(to.shapeDims()), to.dtype));
       if (Error error = engine.checkWritable(to, request.modes)) return error;
       for (size_t k = 0; k < o; ++k)
         if (overlap(*to.storage, *request.into[k].get()->storage))
@@ -155,7 +153,8 @@ class Caller {
   Error compute(Outputs &memory) {
     Signature &s = *signature;
     for (size_t i = 0; i < numInputs(); ++i) s.operands[i].data = input(i).storage ? input(i).storage->data : nullptr;
-    for (size_t o = 0; o < s.outputs.size(); ++o) s.operands[numInputs() + o].data = memory[o] ? memory[o]->data : nullptr;
+    for (size_t o = 0; o < s.outputs.size(); ++o)
+      s.operands[numInputs() + o].data = memory[o] ? memory[o]->data : nullptr;
     s.call.workspace = s.workspaceBytes ? engine.workspace->data : nullptr;
     s.call.random = {engine.options.seed, draw, 0};
     auto body = [&]() -> Error {

@@ -11,12 +11,14 @@ namespace gradc {
 struct TapeValue {
   TapeNode *node = nullptr;  // of a computed one, with the output
   uint32_t output = 0;
-  Mark *mark = nullptr;    // of a leaf
+  Mark *mark = nullptr;  // of a leaf
   OperandType type;
 
   static TapeValue of(const TensorImpl &impl) {
     const bool isTracked = impl.tracked != 0;
-    return {isTracked ? impl.producer : nullptr, impl.output, isTracked && !impl.producer ? impl.mark : nullptr,
+    return {isTracked ? impl.producer : nullptr,
+            impl.output,
+            isTracked && !impl.producer ? impl.mark : nullptr,
             {impl.shape, impl.dtype}};
   }
   bool isTracked() const { return node || mark; }

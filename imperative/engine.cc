@@ -62,9 +62,7 @@ std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
   return ("call " + Twine(call) + " of operator '" + signatures.kind(KindId(kind))->spelling + "'").str();
 }
 
-std::string Engine::describe(const TapeNode &node) const {
-  return describeCall(node.call, node.signature->kind.value);
-}
+std::string Engine::describe(const TapeNode &node) const { return describeCall(node.call, node.signature->kind.value); }
 
 std::string Engine::describe(const TensorImpl &impl) {
   if (impl.mark && !impl.mark->name.empty()) return "tensor '" + impl.mark->name + "'";

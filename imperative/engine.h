@@ -24,8 +24,8 @@ struct Scratch {
   BackwardRequest request;
   std::vector<TapeValue> ys;
   std::vector<Tensor> heads;
-  std::vector<Mark *> marks;       // whose gradients the results are
-  std::vector<Storage *> memory;   // of the heads of a plan
+  std::vector<Mark *> marks;      // whose gradients the results are
+  std::vector<Storage *> memory;  // of the heads of a plan
   std::vector<Tensor> results;
   std::vector<uint32_t> key;
 
@@ -49,6 +49,8 @@ class Engine {
   /// "call 12, operator 'square'"
   std::string describe(const TapeNode &node) const;
   std::string describeCall(uint64_t call, uint32_t kind) const;
+  /// In words, of `plans`.
+  std::string explainMiss() const;
   /// "tensor 'w'", "a tensor of shape (2,3)"
   static std::string describe(const TensorImpl &impl);
   /// E-44 for a tensor of another Imperative, E-14 for no tensor.
@@ -68,7 +70,7 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;  // of the marks that collecting leaves in nodes
+  uint32_t epoch = 0;                           // of the marks that collecting leaves in nodes
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
 

@@ -60,8 +60,8 @@ Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release
   Expected<OperandType> type = engine->typeOf(memory.shape, memory.dtype);
   if (!type) return type.takeError();
   if (reinterpret_cast<uintptr_t>(memory.data) % dtypeBytes(memory.dtype) != 0)
-    return Failure(ErrorKind::BindingMismatch, "the address is not a multiple of the " +
-                                                   Twine(dtypeBytes(memory.dtype)) + " bytes of an element");
+    return Failure(ErrorKind::BindingMismatch,
+                   "the address is not a multiple of the " + Twine(dtypeBytes(memory.dtype)) + " bytes of an element");
   if (!memory.isRowMajorDense()) return Failure(ErrorKind::BindingMismatch, "expected row-major, dense memory");
   Storage *const storage = engine->store.foreignStorage(memory.data, memory.bytes(), release, user);
   if (!storage) return Failure(ErrorKind::TooLarge, "no memory for a tensor");
@@ -127,7 +127,8 @@ Error Imperative::willWrite(const Tensor &x) {
   if (Error error = engine->checkOwn(x, "tensor")) return error;
   TensorImpl &impl = *x.get();
   if (impl.tracked & Engine::trackedMask(modes))
-    return Failure(ErrorKind::InplaceRecorded, Engine::describe(impl) + (impl.producer ? " is recorded" : " is tracked") +
+    return Failure(ErrorKind::InplaceRecorded, Engine::describe(impl) +
+                                                   (impl.producer ? " is recorded" : " is tracked") +
                                                    " and would be overwritten while recording")
         .note("write inside NoGradScope, or into a detached tensor");
   impl.storage->countWrite(Storage::kNoWriter, engine->numCalls);
@@ -163,7 +164,7 @@ CacheStats Imperative::cacheStats() const {
 
 std::string Imperative::explainMiss() const {
   StoreLock lock(engine->store);
-  return engine->plans.explainMiss();
+  return engine->explainMiss();
 }
 
 MemoryStats Imperative::memoryStats() const {

@@ -33,21 +33,21 @@ enum class InplacePolicy : uint8_t { Error, Rebase };
 struct ImperativeOptions {
   Backend backend = Backend::Auto;
   unsigned threads = 1;
-  uint64_t seed = 0;                        // of random operators
+  uint64_t seed = 0;  // of random operators
   InplacePolicy inplace = InplacePolicy::Error;
-  size_t cachedBytes = size_t{256} << 20;   // of freed blocks above 1 MiB that are kept for later
-  size_t planBytes = size_t{64} << 20;      // of compiled backwards that are kept, the latest used ones
-  size_t maxKernels = 4096;                 // prepared for calls, of the latest used ones
+  size_t cachedBytes = size_t{256} << 20;  // of freed blocks above 1 MiB that are kept for later
+  size_t planBytes = size_t{64} << 20;     // of compiled backwards that are kept, the latest used ones
+  size_t maxKernels = 4096;                // prepared for calls, of the latest used ones
 };
 
 /// P-07: what a second backward over the same history is: an error, or allowed where no value was released.
 enum class SecondBackward : uint8_t { Strict, Lenient };
 
 struct BackwardOptions {
-  Tensors heads = {};               // one per y, gaps are no tensors; none at all: all gaps
-  std::optional<bool> retain = {};  // keep values and history for another backward; else as `createGraph`
-  bool createGraph = false;         // record what computes the gradients
-  std::optional<Tensors> inputs = {};  // only these get gradients; computed ones too
+  Tensors heads = {};                        // one per y, gaps are no tensors; none at all: all gaps
+  std::optional<bool> retain = {};           // keep values and history for another backward; else as `createGraph`
+  bool createGraph = false;                  // record what computes the gradients
+  std::optional<Tensors> inputs = {};        // only these get gradients; computed ones too
   HeadPolicy headPolicy = HeadPolicy::Ones;  // of gaps: Ones, Scalar or Required
   DuplicatePolicy duplicates = DuplicatePolicy::Allow;
   SecondBackward secondBackward = SecondBackward::Strict;
@@ -72,8 +72,8 @@ struct CacheStats {
 };
 
 struct MemoryStats {
-  PoolStats pool;         // of which `cachedBytes` are free
-  size_t planBytes = 0;   // compiled backwards
+  PoolStats pool;        // of which `cachedBytes` are free
+  size_t planBytes = 0;  // compiled backwards
   size_t numSignatures = 0, numKernels = 0;
 };
 

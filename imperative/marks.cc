@@ -63,7 +63,8 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
   if (buffer && request == Request::Write) {
     if (engine->isOthersBuffer(buffer.get()->storage, mark))
       return Failure(ErrorKind::BufferAlias,
-                     Engine::describe(impl) + " and another tensor would have one gradient buffer with request 'write'");
+                     Engine::describe(impl) +
+                         " and another tensor would have one gradient buffer with request 'write'");
     retain(&mark);
     engine->bufferMarks.push_back(&mark);
   }
@@ -104,7 +105,8 @@ Error Imperative::requireGrad(const Tensor &x, bool on) {
   TensorImpl &impl = *x.get();
   if (!isFloating(impl.dtype)) return notDifferentiable(impl);
   if (impl.producer)
-    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is computed: its leaves decide whether it is tracked")
+    return Failure(ErrorKind::NotRequiresGrad,
+                   Engine::describe(impl) + " is computed: its leaves decide whether it is tracked")
         .note("detach it for a leaf, or retain its gradient");
   if (!on && !impl.mark) return Error::success();
   Expected<Mark *> mark = engine->markOf(impl);

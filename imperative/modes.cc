@@ -9,7 +9,8 @@ constinit thread_local ModeScope *innermost = nullptr;
 
 }  // namespace
 
-ModeScope::ModeScope(const Imperative &imperative) : modes(modesOf(imperative)), imperative(&imperative), outer(innermost) {
+ModeScope::ModeScope(const Imperative &imperative)
+    : modes(modesOf(imperative)), imperative(&imperative), outer(innermost) {
   innermost = this;
 }
 

@@ -141,7 +141,8 @@ class Compiler {
     for (auto [i, n] : enumerate(recorded.calls))
       if (const NodeId node = now(n); node.isValid()) plan->callOf[node.value] = static_cast<uint32_t>(i);
     for (uint32_t n = 0; n < combined.numNodes(); ++n)
-      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid()) plan->callOf[n] = plan->callOf[origin.value];
+      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid())
+        plan->callOf[n] = plan->callOf[origin.value];
   }
 
   /// RET-08: a gradient is computed in the form its call had, from the numbers it drew.
@@ -176,8 +177,8 @@ class Compiler {
       if (!n.isValid()) continue;
       for (auto [k, operand] : enumerate(signature.kept)) {
         const bool isInput = signature.isInput(operand);
-        const Value value = isInput ? combined.inputs(n)[operand]
-                                    : Value{n, static_cast<uint16_t>(operand - signature.numInputs()), 0};
+        const Value value =
+            isInput ? combined.inputs(n)[operand] : Value{n, static_cast<uint16_t>(operand - signature.numInputs()), 0};
         const auto at = numberOf.find(combined.entry(value).value);
         if (at != numberOf.end())
           found[at->second].slots.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(k)});
@@ -231,7 +232,8 @@ class Compiler {
     for (auto [i, instruction] : enumerate(list.instructions)) {
       const EntryId first = list.graph.firstEntry(instruction.node);
       for (uint32_t o = 0; o < list.graph.numOutputs(instruction.node); ++o)
-        if (const uint32_t h = headOf[EntryId(first.value + o)]; h != Plan::kNone) firstWriter[h] = static_cast<uint32_t>(i);
+        if (const uint32_t h = headOf[EntryId(first.value + o)]; h != Plan::kNone)
+          firstWriter[h] = static_cast<uint32_t>(i);
     }
     for (auto [k, e] : enumerate(list.operandEntry))
       if (headOf[e] != Plan::kNone) operands[headOf[e]].push_back(static_cast<uint32_t>(k));

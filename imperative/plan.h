@@ -54,11 +54,11 @@ struct Plan {
   std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nobody reads it
   std::vector<Value> headValue;    // of `combined`
   static constexpr uint32_t kNone = 0xffffffff;
-  std::vector<uint32_t> results;   // per wrt, then per retained: head of `split.backward`, or kNone
+  std::vector<uint32_t> results;  // per wrt, then per retained: head of `split.backward`, or kNone
 
   struct HeadMemory {
     uint32_t head;
-    uint32_t firstWriter;               // instruction
+    uint32_t firstWriter;                // instruction
     uint32_t firstOperand, lastOperand;  // into operandsOfHeads
   };
   std::vector<HeadMemory> heads;  // by firstWriter
@@ -102,7 +102,7 @@ struct Plan {
     std::vector<KnownOutput> outputs;  // per call all of them
   };
   std::unique_ptr<Recorded> recorded;
-  size_t bytes = 0;         // of heap
+  size_t bytes = 0;  // of heap
 };
 
 /// Compiles. Errors of the request (E-01 … E-15, E-38 …) and of operators (E-02) name the user's tensors and calls.

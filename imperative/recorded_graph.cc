@@ -35,8 +35,7 @@ class Recorder {
   Value addVariable(StringRef name, OperandType type) {
     SmallString<16> number;
     if (name.empty()) {
-      if (isFile)
-        do {
+      if (isFile) do {
           number = ("arg" + Twine(numUnnamed++)).str();
         } while (taken.count(number));
       else number = ("arg" + Twine(numUnnamed++)).str();

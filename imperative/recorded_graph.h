@@ -9,8 +9,8 @@ namespace gradc {
 
 struct RecordedGraph {
   Graph graph;
-  std::vector<NodeId> calls;     // by position among the collected; invalid: no head needs it
-  std::vector<Value> computed;   // by number; invalid likewise
+  std::vector<NodeId> calls;    // by position among the collected; invalid: no head needs it
+  std::vector<Value> computed;  // by number; invalid likewise
   std::vector<Value> leaves, outside;
   Inference inference;  // with a table of its own
 

@@ -16,7 +16,7 @@ namespace {
 class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
-      : request(request), engine(request.engine), plan(request.plan), list(plan.list), 
+      : request(request), engine(request.engine), plan(request.plan), list(plan.list),
         collected(request.scratch.collected), hasReleased(hasReleased), memory(request.scratch.memory) {
     memory.assign(list.heads.size(), nullptr);
   }
@@ -132,7 +132,8 @@ class Replay {
     for (auto [i, head] : enumerate(plan.results)) {
       results.emplace_back();
       if (head == Plan::kNone) continue;
-      Expected<Tensor> tensor = engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
+      Expected<Tensor> tensor =
+          engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
       if (!tensor) return tensor.takeError();
       results.back() = std::move(*tensor);
     }
@@ -153,8 +154,8 @@ class Replay {
 }  // namespace
 
 Error notKept(const Plan &plan, const Plan::Saved &saved) {
-  return Failure(ErrorKind::Internal, "a gradient reads '" + plan.combined.listedName(saved.value) +
-                                          "', which no call of the tape keeps");
+  return Failure(ErrorKind::Internal,
+                 "a gradient reads '" + plan.combined.listedName(saved.value) + "', which no call of the tape keeps");
 }
 
 Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot) {
@@ -172,22 +173,19 @@ Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::
     return "output '" + outputName(kind, operand - node.signature->numInputs()) + "'";
   };
   if (!kept.storage)
-    return Failure(ErrorKind::HistoryCleared, name() + " of " + engine.describe(node) +
-                                                  " was released by an earlier backward without `retain`")
+    return Failure(ErrorKind::HistoryCleared,
+                   name() + " of " + engine.describe(node) + " was released by an earlier backward without `retain`")
         .note("retain on the first call to run another one over the same history");
   const uint32_t version = kept.storage->version.load(std::memory_order_relaxed);
   if (version == kept.version) return kept.storage;
-  const std::string writer =
-      kept.storage->writerKind == Storage::kNoWriter
-          ? "the host"
-          : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
+  const std::string writer = kept.storage->writerKind == Storage::kNoWriter
+                                 ? "the host"
+                                 : engine.describeCall(kept.storage->writerCall, kept.storage->writerKind);
   return Failure(ErrorKind::StaleVersion, name() + " of " + engine.describe(node) +
                                               " was overwritten: its gradient needs version " + Twine(kept.version) +
                                               ", it is " + Twine(version) + ", written by " + writer);
 }
 
-Error replay(const ReplayRequest &request, bool &hasReleased) {
-  return Replay(request, hasReleased).run();
-}
+Error replay(const ReplayRequest &request, bool &hasReleased) { return Replay(request, hasReleased).run(); }
 
 }  // namespace gradc

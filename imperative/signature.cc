@@ -30,14 +30,16 @@ int32_t sharedInput(const Context &ctx, const Signature &signature, uint32_t out
   if (&op == ctx.ops.wellKnown.copy || op.flags.isBackward || op.flags.isStateful) return -1;
   for (const InplacePair &pair : op.inplace) {
     if (!pair.isIdentity || pair.output != output || pair.input >= signature.numInputs()) continue;
-    if (signature.inputs[pair.input].dtype == signature.outputs[output].type.dtype) return static_cast<int32_t>(pair.input);
+    if (signature.inputs[pair.input].dtype == signature.outputs[output].type.dtype)
+      return static_cast<int32_t>(pair.input);
   }
   return -1;
 }
 
 class Maker {
  public:
-  Maker(Context &context, ShapeTable &shapes, Signature &signature) : ctx(context), shapes(shapes), signature(signature) {}
+  Maker(Context &context, ShapeTable &shapes, Signature &signature)
+      : ctx(context), shapes(shapes), signature(signature) {}
 
   Error run(ArrayRef<KnownOutput> known) {
     const NodeKind &kind = *signature.handle;
@@ -52,14 +54,15 @@ class Maker {
       if (kind.isMutated(i)) signature.mutated.push_back(i);
     signature.outputs.resize(kind.numOutputs);
     if (!known.empty()) {
-      for (auto [output, of] : zip_equal(signature.outputs, known)) output.type = of.type, output.isWanted = of.isWanted;
+      for (auto [output, of] : zip_equal(signature.outputs, known))
+        output.type = of.type, output.isWanted = of.isWanted;
     } else if (Error error = inferOutputs()) {
       return error;
     }
     for (uint32_t o = 0; o < kind.numOutputs; ++o) {
       Signature::Output &output = signature.outputs[o];
-      output.isTracked = signature.isTracked && output.isWanted && isFloating(output.type.dtype) && o < kind.numVisible &&
-                         !kind.op->flags.hasNoGradient;
+      output.isTracked = signature.isTracked && output.isWanted && isFloating(output.type.dtype) &&
+                         o < kind.numVisible && !kind.op->flags.hasNoGradient;
       output.sharedInput = sharedInput(ctx, signature, o);
     }
     signature.isTracked = any_of(signature.outputs, [](const Signature::Output &output) { return output.isTracked; });
@@ -149,7 +152,8 @@ class Maker {
       signature.operands.push_back(ref);
       if (!isComputed) continue;
       signature.isEmpty = false;
-      if (Error error = checkComputable(kind, output.type.dtype, o == 0, "operator '" + kind.spelling + "'")) return error;
+      if (Error error = checkComputable(kind, output.type.dtype, o == 0, "operator '" + kind.spelling + "'"))
+        return error;
     }
     signature.call.kind = &kind;
     signature.call.isTraining = signature.isTraining;
@@ -228,7 +232,8 @@ Error SignatureTable::prepare(Signature &signature) {
     return Failure(ErrorKind::UnknownOp,
                    "operator '" + op.name + "' has no reference kernel, and its fast one is not used here");
   if (signature.fast) signature.workspaceBytes = signature.fast->workspaceBytes();
-  else if (op.workspace) signature.workspaceBytes = op.workspace(*signature.handle, signature.call.in, signature.call.out);
+  else if (op.workspace)
+    signature.workspaceBytes = op.workspace(*signature.handle, signature.call.in, signature.call.out);
   if (!signature.fast) return Error::success();
   prepared.push_back(&signature);
   evict();

@@ -37,7 +37,7 @@ struct Signature {
   KindRef handle;
   std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
   bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
-  bool isUsed = false;     // since the hand of the clock last passed (KernelClock)
+  bool isUsed = false;      // since the hand of the clock last passed (KernelClock)
   bool isHostCode = false;  // the kernel is code of the host
 
   struct Output {
@@ -70,7 +70,9 @@ struct SignatureOptions {
 };
 
 /// The parts of a key: the first word, and what says what an operand is.
-inline uint64_t formWord(bool isTraining, size_t numInputs) { return isTraining | static_cast<uint64_t>(numInputs) << 1; }
+inline uint64_t formWord(bool isTraining, size_t numInputs) {
+  return isTraining | static_cast<uint64_t>(numInputs) << 1;
+}
 inline uint64_t keyWord(OperandType type, bool isTracked) {
   return type.shape.value | static_cast<uint64_t>(static_cast<uint8_t>(type.dtype)) << 32 |
          static_cast<uint64_t>(isTracked) << 40;

@@ -28,7 +28,8 @@ struct Storage {
   bool isInference = false;  // made in inference mode: nothing may keep it
   uint32_t writerKind;       // of the last write: its kind in the Imperative, kNoWriter for one of the host
   uint64_t writerCall = 0;   // and its number
-  void (*release)(void *) = nullptr;  // foreign memory: called once, without the lock; null: owned, or borrowed for good
+  void (*release)(void *) =
+      nullptr;  // foreign memory: called once, without the lock; null: owned, or borrowed for good
   void *releaseUser = nullptr;
 
   static constexpr uint32_t kNoWriter = 0xffffffff;

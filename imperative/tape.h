@@ -61,8 +61,8 @@ struct TapeNode {
   uint32_t numEdges, numKept;     // the arrays behind the node
   uint32_t epoch = 0, index = 0;  // place among what a backward collects
   Signature *signature;
-  uint64_t call;         // number of the call
-  uint64_t draw = 0;     // of a random operator: the step of its key
+  uint64_t call;      // number of the call
+  uint64_t draw = 0;  // of a random operator: the step of its key
   Store *store;
   TapeNode *next = nullptr;          // list of nodes being destroyed
   TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to

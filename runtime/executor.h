@@ -42,7 +42,7 @@ struct ExecOptions {
   bool isTraining = false;
   uint64_t seed = 0;                     // of random operators
   Schedule schedule = {};                // in which nodes run; the one the plan was made for
-  char *arena = nullptr;  // memory for the plan, the caller's; null: the executor's own
+  char *arena = nullptr;                 // memory for the plan, the caller's; null: the executor's own
   llvm::ArrayRef<Request> headRequests;  // per head, as given to countRequests; empty: all Write
   llvm::ArrayRef<void *> headMemory;     // per head: what the caller is going to bind, else null; empty: none
   /// Fast kernels whose scratch the plan has (KernelSet::planWorkspace); taken over. Null: the executor prepares them

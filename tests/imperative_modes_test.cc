@@ -120,7 +120,7 @@ TEST(ImperativeModes, EveryDropoutDrawsAnew) {
   EXPECT_NE(doublesOf(t("Dropout", {x}, {{"p", "0.5"}})), doublesOf(t("Dropout", {x}, {{"p", "0.5"}})));
 }
 
-TEST(ImperativeModes, TA_34_PD_17_StaleVersionNamesBothAndTheWriter) {
+TEST(ImperativeModes, TA_34_PD_17_E_31_StaleVersionNamesBothAndTheWriter) {
   Tape t;
   Tensor x = t.leaf(3);
   cantFail(t.im.setName(x, "x"));
@@ -273,8 +273,8 @@ TEST(ImperativeModes, TA_45_ForeignMemoryIsShared) {
   int numReleased = 0;
   {
     const int64_t dims[] = {2};
-    Tensor x = cantFail(t.im.makeForeign({memory, DType::Float64, Dims(dims)},
-                                         [](void *count) { ++*static_cast<int *>(count); }, &numReleased));
+    Tensor x = cantFail(t.im.makeForeign(
+        {memory, DType::Float64, Dims(dims)}, [](void *count) { ++*static_cast<int *>(count); }, &numReleased));
     memory[0] = 5;
     EXPECT_EQ(doublesOf(x), (Doubles{5, 2}));
     cantFail(t.into("_plus_scalar", {x}, {x}, {{"scalar", "1"}}));
@@ -289,8 +289,9 @@ TEST(ImperativeModes, TA_45_ForeignMemoryIsShared) {
   }
   EXPECT_EQ(numReleased, 1);
   const int64_t dims[] = {1};
-  EXPECT_EQ(t.rowOf(t.im.makeForeign({reinterpret_cast<char *>(memory) + 4, DType::Float64, Dims(dims)}, nullptr, nullptr)),
-            "E-71");
+  EXPECT_EQ(
+      t.rowOf(t.im.makeForeign({reinterpret_cast<char *>(memory) + 4, DType::Float64, Dims(dims)}, nullptr, nullptr)),
+      "E-71");
 }
 
 // The function takes the lock itself: it is called without.
@@ -303,8 +304,9 @@ TEST(ImperativeModes, ReleaseFunctionsRunWithoutTheLock) {
   const int64_t dims[] = {1};
   Tensor w = t.leaf(2), y;
   {
-    Tensor x = cantFail(t.im.makeForeign({memory, DType::Float64, Dims(dims)},
-                                         [](void *) { numCalls += imperative->memoryStats().numSignatures > 0; }, nullptr));
+    Tensor x = cantFail(t.im.makeForeign(
+        {memory, DType::Float64, Dims(dims)}, [](void *) { numCalls += imperative->memoryStats().numSignatures > 0; },
+        nullptr));
     y = t.mul(x, w);
   }
   t.backward({y});  // keeps x, and lets go of it with the lock held

@@ -23,7 +23,8 @@ inline double scalar(const Tensor &tensor) {
 /// Records by leaf, in float64. The operators of a call that fails end the test.
 class Tape {
  public:
-  explicit Tape(ImperativeOptions options = referenceOptions()) : im((registerBuiltinOps(context.ops), context), options) {}
+  explicit Tape(ImperativeOptions options = referenceOptions())
+      : im((registerBuiltinOps(context.ops), context), options) {}
   static ImperativeOptions referenceOptions() {
     ImperativeOptions options;
     options.backend = Backend::Reference;
