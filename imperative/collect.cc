@@ -97,7 +97,8 @@ void Collected::encode(std::vector<uint32_t> &words) const {
         default: words.push_back(word(kUntracked, 0));
       }
     }
-    if (node->forward) words.push_back(word(kComputed, node->forward->index));
+    if (node->signature->handle->op->flags.isBackward)
+      words.push_back(node->forward ? word(kComputed, node->forward->index) : word(kUntracked, 0));
   }
 }
 

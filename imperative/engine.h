@@ -49,6 +49,8 @@ class Engine {
   /// "call 12, operator 'square'"
   std::string describe(const TapeNode &node) const;
   std::string describeCall(uint64_t call, uint32_t kind) const;
+  /// In words, of `plans`.
+  std::string explainMiss() const;
   /// "tensor 'w'", "a tensor of shape (2,3)"
   static std::string describe(const TensorImpl &impl);
   /// E-44 for a tensor of another Imperative, E-14 for no tensor.

@@ -164,7 +164,7 @@ CacheStats Imperative::cacheStats() const {
 
 std::string Imperative::explainMiss() const {
   StoreLock lock(engine->store);
-  return engine->plans.explainMiss();
+  return engine->explainMiss();
 }
 
 MemoryStats Imperative::memoryStats() const {

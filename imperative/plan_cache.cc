@@ -42,23 +42,19 @@ void PlanCache::insert(std::shared_ptr<Plan> plan) {
   }
 }
 
-std::string PlanCache::explainMiss() const {
-  size_t best = 0;
-  const Plan *nearest = nullptr;
+std::optional<PlanCache::Miss> PlanCache::lastMiss() const {
+  if (lastMissed.empty()) return std::nullopt;
+  Miss miss{lastMissed, {}, 0};
   for (const std::shared_ptr<Plan> &plan : plans) {
     if (plan->key == lastMissed) continue;
     const size_t common =
         std::mismatch(lastMissed.begin(), lastMissed.end(), plan->key.begin(), plan->key.end()).first -
         lastMissed.begin();
-    if (nearest && common <= best) continue;
-    best = common;
-    nearest = plan.get();
+    if (!miss.nearest.empty() && common <= miss.position) continue;
+    miss.position = common;
+    miss.nearest = plan->key;
   }
-  if (lastMissed.empty()) return "nothing was missed";
-  if (!nearest) return "nothing else is in the cache";
-  return ("word " + Twine(best) + " of " + Twine(lastMissed.size()) + " differs from the nearest entry, which has " +
-          Twine(nearest->key.size()))
-      .str();
+  return miss;
 }
 
 }  // namespace gradc

@@ -7,6 +7,7 @@
 #include "ir/dense_map.h"
 
 #include <list>
+#include <optional>
 
 namespace gradc {
 
@@ -19,8 +20,12 @@ class PlanCache {
   /// Drops what was not used for longest; a plan larger than the limit is kept alone.
   void insert(std::shared_ptr<Plan> plan);
   CacheStats stats() const { return {hits, misses, plans.size(), bytes}; }
-  /// What the last key that was not found differs in from the one that is the most like it.
-  std::string explainMiss() const;
+  /// The last key that was not found, the one that it has most in common with, and how many words that is.
+  struct Miss {
+    llvm::ArrayRef<uint32_t> key, nearest;  // nearest: empty where nothing else is there
+    size_t position = 0;
+  };
+  std::optional<Miss> lastMiss() const;
 
  private:
   using List = std::list<std::shared_ptr<Plan>>;

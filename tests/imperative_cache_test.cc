@@ -57,7 +57,7 @@ TEST(ImperativeCache, ChangingNumbersMissNothing) {
 }
 
 // Structures that differ in one thing each.
-TEST(ImperativeCache, WholeKeysAreCompared) {
+TEST(ImperativeCache, RUN_02_WholeKeysAreCompared) {
   Tape t;
   Tensor x = t.leaf({2}, {1, 2}), y = t.leaf({2}, {3, 4}), c = t.value({2}, {5, 6});
   auto expect = [&](Doubles expected, Tensors ys, Tensors xs, const GradOptions &options = {}) {

@@ -120,7 +120,7 @@ TEST(ImperativeModes, EveryDropoutDrawsAnew) {
   EXPECT_NE(doublesOf(t("Dropout", {x}, {{"p", "0.5"}})), doublesOf(t("Dropout", {x}, {{"p", "0.5"}})));
 }
 
-TEST(ImperativeModes, TA_34_PD_17_StaleVersionNamesBothAndTheWriter) {
+TEST(ImperativeModes, TA_34_PD_17_E_31_StaleVersionNamesBothAndTheWriter) {
   Tape t;
   Tensor x = t.leaf(3);
   cantFail(t.im.setName(x, "x"));

@@ -104,7 +104,7 @@ TEST(ImperativeOrder, PD_04_PD_05_XS_09_H_07_RootsAndTargetsOnOnePath) {
   EXPECT_EQ(t.rowOf(t.im.grad({x}, {next}, {})), "E-01");
 }
 
-TEST(ImperativeOrder, PD_06_PD_10_MA_14_BadRequests) {
+TEST(ImperativeOrder, PD_06_PD_10_MA_14_E_06_E_07_E_13_E_14_BadRequests) {
   Tape t;
   Tensor x = t.leaf(1), plain = t.value(1), y = t.mul(x, plain);
   cantFail(t.im.setName(plain, "plain"));
@@ -159,7 +159,7 @@ TEST(ImperativeOrder, PD_11_CON_08_ALadderOfDiamonds) {
   EXPECT_EQ(scalar(x.grad()), std::ldexp(1, 40));
 }
 
-TEST(ImperativeOrder, PD_18_PD_21_PrunedBranchesAndPartialBackward) {
+TEST(ImperativeOrder, PD_18_PD_21_RET_04_PrunedBranchesAndPartialBackward) {
   Tape t;
   Tensor a = t.leaf(1), b = t.leaf(2), x = t.value(3);
   Tensor lossA = t.mul(a, x), lossB = t.mul(b, x);
@@ -273,7 +273,7 @@ TEST(ImperativeOrder, PD_12_E_02_NamesTheOperatorAndTheCall) {
   EXPECT_NE(error.message.find("_scheduled_sgd_update#1"), std::string::npos) << error.message;
 }
 
-TEST(ImperativeOrder, MA_12_GraphOf) {
+TEST(ImperativeOrder, MA_12_E_34_GraphOf) {
   Tape t;
   Tensor x = t.leaf({2}, {1, 2}), z = t.value({2}, {3, 4});
   Tensor one = t("_minus_scalar", {t.add(t.mul(x, x), t.times(x, "2"))}, {{"scalar", "1"}});
@@ -304,7 +304,7 @@ TEST(ImperativeOrder, MA_12_GraphOf) {
   EXPECT_EQ(t.rowOf(t.im.graphOf({two})), "E-20");
 }
 
-TEST(ImperativeOrder, E_20_GraphsOfGradientsAreGraphs) {
+TEST(ImperativeOrder, GraphsOfGradientsAreGraphs) {
   Tape t;
   Tensor x = t.leaf(2), y = t("tanh", {x});
   Tensor dx = t.grad({y}, {x}, {.createGraph = true})[0];

@@ -54,7 +54,7 @@ TEST(Imperative, TheExampleOfTheDocumentation) {
   EXPECT_EQ(graph->numNodes(), 6u);
 }
 
-TEST(Imperative, TA_01_SecondBackwardOverReleasedValues) {
+TEST(Imperative, TA_01_RET_01_E_20_SecondBackwardOverReleasedValues) {
   Tape t;
   Tensor x = t.leaf(3);
   Tensor y = t.mul(x, x);
@@ -142,7 +142,7 @@ TEST(Imperative, TA_15_H_06_OneRootTwice) {
   EXPECT_EQ(scalar(x.grad()), 33);
 }
 
-TEST(Imperative, TA_16_BadCalls) {
+TEST(Imperative, TA_16_E_03_E_04_E_37_E_38_E_39_BadCalls) {
   Tape t;
   Tensor plain = t.value(1);
   const GradcError untracked = errorOf(t.im.backward({t.mul(plain, plain)}, {}));
@@ -171,7 +171,7 @@ TEST(Imperative, TA_17_H_05_SeveralRoots) {
   EXPECT_EQ(t.gradOf(y), (Doubles{3, 4}));
 }
 
-TEST(Imperative, TA_18_H_10_RootsWithoutGradientAreSkipped) {
+TEST(Imperative, TA_18_H_10_E_05_RootsWithoutGradientAreSkipped) {
   Tape t;
   Tensor x = t.leaf(1), c = t.value(1);
   t.backward({t.times(x, "2"), t.times(c, "2")});

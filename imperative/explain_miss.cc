@@ -1,0 +1,68 @@
+// Why a backward was compiled again, for whoever tunes a program: keys are read back word by word.
+// Tested by tests/imperative_cache_test.cc
+#include "imperative/engine.h"
+
+#include "runtime/bindings.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Where the parts of a key begin: BackwardRequest::encode, then Collected::encode.
+class KeyReader {
+ public:
+  KeyReader(ArrayRef<uint32_t> key, const SignatureTable &signatures) : key(key) {
+    size_t at = 1;
+    at += 1 + 2 * key[at];                                   // heads
+    for (int list = 0; list < 3; ++list) at += 1 + key[at];  // wrt, retained, noGrad
+    requestEnd = at;
+    for (int list = 0; list < 2; ++list) at += 1 + 2 * key[at];  // types of leaves and others
+    typesEnd = at;
+    for (; at < key.size(); at += wordsOf(signatures[key[at]])) calls.push_back(at);
+  }
+
+  static size_t wordsOf(const Signature &signature) {
+    return 1 + signature.numInputs() + signature.handle->op->flags.isBackward;
+  }
+
+  ArrayRef<uint32_t> key;
+  size_t requestEnd = 0, typesEnd = 0;
+  std::vector<size_t> calls;
+};
+
+std::string textOf(const Signature &signature, const ShapeTable &shapes) {
+  std::string text = ("'" + signature.handle->spelling + "' on ").str();
+  for (size_t i = 0; i < signature.numInputs(); ++i)
+    text += (i ? ", " : "") + describeTensor(shapes[signature.inputs[i].shape], signature.inputs[i].dtype);
+  return text + (signature.isTraining ? ", in training" : "");
+}
+
+}  // namespace
+
+std::string Engine::explainMiss() const {
+  const std::optional<PlanCache::Miss> miss = plans.lastMiss();
+  if (!miss) return "nothing was missed";
+  if (miss->nearest.empty()) return "nothing else is in the cache";
+  const KeyReader now(miss->key, signatures), before(miss->nearest, signatures);
+  if (miss->position < now.requestEnd) return "other heads, targets or policies are asked for";
+  if (miss->position < now.typesEnd) return "the leaves have other types, or are others";
+  const auto after = llvm::upper_bound(now.calls, miss->position);
+  const size_t call = static_cast<size_t>(after - now.calls.begin()) - 1;
+  if (miss->position >= miss->key.size() || miss->position >= miss->nearest.size())
+    return utostr(now.calls.size()) + " calls, in the nearest entry " + utostr(before.calls.size());
+  const std::string which = "call " + utostr(call + 1) + " of " + utostr(now.calls.size());
+  const Signature &mine = signatures[miss->key[now.calls[call]]];
+  if (miss->position != now.calls[call])
+    return which + ", operator '" + mine.handle->spelling.str() + "', reads another value as input " +
+           utostr(miss->position - now.calls[call]);
+  const Signature &other = signatures[miss->nearest[miss->position]];
+  const std::string text = textOf(mine, store.shapes), otherText = textOf(other, store.shapes);
+  if (text == otherText)
+    return which + ", operator " + text + ", reads other inputs that are tracked, or has other attributes";
+  return which + " is operator " + text + ", in the nearest entry " + otherText;
+}
+
+}  // namespace gradc
