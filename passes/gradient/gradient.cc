@@ -1,6 +1,7 @@
 // The driver of reverse-mode differentiation, and its first phase: what arrives at the y (§4). Phases: check the request,
-// select what carries, make head gradients, walk backwards applying rules, answer what was asked, freeze.
+// let loops yield what their gradients read, select what carries, make head gradients, walk backwards applying rules, answer what was asked, freeze.
 // Tested by tests/gradient_test.cc, tests/gradient_heads_test.cc
+#include "passes/gradient/body_gradient.h"
 #include "passes/gradient/checks.h"
 #include "passes/gradient/state.h"
 
@@ -77,21 +78,28 @@ class HeadSeeder {
 
 }  // namespace
 
-Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
-                                       const GradientOptions &options) {
+Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
+                                           const GradientOptions &options, BodyGradients &bodies) {
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
-  Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options);
+  Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options, bodies);
   if (!saving) return saving.takeError();
   GradientOptions known = options;
   if (*saving && (*saving)->inference) known.inference = &*(*saving)->inference;
-  GradientState state(context, *saving ? (*saving)->graph : graph, std::move(*earlier), *checked, known);
-  if (*saving) state.flows = (*saving)->flows;
-  if (Error error = HeadSeeder(state).run()) return error;
-  if (Error error = walkBackwards(state)) return error;
-  return finishGradient(state);
+  const Graph &base = *saving ? (*saving)->graph : graph;
+  auto state = std::make_unique<GradientState>(context, base, std::move(*earlier), *checked, known);
+  if (*saving) state->flows = (*saving)->flows;
+  if (Error error = HeadSeeder(*state).run()) return error;
+  if (Error error = walkBackwards(*state)) return error;
+  return finishGradient(*state);
+}
+
+Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
+                                       const GradientOptions &options) {
+  BodyGradients bodies;
+  return buildGradientWith(context, graph, request, options, bodies);
 }
 
 }  // namespace gradc
