@@ -37,8 +37,7 @@ class BodyGradients {
   /// What buildGradient says of the body, as it is; UnsupportedOption where the backward part would have to keep a node that
   /// overwrites a variable.
   llvm::Expected<std::shared_ptr<const DifferentiatedBody>> find(Context &context, const Graph &body,
-                                                                 const Inference *inference,
-                                                                 const BodyRequest &request,
+                                                                 const Inference *inference, const BodyRequest &request,
                                                                  const GradientOptions &options);
 
  private:

@@ -96,7 +96,8 @@ class Saving {
  public:
   Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options,
          BodyGradients &known)
-      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), rewriter(ctx, graph) {
+      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options),
+        rewriter(ctx, graph) {
     std::vector<GradientHead> heads = request.heads;
     connected = selection.connectedTo(graph, heads, false);
     findLive(request.heads);

@@ -151,9 +151,9 @@ class Lowering {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), isSameName);
   }
   Error otherInputs(uint32_t b) const {
-    return Failure(ErrorKind::UnsupportedOption,
-                   bodyStep(graph, current, b) + " would take its inputs in another order in operators of " +
-                       target.title)
+    return Failure(ErrorKind::UnsupportedOption, bodyStep(graph, current, b) +
+                                                     " would take its inputs in another order in operators of " +
+                                                     target.title)
         .at(current);
   }
 
