@@ -5,6 +5,8 @@
 #include "ir/body_flow.h"
 #include "ir/error.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <cstring>
 
 using namespace llvm;
@@ -12,7 +14,24 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr size_t kMaxPrepared = 1 << 20;  // instructions of all bodies of a graph
+constexpr uint64_t kMaxNodes = 1 << 20;  // of all bodies, counted once for each place they are used in
+
+using NodeCounts = DenseMap<const BodyPlan *, uint64_t>;
+
+// As deep as bodies are nested.
+uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
+  uint64_t sum = 0;
+  for (const FlowPlan &flow : flows)
+    for (const std::shared_ptr<const BodyPlan> &body : flow.bodies) {
+      auto at = known.find(body.get());
+      if (at == known.end()) {
+        const uint64_t inside = countNodes(body->plan->flows, known);
+        at = known.try_emplace(body.get(), body->graph.numNodes() + inside).first;
+      }
+      sum = std::min(sum + at->second, kMaxNodes + 1);
+    }
+  return sum;
+}
 
 class ListRunner final : public BodyRunner {
  public:
@@ -75,12 +94,15 @@ class ListRunner final : public BodyRunner {
 
 }  // namespace
 
+Error checkUses(const std::vector<FlowPlan> &flows) {
+  NodeCounts known;
+  if (countNodes(flows, known) <= kMaxNodes) return Error::success();
+  return Failure(ErrorKind::TooLarge, "the bodies of the graph have more than " + Twine(kMaxNodes) +
+                                          " nodes, counted once for each place they are used in");
+}
+
 Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, const BodyPlan &plan,
                                    const ExecOptions &options, const BodySite &site) {
-  *site.numPrepared += plan.graph.numNodes();
-  if (*site.numPrepared > kMaxPrepared)
-    return Failure(ErrorKind::TooLarge, "the bodies of the graph have more than " + Twine(kMaxPrepared) +
-                                            " nodes, counted once for each place they are used in");
   ExecOptions inside = options;
   inside.schedule = {};
   inside.headRequests = plan.headRequests;

@@ -6,6 +6,10 @@
 
 namespace gradc {
 
+/// TooLarge where bodies within bodies are used so often that there would be no end to instructions: each place where a body
+/// is used has its own.
+llvm::Error checkUses(const std::vector<FlowPlan> &flows);
+
 struct PreparedBody {
   std::unique_ptr<BodyRunner> runner;
   size_t ownedBytes = 0;  // beside the arena

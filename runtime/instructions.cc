@@ -38,9 +38,16 @@ class Preparation {
 
   Expected<InstructionList> run() {
     markReads();
+<<<<<<< HEAD
     arena = site ? site->arena : options.arena;
     if (!site && !arena)
       if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
+=======
+    if (!site)
+      if (Error error = checkUses(plan.flows)) return error;
+    if (site) arena = site->arena;
+    else if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
+>>>>>>> loops
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
     if (!options.kernels)
@@ -300,10 +307,9 @@ class Preparation {
       return Failure(ErrorKind::InferMissing,
                      "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
           .at(n);
-    size_t *const numPrepared = site ? site->numPrepared : &numInside;
     char *const memory = plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr;
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
-      Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, {memory, numPrepared});
+      Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, {memory});
       if (!body) return withinBody(body.takeError(), graph, n, b);
       list.ownedBytes += body->ownedBytes;
       list.runnerList.push_back(body->runner.get());

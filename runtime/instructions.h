@@ -67,7 +67,6 @@ llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, boo
 /// Of a body: its arena is part of its node's workspace, and its heads are bound before each run.
 struct BodySite {
   char *arena = nullptr;
-  size_t *numPrepared = nullptr;  // instructions of bodies so far, in all of the graph
 };
 
 /// The list for a plan that has been checked. Heads own zeroed buffers. TooLarge where bodies within bodies are used so often

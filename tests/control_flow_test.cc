@@ -327,5 +327,53 @@ TEST(ControlFlow, MUT_06_AStepMovesTheMovingStatistics) {
   EXPECT_NEAR(session.variable(nodeNamed(graph, "moving_mean")).as<float>()[0], 0.9 * (0.1 * 2) + 0.1 * 7, 1e-6);
 }
 
+// A step draws other numbers than the one before, two nodes of a step too, and a run with the same seed the same.
+TEST(ControlFlow, RUN_02_EveryStepDrawsItsOwnNumbers) {
+  const Graph graph = loopFile("dropout_in_loop");
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.exec.isTraining = true;
+  auto outputs = [&](uint64_t step) {
+    Session session = cantFail(Session::create(
+        testContext(), graph, {{"x", floats({4, 64}, Floats(256, 1))}, {"h", floats({64}, Floats(64, 0))}}, options));
+    cantFail(session.run(step));
+    return Tensors{valuesOf<float>(session.head(0)), valuesOf<float>(session.head(1))};
+  };
+  const Tensors once = outputs(0);
+  EXPECT_EQ(outputs(0), once);
+  EXPECT_NE(outputs(1), once);
+  Floats sum(64, 0);
+  for (size_t a = 0; a < 4; ++a) {
+    const Floats row(once[0].begin() + a * 64, once[0].begin() + (a + 1) * 64);
+    for (size_t b = 0; b < a; ++b) EXPECT_NE(row, Floats(once[0].begin() + b * 64, once[0].begin() + (b + 1) * 64));
+    for (size_t i = 0; i < 64; ++i) sum[i] += row[i];
+  }
+  EXPECT_NE(once[1], sum);
+}
+
+// Bodies that are used twice, twelve levels deep: what is known of one is found once.
+TEST(ControlFlow, E_33_SharedAndDeepBodies) {
+  Context &context = testContext();
+  const std::vector<AttrText> attrs = {{"num_args", "2"}, {"num_outputs", "1"}};
+  Graph shared = body("y = elemwise_mul(s, x)"), deep = shared;
+  for (size_t level = 0; level < 60; ++level) {
+    deep = around("_call", {"s", "x"}, attrs, deep, 1);
+    if (level >= 30) continue;
+    GraphBuilder builder(context);
+    const Value s = builder.addVariable("s", Attrs()), x = builder.addVariable("x", Attrs());
+    const NodeId a =
+        cantFail(builder.add(*context.ops.find("_call"), {s, x}, {"a", context.attrs(attrs), NodeId(), shared}));
+    const NodeId b =
+        cantFail(builder.add(*context.ops.find("_call"), {Value{a}, x}, {"b", context.attrs(attrs), NodeId(), shared}));
+    shared = cantFail(std::move(builder).freeze({Value{b}}, {})).graph;
+  }
+  const std::vector<NamedArray> arrays = {{"s", floats({2}, {3, 4})}, {"x", floats({2}, {2, 1})}};
+  EXPECT_EQ(run(deep, arrays), (Tensors{{6, 4}}));
+  // 2^30 places: inferred and planned at once, and refused before they are run.
+  const GradcError error = errorOf(tryRun(shared, arrays));
+  EXPECT_EQ(error.kind, ErrorKind::TooLarge);
+  EXPECT_TRUE(StringRef(error.message).contains("counted once for each place they are used in")) << error.message;
+}
+
 }  // namespace
 }  // namespace gradc::testing

@@ -168,6 +168,62 @@ TEST(LoopGradient, CF_19_CF_20_HigherOrders) {
   }
 }
 
+// A loop with as many steps as its values ask for, in a loop; a branch in a loop.
+TEST(LoopGradient, CF_11_CF_20_OneInTheOther) {
+  for (uint32_t order : {1, 2}) {
+    expectDerivative(loopFile("while_in_foreach"),
+                     {{"x", {3, 2}, {0.1, 0.2, 0.3, 0.1, 0.2, 0.4}}, {"h", {2}, {0.5, 0.25}}, {"w", {2}, {0.75, 1.5}}},
+                     order);
+    expectDerivative(loopFile("branch_in_loop"),
+                     {{"x", {4, 2}, {1, 0.5, 1, 0.5, 1, 0.5, 1, 0.5}}, {"s", {2}, {0.1, 0.2}}, {"w", {2}, {0.5, 0.25}}},
+                     order);
+  }
+}
+
+// CF-04, D-08: what is not asked for is no state of the gradient.
+TEST(LoopGradient, CF_04_D_08_AnInputNobodyAsksForIsNoState) {
+  const Graph loop = loopFile("cf12");
+  auto numStates = [&](ArrayRef<StringRef> names) {
+    const GradientResult result = gradientOf(loop, names);
+    for (uint32_t n = loop.numNodes(); n < result.graph.numNodes(); ++n)
+      if (result.graph.kind(NodeId(n)).flow) return result.graph.kind(NodeId(n)).flow->states.size();
+    return size_t{0};
+  };
+  EXPECT_EQ(numStates({"x", "h"}), 1u);
+  EXPECT_EQ(numStates({"x", "h", "w"}), 2u);
+}
+
+// CF-16: a state unrelated to what is differentiated is left out of the gradient.
+TEST(LoopGradient, CF_16_AnUnrelatedStateIsPruned) {
+  const GradientResult result = gradientOf(onlyHead(loopFile("two_states"), 3), {"t", "w"});
+  const Graph &graph = result.graph;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.kind(NodeId(n)).flow && graph.kind(NodeId(n)).flow->isReverse) {
+      EXPECT_EQ(graph.kind(NodeId(n)).flow->states.size(), 2u) << "that of t, and the sum for w";
+    }
+}
+
+// RET-06, D-10: nothing is hidden between the loop and its gradient, so both run as often as one likes.
+TEST(LoopGradient, RET_06_D_10_ASecondRunGivesTheSame) {
+  const GradientResult result = gradientOf(loopFile("cf12"), {"w"});
+  SessionOptions options;
+  Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(kCf12), options));
+  cantFail(session.run(0));
+  const size_t head = result.graph.heads().size() - 1;
+  const std::vector<float> first = valuesOf<float>(session.head(head));
+  cantFail(session.run(0));
+  EXPECT_EQ(valuesOf<float>(session.head(head)), first);
+}
+
+// CF-22: saved outputs and gradient loops are in the file.
+TEST(LoopGradient, CF_22_FilesKeepThem) {
+  for (StringRef name : {"cf12", "powers", "cf11"}) {
+    const Graph graph = gradientOf(loopFile(name), {"w"}, 2).graph;
+    const std::string text = written(graph);
+    EXPECT_EQ(written(read(testContext(), text).graph), text) << name.str();
+  }
+}
+
 std::vector<Binding> lstmBindings() {
   std::vector<Binding> bindings = {{"x", {4, 2, 5}, {}},        {"h", {2, 3}, {}},      {"c", {2, 3}, {}},
                                    {"i2h_weight", {12, 5}, {}}, {"i2h_bias", {12}, {}}, {"h2h_weight", {12, 3}, {}},

@@ -156,10 +156,34 @@ def norm_in_loop():
                                                    "moving_mean": [0.5, 0.25], "moving_var": [1, 2]}
 
 
+def while_in_foreach():
+    x, h, w = var("x h w")
+
+    def body(i, states):
+        outs, final = contrib.while_loop(lambda a: sym.sum(a) < 3.3, lambda a: (a * a, [a * w + 0.3]), [states[0] + i],
+                                         max_iterations=4)
+        return sym.sum(outs, axis=0), as_list(final)
+
+    return group(*contrib.foreach(body, x, [h])), {"x": [[0.1, 0.2]] * 3, "h": [0.5, 0.25], "w": [0.75, 1.5]}
+
+
+def dropout_in_loop():
+    x, h = var("x h")
+    return group(*contrib.foreach(lambda i, st: (sym.Dropout(i, p=0.5), [st[0] + sym.Dropout(i, p=0.5)]), x, [h])), {
+        "x": np.ones((4, 64)), "h": np.zeros(64)}
+
+
+# Files for the tests that MXNet itself cannot judge.
+NOT_COMPARED = {
+    "branch_in_loop": "MXNet does not infer the shapes of a branch in a loop",
+    "while_in_foreach": "MXNet leaves rows of steps that were not run as they were",
+}
+
 LOOPS = {
     "cf03": cf03, "two_states": two_states, "only_states": only_states, "swapped": swapped, "squares": squares,
     "powers": powers, "cf08": cf08, "cond": lambda: cond(1), "cond:else": lambda: cond(-1), "cf11": cf11,
     "cf12": cf12, "lstm": lstm, "lstm_unrolled": lambda: lstm(True), "branch_in_loop": branch_in_loop, "norm_in_loop": norm_in_loop,
+    "while_in_foreach": while_in_foreach, "dropout_in_loop": dropout_in_loop,
 }
 
 
@@ -195,7 +219,7 @@ def outputs_of_gradc(gradc, symbol, values):
 
 def compare(gradc):
     failures = 0
-    for name in LOOPS:
+    for name in sorted(LOOPS.keys() - NOT_COMPARED.keys()):
         symbol, values = make(name)
         expected, found = outputs_of_mxnet(symbol, values), outputs_of_gradc(gradc, symbol, values)
         same = len(expected) == len(found) and all(

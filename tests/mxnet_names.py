@@ -44,7 +44,7 @@ FAMILIES = [
      r"|_npi_(bernoulli|choice|exponential|gamma|gumbel|logistic|multinomial|normal.*|pareto|rayleigh|uniform.*|weibull)"),
     ("sizes known at run time alone", "later",
      r"(_backward)?_contrib_boolean_mask|_backward_contrib_boolean_mask|_npi_(unique|delete|insert_.*|bincount|percentile|boolean_mask_assign_.*)|_npx_nonzero|_histogram"),
-    ("control flow", "later", r"_foreach|_while_loop|_cond|_backward_(foreach|while_loop|cond)"),
+    ("gradients of control flow as MXNet names them", "later", r"_backward_(foreach|while_loop|cond)"),
     ("NumPy names with type rules or attributes of their own", "later", r"_(np|npi|npx|backward_np|backward_npi)_.*"),
 ]
 

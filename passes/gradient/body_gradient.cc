@@ -16,8 +16,8 @@ namespace {
 
 class BodyDifferentiation {
  public:
-  BodyDifferentiation(Context &ctx, const Graph &body, const BodyRequest &request)
-      : ctx(ctx), body(body), request(request), inputs(bodyInputs(body)) {}
+  BodyDifferentiation(Context &ctx, const Graph &body, const BodyRequest &request, BodyGradients &known)
+      : ctx(ctx), body(body), request(request), known(known), inputs(bodyInputs(body)) {}
 
   Expected<DifferentiatedBody> run(const Inference *inference, const GradientOptions &given) {
     if (Error error = combine(inference, given)) return error;
@@ -41,7 +41,7 @@ class BodyDifferentiation {
     GradientRequest wish;
     for (uint32_t h : request.heads) wish.heads.push_back({body.heads()[h], std::nullopt, seedName(h)});
     for (uint32_t i : request.inputs) wish.wrt.push_back({Value{inputs[i]}});
-    Expected<GradientResult> built = buildGradient(ctx, body, wish, options);
+    Expected<GradientResult> built = buildGradientWith(ctx, body, wish, options, known);
     if (!built) return built.takeError();
     combined = std::move(*built);
     numForward = combined.stats.numForwardNodes;
@@ -165,6 +165,7 @@ class BodyDifferentiation {
   Context &ctx;
   const Graph &body;
   const BodyRequest &request;
+  BodyGradients &known;
   const std::vector<NodeId> inputs;
   GradientResult combined;
   uint32_t numForward = 0;
@@ -176,9 +177,17 @@ class BodyDifferentiation {
 
 }  // namespace
 
-Expected<DifferentiatedBody> differentiateBody(Context &context, const Graph &body, const Inference *inference,
-                                               const BodyRequest &request, const GradientOptions &options) {
-  return BodyDifferentiation(context, body, request).run(inference, options);
+// As deep as bodies are nested: what is large is not on the stack.
+Expected<std::shared_ptr<const DifferentiatedBody>> BodyGradients::find(Context &context, const Graph &body,
+                                                                        const Inference *inference,
+                                                                        const BodyRequest &request,
+                                                                        const GradientOptions &options) {
+  const std::tuple key(keyOf(body), inference, request);
+  if (auto known = rows.find(key); known != rows.end()) return known->second.found;
+  auto work = std::make_unique<BodyDifferentiation>(context, body, request, *this);
+  Expected<DifferentiatedBody> made = work->run(inference, options);
+  if (!made) return made.takeError();
+  return (rows[key] = {body, std::make_shared<const DifferentiatedBody>(std::move(*made))}).found;
 }
 
 }  // namespace gradc

@@ -4,7 +4,10 @@
 
 #include "passes/gradient/gradient.h"
 
+#include "ir/bodies.h"
 #include "ir/grad_rule.h"
+
+#include <map>
 
 namespace gradc {
 
@@ -16,6 +19,7 @@ struct BodyRequest {
   std::vector<bool> isGivenAgain;
   /// By head: an output of the node has what it is at each step, so it can be read from there.
   std::vector<bool> isReadable;
+  friend auto operator<=>(const BodyRequest &, const BodyRequest &) = default;
 };
 
 struct DifferentiatedBody {
@@ -24,12 +28,28 @@ struct DifferentiatedBody {
   BodyGradient gradient;  // toward every input that was asked for
 };
 
-/// Differentiates a body. Whatever the gradient of a forward node needs is read from what the body yielded, never computed
-/// again; a fused backward operator keeps its forward node beside it, for inference, and nothing computes that.
-///
-/// What buildGradient says of the body, as it is; UnsupportedOption where the backward part would have to keep a node that overwrites a
-/// variable.
-llvm::Expected<DifferentiatedBody> differentiateBody(Context &context, const Graph &body, const Inference *inference,
-                                                     const BodyRequest &request, const GradientOptions &options);
+/// What one gradient knows of bodies: each is differentiated once for each request.
+class BodyGradients {
+ public:
+  /// Differentiates a body. Whatever the gradient of a forward node needs is read from what the body yielded, never computed
+  /// again; a fused backward operator keeps its forward node beside it, for inference, and nothing computes that.
+  ///
+  /// What buildGradient says of the body, as it is; UnsupportedOption where the backward part would have to keep a node that
+  /// overwrites a variable.
+  llvm::Expected<std::shared_ptr<const DifferentiatedBody>> find(Context &context, const Graph &body,
+                                                                 const Inference *inference, const BodyRequest &request,
+                                                                 const GradientOptions &options);
+
+ private:
+  struct Row {
+    Graph body;  // kept, so that no other gets its address
+    std::shared_ptr<const DifferentiatedBody> found;
+  };
+  std::map<std::tuple<BodyKey, const Inference *, BodyRequest>, Row> rows;
+};
+
+/// buildGradient, of a graph or of a body in it.
+llvm::Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
+                                                 const GradientOptions &options, BodyGradients &bodies);
 
 }  // namespace gradc

@@ -94,8 +94,10 @@ class BodyReach {
 
 class Saving {
  public:
-  Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options)
-      : ctx(ctx), graph(graph), options(options), selection(graph, request, options), rewriter(ctx, graph) {
+  Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options,
+         BodyGradients &known)
+      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options),
+        rewriter(ctx, graph) {
     std::vector<GradientHead> heads = request.heads;
     connected = selection.connectedTo(graph, heads, false);
     findLive(request.heads);
@@ -158,11 +160,11 @@ class Saving {
       const BodyRequest request = reach.request(wanted, live);
       size_t numAdded = 0;
       if (!request.heads.empty() && !request.inputs.empty()) {
-        Expected<DifferentiatedBody> body = differentiateBody(ctx, kind.bodies[b], inference, request, options);
+        auto body = known.find(ctx, kind.bodies[b], inference, request, options);
         if (!body) return withinBody(body.takeError(), graph, n, b);
-        made.bodies[b] = std::move(body->gradient);
-        bodies[b] = std::move(body->forward);
-        numAdded = body->numAdded;
+        made.bodies[b] = (*body)->gradient;
+        bodies[b] = (*body)->forward;
+        numAdded = (*body)->numAdded;
       }
       added += std::to_string(numAdded) + ",";
     }
@@ -206,6 +208,7 @@ class Saving {
   Context &ctx;
   const Graph &graph;
   const GradientOptions &options;
+  BodyGradients &known;
   const Selection selection;
   GraphRewriter rewriter;
   BitVector connected;  // by node: a y depends on it
@@ -216,10 +219,10 @@ class Saving {
 }  // namespace
 
 Expected<std::optional<SavingGraph>> saveValues(Context &context, const Graph &graph, const GradientRequest &request,
-                                                const GradientOptions &options) {
+                                                const GradientOptions &options, BodyGradients &bodies) {
   const bool hasFlow = llvm::any_of(graph.kinds(), [](const KindRef &kind) { return kind->flow; });
   if (!hasFlow) return std::optional<SavingGraph>();
-  return Saving(context, graph, request, options).run();
+  return std::make_unique<Saving>(context, graph, request, options, bodies)->run();
 }
 
 }  // namespace gradc

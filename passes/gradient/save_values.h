@@ -22,8 +22,11 @@ struct SavingGraph {
   std::optional<Inference> inference;  // what was known, for the entries of `graph`
 };
 
+class BodyGradients;
+
 /// Nothing where no node on a path from a y to an x has a flow. Errors of the bodies, with their path.
 llvm::Expected<std::optional<SavingGraph>> saveValues(Context &context, const Graph &graph,
-                                                      const GradientRequest &request, const GradientOptions &options);
+                                                      const GradientRequest &request, const GradientOptions &options,
+                                                      BodyGradients &bodies);
 
 }  // namespace gradc

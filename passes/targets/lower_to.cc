@@ -8,6 +8,7 @@
 #include "passes/targets/emitted_entries.h"
 
 #include "ir/bodies.h"
+#include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/grad_rule.h"
@@ -138,10 +139,24 @@ class Lowering {
     for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
       Expected<Graph> body = lowerBody(kind.bodies[b]);
       if (!body) return withinBody(body.takeError(), graph, current, b);
+      if (kind.flow && !hasSameInputs(kind.bodies[b], *body)) return otherInputs(b);
       lowered.push_back(*body);
     }
     if (kind.op->flags.isOpaque) return ctx.opaqueKind(kind.op->name, kind.attrs, kind.numOutputs, lowered);
     return ctx.kind(*kind.op, kind.attrs, kind.spelling, lowered);
+  }
+
+  // A flow counts the inputs of a body in the order in which its nodes come to them.
+  static bool hasSameInputs(const Graph &before, const Graph &after) {
+    auto isSameName = [&](NodeId a, NodeId b) { return before.name(a) == after.name(b); };
+    const std::vector<NodeId> a = bodyInputs(before), b = bodyInputs(after);
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), isSameName);
+  }
+  Error otherInputs(uint32_t b) const {
+    return Failure(ErrorKind::UnsupportedOption, bodyStep(graph, current, b) +
+                                                     " would take its inputs in another order in operators of " +
+                                                     target.title)
+        .at(current);
   }
 
   Expected<Graph> lowerBody(const Graph &body) {

@@ -33,6 +33,7 @@ constexpr StringRef kOwn[] = {
     "_backward_mish",
     "_backward_silu",
     "_broadcast_axis_like",
+    "_call",
     "_cast_like",
     "_channel_window_sum",
     "_concat_part",
@@ -53,6 +54,7 @@ constexpr StringRef kOwn[] = {
     "_prelu_gamma_sum",
     "_product_gradient",
     "_repeat_axes_like",
+    "_scan",
     "_scatter_along_axis",
     "_scatter_nd",
     "_scheduled_adagrad_update",
@@ -81,7 +83,7 @@ constexpr StringRef kOwn[] = {
     "silu",
 };
 
-// Operators whose hidden output MXNet lacks.
+// Operators whose hidden output MXNet lacks. Nor has it the outputs of loops and branches that gradients added.
 constexpr StringRef kWithoutNoise[] = {"_sample_normal", "_sample_uniform"};
 
 const OpDef &op(DecomposeRule &d, StringRef name) {
@@ -156,7 +158,7 @@ constinit const Target kMxnetTarget = {
     .has = [](const NodeKind &kind) { return !std::binary_search(std::begin(kOwn), std::end(kOwn), kind.op->name); },
     .numOutputs =
         [](const NodeKind &kind) {
-          return llvm::is_contained(kWithoutNoise, kind.op->name) ? kind.numVisible : kind.numOutputs;
+          return kind.flow || llvm::is_contained(kWithoutNoise, kind.op->name) ? kind.numVisible : kind.numOutputs;
         },
     .rows = kRows,
     .adjustTable =
