@@ -38,16 +38,11 @@ class Preparation {
 
   Expected<InstructionList> run() {
     markReads();
-<<<<<<< HEAD
+    if (!site)
+      if (Error error = checkUses(plan.flows)) return error;
     arena = site ? site->arena : options.arena;
     if (!site && !arena)
       if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
-=======
-    if (!site)
-      if (Error error = checkUses(plan.flows)) return error;
-    if (site) arena = site->arena;
-    else if (Error error = own(plan.plannedBytes, "the memory plan", arena)) return error;
->>>>>>> loops
     if (Error error = placeHeads()) return error;
     if (Error error = placeEntries()) return error;
     if (!options.kernels)

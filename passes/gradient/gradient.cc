@@ -96,7 +96,6 @@ Error checkScale(const GradientOptions &options) {
 
 }  // namespace
 
-<<<<<<< HEAD
 Expected<Value> GradientState::scaled(Value v, NodeId origin) {
   const OpDef *op = ctx.ops.find("_mul_scalar");
   if (!op) return Failure(ErrorKind::UnknownOp, "the registry has no operator '_mul_scalar'");
@@ -108,32 +107,19 @@ Expected<Value> GradientState::scaled(Value v, NodeId origin) {
   return Value{*node};
 }
 
-Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
-                                       const GradientOptions &options) {
-  return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
-    if (Error error = checkScale(options)) return error;
-=======
 Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph, const GradientRequest &request,
                                            const GradientOptions &options, BodyGradients &bodies) {
->>>>>>> loops
-    Expected<GradientRequest> checked = checkRequest(graph, request, options);
-    if (!checked) return checked.takeError();
-    if (!checked->taps.empty() && !context.ops.wellKnown.tap)
-      return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
-    Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
-    if (!earlier) return earlier.takeError();
-    Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options, bodies);
-    if (!saving) return saving.takeError();
-    GradientOptions known = options;
-    if (*saving && (*saving)->inference) known.inference = &*(*saving)->inference;
-<<<<<<< HEAD
-    GradientState state(context, *saving ? (*saving)->graph : graph, std::move(*earlier), *checked, known);
-    if (*saving) state.flows = (*saving)->flows;
-    if (Error error = HeadSeeder(state).run()) return error;
-    if (Error error = walkBackwards(state)) return error;
-    return finishGradient(state);
-  });
-=======
+  if (Error error = checkScale(options)) return error;
+  Expected<GradientRequest> checked = checkRequest(graph, request, options);
+  if (!checked) return checked.takeError();
+  if (!checked->taps.empty() && !context.ops.wellKnown.tap)
+    return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
+  Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
+  if (!earlier) return earlier.takeError();
+  Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options, bodies);
+  if (!saving) return saving.takeError();
+  GradientOptions known = options;
+  if (*saving && (*saving)->inference) known.inference = &*(*saving)->inference;
   const Graph &base = *saving ? (*saving)->graph : graph;
   auto state = std::make_unique<GradientState>(context, base, std::move(*earlier), *checked, known);
   if (*saving) state->flows = (*saving)->flows;
@@ -144,9 +130,10 @@ Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph,
 
 Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                        const GradientOptions &options) {
-  BodyGradients bodies;
-  return buildGradientWith(context, graph, request, options, bodies);
->>>>>>> loops
+  return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
+    BodyGradients bodies;
+    return buildGradientWith(context, graph, request, options, bodies);
+  });
 }
 
 }  // namespace gradc
