@@ -233,7 +233,7 @@ TEST(ImperativeHooks, TA_63_ABackwardInsideAHook) {
 }
 
 // The inner run lets go of the history, and the hook of the tensors, that the outer one is at.
-TEST(ImperativeHooks, TA_79_TheOuterRunKeepsWhatItReads) {
+TEST(ImperativeHooks, TheOuterRunKeepsWhatItReads) {
   Tape t;
   Tensor x = t.leaf(0.5);
   Tensor a = t("exp", {x}), b = t("exp", {a}), y = t("exp", {b});
