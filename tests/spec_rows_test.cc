@@ -1,4 +1,5 @@
-// The ledger of the specification of gradient graphs (testdata/spec_rows.txt): which check and which mutant stand for a row.
+// The ledger of the specifications of gradient graphs (testdata/spec_rows.txt) and of the tape
+// (testdata/imperative_rows.txt): which check and which mutant stand for a row.
 //
 // A check carries the row in its name: TEST(Suite, AGG_05_What), or a golden case or vector under testdata/ called
 // E_01_unused. A checked row has such a check and a mutant of tests/mutate that one of its checks judges; a row that is
@@ -246,7 +247,7 @@ std::vector<std::string> filesUnder(StringRef folder, StringRef ending) {
 
 /// The ledger with the checks and mutants of this tree.
 Ledger readLedger() {
-  Ledger ledger(readText("testdata/spec_rows.txt"));
+  Ledger ledger(readText("testdata/spec_rows.txt") + "\n" + readText("testdata/imperative_rows.txt"));
   for (const std::string &file : filesUnder("tests", "_test.cc"))
     for (const std::string &name : testsIn(readText(file)))
       ledger.cite(StringRef(name).split('.').second.rtrim('/'), {sys::path::stem(file).str(), name});
@@ -269,13 +270,19 @@ TEST(SpecRows, EveryRowIsInTheStateItClaims) {
 }
 
 TEST(SpecRows, AllRowsOfTheSpecificationAreListed) {
-  SmallString<256> path;
-  ASSERT_FALSE(sys::fs::real_path("testdata/spec_rows.txt", path));
-  for (int i = 0; i < 3; ++i) sys::path::remove_filename(path);
-  sys::path::append(path, "shared", "spec", "gradient-semantics.md");
-  const std::string text = readText(path);
-  if (text.empty()) GTEST_SKIP() << "the specification is not at hand";
-  EXPECT_EQ(readLedger().ids(), idsOfSpecification(text));
+  SmallString<256> folder;
+  ASSERT_FALSE(sys::fs::real_path("testdata/spec_rows.txt", folder));
+  for (int i = 0; i < 3; ++i) sys::path::remove_filename(folder);
+  sys::path::append(folder, "shared", "spec");
+  std::vector<std::string> ids;
+  for (const char *file : {"gradient-semantics.md", "imperative-behaviours.md"}) {
+    SmallString<256> path = folder;
+    sys::path::append(path, file);
+    const std::string text = readText(path);
+    if (text.empty()) GTEST_SKIP() << "the specification is not at hand";
+    llvm::append_range(ids, idsOfSpecification(text));
+  }
+  EXPECT_EQ(readLedger().ids(), ids);
 }
 
 TEST(SpecLedger, IdsArePartsOfNames) {
