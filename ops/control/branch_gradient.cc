@@ -20,8 +20,7 @@ class BranchGradient {
 
   void run() {
     for (uint32_t i = 0; i < flow.operands.size(); ++i)
-      if (g.wants(i) && llvm::any_of(adjoints, [&](const AdjointBody &body) { return body.hasGradientOf(i); }))
-        answered.push_back(i);
+      if (llvm::any_of(adjoints, [&](const AdjointBody &body) { return body.hasGradientOf(i); })) answered.push_back(i);
       else g.noGrad(i);
     if (answered.empty()) return;
     if (flow.decisionOutput) operands.push_back(g.y(*flow.decisionOutput));

@@ -37,7 +37,7 @@ class LoopGradient {
         states.push_back(state);
     }
     for (uint32_t i = 0; i < flow.operands.size(); ++i) {
-      if (!g.wants(i) || !body.hasGradientOf(i)) continue;
+      if (!body.hasGradientOf(i)) continue;
       if (flow.operands[i] == BodyFlow::Operand::Rows) rows.push_back(i);
       if (flow.operands[i] == BodyFlow::Operand::Whole) sums.push_back(i);
     }
