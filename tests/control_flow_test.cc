@@ -1,7 +1,7 @@
 // Loops, branches and calls: attributes, inference through bodies, execution. Files in testdata/loops are what MXNet's own
 // front end writes (tests/mxnet_loops.py).
-#include "ir/graph_builder.h"
 #include "ir/body_flow.h"
+#include "ir/graph_builder.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/session.h"
 #include "tests/support/small_ops.h"

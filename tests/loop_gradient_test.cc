@@ -1,7 +1,7 @@
 // Gradients of loops, branches and calls, to any order: the rows of the specification by their numbers, everything else by
 // central differences in float64.
-#include "ir/graph_builder.h"
 #include "ir/body_flow.h"
+#include "ir/graph_builder.h"
 #include "ir/verify.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/gradcheck/gradcheck.h"
