@@ -21,7 +21,7 @@ using testing::Tape;
 constexpr AttrText kNorm[] = {{"fix_gamma", "False"}, {"momentum", "0.5"}};
 
 // Moving statistics are overwritten by every call in training, once; the gradient is that of the batch's own.
-TEST(ImperativeNetwork, MUT_06_BatchNormOverwritesItsStatesOnce) {
+TEST(ImperativeNetwork, MUT_06_RET_08_BatchNormOverwritesItsStatesOnce) {
   Tape t;
   const Doubles values = {1, 2, 3, 5, 4, 4, 7, 1};
   auto loss = [&](const Doubles &at, Tensor &x, Tensor &mean, Tensor &deviation) {

@@ -270,13 +270,30 @@ TEST(Imperative, TA_23_RC_04_KeepsWhatTheGradientReads) {
 TEST(Imperative, TA_24_KeptValuesGoBackAsTheyAreRead) {
   Tape t;
   const int64_t size = 1 << 17;  // 1 MiB
-  Tensor x = t.im.zeros({size}, DType::Float64);
+  auto large = [&] { return t.im.zeros({size}, DType::Float64); };
+  Tensor x = large();
   cantFail(t.im.requireGrad(x));
   Tensor y = x;
   for (int i = 0; i < 50; ++i) y = t("tanh", {y});
   const size_t forward = t.im.memoryStats().pool.peakBytes;
   t.backward({y});
   EXPECT_LE(t.im.memoryStats().pool.peakBytes, forward + (size_t{7} << 19));
+}
+
+// The gradients of 25 leaves take the room of values that are not needed any more.
+TEST(Imperative, TA_24_RC_06_GradientsTakeTheRoomOfKeptValues) {
+  Tape t;
+  const int64_t size = 1 << 17;  // 1 MiB
+  std::vector<Tensor> leaves;
+  Tensor y = t.im.zeros({size}, DType::Float64);
+  for (int i = 0; i < 25; ++i) {
+    leaves.push_back(t.im.zeros({size}, DType::Float64));
+    cantFail(t.im.requireGrad(leaves.back()));
+    y = t("tanh", {t.add(y, leaves.back())});
+  }
+  const size_t forward = t.im.memoryStats().pool.peakBytes;
+  t.backward({y});
+  EXPECT_LE(t.im.memoryStats().pool.peakBytes, forward + (size_t{5} << 20));
 }
 
 TEST(Imperative, TA_25_UnusedOutputsAndUntrackedOnes) {
