@@ -193,7 +193,7 @@ TEST(ControlFlow, CallRunsItsBody) {
   EXPECT_EQ(run(graph, {{"a", floats({2}, {5, 6})}, {"b", floats({2}, {1, 2})}}), (Tensors{{4, 4}, {1, 2}}));
 }
 
-TEST(ControlFlow, E_27_E_28_E_29_WhatDisagrees) {
+TEST(ControlFlow, CF_10_E_27_E_28_E_29_WhatDisagrees) {
   const Graph two = loopFile("two_states");
   auto refused = [](const Graph &graph, std::vector<ShapeHint> shapes) {
     return describeError(infer(testContext(), graph, {std::move(shapes), {}}, {}));

@@ -207,8 +207,8 @@ TEST(LoopGradient, CF_16_AnUnrelatedStateIsPruned) {
   EXPECT_EQ(numStates, std::vector<size_t>{2}) << "that of t, and the sum for w";
 }
 
-// RET-06, D-10: nothing is hidden between the loop and its gradient, so both run as often as one likes.
-TEST(LoopGradient, RET_06_D_10_ASecondRunGivesTheSame) {
+// Nothing is hidden between the loop and its gradient, so both run as often as one likes.
+TEST(LoopGradient, ASecondRunGivesTheSame) {
   const GradientResult result = gradientOf(loopFile("cf12"), {"w"});
   SessionOptions options;
   Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(kCf12), options));
