@@ -17,7 +17,7 @@ class KeyReader {
   KeyReader(ArrayRef<uint32_t> key, const SignatureTable &signatures) : key(key) {
     size_t at = 1;
     at += 1 + 2 * key[at];                                   // heads
-    for (int list = 0; list < 3; ++list) at += 1 + key[at];  // wrt, retained, noGrad
+    for (int list = 0; list < 4; ++list) at += 1 + key[at];  // wrt, retained, noGrad, taps
     requestEnd = at;
     for (int list = 0; list < 2; ++list) at += 1 + 2 * key[at];  // types of leaves and others
     typesEnd = at;

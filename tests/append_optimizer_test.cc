@@ -51,8 +51,8 @@ TEST(AppendOptimizer, PlainStepsWithTheRateAsAVariable) {
             "y_backward = _backward_mul(_head_grad_0, t, c_weight) ^y\n"
             "c_weight_update = _scheduled_sgd_update(c_weight, y_backward:1, learning_rate) ^y ^y_backward\n"
             "t_backward = _backward_tanh(y_backward, t) ^t\n"
-            "h_backward = _backward_mul(t_backward, x, a_weight) ^h\n"
-            "a_weight_update = _scheduled_sgd_update(a_weight, h_backward:1, learning_rate) ^h ^h_backward\n"
+            "h_backward = elemwise_mul(t_backward, x)\n"
+            "a_weight_update = _scheduled_sgd_update(a_weight, h_backward, learning_rate) ^h\n"
             "heads y, c_weight_update, a_weight_update\n")
       << "a step follows its gradient, and waits for every reader of its parameter";
   EXPECT_EQ(result.graph.name(result.rate), "learning_rate");

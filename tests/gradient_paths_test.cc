@@ -198,7 +198,7 @@ TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
   EXPECT_EQ(build(g, request, GradientOptions()).text,
             "_head_grad_0 = ones_like(y)\n"
             "y_backward = _backward_relu(_head_grad_0, y) ^y\n"
-            "k_backward = _backward_mul(y_backward, s, q) ^k\n"
+            "k_backward = elemwise_mul(y_backward, q)\n"
             "s_zero_head_1 = zeros_like(s:1)\n"
             "s_zero_head_2 = zeros_like(s:2)\n"
             "s_backward = _backward_test_split3(k_backward, s_zero_head_1, s_zero_head_2) ^s\n"
@@ -233,7 +233,7 @@ TEST(GradientPaths, NG_09_ASecondCallAddsWhatItFeeds) {
   GradientResult second = cantFail(buildGradient(g.context, once, request, GradientOptions()));
   EXPECT_EQ(dumpFrom(second.graph, once.numNodes(), once.heads().size()),
             "_head_grad_0_1 = ones_like(y)\n"
-            "y_backward_1 = _backward_mul(_head_grad_0_1, a, b) ^y\n"
+            "y_backward_1 = elemwise_mul(_head_grad_0_1, b)\n"
             "a_backward_1 = _backward_tanh(y_backward_1, a) ^a\n"
             "heads a_backward_1\n");
   EXPECT_EQ(second.stats.numGenerated, 3u) << "nothing was made and thrown away";

@@ -222,7 +222,7 @@ TEST(GradientTaps, WrongRequestsAreRefused) {
             "[foreign_entry] the request names node 9, the graph has 2 nodes");
   request.taps = {Value{NodeId(1), 3, 0}};
   EXPECT_EQ(describeError(buildGradient(g.context, g, request, {})),
-            "[bad_entry] output 3 of node 'a' (exp) is asked for, it has 1");
+            "[bad_entry] output 3 of node 'a' (exp) is requested, but the node has 1");
   request.taps = {Value{NodeId(1)}};
   g.context.ops.wellKnown.tap = nullptr;
   EXPECT_EQ(describeError(buildGradient(g.context, g, request, {})),

@@ -292,7 +292,7 @@ TEST(HostKernels, E_63_AnOperatorStatesTheTypesOfItsKernel) {
   for (StringRef type : {"float16", "bfloat16"}) EXPECT_EQ(outcome(OpDef().kernelTypes, type), "success") << type.str();
   EXPECT_EQ(outcome({DType::Float16}, "float16"), "success") << "the operator's own affair";
   EXPECT_EQ(outcome({DType::Float64, DType::Int8}, "bfloat16"),
-            "[dtype] node 'y' (bytes) works on bfloat16, its kernel computes in float64 and int8");
+            "[dtype] node 'y' (bytes) works on bfloat16, but its kernel computes in float64 and int8");
   EXPECT_EQ(outcome({DType::Float16}, "float32"),
             "[dtype] node 'y' (bytes) works on float32, but its kernel computes in float16");
 }

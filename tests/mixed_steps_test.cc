@@ -140,8 +140,8 @@ TEST(MixedTraining, AStepIsTakenOnACopyInFloat32) {
   const TrainingGraph result = appended(g, options);
   EXPECT_EQ(
       dumpFrom(result.graph, nodeNamed(result.graph, "y_backward").value, 0),
-      "y_backward = _backward_mul(_head_grad_0, x, w_weight) ^y\n"
-      "w_weight_grad32 = Cast(y_backward:1)\n"
+      "y_backward = elemwise_mul(_head_grad_0, x)\n"
+      "w_weight_grad32 = Cast(y_backward)\n"
       "w_weight_step = _scheduled_sgd_mom_update(w_weight_weight32, w_weight_grad32, w_weight_mom@1, learning_rate)\n"
       "w_weight_weight32_update = _assign(w_weight_weight32@1, w_weight_step)\n"
       "w_weight_update = Cast(w_weight_weight32_update) ^y ^y_backward\n"

@@ -347,15 +347,6 @@ TEST(Npy, RUN_04_LongHeadersAreOfVersion2) {
   EXPECT_EQ(written(floats({1}, {2}))[6], 1);
 }
 
-TEST(Npy, RUN_04_WritesNoBfloat16) {
-  std::string bytes;
-  raw_string_ostream os(bytes);
-  const Array array{DType::BFloat16, {1}, std::vector<char>(2)};
-  EXPECT_EQ(describeError(writeNpy(os, array.view())), "[unsupported_option] NumPy's files have no type bfloat16");
-  EXPECT_EQ(describeError(writeNpz(os, {{"x", array}})), "[unsupported_option] NumPy's files have no type bfloat16");
-  EXPECT_EQ(os.str(), "");
-}
-
 TEST(Npz, RUN_04_NamesThatNoArchiveHolds) {
   const std::vector<NamedArray> longest = {{std::string(65531, 'n'), floats({1}, {1})}, {"m", floats({1}, {2})}};
   const std::vector<NamedArray> read = cantFail(parseNpz(writtenNpz(longest), "x.npz"));

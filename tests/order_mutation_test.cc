@@ -218,7 +218,7 @@ TEST_F(StaleGradient, E_31_RefusedWhenCopiesAreNotWanted) {
   ASSERT_FALSE(bool(result));
   handleAllErrors(result.takeError(), [&](const GradcError &info) {
     EXPECT_EQ(info.kind, ErrorKind::StaleVersion);
-    EXPECT_EQ(info.message, "node 'r_backward' (_backward_mul) needs version 0 of variable 's', which node 'm' "
+    EXPECT_EQ(info.message, "node 'r_backward' (elemwise_mul) needs version 0 of variable 's', which node 'm' "
                             "(test_accumulate) has overwritten with version 1 by then");
     EXPECT_EQ(info.place.node, g.at("r").node);
     ASSERT_EQ(info.notes.size(), 1u);

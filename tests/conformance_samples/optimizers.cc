@@ -91,8 +91,10 @@ std::vector<Sample> optimizerSamples() {
   }
   for (const Step &step : kMixedSteps) addForm(list, step, step.fixed, step.fixedNumbers, step.fixedNeeds);
   // The norms are in front of the weight in float32.
-  for (const char *attrs : {"lr=0.1", "lr=0.1, lower_bound=0.25, upper_bound=0.5"})
+  for (const char *attrs : {"lr=0.1", "lr=0.1, lower_bound=0.25, upper_bound=0.5", "lr=2, lower_bound=3"})
     list.push_back({"mp_lamb_update_phase2", attrs, {{2, 3}, {2, 3}, {1}, {1}, {2, 3}}, 0});
+  list.push_back({"mp_lamb_update_phase2", "lr=0.1", {{4}, {4}, {1}, {1}, {4}}, 0});
+  list.push_back({"mp_lamb_update_phase2", "lr=0.1", {{0, 3}, {0, 3}, {1}, {1}, {0, 3}}, 0});
   return list;
 }
 

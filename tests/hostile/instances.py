@@ -1,7 +1,7 @@
 """A small valid node of every operator: attributes and input shapes. What follows an @ tells several of one apart."""
 
 UNARY = (
-    """BlockGrad _copy _in_training abs erf exp expm1 gamma gammaln hard_sigmoid log log1p make_loss MakeLoss negative
+    """BlockGrad _copy _gradient_tap _in_training abs erf exp expm1 gamma gammaln hard_sigmoid log log1p make_loss MakeLoss negative
 ones_like reciprocal relu round sigmoid sign smooth_l1 softsign sqrt square tanh zeros_like _contrib_div_sqrt_dim
 rint ceil floor trunc fix logical_not rsqrt cbrt rcbrt log2 log10 sin cos tan arcsin arccos arctan sinh cosh arcsinh arccosh
 arctanh erfinv degrees radians digamma log_sigmoid silu mish gelu hard_swish shape_array size_array _shuffle _sort_order
@@ -119,6 +119,12 @@ INSTANCES = {
     "reverse": ({"axis": "(0,)"}, [(2, 3)]),
     "sgd_mom_update": ({"lr": 0.1, "momentum": 0.9}, [(2, 3)] * 3),
     "sgd_update": ({"lr": 0.1}, [(2, 3)] * 2),
+    "mp_sgd_update": ({"lr": 0.1}, [(2, 3)] * 3),
+    "mp_sgd_mom_update": ({"lr": 0.1, "momentum": 0.9}, [(2, 3)] * 4),
+    "mp_nag_mom_update": ({"lr": 0.1, "momentum": 0.9}, [(2, 3)] * 4),
+    "_mp_adamw_update": ({"lr": 0.1, "eta": 0.5}, [(2, 3)] * 5 + [(1,)]),
+    "mp_lamb_update_phase1": ({"wd": 0.1, "t": 3}, [(2, 3)] * 5),
+    "mp_lamb_update_phase2": ({"lr": 0.1}, [(2, 3), (2, 3), (1,), (1,), (2, 3)]),
     "slice": ({"begin": "(0,1)", "end": "(2,3)"}, [(2, 3)]),
     "slice_axis": ({"axis": 1, "begin": 0, "end": 2}, [(2, 3)]),
     "slice_like": ({}, [(2, 3), (1, 2)]),

@@ -42,6 +42,7 @@ Expected<KindRef> attemptKind(Context &context, const OpDef &op, const Attempt &
 }  // namespace
 
 Expected<KindRef> sampleKind(Context &context, const OpDef &op) {
+  if (op.flow) return Failure(ErrorKind::BadAttribute, "it runs graphs, and has the gradients that they have");
   Expected<KindRef> id = attemptKind(context, op, kAttempts[0]);
   for (const Attempt &attempt : ArrayRef(kAttempts).drop_front()) {
     if (id) break;
