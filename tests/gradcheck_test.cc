@@ -210,6 +210,17 @@ TEST_F(Gradcheck, HO_02_HigherOrders) {
 
 // ---- emitted graphs
 
+// From the second order on nothing is left of a linear function: no order starts from its outputs again.
+TEST_F(Gradcheck, HO_08_OrdersThatVanishStayZero) {
+  for (uint32_t order : {2u, 3u, 4u}) {
+    options.order = order;
+    const GradcheckReport report =
+        check(parse("x = var {__shape__=(3,)}; s = var {__shape__=(3,)}; y = elemwise_add(x, s)"));
+    EXPECT_TRUE(report.passed()) << order;
+    EXPECT_TRUE(row(report, "x").isStructuralZero) << order;
+  }
+}
+
 TEST_F(Gradcheck, CLI_03_EmittedGraphsAreChecked) {
   Graph right = parse("x = var {__shape__=(3,)}; a = exp(x); y = elemwise_mul(a, x)");
   Graph wrong = parse("x = var {__shape__=(3,)}; a = wrong_square(x); y = elemwise_mul(a, x)");

@@ -144,7 +144,7 @@ TEST(MixedTraining, AStepIsTakenOnACopyInFloat32) {
       "w_weight_grad32 = Cast(y_backward)\n"
       "w_weight_step = _scheduled_sgd_mom_update(w_weight_weight32, w_weight_grad32, w_weight_mom@1, learning_rate)\n"
       "w_weight_weight32_update = _assign(w_weight_weight32@1, w_weight_step)\n"
-      "w_weight_update = Cast(w_weight_weight32_update) ^y ^y_backward\n"
+      "w_weight_update = Cast(w_weight_weight32_update) ^y\n"
       "heads y, w_weight_update\n");
   ASSERT_EQ(result.parameters.size(), 1u);
   EXPECT_EQ(result.graph.name(result.parameters[0].master), "w_weight_weight32");
