@@ -76,7 +76,7 @@ class ProblemMaker {
     if (!function) return function.takeError();
     problem.function = *function;
     for (uint32_t order = 1; order <= options.order; ++order) {
-      if (request.heads.empty()) break;  // gradients that vanish: so do all further ones
+      if (order > 1 && request.heads.empty()) break;  // gradients that vanish: so do all further ones
       if (Error error = differentiateOnce(request, gradientOptions, order)) return error;
     }
     return Error::success();
