@@ -31,9 +31,14 @@ double secondsOf(function_ref<void()> work) {
   return best;
 }
 
-/// `secondsFor(n)`, twice. A square would be a factor of 256; caches are allowed 2.5.
+/// `secondsFor(n)`, twice. A square would be a factor of 256; caches are allowed 2.5. What else the machine does may cost one
+/// of the two its caches: so there are three attempts.
 void expectLinear(uint32_t n, function_ref<double(uint32_t)> secondsFor) {
-  const double small = secondsFor(n), large = secondsFor(16 * n);
+  double small = 0, large = 0;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    small = secondsFor(n), large = secondsFor(16 * n);
+    if (large < 40 * small) break;
+  }
   EXPECT_LT(large, 40 * small) << small << " s for " << n << ", " << large << " s for sixteen times as many";
 }
 
