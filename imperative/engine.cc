@@ -71,7 +71,7 @@ std::string Engine::describe(const TensorImpl &impl) {
 
 Error Engine::checkOwn(Tensors list, const Twine &what) const {
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!list[i]) return Failure(ErrorKind::BadType, what + " " + Twine(i + 1) + " is no tensor");
+    if (!list[i]) return Failure(ErrorKind::BadType, what + " " + Twine(i + 1) + " is missing");
     if (list[i].get()->store != &store)
       return Failure(ErrorKind::ForeignEntry,
                      what + " " + Twine(i + 1) + ", " + describe(*list[i].get()) + ", belongs to another Imperative");

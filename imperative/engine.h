@@ -12,10 +12,11 @@ struct CallRequest {
   KindId kind;
   Tensors inputs;
   Modes modes;
-  Tensors into = {};                       // per visible output; none: new tensors
-  llvm::ArrayRef<KnownOutput> known = {};  // all outputs, where known; what is not wanted is no tensor
-  TapeNode *forward = nullptr;             // of a fused backward operator
-  uint64_t draw = 0;                       // of a random operator that repeats what another drew; 0: it draws
+  Tensors into = {};  // per visible output; none: new tensors
+  llvm::ArrayRef<KnownOutput> known =
+      {};                       // all outputs, where known; one that is not wanted comes back as an empty handle
+  TapeNode *forward = nullptr;  // of a fused backward operator
+  uint64_t draw = 0;            // of a random operator that repeats what another drew; 0: it draws
 };
 
 /// What one backward works with, reused by the next: a steady step allocates nothing.

@@ -122,7 +122,7 @@ Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
   StoreLock lock(engine->store);
   if (Error error = engine->checkOwn(x, "tensor")) return error;
   TensorImpl &impl = *x.get();
-  if (!hook) return Failure(ErrorKind::BadCallback, "the hook of " + Engine::describe(impl) + " is no function");
+  if (!hook) return Failure(ErrorKind::BadCallback, "the hook of " + Engine::describe(impl) + " is empty");
   if (!impl.tracked)
     return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient to hook");
   Expected<Mark *> mark = engine->markOf(impl);
@@ -142,7 +142,7 @@ Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
 }
 
 Error Imperative::queueCallback(FinalCallback callback) {
-  if (!callback) return Failure(ErrorKind::BadCallback, "the callback is no function");
+  if (!callback) return Failure(ErrorKind::BadCallback, "the callback is empty");
   if (HostRun::queue(*engine, std::move(callback))) return Error::success();
   return Failure(ErrorKind::CallbackScope, "a final callback was queued outside of a backward")
       .note("queue it inside a hook, or inside another callback");

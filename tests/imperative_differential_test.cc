@@ -104,7 +104,7 @@ class TapedSketch {
     SmallVector<Tensor, 8> outputs(ys.begin(), ys.end());
     for (const Tensor &x : xs)
       if (!x.isLeaf()) outputs.push_back(x);
-    // A leaf that no y depends on is no variable of the graph.
+    // The graph has no variable for a leaf that no y depends on.
     const Graph graph = cantFail(im.graphOf(outputs));
     GradientRequest request;
     std::vector<NamedArray> bindings;

@@ -183,7 +183,7 @@ TEST(LoopGradient, CF_11_CF_20_OneInTheOther) {
   }
 }
 
-// CF-04, D-08: what is not asked for is no state of the gradient.
+// CF-04, D-08: the gradient carries no state for what is not asked for.
 TEST(LoopGradient, CF_04_D_08_AnInputNobodyAsksForIsNoState) {
   const Graph loop = loopFile("cf12");
   auto numStates = [&](ArrayRef<StringRef> names) {
