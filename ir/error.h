@@ -115,7 +115,7 @@ enum class Remedy : uint8_t {
   GiveOrChooseHeads,    // the same, or another policy for all
   StopGradient,         // at the node `subject`
   ChooseUnused,         // the policy for an x that no y depends on
-  KeepOwnOperators,     // no lowering to this target
+  KeepOwnOperators,     // no lowering to the target `subject`
   StartFromParameters,  // where a checkpoint is expected
   KeepForwardHeads,     // in the emitted graph
   RunAsAnotherType,

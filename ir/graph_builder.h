@@ -37,7 +37,7 @@ class GraphBuilder {
 
   Value addVariable(llvm::StringRef name, const Attrs &attrs);
   /// Parses attributes, checks arity (E-42) and output indices (E-48). Variables among the inputs are taken at their
-  /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is no variable).
+  /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is not a variable).
   llvm::Expected<NodeId> add(const OpDef &op, llvm::ArrayRef<Value> inputs, const NodeSpec &spec);
   /// The builder's number of a kind: of one there is, or of Context::kind(op, attrs, bodies).
   KindId kindId(const KindRef &kind);

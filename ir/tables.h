@@ -3,6 +3,7 @@
 
 #include "ir/graph.h"
 
+#include <cassert>
 #include <vector>
 
 namespace gradc {
@@ -11,11 +12,16 @@ template <class T> class NodeMap {
  public:
   NodeMap() = default;
   NodeMap(const Graph &graph, T initial) : values(graph.numNodes(), initial) {}
-  T &operator[](NodeId n) { return values[n.value]; }
-  const T &operator[](NodeId n) const { return values[n.value]; }
+  T &operator[](NodeId n) { return values[checked(n)]; }
+  const T &operator[](NodeId n) const { return values[checked(n)]; }
   size_t size() const { return values.size(); }
 
  private:
+  uint32_t checked(NodeId n) const {
+    assert(n.value < values.size() && "a node of another graph");
+    return n.value;
+  }
+
   std::vector<T> values;
 };
 
@@ -23,12 +29,17 @@ template <class T> class EntryMap {
  public:
   EntryMap() = default;
   EntryMap(const Graph &graph, T initial) : values(graph.numEntries(), initial) {}
-  T &operator[](EntryId e) { return values[e.value]; }
-  const T &operator[](EntryId e) const { return values[e.value]; }
+  T &operator[](EntryId e) { return values[checked(e)]; }
+  const T &operator[](EntryId e) const { return values[checked(e)]; }
   size_t size() const { return values.size(); }
   llvm::ArrayRef<T> all() const { return values; }
 
  private:
+  uint32_t checked(EntryId e) const {
+    assert(e.value < values.size() && "an entry of another graph");
+    return e.value;
+  }
+
   std::vector<T> values;
 };
 

@@ -282,7 +282,8 @@ class Lowering {
     Failure failure(ErrorKind::UnknownOp, describeNode() + " cannot be expressed in the operators of " + target.title +
                                               (isItself ? Twine() : Twine(": it needs '") + op.name + "'"));
     if (!op.irreducible.empty()) failure = std::move(failure).note("'" + op.name + "' " + op.irreducible);
-    if (!target.advice.empty()) failure = std::move(failure).remedy(Remedy::KeepOwnOperators, target.advice);
+    if (!target.advice.empty())
+      failure = std::move(failure).remedy(Remedy::KeepOwnOperators, target.advice, target.name);
     return std::move(failure).at(current);
   }
 

@@ -41,7 +41,7 @@ struct TestGraph {
 /// Parses `text`; freeze's errors (cycles, output indices) are returned, errors of the text itself are not.
 llvm::Expected<Graph> parseGraph(Context &context, llvm::StringRef text);
 
-/// One line per node that is no variable, by name: `y = exp(s:1) ^c`, then `heads y, s:0`. Attributes are left out. Values
+/// One line per operator node, by name: `y = exp(s:1) ^c`, then `heads y, s:0`. Attributes are left out. Values
 /// of nameless nodes are written `#<id>`.
 std::string dump(const Graph &graph);
 /// The lines of `dump` for nodes from `first` on, and the heads from `firstHead` on.

@@ -16,7 +16,7 @@ constexpr StringRef rowOf(Remedy remedy) {
     case Remedy::GiveOrChooseHeads: return "give one with --seed *=NAME, or choose another --heads policy";
     case Remedy::StopGradient: return "stop the gradient there with --stop *, or ask for other variables";
     case Remedy::ChooseUnused: return "--unused none leaves it out, --unused zeros gives it a gradient of zeros";
-    case Remedy::KeepOwnOperators: return "emit the graph without --dialect mxnet";
+    case Remedy::KeepOwnOperators: return "emit the graph without --dialect *";
     case Remedy::StartFromParameters:
       return "only what training wrote as a checkpoint can be resumed; parameters alone are values to start from: --inputs";
     case Remedy::KeepForwardHeads: return "emit it with --emit combined";
