@@ -17,7 +17,7 @@ struct ReservedError : GradcError {
 
 // As many as threads may want at the same time.
 struct Slot {
-  alignas(ReservedError) char bytes[sizeof(ReservedError)];
+  alignas(ReservedError) char bytes[sizeof(ReservedError)] = {};
   std::atomic<bool> isUsed = false;
 };
 constinit Slot reserve[64];
