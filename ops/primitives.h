@@ -22,7 +22,9 @@ extern const OpDef kElementWiseSum;  // add_n, alias ElementWiseSum: x0 + x1 + â
 // scalar.cc: attribute `scalar`
 extern const OpDef kPlusScalar, kMinusScalar, kRminusScalar, kMulScalar, kDivScalar, kRdivScalar, kPowerScalar,
     kRpowerScalar, kMaximumScalar, kMinimumScalar;
-extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar;  // 1 where true, else 0; no gradient
+// 1 where true, else 0; no gradient
+extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar, kGreaterEqualScalar,
+    kLesserEqualScalar;
 
 // unary.cc, trigonometric.cc, rounding.cc
 extern const OpDef kNegative, kExp, kLog, kSqrt, kCbrt, kSquare, kReciprocal, kAbs, kSign, kRelu, kSigmoid, kTanh,

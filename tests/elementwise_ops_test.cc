@@ -282,6 +282,45 @@ TEST(ElementwiseOps, RUN_02_IntegersWrapAround) {
   EXPECT_EQ(found, (std::vector<double>{least, -2, -2, 2147483645, 1, 1, -2, 2147483647, least, least, 1, least, -2}));
 }
 
+// Comparisons, remainders, powers and extrema of integers: the values of MXNet 1.9.1.
+TEST(ElementwiseOps, RUN_02_FunctionsOfIntegers) {
+  auto valuesOf = [](const char *call) {
+    TestGraph g(std::string("a = _constant {shape=(6,), dtype=int32, values=(-7,-1,0,2,3,7)};"
+                            "b = _constant {shape=(6,), dtype=int32, values=(3,-2,5,-4,0,7)}; y = ") +
+                call + "; heads y");
+    return evaluate(g, {})[0].values;
+  };
+  using Values = std::vector<double>;
+  EXPECT_EQ(valuesOf("_greater_scalar(a) {scalar=2}"), (Values{0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(valuesOf("_lesser_scalar(a) {scalar=2}"), (Values{1, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(valuesOf("_equal_scalar(a) {scalar=2}"), (Values{0, 0, 0, 1, 0, 0}));
+  EXPECT_EQ(valuesOf("_lesser_equal_scalar(a) {scalar=2}"), (Values{1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(valuesOf("_logical_and_scalar(a) {scalar=2}"), (Values{1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(valuesOf("_mod_scalar(a) {scalar=2}"), (Values{1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(valuesOf("_rmod_scalar(a) {scalar=2}"), (Values{-5, 0, 0, 0, 2, 2}));
+  EXPECT_EQ(valuesOf("_mod(a, b)"), (Values{2, -1, 0, -2, 0, 0}));
+  EXPECT_EQ(valuesOf("broadcast_mod(a, b)"), (Values{2, -1, 0, -2, 0, 0}));
+  EXPECT_EQ(valuesOf("_power_scalar(a) {scalar=2}"), (Values{49, 1, 0, 4, 9, 49}));
+  EXPECT_EQ(valuesOf("_rpower_scalar(a) {scalar=2}"), (Values{0, 0, 1, 4, 8, 128}));
+  EXPECT_EQ(valuesOf("_power(a, b)"), (Values{-343, 1, 0, 0, 1, 823543}));
+  EXPECT_EQ(valuesOf("broadcast_power(a, b)"), (Values{-343, 1, 0, 0, 1, 823543}));
+  EXPECT_EQ(valuesOf("_maximum(a, b)"), (Values{3, -1, 5, 2, 3, 7}));
+  EXPECT_EQ(valuesOf("broadcast_minimum(a, b)"), (Values{-7, -2, 0, -4, 0, 7}));
+}
+
+// Where C++ leaves the result open: the least number by -1, 0 to a negative power.
+TEST(ElementwiseOps, RUN_02_IntegersAtTheEdge) {
+  TestGraph g(
+      "least = _full {shape=(1,), value=-2147483648, dtype=int32}; minus = _full {shape=(1,), value=-1, dtype=int32};"
+      "zero = _full {shape=(1,), value=0, dtype=int32}; rest = _mod(least, minus); square = _power_scalar(least) "
+      "{scalar=2}; infinite = _power(zero, minus); odd = _power(minus, least); one = _power_scalar(minus) {scalar=-3};"
+      "small = _full {shape=(1,), value=3, dtype=uint8}; below = _lesser_scalar(small) {scalar=5};"
+      "heads rest, square, infinite, odd, one, below");
+  std::vector<double> found;
+  for (const Array &head : evaluate(g, {})) found.push_back(head.values[0]);
+  EXPECT_EQ(found, (std::vector<double>{0, 0, 2147483647, 1, -1, 1}));
+}
+
 // A number that the type does not hold is the nearest one it does.
 TEST(ElementwiseOps, RUN_02_ScalarsBeyondIntegers) {
   TestGraph g(

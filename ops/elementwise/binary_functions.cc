@@ -3,6 +3,7 @@
 #include "ops/elementwise/binary_functions.h"
 
 #include "ops/amended.h"
+#include "ops/elementwise/integer_functions.h"
 #include "ops/families.h"
 
 #include <cmath>
@@ -22,10 +23,15 @@ struct Hypot {
 
 // The remainder has the sign of the divisor, and is 0 where the divisor is 0.
 struct Mod {
+  static constexpr bool kHasIntegers = true;
   static constexpr auto value = [](auto a, auto b) {
-    const auto rest = std::fmod(a, b);
-    if (b == 0) return decltype(rest)(0);
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    if constexpr (std::is_integral_v<decltype(a)>) {
+      return flooredRest(a, b);
+    } else {
+      const auto rest = std::fmod(a, b);
+      if (b == 0) return decltype(rest)(0);
+      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    }
   };
   static constexpr auto left = [](auto dy, auto, auto) { return dy; };
   static constexpr auto right = [](auto dy, auto a, auto b) { return -(dy * floor(a / b)); };

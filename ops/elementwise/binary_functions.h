@@ -7,7 +7,7 @@
 //     static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };  // what db sums
 //   };
 //
-// One that is smooth in pieces has `valuePiece`, `leftPiece` and `rightPiece` too: the same with two more operands, a and b
+// One whose `value` is right for integers too says so by a member `kHasIntegers`. One that is smooth in pieces has `valuePiece`, `leftPiece` and `rightPiece` too: the same with two more operands, a and b
 // at the point that chooses the piece. Gradient operators read dy and the operands, as MXNet's do.
 // Tested by tests/elementwise_ops_test.cc
 #pragma once
@@ -30,6 +30,7 @@ struct BinaryForm {
 namespace detail {
 
 template <class F> constexpr bool kHasPieces = requires { F::valuePiece; };
+template <class F> constexpr bool kHasIntegers = requires { F::kHasIntegers; };
 
 constexpr OpDef binaryForm(const BinaryForm &form, NameList inputs) {
   OpDef op;
@@ -42,13 +43,8 @@ constexpr OpDef binaryForm(const BinaryForm &form, NameList inputs) {
 }
 
 constexpr OpDef scalarForm(const BinaryForm &form, NameList inputs) {
-  OpDef op = binaryForm(form, inputs);
-  op.attrs = kScalarAttrs;
-  op.params = paramsOf<ScalarParams>();
-  op.shape = shapes::same;
-  op.dtype = scalarType;
-  op.inplace = kInplaceFirst;
-  op.flags.isElementwise = true;
+  OpDef op = scalarOp(form.names, form.summary, inputs);
+  op.domains = form.domains;
   return op;
 }
 
@@ -56,12 +52,7 @@ template <const OpDef &Backward> void readOperands(GradRule &g) {
   g.numInputs() == 1 ? g.fused(Backward, {g.dy(0), g.x(0)}) : g.fused(Backward, {g.dy(0), g.x(0), g.x(1)});
 }
 
-/// The number as a tensor like x: forms with a number are those of two tensors, one of which is constant.
-inline Value numberLike(DecomposeRule &d, Value x) {
-  const llvm::StringRef number = d.number(d.params<ScalarParams>().scalar);
-  return d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", number}});
-}
-
+// Forms with a number are those of two tensors, one of which is constant.
 template <const OpDef &Equal> void withNumberAsTensor(DecomposeRule &d) {
   d.y(0, d.emit(Equal, {d.x(0), numberLike(d, d.x(0))}));
 }
@@ -126,7 +117,9 @@ template <class F, const OpDef &Backward> constexpr OpDef broadcastForm(BinaryFo
   OpDef op = detail::binaryForm(form, {"lhs", "rhs"});
   op.shape = broadcastShape;
   op.gradient = detail::readOperands<Backward>;
-  op.kernel = broadcastFloatingKernel<F::value>;
+  if constexpr (detail::kHasIntegers<F>) op.kernel = broadcastKernel<F::value>;
+  else op.kernel = broadcastFloatingKernel<F::value>;
+  if constexpr (detail::kHasIntegers<F>) op.kernelTypes = kFloatingAndIntegers;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::valuePiece<F>;
   return op;
 }
@@ -139,7 +132,9 @@ template <class F, const OpDef &Backward, const OpDef &Broadcast> constexpr OpDe
   op.flags.isElementwise = true;
   op.gradient = detail::readOperands<Backward>;
   op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Broadcast, {d.x(0), d.x(1)})); };
-  op.kernel = mapFloating<F::value>;
+  if constexpr (detail::kHasIntegers<F>) op.kernel = mapNumeric<F::value>;
+  else op.kernel = mapFloating<F::value>;
+  if constexpr (detail::kHasIntegers<F>) op.kernelTypes = kFloatingAndIntegers;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::valuePiece<F>;
   return op;
 }
@@ -149,7 +144,9 @@ template <class F, const OpDef &Backward, const OpDef &Equal> constexpr OpDef sc
   OpDef op = detail::scalarForm(form, {"data"});
   op.gradient = detail::readOperands<Backward>;
   op.decompose = detail::withNumberAsTensor<Equal>;
-  op.kernel = scalarFloating<F::value>;
+  if constexpr (detail::kHasIntegers<F>) op.kernel = scalarNumeric<F::value>;
+  else op.kernel = scalarFloating<F::value>;
+  if constexpr (detail::kHasIntegers<F>) op.kernelTypes = kFloatingAndIntegers;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, false, false>;
   return op;
 }
@@ -159,7 +156,10 @@ template <class F, const OpDef &Backward, const OpDef &Equal> constexpr OpDef re
   OpDef op = detail::scalarForm(form, {"data"});
   op.gradient = detail::readOperands<Backward>;
   op.decompose = detail::withNumberFirst<Equal>;
-  op.kernel = scalarFloating<[](auto x, auto s) { return F::value(s, x); }>;
+  constexpr auto reversed = [](auto x, auto s) { return F::value(s, x); };
+  if constexpr (detail::kHasIntegers<F>) op.kernel = scalarNumeric<reversed>;
+  else op.kernel = scalarFloating<reversed>;
+  if constexpr (detail::kHasIntegers<F>) op.kernelTypes = kFloatingAndIntegers;
   if constexpr (detail::kHasPieces<F>) op.piece = detail::scalarPiece<F, true, false>;
   return op;
 }

@@ -1,12 +1,12 @@
-// Comparisons of two tensors and logical connectives: 1 where true, else 0, in the operands' type (MXNet's choice). Nothing
-// flows through them. A number other than 0, NaN included, is true.
-//
-// Comparisons with a number are in ops/elementwise/scalar.cc. Tested by tests/extrema_ops_test.cc
+// Comparisons of two tensors, of a tensor and the number in attribute `scalar`, and logical connectives: 1 where true, else 0,
+// in the operands' type (MXNet's choice). Nothing flows through them. A number other than 0, NaN included, is true.
+// Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
 #include "ops/elementwise/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/scalar_params.h"
 #include "ops/families.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
@@ -16,16 +16,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr OpDef comparison(StringRef name, StringRef summary, void (*kernel)(const KernelCall &)) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
-  op.inputs = {"lhs", "rhs"};
+constexpr OpDef comparison(OpDef op, void (*kernel)(const KernelCall &)) {
   op.flags.hasNoGradient = true;
   op.kernelTypes = kFloatingAndIntegers;
   op.gradient = [](GradRule &g) {
-    g.noGrad(0);
-    g.noGrad(1);
+    for (size_t i = 0; i < g.numInputs(); ++i) g.noGrad(i);
   };
   op.kernel = kernel;
   op.piece = holdAtBase;
@@ -33,18 +28,28 @@ constexpr OpDef comparison(StringRef name, StringRef summary, void (*kernel)(con
 }
 
 template <auto F> constexpr OpDef equalShapes(StringRef name, StringRef legacyName, StringRef summary) {
-  OpDef op = comparison(name, summary, mapNumeric<F>);
+  OpDef op;
+  op.name = name;
   op.aliases = {legacyName};
+  op.summary = summary;
+  op.inputs = {"lhs", "rhs"};
   op.shape = shapes::same;
   op.inplace = kInplaceEither;
   op.flags.isElementwise = true;
-  return op;
+  return comparison(op, mapNumeric<F>);
 }
 
 template <auto F> constexpr OpDef broadcasting(StringRef name, StringRef summary) {
-  OpDef op = comparison(name, summary, broadcastKernel<F>);
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.inputs = {"lhs", "rhs"};
   op.shape = broadcastShape;
-  return op;
+  return comparison(op, broadcastKernel<F>);
+}
+
+template <auto F> constexpr OpDef withNumber(StringRef name, StringRef legacyName, StringRef summary) {
+  return comparison(scalarOp({name, legacyName}, summary, {"data"}), scalarNumeric<F>);
 }
 
 template <const OpDef &Broadcasting> void broadcastSame(DecomposeRule &d) {
@@ -70,6 +75,19 @@ template <const OpDef &Connective> void ofTruths(DecomposeRule &d) {
   const Value lhs = truth(0), rhs = truth(1);
   d.y(0, d.emit(Connective, {lhs, rhs}));
 }
+
+// The number as a tensor, first: x < s is s > x.
+template <const OpDef &Comparison> void numberFirst(DecomposeRule &d) {
+  d.y(0, d.emit(Comparison, {numberLike(d, d.x(0)), d.x(0)}));
+}
+
+// What a connective with a number comes to: the truth of x, its opposite, 0 or 1 everywhere. `ifTrue` and `ifFalse` are the
+// results for a true and a false x.
+void byTruth(DecomposeRule &d, bool ifTrue, bool ifFalse) {
+  if (ifTrue == ifFalse) return d.y(0, d.emit(ifTrue ? kOnesLike : kZerosLike, {d.x(0)}));
+  d.y(0, d.emit(ifTrue ? kNotEqualScalar : kEqualScalar, {d.x(0)}, {{"scalar", "0"}}));
+}
+bool isTrue(DecomposeRule &d) { return d.params<ScalarParams>().scalar != 0; }
 
 }  // namespace
 
@@ -108,7 +126,42 @@ constinit const OpDef kBroadcastLesserEqual = withDecomposition(
     broadcasting<kIsLesserEqual>("broadcast_lesser_equal", "y = 1 where lhs <= rhs, else 0, with broadcasting"),
     exchanged<kBroadcastGreaterEqual>);
 
+constinit const OpDef kGreaterScalar =
+    asPrimitive(withNumber<kIsGreater>("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0"),
+                {.onnx = "CastLike, Greater, CastLike", .c = "y[i] = x[i] > s"});
+constinit const OpDef kLesserScalar =
+    withDecomposition(withNumber<kIsLesser>("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0"),
+                      numberFirst<kBroadcastGreater>);
+constinit const OpDef kEqualScalar =
+    asPrimitive(withNumber<kIsEqual>("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0"),
+                {.onnx = "CastLike, Equal, CastLike", .c = "y[i] = x[i] == s"});
+constinit const OpDef kNotEqualScalar = withDecomposition(
+    withNumber<kIsNotEqual>("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0"),
+    [](DecomposeRule &d) {
+      const Value isEqual = d.emit(kEqualScalar, {d.x(0)}, {{"scalar", scalarText(d)}});
+      d.y(0, d.emit(kEqualScalar, {isEqual}, {{"scalar", "0"}}));
+    });
+constinit const OpDef kGreaterEqualScalar = asPrimitive(
+    withNumber<kIsGreaterEqual>("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0"),
+    {.onnx = "CastLike, GreaterOrEqual, CastLike", .c = "y[i] = x[i] >= s"});
+constinit const OpDef kLesserEqualScalar = withDecomposition(
+    withNumber<kIsLesserEqual>("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0"),
+    numberFirst<kBroadcastGreaterEqual>);
+
 namespace {
+
+constinit const OpDef kLogicalAndScalar =
+    withDecomposition(withNumber<kBoth>("_logical_and_scalar", "_LogicalAndScalar",
+                                        "y = 1 where x and scalar are true, that is not 0, else 0"),
+                      [](DecomposeRule &d) { byTruth(d, isTrue(d), false); });
+constinit const OpDef kLogicalOrScalar =
+    withDecomposition(withNumber<kEither>("_logical_or_scalar", "_LogicalOrScalar",
+                                          "y = 1 where x or scalar is true, that is not 0, else 0"),
+                      [](DecomposeRule &d) { byTruth(d, true, isTrue(d)); });
+constinit const OpDef kLogicalXorScalar =
+    withDecomposition(withNumber<kEitherAlone>("_logical_xor_scalar", "_LogicalXorScalar",
+                                               "y = 1 where either x or scalar is true, that is not 0, else 0"),
+                      [](DecomposeRule &d) { byTruth(d, !isTrue(d), isTrue(d)); });
 
 constinit const OpDef kBroadcastLogicalAnd = withDecomposition(
     broadcasting<kBoth>("broadcast_logical_and", "y = 1 where lhs and rhs are true, else 0, with broadcasting"),
@@ -131,6 +184,15 @@ constinit const OpDef kLogicalXor = withDecomposition(
     broadcastSame<kBroadcastLogicalXor>);
 
 constexpr const OpDef *kOps[] = {
+    &kGreaterScalar,
+    &kLesserScalar,
+    &kEqualScalar,
+    &kNotEqualScalar,
+    &kLogicalAndScalar,
+    &kLogicalOrScalar,
+    &kLogicalXorScalar,
+    &kGreaterEqualScalar,
+    &kLesserEqualScalar,
     &kLogicalAnd,
     &kLogicalOr,
     &kLogicalXor,

@@ -58,7 +58,7 @@ void clipBackward(const KernelCall &call) {
     GRADC_INDEPENDENT
     for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
       const double at = static_cast<double>(x[i]), head = static_cast<double>(dy[i]);
-      dx[i] = static_cast<T>((at > params.high) | (at < params.low) ? 0.0 : head);
+      dx[i] = static_cast<T>(((at > params.high) | (at < params.low)) ? 0.0 : head);
     }
   });
 }
@@ -81,6 +81,7 @@ template <auto F> constexpr OpDef extremum(StringRef name, StringRef legacyName,
   op.shape = shapes::same;
   op.inplace = kInplaceEither;
   op.flags.isElementwise = true;
+  op.kernelTypes = kFloatingAndIntegers;
   op.kernel = mapNumeric<F>;
   op.piece = broadcastPiece<F>;
   return op;

@@ -2,6 +2,7 @@
 // Tested by tests/extrema_ops_test.cc
 #include "ops/amended.h"
 #include "ops/elementwise/binary_functions.h"
+#include "ops/elementwise/integer_functions.h"
 #include "ops/families.h"
 
 #include <cmath>
@@ -14,7 +15,11 @@ namespace {
 using std::log, std::pow;
 
 struct Power {
-  static constexpr auto value = [](auto a, auto b) { return pow(a, b); };
+  static constexpr bool kHasIntegers = true;
+  static constexpr auto value = [](auto a, auto b) {
+    if constexpr (std::is_integral_v<decltype(a)>) return integerPower(a, b);
+    else return pow(a, b);
+  };
   static constexpr auto left = [](auto dy, auto a, auto b) { return dy * pow(a, b - 1) * b; };
   static constexpr auto right = [](auto dy, auto a, auto b) { return dy * pow(a, b) * log(a); };
 };

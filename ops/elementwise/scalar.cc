@@ -1,11 +1,11 @@
-// Arithmetic and comparison of a tensor with the number in attribute `scalar`. Tested by tests/elementwise_ops_test.cc
+// Arithmetic of a tensor with the number in attribute `scalar`. Comparisons with it are in ops/elementwise/comparison.cc.
+// Tested by tests/elementwise_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/integer_functions.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/families.h"
-#include "ops/pieces.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -14,6 +14,11 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
+
+using Rule = void (*)(GradRule &);
+using Decomposition = void (*)(DecomposeRule &);
+
+StringRef negatedText(RuleContext &r) { return r.number(-r.params<ScalarParams>().scalar); }
 
 /// Pieces choose by the base of the last input, and pass the value on (Below: where the base is below the scalar).
 template <bool PassesBelow, bool IsBackward> void boundPiece(const PieceCall &call) {
@@ -28,403 +33,174 @@ template <bool PassesBelow, bool IsBackward> void boundPiece(const PieceCall &ca
   });
 }
 
-StringRef scalarText(RuleContext &r) { return r.number(r.params<ScalarParams>().scalar); }
-StringRef negatedText(RuleContext &r) { return r.number(-r.params<ScalarParams>().scalar); }
-
-// -x compared with -scalar, the other way round.
-void mirror(DecomposeRule &d, const OpDef &comparison) {
-  d.y(0, d.emit(comparison, {d.emit(kNegative, {d.x(0)})}, {{"scalar", negatedText(d)}}));
+/// y = F(x, scalar) for every type.
+template <auto F> constexpr OpDef numeric(NameList names, StringRef summary, Rule gradient) {
+  OpDef op = scalarOp(names, summary, {"data"});
+  op.kernelTypes = kFloatingAndIntegers;
+  op.gradient = gradient;
+  op.kernel = scalarNumeric<F>;
+  return op;
 }
 
-// Values of every comparison: 1 where true, else 0, in the input's type (MXNet's choice).
-constexpr OpDef comparison(StringRef name, StringRef legacyName, StringRef summary,
-                           void (*kernel)(const KernelCall &)) {
-  OpDef op;
-  op.name = name;
-  op.aliases = {legacyName};
-  op.summary = summary;
-  op.inputs = {"data"};
-  op.attrs = kScalarAttrs;
-  op.params = paramsOf<ScalarParams>();
-  op.shape = shapes::same;
-  op.dtype = scalarType;
-  op.inplace = kInplaceFirst;
-  op.flags.isElementwise = true;
-  op.flags.hasNoGradient = true;
-  op.gradient = [](GradRule &g) { g.noGrad(0); };
-  op.kernel = kernel;
-  op.piece = holdAtBase;
+/// The same for floating types.
+template <auto F> constexpr OpDef floating(NameList names, StringRef summary, Rule gradient) {
+  OpDef op = numeric<F>(names, summary, gradient);
+  op.kernelTypes = OpDef().kernelTypes;
+  op.kernel = scalarFloating<F>;
+  return op;
+}
+
+/// dx = F(dy[, v], scalar).
+template <auto F> constexpr OpDef gradientOf(NameList inputs, StringRef name, StringRef summary, Decomposition rule) {
+  OpDef op = scalarOp({name}, summary, inputs);
+  op.flags.isBackward = true;
+  op.decompose = rule;
+  op.kernel = scalarFloating<F>;
+  return op;
+}
+
+constexpr OpDef withPiece(OpDef op, void (*piece)(const PieceCall &)) {
+  op.piece = piece;
   return op;
 }
 
 extern const OpDef kBackwardMulScalar, kBackwardDivScalar, kBackwardRdivScalar, kBackwardPowerScalar,
     kBackwardRpowerScalar, kBackwardMaximumScalar, kBackwardMinimumScalar;
 
+template <const OpDef &Backward> void fromHead(GradRule &g) { g.fused(Backward, {g.dy(0)}); }
+template <const OpDef &Backward> void fromInput(GradRule &g) { g.fused(Backward, {g.dy(0), g.x(0)}); }
+template <const OpDef &Backward> void fromOutput(GradRule &g) { g.fused(Backward, {g.dy(0), g.y(0)}); }
+void passOn(GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); }
+
 }  // namespace
 
-// dx = dy
-constinit const OpDef kPlusScalar = {
-    .name = "_plus_scalar",
-    .aliases = {"_PlusScalar", "_npi_add_scalar"},
-    .summary = "y = x + scalar",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
-    .primitive = {.onnx = "CastLike, Add", .c = "y[i] = x[i] + s"},
-    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingAdd(x, s); }>,
-};
+constinit const OpDef kPlusScalar =
+    asPrimitive(numeric<[](auto x, auto s) { return wrappingAdd(x, s); }>(
+                    {"_plus_scalar", "_PlusScalar", "_npi_add_scalar"}, "y = x + scalar", passOn),
+                {.onnx = "CastLike, Add", .c = "y[i] = x[i] + s"});
 
-// dx = dy
-constinit const OpDef kMinusScalar = {
-    .name = "_minus_scalar",
-    .aliases = {"_MinusScalar", "_npi_subtract_scalar"},
-    .summary = "y = x - scalar",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); },
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.x(0)}, {{"scalar", negatedText(d)}})); },
-    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(x, s); }>,
-};
+constinit const OpDef kMinusScalar =
+    withDecomposition(numeric<[](auto x, auto s) { return wrappingSub(x, s); }>(
+                          {"_minus_scalar", "_MinusScalar", "_npi_subtract_scalar"}, "y = x - scalar", passOn),
+                      [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.x(0)}, {{"scalar", negatedText(d)}})); });
 
-// dx = -dy
-constinit const OpDef kRminusScalar = {
-    .name = "_rminus_scalar",
-    .aliases = {"_RMinusScalar", "_npi_rsubtract_scalar"},
-    .summary = "y = scalar - x",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); },
-    .decompose =
-        [](DecomposeRule &d) {
-          d.y(0, d.emit(kPlusScalar, {d.emit(kNegative, {d.x(0)})}, {{"scalar", scalarText(d)}}));
-        },
-    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingSub(s, x); }>,
-};
+constinit const OpDef kRminusScalar = withDecomposition(
+    numeric<[](auto x, auto s) { return wrappingSub(s, x); }>(
+        {"_rminus_scalar", "_RMinusScalar", "_npi_rsubtract_scalar"}, "y = scalar - x",
+        [](GradRule &g) { g.dx(0, g.emit(kNegative, {g.dy(0)})); }),
+    [](DecomposeRule &d) { d.y(0, d.emit(kPlusScalar, {d.emit(kNegative, {d.x(0)})}, {{"scalar", scalarText(d)}})); });
 
-// dx = dy · scalar
-constinit const OpDef kMulScalar = {
-    .name = "_mul_scalar",
-    .aliases = {"_MulScalar", "_npi_multiply_scalar"},
-    .summary = "y = x * scalar",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.fused(kBackwardMulScalar, {g.dy(0)}); },
-    .primitive = {.onnx = "CastLike, Mul", .c = "y[i] = x[i] * s"},
-    .kernel = scalarNumeric<[](auto x, auto s) { return wrappingMul(x, s); }>,
-};
+constinit const OpDef kMulScalar = asPrimitive(
+    numeric<[](auto x, auto s) { return wrappingMul(x, s); }>({"_mul_scalar", "_MulScalar", "_npi_multiply_scalar"},
+                                                              "y = x * scalar", fromHead<kBackwardMulScalar>),
+    {.onnx = "CastLike, Mul", .c = "y[i] = x[i] * s"});
 
-// dx = dy / scalar
-constinit const OpDef kDivScalar = {
-    .name = "_div_scalar",
-    .aliases = {"_DivScalar", "_npi_true_divide_scalar"},
-    .summary = "y = x / scalar",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardDivScalar, {g.dy(0)}); },
-    .primitive = {.onnx = "CastLike, Div", .c = "y[i] = x[i] / s"},
-    .kernel = scalarFloating<[](auto x, auto s) { return x / s; }>,
-};
+constinit const OpDef kDivScalar =
+    asPrimitive(floating<[](auto x, auto s) { return x / s; }>({"_div_scalar", "_DivScalar", "_npi_true_divide_scalar"},
+                                                               "y = x / scalar", fromHead<kBackwardDivScalar>),
+                {.onnx = "CastLike, Div", .c = "y[i] = x[i] / s"});
 
-// dx = -dy · scalar / x²
-constinit const OpDef kRdivScalar = {
-    .name = "_rdiv_scalar",
-    .aliases = {"_RDivScalar", "_npi_rtrue_divide_scalar"},
-    .summary = "y = scalar / x",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardRdivScalar, {g.dy(0), g.x(0)}); },
-    .primitive = {.onnx = "CastLike, Div", .c = "y[i] = s / x[i]"},
-    .kernel = scalarFloating<[](auto x, auto s) { return s / x; }>,
-};
-
-// dx = dy · scalar · x^(scalar - 1)
-constinit const OpDef kPowerScalar = {
-    .name = "_power_scalar",
-    .aliases = {"_PowerScalar", "_npi_power_scalar"},
-    .summary = "y = x ^ scalar",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardPowerScalar, {g.dy(0), g.x(0)}); },
-    .primitive = {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"},
-    .kernel = scalarFloating<[](auto x, auto s) { return std::pow(x, s); }>,
-};
-
-// dx = dy · y · ln scalar
-constinit const OpDef kRpowerScalar = {
-    .name = "_rpower_scalar",
-    .aliases = {"_RPowerScalar", "_npi_rpower_scalar"},
-    .summary = "y = scalar ^ x",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .gradient = [](GradRule &g) { g.fused(kBackwardRpowerScalar, {g.dy(0), g.y(0)}); },
-    .primitive = {.onnx = "CastLike, Pow", .c = "y[i] = pow(s, x[i])"},
-    .kernel = scalarFloating<[](auto x, auto s) { return std::pow(s, x); }>,
-};
-
-// dx = dy where x >= scalar, else 0
-constinit const OpDef kMaximumScalar = {
-    .name = "_maximum_scalar",
-    .aliases = {"_MaximumScalar", "_npi_maximum_scalar"},
-    .summary = "y = max(x, scalar)",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.fused(kBackwardMaximumScalar, {g.dy(0), g.x(0)}); },
-    .primitive = {.onnx = "CastLike, Max", .c = "y[i] = x[i] < s ? s : x[i]"},
-    .kernel = scalarNumeric<[](auto x, auto s) { return x < s ? s : x; }>,
-    .piece = boundPiece<false, false>,
-};
-
-// dx = dy where x <= scalar, else 0
-constinit const OpDef kMinimumScalar = {
-    .name = "_minimum_scalar",
-    .aliases = {"_MinimumScalar", "_npi_minimum_scalar"},
-    .summary = "y = min(x, scalar)",
-    .inputs = {"data"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .dtype = scalarType,
-    .inplace = kInplaceFirst,
-    .flags = {.isElementwise = true},
-    .kernelTypes = kFloatingAndIntegers,
-    .gradient = [](GradRule &g) { g.fused(kBackwardMinimumScalar, {g.dy(0), g.x(0)}); },
-    .primitive = {.onnx = "CastLike, Min", .c = "y[i] = s < x[i] ? s : x[i]"},
-    .kernel = scalarNumeric<[](auto x, auto s) { return s < x ? s : x; }>,
-    .piece = boundPiece<true, false>,
-};
-
-constinit const OpDef kGreaterScalar =
-    asPrimitive(comparison("_greater_scalar", "_GreaterScalar", "y = 1 where x > scalar, else 0",
-                           scalarNumeric<[](auto x, auto s) { return s < x; }>),
-                {.onnx = "CastLike, Greater, CastLike", .c = "y[i] = x[i] > s"});
-constinit const OpDef kLesserScalar =
-    withDecomposition(comparison("_lesser_scalar", "_LesserScalar", "y = 1 where x < scalar, else 0",
-                                 scalarNumeric<[](auto x, auto s) { return x < s; }>),
-                      [](DecomposeRule &d) { mirror(d, kGreaterScalar); });
-constinit const OpDef kEqualScalar =
-    asPrimitive(comparison("_equal_scalar", "_EqualScalar", "y = 1 where x = scalar, else 0",
-                           scalarNumeric<[](auto x, auto s) { return x == s; }>),
-                {.onnx = "CastLike, Equal, CastLike", .c = "y[i] = x[i] == s"});
-constinit const OpDef kNotEqualScalar =
-    withDecomposition(comparison("_not_equal_scalar", "_NotEqualScalar", "y = 1 where x differs from scalar, else 0",
-                                 scalarNumeric<[](auto x, auto s) { return x != s; }>),
-                      [](DecomposeRule &d) {
-                        Value isEqual = d.emit(kEqualScalar, {d.x(0)}, {{"scalar", scalarText(d)}});
-                        d.y(0, d.emit(kEqualScalar, {isEqual}, {{"scalar", "0"}}));
-                      });
+constinit const OpDef kRdivScalar = asPrimitive(
+    floating<[](auto x, auto s) { return s / x; }>({"_rdiv_scalar", "_RDivScalar", "_npi_rtrue_divide_scalar"},
+                                                   "y = scalar / x", fromInput<kBackwardRdivScalar>),
+    {.onnx = "CastLike, Div", .c = "y[i] = s / x[i]"});
 
 namespace {
 
-constinit const OpDef kGreaterEqualScalar =
-    asPrimitive(comparison("_greater_equal_scalar", "_GreaterEqualScalar", "y = 1 where x >= scalar, else 0",
-                           scalarNumeric<[](auto x, auto s) { return s <= x; }>),
-                {.onnx = "CastLike, GreaterOrEqual, CastLike", .c = "y[i] = x[i] >= s"});
-constinit const OpDef kLesserEqualScalar =
-    withDecomposition(comparison("_lesser_equal_scalar", "_LesserEqualScalar", "y = 1 where x <= scalar, else 0",
-                                 scalarNumeric<[](auto x, auto s) { return x <= s; }>),
-                      [](DecomposeRule &d) { mirror(d, kGreaterEqualScalar); });
-
-// The truth of x, its opposite, 0 or 1 everywhere: what a connective with a number comes to. `ifTrue` and `ifFalse` are the
-// results for a true and a false x.
-void byTruth(DecomposeRule &d, bool ifTrue, bool ifFalse) {
-  if (ifTrue == ifFalse) return d.y(0, d.emit(ifTrue ? kOnesLike : kZerosLike, {d.x(0)}));
-  d.y(0, d.emit(ifTrue ? kNotEqualScalar : kEqualScalar, {d.x(0)}, {{"scalar", "0"}}));
-}
-bool isTrue(DecomposeRule &d) { return d.params<ScalarParams>().scalar != 0; }
-
-constinit const OpDef kLogicalAndScalar = withDecomposition(
-    comparison("_logical_and_scalar", "_LogicalAndScalar", "y = 1 where x and scalar are true, that is not 0, else 0",
-               scalarNumeric<[](auto x, auto s) { return x != 0 && s != 0; }>),
-    [](DecomposeRule &d) { byTruth(d, isTrue(d), false); });
-constinit const OpDef kLogicalOrScalar = withDecomposition(
-    comparison("_logical_or_scalar", "_LogicalOrScalar", "y = 1 where x or scalar is true, that is not 0, else 0",
-               scalarNumeric<[](auto x, auto s) { return x != 0 || s != 0; }>),
-    [](DecomposeRule &d) { byTruth(d, true, isTrue(d)); });
-constinit const OpDef kLogicalXorScalar =
-    withDecomposition(comparison("_logical_xor_scalar", "_LogicalXorScalar",
-                                 "y = 1 where either x or scalar is true, that is not 0, else 0",
-                                 scalarNumeric<[](auto x, auto s) { return (x != 0) != (s != 0); }>),
-                      [](DecomposeRule &d) { byTruth(d, !isTrue(d), isTrue(d)); });
-
-constinit const OpDef kBackwardMulScalar = {
-    .name = "_backward_mul_scalar",
-    .summary = "gradient of _mul_scalar: dx = dy * scalar",
-    .inputs = {"dy"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); },
-    .kernel = scalarFloating<[](auto dy, auto s) { return dy * s; }>,
+constexpr auto kPowerOf = [](auto x, auto s) {
+  if constexpr (std::is_integral_v<decltype(x)>) return integerPower(x, s);
+  else return std::pow(x, s);
 };
 
-constinit const OpDef kBackwardDivScalar = {
-    .name = "_backward_div_scalar",
-    .summary = "gradient of _div_scalar: dx = dy / scalar",
-    .inputs = {"dy"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); },
-    .kernel = scalarFloating<[](auto dy, auto s) { return dy / s; }>,
-};
+}  // namespace
 
-constinit const OpDef kBackwardRdivScalar = {
-    .name = "_backward_rdiv_scalar",
-    .summary = "gradient of _rdiv_scalar: dx = -dy * scalar / x^2",
-    .inputs = {"dy", "x"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value quotient = d.emit(kElemwiseDiv, {d.x(0), d.emit(kSquare, {d.x(1)})});
-          d.y(0, d.emit(kMulScalar, {quotient}, {{"scalar", d.number(-d.params<ScalarParams>().scalar)}}));
-        },
-    .kernel = scalarFloating<[](auto dy, auto x, auto s) { return dy * (-s / (x * x)); }>,
-};
+constinit const OpDef kPowerScalar =
+    asPrimitive(numeric<kPowerOf>({"_power_scalar", "_PowerScalar", "_npi_power_scalar"}, "y = x ^ scalar",
+                                  fromInput<kBackwardPowerScalar>),
+                {.onnx = "CastLike, Pow", .c = "y[i] = pow(x[i], s)"});
 
-constinit const OpDef kBackwardPowerScalar = {
-    .name = "_backward_power_scalar",
-    .summary = "gradient of _power_scalar: dx = dy * scalar * x^(scalar - 1)",
-    .inputs = {"dy", "x"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          double scalar = d.params<ScalarParams>().scalar;
-          // The derivatives of a polynomial end, also at x = 0 where 0 · x^-1 would not be 0 (and is not in MXNet).
-          if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
-          if (scalar == 1) return d.y(0, d.x(0));
-          Value power = d.emit(kPowerScalar, {d.x(1)}, {{"scalar", d.number(scalar - 1)}});
-          Value slope = d.emit(kMulScalar, {power}, {{"scalar", d.number(scalar)}});
-          d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
-        },
-    .kernel = scalarFloating<[](auto dy, auto x, auto s) {
-      return s == 0 ? decltype(dy)(0) : dy * (std::pow(x, s - decltype(s)(1)) * s);
-    }>,
-};
+constinit const OpDef kRpowerScalar = asPrimitive(
+    numeric<[](auto x, auto s) { return kPowerOf(s, x); }>({"_rpower_scalar", "_RPowerScalar", "_npi_rpower_scalar"},
+                                                           "y = scalar ^ x", fromOutput<kBackwardRpowerScalar>),
+    {.onnx = "CastLike, Pow", .c = "y[i] = pow(s, x[i])"});
+
+constinit const OpDef kMaximumScalar =
+    withPiece(asPrimitive(numeric<[](auto x, auto s) { return x < s ? s : x; }>(
+                              {"_maximum_scalar", "_MaximumScalar", "_npi_maximum_scalar"}, "y = max(x, scalar)",
+                              fromInput<kBackwardMaximumScalar>),
+                          {.onnx = "CastLike, Max", .c = "y[i] = x[i] < s ? s : x[i]"}),
+              boundPiece<false, false>);
+
+constinit const OpDef kMinimumScalar =
+    withPiece(asPrimitive(numeric<[](auto x, auto s) { return s < x ? s : x; }>(
+                              {"_minimum_scalar", "_MinimumScalar", "_npi_minimum_scalar"}, "y = min(x, scalar)",
+                              fromInput<kBackwardMinimumScalar>),
+                          {.onnx = "CastLike, Min", .c = "y[i] = s < x[i] ? s : x[i]"}),
+              boundPiece<true, false>);
+
+namespace {
+
+constinit const OpDef kBackwardMulScalar = gradientOf<[](auto dy, auto s) { return dy * s; }>(
+    {"dy"}, "_backward_mul_scalar", "gradient of _mul_scalar: dx = dy * scalar",
+    [](DecomposeRule &d) { d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); });
+
+constinit const OpDef kBackwardDivScalar = gradientOf<[](auto dy, auto s) { return dy / s; }>(
+    {"dy"}, "_backward_div_scalar", "gradient of _div_scalar: dx = dy / scalar",
+    [](DecomposeRule &d) { d.y(0, d.emit(kDivScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); });
+
+constinit const OpDef kBackwardRdivScalar = gradientOf<[](auto dy, auto x, auto s) { return dy * (-s / (x * x)); }>(
+    {"dy", "x"}, "_backward_rdiv_scalar", "gradient of _rdiv_scalar: dx = -dy * scalar / x^2", [](DecomposeRule &d) {
+      const Value quotient = d.emit(kElemwiseDiv, {d.x(0), d.emit(kSquare, {d.x(1)})});
+      d.y(0, d.emit(kMulScalar, {quotient}, {{"scalar", negatedText(d)}}));
+    });
+
+constinit const OpDef kBackwardPowerScalar = gradientOf<[](auto dy, auto x, auto s) {
+  return s == 0 ? decltype(dy)(0) : dy * (std::pow(x, s - decltype(s)(1)) * s);
+}>({"dy", "x"}, "_backward_power_scalar", "gradient of _power_scalar: dx = dy * scalar * x^(scalar - 1)",
+   [](DecomposeRule &d) {
+     const double scalar = d.params<ScalarParams>().scalar;
+     // The derivatives of a polynomial end, also at x = 0 where 0 · x^-1 would not be 0 (and is not in MXNet).
+     if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
+     if (scalar == 1) return d.y(0, d.x(0));
+     const Value power = d.emit(kPowerScalar, {d.x(1)}, {{"scalar", d.number(scalar - 1)}});
+     const Value slope = d.emit(kMulScalar, {power}, {{"scalar", d.number(scalar)}});
+     d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
+   });
 
 // v · ln(scalar). That of a negative number is NaN, which no attribute can be.
 Value timesLogarithm(DecomposeRule &d, Value v, double scalar) {
   if (scalar > 0) return d.emit(kMulScalar, {v}, {{"scalar", d.number(std::log(scalar))}});
-  Value constant = d.emit(kPlusScalar, {d.emit(kZerosLike, {v})}, {{"scalar", d.number(scalar)}});
-  return d.emit(kElemwiseMul, {v, d.emit(kLog, {constant})});
+  return d.emit(kElemwiseMul, {v, d.emit(kLog, {numberLike(d, v)})});
 }
 
-constinit const OpDef kBackwardRpowerScalar = {
-    .name = "_backward_rpower_scalar",
-    .summary =
+constinit const OpDef kBackwardRpowerScalar =
+    gradientOf<[](auto dy, auto y, auto s) { return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s)); }>(
+        {"dy", "y"}, "_backward_rpower_scalar",
         "gradient of _rpower_scalar: dx = dy * y * ln(scalar); 0 for scalar 0, where y is 0 for every positive x",
-    .inputs = {"dy", "y"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose =
         [](DecomposeRule &d) {
           const double scalar = d.params<ScalarParams>().scalar;
           if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
-          Value slope = timesLogarithm(d, d.x(1), scalar);
+          const Value slope = timesLogarithm(d, d.x(1), scalar);
           d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
-        },
-    .kernel = scalarFloating<[](auto dy, auto y, auto s) { return s == 0 ? decltype(dy)(0) : dy * (y * std::log(s)); }>,
-};
+        });
 
-constinit const OpDef kBackwardMaximumScalar = {
-    .name = "_backward_maximum_scalar",
-    .summary = "gradient of _maximum_scalar: dx = dy where x >= scalar, else 0",
-    .inputs = {"dy", "x"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value mask = d.emit(kGreaterEqualScalar, {d.x(1)}, {{"scalar", scalarText(d)}});
-          d.y(0, d.emit(kElemwiseMul, {d.x(0), mask}));
-        },
-    .kernel = scalarFloating<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>,
-    .piece = boundPiece<false, true>,
-};
+// dy where the comparison of x with the number holds.
+template <const OpDef &Comparison> void masked(DecomposeRule &d) {
+  const Value mask = d.emit(Comparison, {d.x(1)}, {{"scalar", scalarText(d)}});
+  d.y(0, d.emit(kElemwiseMul, {d.x(0), mask}));
+}
 
-constinit const OpDef kBackwardMinimumScalar = {
-    .name = "_backward_minimum_scalar",
-    .summary = "gradient of _minimum_scalar: dx = dy where x <= scalar, else 0",
-    .inputs = {"dy", "x"},
-    .attrs = kScalarAttrs,
-    .params = paramsOf<ScalarParams>(),
-    .shape = shapes::same,
-    .inplace = kInplaceFirst,
-    .flags = {.isBackward = true, .isElementwise = true},
-    .decompose =
-        [](DecomposeRule &d) {
-          Value mask = d.emit(kLesserEqualScalar, {d.x(1)}, {{"scalar", scalarText(d)}});
-          d.y(0, d.emit(kElemwiseMul, {d.x(0), mask}));
-        },
-    .kernel = scalarFloating<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>,
-    .piece = boundPiece<true, true>,
-};
+constinit const OpDef kBackwardMaximumScalar =
+    withPiece(gradientOf<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>(
+                  {"dy", "x"}, "_backward_maximum_scalar",
+                  "gradient of _maximum_scalar: dx = dy where x >= scalar, else 0", masked<kGreaterEqualScalar>),
+              boundPiece<false, true>);
+
+constinit const OpDef kBackwardMinimumScalar =
+    withPiece(gradientOf<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>(
+                  {"dy", "x"}, "_backward_minimum_scalar",
+                  "gradient of _minimum_scalar: dx = dy where x <= scalar, else 0", masked<kLesserEqualScalar>),
+              boundPiece<true, true>);
 
 constexpr const OpDef *kOps[] = {
     &kPlusScalar,
@@ -435,15 +211,6 @@ constexpr const OpDef *kOps[] = {
     &kRdivScalar,
     &kPowerScalar,
     &kRpowerScalar,
-    &kGreaterScalar,
-    &kLesserScalar,
-    &kEqualScalar,
-    &kNotEqualScalar,
-    &kLogicalAndScalar,
-    &kLogicalOrScalar,
-    &kLogicalXorScalar,
-    &kGreaterEqualScalar,
-    &kLesserEqualScalar,
     &kMaximumScalar,
     &kMinimumScalar,
     &kBackwardMulScalar,

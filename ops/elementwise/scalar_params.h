@@ -1,11 +1,14 @@
 // What operators of a tensor and a number share: the attribute `scalar`, and kernels from a function of element and number.
 #pragma once
 
+#include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
+#include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"
+#include "ops/primitives.h"
 
 #include <type_traits>
 
@@ -47,6 +50,29 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
 }
 
 }  // namespace detail
+
+/// `names`: the name and its aliases. Kernel and rules are for the caller to add.
+constexpr OpDef scalarOp(NameList names, llvm::StringRef summary, NameList inputs) {
+  OpDef op;
+  op.name = names.names[0];
+  op.aliases = NameList(names.names + 1, names.count - 1);
+  op.summary = summary;
+  op.inputs = {inputs};
+  op.attrs = kScalarAttrs;
+  op.params = paramsOf<ScalarParams>();
+  op.shape = shapes::same;
+  op.dtype = scalarType;
+  op.inplace = kInplaceFirst;
+  op.flags.isElementwise = true;
+  return op;
+}
+
+inline llvm::StringRef scalarText(RuleContext &r) { return r.number(r.params<ScalarParams>().scalar); }
+
+/// The number as a tensor like x.
+inline Value numberLike(DecomposeRule &d, Value x) {
+  return d.emit(kPlusScalar, {d.emit(kZerosLike, {x})}, {{"scalar", scalarText(d)}});
+}
 
 /// output = F(input 0[, input 1], scalar).
 template <auto F> void scalarNumeric(const KernelCall &call) {
