@@ -108,6 +108,8 @@ TEST(Imperative, TA_04_GradientsAccumulate) {
   EXPECT_EQ(doublesOf(before), (Doubles{2, 4}));
   EXPECT_EQ(t.gradOf(z), (Doubles{4, 8}));
   EXPECT_FALSE(z.grad() == before);
+  // Its history refers to z.
+  cantFail(t.im.setGrad(z, Tensor()));
 }
 
 TEST(Imperative, TA_11_TA_12_TA_13_TA_14_Inputs) {

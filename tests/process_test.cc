@@ -1,4 +1,5 @@
 // What the tool's process looks like from outside: how many threads it has, and how it ends without memory.
+#include "tests/support/sanitizers.h"
 #include "tests/support/tool.h"
 
 #include <gtest/gtest.h>
@@ -174,7 +175,7 @@ TEST_F(Process, UnderNohupItGoesOn) {
 
 // From the least that the program can be loaded in to what it needs.
 TEST_F(Process, WithTooLittleMemoryEveryLimitIsAnError) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef GRADC_HEAP_OF_SANITIZER
   GTEST_SKIP() << "a sanitizer needs all addresses";
 #endif
   folder.write("chain.json", chain());
@@ -199,7 +200,7 @@ TEST_F(Process, WithTooLittleMemoryEveryLimitIsAnError) {
 }
 
 TEST_F(Process, WithoutMemoryItEndsWithAnError) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef GRADC_HEAP_OF_SANITIZER
   GTEST_SKIP() << "a sanitizer needs all addresses";
 #endif
   folder.write("big.json",

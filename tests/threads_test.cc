@@ -1,6 +1,7 @@
 // Loops over OpenMP's threads, what of OpenMP belongs to the host, and how many processors there are.
 #include "runtime/kernels/processors.h"
 #include "runtime/kernels/threads.h"
+#include "tests/support/sanitizers.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 // The thread sanitizer does not see how OpenMP's threads wait for each other, and takes regions of the tests' own for races.
-#if defined(__SANITIZE_THREAD__)
+#ifdef GRADC_THREAD_SANITIZER
 #define GRADC_OWN_REGION GTEST_SKIP() << "the thread sanitizer does not know OpenMP's waiting"
 #else
 #define GRADC_OWN_REGION static_cast<void>(0)

@@ -2,6 +2,8 @@
 // what is linked into the program (LLVM's containers, the buffers of the runtime). Shared libraries keep their malloc.
 #pragma once
 
+#include "tests/support/sanitizers.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -11,10 +13,6 @@
 #include <dlfcn.h>
 #include <limits>
 #include <new>
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define GRADC_REPLACES_MALLOC 1
-#endif
 
 namespace gradc::testing {
 
@@ -59,7 +57,7 @@ inline thread_local constinit FailingHeap failingHeap;
 
 }  // namespace gradc::testing
 
-#ifdef GRADC_REPLACES_MALLOC
+#ifndef GRADC_HEAP_OF_SANITIZER
 extern "C" {
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
