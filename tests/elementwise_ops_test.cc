@@ -282,6 +282,17 @@ TEST(ElementwiseOps, RUN_02_IntegersWrapAround) {
   EXPECT_EQ(found, (std::vector<double>{least, -2, -2, 2147483645, 1, 1, -2, 2147483647, least, least, 1, least, -2}));
 }
 
+// MXNet 1.9.1: rint takes the lower of two equally near integers, round the one farther from 0.
+TEST(ElementwiseOps, RUN_02_HalfWayBetweenIntegers) {
+  TestGraph g(
+      "a = _constant {shape=(6,), dtype=float32, values=(-1.5,-0.5,0.5,1.5,2.5,-1.9)}; r = rint(a); o = round(a);"
+      "t = fix(a); heads r, o, t");
+  const std::vector<Array> heads = evaluate(g, {});
+  EXPECT_EQ(heads[0].values, (std::vector<double>{-2, -1, 0, 1, 2, -2}));
+  EXPECT_EQ(heads[1].values, (std::vector<double>{-2, -1, 1, 2, 3, -2}));
+  EXPECT_EQ(heads[2].values, (std::vector<double>{-1, 0, 0, 1, 2, -1}));
+}
+
 // Comparisons, remainders, powers and extrema of integers: the values of MXNet 1.9.1.
 TEST(ElementwiseOps, RUN_02_FunctionsOfIntegers) {
   auto valuesOf = [](const char *call) {

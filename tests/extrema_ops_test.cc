@@ -165,5 +165,25 @@ TEST(ExtremaOps, INF_04_RepeatAxesLikeChecksItsOperand) {
   EXPECT_EQ(inferShapes("_repeat_axes_like", {{"axis", "1"}}, "(2,) (?,3) -> ?"), "(2,) (2,3) -> (2,3)");
 }
 
+// Everything but 0 is true, NaN too.
+TEST(ExtremaOps, Connectives) {
+  auto valuesOf = [](const char *call) {
+    TestGraph g(std::string("a = _constant {shape=(4,), dtype=float32, values=(0,0,2,nan)};"
+                            "b = _constant {shape=(4,), dtype=float32, values=(0,3,0,-1)}; y = ") +
+                call + "; heads y");
+    return evaluate(g, {})[0].values;
+  };
+  using Values = std::vector<double>;
+  for (const char *form : {"_", "broadcast_"}) {
+    const std::string name = std::string(form) + "logical_";
+    EXPECT_EQ(valuesOf((name + "and(a, b)").c_str()), (Values{0, 0, 0, 1})) << form;
+    EXPECT_EQ(valuesOf((name + "or(a, b)").c_str()), (Values{0, 1, 1, 1})) << form;
+    EXPECT_EQ(valuesOf((name + "xor(a, b)").c_str()), (Values{0, 1, 1, 0})) << form;
+  }
+  EXPECT_EQ(valuesOf("_logical_and_scalar(a) {scalar=0}"), (Values{0, 0, 0, 0}));
+  EXPECT_EQ(valuesOf("_logical_or_scalar(a) {scalar=0}"), (Values{0, 0, 1, 1}));
+  EXPECT_EQ(valuesOf("_logical_xor_scalar(a) {scalar=-2}"), (Values{1, 1, 0, 0}));
+}
+
 }  // namespace
 }  // namespace gradc

@@ -303,6 +303,9 @@ TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
     TestGraph g("y = Pooling(x) {kernel=(2147483647,2147483647), pad=(1073741823,1073741823), pool_type=" +
                 std::string(type) + "}");
     EXPECT_TRUE(compareFast(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty()) << type;
+    TestGraph wide(std::string("y = Pooling(x) {kernel=(9,9), pad=(4,4), pool_type=") + type + "}");
+    EXPECT_TRUE(compareFast(wide, {{"x", Values({1, 1, 2, 2}, {3, 1, 4, 1})}}, NaiveOptions()).operators.empty())
+        << type;
   }
   TestGraph small("y = Pooling(x) {kernel=(3,3), pad=(1,1), pool_type=avg}");
   EXPECT_EQ(compareFast(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators,

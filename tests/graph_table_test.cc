@@ -169,6 +169,21 @@ TEST(GraphTable, A_21_MalformedAttributesAreDroppedWithNodes) {
   EXPECT_EQ(loaded.warnings.size(), 3u) << "of the node and of two attributes";
 }
 
+// A plan has an offset and a step for each entry.
+TEST(GraphTable, A_21_APlanOfOtherRows) {
+  for (const char *rows : {"[[0, 1], [64, 1]]", "[[0, 1], [64, 1, 2]]", "[[0, 1], [64]]"}) {
+    TestContext context;
+    const std::string text = std::string(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+      {"op": "exp", "name": "y", "inputs": [[0, 0, 0]]}], "arg_nodes": [0], "heads": [[1, 0, 0]],
+      "attrs": {"planned_bytes": ["size_t", 128], "bound_bytes": ["size_t", 128], "plan": ["list_shape", )") +
+                             rows + "]}}";
+    const LoadedGraph loaded = cantFail(readJson(context, text, ReadOptions()));
+    const bool isSound = StringRef(rows).ends_with("[64, 1]]");
+    EXPECT_EQ(loaded.graph.table().plan.has_value(), isSound) << rows;
+    EXPECT_EQ(loaded.graph.table().malformed.count("plan"), isSound ? 0u : 1u) << rows;
+  }
+}
+
 // NNVM's lists over entries, which hosts index by entry: a gradient graph has more of them.
 TEST(GraphTable, A_21_ForeignListsDoNotOutliveTheirNodes) {
   TestGraph g("x = var {__shape__=(2,)}; w = var {__shape__=(2,)}; y = elemwise_mul(x, w); heads y");

@@ -49,6 +49,8 @@ TEST(SessionMemory, VariablesAndHeadsAreTheCallers) {
   cantFail(session.bindVariable(x, TensorRef(others.data(), DType::Float32, shape)));
   cantFail(session.bindHead(1, TensorRef(elsewhere.data(), DType::Float32, shape)));
   cantFail(session.run(2));
+  EXPECT_EQ(session.variable(x).data, others.data());
+  EXPECT_EQ(session.head(1).data, elsewhere.data());
   EXPECT_EQ(elsewhere, (Floats{14, 16, 18}));
   EXPECT_EQ(gradient, (Floats{8, 10, 12}));
   EXPECT_EQ(valuesOf<float>(session.head(0)), (Floats{194}));

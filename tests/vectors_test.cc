@@ -150,7 +150,9 @@ class VectorCase {
     }
     // The lists over heads no longer fit.
     for (StringRef key : {"attrs", "node_row_ptr"}) graph.erase(key);
-    graph["heads"] = json::Array{json::Array{static_cast<int64_t>(nodes.size()) - 1, 0, 0}};
+    json::Array newHeads;
+    newHeads.push_back(json::Array{static_cast<int64_t>(nodes.size()) - 1, 0, 0});
+    graph["heads"] = std::move(newHeads);
     folder.write("1.json", print(file));
   }
 

@@ -156,6 +156,23 @@ TEST(Verify, BodiesAreChecked) {
   EXPECT_EQ(verify(loaded.graph, 1).size(), 1u);
 }
 
+// Of two bodies with two errors each, three are told.
+TEST(Verify, BodiesShareTheLimit) {
+  SmallContext context;
+  auto body = [](const std::string &first) {
+    return fileOf(R"({"op": "null", "name": ")" + first +
+                      R"(", "inputs": []}, {"op": "relu", "name": "j", "inputs": [[0, 0, 0]]},
+      {"op": "relu", "name": "k", "inputs": [[1, 0, 1]]}, {"op": "relu", "name": "l", "inputs": [[2, 0, 1]]})",
+                  "[[3, 0, 0]]");
+  };
+  const std::string nodes =
+      R"({"op": "null", "name": "x", "inputs": []}, {"op": "for_each", "name": "f", "inputs": [[0, 0, 0]], "subgraphs": [)" +
+      body("i") + R"(]}, {"op": "for_each", "name": "g", "inputs": [[1, 0, 0]], "subgraphs": [)" + body("other") + "]}";
+  LoadedGraph loaded = read(context, fileOf(nodes, "[[2, 0, 0]]"));
+  EXPECT_EQ(verify(loaded.graph, 10).size(), 4u);
+  EXPECT_EQ(verify(loaded.graph, 3).size(), 3u);
+}
+
 TEST(Verify, StopsAtTheLimit) {
   SmallContext context;
   std::string nodes =
