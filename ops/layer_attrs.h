@@ -26,9 +26,13 @@ constexpr llvm::ArrayRef<llvm::StringRef> enumNames(ActType) { return kActTypeNa
 ActType activationType(const NodeKind &kind);
 
 /// Of LeakyReLU and its gradient.
+enum class LeakyType : uint8_t { Elu, Gelu, Leaky, Prelu, Rrelu, Selu };
+inline constexpr llvm::StringRef kLeakyTypeNames[] = {"elu", "gelu", "leaky", "prelu", "rrelu", "selu"};
+constexpr llvm::ArrayRef<llvm::StringRef> enumNames(LeakyType) { return kLeakyTypeNames; }
 struct LeakyAttrs {
-  bool isLeaky, isPrelu;
-  double slope;  // of leaky
+  LeakyType type;
+  double slope;  // of leaky; elu approaches -slope, selu -slope · scale
+  double scale;  // selu's slope above 0; else 1
 };
 LeakyAttrs leakyAttrs(const NodeKind &kind);
 

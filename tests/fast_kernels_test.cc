@@ -9,6 +9,9 @@
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
 
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
 #include <gtest/gtest.h>
 
 using namespace llvm;
@@ -232,6 +235,10 @@ const LargeCase kLargeCases[] = {
     {"y = Deconvolution(a, b) {kernel=(3,3), num_filter=6, dilate=(2,1), target_shape=(11,7)}; heads y",
      {{"a", {1, 5, 9, 7}}}},
     {"y = clip(a) {a_min=-0.1, a_max=0.2}; heads y", {{"a", {130, 127}}}},
+    {"y = max(a) {axis=1, keepdims=True}; heads y", {{"a", {5, 90, 77}}}},
+    {"y = min(a) {axis=(0,2)}; heads y", {{"a", {9, 21, 301}}}},
+    {"y = sin(a); heads y", {{"a", {130, 127}}}},
+    {"y = gelu(a); z = LeakyReLU(y) {act_type=selu}; heads z", {{"a", {130, 127}}}},
     {"y = _maximum(a, b); z = tanh(y); heads z", {{"a", {130, 127}}, {"b", {130, 127}}}},
     {"p = slice(a) {begin=(1,3), end=(99,120), step=(2,1)}; q = SliceChannel(p) {num_outputs=3, axis=1};"
      " y = broadcast_add(q:0, q:2); heads y",
@@ -248,6 +255,9 @@ const LargeCase kFewChannels[] = {
     {"y = BatchNorm(a, b, c, m, v) {fix_gamma=False}; heads y", {{"a", {2, 5, 173, 97}}}},
     {"y = LeakyReLU(a, g) {act_type=prelu}; heads y", {{"a", {2, 3, 173, 97}}}},
     {"y = LeakyReLU(a, g) {act_type=prelu}; heads y", {{"a", {200003}}, {"g", {1}}}},
+    {"y = max(a); heads y", {{"a", {300, 1201}}}},
+    {"y = min(a) {axis=(0,2)}; heads y", {{"a", {7, 3, 20011}}}},
+    {"y = max(a) {axis=0}; heads y", {{"a", {20011, 17}}}},
 };
 
 TEST(FastKernels, RUN_02_FewChannelsHaveTheBitsOfOneThread) {
@@ -332,6 +342,82 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
   EXPECT_EQ(missing, "");
   for (size_t i = 0; i < listOnReference().size(); ++i)
     EXPECT_TRUE(ran.onReference.contains(i)) << "no node is like " << listOnReference()[i].pattern;
+}
+
+// NaN, infinities and blocks with numbers whose sine the loops leave to the library.
+TEST(FastKernels, RUN_02_ExtremeNumbersAgreeWithReference) {
+  TestGraph g("s = sin(x); c = cos(x); e = exp(x); t = tanh(x); m = max(x) {axis=1}; n = min(x) {axis=0}; l = log(x);"
+              " b = _backward_sin(v, x); heads s, c, e, t, m, n, l, b");
+  Bindings bindings = drawBindings(g, {{"x", DimsBuffer{3, 700}}, {"v", DimsBuffer{3, 700}}});
+  std::vector<double> &x = bindings["x"].values;
+  for (size_t i : {5u, 1000u}) x[i] = NAN;
+  x[1] = INFINITY, x[701] = -INFINITY, x[1500] = 3e38, x[1501] = -2e7, x[1502] = -0.0, x[1503] = 1e-44;
+  for (DType type : {DType::Float32, DType::Float64})
+    for (unsigned threads : {1u, 3u}) {
+      FastOptions options;
+      options.threads = threads;
+      options.run.floatAs = type;
+      const FastResult found = runFast(g, bindings, options);
+      EXPECT_EQ(found.surprises, "");
+      const NaiveRun expected = cantFail(NaiveRun::run(g, bindings, options.run));
+      for (size_t h = 0; h < found.heads.size(); ++h) {
+        const std::vector<double> &wanted = expected.value(g.graph.heads()[h]).values;
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          const double value = found.heads[h].values[i], want = wanted[i];
+          const bool isSame = std::isnan(want) ? std::isnan(value) : value == want;
+          EXPECT_TRUE(isSame || std::abs(value - want) <= 1e-6 * std::abs(want)) << h << ' ' << i << ": " << value;
+        }
+      }
+    }
+}
+
+// States too; with shares and one thread the bits are those of the reference kernels.
+TEST(FastKernels, RUN_02_StepsOfOptimizersHaveTheBitsOfTheReference) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"y = sgd_update(w, g) {lr=0.1, wd=0.01}; heads y", "sgd_update"},
+      {"y = sgd_mom_update(w, g, s) {lr=0.1, momentum=0.9, clip_gradient=0.3}; t = _copy(s) ^y; heads y, t",
+       "sgd_mom_update"},
+      {"y = adam_update(w, g, s, u) {lr=0.1}; t = _copy(s) ^y; v = _copy(u) ^y; heads y, t, v", "adam_update"},
+      {"y = _scheduled_adam_update(w, g, s, u, r) {}; t = _copy(s) ^y; heads y, t", "_scheduled_adam_update"}};
+  for (const auto &[text, op] : cases) {
+    SCOPED_TRACE(text);
+    TestGraph g(text);
+    Bindings bindings = drawBindings(g, {{"w", DimsBuffer{307, 211}}});
+    for (double &variance : bindings["u"].values) variance = std::abs(variance);
+    for (DType type : {DType::Float32, DType::Float64})
+      for (unsigned threads : {1u, 2u, 3u}) {
+        FastOptions options;
+        options.threads = threads;
+        options.run.floatAs = type;
+        const FastResult found = runFast(g, bindings, options);
+        EXPECT_EQ(found.surprises, "");
+        EXPECT_TRUE(found.operators.contains(op));
+        const NaiveRun expected = cantFail(NaiveRun::run(g, bindings, options.run));
+        for (size_t h = 0; h < found.heads.size(); ++h)
+          EXPECT_EQ(found.heads[h].values, expected.value(g.graph.heads()[h]).values) << threads;
+      }
+  }
+}
+
+/// Operators in gradients of operators with a fast kernel that have none: numbers, a column per channel repeated, and the
+/// gradient of RNN that sequences of different lengths have.
+constexpr StringRef kGradientsOnReference[] = {"_RNN_grad", "_broadcast_axis_like", "_in_training",
+                                               "_zeros_without_dtype"};
+
+TEST(FastKernels, A_10_GradientsOfFastOperatorsAreFast) {
+  std::set<std::string> slow;
+  for (const Sample &row : tableSamples()) {
+    TestContext context;
+    SampleGraph sample(context, row);
+    const Orders orders(context, sample, std::min(2u, row.orders + 1));
+    const Graph &gradient = orders.graphs.back();
+    for (uint32_t n = 0; n < gradient.numNodes(); ++n) {
+      const OpDef *op = gradient.op(NodeId(n));
+      if (!op || findFastKernel(*op) || referenceRole(*op) == LayoutRole::Elements) continue;
+      if (!llvm::is_contained(kGradientsOnReference, op->name)) slow.insert(op->name.str());
+    }
+  }
+  EXPECT_EQ(llvm::join(slow, ", "), "");
 }
 
 // Forward and gradient draw what the reference kernels draw.

@@ -1,6 +1,8 @@
 // Reshapes, slices, rearrangements, repetitions, casts and choices: values and gradients as MXNet 1.9.1 computes them.
+#include "ops/shape/strided_view.h"
 #include "tests/support/op_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -313,6 +315,39 @@ TEST(MovementOps, RUN_02_StepsBeyondTheAxis) {
               {2, 1},
               {4, 8},
               {{0, 0, 0, -0.75, 0, 0, 0, 0.25}}});
+}
+
+// Every order of the axes of matrices beyond the tiles they are moved in, forwards and with reversed axes.
+TEST(MovementOps, RUN_02_EveryOrderOfAxes) {
+  const DimsBuffer whole{3, 37, 2, 41};
+  const DimsBuffer own = contiguousStrides(whole);
+  std::vector<float> from(3 * 37 * 2 * 41), to(from.size());
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
+  size_t order[] = {0, 1, 2, 3};
+  do {
+    for (const size_t reversed : {size_t{4}, order[3]}) {
+      StridedView view;
+      for (size_t axis : order) {
+        view.dims.push_back(whole[axis]);
+        view.strides.push_back(axis == reversed ? -own[axis] : own[axis]);
+        if (axis == reversed) view.offset = own[axis] * (whole[axis] - 1);
+      }
+      std::fill(to.begin(), to.end(), -1.0f);
+      gatherView({to.data(), DType::Float32, view.dims}, {from.data(), DType::Float32, whole}, view);
+      size_t at = 0, numWrong = 0;
+      for (int64_t i = 0; i < view.dims[0]; ++i)
+        for (int64_t j = 0; j < view.dims[1]; ++j)
+          for (int64_t k = 0; k < view.dims[2]; ++k)
+            for (int64_t l = 0; l < view.dims[3]; ++l) {
+              int64_t index[4] = {};
+              index[order[0]] = i, index[order[1]] = j, index[order[2]] = k, index[order[3]] = l;
+              if (reversed < 4) index[reversed] = whole[reversed] - 1 - index[reversed];
+              const int64_t expected = ((index[0] * 37 + index[1]) * 2 + index[2]) * 41 + index[3];
+              numWrong += to[at++] != static_cast<float>(expected);
+            }
+      EXPECT_EQ(numWrong, 0u) << order[0] << order[1] << order[2] << order[3] << " reversed " << reversed;
+    }
+  } while (std::next_permutation(order, order + 4));
 }
 
 }  // namespace

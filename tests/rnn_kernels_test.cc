@@ -1,6 +1,6 @@
 // The fast kernels of RNN: every kind of cell in parts of the batch, with what the forward kernel keeps and without, and
 // what they consist of.
-#include "runtime/kernels/exponential.h"
+#include "runtime/kernels/float_functions.h"
 #include "runtime/kernels/prepared_product.h"
 #include "runtime/kernels/threads.h"
 #include "tests/support/derivative.h"
@@ -135,15 +135,15 @@ TEST(RnnKernels, RUN_02_SigmoidAndTangentWithinThreeUnits) {
     const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (std::isnan(x)) continue;
     if (x > -86.9f)
-      sigmoid = std::max(sigmoid, unitsApart(fast::sigmoidFunction(x), 1 / (1 + std::exp(-static_cast<double>(x)))));
-    tangent = std::max(tangent, unitsApart(fast::tangentFunction(x), std::tanh(static_cast<double>(x))));
+      sigmoid = std::max(sigmoid, unitsApart(fast::math::sigmoid(x), 1 / (1 + std::exp(-static_cast<double>(x)))));
+    tangent = std::max(tangent, unitsApart(fast::math::tanh(x), std::tanh(static_cast<double>(x))));
   }
   EXPECT_LT(sigmoid, 3);
   EXPECT_LT(tangent, 3);
-  EXPECT_EQ(fast::sigmoidFunction(-INFINITY), 0.0f);
-  EXPECT_TRUE(std::isnan(fast::sigmoidFunction(NAN)));
-  EXPECT_TRUE(std::isnan(fast::tangentFunction(NAN)));
-  EXPECT_TRUE(std::signbit(fast::tangentFunction(-0.0f)));
+  EXPECT_EQ(fast::math::sigmoid(-INFINITY), 0.0f);
+  EXPECT_TRUE(std::isnan(fast::math::sigmoid(NAN)));
+  EXPECT_TRUE(std::isnan(fast::math::tanh(NAN)));
+  EXPECT_TRUE(std::signbit(fast::math::tanh(-0.0f)));
 }
 
 template <class T> void compareProducts(Gemm<T> shape, bool packs) {

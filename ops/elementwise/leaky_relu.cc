@@ -25,10 +25,6 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-enum class LeakyType : uint8_t { Elu, Gelu, Leaky, Prelu, Rrelu, Selu };
-constexpr StringRef kLeakyTypeNames[] = {"elu", "gelu", "leaky", "prelu", "rrelu", "selu"};
-constexpr ArrayRef<StringRef> enumNames(LeakyType) { return kLeakyTypeNames; }
-
 struct LeakyParams {
   LeakyType actType = LeakyType::Leaky;
   double slope = 0.25, lowerBound = 0.125, upperBound = 0.334;
@@ -351,7 +347,8 @@ constinit const OpDef kLeakyReLU = {
 
 LeakyAttrs leakyAttrs(const NodeKind &kind) {
   const LeakyParams &p = kind.params<LeakyParams>();
-  return {p.actType == LeakyType::Leaky, p.actType == LeakyType::Prelu, p.slope};
+  const bool isSelu = p.actType == LeakyType::Selu;
+  return {p.actType, isSelu ? kSeluAlpha : p.slope, isSelu ? kSeluScale : 1};
 }
 
 namespace {

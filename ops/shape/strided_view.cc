@@ -4,6 +4,9 @@
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/elementwise/elementwise.h"
 
+#include <algorithm>
+#include <optional>
+
 using namespace llvm;
 
 namespace gradc {
@@ -20,7 +23,61 @@ template <class F> void forRows(const TensorRef &part, const StridedView &view, 
   for (int64_t row = 0; row < size; row += length, walk.next()) visit(row, view.offset + walk.offset(), length, stride);
 }
 
-template <class T> void gatherAs(const TensorRef &part, const TensorRef &whole, const StridedView &view) {
+/// The same view with axes that follow one another in both tensors as one, and without axes of one element.
+StridedView merged(const StridedView &view) {
+  StridedView result;
+  result.offset = view.offset;
+  for (size_t axis = 0; axis < view.dims.size(); ++axis) {
+    if (view.dims[axis] == 1) continue;
+    if (!result.dims.empty() && result.strides.back() == view.strides[axis] * view.dims[axis]) {
+      result.dims.back() *= view.dims[axis];
+      result.strides.back() = view.strides[axis];
+    } else {
+      result.dims.push_back(view.dims[axis]);
+      result.strides.push_back(view.strides[axis]);
+    }
+  }
+  return result;
+}
+
+/// Of a view whose last axis jumps in the whole, the axis along which the whole is contiguous; nothing where there is none.
+std::optional<size_t> contiguousAxis(const StridedView &view) {
+  if (view.dims.size() < 2 || view.strides.back() <= 1) return std::nullopt;
+  for (size_t axis = 0; axis + 1 < view.dims.size(); ++axis)
+    if (view.strides[axis] == 1) return axis;
+  return std::nullopt;
+}
+
+// Tile by tile of that axis and the last one, so that no line of the cache is brought twice.
+template <class T>
+void gatherTiles(const TensorRef &part, const TensorRef &whole, const StridedView &view, size_t axis) {
+  constexpr int64_t kTile = 16;
+  const DimsBuffer partStrides = contiguousStrides(view.dims);
+  const size_t last = view.dims.size() - 1;
+  const int64_t rows = view.dims[axis], columns = view.dims[last];
+  const int64_t rowStride = partStrides[axis], columnStride = view.strides[last];
+  DimsBuffer outer, inPart, inWhole;
+  for (size_t i = 0; i < last; ++i) {
+    if (i == axis) continue;
+    outer.push_back(view.dims[i]);
+    inPart.push_back(partStrides[i]);
+    inWhole.push_back(view.strides[i]);
+  }
+  StridedWalk to(outer, inPart), from(outer, inWhole);
+  for (int64_t count = elementCount(outer); count > 0; --count, to.next(), from.next()) {
+    T *toMatrix = part.as<T>() + to.offset();
+    const T *fromMatrix = whole.as<const T>() + view.offset + from.offset();
+    for (int64_t row = 0; row < rows; row += kTile)
+      for (int64_t column = 0; column < columns; column += kTile)
+        for (int64_t i = row; i < std::min(row + kTile, rows); ++i)
+          for (int64_t j = column; j < std::min(column + kTile, columns); ++j)
+            toMatrix[i * rowStride + j] = fromMatrix[i + j * columnStride];
+  }
+}
+
+template <class T> void gatherAs(const TensorRef &part, const TensorRef &whole, const StridedView &given) {
+  const StridedView view = merged(given);
+  if (const std::optional<size_t> axis = contiguousAxis(view)) return gatherTiles<T>(part, whole, view, *axis);
   forRows(part, view, [&](int64_t row, int64_t at, int64_t length, int64_t stride) {
     const T *from = whole.as<const T>() + at;
     T *to = part.as<T>() + row;

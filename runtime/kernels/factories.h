@@ -50,8 +50,6 @@ std::unique_ptr<PreparedKernel> crossValues(const KernelSite &site);
 std::unique_ptr<PreparedKernel> crossValuesBackward(const KernelSite &site);
 
 // runtime/kernels/elementwise.cc
-std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
-std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> relu(const KernelSite &site);
 std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> add(const KernelSite &site);
@@ -59,11 +57,30 @@ std::unique_ptr<PreparedKernel> subtract(const KernelSite &site);
 std::unique_ptr<PreparedKernel> multiply(const KernelSite &site);
 std::unique_ptr<PreparedKernel> copy(const KernelSite &site);
 
+// runtime/kernels/functions.cc
 std::unique_ptr<PreparedKernel> exponential(const KernelSite &site);
+std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site);
+std::unique_ptr<PreparedKernel> exponentialLessOneBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> logarithm(const KernelSite &site);
+std::unique_ptr<PreparedKernel> logarithmOfOneMore(const KernelSite &site);
 std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site);
 std::unique_ptr<PreparedKernel> tangent(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sine(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sineBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> cosine(const KernelSite &site);
+std::unique_ptr<PreparedKernel> cosineBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> errorFunction(const KernelSite &site);
 std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> logSigmoid(const KernelSite &site);
+std::unique_ptr<PreparedKernel> logSigmoidBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> silu(const KernelSite &site);
+std::unique_ptr<PreparedKernel> siluBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> mish(const KernelSite &site);
+std::unique_ptr<PreparedKernel> mishBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> gelu(const KernelSite &site);
+std::unique_ptr<PreparedKernel> geluBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
+std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site);
 
 // runtime/kernels/sliced.cc: operators that work element by element
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site);
@@ -97,6 +114,14 @@ std::unique_ptr<PreparedKernel> sumBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> meanBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> sumDown(const KernelSite &site);
 std::unique_ptr<PreparedKernel> repeat(const KernelSite &site);
+
+// runtime/kernels/extrema.cc: max, min and their gradients
+std::unique_ptr<PreparedKernel> largest(const KernelSite &site);
+std::unique_ptr<PreparedKernel> smallest(const KernelSite &site);
+std::unique_ptr<PreparedKernel> extremumBackward(const KernelSite &site);
+
+// runtime/kernels/optimizer_steps.cc
+std::unique_ptr<PreparedKernel> optimizerStep(const KernelSite &site);
 
 // runtime/kernels/softmax.cc
 std::unique_ptr<PreparedKernel> softmax(const KernelSite &site);

@@ -45,7 +45,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
       const T *sum = sums;
       if (isLog)
         forElements(rows, block,
-                    [=](int64_t i, int64_t r) { dx[i] = (dy[i] - expOfNonPositive(y[i]) * sum[r]) * scale; });
+                    [=](int64_t i, int64_t r) { dx[i] = (dy[i] - math::expOfNonPositive(y[i]) * sum[r]) * scale; });
       else forElements(rows, block, [=](int64_t i, int64_t r) { dx[i] = y[i] * (dy[i] - sum[r]) * scale; });
     });
   }

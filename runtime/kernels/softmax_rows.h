@@ -6,7 +6,7 @@
 
 #include "ops/axis_rows.h"
 #include "runtime/kernels/channel_loops.h"
-#include "runtime/kernels/exponential.h"
+#include "runtime/kernels/float_functions.h"
 
 namespace gradc::fast {
 
@@ -22,7 +22,7 @@ struct RowBlock {
 template <class F> void forRowBlocks(const AxisRows &rows, unsigned threads, F body) {
   const int64_t width = std::min(rows.inner, kRowBlock), perOuter = (rows.inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(kRowGrain / (rows.length * width), 1);
-  parallelFor(threads, rows.outer * perOuter, grain, [&](int64_t begin, int64_t end) {
+  vectorFor(threads, rows.outer * perOuter, grain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t row = at % perOuter * width;
       body(RowBlock{at / perOuter * rows.length * rows.inner + row, std::min(width, rows.inner - row)});
@@ -78,13 +78,13 @@ template <class T> struct RowSoftmax {
     T *to = y;
     if (isLog) {
       forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] = from[i] * scale - largest[r]; });
-      sumRows<T>(rows, block, [=](int64_t i) { return expOfNonPositive(to[i]); }, totals);
+      sumRows<T>(rows, block, [=](int64_t i) { return math::expOfNonPositive(to[i]); }, totals);
       for (int64_t r = 0; r < block.width; ++r) largest[r] = static_cast<T>(std::log(totals[r]));
       forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] -= largest[r]; });
       return;
     }
     forElements(rows, block,
-                [=, &largest](int64_t i, int64_t r) { to[i] = expOfNonPositive(from[i] * scale - largest[r]); });
+                [=, &largest](int64_t i, int64_t r) { to[i] = math::expOfNonPositive(from[i] * scale - largest[r]); });
     sumRows<T>(rows, block, [=](int64_t i) { return to[i]; }, totals);
     for (int64_t r = 0; r < block.width; ++r) largest[r] = static_cast<T>(1 / totals[r]);
     forElements(rows, block, [=, &largest](int64_t i, int64_t r) { to[i] *= largest[r]; });

@@ -53,17 +53,26 @@ constexpr FastKernelRow kRows[] = {
     {"_backward_broadcast_minimum", fast::broadcastMinimumBackward, LayoutRole::Same},
     {"_backward_broadcast_mul", fast::broadcastMultiplyBackward, LayoutRole::Same},
     {"_backward_broadcast_sub", fast::broadcastSubtractBackward, LayoutRole::Same},
+    {"_backward_cos", fast::cosineBackward, LayoutRole::Elements},
     {"_backward_dot", fast::dotBackward, LayoutRole::Plain},
     {"_backward_erf", fast::errorFunctionBackward, LayoutRole::Elements},
+    {"_backward_expm1", fast::exponentialLessOneBackward, LayoutRole::Elements},
+    {"_backward_gelu", fast::geluBackward, LayoutRole::Elements},
     {"_backward_interleaved_matmul_encdec_qk", fast::crossQueryKeyBackward, LayoutRole::Plain},
     {"_backward_interleaved_matmul_encdec_valatt", fast::crossValuesBackward, LayoutRole::Plain},
     {"_backward_interleaved_matmul_selfatt_qk", fast::selfQueryKeyBackward, LayoutRole::Plain},
     {"_backward_interleaved_matmul_selfatt_valatt", fast::selfValuesBackward, LayoutRole::Plain},
     {"_backward_linalg_gemm", fast::linalgGemmBackward, LayoutRole::Plain},
     {"_backward_linalg_gemm2", fast::linalgGemmBackward, LayoutRole::Plain},
+    {"_backward_log_sigmoid", fast::logSigmoidBackward, LayoutRole::Elements},
     {"_backward_log_softmax", fast::softmaxBackward, LayoutRole::Plain},
+    {"_backward_max", fast::extremumBackward, LayoutRole::Same},
     {"_backward_mean", fast::meanBackward, LayoutRole::Same},
+    {"_backward_min", fast::extremumBackward, LayoutRole::Same},
+    {"_backward_mish", fast::mishBackward, LayoutRole::Elements},
     {"_backward_relu", fast::reluBackward, LayoutRole::Elements},
+    {"_backward_silu", fast::siluBackward, LayoutRole::Elements},
+    {"_backward_sin", fast::sineBackward, LayoutRole::Elements},
     {"_backward_softmax", fast::softmaxBackward, LayoutRole::Plain},
     {"_backward_softmin", fast::softmaxBackward, LayoutRole::Plain},
     {"_backward_sum", fast::sumBackward, LayoutRole::Same},
@@ -86,6 +95,7 @@ constexpr FastKernelRow kRows[] = {
     {"_deconvolution_data_grad", fast::deconvolutionDataGrad, LayoutRole::Plain},
     {"_deconvolution_weight_grad", fast::deconvolutionWeightGrad, LayoutRole::Plain},
     {"_grad_add", fast::add, LayoutRole::Elements},
+    {"_identity_with_attr_like_rhs", fast::copy, LayoutRole::Elements},
     {"_linalg_gemm", fast::linalgGemm, LayoutRole::Plain},
     {"_linalg_gemm2", fast::linalgGemm, LayoutRole::Plain},
     {"_sum_like", fast::sumDown, LayoutRole::Same},
@@ -100,16 +110,27 @@ constexpr FastKernelRow kRows[] = {
     {"broadcast_mul", fast::broadcastMultiply, LayoutRole::Same},
     {"broadcast_sub", fast::broadcastSubtract, LayoutRole::Same},
     {"broadcast_to", fast::repeat, LayoutRole::Same},
+    {"cos", fast::cosine, LayoutRole::Elements},
     {"dot", fast::dot, LayoutRole::Plain},
     {"elemwise_add", fast::add, LayoutRole::Elements},
     {"elemwise_mul", fast::multiply, LayoutRole::Elements},
     {"elemwise_sub", fast::subtract, LayoutRole::Elements},
     {"erf", fast::errorFunction, LayoutRole::Elements},
     {"exp", fast::exponential, LayoutRole::Elements},
+    {"expm1", fast::exponentialLessOne, LayoutRole::Elements},
+    {"gelu", fast::gelu, LayoutRole::Elements},
+    {"log", fast::logarithm, LayoutRole::Elements},
+    {"log1p", fast::logarithmOfOneMore, LayoutRole::Elements},
+    {"log_sigmoid", fast::logSigmoid, LayoutRole::Elements},
     {"log_softmax", fast::softmax, LayoutRole::Plain},
+    {"max", fast::largest, LayoutRole::Same},
     {"mean", fast::mean, LayoutRole::Same},
+    {"min", fast::smallest, LayoutRole::Same},
+    {"mish", fast::mish, LayoutRole::Elements},
     {"relu", fast::relu, LayoutRole::Elements},
     {"sigmoid", fast::sigmoid, LayoutRole::Elements},
+    {"silu", fast::silu, LayoutRole::Elements},
+    {"sin", fast::sine, LayoutRole::Elements},
     {"softmax", fast::softmax, LayoutRole::Plain},
     {"softmin", fast::softmax, LayoutRole::Plain},
     {"sum", fast::sum, LayoutRole::Same},
@@ -161,12 +182,16 @@ constexpr const OpFamily *kFamilies[] = {
     &kRnnFamily,
     &kInterleavedMatmulFamily,
     &kLinalgGemmFamily,
+    &kReduceExtremaFamily,
+    &kTrigonometricFamily,
+    &kActivationFunctionsFamily,
 };
 
 constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site.kind->op->fastKernel(site); },
                                     LayoutRole::Plain};
 
 constexpr FastKernelRow kElementwiseRow = {"", fast::sliced, LayoutRole::Elements};
+constexpr FastKernelRow kStepRow = {"", fast::optimizerStep, LayoutRole::Elements};
 
 /// An operator of a host that merely has the name of another is not that one.
 bool isBuiltin(const OpDef &op) {
@@ -183,6 +208,7 @@ const FastKernelRow *findFastKernel(const OpDef &op) {
       llvm::lower_bound(kRows, op.name, [](const FastKernelRow &r, StringRef name) { return r.name < name; });
   const bool isListed = row != std::end(kRows) && row->name == op.name && isBuiltin(op);
   if (isListed) return row;
+  if (op.flags.isStep && isBuiltin(op)) return &kStepRow;
   return op.flags.isElementwise ? &kElementwiseRow : nullptr;
 }
 

@@ -40,8 +40,8 @@ struct FastKernelRow {
 
 /// Sorted by name.
 llvm::ArrayRef<FastKernelRow> fastKernelTable();
-/// The row of a built-in operator, or a row without name of one that brings its fast kernel or works element by element;
-/// else null, whatever its name.
+/// The row of a built-in operator, or a row without name of one that brings its fast kernel, works element by element, or is
+/// a built-in step of an optimizer; else null, whatever its name.
 const FastKernelRow *findFastKernel(const OpDef &op);
 /// What the operator's reference kernel makes of layouts: Elements for the built-in ones listed, else Plain.
 LayoutRole referenceRole(const OpDef &op);

@@ -66,6 +66,31 @@ TEST(Symbols, WhatIsCompiledForMoreInstructionsIsSharedWithNobody) {
   EXPECT_EQ(numSets, 3);
 }
 
+// Loops are compiled for more by the attributes of functions that only ops/instruction_sets.h calls.
+TEST(Symbols, WideVectorsAreInFunctionsOfTheirOwn) {
+  bool hasWide = false;
+  for (const std::string &archive : archives) {
+    if (archive.find("gemm_") != std::string::npos) continue;
+    FILE *pipe = popen(("objdump --disassemble --no-show-raw-insn '" + archive + "'").c_str(), "r");
+    ASSERT_TRUE(pipe);
+    std::string function;
+    char line[1 << 16];
+    while (std::fgets(line, sizeof line, pipe)) {
+      const std::string text = line;
+      if (text.ends_with(">:\n")) function = text.substr(text.find('<') + 1);
+      if (text.find("%ymm") == std::string::npos && text.find("%zmm") == std::string::npos) continue;
+      const bool isOwn = function.find("6detail7runAvx2") != std::string::npos ||
+                         function.find("6detail9runAvx512") != std::string::npos;
+      hasWide |= isOwn;
+      ASSERT_TRUE(isOwn) << archive << ": " << function;
+    }
+    EXPECT_EQ(pclose(pipe), 0) << archive;
+  }
+#if defined(__x86_64__)
+  EXPECT_TRUE(hasWide);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {

@@ -1,0 +1,61 @@
+// Loops compiled once per instruction set and run by the best one that the machine has.
+//
+//   onMachine([&] {
+//     GRADC_INDEPENDENT
+//     for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
+//   });
+//
+// The body, with all that it calls and the compiler sees, is inlined into functions whose attributes ask for more
+// instructions, so each loop is written once, in plain C++, in the file that it belongs to. No function that others share is
+// compiled for more than the baseline. Products and sums are not contracted, so all sets give the same bits: it does
+// not matter to a result where it was computed. Tested by tests/instruction_sets_test.cc
+#pragma once
+
+#include <cstdint>
+
+namespace gradc {
+
+enum class InstructionSet : uint8_t {
+  Baseline,  // SSE2 on x86-64
+  Avx2,
+  Avx512,  // F, DQ and VL
+};
+
+/// What loops use: the best that the machine has, up to the limit.
+InstructionSet instructionSet();
+/// Holds later calls of `onMachine` to `most`, on all threads: for tests and comparisons. Returns what was used before.
+InstructionSet limitInstructions(InstructionSet most);
+
+namespace detail {
+
+template <class F> void runBaseline(const F &body) { body(); }
+#if defined(__x86_64__)
+#if defined(__clang__)
+#define GRADC_WIDE_VECTORS
+#else
+#define GRADC_WIDE_VECTORS ",prefer-vector-width=512"
+#endif
+template <class F> __attribute__((flatten, noinline, target("avx2"))) void runAvx2(const F &body) { body(); }
+template <class F>
+__attribute__((flatten, noinline, target("avx512f,avx512dq,avx512vl" GRADC_WIDE_VECTORS))) void runAvx512(
+    const F &body) {
+  body();
+}
+#undef GRADC_WIDE_VECTORS
+#endif
+
+}  // namespace detail
+
+/// Runs `body`, a lambda around a loop. What the loop calls should be inline and do no more than arithmetic.
+template <class F> inline void onMachine(const F &body) {
+#if defined(__x86_64__)
+  switch (instructionSet()) {
+    case InstructionSet::Avx512: return detail::runAvx512(body);
+    case InstructionSet::Avx2: return detail::runAvx2(body);
+    case InstructionSet::Baseline: break;
+  }
+#endif
+  detail::runBaseline(body);
+}
+
+}  // namespace gradc

@@ -1,0 +1,50 @@
+// Kernels of functions of one, two or three elements, in either precision. Operands have one layout, so they are flat lists
+// here. Tested by tests/fast_kernels_test.cc
+#pragma once
+
+#include "runtime/kernels/prepared_kernel.h"
+#include "runtime/kernels/vector_loops.h"
+
+#include <type_traits>
+
+namespace gradc::fast {
+
+inline constexpr int64_t kElementGrain = 16384;  // elements below which a second thread costs more than it saves
+
+/// y = F(a[, b[, c]]).
+template <class T, auto F> class ElementKernel : public PreparedKernel {
+ public:
+  explicit ElementKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *a = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    if constexpr (std::is_invocable_v<decltype(F), T>) {
+      map(call, [=](int64_t i) { y[i] = static_cast<T>(F(a[i])); });
+    } else if constexpr (std::is_invocable_v<decltype(F), T, T>) {
+      const T *b = call.in[1].as<const T>();
+      map(call, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i])); });
+    } else {
+      const T *b = call.in[1].as<const T>(), *c = call.in[2].as<const T>();
+      map(call, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], c[i])); });
+    }
+  }
+
+ private:
+  template <class Visit> void map(const KernelCall &call, Visit visit) const {
+    vectorFor(threads, call.out[0].size(), kElementGrain, [=](int64_t begin, int64_t end) {
+      GRADC_INDEPENDENT
+      for (int64_t i = begin; i < end; ++i) visit(i);
+    });
+  }
+
+  unsigned threads;
+};
+
+/// The kernel of a captureless generic lambda.
+template <auto F> std::unique_ptr<PreparedKernel> elementKernel(const KernelSite &site) {
+  if (site.out[0].dtype == DType::Float32) return std::make_unique<ElementKernel<float, F>>(site);
+  if (site.out[0].dtype == DType::Float64) return std::make_unique<ElementKernel<double, F>>(site);
+  return nullptr;
+}
+
+}  // namespace gradc::fast

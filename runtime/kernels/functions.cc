@@ -1,0 +1,165 @@
+// Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
+// runtime/kernels/float_functions.h in loops. Tested by tests/fast_kernels_test.cc
+#include "runtime/kernels/float_functions.h"
+
+#include "ops/elementwise/special_functions.h"
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/element_kernels.h"
+#include "runtime/kernels/factories.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+template <class T> T absolute(T x) { return x < 0 ? -x : x; }
+template <class T> T positivePart(T x) { return x > 0 ? x : T{0}; }
+
+/// ln(1 + exp(x)) without overflow.
+template <class T> T softplus(T x) { return positivePart(x) + math::log1p(math::exp(-absolute(x))); }
+inline float distribution(float x) { return (math::erf(x * 0.707106781f) + 1.0f) * 0.5f; }
+inline double distribution(double x) { return normalCdf(x); }
+template <class T> T density(T x) { return static_cast<T>(kNormalPeak) * math::exp(T(-0.5) * x * x); }
+template <class T> T mishGate(T x) { return math::tanh(softplus(x)); }
+
+/// y = F(a[, b]) where F takes the sine or cosine of its last operand: for float32 in blocks, by `Any` in blocks with a
+/// number beyond kReducible. Where both can be used, they give the same bits.
+template <class T, auto F, auto Any> class CircularKernel : public PreparedKernel {
+ public:
+  explicit CircularKernel(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *a = call.in[0].as<const T>(), *x = call.in.back().as<const T>();
+    T *y = call.out[0].as<T>();
+    vectorFor(threads, call.out[0].size(), kElementGrain, [=](int64_t begin, int64_t end) {
+      for (; begin < end; begin += kBlock) {
+        const int64_t last = std::min(begin + kBlock, end);
+        int numFar = 0;
+        for (int64_t i = begin; i < last; ++i) numFar += !(absolute(x[i]) <= static_cast<T>(math::kReducible));
+        if (numFar != 0) {
+          for (int64_t i = begin; i < last; ++i) y[i] = Any(a[i], x[i]);
+          continue;
+        }
+        GRADC_INDEPENDENT
+        for (int64_t i = begin; i < last; ++i) y[i] = F(a[i], x[i]);
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kBlock = 512;
+  unsigned threads;
+};
+
+template <auto F, auto Any> std::unique_ptr<PreparedKernel> circular(const KernelSite &site) {
+  if (site.out[0].dtype == DType::Float32) return std::make_unique<CircularKernel<float, F, Any>>(site);
+  if (site.out[0].dtype == DType::Float64) return std::make_unique<CircularKernel<double, F, Any>>(site);
+  return nullptr;
+}
+
+constexpr auto kExp = [](auto x) { return math::exp(x); };
+constexpr auto kSigmoid = [](auto x) { return math::sigmoid(x); };
+constexpr auto kTanh = [](auto x) { return math::tanh(x); };
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) { return elementKernel<kExp>(site); }
+std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::expm1(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> exponentialLessOneBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::exp(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> logarithm(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::log(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> logarithmOfOneMore(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::log1p(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) { return elementKernel<kSigmoid>(site); }
+std::unique_ptr<PreparedKernel> tangent(const KernelSite &site) { return elementKernel<kTanh>(site); }
+
+std::unique_ptr<PreparedKernel> sine(const KernelSite &site) {
+  return circular<[](auto, auto x) { return math::sin(x); }, [](auto, auto x) { return math::sinOfAny(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> cosine(const KernelSite &site) {
+  return circular<[](auto, auto x) { return math::cos(x); }, [](auto, auto x) { return math::cosOfAny(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> sineBackward(const KernelSite &site) {
+  return circular<[](auto dy, auto x) { return dy * math::cos(x); },
+                  [](auto dy, auto x) { return dy * math::cosOfAny(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> cosineBackward(const KernelSite &site) {
+  return circular<[](auto dy, auto x) { return dy * -math::sin(x); },
+                  [](auto dy, auto x) { return dy * -math::sinOfAny(x); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> errorFunction(const KernelSite &site) {
+  return elementKernel<[](auto x) { return math::erf(x); }>(site);
+}
+// Inputs dy, x.
+std::unique_ptr<PreparedKernel> errorFunctionBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) {
+    return dy * (static_cast<decltype(x)>(1.1283791670955125739) * math::expOfNonPositive(-x * x));
+  }>(site);
+}
+
+std::unique_ptr<PreparedKernel> logSigmoid(const KernelSite &site) {
+  return elementKernel<[](auto x) { return (x < 0 ? x : decltype(x){0}) - math::log1p(math::exp(-absolute(x))); }>(
+      site);
+}
+std::unique_ptr<PreparedKernel> logSigmoidBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * math::sigmoid(-x); }>(site);
+}
+std::unique_ptr<PreparedKernel> silu(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x * math::sigmoid(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> siluBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) {
+    const auto s = math::sigmoid(x);
+    return dy * (s * (x * (1 - s) + 1));
+  }>(site);
+}
+std::unique_ptr<PreparedKernel> mish(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x * mishGate(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> mishBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) {
+    const auto gate = mishGate(x);
+    return dy * (gate + x * math::sigmoid(x) * (1 - gate * gate));
+  }>(site);
+}
+std::unique_ptr<PreparedKernel> gelu(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x * distribution(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> geluBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * (distribution(x) + x * density(x)); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> activation(const KernelSite &site) {
+  switch (activationType(*site.kind)) {
+    case ActType::Relu: return relu(site);
+    case ActType::Sigmoid: return sigmoid(site);
+    case ActType::Tanh: return tangent(site);
+    case ActType::Softrelu: return elementKernel<[](auto x) { return softplus(x); }>(site);
+    case ActType::Softsign: return sliced(site);
+  }
+  return nullptr;
+}
+
+// Inputs dy, y (softsign: x).
+std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site) {
+  switch (activationType(*site.kind)) {
+    case ActType::Relu: return reluBackward(site);
+    case ActType::Sigmoid: return elementKernel<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
+    case ActType::Tanh: return elementKernel<[](auto dy, auto y) { return dy * (1 - y * y); }>(site);
+    case ActType::Softrelu: return elementKernel<[](auto dy, auto y) { return dy * -math::expm1(-y); }>(site);
+    case ActType::Softsign: return sliced(site);
+  }
+  return nullptr;
+}
+
+}  // namespace gradc::fast

@@ -1,0 +1,89 @@
+// Loops on every instruction set that the machine has: equal bits, from fast kernels and from reference kernels.
+#include "ops/instruction_sets.h"
+
+#include "tests/support/fast_runs.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+using Values = gradc::testing::Array;
+
+/// Until its end, loops use no more than that set.
+class Limit {
+ public:
+  explicit Limit(InstructionSet most) : before(limitInstructions(most)) {}
+  ~Limit() { limitInstructions(before); }
+
+ private:
+  InstructionSet before;
+};
+
+constexpr InstructionSet kSets[] = {InstructionSet::Baseline, InstructionSet::Avx2, InstructionSet::Avx512};
+
+// None of oneDNN's, whose sums differ between sets. Sizes leave remainders.
+constexpr const char *kGraphs[] = {
+    "y = softmax(x) {axis=1}; heads y",
+    "y = log_softmax(x); heads y",
+    "n = LayerNorm(x, g, b); e = gelu(n); y = sum(e) {axis=1}; heads y",
+    "n = BatchNorm(x, g, b, m, v) {fix_gamma=False}; y = Activation(n) {act_type=softrelu}; heads y",
+    "e = exp(x); l = log1p(e); s = sin(l); c = cos(x); t = tanh(c); u = elemwise_mul(s, t); y = erf(u); heads y",
+    "s = sigmoid(x); k = silu(s); z = LeakyReLU(k) {act_type=selu}; q = expm1(z); y = mean(q) {axis=0}; heads y",
+    "c = clip(x) {a_min=-0.3, a_max=0.4}; p = _plus_scalar(c) {scalar=3}; r = sqrt(p); y = _rdiv_scalar(r) {scalar=2};"
+    " heads y",
+    "m = mean(x) {axis=0}; y = broadcast_div(x, m); heads y",
+};
+
+TEST(InstructionSets, RUN_02_EqualBitsOnEverySet) {
+  for (const char *text : kGraphs) {
+    SCOPED_TRACE(text);
+    TestContext context;
+    const Graph graph = cantFail(parseGraph(context, text));
+    Bindings bindings = drawBindings(graph, {{"x", DimsBuffer{37, 1043}}});
+    std::vector<std::string> variables;
+    for (const auto &[name, values] : bindings)
+      if (name == "x" || name == "g" || name == "b") variables.push_back(name);
+    FastOptions options;
+    options.run.isTraining = true;
+    Values head = cantFail(NaiveRun::run(graph, bindings, options.run)).heads()[0];
+    for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
+    bindings["p1_0"] = head;
+    const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+    for (DType type : {DType::Float32, DType::Float64}) {
+      options.run.floatAs = type;
+      std::vector<std::vector<Values>> fast, reference;
+      for (InstructionSet set : kSets) {
+        Limit limit(set);
+        FastResult found = runFast(gradient, bindings, options);
+        EXPECT_FALSE(found.operators.empty());
+        fast.push_back(std::move(found.heads));
+        reference.push_back(cantFail(NaiveRun::run(gradient, bindings, options.run)).heads());
+      }
+      for (size_t s = 1; s < fast.size(); ++s)
+        for (size_t h = 0; h < fast[0].size(); ++h) {
+          EXPECT_EQ(fast[s][h].values, fast[0][h].values) << "head " << h << ", set " << s;
+          EXPECT_EQ(reference[s][h].values, reference[0][h].values) << "head " << h << ", set " << s;
+        }
+    }
+  }
+}
+
+TEST(InstructionSets, TheBestOfTheMachineUpToTheLimit) {
+  const InstructionSet best = instructionSet();
+#if defined(__x86_64__)
+  EXPECT_EQ(best >= InstructionSet::Avx2, __builtin_cpu_supports("avx2") != 0);
+#endif
+  {
+    Limit limit(InstructionSet::Baseline);
+    EXPECT_EQ(instructionSet(), InstructionSet::Baseline);
+  }
+  EXPECT_EQ(instructionSet(), best);
+}
+
+}  // namespace
+}  // namespace gradc
