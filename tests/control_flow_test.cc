@@ -1,5 +1,6 @@
 // Loops, branches and calls: attributes, inference through bodies, execution. Files in testdata/loops are what MXNet's own
 // front end writes (tests/mxnet_loops.py).
+#include "ir/bodies.h"
 #include "ir/body_flow.h"
 #include "ir/graph_builder.h"
 #include "passes/memory/plan_memory.h"
@@ -176,15 +177,66 @@ TEST(ControlFlow, ScanRunsUpAndDownAndEndsWhereItIsTold) {
     attrs = scanAttrs(isReverse, true);
     llvm::append_range(attrs, locs);
     const Graph part = around("_scan", {"k", "x", "s"}, attrs, step, 2);
-    for (int64_t k : {0, 2, 5}) {
+    for (int64_t k : {0, 2, 3}) {
       const Tensors some = run(
           part,
           {{"k", arrayOf<int64_t>(DType::Int64, {1}, {k})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}});
       if (k == 0) EXPECT_EQ(some, (Tensors{{0, 0, 0}, {0}}));
       if (k == 2) EXPECT_EQ(some, isReverse ? (Tensors{{2, 0, 0}, {21}}) : (Tensors{{0, 1, 0}, {12}}));
-      if (k == 5) EXPECT_EQ(some, all);
+      if (k == 3) EXPECT_EQ(some, all);
     }
   }
+}
+
+TEST(ControlFlow, E_27_MoreStepsThanRowsAreRefused) {
+  std::vector<AttrText> attrs = scanAttrs(false, true);
+  const Graph loop = around("_scan", {"k", "x", "s"}, attrs, body("n = elemwise_add(x, s); heads n, n"), 2);
+  for (int64_t k : {4, -1}) {
+    const GradcError error = errorOf(tryRun(
+        loop,
+        {{"k", arrayOf<int64_t>(DType::Int64, {1}, {k})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}}));
+    EXPECT_EQ(error.kind, ErrorKind::LengthMismatch);
+    ASSERT_EQ(error.notes.size(), 1u);
+    EXPECT_EQ(error.notes[0].text, "while running node 'loop' (_scan)");
+    EXPECT_NE(error.message.find("is to run " + std::to_string(k) + " steps, expected 0 to 3"), std::string::npos)
+        << error.message;
+  }
+}
+
+// Inside a body, the path is in the message.
+TEST(ControlFlow, E_27_MoreStepsInABody) {
+  std::vector<AttrText> attrs = scanAttrs(false, true);
+  const Graph loop = around("_scan", {"k", "x", "s"}, attrs, body("n = elemwise_add(x, s); heads n, n"), 2);
+  const Graph call = around("_call", {"k", "x", "s"}, {{"num_args", "3"}, {"num_outputs", "2"}}, loop, 2);
+  const GradcError error = errorOf(tryRun(
+      call, {{"k", arrayOf<int64_t>(DType::Int64, {1}, {4})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}}));
+  EXPECT_EQ(error.message, "node 'loop' > body > node 'loop' (_scan): is to run 4 steps, expected 0 to 3, the number "
+                           "of its rows");
+}
+
+// What a body takes the shape of alone is not read, so that it need not be kept.
+TEST(ControlFlow, RC_03_OperandsThatNoStepReadsAreIgnored) {
+  const Graph loop =
+      around("_scan", {"x", "s", "c"},
+             {{"num_args", "3"},
+              {"num_data", "1"},
+              {"num_states", "1"},
+              {"num_out_data", "1"},
+              {"input_locs", "(2, 1, 0)"}},  // c is read first
+             body("e = exp(x); z = zeros_like(e); n = elemwise_add(s, z); o = ones_like(c); heads o, n"), 2);
+  const NodeKind &kind = loop.kind(loop.heads()[0].node);
+  EXPECT_TRUE(kind.isIgnored(2));
+  EXPECT_FALSE(kind.isIgnored(1)) << "a state is read as its own first value";
+  const Tensors heads = run(loop, {{"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {7})}, {"c", floats({2}, {1, 2})}});
+  EXPECT_EQ(heads, (Tensors{{1, 1, 1, 1, 1, 1}, {7}}));
+}
+
+TEST(ControlFlow, E_33_BodiesNestedTooDeep) {
+  const std::vector<AttrText> attrs = {{"num_args", "1"}, {"num_outputs", "1"}};
+  Graph deep = body("y = exp(x)");
+  for (size_t level = 0; level < kMaxBodyNesting; ++level) deep = around("_call", {"x"}, attrs, deep, 1);
+  EXPECT_NE(refusal("_call", attrs, {deep}).find("would have bodies nested more than 64 levels deep"),
+            std::string::npos);
 }
 
 TEST(ControlFlow, CallRunsItsBody) {
@@ -299,8 +351,9 @@ TEST(ControlFlow, MEM_03_BodiesArePlannedInTheWorkspaceOfTheirNode) {
   const MemoryPlan one = planFor(1), many = planFor(1000);
   ASSERT_EQ(one.flows.size(), 1u);
   EXPECT_GT(one.flows[0].bodies[0]->plan->plannedBytes, 0);
-  EXPECT_EQ(one.flows[0].ownBytes, 2 * 64) << "of each state one buffer, the other is the output";
-  EXPECT_EQ(one.flows[0].bytes, 2 * 64 + one.flows[0].bodies[0]->plan->plannedBytes);
+  EXPECT_EQ(one.flows[0].ownBytes, 128 + 2 * 64)
+      << "where the states are, and of each one buffer: the other is the output";
+  EXPECT_EQ(one.flows[0].bytes, one.flows[0].ownBytes + one.flows[0].bodies[0]->plan->plannedBytes);
   EXPECT_EQ(many.workspaceBytes, one.workspaceBytes);
   EXPECT_EQ(one.workspaceBytes, one.flows[0].bytes);
 }

@@ -207,27 +207,6 @@ TEST(LoopGradient, CF_16_AnUnrelatedStateIsPruned) {
   EXPECT_EQ(numStates, std::vector<size_t>{2}) << "that of t, and the sum for w";
 }
 
-// Nothing is hidden between the loop and its gradient, so both run as often as one likes.
-TEST(LoopGradient, ASecondRunGivesTheSame) {
-  const GradientResult result = gradientOf(loopFile("cf12"), {"w"});
-  SessionOptions options;
-  Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(kCf12), options));
-  cantFail(session.run(0));
-  const size_t head = result.graph.heads().size() - 1;
-  const std::vector<float> first = valuesOf<float>(session.head(head));
-  cantFail(session.run(0));
-  EXPECT_EQ(valuesOf<float>(session.head(head)), first);
-}
-
-// CF-22: saved outputs and gradient loops are in the file.
-TEST(LoopGradient, CF_22_FilesKeepThem) {
-  for (StringRef name : {"cf12", "powers", "cf11"}) {
-    const Graph graph = gradientOf(loopFile(name), {"w"}, 2).graph;
-    const std::string text = written(graph);
-    EXPECT_EQ(written(read(testContext(), text).graph), text) << name.str();
-  }
-}
-
 std::vector<Binding> lstmBindings() {
   std::vector<Binding> bindings = {{"x", {4, 2, 5}, {}},        {"h", {2, 3}, {}},      {"c", {2, 3}, {}},
                                    {"i2h_weight", {12, 5}, {}}, {"i2h_bias", {12}, {}}, {"h2h_weight", {12, 3}, {}},
@@ -241,6 +220,33 @@ std::vector<Binding> lstmBindings() {
   return bindings;
 }
 
+// Nothing is hidden between the loop and its gradient, so both run as often as one likes.
+TEST(LoopGradient, RET_06_D_10_ASecondRunGivesTheSame) {
+  auto expectSame = [](StringRef file, StringRef x, ArrayRef<Binding> bindings) {
+    const GradientResult result = gradientOf(loopFile(file), {x});
+    SessionOptions options;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(bindings), options));
+    cantFail(session.run(0));
+    const size_t head = result.graph.heads().size() - 1;
+    const Doubles first = valuesOf<double>(session.head(head));
+    cantFail(session.run(0));
+    EXPECT_EQ(valuesOf<double>(session.head(head)), first) << file.str();
+    EXPECT_NE(first, Doubles(first.size(), 0)) << file.str();
+  };
+  expectSame("cf12", "w", kCf12);
+  expectSame("lstm", "i2h_weight", lstmBindings());
+}
+
+// CF-22: saved outputs and gradient loops are in the file.
+TEST(LoopGradient, CF_22_FilesKeepThem) {
+  for (StringRef name : {"cf12", "powers", "cf11"}) {
+    const Graph graph = gradientOf(loopFile(name), {"w"}, 2).graph;
+    const std::string text = written(graph);
+    EXPECT_EQ(written(read(testContext(), text).graph), text) << name.str();
+  }
+}
+
 // Toward what the sums of both have in one order, equal bits: those of the weights are added from the last step on.
 TEST(LoopGradient, A_19_ALoopIsItsUnrolledGraph) {
   const std::vector<Binding> bindings = lstmBindings();
@@ -252,6 +258,136 @@ TEST(LoopGradient, A_19_ALoopIsItsUnrolledGraph) {
     for (size_t k = 0; k < a[i].size(); ++k) EXPECT_NEAR(a[i][k], b[i][k], 1e-12) << names[i].str() << " " << k;
   }
   for (size_t i : {0, 1, 2}) EXPECT_EQ(a[i], b[i]) << names[i].str();
+}
+
+const Binding kNorm[] = {{"x", {2, 4, 1}, {1, 3, 2, -1, 5, 9, 4, 6}},
+                         {"s", {4, 1}, {0.5, -1, 2, 0.25}},
+                         {"gamma", {1}, {1.5}},
+                         {"beta", {1}, {0.5}},
+                         {"moving_mean", {1}, {0}},
+                         {"moving_var", {1}, {1}}};
+
+// Statistics that a step moves are moved by the forward loop alone.
+TEST(LoopGradient, MUT_06_TheGradientMovesNoStatistics) {
+  const Graph loop = loopFile("norm_in_loop");
+  for (uint32_t order : {1, 2}) expectDerivative(loop, kNorm, order);
+  auto meanAfter = [](const Graph &graph) {
+    SessionOptions options;
+    options.exec.backend = Backend::Reference;
+    options.exec.isTraining = true;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(testContext(), graph, arraysOf(kNorm), options));
+    cantFail(session.run(0));
+    return session.variable(nodeNamed(graph, "moving_mean")).as<double>()[0];
+  };
+  const GradientResult result = gradientOf(loop, {"x", "gamma"});
+  EXPECT_NEAR(meanAfter(loop), 0.9 * (0.1 * 1.25) + 0.1 * 6, 1e-6) << "the momentum is rounded to single precision";
+  EXPECT_EQ(meanAfter(result.graph), meanAfter(loop));
+  for (uint32_t n = loop.numNodes(); n < result.graph.numNodes(); ++n)
+    EXPECT_TRUE(result.graph.kind(NodeId(n)).mutated.isEmpty()) << result.graph.name(NodeId(n)).str();
+  const std::string text = written(result.graph);
+  EXPECT_EQ(written(read(testContext(), text).graph), text);
+}
+
+// A step reads m, then replaces it by 0.5·m − g: each step's gradient reads what m was before.
+TEST(LoopGradient, MUT_03_AStepReadsWhatItThenOverwrites) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 4> operands;
+  for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
+  operands[3].version = 1;
+  const AttrText attrs[] = {{"num_args", "4"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "2"}};
+  const Graph body = cantFail(
+      parseGraph(context, "y = elemwise_mul(r, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z"));
+  // Inputs in id order: r, m, w, g.
+  const AttrText locations[] = {attrs[0], attrs[1], attrs[2], attrs[3], {"input_locs", "(0, 3, 1, 2)"}};
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(locations), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
+  EXPECT_EQ(run(gradientOf(graph, {"x"}), bindings), (std::vector<Doubles>{{4, 1, -0.5}}));
+}
+
+// The gradient of a dropped value is that of the mask drawn at its step.
+TEST(LoopGradient, RUN_02_TheGradientHasTheDrawsOfItsStep) {
+  Doubles x(4 * 6), h(6);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25 + 0.1 * static_cast<double>(i % 7);
+  for (size_t i = 0; i < h.size(); ++i) h[i] = 0.5 - 0.1 * static_cast<double>(i);
+  expectDerivative(loopFile("dropout_in_loop"), {{"x", {4, 6}, x}, {"h", {6}, h}}, 1);
+}
+
+// What the gradient takes shapes of alone is neither stacked nor computed.
+TEST(LoopGradient, A_19_ShapesAloneAreNotStacked) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
+  const AttrText attrs[] = {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}};
+  const Graph body = cantFail(parseGraph(context, "a = elemwise_add(x, s); n = tanh(a); heads n"));
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), {x, s}, {"loop", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  const GradientResult result = gradientOf(graph, {"x", "s"});
+  EXPECT_EQ(result.graph.numOutputs(nodeNamed(result.graph, "loop")), 2u) << "the final state, and tanh of each step";
+  expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
+}
+
+// E-32: an operator nobody knows, in a body on the path, with the path to it.
+TEST(LoopGradient, E_32_AnOpaqueOperatorInABody) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
+  const Graph body = cantFail(parseGraph(context, "a = exp(x); y = ?mystery(a)"));
+  const NodeId call =
+      cantFail(builder.add(*context.ops.find("_call"), {x}, {"outer", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+  GradientRequest request;
+  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+  const std::string text = describeError(buildGradient(context, graph, request, {}));
+  EXPECT_NE(text.find("[unknown_op]"), std::string::npos) << text;
+  EXPECT_NE(text.find("node 'outer' > body > "), std::string::npos) << text;
+  EXPECT_NE(text.find("mystery"), std::string::npos) << text;
+}
+
+// A rule inside a body that needs the length of a sequence has it at every order.
+TEST(LoopGradient, CF_19_ShapesInsideBodiesAtHigherOrders) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 4> operands;
+  for (StringRef name : {"x", "w", "h"}) operands.push_back(builder.addVariable(name, Attrs()));
+  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
+  const Graph body =
+      cantFail(parseGraph(context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=1}; heads y"));
+  const NodeId call =
+      cantFail(builder.add(*context.ops.find("_call"), operands, {"outer", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+  const InferRequest hints{{{nodeNamed(graph, "x"), {3, 1, 2}}}, {}};
+  const Inference known = cantFail(infer(context, graph, hints, {}));
+  GradientOptions options;
+  options.inference = &known;
+  GradientRequest request;
+  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+  for (uint32_t order : {2, 3})
+    EXPECT_EQ(describeError(buildGradientOfOrder(context, graph, request, options, order)), "success") << order;
+}
+
+TEST(LoopGradient, E_13_DrawsThatWouldBeMadeAgainAreRefused) {
+  Context &context = testContext();
+  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
+  for (StringRef p : {"0", "0.5"}) {
+    const Graph body = cantFail(parseGraph(
+        context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=2, p=" + p.str() + "}; heads y"));
+    GraphBuilder builder(context);
+    SmallVector<Value, 4> given;
+    for (StringRef name : {"x", "w", "h"}) given.push_back(builder.addVariable(name, Attrs()));
+    const NodeId call =
+        cantFail(builder.add(*context.ops.find("_call"), given, {"outer", context.attrs(attrs), NodeId(), body}));
+    const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+    GradientRequest request;
+    request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+    const std::string text = describeError(buildGradient(context, graph, request, {}));
+    EXPECT_EQ(text.find("draws the numbers of its forward node again") != std::string::npos, p != "0") << text;
+  }
 }
 
 TEST(LoopGradient, A_19_TheGradientOfALongLoopHasAsManyNodes) {
