@@ -1,4 +1,4 @@
-// What a node does beside computing its outputs. Tested by tests/requests_test.cc and tests/loop_gradient_test.cc
+// What a node does beside computing its outputs. Tested by tests/requests_test.cc and tests/body_gradient_test.cc
 #pragma once
 
 #include "ir/op.h"

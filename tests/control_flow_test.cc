@@ -1,13 +1,8 @@
 // Loops, branches and calls: attributes, inference through bodies, execution. Files in testdata/loops are what MXNet's own
 // front end writes (tests/mxnet_loops.py).
-#include "ir/bodies.h"
-#include "ir/body_flow.h"
-#include "ir/graph_builder.h"
 #include "passes/memory/plan_memory.h"
-#include "runtime/session.h"
+#include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
-#include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -17,48 +12,6 @@ using namespace llvm;
 
 namespace gradc::testing {
 namespace {
-
-using Floats = std::vector<float>;
-using Tensors = std::vector<Floats>;
-
-Graph loopFile(StringRef name) {
-  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
-      .graph;
-}
-
-Expected<Tensors> tryRun(const Graph &graph, std::vector<NamedArray> arrays, Backend backend = Backend::Reference) {
-  SessionOptions options;
-  options.exec.backend = backend;
-  Expected<Session> session = Session::create(testContext(), graph, std::move(arrays), options);
-  if (!session) return session.takeError();
-  if (Error error = session->run(0)) return error;
-  Tensors heads;
-  for (size_t i = 0; i < graph.heads().size(); ++i) heads.push_back(valuesOf<float>(session->head(i)));
-  return heads;
-}
-Tensors run(const Graph &graph, std::vector<NamedArray> arrays, Backend backend = Backend::Reference) {
-  return cantFail(tryRun(graph, std::move(arrays), backend));
-}
-
-/// A node with bodies between variables of these names, written in the text of TestGraph.
-Graph around(StringRef op, ArrayRef<StringRef> inputs, ArrayRef<AttrText> attrs, ArrayRef<Graph> bodies,
-             size_t numHeads) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  SmallVector<Value, 8> operands;
-  for (StringRef name : inputs) operands.push_back(builder.addVariable(name, Attrs()));
-  const NodeId n =
-      cantFail(builder.add(*context.ops.find(op), operands, {"loop", context.attrs(attrs), NodeId(), bodies}));
-  SmallVector<Value, 8> heads;
-  for (size_t i = 0; i < numHeads; ++i) heads.push_back(Value{n, static_cast<uint16_t>(i), 0});
-  return cantFail(std::move(builder).freeze(heads, {})).graph;
-}
-Graph body(StringRef text) { return cantFail(parseGraph(testContext(), text)); }
-
-std::string refusal(StringRef op, ArrayRef<AttrText> attrs, ArrayRef<Graph> bodies) {
-  Context &context = testContext();
-  return describeError(context.kind(*context.ops.find(op), context.attrs(attrs), bodies));
-}
 
 TEST(ControlFlow, CF_01_CF_03_ForeachSlicesStacksAndCarries) {
   const Graph graph = loopFile("cf03");
@@ -155,15 +108,6 @@ TEST(ControlFlow, CF_12_FastKernelsInsideBodiesAgree) {
   }
 }
 
-std::vector<AttrText> scanAttrs(bool isReverse, bool hasSteps) {
-  return {{"num_args", hasSteps ? "3" : "2"},
-          {"num_data", "1"},
-          {"num_states", "1"},
-          {"num_out_data", "1"},
-          {"reverse", isReverse ? "True" : "False"},
-          {"has_steps", hasSteps ? "True" : "False"}};
-}
-
 TEST(ControlFlow, ScanRunsUpAndDownAndEndsWhereItIsTold) {
   // What the state was, then the state after: 10·state + row.
   const Graph step = body("t = _mul_scalar(s) {scalar=10}; n = elemwise_add(x, t); heads s, n");
@@ -186,57 +130,6 @@ TEST(ControlFlow, ScanRunsUpAndDownAndEndsWhereItIsTold) {
       if (k == 3) EXPECT_EQ(some, all);
     }
   }
-}
-
-TEST(ControlFlow, E_27_MoreStepsThanRowsAreRefused) {
-  std::vector<AttrText> attrs = scanAttrs(false, true);
-  const Graph loop = around("_scan", {"k", "x", "s"}, attrs, body("n = elemwise_add(x, s); heads n, n"), 2);
-  for (int64_t k : {4, -1}) {
-    const GradcError error = errorOf(tryRun(
-        loop,
-        {{"k", arrayOf<int64_t>(DType::Int64, {1}, {k})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}}));
-    EXPECT_EQ(error.kind, ErrorKind::LengthMismatch);
-    ASSERT_EQ(error.notes.size(), 1u);
-    EXPECT_EQ(error.notes[0].text, "while running node 'loop' (_scan)");
-    EXPECT_NE(error.message.find("is to run " + std::to_string(k) + " steps, expected 0 to 3"), std::string::npos)
-        << error.message;
-  }
-}
-
-// Inside a body, the path is in the message.
-TEST(ControlFlow, E_27_MoreStepsInABody) {
-  std::vector<AttrText> attrs = scanAttrs(false, true);
-  const Graph loop = around("_scan", {"k", "x", "s"}, attrs, body("n = elemwise_add(x, s); heads n, n"), 2);
-  const Graph call = around("_call", {"k", "x", "s"}, {{"num_args", "3"}, {"num_outputs", "2"}}, loop, 2);
-  const GradcError error = errorOf(tryRun(
-      call, {{"k", arrayOf<int64_t>(DType::Int64, {1}, {4})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}}));
-  EXPECT_EQ(error.message, "node 'loop' > body > node 'loop' (_scan): is to run 4 steps, expected 0 to 3, the number "
-                           "of its rows");
-}
-
-// What a body takes the shape of alone is not read, so that it need not be kept.
-TEST(ControlFlow, RC_03_OperandsThatNoStepReadsAreIgnored) {
-  const Graph loop =
-      around("_scan", {"x", "s", "c"},
-             {{"num_args", "3"},
-              {"num_data", "1"},
-              {"num_states", "1"},
-              {"num_out_data", "1"},
-              {"input_locs", "(2, 1, 0)"}},  // c is read first
-             body("e = exp(x); z = zeros_like(e); n = elemwise_add(s, z); o = ones_like(c); heads o, n"), 2);
-  const NodeKind &kind = loop.kind(loop.heads()[0].node);
-  EXPECT_TRUE(kind.isIgnored(2));
-  EXPECT_FALSE(kind.isIgnored(1)) << "a state is read as its own first value";
-  const Tensors heads = run(loop, {{"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {7})}, {"c", floats({2}, {1, 2})}});
-  EXPECT_EQ(heads, (Tensors{{1, 1, 1, 1, 1, 1}, {7}}));
-}
-
-TEST(ControlFlow, E_33_BodiesNestedTooDeep) {
-  const std::vector<AttrText> attrs = {{"num_args", "1"}, {"num_outputs", "1"}};
-  Graph deep = body("y = exp(x)");
-  for (size_t level = 0; level < kMaxBodyNesting; ++level) deep = around("_call", {"x"}, attrs, deep, 1);
-  EXPECT_NE(refusal("_call", attrs, {deep}).find("would have bodies nested more than 64 levels deep"),
-            std::string::npos);
 }
 
 TEST(ControlFlow, CallRunsItsBody) {

@@ -2,12 +2,8 @@
 // central differences in float64.
 #include "ir/body_flow.h"
 #include "ir/graph_builder.h"
-#include "ir/verify.h"
-#include "passes/gradient/gradient.h"
-#include "runtime/gradcheck/gradcheck.h"
+#include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
-#include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -15,72 +11,6 @@ using namespace llvm;
 
 namespace gradc::testing {
 namespace {
-
-using Doubles = std::vector<double>;
-
-Graph loopFile(StringRef name) {
-  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
-      .graph;
-}
-
-struct Binding {
-  StringRef name;
-  std::vector<int64_t> shape;
-  Doubles values;
-};
-
-std::vector<NamedArray> arraysOf(ArrayRef<Binding> bindings) {
-  std::vector<NamedArray> arrays;
-  for (const Binding &binding : bindings)
-    arrays.push_back({binding.name.str(), doubles(binding.shape, binding.values)});
-  return arrays;
-}
-
-GradientResult gradientOf(const Graph &graph, ArrayRef<StringRef> wrt, uint32_t order = 1) {
-  GradientRequest request;
-  for (StringRef name : wrt) request.wrt.push_back({Value{nodeNamed(graph, name)}});
-  GradientOptions options;
-  options.headPolicy = HeadPolicy::Ones;
-  GradientResult result = cantFail(buildGradientOfOrder(testContext(), graph, request, options, order));
-  EXPECT_EQ(describeError(verifyGraph(result.graph, 5)), "success");
-  return result;
-}
-
-/// The gradients, in the order asked, run with the reference backend.
-std::vector<Doubles> run(const GradientResult &result, ArrayRef<Binding> bindings) {
-  SessionOptions options;
-  options.exec.backend = Backend::Reference;
-  options.infer.floatAs = DType::Float64;
-  Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(bindings), options));
-  cantFail(session.run(0));
-  std::vector<Doubles> values;
-  for (const GradientSlot &slot : result.wrt)
-    for (size_t h = result.graph.heads().size(); h-- > 0;)
-      if (result.graph.heads()[h] == slot.value) {
-        values.push_back(valuesOf<double>(session.head(h)));
-        break;
-      }
-  return values;
-}
-
-/// A graph whose heads are only these of it, so that the others get no gradient.
-Graph onlyHead(const Graph &graph, size_t head) {
-  return cantFail(GraphBuilder(testContext(), graph).freeze({graph.heads()[head]}, {})).graph;
-}
-
-void expectDerivative(const Graph &graph, ArrayRef<Binding> bindings, uint32_t order) {
-  GradcheckOptions options;
-  options.session.infer.floatAs = DType::Float64;
-  options.session.initSeed = 1;  // of head gradients
-  options.order = order;
-  options.samples = 60;
-  if (order > 1) options.rtol = 1e-5, options.atol = 1e-7;
-  Expected<GradcheckReport> report = gradcheck(testContext(), graph, arraysOf(bindings), options);
-  ASSERT_TRUE(static_cast<bool>(report)) << describeError(report.takeError());
-  EXPECT_TRUE(report->passed()) << "order " << order;
-  for (const GradcheckRow &row : report->rows)
-    EXPECT_EQ(row.failures, 0u) << row.variable << ", order " << order << ": " << row.worstError;
-}
 
 const Binding kCf03[] = {{"x", {3}, {0.5, -1, 2}}, {"s", {1}, {0.25}}, {"f", {1}, {1}}};
 
@@ -258,136 +188,6 @@ TEST(LoopGradient, A_19_ALoopIsItsUnrolledGraph) {
     for (size_t k = 0; k < a[i].size(); ++k) EXPECT_NEAR(a[i][k], b[i][k], 1e-12) << names[i].str() << " " << k;
   }
   for (size_t i : {0, 1, 2}) EXPECT_EQ(a[i], b[i]) << names[i].str();
-}
-
-const Binding kNorm[] = {{"x", {2, 4, 1}, {1, 3, 2, -1, 5, 9, 4, 6}},
-                         {"s", {4, 1}, {0.5, -1, 2, 0.25}},
-                         {"gamma", {1}, {1.5}},
-                         {"beta", {1}, {0.5}},
-                         {"moving_mean", {1}, {0}},
-                         {"moving_var", {1}, {1}}};
-
-// Statistics that a step moves are moved by the forward loop alone.
-TEST(LoopGradient, MUT_06_TheGradientMovesNoStatistics) {
-  const Graph loop = loopFile("norm_in_loop");
-  for (uint32_t order : {1, 2}) expectDerivative(loop, kNorm, order);
-  auto meanAfter = [](const Graph &graph) {
-    SessionOptions options;
-    options.exec.backend = Backend::Reference;
-    options.exec.isTraining = true;
-    options.infer.floatAs = DType::Float64;
-    Session session = cantFail(Session::create(testContext(), graph, arraysOf(kNorm), options));
-    cantFail(session.run(0));
-    return session.variable(nodeNamed(graph, "moving_mean")).as<double>()[0];
-  };
-  const GradientResult result = gradientOf(loop, {"x", "gamma"});
-  EXPECT_NEAR(meanAfter(loop), 0.9 * (0.1 * 1.25) + 0.1 * 6, 1e-6) << "the momentum is rounded to single precision";
-  EXPECT_EQ(meanAfter(result.graph), meanAfter(loop));
-  for (uint32_t n = loop.numNodes(); n < result.graph.numNodes(); ++n)
-    EXPECT_TRUE(result.graph.kind(NodeId(n)).mutated.isEmpty()) << result.graph.name(NodeId(n)).str();
-  const std::string text = written(result.graph);
-  EXPECT_EQ(written(read(testContext(), text).graph), text);
-}
-
-// A step reads m, then replaces it by 0.5·m − g: each step's gradient reads what m was before.
-TEST(LoopGradient, MUT_03_AStepReadsWhatItThenOverwrites) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  SmallVector<Value, 4> operands;
-  for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
-  operands[3].version = 1;
-  const AttrText attrs[] = {{"num_args", "4"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "2"}};
-  const Graph body = cantFail(
-      parseGraph(context, "y = elemwise_mul(r, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z"));
-  // Inputs in id order: r, m, w, g.
-  const AttrText locations[] = {attrs[0], attrs[1], attrs[2], attrs[3], {"input_locs", "(0, 3, 1, 2)"}};
-  const NodeId loop =
-      cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(locations), NodeId(), body}));
-  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
-  const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
-  EXPECT_EQ(run(gradientOf(graph, {"x"}), bindings), (std::vector<Doubles>{{4, 1, -0.5}}));
-}
-
-// The gradient of a dropped value is that of the mask drawn at its step.
-TEST(LoopGradient, RUN_02_TheGradientHasTheDrawsOfItsStep) {
-  Doubles x(4 * 6), h(6);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25 + 0.1 * static_cast<double>(i % 7);
-  for (size_t i = 0; i < h.size(); ++i) h[i] = 0.5 - 0.1 * static_cast<double>(i);
-  expectDerivative(loopFile("dropout_in_loop"), {{"x", {4, 6}, x}, {"h", {6}, h}}, 1);
-}
-
-// What the gradient takes shapes of alone is neither stacked nor computed.
-TEST(LoopGradient, A_19_ShapesAloneAreNotStacked) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
-  const AttrText attrs[] = {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}};
-  const Graph body = cantFail(parseGraph(context, "a = elemwise_add(x, s); n = tanh(a); heads n"));
-  const NodeId loop =
-      cantFail(builder.add(*context.ops.find("_scan"), {x, s}, {"loop", context.attrs(attrs), NodeId(), body}));
-  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
-  const GradientResult result = gradientOf(graph, {"x", "s"});
-  EXPECT_EQ(result.graph.numOutputs(nodeNamed(result.graph, "loop")), 2u) << "the final state, and tanh of each step";
-  expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
-}
-
-// E-32: an operator nobody knows, in a body on the path, with the path to it.
-TEST(LoopGradient, E_32_AnOpaqueOperatorInABody) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  const Value x = builder.addVariable("x", Attrs());
-  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
-  const Graph body = cantFail(parseGraph(context, "a = exp(x); y = ?mystery(a)"));
-  const NodeId call =
-      cantFail(builder.add(*context.ops.find("_call"), {x}, {"outer", context.attrs(attrs), NodeId(), body}));
-  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
-  GradientRequest request;
-  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
-  const std::string text = describeError(buildGradient(context, graph, request, {}));
-  EXPECT_NE(text.find("[unknown_op]"), std::string::npos) << text;
-  EXPECT_NE(text.find("node 'outer' > body > "), std::string::npos) << text;
-  EXPECT_NE(text.find("mystery"), std::string::npos) << text;
-}
-
-// A rule inside a body that needs the length of a sequence has it at every order.
-TEST(LoopGradient, CF_19_ShapesInsideBodiesAtHigherOrders) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  SmallVector<Value, 4> operands;
-  for (StringRef name : {"x", "w", "h"}) operands.push_back(builder.addVariable(name, Attrs()));
-  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
-  const Graph body =
-      cantFail(parseGraph(context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=1}; heads y"));
-  const NodeId call =
-      cantFail(builder.add(*context.ops.find("_call"), operands, {"outer", context.attrs(attrs), NodeId(), body}));
-  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
-  const InferRequest hints{{{nodeNamed(graph, "x"), {3, 1, 2}}}, {}};
-  const Inference known = cantFail(infer(context, graph, hints, {}));
-  GradientOptions options;
-  options.inference = &known;
-  GradientRequest request;
-  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
-  for (uint32_t order : {2, 3})
-    EXPECT_EQ(describeError(buildGradientOfOrder(context, graph, request, options, order)), "success") << order;
-}
-
-TEST(LoopGradient, E_13_DrawsThatWouldBeMadeAgainAreRefused) {
-  Context &context = testContext();
-  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
-  for (StringRef p : {"0", "0.5"}) {
-    const Graph body = cantFail(parseGraph(
-        context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=2, p=" + p.str() + "}; heads y"));
-    GraphBuilder builder(context);
-    SmallVector<Value, 4> given;
-    for (StringRef name : {"x", "w", "h"}) given.push_back(builder.addVariable(name, Attrs()));
-    const NodeId call =
-        cantFail(builder.add(*context.ops.find("_call"), given, {"outer", context.attrs(attrs), NodeId(), body}));
-    const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
-    GradientRequest request;
-    request.wrt.push_back({Value{nodeNamed(graph, "x")}});
-    const std::string text = describeError(buildGradient(context, graph, request, {}));
-    EXPECT_EQ(text.find("draws the numbers of its forward node again") != std::string::npos, p != "0") << text;
-  }
 }
 
 TEST(LoopGradient, A_19_TheGradientOfALongLoopHasAsManyNodes) {

@@ -1,5 +1,5 @@
 // Phases: the combined gradient graph of the body; the backward part, in which reads of computed forward values are reads of
-// variables; the body with these values as heads. Tested by tests/loop_gradient_test.cc
+// variables; the body with these values as heads. Tested by tests/body_gradient_test.cc
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/requests.h"

@@ -1,5 +1,5 @@
 // The gradient of a body: its backward part as a graph of its own, and the body with the values that part reads among its
-// heads. Tested by tests/loop_gradient_test.cc
+// heads. Tested by tests/body_gradient_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"
