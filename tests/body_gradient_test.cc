@@ -37,23 +37,32 @@ TEST(BodyGradient, MUT_06_TheGradientMovesNoStatistics) {
   EXPECT_EQ(written(read(testContext(), text).graph), text);
 }
 
-// A step reads m, then replaces it by 0.5·m − g: each step's gradient reads what m was before.
-TEST(BodyGradient, MUT_03_AStepReadsWhatItThenOverwrites) {
+// A step replaces m by 0.5·m − g, and reads it before or after that: its gradient reads what m was then.
+TEST(BodyGradient, MUT_03_AStepReadsWhatItOverwrites) {
   Context &context = testContext();
-  GraphBuilder builder(context);
-  SmallVector<Value, 4> operands;
-  for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
-  operands[3].version = 1;
-  const AttrText attrs[] = {{"num_args", "4"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "2"}};
-  const Graph body = cantFail(
-      parseGraph(context, "y = elemwise_mul(r, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z"));
+  auto gradientOfStep = [&](StringRef text, StringRef locations) {
+    GraphBuilder builder(context);
+    SmallVector<Value, 4> operands;
+    for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
+    operands[3].version = 1;
+    const AttrText attrs[] = {
+        {"num_args", "4"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "2"}, {"input_locs", locations}};
+    const Graph body = cantFail(parseGraph(context, text));
+    const NodeId loop =
+        cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), body}));
+    const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+    const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
+    return run(gradientOf(graph, {"x"}), bindings);
+  };
   // Inputs in id order: r, m, w, g.
-  const AttrText locations[] = {attrs[0], attrs[1], attrs[2], attrs[3], {"input_locs", "(0, 3, 1, 2)"}};
-  const NodeId loop =
-      cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(locations), NodeId(), body}));
-  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
-  const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
-  EXPECT_EQ(run(gradientOf(graph, {"x"}), bindings), (std::vector<Doubles>{{4, 1, -0.5}}));
+  EXPECT_EQ(gradientOfStep("y = elemwise_mul(r, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z",
+                           "(0, 3, 1, 2)"),
+            (std::vector<Doubles>{{4, 1, -0.5}}));
+  // r, then m, before z.
+  EXPECT_EQ(
+      gradientOfStep("z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; y = elemwise_mul(r, m@1) ^z; heads y, z",
+                     "(0, 3, 1, 2)"),
+      (std::vector<Doubles>{{1, -0.5, -1.25}}));
 }
 
 // The gradient of a dropped value is that of the mask drawn at its step.
