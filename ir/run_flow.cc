@@ -28,7 +28,11 @@ template <class F> auto withElement(const TensorRef &tensor, F f) {
     case DType::UInt32: return f(*tensor.as<uint32_t>());
     case DType::Int64: return f(*tensor.as<int64_t>());
     case DType::UInt64: return f(*tensor.as<uint64_t>());
-    default: throw KernelError{("what decides is " + dtypeName(tensor.dtype) + ", which is not computed in").str()};
+    case DType::Float16:
+    case DType::BFloat16: return f(*tensor.as<uint16_t>() & 0x7fff);  // neither 0 nor −0
+    default:
+      throw KernelError{("what decides is " + dtypeName(tensor.dtype) + ", which is not computed in").str(),
+                        ErrorKind::DTypeWidth};
   }
 }
 

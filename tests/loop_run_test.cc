@@ -89,6 +89,22 @@ TEST(LoopRun, CF_20_RowsOfStepsNotRunAreNotTouched) {
   EXPECT_LT(gradient[0], 1);
 }
 
+// A condition in 16 bits: −0 is no reason to go on.
+TEST(LoopRun, CF_09_AHalfDecides) {
+  const std::vector<AttrText> attrs = {{"num_args", "4"},
+                                       {"num_outputs", "1"},
+                                       {"cond_input_locs", "(0,)"},
+                                       {"then_input_locs", "(0,)"},
+                                       {"else_input_locs", "(0,)"}};
+  for (StringRef half : {"float16", "bfloat16"}) {
+    const Graph cond = around(
+        "_cond", {"p"}, attrs,
+        {body("c = Cast(q) {dtype=" + half.str() + "}"), body("a = ones_like(q)"), body("b = zeros_like(q)")}, 1);
+    for (float p : {0.5f, 0.f, -0.f, -2.f})
+      EXPECT_EQ(run(cond, {{"p", floats({1}, {p})}}), (Tensors{{p != 0 ? 1.f : 0.f}})) << half.str() << " " << p;
+  }
+}
+
 /// What runs on a stack of this many bytes.
 template <class Work> void onStack(size_t bytes, Work work) {
   pthread_attr_t attributes;
