@@ -192,6 +192,19 @@ TEST(BodyGradient, NG_01_EntriesInsideBodies) {
     EXPECT_FALSE(findInside(graph, path)) << path.str();
 }
 
+// A start that gets no gradient does not stop the loop: the state of later steps leads to w.
+TEST(BodyGradient, D_28_AStoppedStartStopsNothingElse) {
+  const Graph loop = loopFile("cf12");
+  const Binding bindings[] = {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}};
+  GradientRequest request;
+  request.heads = {{loop.heads()[1], std::nullopt, ""}};
+  for (StringRef name : {"x", "w"}) request.wrt.push_back({Value{nodeNamed(loop, name)}});
+  const std::vector<Doubles> free = run(cantFail(buildGradient(testContext(), loop, request, {})), bindings);
+  request.noGrad = {Value{nodeNamed(loop, "h")}};
+  EXPECT_EQ(run(cantFail(buildGradient(testContext(), loop, request, {})), bindings), free);
+  EXPECT_NEAR(free[1][0], 0.564697, 1e-6);
+}
+
 // An operator nobody knows is stopped at by the path that the error names.
 TEST(BodyGradient, E_32_StopsAtAnOpaqueOperatorInABody) {
   Context &context = testContext();
