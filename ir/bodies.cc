@@ -74,6 +74,9 @@ std::string bodyPath(ArrayRef<NestedGraph> list, size_t position) {
 Error withinBody(Error error, const Graph &graph, NodeId owner, uint32_t body) {
   return amend(std::move(error), [&](GradcError &info) {
     info.message = bodyStep(graph, owner, body) + " > " + info.message;
+    for (Note &note : info.notes)
+      if (note.remedy == Remedy::StopGradient)
+        note.subject = (graph.name(owner) + "/" + Twine(body) + "/" + note.subject).str();
     info.place.path.insert(info.place.path.begin(), {owner, body});
   });
 }

@@ -2,6 +2,7 @@
 #include "ir/body_flow.h"
 
 #include "ir/bodies.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -93,13 +94,30 @@ void FlowBuilder::addState(size_t operand, size_t output) {
   outputs.push_back(static_cast<uint32_t>(output));
 }
 
+// By entry: its contents are read when the heads are computed.
+static BitVector readEntries(const Graph &graph) {
+  BitVector isRead(graph.numEntries());
+  for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
+  for (uint32_t n = graph.numNodes(); n-- > 0;) {
+    const NodeKind &kind = graph.kind(NodeId(n));
+    const uint32_t first = graph.firstEntry(NodeId(n)).value, end = first + graph.numOutputs(NodeId(n));
+    if (kind.isVariable() || (!hasEffects(kind) && isRead.find_first_in(first, end) < 0)) continue;
+    ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!kind.isIgnored(i)) isRead.set(graph.entry(inputs[i]).value);
+  }
+  return isRead;
+}
+
 void FlowBuilder::lookAtOperands(size_t b) {
   const BodyFlow::Body &body = made.bodies[b];
   const std::vector<NodeId> mutators = listMutators(kind.bodies[b]);
+  const BitVector isRead = readEntries(kind.bodies[b]);
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     const uint32_t operand = body.operandOf[i];
-    made.isRead[operand] = true;
-    if (!mutators[body.inputs[i].value].isValid()) continue;
+    const bool isMutated = mutators[body.inputs[i].value].isValid();
+    if (isMutated || isRead[kind.bodies[b].firstEntry(body.inputs[i]).value]) made.isRead[operand] = true;
+    if (!isMutated) continue;
     made.isMutated[operand] = true;
     expect(made.operands[operand] == BodyFlow::Operand::Whole,
            bodyName(kind.bodies.size(), b) + " of operator '" + kind.op->name + "' overwrites '" +

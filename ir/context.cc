@@ -3,6 +3,7 @@
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -189,7 +190,7 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
     row->bodyFlow = std::make_unique<const BodyFlow>(std::move(*flow));
     row->flow = row->bodyFlow.get();
   }
-  row->mutated = bitsOf(op.mutated, *row, row->arena);
+  if (!list.get(kShapeOnly)) row->mutated = bitsOf(op.mutated, *row, row->arena);
   row->ignored = bitsOf(op.ignored, *row, row->arena);
   row->stopped = bitsOf(op.stopped, *row, row->arena);
   return add(std::move(row));

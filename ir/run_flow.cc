@@ -2,6 +2,7 @@
 #include "ir/body_flow.h"
 #include "ir/kernel.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cstring>
@@ -27,7 +28,11 @@ template <class F> auto withElement(const TensorRef &tensor, F f) {
     case DType::UInt32: return f(*tensor.as<uint32_t>());
     case DType::Int64: return f(*tensor.as<int64_t>());
     case DType::UInt64: return f(*tensor.as<uint64_t>());
-    default: throw KernelError{("what decides is " + dtypeName(tensor.dtype) + ", which is not computed in").str()};
+    case DType::Float16:
+    case DType::BFloat16: return f(*tensor.as<uint16_t>() & 0x7fff);  // neither 0 nor −0
+    default:
+      throw KernelError{("what decides is " + dtypeName(tensor.dtype) + ", which is not computed in").str(),
+                        ErrorKind::DTypeWidth};
   }
 }
 
@@ -39,8 +44,9 @@ char *rowOf(const TensorRef &stack, int64_t row) {
   return stack.as<char>() + static_cast<int64_t>(stack.bytes()) / stack.shape[0] * row;
 }
 
-RandomKey keyOfStep(const KernelCall &call, int64_t step) {
-  return {call.random.seed, call.random.bits(static_cast<uint64_t>(step)), 0};
+// By the row, so that the gradient, which runs the other way, has the key of the forward step.
+RandomKey keyOfRow(const KernelCall &call, int64_t row) {
+  return {call.random.seed, call.random.bits(static_cast<uint64_t>(row)), 0};
 }
 
 /// What every run begins with: operands as they are, and where a decision is written.
@@ -59,11 +65,11 @@ void runBody(const KernelCall &call, size_t b) {
   const std::vector<uint32_t> &outputOf = call.kind->flow->bodies[b].outputOf;
   for (size_t h = 0; h < outputOf.size(); ++h)
     if (call.wants(outputOf[h])) call.bodies[b]->bindHead(h, call.out[outputOf[h]].data);
-  call.bodies[b]->run(keyOfStep(call, 0));
+  call.bodies[b]->run(keyOfRow(call, 0));
 }
 
 bool decides(const KernelCall &call, int64_t step) {
-  call.bodies[0]->run(keyOfStep(call, ~step));
+  call.bodies[0]->run(keyOfRow(call, ~step));
   return isTrue(call.bodies[0]->head(0));
 }
 
@@ -74,14 +80,27 @@ void runBranch(const KernelCall &call) {
   runBody(call, isFirst ? 1 : 2);
 }
 
+/// A state while its loop runs.
+struct Carried {
+  char *now;      // the state as it is
+  char *next[2];  // where it is after this step and after the next
+  char *output;   // null: not wanted
+  size_t bytes;
+};
+// In front of the buffers of the states: a row for each, then by operand the state that it starts.
+size_t tableBytes(const BodyFlow &flow) {
+  return rounded(flow.states.size() * sizeof(Carried) + flow.operands.size() * sizeof(uint32_t));
+}
+
+/// Loops are nested as deep as bodies are, so that little is on the stack: tables are in the workspace.
 class LoopRun {
  public:
   explicit LoopRun(const KernelCall &call)
-      : call(call), flow(*call.kind->flow), last(flow.bodies.size() - 1), body(*call.bodies[last]) {
-    for (size_t b = 0; b <= last; ++b) listInputs(b);
-    const std::vector<uint32_t> &outputOf = flow.bodies[last].outputOf;
-    for (size_t h = 0; h < outputOf.size(); ++h)
-      if (flow.isStacked[outputOf[h]] && call.wants(outputOf[h])) rowHeads.push_back({h, outputOf[h]});
+      : call(call), flow(*call.kind->flow), last(flow.bodies.size() - 1), body(*call.bodies[last]),
+        memory(static_cast<char *>(call.workspace) + (last != 0 ? kAlignment : 0)),
+        carried(reinterpret_cast<Carried *>(memory)),
+        stateOf(reinterpret_cast<uint32_t *>(carried + flow.states.size())) {
+    for (uint32_t s = 0; s < flow.states.size(); ++s) stateOf[flow.states[s].operand] = s;
   }
 
   void run() {
@@ -92,67 +111,52 @@ class LoopRun {
       if (!isKnown && !goesOn()) break;
       step(flow.isReverse ? most - 1 - steps : steps);
     }
-    for (const Carried &state : carried)
+    for (const Carried &state : states())
       if (state.output && state.now != state.output && state.bytes) std::memcpy(state.output, state.now, state.bytes);
     clearRest();
     if (flow.countOutput && call.wants(*flow.countOutput)) *call.out[*flow.countOutput].as<int64_t>() = steps;
   }
 
  private:
-  struct Carried {
-    char *now;      // the state as it is
-    char *next[2];  // where it is after this step and after the next
-    char *output;   // null: not wanted
-    size_t bytes;
-  };
-  /// An input or a head of a body, and the state, operand or output it is bound to.
-  struct Port {
-    size_t at;
-    size_t of;
-  };
-
-  void listInputs(size_t b) {
-    SmallVector<size_t, 16> stateOf(flow.operands.size(), 0);
-    for (size_t s = 0; s < flow.states.size(); ++s) stateOf[flow.states[s].operand] = s;
-    for (size_t i = 0; i < flow.bodies[b].operandOf.size(); ++i) {
-      const uint32_t operand = flow.bodies[b].operandOf[i];
-      if (flow.operands[operand] == BodyFlow::Operand::State) stateInputs[b].push_back({i, stateOf[operand]});
-      if (b == last && flow.operands[operand] == BodyFlow::Operand::Rows) rowInputs.push_back({i, operand});
-    }
-  }
+  MutableArrayRef<Carried> states() { return MutableArrayRef(carried, flow.states.size()); }
 
   int64_t maxSteps() const {
     int64_t most = flow.maxSteps;
     for (size_t i = 0; i < flow.operands.size() && most == kUnknownDim; ++i)
       if (flow.operands[i] == BodyFlow::Operand::Rows) most = call.in[i].shape[0];
-    if (flow.countOperand) most = std::min(most, *call.in[*flow.countOperand].as<const int64_t>());
-    return std::max<int64_t>(most, 0);
+    if (!flow.countOperand) return most;
+    const int64_t asked = *call.in[*flow.countOperand].as<const int64_t>();
+    if (asked >= 0 && asked <= most) return asked;
+    throw KernelError{
+        ("is to run " + Twine(asked) + " steps, expected 0 to " + Twine(most) + ", the number of its rows").str(),
+        ErrorKind::LengthMismatch};
   }
 
   // The buffers alternate; where the number of steps is known, the last one writes the output.
   void placeStates(int64_t numSteps) {
-    char *memory = static_cast<char *>(call.workspace) + (last != 0 ? kAlignment : 0);
-    for (const BodyFlow::State &state : flow.states) {
+    char *buffer = memory + tableBytes(flow);
+    for (auto [state, row] : llvm::zip(flow.states, states())) {
       const TensorRef &start = call.in[state.operand];
       const uint32_t o = flow.bodies[last].outputOf[state.head];
-      Carried row{
-          start.as<char>(), {nullptr, nullptr}, call.wants(o) ? call.out[o].as<char>() : nullptr, start.bytes()};
+      row = {start.as<char>(), {nullptr, nullptr}, call.wants(o) ? call.out[o].as<char>() : nullptr, start.bytes()};
       char *first = row.output;
       if (!first) {
-        first = memory;
-        memory += rounded(row.bytes);
+        first = buffer;
+        buffer += rounded(row.bytes);
       }
-      char *second = memory;
-      memory += rounded(row.bytes);
+      char *second = buffer;
+      buffer += rounded(row.bytes);
       const bool isLastFirst = numSteps % 2 != 0;  // step numSteps - 1 takes the buffer that step 0 takes
       row.next[0] = isLastFirst ? first : second;
       row.next[1] = isLastFirst ? second : first;
-      carried.push_back(row);
     }
   }
 
   void bindStates(size_t b) {
-    for (Port port : stateInputs[b]) call.bodies[b]->bindInput(port.at, carried[port.of].now);
+    ArrayRef<uint32_t> operandOf = flow.bodies[b].operandOf;
+    for (size_t i = 0; i < operandOf.size(); ++i)
+      if (flow.operands[operandOf[i]] == BodyFlow::Operand::State)
+        call.bodies[b]->bindInput(i, carried[stateOf[operandOf[i]]].now);
   }
 
   bool goesOn() {
@@ -162,11 +166,15 @@ class LoopRun {
 
   void step(int64_t row) {
     bindStates(last);
-    for (Port port : rowInputs) body.bindInput(port.at, rowOf(call.in[port.of], row));
-    for (Port port : rowHeads) body.bindHead(port.at, rowOf(call.out[port.of], row));
-    for (size_t s = 0; s < carried.size(); ++s) body.bindHead(flow.states[s].head, carried[s].next[0]);
-    body.run(keyOfStep(call, steps));
-    for (Carried &state : carried) {
+    ArrayRef<uint32_t> operandOf = flow.bodies[last].operandOf, outputOf = flow.bodies[last].outputOf;
+    for (size_t i = 0; i < operandOf.size(); ++i)
+      if (flow.operands[operandOf[i]] == BodyFlow::Operand::Rows && flow.isRead[operandOf[i]])
+        body.bindInput(i, rowOf(call.in[operandOf[i]], row));
+    for (size_t h = 0; h < outputOf.size(); ++h)
+      if (flow.isStacked[outputOf[h]] && call.wants(outputOf[h])) body.bindHead(h, rowOf(call.out[outputOf[h]], row));
+    for (size_t s = 0; s < flow.states.size(); ++s) body.bindHead(flow.states[s].head, carried[s].next[0]);
+    body.run(keyOfRow(call, row));
+    for (Carried &state : states()) {
       state.now = state.next[0];
       std::swap(state.next[0], state.next[1]);
     }
@@ -185,8 +193,9 @@ class LoopRun {
   const BodyFlow &flow;
   const size_t last;
   BodyRunner &body;
-  SmallVector<Port, 8> stateInputs[2], rowInputs, rowHeads;
-  SmallVector<Carried, 8> carried;
+  char *const memory;  // of the tables, then of the states
+  Carried *const carried;
+  uint32_t *const stateOf;  // by operand, of those that start a state
   int64_t steps = 0;
 };
 
@@ -204,6 +213,7 @@ void runFlow(const KernelCall &call) {
 size_t flowWorkspace(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<Request> requests) {
   const BodyFlow &flow = *kind.flow;
   size_t bytes = flow.isDecision(0) ? kAlignment : 0;
+  if (flow.form == BodyFlow::Form::Loop) bytes += tableBytes(flow);
   for (const BodyFlow::State &state : flow.states) {
     const bool isWanted = requests[flow.bodies.back().outputOf[state.head]] != Request::Null;
     bytes += rounded(in[state.operand].bytes()) * (isWanted ? 1 : 2);

@@ -1,20 +1,22 @@
 // One sweep over the edges. Tested by tests/requests_test.cc
-#include "passes/requests.h"
+#include "passes/unwanted.h"
+
+#include "ir/effects.h"
 
 using namespace llvm;
 
 namespace gradc {
 
+bool isUnwanted(const Graph &graph, const RequestTable &requests, NodeId n) {
+  if (graph.isVariable(n) || hasEffects(graph.kind(n))) return false;
+  const uint32_t first = graph.firstEntry(n).value;
+  for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
+    if (requests.request[EntryId(e)] != Request::Null) return false;
+  return true;
+}
+
 RequestTable countRequests(const Graph &graph, ArrayRef<Request> headRequests) {
   RequestTable table{EntryMap<Request>(graph, Request::Null), EntryMap<uint32_t>(graph, 0)};
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    NodeId id(n);
-    const NodeKind &kind = graph.kind(id);
-    if (kind.isVariable()) continue;
-    ArrayRef<Value> inputs = graph.inputs(id);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (!kind.isIgnored(i)) ++table.reads[graph.entry(inputs[i])];
-  }
   for (size_t i = 0; i < graph.heads().size(); ++i) {
     Request request = headRequests.empty() ? Request::Write : headRequests[i];
     if (request == Request::Null) continue;
@@ -22,6 +24,19 @@ RequestTable countRequests(const Graph &graph, ArrayRef<Request> headRequests) {
     ++table.reads[e];
     // The same entry as a head twice: one buffer is written, the others copied, so `add` on either asks for a write.
     table.request[e] = table.request[e] == Request::Null ? request : Request::Write;
+  }
+  // From the last node on: whoever reads a node's outputs has been counted by then.
+  for (uint32_t n = graph.numNodes(); n-- > 0;) {
+    NodeId id(n);
+    const NodeKind &kind = graph.kind(id);
+    if (kind.isVariable()) continue;
+    bool runs = hasEffects(kind);
+    const uint32_t first = graph.firstEntry(id).value;
+    for (uint32_t e = first; e < first + graph.numOutputs(id); ++e) runs |= table.reads[EntryId(e)] != 0;
+    if (!runs) continue;
+    ArrayRef<Value> inputs = graph.inputs(id);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!kind.isIgnored(i)) ++table.reads[graph.entry(inputs[i])];
   }
   for (uint32_t e = 0; e < graph.numEntries(); ++e)
     if (table.reads[EntryId(e)] && table.request[EntryId(e)] == Request::Null)

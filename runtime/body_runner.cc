@@ -64,7 +64,8 @@ class ListRunner final : public BodyRunner {
         copyHeads(instruction.firstStep, instruction.lastStep);
       }
     } catch (KernelError &error) {
-      const bool isInside = list.graph.kind(node).flow;  // then the message begins with the node
+      // From a body of the node, the message begins with the node.
+      const bool isInside = StringRef(error.message).starts_with("node '" + list.graph.name(node).str() + "' > ");
       error.message = place + " > " + (isInside ? "" : list.graph.describe(node) + ": ") + error.message;
       throw;
     }

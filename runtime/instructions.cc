@@ -2,6 +2,7 @@
 // instructions, connect their views. Linear. Tested by tests/executor_test.cc
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/inference.h"
 #include "runtime/body_runner.h"
@@ -409,8 +410,7 @@ Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFi
 }
 
 bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n) {
-  const NodeKind &kind = graph.kind(n);
-  if (!kind.mutated.isEmpty() || kind.op->flags.isStateful) return false;
+  if (hasEffects(graph.kind(n))) return false;
   const uint32_t first = graph.firstEntry(n).value;
   for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
     if (requests.request[EntryId(e)] != Request::Null && inference.elements(EntryId(e)) != 0) return false;

@@ -2,12 +2,8 @@
 // central differences in float64.
 #include "ir/body_flow.h"
 #include "ir/graph_builder.h"
-#include "ir/verify.h"
-#include "passes/gradient/gradient.h"
-#include "runtime/gradcheck/gradcheck.h"
+#include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
-#include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -15,72 +11,6 @@ using namespace llvm;
 
 namespace gradc::testing {
 namespace {
-
-using Doubles = std::vector<double>;
-
-Graph loopFile(StringRef name) {
-  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
-      .graph;
-}
-
-struct Binding {
-  StringRef name;
-  std::vector<int64_t> shape;
-  Doubles values;
-};
-
-std::vector<NamedArray> arraysOf(ArrayRef<Binding> bindings) {
-  std::vector<NamedArray> arrays;
-  for (const Binding &binding : bindings)
-    arrays.push_back({binding.name.str(), doubles(binding.shape, binding.values)});
-  return arrays;
-}
-
-GradientResult gradientOf(const Graph &graph, ArrayRef<StringRef> wrt, uint32_t order = 1) {
-  GradientRequest request;
-  for (StringRef name : wrt) request.wrt.push_back({Value{nodeNamed(graph, name)}});
-  GradientOptions options;
-  options.headPolicy = HeadPolicy::Ones;
-  GradientResult result = cantFail(buildGradientOfOrder(testContext(), graph, request, options, order));
-  EXPECT_EQ(describeError(verifyGraph(result.graph, 5)), "success");
-  return result;
-}
-
-/// The gradients, in the order asked, run with the reference backend.
-std::vector<Doubles> run(const GradientResult &result, ArrayRef<Binding> bindings) {
-  SessionOptions options;
-  options.exec.backend = Backend::Reference;
-  options.infer.floatAs = DType::Float64;
-  Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(bindings), options));
-  cantFail(session.run(0));
-  std::vector<Doubles> values;
-  for (const GradientSlot &slot : result.wrt)
-    for (size_t h = result.graph.heads().size(); h-- > 0;)
-      if (result.graph.heads()[h] == slot.value) {
-        values.push_back(valuesOf<double>(session.head(h)));
-        break;
-      }
-  return values;
-}
-
-/// A graph whose heads are only these of it, so that the others get no gradient.
-Graph onlyHead(const Graph &graph, size_t head) {
-  return cantFail(GraphBuilder(testContext(), graph).freeze({graph.heads()[head]}, {})).graph;
-}
-
-void expectDerivative(const Graph &graph, ArrayRef<Binding> bindings, uint32_t order) {
-  GradcheckOptions options;
-  options.session.infer.floatAs = DType::Float64;
-  options.session.initSeed = 1;  // of head gradients
-  options.order = order;
-  options.samples = 60;
-  if (order > 1) options.rtol = 1e-5, options.atol = 1e-7;
-  Expected<GradcheckReport> report = gradcheck(testContext(), graph, arraysOf(bindings), options);
-  ASSERT_TRUE(static_cast<bool>(report)) << describeError(report.takeError());
-  EXPECT_TRUE(report->passed()) << "order " << order;
-  for (const GradcheckRow &row : report->rows)
-    EXPECT_EQ(row.failures, 0u) << row.variable << ", order " << order << ": " << row.worstError;
-}
 
 const Binding kCf03[] = {{"x", {3}, {0.5, -1, 2}}, {"s", {1}, {0.25}}, {"f", {1}, {1}}};
 
@@ -207,27 +137,6 @@ TEST(LoopGradient, CF_16_AnUnrelatedStateIsPruned) {
   EXPECT_EQ(numStates, std::vector<size_t>{2}) << "that of t, and the sum for w";
 }
 
-// Nothing is hidden between the loop and its gradient, so both run as often as one likes.
-TEST(LoopGradient, ASecondRunGivesTheSame) {
-  const GradientResult result = gradientOf(loopFile("cf12"), {"w"});
-  SessionOptions options;
-  Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(kCf12), options));
-  cantFail(session.run(0));
-  const size_t head = result.graph.heads().size() - 1;
-  const std::vector<float> first = valuesOf<float>(session.head(head));
-  cantFail(session.run(0));
-  EXPECT_EQ(valuesOf<float>(session.head(head)), first);
-}
-
-// CF-22: saved outputs and gradient loops are in the file.
-TEST(LoopGradient, CF_22_FilesKeepThem) {
-  for (StringRef name : {"cf12", "powers", "cf11"}) {
-    const Graph graph = gradientOf(loopFile(name), {"w"}, 2).graph;
-    const std::string text = written(graph);
-    EXPECT_EQ(written(read(testContext(), text).graph), text) << name.str();
-  }
-}
-
 std::vector<Binding> lstmBindings() {
   std::vector<Binding> bindings = {{"x", {4, 2, 5}, {}},        {"h", {2, 3}, {}},      {"c", {2, 3}, {}},
                                    {"i2h_weight", {12, 5}, {}}, {"i2h_bias", {12}, {}}, {"h2h_weight", {12, 3}, {}},
@@ -239,6 +148,33 @@ std::vector<Binding> lstmBindings() {
     for (int64_t i = 0; i < size; ++i) binding.values.push_back((value = 3.7 * value * (1 - value)) - 0.5);
   }
   return bindings;
+}
+
+// Nothing is hidden between the loop and its gradient, so both run as often as one likes.
+TEST(LoopGradient, RET_06_D_10_ASecondRunGivesTheSame) {
+  auto expectSame = [](StringRef file, StringRef x, ArrayRef<Binding> bindings) {
+    const GradientResult result = gradientOf(loopFile(file), {x});
+    SessionOptions options;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(testContext(), result.graph, arraysOf(bindings), options));
+    cantFail(session.run(0));
+    const size_t head = result.graph.heads().size() - 1;
+    const Doubles first = valuesOf<double>(session.head(head));
+    cantFail(session.run(0));
+    EXPECT_EQ(valuesOf<double>(session.head(head)), first) << file.str();
+    EXPECT_NE(first, Doubles(first.size(), 0)) << file.str();
+  };
+  expectSame("cf12", "w", kCf12);
+  expectSame("lstm", "i2h_weight", lstmBindings());
+}
+
+// CF-22: saved outputs and gradient loops are in the file.
+TEST(LoopGradient, CF_22_FilesKeepThem) {
+  for (StringRef name : {"cf12", "powers", "cf11"}) {
+    const Graph graph = gradientOf(loopFile(name), {"w"}, 2).graph;
+    const std::string text = written(graph);
+    EXPECT_EQ(written(read(testContext(), text).graph), text) << name.str();
+  }
 }
 
 // Toward what the sums of both have in one order, equal bits: those of the weights are added from the last step on.

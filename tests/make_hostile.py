@@ -11,9 +11,9 @@ import json
 import pathlib
 import sys
 
-from hostile import documents, empty, extents, fused, numbers, operands, sizes, types, windows
+from hostile import documents, empty, extents, fused, loops, numbers, operands, sizes, types, windows
 
-MODULES = [extents, windows, sizes, operands, fused, empty, documents, numbers, types]
+MODULES = [extents, windows, sizes, operands, fused, empty, documents, numbers, types, loops]
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata" / "hostile"
 
 

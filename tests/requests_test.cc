@@ -67,6 +67,17 @@ TEST(Requests, REQ_01_RequestsOfHeads) {
   EXPECT_EQ(table.request[g.graph.entry(g.at("z"))], Request::Write);  // two buffers: one is written, the other copied
   table = countRequests(g, {Request::Null, Request::Null, Request::Null});
   EXPECT_EQ(table.request[g.graph.entry(g.at("z"))], Request::Null);
+  EXPECT_EQ(table.request[g.graph.entry(g.at("y"))], Request::Null);  // its reader does not run
+}
+
+TEST(Requests, RUN_01_WhatOnlyAnUnwantedNodeReadsIsUnwanted) {
+  TestGraph g("a = exp(x); b = exp(a); c = exp(b); y = zeros_like(c)");
+  for (StringRef name : {"a", "b", "c"}) EXPECT_EQ(request(g, name), Request::Null) << name.str();
+  EXPECT_EQ(reads(g, "x"), 0u);
+  // A node that overwrites a variable runs, and what it reads is computed.
+  TestGraph writing("a = exp(x); b = test_accumulate(a, s@1); y = exp(x) ^b");
+  EXPECT_EQ(request(writing, "a"), Request::Write);
+  EXPECT_EQ(request(writing, "b"), Request::Null);
 }
 
 }  // namespace

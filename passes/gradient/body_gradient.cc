@@ -1,8 +1,11 @@
 // Phases: the combined gradient graph of the body; the backward part, in which reads of computed forward values are reads of
-// variables; the body with these values as heads. Tested by tests/loop_gradient_test.cc
+// variables; the body with these values as heads. Tested by tests/body_gradient_test.cc
 #include "passes/gradient/body_gradient.h"
 
+#include "passes/requests.h"
+
 #include "ir/body_flow.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/graph_builder.h"
 
@@ -50,6 +53,13 @@ class BodyDifferentiation {
 
   static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
 
+  // Others keep what they drew. RNN draws nothing when `p` is 0.
+  static bool drawsAgain(const NodeKind &kind) {
+    if (kind.isVariable() || !kind.op->flags.isRandom || !kind.op->flags.isBackward) return false;
+    double p = 0;
+    return kind.attrs.get("p").value_or("0").getAsDouble(p) || p != 0;
+  }
+
   /// Where a node of the body is in the combined graph.
   NodeId inCombined(NodeId n) const { return combined.forwardIds.empty() ? n : combined.forwardIds[n.value]; }
   Value inCombined(Value v) const { return Value{inCombined(v.node), v.index, v.version}; }
@@ -96,22 +106,30 @@ class BodyDifferentiation {
       operands.push_back(isForward(n) || kind.isIgnored(i) ? Value{skeleton.node, skeleton.index, given[i].version}
                                                            : read(builder, given[i]));
     }
-    const NodeId made = builder.addKind(graph.kindHandle(n), operands, NodeId());
+    const NodeId made = builder.addKind(isForward(n) ? forShape(n) : graph.kindHandle(n), operands, NodeId());
     builder.setName(made, graph.name(n), "");
     for (NodeId dep : graph.controlDeps(n)) builder.addControlDep(made, nodeOf(dep));
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       values[graph.firstEntry(n).value + o] = Value{made, static_cast<uint16_t>(o), 0};
   }
 
+  // What a forward node overwrites, it has overwritten when the backward part runs.
+  KindRef forShape(NodeId n) const {
+    const NodeKind &kind = combined.graph.kind(n);
+    if (kind.isVariable() || !hasEffects(kind)) return combined.graph.kindHandle(n);
+    return cantFail(ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, {{kShapeOnly, "True"}}), kind.spelling, kind.bodies));
+  }
+
   NodeId nodeOf(NodeId n) const { return values[combined.graph.firstEntry(n).value].node; }
 
   Error describe(const Frozen &backward) {
     const Graph &graph = backward.graph;
+    const RequestTable requests = countRequests(graph, {});
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (!graph.kind(NodeId(n)).mutated.isEmpty())
-        return Failure(ErrorKind::UnsupportedOption,
-                       "the gradient of " + graph.describe(NodeId(n)) +
-                           ", which overwrites a variable, is not available inside a body");
+      if (drawsAgain(graph.kind(NodeId(n))))
+        return Failure(ErrorKind::UnsupportedOption, graph.describe(NodeId(n)) +
+                                                         " draws the numbers of its forward node again, which is not "
+                                                         "available inside a body");
     std::vector<std::optional<BodyGradient::Input>> sourceOf(graph.numNodes());
     auto note = [&](NodeId made, BodyGradient::Source source, size_t index) {
       const NodeId n = backward.newId[made.value];
@@ -133,7 +151,8 @@ class BodyDifferentiation {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const NodeId made = nodeOf(inCombined(inputs[i]));
       if (!backward.newId[made.value].isValid()) continue;
-      if (request.isGivenAgain[i]) note(made, BodyGradient::Source::Input, i);
+      const bool isRead = requests.reads[graph.firstEntry(backward.newId[made.value])] != 0;
+      if (request.isGivenAgain[i] || !isRead) note(made, BodyGradient::Source::Input, i);
       else note(made, BodyGradient::Source::Value, headFor(Value{inCombined(inputs[i])}));
     }
     for (auto [variable, entry] : saved)

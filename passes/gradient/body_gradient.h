@@ -1,5 +1,5 @@
 // The gradient of a body: its backward part as a graph of its own, and the body with the values that part reads among its
-// heads. Tested by tests/loop_gradient_test.cc
+// heads. Tested by tests/body_gradient_test.cc
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -14,8 +14,8 @@ namespace gradc {
 struct BodyRequest {
   std::vector<uint32_t> heads;   // whose gradients are given, ascending
   std::vector<uint32_t> inputs;  // whose gradients are asked for, ascending
-  /// By input of the body: given again when the gradient runs, as an operand or the row of one is. What is not, has to be
-  /// among the heads.
+  /// By input of the body: given again when the gradient runs, as an operand or the row of one is. What is not, and is read,
+  /// has to be among the heads.
   std::vector<bool> isGivenAgain;
   /// By head: an output of the node has what it is at each step, so it can be read from there.
   std::vector<bool> isReadable;

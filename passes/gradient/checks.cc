@@ -78,7 +78,7 @@ class RequestChecker {
     return options.integers == IntegerPolicy::Stop && dtypeOf(v) != DType::Unknown && !isFloating(dtypeOf(v));
   }
 
-  bool isMarked(Value v) const { return graph.isVariable(v.node) && isMarkedStopped(graph, v.node); }
+  bool isMarked(Value v) const { return isMarkedStopped(graph, v.node); }
   bool isCut(Value v) const { return noGrad[graph.entry(v).value] || isMarked(v); }
 
   Error checkHeads() {

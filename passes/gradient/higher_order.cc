@@ -36,6 +36,22 @@ Inference carriedTo(const GradientResult &next, const Graph &graph, const Infere
   return carried;
 }
 
+// The same where nodes have bodies, inside of which something was added: inferred from what is known of the variables.
+Expected<Inference> inferredFor(Context &context, const GradientResult &next, const Graph &graph,
+                                const Inference &known) {
+  const Inference carried = carriedTo(next, graph, known);
+  InferRequest request;
+  for (uint32_t n = 0; n < next.graph.numNodes(); ++n) {
+    if (!next.graph.isVariable(NodeId(n))) continue;
+    const EntryId e = next.graph.firstEntry(NodeId(n));
+    if (carried.shape[e] != kUnknownShape) request.shapes.push_back({NodeId(n), DimsBuffer(carried.shapeOf(e).dims())});
+    if (carried.dtype[e] != DType::Unknown) request.dtypes.push_back({NodeId(n), carried.dtype[e]});
+  }
+  InferOptions options;
+  options.allowUnknown = true;
+  return infer(context, next.graph, request, options);
+}
+
 // Where the nodes went of which `ids` knows the places so far; empty: they are where they were.
 void follow(std::vector<NodeId> &ids, ArrayRef<NodeId> newId, uint32_t numNodes) {
   if (newId.empty()) return;
@@ -69,7 +85,11 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
       current.headPolicy = HeadPolicy::Ones;
       current.lossScale = 1;
       if (current.inference) {
-        known = carriedTo(*result, base, *current.inference);
+        const bool hasFlow = llvm::any_of(base.kinds(), [](const KindRef &kind) { return kind->flow; });
+        Expected<Inference> found = hasFlow ? inferredFor(context, *result, base, *current.inference)
+                                            : carriedTo(*result, base, *current.inference);
+        if (!found) return found.takeError();
+        known = std::move(*found);
         current.inference = &known;
       }
       base = result->graph;

@@ -49,7 +49,7 @@ class BodyReach {
     for (uint32_t i = 0; i < ports.inputs.size(); ++i)
       if (wanted[ports.operandOf[i]] && read[i]) found.inputs.push_back(i);
     for (uint32_t operand : ports.operandOf)
-      found.isGivenAgain.push_back(flow.operands[operand] != BodyFlow::Operand::State);
+      found.isGivenAgain.push_back(flow.operands[operand] != BodyFlow::Operand::State && !flow.isMutated[operand]);
     for (uint32_t o : ports.outputOf)
       found.isReadable.push_back(flow.form != BodyFlow::Form::Loop || flow.isStacked[o]);
     return found;

@@ -17,6 +17,20 @@ bool anyInputCarries(const Graph &graph, NodeId n, const BitVector &carrying) {
   return false;
 }
 
+bool isMarked(const Attrs &attrs) {
+  std::optional<StringRef> mark = attrs.get("__stop_gradient__");
+  ParamsArena arena;
+  bool isStopped = false;
+  return mark && parseAttr(*mark, arena, isStopped) && isStopped;
+}
+
+// By kind: nodes of it are marked.
+BitVector markedKinds(const Graph &graph) {
+  BitVector marked;
+  for (const KindRef &kind : graph.kinds()) marked.push_back(isMarked(kind->attrs));
+  return marked;
+}
+
 }  // namespace
 
 Selection::Selection(const Graph &graph, const GradientRequest &request, const GradientOptions &options)
@@ -31,11 +45,11 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   // P-06: as if everything computed were asked for, so that the walk visits all that is under the y.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
   if (hasCuts) carrying.reset(cut);
+  const BitVector isMarked = markedKinds(graph);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     mutates |= !graph.kind(id).mutated.isEmpty();
-    if (graph.isVariable(id) && graph.attrs(id) != Attrs() && isMarkedStopped(graph, id))
-      cutVariable(graph.firstEntry(id));
+    if (isMarked[graph.kindId(id).value]) cutOutputs(graph, id);
     if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);
@@ -45,19 +59,15 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   }
 }
 
-void Selection::cutVariable(EntryId e) {
+void Selection::cutOutputs(const Graph &graph, NodeId n) {
   hasCuts = true;
   cut.resize(static_cast<unsigned>(carrying.size()));
-  cut.set(e.value);
-  carrying.reset(e.value);
+  const uint32_t first = graph.firstEntry(n).value, end = first + graph.numOutputs(n);
+  cut.set(first, end);
+  carrying.reset(first, end);
 }
 
-bool isMarkedStopped(const Graph &graph, NodeId variable) {
-  std::optional<StringRef> mark = graph.attrs(variable).get("__stop_gradient__");
-  ParamsArena arena;
-  bool isStopped = false;
-  return mark && parseAttr(*mark, arena, isStopped) && isStopped;
-}
+bool isMarkedStopped(const Graph &graph, NodeId n) { return isMarked(graph.attrs(n)); }
 
 BitVector Selection::connectedTo(const Graph &graph, ArrayRef<GradientHead> heads, bool withControl) const {
   BitVector reached(graph.numNodes());

@@ -19,7 +19,7 @@ class Selection {
   Selection(const Graph &graph, const GradientRequest &request, const GradientOptions &options);
 
   bool carries(EntryId e) const { return carrying[e.value]; }
-  /// No contribution may enter: no_grad, or a variable marked so (NG-01).
+  /// No contribution may enter: no_grad, or a node marked so (NG-01).
   bool isCut(EntryId e) const { return hasCuts && cut[e.value]; }
   /// Receives contributions, but passes nothing to its producer (stop).
   bool isStopped(EntryId e) const { return hasStops && stopped[e.value]; }
@@ -36,15 +36,15 @@ class Selection {
   llvm::BitVector connectedTo(const Graph &graph, llvm::ArrayRef<GradientHead> heads, bool withControl) const;
 
  private:
-  void cutVariable(EntryId e);
+  void cutOutputs(const Graph &graph, NodeId n);
 
   llvm::BitVector carrying, cut, stopped;
   bool hasCuts = false, hasStops = false, mutates = false;
   const EntryMap<DType> *types = nullptr;  // null: integers pass
 };
 
-/// Whether a variable of the file is marked as one that never gets a gradient: `__stop_gradient__` (NG-01).
-bool isMarkedStopped(const Graph &graph, NodeId variable);
+/// Whether a node of the file is marked as one whose outputs never get a gradient: `__stop_gradient__` (NG-01).
+bool isMarkedStopped(const Graph &graph, NodeId n);
 
 /// Nodes from which some y is reached along data edges.
 llvm::BitVector ancestorsOf(const Graph &graph, llvm::ArrayRef<GradientHead> heads);

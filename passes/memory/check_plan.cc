@@ -6,6 +6,7 @@
 // pair is an identity. Tested by tests/check_plan_test.cc
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
+#include "passes/unwanted.h"
 
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
@@ -37,7 +38,7 @@ class PlanReplay {
     findCallers();
     for (uint32_t step = 0; step < graph.numNodes(); ++step) {
       const NodeId id = options.schedule.nodeAt(step);
-      if (graph.isVariable(id)) continue;
+      if (graph.isVariable(id) || isUnwanted(graph, requests, id)) continue;
       for (uint32_t o = 0; o < graph.numOutputs(id); ++o)
         if (Error error = write(id, o)) return error;
       if (Error error = takeWorkspace(id)) return error;
@@ -53,6 +54,7 @@ class PlanReplay {
     for (Value head : graph.heads()) isCallers[graph.entry(head)] = 1;
     for (uint32_t step = options.steps.end; step < graph.numNodes(); ++step) {
       const NodeId n = options.schedule.nodeAt(step);
+      if (isUnwanted(graph, requests, n)) continue;
       ArrayRef<Value> inputs = graph.inputs(n);
       for (size_t i = 0; i < inputs.size(); ++i)
         if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;

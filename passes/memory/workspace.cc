@@ -1,5 +1,6 @@
 // Tested by tests/plan_memory_test.cc
 #include "passes/memory/workspace.h"
+#include "passes/unwanted.h"
 
 #include "ir/error.h"
 #include "ir/tensor.h"
@@ -50,6 +51,7 @@ uint64_t ofReference(const Graph &graph, const Inference &inference, const Reque
 
 Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                  const PlanOptions &options, NodeId n) {
+  if (isUnwanted(graph, requests, n)) return 0;
   if (graph.kind(n).flow) {
     const FlowPlan *flow = options.flows ? findFlowPlan(*options.flows, n) : nullptr;
     return flow ? flow->bytes : 0;

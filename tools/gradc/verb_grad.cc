@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "passes/gradient/stop_inside.h"
 #include "passes/targets/lower_to.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -77,6 +78,28 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
   return result->graph;
 }
 
+/// Marks what --no-grad and --stop name inside bodies, and takes it off the lists.
+Expected<Graph> markInside(Tool &tool, const Graph &graph) {
+  const NameIndex names(graph);
+  std::vector<NodeInside> inside;
+  for (std::vector<std::string> *lists : {&tool.options.noGrad, &tool.options.stop}) {
+    std::vector<std::string> kept;
+    for (const std::string &list : *lists) {
+      SmallVector<StringRef, 4> texts;
+      StringRef(list).split(texts, names.hasName(list) ? '\0' : ',');
+      for (StringRef text : texts) {
+        std::optional<NodeInside> found;
+        if (text.contains('/') && !names.hasName(text)) found = findInside(graph, text);
+        if (found) inside.push_back(*found);
+        else kept.push_back(text.str());
+      }
+    }
+    *lists = std::move(kept);
+  }
+  if (inside.empty()) return graph;
+  return stopInside(tool.context, graph, inside);
+}
+
 Error checkOptions(const Options &options) {
   if (!options.recompute.empty())
     return Failure(ErrorKind::UnsupportedOption, "'--recompute=" + options.recompute + "' is not available yet")
@@ -96,7 +119,9 @@ Error checkOptions(const Options &options) {
 
 Expected<int> runGrad(Tool &tool) {
   if (Error error = checkOptions(tool.options)) return error;
-  Expected<Graph> input = loadInOrder(tool);
+  Expected<Graph> loaded = loadInOrder(tool);
+  if (!loaded) return loaded.takeError();
+  Expected<Graph> input = markInside(tool, *loaded);
   if (!input) return input.takeError();
   Expected<Graph> graph = differentiate(tool, *input);
   if (!graph) return graph.takeError();

@@ -4,6 +4,9 @@
 #include "tools/drawing/table.h"
 
 #include "formats/json/writer.h"
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
+#include "ir/dense_map.h"
 #include "ir/error.h"
 #include "passes/memory/plan_memory.h"
 
@@ -21,7 +24,53 @@ std::string bytes(int64_t count) {
   return text;
 }
 
-std::string report(const Graph &graph, const MemoryPlan &plan) {
+/// What a loop stacks in each step, its outputs and what its gradient reads, and for how many steps there is room.
+void printStacks(raw_ostream &os, const Graph &graph, const Inference &inference, const MemoryPlan &plan, NodeId n,
+                 StringRef path) {
+  int64_t perStep = 0, rows = 0;
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+    const EntryId e(graph.firstEntry(n).value + o);
+    if (!graph.kind(n).flow->isStacked[o] || plan.offset[e] == kUnused || inference.elements(e) <= 0) continue;
+    rows = inference.shapeOf(e)[0];
+    perStep += inference.elements(e) / rows * dtypeBytes(inference.dtype[e]);
+  }
+  if (perStep > 0)
+    os << "stacks     " << bytes(perStep) << " per step of " << path << graph.describe(n) << ", at most "
+       << countOf(static_cast<size_t>(rows), "step") << '\n';
+}
+
+/// One line for each body that is planned, however often it is used, under the node that has it.
+void printBodies(raw_ostream &os, const Graph &graph, const Inference &inference, const MemoryPlan &plan) {
+  struct Level {
+    const Graph &graph;
+    const Inference &inference;
+    const MemoryPlan &plan;
+    std::string path;  // to the graph
+    size_t next = 0;   // of the plan's flows
+  };
+  std::vector<Level> open = {{graph, inference, plan, ""}};
+  DenseSet<const BodyPlan *> seen;
+  while (!open.empty()) {
+    Level &level = open.back();
+    if (level.next == level.plan.flows.size()) {
+      open.pop_back();
+      continue;
+    }
+    const FlowPlan &flow = level.plan.flows[level.next++];
+    const Graph &around = level.graph;
+    const std::string path = level.path;
+    printStacks(os, around, level.inference, level.plan, flow.node, path);
+    for (uint32_t b = static_cast<uint32_t>(flow.bodies.size()); b-- > 0;) {
+      const BodyPlan &body = *flow.bodies[b];
+      if (!seen.insert(&body).second) continue;
+      const std::string inside = path + bodyStep(around, flow.node, b);
+      os << "body       " << bytes(body.plan->plannedBytes) << " in " << inside << '\n';
+      open.push_back({body.graph, *body.inference, *body.plan, inside + " > "});
+    }
+  }
+}
+
+std::string report(const Graph &graph, const Inference &inference, const MemoryPlan &plan) {
   std::string text;
   raw_string_ostream os(text);
   os << "nodes      " << graph.numNodes() << "\nplanned    " << bytes(plan.plannedBytes) << "\nbound      "
@@ -36,6 +85,7 @@ std::string report(const Graph &graph, const MemoryPlan &plan) {
   if (plan.numUnplanned > 0) os << "unplanned  " << countOf(plan.numUnplanned, "value") << " of unknown shape\n";
   if (plan.peakNode.isValid())
     os << "peak       at " << graph.describe(plan.peakNode) << ", node " << plan.peakNode.value << '\n';
+  printBodies(os, graph, inference, plan);
   return text;
 }
 
@@ -119,7 +169,7 @@ Expected<int> runPlan(Tool &tool) {
   if (Error error = writeResults(tool, planned, std::move(picture))) return error;
   if (!tool.options.wantsReport) return 0;
   tool.options.output.clear();
-  if (Error error = writeText(tool, report(graph, *plan))) return error;
+  if (Error error = writeText(tool, report(graph, *inference, *plan))) return error;
   return 0;
 }
 

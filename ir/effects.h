@@ -1,0 +1,17 @@
+// What a node does beside computing its outputs. Tested by tests/requests_test.cc and tests/body_gradient_test.cc
+#pragma once
+
+#include "ir/op.h"
+
+namespace gradc {
+
+/// The attribute of a node that is there for its shapes and types alone: it overwrites nothing, and does not run. Gradients
+/// of bodies have such nodes where a backward operator belongs to a forward node that overwrites inputs.
+inline constexpr llvm::StringLiteral kShapeOnly = "__shape_only__";
+
+/// Whether a node overwrites inputs, or state outside its operands: it runs though nobody reads its outputs.
+inline bool hasEffects(const NodeKind &kind) {
+  return !kind.mutated.isEmpty() || (kind.op->flags.isStateful && !kind.attrs.get(kShapeOnly));
+}
+
+}  // namespace gradc

@@ -1,0 +1,25 @@
+// Entries inside bodies that a gradient does not pass: named by a path, marked in the graph (NG-01).
+// Tested by tests/body_gradient_test.cc
+#pragma once
+
+#include "ir/graph.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+/// A node in a body, `loop/0/h2h`: the node with the body, the body's number, the node there, to any depth.
+struct NodeInside {
+  llvm::SmallVector<std::pair<NodeId, uint32_t>, 2> bodies;  // from the graph on: the node and which of its bodies
+  NodeId node;                                               // of the last body
+};
+
+/// The node that a path names; nothing where there is none. Of several of one name, the first.
+std::optional<NodeInside> findInside(const Graph &graph, llvm::StringRef path);
+
+/// The graph with `__stop_gradient__` on these nodes, under which no gradient enters their outputs. Ids and names stay; other
+/// nodes with the same body keep it as it was.
+llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
+
+}  // namespace gradc

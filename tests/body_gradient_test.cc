@@ -1,0 +1,233 @@
+// Gradients of bodies: what they overwrite, draw and take shapes of, and entries inside at which a gradient stops.
+#include "passes/gradient/stop_inside.h"
+#include "passes/infer.h"
+#include "tests/support/loops.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+const Binding kNorm[] = {{"x", {2, 4, 1}, {1, 3, 2, -1, 5, 9, 4, 6}},
+                         {"s", {4, 1}, {0.5, -1, 2, 0.25}},
+                         {"gamma", {1}, {1.5}},
+                         {"beta", {1}, {0.5}},
+                         {"moving_mean", {1}, {0}},
+                         {"moving_var", {1}, {1}}};
+
+// Statistics that a step moves are moved by the forward loop alone.
+TEST(BodyGradient, MUT_06_TheGradientMovesNoStatistics) {
+  const Graph loop = loopFile("norm_in_loop");
+  for (uint32_t order : {1, 2}) expectDerivative(loop, kNorm, order);
+  auto meanAfter = [](const Graph &graph) {
+    SessionOptions options;
+    options.exec.backend = Backend::Reference;
+    options.exec.isTraining = true;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(testContext(), graph, arraysOf(kNorm), options));
+    cantFail(session.run(0));
+    return session.variable(nodeNamed(graph, "moving_mean")).as<double>()[0];
+  };
+  const GradientResult result = gradientOf(loop, {"x", "gamma"});
+  EXPECT_NEAR(meanAfter(loop), 0.9 * (0.1 * 1.25) + 0.1 * 6, 1e-6) << "the momentum is rounded to single precision";
+  EXPECT_EQ(meanAfter(result.graph), meanAfter(loop));
+  for (uint32_t n = loop.numNodes(); n < result.graph.numNodes(); ++n)
+    EXPECT_TRUE(result.graph.kind(NodeId(n)).mutated.isEmpty()) << result.graph.name(NodeId(n)).str();
+  const std::string text = written(result.graph);
+  EXPECT_EQ(written(read(testContext(), text).graph), text);
+}
+
+// A step replaces m by 0.5·m − g, and reads it before or after that: its gradient reads what m was then.
+TEST(BodyGradient, MUT_03_AStepReadsWhatItOverwrites) {
+  Context &context = testContext();
+  auto gradientOfStep = [&](StringRef text, StringRef locations) {
+    GraphBuilder builder(context);
+    SmallVector<Value, 4> operands;
+    for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
+    operands[3].version = 1;
+    const AttrText attrs[] = {
+        {"num_args", "4"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "2"}, {"input_locs", locations}};
+    const Graph body = cantFail(parseGraph(context, text));
+    const NodeId loop =
+        cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), body}));
+    const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+    const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
+    return run(gradientOf(graph, {"x"}), bindings);
+  };
+  // Inputs in id order: r, m, w, g.
+  EXPECT_EQ(gradientOfStep("y = elemwise_mul(r, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z",
+                           "(0, 3, 1, 2)"),
+            (std::vector<Doubles>{{4, 1, -0.5}}));
+  // r, then m, before z.
+  EXPECT_EQ(
+      gradientOfStep("z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; y = elemwise_mul(r, m@1) ^z; heads y, z",
+                     "(0, 3, 1, 2)"),
+      (std::vector<Doubles>{{1, -0.5, -1.25}}));
+}
+
+// The gradient of a dropped value is that of the mask drawn at its step.
+TEST(BodyGradient, RUN_02_TheGradientHasTheDrawsOfItsStep) {
+  Doubles x(4 * 6), h(6);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25 + 0.1 * static_cast<double>(i % 7);
+  for (size_t i = 0; i < h.size(); ++i) h[i] = 0.5 - 0.1 * static_cast<double>(i);
+  expectDerivative(loopFile("dropout_in_loop"), {{"x", {4, 6}, x}, {"h", {6}, h}}, 1);
+}
+
+// What the gradient takes shapes of alone is neither stacked nor computed.
+TEST(BodyGradient, A_19_ShapesAloneAreNotStacked) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
+  const AttrText attrs[] = {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}};
+  const Graph body = cantFail(parseGraph(context, "a = elemwise_add(x, s); n = tanh(a); heads n"));
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), {x, s}, {"loop", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  const GradientResult result = gradientOf(graph, {"x", "s"});
+  EXPECT_EQ(result.graph.numOutputs(nodeNamed(result.graph, "loop")), 2u) << "the final state, and tanh of each step";
+  expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
+}
+
+// E-32: an operator nobody knows, in a body on the path, with the path to it.
+TEST(BodyGradient, E_32_AnOpaqueOperatorInABody) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
+  const Graph body = cantFail(parseGraph(context, "a = exp(x); y = ?mystery(a)"));
+  const NodeId call =
+      cantFail(builder.add(*context.ops.find("_call"), {x}, {"outer", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+  GradientRequest request;
+  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+  const std::string text = describeError(buildGradient(context, graph, request, {}));
+  EXPECT_NE(text.find("[unknown_op]"), std::string::npos) << text;
+  EXPECT_NE(text.find("node 'outer' > body > "), std::string::npos) << text;
+  EXPECT_NE(text.find("mystery"), std::string::npos) << text;
+}
+
+// A rule inside a body that needs the length of a sequence has it at every order.
+TEST(BodyGradient, CF_19_ShapesInsideBodiesAtHigherOrders) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 4> operands;
+  for (StringRef name : {"x", "w", "h"}) operands.push_back(builder.addVariable(name, Attrs()));
+  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
+  const Graph body =
+      cantFail(parseGraph(context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=1}; heads y"));
+  const NodeId call =
+      cantFail(builder.add(*context.ops.find("_call"), operands, {"outer", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+  const InferRequest hints{{{nodeNamed(graph, "x"), {3, 1, 2}}}, {}};
+  const Inference known = cantFail(infer(context, graph, hints, {}));
+  GradientOptions options;
+  options.inference = &known;
+  GradientRequest request;
+  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+  for (uint32_t order : {2, 3})
+    EXPECT_EQ(describeError(buildGradientOfOrder(context, graph, request, options, order)), "success") << order;
+}
+
+TEST(BodyGradient, E_13_DrawsThatWouldBeMadeAgainAreRefused) {
+  Context &context = testContext();
+  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
+  for (StringRef p : {"0", "0.5"}) {
+    const Graph body = cantFail(parseGraph(
+        context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=2, p=" + p.str() + "}; heads y"));
+    GraphBuilder builder(context);
+    SmallVector<Value, 4> given;
+    for (StringRef name : {"x", "w", "h"}) given.push_back(builder.addVariable(name, Attrs()));
+    const NodeId call =
+        cantFail(builder.add(*context.ops.find("_call"), given, {"outer", context.attrs(attrs), NodeId(), body}));
+    const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+    GradientRequest request;
+    request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+    const std::string text = describeError(buildGradient(context, graph, request, {}));
+    EXPECT_EQ(text.find("draws the numbers of its forward node again") != std::string::npos, p != "0") << text;
+  }
+}
+
+// A call in a loop: paths lead through both.
+Graph nested() {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
+  GraphBuilder step(context);
+  const Value r = step.addVariable("r", Attrs()), t = step.addVariable("t", Attrs());
+  const Graph inner = cantFail(parseGraph(context, "a = square(p); b = exp(q); y = elemwise_mul(a, b)"));
+  const AttrText callAttrs[] = {{"num_args", "2"}, {"num_outputs", "1"}};
+  const NodeId call =
+      cantFail(step.add(*context.ops.find("_call"), {r, t}, {"inner/call", context.attrs(callAttrs), NodeId(), inner}));
+  const Graph body = cantFail(std::move(step).freeze({Value{call}}, {})).graph;
+  const AttrText attrs[] = {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}};
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), {x, s}, {"loop", context.attrs(attrs), NodeId(), body}));
+  return cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+}
+
+// y = r²·exp(t) over rows 2 and 3 from t = 0: t1 = 4, y = 9·exp(4).
+TEST(BodyGradient, NG_01_EntriesInsideBodies) {
+  const Graph graph = nested();
+  const Binding bindings[] = {{"x", {2, 1}, {2, 3}}, {"s", {1}, {0}}};
+  const double e4 = std::exp(4.);
+  auto gradientWithout = [&](ArrayRef<StringRef> paths) {
+    std::vector<NodeInside> nodes;
+    for (StringRef path : paths) nodes.push_back(*findInside(graph, path));
+    const Graph stopped = cantFail(stopInside(testContext(), graph, nodes));
+    EXPECT_EQ(stopped.numNodes(), graph.numNodes());
+    return run(gradientOf(stopped, {"x", "s"}), bindings);
+  };
+  auto expectNear = [](const std::vector<Doubles> &found, const std::vector<Doubles> &expected) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      for (size_t k = 0; k < expected[i].size(); ++k)
+        EXPECT_NEAR(found[i][k], expected[i][k], 1e-9 * (1 + expected[i][k]));
+  };
+  expectNear(gradientWithout({}), {{9 * e4 * 4, 6 * e4}, {9 * e4 * 4}});
+  // Nothing through the state, then nothing through the rows.
+  expectNear(gradientWithout({"loop/0/inner/call/0/b"}), {{0, 6 * e4}, {0}});
+  expectNear(gradientWithout({"loop/0/inner/call/0/a"}), {{0, 0}, {9 * e4 * 4}});
+  expectNear(gradientWithout({"loop/0/t"}), {{0, 6 * e4}, {0}});
+  expectNear(gradientWithout({"loop/0/inner/call/0/b", "loop/0/inner/call/0/a"}), {{0, 0}, {0}});
+  for (StringRef path : {"loop/0/q", "loop/1/t", "loop/t", "loop/0/", "other/0/t", "loop/0/inner/call/0/c", "loop"})
+    EXPECT_FALSE(findInside(graph, path)) << path.str();
+}
+
+// A start that gets no gradient does not stop the loop: the state of later steps leads to w.
+TEST(BodyGradient, D_28_AStoppedStartStopsNothingElse) {
+  const Graph loop = loopFile("cf12");
+  const Binding bindings[] = {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}};
+  GradientRequest request;
+  request.heads = {{loop.heads()[1], std::nullopt, ""}};
+  for (StringRef name : {"x", "w"}) request.wrt.push_back({Value{nodeNamed(loop, name)}});
+  const std::vector<Doubles> free = run(cantFail(buildGradient(testContext(), loop, request, {})), bindings);
+  request.noGrad = {Value{nodeNamed(loop, "h")}};
+  EXPECT_EQ(run(cantFail(buildGradient(testContext(), loop, request, {})), bindings), free);
+  EXPECT_NEAR(free[1][0], 0.564697, 1e-6);
+}
+
+// An operator nobody knows is stopped at by the path that the error names.
+TEST(BodyGradient, E_32_StopsAtAnOpaqueOperatorInABody) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs());
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
+  const Graph body = cantFail(parseGraph(context, "a = ?mystery(p); b = exp(p); y = elemwise_add(a, b)"));
+  const NodeId call =
+      cantFail(builder.add(*context.ops.find("_call"), {x}, {"outer", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+  GradientRequest request;
+  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
+  Expected<GradientResult> refused = buildGradient(context, graph, request, {});
+  ASSERT_FALSE(static_cast<bool>(refused));
+  std::string subject;
+  handleAllErrors(refused.takeError(), [&](const GradcError &error) {
+    for (const Note &note : error.notes)
+      if (note.remedy == Remedy::StopGradient) subject = note.subject;
+  });
+  EXPECT_EQ(subject, "outer/0/a");
+  const Graph stopped = cantFail(stopInside(context, graph, {*findInside(graph, subject)}));
+  EXPECT_EQ(describeError(buildGradient(context, stopped, request, {})), "success");
+}
+
+}  // namespace
+}  // namespace gradc::testing
