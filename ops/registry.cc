@@ -128,4 +128,6 @@ void registerBuiltinOps(OpRegistry &registry) {
   };
 }
 
+RowOps builtinRowOps() { return {.split = &kSliceChannel, .stack = &kStack, .full = &kFull}; }
+
 }  // namespace gradc

@@ -6,29 +6,41 @@ using namespace llvm;
 namespace gradc {
 
 GraphRewriter::GraphRewriter(Context &context, const Graph &graph)
-    : old(graph), made(context), newNode(graph.numNodes()), newEntry(graph.numEntries()) {
+    : old(graph), own(std::in_place, context), made(*own), newNode(graph.numNodes()), newEntry(graph.numEntries()) {
   made.takeKindsOf(graph);
   made.reserve(graph.numNodes(), graph.columns().inputs.size(), graph.columns().names.size());
   if (llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); }))
     mutators = listMutators(graph);
 }
 
+GraphRewriter::GraphRewriter(GraphRewriter &around, const Graph &body, StringRef prefix)
+    : old(body), made(around.made), prefix(prefix), newNode(body.numNodes()), newEntry(body.numEntries()) {
+  for (const KindRef &kind : body.kinds()) kindOf.push_back(made.kindId(kind));
+}
+
 Value GraphRewriter::operator()(Value v) const {
   const Value to = newEntry[old.entry(v).value];
+  if (!versions.empty())
+    if (auto known = versions.find({v.node.value, v.version}); known != versions.end())
+      return Value{to.node, to.index, static_cast<uint16_t>(known->second)};
   return Value{to.node, to.index, v.version ? v.version : to.version};
 }
 
 NodeId GraphRewriter::draft(NodeId n) {
   SmallVector<Value, 8> inputs;
   for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
-  return made.addKind(old.kindId(n), inputs, NodeId());
+  return made.addKind(kindId(n), inputs, NodeId());
+}
+
+void GraphRewriter::setName(NodeId node, NodeId of) {
+  if (!old.name(of).empty()) made.setName(node, prefix, old.name(of));
 }
 
 NodeId GraphRewriter::copyAs(NodeId n, KindId kind) {
   SmallVector<Value, 8> inputs;
   for (Value v : old.inputs(n)) inputs.push_back((*this)(v));
   const NodeId node = made.addKind(kind, inputs, NodeId());
-  made.setName(node, old.name(n), "");
+  setName(node, n);
   SmallVector<Value, 4> outputs;
   for (uint32_t o = 0; o < old.numOutputs(n); ++o) outputs.push_back(Value{node, static_cast<uint16_t>(o), 0});
   replace(n, outputs, node);
@@ -42,7 +54,7 @@ void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> 
   for (Value &v : outputs)
     if (!old.isVariable(n) && v.isValid() && overwritten.contains(v.node.value)) {
       const NodeId copy = made.addKind(*made.context().ops.wellKnown.copy, v, NodeId());
-      made.setName(copy, old.name(n), "");
+      setName(copy, n);
       nodes.push_back(copy);
       v = Value{copy};
     }
@@ -62,9 +74,13 @@ void GraphRewriter::detach(NodeId n, ArrayRef<Value> outputs) {
   for (size_t o = 0; o < outputs.size(); ++o) newEntry[old.firstEntry(n).value + o] = outputs[o];
 }
 
-Expected<Rewritten> GraphRewriter::finish(ArrayRef<Value> oldHeads) && {
+void GraphRewriter::finishBody() {
   for (auto [node, origin] : generated)
     if (newNode[origin.value].isValid()) made.setOrigin(node, newNode[origin.value]);
+}
+
+Expected<Rewritten> GraphRewriter::finish(ArrayRef<Value> oldHeads) && {
+  finishBody();
   SmallVector<Value, 16> heads;
   for (Value head : oldHeads) heads.push_back((*this)(head));
   Expected<Frozen> frozen = std::move(made).freeze(heads, {});

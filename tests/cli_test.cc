@@ -354,7 +354,8 @@ TEST_F(Cli, DidYouMean) {
 TEST_F(Cli, EveryVerbExplainsItself) {
   ToolResult list = folder.run("--help");
   ASSERT_EQ(list.code, 0);
-  for (StringRef verb : {"grad", "infer", "plan", "run", "gradcheck", "convert", "verify", "show", "ops", "diff"}) {
+  for (StringRef verb :
+       {"grad", "infer", "plan", "run", "gradcheck", "convert", "verify", "show", "opt", "ops", "diff"}) {
     EXPECT_TRUE(contains(list.out, ("\n  " + verb + " ").str())) << verb.str();
     ToolResult help = folder.run(("help " + verb).str());
     EXPECT_EQ(help.code, 0);
@@ -437,6 +438,23 @@ TEST_F(Cli, GradcheckPassesAndFails) {
   folder.write("wrong.json", text);
   result = folder.run("gradcheck wrong.json --shape x=2,3 --init 1");
   EXPECT_EQ(result.code, 1) << result.out << result.err;
+}
+
+TEST_F(Cli, OptRunsPassesInTheOrderGiven) {
+  const ToolResult flat = folder.run("opt --passes inline,unroll testdata/loops/cf03.json --shape x=3 -o flat.json");
+  ASSERT_EQ(flat.code, 0) << flat.err;
+  EXPECT_EQ(flat.err, "");
+  const ToolResult text = folder.run("show flat.json");
+  EXPECT_TRUE(contains(text.out, "\"_foreach0[2]/_plus1\"")) << text.out;
+  EXPECT_FALSE(contains(text.out, "body")) << text.out;
+  const ToolResult kept = folder.run("opt --passes unroll testdata/loops/cf03.json -o same.json");
+  EXPECT_EQ(kept.code, 0);
+  EXPECT_TRUE(contains(kept.err, "loop '_foreach0': the length of what it slices is not known")) << kept.err;
+  EXPECT_EQ(folder.run("diff testdata/loops/cf03.json same.json").code, 0);
+  EXPECT_EQ(folder.run("opt testdata/loops/cf03.json").code, 2);
+  const ToolResult unknown = folder.run("opt --passes fuse testdata/loops/cf03.json");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(contains(unknown.err, "there is no pass 'fuse'")) << unknown.err;
 }
 
 TEST_F(Cli, DiffNamesTheDifference) {

@@ -12,7 +12,7 @@ namespace gradc {
 namespace {
 
 constexpr const Verb *kVerbs[] = {&kGrad,    &kInfer,  &kPlan, &kRun, &kTrain, &kGradcheck,
-                                  &kConvert, &kVerify, &kShow, &kOps, &kDiff};
+                                  &kConvert, &kVerify, &kShow, &kOpt, &kOps,   &kDiff};
 constexpr size_t kWidth = 80;
 
 /// Words of `text` filled into lines of kWidth columns, all but the first indented; the cursor is at `column`.

@@ -269,6 +269,8 @@ constexpr Flag kFlags[] = {
 
     {"to", "json|text|cbor", "form to write (default json; cbor is not available yet)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.convert); }},
+    {"passes", "NAME,...", "passes to run, in this order: unroll, inline",
+     [](Options &o, const Flag &, StringRef v) { return append(o.passes, v); }},
     {"as", "text|dot|svg|stats", "one line per node, Graphviz, a picture, or counts (default text)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
     {"max-nodes", "N", "draw graphs of up to N nodes (default 2000 for a graph, 20000 for a plan)",

@@ -79,6 +79,7 @@ struct Options {
   std::optional<uint64_t> maxNodes;  // of a picture
   std::string svgFile;
   ConvertForm convert = ConvertForm::Json;
+  std::vector<std::string> passes;  // --passes, in order
   std::optional<uint64_t> missingOrder;
   bool wantsCoverage = false, wantsPrimitives = false, wantsReference = false, isJson = false;
   bool ignoresNames = false;

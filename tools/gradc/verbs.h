@@ -17,7 +17,7 @@ struct Verb {
   llvm::Expected<int> (*run)(Tool &tool);  // the exit code: 0, or 1 for "differs", "check failed"
 };
 
-extern const Verb kGrad, kInfer, kPlan, kRun, kTrain, kGradcheck, kConvert, kVerify, kShow, kOps, kDiff;
+extern const Verb kGrad, kInfer, kPlan, kRun, kTrain, kGradcheck, kConvert, kVerify, kShow, kOpt, kOps, kDiff;
 
 /// In the order `gradc --help` lists them.
 llvm::ArrayRef<const Verb *> allVerbs();

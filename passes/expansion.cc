@@ -1,0 +1,347 @@
+// One sweep over each copy of a graph, in id order. Bodies are nested kMaxBodyNesting deep at most.
+// Tested by tests/unroll_test.cc
+#include "passes/expansion.h"
+
+#include "passes/following_attrs.h"
+
+#include "ir/error.h"
+#include "ir/number.h"
+#include "ir/out_of_memory.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+// Whether the versions of a variable are made in id order, and read by nodes after the one that makes them.
+bool writesAreOrdered(const Graph &graph) {
+  if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); })) return true;
+  DenseMap<uint32_t, uint32_t> latest;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const NodeKind &kind = graph.kind(NodeId(n));
+    ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (graph.isVariable(inputs[i].node) && !kind.isMutated(i) &&
+          inputs[i].version > latest.lookup(inputs[i].node.value))
+        return false;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (kind.isMutated(i) && std::max<uint32_t>(inputs[i].version, 1) != ++latest[inputs[i].node.value]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Expansion::Expansion(Pass &pass, const Graph &graph, std::string path)
+    : pass(pass), rewriter(pass.context, graph), path(std::move(path)) {
+  writesInBodies =
+      llvm::any_of(graph.kinds(), [](const KindRef &kind) { return kind->flow && !kind->mutated.isEmpty(); });
+}
+
+Expected<Graph> Expansion::run(const Inference *inference) {
+  Scope scope{rewriter, inference, ""};
+  for (uint32_t n = 0; n < scope.graph().numNodes(); ++n)
+    if (Error error = visit(scope, NodeId(n))) return error;
+  Expected<Rewritten> made = std::move(rewriter).finish();
+  if (!made) return made.takeError();
+  return made->graph;
+}
+
+const Expansion::Facts &Expansion::factsOf(const Graph &graph) {
+  auto [at, isNew] = facts.try_emplace(&graph.columns());
+  if (!isNew) return at->second;
+  pass.alive.push_back(graph);
+  Facts &found = at->second;
+  found.isRead.resize(graph.numEntries());
+  found.isWaited.resize(graph.numNodes());
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    for (Value v : graph.inputs(NodeId(n))) found.isRead.set(graph.entry(v).value);
+    for (NodeId dep : graph.controlDeps(NodeId(n))) found.isWaited.set(dep.value);
+  }
+  for (Value head : graph.heads()) found.isRead.set(graph.entry(head).value);
+  found.hasOrderedWrites = writesAreOrdered(graph);
+  found.hasFollowing = hasFollowingAttrs(graph);
+  return found;
+}
+
+bool Expansion::isRead(const Scope &scope, NodeId n, uint32_t o) {
+  return factsOf(scope.graph()).isRead[scope.graph().firstEntry(n).value + o];
+}
+
+Error Expansion::checkSize(const Scope &scope, NodeId n) {
+  if (rewriter.builder().numNodes() <= pass.options.maxNodes) return Error::success();
+  return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + scope.graph().name(n) +
+                                          "': with loops unrolled this far the graph has " +
+                                          Twine(pass.options.maxNodes) + " nodes already");
+}
+
+void Expansion::mention(const Scope &scope, NodeId n, StringRef why) {
+  if (!pass.mentioned.insert({&scope.graph().columns(), n.value}).second) return;
+  const BodyFlow::Form form = scope.graph().kind(n).flow->form;
+  const StringRef title = form == BodyFlow::Form::Loop ? "loop" : form == BodyFlow::Form::Branch ? "branch" : "call";
+  pass.kept.push_back((path + title + " '" + scope.prefix + scope.graph().name(n) + "': " + why).str());
+}
+
+Error Expansion::visit(Scope &scope, NodeId n) {
+  const NodeKind &kind = scope.graph().kind(n);
+  if (Error error = checkSize(scope, n)) return error;
+  const bool isAsked = kind.flow && (kind.flow->form == BodyFlow::Form::Loop) == (pass.what == What::Loops);
+  if (isAsked) {
+    Expected<bool> isExpanded = expand(scope, n);
+    if (!isExpanded) return isExpanded.takeError();
+    if (*isExpanded) return Error::success();
+  }
+  return copy(scope, n);
+}
+
+Error Expansion::copy(Scope &scope, NodeId n) {
+  noteWrites(scope, n, false);
+  Expected<KindRef> kind = withExpandedBodies(scope, n);
+  if (kind) kind = followingKind(scope, n, *kind);
+  if (!kind) return kind.takeError();
+  const NodeId node = *kind == scope.graph().kindHandle(n) ? scope.to.copy(n) : scope.to.copy(n, *kind);
+  if (writesInBodies && factsOf(scope.graph()).hasOrderedWrites) writeLatest(node);
+  waitForEnds(scope, n, node);
+  known.add(rewriter.builder(), node, scope.graph(), n, scope.known);
+  return Error::success();
+}
+
+// Nodes of a body are where its node is (NAME-11).
+Expected<KindRef> Expansion::followingKind(const Scope &scope, NodeId n, KindRef kind) {
+  if (scope.owner.isEmpty() || scope.graph().isVariable(n) || factsOf(scope.graph()).hasFollowing) return kind;
+  return withFollowingAttrsOf(pass.context, kind, scope.owner);
+}
+
+// A flow counts the inputs of a body in the order in which its nodes come to them: where that changed, the body stays.
+Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
+  const KindRef &handle = scope.graph().kindHandle(n);
+  const NodeKind &kind = *handle;
+  if (!kind.flow) return handle;
+  SmallVector<Graph, 3> bodies;
+  bool isChanged = false;
+  for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
+    const Graph &body = kind.bodies[b];
+    const Inference *inference = scope.known ? scope.known->body(n, b) : nullptr;
+    auto [at, isNew] = pass.bodies.try_emplace({keyOf(body), inference}, body);
+    if (isNew) {
+      pass.alive.push_back(body);
+      Expansion inside(pass, body, path + scope.prefix + bodyStep(scope.graph(), n, b) + " > ");
+      Expected<Graph> made = inside.run(inference);
+      if (!made) return made.takeError();
+      auto isSameName = [&](NodeId x, NodeId y) { return body.name(x) == made->name(y); };
+      const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(*made);
+      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSameName)) at->second = *made;
+    }
+    isChanged |= keyOf(at->second) != keyOf(body);
+    bodies.push_back(at->second);
+  }
+  if (!isChanged) return handle;
+  return pass.context.kind(*kind.op, kind.attrs, kind.spelling, bodies);
+}
+
+// What is overwritten is read at the version before.
+Value Expansion::operandOf(const Scope &scope, NodeId n, size_t i) const {
+  Value v = scope.graph().inputs(n)[i];
+  if (scope.graph().kind(n).isMutated(i) && v.version > 0) --v.version;
+  return scope.to(v);
+}
+
+// The n-th write of a variable in the graph may be a later one in the result.
+void Expansion::noteWrites(Scope &scope, NodeId n, bool isExpanded) {
+  const NodeKind &kind = scope.graph().kind(n);
+  if (!writesInBodies || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
+  ArrayRef<Value> inputs = scope.graph().inputs(n);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!kind.isMutated(i)) continue;
+    const uint32_t variable = scope.to(inputs[i].node).value;
+    if (!isExpanded) ++latest[variable];
+    scope.to.setVersion(inputs[i].node, std::max<uint32_t>(inputs[i].version, 1), latest[variable]);
+  }
+}
+
+// A file may leave the version at 0 where a node overwrites.
+void Expansion::writeLatest(NodeId node) {
+  GraphBuilder &builder = rewriter.builder();
+  for (size_t i = 0; i < builder.inputs(node).size(); ++i) {
+    if (!builder.kind(node).isMutated(i)) continue;
+    const Value v = builder.inputs(node)[i];
+    builder.setInput(node, i, Value{v.node, v.index, static_cast<uint16_t>(latest.lookup(v.node.value))});
+  }
+}
+
+void Expansion::waitForEnds(Scope &scope, NodeId n, ArrayRef<NodeId> nodes) {
+  if (scope.ends.empty()) return;
+  for (NodeId dep : scope.graph().controlDeps(n))
+    if (auto known = scope.ends.find(dep.value); known != scope.ends.end())
+      for (NodeId node : nodes)
+        for (NodeId end : known->second)
+          if (end != scope.to(dep)) rewriter.builder().addControlDep(node, end);
+}
+
+Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
+  const Graph &graph = scope.graph();
+  const NodeKind &kind = graph.kind(n);
+  const Facts &about = factsOf(graph);
+  const bool isOrdered = about.hasOrderedWrites &&
+                         llvm::all_of(kind.bodies, [&](const Graph &body) { return factsOf(body).hasOrderedWrites; });
+  if (!kind.mutated.isEmpty() && !isOrdered)
+    return mention(scope, n, "what it overwrites is also overwritten elsewhere, in an order of its own"), false;
+  SmallVector<Value, 8> operands;
+  for (size_t i = 0; i < graph.inputs(n).size(); ++i) operands.push_back(operandOf(scope, n, i));
+  GraphBuilder &builder = rewriter.builder();
+  const uint32_t first = builder.numNodes();
+  std::string whyNot;
+  SmallVector<std::pair<uint32_t, uint32_t>, 2> before;  // versions, for the case that the attempt fails
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (kind.isMutated(i)) before.push_back({operands[i].node.value, latest.lookup(operands[i].node.value)});
+  Expected<SmallVector<Value, 8>> outputs = outputsOf(scope, n, operands, whyNot);
+  if (!outputs) return outputs.takeError();
+  if (!whyNot.empty()) {
+    for (auto [variable, version] : before) latest[variable] = version;
+    mention(scope, n, whyNot);
+    return false;
+  }
+  for (auto [variable, version] : before)
+    if (latest[variable] > kMaxIndex)
+      return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + graph.name(n) + "' overwrites '" +
+                                              builder.name(NodeId(variable)) + "' more than " + Twine(kMaxIndex) +
+                                              " times");
+  // The node that others take for n yields an output that is read: a state rather than a stack, whose readers may have
+  // taken its rows.
+  NodeId named;
+  SmallVector<NodeId, 4> ends;
+  for (uint32_t o = 0; o < outputs->size(); ++o) {
+    const Value v = (*outputs)[o];
+    if (!v.isValid() || v.node.value < first) continue;
+    if (isRead(scope, n, o) && (!named.isValid() || (rowsOf(Value{named}) && !rowsOf(v)))) named = v.node;
+    if (!is_contained(ends, v.node)) ends.push_back(v.node);
+  }
+  std::vector<NodeId> nodes;
+  if (!graph.controlDeps(n).empty() || graph.origin(n).isValid())
+    for (uint32_t made = first; made < builder.numNodes(); ++made)
+      if (NodeId(made) != named) nodes.push_back(NodeId(made));
+  if (named.isValid()) nodes.push_back(named);
+  if (about.isWaited[n.value]) {
+    for (uint32_t made = first; made < builder.numNodes(); ++made)
+      if (!builder.kind(NodeId(made)).mutated.isEmpty()) ends.push_back(NodeId(made));
+    scope.ends[n.value] = ends;
+  }
+  waitForEnds(scope, n, nodes);
+  scope.to.replace(n, *outputs, nodes);
+  noteWrites(scope, n, true);
+  return true;
+}
+
+Expected<SmallVector<Value, 8>> Expansion::outputsOf(Scope &scope, NodeId n, ArrayRef<Value> operands,
+                                                     std::string &whyNot) {
+  const BodyFlow &flow = *scope.graph().kind(n).flow;
+  switch (flow.form) {
+    case BodyFlow::Form::Loop: return unrollLoop(*this, scope, n, operands, whyNot);
+    case BodyFlow::Form::Branch: return choose(scope, n, operands, whyNot);
+    case BodyFlow::Form::Call: break;
+  }
+  Expected<SmallVector<Value, 8>> heads =
+      copyBody(scope, n, 0, operands, scope.prefix + scope.graph().name(n).str() + "/");
+  if (!heads) return heads.takeError();
+  SmallVector<Value, 8> outputs(scope.graph().numOutputs(n));
+  for (size_t h = 0; h < heads->size(); ++h) outputs[flow.bodies[0].outputOf[h]] = (*heads)[h];
+  return outputs;
+}
+
+Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, ArrayRef<Value> operands,
+                                                  std::string &whyNot) {
+  const BodyFlow &flow = *scope.graph().kind(n).flow;
+  const std::string prefix = scope.prefix + scope.graph().name(n).str() + "/";
+  Expected<SmallVector<Value, 8>> decision = copyBody(scope, n, 0, operands, prefix);
+  if (!decision) return decision.takeError();
+  SmallVector<Value, 8> outputs(scope.graph().numOutputs(n));
+  const std::optional<bool> isFirst = known.truth((*decision)[0]);
+  if (!isFirst) return whyNot = "which branch runs is known only when it runs", outputs;
+  const size_t b = *isFirst ? 1 : 2;
+  Expected<SmallVector<Value, 8>> heads = copyBody(scope, n, b, operands, prefix);
+  if (!heads) return heads.takeError();
+  for (size_t h = 0; h < heads->size(); ++h) outputs[flow.bodies[b].outputOf[h]] = (*heads)[h];
+  if (flow.decisionOutput) outputs[*flow.decisionOutput] = emitCount(scope, n, *isFirst, "_choice");
+  // What the other branch would have saved nobody reads but its gradient, which does not run.
+  for (uint32_t o = 0; o < outputs.size(); ++o)
+    if (!outputs[o].isValid() && isRead(scope, n, o)) {
+      outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o));
+      if (!outputs[o].isValid()) whyNot = "the shape of output " + std::to_string(o) + " is not known";
+    }
+  return outputs;
+}
+
+Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n, size_t b, ArrayRef<Value> operands,
+                                                    StringRef prefix) {
+  const NodeKind &kind = scope.graph().kind(n);
+  const Graph &body = kind.bodies[b];
+  const BodyFlow::Body &ports = kind.flow->bodies[b];
+  GraphRewriter copier(scope.to, body, prefix);
+  Scope inside{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
+  for (size_t i = 0; i < ports.inputs.size(); ++i) {
+    Value given = operands[ports.operandOf[i]];
+    if (kind.isMutated(ports.operandOf[i])) given.version = static_cast<uint16_t>(latest.lookup(given.node.value));
+    copier.replace(ports.inputs[i], given, {});
+  }
+  for (uint32_t m = 0; m < body.numNodes(); ++m)
+    if (!body.isVariable(NodeId(m)))
+      if (Error error = visit(inside, NodeId(m))) return error;
+  SmallVector<Value, 8> heads;
+  for (Value head : body.heads()) heads.push_back(copier(head));
+  for (Value &head : heads)  // what is overwritten again later is a value of this step
+    if (latest.contains(head.node.value) && rewriter.builder().kind(head.node).isVariable())
+      head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, {}, "_copy");
+  copier.finishBody();
+  return heads;
+}
+
+Value Expansion::emit(const Scope &scope, NodeId n, const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs,
+                      const Twine &suffix) {
+  GraphBuilder &builder = rewriter.builder();
+  KindRef kind = cantFail(pass.context.kind(op, pass.context.attrs(attrs)));
+  kind = cantFail(withFollowingAttrsOf(pass.context, kind, scope.graph().attrs(n)));
+  const NodeId node = builder.addKind(kind, operands, NodeId());
+  builder.setName(node, scope.prefix, (scope.graph().name(n) + suffix).str());
+  return Value{node};
+}
+
+Value Expansion::emitCount(const Scope &scope, NodeId n, int64_t number, const Twine &suffix) {
+  const Value v = emit(scope, n, *rowOps().full, {},
+                       {{"shape", "(1,)"}, {"dtype", "int64"}, {"value", std::to_string(number)}}, suffix);
+  known.add(v, number);
+  return v;
+}
+
+Value Expansion::emitZeros(const Scope &scope, NodeId n, uint32_t output, const Twine &suffix) {
+  if (!scope.known) return Value();
+  const EntryId e(scope.graph().firstEntry(n).value + output);
+  const DType dtype = scope.known->dtype[e];
+  if (!scope.known->isKnownShape(e) || dtype == DType::Unknown) return Value();
+  std::string shape = "(";
+  for (int64_t dim : scope.known->shapeOf(e).dims()) shape += std::to_string(dim) + ",";
+  return emit(scope, n, *rowOps().full, {}, {{"shape", shape + ")"}, {"dtype", dtypeName(dtype)}, {"value", "0"}},
+              suffix);
+}
+
+namespace {
+
+Expected<Unrolled> expandAll(Context &context, const Graph &graph, const UnrollOptions &options, Expansion::What what) {
+  return catchingBadAlloc("to unroll the graph", [&]() -> Expected<Unrolled> {
+    Expansion::Pass pass{context, options, what};
+    Expected<Graph> made = Expansion(pass, graph, "").run(options.known);
+    if (!made) return made.takeError();
+    return Unrolled{*made, std::move(pass.kept)};
+  });
+}
+
+}  // namespace
+
+Expected<Unrolled> unrollLoops(Context &context, const Graph &graph, const UnrollOptions &options) {
+  return expandAll(context, graph, options, Expansion::What::Loops);
+}
+
+Expected<Unrolled> inlineCalls(Context &context, const Graph &graph, const UnrollOptions &options) {
+  return expandAll(context, graph, options, Expansion::What::Calls);
+}
+
+}  // namespace gradc

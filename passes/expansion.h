@@ -1,0 +1,112 @@
+// What unrolling and inlining share: a body copied in place of its node, with what is known of its values.
+// Tested by tests/unroll_test.cc
+#pragma once
+
+#include "passes/known_values.h"
+#include "passes/rewriter.h"
+#include "passes/unroll.h"
+
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
+
+#include "llvm/ADT/BitVector.h"
+
+#include <map>
+#include <set>
+
+namespace gradc {
+
+class Expansion {
+ public:
+  enum class What : uint8_t { Calls, Loops };
+
+  /// What all graphs of one pass share.
+  struct Pass {
+    Context &context;
+    const UnrollOptions &options;
+    What what;
+    std::map<std::pair<BodyKey, const Inference *>, Graph> bodies = {};  // of nodes that stay
+    std::vector<Graph> alive = {};                                       // so that no other body gets a key of these
+    std::set<std::pair<const GraphColumns *, uint32_t>> mentioned = {};
+    std::vector<std::string> kept = {};
+  };
+
+  Expansion(Pass &pass, const Graph &graph, std::string path);
+
+  llvm::Expected<Graph> run(const Inference *known);
+
+  /// A graph that is being copied: the whole one, or a body in place of its node.
+  struct Scope {
+    GraphRewriter &to;
+    const Inference *known;  // of its graph; null: nothing
+    std::string prefix;      // of the names of its nodes
+    Attrs owner = {};        // of the node whose body it is
+    /// Nodes that take the place of one that others wait for.
+    std::map<uint32_t, llvm::SmallVector<NodeId, 4>> ends = {};
+
+    const Graph &graph() const { return to.graph(); }
+  };
+
+  /// Copies body b of a node: `operands` is what the node's are there, and the result what the heads are.
+  llvm::Expected<llvm::SmallVector<Value, 8>> copyBody(const Scope &scope, NodeId n, size_t b,
+                                                       llvm::ArrayRef<Value> operands, llvm::StringRef prefix);
+  /// A node in place of node n, with its name and the suffix.
+  Value emit(const Scope &scope, NodeId n, const OpDef &op, llvm::ArrayRef<Value> operands,
+             llvm::ArrayRef<AttrText> attrs, const llvm::Twine &suffix);
+  /// A known number as a value: int64, of shape (1,).
+  Value emitCount(const Scope &scope, NodeId n, int64_t number, const llvm::Twine &suffix);
+  /// Zeros in the shape and type of an output; invalid where these are not known.
+  Value emitZeros(const Scope &scope, NodeId n, uint32_t output, const llvm::Twine &suffix);
+  KnownValues &values() { return known; }
+  Context &context() { return pass.context; }
+  const RowOps &rowOps() const { return pass.options.rowOps; }
+  /// What a stack was made of, for loops that slice it; null for other values.
+  const std::vector<Value> *rowsOf(Value v) const {
+    auto made = stacks.find(v.node.value);
+    return made == stacks.end() ? nullptr : &made->second;
+  }
+  void noteStack(Value v, std::vector<Value> rows) { stacks[v.node.value] = std::move(rows); }
+  /// Whether someone reads output o of node n.
+  bool isRead(const Scope &scope, NodeId n, uint32_t o);
+
+ private:
+  /// What is asked again for every copy of a graph.
+  struct Facts {
+    llvm::BitVector isRead;    // by entry
+    llvm::BitVector isWaited;  // by node: some control dependency is on it
+    bool hasOrderedWrites = true;
+    bool hasFollowing = false;
+  };
+
+  const Facts &factsOf(const Graph &graph);
+  llvm::Error visit(Scope &scope, NodeId n);
+  llvm::Error copy(Scope &scope, NodeId n);
+  llvm::Expected<bool> expand(Scope &scope, NodeId n);
+  llvm::Expected<llvm::SmallVector<Value, 8>> outputsOf(Scope &scope, NodeId n, llvm::ArrayRef<Value> operands,
+                                                        std::string &whyNot);
+  llvm::Expected<llvm::SmallVector<Value, 8>> choose(const Scope &scope, NodeId n, llvm::ArrayRef<Value> operands,
+                                                     std::string &whyNot);
+  llvm::Expected<KindRef> withExpandedBodies(const Scope &scope, NodeId n);
+  llvm::Expected<KindRef> followingKind(const Scope &scope, NodeId n, KindRef kind);
+  Value operandOf(const Scope &scope, NodeId n, size_t i) const;
+  void noteWrites(Scope &scope, NodeId n, bool isExpanded);
+  void writeLatest(NodeId node);
+  void waitForEnds(Scope &scope, NodeId n, llvm::ArrayRef<NodeId> nodes);
+  llvm::Error checkSize(const Scope &scope, NodeId n);
+  void mention(const Scope &scope, NodeId n, llvm::StringRef why);
+
+  Pass &pass;
+  GraphRewriter rewriter;
+  bool writesInBodies = false;
+  const std::string path;  // of the graph, from the outermost one: "node 'loop' > body > "
+  KnownValues known;
+  std::map<const GraphColumns *, Facts> facts;
+  std::map<uint32_t, std::vector<Value>> stacks;  // by node of the builder
+  DenseMap<uint32_t, uint32_t> latest;            // version of each variable of the builder that was overwritten
+};
+
+/// The outputs of a loop after all its steps; none, with the reason, where their number is not known.
+llvm::Expected<llvm::SmallVector<Value, 8>> unrollLoop(Expansion &expansion, const Expansion::Scope &scope, NodeId n,
+                                                       llvm::ArrayRef<Value> operands, std::string &whyNot);
+
+}  // namespace gradc

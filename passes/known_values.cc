@@ -1,0 +1,100 @@
+#include "passes/known_values.h"
+
+#include "ir/kernel.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr int64_t kMostElements = 16;  // what decides and what counts has one
+
+bool isComputable(const NodeKind &kind) {
+  const OpDef *op = kind.op;
+  if (!op || !op->kernel || op->workspace || kind.flow || !kind.mutated.isEmpty()) return false;
+  return !op->flags.isRandom && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
+}
+
+// Of one element; NaN where its type is none that decides.
+double numberOf(const TensorRef &tensor) {
+  switch (tensor.dtype) {
+    case DType::Float32: return static_cast<double>(*tensor.as<float>());
+    case DType::Float64: return *tensor.as<double>();
+    case DType::Bool:
+    case DType::UInt8: return *tensor.as<uint8_t>();
+    case DType::Int8: return *tensor.as<int8_t>();
+    case DType::Int32: return *tensor.as<int32_t>();
+    case DType::Int64: return static_cast<double>(*tensor.as<int64_t>());
+    default: return std::nan("");
+  }
+}
+
+}  // namespace
+
+const TensorRef *KnownValues::find(Value v) const {
+  auto known = values.find({v.node.value, v.index});
+  return known == values.end() ? nullptr : &known->second->view;
+}
+
+std::optional<int64_t> KnownValues::count(Value v) const {
+  const TensorRef *known = find(v);
+  if (!known || known->size() != 1 || known->dtype != DType::Int64) return std::nullopt;
+  return *known->as<int64_t>();
+}
+
+std::optional<bool> KnownValues::truth(Value v) const {
+  const TensorRef *known = find(v);
+  if (!known || known->size() != 1) return std::nullopt;
+  const double number = numberOf(*known);
+  const bool isFloating = known->dtype == DType::Float32 || known->dtype == DType::Float64;
+  if (std::isnan(number)) return isFloating ? std::optional(true) : std::nullopt;
+  return number != 0;
+}
+
+KnownValues::Tensor &KnownValues::make(Value v, DType dtype, Dims dims) {
+  auto made = std::make_unique<Tensor>();
+  made->dims.assign(dims.begin(), dims.end());
+  made->view = TensorRef(nullptr, dtype, made->dims);
+  made->bytes.resize(std::max<size_t>(made->view.bytes(), 1));
+  made->view.data = made->bytes.data();
+  std::unique_ptr<Tensor> &place = values[{v.node.value, v.index}];
+  place = std::move(made);
+  return *place;
+}
+
+void KnownValues::add(Value v, int64_t number) { *make(v, DType::Int64, {1}).view.as<int64_t>() = number; }
+
+void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &graph, NodeId n,
+                      const Inference *inference) {
+  if (!inference || !isComputable(graph.kind(n))) return;
+  SmallVector<TensorRef, 4> in, out;
+  for (Value v : builder.inputs(node)) {
+    const TensorRef *known = find(v);
+    if (!known) return;
+    in.push_back(*known);
+  }
+  const uint32_t first = graph.firstEntry(n).value;
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+    const int64_t elements = inference->elements(EntryId(first + o));
+    if (elements < 0 || elements > kMostElements || inference->dtype[EntryId(first + o)] == DType::Unknown) return;
+  }
+  const DType computed = in.empty() ? inference->dtype[EntryId(first)] : in[0].dtype;
+  if (!graph.op(n)->kernelTypes.contains(computed)) return;
+  for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
+    const EntryId e(first + o);
+    out.push_back(make(Value{node, static_cast<uint16_t>(o)}, inference->dtype[e], inference->shapeOf(e).dims()).view);
+  }
+  const SmallVector<Request, 4> requests(out.size(), Request::Write);
+  KernelCall call;
+  call.kind = &graph.kind(n);
+  call.in = in, call.out = out, call.requests = requests;
+  try {
+    graph.op(n)->kernel(call);
+  } catch (const KernelError &) {  // whoever runs the graph is told
+    for (uint32_t o = 0; o < out.size(); ++o) values.erase({node.value, o});
+  }
+}
+
+}  // namespace gradc

@@ -1,0 +1,454 @@
+// Loops unrolled, branches chosen and calls inlined: the values of the result are those of the loop, to the bit, and what
+// a graph says besides (names, origins, dependencies, writes, its table) is kept.
+#include "passes/unroll.h"
+
+#include "ir/body_flow.h"
+#include "ir/grad_rule.h"
+#include "ir/graph_builder.h"
+#include "ir/verify.h"
+#include "ops/registry.h"
+#include "passes/gradient/gradient.h"
+#include "runtime/session.h"
+#include "tests/support/small_ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+using Doubles = std::vector<double>;
+using Pass = Expected<Unrolled> (*)(Context &, const Graph &, const UnrollOptions &);
+
+Graph loopFile(StringRef name) {
+  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
+      .graph;
+}
+
+struct Binding {
+  StringRef name;
+  std::vector<int64_t> shape;
+  Doubles values;
+};
+using Bindings = std::vector<Binding>;
+
+/// Values that follow a fixed sequence in (-0.5, 0.5).
+Bindings drawn(std::initializer_list<std::pair<StringRef, std::vector<int64_t>>> shapes) {
+  Bindings bindings;
+  double value = 0.1;
+  for (const auto &[name, shape] : shapes) {
+    bindings.push_back({name, shape, {}});
+    int64_t size = 1;
+    for (int64_t dim : shape) size *= dim;
+    for (int64_t i = 0; i < size; ++i) bindings.back().values.push_back((value = 3.7 * value * (1 - value)) - 0.5);
+  }
+  return bindings;
+}
+
+struct File {
+  StringRef name;
+  Bindings bindings;
+};
+// With numbers of steps that the shapes tell.
+const File kFiles[] = {
+    {"cf03", {{"x", {3}, {0.5, -1, 2}}, {"s", {1}, {0.25}}, {"f", {1}, {1}}}},
+    {"two_states", drawn({{"x", {3, 2}}, {"z", {3, 2}}, {"s", {2}}, {"t", {2}}, {"w", {2}}})},
+    {"only_states", {{"x", {3, 1}, {2, 3, 4}}, {"s", {1}, {7}}}},
+    {"swapped", drawn({{"x", {3, 1}}, {"s", {1}}, {"t", {1}}})},
+    {"cf11", {{"x", {1}, {1}}, {"w", {1}, {2}}, {"n", {3, 1}, {0, 0, 0}}, {"m", {2, 1}, {0, 0}}}},
+    {"cf12", {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}}},
+    {"lstm", drawn({{"x", {4, 2, 5}},
+                    {"h", {2, 3}},
+                    {"c", {2, 3}},
+                    {"i2h_weight", {12, 5}},
+                    {"i2h_bias", {12}},
+                    {"h2h_weight", {12, 3}},
+                    {"h2h_bias", {12}}})},
+};
+
+bool hasVariable(const Graph &graph, StringRef name) {
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.isVariable(NodeId(n)) && graph.name(NodeId(n)) == name) return true;
+  return false;
+}
+
+/// Those that the graph has: what only steps read that are not run is gone with them.
+std::vector<NamedArray> arraysOf(const Graph &graph, const Bindings &bindings) {
+  std::vector<NamedArray> arrays;
+  for (const Binding &binding : bindings)
+    if (hasVariable(graph, binding.name))
+      arrays.push_back({binding.name.str(), doubles(binding.shape, binding.values)});
+  return arrays;
+}
+
+Inference inferred(const Graph &graph, const Bindings &bindings) {
+  InferRequest hints;
+  for (const Binding &binding : bindings)
+    hints.shapes.push_back({nodeNamed(graph, binding.name), DimsBuffer(binding.shape.begin(), binding.shape.end())});
+  InferOptions options;
+  options.allowUnknown = true;
+  return cantFail(infer(testContext(), graph, hints, options));
+}
+
+Expected<Unrolled> apply(Pass pass, const Graph &graph, const Bindings &bindings, uint32_t maxNodes = 1 << 20) {
+  const Inference known = inferred(graph, bindings);
+  UnrollOptions options;
+  options.known = &known;
+  options.rowOps = builtinRowOps();
+  options.maxNodes = maxNodes;
+  return pass(testContext(), graph, options);
+}
+
+size_t countFlows(const Graph &graph) {
+  size_t count = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) count += graph.kind(NodeId(n)).flow != nullptr;
+  return count;
+}
+
+/// The result, which has no loop any more and passes the verifier.
+Graph unrolled(const Graph &graph, const Bindings &bindings) {
+  const Unrolled made = cantFail(apply(unrollLoops, graph, bindings));
+  EXPECT_EQ(describeError(verifyGraph(made.graph, 5)), "success");
+  EXPECT_EQ(made.kept, std::vector<std::string>());
+  EXPECT_EQ(countFlows(made.graph), 0u);
+  return made.graph;
+}
+
+std::vector<Doubles> run(const Graph &graph, const Bindings &bindings) {
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.infer.floatAs = DType::Float64;
+  Session session = cantFail(Session::create(testContext(), graph, arraysOf(graph, bindings), options));
+  cantFail(session.run(0));
+  std::vector<Doubles> heads;
+  for (size_t i = 0; i < graph.heads().size(); ++i) {
+    const TensorRef head = session.head(i);
+    if (head.dtype == DType::Float64) heads.push_back(valuesOf<double>(head));
+  }
+  return heads;
+}
+
+Graph gradientOf(const Graph &graph, const Bindings &bindings, uint32_t order = 1) {
+  GradientRequest request;
+  for (const Binding &binding : bindings) request.wrt.push_back({Value{nodeNamed(graph, binding.name)}});
+  GradientOptions options;
+  options.headPolicy = HeadPolicy::Ones;
+  return cantFail(buildGradientOfOrder(testContext(), graph, request, options, order)).graph;
+}
+
+Graph body(StringRef text) { return cantFail(parseGraph(testContext(), text)); }
+
+/// A node with bodies, named `loop`, between variables of these names.
+Graph around(StringRef op, ArrayRef<StringRef> inputs, ArrayRef<AttrText> attrs, ArrayRef<Graph> bodies,
+             size_t numHeads) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 8> operands, heads;
+  for (StringRef name : inputs) operands.push_back(builder.addVariable(name, Attrs()));
+  const NodeId n =
+      cantFail(builder.add(*context.ops.find(op), operands, {"loop", context.attrs(attrs), NodeId(), bodies}));
+  for (size_t i = 0; i < numHeads; ++i) heads.push_back(Value{n, static_cast<uint16_t>(i), 0});
+  return cantFail(std::move(builder).freeze(heads, {})).graph;
+}
+
+TEST(Unroll, A_19_StepsAreNamedBehindTheirLoop) {
+  EXPECT_EQ(dump(unrolled(loopFile("cf03"), kFiles[0].bindings)),
+            "_foreach0_rows0 = SliceChannel(x)\n"
+            "_foreach0[0]/_mulscalar0 = _mul_scalar(_foreach0_rows0)\n"
+            "_foreach0[0]/_plus0 = elemwise_add(_foreach0[0]/_mulscalar0, s)\n"
+            "_foreach0[0]/_plus1 = elemwise_add(_foreach0[0]/_plus0, f)\n"
+            "_foreach0[1]/_mulscalar0 = _mul_scalar(_foreach0_rows0:1)\n"
+            "_foreach0[0]/identity0 = _copy(_foreach0[0]/_plus1)\n"
+            "_foreach0[1]/_plus0 = elemwise_add(_foreach0[1]/_mulscalar0, _foreach0[0]/identity0)\n"
+            "_foreach0[1]/_plus1 = elemwise_add(_foreach0[1]/_plus0, f)\n"
+            "_foreach0[2]/_mulscalar0 = _mul_scalar(_foreach0_rows0:2)\n"
+            "_foreach0[1]/identity0 = _copy(_foreach0[1]/_plus1)\n"
+            "_foreach0[2]/_plus0 = elemwise_add(_foreach0[2]/_mulscalar0, _foreach0[1]/identity0)\n"
+            "_foreach0[2]/_plus1 = elemwise_add(_foreach0[2]/_plus0, f)\n"
+            "_foreach0_output0 = stack(_foreach0[0]/_plus1, _foreach0[1]/_plus1, _foreach0[2]/_plus1)\n"
+            "_foreach0[2]/identity0 = _copy(_foreach0[2]/_plus1)\n"
+            "heads _foreach0_output0, _foreach0[2]/identity0\n");
+}
+
+TEST(Unroll, A_19_ValuesAreThoseOfTheLoop) {
+  for (const File &file : kFiles) {
+    const Graph loop = loopFile(file.name);
+    EXPECT_EQ(run(unrolled(loop, file.bindings), file.bindings), run(loop, file.bindings)) << file.name.str();
+  }
+}
+
+// The gradient unrolled is the gradient run, to the bit. The gradient of the unrolled graph adds in the order of its own
+// where a step reads a value twice.
+TEST(Unroll, A_19_CF_19_GradientsOfBothAreOne) {
+  for (const File &file : kFiles)
+    for (uint32_t order : {1, 2}) {
+      const Graph loop = loopFile(file.name), gradient = gradientOf(loop, file.bindings, order);
+      const std::vector<Doubles> expected = run(gradient, file.bindings);
+      EXPECT_EQ(run(unrolled(gradient, file.bindings), file.bindings), expected)
+          << file.name.str() << ", order " << order;
+      const std::vector<Doubles> found =
+          run(gradientOf(unrolled(loop, file.bindings), file.bindings, order), file.bindings);
+      ASSERT_EQ(found.size(), expected.size()) << file.name.str();
+      for (size_t h = 0; h < found.size(); ++h) {
+        ASSERT_EQ(found[h].size(), expected[h].size()) << file.name.str();
+        for (size_t i = 0; i < found[h].size(); ++i)
+          EXPECT_NEAR(found[h][i], expected[h][i], 1e-12 * std::max(1.0, std::abs(expected[h][i])))
+              << file.name.str() << ", order " << order << ", head " << h;
+      }
+    }
+}
+
+// One sum per variable, in the order of the steps from the last one on: equal bits.
+TEST(Unroll, A_19_EqualBitsWhereTheOrderOfSumsIsTheSame) {
+  for (StringRef name : {"cf03", "cf12", "only_states"}) {
+    const File &file = *llvm::find_if(kFiles, [&](const File &f) { return f.name == name; });
+    const Graph loop = loopFile(name);
+    EXPECT_EQ(run(gradientOf(unrolled(loop, file.bindings), file.bindings), file.bindings),
+              run(gradientOf(loop, file.bindings), file.bindings))
+        << name.str();
+  }
+}
+
+TEST(Unroll, CF_11_StepsOfStepsAndTheirOrigins) {
+  const Bindings &bindings = kFiles[4].bindings;
+  const Graph gradient = gradientOf(loopFile("cf11"), bindings), made = unrolled(gradient, bindings);
+  size_t numGenerated = 0;
+  for (uint32_t n = 0; n < gradient.numNodes(); ++n) numGenerated += gradient.origin(NodeId(n)).isValid();
+  ASSERT_GT(numGenerated, 3u);
+  numGenerated = 0;
+  for (uint32_t n = 0; n < made.numNodes(); ++n)
+    if (NodeId origin = made.origin(NodeId(n)); origin.isValid()) {
+      ++numGenerated;
+      EXPECT_FALSE(made.origin(origin).isValid()) << "the user's node";
+    }
+  EXPECT_GT(numGenerated, 20u);
+  std::string names = dump(made);
+  EXPECT_NE(names.find("\n_foreach1[1]/_foreach0[2]/_mul0 = "), std::string::npos) << names;
+}
+
+// A condition that known values decide, and one that a variable decides.
+TEST(Unroll, CF_06_WhileLoopsWhoseConditionIsKnown) {
+  const std::vector<AttrText> attrs = {{"num_args", "5"},          {"num_outputs", "3"},
+                                       {"num_out_data", "1"},      {"max_iterations", "5"},
+                                       {"cond_input_locs", "[0]"}, {"func_input_locs", "[1, 2, 0]"},
+                                       {"func_var_locs", "[0, 2]"}};
+  Context &context = testContext();
+  auto make = [&](bool isKnown) {
+    GraphBuilder builder(context);
+    const Value x = builder.addVariable("x", Attrs()), w = builder.addVariable("w", Attrs());
+    const AttrText shape[] = {{"shape", "(1,)"}};
+    const Value i = isKnown ? Value{cantFail(builder.add(*context.ops.find("_zeros"), {}, {"i", context.attrs(shape)}))}
+                            : builder.addVariable("i", Attrs());
+    const Graph bodies[] = {body("c = _lesser_scalar(i) {scalar=3}"),
+                            body("y = elemwise_mul(x, w); n = _plus_scalar(i) {scalar=1}; heads x, y, n")};
+    const NodeId n = cantFail(
+        builder.add(*context.ops.find("_while_loop"), {i, x, w}, {"loop", context.attrs(attrs), NodeId(), bodies}));
+    return cantFail(std::move(builder).freeze({Value{n}, Value{n, 1}, Value{n, 2}}, {})).graph;
+  };
+  const Bindings bindings = {{"x", {1}, {2}}, {"w", {1}, {3}}};
+  const Graph graph = make(true), flat = unrolled(graph, bindings);
+  EXPECT_EQ(run(flat, bindings), (std::vector<Doubles>{{2, 6, 18, 0, 0}, {54}, {3}}));
+  EXPECT_EQ(run(flat, bindings), run(graph, bindings));
+  // The gradient runs as many steps as the loop did, which is a known value then.
+  const Graph gradient = gradientOf(graph, bindings);
+  EXPECT_EQ(run(unrolled(gradient, bindings), bindings), run(gradient, bindings));
+  const Unrolled kept = cantFail(apply(unrollLoops, make(false), bindings));
+  EXPECT_EQ(kept.kept, std::vector<std::string>{"loop 'loop': its number of steps is known only when it runs"});
+  EXPECT_EQ(dump(kept.graph), dump(make(false)));
+}
+
+TEST(Unroll, CF_09_BranchesWhoseChoiceIsKnown) {
+  Context &context = testContext();
+  const std::vector<AttrText> attrs = {{"num_args", "6"},
+                                       {"num_outputs", "1"},
+                                       {"cond_input_locs", "[0]"},
+                                       {"then_input_locs", "[1, 2]"},
+                                       {"else_input_locs", "[1]"}};
+  for (StringRef value : {"0", "2"}) {
+    GraphBuilder builder(context);
+    const AttrText full[] = {{"shape", "(1,)"}, {"value", value}};
+    const Value p{cantFail(builder.add(*context.ops.find("_full"), {}, {"p", context.attrs(full)}))};
+    const Value a = builder.addVariable("a", Attrs()), b = builder.addVariable("b", Attrs());
+    const Graph bodies[] = {body("c = _greater_scalar(p) {scalar=1}"), body("y = elemwise_mul(a, b)"),
+                            body("y = exp(a)")};
+    const NodeId n = cantFail(
+        builder.add(*context.ops.find("_cond"), {p, a, b}, {"choice", context.attrs(attrs), NodeId(), bodies}));
+    const Graph graph = cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
+    const Bindings bindings = {{"a", {2}, {2, 3}}, {"b", {2}, {5, 7}}};
+    const Unrolled made = cantFail(apply(inlineCalls, graph, bindings));
+    EXPECT_EQ(dump(made.graph),
+              value == "0" ? "choice/y = exp(a)\nheads choice/y\n" : "choice/y = elemwise_mul(a, b)\nheads choice/y\n");
+  }
+  // The file's own predicate is a variable.
+  const Unrolled kept = cantFail(apply(inlineCalls, loopFile("cond"), {{"p", {1}, {1}}}));
+  ASSERT_EQ(kept.kept.size(), 1u);
+  EXPECT_EQ(kept.kept[0], "branch '_cond0': which branch runs is known only when it runs");
+}
+
+TEST(Unroll, A_19_CallsAreInlinedAtAnyDepth) {
+  const std::vector<AttrText> attrs = {{"num_args", "2"}, {"num_outputs", "1"}};
+  Graph deep = body("y = elemwise_mul(s, x)");
+  for (size_t level = 0; level < 60; ++level) deep = around("_call", {"s", "x"}, attrs, deep, 1);
+  const Unrolled made = cantFail(apply(inlineCalls, deep, {}));
+  std::string name = "y";
+  for (size_t level = 0; level < 60; ++level) name = "loop/" + name;
+  EXPECT_EQ(dump(made.graph), name + " = elemwise_mul(s, x)\nheads " + name + "\n");
+  // In the body of a loop that stays.
+  const Graph inner = around("_call", {"s", "x"}, attrs, body("y = elemwise_mul(s, x)"), 1);
+  const Graph loop = around(
+      "_scan", {"x", "s"},
+      {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}, {"input_locs", "(1, 0)"}},
+      inner, 1);
+  const Unrolled kept = cantFail(apply(inlineCalls, loop, {}));
+  ASSERT_EQ(countFlows(kept.graph), 1u);
+  EXPECT_EQ(dump(kept.graph.bodies(kept.graph.heads()[0].node)[0]), "loop/y = elemwise_mul(s, x)\nheads loop/y\n");
+  // 2^30 places.
+  Graph shared = body("y = elemwise_mul(s, x)");
+  Context &context = testContext();
+  for (size_t level = 0; level < 30; ++level) {
+    GraphBuilder builder(context);
+    const Value s = builder.addVariable("s", Attrs()), x = builder.addVariable("x", Attrs());
+    const NodeId a =
+        cantFail(builder.add(*context.ops.find("_call"), {s, x}, {"a", context.attrs(attrs), NodeId(), shared}));
+    const NodeId b =
+        cantFail(builder.add(*context.ops.find("_call"), {Value{a}, x}, {"b", context.attrs(attrs), NodeId(), shared}));
+    shared = cantFail(std::move(builder).freeze({Value{b}}, {})).graph;
+  }
+  EXPECT_EQ(errorOf(apply(inlineCalls, shared, {}, 10000)).kind, ErrorKind::TooLarge);
+}
+
+// What a body overwrites it overwrites in every step, and what comes after reads the last version.
+TEST(Unroll, MUT_06_StepsMoveTheStatisticsInTurn) {
+  const Graph graph = loopFile("norm_in_loop");
+  const Bindings bindings = {
+      {"x", {3, 2, 1}, {1, 3, 5, 9, -2, 4}}, {"s", {2, 1}, {0, 0}},   {"gamma", {1}, {2}}, {"beta", {1}, {1}},
+      {"moving_mean", {1}, {0.5}},           {"moving_var", {1}, {1}}};
+  const Graph flat = unrolled(graph, bindings);
+  auto train = [&](const Graph &g) {
+    SessionOptions options;
+    options.exec.backend = Backend::Reference;
+    options.exec.isTraining = true;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(testContext(), g, arraysOf(g, bindings), options));
+    cantFail(session.run(0));
+    std::vector<Doubles> values;
+    for (StringRef name : {"moving_mean", "moving_var"})
+      values.push_back(valuesOf<double>(session.variable(nodeNamed(g, name))));
+    for (size_t h = 0; h < g.heads().size(); ++h) values.push_back(valuesOf<double>(session.head(h)));
+    return values;
+  };
+  EXPECT_EQ(train(flat), train(graph));
+  std::vector<uint32_t> versions;
+  for (uint32_t n = 0; n < flat.numNodes(); ++n)
+    for (size_t i = 0; i < flat.inputs(NodeId(n)).size(); ++i)
+      if (flat.kind(NodeId(n)).isMutated(i)) versions.push_back(flat.inputs(NodeId(n))[i].version);
+  EXPECT_EQ(versions, (std::vector<uint32_t>{1, 1, 2, 2, 3, 3}));
+}
+
+TEST(Unroll, CF_05_CF_06_StepsThatAreNotRun) {
+  Context &context = testContext();
+  const Graph step = body("n = elemwise_add(s, x); heads n, n");
+  for (bool isReverse : {false, true})
+    for (StringRef count : {"0", "2", "5"}) {
+      GraphBuilder builder(context);
+      const AttrText full[] = {{"shape", "(1,)"}, {"dtype", "int64"}, {"value", count}};
+      const Value k{cantFail(builder.add(*context.ops.find("_full"), {}, {"k", context.attrs(full)}))};
+      const Value x = builder.addVariable("x", Attrs()), s = builder.addVariable("s", Attrs());
+      const AttrText attrs[] = {{"num_args", "3"},
+                                {"num_data", "1"},
+                                {"num_states", "1"},
+                                {"num_out_data", "1"},
+                                {"has_steps", "True"},
+                                {"input_locs", "(1, 0)"},
+                                {"reverse", isReverse ? "True" : "False"}};
+      const NodeId n =
+          cantFail(builder.add(*context.ops.find("_scan"), {k, x, s}, {"loop", context.attrs(attrs), NodeId(), step}));
+      const Graph graph = cantFail(std::move(builder).freeze({Value{n}, Value{n, 1}}, {})).graph;
+      const Bindings bindings = {{"x", {3}, {1, 20, 300}}, {"s", {1}, {0.5}}};
+      EXPECT_EQ(run(unrolled(graph, bindings), bindings), run(graph, bindings)) << count.str();
+    }
+}
+
+TEST(Unroll, WhatStaysSaysWhy) {
+  const Graph graph = loopFile("cf03");
+  auto reason = [&](const Bindings &bindings) {
+    const Unrolled kept = cantFail(apply(unrollLoops, graph, bindings));
+    EXPECT_EQ(dump(kept.graph), dump(graph));
+    return kept.kept.empty() ? "" : kept.kept[0];
+  };
+  EXPECT_EQ(reason({}), "loop '_foreach0': the length of what it slices is not known");
+  EXPECT_EQ(reason({{"x", {70000}, {}}}), "loop '_foreach0': it has 70000 rows, and at most 65535 are unrolled");
+  const GradcError error = errorOf(apply(unrollLoops, graph, {{"x", {3000}, {}}}, 1000));
+  EXPECT_EQ(error.kind, ErrorKind::TooLarge);
+  EXPECT_NE(error.message.find("node '_foreach0["), std::string::npos) << error.message;
+}
+
+// A loop that a host adds: it raises its first input to a power by repeated multiplication.
+struct PowerParams {
+  int64_t exponent;
+};
+constexpr AttrSpec kPowerAttrs[] = {required<&PowerParams::exponent>("exponent", "number of steps").atLeast(0)};
+
+TEST(Unroll, A_19_ALoopOfAHost) {
+  static const OpDef op = [] {
+    OpDef def;
+    def.name = "host_power";
+    def.inputs = {"x", "one"};
+    def.attrs = kPowerAttrs;
+    def.params = paramsOf<PowerParams>();
+    def.flow = [](const NodeKind &kind) -> Expected<BodyFlow> {
+      FlowBuilder flow(kind, BodyFlow::Form::Loop);
+      flow.flow().maxSteps = kind.params<PowerParams>().exponent;
+      flow.addOperands(BodyFlow::Operand::Whole, 1);
+      flow.addOperands(BodyFlow::Operand::State, 1);
+      flow.addBody("bodies", {1, 0});
+      flow.addState(1, 0);
+      return std::move(flow).finish();
+    };
+    def.shape = inferFlowShapes;
+    def.dtype = inferFlowTypes;
+    def.ignored = isUnreadInside;
+    def.kernel = runFlow;
+    return def;
+  }();
+  TestContext context;
+  cantFail(context.ops.add(op));
+  GraphBuilder builder(context);
+  const Value x = builder.addVariable("x", Attrs()), one = builder.addVariable("one", Attrs());
+  const AttrText attrs[] = {{"exponent", "3"}};
+  const Graph step = cantFail(parseGraph(context, "y = elemwise_mul(p, x)"));
+  const NodeId n = cantFail(builder.add(op, {x, one}, {"cube", context.attrs(attrs), NodeId(), step}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{n}}, {})).graph;
+  const Inference known = cantFail(infer(context, graph, {{{nodeNamed(graph, "x"), {2}}}, {}}, {}));
+  UnrollOptions options;
+  options.known = &known;
+  options.rowOps = builtinRowOps();
+  EXPECT_EQ(dump(cantFail(unrollLoops(context, graph, options)).graph), "cube[0]/y = elemwise_mul(one, x)\n"
+                                                                        "cube[1]/y = elemwise_mul(cube[0]/y, x)\n"
+                                                                        "cube[2]/y = elemwise_mul(cube[1]/y, x)\n"
+                                                                        "heads cube[2]/y\n");
+}
+
+TEST(Unroll, A_19_LinearInTheNumberOfSteps) {
+  const Graph graph = loopFile("cf12");
+  auto seconds = [&](int64_t steps) {
+    double best = 1e9;
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto start = std::chrono::steady_clock::now();
+      const Unrolled made = cantFail(apply(unrollLoops, graph, {{"x", {steps}, {}}, {"h", {1}, {}}, {"w", {1}, {}}}));
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      EXPECT_EQ(made.graph.numNodes(), 3 + 1 + 4 * static_cast<size_t>(steps) + 1);
+    }
+    return best;
+  };
+  const double few = seconds(4000), many = seconds(16000);
+  EXPECT_LT(many, 10 * few) << few << " s, then " << many << " s";
+}
+
+}  // namespace
+}  // namespace gradc::testing

@@ -1,0 +1,83 @@
+// `gradc opt`: passes that a user asks for by name. Tested by tests/cli_test.cc
+#include "verbs.h"
+
+#include "ops/registry.h"
+#include "passes/unroll.h"
+
+#include "ir/error.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct NamedPass {
+  StringRef name;
+  Expected<Unrolled> (*run)(Context &, const Graph &, const UnrollOptions &);
+};
+constexpr NamedPass kPasses[] = {{"unroll", unrollLoops}, {"inline", inlineCalls}};
+
+Expected<const NamedPass *> findPass(StringRef name) {
+  for (const NamedPass &pass : kPasses)
+    if (pass.name == name) return &pass;
+  return Failure(ErrorKind::Usage, "there is no pass '" + name + "'").note("the passes are unroll and inline");
+}
+
+Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, const InferRequest &hints) {
+  InferOptions inferOptions;
+  inferOptions.allowUnknown = true;
+  inferOptions.unknownDim = tool.options.unknownDim;
+  Expected<Inference> known = infer(tool.context, graph, hints, inferOptions);
+  if (!known) return known.takeError();
+  UnrollOptions options;
+  options.known = &*known;
+  options.rowOps = builtinRowOps();
+  Expected<Unrolled> made = pass.run(tool.context, graph, options);
+  if (!made) return made.takeError();
+  for (const std::string &text : made->kept) tool.diagnostics.warning(text);
+  return made->graph;
+}
+
+Expected<int> runOpt(Tool &tool) {
+  SmallVector<const NamedPass *, 2> passes;
+  for (const std::string &name : tool.options.passes) {
+    Expected<const NamedPass *> pass = findPass(name);
+    if (!pass) return pass.takeError();
+    passes.push_back(*pass);
+  }
+  if (passes.empty()) return Failure(ErrorKind::Usage, "no pass is given").note("--passes unroll,inline names them");
+  Expected<Graph> graph = load(tool);
+  if (!graph) return graph.takeError();
+  for (const NamedPass *pass : passes) {
+    Expected<InferRequest> hints = resolveHints(tool, *graph, *graph);
+    if (!hints) return hints.takeError();
+    Expected<Graph> made = apply(tool, *pass, *graph, *hints);
+    if (!made) return made.takeError();
+    graph = std::move(*made);
+  }
+  if (Error error = writeGraph(tool, *graph)) return error;
+  return 0;
+}
+
+constexpr StringRef kFlags[] = {"passes", "shape", "dtype", "output", "unknown-dim", "error-limit", "diag", "help"};
+
+}  // namespace
+
+constinit const Verb kOpt = {
+    .name = "opt",
+    .arguments = "[FILE]",
+    .summary = "rewrite a graph: unroll loops, inline calls",
+    .description =
+        "Runs passes in the order given. `unroll` replaces loops whose number of steps is known by their steps: the "
+        "shapes say it, or values that depend on no variable. `inline` replaces calls by what they call, and branches "
+        "whose choice is such a value. Nodes of a step are named behind their loop: loop[3]/h2h.\n"
+        "What stays is said on standard error, with the reason.",
+    .examples = "gradc opt --passes unroll rnn.json --shape x=20,8,64 -o unrolled.json\n"
+                "gradc opt --passes inline,unroll model.json | gradc show",
+    .flags = kFlags,
+    .minFiles = 0,
+    .maxFiles = 1,
+    .run = runOpt,
+};
+
+}  // namespace gradc
