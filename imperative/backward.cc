@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include <cstring>
 
@@ -142,18 +143,17 @@ class Run {
     return Error::success();
   }
 
-  /// One that nobody runs at the moment.
+  /// One that nobody runs at the moment: a backward inside a hook of one of the same structure gets a plan of its own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
-    if (plan && !plan->isLeased) return plan;
+    if (plan) return plan;
     Expected<std::unique_ptr<Plan>> made =
         compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
                         {engine.options.backend, engine.options.threads});
     if (!made) return made.takeError();
     (*made)->key.assign(key.begin(), key.end());
-    const bool isSecond = plan != nullptr;
     plan = std::move(*made);
-    if (!isSecond) engine.plans.insert(plan);
+    engine.plans.insert(plan);
     return plan;
   }
 
@@ -203,12 +203,13 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
   };
   if (options.inputs) {
     if (Error error = engine->checkOwn(*options.inputs, "input")) return error;
+    SmallPtrSet<Mark *, 16> listed;
     for (size_t i = 0; i < options.inputs->size(); ++i) {
       const Tensor &x = (*options.inputs)[i];
       if (Error error = checkTarget(x, i)) return error;
       Expected<Mark *> mark = engine->markOf(*x.get());
       if (!mark) return mark.takeError();
-      if (is_contained(marks, *mark)) continue;  // TA-14
+      if (!listed.insert(*mark).second) continue;  // TA-14
       if (!(*mark)->isMarked) (*mark)->request = Request::Add;
       ask(request.wrt, TapeValue::of(*x.get()), *mark);
     }

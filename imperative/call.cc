@@ -61,6 +61,7 @@ class Caller {
   TensorImpl &input(size_t i) const { return *request.inputs[i].get(); }
 
   Error findSignature() {
+    if (Error error = engine.checkOwn(request.kind)) return error;
     SmallVector<uint64_t, 8> key;
     key.push_back(formWord(request.modes.isTraining, numInputs()));
     for (const Tensor &tensor : request.inputs) {

@@ -16,6 +16,7 @@ Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenie
   list.clear();
   leafList.clear();
   outsideList.clear();
+  outsideOf.clear();
   const TapeNode *cleared = nullptr;
   auto reach = [&](TapeNode *node) {
     if (node->epoch == epoch) return;
@@ -67,12 +68,13 @@ bool Collected::contains(const TapeValue &value) const {
 uint32_t Collected::word(const TapeValue &value) {
   if (contains(value))
     return value.node ? word(kComputed, value.node->index + value.output) : word(kLeaf, value.mark->index);
-  const auto at = llvm::find(outsideList, value);
-  const uint32_t number = static_cast<uint32_t>(at - outsideList.begin());
-  if (at == outsideList.end() || !value.isTracked()) {
-    outsideList.push_back(value);
-    return word(kOutside, static_cast<uint32_t>(outsideList.size()) - 1);
+  const uint32_t number = static_cast<uint32_t>(outsideList.size());
+  if (value.isTracked()) {
+    const void *const of = value.node ? static_cast<const void *>(value.node) : value.mark;
+    const auto [at, isNew] = outsideOf.try_emplace({of, value.output}, number);
+    if (!isNew) return word(kOutside, at->second);
   }
+  outsideList.push_back(value);
   return word(kOutside, number);
 }
 

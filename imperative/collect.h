@@ -5,6 +5,8 @@
 #include "imperative/signature.h"
 #include "imperative/tape.h"
 
+#include "ir/dense_map.h"
+
 namespace gradc {
 
 /// A tensor as the tape knows it.
@@ -54,6 +56,7 @@ class Collected {
   std::vector<TapeNode *> list, stack;
   std::vector<Mark *> leafList;
   std::vector<TapeValue> outsideList;
+  DenseMap<std::pair<const void *, uint32_t>, uint32_t> outsideOf;  // of tracked ones: call or mark, and output
 };
 
 }  // namespace gradc

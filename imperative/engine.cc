@@ -17,7 +17,6 @@ void Scratch::clear() {
 }
 
 Engine::~Engine() {
-  for (Mark *mark : bufferMarks) release(mark);
   if (workspace) release(workspace);
 }
 
@@ -47,15 +46,30 @@ Expected<Tensor> Engine::makeTensor(OperandType type, Storage *storage, bool isS
                                               .serial = ++numTensors});
 }
 
-bool Engine::isOthersBuffer(const Storage *buffer, const Mark &mark) {
-  llvm::erase_if(bufferMarks, [](Mark *other) {
-    const bool isGone = other->refs.load(std::memory_order_relaxed) == 1;
-    if (isGone) release(other);
-    return isGone;
-  });
-  return any_of(bufferMarks, [&](const Mark *other) {
-    return other != &mark && other->isMarked && other->isCallersBuffer && other->grad && other->grad->storage == buffer;
-  });
+BufferMarks::~BufferMarks() {
+  for (auto [buffer, mark] : marks) release(mark);
+}
+
+bool BufferMarks::isOthers(const Storage &buffer, const Mark &mark) const {
+  const auto at = marks.find(&buffer);
+  if (at == marks.end() || at->second == &mark) return false;
+  const Mark &other = *at->second;
+  return other.isMarked && other.isCallersBuffer && other.grad && other.grad->storage == &buffer;
+}
+
+void BufferMarks::add(const Storage &buffer, Mark &mark) {
+  retain(&mark);
+  auto [at, isNew] = marks.try_emplace(&buffer, &mark);
+  if (!isNew) release(std::exchange(at->second, &mark));
+  if (marks.size() < limit) return;
+  SmallVector<std::pair<const Storage *, Mark *>, 0> gone;
+  for (auto [key, value] : marks)
+    if (value->refs.load(std::memory_order_relaxed) == 1) gone.push_back({key, value});
+  for (auto [key, value] : gone) {
+    marks.erase(key);
+    release(value);
+  }
+  limit = std::max<size_t>(16, 2 * marks.size());
 }
 
 std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
@@ -77,6 +91,11 @@ Error Engine::checkOwn(Tensors list, const Twine &what) const {
                      what + " " + Twine(i + 1) + ", " + describe(*list[i].get()) + ", belongs to another Imperative");
   }
   return Error::success();
+}
+
+Error Engine::checkOwn(KindId kind) const {
+  if (kind.value < signatures.numKinds()) return Error::success();
+  return Failure(ErrorKind::ForeignEntry, "the kind to call belongs to another Imperative");
 }
 
 Expected<Mark *> Engine::markOf(TensorImpl &impl) {

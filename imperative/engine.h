@@ -5,6 +5,7 @@
 #include "imperative/plan_cache.h"
 #include "imperative/signature.h"
 #include "imperative/tape.h"
+#include "ir/dense_map.h"
 
 namespace gradc {
 
@@ -33,6 +34,22 @@ struct Scratch {
   void clear();
 };
 
+/// Marks whose gradient is a buffer of the caller's, with request write: of each buffer the last one.
+class BufferMarks {
+ public:
+  BufferMarks() = default;
+  BufferMarks(const BufferMarks &) = delete;
+  ~BufferMarks();
+  void add(const Storage &buffer, Mark &mark);
+  /// Whether another mark writes there.
+  bool isOthers(const Storage &buffer, const Mark &mark) const;
+  size_t size() const { return marks.size(); }
+
+ private:
+  DenseMap<const Storage *, Mark *> marks;
+  size_t limit = 16;  // when it has so many, those that nobody else refers to go
+};
+
 class Engine {
  public:
   Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
@@ -56,6 +73,8 @@ class Engine {
   static std::string describe(const TensorImpl &impl);
   /// E-44 for a tensor of another Imperative, E-14 for no tensor.
   llvm::Error checkOwn(Tensors list, const llvm::Twine &what) const;
+  /// E-44 for a kind that this Imperative has not made.
+  llvm::Error checkOwn(KindId kind) const;
   /// The mark of a tensor, made if there is none.
   llvm::Expected<Mark *> markOf(TensorImpl &impl);
   /// Bits of TensorImpl::tracked that count in these modes.
@@ -75,9 +94,7 @@ class Engine {
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
 
-  std::vector<Mark *> bufferMarks;  // whose gradient is a buffer of the caller's, with request write
-  /// Whether another of these has this buffer; lets go of those that nobody else refers to.
-  bool isOthersBuffer(const Storage *buffer, const Mark &mark);
+  BufferMarks bufferMarks;
 
   /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
   llvm::Error tieToCall(TensorImpl &impl, Mark &mark);

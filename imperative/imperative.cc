@@ -30,6 +30,7 @@ Imperative::~Imperative() {
 }
 
 Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
+  StoreLock lock(engine->store);
   const OpDef *const def = engine->ctx.ops.find(op);
   if (!def)
     return amend(Failure(ErrorKind::UnknownName, "there is no operator '" + op + "'"), [&](GradcError &error) {
@@ -38,7 +39,7 @@ Expected<KindId> Imperative::kind(StringRef op, ArrayRef<AttrText> attrs) {
     });
   Expected<KindRef> handle = engine->ctx.kind(*def, engine->ctx.attrs(attrs), op);
   if (!handle) return handle.takeError();
-  return kind(*handle);
+  return engine->signatures.kindId(*handle);
 }
 
 KindId Imperative::kind(const KindRef &handle) {
@@ -65,7 +66,12 @@ Expected<Tensor> Imperative::makeForeign(const TensorRef &memory, void (*release
   if (!memory.isRowMajorDense()) return Failure(ErrorKind::BindingMismatch, "expected row-major, dense memory");
   Storage *const storage = engine->store.foreignStorage(memory.data, memory.bytes(), release, user);
   if (!storage) return Failure(ErrorKind::TooLarge, "no memory for a tensor");
-  return engine->makeTensor(*type, storage);
+  gradc::retain(storage);
+  Expected<Tensor> tensor = engine->makeTensor(*type, storage);
+  if (!tensor) storage->release = nullptr;
+  else storage->isInference = modesOf(*this).isInference;
+  gradc::release(storage);
+  return tensor;
 }
 
 Tensor Imperative::copyOf(Dims dims, DType dtype, const void *values, size_t number) {
@@ -84,7 +90,7 @@ Tensor Imperative::zeros(Dims dims, DType dtype) {
 
 Tensor Imperative::detach(const Tensor &x) {
   StoreLock lock(engine->store);
-  if (!x) return Tensor();
+  if (!x || x.get()->store != &engine->store) return Tensor();
   Storage *const storage = x.get()->storage;
   retain(storage);
   return orNone(engine->makeTensor({x.get()->shape, x.dtype()}, storage));
@@ -110,6 +116,7 @@ Expected<Tensor> Imperative::call(KindId kind, Tensors inputs) {
 Expected<SmallVector<Tensor, 2>> Imperative::callAll(KindId kind, Tensors inputs) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(kind)) return error;
   SmallVector<Tensor, 2> outputs(engine->signatures.kind(kind)->numVisible);
   if (Error error = engine->call({kind, inputs, modes}, outputs)) return error;
   return outputs;

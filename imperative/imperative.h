@@ -94,7 +94,7 @@ class Imperative {
   /// Of uninitialized memory. TooLarge; BadAttribute for dimensions that no tensor has or a type without size.
   llvm::Expected<Tensor> make(Dims dims, DType dtype);
   /// Of the host's memory, row-major and aligned to its elements, which is not copied and for which `release` is called
-  /// once no tensor needs it, if it is not null. Errors as of `make`, BindingMismatch for a misaligned address.
+  /// once no tensor needs it, if it is not null; not after an error. Errors as of `make`, BindingMismatch for a misaligned address.
   llvm::Expected<Tensor> makeForeign(const TensorRef &memory, void (*release)(void *), void *user);
   template <class Values> Tensor tensor(Dims dims, const Values &values) {
     using T = std::remove_cv_t<std::remove_reference_t<decltype(*std::data(values))>>;
@@ -107,7 +107,7 @@ class Imperative {
     if (tensor) std::fill_n(tensor.template data<T>(), tensor.size(), value);
     return tensor;
   }
-  /// The same memory, without history and mark.
+  /// The same memory, without history and mark. No tensor for one of another Imperative.
   Tensor detach(const Tensor &x);
   /// For graphs and messages.
   llvm::Error setName(const Tensor &x, llvm::StringRef name);

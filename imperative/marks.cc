@@ -60,12 +60,10 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     return Failure(ErrorKind::AlreadyMarked, Engine::describe(impl) + " is marked already, with another buffer")
         .note("drop its mark first, or mark it with the same buffer");
   if (buffer && request == Request::Write) {
-    if (engine->isOthersBuffer(buffer.get()->storage, mark))
+    if (engine->bufferMarks.isOthers(*buffer.get()->storage, mark))
       return Failure(ErrorKind::BufferAlias,
                      Engine::describe(impl) +
                          " and another tensor would have one gradient buffer with request 'write'");
-    retain(&mark);
-    engine->bufferMarks.push_back(&mark);
   }
   TensorImpl *grad = nullptr;
   if (buffer) {
@@ -84,6 +82,7 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
     }
   setGradient(mark, grad);
   mark.isCallersBuffer = static_cast<bool>(buffer);
+  if (buffer && request == Request::Write) engine->bufferMarks.add(*buffer.get()->storage, mark);
   mark.isMarked = true;
   mark.isFresh = false;
   mark.request = request;

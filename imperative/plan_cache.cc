@@ -15,11 +15,12 @@ uint64_t hashOf(ArrayRef<uint32_t> key) { return static_cast<size_t>(hash_combin
 }  // namespace
 
 std::shared_ptr<Plan> PlanCache::find(ArrayRef<uint32_t> key) {
-  if (!plans.empty() && ArrayRef(plans.front()->key) == key) return ++hits, plans.front();
+  auto isFree = [&](const Plan &plan) { return !plan.isLeased && ArrayRef(plan.key) == key; };
+  if (!plans.empty() && isFree(*plans.front())) return ++hits, plans.front();
   const auto at = byHash.find(hashOf(key));
   if (at != byHash.end())
     for (List::iterator plan : at->second) {
-      if (ArrayRef((*plan)->key) != key) continue;
+      if (!isFree(**plan)) continue;
       plans.splice(plans.begin(), plans, plan);
       return ++hits, plans.front();
     }

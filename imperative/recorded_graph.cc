@@ -106,9 +106,10 @@ class Recorder {
 
   Expected<RecordedGraph> freeze(ArrayRef<uint32_t> headWords) {
     SmallVector<Value, 8> heads;
+    DenseSet<std::pair<uint32_t, uint32_t>> listed;
     for (uint32_t word : headWords) {
       const Value value = result(word);
-      if (isFile || !is_contained(heads, value)) heads.push_back(value);
+      if (listed.insert({value.node.value, value.index}).second || isFile) heads.push_back(value);
     }
     for (Value value : result.outside) heads.push_back(value);
     Expected<Frozen> frozen = std::move(builder).freeze(heads, {});

@@ -247,15 +247,15 @@ Error SignatureTable::prepare(Signature &signature) {
     signature.workspaceBytes = op.workspace(*signature.handle, signature.call.in, signature.call.out);
   if (!signature.fast) return Error::success();
   prepared.push_back(&signature);
-  evict();
+  evict(signature);
   return Error::success();
 }
 
-void SignatureTable::evict() {
-  while (prepared.size() > maxKernels) {
+void SignatureTable::evict(const Signature &latest) {
+  while (prepared.size() > std::max<size_t>(maxKernels, 1)) {
     hand %= prepared.size();
     Signature *const signature = prepared[hand];
-    if (std::exchange(signature->isUsed, false)) {
+    if (signature == &latest || std::exchange(signature->isUsed, false)) {
       ++hand;
       continue;
     }

@@ -120,7 +120,8 @@ class SignatureTable {
   llvm::Expected<std::unique_ptr<Signature>> make(KindId kind, llvm::ArrayRef<uint64_t> key,
                                                   llvm::ArrayRef<KnownOutput> known);
   llvm::Error prepare(Signature &signature);
-  void evict();
+  /// Drops kernels beyond the limit, but not that of `latest`, which is about to run.
+  void evict(const Signature &latest);
 
   Context &ctx;
   ShapeTable &shapes;

@@ -1,0 +1,119 @@
+// Limits, and what belongs to somebody else: nothing of that breaks a tape.
+#include "imperative/engine.h"
+
+#include "tests/support/imperative.h"
+
+#include <chrono>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using testing::Doubles;
+using testing::scalar;
+using testing::Tape;
+
+TEST(ImperativeEdges, TheKernelThatIsAboutToRunIsNotDropped) {
+  for (size_t maxKernels : {0, 1}) {
+    ImperativeOptions options;
+    options.maxKernels = maxKernels;
+    Tape t(options);
+    for (int round = 0; round < 4; ++round)
+      for (int64_t width : {3, 4, 5}) {
+        const Tensor x = t.im.full({2, width}, 1.0f), w = t.im.full({4, width}, 0.5f);
+        const Tensor y = t("FullyConnected", {x, w}, {{"num_hidden", "4"}, {"no_bias", "True"}});
+        EXPECT_EQ(y.values<float>().vec(), std::vector<float>(8, static_cast<float>(width) / 2));
+        EXPECT_LE(t.im.memoryStats().numKernels, 1u);
+      }
+  }
+}
+
+TEST(ImperativeEdges, E_44_KindsAndMemoryOfAnotherImperative) {
+  Tape t, other;
+  Tensor x = other.value({2}, {1, 2});
+  EXPECT_FALSE(t.im.detach(x));
+  EXPECT_FALSE(t.im.detach(Tensor()));
+  const KindId kind(1000);
+  EXPECT_EQ(t.rowOf(t.im.call(kind, {t.value(1)})), "E-44");
+  EXPECT_EQ(t.rowOf(t.im.callAll(kind, {t.value(1)})), "E-44");
+  EXPECT_EQ(t.rowOf(t.im.callInto(kind, {t.value(1)}, {t.value(1)})), "E-44");
+}
+
+TEST(ImperativeEdges, ABufferThatIsMarkedEachStepCostsOnce) {
+  Tape t;
+  Tensor x = t.value(1), buffer = t.value(0);
+  for (int step = 0; step < 100; ++step) cantFail(t.im.mark(x, Request::Write, buffer));
+  EXPECT_EQ(t.im.internals().bufferMarks.size(), 1u);
+  EXPECT_EQ(t.rowOf(t.im.mark(t.value(1), Request::Write, buffer)), "E-18");
+  // Those of tensors that are gone go in turn.
+  for (int step = 0; step < 1000; ++step) {
+    Tensor passing = t.value(1);
+    cantFail(t.im.mark(passing, Request::Write, t.value(0)));
+  }
+  EXPECT_LE(t.im.internals().bufferMarks.size(), 32u);
+  cantFail(t.im.dropGrad(x));
+  cantFail(t.im.mark(t.value(1), Request::Write, buffer));
+}
+
+// Ten times the tensors take ten times as long, not a hundred times: counted by the clock, loosely.
+TEST(ImperativeEdges, ManyUnusedTargetsAreNumberedInLinearTime) {
+  Tape t;
+  Tensor x = t.leaf(1), y = t.times(x, "2");
+  auto seconds = [&](size_t number) {
+    std::vector<Tensor> xs{x};
+    for (size_t i = 0; i < number; ++i) xs.push_back(t.leaf(1));
+    GradOptions options;
+    options.retain = true;
+    options.unused = UnusedPolicy::None;
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(scalar(t.grad({y}, xs, options)[0]), 2);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  seconds(100);
+  const double small = seconds(4000), large = seconds(40000);
+  EXPECT_LT(large, 40 * small + 0.1);
+}
+
+// The inner run of a structure that is under way has a plan of its own, which is kept for the next time.
+TEST(ImperativeEdges, ARunInsideOfItselfIsCompiledOnce) {
+  Tape t;
+  Tensor x = t.leaf(3);
+  int depth = 0;
+  std::function<Error()> run = [&]() -> Error {
+    EnableGradScope enable(t.im);
+    Tensor y = t.mul(x, x);
+    return t.im.backward({y}, {});
+  };
+  cantFail(t.im.addHook(x, [&](const Tensor &) -> Expected<Tensor> {
+    if (depth == 2) return Tensor();
+    ++depth;
+    Error error = run();
+    --depth;
+    if (error) return error;
+    return Tensor();
+  }));
+  for (int step = 0; step < 3; ++step) cantFail(run());
+  EXPECT_EQ(t.im.cacheStats().misses, 3u);
+  EXPECT_EQ(t.im.cacheStats().hits, 6u);
+  EXPECT_EQ(scalar(x.grad()), 3 * 3 * 6);
+}
+
+TEST(ImperativeEdges, ForeignMemoryIsReleasedOnceAndNotAfterAnError) {
+  Tape t;
+  alignas(8) char bytes[64] = {};
+  int numReleased = 0;
+  auto release = [](void *count) { ++*static_cast<int *>(count); };
+  const int64_t dims[] = {2};
+  EXPECT_EQ(t.rowOf(t.im.makeForeign({bytes + 1, DType::Float32, dims}, release, &numReleased)), "E-71");
+  EXPECT_EQ(numReleased, 0);
+  { Tensor x = cantFail(t.im.makeForeign({bytes, DType::Float32, dims}, release, &numReleased)); }
+  EXPECT_EQ(numReleased, 1);
+  InferenceScope inference(t.im);
+  Tensor y = cantFail(t.im.makeForeign({bytes, DType::Float64, dims}, release, &numReleased)), w = t.leaf({2}, {1, 2});
+  EnableGradScope enable(t.im);
+  EXPECT_EQ(t.rowOf(t.attempt("elemwise_mul", {y, w})), "E-31");
+}
+
+}  // namespace
+}  // namespace gradc
