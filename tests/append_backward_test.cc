@@ -78,8 +78,7 @@ TEST(AppendBackward, CF_13_ABlockHasAGradientBlockAndCountersOfItsOwn) {
             std::vector<std::string>{"s@GRAD"});
 }
 
-TEST(AppendBackward, CF_14_D_17_WhatALoopCarriesExistsInsideIt) {
-  // The seed of the loop's gradient is nobody's output in block 0 before the loop's gradient operator: it stays inside.
+TEST(AppendBackward, CF_15_AStepDeclaresItsPartsAndTheBlockAroundTheirSum) {
   const Emitted program = emitted(kLoop, lossOf());
   const BlockProgram &made = program.program;
   EXPECT_EQ(made.blocks[2].ops.size(), 4u);
@@ -97,7 +96,7 @@ TEST(AppendBackward, CF_15_ACapturedVariableIsSummedInEachBlock) {
   EXPECT_TRUE(StringRef(program.ops(2)).contains("sum X=p@GRAD@RENAME@block1@0,p@GRAD@RENAME@block1@1 -> Out=p@GRAD"));
 }
 
-TEST(AppendBackward, D_28_TheStepKeepsItsNamesWhereTheLoopIsRenamedOutside) {
+TEST(AppendBackward, CF_14_D_17_D_28_WhatALoopCarriesExistsInsideUnderItsOwnName) {
   // s@GRAD arrives twice in block 0, so there it has other names; the step's operators still read s@GRAD.
   std::string text = "scale X=s -> Out=q\n" + kLoop.substr(kLoop.find("while")).str();
   text.replace(text.find("reduce_sum X=s"), 14, "elementwise_add X=s Y=q -> Out=t\nreduce_sum X=t");
@@ -213,6 +212,14 @@ TEST(AppendBackward, NG_09_ALaterCallAddsOnlyWhatItsOwnGradientsReach) {
                   .contains("tanh_grad_grad Out=a grad_out=a@GRAD "
                             "grad_x@GRAD=x@GRAD@GRAD"));
   EXPECT_EQ(pairsOf(second), "x=grad/grad/x@GRAD ");
+}
+
+TEST(AppendBackward, NG_09_ALaterCallDropsWhatReadsNoGradient) {
+  constexpr StringLiteral text = "increment X=i -> Out=i\nelementwise_mul X=x Y=i -> Out=a";
+  FluidRequest request = gradientsOf({"a"}, {"x", "i"});
+  EXPECT_TRUE(StringRef(emitted(text, request).ops(0, 2)).contains("increment X=i -> Out=i"));
+  request.priorCalls = 1;
+  EXPECT_FALSE(StringRef(emitted(text, request).ops(0, 2)).contains("increment X=i -> Out=i"));
 }
 
 TEST(AppendBackward, HOOK_01_CallbacksHearOfEveryOperatorInOrder) {
