@@ -18,14 +18,19 @@ using namespace gradc::testing;
 
 /// Where Paddle's program computes another value than the gradient, or obeys a request less than gradc promises.
 const std::map<std::string, std::string> kDifferences = {
+    {"assign_same_name", "D-28: a name that is written twice"},
+    {"assign_same_name_nouse", "D-28: a name that is written twice"},
     {"gradients_multi_target", "D-25: a target that another one is made of"},
     {"gradients_target_is_interior", "D-25: a target that another one is made of"},
     {"loss_nonscalar", "D-24: the seed of a loss of several elements"},
-    {"while_captured_var", "D-28: the step's names where the loop is renamed outside"},
+    {"while_captured_var", "D-28: a value that the loop overwrites is copied"},
+    {"while_cond", "D-28: a state that a block within reads is copied"},
+    {"while_nested", "D-28: a state that is written twice is copied"},
     {"while_no_grad_param", "NG-01: no-gradient names in blocks within"},
     {"while_passthrough_state", "D-28: a state that is passed on"},
-    {"while_swap", "D-28: a state that is another one's last"},
+    {"while_swap", "D-28: a value that the loop overwrites is copied"},
     {"while_swap_copy", "D-28: a state that is another one's last"},
+    {"while_two_state", "D-28: a state whose first value is flagged stop_gradient"},
     {"recompute_checkpoints", "recomputation is not offered for programs of blocks"},
 };
 

@@ -15,6 +15,7 @@
 #include "formats/blocks/append_backward.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/copy_overwritten.h"
 #include "formats/blocks/gradient_maker.h"
 #include "formats/blocks/gradient_seeds.h"
 #include "formats/blocks/gradient_variables.h"
@@ -38,6 +39,7 @@ class Backward {
 
   Expected<FluidResult> run() {
     if (Error error = resolve()) return error;
+    if (request.priorCalls == 0) separateValues();
     targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
     firstOp = program.blocks[targetBlock].ops.size();
     if (Error error = makeSeeds()) return error;
@@ -116,6 +118,19 @@ class Backward {
     program.blocks.push_back({parent, forward});
     paths.emplace_back();
     return static_cast<uint32_t>(program.blocks.size() - 1);
+  }
+
+  /// Targets are what their names hold in the end.
+  void separateValues() {
+    std::vector<std::pair<TextId, TextId>> copies;
+    const FinalNames finalNames = copyOverwritten(context, program, copies);
+    for (auto [copy, original] : copies)
+      if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
+    if (request.block != 0) return;
+    for (TextId &target : targets)
+      if (auto found = finalNames.find(target.value); found != finalNames.end()) target = found->second;
+    targetGradients = NameSet();
+    for (TextId target : targets) targetGradients.insert(names.gradient(target));
   }
 
   // 1
@@ -224,6 +239,8 @@ class Backward {
     // What a loop's next step, or who reads the loop, hands to its last operators (Paddle drops what begins there: D-28).
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { known.insert(names.gradient(name)); });
     removeUnconnectedOps(ops, known);
+    known.insert(arrived.names());
+    fillUnusedStates(context, ops, known, names);
     for (BlockOp &op : ops) {
       program.blocks[into].ops.push_back(std::move(op));
       tell(into);

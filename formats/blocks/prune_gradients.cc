@@ -3,6 +3,8 @@
 
 #include "formats/blocks/block_attrs.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -111,26 +113,50 @@ class Connections {
   std::vector<uint32_t> heads;
 };
 
-}  // namespace
-
-void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
-                  GradientNames &names) {
-  erase_if(ops, [&](const BlockOp &op) { return isRemovable(op, noGrad, targetGradients, names); });
+/// Zeros for the gradients that an operator reads and `isMissing` accepts, before it.
+void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names,
+                function_ref<bool(const BlockOp &op, TextId name)> isMissing) {
   const TextId type = names.texts.intern("fill_any_like"), x = names.texts.intern("X"), out = names.texts.intern("Out");
   const Attrs zero = context.attrs({{"dtype", intAttrText(AttrTag::Int, -1)},
                                     {"op_role", intAttrText(AttrTag::Int, 1)},
                                     {"op_role_var", stringsAttrText(AttrTag::Strings, {})},
                                     {"value", floatAttrText(AttrTag::Float, 0)}});
-  std::vector<BlockOp> filled;
-  for (size_t i = 0; i < ops.size(); ++i) {
+  std::vector<std::pair<size_t, TextId>> missing;  // before which operator
+  for (size_t i = 0; i < ops.size(); ++i)
     forEachVariable(ops[i].inputs, [&](TextId name) {
-      if (!names.isGradient(name) || !noGrad.contains(name)) return;
-      if (filled.empty()) filled.assign(std::make_move_iterator(ops.begin()), std::make_move_iterator(ops.begin() + i));
-      filled.push_back({type, {{x, {names.stripped(name)}}}, {{out, {name}}}, zero});
+      if (names.isGradient(name) && isMissing(ops[i], name)) missing.push_back({i, name});
     });
-    if (!filled.empty()) filled.push_back(std::move(ops[i]));
+  if (missing.empty()) return;
+  std::vector<BlockOp> filled;
+  filled.reserve(ops.size() + missing.size());
+  size_t next = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (; next < missing.size() && missing[next].first == i; ++next) {
+      const TextId name = missing[next].second;
+      filled.push_back({type, {{x, {names.stripped(name)}}}, {{out, {name}}}, zero});
+    }
+    filled.push_back(std::move(ops[i]));
   }
-  if (!filled.empty()) ops = std::move(filled);
+  ops = std::move(filled);
+}
+
+}  // namespace
+
+void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
+                  GradientNames &names) {
+  erase_if(ops, [&](const BlockOp &op) { return isRemovable(op, noGrad, targetGradients, names); });
+  fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
+}
+
+void fillUnusedStates(Context &context, std::vector<BlockOp> &ops, const NameSet &known, GradientNames &names) {
+  const TextId loop = names.texts.intern("while_grad");
+  if (none_of(ops, [&](const BlockOp &op) { return op.type == loop; })) return;
+  NameSet computed = known;
+  const BlockOp *seen = ops.data();  // operators before it are in `computed`
+  fillBefore(context, ops, names, [&](const BlockOp &op, TextId name) {
+    for (; seen != &op; ++seen) forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
+    return op.type == loop && !computed.contains(name);
+  });
 }
 
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known) {

@@ -11,6 +11,10 @@ namespace gradc {
 void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
                   GradientNames &names);
 
+/// What a loop's gradient operator reads of what the loop wrote, and nobody has computed, for nobody reads it behind the loop,
+/// is filled with zeros (CF-16). `known` are names that have a value before the first operator.
+void fillUnusedStates(Context &context, std::vector<BlockOp> &ops, const NameSet &known, GradientNames &names);
+
 /// Drops operators that hang only on values nobody computes, unless that were all of them (NG-08). `known` are names that
 /// have a value before the first operator.
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known);

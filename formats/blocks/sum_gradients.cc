@@ -75,6 +75,7 @@ class Summer {
   void writeOutput(const BlockOp &op, TextId &name, const NamePlace &place) {
     Arrivals &known = arrivalsOf(name);
     const bool isInPlace = anyVariable(op.inputs, [&](TextId input) { return input == name; });
+    if (isInPlace && known.names.empty() && op.type == loop) return beginInPlace(known, op, place);
     if (isInPlace || known.names.empty()) {
       if (!isInPlace) known.names.push_back(name);
       if (!known.names.empty()) known.said.push_back(place);
@@ -88,6 +89,15 @@ class Summer {
     name = nextName(known);
     known.names.push_back(name);
     known.latest = op.attrs;
+  }
+
+  /// What a loop's gradient makes of a state that nobody reads behind the loop is the state's first arrival.
+  void beginInPlace(Arrivals &known, const BlockOp &op, const NamePlace &place) {
+    known.names.push_back(known.gradient);
+    known.said.push_back(place);
+    for (uint32_t s = 0; s < op.inputs.size(); ++s)
+      for (uint32_t a = 0; a < op.inputs[s].variables.size(); ++a)
+        if (op.inputs[s].variables[a] == known.gradient) known.said.push_back({place.op, s, a, false, false});
   }
 
   TextId nextName(Arrivals &known) {
@@ -171,6 +181,7 @@ class Summer {
   GradientNames &names;
   const uint32_t forwardBlock;
   const SumOptions &options;
+  const TextId loop = names.texts.intern("while_grad");
   const TextId slotX = names.texts.intern("X"), slotY = names.texts.intern("Y"), slotOut = names.texts.intern("Out");
   const std::string mkldnnDataType = stringAttrText(AttrTag::String, "float32"), useMkldnn = boolAttrText(false),
                     role = intAttrText(AttrTag::Int, 1), roleVar = stringsAttrText(AttrTag::Strings, {});
