@@ -164,13 +164,15 @@ TEST_F(Allocation, AppendingAnOptimizer) {
 TEST_F(Allocation, GraphsOfBlocks) {
   BlockProgram program;
   addBlock(program, std::nullopt, {"x", "w", "y"});
+  program.find(0, program.intern("y"))->shape = {2};
   addBlock(program, 0, {});
   addOp(program, 1, "exp", {{"X", {"x"}}}, {{"Out", {"y"}}});
-  addOp(program, 0, "while", {{"X", {"x", "w"}}}, {{"Out", {"y"}}}, 1);
+  addOp(program, 0, "conditional_block", {{"Cond", {"w"}}}, {{"Out", {"y"}}}, 1);
   failEach([&]() -> Expected<std::string> {
-    Expected<Graph> graph = failingHeap.during([&] { return graphOfBlocks(g.context, program); });
-    if (!graph) return graph.takeError();
-    return written(*graph);
+    Expected<BlockGraph> made =
+        failingHeap.during([&] { return graphOfBlocks(g.context, program, BlockGraphOptions()); });
+    if (!made) return made.takeError();
+    return written(made->graph);
   });
 }
 

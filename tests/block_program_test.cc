@@ -1,13 +1,9 @@
-// Nested blocks with named variables: lookup, repeated writes, blocks as bodies.
+// Nested blocks with named variables: links, lookup, attributes.
 #include "tests/support/block_programs.h"
-#include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/block_attrs.h"
-#include "formats/blocks/graph_of_blocks.h"
-#include "formats/json/reader.h"
-#include "formats/json/writer.h"
-#include "ir/verify.h"
+#include "formats/blocks/block_program.h"
 
 #include <gtest/gtest.h>
 
@@ -131,52 +127,6 @@ TEST(BlockProgram, AttributesKeepTheirTypes) {
   EXPECT_EQ(intsAttr(made("a", intsAttrText(AttrTag::Longs, {1, -2})), "a"), (std::vector<int64_t>{1, -2}));
   EXPECT_EQ(intsAttr(made("a", intsAttrText(AttrTag::Ints, {})), "a"), std::vector<int64_t>());
   EXPECT_EQ(floatsAttr(made("a", floatsAttrText(AttrTag::Floats, {1, 0.5})), "a"), (std::vector<double>{1, 0.5}));
-}
-
-TEST(BlockProgram, CF_22_BlocksBecomeBodiesThatRoundTrip) {
-  TestContext context;
-  const Graph root = cantFail(graphOfBlocks(context, loop()));
-  EXPECT_EQ(describeError(verifyGraph(root, 10)), "success");
-  EXPECT_EQ(dump(root), "t = exp(x)\ny = while(x, w)\nheads t, y\n");
-  ArrayRef<Graph> bodies = root.bodies(nodeNamed(root, "y"));
-  ASSERT_EQ(bodies.size(), 1u);
-  EXPECT_EQ(dump(bodies[0]), "t = elemwise_mul(x, w)\ny = exp(t)\ndx = while_grad(dy)\nheads t, y, dx\n");
-  std::string text, again;
-  raw_string_ostream os(text), osAgain(again);
-  writeJson(os, root);
-  writeJson(osAgain, cantFail(readJson(context, text, ReadOptions())).graph);
-  EXPECT_EQ(again, text);
-  EXPECT_NE(text.find("subgraphs"), std::string::npos);
-}
-
-TEST(BlockProgram, IR_12_EveryWriteIsAnEntryOfItsOwn) {
-  // a is written three times, once in place; each reader sees the write before it.
-  BlockProgram program;
-  addBlock(program, std::nullopt, {"x", "a", "b", "c"});
-  addOp(program, 0, "square", {{"X", {"x"}}}, {{"Out", {"a"}}});
-  addOp(program, 0, "elemwise_mul", {{"X", {"a"}}, {"Y", {"x"}}}, {{"Out", {"b"}}});
-  addOp(program, 0, "elemwise_add", {{"X", {"a"}}, {"Y", {"b"}}}, {{"Out", {"a"}}});
-  addOp(program, 0, "elemwise_mul", {{"X", {"a"}}, {"Y", {"b"}}}, {{"Out", {"c"}}});
-  addOp(program, 0, "negative", {{"X", {"x"}}}, {{"Out", {"a"}}});
-  TestContext context;
-  Graph graph = cantFail(graphOfBlocks(context, program));
-  std::vector<testing::Array> heads = evaluate(graph, {{"x", testing::Array(2.0)}});
-  ASSERT_EQ(heads.size(), 3u);
-  EXPECT_EQ(heads[0].values[0], -2) << "a holds its last write";
-  EXPECT_EQ(heads[2].values[0], (4 + 8) * 8);
-  // And the gradient goes to the write that was read: c = (x² + x³)·x³.
-  GradientRequest request = wrt(graph, {"x"});
-  request.heads = {{graph.heads()[2], std::nullopt, ""}};
-  Graph gradient = cantFail(buildGradient(context, graph, request, GradientOptions())).graph;
-  EXPECT_EQ(evaluate(gradient, {{"x", testing::Array(2.0)}}).back().values[0], 5 * 16 + 6 * 32);
-}
-
-TEST(BlockProgram, E_48_OutputsAnOperatorDoesNotHave) {
-  BlockProgram program;
-  addBlock(program, std::nullopt, {"x", "a", "b"});
-  addOp(program, 0, "exp", {{"X", {"x"}}}, {{"Out", {"a", "b"}}});
-  TestContext context;
-  EXPECT_EQ(describeError(graphOfBlocks(context, program)), "[bad_entry] operator 'exp' names 2 outputs, it has 1");
 }
 
 }  // namespace

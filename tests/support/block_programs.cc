@@ -71,7 +71,7 @@ std::vector<PaddleFile> paddlePrograms(StringRef ending) {
   std::error_code error;
   for (const std::filesystem::directory_entry &entry : std::filesystem::directory_iterator(paddleFolder(), error)) {
     const std::string name = entry.path().filename().string();
-    if (!StringRef(name).ends_with(ending)) continue;
+    if (!StringRef("/" + name).ends_with(ending)) continue;
     if (auto buffer = MemoryBuffer::getFile(entry.path().string()))
       files.push_back({name, (*buffer)->getBuffer().str()});
   }

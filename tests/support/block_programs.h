@@ -23,7 +23,7 @@ std::string text(const BlockFile &file);
 /// "[kind] message; note; note", or "success".
 std::string describeWithNotes(llvm::Error error);
 
-/// Paddle's programs: files NAME.forward.json and so on, sorted, with their contents; none where they are not at hand.
+/// Paddle's programs: the files whose "/NAME.forward.json" ends so, sorted, with their contents; none where they are not at hand.
 struct PaddleFile {
   std::string name, text;
 };
