@@ -58,6 +58,7 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::ForeignEntry: return {"foreign_entry", "E-44"};
     case ErrorKind::EmptySum: return {"empty_sum", "E-45"};
     case ErrorKind::GradCount: return {"grad_count", "E-46"};
+    case ErrorKind::MissingGradVar: return {"missing_grad_var", "E-47"};
     case ErrorKind::BadEntry: return {"bad_entry", "E-48"};
     case ErrorKind::InferConflict: return {"infer_conflict", "E-50"};
     case ErrorKind::Storage: return {"storage", "E-51"};

@@ -60,6 +60,7 @@ enum class ErrorKind : uint8_t {
   ForeignEntry,       // E-44
   EmptySum,           // E-45
   GradCount,          // E-46
+  MissingGradVar,     // E-47
   BadEntry,           // E-48
   InferConflict,      // E-50
   Storage,            // E-51

@@ -1,6 +1,6 @@
 // Each allocation of each entry fails, once and for all: an error every time, nothing left behind, and the same result as
 // before when there is memory again. What runs is in allocation_run_test.cc.
-#include "formats/blocks/block_program.h"
+#include "formats/blocks/graph_of_blocks.h"
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
 #include "ir/out_of_memory.h"
@@ -12,6 +12,7 @@
 #include "passes/order_mutation.h"
 #include "passes/targets/lower_to.h"
 #include "passes/targets/target.h"
+#include "tests/support/block_programs.h"
 #include "tests/support/fail_each.h"
 #include "tests/support/test_graph.h"
 #include "tests/support/tool.h"
@@ -162,13 +163,16 @@ TEST_F(Allocation, AppendingAnOptimizer) {
 
 TEST_F(Allocation, GraphsOfBlocks) {
   BlockProgram program;
-  program.blocks.push_back({std::nullopt, std::nullopt, {"x", "w", "y"}, {}});
-  program.blocks.push_back({0, std::nullopt, {}, {{"exp", {"x"}, {"y"}, Attrs(), std::nullopt}}});
-  program.blocks[0].ops = {{"while", {"x", "w"}, {"y"}, Attrs(), 1}};
+  addBlock(program, std::nullopt, {"x", "w", "y"});
+  program.find(0, program.intern("y"))->shape = {2};
+  addBlock(program, 0, {});
+  addOp(program, 1, "exp", {{"X", {"x"}}}, {{"Out", {"y"}}});
+  addOp(program, 0, "conditional_block", {{"Cond", {"w"}}}, {{"Out", {"y"}}}, 1);
   failEach([&]() -> Expected<std::string> {
-    Expected<Graph> graph = failingHeap.during([&] { return graphOfBlocks(g.context, program); });
-    if (!graph) return graph.takeError();
-    return written(*graph);
+    Expected<BlockGraph> made =
+        failingHeap.during([&] { return graphOfBlocks(g.context, program, BlockGraphOptions()); });
+    if (!made) return made.takeError();
+    return written(made->graph);
   });
 }
 

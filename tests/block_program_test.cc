@@ -1,11 +1,9 @@
-// Nested blocks with named variables: lookup, repeated writes, blocks as bodies.
-#include "tests/support/naive.h"
+// Nested blocks with named variables: links, lookup, attributes.
+#include "tests/support/block_programs.h"
 #include "tests/support/test_graph.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_program.h"
-#include "formats/json/reader.h"
-#include "formats/json/writer.h"
-#include "ir/verify.h"
 
 #include <gtest/gtest.h>
 
@@ -16,100 +14,119 @@ namespace {
 
 using namespace gradc::testing;
 
-BlockOp op(std::string type, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-  return {std::move(type), std::move(inputs), std::move(outputs), Attrs(), std::nullopt};
-}
-
-BlockOp owner(std::string type, uint32_t block, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-  return {std::move(type), std::move(inputs), std::move(outputs), Attrs(), block};
-}
-
 /// while(x, i → y) over a body that reads an outer w and has a t of its own; its gradient block.
 BlockProgram loop() {
   BlockProgram program;
-  program.blocks.push_back({std::nullopt, std::nullopt, {"x", "w", "t", "y", "dx", "dy"}, {}});
-  program.blocks.push_back({0, std::nullopt, {"t"}, {op("elemwise_mul", {"x", "w"}, {"t"}), op("exp", {"t"}, {"y"})}});
-  program.blocks.push_back(
-      {1, 1, {"dt"}, {op("elemwise_mul", {"dy", "t"}, {"dt"}), op("elemwise_mul", {"dt", "w"}, {"dx"})}});
-  program.blocks[0].ops = {op("exp", {"x"}, {"t"}), owner("while", 1, {"x", "w"}, {"y"})};
-  program.blocks[1].ops.push_back(owner("while_grad", 2, {"dy"}, {"dx"}));
+  addBlock(program, std::nullopt, {"x", "w", "t", "y", "dx", "dy"});
+  addBlock(program, 0, {"t"});
+  addOp(program, 1, "elemwise_mul", {{"X", {"x"}}, {"Y", {"w"}}}, {{"Out", {"t"}}});
+  addOp(program, 1, "exp", {{"X", {"t"}}}, {{"Out", {"y"}}});
+  addBlock(program, 1, {"dt"}, 1);
+  addOp(program, 2, "elemwise_mul", {{"X", {"dy"}}, {"Y", {"t"}}}, {{"Out", {"dt"}}});
+  addOp(program, 2, "elemwise_mul", {{"X", {"dt"}}, {"Y", {"w"}}}, {{"Out", {"dx"}}});
+  addOp(program, 0, "exp", {{"X", {"x"}}}, {{"Out", {"t"}}});
+  addOp(program, 0, "while", {{"X", {"x", "w"}}}, {{"Out", {"y"}}}, 1);
+  addOp(program, 1, "while_grad", {{"Out@GRAD", {"dy"}}}, {{"X@GRAD", {"dx"}}}, 2);
   return program;
 }
 
-TEST(BlockProgram, NamesBelongToTheNearestBlockAround) {
+std::optional<uint32_t> declaringBlock(const BlockProgram &program, uint32_t block, StringRef name) {
+  return program.declaringBlock(block, program.texts.find(name));
+}
+
+TEST(BlockProgram, IR_11_NamesBelongToTheNearestBlockAround) {
   BlockProgram program = loop();
-  EXPECT_EQ(program.declaringBlock(0, "t"), 0u);
-  EXPECT_EQ(program.declaringBlock(1, "t"), 1u);
-  EXPECT_EQ(program.declaringBlock(2, "t"), 1u);
-  EXPECT_EQ(program.declaringBlock(2, "w"), 0u);
-  EXPECT_EQ(program.declaringBlock(1, "dt"), std::nullopt) << "not looked up inwards";
+  EXPECT_EQ(declaringBlock(program, 0, "t"), 0u);
+  EXPECT_EQ(declaringBlock(program, 1, "t"), 1u);
+  EXPECT_EQ(declaringBlock(program, 2, "t"), 1u);
+  EXPECT_EQ(declaringBlock(program, 2, "w"), 0u);
+  EXPECT_EQ(declaringBlock(program, 1, "dt"), std::nullopt) << "not looked up inwards";
   EXPECT_EQ(describeError(verifyBlocks(program)), "success");
 }
 
-TEST(BlockProgram, LinksAreChecked) {
+TEST(BlockProgram, IR_11_AGradientBlockBesideSeesTheVariablesOfItsBlock) {
+  BlockProgram program = loop();
+  program.blocks[2].parent = 0;  // as Paddle writes it
+  program.blocks[1].ops.pop_back();
+  addOp(program, 0, "while_grad", {{"Out@GRAD", {"dy"}}}, {{"X@GRAD", {"dx"}}}, 2);
+  EXPECT_EQ(declaringBlock(program, 2, "t"), 1u);
+  EXPECT_EQ(describeError(verifyBlocks(program)), "success");
+}
+
+TEST(BlockProgram, E_33_LinksAreChecked) {
   auto errorAfter = [](auto edit) {
     BlockProgram program = loop();
     edit(program);
     return describeError(verifyBlocks(program));
   };
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[2].forward = 0; }),
-            "[bad_json] block 2 is the gradient of block 0, expected that of its parent");
+            "[bad_json] block 2 is the gradient of block 0, expected a block before it that is not the root");
+  EXPECT_EQ(errorAfter([](BlockProgram &p) { addBlock(p, 1, {}, 2); }), "success")
+      << "a gradient of a gradient block, beside it";
+  EXPECT_EQ(errorAfter([](BlockProgram &p) {
+              addBlock(p, 0, {});
+              addBlock(p, 3, {}, 2);
+            }),
+            "[bad_json] block 4 is the gradient of block 2, expected of its parent or of a child of block 3");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent = 2; }),
             "[bad_json] block 1 has parent 2, expected a block before it");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[1].parent.reset(); }),
             "[bad_json] block 1 has no parent, expected a block before it");
   EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].parent = 0; }),
             "[bad_json] block 0 has parent 0, expected none: it is the root");
-  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].ops.push_back(owner("if", 1, {}, {})); }),
-            "[bad_json] operator 'if' of block 0 owns block 1, expected a child of its block that no other owns");
-  EXPECT_EQ(errorAfter([](BlockProgram &p) { p.blocks[0].ops.push_back(op("exp", {"dt"}, {"y"})); }),
-            "[foreign_entry] operator 'exp' of block 0 uses 'dt', which neither this block nor one around it declares");
+  EXPECT_EQ(errorAfter([](BlockProgram &p) { addOp(p, 0, "if", {}, {}, 1); }),
+            "[bad_json] block 0, operator 2 (if): owns block 1, expected a child of its block that no other owns");
+  EXPECT_EQ(errorAfter([](BlockProgram &p) {
+              for (uint32_t i = 2; i < 70; ++i) addBlock(p, i, {});
+            }),
+            "[bad_json] block 65 is nested more than 64 levels deep");
   EXPECT_EQ(describeError(verifyBlocks(BlockProgram())), "[bad_json] the program has no block, expected a root");
 }
 
-TEST(BlockProgram, CF_22_BlocksBecomeBodiesThatRoundTrip) {
-  TestContext context;
-  const Graph root = cantFail(graphOfBlocks(context, loop()));
-  EXPECT_EQ(describeError(verifyGraph(root, 10)), "success");
-  EXPECT_EQ(dump(root), "t = exp(x)\ny = while(x, w)\nheads t, y\n");
-  ArrayRef<Graph> bodies = root.bodies(nodeNamed(root, "y"));
-  ASSERT_EQ(bodies.size(), 1u);
-  EXPECT_EQ(dump(bodies[0]), "t = elemwise_mul(x, w)\ny = exp(t)\ndx = while_grad(dy)\nheads t, y, dx\n");
-  std::string text, again;
-  raw_string_ostream os(text), osAgain(again);
-  writeJson(os, root);
-  writeJson(osAgain, cantFail(readJson(context, text, ReadOptions())).graph);
-  EXPECT_EQ(again, text);
-  EXPECT_NE(text.find("subgraphs"), std::string::npos);
+TEST(BlockProgram, E_44_NamesAreDeclared) {
+  BlockProgram program = loop();
+  BlockOp &op = addOp(program, 0, "exp", {{"X", {"dt"}}}, {{"Out", {"@EMPTY@"}}});
+  op.callstack = program.intern(
+      R"json(["  File \"train.py\", line 12, in main","    y = exp(x)","  File \"/lib/paddle/ops.py\", line 3, in exp","    a"])json");
+  EXPECT_EQ(
+      describeWithNotes(verifyBlocks(program)),
+      "[foreign_entry] block 0, operator 2 (exp): slot 'X' names 'dt', which neither this block nor one around it "
+      "declares; created at File \"train.py\", line 12, in main: y = exp(x)");
 }
 
-TEST(BlockProgram, IR_12_EveryWriteIsAnEntryOfItsOwn) {
-  // a is written three times, once in place; each reader sees the write before it.
-  BlockProgram program;
-  program.blocks.push_back(
-      {std::nullopt,
-       std::nullopt,
-       {"x", "a", "b", "c"},
-       {op("square", {"x"}, {"a"}), op("elemwise_mul", {"a", "x"}, {"b"}), op("elemwise_add", {"a", "b"}, {"a"}),
-        op("elemwise_mul", {"a", "b"}, {"c"}), op("negative", {"x"}, {"a"})}});
-  TestContext context;
-  Graph graph = cantFail(graphOfBlocks(context, program));
-  std::vector<testing::Array> heads = evaluate(graph, {{"x", testing::Array(2.0)}});
-  ASSERT_EQ(heads.size(), 3u);
-  EXPECT_EQ(heads[0].values[0], -2) << "a holds its last write";
-  EXPECT_EQ(heads[2].values[0], (4 + 8) * 8);
-  // And the gradient goes to the write that was read: c = (x² + x³)·x³.
-  GradientRequest request = wrt(graph, {"x"});
-  request.heads = {{graph.heads()[2], std::nullopt, ""}};
-  Graph gradient = cantFail(buildGradient(context, graph, request, GradientOptions())).graph;
-  EXPECT_EQ(evaluate(gradient, {{"x", testing::Array(2.0)}}).back().values[0], 5 * 16 + 6 * 32);
+TEST(BlockProgram, CopiesShareNothing) {
+  BlockProgram program = loop();
+  const BlockProgram copy = program;
+  program.intern("new");
+  program.addVariable(1, {program.intern("u")});
+  EXPECT_EQ(copy.texts.find("new"), TextId());
+  EXPECT_EQ(copy.find(1, copy.texts.find("t"))->name, program.find(1, program.texts.find("t"))->name);
+  EXPECT_EQ(describeError(verifyBlocks(copy)), "success");
+  EXPECT_FALSE(program.addVariable(1, {program.intern("t")})) << "declared already";
 }
 
-TEST(BlockProgram, E_48_OutputsAnOperatorDoesNotHave) {
-  BlockProgram program;
-  program.blocks.push_back({std::nullopt, std::nullopt, {"x", "a", "b"}, {op("exp", {"x"}, {"a", "b"})}});
+TEST(BlockProgram, AttributesKeepTheirTypes) {
   TestContext context;
-  EXPECT_EQ(describeError(graphOfBlocks(context, program)), "[bad_entry] operator 'exp' names 2 outputs, it has 1");
+  const std::vector<AttrText> none;
+  auto made = [&](StringRef key, const std::string &value) { return context.attrs({{key, value}}); };
+  EXPECT_EQ(intAttrText(AttrTag::Long, -3), R"(["LONG",-3])");
+  EXPECT_EQ(intAttr(made("a", intAttrText(AttrTag::Int, -3)), "a"), -3);
+  EXPECT_EQ(intAttr(made("a", floatAttrText(AttrTag::Float, 1)), "a"), std::nullopt) << "another type";
+  EXPECT_EQ(boolAttr(made("a", boolAttrText(true)), "a"), true);
+  EXPECT_EQ(floatAttrText(AttrTag::Float, 0.1f), R"(["FLOAT",0.1])");
+  EXPECT_EQ(floatAttrText(AttrTag::Float64, 1e-5), R"(["FLOAT64",1e-05])");
+  EXPECT_EQ(floatAttrText(AttrTag::Float64, -1e16), R"(["FLOAT64",-1e+16])");
+  EXPECT_EQ(floatAttrText(AttrTag::Float64, 123456.25), R"(["FLOAT64",123456.25])");
+  EXPECT_EQ(floatAttrText(AttrTag::Float64, 0.00012), R"(["FLOAT64",0.00012])");
+  EXPECT_EQ(floatAttrText(AttrTag::Float64, 1e15), R"(["FLOAT64",1000000000000000.0])");
+  EXPECT_EQ(floatAttr(made("a", R"(["FLOAT","-inf"])"), "a"), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(floatAttr(made("a", R"(["SCALAR",["FLOAT64",0.5]])"), "a"), 0.5);
+  const std::vector<std::string> texts = {"a,\"b\\", "ü\n😀", ""};
+  EXPECT_EQ(stringsAttrText(AttrTag::Strings, texts), R"(["STRINGS",["a,\"b\\","\u00fc\n\ud83d\ude00",""]])");
+  EXPECT_EQ(stringsAttr(made("a", stringsAttrText(AttrTag::Strings, texts)), "a"), texts);
+  EXPECT_EQ(intsAttr(made("a", intsAttrText(AttrTag::Longs, {1, -2})), "a"), (std::vector<int64_t>{1, -2}));
+  EXPECT_EQ(intsAttr(made("a", intsAttrText(AttrTag::Ints, {})), "a"), std::vector<int64_t>());
+  EXPECT_EQ(floatsAttr(made("a", floatsAttrText(AttrTag::Floats, {1, 0.5})), "a"), (std::vector<double>{1, 0.5}));
 }
 
 }  // namespace

@@ -1,45 +1,104 @@
-// Programs of nested blocks in which operators name their operands, as Fluid writes them, and how they become graphs.
+// Programs of nested blocks in which operators name their operands, as Paddle Fluid writes them.
 //
-// A name is looked up in the block and then in those around it (IR-11). A name may be written several times: each write
-// is an entry of its own, and a reader sees the latest write before it (IR-12), so the graph needs no names to be right.
-// Structure alone: what an operator with a block of its own does with it is not known here.
-// Tested by tests/block_program_test.cc
+// A name is looked up in the block and then in those around it (IR-11); in a gradient block, the variables of the block it
+// is the gradient of come directly behind its own, for they are what that block had at the step. A name may be written
+// several times. What a program means is a graph (formats/blocks/graph_of_blocks.h), its file is JSON
+// (formats/blocks/block_file.h). Tested by tests/block_program_test.cc
 #pragma once
 
-#include "ir/graph.h"
+#include "formats/blocks/fluid_types.h"
+#include "formats/blocks/text_table.h"
+#include "ir/attrs.h"
+#include "ir/dense_map.h"
+#include "ir/error.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
+
+#include <optional>
+#include <vector>
 
 namespace gradc {
 
+/// The name of no variable, `@EMPTY@`: in a slot, a value that is not asked for. Every program has it.
+inline constexpr TextId kEmptyName = TextId(0);
+
+struct BlockVariable {
+  TextId name;
+  FluidType kind = FluidType::LodTensor;
+  std::optional<FluidType> dtype = {};       // of tensors, rows and arrays
+  llvm::SmallVector<int64_t, 4> shape = {};  // with dtype; -1: not known
+  std::optional<int64_t> lodLevel = {};
+  bool isPersistable = false, stopsGradient = false, isParameter = false, isData = false;
+};
+
+/// A named list of operands: `X: [a, b]`.
+struct BlockSlot {
+  TextId name;
+  llvm::SmallVector<TextId, 1> variables;
+};
+
 struct BlockOp {
-  std::string type;
-  std::vector<std::string> inputs, outputs;  // names, by position
-  Attrs attrs;
-  std::optional<uint32_t> subBlock;
+  TextId type;
+  std::vector<BlockSlot> inputs, outputs;  // in the order of the file
+  /// The others, each value as its file spells it: `["INT",1]` (formats/blocks/block_attrs.h).
+  Attrs attrs = {};
+  std::optional<uint32_t> subBlock = {};  // attribute `sub_block`
+  TextId callstack = {};                  // attribute `op_callstack`, as JSON; invalid: none
+  int64_t offset = -1;                    // where the operator begins in its file
 };
 
 struct Block {
-  std::optional<uint32_t> parent;      // none: the root, which is block 0
-  std::optional<uint32_t> forward;     // of a gradient block: the block it is the gradient of, which is its parent
-  std::vector<std::string> variables;  // declared here
-  std::vector<BlockOp> ops;
+  std::optional<uint32_t> parent = {};   // none: the root, which is block 0
+  std::optional<uint32_t> forward = {};  // of a gradient block: the block it is the gradient of
+  std::vector<BlockVariable> variables = {};
+  std::vector<BlockOp> ops = {};
 };
 
-struct BlockProgram {
+struct BlockParameter {
+  TextId name;
+  bool isTrainable = true;
+};
+
+class BlockProgram {
+ public:
+  TextTable texts;
   std::vector<Block> blocks;
+  std::vector<BlockParameter> parameters;  // in the order of their creation
 
-  /// The nearest block, from `block` outwards, that declares the name.
-  std::optional<uint32_t> declaringBlock(uint32_t block, llvm::StringRef name) const;
+  BlockProgram() { texts.intern("@EMPTY@"); }
+  BlockProgram(const BlockProgram &other);
+  BlockProgram(BlockProgram &&) = default;
+  BlockProgram &operator=(BlockProgram &&) = default;
+
+  TextId intern(llvm::StringRef text) { return texts.intern(text); }
+  llvm::StringRef text(TextId id) const { return texts.text(id); }
+
+  /// Declares a variable; false when the block declares its name already. Variables are declared by this alone.
+  bool addVariable(uint32_t block, BlockVariable variable);
+  /// What the block itself declares under the name; null: nothing. Valid until a variable is added to the block.
+  const BlockVariable *find(uint32_t block, TextId name) const;
+  BlockVariable *find(uint32_t block, TextId name);
+  /// The nearest block, from `block` outwards, that declares the name (IR-11). Blocks are linked rightly (verifyBlocks).
+  std::optional<uint32_t> declaringBlock(uint32_t block, TextId name) const;
+
+  /// The operands in the slot; empty when the operator does not have it.
+  llvm::ArrayRef<TextId> variables(llvm::ArrayRef<BlockSlot> slots, llvm::StringRef slot) const;
+
+ private:
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // by block and name, in Block::variables
 };
 
-/// Parents come before their blocks, a gradient block's parent is its forward block, an operator's block is a child of the
-/// block it is in and nobody else's (E-33), every name is declared where it is used (E-44).
-llvm::Error verifyBlocks(const BlockProgram &program);
+/// "block 1, operator 3 (while)", for messages.
+std::string describe(const BlockProgram &program, uint32_t block, size_t op);
 
-/// The graph of the root block; those of other blocks are bodies of the nodes that own them. Names read before they are written in a block are variables of its graph; its heads
-/// are what each name holds at the end, in the order of first writes. Unknown types become opaque nodes. Errors of
-/// `verifyBlocks`, E-42 and E-48 for known operators.
-llvm::Expected<Graph> graphOfBlocks(Context &context, const BlockProgram &program);
+/// An error about an operator: what it describes, where the operator begins in its file, where Paddle's user created it.
+Failure failureAt(const BlockProgram &program, uint32_t block, size_t op, ErrorKind kind, const llvm::Twine &what);
+
+/// Parents come before their blocks, at most 64 levels deep. The block a gradient block belongs to is its parent, or beside
+/// it: its parent is that of the other, or a gradient block of that. An operator's block is a child of the block it is in
+/// and nobody else's (E-33). Every name is declared where it is used (E-44). Errors name block, operator, slot and variable,
+/// and Paddle's call site where the file has it. Linear.
+llvm::Error verifyBlocks(const BlockProgram &program);
 
 }  // namespace gradc

@@ -224,29 +224,8 @@ bool JsonHandler::fail(ErrorKind kind, int64_t at, const Twine &message) {
   return false;
 }
 
-// Only errors ask, so the parser need not keep where its tokens begin.
-int64_t JsonHandler::tokenBegin(Found found) const {
-  int64_t at = offset() - 1;
-  auto isNumberByte = [](char c) { return isdigit(static_cast<unsigned char>(c)) || StringRef("+-.eE").contains(c); };
-  if (found == Found::Number) {  // the byte after a number was read as well, unless the text ended
-    if (!isNumberByte(text[at])) --at;
-    while (at > 0 && isNumberByte(text[at - 1])) --at;
-  } else if (found == Found::Literal) {
-    while (at > 0 && isalpha(static_cast<unsigned char>(text[at - 1]))) --at;
-  } else if (found == Found::String) {
-    for (--at; at > 0; --at) {
-      size_t slashes = 0;
-      while (static_cast<int64_t>(slashes) < at && text[at - 1 - slashes] == '\\') ++slashes;
-      if (text[at] == '"' && slashes % 2 == 0) break;
-    }
-  }
-  return at;
-}
-
 bool JsonHandler::unexpected(Found found) {
-  constexpr StringLiteral kFound[] = {"a string", "a number", "a literal", "an object", "an array"};
-  return fail(ErrorKind::BadJson, tokenBegin(found),
-              "expected " + expectation() + ", found " + kFound[static_cast<size_t>(found)]);
+  return fail(ErrorKind::BadJson, tokenBegin(found), "expected " + expectation() + ", found " + jsonTokenName(found));
 }
 
 std::string JsonHandler::expectation() const {

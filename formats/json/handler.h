@@ -5,6 +5,7 @@
 // (ids in range, operators, the upgrade) is left to formats/json/assemble.h. Tested by tests/json_reader_test.cc
 #pragma once
 
+#include "formats/json/events.h"
 #include "formats/json/graph_attrs.h"
 #include "formats/json/raw.h"
 #include "ir/error.h"
@@ -15,29 +16,25 @@
 
 namespace gradc {
 
-class JsonHandler {
+class JsonHandler final : public JsonEvents {
  public:
   /// `position` is moved on by whoever reads the text, one past the last byte the parser has seen.
   JsonHandler(Context &context, llvm::StringRef text, const char *const &position, uint32_t maxNesting);
 
-  /// What a rejected value was.
-  enum class Found : uint8_t { String, Number, Literal, Object, Array };
-
-  /// Events return false to stop the parser. A literal is `true`, `false` or `null`.
-  bool onLiteral(llvm::StringRef literal);
-  bool onInteger(int64_t value);
-  /// A number that is no int64.
-  bool onOtherNumber(llvm::StringRef spelled);
-  bool onString(llvm::StringRef value);
-  bool onKey(llvm::StringRef key);
-  bool onOpen(char bracket);
-  bool onClose(char bracket);
-  bool onSyntaxError(size_t offset, llvm::StringRef explanation);
+  bool onLiteral(llvm::StringRef literal) override;
+  bool onInteger(int64_t value) override;
+  bool onOtherNumber(llvm::StringRef spelled) override;
+  bool onString(llvm::StringRef value) override;
+  bool onKey(llvm::StringRef key) override;
+  bool onOpen(char bracket) override;
+  bool onClose(char bracket) override;
+  bool onSyntaxError(size_t offset, llvm::StringRef explanation) override;
 
   /// The file, or the first error.
   llvm::Expected<RawFile> finish();
 
  private:
+  using Found = JsonToken;
   enum class In : uint8_t {
     Nothing,
     Graph,
@@ -110,7 +107,7 @@ class JsonHandler {
   bool checkGraphAttr(bool isFine);
 
   int64_t offset() const { return position - text.data(); }
-  int64_t tokenBegin(Found found) const;
+  int64_t tokenBegin(Found found) const { return jsonTokenBegin(text, offset(), found); }
   bool fail(ErrorKind kind, int64_t offset, const llvm::Twine &message);
   bool unexpected(Found found);
   std::string expectation() const;

@@ -1,0 +1,407 @@
+// The phases, in the order in which Paddle 2.6 has them in python/paddle/base/backward.py:
+//
+//   1. seeds        the gradients of the targets                gradient_seeds.h   _create_loss_op_desc_
+//   2. path         which operators gradients go through        op_path.h          _find_op_path_, _find_no_grad_vars
+//   3. makers       gradient operators, last operator first;    gradient_maker.h   core.get_grad_op_desc
+//                   blocks within first, as blocks of their own
+//   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
+//   5. cuts         what nobody wants, what hangs on nothing    prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
+//   6. names        of gradients that earlier calls have taken                     _rename_grad_
+//   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
+//   8. pairs        of parameters and gradients
+//
+// Phases 3 to 5 are of one block at a time, and each block has counters of its own (CF-13).
+// Tested by tests/append_backward_test.cc and tests/paddle_programs.py
+#include "formats/blocks/append_backward.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/copy_overwritten.h"
+#include "formats/blocks/gradient_maker.h"
+#include "formats/blocks/gradient_seeds.h"
+#include "formats/blocks/gradient_variables.h"
+#include "formats/blocks/op_path.h"
+#include "formats/blocks/prune_gradients.h"
+#include "ir/out_of_memory.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr int64_t kNoRole = 4096;  // value of op_role
+
+class Backward {
+ public:
+  Backward(Context &context, BlockProgram program, const FluidRequest &request)
+      : context(context), program(std::move(program)), request(request), names(this->program.texts),
+        maker(context, this->program, names), isGradients(request.api == FluidRequest::Api::Gradients),
+        isInBranch(!isGradients && request.block != 0), numCalls(request.priorCalls + (isInBranch ? 0 : 1)) {}
+
+  Expected<FluidResult> run() {
+    if (Error error = resolve()) return error;
+    if (request.priorCalls == 0) separateValues();
+    targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
+    firstOp = program.blocks[targetBlock].ops.size();
+    if (Error error = makeSeeds()) return error;
+    for (std::optional<uint32_t> block = request.block; block; block = program.blocks[*block].parent) {
+      if (Error error = differentiate(*block)) return error;
+      if (isGradients) break;
+    }
+    renameTaken();
+    GradientPlaces places;
+    if (Error error = declareGradients(program, targetBlock, firstOp, nullptr, maker, names, places)) return error;
+    Expected<std::vector<FluidPair>> pairs = isGradients ? gradientsOfInputs(places) : parameterPairs(places);
+    if (!pairs) return pairs.takeError();
+    return FluidResult{std::move(program), std::move(*pairs)};
+  }
+
+ private:
+  Error resolve() {
+    if (request.block >= program.blocks.size())
+      return Failure(ErrorKind::UnknownName, "the program has no block " + Twine(request.block));
+    if (request.targets.empty()) return Failure(ErrorKind::MissingAttr, "no target is given, expected at least one");
+    if (!request.targetGradients.empty() && request.targetGradients.size() != request.targets.size())
+      return Failure(ErrorKind::HeadCount, Twine(request.targets.size()) + " targets with " +
+                                               Twine(request.targetGradients.size()) + " gradients");
+    if (Error error = findAll(request.targets, "target", targets)) return error;
+    if (Error error = findAll(request.inputs, "input", inputs)) return error;
+    if (Error error = findAnywhere(request.noGrad, noGradNames)) return error;
+    for (const ErrorClip &clip : request.errorClips) {
+      Expected<TextId> variable = find(clip.variable, "clipped variable");
+      if (!variable) return variable.takeError();
+      errorClips[variable->value] = context.attrs({{"max", floatAttrText(AttrTag::Float, clip.max)},
+                                                   {"min", floatAttrText(AttrTag::Float, clip.min)},
+                                                   {"mkldnn_data_type", stringAttrText(AttrTag::String, "float32")},
+                                                   {"op_role", intAttrText(AttrTag::Int, kNoRole)},
+                                                   {"op_role_var", stringsAttrText(AttrTag::Strings, {})},
+                                                   {"use_mkldnn", boolAttrText(false)}});
+    }
+    for (TextId target : targets) {
+      if (!program.find(request.block, target))
+        return Failure(ErrorKind::ForeignEntry,
+                       "target '" + program.text(target) + "' is not a variable of block " + Twine(request.block));
+      targetGradients.insert(names.gradient(target));
+    }
+    return Error::success();
+  }
+
+  Expected<TextId> find(StringRef name, const char *what) {
+    const TextId id = program.texts.find(name);
+    if (id.isValid() && program.declaringBlock(request.block, id)) return id;
+    return Failure(ErrorKind::UnknownName, Twine(what) + " '" + name + "' is declared neither in block " +
+                                               Twine(request.block) + " nor around it");
+  }
+
+  Error findAll(ArrayRef<std::string> wanted, const char *what, std::vector<TextId> &found) {
+    for (const std::string &name : wanted) {
+      Expected<TextId> id = find(name, what);
+      if (!id) return id.takeError();
+      found.push_back(*id);
+    }
+    return Error::success();
+  }
+
+  Error findAnywhere(ArrayRef<std::string> wanted, std::vector<TextId> &found) {
+    for (const std::string &name : wanted) {
+      const TextId id = program.texts.find(name);
+      bool isDeclared = false;
+      for (uint32_t block = 0; id.isValid() && !isDeclared && block < program.blocks.size(); ++block)
+        isDeclared = program.find(block, id);
+      if (!isDeclared)
+        return Failure(ErrorKind::UnknownName, "no-gradient variable '" + Twine(name) + "' is not in the program");
+      found.push_back(id);
+    }
+    return Error::success();
+  }
+
+  uint32_t addBlock(std::optional<uint32_t> parent, uint32_t forward) {
+    program.blocks.push_back({parent, forward});
+    paths.emplace_back();
+    return static_cast<uint32_t>(program.blocks.size() - 1);
+  }
+
+  /// Targets are what their names hold in the end.
+  void separateValues() {
+    std::vector<std::pair<TextId, TextId>> copies;
+    const FinalNames finalNames = copyOverwritten(context, program, copies);
+    for (auto [copy, original] : copies)
+      if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
+    if (request.block != 0) return;
+    for (TextId &target : targets)
+      if (auto found = finalNames.find(target.value); found != finalNames.end()) target = found->second;
+    targetGradients = NameSet();
+    for (TextId target : targets) targetGradients.insert(names.gradient(target));
+  }
+
+  // 1
+
+  Error makeSeeds() {
+    if (!isGradients) {
+      addSeed(makeLossSeed(context, program, names, request.block, targets[0]));
+      return Error::success();
+    }
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const TextId gradient = names.gradient(targets[i]);
+      if (request.targetGradients.empty() || request.targetGradients[i].empty()) {
+        addSeed(makeOnes(context, program, names, request.block, targets[i]));
+        continue;
+      }
+      Expected<TextId> head = find(request.targetGradients[i], "gradient");
+      if (!head) return head.takeError();
+      const BlockVariable *given = program.find(request.block, *head);
+      if (given && given->shape != program.find(request.block, targets[i])->shape)
+        return Failure(ErrorKind::HeadShape, "target '" + program.text(targets[i]) + "' and its gradient '" +
+                                                 program.text(*head) + "' have different shapes");
+      heads.push_back({gradient, *head});
+    }
+    return Error::success();
+  }
+
+  void addSeed(BlockOp op) {
+    const TextId gradient = op.outputs[0].variables[0];
+    arrived.insert(gradient);
+    seeded.insert(gradient);
+    seeds.push_back(std::move(op));
+  }
+
+  // 2
+
+  Error differentiate(uint32_t block) {
+    NameSet stopped = stoppedVariables(block);
+    const NameSet seen = targetsSeenFrom(program, block, request.block, targets);
+    paths.resize(program.blocks.size());
+    findOpPath(program, block, seen, inputs, stopped, paths);
+    stopped.insert(findUnreadOutputs(program, block, paths[block], seen, stopped));
+    if (block == request.block) settleHeads();
+    const bool isAgain = numCalls > 1 && !isInBranch;
+    return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
+  }
+
+  /// A given head takes the place of the gradient of a target that nobody on the path reads. Into that of another one flows
+  /// more, so it is a copy of the head, one arrival of several (D-25).
+  void settleHeads() {
+    NameSet read;
+    for (uint32_t i : paths[request.block])
+      forEachVariable(program.blocks[request.block].ops[i].inputs,
+                      [&](TextId name) { read.insert(names.gradient(name)); });
+    NameSet once;
+    for (auto [gradient, head] : heads) {
+      if (read.contains(gradient) || seeded.contains(gradient) || !once.insert(gradient)) {
+        addSeed(makeHeadCopy(context, program, head, gradient));
+        continue;
+      }
+      headOf[gradient.value] = head;
+      arrived.insert(head);
+      if (numCalls > 1) renamed[gradient.value] = head;
+    }
+  }
+
+  NameSet stoppedVariables(uint32_t block) {
+    NameSet stopped(noGradNames);
+    for (const BlockVariable &variable : program.blocks[block].variables)
+      if (variable.stopsGradient) stopped.insert(variable.name);
+    return stopped;
+  }
+
+  // 3 to 5
+
+  /// Appends to block `into` the gradients of what is on the path in `block`. With `fed` only operators that a gradient in it
+  /// reaches (NG-09); it grows by what they write.
+  Error addGradients(uint32_t block, uint32_t into, const NameSet &stopped, const BlockOp *owner, NameSet *fed) {
+    NameSet cut;
+    for (TextId name : stopped.names()) cut.insert(names.gradient(name));
+    const std::vector<uint32_t> path = std::move(paths[block]);
+    std::vector<BlockOp> ops;
+    const size_t numSeeds = block == request.block && into == targetBlock ? seeds.size() : 0;
+    if (numSeeds) ops = std::move(seeds);
+    for (uint32_t i : reverse(path)) {
+      std::optional<uint32_t> inner;
+      if (std::optional<uint32_t> owned = program.blocks[block].ops[i].subBlock) {
+        const BlockOp loop = program.blocks[block].ops[i];  // blocks are added
+        inner = addBlock(into, *owned);
+        if (Error error = addGradients(*owned, *inner, stoppedVariables(*owned), &loop, nullptr)) return error;
+      }
+      const size_t first = ops.size();
+      if (Error error = maker.make(block, i, cut, inner, ops)) return error;
+      const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
+      if (numCalls > 1) renameAgain(block, i, made);
+      if (fed && !isFed(made, *fed)) ops.resize(first);
+    }
+    sumGradients(context, ops, names, block, request.sums);
+    for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
+    ops.erase(ops.begin(), ops.begin() + numSeeds);
+    removeCutOps(context, ops, cut, targetGradients, names);
+    NameSet known(fed ? fed->names() : ArrayRef<TextId>());
+    for (uint32_t i : path)
+      for (const std::vector<BlockSlot> *slots :
+           {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
+        forEachVariable(*slots, [&](TextId name) { known.insert(name); });
+    // What a loop's next step, or who reads the loop, hands to its last operators (Paddle drops what begins there: D-28).
+    if (owner) forEachVariable(owner->outputs, [&](TextId name) { known.insert(names.gradient(name)); });
+    removeUnconnectedOps(ops, known);
+    known.insert(arrived.names());
+    fillUnusedStates(context, ops, known, names);
+    for (BlockOp &op : ops) {
+      program.blocks[into].ops.push_back(std::move(op));
+      tell(into);
+    }
+    return Error::success();
+  }
+
+  /// Names that an earlier call has declared get `grad/` in front (NAME-07).
+  void renameAgain(uint32_t block, uint32_t forward, MutableArrayRef<BlockOp> made) {
+    NameSet forwardInputs;
+    forEachVariable(program.blocks[block].ops[forward].inputs, [&](TextId name) { forwardInputs.insert(name); });
+    for (BlockOp &op : made) {
+      forEachVariable(op.inputs, [&](TextId &name) {
+        auto found = renamed.find(name.value);
+        if (found != renamed.end() && !forwardInputs.contains(name)) name = found->second;
+      });
+      forEachVariable(op.outputs, [&](TextId &name) {
+        if (!names.isGradient(name) || !program.find(block, name)) return;
+        std::string again;
+        for (uint32_t i = 0; i < numCalls; ++i) again += "grad/";
+        const TextId to = program.intern(again + program.text(name).str());
+        renamed[name.value] = to;
+        maker.rename(name, to);
+        name = to;
+      });
+    }
+  }
+
+  bool isFed(ArrayRef<BlockOp> made, NameSet &fed) {
+    if (none_of(made, [&](const BlockOp &op) { return anyIn(op.inputs, fed); })) return false;
+    for (const BlockOp &op : made) forEachVariable(op.outputs, [&](TextId name) { fed.insert(name); });
+    return true;
+  }
+
+  /// Clips the errors that the latest operator of a block has written, and calls back.
+  void tell(uint32_t block) {
+    std::vector<BlockOp> &ops = program.blocks[block].ops;
+    const size_t last = ops.size() - 1;
+    if (!errorClips.empty()) clipErrors(ops);
+    auto variableOf = [&](TextId gradient) { return maker.variableOf(gradient); };
+    for (const BackwardCallback &callback : request.callbacks) callback(program, block, last, variableOf);
+  }
+
+  void clipErrors(std::vector<BlockOp> &ops) {
+    SmallVector<TextId, 4> written;
+    forEachVariable(ops.back().outputs, [&](TextId name) { written.push_back(name); });
+    for (TextId name : written) {
+      const TextId variable = maker.variableOf(name);
+      auto clip = variable.isValid() ? errorClips.find(variable.value) : errorClips.end();
+      if (clip != errorClips.end())
+        ops.push_back({program.intern("clip"),
+                       {BlockSlot{program.intern("X"), {name}}},
+                       {BlockSlot{program.intern("Out"), {name}}},
+                       clip->second});
+    }
+  }
+
+  // 6
+
+  void renameTaken() {
+    DenseMap<uint32_t, TextId> to = std::move(headOf);
+    std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
+    for (size_t i = firstOp; i < ops.size(); ++i) {
+      forEachVariable(ops[i].inputs, [&](TextId &name) {
+        auto found = to.find(name.value);
+        if (found != to.end()) name = found->second;
+      });
+      forEachVariable(ops[i].outputs, [&](TextId &name) {
+        if (!names.isGradient(name) || !program.find(targetBlock, name) || (isGradients && seeded.contains(name)))
+          return;
+        const TextId taken = name;
+        name = unusedName(program.text(name));
+        to[taken.value] = name;
+      });
+    }
+    for (auto [from, name] : to) maker.rename(TextId(from), name);
+  }
+
+  TextId unusedName(StringRef like) {
+    for (uint32_t k = 0;; ++k) {
+      const std::string name = (like + "_" + Twine(k)).str();
+      if (!program.texts.find(name).isValid()) return program.intern(name);
+    }
+  }
+
+  // 8
+
+  Expected<std::vector<FluidPair>> gradientsOfInputs(const GradientPlaces &places) {
+    std::vector<FluidPair> pairs;
+    for (TextId input : inputs) {
+      auto found = places.find(input.value);
+      pairs.push_back({input, found == places.end() ? TextId() : found->second.gradient});
+    }
+    return pairs;
+  }
+
+  Expected<std::vector<FluidPair>> parameterPairs(const GradientPlaces &places) {
+    std::vector<TextId> wanted;
+    if (request.parameters) {
+      if (Error error = findAll(*request.parameters, "parameter", wanted)) return error;
+    } else {
+      for (const BlockParameter &parameter : program.parameters)
+        if (parameter.isTrainable) wanted.push_back(parameter.name);
+    }
+    DenseMap<uint32_t, size_t> lastWriter;
+    std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
+    for (size_t i = 0; i < ops.size(); ++i)
+      forEachVariable(ops[i].outputs, [&](TextId name) { lastWriter[name.value] = i; });
+    std::vector<FluidPair> pairs;
+    for (TextId parameter : wanted) {
+      auto found = places.find(parameter.value);
+      if (found == places.end()) continue;
+      const auto [gradient, block] = found->second;
+      if (!program.find(targetBlock, gradient)) {
+        if (!request.parameters) continue;
+        return Failure(ErrorKind::MissingGradVar, "the gradient '" + program.text(gradient) + "' of parameter '" +
+                                                      program.text(parameter) + "' is a variable of block " +
+                                                      Twine(block) + ", expected of block " + Twine(targetBlock));
+      }
+      pairs.push_back({parameter, gradient});
+      setRoleVar(ops[lastWriter.lookup(gradient.value)], parameter, gradient);
+    }
+    return pairs;
+  }
+
+  void setRoleVar(BlockOp &op, TextId parameter, TextId gradient) {
+    std::vector<std::string> vars = {program.text(parameter).str(), program.text(gradient).str()};
+    if (std::optional<std::vector<std::string>> others = stringsAttr(op.attrs, "op_role_var"))
+      vars.insert(vars.end(), others->begin(), others->end());
+    op.attrs = context.withAttrs(op.attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
+  }
+
+  Context &context;
+  BlockProgram program;
+  const FluidRequest &request;
+  GradientNames names;
+  GradientMaker maker;
+  const bool isGradients, isInBranch;
+  const uint32_t numCalls;  // this one included
+
+  std::vector<TextId> targets, inputs, noGradNames;
+  NameSet targetGradients;
+  DenseMap<uint32_t, Attrs> errorClips;  // by variable
+  uint32_t targetBlock = 0;              // gets the operators
+  size_t firstOp = 0;                    // of them
+  std::vector<BlockOp> seeds;
+  NameSet seeded;                                // gradients they write
+  std::vector<std::pair<TextId, TextId>> heads;  // gradients of targets, and what is given for them
+  DenseMap<uint32_t, TextId> headOf;             // of them those that take the gradient's place
+  NameSet arrived;                               // gradients of this call
+  DenseMap<uint32_t, TextId> renamed;            // gradients whose names were taken
+  OpPaths paths;
+};
+
+}  // namespace
+
+Expected<FluidResult> appendBackward(Context &context, BlockProgram program, const FluidRequest &request) {
+  return catchingBadAlloc("to differentiate the program", [&]() -> Expected<FluidResult> {
+    if (Error error = verifyBlocks(program)) return error;
+    return Backward(context, std::move(program), request).run();
+  });
+}
+
+}  // namespace gradc

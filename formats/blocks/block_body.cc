@@ -1,0 +1,218 @@
+// One pass over the operators of a block. Tested by tests/block_graph_test.cc
+#include "formats/blocks/block_body.h"
+
+#include "formats/blocks/ops/op_row.h"
+#include "ir/context.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// The shape in graphs: a scalar has one axis of one element. Nothing where a dimension is not known.
+std::optional<std::vector<int64_t>> shapeInGraph(const BlockVariable &variable) {
+  if (!variable.dtype || is_contained(variable.shape, -1)) return std::nullopt;
+  if (variable.shape.empty()) return std::vector<int64_t>{1};
+  return std::vector<int64_t>(variable.shape.begin(), variable.shape.end());
+}
+
+bool isGiven(const BlockVariable &variable) {
+  return variable.isData || variable.isPersistable || variable.isParameter;
+}
+
+}  // namespace
+
+BlockReader::BlockReader(Context &context, const BlockProgram &program, uint32_t index,
+                         ArrayRef<std::unique_ptr<BlockBody>> bodies, const BlockGraphOptions &options,
+                         const DenseSet<uint32_t> &noGrad)
+    : context(context), program(program), index(index), bodies(bodies), options(options), noGrad(noGrad),
+      builder(context) {}
+
+void BlockReader::giveName(NodeId n, TextId name) {
+  const uint32_t number = numNamed[name.value]++;
+  builder.setName(n, program.text(name), number ? "@" + std::to_string(number) : "");
+}
+
+Value BlockReader::read(DeclaredName name) {
+  auto [at, isNew] = positions.try_emplace(name.key(), static_cast<uint32_t>(used.size()));
+  if (!isNew) return held[at->second].last;
+  used.push_back(name);
+  const BlockVariable &record = variable(name);
+  SmallVector<AttrText, 2> attrs;
+  std::string shape;
+  if (index == 0 && record.dtype && dtypeOf(*record.dtype) != DType::Unknown) {
+    attrs.push_back({"__dtype__", dtypeName(dtypeOf(*record.dtype))});
+    if (std::optional<std::vector<int64_t>> dims = shapeInGraph(record))
+      attrs.push_back({"__shape__", shape = tupleText(*dims)});
+  }
+  ++numNamed[name.name.value];
+  const Value v = builder.addVariable(program.text(name.name), context.attrs(attrs));
+  held.push_back({v, v});
+  return v;
+}
+
+void BlockReader::write(DeclaredName name, Value v) {
+  auto [at, isNew] = positions.try_emplace(name.key(), static_cast<uint32_t>(used.size()));
+  if (isNew) {
+    used.push_back(name);
+    held.push_back({v, v});
+  }
+  Held &now = held[at->second];
+  if (!now.isWritten) written.push_back(at->second);
+  now.isWritten = true;
+  now.last = v;
+  if (!builder.kind(v.node).isVariable() && builder.name(v.node).empty()) giveName(v.node, name.name);
+}
+
+// A value of a name whose gradient is cut is a constant for whoever reads it. What a loop carries goes on: the flag of a state
+// is about the array it starts from.
+Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
+  const BlockVariable &record = variable(name);
+  const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
+  const bool isHead =
+      index == 0 && is_contained(options.heads, program.text(name.name));  // those of targets never count
+  const bool isCut = (record.stopsGradient && name.block == index && !isHead) || noGrad.contains(name.name.value);
+  const bool isConstant = program.blocks[index].ops[at].inputs.empty();
+  if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
+  return {cantFail(builder.add(*context.ops.find("BlockGrad"), {v}, {""})), 0, 0};
+}
+
+Expected<Value> BlockReader::readOrZeros(DeclaredName name, size_t at) {
+  const BlockVariable &record = variable(name);
+  const bool isHere = name.block == index;
+  if (!isHere || positions.contains(name.key()) || (index == 0 && isGiven(record))) return read(name);
+  const std::optional<std::vector<int64_t>> shape = shapeInGraph(record);
+  if (!shape || dtypeOf(*record.dtype) == DType::Unknown)
+    return failureAt(program, index, at, ErrorKind::InferMissing,
+                     "variable '" + program.text(name.name) +
+                         "' has no value before, and is declared without a shape of known dimensions");
+  const Attrs attrs = context.attrs({{"shape", tupleText(*shape)}, {"dtype", dtypeName(dtypeOf(*record.dtype))}});
+  Expected<NodeId> zeros = builder.add(*context.ops.find("_zeros"), {}, {"", attrs});
+  if (!zeros) return zeros.takeError();
+  return Value{*zeros, 0, 0};
+}
+
+Error BlockReader::readOps() {
+  for (size_t i = 0; i < program.blocks[index].ops.size(); ++i)
+    if (Error error = readOp(i)) return error;
+  return Error::success();
+}
+
+Error BlockReader::readOp(size_t at) {
+  const StringRef type = program.text(program.blocks[index].ops[at].type);
+  // In a block, what is read and never written there is nothing; the root is given it.
+  if (index != 0)
+    for (const BlockSlot &slot : program.blocks[index].ops[at].inputs)
+      for (TextId name : slot.variables)
+        if (name != kEmptyName && findBlockOp(type))
+          if (DeclaredName known = declared(name); known.block == index && !positions.contains(known.key()))
+            return failureAt(program, index, at, ErrorKind::UnknownName,
+                             "slot '" + program.text(slot.name) + "' reads '" + program.text(name) +
+                                 "' before any operator of its block writes it");
+  if (type == "while") return readWhile(at);
+  if (type == "conditional_block") return readConditional(at);
+  if (type == "select_input") return readSelect(at);
+  return findBlockOp(type) ? readRow(at) : readOpaque(at);
+}
+
+Error BlockReader::readRow(size_t at) {
+  const BlockOp &op = program.blocks[index].ops[at];
+  OpTranslation translation(builder, program, index, at, [&](TextId name) { return read(name); });
+  findBlockOp(program.text(op.type))->translate(translation);
+  Expected<std::vector<OpTranslation::Written>> outs = translation.finish();
+  if (!outs) return outs.takeError();
+  for (const OpTranslation::Written &out : *outs) {
+    const DeclaredName name = declared(out.name);
+    write(name, stopped(name, out.value, at));
+  }
+  return Error::success();
+}
+
+// Of a type that no row knows (A-13): it is shown and written, and who needs its meaning says so.
+Error BlockReader::readOpaque(size_t at) {
+  const BlockOp &op = program.blocks[index].ops[at];
+  SmallVector<Value, 8> inputs;
+  SmallVector<TextId, 4> outputs;
+  for (const BlockSlot &slot : op.inputs)
+    for (TextId name : slot.variables)
+      if (name != kEmptyName) inputs.push_back(read(name));
+  for (const BlockSlot &slot : op.outputs)
+    for (TextId name : slot.variables)
+      if (name != kEmptyName) outputs.push_back(name);
+  if (outputs.size() > kMaxIndex)
+    return failureAt(program, index, at, ErrorKind::TooLarge, "names " + Twine(outputs.size()) + " outputs");
+  Expected<KindRef> kind =
+      context.opaqueKind(program.text(op.type), op.attrs, std::max<uint32_t>(1, static_cast<uint32_t>(outputs.size())));
+  if (!kind) return kind.takeError();
+  const NodeId n = builder.addKind(*kind, inputs, NodeId());
+  for (size_t i = 0; i < outputs.size(); ++i) write(declared(outputs[i]), {n, static_cast<uint16_t>(i), 0});
+  return Error::success();
+}
+
+// Inputs of a node were there before it.
+std::vector<bool> BlockReader::reachable(ArrayRef<Value> heads) const {
+  std::vector<bool> isReached(builder.numNodes());
+  for (Value head : heads) isReached[head.node.value] = true;
+  for (uint32_t n = builder.numNodes(); n-- > 0;)
+    if (isReached[n])
+      for (Value v : builder.inputs(NodeId(n))) isReached[v.node.value] = true;
+  return isReached;
+}
+
+Expected<BlockBody> BlockReader::body(bool isLoop) {
+  if (Error error = readOps()) return error;
+  BlockBody body;
+  SmallVector<Value, 16> heads;
+  std::vector<uint32_t> results;
+  for (uint32_t position : written) {
+    if (used[position].block == index) continue;
+    results.push_back(position);
+    body.results.push_back(used[position]);
+    heads.push_back(held[position].last);
+  }
+  const std::vector<bool> isReached = reachable(heads);
+  for (size_t i = 0; isLoop && i < results.size(); ++i) {
+    Held &now = held[results[i]];
+    const bool isVariable = builder.kind(now.first.node).isVariable();
+    if (isVariable && isReached[now.first.node.value]) continue;
+    // A state that no result depends on is an input all the same, for its shape alone.
+    if (!isVariable) now.first = builder.addVariable(program.text(body.results[i].name), Attrs());
+    const OpDef &like = *context.ops.find("_identity_with_attr_like_rhs");
+    heads[i] = {cantFail(builder.add(like, {now.last, now.first}, {""})), 0, 0};
+  }
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+  if (!frozen) return frozen.takeError();
+  std::vector<std::pair<NodeId, DeclaredName>> inputs;
+  for (auto [name, now] : zip(used, held))
+    if (const NodeId n = frozen->newId[now.first.node.value]; n.isValid() && frozen->graph.isVariable(n))
+      inputs.push_back({n, name});
+  llvm::sort(inputs, llvm::less_first());
+  for (const auto &[n, name] : inputs) body.inputs.push_back(name);
+  body.graph = std::move(frozen->graph);
+  return body;
+}
+
+Expected<BlockGraph> BlockReader::root() {
+  if (Error error = readOps()) return error;
+  SmallVector<Value, 16> heads;
+  for (const std::string &head : options.heads) {
+    const TextId name = program.texts.find(head);
+    if (!name.isValid() || !program.find(0, name))
+      return Failure(ErrorKind::UnknownName, "the root block declares no variable '" + head + "'");
+    heads.push_back(read(name));
+  }
+  if (heads.empty())
+    for (uint32_t position : written) heads.push_back(held[position].last);
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+  if (!frozen) return frozen.takeError();
+  BlockGraph result;
+  auto mapped = [&](Value v) { return frozen->newId[v.node.value].isValid() ? (*frozen)(v) : Value(); };
+  for (auto [name, now] : zip(used, held))
+    result.names.push_back({program.text(name.name).str(), mapped(now.first), mapped(now.last)});
+  result.graph = std::move(frozen->graph);
+  return result;
+}
+
+}  // namespace gradc

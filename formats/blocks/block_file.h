@@ -1,0 +1,61 @@
+// The JSON file of a block program, in the form docs/blocks.md describes: `{program}`, or with the call that differentiates
+// it and with that call's result. Tested by tests/block_file_test.cc
+#pragma once
+
+#include "formats/blocks/block_program.h"
+#include "ir/context.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <string>
+
+namespace gradc {
+
+/// How Paddle's user asked for gradients: the arguments of `append_backward`, `gradients` or `minimize`.
+struct BlockCall {
+  using Names = std::vector<std::string>;
+
+  std::string api = {};
+  int64_t currentBlock = 0;
+  int64_t priorCalls = 0;  // on the same program
+  // append_backward and minimize
+  std::string loss = {};
+  std::optional<int64_t> lossBlock = {};
+  std::optional<Names> parameterList = {};
+  std::optional<Names> checkpoints = {};
+  std::optional<std::string> optimizer = {};
+  // append_backward and gradients
+  std::optional<Names> noGradSet = {};
+  // gradients
+  Names targets = {}, inputs = {};
+  std::optional<std::vector<std::optional<std::string>>> targetGradients = {};
+};
+
+/// What the call returned: pairs of a parameter and its gradient, or of `gradients` one gradient for each input. A name
+/// that is missing is a gradient that does not exist.
+struct BlockResult {
+  struct Row {
+    std::optional<std::string> parameter = {}, gradient = {};
+  };
+  std::vector<Row> rows = {};
+};
+
+struct BlockFile {
+  BlockProgram program;
+  std::optional<BlockCall> call = {};
+  std::optional<BlockResult> result = {};
+  std::map<std::string, std::string> others = {};  // other keys and their values as JSON, kept as they are
+  std::vector<std::string> warnings = {};          // keys that nobody reads
+};
+
+/// True when a JSON text begins as such a file does: an object one of whose first keys is `program`, `blocks` or `call`.
+bool looksLikeBlocks(llvm::StringRef text);
+
+/// Linear. E-33 (malformed), naming block, operator, slot or variable, with a byte offset; verifyBlocks' errors.
+llvm::Expected<BlockFile> readBlocks(Context &context, llvm::StringRef text);
+
+/// Canonical: keys sorted, no spaces; what `readBlocks` read of a canonical file, byte for byte.
+void writeBlocks(llvm::raw_ostream &os, const BlockFile &file);
+
+}  // namespace gradc

@@ -1,0 +1,78 @@
+// Tested by tests/block_gradient_test.cc
+#include "formats/blocks/block_gradient.h"
+
+#include "ir/context.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+std::vector<std::string> namesOf(const BlockProgram &program, const BlockCall &call) {
+  if (call.api == "gradients") return call.inputs;
+  std::vector<std::string> names;
+  for (const BlockParameter &parameter : program.parameters)
+    if (const std::string name = program.text(parameter.name).str();
+        parameter.isTrainable && (!call.parameterList || is_contained(*call.parameterList, name)))
+      names.push_back(name);
+  return names;
+}
+
+/// What an x is: the variable it begins as, or the last value that is written.
+Value asX(const Graph &graph, const BlockName &name) {
+  return name.first.isValid() && graph.isVariable(name.first.node) ? name.first : name.last;
+}
+
+Error addSeeds(BlockGradient &gradient, const BlockCall &call) {
+  if (!call.targetGradients) return Error::success();
+  if (call.targetGradients->size() != call.targets.size())
+    return Failure(ErrorKind::LengthMismatch, "the call has " + Twine(call.targets.size()) + " targets and " +
+                                                  Twine(call.targetGradients->size()) + " target gradients");
+  for (auto [head, name] : zip(gradient.request.heads, *call.targetGradients))
+    if (name) head.seed = gradient.forward.find(*name)->last;
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
+                                       BlockGraphOptions options) {
+  if (call.noGradSet) llvm::append_range(options.noGrad, *call.noGradSet);
+  const std::vector<std::string> targets = call.api == "gradients" ? call.targets : std::vector<std::string>{call.loss};
+  if (call.currentBlock != 0 || call.lossBlock.value_or(0) != 0)
+    return Failure(ErrorKind::ForeignEntry, "target '" + targets.front() + "' is in block " +
+                                                Twine(call.lossBlock.value_or(call.currentBlock)) +
+                                                ", expected one of the root");
+  options.heads = targets;
+  if (call.targetGradients)  // as heads, so that they are in the graph
+    for (const std::optional<std::string> &name : *call.targetGradients)
+      if (name) options.heads.push_back(*name);
+  Expected<BlockGraph> forward = graphOfBlocks(context, program, options);
+  if (!forward) return forward.takeError();
+  BlockGradient gradient{std::move(*forward), {}, {}, {}};
+  const Graph &graph = gradient.forward.graph;
+  for (const std::string &name : targets)
+    gradient.request.heads.push_back({gradient.forward.find(name)->last, std::nullopt, ""});
+  if (Error error = addSeeds(gradient, call)) return error;
+  StringSet<> cut;
+  for (const std::string &name : options.noGrad) cut.insert(name);
+  for (const std::string &name : namesOf(program, call)) {
+    const TextId id = program.texts.find(name);
+    if (!id.isValid() || !program.find(0, id))
+      return Failure(ErrorKind::UnknownName, "the root block declares no variable '" + name + "'");
+    const BlockName *known = gradient.forward.find(name);
+    const Value x = known ? asX(graph, *known) : Value();
+    if (!x.isValid() || cut.contains(name)) {
+      gradient.unreached.push_back(name);
+      continue;
+    }
+    gradient.request.wrt.push_back({x});
+    gradient.wrt.push_back(name);
+  }
+  return gradient;
+}
+
+}  // namespace gradc

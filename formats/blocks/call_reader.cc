@@ -1,0 +1,100 @@
+// The call that differentiates a program, and its result. Tested by tests/block_file_test.cc
+#include "formats/blocks/element_reader.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using Names = BlockCall::Names;
+
+Error readString(JsonCursor json, const Twine &what, std::string &to) {
+  Expected<StringRef> text = json.string(what);
+  if (!text) return text.takeError();
+  to = text->str();
+  return Error::success();
+}
+
+Error readInteger(JsonCursor json, const Twine &what, int64_t &to) {
+  Expected<int64_t> number = json.integer(what);
+  if (!number) return number.takeError();
+  to = *number;
+  return Error::success();
+}
+
+/// Null is no string.
+Error readOptional(JsonCursor json, const Twine &what, std::optional<std::string> &to) {
+  if (json.isNull()) return Error::success();
+  return readString(json, what, to.emplace());
+}
+
+Error readNames(JsonCursor json, const Twine &what, Names &to) {
+  return json.forEachElement(what, [&](JsonCursor name) { return readString(name, what, to.emplace_back()); });
+}
+
+Error readNames(JsonCursor json, const Twine &what, std::optional<Names> &to) {
+  if (json.isNull()) return Error::success();
+  return readNames(json, what, to.emplace());
+}
+
+Error readField(BlockCall &call, StringRef key, JsonCursor value, bool &isKnown) {
+  constexpr StringLiteral kNames = "a list of names for a key of 'call'", kText = "a string for a key of 'call'",
+                          kNumber = "a number for a key of 'call'";
+  if (key == "api") return readString(value, kText, call.api);
+  if (key == "current_block") return readInteger(value, kNumber, call.currentBlock);
+  if (key == "prior_backward_calls") return readInteger(value, kNumber, call.priorCalls);
+  if (key == "loss") return readString(value, kText, call.loss);
+  if (key == "loss_block") return readInteger(value, kNumber, call.lossBlock.emplace());
+  if (key == "optimizer") return readString(value, kText, call.optimizer.emplace());
+  if (key == "parameter_list") return readNames(value, kNames, call.parameterList);
+  if (key == "checkpoints") return readNames(value, kNames, call.checkpoints);
+  if (key == "no_grad_set") return readNames(value, kNames, call.noGradSet);
+  if (key == "targets") return readNames(value, kNames, call.targets);
+  if (key == "inputs") return readNames(value, kNames, call.inputs);
+  if (key == "target_gradients") {
+    if (value.isNull()) return Error::success();
+    call.targetGradients.emplace();
+    return value.forEachElement(
+        kNames, [&](JsonCursor name) { return readOptional(name, kNames, call.targetGradients->emplace_back()); });
+  }
+  isKnown = false;
+  return Error::success();
+}
+
+}  // namespace
+
+Expected<BlockCall> ElementReader::call(JsonCursor json) {
+  BlockCall call;
+  Error error = json.forEachMember("an object for 'call'", [&](StringRef key, JsonCursor value) -> Error {
+    bool isKnown = true;
+    if (Error bad = readField(call, key, value, isKnown)) return bad;
+    if (!isKnown) warnOfKey(key, "'call'");
+    return Error::success();
+  });
+  if (error) return error;
+  if (call.api != "append_backward" && call.api != "gradients" && call.api != "minimize")
+    return Failure(ErrorKind::BadJson,
+                   "'api' of 'call' is '" + call.api + "', expected append_backward, gradients or minimize")
+        .atOffset(json.offset());
+  return call;
+}
+
+Expected<BlockResult> ElementReader::result(JsonCursor json) {
+  constexpr StringLiteral kWhat = "a gradient's name, null or a pair [parameter, gradient] in 'result'";
+  BlockResult result;
+  Error error = json.forEachElement("a list for 'result'", [&](JsonCursor row) -> Error {
+    BlockResult::Row &to = result.rows.emplace_back();
+    if (row.kind() != JsonToken::Array) return readOptional(row, kWhat, to.gradient);
+    size_t number = 0;
+    if (Error bad = row.forEachElement(kWhat, [&](JsonCursor part) -> Error {
+          if (++number > 2) return row.failure(kWhat);
+          return number == 1 ? readString(part, kWhat, to.parameter.emplace()) : readOptional(part, kWhat, to.gradient);
+        }))
+      return bad;
+    return number == 2 ? Error::success() : row.failure(kWhat);
+  });
+  if (error) return error;
+  return result;
+}
+
+}  // namespace gradc

@@ -1,0 +1,322 @@
+// A name's life in a block is a list of versions: each write begins one. Versions between which nothing is lost keep one
+// name. Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
+#include "formats/blocks/copy_overwritten.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/gradient_forms.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using NameMap = DenseMap<uint32_t, TextId>;
+
+struct Version {
+  int64_t writer;                    // -1: the value comes from outside
+  SmallVector<uint32_t, 2> readers;  // the next version's writer is not one of them
+};
+
+class BlockCopier {
+ public:
+  BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *loop,
+              std::vector<std::pair<TextId, TextId>> &copies)
+      : context(context), program(program), block(block), copies(copies),
+        changes(program.blocks[block].ops.size() + 1) {
+    if (loop) forEachVariable(loop->outputs, [&](TextId name) { states.insert(name); });
+  }
+
+  FinalNames run() {
+    collect();
+    for (TextId name : written.names()) {
+      std::vector<Version> &versions = lives[name.value];
+      if (program.text(name).contains("@GRAD")) continue;
+      if (states.contains(name) && !program.find(block, name)) {
+        if (carriesGradient(name)) separateState(name, versions);
+      } else if (carriesGradient(name)) {
+        separate(name, versions);
+      } else {
+        separateStopped(name, versions);
+      }
+    }
+    apply();
+    unflag();
+    return std::move(finalNames);
+  }
+
+ private:
+  struct Change {
+    NameMap inputs, outputs;
+    std::vector<std::pair<TextId, TextId>> before;  // assigns: from, to
+  };
+
+  const std::vector<BlockOp> &ops() const { return program.blocks[block].ops; }
+  StringRef formOf(uint32_t op) const { return gradientForm(program.text(ops()[op].type)).value_or(StringRef()); }
+  bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
+
+  const BlockVariable *visible(TextId name) const {
+    const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
+    return declaring ? program.find(*declaring, name) : nullptr;
+  }
+  bool isFloat(TextId name) const {
+    const BlockVariable *variable = visible(name);
+    return variable && variable->kind == FluidType::LodTensor && variable->dtype &&
+           isFloating(dtypeOf(*variable->dtype));
+  }
+  bool carriesGradient(TextId name) const { return isFloat(name) && !visible(name)->stopsGradient; }
+
+  void collect() {
+    for (uint32_t i = 0; i < ops().size(); ++i) {
+      NameSet outputs, inputs;
+      forEachVariable(ops()[i].outputs, [&](TextId name) { outputs.insert(name); });
+      forEachVariable(ops()[i].inputs, [&](TextId name) { inputs.insert(name); });
+      for (TextId name : inputs.names()) {
+        std::vector<Version> &versions = lives[name.value];
+        if (versions.empty()) versions.push_back({-1, {}});
+        if (!outputs.contains(name)) versions.back().readers.push_back(i);
+      }
+      for (TextId name : outputs.names()) {
+        written.insert(name);
+        std::vector<Version> &versions = lives[name.value];
+        if (versions.empty() && (states.contains(name) || !program.find(block, name))) versions.push_back({-1, {}});
+        versions.push_back({i, {}});
+      }
+    }
+  }
+
+  bool isBoth(uint32_t op, TextId name) const {
+    return anyVariable(ops()[op].inputs, [&](TextId input) { return input == name; });
+  }
+
+  /// Whether the gradient of an operator reads what the operator has in its slots under this name.
+  bool isSaved(uint32_t op, ArrayRef<BlockSlot> slots, TextId name) const {
+    if (ops()[op].subBlock) return true;
+    SmallVector<StringRef, 8> read;
+    formOf(op).split(": ").second.split(" -> ").first.split(read, ", ");
+    for (StringRef &slot : read)
+      if (slot.contains(" = ")) slot = slot.split(" = ").second;
+    return any_of(slots, [&](const BlockSlot &slot) {
+      return is_contained(slot.variables, name) && is_contained(read, program.text(slot.name));
+    });
+  }
+  bool hasGradient(int64_t op) const { return op >= 0 && !formOf(static_cast<uint32_t>(op)).empty(); }
+
+  bool isReadForGradient(const Version &version) const {
+    return any_of(version.readers, [&](uint32_t op) { return hasGradient(op); });
+  }
+
+  /// Whether the gradient needs the version's value, or its own name, after the next one is written.
+  bool isLost(TextId name, const Version &version, uint32_t next) const {
+    const bool isSavedByWriter = version.writer >= 0 && hasGradient(version.writer) &&
+                                 isSaved(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
+    if (isSavedByWriter) return true;
+    for (uint32_t reader : version.readers)
+      if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
+    if (isBoth(next, name) || program.text(ops()[next].type) == "conditional_block") return false;
+    return hasGradient(version.writer) || isReadForGradient(version);
+  }
+
+  TextId copyOf(TextId name) {
+    for (;; ++numCopies) {
+      const std::string text = (program.text(name) + "@COPY@" + Twine(numCopies)).str();
+      if (program.texts.find(text).isValid()) continue;
+      const TextId copy = program.intern(text);
+      BlockVariable record = *visible(name);
+      record.name = copy;
+      record.isParameter = record.isPersistable = record.isData = record.stopsGradient = false;
+      program.addVariable(block, std::move(record));
+      copies.push_back({copy, name});
+      return copy;
+    }
+  }
+
+  /// Operators of the version say `to`. Where its writer has the version before under that name too, it is copied.
+  void rename(TextId name, const std::vector<Version> &versions, size_t k, TextId before, TextId to) {
+    const Version &version = versions[k];
+    if (version.writer >= 0) {
+      Change &change = changes[version.writer];
+      if (to != name) change.outputs[name.value] = to;
+      const auto writer = static_cast<uint32_t>(version.writer);
+      if (isBoth(writer, name)) {
+        const bool isCarried = ops()[writer].subBlock.has_value();
+        if (isCarried && before != to) change.before.push_back({before, to});
+        const TextId input = isCarried ? to : before;
+        if (input != name) change.inputs[name.value] = input;
+      }
+    }
+    if (to == name) return;
+    for (uint32_t reader : version.readers) changes[reader].inputs[name.value] = to;
+  }
+
+  void separate(TextId name, const std::vector<Version> &versions) {
+    std::vector<uint32_t> group = {0};
+    for (size_t k = 1; k < versions.size(); ++k)
+      group.push_back(group.back() + isLost(name, versions[k - 1], static_cast<uint32_t>(versions[k].writer)));
+    if (group.back() == 0) return;
+    // The value from outside keeps the name, else the last one does: it is what a host reads afterwards.
+    const uint32_t kept = versions[0].writer < 0 ? 0 : group.back();
+    TextId before, to;
+    for (size_t k = 0; k < versions.size(); ++k) {
+      if (k == 0 || group[k] != group[k - 1]) {
+        before = to;
+        to = group[k] == kept ? name : copyOf(name);
+        rename(name, versions, k, before, to);
+      } else {
+        rename(name, versions, k, to, to);
+      }
+    }
+    finalNames[name.value] = to;
+  }
+
+  /// A state keeps its name at the beginning of the step and at its end. What it is between has other names, and a block
+  /// within reads a copy.
+  void separateState(TextId name, const std::vector<Version> &versions) {
+    for (uint32_t reader : versions[0].readers)
+      if (ops()[reader].subBlock) {
+        const TextId copy = copyOf(name);
+        changes[reader].before.push_back({name, copy});
+        changes[reader].inputs[name.value] = copy;
+      }
+    const Version &last = versions.back();
+    const bool isWrittenOnceAtTheEnd = versions.size() == 2 && !isBoth(static_cast<uint32_t>(last.writer), name) &&
+                                       !ops()[last.writer].subBlock && !isReadForGradient(last);
+    if (isWrittenOnceAtTheEnd) return;
+    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last);
+    TextId before = name;
+    for (size_t k = 1; k < versions.size(); ++k) {
+      const TextId to = isLastAlone && k + 1 == versions.size() ? name : copyOf(name);
+      rename(name, versions, k, before, to);
+      before = to;
+    }
+    if (before != name) changes.back().before.push_back({before, name});
+  }
+
+  /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
+  /// needs the old value, the name gets the new one too.
+  void separateStopped(TextId name, const std::vector<Version> &versions) {
+    if (!isFloat(name)) return;
+    for (size_t k = 1; k < versions.size(); ++k) {
+      const auto writer = static_cast<uint32_t>(versions[k].writer);
+      if (!isLoop(writer) || !isBoth(writer, name) || !dependsOnUnflagged(*ops()[writer].subBlock, name)) continue;
+      const bool isFree = !isLost(name, versions[k - 1], writer);
+      TextId before = name;
+      for (; k < versions.size(); ++k) {
+        const TextId to = copyOf(name);
+        rename(name, versions, k, before, to);
+        unflagged.insert(to);
+        before = to;
+      }
+      if (isFree) changes[versions.back().writer + 1].before.push_back({before, name});
+      finalNames[name.value] = before;
+      return;
+    }
+  }
+
+  bool dependsOnUnflagged(uint32_t body, TextId state) {
+    NameSet live;
+    for (bool isGrowing = true; isGrowing;) {
+      isGrowing = false;
+      for (const BlockOp &op : program.blocks[body].ops) {
+        if (hasEmptyMaker(program.text(op.type))) continue;
+        const bool readsLive = anyVariable(op.inputs, [&](TextId name) {
+          return live.contains(name) || (!program.find(body, name) && carriesGradient(name));
+        });
+        if (readsLive)
+          forEachVariable(op.outputs, [&](TextId name) {
+            const BlockVariable *own = program.find(body, name);
+            if (!own || !own->stopsGradient) isGrowing |= live.insert(name);
+          });
+      }
+    }
+    return live.contains(state);
+  }
+
+  void apply() {
+    std::vector<BlockOp> result;
+    const Attrs attrs = context.attrs(
+        {{"op_role", intAttrText(AttrTag::Int, 0)}, {"op_role_var", stringsAttrText(AttrTag::Strings, {})}});
+    std::vector<BlockOp> &old = program.blocks[block].ops;
+    if (all_of(changes, [](const Change &c) { return c.inputs.empty() && c.outputs.empty() && c.before.empty(); }))
+      return;
+    for (size_t i = 0; i <= old.size(); ++i) {
+      for (auto [from, to] : changes[i].before)
+        result.push_back({program.intern("assign"),
+                          {BlockSlot{program.intern("X"), {from}}},
+                          {BlockSlot{program.intern("Out"), {to}}},
+                          attrs});
+      if (i == old.size()) break;
+      renameIn(old[i].inputs, changes[i].inputs);
+      renameIn(old[i].outputs, changes[i].outputs);
+      if (old[i].subBlock) {
+        NameMap &all = changes[i].outputs;
+        for (auto [from, to] : changes[i].inputs) all[from] = to;
+        renameBelow(*old[i].subBlock, all);
+      }
+      result.push_back(std::move(old[i]));
+    }
+    old = std::move(result);
+  }
+
+  /// A flag on what is made of flagged values alone only repeats theirs, so it goes where one of them is not flagged now.
+  void unflag() {
+    if (unflagged.names().empty()) return;
+    for (const BlockOp &op : ops()) {
+      if (!anyIn(op.inputs, unflagged) || hasEmptyMaker(program.text(op.type))) continue;
+      const bool hasOthers =
+          anyVariable(op.inputs, [&](TextId name) { return !unflagged.contains(name) && carriesGradient(name); });
+      if (hasOthers || anyVariable(op.outputs, [&](TextId name) { return finalNames.contains(name.value); })) continue;
+      forEachVariable(op.outputs, [&](TextId name) {
+        if (BlockVariable *own = program.find(block, name); own && unflagged.insert(name)) own->stopsGradient = false;
+      });
+    }
+  }
+
+  static void renameIn(std::vector<BlockSlot> &slots, const NameMap &names) {
+    if (names.empty()) return;
+    for (BlockSlot &slot : slots)
+      for (TextId &name : slot.variables)
+        if (auto found = names.find(name.value); found != names.end()) name = found->second;
+  }
+
+  void renameBelow(uint32_t inner, const NameMap &names) {
+    NameMap free;
+    for (auto [from, to] : names)
+      if (!program.find(inner, TextId(from))) free[from] = to;
+    if (free.empty()) return;
+    for (BlockOp &op : program.blocks[inner].ops) {
+      renameIn(op.inputs, free);
+      renameIn(op.outputs, free);
+      if (op.subBlock) renameBelow(*op.subBlock, free);
+    }
+  }
+
+  Context &context;
+  BlockProgram &program;
+  const uint32_t block;
+  std::vector<std::pair<TextId, TextId>> &copies;
+  NameSet states;  // of the loop whose body this is
+  NameSet written, unflagged;
+  DenseMap<uint32_t, std::vector<Version>> lives;
+  std::vector<Change> changes;  // of each operator, and one behind the last
+  FinalNames finalNames;
+  uint32_t numCopies = 0;
+};
+
+}  // namespace
+
+FinalNames copyOverwritten(Context &context, BlockProgram &program, std::vector<std::pair<TextId, TextId>> &copies) {
+  FinalNames finalNames;
+  const size_t numBlocks = program.blocks.size();
+  std::vector<const BlockOp *> loopOf(numBlocks);
+  // Parents come before their blocks, so names from outside are settled when a block's turn comes.
+  for (uint32_t block = 0; block < numBlocks; ++block) {
+    if (program.blocks[block].forward) continue;
+    FinalNames names = BlockCopier(context, program, block, loopOf[block], copies).run();
+    if (block == 0) finalNames = std::move(names);
+    for (const BlockOp &op : program.blocks[block].ops)
+      if (op.subBlock && program.text(op.type) == "while") loopOf[*op.subBlock] = &op;
+  }
+  return finalNames;
+}
+
+}  // namespace gradc

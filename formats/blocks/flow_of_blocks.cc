@@ -1,0 +1,145 @@
+// Operators that own blocks. Tested by tests/block_graph_test.cc
+#include "formats/blocks/block_body.h"
+
+#include "formats/blocks/ops/op_translation.h"
+#include "ir/context.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+std::string range(size_t begin, size_t end) {
+  std::vector<int64_t> numbers;
+  for (size_t i = begin; i < end; ++i) numbers.push_back(static_cast<int64_t>(i));
+  return tupleText(numbers);
+}
+
+}  // namespace
+
+Expected<Value> BlockReader::addFlow(StringRef opName, ArrayRef<Value> inputs, ArrayRef<AttrText> attrs,
+                                     ArrayRef<Graph> graphs, size_t at) {
+  const OpDef *known = context.ops.find(opName);
+  if (!known) return failureAt(program, index, at, ErrorKind::UnknownOp, "needs operator '" + opName + "'");
+  Expected<NodeId> node = builder.add(*known, inputs, {"", context.attrs(attrs), NodeId(), graphs});
+  if (!node)
+    return amend(node.takeError(),
+                 [&](GradcError &info) { info.message = describe(program, index, at) + ": " + info.message; });
+  return Value{*node, 0, 0};
+}
+
+/// A graph of these variables, each a head.
+Expected<Graph> BlockReader::choice(ArrayRef<std::string> names) {
+  GraphBuilder variables(context);
+  SmallVector<Value, 4> heads;
+  for (const std::string &name : names) heads.push_back(variables.addVariable(name, Attrs()));
+  Expected<Frozen> frozen = std::move(variables).freeze(heads, {});
+  if (!frozen) return frozen.takeError();
+  return frozen->graph;
+}
+
+// States are what the body writes around it; its other inputs are the same at every step.
+Error BlockReader::readWhile(size_t at) {
+  const BlockOp &op = program.blocks[index].ops[at];
+  ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
+  if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
+    return failureAt(program, index, at, ErrorKind::BadEntry, "expected one variable in slot 'Condition' and a block");
+  const BlockBody &body = *bodies[*op.subBlock];
+  if (body.results.empty()) return Error::success();  // it changes nothing
+  SmallVector<Value, 8> inputs;
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positionOf;
+  for (const DeclaredName &name : body.inputs) {
+    Expected<Value> value = readOrZeros(name, at);
+    if (!value) return value.takeError();
+    positionOf.try_emplace(name.key(), static_cast<uint32_t>(inputs.size()));
+    inputs.push_back(*value);
+  }
+  const DeclaredName condition = declared(conditions[0]);
+  auto [decides, isNew] = positionOf.try_emplace(condition.key(), static_cast<uint32_t>(inputs.size()));
+  if (isNew) inputs.push_back(read(condition));
+  std::vector<int64_t> states;
+  for (const DeclaredName &name : body.results) states.push_back(positionOf.lookup(name.key()));
+  Expected<Graph> test = choice({program.text(conditions[0]).str()});
+  if (!test) return test.takeError();
+  const std::string numArgs = std::to_string(inputs.size() + 2), numOutputs = std::to_string(states.size()),
+                    most = std::to_string(options.maxIterations), conditionLocs = tupleText({decides->second}),
+                    bodyLocs = range(0, body.inputs.size()), stateLocs = tupleText(states);
+  Expected<Value> loop = addFlow("_while_loop", inputs,
+                                 {{"num_args", numArgs},
+                                  {"num_outputs", numOutputs},
+                                  {"num_out_data", "0"},
+                                  {"max_iterations", most},
+                                  {"cond_input_locs", conditionLocs},
+                                  {"func_input_locs", bodyLocs},
+                                  {"func_var_locs", stateLocs}},
+                                 {*test, body.graph}, at);
+  if (!loop) return loop.takeError();
+  for (size_t i = 0; i < states.size(); ++i) write(body.results[i], {loop->node, static_cast<uint16_t>(i), 0});
+  return Error::success();
+}
+
+// What the block writes around it is what it was where the block is not run.
+Error BlockReader::readConditional(size_t at) {
+  const BlockOp &op = program.blocks[index].ops[at];
+  ArrayRef<TextId> conditions = program.variables(op.inputs, "Cond");
+  if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
+    return failureAt(program, index, at, ErrorKind::BadEntry, "expected one variable in slot 'Cond' and a block");
+  const BlockBody &body = *bodies[*op.subBlock];
+  if (body.results.empty()) return Error::success();
+  SmallVector<Value, 8> inputs = {read(conditions[0])};
+  for (const DeclaredName &name : body.inputs) {
+    Expected<Value> value = readOrZeros(name, at);
+    if (!value) return value.takeError();
+    inputs.push_back(*value);
+  }
+  std::vector<std::string> names;
+  for (const DeclaredName &name : body.results) {
+    Expected<Value> value = readOrZeros(name, at);
+    if (!value) return value.takeError();
+    inputs.push_back(*value);
+    names.push_back(program.text(name.name).str());
+  }
+  Expected<Graph> test = choice({program.text(conditions[0]).str()}), otherwise = choice(names);
+  if (!test) return joinErrors(test.takeError(), otherwise ? Error::success() : otherwise.takeError());
+  if (!otherwise) return otherwise.takeError();
+  const size_t numThen = body.inputs.size();
+  const std::string numArgs = std::to_string(inputs.size() + 3), numOutputs = std::to_string(names.size()),
+                    thenLocs = range(1, 1 + numThen), elseLocs = range(1 + numThen, inputs.size());
+  Expected<Value> taken = addFlow("_cond", inputs,
+                                  {{"num_args", numArgs},
+                                   {"num_outputs", numOutputs},
+                                   {"cond_input_locs", "(0,)"},
+                                   {"then_input_locs", thenLocs},
+                                   {"else_input_locs", elseLocs}},
+                                  {*test, body.graph, *otherwise}, at);
+  if (!taken) return taken.takeError();
+  for (size_t i = 0; i < names.size(); ++i) write(body.results[i], {taken->node, static_cast<uint16_t>(i), 0});
+  return Error::success();
+}
+
+// X[Mask], of two.
+Error BlockReader::readSelect(size_t at) {
+  const BlockOp &op = program.blocks[index].ops[at];
+  ArrayRef<TextId> masks = program.variables(op.inputs, "Mask"), choices = program.variables(op.inputs, "X"),
+                   outs = program.variables(op.outputs, "Out");
+  if (masks.size() != 1 || choices.size() != 2 || outs.size() != 1 || is_contained(choices, kEmptyName))
+    return failureAt(program, index, at, ErrorKind::BadEntry,
+                     "expected one variable in slots 'Mask' and 'Out' and two in 'X', found " + Twine(masks.size()) +
+                         ", " + Twine(outs.size()) + " and " + Twine(choices.size()));
+  Expected<Graph> one = choice({"value"});
+  if (!one) return one.takeError();
+  Expected<Value> taken = addFlow("_cond", {read(masks[0]), read(choices[1]), read(choices[0])},
+                                  {{"num_args", "6"},
+                                   {"num_outputs", "1"},
+                                   {"cond_input_locs", "(0,)"},
+                                   {"then_input_locs", "(1,)"},
+                                   {"else_input_locs", "(2,)"}},
+                                  {*one, *one, *one}, at);
+  if (!taken) return taken.takeError();
+  if (outs[0] != kEmptyName) write(declared(outs[0]), stopped(declared(outs[0]), *taken, at));
+  return Error::success();
+}
+
+}  // namespace gradc

@@ -1,0 +1,145 @@
+// Tested by tests/append_backward_test.cc
+#include "formats/blocks/gradient_forms.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+struct Form {
+  StringLiteral type, form;
+};
+
+constexpr Form kForms[] = {
+    // Elementwise, of one operand: what the gradient reads of the operator.
+    {"abs", "abs_grad: Out@GRAD, X -> X@GRAD"},
+    {"cos", "cos_grad: Out@GRAD, X -> X@GRAD"},
+    {"exp", "exp_grad: Out, Out@GRAD -> X@GRAD"},
+    {"gelu", "gelu_grad: Out@GRAD, X -> X@GRAD"},
+    {"log", "log_grad: Out@GRAD, X -> X@GRAD"},
+    {"relu", "relu_grad: Out, Out@GRAD -> X@GRAD"},
+    {"rsqrt", "rsqrt_grad: Out, Out@GRAD -> X@GRAD"},
+    {"sigmoid", "sigmoid_grad: Out, Out@GRAD -> X@GRAD"},
+    {"sin", "sin_grad: Out@GRAD, X -> X@GRAD"},
+    {"sqrt", "sqrt_grad: Out, Out@GRAD -> X@GRAD"},
+    {"square", "square_grad: Out@GRAD, X -> X@GRAD"},
+    {"tanh", "tanh_grad: Out, Out@GRAD -> X@GRAD"},
+    {"clip", "clip_grad: Max, Min, Out@GRAD, X -> X@GRAD"},
+    {"scale", "scale: ScaleTensor, X = Out@GRAD -> Out = X@GRAD"},
+    {"cast", "cast: X = Out@GRAD -> Out = X@GRAD"},
+    {"assign", "assign: X = Out@GRAD -> Out = X@GRAD"},
+    // The gradient of a counter counts it back: no gradient is involved, and the loop's gradient needs the counter.
+    {"increment", "increment: X = Out -> Out = X"},
+    // Elementwise, of several.
+    {"elementwise_add", "elementwise_add_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"elementwise_sub", "elementwise_sub_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"elementwise_mul", "elementwise_mul_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"elementwise_div", "elementwise_div_grad: Out, Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"elementwise_max", "elementwise_max_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"elementwise_min", "elementwise_min_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"elementwise_pow", "elementwise_pow_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"where", "where_grad: Condition, Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"sum", "each scale: X = Out@GRAD -> Out = X@GRAD"},
+    // Reductions.
+    {"mean", "mean_grad: Out@GRAD, X -> X@GRAD"},
+    {"reduce_mean", "reduce_mean_grad: Out@GRAD, X -> X@GRAD"},
+    {"reduce_sum", "reduce_sum_grad: Out@GRAD, X -> X@GRAD"},
+    {"reduce_max", "reduce_max_grad: Out, Out@GRAD, X -> X@GRAD"},
+    {"reduce_min", "reduce_min_grad: Out, Out@GRAD, X -> X@GRAD"},
+    {"reduce_prod", "reduce_prod_grad: Out, Out@GRAD, X -> X@GRAD"},
+    {"logsumexp", "logsumexp_grad: Out, Out@GRAD, X -> X@GRAD"},
+    {"squared_l2_norm", "squared_l2_norm_grad: Out@GRAD, X -> X@GRAD"},
+    // Products and layers.
+    {"mul", "mul_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"matmul_v2", "matmul_v2_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
+    {"conv2d", "conv2d_grad: Filter, Input, Output@GRAD -> Filter@GRAD, Input@GRAD"},
+    {"pool2d", "pool2d_grad: Out, Out@GRAD, X -> X@GRAD"},
+    {"batch_norm",
+     "batch_norm_grad: Bias, MeanOut, ReserveSpace, SavedMean, SavedVariance, Scale, VarianceOut, X, Y@GRAD -> "
+     "Bias@GRAD, Scale@GRAD, X@GRAD"},
+    {"layer_norm", "layer_norm_grad: Bias, Mean, Scale, Variance, X, Y@GRAD -> Bias@GRAD, Scale@GRAD, X@GRAD"},
+    {"dropout", "dropout_grad: Mask, Out@GRAD -> X@GRAD"},
+    {"softmax", "softmax_grad: Out, Out@GRAD -> X@GRAD"},
+    {"softmax_with_cross_entropy", "softmax_with_cross_entropy_grad: Label, Loss@GRAD, Softmax -> Logits@GRAD"},
+    {"lookup_table_v2", "lookup_table_v2_grad: Ids, Out@GRAD, W -> W@GRAD"},
+    // Shapes and positions.
+    {"reshape2", "reshape2_grad: Out@GRAD, XShape -> X@GRAD"},
+    {"transpose2", "transpose2_grad: Out@GRAD, XShape -> X@GRAD"},
+    {"squeeze2", "squeeze2_grad: Out@GRAD, XShape -> X@GRAD"},
+    {"unsqueeze2", "unsqueeze2_grad: AxesTensor, AxesTensorList, Out@GRAD, XShape -> X@GRAD"},
+    {"flatten_contiguous_range", "flatten_contiguous_range_grad: Out@GRAD, XShape -> X@GRAD"},
+    {"concat", "concat_grad: AxisTensor, Out@GRAD, X -> X@GRAD?"},
+    {"split", "concat: AxisTensor, X = Out@GRAD -> Out = X@GRAD"},
+    {"stack", "stack_grad: X, Y@GRAD -> X@GRAD?"},
+    {"unstack", "unstack_grad: Y@GRAD -> X@GRAD"},
+    {"slice", "slice_grad: EndsTensor, EndsTensorList, Input, Out@GRAD, StartsTensor, StartsTensorList -> Input@GRAD"},
+    {"strided_slice",
+     "strided_slice_grad: EndsTensor, EndsTensorList, Input, Out@GRAD, StartsTensor, StartsTensorList, "
+     "StridesTensor, StridesTensorList -> Input@GRAD"},
+    {"gather", "gather_grad: Axis, Index, Out@GRAD, X -> X@GRAD"},
+    {"scatter", "scatter_grad: Ids, Out@GRAD, Updates -> Updates@GRAD, X@GRAD"},
+    {"top_k_v2", "top_k_v2_grad: Indices, K, Out@GRAD, X -> X@GRAD"},
+    // Blocks, branches and arrays.
+    {"while", "while_grad: Out, Out@GRAD, StepScopes, X -> X@GRAD?"},
+    {"conditional_block", "conditional_block_grad: Cond, Input, Out, Out@GRAD, Scope -> Input@GRAD?"},
+    {"select_input", "select_output: Mask, X = Out@GRAD -> Out = X@GRAD?"},
+    {"select_output", "select_input: Mask, X = Out@GRAD -> Out = X@GRAD"},
+    {"write_to_array", "read_from_array: I, X = Out@GRAD, X_W = X -> Out = X@GRAD"},
+    {"read_from_array", "write_to_array: I, X = Out@GRAD -> Out = X@GRAD"},
+    // Of gradients.
+    {"tanh_grad", "tanh_grad_grad: Out, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> Out@GRAD, "
+                  "grad_out@GRAD = Out@GRAD@GRAD"},
+    {"elementwise_mul_grad",
+     "elementwise_mul_grad_grad: DDX = X@GRAD@GRAD, DDY = Y@GRAD@GRAD, DOut = Out@GRAD, X, Y -> "
+     "DDOut = Out@GRAD@GRAD, X@GRAD, Y@GRAD"},
+    {"matmul_v2_grad", "matmul_v2_grad_grad: X, Y, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD, "
+                       "grad_y@GRAD = Y@GRAD@GRAD -> X@GRAD, Y@GRAD, grad_out@GRAD = Out@GRAD@GRAD"},
+    {"while_grad", "none"},
+    {"conditional_block_grad", "none"},
+    // What nothing flows through.
+    {"fill_constant", ""},
+    {"fill_any_like", ""},
+    {"fill_zeros_like", ""},
+    {"assign_value", ""},
+    {"gaussian_random", ""},
+    {"uniform_random", ""},
+    {"range", ""},
+    {"shape", ""},
+    {"seed", ""},
+    {"one_hot_v2", ""},
+    {"arg_max", ""},
+    {"arg_min", ""},
+    {"equal", ""},
+    {"not_equal", ""},
+    {"less_than", ""},
+    {"less_equal", ""},
+    {"greater_than", ""},
+    {"greater_equal", ""},
+    {"logical_and", ""},
+    {"logical_or", ""},
+    {"logical_not", ""},
+    {"sgd", ""},
+    {"momentum", ""},
+    {"adam", ""},
+};
+
+const StringMap<StringRef> &formsByType() {
+  static const StringMap<StringRef> forms = [] {
+    StringMap<StringRef> byType;
+    for (const Form &form : kForms) byType[form.type] = form.form;
+    return byType;
+  }();
+  return forms;
+}
+
+}  // namespace
+
+std::optional<StringRef> gradientForm(StringRef type) {
+  auto found = formsByType().find(type);
+  if (found == formsByType().end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace gradc

@@ -1,0 +1,193 @@
+// Tested by tests/append_backward_test.cc
+#include "formats/blocks/gradient_maker.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/gradient_forms.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringLiteral kSuffix = "@GRAD";
+
+const BlockSlot *slotOf(ArrayRef<BlockSlot> slots, TextId name) {
+  auto found = find_if(slots, [&](const BlockSlot &slot) { return slot.name == name; });
+  return found == slots.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad, std::optional<uint32_t> gradientBlock,
+                          std::vector<BlockOp> &made) {
+  const BlockOp &forward = program.blocks[block].ops[index];
+  const StringRef type = program.text(forward.type);
+  const Form &form = formOf(forward.type);
+  if (form.state == Form::Empty) return Error::success();
+  if (form.state == Form::Unknown)
+    return failureAt(program, block, index, ErrorKind::UnknownOp,
+                     "'" + type + "' is not known, so it has no gradient, and it is between a loss and a parameter");
+  if (form.state == Form::Missing)
+    return failureAt(program, block, index, ErrorKind::NotDifferentiable,
+                     "'" + type + "' has no gradient operator, and it is between a loss and a parameter");
+  BlockOp op = {form.type, {}, {}, attrsOf(forward, program.text(form.type)), gradientBlock};
+  for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
+  for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
+  if (type == "while") finishLoop(forward, op, *gradientBlock);
+  if (!form.isEach) {
+    made.push_back(std::move(op));
+    return Error::success();
+  }
+  const SmallVector<TextId, 1> wanted = op.outputs[0].variables;
+  for (TextId name : wanted) {
+    op.outputs[0].variables.assign(1, name);
+    made.push_back(op);
+  }
+  return Error::success();
+}
+
+void GradientMaker::setVariable(TextId gradient, TextId variable) {
+  if (gradient.value >= variables.size()) variables.resize(names.texts.size());
+  variables[gradient.value] = variable;
+}
+
+void GradientMaker::rename(TextId from, TextId to) {
+  const TextId variable = variableOf(from);
+  if (!variable.isValid()) return;
+  setVariable(to, variable);
+  setVariable(from, TextId());
+}
+
+const GradientMaker::Form &GradientMaker::formOf(TextId type) {
+  if (type.value >= forms.size()) forms.resize(type.value + 1);
+  if (!forms[type.value]) {
+    Form form;
+    if (std::optional<StringRef> text = gradientForm(program.text(type))) form = parse(*text);
+    forms[type.value] = std::move(form);
+  }
+  return *forms[type.value];
+}
+
+GradientMaker::Form GradientMaker::parse(StringRef text) {
+  Form form;
+  form.state = text.empty() ? Form::Empty : text == "none" ? Form::Missing : Form::Made;
+  if (form.state != Form::Made) return form;
+  form.isEach = text.consume_front("each ");
+  auto [type, slots] = text.split(": ");
+  auto [inputs, outputs] = slots.split(" -> ");
+  form.type = program.intern(type);
+  for (StringRef slot : split(inputs, ", ")) form.inputs.push_back(parseSlot(slot));
+  for (StringRef slot : split(outputs, ", ")) form.outputs.push_back(parseSlot(slot));
+  return form;
+}
+
+GradientMaker::Slot GradientMaker::parseSlot(StringRef text) {
+  Slot slot;
+  slot.keepsEmpty = text.consume_back("?");
+  auto [name, source] = text.split(" = ");
+  if (source.empty()) source = name;
+  slot.name = program.intern(name);
+  slot.source = program.intern(source);
+  if (source.consume_back(kSuffix)) slot.base = program.intern(source);
+  return slot;
+}
+
+void GradientMaker::readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to) {
+  to.name = slot.name;
+  const BlockSlot *source = slotOf(forward.inputs, slot.source);
+  if (!source) source = slotOf(forward.outputs, slot.source);
+  if (source) {
+    to.variables = source->variables;
+    return;
+  }
+  if (!slot.base.isValid() || !(source = slotOf(forward.outputs, slot.base))) return;
+  for (TextId variable : source->variables) {
+    to.variables.push_back(names.gradient(variable));
+    setVariable(to.variables.back(), variable);
+  }
+}
+
+void GradientMaker::writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to) {
+  to.name = slot.name;
+  const BlockSlot *source = slotOf(forward.inputs, slot.base.isValid() ? slot.base : slot.source);
+  if (!source) return;
+  if (!slot.base.isValid()) {
+    to.variables = source->variables;
+    return;
+  }
+  for (TextId variable : source->variables) {
+    const TextId gradient = names.gradient(variable);
+    if (!noGrad.contains(gradient)) {
+      to.variables.push_back(gradient);
+      setVariable(gradient, variable);
+    } else if (slot.keepsEmpty) {
+      to.variables.push_back(kEmptyName);
+    }
+  }
+}
+
+// Of the gradients of what a loop reads there are those that its gradient block computes; of what it writes, those that
+// this block reads and has not computed.
+void GradientMaker::finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock) {
+  NameSet computed, known;
+  for (const BlockOp &inner : program.blocks[gradientBlock].ops)
+    forEachVariable(inner.outputs, [&](TextId name) { computed.insert(name); });
+  for (TextId &name : op.outputs[0].variables)
+    if (!computed.contains(name)) name = kEmptyName;
+  NameSet ofOutputs;  // an earlier call may have declared them outside
+  for (TextId name : program.variables(forward.outputs, "Out")) ofOutputs.insert(names.gradient(name));
+  const Block &inside = program.blocks[gradientBlock];
+  std::vector<TextId> read;
+  for (const BlockOp &inner : inside.ops) {
+    forEachVariable(inner.inputs, [&](TextId name) {
+      const bool isOutside =
+          program.declaringBlock(*inside.forward, name) || program.declaringBlock(*inside.parent, name);
+      if ((!isOutside || ofOutputs.contains(name)) && known.insert(name)) read.push_back(name);
+    });
+    forEachVariable(inner.outputs, [&](TextId name) { known.insert(name); });
+  }
+  const TextId outputGradients = program.intern("Out@GRAD");
+  for (BlockSlot &slot : op.inputs)
+    if (slot.name == outputGradients) slot.variables.assign(read.begin(), read.end());
+  std::vector<std::string> spelled;
+  for (TextId name : read) spelled.push_back(program.text(name).str());
+  op.attrs = context.withAttrs(op.attrs, {{"original_output_grad", stringsAttrText(AttrTag::Strings, spelled)}});
+}
+
+Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
+  Attrs &attrs = edited[{forward.attrs.id(), forward.type.value}];
+  if (!attrs.isEmpty()) return attrs;
+  attrs = forward.attrs;
+  const StringRef type = program.text(forward.type);
+  const std::string none = stringsAttrText(AttrTag::Strings, {}), no = boolAttrText(false),
+                    zero = floatAttrText(AttrTag::Float, 0), one = floatAttrText(AttrTag::Float, 1);
+  auto set = [&](StringRef key, StringRef value) { attrs = context.withAttrs(attrs, {{key, value}}); };
+  auto keep = [&](StringRef only) { attrs = context.withoutAttrs(attrs, [&](StringRef key) { return key != only; }); };
+  if (type == "cast") {
+    const std::string from = forward.attrs.get("in_dtype").value_or("").str();
+    set("in_dtype", forward.attrs.get("out_dtype").value_or(""));
+    set("out_dtype", from);
+  } else if (type == "increment") {
+    set("step", floatAttrText(AttrTag::Float, -floatAttr(forward.attrs, "step").value_or(1)));
+  } else if (type == "scale") {
+    set("bias", zero);
+  } else if (madeType == "scale") {
+    keep("op_device");
+    attrs = context.withAttrs(
+        attrs, {{"bias", zero}, {"bias_after_scale", boolAttrText(true)}, {"scale", one}, {"use_mkldnn", no}});
+  } else if (type == "conditional_block") {
+    keep("is_scalar_condition");
+    set("skip_eager_deletion_vars", none);
+  } else if (type == "while") {
+    set("skip_eager_deletion_vars", none);
+  } else if (madeType == "concat") {
+    set("use_quantizer", no);
+  }
+  set("op_role", intAttrText(AttrTag::Int, 1));
+  if (type != "conditional_block") set("op_role_var", none);
+  return attrs;
+}
+
+}  // namespace gradc

@@ -1,0 +1,57 @@
+// The gradient operators of one forward operator, before anything is renamed, summed or pruned.
+// Tested by tests/append_backward_test.cc
+#pragma once
+
+#include "formats/blocks/gradient_names.h"
+#include "ir/context.h"
+
+namespace gradc {
+
+class GradientMaker {
+ public:
+  GradientMaker(Context &context, BlockProgram &program, GradientNames &names)
+      : context(context), program(program), names(names) {}
+
+  /// Appends to `made`. Gradients in `noGrad` are not asked for. `gradientBlock` holds the gradient of the operator's own
+  /// block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for one that is not known.
+  llvm::Error make(uint32_t block, uint32_t op, const NameSet &noGrad, std::optional<uint32_t> gradientBlock,
+                   std::vector<BlockOp> &made);
+
+  /// The variable a gradient was made for; invalid for names no maker has said.
+  TextId variableOf(TextId gradient) const {
+    return gradient.value < variables.size() ? variables[gradient.value] : TextId();
+  }
+  /// The gradient has a new name.
+  void rename(TextId from, TextId to);
+  void setVariable(TextId gradient, TextId variable);
+
+ private:
+  struct Slot {
+    TextId name, source;
+    TextId base;  // of a source that ends in @GRAD: without it
+    bool keepsEmpty = false;
+  };
+  struct Form {
+    enum { Unknown, Missing, Empty, Made } state = Unknown;
+    TextId type;
+    bool isEach = false;
+    llvm::SmallVector<Slot, 4> inputs, outputs;
+  };
+
+  const Form &formOf(TextId type);
+  Form parse(llvm::StringRef text);
+  Slot parseSlot(llvm::StringRef text);
+  void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
+  void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
+  void finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock);
+  Attrs attrsOf(const BlockOp &forward, llvm::StringRef madeType);
+
+  Context &context;
+  BlockProgram &program;
+  GradientNames &names;
+  std::vector<std::optional<Form>> forms;                     // by type
+  std::vector<TextId> variables;                              // by gradient
+  DenseMap<std::pair<const void *, uint32_t>, Attrs> edited;  // by the forward operator's list and type
+};
+
+}  // namespace gradc

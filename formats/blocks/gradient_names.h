@@ -1,0 +1,72 @@
+// What a name says of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by tests/append_backward_test.cc
+#pragma once
+
+#include "formats/blocks/block_program.h"
+#include "ir/dense_map.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace gradc {
+
+/// Answers about the names of one table, each looked at once.
+class GradientNames {
+ public:
+  explicit GradientNames(TextTable &texts) : texts(texts) {}
+
+  TextTable &texts;
+
+  /// `<name>@GRAD`.
+  TextId gradient(TextId name);
+  /// Whether it has `@GRAD` in it.
+  bool isGradient(TextId name);
+  /// What it is the gradient of (NAME-08).
+  TextId stripped(TextId name);
+
+ private:
+  enum class Answer : uint8_t { Unknown, No, Yes };
+
+  std::vector<TextId> gradients;  // invalid until asked
+  std::vector<Answer> isGradientName;
+};
+
+/// Names, each once, in the order in which they came.
+class NameSet {
+ public:
+  NameSet() = default;
+  explicit NameSet(llvm::ArrayRef<TextId> names) { insert(names); }
+  NameSet(const NameSet &other) : NameSet(other.names()) {}
+  NameSet(NameSet &&) = default;
+  NameSet &operator=(NameSet &&) = default;
+
+  llvm::ArrayRef<TextId> names() const { return inOrder; }
+  bool contains(TextId name) const { return ids.contains(name.value); }
+  /// Whether it is new.
+  bool insert(TextId name) {
+    if (!ids.insert(name.value).second) return false;
+    inOrder.push_back(name);
+    return true;
+  }
+  void insert(llvm::ArrayRef<TextId> names) {
+    for (TextId name : names) insert(name);
+  }
+
+ private:
+  DenseSet<uint32_t> ids;
+  std::vector<TextId> inOrder;
+};
+
+/// Calls `visit` with the variables of the slots, in order.
+template <typename Slots, typename Visit> void forEachVariable(Slots &&slots, Visit visit) {
+  for (auto &slot : slots)
+    for (auto &name : slot.variables) visit(name);
+}
+
+/// Whether `accepts` a variable of the slots.
+template <typename Predicate> bool anyVariable(llvm::ArrayRef<BlockSlot> slots, Predicate accepts) {
+  return llvm::any_of(slots, [&](const BlockSlot &slot) { return llvm::any_of(slot.variables, accepts); });
+}
+inline bool anyIn(llvm::ArrayRef<BlockSlot> slots, const NameSet &names) {
+  return anyVariable(slots, [&](TextId name) { return names.contains(name); });
+}
+
+}  // namespace gradc

@@ -1,0 +1,120 @@
+// Tested by tests/append_backward_test.cc
+#include "formats/blocks/gradient_variables.h"
+
+#include "formats/blocks/block_attrs.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class Declarer {
+ public:
+  Declarer(BlockProgram &program, GradientMaker &maker, GradientNames &names, GradientPlaces &places)
+      : program(program), maker(maker), names(names), places(places) {}
+
+  Error run(uint32_t block, size_t firstOp, const BlockOp *owner) {
+    NameSet carried;  // read and written by the owner
+    if (owner) {
+      NameSet written;
+      forEachVariable(owner->outputs, [&](TextId name) { written.insert(name); });
+      forEachVariable(owner->inputs, [&](TextId name) {
+        if (written.contains(name)) carried.insert(name);
+      });
+      // The owner's names may be others than those in its block, which Paddle forgets (D-28).
+      for (const std::string &name :
+           stringsAttr(owner->attrs, "original_output_grad").value_or(std::vector<std::string>()))
+        carried.insert(program.intern(name));
+    }
+    size_t kept = firstOp;
+    for (size_t i = firstOp; i < program.blocks[block].ops.size(); ++i) {
+      if (std::optional<uint32_t> inner = program.blocks[block].ops[i].subBlock)
+        if (Error error = run(*inner, 0, &program.blocks[block].ops[i])) return error;
+      BlockOp &op = program.blocks[block].ops[i];
+      if (!isNeeded(block, op, carried)) continue;
+      if (Error error = dropMissingOperands(block, i)) return error;
+      declareOutputs(block, op);
+      if (kept != i) program.blocks[block].ops[kept] = std::move(op);
+      ++kept;
+    }
+    program.blocks[block].ops.resize(kept);
+    return Error::success();
+  }
+
+ private:
+  bool exists(uint32_t block, TextId name) { return program.declaringBlock(block, name).has_value(); }
+
+  bool isNeeded(uint32_t block, const BlockOp &op, const NameSet &carried) {
+    if (!anyVariable(op.outputs, [](TextId name) { return name != kEmptyName; })) return false;
+    bool readsGradient = false;
+    const bool readsExisting = anyVariable(op.inputs, [&](TextId name) {
+      if (!names.isGradient(name)) return false;
+      readsGradient = true;
+      return exists(block, name) || carried.contains(name);
+    });
+    return readsExisting || !readsGradient;
+  }
+
+  Error dropMissingOperands(uint32_t block, size_t index) {
+    BlockOp &op = program.blocks[block].ops[index];
+    if (program.text(op.type) != "sum") return Error::success();
+    auto &operands = op.inputs[0].variables;
+    erase_if(operands, [&](TextId name) { return !exists(block, name); });
+    if (!operands.empty()) return Error::success();
+    return failureAt(program, block, index, ErrorKind::EmptySum,
+                     "no operand of the sum '" + program.text(op.outputs[0].variables[0]) + "' is left");
+  }
+
+  void declareOutputs(uint32_t block, const BlockOp &op) {
+    forEachVariable(op.outputs, [&](TextId name) {
+      if (name == kEmptyName || exists(block, name)) return;
+      program.addVariable(block, record(block, op, name));
+      const TextId variable = maker.variableOf(name);
+      if (variable.isValid()) places[variable.value] = {name, block};
+    });
+  }
+
+  const BlockVariable *visible(uint32_t block, TextId name) {
+    const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
+    return declaring ? program.find(*declaring, name) : nullptr;
+  }
+
+  /// Shape and dtype of the variable it is the gradient of.
+  BlockVariable record(uint32_t block, const BlockOp &op, TextId name) {
+    BlockVariable gradient = {name, kindOf(block, op), FluidType::Fp32, {}, 0};
+    if (gradient.kind == FluidType::SelectedRows) gradient.lodLevel.reset();
+    const TextId forward = names.stripped(name);
+    const BlockVariable *variable = visible(block, forward);
+    if (!variable && program.blocks[block].forward) variable = visible(*program.blocks[block].forward, forward);
+    if (!variable) return gradient;
+    gradient.dtype = variable->dtype;
+    gradient.shape = variable->shape;
+    return gradient;
+  }
+
+  FluidType kindOf(uint32_t block, const BlockOp &op) {
+    const StringRef type = program.text(op.type);
+    const bool isSum = type == "sum" && !anyVariable(op.inputs, [&](TextId operand) {
+                         return visible(block, operand)->kind != FluidType::SelectedRows;
+                       });
+    if (isSum) return FluidType::SelectedRows;  // AGG-14
+    if (type == "write_to_array") return FluidType::LodTensorArray;
+    if (type == "lookup_table_v2_grad" && boolAttr(op.attrs, "is_sparse").value_or(false))
+      return FluidType::SelectedRows;
+    return FluidType::LodTensor;
+  }
+
+  BlockProgram &program;
+  GradientMaker &maker;
+  GradientNames &names;
+  GradientPlaces &places;
+};
+
+}  // namespace
+
+Error declareGradients(BlockProgram &program, uint32_t block, size_t firstOp, const BlockOp *owner,
+                       GradientMaker &maker, GradientNames &names, GradientPlaces &places) {
+  return Declarer(program, maker, names, places).run(block, firstOp, owner);
+}
+
+}  // namespace gradc

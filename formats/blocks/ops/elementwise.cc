@@ -1,0 +1,160 @@
+// Operators on elements: functions, arithmetic of two tensors, comparisons, constants. Tested by tests/block_graph_test.cc
+#include "formats/blocks/ops/op_row.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// y of rank less than x's, of whose axes its own are those from `axis` on: ones are put behind them.
+Value aligned(OpTranslation &op, Value y) {
+  const auto rankX = static_cast<int64_t>(op.rank("X")), rankY = static_cast<int64_t>(op.rank("Y"));
+  const int64_t axis = op.integer("axis", -1), behind = rankX - rankY - axis;
+  if (axis < 0 || rankX <= rankY || behind <= 0) return y;
+  std::vector<int64_t> shape = {-2};  // all dimensions there are
+  shape.insert(shape.end(), static_cast<size_t>(behind), 1);
+  return op.emit("Reshape", {y}, {{"shape", tupleText(shape)}});
+}
+
+bool haveOneShape(OpTranslation &op) {
+  ArrayRef<int64_t> x = op.shape("X"), y = op.shape("Y");
+  return x == y && !is_contained(x, -1);
+}
+
+void binary(OpTranslation &op, StringRef equalShapes, StringRef broadcast) {
+  const Value x = op.in("X"), y = op.in("Y");
+  op.out("Out", haveOneShape(op) && !equalShapes.empty() ? op.emit(equalShapes, {x, y})
+                                                         : op.emit(broadcast, {x, aligned(op, y)}));
+}
+
+Value asBool(OpTranslation &op, Value v) { return op.emit("Cast", {v}, {{"dtype", std::string("bool")}}); }
+
+void comparison(OpTranslation &op, StringRef name) {
+  const Value x = op.in("X"), y = op.in("Y");
+  op.out("Out", asBool(op, op.emit(name, {x, aligned(op, y)})));
+}
+
+void unary(OpTranslation &op, StringRef name) { op.out("Out", op.emit(name, {op.in("X")})); }
+
+void logicalNot(OpTranslation &op) { op.out("Out", asBool(op, op.emit("logical_not", {op.in("X")}))); }
+
+void assign(OpTranslation &op) { unary(op, "_copy"); }
+
+void sum(OpTranslation &op) {
+  const std::vector<Value> terms = op.ins("X");
+  op.out("Out", op.emit("add_n", terms, {{"num_args", std::to_string(terms.size())}}));
+}
+
+void scale(OpTranslation &op) {
+  op.refuse({"ScaleTensor"});
+  const double scale = op.number("scale", 1), bias = op.number("bias", 0);
+  Value v = op.in("X");
+  const bool isBiasLast = op.flag("bias_after_scale", true);
+  if (!isBiasLast && bias != 0) v = op.addScalar(v, bias);
+  if (scale != 1 || bias == 0) v = op.timesScalar(v, scale);
+  if (isBiasLast && bias != 0) v = op.addScalar(v, bias);
+  op.out("Out", v);
+}
+
+void increment(OpTranslation &op) { op.out("Out", op.addScalar(op.in("X"), op.number("step", 1))); }
+
+void cast(OpTranslation &op) { op.out("Out", op.emit("Cast", {op.in("X")}, {{"dtype", op.dtype("out_dtype")}})); }
+
+void clip(OpTranslation &op) {
+  op.refuse({"Min", "Max"});
+  op.out("Out", op.emit("clip", {op.in("X")},
+                        {{"a_min", numberText(op.number("min", 0))}, {"a_max", numberText(op.number("max", 0))}}));
+}
+
+void fillConstant(OpTranslation &op) {
+  op.refuse({"ShapeTensor", "ShapeTensorList", "ValueTensor"});
+  std::vector<int64_t> shape = op.integers("shape");
+  if (shape.empty()) shape.push_back(1);  // a scalar
+  if (is_contained(shape, -1)) op.unsupported("attribute 'shape' has an unknown dimension");
+  const std::string spelled = op.text("str_value", "");
+  const std::string value = spelled.empty() ? numberText(op.number("value", 0)) : spelled;
+  op.out("Out", op.emit("_full", {}, {{"shape", tupleText(shape)}, {"value", value}, {"dtype", op.dtype("dtype")}}));
+}
+
+void fillAnyLike(OpTranslation &op) {
+  const double value = op.number("value", 0);
+  Value v = op.emit(value == 0 ? "zeros_like" : "ones_like", {op.in("X")});
+  if (value != 0 && value != 1) v = op.timesScalar(v, value);
+  if (op.integer("dtype", -1) >= 0) v = op.emit("Cast", {v}, {{"dtype", op.dtype("dtype")}});
+  op.out("Out", v);
+}
+
+void fillZerosLike(OpTranslation &op) { unary(op, "zeros_like"); }
+
+void where(OpTranslation &op) { op.out("Out", op.emit("where", {op.in("Condition"), op.in("X"), op.in("Y")})); }
+
+void pow(OpTranslation &op) {
+  op.refuse({"FactorTensor"});
+  op.out("Out", op.scalar("_power_scalar", op.in("X"), op.number("factor", 1)));
+}
+
+void leakyRelu(OpTranslation &op) {
+  op.out("Out", op.emit("LeakyReLU", {op.in("X")},
+                        {{"act_type", std::string("leaky")}, {"slope", numberText(op.number("alpha", 0.02))}}));
+}
+
+constexpr BlockOpRow kRows[] = {
+    {"abs", [](OpTranslation &op) { unary(op, "abs"); }},
+    {"assign", assign},
+    {"cast", cast},
+    {"ceil", [](OpTranslation &op) { unary(op, "ceil"); }},
+    {"clip", clip},
+    {"cos", [](OpTranslation &op) { unary(op, "cos"); }},
+    {"cosh", [](OpTranslation &op) { unary(op, "cosh"); }},
+    {"elementwise_add", [](OpTranslation &op) { binary(op, "elemwise_add", "broadcast_add"); }},
+    {"elementwise_div", [](OpTranslation &op) { binary(op, "elemwise_div", "broadcast_div"); }},
+    {"elementwise_max", [](OpTranslation &op) { binary(op, "", "broadcast_maximum"); }},
+    {"elementwise_min", [](OpTranslation &op) { binary(op, "", "broadcast_minimum"); }},
+    {"elementwise_mod", [](OpTranslation &op) { binary(op, "", "broadcast_mod"); }},
+    {"elementwise_mul", [](OpTranslation &op) { binary(op, "elemwise_mul", "broadcast_mul"); }},
+    {"elementwise_pow", [](OpTranslation &op) { binary(op, "", "broadcast_power"); }},
+    {"elementwise_sub", [](OpTranslation &op) { binary(op, "elemwise_sub", "broadcast_sub"); }},
+    {"equal", [](OpTranslation &op) { comparison(op, "broadcast_equal"); }},
+    {"erf", [](OpTranslation &op) { unary(op, "erf"); }},
+    {"exp", [](OpTranslation &op) { unary(op, "exp"); }},
+    {"fill_any_like", fillAnyLike},
+    {"fill_constant", fillConstant},
+    {"fill_zeros_like", fillZerosLike},
+    {"floor", [](OpTranslation &op) { unary(op, "floor"); }},
+    {"greater_equal", [](OpTranslation &op) { comparison(op, "broadcast_greater_equal"); }},
+    {"greater_than", [](OpTranslation &op) { comparison(op, "broadcast_greater"); }},
+    {"increment", increment},
+    {"leaky_relu", leakyRelu},
+    {"less_equal", [](OpTranslation &op) { comparison(op, "broadcast_lesser_equal"); }},
+    {"less_than", [](OpTranslation &op) { comparison(op, "broadcast_lesser"); }},
+    {"log", [](OpTranslation &op) { unary(op, "log"); }},
+    {"logical_and", [](OpTranslation &op) { comparison(op, "broadcast_logical_and"); }},
+    {"logical_not", logicalNot},
+    {"logical_or", [](OpTranslation &op) { comparison(op, "broadcast_logical_or"); }},
+    {"logical_xor", [](OpTranslation &op) { comparison(op, "broadcast_logical_xor"); }},
+    {"not_equal", [](OpTranslation &op) { comparison(op, "broadcast_not_equal"); }},
+    {"pow", pow},
+    {"reciprocal", [](OpTranslation &op) { unary(op, "reciprocal"); }},
+    {"relu", [](OpTranslation &op) { unary(op, "relu"); }},
+    {"rsqrt", [](OpTranslation &op) { unary(op, "rsqrt"); }},
+    {"scale", scale},
+    {"sigmoid", [](OpTranslation &op) { unary(op, "sigmoid"); }},
+    {"sign", [](OpTranslation &op) { unary(op, "sign"); }},
+    {"sin", [](OpTranslation &op) { unary(op, "sin"); }},
+    {"sinh", [](OpTranslation &op) { unary(op, "sinh"); }},
+    {"softsign", [](OpTranslation &op) { unary(op, "softsign"); }},
+    {"sqrt", [](OpTranslation &op) { unary(op, "sqrt"); }},
+    {"square", [](OpTranslation &op) { unary(op, "square"); }},
+    {"sum", sum},
+    {"tan", [](OpTranslation &op) { unary(op, "tan"); }},
+    {"tanh", [](OpTranslation &op) { unary(op, "tanh"); }},
+    {"where", where},
+};
+
+}  // namespace
+
+ArrayRef<BlockOpRow> elementwiseBlockOps() { return kRows; }
+
+}  // namespace gradc

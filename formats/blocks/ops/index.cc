@@ -1,0 +1,65 @@
+// Rows and elements by their numbers. Tested by tests/block_graph_test.cc
+#include "formats/blocks/ops/op_row.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+Value rows(OpTranslation &op, Value table, Value ids, int64_t axis) {
+  return op.emit("take", {table, ids}, {{"axis", std::to_string(axis)}, {"mode", std::string("clip")}});
+}
+
+// The row `padding_idx` counts as zeros.
+void lookupTable(OpTranslation &op) {
+  const Value ids = op.in("Ids"), table = op.in("W");
+  const int64_t padding = op.integer("padding_idx", -1);
+  Value v = rows(op, table, ids, 0);
+  if (padding != -1) {
+    const double row = static_cast<double>(padding < 0 ? padding + op.dim("W", 0) : padding);
+    const Value numbers = op.emit("Cast", {ids}, {{"dtype", std::string("float64")}});
+    const Value isKept =
+        op.emit("expand_dims", {op.scalar("_not_equal_scalar", numbers, row)}, {{"axis", std::string("-1")}});
+    v = op.emit("broadcast_mul", {v, op.emit("_cast_like", {isKept, v})});
+  }
+  op.out("Out", v);
+}
+
+void gather(OpTranslation &op) {
+  op.refuse({"Axis"});
+  Value index = op.in("Index");
+  if (op.rank("Index") == 2) index = op.emit("Reshape", {index}, {{"shape", std::string("(-3,)")}});  // (n, 1)
+  op.out("Out", rows(op, op.in("X"), index, op.integer("axis", 0)));
+}
+
+void scatter(OpTranslation &op) {
+  if (!op.flag("overwrite", true)) return op.unsupported("'overwrite' false is not supported");
+  Value ids = op.in("Ids");
+  if (op.rank("Ids") == 2) ids = op.emit("Reshape", {ids}, {{"shape", std::string("(-3,)")}});
+  op.out("Out", op.emit("_contrib_index_copy", {op.in("X"), ids, op.in("Updates")}));
+}
+
+void topK(OpTranslation &op) {
+  op.refuse({"K"});
+  const Value both = op.emit("topk", {op.in("X")},
+                             {{"axis", std::to_string(op.integer("axis", -1))},
+                              {"k", std::to_string(op.integer("k", 1))},
+                              {"ret_typ", std::string("both")},
+                              {"is_ascend", flagText(!op.flag("largest", true))},
+                              {"dtype", std::string("int64")}});
+  op.out("Out", both);
+  op.out("Indices", OpTranslation::output(both, 1));
+}
+
+constexpr BlockOpRow kRows[] = {
+    {"gather", gather},
+    {"lookup_table_v2", lookupTable},
+    {"scatter", scatter},
+    {"top_k_v2", topK},
+};
+
+}  // namespace
+
+ArrayRef<BlockOpRow> indexBlockOps() { return kRows; }
+
+}  // namespace gradc

@@ -1,0 +1,28 @@
+// One row for each operator type of block programs: what such an operator computes, in gradc's operators. A new type is one
+// row in one of the families' files. Tested by tests/block_graph_test.cc
+#pragma once
+
+#include "formats/blocks/ops/op_translation.h"
+
+namespace gradc {
+
+struct BlockOpRow {
+  llvm::StringLiteral type;
+  void (*translate)(OpTranslation &op);
+};
+
+/// Null: there is no row.
+const BlockOpRow *findBlockOp(llvm::StringRef type);
+/// Every row, in order of types.
+std::vector<const BlockOpRow *> allBlockOps();
+
+// The families' rows, sorted (formats/blocks/ops/table.cc puts them together).
+llvm::ArrayRef<BlockOpRow> elementwiseBlockOps();
+llvm::ArrayRef<BlockOpRow> shapeBlockOps();
+llvm::ArrayRef<BlockOpRow> linearBlockOps();
+llvm::ArrayRef<BlockOpRow> reductionBlockOps();
+llvm::ArrayRef<BlockOpRow> indexBlockOps();
+llvm::ArrayRef<BlockOpRow> layerBlockOps();
+llvm::ArrayRef<BlockOpRow> optimizerBlockOps();
+
+}  // namespace gradc

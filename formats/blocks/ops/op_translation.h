@@ -1,0 +1,90 @@
+// What a row of formats/blocks/ops sees of its operator, and how it says what that computes. A mistake is recorded, and the
+// caller reports the first; values after it are invalid and rows need not look. Tested by tests/block_graph_test.cc
+#pragma once
+
+#include "formats/blocks/block_program.h"
+#include "ir/graph_builder.h"
+
+#include <functional>
+
+namespace gradc {
+
+using AttrPair = std::pair<llvm::StringRef, std::string>;
+
+class OpTranslation {
+ public:
+  /// `read` gives the value of a name, where one is there before.
+  OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index,
+                llvm::function_ref<Value(TextId)> read);
+
+  // Operands.
+  size_t count(llvm::StringRef slot) const { return program.variables(op.inputs, slot).size(); }
+  bool has(llvm::StringRef slot) const { return count(slot) != 0; }
+  /// The value at a position of an input slot; a mistake when there is none.
+  Value in(llvm::StringRef slot, size_t i = 0);
+  std::vector<Value> ins(llvm::StringRef slot);
+  /// Slots that the row cannot take an operand of: sizes given as tensors.
+  void refuse(std::initializer_list<llvm::StringRef> slots);
+
+  // What the program declares of the variable at a position of an input or output slot.
+  llvm::ArrayRef<int64_t> shape(llvm::StringRef slot, size_t i = 0);
+  size_t rank(llvm::StringRef slot, size_t i = 0) { return shape(slot, i).size(); }
+  /// A dimension that has to be known; counted from the end when negative.
+  int64_t dim(llvm::StringRef slot, int64_t axis);
+  /// An axis from 0 on, of an operand in a slot; a mistake where it is out of range.
+  int64_t axisOf(llvm::StringRef slot, int64_t axis);
+
+  // Attributes; the default where one is missing, a mistake where its type is another.
+  int64_t integer(llvm::StringRef key, int64_t missing);
+  bool flag(llvm::StringRef key, bool missing);
+  double number(llvm::StringRef key, double missing);
+  std::string text(llvm::StringRef key, llvm::StringRef missing);
+  std::vector<int64_t> integers(llvm::StringRef key);
+  /// gradc's name of the element type whose number an attribute is.
+  std::string dtype(llvm::StringRef key);
+
+  // Results.
+  /// Output 0 of a new node of gradc's operator.
+  Value emit(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, std::initializer_list<AttrPair> attrs = {});
+  Value emit(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrPair> attrs);
+  /// Output `index` of the node of a value.
+  static Value output(Value v, uint16_t index) { return {v.node, index, 0}; }
+  Value addScalar(Value v, double number) { return scalar("_plus_scalar", v, number); }
+  Value timesScalar(Value v, double number) { return scalar("_mul_scalar", v, number); }
+  Value scalar(llvm::StringRef opName, Value v, double number);
+  /// What the variable at a position of an output slot is given; nothing where the operator does not name one.
+  void out(llvm::StringRef slot, Value v, size_t i = 0);
+  size_t numOut(llvm::StringRef slot) const { return program.variables(op.outputs, slot).size(); }
+
+  void fail(ErrorKind kind, const llvm::Twine &what);
+  void unsupported(const llvm::Twine &what) { fail(ErrorKind::UnsupportedOption, what); }
+  llvm::StringRef type() const { return program.text(op.type); }
+
+  struct Written {
+    TextId name;
+    Value value;
+  };
+  /// What was written, or the first mistake.
+  llvm::Expected<std::vector<Written>> finish();
+
+ private:
+  template <class T> T attribute(llvm::StringRef key, std::optional<T> found, T missing, llvm::StringRef form);
+  TextId variable(llvm::StringRef slot, size_t i);
+
+  GraphBuilder &builder;
+  const BlockProgram &program;
+  uint32_t block;
+  size_t index;
+  const BlockOp &op;
+  llvm::function_ref<Value(TextId)> read;
+  std::vector<Written> written;
+  std::optional<llvm::Error> error;
+};
+
+/// "(1, 2)", as gradc's attributes spell tuples.
+std::string tupleText(llvm::ArrayRef<int64_t> numbers);
+/// "1.5", the shortest that is the same number.
+std::string numberText(double number);
+inline std::string flagText(bool flag) { return flag ? "True" : "False"; }
+
+}  // namespace gradc

@@ -1,0 +1,37 @@
+// The rows of all families. Tested by tests/block_graph_test.cc
+#include "formats/blocks/ops/op_row.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <array>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+std::array<ArrayRef<BlockOpRow>, 7> families() {
+  return {elementwiseBlockOps(), indexBlockOps(),     layerBlockOps(), linearBlockOps(),
+          optimizerBlockOps(),   reductionBlockOps(), shapeBlockOps()};
+}
+
+}  // namespace
+
+std::vector<const BlockOpRow *> allBlockOps() {
+  std::vector<const BlockOpRow *> rows;
+  for (ArrayRef<BlockOpRow> family : families())
+    for (const BlockOpRow &row : family) rows.push_back(&row);
+  llvm::sort(rows, [](const BlockOpRow *a, const BlockOpRow *b) { return a->type < b->type; });
+  return rows;
+}
+
+const BlockOpRow *findBlockOp(StringRef type) {
+  for (ArrayRef<BlockOpRow> family : families()) {  // each is sorted
+    const auto *at =
+        llvm::lower_bound(family, type, [](const BlockOpRow &row, StringRef name) { return row.type < name; });
+    if (at != family.end() && at->type == type) return at;
+  }
+  return nullptr;
+}
+
+}  // namespace gradc

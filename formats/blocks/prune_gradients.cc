@@ -1,0 +1,173 @@
+// Tested by tests/append_backward_test.cc
+#include "formats/blocks/prune_gradients.h"
+
+#include "formats/blocks/block_attrs.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+bool allIn(ArrayRef<BlockSlot> slots, const NameSet &set) {
+  return !anyVariable(slots, [&](TextId name) { return !set.contains(name); });
+}
+
+bool isRemovable(const BlockOp &op, NameSet &noGrad, const NameSet &targetGradients, GradientNames &names) {
+  if (allIn(op.outputs, noGrad)) return true;  // rule A
+  bool readsGradient = false, readsWanted = false;
+  forEachVariable(op.inputs, [&](TextId name) {
+    if (!names.isGradient(name)) return;
+    readsGradient = true;
+    readsWanted |= !noGrad.contains(name);
+  });
+  if (!readsGradient || readsWanted) return false;  // rule B
+  forEachVariable(op.outputs, [&](TextId name) {
+    if (!targetGradients.contains(name)) noGrad.insert(name);
+  });
+  return true;
+}
+
+/// The operators as a graph of their values, in which a name that is written again is another value. Whether an operator
+/// may go is decided by following values from the heads: operators that read nothing that is known.
+class Connections {
+ public:
+  Connections(const std::vector<BlockOp> &ops, const NameSet &known) : nodes(ops.size()) {
+    NameSet seen = known;
+    for (uint32_t i = 0; i < ops.size(); ++i) {
+      bool isHead = true;
+      forEachVariable(ops[i].inputs, [&](TextId name) {
+        isHead &= !seen.contains(name);
+        read(i, name);
+      });
+      if (isHead) heads.push_back(i);
+      forEachVariable(ops[i].outputs, [&](TextId name) {
+        seen.insert(name);
+        latest[name.value] = addValue();
+        nodes[i].outputs.push_back(latest[name.value]);
+      });
+    }
+  }
+
+  std::vector<bool> unconnected() {
+    std::vector<bool> isUnconnected(nodes.size());
+    size_t number = 0;
+    for (uint32_t head : heads) {
+      const std::vector<uint32_t> group = followers(head);
+      for (uint32_t i : group) isUnconnected[i] = true;
+      number += group.size();
+    }
+    if (number == nodes.size()) isUnconnected.assign(nodes.size(), false);
+    return isUnconnected;
+  }
+
+ private:
+  struct Node {
+    SmallVector<uint32_t, 3> inputs, outputs;  // values
+    uint32_t visitedFrom = kNobody;
+  };
+  struct Value {
+    SmallVector<uint32_t, 2> readers;
+    uint32_t readyFrom = kNobody;
+  };
+  static constexpr uint32_t kNobody = 0xffffffff;
+
+  uint32_t addValue() {
+    values.emplace_back();
+    return static_cast<uint32_t>(values.size() - 1);
+  }
+
+  void read(uint32_t i, TextId name) {
+    auto [entry, isNew] = latest.try_emplace(name.value, static_cast<uint32_t>(values.size()));
+    if (isNew) addValue();
+    nodes[i].inputs.push_back(entry->second);
+    values[entry->second].readers.push_back(i);
+  }
+
+  /// What computes from the head's inputs alone, the head included; nothing where somebody on the way reads another value
+  /// too. Operators with everything from one head belong to no other, so all calls together are linear.
+  std::vector<uint32_t> followers(uint32_t head) {
+    for (uint32_t input : nodes[head].inputs) values[input].readyFrom = head;
+    std::vector<uint32_t> group = {head};
+    nodes[head].visitedFrom = head;
+    for (size_t next = 0; next < group.size(); ++next) {
+      const Node &node = nodes[group[next]];
+      if (node.inputs.empty() || any_of(node.inputs, [&](uint32_t v) { return values[v].readyFrom != head; }))
+        return {};
+      for (uint32_t output : node.outputs) {
+        values[output].readyFrom = head;
+        for (uint32_t reader : values[output].readers)
+          if (nodes[reader].visitedFrom != head) {
+            nodes[reader].visitedFrom = head;
+            group.push_back(reader);
+          }
+      }
+    }
+    return group;
+  }
+
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+  DenseMap<uint32_t, uint32_t> latest;  // the value a name has now
+  std::vector<uint32_t> heads;
+};
+
+/// Zeros for the gradients that an operator reads and `isMissing` accepts, before it.
+void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names,
+                function_ref<bool(const BlockOp &op, TextId name)> isMissing) {
+  const TextId type = names.texts.intern("fill_any_like"), x = names.texts.intern("X"), out = names.texts.intern("Out");
+  const Attrs zero = context.attrs({{"dtype", intAttrText(AttrTag::Int, -1)},
+                                    {"op_role", intAttrText(AttrTag::Int, 1)},
+                                    {"op_role_var", stringsAttrText(AttrTag::Strings, {})},
+                                    {"value", floatAttrText(AttrTag::Float, 0)}});
+  std::vector<std::pair<size_t, TextId>> missing;  // before which operator
+  for (size_t i = 0; i < ops.size(); ++i)
+    forEachVariable(ops[i].inputs, [&](TextId name) {
+      if (names.isGradient(name) && isMissing(ops[i], name)) missing.push_back({i, name});
+    });
+  if (missing.empty()) return;
+  std::vector<BlockOp> filled;
+  filled.reserve(ops.size() + missing.size());
+  size_t next = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (; next < missing.size() && missing[next].first == i; ++next) {
+      const TextId name = missing[next].second;
+      filled.push_back({type, {{x, {names.stripped(name)}}}, {{out, {name}}}, zero});
+    }
+    filled.push_back(std::move(ops[i]));
+  }
+  ops = std::move(filled);
+}
+
+}  // namespace
+
+void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
+                  GradientNames &names) {
+  erase_if(ops, [&](const BlockOp &op) { return isRemovable(op, noGrad, targetGradients, names); });
+  fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
+}
+
+void fillUnusedStates(Context &context, std::vector<BlockOp> &ops, const NameSet &known, GradientNames &names) {
+  const TextId loop = names.texts.intern("while_grad");
+  if (none_of(ops, [&](const BlockOp &op) { return op.type == loop; })) return;
+  NameSet computed = known;
+  const BlockOp *seen = ops.data();  // operators before it are in `computed`
+  fillBefore(context, ops, names, [&](const BlockOp &op, TextId name) {
+    for (; seen != &op; ++seen) forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
+    return op.type == loop && !computed.contains(name);
+  });
+}
+
+void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known) {
+  const std::vector<bool> isUnconnected = Connections(ops, known).unconnected();
+  size_t kept = 0;
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (!isUnconnected[i]) {
+      if (kept != i) ops[kept] = std::move(ops[i]);
+      ++kept;
+    }
+  ops.resize(kept);
+}
+
+}  // namespace gradc

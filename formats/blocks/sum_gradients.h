@@ -1,0 +1,26 @@
+// A gradient that arrives several times: each arrival gets a name of its own, and their sum the gradient's (AGG-08 … -11).
+// Tested by tests/append_backward_test.cc
+#pragma once
+
+#include "formats/blocks/gradient_names.h"
+#include "ir/context.h"
+
+namespace gradc {
+
+enum class SumStyle : uint8_t {
+  Block,     // `@RENAME@block<forward block>@<k>`; the sum is before the first reader, or at the end (AGG-08)
+  Operator,  // `@RENAME@<uid>@<k>`; the sum is behind the last arrival (AGG-11)
+};
+
+struct SumOptions {
+  SumStyle style = SumStyle::Block;
+  /// Up to this many arrivals are added pairwise by `grad_add`, more by one `sum` (AGG-08; opposite to AGG-03).
+  uint32_t pairwiseLimit = 0;
+};
+
+/// Renames arrivals and puts sums into `ops`, whose gradients are those of block `forwardBlock`. What an operator writes in
+/// place is neither renamed nor an arrival (AGG-10). Linear.
+void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
+                  const SumOptions &options);
+
+}  // namespace gradc

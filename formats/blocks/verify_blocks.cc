@@ -1,0 +1,93 @@
+// Links first, then names. Tested by tests/block_program_test.cc
+#include "formats/blocks/block_program.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "ir/bodies.h"
+#include "ir/out_of_memory.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+std::string blockName(uint32_t block) { return "block " + std::to_string(block); }
+
+Error verifyLinks(const BlockProgram &program, uint32_t index, std::vector<uint32_t> &depths) {
+  const Block &block = program.blocks[index];
+  if (index == 0 ? block.parent.has_value() : !block.parent || *block.parent >= index)
+    return Failure(ErrorKind::BadJson,
+                   blockName(index) + " has " + (block.parent ? "parent " + Twine(*block.parent) : Twine("no parent")) +
+                       (index ? ", expected a block before it" : ", expected none: it is the root"));
+  depths[index] = index ? depths[*block.parent] + 1 : 0;
+  if (depths[index] > kMaxBodyNesting)
+    return Failure(ErrorKind::BadJson,
+                   blockName(index) + " is nested more than " + Twine(kMaxBodyNesting) + " levels deep");
+  if (!block.forward || block.forward == block.parent) return Error::success();
+  if (index == 0 || *block.forward == 0 || *block.forward >= index)
+    return Failure(ErrorKind::BadJson, blockName(index) + " is the gradient of block " + Twine(*block.forward) +
+                                           (index ? ", expected a block before it that is not the root"
+                                                  : ", expected of none: it is the root"));
+  const uint32_t around = *program.blocks[*block.forward].parent;
+  if (around != *block.parent && program.blocks[*block.parent].forward != around)
+    return Failure(ErrorKind::BadJson,
+                   blockName(index) + " is the gradient of block " + Twine(*block.forward) +
+                       ", expected of its parent or of a child of block " + Twine(*block.parent) +
+                       (program.blocks[*block.parent].forward ? " or of the block that is the gradient of" : ""));
+  return Error::success();
+}
+
+Error verifyNames(const BlockProgram &program, uint32_t block, size_t index, ArrayRef<BlockSlot> slots) {
+  for (const BlockSlot &slot : slots)
+    for (TextId name : slot.variables)
+      if (name != kEmptyName && !program.declaringBlock(block, name))
+        return failureAt(program, block, index, ErrorKind::ForeignEntry,
+                         "slot '" + program.text(slot.name) + "' names '" + program.text(name) +
+                             "', which neither this block nor one around it declares");
+  return Error::success();
+}
+
+Error verifyOp(const BlockProgram &program, uint32_t block, size_t index, std::vector<bool> &isOwned) {
+  const BlockOp &op = program.blocks[block].ops[index];
+  for (ArrayRef<BlockSlot> slots : {ArrayRef(op.inputs), ArrayRef(op.outputs)})
+    if (Error error = verifyNames(program, block, index, slots)) return error;
+  if (!op.subBlock) return Error::success();
+  const uint32_t owned = *op.subBlock;
+  if (owned >= program.blocks.size() || program.blocks[owned].parent != block || isOwned[owned])
+    return failureAt(program, block, index, ErrorKind::BadJson,
+                     "owns block " + Twine(owned) + ", expected a child of its block that no other owns");
+  isOwned[owned] = true;
+  return Error::success();
+}
+
+}  // namespace
+
+std::string describe(const BlockProgram &program, uint32_t block, size_t op) {
+  return ("block " + Twine(block) + ", operator " + Twine(op) + " (" +
+          program.text(program.blocks[block].ops[op].type) + ")")
+      .str();
+}
+
+Failure failureAt(const BlockProgram &program, uint32_t block, size_t index, ErrorKind kind, const Twine &what) {
+  const BlockOp &op = program.blocks[block].ops[index];
+  Failure failure(kind, describe(program, block, index) + ": " + what);
+  if (op.offset >= 0) failure = std::move(failure).atOffset(op.offset);
+  if (op.callstack.isValid()) failure = std::move(failure).note("created at " + callSite(program.text(op.callstack)));
+  return failure;
+}
+
+Error verifyBlocks(const BlockProgram &program) {
+  return catchingBadAlloc("to verify the program", [&]() -> Error {
+    if (program.blocks.empty()) return Failure(ErrorKind::BadJson, "the program has no block, expected a root");
+    const size_t numBlocks = program.blocks.size();
+    std::vector<uint32_t> depths(numBlocks);
+    for (uint32_t i = 0; i < numBlocks; ++i)
+      if (Error error = verifyLinks(program, i, depths)) return error;
+    std::vector<bool> isOwned(numBlocks);
+    for (uint32_t i = 0; i < numBlocks; ++i)
+      for (size_t op = 0; op < program.blocks[i].ops.size(); ++op)
+        if (Error error = verifyOp(program, i, op, isOwned)) return error;
+    return Error::success();
+  });
+}
+
+}  // namespace gradc

@@ -1,0 +1,111 @@
+// The adapter of nlohmann's SAX parser: only this file knows the parser. Tested by tests/json_reader_test.cc
+#include "formats/json/events.h"
+
+#include "formats/json/json_path.h"
+#include "ir/error.h"
+
+#include "nlohmann/json.hpp"
+
+#include <iterator>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Walks the text and tells where it is: `*position` is one past the last byte read.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char *;
+  using reference = const char &;
+
+  CountingIterator(const char *at, const char **position) : at(at), position(position) {}
+  reference operator*() const { return *at; }
+  CountingIterator &operator++() {
+    *position = ++at;
+    return *this;
+  }
+  friend bool operator==(const CountingIterator &a, const CountingIterator &b) { return a.at == b.at; }
+
+ private:
+  const char *at;
+  const char **position;
+};
+
+/// What the parser found wrong, without its own prefix, its line numbers and the bytes it quotes.
+std::string explanation(StringRef what) {
+  if (size_t at = what.find("syntax error"); at != StringRef::npos) what = what.drop_front(at);
+  else what = what.rsplit("] ").second;
+  auto [before, quoted] = what.split("; last read: ");
+  StringRef after = quoted.rsplit("; expected ").second;
+  return after.empty() ? before.str() : (before + "; expected " + after).str();
+}
+
+/// Names and signatures are the parser's.
+struct Events {
+  JsonEvents &handler;
+
+  bool null() { return handler.onLiteral("null"); }
+  bool boolean(bool value) { return handler.onLiteral(value ? "true" : "false"); }
+  bool number_integer(int64_t value) { return handler.onInteger(value); }
+  bool number_unsigned(uint64_t value) {
+    return value <= uint64_t{INT64_MAX} ? handler.onInteger(static_cast<int64_t>(value))
+                                        : handler.onOtherNumber(std::to_string(value));
+  }
+  bool number_float(double, const std::string &spelled) { return handler.onOtherNumber(spelled); }
+  bool string(std::string &value) { return handler.onString(value); }
+  bool binary(nlohmann::json::binary_t &) { return false; }
+  bool start_object(size_t) { return handler.onOpen('{'); }
+  bool key(std::string &value) { return handler.onKey(value); }
+  bool end_object() { return handler.onClose('}'); }
+  bool start_array(size_t) { return handler.onOpen('['); }
+  bool end_array() { return handler.onClose(']'); }
+  bool parse_error(size_t offset, const std::string &, const nlohmann::json::exception &error) {
+    return handler.onSyntaxError(offset ? offset - 1 : 0, explanation(error.what()));
+  }
+};
+
+}  // namespace
+
+StringRef jsonTokenName(JsonToken token) {
+  constexpr StringLiteral kNames[] = {"a string", "a number", "a literal", "an object", "an array"};
+  return kNames[static_cast<size_t>(token)];
+}
+
+void parseJson(StringRef text, const char *&position, JsonEvents &handler) {
+  position = text.data();
+  Events events{handler};
+  CountingIterator begin(text.begin(), &position), end(text.end(), &position);
+  nlohmann::json::sax_parse(begin, end, &events);
+}
+
+int64_t jsonTokenBegin(StringRef text, int64_t position, JsonToken token) {
+  int64_t at = position - 1;
+  auto isNumberByte = [](char c) { return isdigit(static_cast<unsigned char>(c)) || StringRef("+-.eE").contains(c); };
+  if (token == JsonToken::Number) {  // the byte after a number was read as well, unless the text ended
+    if (!isNumberByte(text[at])) --at;
+    while (at > 0 && isNumberByte(text[at - 1])) --at;
+  } else if (token == JsonToken::Literal) {
+    while (at > 0 && isalpha(static_cast<unsigned char>(text[at - 1]))) --at;
+  } else if (token == JsonToken::String) {
+    for (--at; at > 0; --at) {
+      size_t slashes = 0;
+      while (static_cast<int64_t>(slashes) < at && text[at - 1 - slashes] == '\\') ++slashes;
+      if (text[at] == '"' && slashes % 2 == 0) break;
+    }
+  }
+  return at;
+}
+
+Error withJsonPath(Error error, StringRef text) {
+  return amend(std::move(error), [&](GradcError &info) {
+    if (info.place.offset < 0) return;
+    std::string path = jsonPathAt(text, static_cast<size_t>(info.place.offset));
+    if (!path.empty()) info.notes.push_back({"at " + path, {}});
+  });
+}
+
+}  // namespace gradc

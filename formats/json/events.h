@@ -1,0 +1,43 @@
+// What a JSON parser tells of a text, token by token, with the position in it. Every reader of JSON files uses it.
+// Tested by tests/json_reader_test.cc and tests/block_file_test.cc
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+
+namespace gradc {
+
+/// What a token is: of a value, its kind; keys of objects are strings.
+enum class JsonToken : uint8_t { String, Number, Literal, Object, Array };
+
+/// "a string", "a number", …
+llvm::StringRef jsonTokenName(JsonToken token);
+
+/// Receives the events of one text. An event returns false to stop the parser. A literal is `true`, `false` or `null`.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+  virtual bool onLiteral(llvm::StringRef literal) = 0;
+  virtual bool onInteger(int64_t value) = 0;
+  /// A number that is not an int64.
+  virtual bool onOtherNumber(llvm::StringRef spelled) = 0;
+  virtual bool onString(llvm::StringRef value) = 0;
+  virtual bool onKey(llvm::StringRef key) = 0;
+  virtual bool onOpen(char bracket) = 0;
+  virtual bool onClose(char bracket) = 0;
+  virtual bool onSyntaxError(size_t offset, llvm::StringRef explanation) = 0;
+};
+
+/// Parses one value and nothing after it. At each event `position` is one past the last byte that was read.
+void parseJson(llvm::StringRef text, const char *&position, JsonEvents &events);
+
+/// Where a token begins, from one past the last byte that was read when it was reported: only errors ask, so the parser
+/// need not keep it.
+int64_t jsonTokenBegin(llvm::StringRef text, int64_t position, JsonToken token);
+
+/// Adds the path of the error's place to its notes: it says what line and column do not where a file is one line.
+llvm::Error withJsonPath(llvm::Error error, llvm::StringRef text);
+
+}  // namespace gradc

@@ -1,0 +1,327 @@
+// Programs of blocks with the operators that compute their gradients: path, nested blocks, calls, errors.
+#include "tests/support/backward_programs.h"
+#include "tests/support/test_graph.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/minimize.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+TEST(AppendBackward, NAME_06_ReversedOperatorsAndPairs) {
+  const Emitted program =
+      emitted("matmul_v2 X=x Y=p -> Out=a\ntanh X=a -> Out=b\nreduce_sum X=b -> Out=loss", lossOf());
+  EXPECT_EQ(program.ops(0, 3), "fill_constant -> Out=loss@GRAD\n"
+                               "reduce_sum_grad Out@GRAD=loss@GRAD X=b -> X@GRAD=b@GRAD\n"
+                               "tanh_grad Out=b Out@GRAD=b@GRAD -> X@GRAD=a@GRAD\n"
+                               "matmul_v2_grad Out@GRAD=a@GRAD X=x Y=p -> X@GRAD=x@GRAD Y@GRAD=p@GRAD\n");
+  EXPECT_EQ(program.pairs, "p=p@GRAD ");
+  const BlockProgram &made = program.program;
+  const BlockVariable &gradient = *made.find(0, made.texts.find("p@GRAD"));
+  EXPECT_EQ(gradient.dtype, FluidType::Fp64);
+  EXPECT_EQ(ArrayRef(gradient.shape), ArrayRef<int64_t>({2}));
+  EXPECT_EQ(stringsAttr(made.blocks[0].ops.back().attrs, "op_role_var"), (std::vector<std::string>{"p", "p@GRAD"}));
+  EXPECT_EQ(intAttr(made.blocks[0].ops[2].attrs, "op_role"), 256) << "who computes the loss";
+  EXPECT_EQ(intAttr(made.blocks[0].ops[3].attrs, "op_role"), 257);
+}
+
+constexpr StringLiteral kShared = "tanh X=p -> Out=a\nelementwise_mul X=a Y=p -> Out=b\n"
+                                  "elementwise_add X=b Y=a -> Out=d\nreduce_sum X=d -> Out=loss";
+
+TEST(AppendBackward, AGG_08_SumsAreBeforeTheFirstReaderOrAtTheEnd) {
+  EXPECT_EQ(emitted(kShared, lossOf()).ops(0, 6),
+            "elementwise_add_grad Out@GRAD=d@GRAD X=b Y=a -> X@GRAD=b@GRAD Y@GRAD=a@GRAD@RENAME@block0@0\n"
+            "elementwise_mul_grad Out@GRAD=b@GRAD X=a Y=p -> X@GRAD=a@GRAD@RENAME@block0@1 "
+            "Y@GRAD=p@GRAD@RENAME@block0@0\n"
+            "sum X=a@GRAD@RENAME@block0@0,a@GRAD@RENAME@block0@1 -> Out=a@GRAD\n"
+            "tanh_grad Out=a Out@GRAD=a@GRAD -> X@GRAD=p@GRAD@RENAME@block0@1\n"
+            "sum X=p@GRAD@RENAME@block0@0,p@GRAD@RENAME@block0@1 -> Out=p@GRAD\n");
+}
+
+TEST(AppendBackward, AGG_08_FewArrivalsAreAddedPairwiseWhereThatIsAskedFor) {
+  std::string text = "tanh X=p -> Out=a\nexp X=p -> Out=b\nrelu X=p -> Out=d\n"
+                     "elementwise_add X=a Y=b -> Out=e\nelementwise_add X=e Y=d -> Out=f\nreduce_sum X=f -> Out=loss";
+  FluidRequest request = lossOf();
+  request.sums.pairwiseLimit = 3;
+  const std::string chain = "grad_add X=p@GRAD@RENAME@block0@0 Y=p@GRAD@RENAME@block0@1 -> Out=p@GRAD@ADD@1\n"
+                            "grad_add X=p@GRAD@ADD@1 Y=p@GRAD@RENAME@block0@2 -> Out=p@GRAD\n";
+  EXPECT_TRUE(StringRef(emitted(text, request).ops(0)).ends_with(chain));
+  request.sums.pairwiseLimit = 2;
+  EXPECT_FALSE(StringRef(emitted(text, request).ops(0)).contains("grad_add"));
+}
+
+constexpr StringLiteral kLoop = "assign X=x -> Out=s\n"
+                                "while:1 Condition=cond X=s,p,n -> Out=s,cond StepScopes=scopes\n"
+                                "reduce_sum X=s -> Out=loss\n"
+                                "block 1 in 0\n"
+                                "matmul_v2 X=s Y=p -> Out=a\nmatmul_v2 X=a Y=p -> Out=b\n"
+                                "assign X=b -> Out=s\nless_than X=s Y=n -> Out=cond";
+
+TEST(AppendBackward, CF_13_ABlockHasAGradientBlockAndCountersOfItsOwn) {
+  const Emitted program = emitted(kLoop, lossOf());
+  EXPECT_EQ(program.ops(0, 5),
+            "while_grad:2 Out=s,cond Out@GRAD=s@GRAD StepScopes=scopes X=s,p,n -> X@GRAD=s@GRAD,p@GRAD,@EMPTY@\n"
+            "assign X=s@GRAD -> Out=x@GRAD\n");
+  EXPECT_EQ(program.ops(2), "assign X=s@GRAD -> Out=b@GRAD\n"
+                            "matmul_v2_grad Out@GRAD=b@GRAD X=a Y=p -> X@GRAD=a@GRAD Y@GRAD=p@GRAD@RENAME@block1@0\n"
+                            "matmul_v2_grad Out@GRAD=a@GRAD X=s Y=p -> X@GRAD=s@GRAD Y@GRAD=p@GRAD@RENAME@block1@1\n"
+                            "sum X=p@GRAD@RENAME@block1@0,p@GRAD@RENAME@block1@1 -> Out=p@GRAD\n");
+  EXPECT_EQ(program.program.blocks[2].parent, 0u);
+  EXPECT_EQ(program.program.blocks[2].forward, 1u);
+  EXPECT_EQ(stringsAttr(program.program.blocks[0].ops[5].attrs, "original_output_grad"),
+            std::vector<std::string>{"s@GRAD"});
+}
+
+TEST(AppendBackward, CF_15_AStepDeclaresItsPartsAndTheBlockAroundTheirSum) {
+  const Emitted program = emitted(kLoop, lossOf());
+  const BlockProgram &made = program.program;
+  EXPECT_EQ(made.blocks[2].ops.size(), 4u);
+  EXPECT_TRUE(made.find(2, made.texts.find("p@GRAD"))) << "p's part of the step, which block 0 declares later";
+  EXPECT_TRUE(made.find(0, made.texts.find("p@GRAD")));
+  EXPECT_FALSE(made.find(2, made.texts.find("s@GRAD"))) << "block 0 has it already";
+}
+
+TEST(AppendBackward, CF_15_ACapturedVariableIsSummedInEachBlock) {
+  std::string text = kLoop.str();
+  text.replace(text.find("reduce_sum X=s"), 14, "elementwise_mul X=s Y=p -> Out=t\nreduce_sum X=t");
+  const Emitted program = emitted(text, lossOf());
+  EXPECT_TRUE(StringRef(program.ops(0)).contains("-> X@GRAD=s@GRAD,p@GRAD@RENAME@block0@1,@EMPTY@"));
+  EXPECT_TRUE(StringRef(program.ops(0)).contains("sum X=p@GRAD@RENAME@block0@0,p@GRAD@RENAME@block0@1 -> Out=p@GRAD"));
+  EXPECT_TRUE(StringRef(program.ops(2)).contains("sum X=p@GRAD@RENAME@block1@0,p@GRAD@RENAME@block1@1 -> Out=p@GRAD"));
+}
+
+TEST(AppendBackward, CF_14_D_17_D_28_WhatALoopCarriesExistsInsideUnderItsOwnName) {
+  // s@GRAD arrives twice in block 0, so there it has other names; the step's operators still read s@GRAD.
+  std::string text = "scale X=s -> Out=q\n" + kLoop.substr(kLoop.find("while")).str();
+  text.replace(text.find("reduce_sum X=s"), 14, "elementwise_add X=s Y=q -> Out=t\nreduce_sum X=t");
+  const Emitted program = emitted(text, lossOf());
+  EXPECT_TRUE(StringRef(program.ops(0))
+                  .contains("Out@GRAD=s@GRAD@RENAME@block0@0 StepScopes=scopes X=s,p,n -> "
+                            "X@GRAD=s@GRAD@RENAME@block0@0,"));
+  EXPECT_EQ(program.program.blocks[2].ops.size(), 4u);
+}
+
+TEST(AppendBackward, D_28_AStatePassedOnOrSwappedKeepsItsGradient) {
+  // Paddle drops the reversed copies, which hang on gradients that only the next step hands over.
+  const Emitted program = emitted("assign X=x -> Out=s\nassign X=x -> Out=t\n"
+                                  "while:1 Condition=cond X=s,t,p,n -> Out=s,t,cond StepScopes=scopes\n"
+                                  "elementwise_mul X=s Y=t -> Out=u\nreduce_sum X=u -> Out=loss\n"
+                                  "block 1 in 0\n"
+                                  "matmul_v2 X=s Y=p -> Out=a\nassign X=t -> Out=b\nassign X=b -> Out=s\n"
+                                  "assign X=a -> Out=t\nless_than X=s Y=n -> Out=cond",
+                                  lossOf());
+  EXPECT_EQ(program.ops(2), "assign X=t@GRAD -> Out=a@GRAD\nassign X=s@GRAD -> Out=b@GRAD\n"
+                            "assign X=b@GRAD -> Out=t@GRAD\n"
+                            "matmul_v2_grad Out@GRAD=a@GRAD X=s Y=p -> X@GRAD=s@GRAD Y@GRAD=p@GRAD\n");
+}
+
+TEST(AppendBackward, NG_01_NoGradNamesCountInEveryBlock) {
+  FluidRequest request = lossOf();
+  request.noGrad = {"p"};
+  const Emitted program = emitted(kLoop, request);
+  EXPECT_FALSE(StringRef(program.ops(2)).contains("p@GRAD"));
+  EXPECT_EQ(program.pairs, "");
+  request.noGrad = {"nobody"};
+  EXPECT_EQ(emissionError(kLoop, request), "[unknown_name] no-gradient variable 'nobody' is not in the program");
+}
+
+TEST(AppendBackward, CF_13_WhatAStepNeedsOfTheStepBeforeIsOnThePath) {
+  // r is read by the state before last: a ← b ← d ← f(d); Paddle's second scan stops after one of them.
+  const Emitted program = emitted("while:1 Condition=cond X=a,b,d,p,n -> Out=a,b,d,cond StepScopes=scopes\n"
+                                  "reduce_sum X=a -> Out=loss\n"
+                                  "block 1 in 0\n"
+                                  "elementwise_mul X=d Y=p -> Out=e\nassign X=b -> Out=g\nassign X=d -> Out=h\n"
+                                  "assign X=g -> Out=a\nassign X=h -> Out=b\nassign X=e -> Out=d\n"
+                                  "less_than X=a Y=n -> Out=cond",
+                                  lossOf());
+  EXPECT_TRUE(StringRef(program.ops(2)).contains("elementwise_mul_grad"));
+  EXPECT_EQ(program.pairs, "p=p@GRAD ");
+}
+
+TEST(AppendBackward, CF_17_AGradientTakenInABranchGetsABlockBesideIt) {
+  FluidRequest request = lossOf();
+  request.block = 1;
+  const Emitted program = emitted("matmul_v2 X=x Y=p -> Out=a\n"
+                                  "conditional_block:1 Cond=cond Input=a -> Out=b Scope=scope\n"
+                                  "block 1 in 0\ntanh X=a -> Out=d\nreduce_sum X=d -> Out=loss",
+                                  request);
+  EXPECT_EQ(program.ops(2), "fill_constant -> Out=loss@GRAD\n"
+                            "reduce_sum_grad Out@GRAD=loss@GRAD X=d -> X@GRAD=d@GRAD\n"
+                            "tanh_grad Out=d Out@GRAD=d@GRAD -> X@GRAD=a@GRAD\n"
+                            "matmul_v2_grad Out@GRAD=a@GRAD X=x Y=p -> X@GRAD=x@GRAD Y@GRAD=p@GRAD\n");
+  EXPECT_EQ(program.program.blocks[2].forward, 1u);
+  EXPECT_EQ(program.pairs, "p=p@GRAD ");
+}
+
+TEST(AppendBackward, D_25_ATargetThatAnotherTargetIsMadeOfGetsBoth) {
+  constexpr StringLiteral text = "exp X=x -> Out=a\ntanh X=a -> Out=b";
+  EXPECT_EQ(emitted(text, gradientsOf({"a", "b"}, {"x"})).ops(0, 2),
+            "fill_any_like X=a -> Out=a@GRAD@RENAME@block0@0\nfill_any_like X=b -> Out=b@GRAD\n"
+            "tanh_grad Out=b Out@GRAD=b@GRAD -> X@GRAD=a@GRAD@RENAME@block0@1\n"
+            "sum X=a@GRAD@RENAME@block0@0,a@GRAD@RENAME@block0@1 -> Out=a@GRAD\n"
+            "exp_grad Out=a Out@GRAD=a@GRAD -> X@GRAD=x@GRAD\n");
+  FluidRequest given = gradientsOf({"a", "b"}, {"x"});
+  given.targetGradients = {"x", "x"};
+  EXPECT_EQ(emitted(text, given).ops(0, 2), "assign X=x -> Out=a@GRAD@RENAME@block0@0\n"
+                                            "tanh_grad Out=b Out@GRAD=x -> X@GRAD=a@GRAD@RENAME@block0@1\n"
+                                            "sum X=a@GRAD@RENAME@block0@0,a@GRAD@RENAME@block0@1 -> Out=a@GRAD\n"
+                                            "exp_grad Out=a Out@GRAD=a@GRAD -> X@GRAD=x@GRAD\n")
+      << "a given head is read in place where nothing else arrives";
+}
+
+TEST(AppendBackward, H_06_ATargetNamedTwiceCountsTwice) {
+  EXPECT_TRUE(StringRef(emitted("exp X=x -> Out=a", gradientsOf({"a", "a"}, {"x"})).ops(0))
+                  .contains("sum X=a@GRAD@RENAME@block0@0,a@GRAD@RENAME@block0@1 -> Out=a@GRAD"));
+}
+
+TEST(AppendBackward, D_24_ALossOfSeveralElementsIsSeededWithAllOfThem) {
+  const Emitted program = emitted("tanh X=p -> Out=a", lossOf("a"));
+  EXPECT_EQ(intsAttr(program.program.blocks[0].ops[1].attrs, "shape"), std::vector<int64_t>{2});
+  BlockProgram open = programOf("tanh X=p -> Out=a");
+  open.find(0, open.texts.find("a"))->shape = {-1, 2};
+  TestContext context;
+  const FluidResult result = cantFail(appendBackward(context, std::move(open), lossOf("a")));
+  EXPECT_TRUE(StringRef(dump(result.program, 0)).contains("fill_any_like X=a -> Out=a@GRAD"));
+}
+
+TEST(AppendBackward, NAME_07_ALaterCallGetsNamesOfItsOwn) {
+  TestContext context;
+  FluidResult first = cantFail(appendBackward(context, programOf("exp X=x -> Out=a"), gradientsOf({"a"}, {"x"})));
+  FluidRequest again = gradientsOf({"x@GRAD", "a"}, {"x"});
+  again.priorCalls = 1;
+  again.targets = {"a"};
+  const FluidResult second = cantFail(appendBackward(context, std::move(first.program), again));
+  EXPECT_EQ(dump(second.program, 0, 3), "fill_any_like X=a -> Out=a@GRAD\n"
+                                        "exp_grad Out=a Out@GRAD=a@GRAD -> X@GRAD=grad/grad/x@GRAD\n");
+  EXPECT_EQ(pairsOf(second), "x=grad/grad/x@GRAD ");
+}
+
+TEST(AppendBackward, NG_09_ALaterCallAddsOnlyWhatItsOwnGradientsReach) {
+  TestContext context;
+  FluidResult first = cantFail(appendBackward(context, programOf("tanh X=x -> Out=a"), gradientsOf({"a"}, {"x"})));
+  FluidRequest again = gradientsOf({"x@GRAD"}, {"x"});
+  again.priorCalls = 1;
+  const FluidResult second = cantFail(appendBackward(context, std::move(first.program), again));
+  EXPECT_TRUE(StringRef(dump(second.program, 0, 3))
+                  .contains("tanh_grad_grad Out=a grad_out=a@GRAD "
+                            "grad_x@GRAD=x@GRAD@GRAD"));
+  EXPECT_EQ(pairsOf(second), "x=grad/grad/x@GRAD ");
+}
+
+TEST(AppendBackward, NG_09_ALaterCallDropsWhatReadsNoGradient) {
+  constexpr StringLiteral text = "increment X=i -> Out=i\nelementwise_mul X=x Y=i -> Out=a";
+  FluidRequest request = gradientsOf({"a"}, {"x", "i"});
+  EXPECT_TRUE(StringRef(emitted(text, request).ops(0, 2)).contains("increment X=i -> Out=i"));
+  request.priorCalls = 1;
+  EXPECT_FALSE(StringRef(emitted(text, request).ops(0, 2)).contains("increment X=i -> Out=i"));
+}
+
+TEST(AppendBackward, HOOK_01_CallbacksHearOfEveryOperatorInOrder) {
+  std::string heard;
+  auto callback = [&](const BlockProgram &program, uint32_t block, size_t op, function_ref<TextId(TextId)> variableOf) {
+    const BlockOp &made = program.blocks[block].ops[op];
+    const TextId gradient = made.outputs[0].variables[0];
+    const TextId variable = variableOf(gradient);
+    heard += (program.text(made.type) + ":" + program.text(variable) + " ").str();
+  };
+  FluidRequest request = lossOf();
+  request.callbacks = {callback};
+  emitted("exp X=p -> Out=a\nreduce_sum X=a -> Out=loss", request);
+  EXPECT_EQ(heard, "reduce_sum_grad:a exp_grad:p ");
+}
+
+TEST(AppendBackward, HOOK_02_ErrorsAreClippedWhereTheyHaveArrived) {
+  FluidRequest request = lossOf();
+  request.errorClips = {{"a", -0.5, 0.5}};
+  const Emitted program = emitted(kShared, request);
+  EXPECT_TRUE(StringRef(program.ops(0)).contains("-> Out=a@GRAD\nclip X=a@GRAD -> Out=a@GRAD\ntanh_grad"))
+      << "behind the sum, not behind its parts";
+  EXPECT_EQ(floatAttr(program.program.blocks[0].ops[9].attrs, "min"), -0.5);
+}
+
+TEST(AppendBackward, XS_07_ParametersThatAreAskedForInTheirOrder) {
+  constexpr StringLiteral text = "elementwise_mul X=p1 Y=p2 -> Out=a\nelementwise_mul X=a Y=p3 -> Out=b\n"
+                                 "reduce_sum X=b -> Out=loss";
+  EXPECT_EQ(emitted(text, lossOf()).pairs, "p1=p1@GRAD p2=p2@GRAD p3=p3@GRAD ");
+  FluidRequest request = lossOf();
+  request.parameters = {{"p3", "p1"}};
+  EXPECT_EQ(emitted(text, request).pairs, "p3=p3@GRAD p1=p1@GRAD ");
+}
+
+TEST(AppendBackward, E_47_AGradientThatIsInAnotherBlock) {
+  BlockProgram program = programOf(kLoop);
+  program.find(0, program.texts.find("p"))->stopsGradient = true;  // of the loop's operands, so only the step has it
+  FluidRequest request = lossOf();
+  request.parameters = {{"p"}};
+  TestContext context;
+  EXPECT_EQ(describeWithNotes(appendBackward(context, std::move(program), request).takeError()),
+            "[missing_grad_var] the gradient 'p@GRAD' of parameter 'p' is a variable of block 2, expected of block 0");
+}
+
+TEST(AppendBackward, ErrorsNameBlockOperatorAndVariable) {
+  EXPECT_EQ(
+      emissionError("vendor X=p -> Out=a\nreduce_sum X=a -> Out=loss", lossOf()),
+      "[unknown_op] block 0, operator 0 (vendor): 'vendor' is not known, so it has no gradient, and it is between a "
+      "loss and a parameter");
+  EXPECT_EQ(emissionError("vendor X=p -> Out=a\nreduce_sum X=p -> Out=loss", lossOf()), "success")
+      << "off the path (P-06)";
+  EXPECT_EQ(
+      emissionError("conditional_block_grad X=p -> Out=a\nreduce_sum X=a -> Out=loss", lossOf()),
+      "[not_differentiable] block 0, operator 0 (conditional_block_grad): 'conditional_block_grad' has no gradient "
+      "operator, and it is between a loss and a parameter");
+  EXPECT_EQ(emissionError("exp X=p -> Out=a", lossOf("q")),
+            "[unknown_name] target 'q' is declared neither in block 0 nor around it");
+  FluidRequest heads = gradientsOf({"a"}, {"x"});
+  heads.targetGradients = {"", ""};
+  EXPECT_EQ(emissionError("exp X=x -> Out=a", heads), "[head_count] 1 targets with 2 gradients");
+  EXPECT_EQ(emissionError(kLoop, gradientsOf({"b"}, {})),
+            "[unknown_name] target 'b' is declared neither in block 0 nor around it");
+}
+
+TEST(AppendBackward, MinimizeClipsAndSteps) {
+  auto minimized = [](FluidOptimizer optimizer) {
+    TestContext context;
+    FluidResult result = cantFail(minimize(
+        context, programOf("elementwise_mul X=pb Y=pa -> Out=a\nreduce_sum X=a -> Out=loss"), lossOf(), optimizer));
+    return dump(result.program, 0, 5);
+  };
+  FluidOptimizer optimizer;
+  EXPECT_EQ(minimized(optimizer),
+            "sgd Grad=pa@GRAD LearningRate=learning_rate_0 MasterParam= Param=pa -> ParamOut=pa\n"
+            "sgd Grad=pb@GRAD LearningRate=learning_rate_0 MasterParam= Param=pb -> ParamOut=pb\n")
+      << "in the order of the names";
+  optimizer.type = FluidOptimizer::Type::Momentum;
+  optimizer.clip = FluidOptimizer::Clip::Value;
+  EXPECT_EQ(
+      minimized(optimizer),
+      "clip Max= Min= X=pa@GRAD -> Out=clip_0.tmp_0\nclip Max= Min= X=pb@GRAD -> Out=clip_1.tmp_0\n"
+      "momentum Grad=clip_0.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pa Velocity=pa_velocity_0 -> ParamOut=pa "
+      "VelocityOut=pa_velocity_0\n"
+      "momentum Grad=clip_1.tmp_0 LearningRate=learning_rate_0 MasterParam= Param=pb Velocity=pb_velocity_0 -> ParamOut=pb "
+      "VelocityOut=pb_velocity_0\n");
+  optimizer.type = FluidOptimizer::Type::Adam;
+  optimizer.clip = FluidOptimizer::Clip::Norm;
+  const std::string adam = minimized(optimizer);
+  EXPECT_TRUE(StringRef(adam).starts_with("clip_by_norm X=pa@GRAD -> Out=clip_by_norm_0.tmp_0\n"));
+  EXPECT_TRUE(StringRef(adam).contains(
+      "adam Beta1Pow=pa_beta1_pow_acc_0 Beta1Tensor= "
+      "Beta2Pow=pa_beta2_pow_acc_0 Beta2Tensor= EpsilonTensor= Grad=clip_by_norm_0.tmp_0 LearningRate=learning_rate_0 "));
+}
+
+constexpr StringLiteral kSplit = "split X=p -> Out=a,b,d\nelementwise_mul X=a Y=d -> Out=e\nreduce_sum X=e -> Out=loss";
+
+TEST(AppendBackward, ZERO_07_ZerosAreFilledInBeforeTheReader) {
+  EXPECT_EQ(emitted(kSplit, lossOf()).ops(0, 5),
+            "elementwise_mul_grad Out@GRAD=e@GRAD X=a Y=d -> X@GRAD=a@GRAD Y@GRAD=d@GRAD\n"
+            "fill_any_like X=b -> Out=b@GRAD\n"
+            "concat AxisTensor= X=a@GRAD,b@GRAD,d@GRAD -> Out=p@GRAD\n");
+}
+
+}  // namespace
+}  // namespace gradc

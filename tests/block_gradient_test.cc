@@ -1,0 +1,230 @@
+// Programs of Paddle as graphs: the values of the loss, of gradients, and what central differences say where Paddle is wrong.
+#include "tests/support/block_programs.h"
+#include "tests/support/test_graph.h"
+
+#include "formats/blocks/block_gradient.h"
+#include "runtime/elements.h"
+#include "runtime/npy.h"
+#include "runtime/session.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+using Arrays = StringMap<const NamedArray *>;
+
+double difference(const TensorRef &ours, const TensorRef &theirs) {
+  if (ours.size() != theirs.size()) return HUGE_VAL;
+  double worst = 0;
+  for (int64_t i = 0; i < ours.size(); ++i) {
+    const double a = readElement(ours, i), b = readElement(theirs, i);
+    worst = std::fmax(worst, std::abs(a - b) / std::fmax(1, std::abs(b)));
+  }
+  return worst;
+}
+
+/// What the variables of a graph are given: feeds and parameters. A scalar has one axis in graphs.
+std::vector<NamedArray> bindingsFor(const Graph &graph, const Arrays &values) {
+  std::vector<NamedArray> bindings;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    if (!graph.isVariable(NodeId(n))) continue;
+    const std::string name = graph.name(NodeId(n)).str();
+    for (const char *prefix : {"feed:", "param:"})
+      if (const NamedArray *given = values.lookup(prefix + name)) {
+        bindings.push_back({name, given->array});
+        if (bindings.back().array.shape.empty()) bindings.back().array.shape.push_back(1);
+      }
+  }
+  return bindings;
+}
+
+/// A program, its gradient, and the values that it is given.
+struct Case {
+  BlockFile file;
+  std::vector<NamedArray> arrays;
+  Arrays values;
+  BlockGradient asked;
+  GradientResult result;
+};
+
+Expected<std::vector<Array>> headsOf(Context &context, const Graph &graph, std::vector<NamedArray> bindings) {
+  SessionOptions options;
+  options.exec.isTraining = true;
+  Expected<Session> session = Session::create(context, graph, std::move(bindings), options);
+  if (!session) return session.takeError();
+  if (Error error = session->run(0)) return error;
+  std::vector<Array> heads;
+  for (size_t i = 0; i < graph.heads().size(); ++i) {
+    const TensorRef head = session->head(i);
+    heads.push_back({head.dtype, head.shape.vec(), {head.as<char>(), head.as<char>() + head.bytes()}});
+  }
+  return heads;
+}
+
+Expected<Case> caseOf(Context &context, const PaddleFile &file, const std::string &name) {
+  Expected<BlockFile> blocks = readBlocks(context, file.text);
+  if (!blocks) return blocks.takeError();
+  BlockGraphOptions options;
+  options.maxIterations = 20;
+  Expected<BlockGradient> asked = gradientOfCall(context, blocks->program, *blocks->call, options);
+  if (!asked) return asked.takeError();
+  GradientOptions gradientOptions;
+  gradientOptions.unused = UnusedPolicy::None;
+  GradientResult result;
+  result.graph = asked->forward.graph;
+  if (!asked->request.wrt.empty()) {
+    Expected<GradientResult> made = buildGradient(context, asked->forward.graph, asked->request, gradientOptions);
+    if (!made) return made.takeError();
+    result = std::move(*made);
+  }
+  Case made{std::move(*blocks), {}, {}, std::move(*asked), std::move(result)};
+  const std::vector<PaddleFile> archive = paddlePrograms("/" + name + ".values.npz");
+  if (archive.empty()) return made;
+  Expected<std::vector<NamedArray>> arrays = parseNpz(archive.front().text, name);
+  if (!arrays) return arrays.takeError();
+  made.arrays = std::move(*arrays);
+  for (const NamedArray &array : made.arrays) made.values[array.name] = &array;
+  return made;
+}
+
+struct Outcome {
+  size_t numCompared = 0;
+  std::string problem;  // empty: every value agrees
+};
+
+/// Loss and gradients of a program against those that Paddle computed.
+Outcome compare(Context &context, Case &made) {
+  Expected<std::vector<Array>> heads = headsOf(context, made.result.graph, bindingsFor(made.result.graph, made.values));
+  if (!heads) return {0, describeError(heads.takeError())};
+  Outcome outcome;
+  auto check = [&](const std::string &name, size_t head) {
+    const NamedArray *theirs = made.values.lookup("fetch:" + name);
+    if (!theirs) return;
+    ++outcome.numCompared;
+    const bool isSingle = StringRef(made.file.others["case"]).contains("f32");  // computed in float32 on the way
+    const double worst = difference((*heads)[head].view(), theirs->array.view());
+    if (!(worst <= (isSingle ? 1e-6 : 1e-9))) outcome.problem += name + " differs by " + std::to_string(worst) + "; ";
+  };
+  const BlockCall &call = *made.file.call;
+  const std::vector<std::string> targets = call.api == "gradients" ? call.targets : std::vector<std::string>{call.loss};
+  for (size_t i = 0; i < targets.size(); ++i) check(targets[i], i);
+  size_t head = made.asked.forward.graph.heads().size();
+  for (size_t i = 0; i < made.asked.wrt.size(); ++i)
+    if (made.result.wrt[i].status != SlotStatus::None) check(made.asked.wrt[i] + "@GRAD", head++);
+  return outcome;
+}
+
+/// Σ seed · target, from the heads: targets, then seeds.
+double projected(const Case &made, const std::vector<Array> &heads) {
+  double sum = 0;
+  size_t nextSeed = made.asked.request.heads.size();
+  for (size_t i = 0; i < made.asked.request.heads.size(); ++i) {
+    const TensorRef y = heads[i].view();
+    const bool hasSeed = made.asked.request.heads[i].seed.has_value();
+    for (int64_t k = 0; k < y.size(); ++k)
+      sum += readElement(y, k) * (hasSeed ? readElement(heads[nextSeed].view(), k) : 1);
+    nextSeed += hasSeed;
+  }
+  return sum;
+}
+
+/// The largest difference from central differences, of every element of every variable asked for that is float64.
+double centralDifference(Context &context, Case &made) {
+  const Graph &forward = made.asked.forward.graph;
+  const std::vector<NamedArray> bindings = bindingsFor(made.result.graph, made.values);
+  const std::vector<Array> heads = cantFail(headsOf(context, made.result.graph, bindings));
+  double worst = 0;
+  size_t head = forward.heads().size();
+  for (size_t i = 0; i < made.asked.wrt.size(); ++i) {
+    if (made.result.wrt[i].status == SlotStatus::None) continue;
+    const Array &gradient = heads[head++];
+    for (int64_t k = 0; k < gradient.view().size(); ++k) {
+      double values[2];
+      constexpr double kStep = 1e-5;
+      for (int side : {0, 1}) {
+        std::vector<NamedArray> moved = bindingsFor(forward, made.values);
+        for (NamedArray &binding : moved)
+          if (binding.name == made.asked.wrt[i]) binding.array.ref().as<double>()[k] += side ? kStep : -kStep;
+        values[side] = projected(made, cantFail(headsOf(context, forward, std::move(moved))));
+      }
+      worst = std::fmax(worst, std::abs((values[1] - values[0]) / (2 * kStep) - readElement(gradient.view(), k)));
+    }
+  }
+  return worst;
+}
+
+/// Programs whose values are not Paddle's, with the reason: a defect of Paddle's, for central differences of its own forward
+/// part contradict it (../shared/programs/README.md), or a part of the call that a graph does not have.
+const std::map<std::string, std::string> kDifferent = {
+    {"assign_same_name", "a name written twice gets the gradients of both definitions"},
+    {"cond_no_else_assign", "a name written twice gets the gradients of both definitions"},
+    {"gradients_multi_target", "the seed of a target in the interior is overwritten"},
+    {"gradients_target_is_interior", "the seed of a target in the interior is overwritten"},
+    {"loss_nonscalar", "the seed of a loss of several elements is read out of bounds"},
+    {"while_cond", "a state read in a nested block"},
+    {"while_nested", "a state read in a nested block"},
+    {"while_passthrough_state", "a state passed through unchanged"},
+    {"while_swap", "a state written twice"},
+    {"while_swap_copy", "a state written twice"},
+};
+const std::map<std::string, std::string> kNotCompared = {
+    {"backward_inside_cond", "[foreign_entry] the loss is in a branch, expected in the root"},
+    {"dropout", "draws of its own"},
+    {"error_clip", "a callback clips gradients on the way"},
+    {"grad_clip_sgd", "gradients are clipped by their global norm"},
+    {"while_array", "arrays of tensors have no row"},
+};
+
+TEST(BlockGradient, ProgramsOfPaddleHaveItsValues) {
+  const std::vector<PaddleFile> files = paddlePrograms(".forward.json");
+  if (files.empty()) GTEST_SKIP() << "no programs in " << paddleFolder();
+  size_t numEqual = 0, numValues = 0, numDifferent = 0;
+  for (const PaddleFile &file : files) {
+    const std::string name = StringRef(file.name).drop_back(StringRef(".forward.json").size()).str();
+    if (paddlePrograms("/" + name + ".values.npz").empty() || kNotCompared.contains(name)) continue;
+    TestContext context;
+    Expected<Case> made = caseOf(context, file, name);
+    if (!made) {
+      ADD_FAILURE() << name << ": " << describeError(made.takeError());
+      continue;
+    }
+    const Outcome outcome = compare(context, *made);
+    if (kDifferent.contains(name)) {
+      EXPECT_NE(outcome.problem, "") << name << " is listed as different";
+      EXPECT_LE(centralDifference(context, *made), 1e-7) << name;
+      ++numDifferent;
+    } else {
+      EXPECT_EQ(outcome.problem, "") << name;
+      ++numEqual;
+    }
+    numValues += outcome.numCompared;
+  }
+  EXPECT_EQ(numEqual, 52u);
+  EXPECT_EQ(numDifferent, kDifferent.size());
+  EXPECT_EQ(numValues, 138u);
+}
+
+TEST(BlockGradient, CentralDifferencesAgreeWhereverPaddleDoesNot) {
+  // Those without values of their own, too: what Paddle leaves out or cannot run.
+  for (const char *name : {"assign_same_name_nouse", "while_two_state"}) {
+    const std::vector<PaddleFile> files = paddlePrograms("/" + std::string(name) + ".forward.json");
+    if (files.empty()) GTEST_SKIP() << "no programs in " << paddleFolder();
+    TestContext context;
+    Case made = cantFail(caseOf(context, files.front(), name));
+    EXPECT_FALSE(made.asked.wrt.empty());
+    EXPECT_LE(centralDifference(context, made), 1e-7) << name;
+  }
+}
+
+}  // namespace
+}  // namespace gradc

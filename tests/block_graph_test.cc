@@ -1,0 +1,234 @@
+// What programs of blocks mean: names as values, loops and branches as bodies, rows, and what is refused.
+#include "tests/support/block_programs.h"
+#include "tests/support/naive.h"
+#include "tests/support/test_graph.h"
+
+#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/ops/op_row.h"
+#include "formats/json/reader.h"
+#include "formats/json/writer.h"
+#include "ir/verify.h"
+#include "runtime/elements.h"
+#include "runtime/session.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+struct BlockGraphTest : ::testing::Test {
+
+  BlockOp &add(uint32_t block, StringRef type, const SlotNames &inputs, const SlotNames &outputs,
+               std::vector<std::pair<std::string, std::string>> attrs = {},
+               std::optional<uint32_t> subBlock = std::nullopt) {
+    BlockOp &op = addOp(program, block, type, inputs, outputs, subBlock);
+    SmallVector<AttrText, 4> pairs;
+    for (const auto &[key, value] : attrs) pairs.push_back({key, value});
+    op.attrs = context.attrs(pairs);
+    return op;
+  }
+  void constant(uint32_t block, const std::string &name, double value) {
+    add(block, "fill_constant", {}, {{"Out", {name}}},
+        {{"dtype", intAttrText(AttrTag::Int, 6)},
+         {"shape", intsAttrText(AttrTag::Longs, {1})},
+         {"value", floatAttrText(AttrTag::Float, value)}});
+  }
+  void declare(uint32_t block, const std::string &name, FluidType type, bool isData = false) {
+    BlockVariable variable{program.intern(name)};
+    variable.dtype = type;
+    variable.shape = {1};
+    variable.isData = isData;
+    ASSERT_TRUE(program.addVariable(block, std::move(variable)));
+  }
+  /// Values of the heads; every variable is one number.
+  std::vector<double> run(const Graph &graph, const std::map<std::string, double> &given) {
+    std::vector<NamedArray> bindings;
+    for (const auto &[name, value] : given) {
+      gradc::Array array{DType::Float64, {1}, std::vector<char>(sizeof value)};
+      *array.ref().as<double>() = value;
+      bindings.push_back({name, std::move(array)});
+    }
+    Expected<Session> session = Session::create(context, graph, std::move(bindings), SessionOptions());
+    if (!session) return ADD_FAILURE() << describeError(session.takeError()), std::vector<double>();
+    cantFail(session->run(0));
+    std::vector<double> values;
+    for (size_t i = 0; i < graph.heads().size(); ++i) values.push_back(readElement(session->head(i), 0));
+    return values;
+  }
+  Graph graph(std::vector<std::string> heads) {
+    BlockGraphOptions options;
+    options.heads = std::move(heads);
+    return cantFail(graphOfBlocks(context, program, options)).graph;
+  }
+  std::string error() { return describeWithNotes(graphOfBlocks(context, program, BlockGraphOptions()).takeError()); }
+  /// Gradients of `target`, then what the graph computes.
+  std::vector<double> gradients(const std::string &target, std::vector<std::string> wrt,
+                                const std::map<std::string, double> &given, std::vector<std::string> noGrad = {}) {
+    BlockCall call;
+    call.api = "gradients";
+    call.targets = {target};
+    call.inputs = std::move(wrt);
+    call.noGradSet = std::move(noGrad);
+    BlockGraphOptions options;
+    options.maxIterations = 10;
+    const BlockGradient asked = cantFail(gradientOfCall(context, program, call, options));
+    GradientOptions zeros;
+    zeros.unused = UnusedPolicy::Zeros;
+    return run(cantFail(buildGradient(context, asked.forward.graph, asked.request, zeros)).graph, given);
+  }
+
+  /// while (i < n) { x = x · w; i = i + 1 }, over names of the root.
+  void addLoop() {
+    addBlock(program, std::nullopt, {});
+    for (const char *name : {"x", "w", "n"}) declare(0, name, FluidType::Fp64, true);
+    for (const char *name : {"i", "y"}) declare(0, name, FluidType::Fp64);
+    declare(0, "go", FluidType::Bool);
+    addBlock(program, 0, {});
+    declare(1, "next", FluidType::Fp64);
+    constant(0, "i", 0);
+    add(0, "assign", {{"X", {"x"}}}, {{"Out", {"y"}}});
+    add(0, "less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"go"}}});
+    add(1, "elementwise_mul", {{"X", {"y"}}, {"Y", {"w"}}}, {{"Out", {"next"}}});
+    add(1, "assign", {{"X", {"next"}}}, {{"Out", {"y"}}});
+    add(1, "increment", {{"X", {"i"}}}, {{"Out", {"i"}}}, {{"step", floatAttrText(AttrTag::Float, 1)}});
+    add(1, "less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"go"}}});
+    add(0, "while", {{"Condition", {"go"}}, {"X", {"y", "w", "n", "i"}}}, {{"Out", {"y", "i", "go"}}}, {}, 1);
+  }
+
+  TestContext context;
+  BlockProgram program;
+};
+
+TEST_F(BlockGraphTest, IR_12_EveryWriteIsAValueOfItsOwn) {
+  // a is written three times, once in place; each reader sees the write before it.
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a", "b", "c"}) declare(0, name, FluidType::Fp64, name[0] == 'x');
+  add(0, "square", {{"X", {"x"}}}, {{"Out", {"a"}}});
+  add(0, "elementwise_mul", {{"X", {"a"}}, {"Y", {"x"}}}, {{"Out", {"b"}}});
+  add(0, "elementwise_add", {{"X", {"a"}}, {"Y", {"b"}}}, {{"Out", {"a"}}});
+  add(0, "elementwise_mul", {{"X", {"a"}}, {"Y", {"b"}}}, {{"Out", {"c"}}});
+  add(0, "scale", {{"X", {"x"}}}, {{"Out", {"a"}}}, {{"scale", floatAttrText(AttrTag::Float, -1)}});
+  EXPECT_EQ(run(graph({}), {{"x", 2}}), (std::vector<double>{-2, 8, 96})) << "a holds its last write";
+  // And the gradient goes to the write that was read: c = (x² + x³)·x³.
+  EXPECT_EQ(gradients("c", {"x"}, {{"x", 2}}), (std::vector<double>{96, 5 * 16 + 6 * 32}));
+}
+
+TEST_F(BlockGraphTest, CF_07_AWhileIsALoopOverWhatItsBlockWritesOutside) {
+  addLoop();
+  const Graph made = graph({"y"});
+  EXPECT_EQ(describeError(verifyGraph(made, 10)), "success");
+  EXPECT_EQ(run(made, {{"x", 2}, {"w", 3}, {"n", 3}}), std::vector<double>{54});
+  EXPECT_EQ(gradients("y", {"x", "w"}, {{"x", 2}, {"w", 3}, {"n", 3}}), (std::vector<double>{54, 27, 54}));
+  EXPECT_EQ(gradients("y", {"x", "w"}, {{"x", 2}, {"w", 3}, {"n", 0}}), (std::vector<double>{2, 1, 0})) << "no step";
+  EXPECT_EQ(gradients("y", {"x", "w"}, {{"x", 2}, {"w", 3}, {"n", 3}}, {"w"}), (std::vector<double>{54, 27}));
+  EXPECT_EQ(gradients("y", {"x", "w"}, {{"x", 2}, {"w", 3}, {"n", 3}}, {"next"}), (std::vector<double>{54, 0, 0}))
+      << "a name of the inner block";
+}
+
+TEST_F(BlockGraphTest, CF_22_LoopsOfProgramsRoundTripAsGraphs) {
+  addLoop();
+  std::string text, again;
+  raw_string_ostream os(text), osAgain(again);
+  writeJson(os, graph({"y"}));
+  writeJson(osAgain, cantFail(readJson(context, text, ReadOptions())).graph);
+  EXPECT_EQ(again, text);
+  EXPECT_NE(text.find("subgraphs"), std::string::npos);
+}
+
+TEST_F(BlockGraphTest, CF_08_AStateThatTheBodyOnlyWrites) {
+  addLoop();
+  declare(0, "last", FluidType::Fp64);
+  declare(1, "dead", FluidType::Fp64);
+  add(1, "square", {{"X", {"y"}}}, {{"Out", {"last"}}});
+  add(1, "exp", {{"X", {"last"}}}, {{"Out", {"dead"}}});
+  EXPECT_EQ(gradients("last", {"x", "w"}, {{"x", 2}, {"w", 3}, {"n", 2}}),
+            (std::vector<double>{18 * 18, 2 * 18 * 9, 2 * 18 * 12}));
+  EXPECT_EQ(run(graph({"last"}), {{"x", 2}, {"w", 3}, {"n", 0}}), std::vector<double>{0}) << "never written: zeros";
+}
+
+TEST_F(BlockGraphTest, CF_09_AConditionalBlockLeavesWhatItDoesNotRun) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "p"}) declare(0, name, FluidType::Fp64, true);
+  for (const char *name : {"y", "z"}) declare(0, name, FluidType::Fp64);
+  addBlock(program, 0, {});
+  add(0, "scale", {{"X", {"x"}}}, {{"Out", {"y"}}}, {{"scale", floatAttrText(AttrTag::Float, 3)}});
+  add(1, "square", {{"X", {"x"}}}, {{"Out", {"y"}}});
+  add(0, "conditional_block", {{"Cond", {"p"}}, {"Input", {"x"}}}, {{"Out", {"y"}}}, {}, 1);
+  EXPECT_EQ(gradients("y", {"x"}, {{"x", 5}, {"p", 1}}), (std::vector<double>{25, 10}));
+  EXPECT_EQ(gradients("y", {"x"}, {{"x", 5}, {"p", 0}}), (std::vector<double>{15, 3}));
+  add(0, "select_input", {{"Mask", {"p"}}, {"X", {"x", "y"}}}, {{"Out", {"z"}}});
+  EXPECT_EQ(gradients("z", {"x"}, {{"x", 5}, {"p", 1}}), (std::vector<double>{25, 10}));
+  EXPECT_EQ(gradients("z", {"x"}, {{"x", 5}, {"p", 0}}), (std::vector<double>{5, 1}));
+}
+
+TEST_F(BlockGraphTest, NG_01_StopGradientFlagsCut) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a", "b"}) declare(0, name, FluidType::Fp64, name[0] == 'x');
+  program.find(0, program.intern("a"))->stopsGradient = true;
+  add(0, "square", {{"X", {"x"}}}, {{"Out", {"a"}}});
+  add(0, "elementwise_mul", {{"X", {"a"}}, {"Y", {"x"}}}, {{"Out", {"b"}}});
+  EXPECT_EQ(gradients("b", {"x"}, {{"x", 2}}), (std::vector<double>{8, 4}));
+  EXPECT_EQ(gradients("a", {"x"}, {{"x", 2}}), (std::vector<double>{4, 4})) << "a target's own flag does not count";
+}
+
+TEST_F(BlockGraphTest, E_32_AnUnknownTypeIsKeptAndWhoNeedsItSaysSo) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a"}) declare(0, name, FluidType::Fp64, name[0] == 'x');
+  add(0, "my_op", {{"X", {"x"}}}, {{"Out", {"a"}}});
+  EXPECT_EQ(dump(graph({})), "a = my_op(x)\nheads a\n");
+  const Graph made = graph({});
+  GradientRequest request = wrt(made, {"x"});
+  EXPECT_EQ(describeError(buildGradient(context, made, request, GradientOptions())),
+            "[unknown_op] the gradient pass cannot pass node 'a': the operator 'my_op' is unknown");
+}
+
+TEST_F(BlockGraphTest, E_48_MistakesNameBlockOperatorSlotAndCallSite) {
+  addBlock(program, std::nullopt, {});
+  for (const char *name : {"x", "a"}) declare(0, name, FluidType::Fp64, name[0] == 'x');
+  BlockOp &op = add(0, "elementwise_add", {{"X", {"x"}}}, {{"Out", {"a"}}});
+  op.callstack = program.intern(R"json(["  File \"train.py\", line 12, in main","    y = add(x)"])json");
+  EXPECT_EQ(error(), "[bad_entry] block 0, operator 0 (elementwise_add): slot 'Y' has no operand 0; created at File "
+                     "\"train.py\", line 12, in main: y = add(x)");
+  program.blocks[0].ops.clear();
+  add(0, "scale", {{"X", {"x"}}}, {{"Out", {"a"}}}, {{"scale", stringAttrText(AttrTag::String, "two")}});
+  EXPECT_EQ(
+      error(),
+      "[bad_attribute] block 0, operator 0 (scale): attribute 'scale' is [\"STRING\",\"two\"], expected a number");
+  program.blocks[0].ops.clear();
+  add(0, "scale", {{"X", {"x"}}, {"ScaleTensor", {"x"}}}, {{"Out", {"a"}}});
+  EXPECT_EQ(error(),
+            "[unsupported_option] block 0, operator 0 (scale): an operand in slot 'ScaleTensor' is not supported, "
+            "expected it as an attribute");
+  program.blocks[0].ops.clear();
+  add(0, "cast", {{"X", {"x"}}}, {{"Out", {"a"}}}, {{"out_dtype", intAttrText(AttrTag::Int, 7)}});
+  EXPECT_EQ(error(), "[bad_type] block 0, operator 0 (cast): attribute 'out_dtype' is 7, which is not an element type");
+  program.blocks[0].ops.clear();
+  add(0, "exp", {{"X", {"@EMPTY@"}}}, {{"Out", {"a"}}});
+  EXPECT_EQ(error(), "[bad_entry] block 0, operator 0 (exp): slot 'X' names no variable");
+  program.blocks[0].ops.clear();
+  addBlock(program, 0, {"t"});
+  add(1, "exp", {{"X", {"t"}}}, {{"Out", {"a"}}});
+  add(0, "conditional_block", {{"Cond", {"x"}}}, {{"Out", {"a"}}}, {}, 1);
+  EXPECT_EQ(error(),
+            "[unknown_name] block 1, operator 0 (exp): slot 'X' reads 't' before any operator of its block writes it");
+  BlockGraphOptions options;
+  options.heads = {"nowhere"};
+  EXPECT_EQ(describeError(graphOfBlocks(context, BlockProgram(program), options)).substr(0, 15), "[unknown_name] ");
+}
+
+TEST_F(BlockGraphTest, RowsAreSortedAndFound) {
+  for (ArrayRef<BlockOpRow> family : {elementwiseBlockOps(), shapeBlockOps(), linearBlockOps(), reductionBlockOps(),
+                                      indexBlockOps(), layerBlockOps(), optimizerBlockOps()})
+    for (size_t i = 1; i < family.size(); ++i) EXPECT_LT(family[i - 1].type.str(), family[i].type.str());
+  for (const BlockOpRow *row : allBlockOps()) EXPECT_EQ(findBlockOp(row->type), row);
+  EXPECT_EQ(findBlockOp("while"), nullptr);
+  EXPECT_EQ(findBlockOp(""), nullptr);
+}
+
+}  // namespace
+}  // namespace gradc

@@ -1,0 +1,118 @@
+// Values that a gradient needs and that the program overwrites: names and copies of their own (D-16, D-28, IR-12).
+#include "tests/support/backward_programs.h"
+#include "tests/support/test_graph.h"
+
+#include "formats/blocks/copy_overwritten.h"
+
+#include <gtest/gtest.h>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+BlockProgram copied(StringRef text) {
+  TestContext context;
+  BlockProgram program = programOf(text);
+  std::vector<std::pair<TextId, TextId>> copies;
+  copyOverwritten(context, program, copies);
+  return program;
+}
+
+std::string after(StringRef text, uint32_t block = 0) { return dump(copied(text), block); }
+
+TEST(CopyOverwritten, IR_12_D_28_ANameWrittenAgainBecomesTwo) {
+  EXPECT_EQ(after("matmul_v2 X=x Y=p -> Out=a\ntanh X=a -> Out=b\nassign X=b -> Out=a\nexp X=a -> Out=d"),
+            "matmul_v2 X=x Y=p -> Out=a@COPY@0\ntanh X=a@COPY@0 -> Out=b\nassign X=b -> Out=a\nexp X=a -> Out=d\n")
+      << "the last one keeps the name";
+  EXPECT_EQ(after("exp X=x -> Out=b\ntanh X=b -> Out=x\nexp X=x -> Out=d"),
+            "exp X=x -> Out=b\ntanh X=b -> Out=x@COPY@0\nexp X=x@COPY@0 -> Out=d\n")
+      << "a value from outside keeps it";
+}
+
+TEST(CopyOverwritten, IR_12_WhereNothingIsLostNothingChanges) {
+  for (StringRef text : {"matmul_v2 X=x Y=p -> Out=a\nrelu X=a -> Out=a\n",              // in place
+                         "fill_constant -> Out=a\nassign X=x -> Out=a\n",                // no gradient before
+                         "exp X=x -> Out=c\ntanh X=c -> Out=b\nassign X=b -> Out=c\n"})  // flagged
+    EXPECT_EQ(after(text), text);
+}
+
+TEST(CopyOverwritten, D_16_D_28_ALoopWorksOnACopyOfWhatTheGradientReads) {
+  const std::string loop = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nexp X=s -> Out=e\n"
+                           "block 1 in 0\nmatmul_v2 X=s Y=p -> Out=b\nassign X=b -> Out=s\n";
+  EXPECT_EQ(after("matmul_v2 X=s Y=p -> Out=a\n" + loop),
+            "matmul_v2 X=s Y=p -> Out=a\nassign X=s -> Out=s@COPY@0\n"
+            "while:1 Condition=cond X=s@COPY@0,p -> Out=s@COPY@0,cond StepScopes=scopes\nexp X=s@COPY@0 -> Out=e\n");
+  EXPECT_EQ(after("matmul_v2 X=s Y=p -> Out=a\n" + loop, 1),
+            "matmul_v2 X=s@COPY@0 Y=p -> Out=b\nassign X=b -> Out=s@COPY@0\n");
+  EXPECT_EQ(after("tanh X=x -> Out=s\n" + loop),
+            "tanh X=x -> Out=s@COPY@0\nassign X=s@COPY@0 -> Out=s\n"
+            "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nexp X=s -> Out=e\n")
+      << "tanh's gradient reads what tanh wrote";
+  EXPECT_EQ(after("matmul_v2 X=x Y=p -> Out=s\n" + loop), dump(programOf("matmul_v2 X=x Y=p -> Out=s\n" + loop), 0))
+      << "nobody but the loop needs it";
+}
+
+TEST(CopyOverwritten, D_28_AStateIsWrittenOnceAtTheEndOfTheStep) {
+  const std::string loop = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n";
+  EXPECT_EQ(after(loop + "exp X=s -> Out=s\nmatmul_v2 X=s Y=p -> Out=a\nassign X=a -> Out=s\n", 1),
+            "exp X=s -> Out=s@COPY@0\nmatmul_v2 X=s@COPY@0 Y=p -> Out=a\nassign X=a -> Out=s\n");
+  EXPECT_EQ(after(loop + "assign X=p -> Out=s\nexp X=s -> Out=a\n", 1),
+            "assign X=p -> Out=s@COPY@0\nexp X=s@COPY@0 -> Out=a\nassign X=s@COPY@0 -> Out=s\n")
+      << "who reads it behind its last write";
+}
+
+TEST(CopyOverwritten, D_28_ABlockWithinReadsACopyOfTheState) {
+  const BlockProgram program = copied("while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n"
+                                      "conditional_block:2 Cond=cond Input=s,p -> Out=a Scope=scope\n"
+                                      "assign X=a -> Out=s\nblock 2 in 1\nmatmul_v2 X=s Y=p -> Out=a");
+  EXPECT_EQ(dump(program, 1), "assign X=s -> Out=s@COPY@0\n"
+                              "conditional_block:2 Cond=cond Input=s@COPY@0,p -> Out=a Scope=scope\n"
+                              "assign X=a -> Out=s\n");
+  EXPECT_EQ(dump(program, 2), "matmul_v2 X=s@COPY@0 Y=p -> Out=a\n");
+}
+
+TEST(CopyOverwritten, D_28_AFlaggedFirstStateDoesNotStopTheLoop) {
+  const std::string text =
+      "fill_constant -> Out=c\nwhile:1 Condition=n X=c,p -> Out=c,n StepScopes=scopes\n"
+      "reduce_sum X=c -> Out=loss\nblock 1 in 0\nelementwise_add X=c Y=p -> Out=a\nassign X=a -> Out=c";
+  BlockProgram program = programOf(text);
+  program.find(0, program.texts.find("loss"))->stopsGradient = true;  // as Paddle's front end flags what it makes of c
+  TestContext context;
+  const FluidResult result = cantFail(appendBackward(context, std::move(program), lossOf()));
+  EXPECT_TRUE(StringRef(dump(result.program, 0))
+                  .starts_with("fill_constant -> Out=c\nassign X=c -> Out=c@COPY@0\n"
+                               "while:1 Condition=n X=c@COPY@0,p -> Out=c@COPY@0,n StepScopes=scopes\n"
+                               "assign X=c@COPY@0 -> Out=c\nreduce_sum X=c@COPY@0 -> Out=loss\n"))
+      << dump(result.program, 0);
+  EXPECT_EQ(pairsOf(result), "p=p@GRAD ");
+  const std::string counter = "fill_constant -> Out=c\nwhile:1 Condition=n X=c,p -> Out=c,n StepScopes=scopes\n"
+                              "block 1 in 0\nscale X=c -> Out=ca\nassign X=ca -> Out=c\n";
+  EXPECT_EQ(after(counter), dump(programOf(counter), 0)) << "a counter depends on nothing that is not flagged";
+}
+
+TEST(CopyOverwritten, CF_16_AStateThatNobodyReadsBehindTheLoopStartsFromZeros) {
+  const Emitted program = emitted("scale X=t -> Out=u\nwhile:1 Condition=n X=s,t,p -> Out=s,t,n StepScopes=scopes\n"
+                                  "elementwise_add X=s Y=u -> Out=v\nreduce_sum X=v -> Out=loss\nblock 1 in 0\n"
+                                  "elementwise_mul X=s Y=t -> Out=a\nelementwise_mul X=t Y=p -> Out=b\n"
+                                  "assign X=a -> Out=s\nassign X=b -> Out=t",
+                                  lossOf());
+  const std::string ops = program.ops(0, 6);
+  EXPECT_TRUE(StringRef(ops).contains("fill_any_like X=t -> Out=t@GRAD@RENAME@block0@0\nwhile_grad:2")) << ops;
+  EXPECT_TRUE(StringRef(ops).contains("sum X=t@GRAD@RENAME@block0@0,t@GRAD@RENAME@block0@1 -> Out=t@GRAD")) << ops;
+}
+
+TEST(CopyOverwritten, NG_01_ACopyOfANoGradVariableIsOne) {
+  FluidRequest request = lossOf();
+  request.noGrad = {"x"};
+  const Emitted program = emitted("exp X=p -> Out=x\ntanh X=x -> Out=a\nelementwise_mul X=a Y=p -> Out=x\n"
+                                  "elementwise_add X=x Y=p -> Out=b\nreduce_sum X=b -> Out=loss",
+                                  request);
+  EXPECT_FALSE(StringRef(program.ops(0)).contains("exp_grad"));
+  EXPECT_FALSE(StringRef(program.ops(0)).contains("elementwise_mul_grad"));
+}
+
+}  // namespace
+}  // namespace gradc

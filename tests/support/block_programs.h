@@ -1,0 +1,33 @@
+// Block programs in few words, and the programs of Paddle that tests compare with where they are at hand.
+#pragma once
+
+#include "formats/blocks/block_file.h"
+
+#include <string>
+#include <vector>
+
+namespace gradc::testing {
+
+/// Appends a block that declares these names, and returns its number.
+uint32_t addBlock(BlockProgram &program, std::optional<uint32_t> parent, const std::vector<std::string> &names,
+                  std::optional<uint32_t> forward = std::nullopt);
+
+using SlotNames = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+/// Appends an operator to a block.
+BlockOp &addOp(BlockProgram &program, uint32_t block, llvm::StringRef type, const SlotNames &inputs,
+               const SlotNames &outputs, std::optional<uint32_t> subBlock = std::nullopt);
+
+std::string text(const BlockFile &file);
+
+/// "[kind] message; note; note", or "success".
+std::string describeWithNotes(llvm::Error error);
+
+/// Paddle's programs: the files whose "/NAME.forward.json" ends so, sorted, with their contents; none where they are not at hand.
+struct PaddleFile {
+  std::string name, text;
+};
+std::string paddleFolder();
+std::vector<PaddleFile> paddlePrograms(llvm::StringRef ending);
+
+}  // namespace gradc::testing
