@@ -38,7 +38,7 @@ void clip(const KernelCall &call, const TensorRef &base) {
     const T *x = call.in[0].as<const T>(), *bases = base.as<const T>();
     const T low = convertNumber<T>(params.low), high = convertNumber<T>(params.high);
     T *y = call.out[0].as<T>();
-    detail::forAllElements(call.out[0].size(), [=](int64_t i) {
+    detail::forAllElements<T>(call.out[0].size(), [=](int64_t i) {
       const T value = x[i];
       const double at = static_cast<double>(bases[i]);
       const T notBelow = at < params.low ? low : value;
@@ -54,7 +54,7 @@ void clipBackward(const KernelCall &call) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
     T *dx = call.out[0].as<T>();
-    detail::forAllElements(call.out[0].size(), [=](int64_t i) {
+    detail::forAllElements<T>(call.out[0].size(), [=](int64_t i) {
       const double at = static_cast<double>(x[i]), head = static_cast<double>(dy[i]);
       dx[i] = static_cast<T>(((at > params.high) | (at < params.low)) ? 0.0 : head);
     });
