@@ -22,19 +22,16 @@ struct Asked {
   Tensors ys, heads;
   bool retains = false, createGraph = false;
   bool isLenient = false;
+  bool checksNaN = false;
 };
 
 class Run {
  public:
   Run(Engine &engine, const Asked &asked, StoreLock &lock)
-      : engine(engine), asked(asked), host(engine, lock, asked.createGraph) {
-    if (engine.spare.empty()) engine.spare.push_back(std::make_unique<Scratch>());
-    scratch = std::move(engine.spare.back());
-    engine.spare.pop_back();
-  }
+      : scratch(takeScratch(engine)), engine(engine), asked(asked),
+        host(engine, lock, asked.createGraph, scratch->host) {}
   ~Run() {
-    for (TapeNode *node : held) release(node);
-    for (Mark *mark : heldMarks) release(mark);
+    host.end();
     scratch->clear();
     engine.spare.push_back(std::move(scratch));
   }
@@ -69,11 +66,54 @@ class Run {
     if (Error error = scratch->collected.collect(scratch->ys, ++engine.epoch, asked.isLenient, describe)) return error;
     for (auto [i, y] : enumerate(scratch->ys))
       scratch->request.heads.push_back({scratch->collected.word(y), static_cast<bool>(scratch->heads[i])});
-    listTaps();
     return Error::success();
   }
 
-  Error finish() { return host.finish(); }
+  /// What code of the host sees, once Scratch::marks are the targets whose gradients are brought to them, if any.
+  void listTaps() {
+    DenseMap<const Mark *, uint32_t> resultOf;  // of leaves with hooks after the accumulation
+    for (auto [i, mark] : enumerate(scratch->marks))
+      if (mark->hooks && liveHooks(hooksOf(*mark).after)) resultOf[mark] = static_cast<uint32_t>(i);
+    auto add = [&](const TapeValue &value, Mark &mark) {
+      HostScratch::Tap tap{liveHooks(hooksOf(mark).before), nullptr, value, &mark};
+      if (const auto at = resultOf.find(&mark); at != resultOf.end()) {
+        tap.after = liveHooks(hooksOf(mark).after);
+        tap.result = at->second;
+      }
+      if (!tap.before && !tap.after) return;
+      scratch->request.taps.push_back(scratch->collected.word(value));
+      host.addTap(tap);
+    };
+    for (Mark *mark : scratch->collected.leaves())
+      if (mark->hooks) add({nullptr, 0, mark, {}}, *mark);
+    for (TapeNode *node : scratch->collected.nodes()) {
+      if (node->state) host.setHasFunctions();
+      for (RetainedMark *retained = node->retained; retained; retained = retained->next)
+        if (retained->mark->hooks) add({node, retained->output, nullptr, {}}, *retained->mark);
+    }
+    if (host.isNeeded()) host.hold(scratch->collected);
+  }
+
+  /// Brings the gradients to their marks; until then nothing has changed.
+  Error deliver() {
+    for (auto [mark, gradient] : zip_equal(scratch->marks, scratch->results))
+      if (gradient && asked.createGraph)
+        if (Error error = engine.addRecorded(*mark, gradient)) return error;
+    for (auto [i, mark, gradient] : enumerate(scratch->marks, scratch->results)) {
+      if (!gradient) continue;
+      engine.deliver(*mark, std::move(gradient), asked.createGraph);
+      if (mark->hooks && liveHooks(hooksOf(*mark).after)) late.push_back(static_cast<uint32_t>(i));
+    }
+    return Error::success();
+  }
+
+  Error finish() {
+    // Gradients that are zero whatever the tape holds pass no tap.
+    for (const HostScratch::Tap &tap : scratch->host.taps)
+      if (is_contained(late, tap.result))
+        if (Error error = host.runHooksAfter(tap)) return error;
+    return host.finish();
+  }
 
   /// Leaves the gradients in Scratch::results.
   Error run() {
@@ -81,7 +121,8 @@ class Run {
     scratch->collected.encode(scratch->key);
     Expected<std::shared_ptr<Plan>> plan = findPlan(scratch->key);
     if (!plan) return plan.takeError();
-    const ReplayRequest replayed{engine, **plan, *scratch, asked.retains, host.numTaps() ? &host : nullptr};
+    const ReplayRequest replayed{
+        engine, **plan, *scratch, asked.retains, host.isNeeded() ? &host : nullptr, asked.checksNaN, scratch->marks};
     (*plan)->isLeased = true;
     const auto endLease = make_scope_exit([&] { (*plan)->isLeased = false; });
     if (asked.createGraph) return replayRecorded(replayed);
@@ -89,6 +130,22 @@ class Run {
     Error error = replay(replayed, hasReleased);
     if (error && hasReleased) markReleased();
     return error;
+  }
+
+  /// P-04 for gradients that functions of the host did not give.
+  Error fillMissing(Tensors xs, UnusedPolicy unused) {
+    for (auto [i, gradient] : enumerate(scratch->results)) {
+      if (gradient || unused == UnusedPolicy::None || !host.hasFunctionsAtAll()) continue;
+      if (unused == UnusedPolicy::Error)
+        return Failure(ErrorKind::Unreachable, "x number " + Twine(i + 1) + ", " + Engine::describe(*xs[i].get()) +
+                                                   ", gets no gradient: the functions it leads to gave none")
+            .note("ask for none or zeros where an x is unused");
+      Expected<Tensor> zeros = engine.makeTensor(scratch->request.types[i], nullptr);
+      if (!zeros) return zeros.takeError();
+      if (zeros->ref().bytes()) std::memset(zeros->ref().data, 0, zeros->ref().bytes());
+      gradient = std::move(*zeros);
+    }
+    return Error::success();
   }
 
   /// RET-01, RET-04. In the order of the calls, so that each node is still held by a later one or by a y.
@@ -101,34 +158,14 @@ class Run {
   }
 
  private:
-  static bool hasHooks(const Mark &mark) {
-    return mark.hooks && !static_cast<const HookList *>(mark.hooks->releaseUser)->isEmpty();
+  static std::unique_ptr<Scratch> takeScratch(Engine &engine) {
+    if (engine.spare.empty()) return std::make_unique<Scratch>();
+    std::unique_ptr<Scratch> scratch = std::move(engine.spare.back());
+    engine.spare.pop_back();
+    return scratch;
   }
 
-  /// Code of the host may let go of the tape.
-  void listTaps() {
-    auto add = [&](const TapeValue &value, const Mark &mark, const Twine &name) {
-      scratch->request.taps.push_back(scratch->collected.word(value));
-      host.addTap(mark, name.str());
-    };
-    for (Mark *mark : scratch->collected.leaves())
-      if (hasHooks(*mark))
-        add({nullptr, 0, mark, {}}, *mark, mark->name.empty() ? "a leaf" : "tensor '" + Twine(mark->name) + "'");
-    for (TapeNode *node : scratch->collected.nodes())
-      for (RetainedMark *retained = node->retained; retained; retained = retained->next)
-        if (hasHooks(*retained->mark))
-          add({node, retained->output, nullptr, {}}, *retained->mark,
-              "output " + Twine(retained->output) + " of " + engine.describe(*node));
-    if (scratch->request.taps.empty()) return;
-    for (TapeNode *node : scratch->collected.nodes()) {
-      retain(node);
-      held.push_back(node);
-    }
-    for (Mark *mark : scratch->collected.leaves()) {
-      retain(mark);
-      heldMarks.push_back(mark);
-    }
-  }
+  static const HookList &hooksOf(const Mark &mark) { return *static_cast<const HookList *>(mark.hooks->releaseUser); }
 
   Error checkHead(size_t i) {
     const TensorImpl &head = *asked.heads[i].get(), &y = *asked.ys[i].get();
@@ -166,8 +203,7 @@ class Run {
   Engine &engine;
   const Asked &asked;
   HostRun host;
-  std::vector<TapeNode *> held;  // while hooks run
-  std::vector<Mark *> heldMarks;
+  SmallVector<uint32_t, 0> late;  // results of leaves whose hooks after the accumulation have not run
 };
 
 std::string position(size_t i, const Tensor &x) {
@@ -184,8 +220,12 @@ Error checkTarget(const Tensor &x, size_t i) {
 
 Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
   StoreLock lock(engine->store);
-  Asked asked{ys, options.heads, options.retain.value_or(options.createGraph), options.createGraph,
-              options.secondBackward == SecondBackward::Lenient};
+  Asked asked{ys,
+              options.heads,
+              options.retain.value_or(options.createGraph),
+              options.createGraph,
+              options.secondBackward == SecondBackward::Lenient,
+              modesOf(*this).checksNaN};
   Run run(*engine, asked, lock);
   if (options.inputs && options.inputs->empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (inputs): the list is empty");
@@ -226,10 +266,9 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
     if (marks.empty())
       return Failure(ErrorKind::NoInputs, "no tensor that the ys lead to asks for a gradient: every request is 'null'");
   }
+  run.listTaps();
   if (Error error = run.run()) return error;
-  for (auto [mark, gradient] : zip_equal(marks, run.scratch->results))
-    if (gradient)
-      if (Error error = engine->deliver(*mark, std::move(gradient), options.createGraph)) return error;
+  if (Error error = run.deliver()) return error;
   run.clearHistory();
   return run.finish();
 }
@@ -239,8 +278,12 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
   if (!options.onlyInputs)
     return Failure(ErrorKind::UnsupportedOption,
                    "onlyInputs = false, gradients of other leaves besides, is not offered");
-  Asked asked{ys, options.heads, options.retain.value_or(options.createGraph), options.createGraph,
-              options.secondBackward == SecondBackward::Lenient};
+  Asked asked{ys,
+              options.heads,
+              options.retain.value_or(options.createGraph),
+              options.createGraph,
+              options.secondBackward == SecondBackward::Lenient,
+              modesOf(*this).checksNaN};
   if (xs.empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (xs): the list is empty");
   if (Error error = engine->checkOwn(xs, "x")) return error;
@@ -263,7 +306,9 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
   for (const Tensor &x : options.noGrad)
     if (const TapeValue value = TapeValue::of(*x.get()); collected.contains(value))
       request.noGrad.push_back(collected.word(value));
+  run.listTaps();
   if (Error error = run.run()) return error;
+  if (Error error = run.fillMissing(xs, options.unused)) return error;
   run.clearHistory();
   if (Error error = run.finish()) return error;
   return std::move(run.scratch->results);
@@ -285,39 +330,41 @@ void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Stor
 }  // namespace
 
 // REQ-04: `add` is computed in full, then added once. Memory that others see is not written, unless it is the caller's own.
-Error Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
+Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
+  if (mark.request != Request::Add || !mark.grad) return Error::success();
+  const KindRef add = cantFail(ctx.kind(*ctx.ops.wellKnown.add, Attrs()));
+  const Tensor operands[] = {Tensor::share(mark.grad), gradient};
+  CallRequest call{signatures.kindId(add), operands, {Recording::On}};
+  Tensor sum;
+  if (Error error = this->call(call, sum)) return error;
+  gradient = std::move(sum);
+  return Error::success();
+}
+
+void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
   mark.isFresh = true;
   TensorImpl *const old = mark.grad;
   const bool isAdd = mark.request == Request::Add && old;
-  if (isRecorded && isAdd) {
-    const KindRef add = cantFail(ctx.kind(*ctx.ops.wellKnown.add, Attrs()));
-    const Tensor operands[] = {Tensor::share(old), gradient};
-    CallRequest call{signatures.kindId(add), operands, {Recording::On}};
-    Tensor sum;
-    if (Error error = this->call(call, sum)) return error;
-    gradient = std::move(sum);
-  }
   TensorImpl &now = *gradient.get();
   if (old && mark.isCallersBuffer) {
     if (isAdd && !isRecorded) addElements(now.ref(), old->ref());
     else if (old->storage->bytes) std::memcpy(old->storage->data, now.storage->data, old->storage->bytes);
     countWrite(*old, numCalls);
-    return Error::success();
+    return;
   }
   if (!old || isRecorded || old->producer) {
     if (isAdd && !isRecorded) addElements(old->ref(), now.ref());
     if (old) release(old);
     mark.grad = gradient.take();
-    return Error::success();
+    return;
   }
   if (isAdd && !isShared(*old)) {
     addElements(now.ref(), old->ref());
     countWrite(*old, numCalls);
-    return Error::success();
+    return;
   }
   if (isAdd) addElements(old->ref(), now.ref());
   swapMemory(*old, now);
-  return Error::success();
 }
 
 }  // namespace gradc

@@ -158,10 +158,11 @@ class Caller {
       s.operands[numInputs() + o].data = memory[o] ? memory[o]->data : nullptr;
     s.call.workspace = s.workspaceBytes ? engine.workspace->data : nullptr;
     s.call.random = {engine.options.seed, draw, 0};
+    s.call.failure = engine.failure.address();
     auto body = [&]() -> Error {
       if (!s.fast) s.handle->op->kernel(s.call);
       else withThreads(engine.options.threads, [&] { s.fast->run(s.call); });
-      return Error::success();
+      return engine.failure.hasFailed() ? engine.failure.take() : Error::success();
     };
     return catching("to run the operator", body, [&](Failure failure) {
       return std::move(failure).note("while running operator '" + s.handle->spelling + "'");
@@ -172,21 +173,6 @@ class Caller {
     return static_cast<TapeNode *>(engine.store.allocate(TapeNode::bytes(numInputs(), numKept())));
   }
 
-  Edge edgeOf(TensorImpl &impl) const {
-    const uint32_t version = impl.storage ? impl.storage->version.load(std::memory_order_relaxed) : 0;
-    if ((impl.tracked & mask) != 0) {
-      if (impl.producer) {
-        retain(impl.producer);
-        return Edge::node(impl.producer, impl.output, version);
-      }
-      retain(impl.mark);
-      return Edge::mark(impl.mark, Edge::Kind::Leaf, version);
-    }
-    if (!impl.mark || impl.mark->name.empty()) return Edge::other(impl.serial, version);
-    retain(impl.mark);
-    return Edge::mark(impl.mark, Edge::Kind::Named, version);
-  }
-
   /// Versions are those the call has seen of inputs, and those it has left of outputs.
   void record(void *block, Outputs &memory) {
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(numInputs()),
@@ -195,13 +181,16 @@ class Caller {
                                                 .call = engine.numCalls,
                                                 .draw = draw,
                                                 .store = &engine.store,
-                                                .forward = request.forward};
+                                                .forward = request.forward,
+                                                .origin = request.origin,
+                                                .site = request.site};
     if (node->forward) retain(node->forward);
+    if (node->origin) retain(node->origin);
     Edge *edge = node->edges().begin();
     for (const Tensor &tensor : request.inputs) {
       TensorImpl &impl = *tensor.get();
       node->isTrackedByLeaf |= (impl.tracked & mask) && (impl.tracked & kTrackedByLeaf);
-      *edge++ = edgeOf(impl);
+      *edge++ = edgeOf(impl, mask);
     }
     Kept *kept = node->kept().begin();
     for (KeptOperand operand : signature->kept) {
@@ -284,6 +273,21 @@ class Caller {
 };
 
 }  // namespace
+
+Edge edgeOf(TensorImpl &impl, uint8_t mask) {
+  const uint32_t version = impl.storage ? impl.storage->version.load(std::memory_order_relaxed) : 0;
+  if ((impl.tracked & mask) != 0) {
+    if (impl.producer) {
+      retain(impl.producer);
+      return Edge::node(impl.producer, impl.output, version);
+    }
+    retain(impl.mark);
+    return Edge::mark(impl.mark, Edge::Kind::Leaf, version);
+  }
+  if (!impl.mark || impl.mark->name.empty()) return Edge::other(impl.serial, version);
+  retain(impl.mark);
+  return Edge::mark(impl.mark, Edge::Kind::Named, version);
+}
 
 Error Engine::call(const CallRequest &request, MutableArrayRef<Tensor> outputs) {
   return Caller(*this, request).run(outputs);

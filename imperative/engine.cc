@@ -1,6 +1,8 @@
 // Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
 
+#include "imperative/function_op.h"
+
 #include "runtime/bindings.h"
 
 using namespace llvm;
@@ -73,7 +75,25 @@ void BufferMarks::add(const Storage &buffer, Mark &mark) {
 }
 
 std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
-  return ("call " + Twine(call) + " of operator '" + signatures.kind(KindId(kind))->spelling + "'").str();
+  const NodeKind &of = *signatures.kind(KindId(kind));
+  return ("call " + Twine(call) + " of " + (isHostCode(*of.op) ? "function '" : "operator '") + of.spelling + "'")
+      .str();
+}
+
+std::string Engine::describeFully(const TapeNode &node) const {
+  auto at = [](CallSite site) { return site.file ? (" at " + Twine(site.file) + ":" + Twine(site.line)).str() : ""; };
+  std::string text = describe(node) + at(node.site);
+  for (const Origin *origin = node.origin; origin; origin = origin->parent)
+    text += ", the gradient of " + describeCall(origin->call, origin->kind.value) + at(origin->site);
+  return text;
+}
+
+Origin *Engine::makeOrigin(const TapeNode &node) {
+  void *const block = store.allocate(sizeof(Origin));
+  if (!block) return nullptr;
+  if (node.origin) retain(node.origin);
+  return new (block) Origin{
+      .kind = node.signature->kind, .call = node.call, .site = node.site, .parent = node.origin, .store = &store};
 }
 
 std::string Engine::describe(const TapeNode &node) const { return describeCall(node.call, node.signature->kind.value); }

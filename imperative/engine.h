@@ -1,11 +1,13 @@
 // What an Imperative is made of. Functions expect the lock of the store to be held.
 #pragma once
 
+#include "imperative/host_run.h"
 #include "imperative/imperative.h"
 #include "imperative/plan_cache.h"
 #include "imperative/signature.h"
 #include "imperative/tape.h"
 #include "ir/dense_map.h"
+#include "runtime/failures.h"
 
 namespace gradc {
 
@@ -13,12 +15,17 @@ struct CallRequest {
   KindId kind;
   Tensors inputs;
   Modes modes;
+  CallSite site = {};
   Tensors into = {};  // per visible output; none: new tensors
   llvm::ArrayRef<KnownOutput> known =
       {};                       // all outputs, where known; one that is not wanted comes back as an empty handle
   TapeNode *forward = nullptr;  // of a fused backward operator
+  Origin *origin = nullptr;     // of what the call computes the gradient of
   uint64_t draw = 0;            // of a random operator that repeats what another drew; 0: it draws
 };
+
+/// Where an input of a call comes from, held. `mask`: the bits of TensorImpl::tracked that count.
+Edge edgeOf(TensorImpl &impl, uint8_t mask);
 
 /// What one backward works with, reused by the next: a steady step allocates nothing.
 struct Scratch {
@@ -30,6 +37,7 @@ struct Scratch {
   std::vector<Storage *> memory;  // of the heads of a plan
   std::vector<Tensor> results;
   std::vector<uint32_t> key;
+  HostScratch host;
 
   void clear();
 };
@@ -67,6 +75,10 @@ class Engine {
   /// "call 12, operator 'square'"
   std::string describe(const TapeNode &node) const;
   std::string describeCall(uint64_t call, uint32_t kind) const;
+  /// The same with where the host called it, and what it computes the gradient of.
+  std::string describeFully(const TapeNode &node) const;
+  /// The call of a node for those that a backward records for it; null without memory.
+  Origin *makeOrigin(const TapeNode &node);
   /// In words, of `plans`.
   std::string explainMiss() const;
   /// "tensor 'w'", "a tensor of shape (2,3)"
@@ -95,12 +107,15 @@ class Engine {
   Storage *workspace = nullptr;
 
   BufferMarks bufferMarks;
+  FailureSlot failure;  // of kernels of calls
 
   /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
   llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
   llvm::Error growWorkspace(size_t bytes);
-  /// Brings a gradient to a mark; `isRecorded`: it has a history of its own.
-  llvm::Error deliver(Mark &mark, Tensor gradient, bool isRecorded);
+  /// Makes of a recorded gradient the recorded sum with what it is added to, if it is.
+  llvm::Error addRecorded(const Mark &mark, Tensor &gradient);
+  /// Brings a gradient to a mark; `isRecorded`: it has a history of its own, and is the sum already.
+  void deliver(Mark &mark, Tensor gradient, bool isRecorded);
 };
 
 }  // namespace gradc

@@ -2,19 +2,13 @@
 #include "imperative/hooks.h"
 
 #include "imperative/engine.h"
-#include "runtime/bindings.h"
 
 #include "llvm/ADT/STLExtras.h"
-
-#include <optional>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-// What the calling thread is inside of.
-constinit thread_local HostRun *current = nullptr;
 
 void deleteHooks(void *hooks) { delete static_cast<HookList *>(hooks); }
 
@@ -29,96 +23,34 @@ Expected<HookList *> hooksOf(Engine &engine, Mark &mark) {
   return static_cast<HookList *>(mark.hooks->releaseUser);
 }
 
+/// One more at the end, without those that were removed. `old` is what was there, to be destroyed without the lock.
+HookHandle add(HookRows &rows, TensorHook hook, HookRows &old) {
+  auto longer = std::make_shared<std::vector<std::shared_ptr<HookEntry>>>();
+  if (rows)
+    for (const std::shared_ptr<HookEntry> &entry : *rows)
+      if (!entry->isRemoved) longer->push_back(entry);
+  auto entry = std::make_shared<HookEntry>();
+  entry->call = std::move(hook);
+  longer->push_back(entry);
+  old = std::exchange(rows, std::move(longer));
+  return HookHandle(entry);
+}
+
 }  // namespace
-
-/// While the calling thread is in code of the host.
-class HostRun::Inside {
- public:
-  explicit Inside(HostRun &run) : run(run), outer(std::exchange(current, &run)) {
-    if (run.isRecording) recording.emplace(run.engine.owner, RecordOptions{modesOf(run.engine.owner).isTraining});
-    else quiet.emplace(run.engine.owner);
-    run.lock.unlock();
-  }
-  ~Inside() {
-    run.lock.lock();
-    current = outer;
-  }
-  Inside(const Inside &) = delete;
-
- private:
-  HostRun &run;
-  HostRun *const outer;
-  std::optional<RecordScope> recording;
-  std::optional<NoGradScope> quiet;
-};
 
 bool HookHandle::remove() {
   const std::shared_ptr<HookEntry> hook = entry.lock();
   return hook && !hook->isRemoved.exchange(true);
 }
 
-bool HookList::isEmpty() const {
-  return all_of(entries, [](const std::shared_ptr<HookEntry> &entry) { return entry->isRemoved.load(); });
-}
-
-HostRun::~HostRun() {
-  if (taps.empty() && callbacks.empty()) return;
-  Inside inside(*this);  // what the host's code keeps goes without the lock
-  taps.clear();
-  callbacks.clear();
-}
-
-void HostRun::addTap(const Mark &mark, std::string name) {
-  taps.push_back({static_cast<const HookList *>(mark.hooks->releaseUser)->entries, std::move(name)});
-}
-
-Error HostRun::checkResult(const Tap &tap, const Tensor &gradient, const Tensor &result) const {
-  const std::string who = "a hook of " + tap.name + " returned ";
-  const TensorImpl &was = *gradient.get(), &is = *result.get();
-  if (is.store != &engine.store) return Failure(ErrorKind::ForeignEntry, who + "a tensor of another Imperative");
-  if (is.shape != was.shape)
-    return Failure(ErrorKind::HeadShape, who + "a gradient of shape " + toString(ShapeRef(is.shapeDims())) +
-                                             ", expected " + toString(ShapeRef(was.shapeDims())));
-  if (is.dtype != was.dtype)
-    return Failure(ErrorKind::HeadDType,
-                   who + "a gradient of type " + dtypeName(is.dtype) + ", expected " + dtypeName(was.dtype));
-  return Error::success();
-}
-
-Error HostRun::runHooks(size_t tap, Tensor &gradient) {
-  const Tap &row = taps[tap];
-  for (const std::shared_ptr<HookEntry> &hook : row.hooks) {
-    if (hook->isRemoved) continue;
-    std::optional<Expected<Tensor>> result;
-    {
-      Inside inside(*this);
-      result.emplace(hook->call(gradient));
-    }
-    if (!*result) return result->takeError();
-    if (!**result) continue;
-    if (Error error = checkResult(row, gradient, **result)) return error;
-    gradient = std::move(**result);
-  }
-  return Error::success();
-}
-
-Error HostRun::finish() {
-  for (size_t i = 0; i < callbacks.size(); ++i) {
-    Inside inside(*this);
-    const FinalCallback callback = std::move(callbacks[i]);  // which may queue another
-    if (Error error = callback()) return error;
-  }
-  return Error::success();
-}
-
-bool HostRun::queue(const Engine &engine, FinalCallback callback) {
-  if (!current || &current->engine != &engine) return false;
-  current->callbacks.push_back(std::move(callback));
-  return true;
+HookRows liveHooks(const HookRows &rows) {
+  if (!rows || all_of(*rows, [](const std::shared_ptr<HookEntry> &entry) { return entry->isRemoved.load(); }))
+    return nullptr;
+  return rows;
 }
 
 Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
-  std::vector<std::shared_ptr<HookEntry>> removed;  // destroyed without the lock
+  HookRows old;
   StoreLock lock(engine->store);
   if (Error error = engine->checkOwn(x, "tensor")) return error;
   TensorImpl &impl = *x.get();
@@ -131,14 +63,27 @@ Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
   if (!hooks) return hooks.takeError();
   if (impl.producer)
     if (Error error = engine->tieToCall(impl, **mark)) return error;
-  llvm::erase_if((*hooks)->entries, [&](const std::shared_ptr<HookEntry> &entry) {
-    if (entry->isRemoved) removed.push_back(entry);
-    return entry->isRemoved.load();
-  });
-  auto entry = std::make_shared<HookEntry>();
-  entry->call = std::move(hook);
-  (*hooks)->entries.push_back(entry);
-  return HookHandle(entry);
+  return add((*hooks)->before, std::move(hook), old);
+}
+
+Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, TensorHook hook) {
+  HookRows old;
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(leaf, "tensor")) return error;
+  TensorImpl &impl = *leaf.get();
+  if (!hook) return Failure(ErrorKind::BadCallback, "the hook of " + Engine::describe(impl) + " is empty");
+  if (impl.producer)
+    return Failure(ErrorKind::HookNotLeaf,
+                   Engine::describe(impl) + " is computed: a hook after the accumulation is for leaves")
+        .note("add a hook of its gradient instead");
+  if (!impl.tracked)
+    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient to hook");
+  Expected<Mark *> mark = engine->markOf(impl);
+  if (!mark) return mark.takeError();
+  Expected<HookList *> hooks = hooksOf(*engine, **mark);
+  if (!hooks) return hooks.takeError();
+  if (!(*mark)->owner.load(std::memory_order_relaxed)) (*mark)->owner.store(&impl, std::memory_order_relaxed);
+  return add((*hooks)->after, std::move(hook), old);
 }
 
 Error Imperative::queueCallback(FinalCallback callback) {

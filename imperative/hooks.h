@@ -1,4 +1,5 @@
-// Code of the host that runs while gradients are computed: hooks of tensors, and callbacks at the end of a backward.
+// Code of the host that runs while gradients are computed: hooks of tensors, hooks of leaves whose gradient has arrived, and
+// callbacks at the end of a backward.
 //
 //   HookHandle handle = cantFail(im.addHook(x, [](const Tensor &gradient) -> Expected<Tensor> { return scaled(gradient); }));
 //   cantFail(im.backward({loss}, {}));
@@ -38,46 +39,14 @@ class HookHandle {
   std::weak_ptr<HookEntry> entry;
 };
 
-/// The hooks of one mark, in the order in which they were added.
+/// Replaced as a whole when one is added, so that a run keeps those it began with.
+using HookRows = std::shared_ptr<const std::vector<std::shared_ptr<HookEntry>>>;
+
+/// The hooks of one mark, in the order in which they were added: on the gradient, and after it was accumulated.
 struct HookList {
-  std::vector<std::shared_ptr<HookEntry>> entries;
-  bool isEmpty() const;
+  HookRows before, after;
 };
-
-class StoreLock;
-
-/// What a backward calls of the host's, and what that queues.
-class HostRun {
- public:
-  HostRun(Engine &engine, StoreLock &lock, bool isRecording) : engine(engine), lock(lock), isRecording(isRecording) {}
-  HostRun(const HostRun &) = delete;
-  ~HostRun();
-
-  /// From now on tap number `numTaps()` is that of the mark's gradient.
-  void addTap(const Mark &mark, std::string name);
-  size_t numTaps() const { return taps.size(); }
-  /// Runs the hooks of a tap, one on what the other made of the gradient. E-44, E-38 and E-39 for what a hook returns, and its
-  /// own error.
-  llvm::Error runHooks(size_t tap, Tensor &gradient);
-  /// Runs what was queued, in order, and what that queues.
-  llvm::Error finish();
-  /// Takes a callback for the end of the backward whose host code the calling thread is in; false where it is in none of this
-  /// engine.
-  static bool queue(const Engine &engine, FinalCallback callback);
-
- private:
-  class Inside;
-  struct Tap {
-    std::vector<std::shared_ptr<HookEntry>> hooks;
-    std::string name;
-  };
-  llvm::Error checkResult(const Tap &tap, const Tensor &gradient, const Tensor &result) const;
-
-  Engine &engine;
-  StoreLock &lock;
-  const bool isRecording;
-  std::vector<Tap> taps;
-  std::vector<FinalCallback> callbacks;
-};
+/// Null where all of them were removed.
+HookRows liveHooks(const HookRows &rows);
 
 }  // namespace gradc

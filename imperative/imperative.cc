@@ -105,27 +105,27 @@ Error Imperative::setName(const Tensor &x, StringRef name) {
   return Error::success();
 }
 
-Expected<Tensor> Imperative::call(KindId kind, Tensors inputs) {
+Expected<Tensor> Imperative::call(KindId kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
   Tensor output;
-  if (Error error = engine->call({kind, inputs, modes}, output)) return error;
+  if (Error error = engine->call({kind, inputs, modes, site}, output)) return error;
   return output;
 }
 
-Expected<SmallVector<Tensor, 2>> Imperative::callAll(KindId kind, Tensors inputs) {
+Expected<TensorList> Imperative::callAll(KindId kind, Tensors inputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
   if (Error error = engine->checkOwn(kind)) return error;
-  SmallVector<Tensor, 2> outputs(engine->signatures.kind(kind)->numVisible);
-  if (Error error = engine->call({kind, inputs, modes}, outputs)) return error;
+  TensorList outputs(engine->signatures.kind(kind)->numVisible);
+  if (Error error = engine->call({kind, inputs, modes, site}, outputs)) return error;
   return outputs;
 }
 
-Error Imperative::callInto(KindId kind, Tensors inputs, Tensors outputs) {
+Error Imperative::callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);
-  return engine->call({kind, inputs, modes, outputs}, {});
+  return engine->call({kind, inputs, modes, site, outputs}, {});
 }
 
 Error Imperative::willWrite(const Tensor &x) {

@@ -15,6 +15,8 @@
 // Tested by tests/imperative_test.cc
 #pragma once
 
+#include "imperative/call_site.h"
+#include "imperative/function.h"
 #include "imperative/hooks.h"
 #include "imperative/modes.h"
 #include "imperative/tensor.h"
@@ -136,12 +138,16 @@ class Imperative {
 
   /// Output 0. E-42, E-44 for a tensor of another Imperative, what inference and kernels say, E-31 where the gradient would
   /// keep a value made in inference mode.
-  llvm::Expected<Tensor> call(KindId kind, Tensors inputs);
+  llvm::Expected<Tensor> call(KindId kind, Tensors inputs, CallSite site = CallSite::here());
   /// Every visible output.
-  llvm::Expected<llvm::SmallVector<Tensor, 2>> callAll(KindId kind, Tensors inputs);
+  llvm::Expected<TensorList> callAll(KindId kind, Tensors inputs, CallSite site = CallSite::here());
   /// Writes the visible outputs into tensors, which may be inputs too. E-19 for a tracked one while recording (unless
   /// InplacePolicy says otherwise); E-71, E-18 for outputs that do not fit, or that share memory.
-  llvm::Error callInto(KindId kind, Tensors inputs, Tensors outputs);
+  llvm::Error callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site = CallSite::here());
+  /// Runs a function of the host and records it as one call. E-14, E-44 for what it returns, E-31 for what it saves, E-21 for
+  /// one without forward or backward, and its own errors.
+  llvm::Expected<TensorList> apply(const std::shared_ptr<const Function> &function, Tensors inputs,
+                                   CallSite site = CallSite::here());
   /// To be asked before the host writes into a tensor's memory: counts a write; E-19 as in `callInto`.
   llvm::Error willWrite(const Tensor &x);
 
@@ -161,6 +167,11 @@ class Imperative {
   /// zero; what is retained or returned is what they made of it. A hook that keeps its own tensor keeps both forever. E-06 for
   /// an untracked x, E-21 for no function.
   llvm::Expected<HookHandle> addHook(const Tensor &x, TensorHook hook);
+  /// Called with a leaf as soon as its gradient has arrived, by `backward`; the leaf is no longer read by what that backward
+  /// still has to compute, unless other leaves read it: to overwrite it then is E-31. It returns no tensor: E-24. Values are given
+  /// back as the backward goes on, so that an error leaves the gradients that arrived before it, and the history that was run
+  /// through is cleared. Not called once the host has let go of the leaf. E-23 for a computed tensor, E-06 and E-21 as above.
+  llvm::Expected<HookHandle> addPostAccumulateHook(const Tensor &leaf, TensorHook hook);
   /// For inside of a hook or of another callback: called once, when the backward that it belongs to has succeeded; its error
   /// comes back from there, all else is done then. E-22 elsewhere, E-21 for no function.
   llvm::Error queueCallback(FinalCallback callback);

@@ -25,6 +25,7 @@ struct Modes {
   Recording recording = Recording::ByLeaf;
   bool isTraining = false;
   bool isInference = false;
+  bool checksNaN = false;
 };
 
 /// Of the calling thread.
@@ -57,7 +58,9 @@ struct RecordOptions {
 class RecordScope : ModeScope {
  public:
   explicit RecordScope(const Imperative &imperative, RecordOptions options = {}) : ModeScope(imperative) {
-    modes = {Recording::On, options.isTraining, false};
+    modes.recording = Recording::On;
+    modes.isTraining = options.isTraining;
+    modes.isInference = false;
   }
 };
 class PauseScope : ModeScope {
@@ -92,6 +95,14 @@ class InferenceScope : ModeScope {
   explicit InferenceScope(const Imperative &imperative) : ModeScope(imperative) {
     modes.recording = Recording::Off;
     modes.isInference = true;
+  }
+};
+/// HOOK-09: gradients that are computed inside are watched. The first operator whose output has a NaN ends the backward with an
+/// error that names it, and the call of the user that it differentiates.
+class AnomalyScope : ModeScope {
+ public:
+  explicit AnomalyScope(const Imperative &imperative, bool checksNaN = true) : ModeScope(imperative) {
+    modes.checksNaN = checksNaN;
   }
 };
 

@@ -2,6 +2,7 @@
 // tape of the same structure has what the instructions read. Linear. Tested by tests/imperative_cache_test.cc
 #include "imperative/plan.h"
 
+#include "imperative/function_op.h"
 #include "imperative/recorded_graph.h"
 
 #include "passes/memory/plan_memory.h"
@@ -267,9 +268,33 @@ class Compiler {
     NodeMap<uint32_t> tapOf(plan->list.graph, Plan::kNone);
     for (auto [t, node] : enumerate(gradient.taps))
       if (node.isValid()) tapOf[plan->split.newId[node.value]] = static_cast<uint32_t>(t);
-    for (auto [i, instruction] : enumerate(plan->list.instructions))
-      if (const uint32_t t = tapOf[instruction.node]; t != Plan::kNone)
-        plan->taps.push_back({static_cast<uint32_t>(i), t});
+    bool hasFunctions = false;
+    for (auto [i, instruction] : enumerate(plan->list.instructions)) {
+      instruction.call.failure = plan->failure.address();
+      const uint32_t t = tapOf[instruction.node];
+      const bool isFunction = instruction.call.kind->op == &kFunctionGradient;
+      if (t != Plan::kNone || isFunction) plan->stops.push_back({static_cast<uint32_t>(i), t});
+      hasFunctions |= isFunction;
+    }
+    if (hasFunctions) listGradients();
+  }
+
+  /// Which entries a gradient flows through: where none arrives because a function gave none, they have none.
+  void listGradients() {
+    const Graph &backward = plan->split.backward;
+    BitVector &isGradient = plan->isGradient;
+    isGradient.resize(backward.numEntries());
+    for (EntryId e : plan->headEntry)
+      if (e.isValid()) isGradient.set(e.value);
+    for (uint32_t n = 0; n < backward.numNodes(); ++n) {
+      const NodeId node(n);
+      if (backward.isVariable(node)) continue;
+      const OpDef *const op = backward.op(node);
+      const bool isOn = op == &kFunctionGradient || op == ctx.ops.wellKnown.onesLike ||
+                        any_of(backward.inputs(node), [&](Value v) { return isGradient[backward.entry(v).value]; });
+      const uint32_t first = backward.firstEntry(node).value;
+      if (isOn) isGradient.set(first, first + backward.numOutputs(node));
+    }
   }
 
   void listPlaces() {
@@ -289,6 +314,10 @@ class Compiler {
                   plan->saved.capacity() * sizeof(Plan::Saved) + plan->slots.capacity() * sizeof(Plan::Slot) +
                   plan->placed.capacity() * sizeof(Plan::Placed) +
                   (plan->callOf.capacity() + plan->operandsOfHeads.capacity()) * sizeof(uint32_t) +
+                  (plan->leafOf.capacity() + plan->results.capacity() + plan->key.capacity()) * sizeof(uint32_t) +
+                  plan->heads.capacity() * sizeof(Plan::HeadMemory) + plan->draws.capacity() * sizeof(Plan::Draw) +
+                  plan->stops.capacity() * sizeof(Plan::Stop) + plan->tapNodes.capacity() * sizeof(NodeId) +
+                  plan->workspaces.capacity() * sizeof(Plan::Workspace) + plan->isGradient.size() / 8 +
                   plan->split.newId.capacity() * sizeof(NodeId) + plan->split.source.capacity() * sizeof(Value);
   }
 

@@ -6,7 +6,10 @@
 #include "imperative/collect.h"
 #include "imperative/imperative.h"
 #include "passes/split_gradient.h"
+#include "runtime/failures.h"
 #include "runtime/instructions.h"
+
+#include "llvm/ADT/BitVector.h"
 
 namespace gradc {
 
@@ -76,11 +79,13 @@ struct Plan {
   std::vector<Workspace> workspaces;
   size_t arenaBytes = 0;
   char *arena = nullptr;  // where the addresses were set for
-  /// An instruction after which code of the host sees what it yields.
-  struct Tap {
-    uint32_t instruction, tap;  // position in the request
+  /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function.
+  struct Stop {
+    uint32_t instruction, tap;  // position in the request; kNone: a function
   };
-  std::vector<Tap> taps;         // by instruction
+  std::vector<Stop> stops;     // by instruction
+  llvm::BitVector isGradient;  // by entry of `split.backward`, where there are functions: computed from head gradients
+  FailureSlot failure;         // of kernels
   std::vector<NodeId> tapNodes;  // per tap of the request: of `combined`; invalid: none
   struct Draw {
     uint32_t instruction, node;
@@ -92,7 +97,8 @@ struct Plan {
   struct ForwardValue {
     Value value;
     OperandType type;
-    uint32_t saved;  // position among them, or kNone: only its shape is looked at
+    uint32_t saved;       // position among them, or kNone: only its shape is looked at
+    uint32_t lastReader;  // call
   };
   struct RecordedCall {
     KindId kind;  // of the Imperative
@@ -103,7 +109,7 @@ struct Plan {
     uint32_t tap;        // that it is, or kNone
   };
   struct Recorded {
-    std::vector<ForwardValue> forward;
+    std::vector<ForwardValue> forward;  // by lastReader
     std::vector<RecordedCall> calls;
     std::vector<uint32_t> inputs;      // entries
     std::vector<KnownOutput> outputs;  // per call all of them

@@ -1,6 +1,8 @@
 // Tested by tests/imperative_graph_test.cc
 #include "imperative/recorded_graph.h"
 
+#include "imperative/function_op.h"
+
 #include "ir/graph_builder.h"
 
 #include "ir/dense_map.h"
@@ -75,7 +77,8 @@ class Recorder {
   }
 
   std::string nameOf(const TapeNode &node) {
-    const StringRef op = node.signature->handle->op->name;
+    const NodeKind &kind = *node.signature->handle;
+    const StringRef op = isHostCode(*kind.op) ? kind.spelling : kind.op->name;
     if (!isFile) return (op + "#" + Twine(node.call)).str();
     std::string name;
     do {
@@ -86,6 +89,9 @@ class Recorder {
 
   Error addCall(TapeNode &node) {
     const Signature &signature = *node.signature;
+    if (isFile && signature.isHostCode)
+      return Failure(ErrorKind::UnknownOp, "call " + Twine(node.call) + ", function '" + signature.handle->spelling +
+                                               "', is code of the host, which no graph holds");
     SmallVector<Value, 8> inputs;
     for (auto [i, edge] : enumerate(node.edges())) inputs.push_back(input(node, edge, static_cast<uint32_t>(i)));
     NodeId n;

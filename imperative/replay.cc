@@ -1,6 +1,7 @@
 // Tested by tests/imperative_test.cc
 #include "imperative/replay.h"
 
+#include "imperative/function_op.h"
 #include "runtime/failures.h"
 #include "runtime/kernels/threads.h"
 
@@ -17,15 +18,19 @@ class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
       : request(request), engine(request.engine), plan(request.plan), list(plan.list),
-        collected(request.scratch.collected), hasReleased(hasReleased), memory(request.scratch.memory) {
+        collected(request.scratch.collected), hasReleased(hasReleased),
+        releases(!request.retains && !(request.host && request.host->keepsValues())), memory(request.scratch.memory),
+        held(request.scratch.host.values) {
     memory.assign(list.heads.size(), nullptr);
+    request.scratch.results.resize(plan.results.size());
   }
   ~Replay() {
     if (arena) release(arena);
     for (Storage *storage : memory)
       if (storage) release(storage);
     memory.clear();
-    for (const Held &held : held) release(held.storage);
+    for (; nextSaved < held.size(); ++nextSaved) release(held[nextSaved].storage);
+    held.clear();
   }
 
   Error run() {
@@ -36,12 +41,12 @@ class Replay {
     list.resolve();
     for (const Plan::Draw &draw : plan.draws)
       list.instructions[draw.instruction].call.random = {engine.options.seed, collected.nodes()[draw.node]->draw, 0};
-    for (const Plan::Tap &tap : plan.taps) {
-      if (Error error = executeUpTo(tap.instruction + 1)) return error;
-      if (Error error = runHooks(tap)) return error;
+    for (const Plan::Stop &stop : plan.stops) {
+      if (Error error = executeUpTo(stop.instruction)) return error;
+      if (Error error = stop.tap == Plan::kNone ? runFunction(stop.instruction) : runTap(stop)) return error;
+      current = stop.instruction + 1;
     }
     if (Error error = executeUpTo(static_cast<uint32_t>(list.instructions.size()))) return error;
-    if (Error error = checkHeld()) return error;
     if (Error error = fetchHeads(Plan::kNone)) return error;
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
     return takeResults();
@@ -68,25 +73,99 @@ class Replay {
     held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
   }
 
-  Error checkHeld() const {
-    for (const Held &value : held)
-      if (value.storage->version.load(std::memory_order_relaxed) != value.version)
-        return Failure(ErrorKind::StaleVersion, "a value that this backward reads was overwritten by a hook");
-    return Error::success();
+  /// Outside of `withThreads`: code of the host runs on the thread that asked for the gradients.
+  Error runTap(const Plan::Stop &stop) {
+    if (Error error = executeUpTo(stop.instruction + 1)) return error;
+    const Instruction &instruction = list.instructions[stop.instruction];
+    if (isMissing(instruction.node, 0)) return Error::success();
+    const HostScratch::Tap &tap = request.scratch.host.taps[stop.tap];
+    const TensorRef &out = instruction.call.out[0];
+    if (tap.before) {
+      Expected<Tensor> gradient = copyOf(out);
+      if (!gradient) return gradient.takeError();
+      const Tensor before = *gradient;
+      if (Error error = request.host->runHooks(stop.tap, *gradient)) return error;
+      if (out.bytes() && *gradient != before) std::memcpy(out.data, gradient->ref().data, out.bytes());
+      takeSteps(instruction.firstStep, instruction.lastStep);
+      if (Error error = check(stop.instruction)) return error;
+    }
+    if (tap.result == Plan::kNone) return Error::success();
+    if (Error error = takeResult(tap.result)) return error;
+    engine.deliver(*request.marks[tap.result], std::move(request.scratch.results[tap.result]), false);
+    return request.host->runHooksAfter(tap);
   }
 
-  /// Outside of `withThreads`: hooks run on the thread that asked for the gradients.
-  Error runHooks(const Plan::Tap &tap) {
-    const TensorRef &out = list.instructions[tap.instruction].call.out[0];
-    const size_t bytes = out.bytes();
-    Expected<Tensor> gradient = engine.makeTensor({*engine.store.shapes.intern(out.shape), out.dtype}, nullptr);
-    if (!gradient) return gradient.takeError();
-    if (bytes) std::memcpy(gradient->ref().data, out.data, bytes);
-    const Tensor before = *gradient;
-    if (Error error = request.host->runHooks(tap.tap, *gradient)) return error;
-    if (bytes && *gradient != before) std::memcpy(out.data, gradient->ref().data, bytes);
-    const Instruction &instruction = list.instructions[tap.instruction];
+  Expected<Tensor> copyOf(const TensorRef &value) {
+    Expected<Tensor> tensor = engine.makeTensor({*engine.store.shapes.intern(value.shape), value.dtype}, nullptr);
+    if (tensor && value.bytes()) std::memcpy(tensor->ref().data, value.data, value.bytes());
+    return tensor;
+  }
+
+  Error runFunction(uint32_t i) {
+    if (Error error = fetchHeads(i)) return error;
+    Instruction &instruction = list.instructions[i];
+    if (!takeAsMissing(instruction)) {
+      TapeNode &node = *collected.nodes()[callOf(instruction.node)];
+      TensorList gradients(node.signature->outputs.size()), results;
+      for (auto [k, output] : enumerate(arrivingOutputs(*instruction.call.kind))) {
+        if (isMissing(plan.split.backward.inputs(instruction.node)[k])) continue;
+        Expected<Tensor> gradient = copyOf(instruction.call.in[k]);
+        if (!gradient) return gradient.takeError();
+        gradients[static_cast<size_t>(output)] = std::move(*gradient);
+      }
+      SmallVector<bool, 4> wanted;
+      for (Request asked : instruction.call.requests) wanted.push_back(asked != Request::Null);
+      if (Error error = request.host->runFunction(node, gradients, wanted, results)) return error;
+      for (auto [o, out] : enumerate(instruction.call.out)) {
+        if (!wanted[o] || !out.bytes()) continue;
+        if (results[o]) std::memcpy(out.data, results[o].ref().data, out.bytes());
+        else miss(instruction, o);
+      }
+    }
     takeSteps(instruction.firstStep, instruction.lastStep);
+    if (Error error = check(i)) return error;
+    return afterInstruction(i);
+  }
+
+  // ---- gradients that functions did not give: the entries hold zeros, and what reads nothing else has none
+
+  bool isMissing(NodeId n, uint32_t output) const {
+    return !missing.empty() && missing[plan.split.backward.firstEntry(n).value + output];
+  }
+  bool isMissing(Value v) const { return isMissing(v.node, v.index); }
+
+  void miss(const Instruction &instruction, size_t output) {
+    missing.resize(plan.split.backward.numEntries());
+    missing.set(plan.split.backward.firstEntry(instruction.node).value + static_cast<uint32_t>(output));
+    const TensorRef &out = instruction.call.out[output];
+    if (out.data && out.bytes() && instruction.call.requests[output] != Request::Null)
+      std::memset(out.data, 0, out.bytes());
+  }
+
+  bool takeAsMissing(const Instruction &instruction) {
+    if (missing.empty()) return false;
+    bool hasMissing = false;
+    for (Value v : plan.split.backward.inputs(instruction.node)) {
+      if (!plan.isGradient[plan.split.backward.entry(v).value]) continue;
+      if (!isMissing(v)) return false;
+      hasMissing = true;
+    }
+    if (!hasMissing) return false;
+    for (size_t o = 0; o < instruction.call.out.size(); ++o) miss(instruction, o);
+    return true;
+  }
+
+  uint32_t callOf(NodeId n) const { return plan.callOf[plan.split.source[n.value].node.value]; }
+
+  Error check(uint32_t i) const {
+    if (!request.checksNaN) return Error::success();
+    const Instruction &instruction = list.instructions[i];
+    const uint32_t call = callOf(instruction.node);
+    for (auto [o, out] : enumerate(instruction.call.out))
+      if (instruction.call.requests[o] != Request::Null)
+        if (Error error = checkNaN(engine, *instruction.call.kind,
+                                   call == Plan::kNone ? nullptr : collected.nodes()[call], o, out))
+          return error;
     return Error::success();
   }
 
@@ -128,13 +207,25 @@ class Replay {
     }
   }
 
-  void releaseValues(uint32_t instruction) {
-    for (; nextSaved < plan.saved.size() && plan.saved[nextSaved].lastReader <= instruction; ++nextSaved)
-      for (uint32_t i = plan.saved[nextSaved].firstSlot; i < plan.saved[nextSaved].lastSlot; ++i) {
+  /// What was read last by now goes back; code of the host may have overwritten it before.
+  Error afterInstruction(uint32_t instruction) {
+    for (; nextSaved < plan.saved.size() && plan.saved[nextSaved].lastReader <= instruction; ++nextSaved) {
+      const Plan::Saved &saved = plan.saved[nextSaved];
+      if (request.host) {
+        const HostScratch::Held value = held[nextSaved];
+        if (value.storage->version.load(std::memory_order_relaxed) != value.version)
+          return Failure(ErrorKind::StaleVersion, "'" + plan.combined.listedName(saved.value) +
+                                                      "', which this backward reads, was overwritten by a hook");
+        release(value.storage);
+      }
+      if (!releases) continue;
+      for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
         Kept &kept = collected.nodes()[plan.slots[i].node]->kept()[plan.slots[i].kept];
         if (kept.storage) release(std::exchange(kept.storage, nullptr));
         hasReleased = true;
       }
+    }
+    return Error::success();
   }
 
   Error executeUpTo(uint32_t end) {
@@ -153,29 +244,37 @@ class Replay {
     for (; current < end; ++current) {
       Instruction &instruction = list.instructions[current];
       if (Error error = fetchHeads(current)) return error;
-      if (instruction.fast) instruction.fast->run(instruction.call);
-      else instruction.kernel(instruction.call);
+      if (!takeAsMissing(instruction)) {
+        if (instruction.fast) instruction.fast->run(instruction.call);
+        else instruction.kernel(instruction.call);
+        if (plan.failure.hasFailed()) return plan.failure.take();
+      }
       takeSteps(instruction.firstStep, instruction.lastStep);
-      if (!request.retains && !request.host) releaseValues(current);
+      if (Error error = check(current)) return error;
+      if (Error error = afterInstruction(current)) return error;
     }
     return Error::success();
   }
 
   std::string currentCall() const {
     if (current >= list.instructions.size()) return "what the tape recorded";
-    const uint32_t call = plan.callOf[plan.split.source[list.instructions[current].node.value].node.value];
+    const uint32_t call = callOf(list.instructions[current].node);
     return call == Plan::kNone ? "what the tape recorded" : engine.describe(*collected.nodes()[call]);
   }
 
+  Error takeResult(size_t i) {
+    const uint32_t head = plan.results[i];
+    Expected<Tensor> tensor = engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
+    if (!tensor) return tensor.takeError();
+    request.scratch.results[i] = std::move(*tensor);
+    return Error::success();
+  }
+
   Error takeResults() {
-    std::vector<Tensor> &results = request.scratch.results;
     for (auto [i, head] : enumerate(plan.results)) {
-      results.emplace_back();
-      if (head == Plan::kNone) continue;
-      Expected<Tensor> tensor =
-          engine.makeTensor(request.scratch.request.types[i], std::exchange(memory[head], nullptr));
-      if (!tensor) return tensor.takeError();
-      results.back() = std::move(*tensor);
+      if (head == Plan::kNone || !memory[head]) continue;
+      if (!missing.empty() && isMissing(plan.split.backward.heads()[head])) continue;
+      if (Error error = takeResult(i)) return error;
     }
     return Error::success();
   }
@@ -186,13 +285,11 @@ class Replay {
   InstructionList &list;
   const Collected &collected;
   bool &hasReleased;
+  const bool releases;  // what is read last, at once
   Storage *arena = nullptr;
-  std::vector<Storage *> &memory;  // by head
-  struct Held {
-    Storage *storage;
-    uint32_t version;
-  };
-  SmallVector<Held, 0> held;  // while hooks run
+  std::vector<Storage *> &memory;        // by head
+  std::vector<HostScratch::Held> &held;  // parallel to the saved values, while code of the host runs
+  BitVector missing;                     // by entry; empty: none
   uint32_t nextHead = 0, nextSaved = 0, current = 0;
 };
 

@@ -12,8 +12,14 @@ struct ReplayRequest {
   /// Has the tape, the head gradients and the request, and gets the results.
   Scratch &scratch;
   bool retains = false;
-  HostRun *host = nullptr;  // whose taps are those of the request; null: none
+  HostRun *host = nullptr;            // whose taps are those of the request; null: no code of the host runs
+  bool checksNaN = false;             // HOOK-09
+  llvm::ArrayRef<Mark *> marks = {};  // of the results, whose gradients hooks after the accumulation see
 };
+
+/// HOOK-09: an error where a value that node `n` of the backward part yields has a NaN. `call`: what it is the gradient of.
+llvm::Error checkNaN(const Engine &engine, const NodeKind &kind, const TapeNode *call, size_t output,
+                     const TensorRef &value);
 
 /// Leaves in Scratch::results the gradients asked for, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
 /// overwritten since it was kept, E-20 where it was released. Values of the tape

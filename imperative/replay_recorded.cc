@@ -2,8 +2,11 @@
 // every order is the same as the first. Tested by tests/imperative_order_test.cc
 #include "imperative/replay.h"
 
+#include "imperative/function_op.h"
 #include "ir/dense_map.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
 
 using namespace llvm;
 
@@ -26,10 +29,19 @@ class Lister {
       for (const CrossingValue &crossing : *crossings) {
         const auto at = savedOf.find(graph.entry(crossing.entry).value);
         list->forward.push_back({crossing.entry, typeOf(plan.split.backward.firstEntry(crossing.variable)),
-                                 at == savedOf.end() ? Plan::kNone : at->second});
+                                 at == savedOf.end() ? Plan::kNone : at->second, 0});
       }
     for (uint32_t n = plan.numForwardNodes; n < graph.numNodes(); ++n)
       if (!graph.isVariable(NodeId(n))) add(NodeId(n));
+    DenseMap<uint32_t, uint32_t> lastReader;
+    for (auto [c, call] : enumerate(list->calls))
+      for (uint32_t i = call.firstInput; i < call.lastInput; ++i)
+        lastReader[list->inputs[i]] = static_cast<uint32_t>(c);
+    for (Plan::ForwardValue &value : list->forward)
+      value.lastReader = lastReader.lookup(graph.entry(value.value).value);
+    llvm::stable_sort(list->forward, [](const Plan::ForwardValue &a, const Plan::ForwardValue &b) {
+      return a.lastReader < b.lastReader;
+    });
     return std::move(list);
   }
 
@@ -74,7 +86,13 @@ class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
       : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
-        collected(request.scratch.collected), values(graph.numEntries()) {}
+        collected(request.scratch.collected), values(graph.numEntries()), origins(collected.nodes().size(), nullptr) {
+    request.scratch.results.resize(plan.results.size());
+  }
+  ~RecordedReplay() {
+    for (Origin *origin : origins)
+      if (origin) release(origin);
+  }
 
   Error run() {
     if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
@@ -83,10 +101,14 @@ class RecordedReplay {
     for (const Plan::ForwardValue &value : plan.recorded->forward) {
       Expected<Tensor> tensor = forwardValue(value);
       if (!tensor) return tensor.takeError();
+      versions.push_back(value.saved == Plan::kNone ? 0 : tensor->version());
       values[graph.entry(value.value).value] = std::move(*tensor);
     }
-    for (const Plan::RecordedCall &recorded : plan.recorded->calls)
+    for (auto [c, recorded] : enumerate(plan.recorded->calls)) {
       if (Error error = call(recorded)) return error;
+      if (Error error = check(recorded)) return error;
+      if (Error error = checkVersions(static_cast<uint32_t>(c))) return error;
+    }
     return takeResults();
   }
 
@@ -96,13 +118,18 @@ class RecordedReplay {
     SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
     for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
       inputs.push_back(values[plan.recorded->inputs[i]]);
-    if (recorded.tap != Plan::kNone) {
-      Tensor &gradient = values[graph.firstEntry(recorded.node).value] = inputs[0];
-      return request.host->runHooks(recorded.tap, gradient);
-    }
+    if (isMissing(recorded, inputs)) return Error::success();
+    if (recorded.tap != Plan::kNone)
+      return tap(recorded.tap, values[graph.firstEntry(recorded.node).value] = inputs[0]);
+    if (kind.op == &kFunctionGradient) return function(recorded, inputs);
+    if (Error error = materialize(recorded, inputs)) return error;
     CallRequest call{recorded.kind, inputs, {Recording::On}};
     if (recorded.call != Plan::kNone) {
       const TapeNode &forward = *collected.nodes()[recorded.call];
+      Origin *&origin = origins[recorded.call];
+      if (!origin) origin = engine.makeOrigin(forward);
+      call.origin = origin;
+      call.site = forward.site;
       call.modes.isTraining = forward.signature->isTraining;
       if (kind.op->flags.isRandom) call.draw = forward.draw;
     }
@@ -112,6 +139,95 @@ class RecordedReplay {
     const uint32_t first = graph.firstEntry(recorded.node).value;
     for (size_t o = 0; o < outputs.size(); ++o) values[first + o] = std::move(outputs[o]);
     return Error::success();
+  }
+
+  Error tap(uint32_t number, Tensor &gradient) {
+    if (Error error = request.host->runHooks(number, gradient)) return error;
+    const HostScratch::Tap &tap = request.scratch.host.taps[number];
+    if (tap.result == Plan::kNone) return Error::success();
+    Tensor own;
+    if (Error error = copy(gradient, own)) return error;
+    Mark &mark = *request.marks[tap.result];
+    if (Error error = engine.addRecorded(mark, own)) return error;
+    engine.deliver(mark, std::move(own), true);
+    delivered.push_back(tap.result);
+    return request.host->runHooksAfter(tap);
+  }
+
+  Error function(const Plan::RecordedCall &recorded, ArrayRef<Tensor> inputs) {
+    TapeNode &node = *collected.nodes()[recorded.call];
+    TensorList gradients(node.signature->outputs.size()), results;
+    for (auto [k, output] : enumerate(arrivingOutputs(graph.kind(recorded.node))))
+      gradients[static_cast<size_t>(output)] = inputs[k];
+    SmallVector<bool, 4> wanted;
+    const uint32_t numOutputs = graph.numOutputs(recorded.node), first = graph.firstEntry(recorded.node).value;
+    for (uint32_t o = 0; o < numOutputs; ++o) wanted.push_back(plan.recorded->outputs[recorded.firstType + o].isWanted);
+    if (Error error = request.host->runFunction(node, gradients, wanted, results)) return error;
+    for (uint32_t o = 0; o < numOutputs; ++o) {
+      hasMissing |= wanted[o] && !results[o];
+      values[first + o] = std::move(results[o]);
+    }
+    return Error::success();
+  }
+
+  /// Where a function gave no gradient, and nothing else arrives.
+  bool isMissing(const Plan::RecordedCall &recorded, ArrayRef<Tensor> inputs) const {
+    if (!hasMissing) return false;
+    bool isAny = false;
+    const Graph &backward = plan.split.backward;
+    const NodeId now = plan.split.newId[recorded.node.value];
+    for (auto [k, value] : enumerate(inputs)) {
+      if (!plan.isGradient[backward.entry(backward.inputs(now)[k]).value]) continue;
+      if (value) return false;
+      isAny = true;
+    }
+    return isAny;
+  }
+
+  /// Zeros for a gradient that is missing beside others.
+  Error materialize(const Plan::RecordedCall &recorded, MutableArrayRef<Tensor> inputs) {
+    if (!hasMissing) return Error::success();
+    const Graph &backward = plan.split.backward;
+    const NodeId now = plan.split.newId[recorded.node.value];
+    const Inference &known = plan.list.inference;
+    for (auto [k, value] : enumerate(inputs)) {
+      const EntryId e = backward.entry(backward.inputs(now)[k]);
+      if (value || !plan.isGradient[e.value]) continue;
+      Expected<Tensor> zeros =
+          engine.makeTensor({*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]}, nullptr);
+      if (!zeros) return zeros.takeError();
+      if (zeros->ref().bytes()) std::memset(zeros->ref().data, 0, zeros->ref().bytes());
+      value = std::move(*zeros);
+    }
+    return Error::success();
+  }
+
+  Error check(const Plan::RecordedCall &recorded) const {
+    if (!request.checksNaN) return Error::success();
+    const uint32_t first = graph.firstEntry(recorded.node).value;
+    const TapeNode *const node = recorded.call == Plan::kNone ? nullptr : collected.nodes()[recorded.call];
+    for (uint32_t o = 0; o < graph.numOutputs(recorded.node); ++o)
+      if (const Tensor &value = values[first + o]; value && value.get()->storage)
+        if (Error error = checkNaN(engine, graph.kind(recorded.node), node, o, value.ref())) return error;
+    return Error::success();
+  }
+
+  /// Code of the host may have overwritten what the calls read.
+  Error checkVersions(uint32_t call) {
+    const std::vector<Plan::ForwardValue> &forward = plan.recorded->forward;
+    if (!request.host) return Error::success();
+    for (; nextForward < forward.size() && forward[nextForward].lastReader <= call; ++nextForward) {
+      const Plan::ForwardValue &value = forward[nextForward];
+      if (value.saved != Plan::kNone && values[graph.entry(value.value).value].version() != versions[nextForward])
+        return Failure(ErrorKind::StaleVersion,
+                       "'" + graph.listedName(value.value) + "', which this backward reads, was overwritten by a hook");
+    }
+    return Error::success();
+  }
+
+  Error copy(const Tensor &value, Tensor &own) {
+    const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
+    return engine.call({engine.signatures.kindId(copy), value, {Recording::On}}, own);
   }
 
   /// The call that a node of the combined graph was, or was replayed as.
@@ -169,16 +285,14 @@ class RecordedReplay {
   /// No result is memory that the caller gave, or that of another result.
   Error takeResults() {
     std::vector<Tensor> &results = request.scratch.results;
-    results.resize(plan.results.size());
     for (auto [i, head] : enumerate(plan.results)) {
-      if (head == Plan::kNone) continue;
+      if (head == Plan::kNone || is_contained(delivered, i)) continue;
       Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
+      if (!result) continue;
       const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
       if (any_of(request.scratch.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
-        const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
-        CallRequest call{engine.signatures.kindId(copy), result, {Recording::On}};
         Tensor own;
-        if (Error error = engine.call(call, own)) return error;
+        if (Error error = copy(result, own)) return error;
         result = std::move(own);
       }
       results[i] = std::move(result);
@@ -191,7 +305,12 @@ class RecordedReplay {
   Plan &plan;
   const Graph &graph;
   const Collected &collected;
-  std::vector<Tensor> values;  // by entry of the combined graph
+  std::vector<Tensor> values;      // by entry of the combined graph
+  std::vector<Origin *> origins;   // by call, made as they are needed
+  std::vector<uint32_t> versions;  // of the forward values
+  SmallVector<size_t, 4> delivered;
+  size_t nextForward = 0;
+  bool hasMissing = false;
 };
 
 }  // namespace

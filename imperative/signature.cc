@@ -3,6 +3,8 @@
 // Tested by tests/imperative_signature_test.cc
 #include "imperative/signature.h"
 
+#include "imperative/function_op.h"
+
 #include "ir/graph_builder.h"
 #include "ir/widening.h"
 #include "passes/gradient/keep_lists.h"
@@ -47,7 +49,7 @@ class Maker {
     const NodeKind &kind = *signature.handle;
     signature.numVisible = kind.numVisible;
     signature.isRandom = kind.op->flags.isRandom;
-    signature.isHostCode = false;
+    signature.isHostCode = isHostCode(*kind.op);
     for (uint64_t word : ArrayRef(signature.key).slice(1, signature.key[0] >> 1)) {
       signature.inputs.push_back(typeOf(word));
       signature.isTracked |= (word & kTrackedBit) != 0;
@@ -68,7 +70,7 @@ class Maker {
       output.sharedInput = sharedInput(ctx, signature, o);
     }
     signature.isTracked = any_of(signature.outputs, [](const Signature::Output &output) { return output.isTracked; });
-    if (signature.isTracked) listKept(!known.empty());
+    if (signature.isTracked && !signature.isHostCode) listKept(!known.empty());
     return layOut();
   }
 

@@ -1,6 +1,8 @@
 // Tested by tests/imperative_tape_test.cc
 #include "imperative/tape.h"
 
+#include "imperative/function_call.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -27,6 +29,7 @@ void releaseEdges(TapeNode &node) {
 
 void destroyOne(TapeNode *node) {
   clear(*node, false);
+  if (node->origin) release(node->origin);
   while (RetainedMark *retained = node->retained) {
     node->retained = retained->next;
     release(retained->mark);
@@ -53,8 +56,19 @@ void releaseKept(TapeNode &node) {
 
 void clear(TapeNode &node, bool keepsEdges) {
   releaseKept(node);
-  if (node.releaseState) std::exchange(node.releaseState, nullptr)(std::exchange(node.state, nullptr));
+  if (node.state) {
+    releaseSaved(*node.state);
+    if (!keepsEdges) release(std::exchange(node.state, nullptr));
+  }
   if (!keepsEdges) releaseEdges(node);
+}
+
+void destroy(Origin *origin) {
+  while (origin) {
+    Origin *const parent = origin->parent;
+    origin->store->freeSized(origin, sizeof(Origin));
+    origin = parent && parent->refs.fetch_sub(1, std::memory_order_acq_rel) == 1 ? parent : nullptr;
+  }
 }
 
 }  // namespace gradc

@@ -5,7 +5,9 @@
 // Tested by tests/imperative_tape_test.cc
 #pragma once
 
+#include "imperative/call_site.h"
 #include "imperative/tensor.h"
+#include "ir/ids.h"
 
 #include "llvm/ADT/PointerIntPair.h"
 
@@ -54,6 +56,16 @@ struct RetainedMark {
   RetainedMark *next;
 };
 
+/// A call as messages speak of it when it may be gone: what a call that a backward recorded computes the gradient of.
+struct Origin {
+  std::atomic<uint32_t> refs{1};
+  KindId kind;
+  uint64_t call;
+  CallSite site;
+  Origin *parent;  // of a call that a backward recorded itself
+  Store *store;
+};
+
 struct TapeNode {
   std::atomic<uint32_t> refs{1};
   bool isCleared = false;         // a backward without `retain` ran through it
@@ -67,8 +79,9 @@ struct TapeNode {
   TapeNode *next = nullptr;          // list of nodes being destroyed
   TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to
   RetainedMark *retained = nullptr;  // marks of outputs
-  void *state = nullptr;             // of a function of the host
-  void (*releaseState)(void *) = nullptr;
+  Storage *state = nullptr;          // of a Function: without bytes; what it releases is a FunctionCall
+  Origin *origin = nullptr;          // of a call that a backward recorded
+  CallSite site;
 
   llvm::MutableArrayRef<Edge> edges() { return {reinterpret_cast<Edge *>(this + 1), numEdges}; }
   /// Parallel to Signature::kept.
@@ -84,6 +97,12 @@ void destroy(TapeNode *node);
 inline void retain(TapeNode *node) { node->refs.fetch_add(1, std::memory_order_relaxed); }
 inline void release(TapeNode *node) {
   if (node->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(node);
+}
+
+void destroy(Origin *origin);
+inline void retain(Origin *origin) { origin->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void release(Origin *origin) {
+  if (origin->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(origin);
 }
 
 /// Lets go of the values a node keeps.

@@ -7,11 +7,29 @@ using namespace llvm;
 
 namespace gradc {
 
+// Whoever looks for the owner of a mark holds the lock.
 void destroy(TensorImpl *impl) {
+  if (impl->mark && impl->mark->owner.load(std::memory_order_relaxed) == impl) {
+    if (impl->store->isLockedHere()) {
+      impl->mark->owner.store(nullptr, std::memory_order_relaxed);
+    } else {
+      StoreLock lock(*impl->store);
+      impl->mark->owner.store(nullptr, std::memory_order_relaxed);
+    }
+  }
   if (impl->storage) release(impl->storage);
   if (impl->producer) release(impl->producer);
   if (impl->mark) release(impl->mark);
   impl->store->freeSized(impl, sizeof(TensorImpl));
+}
+
+Tensor ownerOf(const Mark &mark) {
+  TensorImpl *const impl = mark.owner.load(std::memory_order_relaxed);
+  if (!impl) return Tensor();
+  uint32_t refs = impl->refs.load(std::memory_order_relaxed);
+  while (refs != 0)
+    if (impl->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_relaxed)) return Tensor::adopt(impl);
+  return Tensor();
 }
 
 void destroy(Mark *mark) {

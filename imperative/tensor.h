@@ -54,7 +54,8 @@ struct Mark {
   uint32_t epoch = 0, index = 0;  // place among what a backward collects
   Store *store;
   TensorImpl *grad = nullptr;
-  Storage *hooks = nullptr;  // without bytes: what it releases is a HookList (imperative/hooks.h)
+  Storage *hooks = nullptr;                  // without bytes: what it releases is a HookList (imperative/hooks.h)
+  std::atomic<TensorImpl *> owner{nullptr};  // the leaf, once it has hooks that are called with it; does not hold it
   std::string name;
 };
 
@@ -131,7 +132,11 @@ class Tensor {
   TensorImpl *impl = nullptr;
 };
 
+/// The leaf that a mark with hooks belongs to; no tensor once the host has let go of it. With the lock held.
+Tensor ownerOf(const Mark &mark);
+
 /// A list of tensors of which some may be missing.
 using Tensors = llvm::ArrayRef<Tensor>;
+using TensorList = llvm::SmallVector<Tensor, 2>;
 
 }  // namespace gradc

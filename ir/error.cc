@@ -38,6 +38,8 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::HistoryCleared: return {"history_cleared", "E-20"};
     case ErrorKind::BadCallback: return {"bad_callback", "E-21"};
     case ErrorKind::CallbackScope: return {"callback_scope", "E-22"};
+    case ErrorKind::HookNotLeaf: return {"bad_hook", "E-23"};
+    case ErrorKind::HookReturned: return {"bad_hook", "E-24"};
     case ErrorKind::LengthMismatch: return {"control_flow_attr", "E-27"};
     case ErrorKind::StateChanged: return {"control_flow_attr", "E-28"};
     case ErrorKind::BranchesDiffer: return {"control_flow_attr", "E-29"};
@@ -82,6 +84,7 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::BadTensorFile: return {"bad_tensor_file", ""};
     case ErrorKind::Usage: return {"usage", ""};
     case ErrorKind::Io: return {"io", ""};
+    case ErrorKind::NotANumber: return {"not_a_number", ""};
     case ErrorKind::Internal: return {"internal", ""};
   }
   return {"internal", ""};

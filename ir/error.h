@@ -40,6 +40,8 @@ enum class ErrorKind : uint8_t {
   HistoryCleared,     // E-20
   BadCallback,        // E-21
   CallbackScope,      // E-22
+  HookNotLeaf,        // E-23
+  HookReturned,       // E-24
   LengthMismatch,     // E-27
   StateChanged,       // E-28
   BranchesDiffer,     // E-29
@@ -79,6 +81,7 @@ enum class ErrorKind : uint8_t {
   BadAttribute,       // REG-19: an operator attribute that does not parse or is out of range
   UnknownName,        // a name the user typed that the graph does not have
   TooLarge,           // tensors that no memory plan can hold, or that this machine has no memory for
+  NotANumber,         // HOOK-09: a gradient became NaN while that was watched for
   OverBudget,         // the memory plan is larger than the user allows
   BadPlan,            // the plan checker found two live entries sharing bytes
   BadTensorFile,      // a malformed NPY or NPZ file

@@ -51,7 +51,10 @@ class LoopUnrolling {
     if (!flow.countOperand) return numRows;
     const std::optional<int64_t> bound = to.values().count(current[*flow.countOperand]);
     if (!bound) return whyNot = "its number of steps is known only when it runs", std::nullopt;
-    return std::clamp<int64_t>(*bound, 0, numRows);
+    if (*bound >= 0 && *bound <= numRows) return bound;
+    // Running it is an error (E-27), which is not unrolled away.
+    return whyNot = "it is to run " + std::to_string(*bound) + " steps, expected 0 to " + std::to_string(numRows),
+           std::nullopt;
   }
 
   bool canSlice(int64_t steps, std::string &whyNot) const {

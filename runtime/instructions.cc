@@ -389,7 +389,6 @@ class Preparation {
   ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
   char unbound = 0;          // where a head is that is bound later
-  size_t numInside = 0;      // instructions of bodies
   char *arena = nullptr;
   char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;

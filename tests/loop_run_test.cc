@@ -1,5 +1,6 @@
 // Loops that are refused when they run, operands that no step reads, bodies that are nested too deep.
 #include "tests/support/loops.h"
+#include "tests/support/sanitizers.h"
 
 #include <cmath>
 #include <pthread.h>
@@ -117,7 +118,7 @@ template <class Work> void onStack(size_t bytes, Work work) {
   pthread_attr_destroy(&attributes);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef GRADC_ADDRESS_SANITIZER
 constexpr size_t kSmallStack = 4 << 20;
 #else
 constexpr size_t kSmallStack = 256 << 10;

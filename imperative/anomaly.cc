@@ -1,0 +1,39 @@
+// HOOK-09: the first operator of a backward that yields a NaN. Tested by tests/imperative_anomaly_test.cc
+#include "imperative/replay.h"
+#include "ir/half.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+template <class T, class Widen> bool anyNaN(const TensorRef &value, Widen widen) {
+  return any_of(ArrayRef(value.as<T>(), static_cast<size_t>(value.size())), [&](T x) { return std::isnan(widen(x)); });
+}
+
+bool hasNaN(const TensorRef &value) {
+  if (!value.data) return false;
+  switch (value.dtype) {
+    case DType::Float32: return anyNaN<float>(value, [](float x) { return x; });
+    case DType::Float64: return anyNaN<double>(value, [](double x) { return x; });
+    case DType::Float16: return anyNaN<uint16_t>(value, float16ToFloat);
+    case DType::BFloat16: return anyNaN<uint16_t>(value, bfloat16ToFloat);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Error checkNaN(const Engine &engine, const NodeKind &kind, const TapeNode *call, size_t output,
+               const TensorRef &value) {
+  if (!hasNaN(value)) return Error::success();
+  return Failure(ErrorKind::NotANumber,
+                 "output " + Twine(output) + " of '" + kind.op->name + "' has a NaN" +
+                     (call ? ": it computes the gradient of " + engine.describeFully(*call) : std::string()));
+}
+
+}  // namespace gradc

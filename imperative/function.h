@@ -1,0 +1,73 @@
+// Functions of the host: forward and backward are its own code, and the tape goes on through them.
+//
+//   auto times = std::make_shared<Function>();
+//   times->name = "times";
+//   times->forward = [&](const FunctionContext &context, Tensors in) -> Expected<TensorList> {
+//     context.save(in);
+//     return listOf(im.call(mul, in));
+//   };
+//   times->backward = [&](const FunctionContext &context, Tensors dy) -> Expected<TensorList> {
+//     Expected<TensorList> in = context.saved();
+//     if (!in) return in.takeError();
+//     …  // one gradient per input, no tensor where there is none
+//   };
+//   Expected<TensorList> y = im.apply(times, {a, b});
+//
+// Both run without the lock of the Imperative. `forward` records nothing; what `backward` calls is recorded with createGraph,
+// so that it can be differentiated again. Errors of the host come back as they are.
+// Tested by tests/imperative_function_test.cc
+#pragma once
+
+#include "imperative/tensor.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <functional>
+#include <memory>
+
+namespace gradc {
+
+struct FunctionCall;
+
+/// What one call of a Function and its gradient have in common. A handle: copies are the same call, and may outlive it.
+class FunctionContext {
+ public:
+  FunctionContext(std::shared_ptr<FunctionCall> call, llvm::ArrayRef<bool> needs)
+      : call(std::move(call)), needs(needs.begin(), needs.end()) {}
+
+  // ---- for `forward`
+  /// What `saved` gives back, gaps included: inputs and outputs with their history. The last list counts. Values that nobody
+  /// may keep, or that were overwritten, are errors as for operators (E-31).
+  void save(Tensors values) const;
+  /// The output is not tracked.
+  void markNonDifferentiable(size_t output) const;
+  /// Whether `backward` sees zeros for an output that no gradient arrives at, as it does unless told otherwise, or no tensor.
+  void setMaterializes(bool isOn) const;
+
+  // ---- for both
+  /// In `forward`: whether the input is tracked. In `backward`: whether its gradient is asked for.
+  bool needsGradient(size_t input) const;
+  /// Anything of the host's; ends with the call.
+  std::shared_ptr<void> &data() const;
+
+  // ---- for `backward`
+  /// E-20 once the history of the call is cleared, E-31 where a value was overwritten.
+  llvm::Expected<TensorList> saved() const;
+
+ private:
+  std::shared_ptr<FunctionCall> call;
+  llvm::SmallVector<bool, 4> needs;  // per input
+};
+
+struct Function {
+  std::string name;  // for messages
+  /// Its outputs: no more than 2^16, each a tensor (E-14).
+  std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors inputs)> forward;
+  /// From one gradient per output, one per input: of its type (E-39) and its shape, or one that sums down to it (E-57), or no
+  /// tensor, which contributes nothing. Another number is E-46, unless what is too much are no tensors. Called at most once per
+  /// backward, and not where no gradient arrives.
+  std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors gradients)> backward;
+  bool isOnceDifferentiable = false;  // with createGraph `backward` is not recorded, and its gradient is E-02
+};
+
+}  // namespace gradc

@@ -1,0 +1,32 @@
+// Tested by tests/imperative_hooks_test.cc
+#pragma once
+
+#include "imperative/engine.h"
+
+#include <optional>
+
+namespace gradc {
+
+/// While the calling thread is in code of the host.
+class HostRun::Inside {
+ public:
+  explicit Inside(HostRun &run, bool isRecording) : run(run), outer(std::exchange(current, &run)) {
+    if (isRecording) recording.emplace(run.engine.owner, RecordOptions{modesOf(run.engine.owner).isTraining});
+    else quiet.emplace(run.engine.owner);
+    run.lock.unlock();
+  }
+  explicit Inside(HostRun &run) : Inside(run, run.isRecording) {}
+  ~Inside() {
+    run.lock.lock();
+    current = outer;
+  }
+  Inside(const Inside &) = delete;
+
+ private:
+  HostRun &run;
+  HostRun *const outer;
+  std::optional<RecordScope> recording;
+  std::optional<NoGradScope> quiet;
+};
+
+}  // namespace gradc

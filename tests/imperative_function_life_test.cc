@@ -1,0 +1,190 @@
+// Functions of the host: what their calls keep, errors, backwards inside of them.
+#include "imperative/imperative.h"
+#include "tests/support/host_functions.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using testing::apply;
+using testing::Doubles;
+using testing::function;
+using testing::identity;
+using testing::product;
+using testing::scalar;
+using testing::Tape;
+
+TEST(ImperativeFunctionLife, TA_76_E_20_E_31_SavedValuesAfterwards) {
+  Tape t;
+  std::optional<FunctionContext> stashed;
+  Tensor x = t.leaf(3);
+  auto f = product(t);
+  auto plain = f->forward;
+  f->forward = [&](const FunctionContext &context, Tensors in) {
+    stashed = context;
+    return plain(context, in);
+  };
+  Tensor y = apply(t, f, {x, x})[0];
+  EXPECT_EQ(scalar(cantFail(stashed->saved())[0]), 3);
+  t.backward({y}, {.retain = true});
+  t.backward({y});
+  EXPECT_EQ(t.gradOf(x), (Doubles{12}));
+  EXPECT_EQ(t.rowOf(stashed->saved()), "E-20");
+  EXPECT_EQ(t.rowOf(t.im.backward({y}, {})), "E-20");
+  y = apply(t, f, {x, x})[0];
+  y = Tensor();
+  EXPECT_EQ(t.rowOf(stashed->saved()), "E-20");
+  y = apply(t, f, {x, x})[0];
+  NoGradScope quiet(t.im);
+  cantFail(t.into("_plus_scalar", {x}, {x}, {{"scalar", "1"}}));
+  EXPECT_EQ(t.rowOf(t.im.backward({y}, {})), "E-31");
+}
+
+TEST(ImperativeFunctionLife, TA_77_PD_16_NeedsGradient) {
+  Tape t;
+  Tensor x = t.leaf(3), c = t.value(5);
+  std::vector<bool> needs;
+  auto f = product(t);
+  auto plain = f->forward;
+  f->forward = [&](const FunctionContext &context, Tensors in) {
+    needs = {context.needsGradient(0), context.needsGradient(1)};
+    return plain(context, in);
+  };
+  f->backward = [&](const FunctionContext &context, Tensors dy) -> Expected<TensorList> {
+    EXPECT_TRUE(context.needsGradient(0));
+    EXPECT_FALSE(context.needsGradient(1));
+    return TensorList{t.mul(dy[0], cantFail(context.saved())[1]), Tensor()};
+  };
+  t.backward({apply(t, f, {x, c})[0]});
+  EXPECT_EQ(needs, (std::vector<bool>{true, false}));
+  EXPECT_EQ(t.gradOf(x), (Doubles{5}));
+  EXPECT_FALSE(apply(t, f, {c, c})[0].isTracked());
+}
+
+TEST(ImperativeFunctionLife, TA_78_PD_16_ErrorsComeBackAsTheyAre) {
+  Tape t;
+  Tensor x = t.leaf(3);
+  bool isBad = true;
+  auto f = identity(t, [&](const FunctionContext &, Tensors dy) -> Expected<TensorList> {
+    if (isBad) return Failure(ErrorKind::Io, "boom");
+    return TensorList{dy[0]};
+  });
+  Tensor y = t.mul(apply(t, f, {x})[0], x);
+  EXPECT_EQ(errorOf(t.im.backward({y}, {})).message, "boom");
+  EXPECT_FALSE(x.grad());
+  EXPECT_EQ(modesOf(t.im).recording, Recording::ByLeaf);
+  isBad = false;
+  t.backward({y});
+  EXPECT_EQ(t.gradOf(x), (Doubles{6}));
+  f->forward = [](const FunctionContext &, Tensors) -> Expected<TensorList> { return Failure(ErrorKind::Io, "bang"); };
+  EXPECT_EQ(errorOf(t.im.apply(f, {x}).takeError()).message, "bang");
+  f->forward = [](const FunctionContext &, Tensors) -> Expected<TensorList> { return TensorList{Tensor()}; };
+  EXPECT_EQ(t.rowOf(t.im.apply(f, {x})), "E-14");
+  EXPECT_EQ(t.rowOf(t.im.apply(nullptr, {x})), "E-21");
+  EXPECT_EQ(modesOf(t.im).recording, Recording::ByLeaf);
+}
+
+TEST(ImperativeFunctionLife, PD_16_NotCalledWhereNothingArrives) {
+  Tape t;
+  Tensor x = t.leaf(3);
+  int numCalls = 0;
+  auto f = identity(
+      t, [&](const FunctionContext &, Tensors dy) -> Expected<TensorList> { return ++numCalls, TensorList{dy[0]}; });
+  Tensor unused = apply(t, f, {x})[0];
+  t.backward({t.times(x, "2")});
+  EXPECT_EQ(numCalls, 0);
+  t.backward({unused});
+  EXPECT_EQ(numCalls, 1);
+}
+
+TEST(ImperativeFunctionLife, TA_79_TA_80_ABackwardInsideOfABackward) {
+  for (bool createGraph : {false, true}) {
+    Tape t;
+    Tensor x = t.leaf({2}, {2, 3});
+    bool isBad = false;
+    auto f = function(
+        "reentrant",
+        [&](const FunctionContext &context, Tensors in) -> Expected<TensorList> {
+          context.save(in);
+          return TensorList{t.mul(in[0], in[0])};
+        },
+        [&](const FunctionContext &context, Tensors dy) -> Expected<TensorList> {
+          EnableGradScope enable(t.im);
+          Tensor own = t.im.detach(cantFail(context.saved())[0]);
+          cantFail(t.im.requireGrad(own));
+          Tensor y = t.mul(own, own);
+          if (isBad)
+            cantFail(
+                t.im.addHook(y, [](const Tensor &) -> Expected<Tensor> { return Failure(ErrorKind::Io, "boom"); }));
+          if (Error error = t.im.backward({y}, {})) return error;
+          return TensorList{t.mul(dy[0], own.grad())};
+        });
+    t.backward({apply(t, f, {x})[0]}, {.createGraph = createGraph});
+    EXPECT_EQ(t.gradOf(x), (Doubles{4, 6}));
+    isBad = true;
+    Tensor y = apply(t, f, {x})[0];
+    EXPECT_EQ(errorOf(t.im.backward({y}, {.createGraph = createGraph})).message, "boom");
+    isBad = false;
+    t.backward({y});
+    EXPECT_EQ(t.gradOf(x), (Doubles{8, 12}));
+  }
+}
+
+TEST(ImperativeFunctionLife, TA_81_DeepReentrance) {
+  Tape t;
+  std::function<Expected<Tensor>(int)> gradientAt = [&](int depth) -> Expected<Tensor> {
+    EnableGradScope enable(t.im);
+    Tensor x = t.leaf(1);
+    auto f = identity(t, [&, depth](const FunctionContext &, Tensors dy) -> Expected<TensorList> {
+      if (depth == 0) return TensorList{dy[0]};
+      Expected<Tensor> inner = gradientAt(depth - 1);
+      if (!inner) return inner.takeError();
+      return TensorList{t.mul(dy[0], *inner)};
+    });
+    if (Error error = t.im.backward({apply(t, f, {x})[0]}, {})) return error;
+    return x.grad();
+  };
+  EXPECT_EQ(scalar(cantFail(gradientAt(200))), 1);
+}
+
+TEST(ImperativeFunctionLife, E_32_NoGraphHoldsCodeOfTheHost) {
+  Tape t;
+  Tensor x = t.leaf(1);
+  const GradcError error = errorOf(t.im.graphOf({apply(t, product(t), {x, x})[0]}).takeError());
+  EXPECT_EQ(error.kind, ErrorKind::UnknownOp);
+  EXPECT_NE(error.message.find("'product'"), std::string::npos) << error.message;
+}
+
+TEST(ImperativeFunctionLife, TA_88_StateEndsWithTheCallAndWithoutTheLock) {
+  Tape t;
+  Tensor x = t.leaf(1);
+  int numEnded = 0;
+  auto f = product(t);
+  auto plain = f->forward;
+  f->forward = [&](const FunctionContext &context, Tensors in) {
+    context.data() = std::shared_ptr<void>(nullptr, [&](void *) {
+      ++numEnded;
+      Tensor own = t.leaf(2);
+      t.backward({t.mul(own, own)});
+      EXPECT_EQ(t.gradOf(own), (Doubles{4}));
+    });
+    return plain(context, in);
+  };
+  { Tensor y = apply(t, f, {x, x})[0]; }
+  EXPECT_EQ(numEnded, 1);
+  Tensor y = apply(t, f, {x, x})[0];
+  t.backward({y});
+  EXPECT_EQ(numEnded, 2);
+}
+
+TEST(ImperativeFunctionLife, OnePlanForAllCallsOfAName) {
+  Tape t;
+  Tensor x = t.leaf(1);
+  for (int i = 0; i < 5; ++i) t.backward({apply(t, product(t), {x, x})[0]});
+  EXPECT_EQ(t.im.cacheStats().misses, 1u);
+  EXPECT_EQ(t.gradOf(x), (Doubles{10}));
+}
+
+}  // namespace
+}  // namespace gradc
