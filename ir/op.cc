@@ -128,7 +128,10 @@ static std::string portName(const Ports &ports, size_t index, StringRef unnamed)
 }
 
 std::string inputName(const NodeKind &kind, size_t index) { return portName(kind.op->inputs, index, "arg"); }
-std::string outputName(const NodeKind &kind, size_t index) { return portName(kind.op->outputs, index, "output"); }
+std::string outputName(const NodeKind &kind, size_t index) {
+  if (kind.flow && kind.numVisible == 1 && index == 0) return "output";  // as MXNet lists it (IR-16)
+  return portName(kind.op->outputs, index, "output");
+}
 
 std::string describeAttrs(StringRef opName, StringRef nodeName, const Attrs &attrs) {
   std::string out = ("in operator " + opName + "(name=\"" + nodeName + "\"").str();

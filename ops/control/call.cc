@@ -2,6 +2,8 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "ir/grad_rule.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -36,6 +38,52 @@ Expected<BodyFlow> callFlow(const NodeKind &kind) {
   return std::move(flow).finish();
 }
 
+// The nodes of the body. What it overwrites, it overwrites once, so that versions are those around it.
+class InlinedBody {
+ public:
+  explicit InlinedBody(DecomposeRule &d) : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()) {}
+
+  void run() {
+    const BodyFlow::Body &ports = d.kind().flow->bodies[0];
+    for (size_t i = 0; i < ports.inputs.size(); ++i) {
+      const Value given = d.x(ports.operandOf[i]);
+      nodes[ports.inputs[i].value] = d.kind().isMutated(ports.operandOf[i]) ? beforeWrite(given) : given;
+    }
+    for (uint32_t n = 0; n < body.numNodes() && !d.hasFailed(); ++n)
+      if (!body.isVariable(NodeId(n))) emit(NodeId(n));
+    for (size_t h = 0; h < body.heads().size() && !d.hasFailed(); ++h) d.y(ports.outputOf[h], at(body.heads()[h]));
+  }
+
+ private:
+  Value at(Value v) {
+    const Value base = nodes[v.node.value];
+    return Value{base.node, static_cast<uint16_t>(base.index + v.index),
+                 static_cast<uint16_t>(base.version + v.version)};
+  }
+
+  void emit(NodeId n) {
+    const NodeKind &kind = body.kind(n);
+    SmallVector<Value, 8> inputs;
+    for (size_t i = 0; i < body.inputs(n).size(); ++i) {
+      Value v = body.inputs(n)[i];
+      if (kind.isMutated(i) && v.version == 0) v.version = 1;
+      if (v.version > 1) return d.refuse("overwrites '" + body.name(v.node) + "' of its body twice");
+      inputs.push_back(at(v));
+    }
+    ArrayRef<NodeId> deps = body.controlDeps(n);
+    const bool isFused = kind.op->flags.isBackward && deps.size() == 1;
+    if (kind.op->flags.isOpaque) return d.refuse("has the unknown operator '" + kind.op->name + "' in its body");
+    if (!deps.empty() && !isFused)
+      return d.refuse("has " + body.describe(n) + " in its body, which waits for another node");
+    nodes[n.value] = isFused ? d.emitFused(*kind.op, inputs, kind.attrs, nodes[deps[0].value].node)
+                             : d.emit(*kind.op, inputs, kind.attrs, kind.bodies);
+  }
+
+  DecomposeRule &d;
+  const Graph &body;
+  std::vector<Value> nodes;  // by node of the body: output 0
+};
+
 constexpr OpDef callOperator() {
   OpDef op = flowOperator("_call", "runs its body");
   op.inputs = {{}, [](const NodeKind &kind) { return static_cast<uint32_t>(kind.params<CallParams>().numArgs); }, true};
@@ -48,6 +96,8 @@ constexpr OpDef callOperator() {
   op.params = paramsOf<CallParams>();
   op.flow = callFlow;
   op.gradient = branchGradient;
+  op.decompose = [](DecomposeRule &d) { InlinedBody(d).run(); };
+  op.irreducible = {};
   return op;
 }
 

@@ -62,6 +62,8 @@ constexpr OpDef condOperator() {
   op.params = paramsOf<CondParams>();
   op.flow = condFlow;
   op.gradient = branchGradient;
+  op.irreducible = {};
+  op.primitive = {.onnx = "If", .c = "if (decision(x)) first(x); else second(x)"};
   return op;
 }
 

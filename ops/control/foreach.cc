@@ -1,5 +1,9 @@
 // MXNet's foreach: a body run for every slice of its data. Tested by tests/control_flow_test.cc
+#include "ops/control/relocated.h"
 #include "ops/control/saved.h"
+#include "ops/primitives.h"
+
+#include "ir/grad_rule.h"
 
 using namespace llvm;
 
@@ -70,6 +74,14 @@ constexpr OpDef foreachOperator() {
   op.params = paramsOf<ForeachParams>();
   op.flow = foreachFlow;
   op.gradient = loopGradient;
+  op.decompose = [](DecomposeRule &d) {
+    SmallVector<Value, 16> operands;
+    for (size_t i = 0; i < d.numInputs(); ++i) operands.push_back(d.x(i));
+    const Value loop =
+        d.emit(kScan, operands, scanAttrs(d.context(), d.kind(), d.kind().flow->bodies[0].operandOf), d.kind().bodies);
+    for (size_t o = 0; o < d.numOutputs(); ++o) d.y(o, d.at(loop, o));
+  };
+  op.irreducible = {};
   return op;
 }
 

@@ -81,6 +81,9 @@ constexpr OpDef scanOperator() {
   op.params = paramsOf<ScanParams>();
   op.flow = scanFlow;
   op.gradient = loopGradient;
+  op.irreducible = {};
+  op.primitive = {.onnx = "Scan; Loop where the number of steps is an input",
+                  .c = "for (t = 0; t < steps; ++t) body(x[t], state, z)"};
   return op;
 }
 

@@ -79,6 +79,8 @@ constexpr OpDef whileOperator() {
   op.params = paramsOf<WhileParams>();
   op.flow = whileFlow;
   op.gradient = loopGradient;
+  op.irreducible = {};
+  op.primitive = {.onnx = "Loop", .c = "for (t = 0; t < max && condition(state, z); ++t) body(state, z)"};
   return op;
 }
 

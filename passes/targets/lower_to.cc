@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "ir/grad_rule.h"
+#include "ops/control/relocated.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/Sequence.h"
@@ -28,14 +29,20 @@ constexpr size_t kMaxLevels = 64;
 constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
 constexpr StringRef kMistake = "this is a mistake in the operator's definition, not in the graph";
 
+struct LoweredBody {
+  Graph from;  // kept, so that no other body gets its key
+  Graph graph;
+  std::vector<uint32_t> was;  // by input: of `from`
+};
 // What bodies became, so that each is lowered once, however many nodes have it.
-using LoweredBodies = DenseMap<BodyKey, Graph>;
+using LoweredBodies = std::map<std::pair<BodyKey, const Inference *>, LoweredBody>;
 
 class Lowering {
  public:
   Lowering(Context &ctx, const Graph &graph, const Target &target, const Inference *known, LoweredBodies &bodies)
-      : ctx(ctx), graph(graph), target(target), bodies(bodies), rewriter(ctx, graph), builder(rewriter.builder()),
-        entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()), at(graph, NodeId()) {
+      : ctx(ctx), graph(graph), target(target), known(known), bodies(bodies), rewriter(ctx, graph),
+        builder(rewriter.builder()), entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()),
+        at(graph, NodeId()) {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
     for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
@@ -47,11 +54,7 @@ class Lowering {
     return Error::success();
   }
 
-  Expected<Graph> finish() && {
-    Expected<Rewritten> lowered = std::move(rewriter).finish();
-    if (!lowered) return lowered.takeError();
-    return lowered->graph;
-  }
+  Expected<Rewritten> finish() && { return std::move(rewriter).finish(); }
 
   /// From now on what cannot be lowered is noted there, and stays as it is.
   void noteNeeds(std::map<const OpDef *, OperatorNeeds> &list) { needs = &list; }
@@ -66,22 +69,21 @@ class Lowering {
 
   Error visit(NodeId n) {
     current = n;
-    if (graph.isVariable(n) || (isKept(graph.kindId(n), forwardOf(n)) && hasOutputs(graph.kind(n), [&](uint32_t o) {
+    Expected<KindRef> kind = withLoweredBodies(graph.kindHandle(n), n);
+    if (!kind) return kind.takeError();
+    const bool isOther = *kind != graph.kindHandle(n);
+    const KindId id = isOther ? builder.kindId(*kind) : graph.kindId(n);
+    if (graph.isVariable(n) || (isKept(id, forwardOf(n)) && hasOutputs(builder.kind(id), [&](uint32_t o) {
                                   return isRead[graph.firstEntry(n).value + o];
                                 }))) {
-      if (graph.bodies(n).empty()) {
-        at[n] = rewriter.copy(n);
-      } else {
-        Expected<KindRef> kind = withLoweredBodies(graph.kindHandle(n));
-        if (!kind) return kind.takeError();
-        at[n] = rewriter.copy(n, *kind);
-      }
+      at[n] = isOther ? rewriter.copy(n, *kind) : rewriter.copy(n);
       entries.add(at[n], n);
       return Error::success();
     }
     made.clear();
     const uint32_t first = builder.numNodes();
     at[n] = rewriter.draft(n);
+    if (isOther) builder.setKind(at[n], id);
     entries.add(at[n], n);
     SmallVector<bool, 4> wanted;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) wanted.push_back(isRead[graph.firstEntry(n).value + o]);
@@ -131,42 +133,52 @@ class Lowering {
     return true;
   }
 
-  // Bodies are nested kMaxBodyNesting deep at most. Nothing is known of the shapes in them.
-  Expected<KindRef> withLoweredBodies(const KindRef &handle) {
+  // Bodies are nested kMaxBodyNesting deep at most. What is known inside those of node n is; of others nothing.
+  Expected<KindRef> withLoweredBodies(const KindRef &handle, NodeId n) {
     const NodeKind &kind = *handle;
     if (kind.bodies.empty()) return handle;
     SmallVector<Graph, 2> lowered;
+    std::vector<std::vector<uint32_t>> was;
+    bool isInOrder = true;
     for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
-      Expected<Graph> body = lowerBody(kind.bodies[b]);
+      Expected<const LoweredBody *> body =
+          lowerBody(kind.bodies[b], known && n.isValid() ? known->body(n, b) : nullptr);
       if (!body) return withinBody(body.takeError(), graph, current, b);
-      if (kind.flow && !hasSameInputs(kind.bodies[b], *body)) return otherInputs(b);
-      lowered.push_back(*body);
+      lowered.push_back((*body)->graph);
+      was.push_back((*body)->was);
+      isInOrder &= kind.bodies[b].numNodes() && was.back() == inOrder(bodyInputs(kind.bodies[b]).size());
     }
     if (kind.op->flags.isOpaque) return ctx.opaqueKind(kind.op->name, kind.attrs, kind.numOutputs, lowered);
-    return ctx.kind(*kind.op, kind.attrs, kind.spelling, lowered);
-  }
-
+    if (!kind.flow || isInOrder) return ctx.kind(*kind.op, kind.attrs, kind.spelling, lowered);
   // A flow counts the inputs of a body in the order in which its nodes come to them.
-  static bool hasSameInputs(const Graph &before, const Graph &after) {
-    auto isSameName = [&](NodeId a, NodeId b) { return before.name(a) == after.name(b); };
-    const std::vector<NodeId> a = bodyInputs(before), b = bodyInputs(after);
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), isSameName);
-  }
-  Error otherInputs(uint32_t b) const {
-    return Failure(ErrorKind::UnsupportedOption, bodyStep(graph, current, b) +
-                                                     " would take its inputs in another order in operators of " +
-                                                     target.title)
+    Expected<KindRef> moved = withBodies(ctx, kind, lowered, was);
+    if (moved && !*moved)
+      return Failure(ErrorKind::UnsupportedOption, "the bodies of " + graph.describe(current) +
+                                                       " would take other inputs in operators of " + target.title)
         .at(current);
+    return moved;
   }
 
-  Expected<Graph> lowerBody(const Graph &body) {
-    if (auto known = bodies.find(keyOf(body)); known != bodies.end()) return known->second;
-    Lowering inside(ctx, body, target, nullptr, bodies);
+  static std::vector<uint32_t> inOrder(size_t count) {
+    auto numbers = seq<uint32_t>(0, static_cast<uint32_t>(count));
+    return {numbers.begin(), numbers.end()};
+  }
+
+  Expected<const LoweredBody *> lowerBody(const Graph &body, const Inference *inference) {
+    const std::pair<BodyKey, const Inference *> key{keyOf(body), inference};
+    if (auto made = bodies.find(key); made != bodies.end()) return &made->second;
+    Lowering inside(ctx, body, target, inference, bodies);
     inside.needs = needs;
     if (Error error = inside.visitAll()) return error;
-    Expected<Graph> lowered = std::move(inside).finish();
-    if (lowered) bodies[keyOf(body)] = *lowered;
-    return lowered;
+    Expected<Rewritten> lowered = std::move(inside).finish();
+    if (!lowered) return lowered.takeError();
+    LoweredBody made{body, lowered->graph, {}};
+    std::vector<uint32_t> position(made.graph.numNodes());
+    const std::vector<NodeId> before = bodyInputs(body);
+    for (uint32_t i = 0; i < before.size(); ++i)
+      if (const NodeId to = lowered->newId[before[i].value]; to.isValid()) position[to.value] = i;
+    for (NodeId input : bodyInputs(made.graph)) made.was.push_back(position[input.value]);
+    return &(bodies[key] = std::move(made));
   }
 
   const TargetRow *rowOf(StringRef op) const {
@@ -238,6 +250,9 @@ class Lowering {
       if (!to.isValid()) return unanswered(*builder.kind(from.node).op, from.index);
       if (to != from) builder.setInput(m, i, to);
     }
+    Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m), NodeId());
+    if (!kind) return kind.takeError();
+    if (*kind != builder.kindHandle(m)) builder.setKind(m, builder.kindId(*kind));
     if (!isKept(builder.kindId(m), entries.forward(m)) ||
         !hasOutputs(builder.kind(m), [&](uint32_t o) { return entries.isRead(Value{m, static_cast<uint16_t>(o)}); })) {
       SmallVector<bool, 4> wanted;
@@ -245,8 +260,7 @@ class Lowering {
         wanted.push_back(entries.isRead(Value{m, static_cast<uint16_t>(o)}));
       return open(m, entries.forward(m), wanted);
     }
-    Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m));
-    if (kind) kind = withFollowingAttrsOf(ctx, *kind, graph.attrs(current));  // NAME-11
+    kind = withFollowingAttrsOf(ctx, *kind, graph.attrs(current));  // NAME-11
     if (!kind) return kind.takeError();
     builder.setKind(m, builder.kindId(*kind));
     made.push_back(m);
@@ -320,6 +334,7 @@ class Lowering {
   Context &ctx;
   const Graph &graph;
   const Target &target;
+  const Inference *known;  // of the graph; null: nothing
   LoweredBodies &bodies;
   GraphRewriter rewriter;
   GraphBuilder &builder;        // the rewriter's
@@ -341,11 +356,12 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     LoweredBodies bodies;
     Lowering lowering(context, graph, target, known, bodies);
     if (Error error = lowering.visitAll()) return error;
-    Expected<Graph> lowered = std::move(lowering).finish();
-    if (!lowered || !target.adjustTable) return lowered;
-    GraphTable table = lowered->table();
+    Expected<Rewritten> lowered = std::move(lowering).finish();
+    if (!lowered) return lowered.takeError();
+    if (!target.adjustTable) return lowered->graph;
+    GraphTable table = lowered->graph.table();
     target.adjustTable(table);
-    return lowered->withTable(std::move(table));
+    return lowered->graph.withTable(std::move(table));
   });
 }
 

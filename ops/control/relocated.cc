@@ -1,0 +1,99 @@
+#include "ops/control/relocated.h"
+
+#include "ops/primitives.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+template <class List> std::string listText(const List &list) {
+  std::string text = "(";
+  for (auto element : list) text += std::to_string(element) + ",";
+  return text + ")";
+}
+
+std::vector<uint32_t> operandsOf(const BodyFlow::Body &ports, ArrayRef<uint32_t> was) {
+  std::vector<uint32_t> operands;
+  for (uint32_t input : was) operands.push_back(ports.operandOf[input]);
+  return operands;
+}
+
+// Of each operand of a role, the input of the body that is given it; none where that is not one input.
+std::optional<std::string> foreachPlaces(const BodyFlow &flow, BodyFlow::Operand role, ArrayRef<uint32_t> operandOf) {
+  std::vector<size_t> places;
+  for (uint32_t operand = 0; operand < flow.operands.size(); ++operand) {
+    if (flow.operands[operand] != role) continue;
+    if (llvm::count(operandOf, operand) != 1) return std::nullopt;
+    places.push_back(static_cast<size_t>(llvm::find(operandOf, operand) - operandOf.begin()));
+  }
+  return listText(places);
+}
+
+// Where each loop variable is among the inputs of the body; none if one is missing.
+std::optional<std::vector<size_t>> variablePlaces(const BodyFlow &flow, ArrayRef<uint32_t> operandOf) {
+  std::vector<size_t> places;
+  for (const BodyFlow::State &state : flow.states) {
+    const auto *at = llvm::find(operandOf, state.operand);
+    if (at == operandOf.end()) return std::nullopt;
+    places.push_back(static_cast<size_t>(at - operandOf.begin()));
+  }
+  return places;
+}
+
+}  // namespace
+
+Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> operandOf) {
+  const BodyFlow &flow = *loop.flow;
+  const size_t first = flow.countOperand.has_value();
+  auto number = [&](BodyFlow::Operand role) { return std::to_string(llvm::count(flow.operands, role)); };
+  std::vector<int64_t> locations;
+  for (uint32_t operand : operandOf) locations.push_back(static_cast<int64_t>(operand) - static_cast<int64_t>(first));
+  size_t numOutData = 0;  // stacked outputs that are visible
+  for (uint32_t o = 0; o < loop.numVisible; ++o) numOutData += flow.isStacked[o];
+  const std::string args = std::to_string(flow.operands.size()), outs = std::to_string(numOutData),
+                    data = number(BodyFlow::Operand::Rows), states = number(BodyFlow::Operand::State),
+                    text = listText(locations), length = std::to_string(flow.maxSteps);
+  SmallVector<AttrText, 12> attrs = {
+      {"num_args", args}, {"num_data", data}, {"num_states", states}, {"num_out_data", outs}, {"input_locs", text}};
+  if (flow.countOperand) attrs.push_back({"has_steps", "True"});
+  if (flow.isReverse) attrs.push_back({"reverse", "True"});
+  if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", length});
+  for (const AttrText &attr : loop.attrs.pairs())
+    if (StringRef(attr.key).substr(0, 2) == "__") attrs.push_back(attr);
+  return context.attrs(attrs);
+}
+
+Expected<KindRef> withBodies(Context &context, const NodeKind &kind, ArrayRef<Graph> bodies,
+                             ArrayRef<std::vector<uint32_t>> was) {
+  std::vector<std::vector<uint32_t>> operandOf;
+  for (size_t b = 0; b < bodies.size(); ++b) operandOf.push_back(operandsOf(kind.flow->bodies[b], was[b]));
+  auto with = [&](ArrayRef<AttrText> updates) {
+    return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling, bodies);
+  };
+  const StringRef name = kind.op->name;
+  if (name == "_foreach") {
+    using Operand = BodyFlow::Operand;
+    const auto data = foreachPlaces(*kind.flow, Operand::Rows, operandOf[0]),
+               states = foreachPlaces(*kind.flow, Operand::State, operandOf[0]),
+               others = foreachPlaces(*kind.flow, Operand::Whole, operandOf[0]);
+    if (data && states && others)
+      return with({{"in_data_locs", *data}, {"in_state_locs", *states}, {"remain_locs", *others}});
+  }
+  if (name == "_foreach" || kind.op == &kScan)
+    return context.kind(kScan, scanAttrs(context, kind, operandOf[0]), bodies);
+  if (kind.op == &kCall) return with({{"input_locs", listText(operandOf[0])}});
+  if (kind.op == &kCond) {
+    const std::string lists[] = {listText(operandOf[0]), listText(operandOf[1]), listText(operandOf[2])};
+    return with({{"cond_input_locs", lists[0]}, {"then_input_locs", lists[1]}, {"else_input_locs", lists[2]}});
+  }
+  if (name != "_while_loop") return KindRef();
+  const std::optional<std::vector<size_t>> places = variablePlaces(*kind.flow, operandOf[1]);
+  if (!places) return KindRef();
+  const std::string lists[] = {listText(operandOf[0]), listText(operandOf[1]), listText(*places)};
+  return with({{"cond_input_locs", lists[0]}, {"func_input_locs", lists[1]}, {"func_var_locs", lists[2]}});
+}
+
+}  // namespace gradc
