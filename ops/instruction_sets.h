@@ -1,6 +1,6 @@
 // Loops compiled once per instruction set and run by the best one that the machine has.
 //
-//   onMachine([&] {
+//   onMachine([=] {
 //     GRADC_INDEPENDENT
 //     for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
 //   });
@@ -8,7 +8,10 @@
 // The body, with all that it calls and the compiler sees, is inlined into functions whose attributes ask for more
 // instructions, so each loop is written once, in plain C++, in the file that it belongs to. No function that others share is
 // compiled for more than the baseline. Products and sums are not contracted, so all sets give the same bits: it does
-// not matter to a result where it was computed. Tested by tests/instruction_sets_test.cc
+// not matter to a result where it was computed.
+//
+// For loops over elements alone, not for sums: GCC 12 adds up wrong terms for AVX2 and AVX-512 where lanes are added to
+// that have terms read under a condition (addRun of runtime/kernels/channel_loops.h over `x[i] > 0 ? 0 : y[i] * x[i]`). Tested by tests/instruction_sets_test.cc
 #pragma once
 
 #include <cstdint>
@@ -28,14 +31,16 @@ InstructionSet limitInstructions(InstructionSet most);
 
 namespace detail {
 
-template <class F> void runBaseline(const F &body) { body(); }
+// Of copies, which what the loop stores cannot change: else the compiler reads what the body captured again and again.
+
+template <class F> void runBaseline(F body) { body(); }
 #if defined(__x86_64__)
 #if defined(__clang__)
 #define GRADC_WIDE_VECTORS
 #else
 #define GRADC_WIDE_VECTORS ",prefer-vector-width=512"
 #endif
-template <class F> __attribute__((flatten, noinline, target("avx2"))) void runAvx2(const F &body) { body(); }
+template <class F> __attribute__((flatten, noinline, target("avx2"))) void runAvx2(F body) { body(); }
 template <class F>
 __attribute__((flatten, noinline, target("avx512f,avx512dq,avx512vl" GRADC_WIDE_VECTORS))) void runAvx512(
     const F &body) {
@@ -46,8 +51,9 @@ __attribute__((flatten, noinline, target("avx512f,avx512dq,avx512vl" GRADC_WIDE_
 
 }  // namespace detail
 
-/// Runs `body`, a lambda around a loop. What the loop calls should be inline and do no more than arithmetic.
-template <class F> inline void onMachine(const F &body) {
+/// Runs `body`, a lambda around a loop that captures what the loop reads by value. What the loop calls should be inline and do
+/// no more than arithmetic.
+template <class F> inline void onMachine(F body) {
 #if defined(__x86_64__)
   switch (instructionSet()) {
     case InstructionSet::Avx512: return detail::runAvx512(body);

@@ -234,6 +234,15 @@ const LargeCase kLargeCases[] = {
      {{"a", {2, 8, 6, 5}}}},
     {"y = Deconvolution(a, b) {kernel=(3,3), num_filter=6, dilate=(2,1), target_shape=(11,7)}; heads y",
      {{"a", {1, 5, 9, 7}}}},
+    {"y = Convolution(a, b, c) {kernel=(3,3), pad=(1,1), num_filter=32, layout=NHWC}; heads y",
+     {{"a", {2, 9, 11, 16}}}},
+    {"y = Convolution(a, b, c) {kernel=(3,2), stride=(2,1), num_filter=12, num_group=3, layout=NHWC}; heads y",
+     {{"a", {2, 9, 8, 6}}}},
+    {"y = Convolution(a, b) {kernel=(3,3), num_filter=5, no_bias=True, layout=NHWC}; heads y", {{"a", {1, 12, 13, 3}}}},
+    {"y = Convolution(a, b, c) {kernel=(3,), dilate=(2,), num_filter=8, layout=NWC}; heads y", {{"a", {2, 20, 5}}}},
+    {"u = Convolution(a, b) {kernel=(3,3), pad=(1,1), num_filter=16, no_bias=True};"
+     "y = Convolution(u, c) {kernel=(3,3), num_filter=16, no_bias=True, layout=NHWC}; heads y",
+     {{"a", {2, 16, 16, 16}}}},
     {"y = clip(a) {a_min=-0.1, a_max=0.2}; heads y", {{"a", {130, 127}}}},
     {"y = max(a) {axis=1, keepdims=True}; heads y", {{"a", {5, 90, 77}}}},
     {"y = min(a) {axis=(0,2)}; heads y", {{"a", {9, 21, 301}}}},
@@ -336,6 +345,9 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
       cantFail(parseGraph(context, "s = add_n(a, b, c) {num_args=3}; g = _grad_add(s, a); k = _copy(g); heads k"));
   const DimsBuffer dims{70, 33};
   ran.add(compareFast(sums, drawBindings(sums, {{"a", dims}, {"b", dims}, {"c", dims}}), NaiveOptions()));
+  const Graph last = cantFail(parseGraph(context, "y = Convolution(a, b) {kernel=(1,1), num_filter=3, layout=NHWC,"
+                                                  " no_bias=True}; heads y"));
+  ran.add(compareFast(last, drawBindings(last, {{"a", DimsBuffer{1, 4, 5, 3}}}), NaiveOptions()));
   std::string missing;
   for (const OpDef *op : context.ops.all())
     if (findFastKernel(*op) && !ran.operators.contains(op->name.str())) missing += op->name.str() + " ";
@@ -399,10 +411,10 @@ TEST(FastKernels, RUN_02_StepsOfOptimizersHaveTheBitsOfTheReference) {
   }
 }
 
-/// Operators in gradients of operators with a fast kernel that have none: numbers, a column per channel repeated, and the
-/// gradient of RNN that sequences of different lengths have.
-constexpr StringRef kGradientsOnReference[] = {"_RNN_grad", "_broadcast_axis_like", "_in_training",
-                                               "_zeros_without_dtype"};
+/// Operators in gradients of operators with a fast kernel that have none: copies, numbers, a column per channel repeated, and
+/// the gradient of RNN that sequences of different lengths have.
+constexpr StringRef kGradientsOnReference[] = {"_RNN_grad",    "_backward_copy",       "_broadcast_axis_like",
+                                               "_in_training", "_zeros_without_dtype", "_identity_with_attr_like_rhs"};
 
 TEST(FastKernels, A_10_GradientsOfFastOperatorsAreFast) {
   std::set<std::string> slow;

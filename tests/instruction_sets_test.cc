@@ -37,6 +37,9 @@ constexpr const char *kGraphs[] = {
     "c = clip(x) {a_min=-0.3, a_max=0.4}; p = _plus_scalar(c) {scalar=3}; r = sqrt(p); y = _rdiv_scalar(r) {scalar=2};"
     " heads y",
     "m = mean(x) {axis=0}; y = broadcast_div(x, m); heads y",
+    "y = LeakyReLU(x, g) {act_type=prelu}; heads y",
+    "r = Reshape(x) {shape=(-1,)}; y = LeakyReLU(r, g) {act_type=prelu}; heads y",
+    "a = max(x) {axis=1}; b = min(x) {axis=1}; y = broadcast_sub(a, b); heads y",
 };
 
 TEST(InstructionSets, RUN_02_EqualBitsOnEverySet) {
@@ -71,6 +74,19 @@ TEST(InstructionSets, RUN_02_EqualBitsOnEverySet) {
         }
     }
   }
+}
+
+TEST(InstructionSets, RUN_02_SamplesAgreeWithReferenceOnEverySet) {
+  size_t numOperators = 0;
+  for (InstructionSet set : kSets) {
+    Limit limit(set);
+    for (const Sample &row : tableSamples()) {
+      TestContext context;
+      SampleGraph sample(context, row);
+      numOperators += compareOrders(context, sample, std::min(1u, row.orders)).operators.size();
+    }
+  }
+  EXPECT_GT(numOperators, 1000u);
 }
 
 TEST(InstructionSets, TheBestOfTheMachineUpToTheLimit) {

@@ -8,7 +8,7 @@
 #include "ir/inference.h"
 #include "ops/loops.h"
 #include "runtime/kernels/prepared_kernel.h"
-#include "runtime/kernels/vector_loops.h"
+#include "runtime/kernels/threads.h"
 
 #include <algorithm>
 #include <limits>
@@ -69,15 +69,15 @@ struct ElementBlocks {
 template <class F> void forSlices(const ChannelView &view, unsigned threads, F body) {
   const int64_t unit = view.sliceChannels(), units = view.numSlices();
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? units : 1;
-  vectorFor(threads, units, grain,
-            [&](int64_t begin, int64_t end) { body(Slice{begin * unit, std::min(end * unit, view.channels)}); });
+  parallelFor(threads, units, grain,
+              [&](int64_t begin, int64_t end) { body(Slice{begin * unit, std::min(end * unit, view.channels)}); });
 }
 
 /// Calls body(slice, block) for every block of every slice, shared among threads.
 template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
   const int64_t unit = view.sliceChannels(), units = view.numSlices(), pieces = units * blocks.count;
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? pieces : 1;
-  vectorFor(threads, pieces, grain, [&](int64_t begin, int64_t end) {
+  parallelFor(threads, pieces, grain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
       const int64_t at = piece % units * unit, block = piece / units;
       body(Slice{at, std::min(at + unit, view.channels), block * blocks.length, (block + 1) * blocks.length}, block);

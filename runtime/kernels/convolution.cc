@@ -8,6 +8,8 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm_convolution.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 using dnnl::memory;
 
@@ -37,6 +39,17 @@ memory::desc insideDesc(Dims shape, bool isLast) {
   return isLast ? denseDesc(shape, Layout::ChannelsLast) : anyDesc(shape);
 }
 
+/// Filters as (groups, filters, channels, …), without groups where there is one.
+Dims withoutOneGroup(Dims w) { return w[0] == 1 ? w.drop_front() : w; }
+
+/// Filters of nodes whose attribute `layout` has the channels last: theirs are too.
+memory::desc channelsLastFilters(Dims w) {
+  const Dims shape = withoutOneGroup(w);
+  return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32,
+                      shape.size() == 4 ? memory::format_tag::acdb : memory::format_tag::abdec);
+}
+
+/// Of nodes that have the channels last by attribute, all layouts are Plain.
 struct ConvolutionOperands {
   Dims x, y;
   Layout xLayout, yLayout, wLayout;
@@ -48,15 +61,16 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   const int64_t x[] = {g.in.batch, g.in.channels, g.in.extent[1], g.in.extent[2]};
   const int64_t y[] = {g.out.batch, g.out.channels, g.out.extent[1], g.out.extent[2]};
   const int64_t w[] = {g.groups, g.groupFilters(), g.groupChannels(), g.kernel[1], g.kernel[2]};
-  d.x = denseDesc(x, operands.xLayout);
-  d.y = denseDesc(y, operands.yLayout);
-  d.w = denseDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w), operands.wLayout);
+  const Layout xLayout = g.channelsLast ? Layout::ChannelsLast : operands.xLayout;
+  const Layout yLayout = g.channelsLast ? Layout::ChannelsLast : operands.yLayout;
+  d.x = denseDesc(x, xLayout);
+  d.y = denseDesc(y, yLayout);
+  d.w = g.channelsLast ? channelsLastFilters(w) : denseDesc(withoutOneGroup(w), operands.wLayout);
   d.b = denseDesc(g.out.channels, Layout::Plain);
-  const bool isLast =
-      hasWholeVectors(g) && (operands.xLayout == Layout::ChannelsLast || operands.yLayout == Layout::ChannelsLast);
+  const bool isLast = hasWholeVectors(g) && (xLayout == Layout::ChannelsLast || yLayout == Layout::ChannelsLast);
   d.anyX = insideDesc(x, isLast);
   d.anyY = insideDesc(y, isLast);
-  d.anyW = anyDesc(g.groups == 1 ? Dims(w).drop_front() : Dims(w));
+  d.anyW = anyDesc(withoutOneGroup(w));
   d.readsTiles =
       operands.wLayout == Layout::FilterTiles && g.out.batch * g.out.extent[1] * g.out.extent[2] <= kTiledPixels;
   d.stride = {g.stride[1], g.stride[2]};
@@ -65,11 +79,13 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   return d;
 }
 
-/// Two spatial axes, or one.
+/// Two spatial axes, or one. What has the channels last by attribute stays in that order.
 bool canHandle(const KernelSite &site, Dims x, Dims y) {
   if (site.in[0].dtype != DType::Float32) return false;
   const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
-  return !g.channelsLast && x.size() <= 4 && hasModestWindows(g);
+  auto isMoved = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
+  if (g.channelsLast && (any_of(site.in, isMoved) || any_of(site.out, isMoved))) return false;
+  return x.size() <= 4 && hasModestWindows(g);
 }
 
 /// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
@@ -202,7 +218,8 @@ constexpr uint8_t kOut = ConvolutionKernel::kOutput;
 void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const ConvolutionOperands &operands,
                  uint8_t weight) {
   const ConvGeometry g = convolutionGeometry(*site.kind, operands.x, operands.y);
-  if (hasFewChannels(g) && operands.xLayout == Layout::Plain && GemmConvolution<float>(g).isPossible())
+  if (hasFewChannels(g) && !g.channelsLast && operands.xLayout == Layout::Plain &&
+      GemmConvolution<float>(g).isPossible())
     kernel.addDataGrad(g, operands.yLayout, weight);
   else kernel.add(dataStep(describe(*site.kind, operands)), {0, weight, kOut});
 }
@@ -210,7 +227,8 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
 /// Whether oneDNN has code for the forward convolution over weights in tiles: on processors with vectors of 16 numbers,
 /// where it also leaves gradients so.
 bool suitsTiles(const KernelSite &site, Dims x, Dims y) {
-  if (!canHandle(site, x, y) || !hasWholeVectors(convolutionGeometry(*site.kind, x, y))) return false;
+  const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
+  if (g.channelsLast || !canHandle(site, x, y) || !hasWholeVectors(g)) return false;
   constexpr Layout kLast = Layout::ChannelsLast;
   return forwardOfTiles(describe(*site.kind, {x, y, kLast, kLast, Layout::FilterTiles}), false).has_value();
 }

@@ -19,7 +19,7 @@ template <class T> class DropoutKernel : public PreparedKernel {
   DropoutKernel(const DropoutAttrs &attrs, unsigned threads) : attrs(attrs), threads(threads) {}
 
   void run(const KernelCall &call) override {
-    vectorFor(threads, call.in[0].size(), kGrain, [&](int64_t begin, int64_t end) {
+    parallelFor(threads, call.in[0].size(), kGrain, [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += kBlock) runBlock(call, begin, std::min(kBlock, end - begin));
     });
   }

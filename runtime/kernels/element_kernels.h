@@ -11,6 +11,14 @@ namespace gradc::fast {
 
 inline constexpr int64_t kElementGrain = 16384;  // elements below which a second thread costs more than it saves
 
+/// Calls visit(i) for every element, shared among threads.
+template <class F> void mapElements(int64_t size, unsigned threads, F visit) {
+  vectorFor(threads, size, kElementGrain, [=](int64_t begin, int64_t end) {
+    GRADC_INDEPENDENT
+    for (int64_t i = begin; i < end; ++i) visit(i);
+  });
+}
+
 /// y = F(a[, b[, c]]).
 template <class T, auto F> class ElementKernel : public PreparedKernel {
  public:
@@ -19,24 +27,17 @@ template <class T, auto F> class ElementKernel : public PreparedKernel {
     const T *a = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
     if constexpr (std::is_invocable_v<decltype(F), T>) {
-      map(call, [=](int64_t i) { y[i] = static_cast<T>(F(a[i])); });
+      mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i])); });
     } else if constexpr (std::is_invocable_v<decltype(F), T, T>) {
       const T *b = call.in[1].as<const T>();
-      map(call, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i])); });
+      mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i])); });
     } else {
       const T *b = call.in[1].as<const T>(), *c = call.in[2].as<const T>();
-      map(call, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], c[i])); });
+      mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], c[i])); });
     }
   }
 
  private:
-  template <class Visit> void map(const KernelCall &call, Visit visit) const {
-    vectorFor(threads, call.out[0].size(), kElementGrain, [=](int64_t begin, int64_t end) {
-      GRADC_INDEPENDENT
-      for (int64_t i = begin; i < end; ++i) visit(i);
-    });
-  }
-
   unsigned threads;
 };
 

@@ -19,6 +19,18 @@ template <bool isMax, class T> T better(T a, T best) {
   return isBeyond | (a != a) ? a : best;
 }
 
+/// Of a run and `best`.
+template <bool isMax, class T> T ofRun(const T *x, int64_t size, T best) {
+  T lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, best);
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes)
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = better<isMax>(x[i + l], lanes[l]);
+  for (; i < size; ++i) best = better<isMax>(x[i], best);
+  for (const T lane : lanes) best = better<isMax>(lane, best);
+  return best;
+}
+
 template <class T, bool isMax> class ExtremumKernel : public PreparedKernel {
  public:
   ExtremumKernel(const PartView &parts, unsigned threads) : parts(parts), blocks(parts.view), threads(threads) {}
@@ -58,17 +70,8 @@ template <class T, bool isMax> class ExtremumKernel : public PreparedKernel {
   }
 
   T ofChannel(const T *x, Slice slice, int64_t c) const {
-    constexpr T kWorst = isMax ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
-    T lanes[kLanes];
-    std::fill(lanes, lanes + kLanes, kWorst);
-    forRuns(parts.view, slice, c, [&](int64_t begin, int64_t size) {
-      int64_t i = 0;
-      for (; i + kLanes <= size; i += kLanes)
-        for (int64_t l = 0; l < kLanes; ++l) lanes[l] = better<isMax>(x[begin + i + l], lanes[l]);
-      for (; i < size; ++i) lanes[0] = better<isMax>(x[begin + i], lanes[0]);
-    });
-    T best = lanes[0];
-    for (const T lane : lanes) best = better<isMax>(lane, best);
+    T best = isMax ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
+    forRuns(parts.view, slice, c, [&](int64_t begin, int64_t size) { best = ofRun<isMax>(x + begin, size, best); });
     return best;
   }
 

@@ -1,6 +1,8 @@
-// Functions for loops that the compiler vectorises: of float32 without branches, calls or contraction, within 4 units in the
-// last place of the true value for every float (tests/float_functions_test.cc); of float64 the library's.
+// Functions for loops that the compiler vectorises: of float32 within 4 units in the last place of the true value for every
+// float (tests/float_functions_test.cc); of float64 the library's.
 //
+// Without calls and contraction, and no comparison or arithmetic is left to an arm of a choice, as the compiler keeps what
+// may raise a floating point exception where it is.
 // Polynomials interpolate at Chebyshev nodes. NaN, infinities, zeros of either sign and subnormal numbers are what IEEE 754
 // and C's functions make of them.
 #pragma once
@@ -15,6 +17,12 @@ namespace detail {
 
 inline constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it rounds to a whole number
 inline constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // ln 2; k · kLn2High is exact
+
+/// A NaN stays.
+inline float within(float x, float low, float high) {
+  const float atLeast = x < low ? low : x;
+  return atLeast > high ? high : atLeast;
+}
 
 inline float powerOfTwo(uint32_t exponent) { return std::bit_cast<float>((exponent + 127) << 23); }
 
@@ -79,7 +87,7 @@ inline float expOfNonPositive(float value) {
 inline double expOfNonPositive(double x) { return std::exp(x); }
 
 inline float exp(float value) {
-  const float x = value < -104.0f ? -104.0f : value > 89.0f ? 89.0f : value;
+  const float x = detail::within(value, -104.0f, 89.0f);
   const detail::ReducedExponent reduced(x);
   // Two factors: one alone may be out of range where the product is not.
   const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(reduced.exponent) >> 1);
@@ -89,7 +97,7 @@ inline double exp(double x) { return std::exp(x); }
 
 /// exp(x) − 1
 inline float expm1(float value) {
-  const float x = value < -20.0f ? -20.0f : value > 89.0f ? 89.0f : value;
+  const float x = detail::within(value, -20.0f, 89.0f);
   const detail::ReducedExponent reduced(x);
   const float half = detail::powerOfTwo(reduced.exponent - 1);  // 2^128 would be infinite
   const float result = (half * reduced.grown() + (half - 0.5f)) * 2.0f;
@@ -99,25 +107,27 @@ inline double expm1(double x) { return std::expm1(x); }
 
 inline float log(float x) {
   const bool isTiny = x < 1.17549435e-38f;
-  const detail::LogParts parts(isTiny ? x * 8388608.0f : x);
-  const float result = detail::logOfParts(isTiny ? parts.exponent - 23.0f : parts.exponent, parts.f, 0.0f);
-  const float outside = x == 0.0f ? -INFINITY : NAN;
-  return x > 0.0f && x < INFINITY ? result : x == INFINITY ? x : outside;
+  const float scaled = x * 8388608.0f;  // 2^23
+  const detail::LogParts parts(isTiny ? scaled : x);
+  const float result = detail::logOfParts(parts.exponent - (isTiny ? 23.0f : 0.0f), parts.f, 0.0f);
+  const bool isPositive = x > 0.0f, isZero = x == 0.0f, isInfinite = x == INFINITY;
+  const float outside = isZero ? -INFINITY : NAN, inside = isInfinite ? x : result;
+  return isPositive ? inside : outside;
 }
 inline double log(double x) { return std::log(x); }
 
 /// ln(1 + x)
 inline float log1p(float x) {
   const float sum = 1.0f + x;
-  const bool isNear = x > -0.29f && x < 0.41f;
+  const bool isNear = (x > -0.29f) & (x < 0.41f);
   const detail::LogParts parts(sum);
   // What rounding took from the sum.
-  const float lost = x >= 1.0f ? 1.0f - (sum - x) : x - (sum - 1.0f);
-  const float result =
-      detail::logOfParts(isNear ? 0.0f : parts.exponent, isNear ? x : parts.f, isNear ? 0.0f : lost / sum);
-  const float outside = x == -1.0f ? -INFINITY : NAN;
-  const float inside = x == 0.0f ? x : result;
-  return x > -1.0f && x < INFINITY ? inside : x == INFINITY ? x : outside;
+  const float ofLarge = 1.0f - (sum - x), ofSmall = x - (sum - 1.0f);
+  const float lost = (x >= 1.0f ? ofLarge : ofSmall) / sum;
+  const float result = detail::logOfParts(isNear ? 0.0f : parts.exponent, isNear ? x : parts.f, isNear ? 0.0f : lost);
+  const bool isInside = x > -1.0f, isEdge = x == -1.0f, isKept = (x == 0.0f) | (x == INFINITY);
+  const float outside = isEdge ? -INFINITY : NAN, inside = isKept ? x : result;
+  return isInside ? inside : outside;
 }
 inline double log1p(double x) { return std::log1p(x); }
 
@@ -128,16 +138,10 @@ inline float sigmoid(float x) {
 }
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+/// -t / (t + 2) with t = exp(-2|x|) - 1, which loses nothing near 0.
 inline float tanh(float x) {
-  const float size = std::abs(x), square = size * size;
-  float series = -0.00607516659f;
-  series = series * square + 0.02098229759f;
-  series = series * square - 0.0538477577f;
-  series = series * square + 0.1333274891f;
-  series = series * square - 0.3333332874f;
-  const float small = series * square * size + size;
-  const float e = expOfNonPositive(-2.0f * size), large = (1.0f - e) / (1.0f + e);
-  return std::copysign(size < 0.625f ? small : large, x);
+  const float t = expm1(-2.0f * std::abs(x));
+  return std::copysign(t / (t + 2.0f), x);
 }
 inline double tanh(double x) { return std::tanh(x); }
 

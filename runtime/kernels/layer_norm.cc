@@ -19,7 +19,7 @@ struct NormPlan {
 
   /// Calls body(row) for all rows, shared among threads.
   template <class F> void forRows(F body) const {
-    vectorFor(threads, rows, std::max<int64_t>(kChannelGrain / length, 1), [&](int64_t begin, int64_t end) {
+    parallelFor(threads, rows, std::max<int64_t>(kChannelGrain / length, 1), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) body(row);
     });
   }

@@ -3,6 +3,7 @@
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
+#include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/float_functions.h"
 
@@ -20,7 +21,7 @@ std::optional<ChannelView> slopesOf(const LeakyAttrs &attrs, const TensorRef &x,
 /// Calls visit(i, c) for every element; without channels any thread takes any of them.
 template <class F> void mapAll(const ChannelView &view, unsigned threads, F visit) {
   if (view.channels != 1) return forSlices(view, threads, [&](Slice slice) { mapChannels(view, slice, visit); });
-  vectorFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
+  parallelFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
     GRADC_INDEPENDENT
     for (int64_t i = begin; i < end; ++i) visit(i, 0);
   });
@@ -84,8 +85,10 @@ template <class T> class ExponentialForward : public PreparedKernel {
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>(), slope = this->slope, scale = this->scale;
     T *y = call.out[0].as<T>();
-    mapAll({1, 1, call.out[0].size()}, threads,
-           [=](int64_t i, int64_t) { y[i] = scale * (x[i] > T{0} ? x[i] : slope * math::expm1(x[i])); });
+    mapElements(call.out[0].size(), threads, [=](int64_t i) {
+      const T below = slope * math::expm1(x[i]), chosen = x[i] > T{0} ? x[i] : below;
+      y[i] = scale * chosen;
+    });
   }
 
  private:
@@ -103,8 +106,10 @@ template <class T> class ExponentialBackward : public PreparedKernel {
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>(), *y = call.in[2].as<const T>();
     const T scale = this->scale, limit = this->limit;
     T *dx = call.out[0].as<T>();
-    mapAll({1, 1, call.out[0].size()}, threads,
-           [=](int64_t i, int64_t) { dx[i] = dy[i] * (x[i] > T{0} ? scale : y[i] + limit); });
+    mapElements(call.out[0].size(), threads, [=](int64_t i) {
+      const T below = y[i] + limit;
+      dx[i] = dy[i] * (x[i] > T{0} ? scale : below);
+    });
   }
 
  private:

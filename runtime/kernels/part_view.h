@@ -22,7 +22,7 @@ std::optional<PartView> partView(Dims whole, Dims part, Layout layout);
 template <class F> void mapParts(const PartView &parts, unsigned threads, F visit) {
   const ChannelView &view = parts.view;
   if (view.channels == 1 && parts.batch == 1)
-    return vectorFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
+    return parallelFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
       GRADC_INDEPENDENT
       for (int64_t i = begin; i < end; ++i) visit(i, 0);
     });

@@ -5,7 +5,7 @@
 
 #include "ops/kernel_dispatch.h"
 #include "ops/loops.h"
-#include "runtime/kernels/vector_loops.h"
+#include "runtime/kernels/threads.h"
 
 #include <algorithm>
 #include <limits>
@@ -61,7 +61,7 @@ class Planes {
   /// Calls body(plane), the planes shared among threads.
   template <class F> void forPlanes(F body) const {
     const int64_t work = outSize() * axis[0].kernel * axis[1].kernel;
-    vectorFor(threads, numPlanes, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+    parallelFor(threads, numPlanes, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) body(plane);
     });
   }

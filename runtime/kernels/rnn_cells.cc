@@ -1,7 +1,7 @@
-// Loops over the rows of cells, one for each kind of cell. Tested by tests/rnn_kernels_test.cc
+// Functions are compiled once per instruction set by attributes; without contraction of products and sums all of them round
+// alike. Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_cells.h"
 
-#include "ops/instruction_sets.h"
 #include "ops/loops.h"
 #include "runtime/kernels/float_functions.h"
 
@@ -124,28 +124,47 @@ inline void slopeRow(const CellRules &given, const CellSlopeRows<T> &cells, int6
   }
 }
 
-template <class T, CellForm form> void stepAll(const CellRules &rules, const CellStepRows<T> &cells) {
-  onMachine([&] {
-    for (int64_t row = 0; row < cells.rows; ++row) stepRow<T, form>(rules, cells, row);
-  });
-}
-template <class T, CellForm form> void slopeAll(const CellRules &rules, const CellSlopeRows<T> &cells) {
-  onMachine([&] {
-    for (int64_t row = 0; row < cells.rows; ++row) slopeRow<T, form>(rules, cells, row);
-  });
-}
+// The loops, compiled with the attributes in front.
+#define GRADC_CELL_LOOPS(name, ...)                                                                                    \
+  template <class T, CellForm form>                                                                                    \
+  __VA_ARGS__ void step##name(const CellRules &rules, const CellStepRows<T> &cells) {                                  \
+    for (int64_t row = 0; row < cells.rows; ++row) stepRow<T, form>(rules, cells, row);                                \
+  }                                                                                                                    \
+  template <class T, CellForm form>                                                                                    \
+  __VA_ARGS__ void slope##name(const CellRules &rules, const CellSlopeRows<T> &cells) {                                \
+    for (int64_t row = 0; row < cells.rows; ++row) slopeRow<T, form>(rules, cells, row);                               \
+  }
 
+GRADC_CELL_LOOPS(Baseline)
+#if defined(__x86_64__)
+GRADC_CELL_LOOPS(Avx2, __attribute__((flatten, target("avx2"))))
+GRADC_CELL_LOOPS(Avx512, __attribute__((flatten, target("avx512f,avx512dq,avx512vl"))))
+#endif
+
+template <class T> using Step = void (*)(const CellRules &, const CellStepRows<T> &);
+template <class T> using Slope = void (*)(const CellRules &, const CellSlopeRows<T> &);
 template <class T> struct CellLoops {
-  void (*step)(const CellRules &, const CellStepRows<T> &);
-  void (*slope)(const CellRules &, const CellSlopeRows<T> &);
+  Step<T> step;
+  Slope<T> slope;
 };
-template <class T, CellForm form> constexpr CellLoops<T> kLoops = {stepAll<T, form>, slopeAll<T, form>};
+
+/// float64 has the library's functions, one element at a time on every processor.
+template <class T, CellForm form> CellLoops<T> bestOfMachine() {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<T, float>) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+      return {stepAvx512<T, form>, slopeAvx512<T, form>};
+    if (__builtin_cpu_supports("avx2")) return {stepAvx2<T, form>, slopeAvx2<T, form>};
+  }
+#endif
+  return {stepBaseline<T, form>, slopeBaseline<T, form>};
+}
 
 template <class T> const CellLoops<T> &loopsOf(const CellRules &rules) {
-  static constexpr CellLoops<T> loops[] = {
-      kLoops<T, CellForm{RnnMode::Relu, false}>, kLoops<T, CellForm{RnnMode::Tanh, false}>,
-      kLoops<T, CellForm{RnnMode::Lstm, false}>, kLoops<T, CellForm{RnnMode::Gru, false}>,
-      kLoops<T, CellForm{RnnMode::Lstm, true}>};
+  static const CellLoops<T> loops[] = {
+      bestOfMachine<T, CellForm{RnnMode::Relu, false}>(), bestOfMachine<T, CellForm{RnnMode::Tanh, false}>(),
+      bestOfMachine<T, CellForm{RnnMode::Lstm, false}>(), bestOfMachine<T, CellForm{RnnMode::Gru, false}>(),
+      bestOfMachine<T, CellForm{RnnMode::Lstm, true}>()};
   return loops[rules.clipMin ? 4 : static_cast<size_t>(rules.mode)];
 }
 

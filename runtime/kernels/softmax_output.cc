@@ -28,7 +28,7 @@ template <class T, bool IsGradient> class SoftmaxKernel : public PreparedKernel 
  private:
   void toGradient(const KernelCall &call) const {
     const SoftmaxLabels labels(call.params<SoftmaxOutputParams>(), call.out[0].shape, call.in[1]);
-    vectorFor(threads, rows.count(), std::max<int64_t>(kRowGrain / rows.length, 1), [&](int64_t begin, int64_t end) {
+    parallelFor(threads, rows.count(), std::max<int64_t>(kRowGrain / rows.length, 1), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) toGradient(labels, row, call.out[0].as<T>() + rows.begin(row));
     });
   }

@@ -22,7 +22,7 @@ struct RowBlock {
 template <class F> void forRowBlocks(const AxisRows &rows, unsigned threads, F body) {
   const int64_t width = std::min(rows.inner, kRowBlock), perOuter = (rows.inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(kRowGrain / (rows.length * width), 1);
-  vectorFor(threads, rows.outer * perOuter, grain, [&](int64_t begin, int64_t end) {
+  parallelFor(threads, rows.outer * perOuter, grain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t row = at % perOuter * width;
       body(RowBlock{at / perOuter * rows.length * rows.inner + row, std::min(width, rows.inner - row)});

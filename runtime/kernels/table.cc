@@ -95,7 +95,6 @@ constexpr FastKernelRow kRows[] = {
     {"_deconvolution_data_grad", fast::deconvolutionDataGrad, LayoutRole::Plain},
     {"_deconvolution_weight_grad", fast::deconvolutionWeightGrad, LayoutRole::Plain},
     {"_grad_add", fast::add, LayoutRole::Elements},
-    {"_identity_with_attr_like_rhs", fast::copy, LayoutRole::Elements},
     {"_linalg_gemm", fast::linalgGemm, LayoutRole::Plain},
     {"_linalg_gemm2", fast::linalgGemm, LayoutRole::Plain},
     {"_sum_like", fast::sumDown, LayoutRole::Same},

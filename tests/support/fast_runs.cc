@@ -20,6 +20,7 @@ namespace gradc::testing {
 namespace {
 
 constexpr OnReference kOnReference[] = {
+    {"*onvolution* {*layout=N*C *} float64*", "channels last by attribute in double precision"},
     {"*Deconvolution {*layout=NHWC*", "channels last by attribute"},
     {"_deconvolution_*_grad {*layout=NHWC*", "channels last by attribute"},
     {"*Dropout {axes=*", "a mask of another shape"},
