@@ -361,16 +361,21 @@ class Backward {
                                                       Twine(block) + ", expected of block " + Twine(targetBlock));
       }
       pairs.push_back({parameter, gradient});
-      setRoleVar(ops[lastWriter.lookup(gradient.value)], parameter, gradient);
     }
+    setRoleVars(ops, pairs, lastWriter);
     return pairs;
   }
 
-  void setRoleVar(BlockOp &op, TextId parameter, TextId gradient) {
-    std::vector<std::string> vars = {program.text(parameter).str(), program.text(gradient).str()};
-    if (std::optional<std::vector<std::string>> others = stringsAttr(op.attrs, "op_role_var"))
-      vars.insert(vars.end(), others->begin(), others->end());
-    op.attrs = context.withAttrs(op.attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
+  /// Who writes gradients of parameters last names these, the last pair first.
+  void setRoleVars(std::vector<BlockOp> &ops, ArrayRef<FluidPair> pairs, const DenseMap<uint32_t, size_t> &lastWriter) {
+    DenseMap<size_t, std::vector<std::string>> roleVars;
+    for (const FluidPair &pair : reverse(pairs)) {
+      std::vector<std::string> &vars = roleVars[lastWriter.lookup(pair.gradient.value)];
+      vars.push_back(program.text(pair.variable).str());
+      vars.push_back(program.text(pair.gradient).str());
+    }
+    for (auto &[op, vars] : roleVars)
+      ops[op].attrs = context.withAttrs(ops[op].attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
   }
 
   Context &context;

@@ -21,12 +21,12 @@ class BlockCopier {
  public:
   BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *loop,
               std::vector<std::pair<TextId, TextId>> &copies)
-      : context(context), program(program), block(block), copies(copies),
-        changes(program.blocks[block].ops.size() + 1) {
+      : context(context), program(program), block(block), copies(copies) {
     if (loop) forEachVariable(loop->outputs, [&](TextId name) { states.insert(name); });
   }
 
   FinalNames run() {
+    if (!findCandidates()) return FinalNames();
     collect();
     for (TextId name : written.names()) {
       std::vector<Version> &versions = lives[name.value];
@@ -65,28 +65,46 @@ class BlockCopier {
   }
   bool carriesGradient(TextId name) const { return isFloat(name) && !visible(name)->stopsGradient; }
 
+  /// Names that a write may take something from: states, and what was said before it is written.
+  bool findCandidates() {
+    NameSet said;
+    for (const BlockOp &op : ops()) {
+      forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
+      forEachVariable(op.outputs, [&](TextId name) {
+        if (!said.insert(name) || states.contains(name)) candidates.insert(name);
+      });
+    }
+    return !candidates.names().empty();
+  }
+
   void collect() {
-    for (uint32_t i = 0; i < ops().size(); ++i) {
-      NameSet outputs, inputs;
-      forEachVariable(ops()[i].outputs, [&](TextId name) { outputs.insert(name); });
-      forEachVariable(ops()[i].inputs, [&](TextId name) { inputs.insert(name); });
-      for (TextId name : inputs.names()) {
-        std::vector<Version> &versions = lives[name.value];
-        if (versions.empty()) versions.push_back({-1, {}});
-        if (!outputs.contains(name)) versions.back().readers.push_back(i);
-      }
-      for (TextId name : outputs.names()) {
-        written.insert(name);
-        std::vector<Version> &versions = lives[name.value];
-        if (versions.empty() && (states.contains(name) || !program.find(block, name))) versions.push_back({-1, {}});
-        versions.push_back({i, {}});
-      }
+    for (uint32_t i = 0; i < ops().size(); ++i)
+      if (anyIn(ops()[i].outputs, candidates) || anyIn(ops()[i].inputs, candidates)) collect(i);
+  }
+
+  void collect(uint32_t i) {
+    NameSet outputs, inputs;
+    forEachVariable(ops()[i].outputs, [&](TextId name) {
+      if (candidates.contains(name)) outputs.insert(name);
+    });
+    forEachVariable(ops()[i].inputs, [&](TextId name) {
+      if (candidates.contains(name)) inputs.insert(name);
+    });
+    for (TextId name : inputs.names()) {
+      std::vector<Version> &versions = lives[name.value];
+      if (versions.empty()) versions.push_back({-1, {}});
+      if (!outputs.contains(name)) versions.back().readers.push_back(i);
+    }
+    for (TextId name : outputs.names()) {
+      written.insert(name);
+      std::vector<Version> &versions = lives[name.value];
+      if (versions.empty() && (states.contains(name) || !program.find(block, name))) versions.push_back({-1, {}});
+      versions.push_back({i, {}});
+      if (inputs.contains(name)) both.insert({i, name.value});
     }
   }
 
-  bool isBoth(uint32_t op, TextId name) const {
-    return anyVariable(ops()[op].inputs, [&](TextId input) { return input == name; });
-  }
+  bool isBoth(uint32_t op, TextId name) const { return both.contains({op, name.value}); }
 
   /// Whether the gradient of an operator reads what the operator has in its slots under this name.
   bool isSaved(uint32_t op, ArrayRef<BlockSlot> slots, TextId name) const {
@@ -188,7 +206,7 @@ class BlockCopier {
       rename(name, versions, k, before, to);
       before = to;
     }
-    if (before != name) changes.back().before.push_back({before, name});
+    if (before != name) changes[ops().size()].before.push_back({before, name});
   }
 
   /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
@@ -236,25 +254,28 @@ class BlockCopier {
     const Attrs attrs = context.attrs(
         {{"op_role", intAttrText(AttrTag::Int, 0)}, {"op_role_var", stringsAttrText(AttrTag::Strings, {})}});
     std::vector<BlockOp> &old = program.blocks[block].ops;
-    if (all_of(changes, [](const Change &c) { return c.inputs.empty() && c.outputs.empty() && c.before.empty(); }))
-      return;
+    if (changes.empty()) return;
     for (size_t i = 0; i <= old.size(); ++i) {
-      for (auto [from, to] : changes[i].before)
-        result.push_back({program.intern("assign"),
-                          {BlockSlot{program.intern("X"), {from}}},
-                          {BlockSlot{program.intern("Out"), {to}}},
-                          attrs});
-      if (i == old.size()) break;
-      renameIn(old[i].inputs, changes[i].inputs);
-      renameIn(old[i].outputs, changes[i].outputs);
-      if (old[i].subBlock) {
-        NameMap &all = changes[i].outputs;
-        for (auto [from, to] : changes[i].inputs) all[from] = to;
-        renameBelow(*old[i].subBlock, all);
+      auto found = changes.find(i);
+      if (found != changes.end()) {
+        for (auto [from, to] : found->second.before)
+          result.push_back({program.intern("assign"),
+                            {BlockSlot{program.intern("X"), {from}}},
+                            {BlockSlot{program.intern("Out"), {to}}},
+                            attrs});
+        if (i < old.size()) rename(old[i], found->second);
       }
-      result.push_back(std::move(old[i]));
+      if (i < old.size()) result.push_back(std::move(old[i]));
     }
     old = std::move(result);
+  }
+
+  void rename(BlockOp &op, Change &change) {
+    renameIn(op.inputs, change.inputs);
+    renameIn(op.outputs, change.outputs);
+    if (!op.subBlock) return;
+    for (auto [from, to] : change.inputs) change.outputs[from] = to;
+    renameBelow(*op.subBlock, change.outputs);
   }
 
   /// A flag on what is made of flagged values alone only repeats theirs, so it goes where one of them is not flagged now.
@@ -295,9 +316,10 @@ class BlockCopier {
   const uint32_t block;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states;  // of the loop whose body this is
-  NameSet written, unflagged;
+  NameSet candidates, written, unflagged;
+  DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, std::vector<Version>> lives;
-  std::vector<Change> changes;  // of each operator, and one behind the last
+  DenseMap<size_t, Change> changes;  // by operator; behind the last: of the end
   FinalNames finalNames;
   uint32_t numCopies = 0;
 };

@@ -69,4 +69,22 @@ inline bool anyIn(llvm::ArrayRef<BlockSlot> slots, const NameSet &names) {
   return anyVariable(slots, [&](TextId name) { return names.contains(name); });
 }
 
+/// The variables of slots, to be asked about often: an operator may have thousands.
+class OperandNames {
+ public:
+  explicit OperandNames(llvm::ArrayRef<BlockSlot> slots) : slots(slots) {
+    size_t number = 0;
+    for (const BlockSlot &slot : slots) number += slot.variables.size();
+    if (number > 16) forEachVariable(slots, [&](TextId name) { many.insert(name); });
+  }
+  bool contains(TextId name) const {
+    if (!many.names().empty()) return many.contains(name);
+    return anyVariable(slots, [&](TextId other) { return other == name; });
+  }
+
+ private:
+  llvm::ArrayRef<BlockSlot> slots;
+  NameSet many;  // of many
+};
+
 }  // namespace gradc

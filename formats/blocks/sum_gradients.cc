@@ -65,16 +65,17 @@ class Summer {
   }
 
   void writeOutputs(uint32_t i) {
+    const OperandNames inputs(ops[i].inputs);
     for (uint32_t s = 0; s < ops[i].outputs.size(); ++s)
       for (uint32_t a = 0; a < ops[i].outputs[s].variables.size(); ++a) {
         TextId &name = ops[i].outputs[s].variables[a];
-        if (names.isGradient(name)) writeOutput(ops[i], name, {i, s, a, true, false});
+        if (names.isGradient(name)) writeOutput(ops[i], inputs, name, {i, s, a, true, false});
       }
   }
 
-  void writeOutput(const BlockOp &op, TextId &name, const NamePlace &place) {
+  void writeOutput(const BlockOp &op, const OperandNames &inputs, TextId &name, const NamePlace &place) {
     Arrivals &known = arrivalsOf(name);
-    const bool isInPlace = anyVariable(op.inputs, [&](TextId input) { return input == name; });
+    const bool isInPlace = inputs.contains(name);
     if (isInPlace && known.names.empty() && op.type == loop) return beginInPlace(known, op, place);
     if (isInPlace || known.names.empty()) {
       if (!isInPlace) known.names.push_back(name);
