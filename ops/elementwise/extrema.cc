@@ -38,12 +38,13 @@ void clip(const KernelCall &call, const TensorRef &base) {
     const T *x = call.in[0].as<const T>(), *bases = base.as<const T>();
     const T low = convertNumber<T>(params.low), high = convertNumber<T>(params.high);
     T *y = call.out[0].as<T>();
-    detail::forAllElements<T>(call.out[0].size(), [=](int64_t i) {
+    GRADC_INDEPENDENT
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
       const T value = x[i];
       const double at = static_cast<double>(bases[i]);
       const T notBelow = at < params.low ? low : value;
       y[i] = at > params.high ? high : notBelow;
-    });
+    }
   });
 }
 
@@ -54,10 +55,11 @@ void clipBackward(const KernelCall &call) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
     T *dx = call.out[0].as<T>();
-    detail::forAllElements<T>(call.out[0].size(), [=](int64_t i) {
+    GRADC_INDEPENDENT
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
       const double at = static_cast<double>(x[i]), head = static_cast<double>(dy[i]);
       dx[i] = static_cast<T>(((at > params.high) | (at < params.low)) ? 0.0 : head);
-    });
+    }
   });
 }
 
