@@ -93,6 +93,20 @@ TEST(CopyOverwritten, D_28_AFlaggedFirstStateDoesNotStopTheLoop) {
   EXPECT_EQ(after(counter), dump(programOf(counter), 0)) << "a counter depends on nothing that is not flagged";
 }
 
+TEST(CopyOverwritten, D_28_ABranchThatMayLeaveANameGetsTheOtherCase) {
+  const BlockProgram program =
+      copied("exp X=x -> Out=s\nconditional_block:1 Cond=cond Input=x -> Out=s Scope=scope\nexp X=s -> Out=a\n"
+             "block 1 in 0\ntanh X=x -> Out=b\nassign X=b -> Out=s");
+  EXPECT_EQ(dump(program, 0),
+            "exp X=x -> Out=s@COPY@0\nconditional_block:1 Cond=cond Input=x -> Out=s@COPY@1 Scope=scope\n"
+            "logical_not X=cond -> Out=otherwise@COPY@0\n"
+            "conditional_block:2 Cond=otherwise@COPY@0 Input=s@COPY@0 -> Out=s@COPY@2 Scope=scope@COPY@0\n"
+            "cast X=cond -> Out=mask@COPY@0\nselect_input Mask=mask@COPY@0 X=s@COPY@2,s@COPY@1 -> Out=s\n"
+            "exp X=s -> Out=a\n");
+  EXPECT_EQ(dump(program, 1), "tanh X=x -> Out=b\nassign X=b -> Out=s@COPY@1\n");
+  EXPECT_EQ(dump(program, 2), "assign X=s@COPY@0 -> Out=s@COPY@2\n");
+}
+
 TEST(CopyOverwritten, CF_16_AStateThatNobodyReadsBehindTheLoopStartsFromZeros) {
   const Emitted program = emitted("scale X=t -> Out=u\nwhile:1 Condition=n X=s,t,p -> Out=s,t,n StepScopes=scopes\n"
                                   "elementwise_add X=s Y=u -> Out=v\nreduce_sum X=v -> Out=loss\nblock 1 in 0\n"

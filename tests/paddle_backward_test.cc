@@ -20,6 +20,7 @@ using namespace gradc::testing;
 const std::map<std::string, std::string> kDifferences = {
     {"assign_same_name", "D-28: a name that is written twice"},
     {"assign_same_name_nouse", "D-28: a name that is written twice"},
+    {"cond_no_else_assign", "D-28: a branch that writes a name or leaves it"},
     {"gradients_multi_target", "D-25: a target that another one is made of"},
     {"gradients_target_is_interior", "D-25: a target that another one is made of"},
     {"loss_nonscalar", "D-24: the seed of a loss of several elements"},

@@ -26,6 +26,7 @@ COPIED = "D-28: Paddle reads what a loop's state is later; gradc copies the stat
 DIFFERENT = {
     "assign_same_name": REWRITTEN,
     "assign_same_name_nouse": REWRITTEN,
+    "cond_no_else_assign": "D-28: Paddle adds up the gradients of both cases of a branch that writes a name or leaves it",
     "double_grad_cond.s2": "HO-09: Paddle has no gradient of conditional_block_grad and crashes; gradc refuses by name",
     "error_clip": "the file does not say the clip; the C++ test does",
     "grad_clip_sgd": "the file does not say the clip; the C++ test does",

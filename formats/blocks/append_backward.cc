@@ -19,6 +19,7 @@
 #include "formats/blocks/gradient_maker.h"
 #include "formats/blocks/gradient_seeds.h"
 #include "formats/blocks/gradient_variables.h"
+#include "formats/blocks/named_variables.h"
 #include "formats/blocks/op_path.h"
 #include "formats/blocks/prune_gradients.h"
 #include "ir/out_of_memory.h"
@@ -65,7 +66,11 @@ class Backward {
                                                Twine(request.targetGradients.size()) + " gradients");
     if (Error error = findAll(request.targets, "target", targets)) return error;
     if (Error error = findAll(request.inputs, "input", inputs)) return error;
-    if (Error error = findAnywhere(request.noGrad, noGradNames)) return error;
+    for (const std::string &name : request.noGrad) {
+      Expected<TextId> id = findAnywhere(program, name, "no-gradient variable");
+      if (!id) return id.takeError();
+      noGradNames.push_back(*id);
+    }
     for (const ErrorClip &clip : request.errorClips) {
       Expected<TextId> variable = find(clip.variable, "clipped variable");
       if (!variable) return variable.takeError();
@@ -85,31 +90,13 @@ class Backward {
     return Error::success();
   }
 
-  Expected<TextId> find(StringRef name, const char *what) {
-    const TextId id = program.texts.find(name);
-    if (id.isValid() && program.declaringBlock(request.block, id)) return id;
-    return Failure(ErrorKind::UnknownName, Twine(what) + " '" + name + "' is declared neither in block " +
-                                               Twine(request.block) + " nor around it");
-  }
+  Expected<TextId> find(StringRef name, const char *what) { return findVariable(program, request.block, name, what); }
 
   Error findAll(ArrayRef<std::string> wanted, const char *what, std::vector<TextId> &found) {
     for (const std::string &name : wanted) {
       Expected<TextId> id = find(name, what);
       if (!id) return id.takeError();
       found.push_back(*id);
-    }
-    return Error::success();
-  }
-
-  Error findAnywhere(ArrayRef<std::string> wanted, std::vector<TextId> &found) {
-    for (const std::string &name : wanted) {
-      const TextId id = program.texts.find(name);
-      bool isDeclared = false;
-      for (uint32_t block = 0; id.isValid() && !isDeclared && block < program.blocks.size(); ++block)
-        isDeclared = program.find(block, id);
-      if (!isDeclared)
-        return Failure(ErrorKind::UnknownName, "no-gradient variable '" + Twine(name) + "' is not in the program");
-      found.push_back(id);
     }
     return Error::success();
   }

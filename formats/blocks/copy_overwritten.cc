@@ -48,10 +48,12 @@ class BlockCopier {
   struct Change {
     NameMap inputs, outputs;
     std::vector<std::pair<TextId, TextId>> before;  // assigns: from, to
+    std::vector<BlockOp> behind;
   };
 
   const std::vector<BlockOp> &ops() const { return program.blocks[block].ops; }
   StringRef formOf(uint32_t op) const { return gradientForm(program.text(ops()[op].type)).value_or(StringRef()); }
+  bool isBranch(int64_t op) const { return program.text(ops()[op].type) == "conditional_block"; }
   bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
 
   const BlockVariable *visible(TextId name) const {
@@ -130,7 +132,7 @@ class BlockCopier {
     if (isSavedByWriter) return true;
     for (uint32_t reader : version.readers)
       if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
-    if (isBoth(next, name) || program.text(ops()[next].type) == "conditional_block") return false;
+    if (isBoth(next, name)) return false;
     return hasGradient(version.writer) || isReadForGradient(version);
   }
 
@@ -151,7 +153,10 @@ class BlockCopier {
   /// Operators of the version say `to`. Where its writer has the version before under that name too, it is copied.
   void rename(TextId name, const std::vector<Version> &versions, size_t k, TextId before, TextId to) {
     const Version &version = versions[k];
-    if (version.writer >= 0) {
+    if (version.writer >= 0 && before.isValid() && isBranch(version.writer) &&
+        !isBoth(static_cast<uint32_t>(version.writer), name)) {
+      mergeBranch(name, static_cast<uint32_t>(version.writer), before, to);
+    } else if (version.writer >= 0) {
       Change &change = changes[version.writer];
       if (to != name) change.outputs[name.value] = to;
       const auto writer = static_cast<uint32_t>(version.writer);
@@ -164,6 +169,57 @@ class BlockCopier {
     }
     if (to == name) return;
     for (uint32_t reader : version.readers) changes[reader].inputs[name.value] = to;
+  }
+
+  TextId addVariable(StringRef like, FluidType kind, std::optional<FluidType> dtype) {
+    for (uint32_t k = 0;; ++k) {
+      const std::string text = (like + "@COPY@" + Twine(k)).str();
+      if (program.texts.find(text).isValid()) continue;
+      const TextId id = program.intern(text);
+      BlockVariable record = {id, kind, dtype};
+      record.stopsGradient = true;
+      if (dtype) record.shape = {1}, record.lodLevel = 0;
+      program.addVariable(block, std::move(record));
+      return id;
+    }
+  }
+
+  BlockOp makeOp(StringRef type, std::vector<BlockSlot> inputs, std::vector<BlockSlot> outputs,
+                 ArrayRef<AttrText> own) {
+    const std::string role = intAttrText(AttrTag::Int, 0), none = stringsAttrText(AttrTag::Strings, {});
+    SmallVector<AttrText, 4> attrs(own);
+    attrs.push_back({"op_role", role});
+    attrs.push_back({"op_role_var", none});
+    return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(attrs)};
+  }
+
+  /// A branch that writes a name or leaves it, with nothing for the other case: that case gets a branch that hands on the
+  /// value before, and the two are selected from, as Paddle's `cond` does.
+  void mergeBranch(TextId name, uint32_t index, TextId before, TextId to) {
+    const TextId taken = copyOf(name), left = copyOf(name);
+    const TextId condition = program.variables(ops()[index].inputs, "Cond")[0];
+    const TextId otherwise = addVariable("otherwise", FluidType::LodTensor, FluidType::Bool),
+                 mask = addVariable("mask", FluidType::LodTensor, FluidType::Int32),
+                 scope = addVariable("scope", FluidType::StepScopes, std::nullopt);
+    const TextId x = program.intern("X"), out = program.intern("Out");
+    auto slot = [&](StringRef slotName, TextId variable) { return BlockSlot{program.intern(slotName), {variable}}; };
+    Change &change = changes[index];
+    change.outputs[name.value] = taken;
+    change.behind.push_back(makeOp("logical_not", {slot("X", condition)}, {slot("Out", otherwise)}, {}));
+    const std::string yes = boolAttrText(true), none = stringsAttrText(AttrTag::Strings, {}),
+                      boolean = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Bool)),
+                      integer = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int32));
+    change.behind.push_back(makeOp("conditional_block", {slot("Cond", otherwise), slot("Input", before)},
+                                   {slot("Out", left), slot("Scope", scope)},
+                                   {{"is_scalar_condition", yes}, {"skip_eager_deletion_vars", none}}));
+    change.behind.back().subBlock = static_cast<uint32_t>(program.blocks.size());
+    change.behind.push_back(
+        makeOp("cast", {slot("X", condition)}, {slot("Out", mask)}, {{"in_dtype", boolean}, {"out_dtype", integer}}));
+    change.behind.push_back(
+        makeOp("select_input", {slot("Mask", mask), BlockSlot{x, {left, taken}}}, {BlockSlot{out, {to}}}, {}));
+    BlockOp hand = makeOp("assign", {slot("X", before)}, {slot("Out", left)}, {});
+    program.blocks.emplace_back().parent = block;
+    program.blocks.back().ops.push_back(std::move(hand));
   }
 
   void separate(TextId name, const std::vector<Version> &versions) {
@@ -266,6 +322,9 @@ class BlockCopier {
         if (i < old.size()) rename(old[i], found->second);
       }
       if (i < old.size()) result.push_back(std::move(old[i]));
+      if (found != changes.end())
+        result.insert(result.end(), std::make_move_iterator(found->second.behind.begin()),
+                      std::make_move_iterator(found->second.behind.end()));
     }
     old = std::move(result);
   }
