@@ -7,7 +7,7 @@
 #pragma once
 
 #include "formats/blocks/fluid_types.h"
-#include "formats/blocks/text_table.h"
+#include "formats/blocks/name_table.h"
 #include "ir/attrs.h"
 #include "ir/dense_map.h"
 #include "ir/error.h"
@@ -62,7 +62,7 @@ struct BlockParameter {
 
 class BlockProgram {
  public:
-  TextTable texts;
+  NameTable texts;
   std::vector<Block> blocks;
   std::vector<BlockParameter> parameters;  // in the order of their creation
 

@@ -11,9 +11,9 @@ namespace gradc {
 /// Answers about the names of one table, each looked at once.
 class GradientNames {
  public:
-  explicit GradientNames(TextTable &texts) : texts(texts) {}
+  explicit GradientNames(NameTable &texts) : texts(texts) {}
 
-  TextTable &texts;
+  NameTable &texts;
 
   /// `<name>@GRAD`.
   TextId gradient(TextId name);

@@ -1,22 +1,22 @@
 // Tested by tests/block_program_test.cc
-#include "formats/blocks/text_table.h"
+#include "formats/blocks/name_table.h"
 
 using namespace llvm;
 
 namespace gradc {
 
-TextTable::TextTable(const TextTable &other) {
+NameTable::NameTable(const NameTable &other) {
   entries.reserve(other.entries.size());
   for (const StringMapEntry<uint32_t> *entry : other.entries) intern(entry->getKey());
 }
 
-TextId TextTable::intern(StringRef text) {
+TextId NameTable::intern(StringRef text) {
   auto [at, isNew] = ids.try_emplace(text, size());
   if (isNew) entries.push_back(&*at);
   return TextId(at->second);
 }
 
-TextId TextTable::find(StringRef text) const {
+TextId NameTable::find(StringRef text) const {
   auto at = ids.find(text);
   return at == ids.end() ? TextId() : TextId(at->second);
 }

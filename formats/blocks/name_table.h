@@ -9,14 +9,14 @@
 
 namespace gradc {
 
-using TextId = Id<struct BlockTextTag>;  // a text of one TextTable
+using TextId = Id<struct BlockTextTag>;  // a text of one NameTable
 
-class TextTable {
+class NameTable {
  public:
-  TextTable() = default;
-  TextTable(const TextTable &other);
-  TextTable(TextTable &&) = default;
-  TextTable &operator=(TextTable other) {
+  NameTable() = default;
+  NameTable(const NameTable &other);
+  NameTable(NameTable &&) = default;
+  NameTable &operator=(NameTable other) {
     ids = std::move(other.ids);
     entries = std::move(other.entries);
     return *this;
