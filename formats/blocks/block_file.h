@@ -49,7 +49,7 @@ struct BlockFile {
   std::vector<std::string> warnings = {};          // keys that nobody reads
 };
 
-/// True when a JSON text begins as such a file does: an object one of whose first keys is `program`, `blocks` or `call`.
+/// True for an object that has one of the keys `program`, `blocks` and `call` before any key of a graph.
 bool looksLikeBlocks(llvm::StringRef text);
 
 /// Linear. E-33 (malformed), naming block, operator, slot or variable, with a byte offset; verifyBlocks' errors.

@@ -5,6 +5,7 @@
 #include "formats/blocks/element_reader.h"
 #include "ir/out_of_memory.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace llvm;
@@ -252,11 +253,23 @@ Expected<BlockFile> readBlocks(Context &context, StringRef text) {
   });
 }
 
+// By the first of its keys that graphs or programs have: other keys and their values are skipped.
 bool looksLikeBlocks(StringRef text) {
-  text = text.ltrim();
-  if (!text.consume_front("{")) return false;
-  text = text.ltrim();
-  return text.starts_with("\"program\"") || text.starts_with("\"blocks\"") || text.starts_with("\"call\"");
+  size_t depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (c != '"') continue;
+    const size_t begin = at + 1;
+    for (++at; at < text.size() && text[at] != '"'; ++at)
+      if (text[at] == '\\') ++at;
+    if (depth != 1 || !text.substr(std::min(at + 1, text.size())).ltrim().starts_with(":")) continue;
+    const StringRef key = text.slice(begin, at);
+    if (is_contained({"program", "blocks", "call"}, key)) return true;
+    if (is_contained({"nodes", "arg_nodes", "heads", "node_row_ptr", "attrs"}, key)) return false;
+  }
+  return false;
 }
 
 }  // namespace gradc

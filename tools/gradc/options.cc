@@ -187,6 +187,13 @@ constexpr Flag kFlags[] = {
     {"overwritten", "save|error",
      "a gradient that reads a variable as it was before an operator overwrote it: save a copy, or refuse (default save)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.gradient.overwritten); }},
+    {"parameters", "NAME,...",
+     "of a program of blocks: the parameters that get gradients (default: all that are trainable)",
+     [](Options &o, const Flag &, StringRef v) { return append(o.parameters, v); }},
+    {"max-iterations", "N", "most steps of each loop of a program of blocks (default 10000)",
+     [](Options &o, const Flag &, StringRef v) {
+       return parsePositive(v, o.maxIterations) && o.maxIterations <= INT32_MAX;
+     }},
     {"no-grad", "ENTRY,...", "nothing flows into these entries, as if each were stopped where it is read",
      [](Options &o, const Flag &, StringRef v) { return append(o.noGrad, v); }},
     {"stop", "ENTRY,...", "treat these entries as constants",
@@ -267,11 +274,14 @@ constexpr Flag kFlags[] = {
     {"atol", "A", "absolute tolerance (default 1e-8)",
      [](Options &o, const Flag &, StringRef v) { return parseNumber(v, o.atol); }},
 
-    {"to", "json|text|cbor", "form to write (default json; cbor is not available yet)",
+    {"to", "json|text|cbor|blocks",
+     "form to write (default json; cbor is not available yet; blocks: of programs of blocks)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.convert); }},
     {"passes", "NAME,...", "passes to run, in this order: unroll, inline",
      [](Options &o, const Flag &, StringRef v) { return append(o.passes, v); }},
-    {"as", "text|dot|svg|stats", "one line per node, Graphviz, a picture, or counts (default text)",
+    {"as", "text|dot|svg|stats|graph|blocks",
+     "show: one line per node, Graphviz, a picture, or counts (default text); grad, of a program of blocks: a graph, or "
+     "the program with its gradient (default blocks)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.show); }},
     {"max-nodes", "N", "draw graphs of up to N nodes (default 2000 for a graph, 20000 for a plan)",
      [](Options &o, const Flag &, StringRef v) {
@@ -316,8 +326,8 @@ static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(He
               static_cast<int>(NamingStyle::Fluid) == 3 && static_cast<int>(ControlOnlyPolicy::Zeros) == 1 &&
               static_cast<int>(ReachPolicy::WholeGraph) == 1 && static_cast<int>(IntegerPolicy::Permissive) == 1 &&
               static_cast<int>(ZeroPolicy::Keep) == 1 && static_cast<int>(ChainPolicy::UpToCap) == 1 &&
-              static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Cbor) == 2 &&
-              static_cast<int>(ShowForm::Stats) == 3 && static_cast<int>(Dialect::Primitives) == 2);
+              static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Blocks) == 3 &&
+              static_cast<int>(ShowForm::Blocks) == 5 && static_cast<int>(Dialect::Primitives) == 2);
 
 Error unknownFlag(StringRef name, ArrayRef<StringRef> allowed) {
   Failure failure(ErrorKind::Usage, findFlag(name) ? "flag '--" + name + "' does not belong to this verb"

@@ -34,8 +34,8 @@ struct DTypeFlag {
   DType dtype;
 };
 
-enum class ShowForm : uint8_t { Text, Dot, Svg, Stats };
-enum class ConvertForm : uint8_t { Json, Text, Cbor };
+enum class ShowForm : uint8_t { Text, Dot, Svg, Stats, Graph, Blocks };
+enum class ConvertForm : uint8_t { Json, Text, Cbor, Blocks };
 enum class Dialect : uint8_t { Gradc, Mxnet, Primitives };
 /// What the dialect's graphs are lowered to; null: nothing.
 const Target *targetOf(Dialect dialect);
@@ -59,6 +59,8 @@ struct Options {
   Dialect dialect = Dialect::Gradc;
   std::string recompute;
   uint64_t order = 1;
+  std::vector<std::string> parameters;  // each a comma-separated list of names
+  uint64_t maxIterations = 10'000;
 
   bool isPartial = false;
   bool wantsReport = false;

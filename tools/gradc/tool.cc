@@ -1,6 +1,7 @@
 // Reading, hints, writing. Tested by tests/cli_test.cc
 #include "tool.h"
 
+#include "formats/blocks/graph_of_blocks.h"
 #include "formats/json/writer.h"
 #include "ir/verify.h"
 #include "ops/registry.h"
@@ -21,10 +22,49 @@ Expected<std::unique_ptr<MemoryBuffer>> readFile(StringRef path) {
   return Failure(ErrorKind::Io, "cannot read '" + name + "': " + buffer.getError().message());
 }
 
-Expected<Graph> load(Tool &tool, StringRef path) {
+Expected<StringRef> readInput(Tool &tool, StringRef path) {
   Expected<std::unique_ptr<MemoryBuffer>> buffer = readFile(path);
   if (!buffer) return buffer.takeError();
-  StringRef text = tool.diagnostics.setSource(path, std::move(*buffer));
+  return tool.diagnostics.setSource(path, std::move(*buffer));
+}
+
+StringRef inputPath(const Tool &tool) {
+  return tool.options.files.empty() ? StringRef("-") : StringRef(tool.options.files.front());
+}
+
+Expected<BlockFile> loadBlocks(Tool &tool, StringRef text) {
+  Expected<BlockFile> file = readBlocks(tool.context, text);
+  if (!file) return file.takeError();
+  for (const std::string &warning : file->warnings) tool.diagnostics.warning(warning);
+  return file;
+}
+
+namespace {
+
+Expected<Graph> loadBlocksAsGraph(Tool &tool, StringRef text) {
+  Expected<BlockFile> file = loadBlocks(tool, text);
+  if (!file) return file.takeError();
+  BlockGraphOptions options;
+  options.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
+  if (file->call && file->call->currentBlock == 0 && file->call->lossBlock.value_or(0) == 0) {
+    if (file->call->api == "gradients") options.heads = file->call->targets;
+    else options.heads = {file->call->loss};
+  }
+  Expected<BlockGraph> made = graphOfBlocks(tool.context, file->program, options);
+  if (!made) return made.takeError();
+  return made->graph;
+}
+
+}  // namespace
+
+Expected<Graph> loadText(Tool &tool, StringRef text) {
+  if (looksLikeBlocks(text)) {
+    Expected<Graph> graph = loadBlocksAsGraph(tool, text);
+    if (!graph) return graph;
+    tool.diagnostics.setInput(*graph, SourceMap());
+    if (Error error = verifyGraph(*graph, tool.options.errorLimit)) return error;
+    return graph;
+  }
   Expected<LoadedGraph> loaded = readJson(tool.context, text, ReadOptions());
   if (!loaded) return loaded.takeError();
   tool.diagnostics.setInput(loaded->graph, std::move(loaded->sources));
@@ -33,17 +73,25 @@ Expected<Graph> load(Tool &tool, StringRef path) {
   return loaded->graph;
 }
 
-Expected<Graph> load(Tool &tool) {
-  return load(tool, tool.options.files.empty() ? StringRef("-") : StringRef(tool.options.files.front()));
+Expected<Graph> load(Tool &tool, StringRef path) {
+  Expected<StringRef> text = readInput(tool, path);
+  if (!text) return text.takeError();
+  return loadText(tool, *text);
+}
+
+Expected<Graph> load(Tool &tool) { return load(tool, inputPath(tool)); }
+
+Expected<Graph> inOrder(Tool &tool, const Graph &graph) {
+  Expected<OrderedGraph> ordered = orderMutations(tool.context, graph, OverwrittenPolicy::Save);
+  if (!ordered) return ordered.takeError();
+  tool.diagnostics.setCurrent(ordered->graph);
+  return ordered->graph;
 }
 
 Expected<Graph> loadInOrder(Tool &tool) {
   Expected<Graph> input = load(tool);
   if (!input) return input.takeError();
-  Expected<OrderedGraph> ordered = orderMutations(tool.context, *input, OverwrittenPolicy::Save);
-  if (!ordered) return ordered.takeError();
-  tool.diagnostics.setCurrent(ordered->graph);
-  return ordered->graph;
+  return inOrder(tool, *input);
 }
 
 Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known) {

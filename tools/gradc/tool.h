@@ -7,6 +7,7 @@
 #include "output.h"
 #include "render.h"
 
+#include "formats/blocks/block_file.h"
 #include "formats/json/reader.h"
 
 namespace gradc {
@@ -22,15 +23,25 @@ struct Tool {
 /// Bytes of a file, or of standard input for "-". Io when they cannot be read.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef path);
 
-/// Reads and verifies a graph; warnings of the reader are printed, node places refer to it from now on. Several verifier
+/// The text of a file, which messages refer to from now on.
+llvm::Expected<llvm::StringRef> readInput(Tool &tool, llvm::StringRef path);
+/// The path of the verb's only file, "-" when none is given.
+llvm::StringRef inputPath(const Tool &tool);
+/// A program of blocks; warnings of the reader are printed.
+llvm::Expected<BlockFile> loadBlocks(Tool &tool, llvm::StringRef text);
+
+/// Reads and verifies a graph, or a program of blocks as one (docs/blocks.md), whose heads are what its call differentiates; warnings of the reader are printed, node places refer to it from now on. Several verifier
 /// errors come joined.
 llvm::Expected<Graph> load(Tool &tool, llvm::StringRef path);
 /// The same for the verb's only file, standard input when none is given.
 llvm::Expected<Graph> load(Tool &tool);
+/// The same of a text.
+llvm::Expected<Graph> loadText(Tool &tool, llvm::StringRef text);
 
 /// `load`, then the versions of overwritten variables kept (passes/order_mutation.h): for verbs whose result depends on the
 /// order in which nodes run. Node ids may differ from the file's.
 llvm::Expected<Graph> loadInOrder(Tool &tool);
+llvm::Expected<Graph> inOrder(Tool &tool, const Graph &graph);
 
 /// `--shape` and `--dtype` for variables of `graph`. UnknownName when the graph has no such variable and `known` has none
 /// either: a pass may have dropped one that the user's graph has.

@@ -10,11 +10,28 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+Error writeProgram(Tool &tool, StringRef text) {
+  if (!looksLikeBlocks(text))
+    return Failure(ErrorKind::UnsupportedOption, "'--to=blocks' needs a program of blocks, found a graph");
+  Expected<BlockFile> file = loadBlocks(tool, text);
+  if (!file) return file.takeError();
+  Expected<OutputFile> output = OutputFile::open(tool.options.output);
+  if (!output) return output.takeError();
+  writeBlocks(output->stream(), *file);
+  return output->commit();
+}
+
 Expected<int> runConvert(Tool &tool) {
   if (tool.options.convert == ConvertForm::Cbor)
     return Failure(ErrorKind::UnsupportedOption, "'--to=cbor' is not available yet")
         .note("--to=json is the form every host reads");
-  Expected<Graph> input = load(tool);
+  Expected<StringRef> source = readInput(tool, inputPath(tool));
+  if (!source) return source.takeError();
+  if (tool.options.convert == ConvertForm::Blocks) {
+    if (Error error = writeProgram(tool, *source)) return error;
+    return 0;
+  }
+  Expected<Graph> input = loadText(tool, *source);
   if (!input) return input.takeError();
   if (tool.options.convert == ConvertForm::Json) {
     if (Error error = writeGraph(tool, *input)) return error;
@@ -39,8 +56,8 @@ Expected<int> runVerify(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kConvertFlags[] = {"to", "output", "unknown-dim", "error-limit", "diag", "help"};
-constexpr StringRef kVerifyFlags[] = {"output", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kConvertFlags[] = {"to", "output", "max-iterations", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kVerifyFlags[] = {"output", "max-iterations", "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace
 
@@ -50,7 +67,8 @@ constinit const Verb kConvert = {
     .summary = "write the canonical form; upgrade old files",
     .description =
         "Reads any supported form (files from before NNVM included) and writes the canonical one: nodes in depth-first "
-        "order from the heads, what no head reaches left out. Converting the result again gives the same bytes.",
+        "order from the heads, what no head reaches left out. Converting the result again gives the same bytes. A program of "
+        "blocks becomes a graph, or with --to blocks the canonical form of its own.",
     .examples = "gradc convert old-model.json -o model.json\n"
                 "gradc convert model.json --to text | less",
     .flags = kConvertFlags,

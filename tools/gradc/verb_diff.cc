@@ -30,7 +30,7 @@ Expected<int> runDiff(Tool &tool) {
   return result.numDifferences == 0 ? 0 : 1;
 }
 
-constexpr StringRef kFlags[] = {"ignore", "output", "unknown-dim", "error-limit", "diag", "help"};
+constexpr StringRef kFlags[] = {"max-iterations", "ignore", "output", "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 // `gradc grad`: the gradient of a graph, as a graph. Tested by tests/cli_test.cc and testdata/cli.
+#include "block_grad.h"
 #include "gradient_flags.h"
 #include "verbs.h"
 
@@ -111,31 +112,70 @@ Error checkOptions(const Options &options) {
     return Failure(ErrorKind::UnsupportedOption,
                    "'--only-inputs false' is not available: only the x of '--wrt' get gradients")
         .note("'--wrt all' asks for every leaf, '--req NAME=add' adds to what is there");
+  if (options.show != ShowForm::Text && options.show != ShowForm::Graph && options.show != ShowForm::Blocks)
+    return Failure(ErrorKind::Usage, "'gradc grad' takes '--as graph' or '--as blocks'");
   if (options.floatAs)
     return Failure(ErrorKind::Usage, "'gradc grad' takes '--dtype NAME=DTYPE', got '--dtype " +
                                          dtypeName(*options.floatAs) + "' without a name");
   return Error::success();
 }
 
-Expected<int> runGrad(Tool &tool) {
-  if (Error error = checkOptions(tool.options)) return error;
-  Expected<Graph> loaded = loadInOrder(tool);
-  if (!loaded) return loaded.takeError();
-  Expected<Graph> input = markInside(tool, *loaded);
-  if (!input) return input.takeError();
-  Expected<Graph> graph = differentiate(tool, *input);
-  if (!graph) return graph.takeError();
-  Expected<Graph> finished = finish(tool, *graph, *input);
+Expected<int> write(Tool &tool, const Graph &graph, const Graph &forward) {
+  Expected<Graph> finished = finish(tool, graph, forward);
   if (!finished) return finished.takeError();
   if (Error error = writeGraph(tool, *finished)) return error;
   return 0;
 }
 
-constexpr StringRef kFlags[] = {
-    "of",       "wrt",        "seed",        "loss-scale",  "heads",       "unused",      "control-only", "reach",
-    "integers", "zero-terms", "only-inputs", "overwritten", "no-grad",     "stop",        "retain",       "req",
-    "mode",     "sum-cap",    "chain",       "order",       "naming",      "dialect",     "emit",         "strict",
-    "shape",    "dtype",      "recompute",   "output",      "unknown-dim", "error-limit", "diag",         "help"};
+Expected<int> runOnBlocks(Tool &tool, StringRef text) {
+  Expected<BlockFile> file = loadBlocks(tool, text);
+  if (!file) return file.takeError();
+  Expected<BlockCall> call = callOf(tool, *file);
+  if (!call) return call.takeError();
+  if (tool.options.show != ShowForm::Graph) {
+    if (Error error = writeBackward(tool, std::move(*file), *call)) return error;
+    return 0;
+  }
+  Graph forward;
+  Expected<Graph> graph = gradientAsGraph(tool, *file, *call, forward);
+  if (!graph) return graph.takeError();
+  return write(tool, *graph, forward);
+}
+
+Expected<int> runGrad(Tool &tool) {
+  if (Error error = checkOptions(tool.options)) return error;
+  Expected<StringRef> text = readInput(tool, inputPath(tool));
+  if (!text) return text.takeError();
+  if (looksLikeBlocks(*text)) return runOnBlocks(tool, *text);
+  Expected<Graph> loaded = loadText(tool, *text);
+  if (!loaded) return loaded.takeError();
+  Expected<Graph> ordered = inOrder(tool, *loaded);
+  if (!ordered) return ordered.takeError();
+  Expected<Graph> input = markInside(tool, *ordered);
+  if (!input) return input.takeError();
+  Expected<Graph> graph = differentiate(tool, *input);
+  if (!graph) return graph.takeError();
+  return write(tool, *graph, *input);
+}
+
+constexpr StringRef kFlags[] = {"of",           "wrt",
+                                "seed",         "loss-scale",
+                                "heads",        "unused",
+                                "control-only", "reach",
+                                "integers",     "zero-terms",
+                                "only-inputs",  "overwritten",
+                                "no-grad",      "stop",
+                                "retain",       "req",
+                                "mode",         "sum-cap",
+                                "chain",        "as",
+                                "parameters",   "max-iterations",
+                                "order",        "naming",
+                                "dialect",      "emit",
+                                "strict",       "shape",
+                                "dtype",        "recompute",
+                                "output",       "unknown-dim",
+                                "error-limit",  "diag",
+                                "help"};
 
 }  // namespace
 
@@ -151,13 +191,16 @@ constinit const Verb kGrad = {
         "An ENTRY is a node's name (its first output), name:index, a listed output name such as softmax_output, or @k, "
         "the k-th head. Of several nodes with one name, name#2 is the second; #12 is node 12.\n"
         "With --shape the result also carries the shapes and types of every value, and requests that depend on shapes "
-        "are checked.",
+        "are checked.\n"
+        "Of a program of blocks (docs/blocks.md) the result is the program with its gradient, as append_backward has it, or "
+        "with --as graph a graph; names are those of variables, and without --of the file's own call is answered.",
     .examples = "gradc grad model.json -o train.json\n"
                 "gradc grad model.json --wrt fc1_weight,fc1_bias --shape data=32,784\n"
                 "gradc grad model.json --of loss --seed loss=loss_head_grad\n"
                 "gradc grad model.json --wrt w --order 2 --unused zeros\n"
                 "gradc grad model.json --dialect mxnet | python3 host.py\n"
-                "gradc grad model.json --dialect primitives --shape data=32,784",
+                "gradc grad model.json --dialect primitives --shape data=32,784\n"
+                "gradc grad program.json --of loss --parameters w,b -o with-backward.json",
     .flags = kFlags,
     .minFiles = 0,
     .maxFiles = 1,

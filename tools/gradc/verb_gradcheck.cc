@@ -93,10 +93,10 @@ Expected<int> runGradcheck(Tool &tool) {
   return result->passed() ? 0 : 1;
 }
 
-constexpr StringRef kFlags[] = {"wrt",     "of",     "no-grad",     "stop",        "samples", "eps",
-                                "rtol",    "atol",   "init",        "input",       "inputs",  "order",
-                                "mode",    "unused", "overwritten", "shape",       "dtype",   "backend",
-                                "threads", "output", "unknown-dim", "error-limit", "diag",    "help"};
+constexpr StringRef kFlags[] = {"max-iterations", "wrt",         "of",    "no-grad", "stop",    "samples", "eps",
+                                "rtol",           "atol",        "init",  "input",   "inputs",  "order",   "mode",
+                                "unused",         "overwritten", "shape", "dtype",   "backend", "threads", "output",
+                                "unknown-dim",    "error-limit", "diag",  "help"};
 
 }  // namespace
 

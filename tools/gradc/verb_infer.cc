@@ -46,8 +46,8 @@ Expected<int> runInfer(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"shape",       "dtype",       "partial", "report", "output",
-                                "unknown-dim", "error-limit", "diag",    "help"};
+constexpr StringRef kFlags[] = {"max-iterations", "shape",       "dtype",       "partial", "report",
+                                "output",         "unknown-dim", "error-limit", "diag",    "help"};
 
 }  // namespace
 

@@ -173,7 +173,7 @@ Expected<int> runPlan(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"shape",     "dtype",  "partial",     "report",      "budget", "svg",
+constexpr StringRef kFlags[] = {"max-iterations", "shape",  "dtype",       "partial",     "report", "budget", "svg",
                                 "max-nodes", "output", "unknown-dim", "error-limit", "diag",   "help"};
 
 }  // namespace

@@ -124,6 +124,8 @@ Expected<int> runShow(Tool &tool) {
   switch (tool.options.show) {
     case ShowForm::Text: printText(os, *input); break;
     case ShowForm::Stats: printStats(os, *input); break;
+    case ShowForm::Graph:
+    case ShowForm::Blocks: return Failure(ErrorKind::Usage, "'gradc show' takes '--as text', 'dot', 'svg' or 'stats'");
     case ShowForm::Dot:
     case ShowForm::Svg:
       if (Error error = draw(tool, os, *input)) return error;
@@ -132,8 +134,8 @@ Expected<int> runShow(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"as",          "shape",       "dtype", "max-nodes", "output",
-                                "unknown-dim", "error-limit", "diag",  "help"};
+constexpr StringRef kFlags[] = {"max-iterations", "as",          "shape",       "dtype", "max-nodes",
+                                "output",         "unknown-dim", "error-limit", "diag",  "help"};
 
 }  // namespace
 

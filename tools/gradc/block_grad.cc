@@ -1,0 +1,167 @@
+// Tested by tests/block_cli_test.cc
+#include "block_grad.h"
+
+#include "formats/blocks/append_backward.h"
+#include "formats/blocks/minimize.h"
+#include "ir/verify.h"
+#include "passes/infer.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Names of variables contain no commas.
+std::vector<std::string> split(ArrayRef<std::string> lists) {
+  std::vector<std::string> names;
+  for (StringRef list : lists) {
+    SmallVector<StringRef, 4> parts;
+    list.split(parts, ',', -1, false);
+    for (StringRef part : parts) names.push_back(part.str());
+  }
+  return names;
+}
+
+Error addSeeds(const Tool &tool, BlockCall &call) {
+  if (tool.options.seeds.empty()) return Error::success();
+  if (call.api != "gradients")
+    return Failure(ErrorKind::Usage, "'--seed' needs '--wrt': the loss of append_backward starts from ones");
+  if (!call.targetGradients) call.targetGradients.emplace(call.targets.size());
+  for (const KeyValue &seed : tool.options.seeds) {
+    const auto at = llvm::find(call.targets, seed.key);
+    if (at == call.targets.end())
+      return Failure(ErrorKind::UnknownName, "'--seed' names '" + seed.key + "', which is not among the targets")
+          .note("the targets are " + join(call.targets, ", "));
+    (*call.targetGradients)[static_cast<size_t>(at - call.targets.begin())] = seed.value;
+  }
+  return Error::success();
+}
+
+FluidRequest requestOf(const BlockCall &call) {
+  FluidRequest request;
+  request.block = static_cast<uint32_t>(call.lossBlock.value_or(call.currentBlock));
+  request.noGrad = call.noGradSet.value_or(std::vector<std::string>());
+  request.priorCalls = static_cast<uint32_t>(call.priorCalls);
+  if (call.api == "gradients") {
+    request.api = FluidRequest::Api::Gradients;
+    request.targets = call.targets;
+    request.inputs = call.inputs;
+    if (call.targetGradients)
+      for (const std::optional<std::string> &name : *call.targetGradients)
+        request.targetGradients.push_back(name.value_or(""));
+  } else {
+    request.targets = {call.loss};
+    request.parameters = call.parameterList;
+  }
+  return request;
+}
+
+Expected<FluidOptimizer> optimizerOf(const BlockCall &call) {
+  using Type = FluidOptimizer::Type;
+  const std::string name = call.optimizer.value_or("SGD");
+  const auto type = StringSwitch<std::optional<Type>>(name)
+                        .CaseLower("sgd", Type::Sgd)
+                        .CaseLower("momentum", Type::Momentum)
+                        .CaseLower("adam", Type::Adam)
+                        .Default(std::nullopt);
+  if (!type)
+    return Failure(ErrorKind::UnsupportedOption,
+                   "optimizer '" + name + "' is not supported, expected SGD, Momentum or Adam");
+  FluidOptimizer optimizer;
+  optimizer.type = *type;
+  return optimizer;
+}
+
+}  // namespace
+
+Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
+  const Options &options = tool.options;
+  BlockCall call = file.call.value_or(BlockCall());
+  if (!options.of.empty()) {
+    call = BlockCall();
+    if (options.wrt.empty()) {
+      const std::vector<std::string> losses = split(options.of);
+      if (losses.size() != 1)
+        return Failure(ErrorKind::Usage,
+                       "'--of' names " + Twine(losses.size()) + " variables, expected one loss, or '--wrt'");
+      call.api = "append_backward";
+      call.loss = losses.front();
+      call.lossBlock = 0;
+    } else {
+      call.api = "gradients";
+      call.targets = split(options.of);
+      call.inputs = split(options.wrt);
+    }
+  } else if (!file.call) {
+    return Failure(ErrorKind::Usage, "the file has no call that says what to differentiate")
+        .note("'--of LOSS' asks for the gradients of the parameters, '--of TARGET --wrt NAME' for those of variables");
+  } else if (!options.wrt.empty()) {
+    return Failure(ErrorKind::Usage, "'--wrt' needs '--of' where the input is a program of blocks");
+  }
+  if (!options.parameters.empty()) {
+    if (call.api == "gradients") return Failure(ErrorKind::Usage, "'--parameters' does not go with '--wrt'");
+    call.parameterList = split(options.parameters);
+  }
+  if (!options.noGrad.empty()) {
+    if (!call.noGradSet) call.noGradSet.emplace();
+    llvm::append_range(*call.noGradSet, split(options.noGrad));
+  }
+  if (Error error = addSeeds(tool, call)) return error;
+  return call;
+}
+
+Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call) {
+  Expected<FluidResult> made = [&]() -> Expected<FluidResult> {
+    if (call.api != "minimize") return appendBackward(tool.context, std::move(file.program), requestOf(call));
+    Expected<FluidOptimizer> optimizer = optimizerOf(call);
+    if (!optimizer) return optimizer.takeError();
+    return minimize(tool.context, std::move(file.program), requestOf(call), *optimizer);
+  }();
+  if (!made) return made.takeError();
+  BlockFile result;
+  result.others = std::move(file.others);
+  result.call = call;
+  result.result.emplace();
+  for (const FluidPair &pair : made->pairs) {
+    BlockResult::Row &row = result.result->rows.emplace_back();
+    if (call.api != "gradients") row.parameter = made->program.text(pair.variable).str();
+    if (pair.gradient.isValid()) row.gradient = made->program.text(pair.gradient).str();
+  }
+  result.program = std::move(made->program);
+  Expected<OutputFile> output = OutputFile::open(tool.options.output);
+  if (!output) return output.takeError();
+  writeBlocks(output->stream(), result);
+  return output->commit();
+}
+
+Expected<Graph> gradientAsGraph(Tool &tool, const BlockFile &file, const BlockCall &call, Graph &forward) {
+  BlockGraphOptions blocks;
+  blocks.maxIterations = static_cast<int64_t>(tool.options.maxIterations);
+  Expected<BlockGradient> asked = gradientOfCall(tool.context, file.program, call, blocks);
+  if (!asked) return asked.takeError();
+  for (const std::string &name : asked->unreached)
+    tool.diagnostics.note("'" + name + "' has no gradient: no target depends on it, or it is cut");
+  forward = asked->forward.graph;
+  tool.diagnostics.setInput(forward, SourceMap());
+  InferOptions partly;
+  partly.allowUnknown = true;
+  partly.unknownDim = tool.options.unknownDim;
+  Expected<InferRequest> hints = resolveHints(tool, forward, forward);
+  if (!hints) return hints.takeError();
+  Expected<Inference> inference = infer(tool.context, forward, *hints, partly);
+  if (!inference) return inference.takeError();
+  GradientOptions options = tool.options.gradient;
+  options.inference = &*inference;
+  if (!tool.options.forbidsUnused && options.unused == UnusedPolicy::Error) options.unused = UnusedPolicy::None;
+  Expected<GradientResult> result =
+      buildGradientOfOrder(tool.context, forward, asked->request, options, static_cast<uint32_t>(tool.options.order));
+  if (!result) return result.takeError();
+  tool.diagnostics.setCurrent(result->graph);
+  if (Error error = verifyGraph(result->graph, tool.options.errorLimit)) return error;
+  return result->graph;
+}
+
+}  // namespace gradc

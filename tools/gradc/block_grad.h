@@ -1,0 +1,20 @@
+// `gradc grad` of a program of blocks. Tested by tests/block_cli_test.cc
+#pragma once
+
+#include "tool.h"
+
+#include "formats/blocks/block_gradient.h"
+
+namespace gradc {
+
+/// What the flags ask for, or the file's own call: `--of` and `--wrt` as `gradients`, `--of` and `--parameters` as
+/// `append_backward`. Usage where neither says what is differentiated.
+llvm::Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file);
+
+/// The program with its gradient, its call and the result, to `--output`.
+llvm::Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call);
+
+/// `--as graph`: the graph and its gradient. `forward` is set to the program as a graph.
+llvm::Expected<Graph> gradientAsGraph(Tool &tool, const BlockFile &file, const BlockCall &call, Graph &forward);
+
+}  // namespace gradc
