@@ -1,5 +1,5 @@
-// Loops on every instruction set that the machine has: equal bits, from fast kernels and from reference kernels.
-#include "ops/instruction_sets.h"
+// Loops on every instruction set that the machine has: equal bits.
+#include "runtime/kernels/instruction_sets.h"
 
 #include "tests/support/fast_runs.h"
 #include "tests/support/test_graph.h"
@@ -32,8 +32,8 @@ constexpr const char *kGraphs[] = {
     "y = log_softmax(x); heads y",
     "n = LayerNorm(x, g, b); e = gelu(n); y = sum(e) {axis=1}; heads y",
     "n = BatchNorm(x, g, b, m, v) {fix_gamma=False}; y = Activation(n) {act_type=softrelu}; heads y",
-    "e = exp(x); l = log1p(e); s = sin(l); c = cos(x); t = tanh(c); u = elemwise_mul(s, t); y = erf(u); heads y",
-    "s = sigmoid(x); k = silu(s); z = LeakyReLU(k) {act_type=selu}; q = expm1(z); y = mean(q) {axis=0}; heads y",
+    "e = expm1(x); a = abs(e); l = log1p(a); s = sin(l); c = cos(x); u = elemwise_mul(s, c); y = erf(u); heads y",
+    "k = silu(x); z = LeakyReLU(k) {act_type=selu}; q = expm1(z); y = mean(q) {axis=0}; heads y",
     "c = clip(x) {a_min=-0.3, a_max=0.4}; p = _plus_scalar(c) {scalar=3}; r = sqrt(p); y = _rdiv_scalar(r) {scalar=2};"
     " heads y",
     "m = mean(x) {axis=0}; y = broadcast_div(x, m); heads y",
@@ -59,19 +59,16 @@ TEST(InstructionSets, RUN_02_EqualBitsOnEverySet) {
     const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
     for (DType type : {DType::Float32, DType::Float64}) {
       options.run.floatAs = type;
-      std::vector<std::vector<Values>> fast, reference;
+      std::vector<std::vector<Values>> fast;
       for (InstructionSet set : kSets) {
         Limit limit(set);
         FastResult found = runFast(gradient, bindings, options);
         EXPECT_FALSE(found.operators.empty());
         fast.push_back(std::move(found.heads));
-        reference.push_back(cantFail(NaiveRun::run(gradient, bindings, options.run)).heads());
       }
       for (size_t s = 1; s < fast.size(); ++s)
-        for (size_t h = 0; h < fast[0].size(); ++h) {
+        for (size_t h = 0; h < fast[0].size(); ++h)
           EXPECT_EQ(fast[s][h].values, fast[0][h].values) << "head " << h << ", set " << s;
-          EXPECT_EQ(reference[s][h].values, reference[0][h].values) << "head " << h << ", set " << s;
-        }
     }
   }
 }

@@ -5,9 +5,9 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
-#include "ops/elementwise/elementwise.h"
 #include "ops/inplace.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/loops.h"
 #include "ops/primitives.h"
 
 #include <type_traits>
@@ -40,10 +40,12 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
   T *out = call.out[0].as<T>();
   const int64_t size = call.out[0].size();
   if constexpr (std::is_invocable_v<decltype(F), T, T>) {
-    forAllElements<T>(size, [=](int64_t i) { out[i] = static_cast<T>(F(a[i], scalar)); });
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], scalar));
   } else {
     const T *b = call.in[1].as<const T>();
-    forAllElements<T>(size, [=](int64_t i) { out[i] = static_cast<T>(F(a[i], b[i], scalar)); });
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(F(a[i], b[i], scalar));
   }
 }
 

@@ -16,9 +16,7 @@
 #include "ir/inference.h"
 #include "ir/kernel.h"
 #include "ops/elementwise/formula.h"
-#include "ops/instruction_sets.h"
 #include "ops/kernel_dispatch.h"
-#include "ops/loops.h"
 
 #include <algorithm>
 #include <array>
@@ -129,25 +127,20 @@ namespace detail {
 
 template <auto F, size_t NumStates, bool WantsWeight, class T>
 void stepLoop(const KernelCall &call, const StepNumbers<T> &numbers) {
-  const StepParams p = call.params<StepParams>();  // copies, which no element that is stored can change
-  const StepNumbers<T> all = numbers;
+  const StepParams &p = call.params<StepParams>();
   const size_t weightAt = weightInput(*call.kind);
   const T *weight = call.in[weightAt].as<const T>(), *grad = call.in[1].as<const T>();
   T *out = call.out[0].as<T>(), *master = call.kind->isMutated(weightAt) ? call.in[weightAt].as<T>() : nullptr;
   std::array<T *, kMaxStates> states{};
   for (size_t s = 0; s < NumStates; ++s) states[s] = call.in[2 + s].as<T>();
-  const int64_t size = call.out[0].size();
-  onMachine([=] {
-    GRADC_INDEPENDENT
-    for (int64_t i = 0; i < size; ++i) {
-      StepElement<T> element{p, all, weight[i], grad[i], {}};
-      for (size_t s = 0; s < NumStates; ++s) element.state[s] = states[s][i];
-      const T after = F(element);
-      for (size_t s = 0; s < NumStates; ++s) states[s][i] = element.state[s];
-      if (master) master[i] = after;
-      if constexpr (WantsWeight) out[i] = after;
-    }
-  });
+  for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
+    StepElement<T> element{p, numbers, weight[i], grad[i], {}};
+    for (size_t s = 0; s < NumStates; ++s) element.state[s] = states[s][i];
+    const T after = F(element);
+    for (size_t s = 0; s < NumStates; ++s) states[s][i] = element.state[s];
+    if (master) master[i] = after;
+    if constexpr (WantsWeight) out[i] = after;
+  }
 }
 
 }  // namespace detail

@@ -1,9 +1,11 @@
 // Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
-// runtime/kernels/float_functions.h in loops. Tested by tests/fast_kernels_test.cc
+// runtime/kernels/float_functions.h in loops. exp, sigmoid and tanh of float32 are oneDNN's, which are faster.
+// Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/float_functions.h"
 
 #include "ops/elementwise/special_functions.h"
 #include "ops/layer_attrs.h"
+#include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
 
@@ -58,13 +60,40 @@ template <auto F, auto Any> std::unique_ptr<PreparedKernel> circular(const Kerne
   return nullptr;
 }
 
+class EltwiseKernel : public PreparedKernel {
+ public:
+  EltwiseKernel(const KernelSite &site, dnnl::algorithm algorithm) {
+    using Forward = dnnl::eltwise_forward;
+    const dnnl::memory::desc flat = denseDesc(site.out[0].size(), Layout::Plain);
+    const Forward::primitive_desc desc = elementwiseDescOf(algorithm, flat, 0.0f);
+    step.input(DNNL_ARG_SRC, flat, flat);
+    step.output(DNNL_ARG_DST, flat, flat);
+    step.finish(Forward(desc), desc.scratchpad_desc());
+  }
+  void run(const KernelCall &call) override { step.run({call.in[0].data, call.out[0].data}, call.workspace); }
+  size_t workspaceBytes() const override { return step.bytes(); }
+
+ private:
+  DnnlStep step;
+};
+
+/// oneDNN's function for float32, F otherwise.
+template <auto F> std::unique_ptr<PreparedKernel> byDnnl(const KernelSite &site, dnnl::algorithm algorithm) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const bool isMade = site.out[0].dtype == DType::Float32 &&
+                      guarded([&] { kernel = std::make_unique<EltwiseKernel>(site, algorithm); });
+  return isMade ? std::move(kernel) : elementKernel<F>(site);
+}
+
 constexpr auto kExp = [](auto x) { return math::exp(x); };
 constexpr auto kSigmoid = [](auto x) { return math::sigmoid(x); };
 constexpr auto kTanh = [](auto x) { return math::tanh(x); };
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) { return elementKernel<kExp>(site); }
+std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) {
+  return byDnnl<kExp>(site, dnnl::algorithm::eltwise_exp);
+}
 std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site) {
   return elementKernel<[](auto x) { return math::expm1(x); }>(site);
 }
@@ -78,8 +107,12 @@ std::unique_ptr<PreparedKernel> logarithm(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> logarithmOfOneMore(const KernelSite &site) {
   return elementKernel<[](auto x) { return math::log1p(x); }>(site);
 }
-std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) { return elementKernel<kSigmoid>(site); }
-std::unique_ptr<PreparedKernel> tangent(const KernelSite &site) { return elementKernel<kTanh>(site); }
+std::unique_ptr<PreparedKernel> sigmoid(const KernelSite &site) {
+  return byDnnl<kSigmoid>(site, dnnl::algorithm::eltwise_logistic);
+}
+std::unique_ptr<PreparedKernel> tangent(const KernelSite &site) {
+  return byDnnl<kTanh>(site, dnnl::algorithm::eltwise_tanh);
+}
 
 std::unique_ptr<PreparedKernel> sine(const KernelSite &site) {
   return circular<[](auto, auto x) { return math::sin(x); }, [](auto, auto x) { return math::sinOfAny(x); }>(site);

@@ -66,7 +66,7 @@ TEST(Symbols, WhatIsCompiledForMoreInstructionsIsSharedWithNobody) {
   EXPECT_EQ(numSets, 3);
 }
 
-// Loops are compiled for more by the attributes of functions that only ops/instruction_sets.h calls.
+// Loops are compiled for more by the attributes of functions that only runtime/kernels/instruction_sets.h calls.
 TEST(Symbols, WideVectorsAreInFunctionsOfTheirOwn) {
   bool hasWide = false;
   for (const std::string &archive : archives) {

@@ -1,4 +1,4 @@
-#include "ops/instruction_sets.h"
+#include "runtime/kernels/instruction_sets.h"
 
 #include <algorithm>
 #include <atomic>
