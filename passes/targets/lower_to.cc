@@ -150,12 +150,12 @@ class Lowering {
     }
     if (kind.op->flags.isOpaque) return ctx.opaqueKind(kind.op->name, kind.attrs, kind.numOutputs, lowered);
     if (!kind.flow || isInOrder) return ctx.kind(*kind.op, kind.attrs, kind.spelling, lowered);
-  // A flow counts the inputs of a body in the order in which its nodes come to them.
+    // A flow counts the inputs of a body in the order in which its nodes come to them.
     Expected<KindRef> moved = withBodies(ctx, kind, lowered, was);
     if (moved && !*moved)
       return Failure(ErrorKind::UnsupportedOption, "the bodies of " + graph.describe(current) +
                                                        " would take other inputs in operators of " + target.title)
-        .at(current);
+          .at(current);
     return moved;
   }
 

@@ -174,7 +174,7 @@ Expected<int> runPlan(Tool &tool) {
 }
 
 constexpr StringRef kFlags[] = {"max-iterations", "shape",  "dtype",       "partial",     "report", "budget", "svg",
-                                "max-nodes", "output", "unknown-dim", "error-limit", "diag",   "help"};
+                                "max-nodes",      "output", "unknown-dim", "error-limit", "diag",   "help"};
 
 }  // namespace
 
