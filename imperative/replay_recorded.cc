@@ -219,8 +219,8 @@ class RecordedReplay {
     for (; nextForward < forward.size() && forward[nextForward].lastReader <= call; ++nextForward) {
       const Plan::ForwardValue &value = forward[nextForward];
       if (value.saved != Plan::kNone && values[graph.entry(value.value).value].version() != versions[nextForward])
-        return Failure(ErrorKind::StaleVersion,
-                       "'" + graph.listedName(value.value) + "', which this backward reads, was overwritten by a hook");
+        return Failure(ErrorKind::StaleVersion, "'" + Twine(graph.listedName(value.value)) +
+                                                    "', which this backward reads, was overwritten by a hook");
     }
     return Error::success();
   }
