@@ -59,7 +59,7 @@ class LoopUnrolling {
 
   bool canSlice(int64_t steps, std::string &whyNot) const {
     for (size_t i = 0; i < flow.operands.size() && steps; ++i) {
-      if (flow.operands[i] != BodyFlow::Operand::Rows || !flow.isRead[i]) continue;
+      if (flow.operands[i] != BodyFlow::Operand::Rows) continue;
       if (!shapeOf(i).hasRank()) return whyNot = "the shape of input " + std::to_string(i) + " is not known", false;
     }
     // A node has so many outputs, and takes so many inputs.
@@ -86,7 +86,7 @@ class LoopUnrolling {
 
   Error step(int64_t row, StringRef prefix) {
     for (size_t i = 0; i < flow.operands.size(); ++i)
-      if (flow.operands[i] == BodyFlow::Operand::Rows && flow.isRead[i]) current[i] = rowOf(i, row);
+      if (flow.operands[i] == BodyFlow::Operand::Rows) current[i] = rowOf(i, row);  // also for its shape alone
     Expected<Values> heads = to.copyBody(scope, n, last, current, prefix);
     if (!heads) return heads.takeError();
     const std::vector<uint32_t> &outputOf = flow.bodies[last].outputOf;

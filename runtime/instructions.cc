@@ -429,7 +429,8 @@ void InstructionList::resolve() {
 Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
                                               const RequestTable &requests, const MemoryPlan &plan,
                                               const ExecOptions &options, const BodySite *site) {
-  return Preparation(graph, inference, requests, plan, options, site).run();
+  // On the heap: bodies are prepared within their loops, as deep as they are nested.
+  return std::make_unique<Preparation>(graph, inference, requests, plan, options, site)->run();
 }
 
 }  // namespace gradc

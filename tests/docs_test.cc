@@ -34,6 +34,7 @@ constexpr NotRun kNotRun[] = {
      "a picture"},
     {"docs/architecture.md", "Expected<Result> verb(Context &, const Graph &, const Request &, const Options &)",
      "the form of all passes, none in particular"},
+    {"docs/blocks.md", "{\"program\": {", "a sketch of a file"},
     {"docs/differential.md",
      "./dev test differential                                                     # 3,000 problems, some seconds",
      "another test, and longer runs of it"},

@@ -322,9 +322,6 @@ TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
     TestGraph g("y = Pooling(x) {kernel=(2147483647,2147483647), pad=(1073741823,1073741823), pool_type=" +
                 std::string(type) + "}");
     EXPECT_TRUE(compareFast(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty()) << type;
-    TestGraph wide(std::string("y = Pooling(x) {kernel=(9,9), pad=(4,4), pool_type=") + type + "}");
-    EXPECT_TRUE(compareFast(wide, {{"x", Values({1, 1, 2, 2}, {3, 1, 4, 1})}}, NaiveOptions()).operators.empty())
-        << type;
   }
   TestGraph small("y = Pooling(x) {kernel=(3,3), pad=(1,1), pool_type=avg}");
   EXPECT_EQ(compareFast(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators,
@@ -359,7 +356,7 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
 // NaN, infinities and blocks with numbers whose sine the loops leave to the library.
 TEST(FastKernels, RUN_02_ExtremeNumbersAgreeWithReference) {
   TestGraph g("s = sin(x); c = cos(x); e = exp(x); t = tanh(x); m = max(x) {axis=1}; n = min(x) {axis=0}; l = log(x);"
-              " b = _backward_sin(v, x); heads s, c, e, t, m, n, l, b");
+              " b = _backward_sin(v, x); g = sigmoid(x); heads s, c, e, t, m, n, l, b, g");
   Bindings bindings = drawBindings(g, {{"x", DimsBuffer{3, 700}}, {"v", DimsBuffer{3, 700}}});
   std::vector<double> &x = bindings["x"].values;
   for (size_t i : {5u, 1000u}) x[i] = NAN;

@@ -24,6 +24,9 @@ inline float within(float x, float low, float high) {
   return atLeast > high ? high : atLeast;
 }
 
+/// A NaN, with the sign that the machine and C's functions give it; of a NaN itself.
+inline float invalid(float x) { return (x - x) / 0.0f; }
+
 inline float powerOfTwo(uint32_t exponent) { return std::bit_cast<float>((exponent + 127) << 23); }
 
 /// x = k · ln 2 + r with |r| ≤ ln 2 / 2 and a whole k, for |x| < 200. `exponent` is k modulo 2^32.
@@ -111,7 +114,7 @@ inline float log(float x) {
   const detail::LogParts parts(isTiny ? scaled : x);
   const float result = detail::logOfParts(parts.exponent - (isTiny ? 23.0f : 0.0f), parts.f, 0.0f);
   const bool isPositive = x > 0.0f, isZero = x == 0.0f, isInfinite = x == INFINITY;
-  const float outside = isZero ? -INFINITY : NAN, inside = isInfinite ? x : result;
+  const float outside = isZero ? -INFINITY : detail::invalid(x), inside = isInfinite ? x : result;
   return isPositive ? inside : outside;
 }
 inline double log(double x) { return std::log(x); }
@@ -126,7 +129,7 @@ inline float log1p(float x) {
   const float lost = (x >= 1.0f ? ofLarge : ofSmall) / sum;
   const float result = detail::logOfParts(isNear ? 0.0f : parts.exponent, isNear ? x : parts.f, isNear ? 0.0f : lost);
   const bool isInside = x > -1.0f, isEdge = x == -1.0f, isKept = (x == 0.0f) | (x == INFINITY);
-  const float outside = isEdge ? -INFINITY : NAN, inside = isKept ? x : result;
+  const float outside = isEdge ? -INFINITY : detail::invalid(x), inside = isKept ? x : result;
   return isInside ? inside : outside;
 }
 inline double log1p(double x) { return std::log1p(x); }

@@ -1,5 +1,6 @@
 // Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
-// runtime/kernels/float_functions.h in loops. exp, sigmoid and tanh of float32 are oneDNN's, which are faster.
+// runtime/kernels/float_functions.h in loops. sigmoid and tanh of float32 are oneDNN's, which are faster; its exp makes
+// infinity of a NaN.
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/float_functions.h"
 
@@ -91,9 +92,7 @@ constexpr auto kTanh = [](auto x) { return math::tanh(x); };
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) {
-  return byDnnl<kExp>(site, dnnl::algorithm::eltwise_exp);
-}
+std::unique_ptr<PreparedKernel> exponential(const KernelSite &site) { return elementKernel<kExp>(site); }
 std::unique_ptr<PreparedKernel> exponentialLessOne(const KernelSite &site) {
   return elementKernel<[](auto x) { return math::expm1(x); }>(site);
 }

@@ -33,7 +33,6 @@ constexpr OnReference kOnReference[] = {
     {"*Pooling {*pool_type=sum*", "a sum, not a mean"},
     {"*Pooling {*pool_type=avg *pooling_convention=full*", "windows that leave the image"},
     {"*Pooling {kernel=(2147483647*", "windows mostly of padding"},
-    {"*Pooling {kernel=(9,9) pad=(4,4)*(1,1,2,2)*", "windows mostly of padding"},
     {"*LRN {*nsize=71 *", "a window wider than is worth adding up"},
     {"_channel_window_sum {nsize=71 *", "a window wider than is worth adding up"},
     {"broadcast_* *(3,1) *(1,4) -> *", "both operands are repeated"},

@@ -40,10 +40,14 @@ Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, con
 
 Expected<int> runOpt(Tool &tool) {
   SmallVector<const NamedPass *, 2> passes;
-  for (const std::string &name : tool.options.passes) {
-    Expected<const NamedPass *> pass = findPass(name);
-    if (!pass) return pass.takeError();
-    passes.push_back(*pass);
+  for (StringRef list : tool.options.passes) {
+    SmallVector<StringRef, 2> names;
+    list.split(names, ',');
+    for (StringRef name : names) {
+      Expected<const NamedPass *> pass = findPass(name);
+      if (!pass) return pass.takeError();
+      passes.push_back(*pass);
+    }
   }
   if (passes.empty()) return Failure(ErrorKind::Usage, "no pass is given").note("--passes unroll,inline names them");
   Expected<Graph> graph = load(tool);
