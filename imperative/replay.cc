@@ -214,7 +214,7 @@ class Replay {
       if (request.host) {
         const HostScratch::Held value = held[nextSaved];
         if (value.storage->version.load(std::memory_order_relaxed) != value.version)
-          return Failure(ErrorKind::StaleVersion, "'" + plan.combined.listedName(saved.value) +
+          return Failure(ErrorKind::StaleVersion, "'" + Twine(plan.combined.listedName(saved.value)) +
                                                       "', which this backward reads, was overwritten by a hook");
         release(value.storage);
       }
