@@ -42,6 +42,7 @@ Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &pro
                                        BlockGraphOptions options) {
   if (call.noGradSet) llvm::append_range(options.noGrad, *call.noGradSet);
   const std::vector<std::string> targets = call.api == "gradients" ? call.targets : std::vector<std::string>{call.loss};
+  if (targets.empty()) return Failure(ErrorKind::MissingAttr, "no target is given, expected at least one");
   if (call.currentBlock != 0 || call.lossBlock.value_or(0) != 0)
     return Failure(ErrorKind::ForeignEntry, "target '" + targets.front() + "' is in block " +
                                                 Twine(call.lossBlock.value_or(call.currentBlock)) +
