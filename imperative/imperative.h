@@ -91,7 +91,7 @@ class Imperative {
   llvm::Expected<KindId> kind(llvm::StringRef op, llvm::ArrayRef<AttrText> attrs);
   KindId kind(const KindRef &handle);
 
-  // ---- tensors; those without Expected are no tensors where `make` would be an error
+  // ---- tensors; those without Expected return an empty tensor where `make` would be an error
 
   /// Of uninitialized memory. TooLarge; BadAttribute for dimensions that no tensor has or a type without size.
   llvm::Expected<Tensor> make(Dims dims, DType dtype);

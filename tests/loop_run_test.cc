@@ -90,7 +90,7 @@ TEST(LoopRun, CF_20_RowsOfStepsNotRunAreNotTouched) {
   EXPECT_LT(gradient[0], 1);
 }
 
-// A condition in 16 bits: −0 is no reason to go on.
+// A condition of 16 bits: −0 counts as false.
 TEST(LoopRun, CF_09_AHalfDecides) {
   const std::vector<AttrText> attrs = {{"num_args", "4"},
                                        {"num_outputs", "1"},

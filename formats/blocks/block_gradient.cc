@@ -21,7 +21,7 @@ std::vector<std::string> namesOf(const BlockProgram &program, const BlockCall &c
   return names;
 }
 
-/// What an x is: the variable it begins as, or the last value that is written.
+/// The value that a requested name denotes: the variable it begins as, else the last value written to it.
 Value asX(const Graph &graph, const BlockName &name) {
   return name.first.isValid() && graph.isVariable(name.first.node) ? name.first : name.last;
 }

@@ -22,7 +22,7 @@ Error readInteger(JsonCursor json, const Twine &what, int64_t &to) {
   return Error::success();
 }
 
-/// Null is no string.
+/// JSON null leaves the string unset.
 Error readOptional(JsonCursor json, const Twine &what, std::optional<std::string> &to) {
   if (json.isNull()) return Error::success();
   return readString(json, what, to.emplace());

@@ -11,7 +11,7 @@ struct BlockOpRow {
   void (*translate)(OpTranslation &op);
 };
 
-/// Null: there is no row.
+/// Null for a type without a row.
 const BlockOpRow *findBlockOp(llvm::StringRef type);
 /// Every row, in order of types.
 std::vector<const BlockOpRow *> allBlockOps();
