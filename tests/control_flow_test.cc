@@ -125,9 +125,11 @@ TEST(ControlFlow, ScanRunsUpAndDownAndEndsWhereItIsTold) {
       const Tensors some = run(
           part,
           {{"k", arrayOf<int64_t>(DType::Int64, {1}, {k})}, {"x", floats({3}, {1, 2, 3})}, {"s", floats({1}, {0})}});
-      if (k == 0) EXPECT_EQ(some, (Tensors{{0, 0, 0}, {0}}));
-      if (k == 2) EXPECT_EQ(some, isReverse ? (Tensors{{2, 0, 0}, {21}}) : (Tensors{{0, 1, 0}, {12}}));
-      if (k == 3) {
+      if (k == 0) {
+        EXPECT_EQ(some, (Tensors{{0, 0, 0}, {0}}));
+      } else if (k == 2) {
+        EXPECT_EQ(some, isReverse ? (Tensors{{2, 0, 0}, {21}}) : (Tensors{{0, 1, 0}, {12}}));
+      } else {
         EXPECT_EQ(some, all);
       }
     }
