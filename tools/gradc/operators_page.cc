@@ -1,10 +1,13 @@
 #include "operators_page.h"
 
+#include "input_facts.h"
 #include "operator_facts.h"
 #include "operator_trials.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+
+#include <set>
 
 using namespace llvm;
 
@@ -19,13 +22,13 @@ void printAttributes(raw_ostream &os, const OpDef &op) {
        << " | " << markdownCell(rangeText(spec)) << " | " << markdownCell(spec.doc) << " |\n";
 }
 
-void printOperator(raw_ostream &os, const OpDef &op, const OperatorTrials &trials) {
+void printOperator(raw_ostream &os, Context &context, const OpDef &op, const OperatorTrials &trials) {
   os << "\n## " << op.name << "\n\n" << op.summary << "\n\n";
   auto row = [&](StringRef what, StringRef text) {
     if (!text.empty()) os << "- *" << what << "*: " << text << '\n';
   };
   row("also called", join(ArrayRef<StringRef>(op.aliases), ", "));
-  row("inputs", portsText(op.inputs));
+  row("inputs", inputsText(context, op));
   row("outputs", portsText(op.outputs) + (op.visibleOutputs ? "; some are hidden: no heads by default" : ""));
   row("overwrites", inputSetText(op, op.mutated));
   row("does not read", inputSetText(op, op.ignored));
@@ -42,6 +45,15 @@ void printOperator(raw_ostream &os, const OpDef &op, const OperatorTrials &trial
   printAttributes(os, op);
 }
 
+/// Inputs of one name mean the same everywhere.
+void printMeanings(raw_ostream &os, ArrayRef<const OpDef *> operators) {
+  std::set<StringRef> names;
+  for (const OpDef *op : operators)
+    if (!op->inputs.isVariadic) names.insert(op->inputs.names.names, op->inputs.names.names + op->inputs.names.count);
+  os << "\n| input | holds |\n|---|---|\n";
+  for (StringRef name : names) os << "| `" << name << "` | " << meaningOfInput(name) << " |\n";
+}
+
 }  // namespace
 
 void printOperators(raw_ostream &os, Context &context) {
@@ -50,8 +62,9 @@ void printOperators(raw_ostream &os, Context &context) {
   llvm::erase_if(operators, [](const OpDef *op) { return op->flags.isBackward; });
   os << "# Operators\n\nWritten by `gradc ops --reference`: the " << operators.size()
      << " operators that a model may contain; gradient operators are left out.\nGradients and primitives are those of a node with "
-        "the default attributes.\n";
-  for (const OpDef *op : operators) printOperator(os, *op, trials);
+        "the default attributes,\nand so are the ranks of inputs: those that shape inference accepts.\n";
+  printMeanings(os, operators);
+  for (const OpDef *op : operators) printOperator(os, context, *op, trials);
 }
 
 }  // namespace gradc

@@ -1,5 +1,6 @@
 // `gradc ops`: the operator reference, from the definitions themselves. Tested by tests/cli_test.cc
 #include "coverage.h"
+#include "input_facts.h"
 #include "missing_order.h"
 #include "operator_facts.h"
 #include "operator_trials.h"
@@ -49,7 +50,7 @@ void printReference(raw_ostream &os, Context &context, const OpDef &op) {
     if (!text.empty()) os << left_justify(what, 16) << text << '\n';
   };
   row("also called", join(ArrayRef<StringRef>(op.aliases), ", "));
-  row("inputs", portsText(op.inputs));
+  row("inputs", inputsText(context, op));
   row("outputs", portsText(op.outputs));
   if (op.visibleOutputs) row("", "some outputs are hidden: no heads by default");
   row("overwrites", inputSetText(op, op.mutated));
