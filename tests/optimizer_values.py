@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the rows of tests/optimizer_ops_test.cc: what MXNet 1.9.1's optimizer operators compute in float64.
+"""Prints the rows of tests/support/optimizer_steps.cc: what MXNet 1.9.1's optimizer operators compute in float64.
 
     python3 tests/optimizer_values.py      with MXNet 1.9.1 installed
 

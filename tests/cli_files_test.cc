@@ -1,0 +1,203 @@
+// The command line as a user meets it: files, exit codes, usage, runs and checks.
+#include "tests/support/cli.h"
+#include "tests/support/tensors.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+// ---- files
+
+TEST_F(Cli, OutputAppearsWholeOrNotAtAll) {
+  folder.write("out.json", "precious");
+  size_t before = folder.numFiles();
+  EXPECT_EQ(folder.run("grad m.json --wrt nothing -o out.json").code, 1);
+  EXPECT_EQ(folder.read("out.json"), "precious");
+  EXPECT_EQ(folder.run("grad m.json -o out.json").code, 0);
+  EXPECT_NE(folder.read("out.json"), "precious");
+  EXPECT_EQ(folder.numFiles(), before) << "a temporary file is left";
+}
+
+TEST_F(Cli, OutputMayBeTheInput) {
+  ToolResult result = folder.run("convert m.json -o m.json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(folder.run("verify m.json").out, "ok: 5 nodes, 5 values, 2 heads\n");
+}
+
+TEST_F(Cli, StandardInputAndOutput) {
+  std::string direct = folder.run("convert m.json").out;
+  EXPECT_EQ(runShell(folder.path(), "\"$GRADC\" convert - < m.json").out, direct);
+  EXPECT_EQ(runShell(folder.path(), "\"$GRADC\" convert < m.json").out, direct);
+  EXPECT_EQ(folder.run("convert m.json -o -").out, direct);
+  EXPECT_EQ(folder.run("convert m.json -o /dev/stdout").out, direct);
+}
+
+TEST_F(Cli, UnwritableOutputIsIo) {
+  ToolResult result = folder.run("convert m.json -o no/such/folder/out.json");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_TRUE(contains(result.err, "[io]")) << result.err;
+  result = folder.run("convert m.json -o /dev/full");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_TRUE(contains(result.err, "[io]")) << result.err;
+}
+
+TEST_F(Cli, RunWritesAllOfItsFilesOrNone) {
+  ASSERT_EQ(folder.run("run m.json --shape x=2 --init 1 --outputs o.npz --profile p.json").code, 0);
+  EXPECT_TRUE(folder.has("o.npz") && contains(folder.read("p.json"), "traceEvents"));
+  EXPECT_EQ(folder.run("run m.json --shape x=2 --init 1 --outputs new.npz --profile no/folder.json").code, 2);
+  EXPECT_FALSE(folder.has("new.npz"));
+}
+
+// ---- exit codes and usage
+
+TEST_F(Cli, ExitCodes) {
+  EXPECT_EQ(folder.run("verify m.json").code, 0);
+  EXPECT_EQ(folder.run("diff m.json m.json").code, 0);
+  EXPECT_EQ(folder.run("").code, 2);
+  EXPECT_EQ(folder.run("verify absent.json").code, 2);
+  EXPECT_EQ(folder.run("verify m.json m.json").code, 2);
+  EXPECT_EQ(folder.run("grad m.json --order 0").code, 2);
+  EXPECT_EQ(folder.run("grad m.json --wrt").code, 2);
+  EXPECT_EQ(folder.run("grad m.json --strict=yes").code, 2);
+  EXPECT_EQ(folder.run("run m.json --shape x=2").code, 1);
+  EXPECT_EQ(folder.run("ops nonesuch").code, 1);
+  EXPECT_EQ(folder.run("convert m.json --to cbor").code, 1);
+  EXPECT_EQ(folder.run("plan m.json --shape x=2000 --report --budget 1K").code, 1);
+  EXPECT_EQ(folder.run("plan m.json --shape x=2000 --report --budget 1M").code, 0);
+}
+
+TEST_F(Cli, CrashIsExitCodeSeventy) {
+  ToolResult result =
+      runShell(folder.path(), "{ sleep 5 | \"$GRADC\" verify & } ; sleep 0.5; kill -SEGV $!; wait $!; echo code $?");
+  EXPECT_EQ(result.out, "code 70\n");
+  EXPECT_TRUE(contains(result.err, "[internal]")) << result.err;
+}
+
+TEST_F(Cli, DidYouMean) {
+  EXPECT_TRUE(contains(folder.run("gard m.json").err, "did you mean 'grad'?"));
+  EXPECT_TRUE(contains(folder.run("grad m.json --wrtt x").err, "did you mean '--wrt'?"));
+  EXPECT_TRUE(contains(folder.run("ops tanhh").err, "'tanh'"));
+}
+
+TEST_F(Cli, EveryVerbExplainsItself) {
+  ToolResult list = folder.run("--help");
+  ASSERT_EQ(list.code, 0);
+  for (StringRef verb :
+       {"grad", "infer", "plan", "run", "gradcheck", "convert", "verify", "show", "opt", "ops", "diff"}) {
+    EXPECT_TRUE(contains(list.out, ("\n  " + verb + " ").str())) << verb.str();
+    ToolResult help = folder.run(("help " + verb).str());
+    EXPECT_EQ(help.code, 0);
+    EXPECT_TRUE(contains(help.out, "usage: gradc ") && contains(help.out, "Examples:")) << help.out;
+    EXPECT_EQ(folder.run((verb + " --help").str()).out, help.out);
+    SmallVector<StringRef, 64> lines;
+    StringRef(help.out).split(lines, '\n');
+    for (StringRef line : lines) EXPECT_LE(line.size(), 100u) << line.str();
+  }
+}
+
+TEST_F(Cli, WarningsAndNotesNeverChangeTheCode) {
+  folder.write("dead.json", R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+{"op": "null", "name": "unused", "inputs": []}, {"op": "exp", "name": "y", "inputs": [[0, 0, 0]]}],
+"arg_nodes": [0, 1], "heads": [[2, 0, 0]]})");
+  ToolResult result = folder.run("convert dead.json");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(contains(result.err, "warning:") && contains(result.err, "unused")) << result.err;
+  EXPECT_FALSE(contains(result.out, "warning"));
+}
+
+TEST_F(Cli, JsonDiagnosticsAreOneObjectPerLine) {
+  for (StringRef arguments : {"grad m.json --of nope --diag=json", "--diag=json", "grad --wrtt x --diag json"}) {
+    ToolResult result = folder.run(arguments);
+    EXPECT_NE(result.code, 0);
+    SmallVector<StringRef, 8> lines;
+    StringRef(result.err).split(lines, '\n', -1, false);
+    ASSERT_FALSE(lines.empty());
+    for (StringRef line : lines) EXPECT_TRUE(line.starts_with("{\"severity\":") && line.ends_with("}")) << line.str();
+  }
+}
+
+TEST_F(Cli, ExcerptsOfMinifiedFilesAreClipped) {
+  std::string line = R"({"nodes":[{"op":"null","name":"x","inputs":[]})";
+  for (int i = 0; i < 200; ++i)
+    line += R"(,{"op":"tanh","name":"t)" + utostr(i) + R"(","inputs":[[)" + utostr(i == 150 ? 9999 : i) + ",0,0]]}";
+  folder.write("min.json", line + R"(],"arg_nodes":[0],"heads":[[200,0,0]]})");
+  ToolResult result = folder.run("verify min.json");
+  EXPECT_EQ(result.code, 1);
+  SmallVector<StringRef, 8> lines;
+  StringRef(result.err).split(lines, '\n', -1, false);
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_LE(lines[1].size(), 74u);
+  EXPECT_TRUE(lines[1].contains("t150")) << result.err;
+  ASSERT_TRUE(lines[2].ends_with("^"));
+  EXPECT_LT(lines[2].size(), 74u);
+}
+
+// ---- running and checking
+
+TEST_F(Cli, RunKeysAndDTypes) {
+  ASSERT_EQ(folder.run("grad m.json --of z --wrt w -o g.json").code, 0);
+  ToolResult result = folder.run("run g.json --shape x=2 --init 1 --dtype float64");
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (StringRef key : {"z_output", "s_output", "w_grad", "float64"})
+    EXPECT_TRUE(contains(result.out, key)) << result.out;
+}
+
+TEST_F(Cli, RunTakesWhatItWrote) {
+  ASSERT_EQ(folder.run("run m.json --shape x=3 --init 5 --outputs a.npz").code, 0);
+  folder.write("z.json", R"({"nodes": [{"op": "null", "name": "z_output", "inputs": []},
+{"op": "null", "name": "s_output", "inputs": []},
+{"op": "elemwise_sub", "name": "d", "inputs": [[1, 0, 0], [0, 0, 0]]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]})");
+  ToolResult result = folder.run("run z.json --inputs a.npz --outputs d.npz");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "(3,)")) << result.out;
+}
+
+TEST_F(Cli, GradcheckPassesAndFails) {
+  ToolResult result = folder.run("gradcheck m.json --shape x=2,3 --init 1");
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_TRUE(contains(result.out, "passed: 40 checks")) << result.out;
+  // The same graph claims that the gradient of x is z itself.
+  ASSERT_EQ(folder.run("grad m.json --of z --wrt x -o g.json").code, 0);
+  std::string text = folder.read("g.json");
+  size_t at = text.find("\"heads\": [[3, 0, 0], [4, 0, 0], [");
+  ASSERT_NE(at, std::string::npos) << text;
+  size_t end = text.find("]]", at);
+  text.replace(at, end - at, "\"heads\": [[3, 0, 0], [4, 0, 0], [3, 0, 0");
+  folder.write("wrong.json", text);
+  result = folder.run("gradcheck wrong.json --shape x=2,3 --init 1");
+  EXPECT_EQ(result.code, 1) << result.out << result.err;
+}
+
+TEST_F(Cli, OptRunsPassesInTheOrderGiven) {
+  folder.write("cf03.json", readText("testdata/loops/cf03.json"));
+  const ToolResult flat = folder.run("opt --passes inline,unroll cf03.json --shape x=3 -o flat.json");
+  ASSERT_EQ(flat.code, 0) << flat.err;
+  EXPECT_EQ(flat.err, "");
+  const ToolResult text = folder.run("show flat.json");
+  EXPECT_TRUE(contains(text.out, "\"_foreach0[2]/_plus1\"")) << text.out;
+  EXPECT_FALSE(contains(text.out, "body")) << text.out;
+  const ToolResult kept = folder.run("opt --passes unroll cf03.json -o same.json");
+  EXPECT_EQ(kept.code, 0);
+  EXPECT_TRUE(contains(kept.err, "loop '_foreach0': the length of what it slices is not known")) << kept.err;
+  EXPECT_EQ(folder.run("diff cf03.json same.json").code, 0);
+  EXPECT_EQ(folder.run("opt cf03.json").code, 2);
+  const ToolResult unknown = folder.run("opt --passes fuse cf03.json");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(contains(unknown.err, "there is no pass 'fuse'")) << unknown.err;
+}
+
+TEST_F(Cli, DiffNamesTheDifference) {
+  std::string other = kModel.str();
+  other.replace(other.find("tanh"), 4, "relu");
+  folder.write("other.json", other);
+  ToolResult result = folder.run("diff m.json other.json");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "node 'z' (tanh) on the left, node 'z' (relu) on the right\n");
+}
+
+}  // namespace
+}  // namespace gradc::testing
