@@ -47,7 +47,7 @@ std::string Engine::explainMiss() const {
   if (!miss) return "nothing was missed";
   if (miss->nearest.empty()) return "nothing else is in the cache";
   const KeyReader now(miss->key, signatures), before(miss->nearest, signatures);
-  if (miss->position < now.requestEnd) return "other heads, targets or policies are asked for";
+  if (miss->position < now.requestEnd) return "other heads, targets or policies are requested";
   if (miss->position < now.typesEnd) return "the leaves have other types, or are others";
   const auto after = llvm::upper_bound(now.calls, miss->position);
   const size_t call = static_cast<size_t>(after - now.calls.begin()) - 1;

@@ -212,7 +212,7 @@ Expected<KindRef> Context::opaqueKind(StringRef opName, const Attrs &list, uint3
   if (!row->opaque) {
     auto op = std::make_unique<OpaqueOp>();
     op->name = op->text = opName.str();
-    op->summary = "unknown operator, kept as it is";
+    op->summary = "unknown operator, kept unchanged";
     op->flags.isOpaque = true;
     row->opaque = opaqueOps.add(hash, std::move(op), isNamed);
   }

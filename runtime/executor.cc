@@ -167,7 +167,7 @@ struct Executor::State {
       if (k == i || !list.heads[k].data || !overlap(list.heads[k], tensor) || (isAdded(i) && isAdded(k))) continue;
       return Failure(ErrorKind::BufferAlias, headName(list.graph, std::min(i, k)) + " and " +
                                                  headName(list.graph, std::max(i, k)) +
-                                                 " would share memory, and not both are asked 'add'");
+                                                 " would share memory, but not both have the request 'add'");
     }
     return Error::success();
   }

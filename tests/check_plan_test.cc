@@ -68,7 +68,7 @@ TEST(CheckPlan, EntryThatIsReadHasNoPlace) {
 TEST(CheckPlan, MEM_03_NotExternalNotUnplanned) {
   Broken p(kTwoLive);
   p.offset("a") = kExternal;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is called external, but is no head");
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is marked external, but is not a head");
   p.offset("a") = kUnplanned;
   EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is called unplanned, but its size is known");
   p.offset("a") = -4;

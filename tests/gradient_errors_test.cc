@@ -107,7 +107,7 @@ TEST(GradientErrors, E_15_AskedAndCutUnderStrict) {
   request.noGrad = {g.at("x")};
   GradientOptions options;
   options.duplicates = DuplicatePolicy::Strict;
-  EXPECT_EQ(errorOf(g, request, options), "[option_conflict] 'x' is asked for and in the no-gradient set");
+  EXPECT_EQ(errorOf(g, request, options), "[option_conflict] 'x' is requested and also in the no-gradient set");
 }
 
 TEST(GradientErrors, E_16_RetainedTwice) {
@@ -142,7 +142,7 @@ TEST(GradientErrors, E_41_RuleThatForgetsAnInput) {
   EXPECT_EQ(errorOf(g, wrt(g, {"a"}), GradientOptions()), "success");
   EXPECT_EQ(
       errorOf(g, wrt(g, {"b"}), GradientOptions()),
-      "[bad_gradient_rule] the gradient rule of operator 'test_forgetful' says nothing about input 1 of node 'y'");
+      "[bad_gradient_rule] the gradient rule of operator 'test_forgetful' sets no gradient of input 1 of node 'y'");
 }
 
 TEST(GradientErrors, E_44_E_48_ValuesTheGraphDoesNotHave) {

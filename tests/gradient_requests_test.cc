@@ -175,7 +175,7 @@ TEST(GradientRequests, REQ_09_E_18_OneBufferForTwoVariables) {
     if (second == Request::Write) {
       EXPECT_EQ(error.kind, ErrorKind::BufferAlias);
       EXPECT_EQ(error.message,
-                "the gradient of 'a' and the gradient of 'b' would share memory, and not both are asked 'add'");
+                "the gradient of 'a' and the gradient of 'b' would share memory, but not both have the request 'add'");
       continue;
     }
     EXPECT_EQ(error.message, "success");

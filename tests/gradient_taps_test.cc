@@ -226,7 +226,7 @@ TEST(GradientTaps, WrongRequestsAreRefused) {
   request.taps = {Value{NodeId(1)}};
   g.context.ops.wellKnown.tap = nullptr;
   EXPECT_EQ(describeError(buildGradient(g.context, g, request, {})),
-            "[unsupported_option] gradients cannot be tapped: there is no operator for it");
+            "[unsupported_option] gradients cannot be tapped: the context has no operator for it");
 }
 
 }  // namespace

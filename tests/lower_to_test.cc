@@ -141,7 +141,7 @@ TEST(LowerTo, A_17_ErrorsNameTheNodeTheOperatorAndWhatIsMissing) {
             "[unknown_op] operator 'tanh' of node 'n' cannot be expressed in the operators of the test's host");
   EXPECT_EQ(Lowered("n = mute(x)").outcome(),
             "[bad_gradient_rule] operator 'mute' of node 'n': the decomposition of operator "
-            "'mute' says nothing about output 0, which is read");
+            "'mute' sets no value for output 0, which is read");
   EXPECT_EQ(Lowered("n = snake(x)").outcome(),
             "[bad_gradient_rule] operator 'snake' of node 'n': the decomposition does not "
             "end: 'snake' remains after 64 levels");

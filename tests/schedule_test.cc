@@ -159,7 +159,7 @@ TEST(Schedule, MEM_14_PlansOfAPartOfTheSteps) {
   // What no later step reads has to be in the arena.
   Scheduled broken = first;
   broken.plan.offset[g.graph.entry(g.at("b"))] = kExternal;
-  EXPECT_EQ(broken.check(), "[bad_plan] at node 'b' (tanh): output 'b_output' is called external, but is no head");
+  EXPECT_EQ(broken.check(), "[bad_plan] at node 'b' (tanh): output 'b_output' is marked external, but is not a head");
 }
 
 TEST(Schedule, PlannerJudgeAndSessionRefuseWhatIsNone) {

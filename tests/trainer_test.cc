@@ -313,7 +313,7 @@ TEST(Trainer, E_70_ALabelNobodyFeeds) {
   Dataset data = cantFail(Dataset::create({{"data", floats({16, 2}, valuesOf<float>(all.column(0)))}}));
   GradcError error = refusal(g, data, plainOptions());
   EXPECT_EQ(error.kind, ErrorKind::BindingMissing);
-  EXPECT_EQ(error.message, "variable 'label' has no value: it is no parameter, and no array is fed to it");
+  EXPECT_EQ(error.message, "variable 'label' has no value: it is not a parameter, and no array is fed to it");
 }
 
 TEST(Trainer, E_71_ArraysThatDoNotFit) {
@@ -326,7 +326,7 @@ TEST(Trainer, E_71_ArraysThatDoNotFit) {
   EXPECT_EQ(shape.message, "'data': expected shape (?,2), got (8,3)");
   GradcError batch = refusal(g, triangle(7), plainOptions());
   EXPECT_EQ(batch.kind, ErrorKind::BindingMismatch);
-  EXPECT_EQ(batch.message, "a batch of 8 was asked for, the data has 7 examples");
+  EXPECT_EQ(batch.message, "the batch size is 8, expected 1 to 7, the number of examples");
   Dataset labels = cantFail(Dataset::create(
       {{"data", floats({8, 2}, std::vector<float>(16))}, {"label", floats({8}, {0, 1, 2, 0, 1, 5, 0, 0})}}));
   EXPECT_EQ(refusal(g, labels, plainOptions()).message, "'label' is 5 in row 5, expected a class number from 0 to 2");

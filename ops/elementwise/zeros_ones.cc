@@ -73,7 +73,7 @@ constinit const OpDef kOnesLike = {
 
 constinit const OpDef kZerosPlaceholder = {
     .name = "_zeros_without_dtype",
-    .summary = "zeros of inferred shape and type: the gradient of an output nobody differentiates",
+    .summary = "zeros of inferred shape and type: the gradient of an output that has none",
     .attrs = kPlaceholderAttrs,
     .params = paramsOf<CreateParams>(),
     .shape = createdShape<P>,
@@ -103,7 +103,7 @@ constinit const OpDef kCopy = {
 // dx = dy. Whoever runs the graph may put other values in place of y, so its bytes are not those of x.
 constinit const OpDef kGradientTap = {
     .name = "_gradient_tap",
-    .summary = "y = x, the gradient of one entry: whoever runs the graph looks at it here, and may replace it",
+    .summary = "y = x, the gradient of one entry, which a host can read or replace here",
     .inputs = {"data"},
     .shape = shapes::same,
     .inplace = kInplaceFirst,

@@ -88,7 +88,7 @@ constinit const OpDef kBatchDot = {
     .params = paramsOf<BatchDotParams>(),
     .shape = relateShapes,
     .gradient = batchDotGradient,
-    .primitive = {.onnx = "MatMul, after Transpose where asked for", .c = "y[n,i,j] += a[n,i,l] * b[n,l,j]"},
+    .primitive = {.onnx = "MatMul, after Transpose where requested", .c = "y[n,i,j] += a[n,i,l] * b[n,l,j]"},
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;

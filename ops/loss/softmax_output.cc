@@ -106,7 +106,7 @@ constinit const OpDef kSoftmaxOutput = {
     .aliases = {"Softmax"},
     .summary =
         "softmax, with the gradient of a cross entropy: dx = w * (softmax(x) - target(label)), w = grad_scale / n;"
-        " loss = w * (ln(sum exp(x)) - sum target * x) over rows. A label that is no class number matches no class",
+        " loss = w * (ln(sum exp(x)) - sum target * x) over rows. A label that is not a class number matches no class",
     .inputs = {"data", "label"},
     .attrs = kSoftmaxOutputAttrs,
     .params = paramsOf<SoftmaxOutputParams>(),

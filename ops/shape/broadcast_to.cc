@@ -28,7 +28,7 @@ struct BroadcastToParams {
   Dims shape;
 };
 constexpr AttrSpec kBroadcastToAttrs[] = {
-    attr<&BroadcastToParams::shape>("shape", "()", "lengths, one for each axis of data; 0: as it is").atLeast(0),
+    attr<&BroadcastToParams::shape>("shape", "()", "lengths, one for each axis of data; 0: unchanged").atLeast(0),
 };
 
 Error checkBroadcastAxis(const OpDef &, void *params) {

@@ -150,7 +150,7 @@ class RequestChecker {
           .at(x.node);
     if (isRepeated)
       return Failure(ErrorKind::DuplicateX, "the gradient of '" + name + "' is requested twice").at(x.node);
-    return Failure(ErrorKind::OptionConflict, "'" + name + "' is asked for and in the no-gradient set").at(x.node);
+    return Failure(ErrorKind::OptionConflict, "'" + name + "' is requested and also in the no-gradient set").at(x.node);
   }
 
   // REQ-02: what is asked with a null request is not asked.

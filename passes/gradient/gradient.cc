@@ -113,7 +113,7 @@ Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph,
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
   if (!checked->taps.empty() && !context.ops.wellKnown.tap)
-    return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: there is no operator for it");
+    return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: the context has no operator for it");
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
   Expected<std::optional<SavingGraph>> saving = saveValues(context, graph, *checked, options, bodies);

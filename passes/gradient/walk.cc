@@ -139,7 +139,7 @@ class BackwardWalk {
 
   Error badRule(NodeId n, size_t input) {
     return Failure(ErrorKind::GradientNull, "the gradient rule of operator '" + builder.kind(n).op->name +
-                                                "' says nothing about input " + Twine(input) + " of node '" +
+                                                "' sets no gradient of input " + Twine(input) + " of node '" +
                                                 builder.name(n) + "'")
         .at(sums.originOf(n))
         .note("this is a mistake in the operator's definition, not in the graph");
@@ -186,7 +186,7 @@ class BackwardWalk {
 
   Error badDecomposition(NodeId n, size_t output) {
     return Failure(ErrorKind::GradientNull, "the decomposition of operator '" + builder.kind(n).op->name +
-                                                "' says nothing about output " + Twine(output) + " of node '" +
+                                                "' sets no value for output " + Twine(output) + " of node '" +
                                                 builder.name(n) + "'")
         .at(sums.originOf(n))
         .note("this is a mistake in the operator's definition, not in the graph");

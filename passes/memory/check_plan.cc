@@ -102,7 +102,7 @@ class PlanReplay {
         return bad(n, "output " + nameOf(n, output) + " is read, but has no place");
       case kExternal:
         if (isCallers[e] || !isPlanned(n)) return Error::success();
-        return bad(n, "output " + nameOf(n, output) + " is called external, but is no head");
+        return bad(n, "output " + nameOf(n, output) + " is marked external, but is not a head");
       case kUnplanned:
         if (!isKnown(e)) return Error::success();
         return bad(n, "output " + nameOf(n, output) + " is called unplanned, but its size is known");

@@ -303,7 +303,7 @@ class Lowering {
 
   Error unanswered(const OpDef &op, size_t output) const {
     return Failure(ErrorKind::GradientNull, describeNode() + ": the decomposition of operator '" + op.name +
-                                                "' says nothing about output " + Twine(output) + ", which is read")
+                                                "' sets no value for output " + Twine(output) + ", which is read")
         .at(current)
         .note(kMistake);
   }

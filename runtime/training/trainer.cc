@@ -73,8 +73,8 @@ struct Trainer::State {
 
 Error Trainer::State::create(const Graph &network) {
   if (options.batch < 1 || options.batch > data.size())
-    return Failure(ErrorKind::BindingMismatch, "a batch of " + Twine(options.batch) + " was asked for, the data has " +
-                                                   Twine(data.size()) + " examples");
+    return Failure(ErrorKind::BindingMismatch, "the batch size is " + Twine(options.batch) + ", expected 1 to " +
+                                                   Twine(data.size()) + ", the number of examples");
   Expected<Graph> extended = withLabels(context, network, objective);
   if (!extended) return extended.takeError();
   forward = *extended;
@@ -125,7 +125,7 @@ Error Trainer::State::checkGiven(const GradientRequest &request) const {
         llvm::any_of(options.start, [&](const NamedArray &array) { return array.name == names[id]; }))
       continue;
     return Failure(ErrorKind::BindingMissing, forward.describe(NodeId(id)) +
-                                                  " has no value: it is no parameter, and no "
+                                                  " has no value: it is not a parameter, and no "
                                                   "array is fed to it")
         .at(NodeId(id));
   }

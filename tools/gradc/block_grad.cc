@@ -96,7 +96,7 @@ Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file) {
       call.inputs = split(options.wrt);
     }
   } else if (!file.call) {
-    return Failure(ErrorKind::Usage, "the file has no call that says what to differentiate")
+    return Failure(ErrorKind::Usage, "the file has no 'call', which names what to differentiate")
         .note("'--of LOSS' asks for the gradients of the parameters, '--of TARGET --wrt NAME' for those of variables");
   } else if (!options.wrt.empty()) {
     return Failure(ErrorKind::Usage, "'--wrt' needs '--of' where the input is a program of blocks");

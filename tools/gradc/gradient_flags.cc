@@ -135,7 +135,7 @@ class RequestBuilder {
       if (!x) return x.takeError();
       const auto targets = asked.find(graph.entry(*x).value);
       if (targets == asked.end())
-        return Failure(ErrorKind::UnknownName, "--req names '" + item.key + "', whose gradient is not asked for")
+        return Failure(ErrorKind::UnknownName, "--req names '" + item.key + "', whose gradient is not requested")
             .at(x->node)
             .note("add it to --wrt or --retain");
       for (GradientTarget *target : targets->second) target->request = *parseRequest(item.value);

@@ -145,7 +145,7 @@ constinit const Verb kShow = {
     .summary = "print a graph for people",
     .description =
         "One line per node, a picture, or counts of nodes and operators. In a picture the forward graph flows down; each "
-        "gradient node stands beside the forward node it belongs to, and gradients flow up. Shapes are shown as far as "
+        "gradient node is drawn beside its forward node, and gradients flow up. Shapes are shown as far as "
         "the file, --shape and --dtype determine them. Bodies of nodes follow the graph, each once, as @1, @2, ...\n"
         "--as svg is a file on its own for a browser, light or dark; the pointer over a node shows its attributes, over "
         "an edge what flows there. --as dot is for Graphviz, in the same arrangement.",

@@ -151,7 +151,7 @@ Expected<int> runTrain(Tool &tool) {
   if (*code == 0)
     if (Error error = writeResults(options, *trainer, report)) return error;
   if (*code != 0)
-    tool.diagnostics.warning("the loss is no finite number at step " + Twine(run.whereItFailed()) +
+    tool.diagnostics.warning("the loss is not finite at step " + Twine(run.whereItFailed()) +
                              ": a lower --lr, a --warmup or --clip may help; nothing more was written");
   return *code;
 }
