@@ -21,7 +21,7 @@ std::optional<ChannelView> slopesOf(const LeakyAttrs &attrs, const TensorRef &x,
 /// Calls visit(i, c) for every element; without channels any thread takes any of them.
 template <class F> void mapAll(const ChannelView &view, unsigned threads, F visit) {
   if (view.channels != 1) return forSlices(view, threads, [&](Slice slice) { mapChannels(view, slice, visit); });
-  parallelFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
+  vectorFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
     GRADC_INDEPENDENT
     for (int64_t i = begin; i < end; ++i) visit(i, 0);
   });
