@@ -75,10 +75,31 @@ template <auto F0, auto F1> std::unique_ptr<PreparedKernel> twoOutputs(const Ker
 
 template <class T> T signOf(T x) { return static_cast<T>((x > T{0}) - (x < T{0})); }
 
+/// The gradient of a choice, inputs dy and the condition: dy where it holds, and where it does not.
+template <class T> class ChoiceBackward : public PreparedKernel {
+ public:
+  explicit ChoiceBackward(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>(), *condition = call.in[1].as<const T>();
+    for (size_t output = 0; output < 2; ++output) {
+      if (!call.wants(output)) continue;
+      T *to = call.out[output].as<T>();
+      const bool wanted = output == 0;
+      mapElements(call.in[0].size(), threads, [=](int64_t i) {
+        const T head = dy[i];
+        to[i] = (condition[i] != T{0}) == wanted ? head : T{0};
+      });
+    }
+  }
+
+ private:
+  unsigned threads;
+};
+
 /// Conditions of the operands' type and shape.
-bool isPlainChoice(const KernelSite &site, const TensorRef &condition, const TensorRef &like) {
+bool isPlainCondition(const TensorRef &condition, const TensorRef &like) {
   return condition.dtype == like.dtype && condition.size() == like.size() && condition.layout == like.layout &&
-         isFloatingKernelType(like.dtype) && site.in[0].layout == like.layout;
+         isFloatingKernelType(like.dtype);
 }
 
 }  // namespace
@@ -184,8 +205,11 @@ std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site) {
                     [](auto dy, auto a, auto b) { return a <= b ? decltype(dy)(0) : dy; }>(site);
 }
 
+// where, and its gradient.
 std::unique_ptr<PreparedKernel> choose(const KernelSite &site) {
-  if (!isPlainChoice(site, site.in[0], site.out[0])) return sliced(site);
+  const bool isBackward = site.in.size() == 2;
+  if (!isPlainCondition(site.in[isBackward], isBackward ? site.in[0] : site.out[0])) return sliced(site);
+  if (isBackward) return ofFloating<ChoiceBackward>(site);
   return elementKernel<[](auto condition, auto x, auto y) { return condition != 0 ? x : y; }>(site);
 }
 

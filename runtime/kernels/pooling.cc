@@ -1,5 +1,5 @@
 // Maximum and mean pooling, and their gradients: in float32 by oneDNN, with two axes channels last by attribute too; in
-// float64 over one or two axes, or whole volumes, by pooling_loops.h.
+// float64 over one or two axes, or whole volumes, and where a mean counts a part of the padding, by pooling_loops.h.
 //
 // The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
 // kernel runs it once more into scratch rather than keep them from the forward pass. Padding that the operator and
@@ -45,8 +45,9 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims xShape, Dims ySha
     const int64_t kernel = p.globalPool ? x[2 + i] : isAxis ? p.kernel[axis] : 1;
     const int64_t stride = isAxis ? p.stride[axis] : 1, low = isAxis ? p.pad[axis] : 0;
     const int64_t high = (y[2 + i] - 1) * stride + kernel - x[2 + i] - low;
-    // Beyond the operator's own padding taps do not count toward a mean; windows in the padding alone are special.
-    if (p.poolType == PoolType::Avg && high > low) return std::nullopt;
+    plan.countsPadding |= p.countsPadding() && low > 0;  // without padding there is nothing to count
+    plan.isClipped |= p.poolType == PoolType::Avg && high > low;
+    // Windows in the padding alone are special.
     if (low >= kernel || high >= kernel) return std::nullopt;
     // Windows that are mostly padding: the reference kernel does not visit it.
     if (low > x[2 + i] || high > x[2 + i]) return std::nullopt;
@@ -58,7 +59,7 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims xShape, Dims ySha
     taps *= kernel;
   }
   plan.isMax = p.poolType == PoolType::Max;
-  plan.countsPadding = p.countsPadding();
+  plan.isClipped &= plan.countsPadding;
   return plan;
 }
 
@@ -82,10 +83,17 @@ PoolingDescs describe(const PoolingParams &p, const PoolingPlan &plan, Layout xL
           denseDesc(plan.y, inside)};
 }
 
+bool isMoved(const TensorRef &tensor) { return tensor.layout != Layout::Plain; }
+
+/// What the loops can do.
+bool isPlain(const KernelSite &site, const PoolingPlan &plan) {
+  const bool isLast = site.kind->params<PoolingParams>().channelsLast();
+  return plan.numAxes() == 2 && !isLast && none_of(site.in, isMoved) && none_of(site.out, isMoved);
+}
+
 /// What has the channels last by attribute stays in that order, and is left to oneDNN, as volumes are.
 bool canHandle(const KernelSite &site, const PoolingParams &p) {
   if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return false;
-  auto isMoved = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
   const bool isVolume = site.in[0].shape.size() == 5 && !p.globalPool;
   if (isVolume && p.channelsLast()) return false;
   if (!isVolume && !p.channelsLast()) return true;
@@ -162,7 +170,8 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   if (!canHandle(site, p) || (site.out.size() == 2 && site.wants(1))) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.in[0].shape, site.out[0].shape);
   if (!plan) return nullptr;
-  if (site.in[0].dtype != DType::Float32) return poolingLoops(site, *plan);
+  if (site.in[0].dtype != DType::Float32 || plan->isClipped)
+    return isPlain(site, *plan) ? poolingLoops(site, *plan) : nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
     kernel = std::make_unique<ForwardKernel>(*plan, describe(p, *plan, site.in[0].layout, site.out[0].layout));
@@ -177,7 +186,8 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   if (!canHandle(site, p)) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.out[0].shape, site.in[0].shape);
   if (!plan) return nullptr;
-  if (site.in[0].dtype != DType::Float32) return poolingLoopsBackward(site, *plan, data);
+  if (site.in[0].dtype != DType::Float32 || plan->isClipped)
+    return isPlain(site, *plan) ? poolingLoopsBackward(site, *plan, data) : nullptr;
   // The maximum reads x, which has a layout apart from that of its gradient.
   if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;

@@ -10,6 +10,7 @@ namespace gradc {
 struct PoolingPlan {
   DimsBuffer x, y;
   bool isMax = false, countsPadding = false;
+  bool isClipped = false;  // means count padding, but not what windows have beyond the operator's own
   int64_t kernel[3], stride[3], padLow[3], padHigh[3];
 
   size_t numAxes() const { return x.size() - 2; }

@@ -5,7 +5,7 @@
 #include "ops/shape/slice_range.h"
 #include "ops/shape/strided_view.h"
 #include "runtime/kernels/factories.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/vector_loops.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -165,33 +165,54 @@ template <class T, bool toPart> class ViewCopy : public PreparedKernel {
   unsigned threads;
 };
 
-/// The adjoint of a view that repeats elements of the whole, all of which are in the part: sums in float64, left to right.
+/// The adjoint of a view that repeats elements of the whole, all of which are in the part: sums in float64, left to right, of
+/// elements next to each other side by side.
 template <class T> class ViewSum : public PreparedKernel {
  public:
   ViewSum(const StridedView &view, unsigned threads) : threads(threads) {
     const Axes all = mergedAxes(view);
     for (size_t axis = 0; axis < all.dims.size(); ++axis)
       (all.whole[axis] == 0 ? repeated : own).add(all.dims[axis], all.part[axis], all.whole[axis]);
+    if (own.dims.empty()) return;
+    length = own.dims.pop_back_val();
+    partStep = own.part.pop_back_val();
+    wholeStep = own.whole.pop_back_val();
   }
 
   void run(const KernelCall &call) override {
     if (!call.wants(0)) return;
     const T *from = call.in[0].as<const T>();
     T *to = call.out[0].as<T>();
-    const int64_t count = repeated.count();
-    parallelFor(threads, own.count(), std::max<int64_t>(kGrain / count, 1), [&](int64_t begin, int64_t end) {
-      AxesWalk at(own, begin), copy(repeated, 0);
-      for (int64_t i = begin; i < end; ++i, at.next()) {
-        double total = 0;
-        for (int64_t j = 0; j < count; ++j, copy.next()) total += static_cast<double>(from[at.part + copy.part]);
-        to[at.whole] = static_cast<T>(total);
-      }
-    });
+    const int64_t pieces = (length + kPiece - 1) / kPiece, work = repeated.count() * std::min(length, kPiece);
+    vectorFor(threads, own.count() * pieces, std::max<int64_t>(kGrain / work, 1),
+              [=, this](int64_t begin, int64_t end) {
+                AxesWalk at(own, begin / pieces);
+                for (int64_t piece = begin; piece < end; ++piece) {
+                  const int64_t first = piece % pieces * kPiece;
+                  addPiece(from + at.part + first * partStep, std::min(kPiece, length - first),
+                           to + at.whole + first * wholeStep);
+                  if (piece % pieces == pieces - 1) at.next();
+                }
+              });
   }
 
  private:
-  static constexpr int64_t kGrain = 8192;
+  static constexpr int64_t kGrain = 8192, kPiece = 256;
+
+  void addPiece(const T *from, int64_t size, T *to) const {
+    double totals[kPiece];
+    std::fill(totals, totals + size, 0.0);
+    AxesWalk copy(repeated, 0);
+    for (int64_t j = repeated.count(); j > 0; --j, copy.next()) {
+      const T *terms = from + copy.part;
+      GRADC_INDEPENDENT
+      for (int64_t i = 0; i < size; ++i) totals[i] += static_cast<double>(terms[i * partStep]);
+    }
+    for (int64_t i = 0; i < size; ++i) to[i * wholeStep] = static_cast<T>(totals[i]);
+  }
+
   Axes own, repeated;
+  int64_t length = 1, partStep = 0, wholeStep = 0;  // of the last own axis
   unsigned threads;
 };
 
