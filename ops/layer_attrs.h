@@ -2,9 +2,12 @@
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
+#include "ops/axis_rows.h"
 #include "ops/spatial/convolution_kernel.h"
 
 #include "ir/op.h"
+
+#include <vector>
 
 namespace gradc {
 
@@ -38,6 +41,8 @@ LeakyAttrs leakyAttrs(const NodeKind &kind);
 
 /// Of Concat and its gradient: the axis, counted from the end when negative.
 int64_t concatAxis(const NodeKind &kind);
+/// Of SliceChannel, stack and their gradients: the axis of the whole that is cut.
+int64_t splitAxis(const NodeKind &kind);
 
 /// Of softmax, softmin, log_softmax, SoftmaxActivation and their gradients: rows of x · factor.
 struct SoftmaxAttrs {
@@ -66,6 +71,51 @@ struct LayerNormAttrs {
   double eps;
 };
 LayerNormAttrs layerNormAttrs(const NodeKind &kind);
+
+/// Of Pad and its gradient.
+struct PadAttrs {
+  Dims widths;  // before and after, axis by axis
+  double constant;
+};
+PadAttrs padAttrs(const NodeKind &kind);
+/// For each position of the padded axis the index that it shows of the `size` ones; -1: the constant.
+std::vector<int64_t> padShown(const NodeKind &kind, size_t axis, int64_t size);
+
+/// Of InstanceNorm and its gradient.
+double instanceNormEps(const NodeKind &kind);
+
+/// Of L2Normalization and its gradient: groups as rows, numbered like the elements of the norm.
+AxisRows l2Rows(const NodeKind &kind, Dims shape);
+double l2Eps(const NodeKind &kind);
+
+/// Of regression outputs and their gradients: the factor of residuals.
+double regressionWeight(const NodeKind &kind, const TensorRef &label);
+
+/// Of UpSampling and its gradient.
+struct UpSamplingAttrs {
+  bool isBilinear, isConcat;  // else pixels are repeated; else several images are added up
+};
+UpSamplingAttrs upSamplingAttrs(const NodeKind &kind);
+/// Of bilinear: that of the deconvolution.
+ConvGeometry upSamplingGeometry(const NodeKind &kind, Dims data, Dims output);
+
+/// What one row or column of a resized image takes of the image: `weight` of `first` and the rest of `second`.
+struct Blend {
+  int64_t first, second;
+  double weight;
+};
+/// Of _contrib_BilinearResize2D and its gradient: row or column i of `out`, of `in` ones.
+Blend resizeBlend(const NodeKind &kind, int64_t i, int64_t in, int64_t out);
+
+/// Rows or columns of an image that row or column i of an adaptive mean takes.
+struct AdaptiveWindow {
+  int64_t begin, end;
+
+  /// ⌊i·in/out⌋ and ⌈(i + 1)·in/out⌉, in factors that do not overflow.
+  AdaptiveWindow(int64_t i, int64_t in, int64_t out)
+      : begin(i * (in / out) + i * (in % out) / out),
+        end((i + 1) * (in / out) + ((i + 1) * (in % out) + out - 1) / out) {}
+};
 
 /// Of dropout: whether it drops when training, and the probability that an element stays.
 struct DropoutAttrs {

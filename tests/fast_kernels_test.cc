@@ -234,6 +234,9 @@ const LargeCase kLargeCases[] = {
      {{"a", {2, 8, 6, 5}}}},
     {"y = Deconvolution(a, b) {kernel=(3,3), num_filter=6, dilate=(2,1), target_shape=(11,7)}; heads y",
      {{"a", {1, 5, 9, 7}}}},
+    {"y = Deconvolution(a, b, c) {kernel=(3,3), stride=(2,2), pad=(1,1), adj=(1,0), num_filter=12, num_group=4,"
+     " no_bias=False, layout=NHWC}; heads y",
+     {{"a", {2, 6, 5, 8}}}},
     {"y = Convolution(a, b, c) {kernel=(3,3), pad=(1,1), num_filter=32, layout=NHWC}; heads y",
      {{"a", {2, 9, 11, 16}}}},
     {"y = Convolution(a, b, c) {kernel=(3,2), stride=(2,1), num_filter=12, num_group=3, layout=NHWC}; heads y",
@@ -243,6 +246,16 @@ const LargeCase kLargeCases[] = {
     {"u = Convolution(a, b) {kernel=(3,3), pad=(1,1), num_filter=16, no_bias=True};"
      "y = Convolution(u, c) {kernel=(3,3), num_filter=16, no_bias=True, layout=NHWC}; heads y",
      {{"a", {2, 16, 16, 16}}}},
+    {"y = Pooling(a) {kernel=(3,3), stride=(2,2), pad=(1,1), pool_type=avg, pooling_convention=full}; heads y",
+     {{"a", {3, 5, 32, 30}}}},
+    {"y = Pooling(a) {kernel=(3,3), stride=(2,2), pool_type=avg, pooling_convention=full}; heads y",
+     {{"a", {3, 5, 32, 30}}}},
+    {"y = Pooling(a) {kernel=(3,2), stride=(2,2), pad=(1,0), pool_type=max, layout=NHWC}; heads y",
+     {{"a", {2, 13, 11, 16}}}},
+    {"y = Pooling(a) {kernel=(3,2,2), stride=(2,1,2), pad=(1,0,1), pool_type=avg}; heads y", {{"a", {2, 6, 7, 9, 8}}}},
+    {"y = Pooling(a) {kernel=(5,), stride=(2,), pad=(2,), pool_type=avg, count_include_pad=False}; heads y",
+     {{"a", {4, 16, 301}}}},
+    {"y = Pooling(a) {pool_type=max, global_pool=True}; heads y", {{"a", {3, 7, 5, 9, 11}}}},
     {"y = clip(a) {a_min=-0.1, a_max=0.2}; heads y", {{"a", {130, 127}}}},
     {"y = max(a) {axis=1, keepdims=True}; heads y", {{"a", {5, 90, 77}}}},
     {"y = min(a) {axis=(0,2)}; heads y", {{"a", {9, 21, 301}}}},
@@ -252,6 +265,46 @@ const LargeCase kLargeCases[] = {
     {"p = slice(a) {begin=(1,3), end=(99,120), step=(2,1)}; q = SliceChannel(p) {num_outputs=3, axis=1};"
      " y = broadcast_add(q:0, q:2); heads y",
      {{"a", {130, 127}}}},
+    {"y = UpSampling(a, b) {scale=2, num_filter=5, sample_type=bilinear, num_args=2}; heads y",
+     {{"a", {2, 5, 21, 19}}}},
+};
+
+// What moves elements, and what is computed plane by plane.
+const LargeCase kMovements[] = {
+    {"y = transpose(a) {axes=(0,2,1)}; heads y", {{"a", {3, 130, 67}}}},
+    {"y = transpose(a) {axes=(2,0,3,1)}; heads y", {{"a", {7, 19, 23, 29}}}},
+    {"y = SwapAxis(a) {dim1=0, dim2=3}; heads y", {{"a", {37, 2, 3, 153}}}},
+    {"y = slice(a) {begin=(3,100), end=(399,2), step=(1,-2)}; heads y", {{"a", {430, 127}}}},
+    {"y = slice_axis(a) {axis=-1, begin=3, end=120}; heads y", {{"a", {330, 127}}}},
+    {"y = slice_axis(a) {axis=2, begin=1, end=6}; heads y", {{"a", {30, 20, 7, 40}}}},
+    {"y = slice_like(a, b) {axes=(1,)}; heads y", {{"a", {430, 127}}, {"b", {5, 99}}}},
+    {"y = Crop(a, b) {num_args=2, center_crop=True}; heads y", {{"a", {3, 5, 61, 67}}, {"b", {1, 1, 45, 50}}}},
+    {"y = repeat(a) {repeats=3, axis=1}; heads y", {{"a", {41, 50, 23}}}},
+    {"y = tile(a) {reps=(2,1,3)}; heads y", {{"a", {241, 50}}}},
+    {"y = reverse(a) {axis=1}; heads y", {{"a", {130, 327}}}},
+    {"y = depth_to_space(a) {block_size=3}; heads y", {{"a", {2, 36, 23, 21}}}},
+    {"y = space_to_depth(a) {block_size=2}; heads y", {{"a", {3, 7, 46, 44}}}},
+    {"p = SliceChannel(a) {num_outputs=3, axis=2, squeeze_axis=True}; y = stack(p:2, p:0) {num_args=2, axis=1};"
+     " heads y",
+     {{"a", {270, 61, 3, 5}}}},
+    {"y = Pad(a) {mode=constant, constant_value=0.5, pad_width=(0,0,0,0,2,1,3,0)}; heads y", {{"a", {3, 7, 41, 47}}}},
+    {"y = Pad(a) {mode=edge, pad_width=(0,0,0,0,1,2,0,3,4,1)}; heads y", {{"a", {2, 5, 11, 13, 37}}}},
+    {"y = Pad(a) {mode=reflect, pad_width=(0,0,0,0,3,2,1,4)}; heads y", {{"a", {3, 7, 41, 47}}}},
+    {"y = UpSampling(a) {scale=2, sample_type=nearest, num_args=1}; heads y", {{"a", {3, 5, 31, 29}}}},
+    {"y = UpSampling(a, b) {scale=2, sample_type=nearest, num_args=2, multi_input_mode=sum}; heads y",
+     {{"a", {3, 5, 30, 22}}, {"b", {3, 5, 15, 11}}}},
+    {"y = UpSampling(a, b) {scale=3, sample_type=nearest, num_args=2}; heads y",
+     {{"a", {3, 5, 20, 22}}, {"b", {3, 4, 60, 66}}}},
+    {"y = _contrib_BilinearResize2D(a) {height=53, width=61}; heads y", {{"a", {3, 5, 31, 29}}}},
+    {"y = _contrib_BilinearResize2D(a) {height=13, width=7, align_corners=False}; heads y", {{"a", {3, 5, 61, 59}}}},
+    {"y = _contrib_AdaptiveAvgPooling2D(a) {output_size=(7,5)}; heads y", {{"a", {4, 9, 33, 46}}}},
+    {"y = _contrib_AdaptiveAvgPooling2D(a); heads y", {{"a", {4, 9, 33, 46}}}},
+    {"y = prod(a) {axis=1}; heads y", {{"a", {70, 19, 31}}}},
+    {"y = nanprod(a) {axis=(1,2), keepdims=True}; heads y", {{"a", {570, 5, 14}}}},
+    {"y = InstanceNorm(a, b, c); heads y", {{"a", {4, 9, 33, 31}}}},
+    {"y = L2Normalization(a) {mode=channel}; heads y", {{"a", {4, 19, 33, 21}}}},
+    {"y = L2Normalization(a) {mode=instance}; heads y", {{"a", {24, 1900}}}},
+    {"y = L2Normalization(a) {mode=spatial}; heads y", {{"a", {4, 19, 33, 21}}}},
 };
 
 // Few channels of many elements: threads divide the elements in ways that depend on the sizes alone.
@@ -269,8 +322,10 @@ const LargeCase kFewChannels[] = {
     {"y = max(a) {axis=0}; heads y", {{"a", {20011, 17}}}},
 };
 
-TEST(FastKernels, RUN_02_FewChannelsHaveTheBitsOfOneThread) {
-  for (const LargeCase &large : kFewChannels) {
+TEST(FastKernels, RUN_02_SeveralThreadsHaveTheBitsOfOne) {
+  std::vector<LargeCase> cases(std::begin(kFewChannels), std::end(kFewChannels));
+  cases.insert(cases.end(), std::begin(kMovements), std::end(kMovements));
+  for (const LargeCase &large : cases) {
     SCOPED_TRACE(large.graph);
     TestContext context;
     const Graph graph = cantFail(parseGraph(context, large.graph));
@@ -299,7 +354,9 @@ TEST(FastKernels, RUN_02_FewChannelsHaveTheBitsOfOneThread) {
 }
 
 TEST(FastKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
-  for (const LargeCase &large : kLargeCases) {
+  std::vector<LargeCase> cases(std::begin(kLargeCases), std::end(kLargeCases));
+  cases.insert(cases.end(), std::begin(kMovements), std::end(kMovements));
+  for (const LargeCase &large : cases) {
     SCOPED_TRACE(large.graph);
     TestContext context;
     const Graph graph = cantFail(parseGraph(context, large.graph));
@@ -342,6 +399,10 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
       cantFail(parseGraph(context, "s = add_n(a, b, c) {num_args=3}; g = _grad_add(s, a); k = _copy(g); heads k"));
   const DimsBuffer dims{70, 33};
   ran.add(compareFast(sums, drawBindings(sums, {{"a", dims}, {"b", dims}, {"c", dims}}), NaiveOptions()));
+  const Graph hosts =
+      cantFail(parseGraph(context, "a = _backward_linear_reg_out(l, x); b = _backward_logistic_reg_out(l, x);"
+                                   " c = _backward_mae_reg_out(l, x); heads a, a:1, b, b:1, c, c:1"));
+  ran.add(compareFast(hosts, drawBindings(hosts, {{"x", dims}}), NaiveOptions()));
   const Graph last = cantFail(parseGraph(context, "y = Convolution(a, b) {kernel=(1,1), num_filter=3, layout=NHWC,"
                                                   " no_bias=True}; heads y"));
   ran.add(compareFast(last, drawBindings(last, {{"a", DimsBuffer{1, 4, 5, 3}}}), NaiveOptions()));
@@ -408,10 +469,10 @@ TEST(FastKernels, RUN_02_StepsOfOptimizersHaveTheBitsOfTheReference) {
   }
 }
 
-/// Operators in gradients of operators with a fast kernel that have none: copies, numbers, a column per channel repeated, and
-/// the gradient of RNN that sequences of different lengths have.
-constexpr StringRef kGradientsOnReference[] = {"_RNN_grad",    "_backward_copy",       "_broadcast_axis_like",
-                                               "_in_training", "_zeros_without_dtype", "_identity_with_attr_like_rhs"};
+/// Operators in gradients of operators with a fast kernel that have none: numbers, a column per channel repeated, and the
+/// gradient of RNN that sequences of different lengths have.
+constexpr StringRef kGradientsOnReference[] = {"_RNN_grad",         "_broadcast_axis_like", "_in_training",
+                                               "_product_gradient", "_repeat_axes_like",    "_zeros_without_dtype"};
 
 TEST(FastKernels, A_10_GradientsOfFastOperatorsAreFast) {
   std::set<std::string> slow;

@@ -39,6 +39,11 @@ constexpr const char *kGraphs[] = {
     "m = mean(x) {axis=0}; y = broadcast_div(x, m); heads y",
     "y = LeakyReLU(x, g) {act_type=prelu}; heads y",
     "r = Reshape(x) {shape=(-1,)}; y = LeakyReLU(r, g) {act_type=prelu}; heads y",
+    "i = Reshape(x) {shape=(1,37,7,149)}; n = InstanceNorm(i, g, b); u = UpSampling(n) {scale=2, sample_type=nearest,"
+    " num_args=1}; y = L2Normalization(u) {mode=channel}; heads y",
+    "i = Reshape(x) {shape=(1,37,7,149)}; r = _contrib_BilinearResize2D(i) {height=11, width=97};"
+    " p = Pad(r) {mode=reflect, pad_width=(0,0,0,0,3,2,1,4)};"
+    " y = _contrib_AdaptiveAvgPooling2D(p) {output_size=(5,31)}; heads y",
     "a = max(x) {axis=1}; b = min(x) {axis=1}; y = broadcast_sub(a, b); heads y",
 };
 

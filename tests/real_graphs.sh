@@ -13,6 +13,7 @@
 #     --host        MXNet's own gradient graphs, run by gradc
 #     --primitives  the same by gradc, in primitives alone
 #     --aggregation sums and copies as in MXNet's graph   --paddle    Paddle's programs
+#     --kernels     share of reference kernels in the training step, at most 1 %; needs no MXNet
 #
 # GRADC is the binary (default: the one ./dev build makes). MXNET_PYTHON is a Python with mxnet 1.9.1; without it one is
 # looked for in, and if need be made in, the folder MXNET_VENV (default: ~/.cache/gradc-mxnet). Prints "skipped" for
@@ -168,7 +169,7 @@ mxnet=$(find_mxnet)
 [[ -f $oracle_file ]] || mxnet=
 case ${1:-} in
   --quick) quick_part ;;
-  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle) run_mode "$@" ;;
+  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --kernels) run_mode "$@" ;;
   -*) echo "  $1: no such mode" ;;
   *) whole_table "$@" ;;
 esac | tee "$work/report"

@@ -23,6 +23,8 @@ exchanged=("${spine[@]}" rnn-fused-gru rnn-fused-tanh mxnet-notebook-mlp old-mxn
 mixed=(lenet-train mtcnn-det3 old-squeezenet-1-1 old-lightened-cnn shufflenas-train gluon-resnet18-v1 old-resnet-cpp
   inception-v1-tf densenet121 se-resnet50)
 mixed_twice=(lenet-train old-mlp-cpp autoencoder mtcnn-det3 gluon-resnet18-v1)
+# Run with the channels last as well.
+turned=(lenet-train gluon-resnet18-v1 old-squeezenet-1-1 inception-v1-tf densenet121)
 # Of shapes.json; their operators do not exist in gradc. ntm-sparse-vae is in no list: its data are sparse, and with dense
 # ones it draws numbers, which are others than MXNet's; `gradcheck` proves its gradients. ocr-gru-unrolled ends in WarpCTC,
 # which MXNet cannot load either.
@@ -109,6 +111,15 @@ run_mode() {  # run_mode MODE [NAME …]
   echo "$mode"
   if [[ $mode == --paddle ]]; then
     run_script tests/paddle_programs.py "$@"
+    return
+  fi
+  if [[ $mode == --kernels ]]; then
+    local names=("$@")
+    if ((!$#)); then names=("${inferred[@]}"); fi
+    python3 tests/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" "${names[@]}"
+    echo "channels last"
+    if ((!$#)); then names=("${turned[@]}"); fi
+    python3 tests/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" --channels-last "${names[@]}"
     return
   fi
   if [[ -z $mxnet ]]; then

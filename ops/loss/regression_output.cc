@@ -10,6 +10,7 @@
 #include "ir/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 
 #include <cmath>
@@ -58,12 +59,16 @@ void regressionShape(ShapeInference &s) {
   s.sameInOut(0, 0);
 }
 
-// w; MXNet divides in float32. Where no label has an element, nothing is multiplied by it.
-double weightOf(const NodeKind &kind, const TensorRef &label) {
+}  // namespace
+
+// MXNet divides in float32. Where no label has an element, nothing is multiplied by it.
+double regressionWeight(const NodeKind &kind, const TensorRef &label) {
   const int64_t batch = label.shape.empty() ? 1 : label.shape[0];
   const int64_t perSample = label.size() == 0 ? 1 : label.size() / batch;
   return static_cast<float>(kind.params<RegressionParams>().gradScale) / static_cast<float>(perSample);
 }
+
+namespace {
 
 struct Logistic {
   template <class T> T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
@@ -71,7 +76,7 @@ struct Logistic {
 
 // w · residual, where `f` is the output's value; `base` decides the sign of MAE.
 template <Regression R, class T> void gradientLoop(const KernelCall &call, const T *f, const T *label, const T *base) {
-  const T weight = static_cast<T>(weightOf(*call.kind, call.in[1]));
+  const T weight = static_cast<T>(regressionWeight(*call.kind, call.in[1]));
   T *dx = call.out[0].as<T>();
   for (int64_t i = 0, size = call.out[0].size(); i < size; ++i) {
     if constexpr (R == Regression::Mae) dx[i] = base[i] > label[i] ? weight : -weight;
@@ -117,7 +122,7 @@ template <Regression R> double lossOf(const KernelCall &call) {
       else total += 0.5 * (x - label) * (x - label);
     }
   });
-  return total * weightOf(*call.kind, call.in[1]);
+  return total * regressionWeight(*call.kind, call.in[1]);
 }
 
 extern const OpDef kLinearGrad, kLogisticGrad, kMaeGrad, kBackwardLinear, kBackwardLogistic, kBackwardMae, kWeight;
@@ -293,7 +298,7 @@ constinit const OpDef kWeight = {
     .kernel =
         [](const KernelCall &call) {
           if (!call.wants(0)) return;
-          const double weight = weightOf(*call.kind, call.in[1]);
+          const double weight = regressionWeight(*call.kind, call.in[1]);
           dispatchFloating(call.out[0].dtype, [&](auto zero) {
             using T = decltype(zero);
             std::fill_n(call.out[0].as<T>(), call.out[0].size(), static_cast<T>(weight));

@@ -8,6 +8,7 @@
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/normalization/normalization.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
@@ -66,6 +67,12 @@ constexpr NormPorts kBackwardPorts = {.data = 3,
                                       .vectorOutputs = kFirstAndSecond,
                                       .rowInputs = kFirstAndSecond,
                                       .rowOutputs = {}};
+
+}  // namespace
+
+double instanceNormEps(const NodeKind &kind) { return kind.params<InstanceNormParams>().eps; }
+
+namespace {
 
 // A tensor as one row of pixels per image and channel.
 struct InstanceRows {

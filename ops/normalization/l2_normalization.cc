@@ -5,9 +5,9 @@
 // adds what flows through it. Sums run in float64. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
-#include "ops/axis_rows.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/single_precision.h"
 
@@ -42,14 +42,19 @@ Error checkParams(const OpDef &, void *params) {
 
 NormMode modeOf(const NodeKind &kind) { return kind.params<L2Params>().mode; }
 
-// Groups as rows, numbered like the elements of the norm.
-AxisRows rowsOf(const NodeKind &kind, Dims shape) {
+}  // namespace
+
+AxisRows l2Rows(const NodeKind &kind, Dims shape) {
   if (modeOf(kind) == NormMode::Channel) return AxisRows(shape, 1);
   AxisRows rows({}, 0);
   const size_t numLeading = modeOf(kind) == NormMode::Instance ? 1 : 2;
   for (size_t i = 0; i < shape.size(); ++i) (i < numLeading ? rows.outer : rows.length) *= shape[i];
   return rows;
 }
+
+double l2Eps(const NodeKind &kind) { return kind.params<L2Params>().eps; }
+
+namespace {
 
 // Data, y and dy have one shape; the norm one element per group.
 void relateShapes(ShapeInference &s, size_t data, bool normIsOutput) {
@@ -67,13 +72,13 @@ void relateShapes(ShapeInference &s, size_t data, bool normIsOutput) {
 }
 
 void forward(const KernelCall &call) {
-  const AxisRows rows = rowsOf(*call.kind, call.in[0].shape);
+  const AxisRows rows = l2Rows(*call.kind, call.in[0].shape);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     for (int64_t row = 0; row < rows.count(); ++row) {
       const int64_t begin = rows.begin(row), end = begin + rows.length * rows.inner;
       const T *x = call.in[0].as<const T>();
-      double squares = call.params<L2Params>().eps;
+      double squares = l2Eps(*call.kind);
       for (int64_t i = begin; i < end; i += rows.inner)
         squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
       const double norm = std::sqrt(squares);
@@ -87,7 +92,7 @@ void forward(const KernelCall &call) {
 
 void backward(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const AxisRows rows = rowsOf(*call.kind, call.in[0].shape);
+  const AxisRows rows = l2Rows(*call.kind, call.in[0].shape);
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *y = call.in[1].as<const T>();

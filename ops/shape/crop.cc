@@ -72,6 +72,8 @@ void cropShape(ShapeInference &s) {
   }
 }
 
+}  // namespace
+
 StridedView cropView(const NodeKind &kind, Dims whole, Dims part) {
   StridedView view = wholeView(whole);
   for (size_t axis = 0; axis < 2; ++axis) {
@@ -81,6 +83,8 @@ StridedView cropView(const NodeKind &kind, Dims whole, Dims part) {
   }
   return view;
 }
+
+namespace {
 
 void cropBackward(const KernelCall &call) {
   scatterKernel<cropView>(call);

@@ -52,6 +52,8 @@ void relateShapes(ShapeInference &s, bool isDepthInput) {
   s.setOut(0, isDepthInput ? wide : deep);
 }
 
+}  // namespace
+
 // The image of space, (n, c, h, i, w, j), in that of depth.
 StridedView depthView(const NodeKind &kind, Dims whole, Dims part) {
   const int64_t block = kind.params<BlockParams>().size, channels = part[1];
@@ -67,6 +69,8 @@ StridedView spaceView(const NodeKind &kind, Dims whole, Dims part) {
   return {{whole[0], block, block, whole[1], part[2], part[3]},
           {own[0], own[2], own[3], own[1], block * own[2], block * own[3]}};
 }
+
+namespace {
 
 Value reshaped(DecomposeRule &d, Value v, const std::string &shape) {
   return d.emit(kReshape, {v}, {{"shape", shape}});

@@ -6,6 +6,7 @@
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/shape/slice_rules.h"
 #include "ops/shape/strided_walk.h"
@@ -78,6 +79,22 @@ int64_t shownIndex(const PadParams &params, size_t axis, int64_t at, int64_t siz
   }
   return -1;
 }
+
+}  // namespace
+
+std::vector<int64_t> padShown(const NodeKind &kind, size_t axis, int64_t size) {
+  const PadParams &params = kind.params<PadParams>();
+  const int64_t length = params.padWidth[2 * axis] + size + params.padWidth[2 * axis + 1];
+  std::vector<int64_t> shown;
+  for (int64_t at = 0; at < length; ++at) shown.push_back(shownIndex(params, axis, at, size));
+  return shown;
+}
+
+PadAttrs padAttrs(const NodeKind &kind) {
+  return {kind.params<PadParams>().padWidth, kind.params<PadParams>().constantValue};
+}
+
+namespace {
 
 // Calls `visit(padded, inner)` with the offset of every element of the padded tensor and of the one it shows, or -1.
 template <class F> void forShown(const PadParams &params, Dims padded, Dims inner, F visit) {

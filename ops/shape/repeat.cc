@@ -69,6 +69,8 @@ void repeatShape(ShapeInference &s) {
   s.setIn(0, other);
 }
 
+}  // namespace
+
 StridedView repeatView(const NodeKind &kind, Dims whole, Dims) {
   const RepeatParams &params = kind.params<RepeatParams>();
   if (!params.axis) return {{elementCount(whole), params.repeats}, {1, 0}, 0};
@@ -78,6 +80,8 @@ StridedView repeatView(const NodeKind &kind, Dims whole, Dims) {
   view.strides.insert(view.strides.begin() + after, 0);
   return view;
 }
+
+namespace {
 
 // Both lists are aligned at the last axis; missing entries are 1.
 int64_t fromEnd(Dims dims, size_t back) { return back <= dims.size() ? dims[dims.size() - back] : 1; }
@@ -98,6 +102,8 @@ void tileShape(ShapeInference &s) {
   s.setOut(0, out);
 }
 
+}  // namespace
+
 // Every axis becomes two: which copy, and where in it.
 StridedView tileView(const NodeKind &kind, Dims whole, Dims part) {
   Dims reps = kind.params<TileParams>().reps;
@@ -109,6 +115,8 @@ StridedView tileView(const NodeKind &kind, Dims whole, Dims part) {
   }
   return view;
 }
+
+namespace {
 
 extern const OpDef kBackwardRepeat, kBackwardTile;
 

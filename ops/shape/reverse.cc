@@ -27,6 +27,8 @@ void reverseShape(ShapeInference &s) {
       return s.fail("axis " + Twine(axis) + " is outside the shape " + toString(s.in(0)));
 }
 
+}  // namespace
+
 // An axis named twice is reversed twice.
 StridedView reverseView(const NodeKind &kind, Dims whole, Dims) {
   StridedView view = wholeView(whole);
@@ -37,6 +39,8 @@ StridedView reverseView(const NodeKind &kind, Dims whole, Dims) {
   }
   return view;
 }
+
+namespace {
 
 extern const OpDef kBackwardReverse;
 

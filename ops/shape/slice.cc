@@ -58,6 +58,8 @@ void sliceAxisShape(ShapeInference &s) {
   s.setIn(0, in);
 }
 
+}  // namespace
+
 StridedView sliceAxisView(const NodeKind &kind, Dims whole, Dims part) {
   const SliceAxisParams &params = kind.params<SliceAxisParams>();
   StridedView view = wholeView(whole);
@@ -66,6 +68,8 @@ StridedView sliceAxisView(const NodeKind &kind, Dims whole, Dims part) {
   view.offset = (params.begin + (params.begin < 0 ? whole[axis] : 0)) * view.strides[axis];
   return view;
 }
+
+namespace {
 
 // Whether each axis is cut; nothing, after `fail`, when the axes do not fit.
 std::optional<SmallVector<bool, 6>> cutAxes(ShapeInference &s) {
@@ -106,11 +110,15 @@ void sliceLikeShape(ShapeInference &s) {
   s.setIn(1, like);
 }
 
+}  // namespace
+
 StridedView sliceLikeView(const NodeKind &, Dims whole, Dims part) {
   StridedView view = wholeView(whole);
   view.dims = DimsBuffer(part);
   return view;
 }
+
+namespace {
 
 void sliceLikeBackward(const KernelCall &call) {
   scatterKernel<sliceLikeView>(call);

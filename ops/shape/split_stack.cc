@@ -5,6 +5,7 @@
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/shape/strided_view.h"
 
@@ -155,6 +156,8 @@ void cut(DecomposeRule &d, bool dropsAxis) {
 extern const OpDef kBackwardSliceChannel, kBackwardStack;
 
 }  // namespace
+
+int64_t splitAxis(const NodeKind &kind) { return kind.params<SplitParams>().axis; }
 
 // dx = the dyi joined along the axis
 constinit const OpDef kSliceChannel = {

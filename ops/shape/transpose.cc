@@ -97,6 +97,8 @@ StridedView permutedView(ArrayRef<size_t> order, Dims whole) {
   return view;
 }
 
+}  // namespace
+
 StridedView transposeView(const NodeKind &kind, Dims whole, Dims) {
   return permutedView(*permutation(kind.params<TransposeParams>().axes, whole.size()), whole);
 }
@@ -104,6 +106,8 @@ StridedView transposeView(const NodeKind &kind, Dims whole, Dims) {
 StridedView swapAxisView(const NodeKind &kind, Dims whole, Dims) {
   return permutedView(*swapped(kind.params<SwapAxisParams>(), whole.size()), whole);
 }
+
+namespace {
 
 extern const OpDef kBackwardSwapAxis;
 

@@ -6,6 +6,7 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/spatial/axis_map.h"
 #include "ops/spatial/spatial.h"
@@ -38,18 +39,12 @@ Error checkParams(const OpDef &, void *params) {
                  "attribute 'output_size' has " + Twine(p.outputSize.size()) + " elements, expected at most 2");
 }
 
-// Images and means of one channel; windows [begin, end) of output row or column i.
+// Images and means of one channel.
 struct AdaptiveGeometry {
   int64_t images, height, width, rows, columns;
 
   AdaptiveGeometry(Dims data, Dims output)
       : images(data[0] * data[1]), height(data[2]), width(data[3]), rows(output[2]), columns(output[3]) {}
-
-  // ⌊i·in/out⌋ and ⌈(i + 1)·in/out⌉, in factors that do not overflow.
-  static int64_t begin(int64_t i, int64_t in, int64_t out) { return i * (in / out) + i * (in % out) / out; }
-  static int64_t end(int64_t i, int64_t in, int64_t out) {
-    return (i + 1) * (in / out) + ((i + 1) * (in % out) + out - 1) / out;
-  }
 
   /// Calls visit(output element, input element, elements in the window) for every element of every window.
   template <class F> void forEach(F visit) const {
@@ -59,11 +54,11 @@ struct AdaptiveGeometry {
 
  private:
   template <class F> void forWindow(int64_t image, int64_t o, F visit) const {
-    const int64_t top = begin(o / columns, height, rows), bottom = end(o / columns, height, rows);
-    const int64_t left = begin(o % columns, width, columns), right = end(o % columns, width, columns);
-    const int64_t count = (bottom - top) * (right - left);
-    for (int64_t y = top; y < bottom; ++y)
-      for (int64_t x = left; x < right; ++x) visit(image * rows * columns + o, (image * height + y) * width + x, count);
+    const AdaptiveWindow high(o / columns, height, rows), wide(o % columns, width, columns);
+    const int64_t count = (high.end - high.begin) * (wide.end - wide.begin);
+    for (int64_t y = high.begin; y < high.end; ++y)
+      for (int64_t x = wide.begin; x < wide.end; ++x)
+        visit(image * rows * columns + o, (image * height + y) * width + x, count);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "ir/number.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
 #include "ops/spatial/axis_map.h"
 #include "ops/spatial/spatial.h"
@@ -119,12 +120,6 @@ void forwardShape(ShapeInference &s) {
   if (!s.hasFailed()) s.setOut(0, {kUnknownDim, kUnknownDim, s.in(1)[2], s.in(1)[3]});
 }
 
-// What one row or column of the output takes: `weight` of `first` and the rest of `second`.
-struct Blend {
-  int64_t first, second;
-  double weight;
-};
-
 // Where row or column i of the output is among the input's; past the last one it is the last one.
 float positionOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
   if (alignCorners) {
@@ -135,20 +130,24 @@ float positionOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
   return std::max(0.0f, static_cast<float>(static_cast<double>(step) * (static_cast<double>(i) + 0.5) - 0.5));
 }
 
-Blend blendOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
-  const float position = positionOf(i, in, out, alignCorners);
+}  // namespace
+
+Blend resizeBlend(const NodeKind &kind, int64_t i, int64_t in, int64_t out) {
+  const float position = positionOf(i, in, out, kind.params<ResizeParams>().alignCorners);
   const int64_t first = std::min(static_cast<int64_t>(position), in - 1);
   const double rest = static_cast<double>(position - static_cast<float>(first));
   return {first, std::min(first + 1, in - 1), 1 - rest};
 }
 
+namespace {
+
 // Calls visit(large-side element o, four elements of the input, their weights) for every pixel of `output`.
-template <class F> void forEachPixel(Dims data, Dims output, bool alignCorners, F visit) {
+template <class F> void forEachPixel(const NodeKind &kind, Dims data, Dims output, F visit) {
   const int64_t images = data[0] * data[1], height = data[2], width = data[3], rows = output[2], columns = output[3];
   if (images == 0 || columns == 0) return;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
-      const Blend y = blendOf(row, height, rows, alignCorners), x = blendOf(column, width, columns, alignCorners);
+      const Blend y = resizeBlend(kind, row, height, rows), x = resizeBlend(kind, column, width, columns);
       const std::array<int64_t, 4> at = {y.first * width + x.first, y.first * width + x.second,
                                          y.second * width + x.first, y.second * width + x.second};
       const std::array<double, 4> weights = {y.weight * x.weight, y.weight * (1 - x.weight), (1 - y.weight) * x.weight,
@@ -160,22 +159,19 @@ template <class F> void forEachPixel(Dims data, Dims output, bool alignCorners, 
 
 void resize(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const bool alignCorners = call.params<ResizeParams>().alignCorners;
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    forEachPixel(call.in[0].shape, call.out[0].shape, alignCorners,
-                 [&](int64_t o, int64_t image, auto at, auto weights) {
-                   T sum = 0;
-                   for (size_t k = 0; k < 4; ++k) sum += static_cast<T>(weights[k]) * x[image + at[k]];
-                   y[o] = sum;
-                 });
+    forEachPixel(*call.kind, call.in[0].shape, call.out[0].shape, [&](int64_t o, int64_t image, auto at, auto weights) {
+      T sum = 0;
+      for (size_t k = 0; k < 4; ++k) sum += static_cast<T>(weights[k]) * x[image + at[k]];
+      y[o] = sum;
+    });
   });
 }
 
 void spread(const KernelCall &call) {
-  const bool alignCorners = call.params<ResizeParams>().alignCorners;
   dispatchFloating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     for (size_t i = 0; i < call.out.size(); ++i)
@@ -183,10 +179,9 @@ void spread(const KernelCall &call) {
     if (!call.wants(0)) return;
     const T *dy = call.in[0].as<const T>();
     T *dx = call.out[0].as<T>();
-    forEachPixel(call.out[0].shape, call.in[0].shape, alignCorners,
-                 [&](int64_t o, int64_t image, auto at, auto weights) {
-                   for (size_t k = 0; k < 4; ++k) dx[image + at[k]] += static_cast<T>(weights[k]) * dy[o];
-                 });
+    forEachPixel(*call.kind, call.out[0].shape, call.in[0].shape, [&](int64_t o, int64_t image, auto at, auto weights) {
+      for (size_t k = 0; k < 4; ++k) dx[image + at[k]] += static_cast<T>(weights[k]) * dy[o];
+    });
   });
 }
 

@@ -10,8 +10,8 @@
 #include "ir/kernel.h"
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
 #include "ops/primitives.h"
-#include "ops/spatial/convolution_kernel.h"
 #include "ops/spatial/deconvolution.h"
 
 #include <algorithm>
@@ -154,7 +154,14 @@ template <class F> void forEachPixel(Dims image, Dims large, int64_t firstChanne
   }
 }
 
-ConvGeometry geometryOf(const UpSamplingParams &p, Dims data, Dims output) {
+}  // namespace
+
+UpSamplingAttrs upSamplingAttrs(const NodeKind &kind) {
+  return {paramsOf(kind).isBilinear(), paramsOf(kind).isConcat()};
+}
+
+ConvGeometry upSamplingGeometry(const NodeKind &kind, Dims data, Dims output) {
+  const UpSamplingParams &p = paramsOf(kind);
   ConvGeometry g;
   g.in = imageView(output, false);
   g.out = imageView(data, false);
@@ -167,6 +174,8 @@ ConvGeometry geometryOf(const UpSamplingParams &p, Dims data, Dims output) {
   return g;
 }
 
+namespace {
+
 void enlarge(const KernelCall &call) {
   if (!call.wants(0)) return;
   const UpSamplingParams &p = paramsOf(*call.kind);
@@ -174,8 +183,9 @@ void enlarge(const KernelCall &call) {
     using T = decltype(zero);
     T *y = call.out[0].as<T>();
     if (p.isBilinear())
-      return convolveDataGrad<T>(geometryOf(p, call.in[0].shape, call.out[0].shape), call.in[0].as<const T>(),
-                                 call.in[1].as<const T>(), y, static_cast<T *>(call.workspace));
+      return convolveDataGrad<T>(upSamplingGeometry(*call.kind, call.in[0].shape, call.out[0].shape),
+                                 call.in[0].as<const T>(), call.in[1].as<const T>(), y,
+                                 static_cast<T *>(call.workspace));
     std::fill_n(y, call.out[0].size(), T{0});
     int64_t channel = 0;
     for (const TensorRef &in : call.in) {
@@ -187,7 +197,7 @@ void enlarge(const KernelCall &call) {
 }
 
 template <class T> void bilinearBackward(const KernelCall &call) {
-  const ConvGeometry g = geometryOf(paramsOf(*call.kind), call.in[1].shape, call.in[0].shape);
+  const ConvGeometry g = upSamplingGeometry(*call.kind, call.in[1].shape, call.in[0].shape);
   const T *dy = call.in[0].as<const T>();
   T *scratch = static_cast<T *>(call.workspace);
   if (call.wants(0)) convolve<T>(g, dy, call.in[2].as<const T>(), nullptr, call.out[0].as<T>(), scratch);
@@ -215,7 +225,7 @@ void gather(const KernelCall &call) {
 
 size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef &output) {
   if (!isBilinear(kind)) return 0;
-  const ConvGeometry g = geometryOf(paramsOf(kind), data.shape, output.shape);
+  const ConvGeometry g = upSamplingGeometry(kind, data.shape, output.shape);
   return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
 }
 

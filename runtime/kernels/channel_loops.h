@@ -6,9 +6,8 @@
 #pragma once
 
 #include "ir/inference.h"
-#include "ops/loops.h"
 #include "runtime/kernels/prepared_kernel.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/vector_loops.h"
 
 #include <algorithm>
 #include <limits>
@@ -19,6 +18,7 @@ namespace gradc::fast {
 inline constexpr int64_t kChannelGrain = 32768;  // elements that are not worth a second thread
 inline constexpr int64_t kLanes = 16;            // elements of one step of a sum
 inline constexpr int64_t kRunBlock = 4096;       // elements of a run added up in the type of the data
+inline constexpr int64_t kTermBlock = 256;       // terms at hand
 inline constexpr int64_t kBlockRows = 256;       // the same where channels are next to each other
 inline constexpr int64_t kSliceChannels = 16;
 inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are shared among threads too
@@ -55,6 +55,7 @@ struct Slice {
 struct ElementBlocks {
   int64_t count = 1, length;
 
+  static ElementBlocks one(const ChannelView &view) { return ElementBlocks(view.count()); }
   explicit ElementBlocks(const ChannelView &view) : length(view.count()) {
     const int64_t worth = view.count() * view.channels / kChannelGrain;
     const int64_t wanted = std::min(worth, kPieces / std::max<int64_t>(view.numSlices(), 1));
@@ -63,44 +64,63 @@ struct ElementBlocks {
     length = (view.count() + wanted * unit - 1) / (wanted * unit) * unit;
     count = (view.count() + length - 1) / length;
   }
+
+ private:
+  explicit ElementBlocks(int64_t length) : length(length) {}
 };
 
-/// Calls body(slice) for slices of the channels, shared among threads.
-template <class F> void forSlices(const ChannelView &view, unsigned threads, F body) {
-  const int64_t unit = view.sliceChannels(), units = view.numSlices();
-  const int64_t grain = view.count() * view.channels <= kChannelGrain ? units : 1;
-  parallelFor(threads, units, grain,
-              [&](int64_t begin, int64_t end) { body(Slice{begin * unit, std::min(end * unit, view.channels)}); });
-}
-
-/// Calls body(slice, block) for every block of every slice, shared among threads.
+/// Calls body(slice, block) for every block of slices of the channels, shared among threads. Where there is one block, a
+/// thread's slices are one.
 template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
   const int64_t unit = view.sliceChannels(), units = view.numSlices(), pieces = units * blocks.count;
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? pieces : 1;
-  parallelFor(threads, pieces, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
+  vectorFor(threads, pieces, grain, [=](int64_t begin, int64_t end) {
+    const int64_t atOnce = blocks.count == 1 ? end - begin : 1;
+    for (int64_t piece = begin; piece < end; piece += atOnce) {
       const int64_t at = piece % units * unit, block = piece / units;
-      body(Slice{at, std::min(at + unit, view.channels), block * blocks.length, (block + 1) * blocks.length}, block);
+      body(Slice{at, std::min(at + atOnce * unit, view.channels), block * blocks.length, (block + 1) * blocks.length},
+           block);
     }
   });
 }
 
-/// N sums over one run of a channel: term(i, v) adds to v what element i contributes.
+/// Calls body(slice) for slices of the channels, shared among threads.
+template <class F> void forSlices(const ChannelView &view, unsigned threads, F body) {
+  forBlocks(view, ElementBlocks::one(view), threads, [=](Slice slice, int64_t) { body(slice); });
+}
+
+/// Calls body(row) for rows of `length` elements, shared among threads.
+template <class F> void forRows(int64_t rows, int64_t length, unsigned threads, F body) {
+  vectorFor(threads, rows, std::max<int64_t>(kChannelGrain / length, 1), [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) body(row);
+  });
+}
+
+/// Term i goes to lane i % kLanes, those behind the last full step to lane 0.
+template <class T> void addToLanes(const T *terms, int64_t size, T (&lanes)[kLanes]) {
+  T sums[kLanes];
+  std::copy(lanes, lanes + kLanes, sums);
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes)
+    for (int64_t l = 0; l < kLanes; ++l) sums[l] += terms[i + l];
+  for (; i < size; ++i) sums[0] += terms[i];
+  std::copy(sums, sums + kLanes, lanes);
+}
+
+/// N sums over one run of a channel: term(i, v) sets v to what element i contributes.
 template <class T, size_t N, class Term> void addRun(int64_t begin, int64_t size, Term term, double *totals) {
   for (; size > 0; begin += kRunBlock, size -= kRunBlock) {
     const int64_t end = begin + std::min(size, kRunBlock);
-    T lanes[N][kLanes] = {};
-    int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int64_t l = 0; l < kLanes; ++l) {
+    T lanes[N][kLanes] = {}, terms[N][kTermBlock];
+    for (int64_t at = begin; at < end; at += kTermBlock) {
+      const int64_t count = std::min(kTermBlock, end - at);
+      GRADC_INDEPENDENT
+      for (int64_t i = 0; i < count; ++i) {
         T v[N];
-        term(i + l, v);
-        for (size_t k = 0; k < N; ++k) lanes[k][l] += v[k];
+        term(at + i, v);
+        for (size_t k = 0; k < N; ++k) terms[k][i] = v[k];
       }
-    for (; i < end; ++i) {
-      T v[N];
-      term(i, v);
-      for (size_t k = 0; k < N; ++k) lanes[k][0] += v[k];
+      for (size_t k = 0; k < N; ++k) addToLanes(terms[k], count, lanes[k]);
     }
     for (size_t k = 0; k < N; ++k)
       for (const T lane : lanes[k]) totals[k] += static_cast<double>(lane);

@@ -1,7 +1,7 @@
 // Sums over the rows of a matrix. Tested by tests/fast_kernels_test.cc
 #pragma once
 
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/vector_loops.h"
 
 #include <algorithm>
 
@@ -11,12 +11,12 @@ namespace gradc::fast {
 template <class T> void sumColumns(const T *matrix, int64_t rows, int64_t columns, T *__restrict sums) {
   constexpr int64_t kGrain = 32768;  // elements that are not worth a second thread
   constexpr int64_t kColumns = 64;   // that stay together
-  parallelFor(scopeThreads(), columns, std::max<int64_t>(kGrain / std::max<int64_t>(rows, 1), kColumns),
-              [&](int64_t begin, int64_t end) {
-                std::fill(sums + begin, sums + end, T{0});
-                for (int64_t row = 0; row < rows; ++row)
-                  for (int64_t c = begin; c < end; ++c) sums[c] += matrix[row * columns + c];
-              });
+  vectorFor(scopeThreads(), columns, std::max<int64_t>(kGrain / std::max<int64_t>(rows, 1), kColumns),
+            [&](int64_t begin, int64_t end) {
+              std::fill(sums + begin, sums + end, T{0});
+              for (int64_t row = 0; row < rows; ++row)
+                for (int64_t c = begin; c < end; ++c) sums[c] += matrix[row * columns + c];
+            });
 }
 
 }  // namespace gradc::fast

@@ -1,7 +1,9 @@
-// Joining and cutting along one axis as copies of contiguous runs, in either layout. Tested by tests/fast_kernels_test.cc
+// Joining and cutting along one axis, also one of one element per part, as copies of contiguous runs, in either layout. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <cstring>
 
@@ -19,8 +21,9 @@ struct Runs {
   int64_t rowBytes = 0;
 };
 
-std::optional<Runs> runsOf(const KernelSite &site, const TensorRef &whole, Layout layout, ArrayRef<TensorRef> parts) {
-  const std::optional<size_t> axis = normalizeAxis(concatAxis(*site.kind), whole.shape.size());
+std::optional<Runs> runsOf(int64_t axisOrNegative, const TensorRef &whole, ArrayRef<TensorRef> parts) {
+  const Layout layout = whole.layout;
+  const std::optional<size_t> axis = normalizeAxis(axisOrNegative, whole.shape.size());
   if (!axis || (layout == Layout::ChannelsLast && *axis != 1)) return std::nullopt;
   Runs runs;
   for (size_t i = 0; i < whole.shape.size(); ++i)
@@ -64,19 +67,28 @@ class CopyRuns : public PreparedKernel {
   bool joins;
 };
 
-}  // namespace
-
-std::unique_ptr<PreparedKernel> concat(const KernelSite &site) {
-  std::optional<Runs> runs = runsOf(site, site.out[0], site.out[0].layout, site.in);
+std::unique_ptr<PreparedKernel> join(const KernelSite &site, int64_t axis) {
+  if (any_of(site.in, [&](const TensorRef &part) { return part.layout != site.out[0].layout; })) return nullptr;
+  std::optional<Runs> runs = runsOf(axis, site.out[0], site.in);
   if (!runs) return nullptr;
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, true);
 }
 
-// Inputs dy and the parts, of which only the shapes count.
-std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site) {
-  std::optional<Runs> runs = runsOf(site, site.in[0], site.in[0].layout, site.out);
+std::unique_ptr<PreparedKernel> cut(const KernelSite &site, int64_t axis) {
+  for (size_t i = 0; i < site.out.size(); ++i)
+    if (site.wants(i) && site.out[i].layout != site.in[0].layout) return nullptr;
+  std::optional<Runs> runs = runsOf(axis, site.in[0], site.out);
   if (!runs) return nullptr;
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, false);
 }
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> concat(const KernelSite &site) { return join(site, concatAxis(*site.kind)); }
+// Inputs dy and the parts, of which only the shapes count.
+std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site) { return cut(site, concatAxis(*site.kind)); }
+
+std::unique_ptr<PreparedKernel> splitParts(const KernelSite &site) { return cut(site, splitAxis(*site.kind)); }
+std::unique_ptr<PreparedKernel> joinParts(const KernelSite &site) { return join(site, splitAxis(*site.kind)); }
 
 }  // namespace gradc::fast

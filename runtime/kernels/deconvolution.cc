@@ -182,15 +182,45 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
   DnnlStep forward, data, weight;
 };
 
-std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const Ports &at) {
+ChannelsLastOperands channelsLastOperands(const ConvGeometry &g, const Ports &at) {
+  using Operands = ChannelsLastOperands;
+  Operands operands;
+  auto add = [&](auto &list, int8_t port, Operands::Matrices (*describe)(size_t, const ConvGeometry &)) {
+    if (port != Ports::kNone) list.push_back(describe(static_cast<size_t>(port), g));
+  };
+  constexpr auto kLikeX = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.out); };
+  constexpr auto kLikeY = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.in); };
+  add(operands.in, at.x, kLikeX);
+  add(operands.in, at.w, Operands::filters);
+  add(operands.in, at.dy, kLikeY);
+  add(operands.out, at.y, kLikeY);
+  add(operands.out, at.dx, kLikeX);
+  add(operands.out, at.dw, Operands::filters);
+  return operands;
+}
+
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, const ConvGeometry &g, const Ports &at) {
   std::unique_ptr<PreparedKernel> kernel;
-  const ConvGeometry g = deconvolutionGeometry(*site.kind, data, output);
-  if (g.channelsLast || !isFloatingKernelType(site.in[0].dtype)) return kernel;
+  const ConvGeometry first = g.channelsLast ? withChannelsFirst(g) : g;
+  if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (GemmConvolution<T>(g).isPossible()) kernel = std::make_unique<DeconvolutionKernel<T>>(g, at);
+    if (!GemmConvolution<T>(first).isPossible()) return;
+    kernel = std::make_unique<DeconvolutionKernel<T>>(first, at);
+    if (g.channelsLast)
+      kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(first, at), site.threads);
   });
   return kernel;
+}
+
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const Ports &at) {
+  return make(site, deconvolutionGeometry(*site.kind, data, output), at);
+}
+
+/// Of a gradient operator: the output's position where it is wanted.
+int8_t wanted(const KernelSite &site, int8_t output) {
+  const size_t o = static_cast<size_t>(output);
+  return o < site.out.size() && site.wants(o) ? output : Ports::kNone;
 }
 
 }  // namespace
@@ -202,12 +232,8 @@ std::unique_ptr<PreparedKernel> deconvolution(const KernelSite &site) {
 
 // Inputs dy, x, w[, b]; outputs dx, dw[, db].
 std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site) {
-  auto wanted = [&](int8_t o) {
-    const size_t output = static_cast<size_t>(o);
-    return output < site.out.size() && site.wants(output) ? o : Ports::kNone;
-  };
   return make(site, site.in[1].shape, site.in[0].shape,
-              {.x = 1, .w = 2, .dy = 0, .dx = wanted(0), .dw = wanted(1), .db = wanted(2)});
+              {.x = 1, .w = 2, .dy = 0, .dx = wanted(site, 0), .dw = wanted(site, 1), .db = wanted(site, 2)});
 }
 
 // Inputs dy, w, (x).
@@ -218,6 +244,16 @@ std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site) {
 // Inputs dy, x, (w).
 std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site) {
   return make(site, site.in[1].shape, site.in[0].shape, {.x = 1, .dy = 0, .dw = 0});
+}
+
+// UpSampling, bilinear: a deconvolution of each channel.
+std::unique_ptr<PreparedKernel> bilinearUpSampling(const KernelSite &site) {
+  return make(site, upSamplingGeometry(*site.kind, site.in[0].shape, site.out[0].shape), {.x = 0, .w = 1, .y = 0});
+}
+// Inputs dy, x, w; outputs dx, dw.
+std::unique_ptr<PreparedKernel> bilinearUpSamplingBackward(const KernelSite &site) {
+  return make(site, upSamplingGeometry(*site.kind, site.in[1].shape, site.in[0].shape),
+              {.x = 1, .w = 2, .dy = 0, .dx = wanted(site, 0), .dw = wanted(site, 1)});
 }
 
 }  // namespace gradc::fast

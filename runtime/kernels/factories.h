@@ -82,6 +82,43 @@ std::unique_ptr<PreparedKernel> geluBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> activation(const KernelSite &site);
 std::unique_ptr<PreparedKernel> activationBackward(const KernelSite &site);
 
+// runtime/kernels/arithmetic.cc
+std::unique_ptr<PreparedKernel> ofFloating(const KernelSite &site);
+std::unique_ptr<PreparedKernel> withScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> twoOutputs(const KernelSite &site);
+std::unique_ptr<PreparedKernel> plusScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> minusScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> scalarMinus(const KernelSite &site);
+std::unique_ptr<PreparedKernel> timesScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> overScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> scalarOver(const KernelSite &site);
+std::unique_ptr<PreparedKernel> scalarOverBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> maximumScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> maximumScalarBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> minimumScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site);
+std::unique_ptr<PreparedKernel> negative(const KernelSite &site);
+std::unique_ptr<PreparedKernel> absolute(const KernelSite &site);
+std::unique_ptr<PreparedKernel> absoluteBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> square(const KernelSite &site);
+std::unique_ptr<PreparedKernel> squareBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> squareRoot(const KernelSite &site);
+std::unique_ptr<PreparedKernel> squareRootBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> reciprocal(const KernelSite &site);
+std::unique_ptr<PreparedKernel> reciprocalBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> logarithmBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sigmoidBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> tangentBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> divide(const KernelSite &site);
+std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> maximum(const KernelSite &site);
+std::unique_ptr<PreparedKernel> minimum(const KernelSite &site);
+std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> choose(const KernelSite &site);
+
 // runtime/kernels/sliced.cc: operators that work element by element
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site);
 
@@ -120,6 +157,10 @@ std::unique_ptr<PreparedKernel> largest(const KernelSite &site);
 std::unique_ptr<PreparedKernel> smallest(const KernelSite &site);
 std::unique_ptr<PreparedKernel> extremumBackward(const KernelSite &site);
 
+// runtime/kernels/product.cc: prod and nanprod
+std::unique_ptr<PreparedKernel> product(const KernelSite &site);
+std::unique_ptr<PreparedKernel> productBackward(const KernelSite &site);
+
 // runtime/kernels/optimizer_steps.cc
 std::unique_ptr<PreparedKernel> optimizerStep(const KernelSite &site);
 
@@ -147,6 +188,8 @@ std::unique_ptr<PreparedKernel> deconvolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionDataGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> deconvolutionWeightGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> bilinearUpSampling(const KernelSite &site);
+std::unique_ptr<PreparedKernel> bilinearUpSamplingBackward(const KernelSite &site);
 
 // runtime/kernels/rows.cc
 std::unique_ptr<PreparedKernel> take(const KernelSite &site);
@@ -163,5 +206,55 @@ bool rnnTapeFits(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, l
 // runtime/kernels/concat.cc
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site);
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> splitParts(const KernelSite &site);
+std::unique_ptr<PreparedKernel> joinParts(const KernelSite &site);
+
+// runtime/kernels/views.cc
+std::unique_ptr<PreparedKernel> transpose(const KernelSite &site);
+std::unique_ptr<PreparedKernel> swapAxis(const KernelSite &site);
+std::unique_ptr<PreparedKernel> slice(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sliceBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sliceAxis(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sliceAxisBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sliceLike(const KernelSite &site);
+std::unique_ptr<PreparedKernel> sliceLikeBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> crop(const KernelSite &site);
+std::unique_ptr<PreparedKernel> cropBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> repeatElements(const KernelSite &site);
+std::unique_ptr<PreparedKernel> repeatElementsBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> tile(const KernelSite &site);
+std::unique_ptr<PreparedKernel> tileBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> reverse(const KernelSite &site);
+std::unique_ptr<PreparedKernel> depthToSpace(const KernelSite &site);
+std::unique_ptr<PreparedKernel> spaceToDepth(const KernelSite &site);
+
+// runtime/kernels/pad.cc
+std::unique_ptr<PreparedKernel> pad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> padBackward(const KernelSite &site);
+
+// runtime/kernels/up_sampling.cc
+std::unique_ptr<PreparedKernel> upSampling(const KernelSite &site);
+std::unique_ptr<PreparedKernel> upSamplingBackward(const KernelSite &site);
+
+// runtime/kernels/resize.cc
+std::unique_ptr<PreparedKernel> bilinearResize(const KernelSite &site);
+std::unique_ptr<PreparedKernel> bilinearResizeBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> adaptivePooling(const KernelSite &site);
+std::unique_ptr<PreparedKernel> adaptivePoolingBackward(const KernelSite &site);
+
+// runtime/kernels/instance_norm.cc
+std::unique_ptr<PreparedKernel> instanceNorm(const KernelSite &site);
+std::unique_ptr<PreparedKernel> instanceNormBackward(const KernelSite &site);
+
+// runtime/kernels/l2_normalization.cc
+std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site);
+std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site);
+
+// runtime/kernels/regression.cc: the gradients of one's own, from the input, and MXNet's, from the output
+std::unique_ptr<PreparedKernel> linearRegressionGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> logisticRegressionGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> maeRegressionGrad(const KernelSite &site);
+std::unique_ptr<PreparedKernel> differenceRegressionBackward(const KernelSite &site);
+std::unique_ptr<PreparedKernel> maeRegressionBackward(const KernelSite &site);
 
 }  // namespace gradc::fast

@@ -6,6 +6,10 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/gemm.h"
+#include "runtime/kernels/threads.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cstring>
@@ -121,6 +125,94 @@ template <class T> void GemmConvolution<T>::weightGrad(const T *dy, const T *x, 
   }
 }
 
+ConvGeometry withChannelsFirst(const ConvGeometry &g) {
+  ConvGeometry first = g;
+  first.channelsLast = false;
+  for (ImageView *view : {&first.in, &first.out}) {
+    view->channelStride = view->pixels();
+    view->pixelStride = 1;
+  }
+  return first;
+}
+
+namespace {
+
+/// Matrices, tile by tile, so that no line of the cache is brought twice.
+template <class T>
+void transposeAll(const T *from, T *to, int64_t count, int64_t rows, int64_t columns, unsigned threads) {
+  constexpr int64_t kTile = 16, kGrain = 16384;
+  const int64_t tiles = (rows + kTile - 1) / kTile;
+  parallelFor(threads, count * tiles, std::max<int64_t>(kGrain / (kTile * columns), 1),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t at = begin; at < end; ++at) {
+                  const int64_t matrix = at / tiles * rows * columns, row = at % tiles * kTile,
+                                last = std::min(row + kTile, rows);
+                  for (int64_t column = 0; column < columns; column += kTile)
+                    for (int64_t j = column; j < std::min(column + kTile, columns); ++j)
+                      for (int64_t i = row; i < last; ++i) to[matrix + j * rows + i] = from[matrix + i * columns + j];
+                }
+              });
+}
+
+template <class T> class AroundChannelsFirst : public PreparedKernel {
+ public:
+  AroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel, ChannelsLastOperands operands, unsigned threads)
+      : kernel(std::move(kernel)), operands(std::move(operands)), threads(threads) {}
+
+  void run(const KernelCall &call) override {
+    llvm::SmallVector<TensorRef, 4> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
+    char *at = static_cast<char *>(call.workspace) + own();
+    for (const Matrices &m : operands.in) {
+      const T *from = in[m.operand].as<const T>();
+      in[m.operand].data = at;
+      transposeAll<T>(from, in[m.operand].as<T>(), m.count, m.pixels, m.channels, threads);
+      at += bytes(m);
+    }
+    for (const Matrices &m : operands.out) {
+      out[m.operand].data = at;
+      at += bytes(m);
+    }
+    KernelCall inner = call;
+    inner.in = in;
+    inner.out = out;
+    kernel->run(inner);
+    for (const Matrices &m : operands.out)
+      transposeAll<T>(out[m.operand].as<const T>(), call.out[m.operand].as<T>(), m.count, m.channels, m.pixels,
+                      threads);
+  }
+
+  size_t workspaceBytes() const override {
+    size_t total = own();
+    for (const auto *list : {&operands.in, &operands.out})
+      for (const Matrices &m : *list) total += bytes(m);
+    return total;
+  }
+  Reorders reorders() const override { return kernel->reorders(); }
+
+ private:
+  using Matrices = ChannelsLastOperands::Matrices;
+  size_t own() const { return llvm::alignTo(kernel->workspaceBytes(), 64); }
+  static size_t bytes(const Matrices &m) {
+    return llvm::alignTo(static_cast<size_t>(m.count * m.pixels * m.channels) * sizeof(T), 64);
+  }
+
+  std::unique_ptr<PreparedKernel> kernel;
+  ChannelsLastOperands operands;
+  unsigned threads;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<PreparedKernel> aroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel,
+                                                    ChannelsLastOperands operands, unsigned threads) {
+  return std::make_unique<AroundChannelsFirst<T>>(std::move(kernel), std::move(operands), threads);
+}
+template std::unique_ptr<PreparedKernel> aroundChannelsFirst<float>(std::unique_ptr<PreparedKernel>,
+                                                                    ChannelsLastOperands, unsigned);
+template std::unique_ptr<PreparedKernel> aroundChannelsFirst<double>(std::unique_ptr<PreparedKernel>,
+                                                                     ChannelsLastOperands, unsigned);
+
 template class GemmConvolution<float>;
 template class GemmConvolution<double>;
 
@@ -185,15 +277,47 @@ template <class T> class WeightGradKernel : public PreparedKernel {
   GemmConvolution<T> maps;
 };
 
+/// Where x, w and y, or their gradients, are among the operands; kNone: nowhere, or not read.
+struct Ports {
+  static constexpr int8_t kNone = -1;
+  int8_t x = kNone, w = kNone, dy = kNone;   // inputs
+  int8_t y = kNone, dx = kNone, dw = kNone;  // outputs
+};
+
+ChannelsLastOperands channelsLastOperands(const KernelSite &site, const ConvGeometry &g, const Ports &at) {
+  using Operands = ChannelsLastOperands;
+  Operands operands;
+  auto add = [&](auto &list, int8_t port, Operands::Matrices (*describe)(size_t, const ConvGeometry &)) {
+    if (port != Ports::kNone) list.push_back(describe(static_cast<size_t>(port), g));
+  };
+  auto wanted = [&](int8_t port) {
+    return port != Ports::kNone && site.wants(static_cast<size_t>(port)) ? port : Ports::kNone;
+  };
+  constexpr auto kLikeX = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.in); };
+  constexpr auto kLikeY = [](size_t operand, const ConvGeometry &g) { return Operands::images(operand, g.out); };
+  add(operands.in, at.x, kLikeX);
+  add(operands.in, at.w, Operands::filters);
+  add(operands.in, at.dy, kLikeY);
+  add(operands.out, wanted(at.y), kLikeY);
+  add(operands.out, wanted(at.dx), kLikeX);
+  add(operands.out, wanted(at.dw), Operands::filters);
+  return operands;
+}
+
 template <template <class> class Kernel>
-std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Dims output) {
-  const ConvGeometry g = convolutionGeometry(*site.kind, site.in[data].shape, output);
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims output, const Ports &at) {
+  const ConvGeometry own = convolutionGeometry(*site.kind, data, output);
+  const ConvGeometry g = own.channelsLast ? withChannelsFirst(own) : own;
   std::unique_ptr<PreparedKernel> kernel;
   auto isMoved = [](const TensorRef &tensor) { return tensor.layout != Layout::Plain; };
-  if (g.channelsLast || llvm::any_of(site.in, isMoved) || llvm::any_of(site.out, isMoved)) return kernel;
+  if (llvm::any_of(site.in, isMoved) || llvm::any_of(site.out, isMoved)) return kernel;
   if (!isFloatingKernelType(site.in[0].dtype)) return kernel;
   dispatchFloating(site.in[0].dtype, [&](auto zero) {
-    if (GemmConvolution<decltype(zero)>(g).isPossible()) kernel = std::make_unique<Kernel<decltype(zero)>>(g);
+    using T = decltype(zero);
+    if (!GemmConvolution<T>(g).isPossible()) return;
+    kernel = std::make_unique<Kernel<T>>(g);
+    if (own.channelsLast)
+      kernel = aroundChannelsFirst<T>(std::move(kernel), channelsLastOperands(site, g, at), site.threads);
   });
   return kernel;
 }
@@ -201,16 +325,16 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Dims o
 }  // namespace
 
 std::unique_ptr<PreparedKernel> gemmConvolution(const KernelSite &site) {
-  return make<ForwardKernel>(site, 0, site.out[0].shape);
+  return make<ForwardKernel>(site, site.in[0].shape, site.out[0].shape, {.x = 0, .w = 1, .y = 0});
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionBackward(const KernelSite &site) {
-  return make<BackwardKernel>(site, 1, site.in[0].shape);
+  return make<BackwardKernel>(site, site.in[1].shape, site.in[0].shape, {.x = 1, .w = 2, .dy = 0, .dx = 0, .dw = 1});
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionDataGrad(const KernelSite &site) {
-  return make<DataGradKernel>(site, 2, site.in[0].shape);
+  return make<DataGradKernel>(site, site.in[2].shape, site.in[0].shape, {.w = 1, .dy = 0, .dx = 0});
 }
 std::unique_ptr<PreparedKernel> gemmConvolutionWeightGrad(const KernelSite &site) {
-  return make<WeightGradKernel>(site, 1, site.in[0].shape);
+  return make<WeightGradKernel>(site, site.in[1].shape, site.in[0].shape, {.x = 1, .dy = 0, .dw = 0});
 }
 
 }  // namespace fast

@@ -6,6 +6,8 @@
 #include "ops/spatial/convolution_kernel.h"
 #include "runtime/kernels/prepared_kernel.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 namespace gradc {
 
 /// Whether oneDNN can be asked about these windows: it computes places in an image, padding included, in int.
@@ -29,5 +31,30 @@ template <class T> class GemmConvolution {
   ConvGeometry g;
   int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
 };
+
+/// Operands with the channels last by attribute: the same convolution with them first.
+ConvGeometry withChannelsFirst(const ConvGeometry &g);
+
+/// Where images, and filters, with the channels last are among the operands of a node. Both are matrices of (pixel or tap,
+/// channel).
+struct ChannelsLastOperands {
+  struct Matrices {
+    size_t operand;
+    int64_t count, pixels, channels;
+  };
+  llvm::SmallVector<Matrices, 3> in, out;  // those that are read, or wanted
+
+  static Matrices images(size_t operand, const ImageView &view) {
+    return {operand, view.batch, view.pixels(), view.channels};
+  }
+  static Matrices filters(size_t operand, const ConvGeometry &g) {
+    return {operand, g.out.channels, g.kernel[0] * g.kernel[1] * g.kernel[2], g.groupChannels()};
+  }
+};
+
+/// `kernel`, of operands with the channels first, for such operands: they are brought into its order and back.
+template <class T>
+std::unique_ptr<PreparedKernel> aroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel,
+                                                    ChannelsLastOperands operands, unsigned threads);
 
 }  // namespace gradc

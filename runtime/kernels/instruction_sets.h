@@ -10,8 +10,10 @@
 // compiled for more than the baseline. Products and sums are not contracted, so all sets give the same bits: it does
 // not matter to a result where it was computed.
 //
-// For loops over elements alone, not for sums: GCC 12 adds up wrong terms for AVX2 and AVX-512 where lanes are added to
-// that have terms read under a condition (addRun of runtime/kernels/channel_loops.h over `x[i] > 0 ? 0 : y[i] * x[i]`). Tested by tests/instruction_sets_test.cc
+// Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/channel_loops.h. GCC before 12.4 miscompiles
+// the direct form for AVX2 and AVX-512 where a term is read under a condition (`x[i] > 0 ? 0 : y[i] * x[i]`): in a group
+// of unrolled lanes the vectoriser forgets to permute masked loads (GCC bug 114375). Loops over elements have no such groups.
+// Tested by tests/instruction_sets_test.cc
 #pragma once
 
 #include <cstdint>

@@ -17,12 +17,7 @@ struct NormPlan {
   double eps;
   unsigned threads;
 
-  /// Calls body(row) for all rows, shared among threads.
-  template <class F> void forRows(F body) const {
-    parallelFor(threads, rows, std::max<int64_t>(kChannelGrain / length, 1), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) body(row);
-    });
-  }
+  template <class F> void forRows(F body) const { fast::forRows(rows, length, threads, body); }
 };
 
 template <class T> class ForwardKernel : public PreparedKernel {

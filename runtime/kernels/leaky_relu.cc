@@ -21,7 +21,7 @@ std::optional<ChannelView> slopesOf(const LeakyAttrs &attrs, const TensorRef &x,
 /// Calls visit(i, c) for every element; without channels any thread takes any of them.
 template <class F> void mapAll(const ChannelView &view, unsigned threads, F visit) {
   if (view.channels != 1) return forSlices(view, threads, [&](Slice slice) { mapChannels(view, slice, visit); });
-  parallelFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
+  vectorFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
     GRADC_INDEPENDENT
     for (int64_t i = begin; i < end; ++i) visit(i, 0);
   });
@@ -35,7 +35,10 @@ template <class T> class ForwardKernel : public PreparedKernel {
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>(), *slopes = attrs.type == LeakyType::Prelu ? call.in[1].as<const T>() : &slope;
     T *y = call.out[0].as<T>();
-    mapAll(view, threads, [=](int64_t i, int64_t c) { y[i] = x[i] > T{0} ? x[i] : slopes[c] * x[i]; });
+    mapAll(view, threads, [=](int64_t i, int64_t c) {
+      const T value = x[i], below = slopes[c] * value;
+      y[i] = value > T{0} ? value : below;
+    });
   }
 
  private:
@@ -57,7 +60,10 @@ template <class T> class BackwardKernel : public PreparedKernel {
     if (attrs.type == LeakyType::Prelu && call.wants(1)) sumSlopes(call, dy, x);
     if (!call.wants(0)) return;
     T *dx = call.out[0].as<T>();
-    mapAll(view, threads, [=](int64_t i, int64_t c) { dx[i] = x[i] > T{0} ? dy[i] : dy[i] * slopes[c]; });
+    mapAll(view, threads, [=](int64_t i, int64_t c) {
+      const T head = dy[i], below = head * slopes[c];
+      dx[i] = x[i] > T{0} ? head : below;
+    });
   }
 
   size_t workspaceBytes() const override { return attrs.type == LeakyType::Prelu ? sumBlocksBytes<1, T>(view) : 0; }
@@ -65,8 +71,10 @@ template <class T> class BackwardKernel : public PreparedKernel {
  private:
   void sumSlopes(const KernelCall &call, const T *dy, const T *x) const {
     double *totals = static_cast<double *>(call.workspace);
-    sumBlocks<1, T>(view, threads, call.workspace,
-                    [=](int64_t i, int64_t, T *v) { v[0] = x[i] > T{0} ? T{0} : dy[i] * x[i]; });
+    sumBlocks<1, T>(view, threads, call.workspace, [=](int64_t i, int64_t, T *v) {
+      const T below = dy[i] * x[i];
+      v[0] = x[i] > T{0} ? T{0} : below;
+    });
     for (int64_t c = 0; c < view.channels; ++c) call.out[1].as<T>()[c] = static_cast<T>(totals[c]);
   }
 

@@ -33,7 +33,7 @@ struct ChannelRuns {
   /// Calls body(image, from, to) for blocks [from, to) of the elements of each image, shared among threads.
   template <class F> void forBlocks(unsigned threads, F body) const {
     const int64_t perImage = (size + kBlock - 1) / kBlock;
-    parallelFor(threads, count * perImage, kChannelGrain / std::min(size, kBlock), [&](int64_t begin, int64_t end) {
+    vectorFor(threads, count * perImage, kChannelGrain / std::min(size, kBlock), [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; ++at) {
         const int64_t from = at % perImage * kBlock;
         body(at / perImage * size, from, std::min(from + kBlock, size));

@@ -36,6 +36,8 @@ class StepKernel : public PreparedKernel {
     });
   }
 
+  bool isFast() const override { return false; }
+
  private:
   unsigned threads;
 };

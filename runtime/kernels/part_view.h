@@ -21,19 +21,12 @@ std::optional<PartView> partView(Dims whole, Dims part, Layout layout);
 /// Calls visit(i, c) for element i of the whole and c of the part; elements may be visited side by side.
 template <class F> void mapParts(const PartView &parts, unsigned threads, F visit) {
   const ChannelView &view = parts.view;
-  if (view.channels == 1 && parts.batch == 1)
-    return parallelFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
-      GRADC_INDEPENDENT
-      for (int64_t i = begin; i < end; ++i) visit(i, 0);
-    });
   const ElementBlocks blocks(view);
   for (int64_t b = 0; b < parts.batch; ++b) {
     const int64_t first = b * parts.wholeSize(), channel = b * view.channels;
-    auto map = [&](Slice slice) {
+    forBlocks(view, blocks, threads, [=](Slice slice, int64_t) {
       mapChannels(view, slice, [=](int64_t i, int64_t c) { visit(first + i, channel + c); });
-    };
-    if (blocks.count > 1) forBlocks(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
-    else forSlices(view, threads, map);
+    });
   }
 }
 

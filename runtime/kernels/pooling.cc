@@ -1,4 +1,5 @@
-// Maximum and mean pooling over two spatial axes, and their gradients: in float32 by oneDNN, else by pooling_loops.h.
+// Maximum and mean pooling, and their gradients: in float32 by oneDNN, with two axes channels last by attribute too; in
+// float64 over one or two axes, or whole volumes, and where a mean counts a part of the padding, by pooling_loops.h.
 //
 // The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
 // kernel runs it once more into scratch rather than keep them from the forward pass. Padding that the operator and
@@ -9,6 +10,8 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/pooling_loops.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <limits>
 
 using namespace llvm;
@@ -17,16 +20,34 @@ using dnnl::memory;
 namespace gradc::fast {
 namespace {
 
-std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims x, Dims y) {
-  if (p.channelsLast() || x.size() != 4) return std::nullopt;
+/// The shape of images as (n, c, h, w): a line as an image of one row, volumes of which all pixels are one window with
+/// their slices below each other. Others stay (n, c, d, h, w).
+DimsBuffer imageShape(const PoolingParams &p, Dims shape) {
+  const Dims extent = p.channelsLast() ? shape.drop_front().drop_back() : shape.drop_front(2);
+  if (extent.size() == 3 && !p.globalPool) return DimsBuffer(shape);
+  DimsBuffer image = {shape[0], p.channelsLast() ? shape.back() : shape[1], 1, extent.back()};
+  for (int64_t size : extent.drop_back()) image[2] *= size;
+  return image;
+}
+
+std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims xShape, Dims yShape) {
+  const size_t rank = xShape.size();
   if (p.poolType != PoolType::Max && p.poolType != PoolType::Avg) return std::nullopt;
   PoolingPlan plan;
-  for (size_t i = 0; i < 2; ++i) {
-    const int64_t kernel = p.globalPool ? x[2 + i] : p.kernel[i];
-    const int64_t stride = p.globalPool ? 1 : p.stride[i], low = p.globalPool ? 0 : p.pad[i];
+  plan.x = imageShape(p, xShape);
+  plan.y = imageShape(p, yShape);
+  const Dims x = plan.x, y = plan.y;
+  const size_t added = rank == 3 ? 1 : 0;  // the axis across a line
+  int64_t taps = 1;
+  for (size_t i = 0; i < plan.numAxes(); ++i) {
+    const bool isAxis = !p.globalPool && i >= added;
+    const size_t axis = i - added;
+    const int64_t kernel = p.globalPool ? x[2 + i] : isAxis ? p.kernel[axis] : 1;
+    const int64_t stride = isAxis ? p.stride[axis] : 1, low = isAxis ? p.pad[axis] : 0;
     const int64_t high = (y[2 + i] - 1) * stride + kernel - x[2 + i] - low;
-    // Beyond the operator's own padding taps do not count toward a mean; windows in the padding alone are special.
-    if (p.poolType == PoolType::Avg && high > low) return std::nullopt;
+    plan.countsPadding |= p.countsPadding() && low > 0;  // without padding there is nothing to count
+    plan.isClipped |= p.poolType == PoolType::Avg && high > low;
+    // Windows in the padding alone are special.
     if (low >= kernel || high >= kernel) return std::nullopt;
     // Windows that are mostly padding: the reference kernel does not visit it.
     if (low > x[2 + i] || high > x[2 + i]) return std::nullopt;
@@ -34,11 +55,11 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims x, Dims y) {
     plan.stride[i] = stride;
     plan.padLow[i] = low;
     plan.padHigh[i] = high;
+    if (kernel > std::numeric_limits<int32_t>::max() / taps) return std::nullopt;  // oneDNN counts in int
+    taps *= kernel;
   }
-  if (plan.kernel[0] * plan.kernel[1] > std::numeric_limits<int32_t>::max())
-    return std::nullopt;  // oneDNN counts in int
   plan.isMax = p.poolType == PoolType::Max;
-  plan.countsPadding = p.countsPadding();
+  plan.isClipped &= plan.countsPadding;
   return plan;
 }
 
@@ -48,26 +69,43 @@ dnnl::algorithm algorithmOf(const PoolingPlan &plan) {
                             : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-memory::dims pair(const int64_t (&values)[2]) { return {values[0], values[1]}; }
-
 /// Both operands are computed in one layout: channels-last when one of them has it and it makes a difference.
 struct PoolingDescs {
   memory::desc x, y;  // outside
   memory::desc insideX, insideY;
 };
 
-PoolingDescs describe(const TensorRef &x, const TensorRef &y, Layout xLayout, Layout yLayout) {
-  const bool isOnePixel = y.shape[2] * y.shape[3] == 1;
+PoolingDescs describe(const PoolingParams &p, const PoolingPlan &plan, Layout xLayout, Layout yLayout) {
+  if (p.channelsLast()) xLayout = yLayout = Layout::ChannelsLast;
+  const bool isOnePixel = all_of(Dims(plan.y).drop_front(2), [](int64_t extent) { return extent == 1; });
   const Layout inside = isOnePixel ? xLayout : std::max(xLayout, yLayout);
-  return {denseDesc(x.shape, xLayout), denseDesc(y.shape, isOnePixel ? inside : yLayout), denseDesc(x.shape, inside),
-          denseDesc(y.shape, inside)};
+  return {denseDesc(plan.x, xLayout), denseDesc(plan.y, isOnePixel ? inside : yLayout), denseDesc(plan.x, inside),
+          denseDesc(plan.y, inside)};
+}
+
+bool isMoved(const TensorRef &tensor) { return tensor.layout != Layout::Plain; }
+
+/// What the loops can do.
+bool isPlain(const KernelSite &site, const PoolingPlan &plan) {
+  const bool isLast = site.kind->params<PoolingParams>().channelsLast();
+  return plan.numAxes() == 2 && !isLast && none_of(site.in, isMoved) && none_of(site.out, isMoved);
+}
+
+/// What has the channels last by attribute stays in that order, and is left to oneDNN, as volumes are.
+bool canHandle(const KernelSite &site, const PoolingParams &p) {
+  if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return false;
+  const bool isVolume = site.in[0].shape.size() == 5 && !p.globalPool;
+  if (isVolume && p.channelsLast()) return false;
+  if (!isVolume && !p.channelsLast()) return true;
+  return site.in[0].dtype == DType::Float32 && none_of(site.in, isMoved) && none_of(site.out, isMoved);
 }
 
 using Forward = dnnl::pooling_forward;
 using Backward = dnnl::pooling_backward;
 
 PoolingWindow windowOf(const PoolingPlan &plan) {
-  return {pair(plan.stride), pair(plan.kernel), pair(plan.padLow), pair(plan.padHigh)};
+  auto list = [&](const int64_t(&values)[3]) { return memory::dims(values, values + plan.numAxes()); };
+  return {list(plan.stride), list(plan.kernel), list(plan.padLow), list(plan.padHigh)};
 }
 
 Forward::primitive_desc forwardDesc(const PoolingPlan &plan, const PoolingDescs &d, dnnl::prop_kind kind) {
@@ -129,15 +167,14 @@ class BackwardKernel : public PreparedKernel {
 
 std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
   const PoolingParams &p = site.kind->params<PoolingParams>();
-  if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return nullptr;
-  if (site.out.size() == 2 && site.wants(1)) return nullptr;
+  if (!canHandle(site, p) || (site.out.size() == 2 && site.wants(1))) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.in[0].shape, site.out[0].shape);
   if (!plan) return nullptr;
-  if (site.in[0].dtype != DType::Float32) return poolingLoops(site, *plan);
+  if (site.in[0].dtype != DType::Float32 || plan->isClipped)
+    return isPlain(site, *plan) ? poolingLoops(site, *plan) : nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
-    kernel = std::make_unique<ForwardKernel>(*plan,
-                                             describe(site.in[0], site.out[0], site.in[0].layout, site.out[0].layout));
+    kernel = std::make_unique<ForwardKernel>(*plan, describe(p, *plan, site.in[0].layout, site.out[0].layout));
   });
   return isMade ? std::move(kernel) : nullptr;
 }
@@ -146,16 +183,16 @@ std::unique_ptr<PreparedKernel> pooling(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   const PoolingParams &p = site.kind->params<PoolingParams>();
   const size_t data = site.in.size() == 5 ? 2 : 1;
-  if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return nullptr;
+  if (!canHandle(site, p)) return nullptr;
   const std::optional<PoolingPlan> plan = planOf(p, site.out[0].shape, site.in[0].shape);
   if (!plan) return nullptr;
-  if (site.in[0].dtype != DType::Float32) return poolingLoopsBackward(site, *plan, data);
+  if (site.in[0].dtype != DType::Float32 || plan->isClipped)
+    return isPlain(site, *plan) ? poolingLoopsBackward(site, *plan, data) : nullptr;
   // The maximum reads x, which has a layout apart from that of its gradient.
   if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {
-    kernel = std::make_unique<BackwardKernel>(
-        *plan, describe(site.out[0], site.in[0], site.out[0].layout, site.in[0].layout), data);
+    kernel = std::make_unique<BackwardKernel>(*plan, describe(p, *plan, site.out[0].layout, site.in[0].layout), data);
   });
   return isMade ? std::move(kernel) : nullptr;
 }

@@ -4,8 +4,7 @@
 #include "runtime/kernels/pooling_loops.h"
 
 #include "ops/kernel_dispatch.h"
-#include "ops/loops.h"
-#include "runtime/kernels/threads.h"
+#include "runtime/kernels/vector_loops.h"
 
 #include <algorithm>
 #include <limits>
@@ -50,9 +49,10 @@ struct Axis {
 
 class Planes {
  public:
-  Planes(const PoolingPlan &plan, Dims x, Dims y, unsigned threads)
-      : isMax(plan.isMax), countsPadding(plan.countsPadding), threads(threads), numPlanes(x[0] * x[1]) {
-    for (int i = 0; i < 2; ++i) axis[i] = {x[2 + i], y[2 + i], plan.kernel[i], plan.stride[i], plan.padLow[i]};
+  Planes(const PoolingPlan &plan, unsigned threads)
+      : isMax(plan.isMax), countsPadding(plan.countsPadding), threads(threads), numPlanes(plan.x[0] * plan.x[1]) {
+    for (size_t i = 0; i < 2; ++i)
+      axis[i] = {plan.x[2 + i], plan.y[2 + i], plan.kernel[i], plan.stride[i], plan.padLow[i]};
   }
 
   int64_t inSize() const { return axis[0].in * axis[1].in; }
@@ -61,7 +61,7 @@ class Planes {
   /// Calls body(plane), the planes shared among threads.
   template <class F> void forPlanes(F body) const {
     const int64_t work = outSize() * axis[0].kernel * axis[1].kernel;
-    parallelFor(threads, numPlanes, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+    vectorFor(threads, numPlanes, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) body(plane);
     });
   }
@@ -201,7 +201,7 @@ template <class T> class BackwardLoops : public PreparedKernel {
 }  // namespace
 
 std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const PoolingPlan &plan) {
-  const Planes planes(plan, site.in[0].shape, site.out[0].shape, site.threads);
+  const Planes planes(plan, site.threads);
   std::unique_ptr<PreparedKernel> kernel;
   dispatchFloating(site.in[0].dtype,
                    [&](auto zero) { kernel = std::make_unique<ForwardLoops<decltype(zero)>>(planes); });
@@ -209,7 +209,7 @@ std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const Pooli
 }
 
 std::unique_ptr<PreparedKernel> poolingLoopsBackward(const KernelSite &site, const PoolingPlan &plan, size_t data) {
-  const Planes planes(plan, site.out[0].shape, site.in[0].shape, site.threads);
+  const Planes planes(plan, site.threads);
   std::unique_ptr<PreparedKernel> kernel;
   dispatchFloating(site.in[0].dtype,
                    [&](auto zero) { kernel = std::make_unique<BackwardLoops<decltype(zero)>>(planes, data); });

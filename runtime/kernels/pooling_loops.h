@@ -6,15 +6,19 @@
 
 namespace gradc {
 
-/// Windows of pooling over (h, w).
+/// Windows of pooling over (h, w), and the images, (n, c, h, w); or over (d, h, w), (n, c, d, h, w).
 struct PoolingPlan {
+  DimsBuffer x, y;
   bool isMax = false, countsPadding = false;
-  int64_t kernel[2], stride[2], padLow[2], padHigh[2];
+  bool isClipped = false;  // means count padding, but not what windows have beyond the operator's own
+  int64_t kernel[3], stride[3], padLow[3], padHigh[3];
+
+  size_t numAxes() const { return x.size() - 2; }
 };
 
 namespace fast {
 
-/// x (n, c, h, w) to y, operands plain. Nothing of y's windows is in the padding alone.
+/// x to y, operands plain, over (h, w). Nothing of y's windows is in the padding alone.
 std::unique_ptr<PreparedKernel> poolingLoops(const KernelSite &site, const PoolingPlan &plan);
 /// Inputs dy, …, x at position `data`; output dx.
 std::unique_ptr<PreparedKernel> poolingLoopsBackward(const KernelSite &site, const PoolingPlan &plan, size_t data);

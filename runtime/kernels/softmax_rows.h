@@ -18,11 +18,17 @@ struct RowBlock {
   int64_t first, width;
 };
 
+/// The number of the block's first row.
+inline int64_t rowNumber(const AxisRows &rows, RowBlock block) {
+  const int64_t perOuter = rows.length * rows.inner;
+  return block.first / perOuter * rows.inner + block.first % perOuter;
+}
+
 /// Calls body(block) for blocks of the rows, shared among threads: of one row where rows are contiguous.
 template <class F> void forRowBlocks(const AxisRows &rows, unsigned threads, F body) {
   const int64_t width = std::min(rows.inner, kRowBlock), perOuter = (rows.inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(kRowGrain / (rows.length * width), 1);
-  parallelFor(threads, rows.outer * perOuter, grain, [&](int64_t begin, int64_t end) {
+  vectorFor(threads, rows.outer * perOuter, grain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t row = at % perOuter * width;
       body(RowBlock{at / perOuter * rows.length * rows.inner + row, std::min(width, rows.inner - row)});

@@ -1,0 +1,216 @@
+// Arithmetic with numbers, powers, extrema and choices, element by element, and their gradients: what their reference kernels
+// compute, to the bit, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
+#include "ir/number.h"
+#include "ops/elementwise/scalar_params.h"
+#include "runtime/kernels/element_kernels.h"
+#include "runtime/kernels/factories.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+/// Makes Kernel<T> for the type of output 0; nothing for others than floating types.
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> ofFloating(const KernelSite &site) {
+  std::unique_ptr<PreparedKernel> kernel;
+  if (isFloatingKernelType(site.out[0].dtype))
+    dispatchFloating(site.out[0].dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site); });
+  return kernel;
+}
+
+/// y = F(a[, b], scalar), the number an attribute.
+template <auto F> struct WithScalar {
+  template <class T> class Kernel : public PreparedKernel {
+   public:
+    explicit Kernel(const KernelSite &site)
+        : scalar(convertNumber<T>(site.kind->params<ScalarParams>().scalar)), threads(site.threads) {}
+    void run(const KernelCall &call) override {
+      const T *a = call.in[0].as<const T>(), s = scalar;
+      T *y = call.out[0].as<T>();
+      if constexpr (std::is_invocable_v<decltype(F), T, T>) {
+        mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], s)); });
+      } else {
+        const T *b = call.in[1].as<const T>();
+        mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], s)); });
+      }
+    }
+
+   private:
+    T scalar;
+    unsigned threads;
+  };
+};
+template <auto F> std::unique_ptr<PreparedKernel> withScalar(const KernelSite &site) {
+  return ofFloating<WithScalar<F>::template Kernel>(site);
+}
+
+/// Outputs F0 and F1 of the operands dy, a, b, of which one may share its memory with an output.
+template <auto F0, auto F1> struct TwoOutputs {
+  template <class T> class Kernel : public PreparedKernel {
+   public:
+    explicit Kernel(const KernelSite &site) : threads(site.threads) {}
+    void run(const KernelCall &call) override {
+      const T *dy = call.in[0].as<const T>(), *a = call.in[1].as<const T>(), *b = call.in[2].as<const T>();
+      T *first = call.wants(0) ? call.out[0].as<T>() : nullptr, *second = call.wants(1) ? call.out[1].as<T>() : nullptr;
+      const int64_t size = call.in[0].size();
+      if (first && second)
+        mapElements(size, threads, [=](int64_t i) {
+          const T x = F0(dy[i], a[i], b[i]), y = F1(dy[i], a[i], b[i]);
+          first[i] = x;
+          second[i] = y;
+        });
+      else if (first) mapElements(size, threads, [=](int64_t i) { first[i] = F0(dy[i], a[i], b[i]); });
+      else if (second) mapElements(size, threads, [=](int64_t i) { second[i] = F1(dy[i], a[i], b[i]); });
+    }
+
+   private:
+    unsigned threads;
+  };
+};
+template <auto F0, auto F1> std::unique_ptr<PreparedKernel> twoOutputs(const KernelSite &site) {
+  return ofFloating<TwoOutputs<F0, F1>::template Kernel>(site);
+}
+
+template <class T> T signOf(T x) { return static_cast<T>((x > T{0}) - (x < T{0})); }
+
+/// The gradient of a choice, inputs dy and the condition: dy where it holds, and where it does not.
+template <class T> class ChoiceBackward : public PreparedKernel {
+ public:
+  explicit ChoiceBackward(const KernelSite &site) : threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>(), *condition = call.in[1].as<const T>();
+    for (size_t output = 0; output < 2; ++output) {
+      if (!call.wants(output)) continue;
+      T *to = call.out[output].as<T>();
+      const bool wanted = output == 0;
+      mapElements(call.in[0].size(), threads, [=](int64_t i) {
+        const T head = dy[i];
+        to[i] = (condition[i] != T{0}) == wanted ? head : T{0};
+      });
+    }
+  }
+
+ private:
+  unsigned threads;
+};
+
+/// Conditions of the operands' type and shape.
+bool isPlainCondition(const TensorRef &condition, const TensorRef &like) {
+  return condition.dtype == like.dtype && condition.size() == like.size() && condition.layout == like.layout &&
+         isFloatingKernelType(like.dtype);
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> plusScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x + s; }>(site);
+}
+std::unique_ptr<PreparedKernel> minusScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x - s; }>(site);
+}
+std::unique_ptr<PreparedKernel> scalarMinus(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s - x; }>(site);
+}
+std::unique_ptr<PreparedKernel> timesScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x * s; }>(site);
+}
+std::unique_ptr<PreparedKernel> overScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x / s; }>(site);
+}
+std::unique_ptr<PreparedKernel> scalarOver(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s / x; }>(site);
+}
+std::unique_ptr<PreparedKernel> scalarOverBackward(const KernelSite &site) {
+  return withScalar<[](auto dy, auto x, auto s) { return dy * (-s / (x * x)); }>(site);
+}
+std::unique_ptr<PreparedKernel> maximumScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return x < s ? s : x; }>(site);
+}
+std::unique_ptr<PreparedKernel> maximumScalarBackward(const KernelSite &site) {
+  return withScalar<[](auto dy, auto x, auto s) { return s <= x ? dy : decltype(dy)(0); }>(site);
+}
+std::unique_ptr<PreparedKernel> minimumScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s < x ? s : x; }>(site);
+}
+std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site) {
+  return withScalar<[](auto dy, auto x, auto s) { return x <= s ? dy : decltype(dy)(0); }>(site);
+}
+std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site) {
+  return withScalar<[](auto x, auto s) { return s < x ? decltype(x)(1) : decltype(x)(0); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> negative(const KernelSite &site) {
+  return elementKernel<[](auto x) { return -x; }>(site);
+}
+std::unique_ptr<PreparedKernel> absolute(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x < 0 ? -x : x; }>(site);
+}
+std::unique_ptr<PreparedKernel> absoluteBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * signOf(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> square(const KernelSite &site) {
+  return elementKernel<[](auto x) { return x * x; }>(site);
+}
+std::unique_ptr<PreparedKernel> squareBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy * (x * 2); }>(site);
+}
+std::unique_ptr<PreparedKernel> squareRoot(const KernelSite &site) {
+  return elementKernel<[](auto x) { return std::sqrt(x); }>(site);
+}
+std::unique_ptr<PreparedKernel> squareRootBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return dy * static_cast<decltype(y)>(0.5) / y; }>(site);
+}
+std::unique_ptr<PreparedKernel> reciprocal(const KernelSite &site) {
+  return elementKernel<[](auto x) { return 1 / x; }>(site);
+}
+std::unique_ptr<PreparedKernel> reciprocalBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return -(dy / (x * x)); }>(site);
+}
+std::unique_ptr<PreparedKernel> logarithmBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto x) { return dy / x; }>(site);
+}
+std::unique_ptr<PreparedKernel> sigmoidBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return dy * (y * (1 - y)); }>(site);
+}
+std::unique_ptr<PreparedKernel> tangentBackward(const KernelSite &site) {
+  return elementKernel<[](auto dy, auto y) { return dy * (1 - y * y); }>(site);
+}
+
+std::unique_ptr<PreparedKernel> divide(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return a / b; }>(site);
+}
+std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto, auto b) { return dy / b; },
+                    [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>(site);
+}
+std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);
+}
+// NaN on either side is the result.
+std::unique_ptr<PreparedKernel> maximum(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return (a >= b) | (a != a) ? a : b; }>(site);
+}
+std::unique_ptr<PreparedKernel> minimum(const KernelSite &site) {
+  return elementKernel<[](auto a, auto b) { return (a <= b) | (a != a) ? a : b; }>(site);
+}
+// Where the operands are equal the gradient goes to lhs.
+std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy)(0); },
+                    [](auto dy, auto a, auto b) { return a >= b ? decltype(dy)(0) : dy; }>(site);
+}
+std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site) {
+  return twoOutputs<[](auto dy, auto a, auto b) { return a <= b ? dy : decltype(dy)(0); },
+                    [](auto dy, auto a, auto b) { return a <= b ? decltype(dy)(0) : dy; }>(site);
+}
+
+// where, and its gradient.
+std::unique_ptr<PreparedKernel> choose(const KernelSite &site) {
+  const bool isBackward = site.in.size() == 2;
+  if (!isPlainCondition(site.in[isBackward], isBackward ? site.in[0] : site.out[0])) return sliced(site);
+  if (isBackward) return ofFloating<ChoiceBackward>(site);
+  return elementKernel<[](auto condition, auto x, auto y) { return condition != 0 ? x : y; }>(site);
+}
+
+}  // namespace gradc::fast

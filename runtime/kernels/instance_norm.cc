@@ -1,0 +1,120 @@
+// InstanceNorm and its gradient: rows of the pixels of one channel of one image, sums in lanes.
+// Tested by tests/fast_kernels_test.cc
+#include "ops/kernel_dispatch.h"
+#include "ops/layer_attrs.h"
+#include "runtime/kernels/channel_loops.h"
+#include "runtime/kernels/factories.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc::fast {
+namespace {
+
+struct InstancePlan {
+  int64_t rows, channels, pixels;
+  double eps;
+  unsigned threads;
+
+  double reciprocalDeviation(double variance) const { return 1 / std::sqrt(variance + eps); }
+};
+
+template <class T> class ForwardKernel : public PreparedKernel {
+ public:
+  explicit ForwardKernel(const InstancePlan &plan) : plan(plan) {}
+
+  void run(const KernelCall &call) override {
+    forRows(plan.rows, plan.pixels, plan.threads, [&](int64_t row) { runRow(call, row); });
+  }
+
+ private:
+  void runRow(const KernelCall &call, int64_t row) const {
+    const int64_t pixels = plan.pixels, channel = row % plan.channels;
+    const T *x = call.in[0].as<const T>() + row * pixels;
+    double sum = 0, squares = 0;
+    addRun<T, 1>(0, pixels, [=](int64_t i, T *v) { v[0] = x[i]; }, &sum);
+    const T mean = static_cast<T>(sum / static_cast<double>(pixels));
+    addRun<T, 1>(0, pixels, [=](int64_t i, T *v) { v[0] = (x[i] - mean) * (x[i] - mean); }, &squares);
+    const double variance = squares / static_cast<double>(pixels);
+    if (call.wants(1)) call.out[1].as<T>()[row] = mean;
+    if (call.wants(2)) call.out[2].as<T>()[row] = static_cast<T>(variance);
+    if (!call.wants(0)) return;
+    const double gamma = static_cast<double>(call.in[1].as<const T>()[channel]);
+    const T scale = static_cast<T>(gamma * plan.reciprocalDeviation(variance)),
+            beta = call.in[2].as<const T>()[channel];
+    T *y = call.out[0].as<T>() + row * pixels;
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < pixels; ++i) y[i] = (x[i] - mean) * scale + beta;
+  }
+
+  InstancePlan plan;
+};
+
+// Inputs dy, mean, variance, x, gamma; outputs dx, dgamma, dbeta.
+template <class T> class BackwardKernel : public PreparedKernel {
+ public:
+  explicit BackwardKernel(const InstancePlan &plan) : plan(plan) {}
+
+  void run(const KernelCall &call) override {
+    forRows(plan.rows, plan.pixels, plan.threads, [&](int64_t row) { runRow(call, row); });
+    const double *sums = static_cast<const double *>(call.workspace);
+    for (int64_t c = 0; c < plan.channels; ++c) {
+      double heads = 0, products = 0;
+      for (int64_t row = c; row < plan.rows; row += plan.channels) {
+        heads += sums[2 * row];
+        products += sums[2 * row + 1];
+      }
+      if (call.wants(1)) call.out[1].as<T>()[c] = static_cast<T>(products);
+      if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(heads);
+    }
+  }
+
+  /// Σ dy and Σ dy·x̂ of every row.
+  size_t workspaceBytes() const override { return static_cast<size_t>(plan.rows) * 2 * sizeof(double); }
+
+ private:
+  // dx = γ·r·(dy − mean dy − x̂·mean(dy·x̂)), x̂ = (x − mean)·r
+  void runRow(const KernelCall &call, int64_t row) const {
+    const int64_t pixels = plan.pixels;
+    const T *dy = call.in[0].as<const T>() + row * pixels, *x = call.in[3].as<const T>() + row * pixels;
+    const T mean = call.in[1].as<const T>()[row];
+    const double r = plan.reciprocalDeviation(static_cast<double>(call.in[2].as<const T>()[row]));
+    double *sums = static_cast<double *>(call.workspace) + 2 * row, found[2] = {};
+    addRun<T, 2>(
+        0, pixels,
+        [=](int64_t i, T *v) {
+          v[0] = dy[i];
+          v[1] = dy[i] * (x[i] - mean);
+        },
+        found);
+    sums[0] = found[0];
+    sums[1] = found[1] * r;
+    if (!call.wants(0)) return;
+    const double count = static_cast<double>(pixels);
+    const T shift = static_cast<T>(sums[0] / count), slope = static_cast<T>(sums[1] / count * r);
+    const T scale = static_cast<T>(static_cast<double>(call.in[4].as<const T>()[row % plan.channels]) * r);
+    T *dx = call.out[0].as<T>() + row * pixels;
+    GRADC_INDEPENDENT
+    for (int64_t i = 0; i < pixels; ++i) dx[i] = (dy[i] - shift - (x[i] - mean) * slope) * scale;
+  }
+
+  InstancePlan plan;
+};
+
+template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
+  std::unique_ptr<PreparedKernel> kernel;
+  const TensorRef &x = site.in[data];
+  if (!isFloatingKernelType(x.dtype)) return kernel;
+  const int64_t rows = x.shape[0] * x.shape[1];
+  const InstancePlan plan{rows, x.shape[1], x.size() / rows, instanceNormEps(*site.kind), site.threads};
+  dispatchFloating(x.dtype, [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(plan); });
+  return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> instanceNorm(const KernelSite &site) { return make<ForwardKernel>(site, 0); }
+std::unique_ptr<PreparedKernel> instanceNormBackward(const KernelSite &site) { return make<BackwardKernel>(site, 3); }
+
+}  // namespace gradc::fast
