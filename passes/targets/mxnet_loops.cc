@@ -303,10 +303,10 @@ bool isMxnetFlow(const NodeKind &kind) {
 }
 
 bool isInMxnetBodies(const NodeKind &kind) {
-  static constexpr StringRef kWithGradient[] = {"_backward_relu", "_backward_sigmoid", "_backward_tanh"};
   static constexpr StringRef kWithout[] = {"_cond", "_grad_add", "_slice_assign", "_while_loop"};
   if (kind.op->name == "_backward_gather_nd") return kind.attrs.get("shape").has_value();
-  if (kind.op->flags.isBackward) return is_contained(kWithGradient, kind.op->name);
+  if (kind.op->flags.isBackward)
+    return false;  // their shapes are those of the forward node, which a step need not compute
   return !is_contained(kWithout, kind.op->name);
 }
 

@@ -13,7 +13,7 @@ bool isInMxnetBodies(const NodeKind &kind);
 
 /// `_foreach`, `_scan` and `_while_loop` as a `_foreach`: values that were added are stacked before the states; rows that run
 /// down are reversed around it. Where a count or a condition ends the loop, all rows run, and steps beyond the end keep
-/// their states and yield zeros: of the outputs of its `_while_loop` MXNet knows no shapes, so a loop cannot slice them.
+/// their states and yield zeros: of the outputs of its `_while_loop` MXNet knows no shapes, which a loop that slices them needs.
 void mxnetLoop(DecomposeRule &d);
 /// `_cond`: each branch yields zeros for what the other one adds. Shapes of these have to be known.
 void mxnetCond(DecomposeRule &d);
