@@ -1,5 +1,6 @@
-// Loops, branches and calls in the operators of a target: bodies are lowered, a `_foreach` is a `_scan` of the primitives, a
-// call is what it calls, and the attributes follow where lowering changed what a body is given.
+// Loops, branches and calls in the operators of a target: bodies are lowered, a `_foreach` is a `_scan` of the primitives and a
+// `_scan` a `_foreach` of MXNet's, a call is what it calls, and the attributes follow where lowering changed what a body is
+// given. What MXNet computes of such graphs: tests/mxnet_loops.py.
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
 #include "ir/graph_builder.h"
@@ -26,6 +27,13 @@ struct File {
   StringRef name;
   std::vector<std::pair<StringRef, Doubles>> vectors;  // each of its own length
   std::vector<StringRef> wrt;
+  int64_t width = 0;  // of x, where that is a matrix
+
+  std::vector<int64_t> shapeOf(StringRef variable, const Doubles &values) const {
+    const int64_t size = static_cast<int64_t>(values.size());
+    if (variable == "x" && width) return {size / width, width};
+    return {size};
+  }
 };
 const File kFiles[] = {
     {"cf03", {{"x", {0.5, -1, 2}}, {"s", {0.25}}, {"f", {1}}}, {"x", "s", "f"}},
@@ -34,6 +42,14 @@ const File kFiles[] = {
     {"squares", {{"x", {1.1}}, {"i", {0.5}}}, {"x"}},
     {"cond", {{"p", {1}}, {"a", {2}}, {"b", {3}}, {"c", {5}}}, {"a", "b", "c"}},
     {"cond", {{"p", {-1}}, {"a", {2}}, {"b", {3}}, {"c", {5}}}, {"a", "b", "c"}},
+    {"branch_in_loop",
+     {{"x", {1, 0.5, 1, 0.25, 0.75, 0.5, 1, 1}}, {"s", {0.1, 0.2}}, {"w", {0.5, 0.25}}},
+     {"x", "s", "w"},
+     2},
+    {"while_in_foreach",
+     {{"x", {0.1, 0.2, 0.3, 0.1, 0.2, 0.2}}, {"h", {0.5, 0.25}}, {"w", {0.75, 1.5}}},
+     {"x", "h", "w"},
+     2},
 };
 
 std::vector<Doubles> run(const Graph &graph, const File &file) {
@@ -41,8 +57,11 @@ std::vector<Doubles> run(const Graph &graph, const File &file) {
   options.exec.backend = Backend::Reference;
   options.infer.floatAs = DType::Float64;
   std::vector<NamedArray> arrays;
-  for (const auto &[name, values] : file.vectors)
-    arrays.push_back({name.str(), doubles({static_cast<int64_t>(values.size())}, values)});
+  for (const auto &[name, values] : file.vectors) {
+    const std::vector<int64_t> shape = file.shapeOf(name, values);
+    if (name == "count") arrays.push_back({name.str(), arrayOf<int64_t>(DType::Int64, shape, {int64_t(values[0])})});
+    else arrays.push_back({name.str(), doubles(shape, values)});
+  }
   Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
   cantFail(session.run(0));
   std::vector<Doubles> heads;
@@ -56,28 +75,73 @@ void expectPrimitives(const Graph &graph) {
       EXPECT_TRUE(kind->isVariable() || kind->op->primitive) << kind->op->name.str();
 }
 
+Graph gradientOf(const Graph &loop, ArrayRef<StringRef> wrt, uint32_t order) {
+  GradientRequest request;
+  for (StringRef name : wrt) request.wrt.push_back({Value{nodeNamed(loop, name)}});
+  GradientOptions options;
+  options.headPolicy = HeadPolicy::Ones;
+  return cantFail(buildGradientOfOrder(testContext(), loop, request, options, order)).graph;
+}
+
+Graph loopOf(StringRef name) {
+  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
+      .graph;
+}
+
+void expectSameValues(const Graph &lowered, const Graph &graph, const File &file) {
+  EXPECT_EQ(describeError(verifyGraph(lowered, 5)), "success");
+  const std::vector<Doubles> expected = run(graph, file), found = run(lowered, file);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t h = 0; h < found.size(); ++h) {
+    ASSERT_EQ(found[h].size(), expected[h].size());
+    for (size_t i = 0; i < found[h].size(); ++i)
+      EXPECT_NEAR(found[h][i], expected[h][i], 1e-12 * std::max(1.0, std::abs(expected[h][i])))
+          << file.name.str() << ", head " << h;
+  }
+}
+
+Inference shapesOf(const Graph &graph, const File &file) {
+  InferRequest hints;
+  for (const auto &[name, values] : file.vectors)
+    hints.shapes.push_back({nodeNamed(graph, name), DimsBuffer(ArrayRef<int64_t>(file.shapeOf(name, values)))});
+  return cantFail(infer(testContext(), graph, hints, InferOptions()));
+}
+
 TEST(LowerLoops, A_17_A_19_GradientsOfLoopsInPrimitives) {
   for (const File &file : kFiles)
     for (uint32_t order : {1, 2}) {
-      const Graph loop = cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + file.name + ".json").str()),
-                                           ReadOptions()))
-                             .graph;
-      GradientRequest request;
-      for (StringRef name : file.wrt) request.wrt.push_back({Value{nodeNamed(loop, name)}});
-      GradientOptions options;
-      options.headPolicy = HeadPolicy::Ones;
-      const Graph graph = cantFail(buildGradientOfOrder(testContext(), loop, request, options, order)).graph;
-      const Graph lowered = cantFail(lowerTo(testContext(), graph, kPrimitivesTarget, nullptr));
-      EXPECT_EQ(describeError(verifyGraph(lowered, 5)), "success");
+      const Graph graph = gradientOf(loopOf(file.name), file.wrt, order);
+      const Inference known = shapesOf(graph, file);
+      const Graph lowered = cantFail(lowerTo(testContext(), graph, kPrimitivesTarget, file.width ? &known : nullptr));
       expectPrimitives(lowered);
-      const std::vector<Doubles> expected = run(graph, file), found = run(lowered, file);
-      ASSERT_EQ(found.size(), expected.size());
-      for (size_t h = 0; h < found.size(); ++h) {
-        ASSERT_EQ(found[h].size(), expected[h].size());
-        for (size_t i = 0; i < found[h].size(); ++i)
-          EXPECT_NEAR(found[h][i], expected[h][i], 1e-12 * std::max(1.0, std::abs(expected[h][i])))
-              << file.name.str() << ", order " << order << ", head " << h;
-      }
+      expectSameValues(lowered, graph, file);
+    }
+}
+
+// In MXNet every operator of a body needs a shape function and a gradient of its own, and yields each value once.
+void expectMxnets(const Graph &graph) {
+  for (const NestedGraph &nested : nestedGraphs(graph)) {
+    const bool isBody = nested.owner.isValid();
+    for (const KindRef &kind : nested.graph.kinds()) {
+      if (kind->isVariable()) continue;
+      EXPECT_TRUE(kMxnetTarget.has(*kind)) << kind->op->name.str();
+      EXPECT_TRUE(!isBody || kMxnetTarget.hasInBodies(*kind)) << kind->op->name.str();
+      EXPECT_TRUE(!kind->flow || kind->numVisible == kind->numOutputs) << kind->op->name.str();
+    }
+    for (uint32_t n = 0; n < nested.graph.numNodes() && isBody; ++n)
+      EXPECT_TRUE(nested.graph.controlDeps(NodeId(n)).empty()) << "what it waits for is computed in every step";
+    for (Value head : nested.graph.heads()) EXPECT_TRUE(!isBody || !nested.graph.isVariable(head.node));
+  }
+}
+
+TEST(LowerLoops, A_14_A_19_GradientsOfLoopsInMxnet) {
+  for (const File &file : kFiles)
+    for (uint32_t order : {1, 2}) {
+      const Graph graph = gradientOf(loopOf(file.name), file.wrt, order);
+      const Inference known = shapesOf(graph, file);
+      const Graph lowered = cantFail(lowerTo(testContext(), graph, kMxnetTarget, &known));
+      expectMxnets(lowered);
+      expectSameValues(lowered, graph, file);
     }
 }
 
@@ -131,6 +195,49 @@ TEST(LowerLoops, A_17_AttributesFollowTheInputsOfABody) {
   const Graph mxnet = cantFail(lowerTo(testContext(), loop, kMxnetTarget, nullptr));
   EXPECT_EQ(mxnet.opName(mxnet.heads()[0].node), "_foreach");
   EXPECT_EQ(run(mxnet, file), run(scan, file));
+}
+
+Graph mxnets(const Graph &graph) { return cantFail(lowerTo(testContext(), graph, kMxnetTarget, nullptr)); }
+
+// Two variables of a body are given one state, another state is not read, and nothing that is sliced is read.
+TEST(LowerLoops, A_14_WhatABodyDoesNotReadIsReadByMxnets) {
+  const Graph scan = around(
+      "_scan", {"x", "s", "t"},
+      {{"num_args", "3"}, {"num_data", "1"}, {"num_states", "2"}, {"num_out_data", "1"}, {"input_locs", "(1, 1)"}},
+      body("y = elemwise_mul(p, q); z = _plus_scalar(p) {scalar=2}; heads p, z, y"), 3);
+  const File file{"scan", {{"x", {1, 2, 4}}, {"s", {0.5}}, {"t", {3}}}, {}};
+  const Graph lowered = mxnets(scan);
+  expectMxnets(lowered);
+  expectSameValues(lowered, scan, file);
+  EXPECT_EQ(run(lowered, file), (std::vector<Doubles>{{0.5, 2.5, 4.5}, {6.5}, {20.25}}));
+}
+
+// Rows up to the count, in either direction; the others are zero, and the state is as it was before them.
+TEST(LowerLoops, A_14_RowsBeyondTheCountAreMasked) {
+  for (StringRef reverse : {"False", "True"}) {
+    const Graph scan = around("_scan", {"count", "x", "s"},
+                              {{"num_args", "3"},
+                               {"num_data", "1"},
+                               {"num_states", "1"},
+                               {"num_out_data", "1"},
+                               {"has_steps", "True"},
+                               {"input_locs", "(1, 0)"},
+                               {"length", "4"},
+                               {"reverse", reverse}},
+                              body("t = _mul_scalar(s) {scalar=2}; y = elemwise_add(x, t); heads t, y"), 2);
+    const File file{"scan", {{"count", {3}}, {"x", {1, 10, 100, 1e300}}, {"s", {1}}}, {}};
+    const Graph lowered = mxnets(scan);
+    expectMxnets(lowered);
+    expectSameValues(lowered, scan, file);
+    EXPECT_EQ(run(lowered, file)[1], (Doubles{reverse == "True" ? 100 * 4 + 10 * 2 + 1 + 8.0 : 4 + 20 + 100 + 8.0}));
+  }
+}
+
+TEST(LowerLoops, A_14_DrawsInABodyAreNotMxnets) {
+  const File file{"dropout_in_loop", {{"x", {1, 2}}, {"h", {1}}}, {"x"}};
+  const Graph graph = gradientOf(loopOf(file.name), file.wrt, 1);
+  const std::string outcome = describeError(lowerTo(testContext(), graph, kMxnetTarget, nullptr));
+  EXPECT_NE(outcome.find("draws, which MXNet does not keep in a body"), std::string::npos) << outcome;
 }
 
 }  // namespace

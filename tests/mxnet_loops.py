@@ -2,11 +2,14 @@
 """Loops and branches as MXNet's own front end writes them.
 
   mxnet_loops.py write DIRECTORY          the files of testdata/loops
-  mxnet_loops.py compare GRADC            runs each with both; MXNet decides what the outputs are
+  mxnet_loops.py compare GRADC [NAME …]   runs each with both; MXNet decides what the outputs are
+  mxnet_loops.py exchange GRADC [NAME …]  MXNet runs the gradient graph that gradc writes for it, and finds its own gradients
+  mxnet_loops.py gradcheck GRADC [NAME …] gradc's gradients against central differences, at the same values
 
 MXNet leaves rows of steps a while loop did not run, and what a loop without steps yields, as they were: such files are in
-the tests with numbers of their own.
+the tests with numbers of their own. A name and what is wrong there, or the reason why a loop is left out, is printed.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -173,17 +176,228 @@ def dropout_in_loop():
         "x": np.ones((4, 64)), "h": np.zeros(64)}
 
 
+def drawn(**shapes):
+    draw = np.random.RandomState(5).uniform
+    return {name: draw(-1, 1, shape) for name, shape in shapes.items()}
+
+
+def gru():
+    x, h, wi, wh, bi, bh = var("x h wi wh bi bh")
+
+    def body(i, states):
+        a = sym.SliceChannel(sym.FullyConnected(i, wi, bi, num_hidden=9), num_outputs=3)
+        b = sym.SliceChannel(sym.FullyConnected(states[0], wh, bh, num_hidden=9), num_outputs=3)
+        reset, update = sym.sigmoid(a[0] + b[0]), sym.sigmoid(a[1] + b[1])
+        new = (1 - update) * sym.tanh(a[2] + reset * b[2]) + update * states[0]
+        return new, [new]
+
+    return group(*contrib.foreach(body, x, [h])), drawn(x=(4, 2, 5), h=(2, 3), wi=(9, 5), wh=(9, 3), bi=9, bh=9)
+
+
+def attention():
+    query, h, memory = var("query h memory")
+
+    def body(q, states):
+        scores = sym.batch_dot(memory, sym.expand_dims(q + states[0], axis=2))
+        weights = sym.softmax(scores, axis=1)
+        context = sym.Reshape(sym.batch_dot(memory, weights, transpose_a=True), shape=(2, 3))
+        return weights, [context]
+
+    return group(*contrib.foreach(body, query, [h])), drawn(query=(3, 2, 3), h=(2, 3), memory=(2, 4, 3))
+
+
+def two_layers():
+    x, h, k, u, v = var("x h k u v")
+
+    def body(i, states):
+        low = sym.tanh(sym.dot(i, u) + states[0])
+        high = sym.relu(sym.dot(low, v, transpose_b=True) - states[1])
+        return [low, high], [low, high]
+
+    return group(*contrib.foreach(body, x, [h, k])), drawn(x=(3, 2, 4), h=(2, 3), k=(2, 4), u=(4, 3), v=(4, 3))
+
+
+def layer_norm_in_loop():
+    x, s, g, b = var("x s gamma beta")
+    loop = contrib.foreach(lambda i, st: (st[0] * i, [sym.LayerNorm(i + st[0], g, b)]), x, [s])
+    return group(*loop), drawn(x=(3, 2, 4), s=(2, 4), gamma=4, beta=4)
+
+
+def fixed_norm_in_loop():
+    x, s, g, b = var("x s gamma beta")
+    mean, variance = var("moving_mean moving_var")
+
+    def body(i, states):
+        y = sym.BatchNorm(i * states[0], g, b, mean, variance, fix_gamma=False, use_global_stats=True, name="bn")
+        return y, [sym.tanh(y)]
+
+    values = drawn(x=(3, 4, 2), s=(4, 2), gamma=2, beta=2)
+    return group(*contrib.foreach(body, x, [s])), {**values, "moving_mean": [0.5, 0.25], "moving_var": [1, 2]}
+
+
+def broadcast_in_loop():
+    x, s, w, c = var("x s w c")
+    loop = contrib.foreach(lambda i, st: (sym.broadcast_mul(st[0], w), [sym.broadcast_add(sym.broadcast_div(i, c), st[0])]), x, [s])
+    return group(*loop), {**drawn(x=(3, 1, 4), s=(2, 4), w=(2, 1)), "c": [[2], [-3]]}
+
+
+def reduced_in_loop():
+    x, s = var("x s")
+
+    def body(i, states):
+        new = states[0] + sym.sum(i * i, axis=1) - sym.mean(i, axis=1)
+        return sym.max(i, axis=1) * new, [new]
+
+    return group(*contrib.foreach(body, x, [s])), drawn(x=(3, 2, 4), s=2)
+
+
+def embedded():
+    index, h, table = var("index h table")
+    loop = contrib.foreach(lambda i, st: (st[0], [sym.tanh(sym.take(table, i) + st[0])]), index, [h])
+    return group(*loop), {"index": [[0, 2], [1, 1], [2, 0]], **drawn(h=(2, 3), table=(3, 3))}
+
+
+def pieces_in_loop():
+    x, s = var("x s")
+
+    def body(i, states):
+        y = sym.LeakyReLU(states[0] - i, act_type="leaky", slope=0.25) + sym.abs(i)
+        return sym.clip(y, -0.5, 0.5), [sym.where(i > 0, y, states[0])]
+
+    return group(*contrib.foreach(body, x, [s])), drawn(x=(4, 5), s=5)
+
+
+def moved_in_loop():
+    x, s = var("x s")
+
+    def body(i, states):
+        rolled = sym.Concat(sym.slice_axis(states[0], axis=1, begin=1, end=None), i, dim=1)
+        return sym.transpose(rolled) * 2, [rolled]
+
+    return group(*contrib.foreach(body, x, [s])), drawn(x=(3, 2, 1), s=(2, 3))
+
+
+def chained():
+    x, s, w = var("x s w")
+    first, _ = contrib.foreach(lambda i, st: (i * st[0], [sym.sin(st[0])]), x, [s])
+    return group(*contrib.foreach(lambda i, st: (sym.exp(i) * w, [st[0] + i * w]), first, [s])), drawn(x=(3, 2), s=2, w=2)
+
+
+def rows_of_rows():
+    x, s, w = var("x s w")
+
+    def inner(j, states):
+        new = sym.tanh(j * w + states[0])
+        return new, [new]
+
+    def outer(i, states):
+        rows, final = contrib.foreach(inner, i, states)
+        return rows, as_list(final)
+
+    return group(*contrib.foreach(outer, x, [s])), drawn(x=(2, 3, 4), s=4, w=4)
+
+
+def newton():
+    a, x, i = var("a x i")
+
+    def step(x, i):
+        new = 0.5 * (x + a / x)
+        return [], [new, i + 1]
+
+    return group([], contrib.while_loop(lambda x, i: sym.abs(x * x - a) > 0.01, step, [x, i], max_iterations=20)[1]), {
+        "a": [2], "x": [1.5], "i": [0]}
+
+
+def all_steps():
+    x, i, w = var("x i w")
+    loop = contrib.while_loop(lambda x, i: i < 4, lambda x, i: (sym.sin(x), [x * w, i + 1]), [x, i], max_iterations=4)
+    return group(*loop), {"x": [0.3], "i": [0], "w": [1.5]}
+
+
+def wide_while():
+    x, i, w = var("x i w")
+    loop = contrib.while_loop(lambda x, i: i < 2, lambda x, i: ([], [sym.tanh(sym.dot(x, w)), i + 1]), [x, i], max_iterations=6)
+    return group([], loop[1]), {**drawn(x=(2, 3), w=(3, 3)), "i": [0]}
+
+
+def while_in_while():
+    x, i, j = var("x i j")
+
+    def inner(x, j):
+        return [], [x * 1.5 - 0.25, j + 1]
+
+    def outer(x, i):
+        final = contrib.while_loop(lambda x, j: j < 2, inner, [x, j], max_iterations=3)[1]
+        return [], [final[0] * final[0], i + 1]
+
+    return group([], contrib.while_loop(lambda x, i: i < 2, outer, [x, i], max_iterations=3)[1]), {"x": [0.9], "i": [0], "j": [0]}
+
+
+def curved_cond(p):
+    predicate, a, b = var("p a b")
+    return contrib.cond(predicate > 0, lambda: sym.tanh(a * b) * a, lambda: sym.exp(b) / a), {"p": [p], "a": [2], "b": [0.5]}
+
+
+def loop_in_cond(p):
+    predicate, x, s = var("p x s")
+
+    def loop():
+        return contrib.foreach(lambda i, st: ([], [sym.tanh(st[0] * i)]), x, [s])[1][0]
+
+    return contrib.cond(predicate > 0, loop, lambda: s * s), {"p": [p], **drawn(x=(3, 2), s=2)}
+
+
+def still_dropout():
+    x, s = var("x s")
+    return group(*contrib.foreach(lambda i, st: (sym.Dropout(i * st[0], p=0), [st[0] + i]), x, [s])), drawn(x=(3, 4), s=4)
+
+
+def convolved():
+    x, s, w = var("x s w")
+
+    def body(i, states):
+        y = sym.Convolution(i, w, kernel=(3, 3), num_filter=2, pad=(1, 1), no_bias=True)
+        return y, [states[0] + y]
+
+    return group(*contrib.foreach(body, x, [s])), drawn(x=(2, 1, 2, 4, 4), s=(1, 2, 4, 4), w=(2, 2, 3, 3))
+
+
 # Files for the tests that MXNet itself cannot judge.
 NOT_COMPARED = {
     "branch_in_loop": "MXNet does not infer the shapes of a branch in a loop",
     "while_in_foreach": "MXNet leaves rows of steps that were not run as they were",
 }
 
+# Loops whose gradients MXNet has not: gradc's are what MXNet has to find, and `gradc gradcheck` judges them.
+NOT_DIFFERENTIATED = {
+    "branch_in_loop": NOT_COMPARED["branch_in_loop"],
+    "while_in_foreach": NOT_COMPARED["while_in_foreach"],
+    "fixed_norm_in_loop": "MXNet's gradient of a body with auxiliary states fails",
+    "newton": "MXNet's gradient fails where the condition alone reads something",
+}
+
+# Counters and indices, at which the loops have jumps, and moving statistics.
+CONSTANT = ("i", "j", "index", "moving_mean", "moving_var")
+
+# What MXNet cannot run of the gradients.
+NOT_EXCHANGED = {
+    "convolved": "in a body MXNet infers no shapes of _backward_Convolution",
+    "dropout_in_loop": "MXNet's executor runs bodies outside training: nothing is dropped, and no mask is kept",
+    "still_dropout": "MXNet's executor runs bodies outside training: nothing is dropped, and no mask is kept",
+    "norm_in_loop": "MXNet's executor runs bodies outside training, where BatchNorm has another gradient",
+}
+
 LOOPS = {
     "cf03": cf03, "two_states": two_states, "only_states": only_states, "swapped": swapped, "squares": squares,
     "powers": powers, "cf08": cf08, "cond": lambda: cond(1), "cond:else": lambda: cond(-1), "cf11": cf11,
     "cf12": cf12, "lstm": lstm, "lstm_unrolled": lambda: lstm(True), "branch_in_loop": branch_in_loop, "norm_in_loop": norm_in_loop,
-    "while_in_foreach": while_in_foreach, "dropout_in_loop": dropout_in_loop,
+    "while_in_foreach": while_in_foreach, "dropout_in_loop": dropout_in_loop, "gru": gru, "attention": attention,
+    "two_layers": two_layers, "layer_norm_in_loop": layer_norm_in_loop, "fixed_norm_in_loop": fixed_norm_in_loop,
+    "broadcast_in_loop": broadcast_in_loop, "reduced_in_loop": reduced_in_loop, "embedded": embedded, "pieces_in_loop": pieces_in_loop,
+    "moved_in_loop": moved_in_loop, "chained": chained, "rows_of_rows": rows_of_rows, "newton": newton, "all_steps": all_steps,
+    "wide_while": wide_while, "while_in_while": while_in_while, "curved_cond": lambda: curved_cond(1),
+    "curved_cond:else": lambda: curved_cond(-1), "loop_in_cond": lambda: loop_in_cond(1), "loop_in_cond:else": lambda: loop_in_cond(-1),
+    "still_dropout": still_dropout, "convolved": convolved,
 }
 
 
@@ -193,8 +407,13 @@ def make(name):
     return symbol, {key: np.asarray(value, np.float32) for key, value in values.items()}
 
 
+# The loops that are files of testdata/loops.
+WRITTEN = ("branch_in_loop", "cf03", "cf08", "cf11", "cf12", "cond", "dropout_in_loop", "lstm", "lstm_unrolled", "norm_in_loop",
+           "only_states", "powers", "squares", "swapped", "two_states", "while_in_foreach")
+
+
 def write(directory):
-    for name in filter(str.isidentifier, LOOPS):
+    for name in WRITTEN:
         (pathlib.Path(directory) / f"{name}.json").write_text(make(name)[0].tojson() + "\n")
 
 
@@ -210,24 +429,102 @@ def outputs_of_gradc(gradc, symbol, values):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "loop.json").write_text(symbol.tojson())
+        return run_of_gradc(gradc, folder, "loop.json", values)
+
+
+def run_of_gradc(gradc, folder, file, values, *flags):
+    np.savez(folder / "in.npz", **values)
+    subprocess.run([gradc, "run", folder / file, "--inputs", folder / "in.npz", "--outputs", folder / "out.npz",
+                    "--backend", "reference", *flags], check=True, stdout=subprocess.DEVNULL)
+    out = np.load(folder / "out.npz")
+    return [out[key] for key in out.files]
+
+
+def compare(gradc, name):
+    symbol, values = make(name)
+    return difference(outputs_of_mxnet(symbol, values), outputs_of_gradc(gradc, symbol, values), 1e-5)
+
+
+def difference(expected, found, tolerance):
+    """None where they agree, else what to print."""
+    same = len(expected) == len(found) and all(
+        e.shape == f.shape and np.allclose(e, f, rtol=tolerance, atol=tolerance / 10) for e, f in zip(expected, found))
+    return None if same else f"{expected}\n{found}"
+
+
+def bound(symbol, values, dtype, **options):
+    arrays = {key: mx.nd.array(values[key], dtype=dtype) for key in symbol.list_inputs()}
+    return symbol.bind(mx.cpu(), args={key: arrays[key] for key in symbol.list_arguments()},
+                       aux_states={key: arrays[key] for key in symbol.list_auxiliary_states()}, **options)
+
+
+def gradients_of_mxnet(symbol, values, heads, dtype):
+    """Outputs, then gradients by the name of the argument."""
+    grads = {key: mx.nd.zeros(np.shape(values[key]), dtype=dtype) for key in symbol.list_arguments()}
+    executor = bound(symbol, values, dtype, args_grad=grads)
+    outputs = executor.forward(is_train=True)
+    executor.backward([mx.nd.array(head, dtype=dtype) for head in heads])
+    return [out.asnumpy() for out in outputs], {key: grad.asnumpy() for key, grad in grads.items()}
+
+
+def write_gradient(gradc, symbol, values, folder, file, *flags):
+    """The gradient graph with a variable head<i> for each output; the heads' kinds and what they are gradients of."""
+    (folder / "loop.json").write_text(symbol.tojson())
+    command = [gradc, "grad", folder / "loop.json", "--wrt", "all", "-o", folder / file, *flags]
+    for key, value in values.items():
+        command += ["--shape", key + "=" + ",".join(map(str, value.shape))]
+    for i, output in enumerate(symbol.list_outputs()):
+        command += ["--seed", f"{output}=head{i}"]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    table = json.loads((folder / file).read_text())["attrs"]
+    return list(zip(table["head_kind"][1], table["grad_of"][1]))
+
+
+def exchange(gradc, name):
+    symbol, values = make(name)
+    heads = [np.random.RandomState(i).uniform(-1, 1, out.shape) for i, out in enumerate(outputs_of_gradc(gradc, symbol, values))]
+    given = {**values, **{f"head{i}": head for i, head in enumerate(heads)}}
+    dtype = "float32" if "cond" in name else "float64"  # MXNet takes what decides in float32 alone
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        kinds = write_gradient(gradc, symbol, values, folder, "mxnet.json", "--dialect", "mxnet")
+        if name in NOT_DIFFERENTIATED:
+            write_gradient(gradc, symbol, values, folder, "grad.json")
+            expected = run_of_gradc(gradc, folder, "grad.json", given, "--dtype", dtype)
+        else:
+            outputs, gradients = gradients_of_mxnet(symbol, values, heads, dtype)
+            wanted = iter(outputs)
+            expected = [next(wanted) if kind == "forward" else gradients[of] for kind, of in kinds]
+        graph = mx.sym.load(str(folder / "mxnet.json"))
+    found = [out.asnumpy() for out in bound(graph, given, dtype, grad_req="null").forward(is_train=True)]
+    return difference(expected, found, 1e-8 if dtype == "float64" else 1e-5)
+
+
+def gradcheck(gradc, name):
+    symbol, values = make(name)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "loop.json").write_text(symbol.tojson())
         np.savez(folder / "in.npz", **values)
-        subprocess.run([gradc, "run", folder / "loop.json", "--inputs", folder / "in.npz", "--outputs", folder / "out.npz",
-                        "--backend", "reference"], check=True, stdout=subprocess.DEVNULL)
-        out = np.load(folder / "out.npz")
-        return [out[key] for key in out.files]
+        wrt = ",".join(key for key in symbol.list_arguments() if key not in CONSTANT)
+        done = subprocess.run([gradc, "gradcheck", folder / "loop.json", "--inputs", folder / "in.npz", "--dtype", "float64",
+                               "--wrt", wrt], capture_output=True, text=True)
+        return None if done.returncode == 0 else done.stdout + done.stderr
 
 
-def compare(gradc):
+def run(verb, skipped, gradc, names):
     failures = 0
-    for name in sorted(LOOPS.keys() - NOT_COMPARED.keys()):
-        symbol, values = make(name)
-        expected, found = outputs_of_mxnet(symbol, values), outputs_of_gradc(gradc, symbol, values)
-        same = len(expected) == len(found) and all(
-            e.shape == f.shape and np.allclose(e, f, rtol=1e-6, atol=1e-7) for e, f in zip(expected, found))
-        failures += not same
-        print(f"{name}: {'agree' if same else 'DIFFER'}")
-        if not same:
-            print(expected, found, sep="\n")
+    for name in names or sorted(LOOPS):
+        try:
+            found = None if name in skipped else verb(gradc, name)
+        except subprocess.CalledProcessError as error:
+            found = error.stderr
+        except mx.MXNetError as error:
+            found = str(error)
+        failures += found is not None
+        print(f"{name}: {'DIFFER' if found is not None else skipped.get(name, 'agree')}")
+        if found is not None:
+            print(found)
     return failures
 
 
@@ -235,4 +532,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(sys.argv[2])
     else:
-        sys.exit(compare(sys.argv[2]) != 0)
+        verb, skipped = {"compare": (compare, NOT_COMPARED), "exchange": (exchange, NOT_EXCHANGED),
+                         "gradcheck": (gradcheck, {})}[sys.argv[1]]
+        sys.exit(run(verb, skipped, sys.argv[2], sys.argv[3:]) != 0)

@@ -14,6 +14,7 @@
 #     --primitives  the same by gradc, in primitives alone
 #     --aggregation sums and copies as in MXNet's graph   --paddle    Paddle's programs
 #     --kernels     share of reference kernels in the training step, at most 1 %; needs no MXNet
+#     --loops       loops and branches of MXNet's front end: values, gradients, gradient graphs run by MXNet
 #
 # GRADC is the binary (default: the one ./dev build makes). MXNET_PYTHON is a Python with mxnet 1.9.1; without it one is
 # looked for in, and if need be made in, the folder MXNET_VENV (default: ~/.cache/gradc-mxnet). Prints "skipped" for
@@ -28,7 +29,7 @@ oracle=("$oracle_file")
 source tests/real_graphs_modes.sh
 quick=(mxnet-elemwise-add-grad old-mlp-cpp lenet-train old-lenet-cpp)
 
-if [[ ! -d $graphs ]]; then
+if [[ ! -d $graphs && ${1:-} != --loops ]]; then
   echo "real graphs: skipped (no $graphs)"
   exit 0
 fi
@@ -166,10 +167,11 @@ whole_table() {
 }
 
 mxnet=$(find_mxnet)
-[[ -f $oracle_file ]] || mxnet=
+[[ -f $oracle_file || ${1:-} == --loops ]] || mxnet=
 case ${1:-} in
   --quick) quick_part ;;
   --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --kernels) run_mode "$@" ;;
+  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --loops) run_mode "$@" ;;
   -*) echo "  $1: no such mode" ;;
   *) whole_table "$@" ;;
 esac | tee "$work/report"

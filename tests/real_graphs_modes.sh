@@ -138,6 +138,13 @@ run_mode() {  # run_mode MODE [NAME …]
     --primitives) each_network everything ask_primitives "$@" ;;
     --host) each_network everything ask_host "$@" ;;
     --aggregation) run_script tests/host_aggregation.py "$@" ;;
+    --loops)
+      local verb
+      for verb in compare exchange gradcheck; do
+        echo "$verb"
+        "$mxnet" tests/mxnet_loops.py "$verb" "$GRADC" "$@" 2>/dev/null | sed -E 's/^(.*: DIFFER)$/  \1/'
+      done
+      ;;
     --exchange) each_network exchanged ask_exchange "$@" ;;
     --infer) each_network inferred ask_infer "$@" ;;
   esac

@@ -312,8 +312,8 @@ constinit const OpDef kBroadcastAxisLike = {
           const size_t rank = d.rank(d.x(1));
           const std::optional<size_t> at = normalizeAxis(d.params<AxisParams>().axis, rank);
           if (!at) return d.refuse("has an axis that its input does not have");
-          DimsBuffer column(rank - *at, 1);  // broadcasting aligns shapes at the last axis
-          column[0] = -1;
+          DimsBuffer column(rank, 1);
+          column[*at] = -1;
           const Value shaped = d.emit(kReshape, {d.x(0)}, {{"shape", d.tuple(column)}});
           d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
         },

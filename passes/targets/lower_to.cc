@@ -39,8 +39,9 @@ using LoweredBodies = std::map<std::pair<BodyKey, const Inference *>, LoweredBod
 
 class Lowering {
  public:
-  Lowering(Context &ctx, const Graph &graph, const Target &target, const Inference *known, LoweredBodies &bodies)
-      : ctx(ctx), graph(graph), target(target), known(known), bodies(bodies), rewriter(ctx, graph),
+  Lowering(Context &ctx, const Graph &graph, const Target &target, const Inference *known, LoweredBodies &bodies,
+           bool isBody = false)
+      : ctx(ctx), graph(graph), target(target), known(known), isBody(isBody), bodies(bodies), rewriter(ctx, graph),
         builder(rewriter.builder()), entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()),
         at(graph, NodeId()) {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
@@ -94,7 +95,9 @@ class Lowering {
       outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
     nameNodes(outputs, first);
     waitForWrites(outputs);
-    rewriter.replace(n, outputs, made);
+    // A gradient operator waits for its forward node, which nothing else in a body may need.
+    const bool waitsInVain = isBody && forwardOf(n).isValid();
+    rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made);
     return Error::success();
   }
 
@@ -121,8 +124,12 @@ class Lowering {
     if (forward.isValid() && entries.isReplaced(forward)) return false;
     if (id.value >= answers.size()) answers.resize(id.value + 1, Answer::Unasked);
     Answer &answer = answers[id.value];
-    if (answer == Answer::Unasked) answer = target.has(kind) ? Answer::Has : Answer::Lacks;
+    if (answer == Answer::Unasked) answer = isTargets(kind) ? Answer::Has : Answer::Lacks;
     return answer == Answer::Has;
+  }
+
+  bool isTargets(const NodeKind &kind) const {
+    return target.has(kind) && (!isBody || !target.hasInBodies || target.hasInBodies(kind));
   }
 
   // Whether the target's operator has all outputs that are read.
@@ -167,7 +174,7 @@ class Lowering {
   Expected<const LoweredBody *> lowerBody(const Graph &body, const Inference *inference) {
     const std::pair<BodyKey, const Inference *> key{keyOf(body), inference};
     if (auto made = bodies.find(key); made != bodies.end()) return &made->second;
-    Lowering inside(ctx, body, target, inference, bodies);
+    Lowering inside(ctx, body, target, inference, bodies, true);
     inside.needs = needs;
     if (Error error = inside.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(inside).finish();
@@ -182,8 +189,9 @@ class Lowering {
   }
 
   const TargetRow *rowOf(StringRef op) const {
-    const TargetRow *row = llvm::find_if(target.rows, [&](const TargetRow &r) { return r.op == op; });
-    return row == target.rows.end() ? nullptr : row;
+    for (ArrayRef<TargetRow> rows : {isBody ? target.rowsInBodies : ArrayRef<TargetRow>(), target.rows})
+      if (auto row = llvm::find_if(rows, [&](const TargetRow &r) { return r.op == op; }); row != rows.end()) return row;
+    return nullptr;
   }
 
   /// Begins to replace a node of the builder.
@@ -335,6 +343,7 @@ class Lowering {
   const Graph &graph;
   const Target &target;
   const Inference *known;  // of the graph; null: nothing
+  const bool isBody;
   LoweredBodies &bodies;
   GraphRewriter rewriter;
   GraphBuilder &builder;        // the rewriter's

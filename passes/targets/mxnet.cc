@@ -1,4 +1,5 @@
 // What MXNet 1.9.1 lacks of our operators, and how it expresses some of them. Tested by tests/lower_mxnet_test.cc
+#include "passes/targets/mxnet_loops.h"
 #include "passes/targets/target.h"
 
 #include "ir/grad_rule.h"
@@ -83,7 +84,7 @@ constexpr StringRef kOwn[] = {
     "silu",
 };
 
-// Operators whose hidden output MXNet lacks. Nor has it the outputs of loops and branches that gradients added.
+// Operators whose hidden output MXNet lacks.
 constexpr StringRef kWithoutNoise[] = {"_sample_normal", "_sample_uniform"};
 
 const OpDef &op(DecomposeRule &d, StringRef name) {
@@ -146,8 +147,16 @@ constexpr TargetRow kRows[] = {
     {"_SoftmaxOutput_grad", softmaxOutputGrad},
     {"_SoftmaxOutput_target", softmaxOutputTarget},
     {"_SoftmaxOutput_weight", softmaxOutputWeight},
+    {"_cond", mxnetCond},
+    {"_foreach", mxnetLoop},
     {"_repeat_axes_like", repeatAxesLike},
+    {"_scan", mxnetLoop},
+    {"_scatter_nd", mxnetScatterAdd},
+    {"_sum_like", mxnetSumLike},
+    {"_while_loop", mxnetLoop},
 };
+
+constexpr TargetRow kRowsInBodies[] = {{"_cond", mxnetSelect}};
 
 }  // namespace
 
@@ -155,12 +164,18 @@ constinit const Target kMxnetTarget = {
     .name = "mxnet",
     .title = "MXNet 1.9.1",
     .advice = "emit the graph in gradc's own operators",
-    .has = [](const NodeKind &kind) { return !std::binary_search(std::begin(kOwn), std::end(kOwn), kind.op->name); },
+    .has =
+        [](const NodeKind &kind) {
+          if (std::binary_search(std::begin(kOwn), std::end(kOwn), kind.op->name)) return false;
+          return !kind.flow || isMxnetFlow(kind);
+        },
+    .hasInBodies = isInMxnetBodies,
     .numOutputs =
         [](const NodeKind &kind) {
-          return kind.flow || llvm::is_contained(kWithoutNoise, kind.op->name) ? kind.numVisible : kind.numOutputs;
+          return llvm::is_contained(kWithoutNoise, kind.op->name) ? kind.numVisible : kind.numOutputs;
         },
     .rows = kRows,
+    .rowsInBodies = kRowsInBodies,
     .adjustTable =
         [](GraphTable &table) {
           table.mxnetVersion = kMxnetVersion;

@@ -19,9 +19,12 @@ struct Target {
   llvm::StringRef advice = {};  // a note below a refusal; may be empty
   /// Whether the target has the operator, with these attributes. Unknown operators are left alone and not asked about.
   bool (*has)(const NodeKind &);
+  /// Whether an operator that the target has is also one of its bodies'. Null: every one.
+  bool (*hasInBodies)(const NodeKind &) = nullptr;
   /// How many outputs the operator has there: a node of which others are read is expressed otherwise. Null: all.
   uint32_t (*numOutputs)(const NodeKind &) = nullptr;
   llvm::ArrayRef<TargetRow> rows = {};
+  llvm::ArrayRef<TargetRow> rowsInBodies = {};  // before `rows`
   /// Makes the graph's table what the target expects; null: it stays.
   void (*adjustTable)(GraphTable &) = nullptr;
 };

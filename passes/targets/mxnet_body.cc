@@ -1,0 +1,73 @@
+// Tested by tests/lower_loops_test.cc
+#include "passes/targets/mxnet_body.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+MxnetBody::MxnetBody(Context &context, const Graph &body) : context(context), builder(context, body) {
+  for (uint32_t n = 0; n < body.numNodes(); ++n) names.insert(body.name(NodeId(n)));
+}
+
+std::string MxnetBody::freeName(StringRef base) {
+  std::string name = base.str();
+  for (uint32_t number = 0; !names.insert(name).second;) name = base.str() + "_" + std::to_string(number++);
+  return name;
+}
+
+Value MxnetBody::variable(StringRef name) { return builder.addVariable(freeName(name), Attrs()); }
+
+Value MxnetBody::emit(const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs) {
+  const NodeId n = builder.addKind(cantFail(context.kind(op, context.attrs(attrs))), operands, NodeId());
+  builder.setName(n, freeName((op.name + "_" + Twine(n.value)).str()), "");
+  return Value{n};
+}
+
+Value MxnetBody::select(Value condition, Value value, Value other) {
+  auto emitHere = [&](const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs) {
+    return emit(op, operands, attrs);
+  };
+  return chosen(emitHere, *context.ops.find("where"), condition, value, other);
+}
+
+Value MxnetBody::reading(Value value, NodeId variable) {
+  const Value any = emit(kSum, emit(kOnesLike, Value{variable}));
+  return select(emit(kReshape, any, {{"shape", "(1,)"}}), value, value);
+}
+
+Value MxnetBody::zeros(Value like, ArrayRef<int64_t> shape) {
+  std::string ones = "(", dims = "(";
+  for (int64_t dim : shape) ones += "1,", dims += std::to_string(dim) + ",";
+  const Value zero = emit(kReshape, emit(kSum, emit(kZerosLike, like)), {{"shape", ones + ")"}});
+  return emit(*context.ops.find("broadcast_to"), zero, {{"shape", dims + ")"}});
+}
+
+Value MxnetBody::inlined(const Graph &graph, ArrayRef<Value> given) {
+  auto copy = [&](const Graph &, NodeId n, ArrayRef<Value> operands) {
+    const NodeId made = builder.addKind(graph.kindHandle(n), operands, NodeId());
+    builder.setName(made, freeName(graph.name(n)), "");
+    return Value{made};
+  };
+  return inlinedHeads(copy, graph, given)[0];
+}
+
+void MxnetBody::yield(Value value) {
+  const bool isNew = yielded.insert({value.node.value, value.index}).second;
+  heads.push_back(isNew && !builder.kind(value.node).isVariable() ? value : emit(kCopy, value));
+}
+
+MxnetBody::Finished MxnetBody::finish() && {
+  const Frozen frozen =
+      cantFail(std::move(builder).freeze(heads, {}));  // neither cycles nor outputs that are not there
+  Finished made{frozen.graph, std::vector<size_t>(frozen.newId.size())};
+  const std::vector<NodeId> inputs = bodyInputs(made.graph);
+  DenseMap<uint32_t, size_t> positions;
+  for (size_t i = 0; i < inputs.size(); ++i) positions[inputs[i].value] = i;
+  for (size_t n = 0; n < frozen.newId.size(); ++n)
+    if (frozen.newId[n].isValid()) made.positionOf[n] = positions.lookup(frozen.newId[n].value);
+  return made;
+}
+
+}  // namespace gradc
