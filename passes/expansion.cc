@@ -31,6 +31,13 @@ bool writesAreOrdered(const Graph &graph) {
   return true;
 }
 
+uint64_t countWrites(const Graph &graph) {
+  uint64_t count = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (size_t i = 0; i < graph.inputs(NodeId(n)).size(); ++i) count += graph.kind(NodeId(n)).isMutated(i);
+  return count;
+}
+
 }  // namespace
 
 Expansion::Expansion(Pass &pass, const Graph &graph, std::string path)
@@ -46,13 +53,11 @@ Expected<Graph> Expansion::run(const Inference *inference) {
   const Graph before = scope.graph();
   Expected<Rewritten> made = std::move(rewriter).finish();
   if (!made) return made.takeError();
-  if (!countsWrites || !factsOf(before).hasOrderedWrites) return made->graph;
-  uint64_t numWrites = 0, numWanted = 0;
+  if (!countsWrites) return made->graph;
+  // Where versions are not numbered anew, no loop that overwrites is unrolled.
+  uint64_t numWanted = factsOf(before).hasOrderedWrites ? 0 : countWrites(before);
   for (auto [variable, count] : latest) numWanted += count;
-  for (uint32_t n = 0; n < made->graph.numNodes(); ++n)
-    for (size_t i = 0; i < made->graph.inputs(NodeId(n)).size(); ++i)
-      numWrites += made->graph.kind(NodeId(n)).isMutated(i);
-  if (numWrites != numWanted) {
+  if (countWrites(made->graph) != numWanted) {
     pass.kept.push_back(path + "all: no output needs some node that overwrites a variable, but for the loop around it");
     return before;
   }
