@@ -18,9 +18,7 @@ class Remapping {
         numEntries(old.entryBegin.back()) {}
 
   std::vector<std::string> run() {
-    if (table.gradient)
-      for (GradientTable::Head &head : table.gradient->heads)
-        if (head.ofNode.isValid()) head.ofNode = old.newId[head.ofNode.value];
+    renameGradients();
     renamePairs();
     renameConstants();
     permuteLists();
@@ -42,6 +40,20 @@ class Remapping {
     if (!old.newValue.empty()) return old.newValue[old.entryBegin[v.node.value] + v.index];
     const NodeId n = old.newId[v.node.value];
     return n.isValid() && v.index < graph.numOutputs(n) ? Value{n, v.index, 0} : Value();
+  }
+
+  // Of a node that others took the place of, the output may be that of another one, or of none.
+  void renameGradients() {
+    if (!table.gradient) return;
+    for (GradientTable::Head &head : table.gradient->heads) {
+      if (!head.ofNode.isValid()) continue;
+      const uint32_t from = head.ofNode.value;
+      head.ofNode = old.newId[from];
+      if (old.newValue.empty() || head.ofIndex >= old.entryBegin[from + 1] - old.entryBegin[from]) continue;
+      const Value x = old.newValue[old.entryBegin[from] + head.ofIndex];
+      head.ofNode = x.isValid() ? x.node : NodeId();
+      head.ofIndex = x.isValid() ? x.index : 0;
+    }
   }
 
   void renamePairs() {

@@ -3,6 +3,7 @@
 #include "passes/expansion.h"
 
 #include "passes/following_attrs.h"
+#include "passes/order_mutation.h"
 
 #include "ir/error.h"
 #include "ir/number.h"
@@ -30,21 +31,40 @@ bool writesAreOrdered(const Graph &graph) {
   return true;
 }
 
+uint64_t countWrites(const Graph &graph) {
+  uint64_t count = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    for (size_t i = 0; i < graph.inputs(NodeId(n)).size(); ++i) count += graph.kind(NodeId(n)).isMutated(i);
+  return count;
+}
+
 }  // namespace
 
 Expansion::Expansion(Pass &pass, const Graph &graph, std::string path)
     : pass(pass), rewriter(pass.context, graph), path(std::move(path)) {
-  writesInBodies =
-      llvm::any_of(graph.kinds(), [](const KindRef &kind) { return kind->flow && !kind->mutated.isEmpty(); });
+  const bool hasWrites = llvm::any_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); });
+  countsWrites = hasWrites && llvm::any_of(graph.kinds(), [](const KindRef &kind) { return kind->flow; });
 }
 
 Expected<Graph> Expansion::run(const Inference *inference) {
   Scope scope{rewriter, inference, ""};
   for (uint32_t n = 0; n < scope.graph().numNodes(); ++n)
     if (Error error = visit(scope, NodeId(n))) return error;
+  const Graph before = scope.graph();
   Expected<Rewritten> made = std::move(rewriter).finish();
   if (!made) return made.takeError();
-  return made->graph;
+  if (!countsWrites) return made->graph;
+  // Where versions are not numbered anew, no loop that overwrites is unrolled.
+  uint64_t numWanted = factsOf(before).hasOrderedWrites ? 0 : countWrites(before);
+  for (auto [variable, count] : latest) numWanted += count;
+  if (countWrites(made->graph) != numWanted) {
+    pass.kept.push_back(path + "all: no output needs some node that overwrites a variable, but for the loop around it");
+    return before;
+  }
+  // What waited for a write because its loop did may be without an edge to it.
+  Expected<OrderedGraph> ordered = orderMutations(pass.context, made->graph, OverwrittenPolicy::Save);
+  if (!ordered) return ordered.takeError();
+  return ordered->graph;
 }
 
 const Expansion::Facts &Expansion::factsOf(const Graph &graph) {
@@ -54,8 +74,12 @@ const Expansion::Facts &Expansion::factsOf(const Graph &graph) {
   Facts &found = at->second;
   found.isRead.resize(graph.numEntries());
   found.isWaited.resize(graph.numNodes());
+  found.isNumbered.resize(graph.numNodes());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    for (Value v : graph.inputs(NodeId(n))) found.isRead.set(graph.entry(v).value);
+    for (Value v : graph.inputs(NodeId(n))) {
+      found.isRead.set(graph.entry(v).value);
+      if (v.version) found.isNumbered.set(v.node.value);
+    }
     for (NodeId dep : graph.controlDeps(NodeId(n))) found.isWaited.set(dep.value);
   }
   for (Value head : graph.heads()) found.isRead.set(graph.entry(head).value);
@@ -100,7 +124,8 @@ Error Expansion::copy(Scope &scope, NodeId n) {
   if (kind) kind = followingKind(scope, n, *kind);
   if (!kind) return kind.takeError();
   const NodeId node = *kind == scope.graph().kindHandle(n) ? scope.to.copy(n) : scope.to.copy(n, *kind);
-  if (writesInBodies && factsOf(scope.graph()).hasOrderedWrites) writeLatest(node);
+  if (countsWrites && factsOf(scope.graph()).hasOrderedWrites) writeLatest(node);
+  noteLatest(scope, n);
   waitForEnds(scope, n, node);
   known.add(rewriter.builder(), node, scope.graph(), n, scope.known);
   return Error::success();
@@ -149,7 +174,7 @@ Value Expansion::operandOf(const Scope &scope, NodeId n, size_t i) const {
 // The n-th write of a variable in the graph may be a later one in the result.
 void Expansion::noteWrites(Scope &scope, NodeId n, bool isExpanded) {
   const NodeKind &kind = scope.graph().kind(n);
-  if (!writesInBodies || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
+  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
   ArrayRef<Value> inputs = scope.graph().inputs(n);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!kind.isMutated(i)) continue;
@@ -159,6 +184,16 @@ void Expansion::noteWrites(Scope &scope, NodeId n, bool isExpanded) {
   }
 }
 
+// Where no number of a variable says anything, the order of the nodes does: from here on a read is one of what n wrote.
+void Expansion::noteLatest(Scope &scope, NodeId n) {
+  const NodeKind &kind = scope.graph().kind(n);
+  if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
+  ArrayRef<Value> inputs = scope.graph().inputs(n);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (kind.isMutated(i) && !factsOf(scope.graph()).isNumbered[inputs[i].node.value])
+      scope.to.setVersion(inputs[i].node, 0, latest[scope.to(inputs[i].node).value]);
+}
+
 // A file may leave the version at 0 where a node overwrites.
 void Expansion::writeLatest(NodeId node) {
   GraphBuilder &builder = rewriter.builder();
@@ -166,6 +201,10 @@ void Expansion::writeLatest(NodeId node) {
     if (!builder.kind(node).isMutated(i)) continue;
     const Value v = builder.inputs(node)[i];
     builder.setInput(node, i, Value{v.node, v.index, static_cast<uint16_t>(latest.lookup(v.node.value))});
+    // The version before has to be written, whoever else reads what its writer yields.
+    NodeId &last = lastWriter[v.node.value];
+    if (last.isValid() && last != node) builder.addControlDep(node, last);
+    last = node;
   }
 }
 
@@ -191,17 +230,22 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
   GraphBuilder &builder = rewriter.builder();
   const uint32_t first = builder.numNodes();
   std::string whyNot;
-  SmallVector<std::pair<uint32_t, uint32_t>, 2> before;  // versions, for the case that the attempt fails
+  struct Written {
+    uint32_t variable, version;
+    NodeId writer;
+  };
+  SmallVector<Written, 2> before;  // for the case that the attempt fails
   for (size_t i = 0; i < operands.size(); ++i)
-    if (kind.isMutated(i)) before.push_back({operands[i].node.value, latest.lookup(operands[i].node.value)});
+    if (const uint32_t variable = operands[i].node.value; kind.isMutated(i))
+      before.push_back({variable, latest.lookup(variable), lastWriter.lookup(variable)});
   Expected<SmallVector<Value, 8>> outputs = outputsOf(scope, n, operands, whyNot);
   if (!outputs) return outputs.takeError();
   if (!whyNot.empty()) {
-    for (auto [variable, version] : before) latest[variable] = version;
+    for (auto [variable, version, writer] : before) latest[variable] = version, lastWriter[variable] = writer;
     mention(scope, n, whyNot);
     return false;
   }
-  for (auto [variable, version] : before)
+  for (auto [variable, version, writer] : before)
     if (latest[variable] > kMaxIndex)
       return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + graph.name(n) + "' overwrites '" +
                                               builder.name(NodeId(variable)) + "' more than " + Twine(kMaxIndex) +
@@ -229,6 +273,7 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
   waitForEnds(scope, n, nodes);
   scope.to.replace(n, *outputs, nodes);
   noteWrites(scope, n, true);
+  noteLatest(scope, n);
   return true;
 }
 
@@ -264,10 +309,7 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   if (flow.decisionOutput) outputs[*flow.decisionOutput] = emitCount(scope, n, *isFirst, "_choice");
   // What the other branch would have saved nobody reads but its gradient, which does not run.
   for (uint32_t o = 0; o < outputs.size(); ++o)
-    if (!outputs[o].isValid() && isRead(scope, n, o)) {
-      outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o));
-      if (!outputs[o].isValid()) whyNot = "the shape of output " + std::to_string(o) + " is not known";
-    }
+    if (!outputs[o].isValid() && isRead(scope, n, o)) outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o), whyNot);
   return outputs;
 }
 
@@ -312,11 +354,15 @@ Value Expansion::emitCount(const Scope &scope, NodeId n, int64_t number, const T
   return v;
 }
 
-Value Expansion::emitZeros(const Scope &scope, NodeId n, uint32_t output, const Twine &suffix) {
-  if (!scope.known) return Value();
+Value Expansion::emitZeros(const Scope &scope, NodeId n, uint32_t output, const Twine &suffix, std::string &whyNot) {
   const EntryId e(scope.graph().firstEntry(n).value + output);
-  const DType dtype = scope.known->dtype[e];
-  if (!scope.known->isKnownShape(e) || dtype == DType::Unknown) return Value();
+  const DType dtype = scope.known ? scope.known->dtype[e] : DType::Unknown;
+  if (dtype == DType::Unknown || !scope.known->isKnownShape(e))
+    return whyNot = "the shape of output " + std::to_string(output) + " is not known", Value();
+  if (zeroIsUnknown(rewriter.graph()) && is_contained(scope.known->shapeOf(e).dims(), 0))
+    return whyNot =
+               "output " + std::to_string(output) + " is empty, and in files before mxnet_version 20000 no constant is",
+           Value();
   std::string shape = "(";
   for (int64_t dim : scope.known->shapeOf(e).dims()) shape += std::to_string(dim) + ",";
   return emit(scope, n, *rowOps().full, {}, {{"shape", shape + ")"}, {"dtype", dtypeName(dtype)}, {"value", "0"}},

@@ -55,8 +55,8 @@ class Expansion {
              llvm::ArrayRef<AttrText> attrs, const llvm::Twine &suffix);
   /// A known number as a value: int64, of shape (1,).
   Value emitCount(const Scope &scope, NodeId n, int64_t number, const llvm::Twine &suffix);
-  /// Zeros in the shape and type of an output; invalid where these are not known.
-  Value emitZeros(const Scope &scope, NodeId n, uint32_t output, const llvm::Twine &suffix);
+  /// Zeros in the shape and type of an output; invalid, with the reason, where these are not known or cannot be written.
+  Value emitZeros(const Scope &scope, NodeId n, uint32_t output, const llvm::Twine &suffix, std::string &whyNot);
   KnownValues &values() { return known; }
   Context &context() { return pass.context; }
   const RowOps &rowOps() const { return pass.options.rowOps; }
@@ -72,8 +72,9 @@ class Expansion {
  private:
   /// What is asked again for every copy of a graph.
   struct Facts {
-    llvm::BitVector isRead;    // by entry
-    llvm::BitVector isWaited;  // by node: some control dependency is on it
+    llvm::BitVector isRead;      // by entry
+    llvm::BitVector isWaited;    // by node: some control dependency is on it
+    llvm::BitVector isNumbered;  // by variable: some input has a version other than 0 of it
     bool hasOrderedWrites = true;
     bool hasFollowing = false;
   };
@@ -90,6 +91,7 @@ class Expansion {
   llvm::Expected<KindRef> followingKind(const Scope &scope, NodeId n, KindRef kind);
   Value operandOf(const Scope &scope, NodeId n, size_t i) const;
   void noteWrites(Scope &scope, NodeId n, bool isExpanded);
+  void noteLatest(Scope &scope, NodeId n);
   void writeLatest(NodeId node);
   void waitForEnds(Scope &scope, NodeId n, llvm::ArrayRef<NodeId> nodes);
   llvm::Error checkSize(const Scope &scope, NodeId n);
@@ -97,12 +99,13 @@ class Expansion {
 
   Pass &pass;
   GraphRewriter rewriter;
-  bool writesInBodies = false;
-  const std::string path;  // of the graph, from the outermost one: "node 'loop' > body > "
+  bool countsWrites = false;  // versions are numbered anew
+  const std::string path;     // of the graph, from the outermost one: "node 'loop' > body > "
   KnownValues known;
   std::map<const GraphColumns *, Facts> facts;
   std::map<uint32_t, std::vector<Value>> stacks;  // by node of the builder
   DenseMap<uint32_t, uint32_t> latest;            // version of each variable of the builder that was overwritten
+  DenseMap<uint32_t, NodeId> lastWriter;          // of each such variable
 };
 
 /// The outputs of a loop after all its steps; none, with the reason, where their number is not known.

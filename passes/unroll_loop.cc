@@ -105,8 +105,7 @@ class LoopUnrolling {
       outputs[flow.bodies[last].outputOf[state.head]] = current[state.operand];
     for (uint32_t o = 0; o < outputs.size(); ++o)
       if (flow.isStacked[o] && to.isRead(scope, n, o)) {
-        outputs[o] = steps ? stack(o) : to.emitZeros(scope, n, o, "_output" + Twine(o));
-        if (!outputs[o].isValid()) whyNot = "the shape of output " + std::to_string(o) + " is not known";
+        outputs[o] = steps ? stack(o) : to.emitZeros(scope, n, o, "_output" + Twine(o), whyNot);
       }
     if (flow.countOutput) outputs[*flow.countOutput] = to.emitCount(scope, n, steps, "_steps");
     return outputs;

@@ -139,6 +139,25 @@ void noteBodies(const Sketch &sketch, Note note) {
        "unknown operators in a row");
 }
 
+void noteFlows(const Sketch &sketch, Note note) {
+  constexpr const char *kForms[] = {"scan", "while", "branch", "call"};
+  for (const SketchNode &node : sketch.nodes) {
+    if (!node.flow) continue;
+    const SketchFlow &flow = *node.flow;
+    const SketchBody &body = flow.bodies.back();
+    note(true, kForms[static_cast<size_t>(flow.form)]);
+    note(hasFlows(body.graph), "loops, branches and calls inside one another");
+    note(is_contained(flow.isMutated, true), "overwritten inside");
+    note(hasIntegersInside(sketch), "whole numbers inside");
+    const bool isLoop = flow.form == SketchFlow::Form::Scan || flow.form == SketchFlow::Form::While;
+    note(isLoop && flow.length == 0, "loops without steps");
+    note(isLoop && flow.numStates > 0, "states");
+    note(flow.hasCount, "steps counted at run time");
+    note(flow.isReverse, "loops from the last row on");
+    note(sketch.order == 2 && !expectedError(sketch), "second order through bodies that run");
+  }
+}
+
 std::vector<std::string> featuresOf(const Sketch &sketch) {
   std::vector<std::string> found;
   auto note = [&](bool has, const char *name) {
@@ -163,6 +182,7 @@ std::vector<std::string> featuresOf(const Sketch &sketch) {
   notePolicies(sketch, note);
   noteStates(sketch, note);
   noteBodies(sketch, note);
+  noteFlows(sketch, note);
   Expectation expected = expectedGradients(sketch);
   const std::pair<ErrorKind, const char *> errors[] = {{ErrorKind::NotDifferentiable, "not differentiable"},
                                                        {ErrorKind::Unreachable, "unreachable"},
@@ -231,7 +251,19 @@ TEST(Differential, DrawsWhatItIsFor) {
                                              {"states in a body", 30},
                                              {"a body of several nodes", 150},
                                              {"unknown operators beside", 150},
-                                             {"unknown operators in a row", 60}};
+                                             {"unknown operators in a row", 60},
+                                             {"scan", 300},
+                                             {"while", 100},
+                                             {"branch", 100},
+                                             {"call", 100},
+                                             {"loops, branches and calls inside one another", 60},
+                                             {"overwritten inside", 20},
+                                             {"whole numbers inside", 40},
+                                             {"loops without steps", 60},
+                                             {"states", 200},
+                                             {"steps counted at run time", 60},
+                                             {"loops from the last row on", 60},
+                                             {"second order through bodies that run", 150}};
   std::map<std::string, int> found;
   std::map<std::string, int> operators;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {

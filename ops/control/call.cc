@@ -41,12 +41,14 @@ Expected<BodyFlow> callFlow(const NodeKind &kind) {
 // The nodes of the body. What it overwrites, it overwrites once, so that versions are those around it.
 class InlinedBody {
  public:
-  explicit InlinedBody(DecomposeRule &d) : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()) {}
+  explicit InlinedBody(DecomposeRule &d)
+      : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()), isNumbered(body.numNodes()) {}
 
   void run() {
     const BodyFlow::Body &ports = d.kind().flow->bodies[0];
     for (size_t i = 0; i < ports.inputs.size(); ++i) {
       const Value given = d.x(ports.operandOf[i]);
+      isNumbered[ports.inputs[i].value] = given.version != 0;
       nodes[ports.inputs[i].value] = d.kind().isMutated(ports.operandOf[i]) ? beforeWrite(given) : given;
     }
     for (uint32_t n = 0; n < body.numNodes() && !d.hasFailed(); ++n)
@@ -68,6 +70,8 @@ class InlinedBody {
       Value v = body.inputs(n)[i];
       if (kind.isMutated(i) && v.version == 0) v.version = 1;
       if (v.version > 1) return d.refuse("overwrites '" + body.name(v.node) + "' of its body twice");
+      // A first number would change what those that have none around the call read.
+      if (!isNumbered[v.node.value]) v.version = 0;
       inputs.push_back(at(v));
     }
     ArrayRef<NodeId> deps = body.controlDeps(n);
@@ -81,7 +85,8 @@ class InlinedBody {
 
   DecomposeRule &d;
   const Graph &body;
-  std::vector<Value> nodes;  // by node of the body: output 0
+  std::vector<Value> nodes;      // by node of the body: output 0
+  std::vector<bool> isNumbered;  // by variable of the body: what it is given says a version
 };
 
 constexpr OpDef callOperator() {

@@ -78,7 +78,7 @@ class BesideCheck {
         hints.shapes.push_back({graph.ids[n], DimsBuffer(ArrayRef(sketch.nodes[n].shape))});
     InferOptions options;
     options.allowUnknown = true;
-    options.floatAs = DType::Float64;
+    if (!hasFlows(sketch)) options.floatAs = DType::Float64;
     return infer(context, graph.graph, hints, options);
   }
 

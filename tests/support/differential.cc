@@ -17,7 +17,7 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-constexpr StringRef kRefused = "overwriting refused", kLowered = "in MXNet's words";
+constexpr StringRef kRefused = "overwriting refused", kLowered = "in MXNet's words", kUnrolled = "unrolled";
 
 constexpr Variation kVariations[] = {
     {.name = "cap 2", .sumCap = 2},
@@ -34,6 +34,7 @@ constexpr Variation kVariations[] = {
     {.name = kRefused, .overwritten = OverwrittenPolicy::Error},
     {.name = "whole graph", .reach = ReachPolicy::WholeGraph},
     {.name = "in another order", .inOtherOrder = true},
+    {.name = kUnrolled, .unrolls = true},
 };
 
 // ---- against the jets
@@ -94,9 +95,10 @@ Problem compareStates(const Sketch &sketch, const Expectation &expected, const M
 Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
   Expectation expected = expectedGradients(sketch);
   if (expected.error != measured.error)
-    return {"error", formatv("expected {0}, found {1} {2}", expected.error ? errorKindName(*expected.error) : "success",
-                             measured.error ? errorKindName(*measured.error) : "success", measured.errorText)
-                         .str()};
+    return {"error" + std::string(measured.error ? " " + errorKindName(*measured.error).str() : ""),
+            formatv("expected {0}, found {1} {2}", expected.error ? errorKindName(*expected.error) : "success",
+                    measured.error ? errorKindName(*measured.error) : "success", measured.errorText)
+                .str()};
   if (expected.error) return {};
   if (Problem problem = compareStatus(sketch, expected, measured)) return problem;
   const std::vector<Request> requests = requestsOf(sketch.wrt), retained = requestsOf(sketch.retained);
@@ -114,6 +116,7 @@ Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
 // ---- against each other (RUN-02, NG-10)
 
 bool applies(const Variation &variation, const Sketch &sketch) {
+  if (variation.unrolls || !variation.hasPlan) return variation.unrolls == hasFlows(sketch);  // bodies need a plan
   const bool mayFail = any_of(sketch.nodes, [](const SketchNode &node) { return node.lacksGradient(); });
   // A second order with other x is another sum; what is asked for anyway is then asked for twice.
   if (variation.asksMore)
@@ -142,11 +145,16 @@ bool isComparable(const Variation &variation, const std::string &key) {
 
 Problem compareVariation(const Variation &variation, const Measured &plain, const Measured &varied) {
   const std::string name = variation.name.str();
-  if (varied.error != plain.error) return {name, "another outcome: " + varied.errorText};
+  if (varied.error != plain.error)
+    return {name, formatv("another outcome: {0} {1}", varied.error ? errorKindName(*varied.error) : "success",
+                          varied.errorText)};
   if (!varied.lostBody.empty()) return {name, "lost the bodies of " + varied.lostBody};
   for (const auto &[key, values] : plain.values) {
     auto at = varied.values.find(key);
     if (!isComparable(variation, key) || (at == varied.values.end() && variation.gradientOnly)) continue;
+    // What only steps overwrite that are not run is not in the unrolled graph. An inlined call needs only what its body reads.
+    const bool isGone = at == varied.values.end() && (variation.unrolls || variation.inMxnetsWords);
+    if (isGone && StringRef(key).starts_with("state")) continue;
     if (at == varied.values.end() || at->second.size() != values.size()) return {name, key + " is missing"};
     for (size_t i = 0; i < values.size(); ++i)
       if (!(at->second[i] == values[i]))
@@ -159,10 +167,13 @@ Problem checkVariation(const Variation &variation, const Sketch &sketch, const M
   // Versions and words are looked at before shapes are.
   if ((variation.name == kRefused || variation.name == kLowered) && plain.error == ErrorKind::ImplicitHead) return {};
   const Measured varied = measure(sketch, variation);
+  // Bodies are differentiated before anything else is looked at.
+  if (plain.error && hasFlows(sketch) && varied.error == ErrorKind::StaleVersion) return {};
   if (plain.error) return compareVariation(variation, plain, varied);
   if (variation.name == kLowered) {
-    // Some operators of our own have no words there.
-    if (varied.error == ErrorKind::UnknownOp) return {};
+    // Some operators of our own have no words there, nor have some bodies.
+    const bool isRefused = varied.error == ErrorKind::UnsupportedOption || varied.error == ErrorKind::InferMissing;
+    if (varied.error == ErrorKind::UnknownOp || (hasFlows(sketch) && isRefused)) return {};
     ++outcomes.numLowered;
   }
   if (variation.name == kRefused) {
@@ -173,6 +184,26 @@ Problem checkVariation(const Variation &variation, const Sketch &sketch, const M
   return compareVariation(variation, plain, varied);
 }
 
+// The gradient of the unrolled graph, in which paths are what they are in the steps that run: statuses may differ.
+Problem compareUnrolled(const Sketch &sketch, const Measured &plain) {
+  if (!hasFlows(sketch) || plain.error) return {};
+  Sketch relaxed = sketch;
+  relaxed.unused = UnusedPolicy::None;
+  const Measured flat = measure(relaxed, {.name = "unrolled first", .unrollsFirst = true});
+  if (flat.isMissing) return {};
+  if (flat.error) return {"unrolled first", flat.errorText};
+  const Expectation expected = expectedGradients(relaxed);
+  const std::vector<Request> requests = requestsOf(sketch.wrt);
+  for (size_t i = 0; i < requests.size(); ++i)
+    for (uint32_t order = 1; order <= sketch.order; ++order) {
+      const Judged &judged = order == 1 ? expected.first[i] : expected.second[i];
+      const std::string key = gradientKey(order, i);
+      if (!flat.values.count(key) && vanishes(judged)) continue;
+      if (Problem problem = compareOne(flat, key, judged, requests[i])) return {"unrolled first", problem.text};
+    }
+  return {};
+}
+
 }  // namespace
 
 Problem checkSketch(const Sketch &sketch, Outcomes &outcomes) {
@@ -181,6 +212,7 @@ Problem checkSketch(const Sketch &sketch, Outcomes &outcomes) {
   if (!plain.lostDependency.empty()) return {"dependency", plain.lostDependency};
   if (!plain.lostBody.empty()) return {"body", plain.lostBody};
   if (Problem problem = checkBeside(sketch)) return problem;
+  if (Problem problem = compareUnrolled(sketch, plain)) return problem;
   ++outcomes.numChecked;
   for (const Variation &variation : kVariations)
     if (applies(variation, sketch))

@@ -14,7 +14,7 @@ class BodyDrawer {
   void run() {
     for (size_t i = 1 + dice.below(3); i-- > 0;) drawBody();
     for (SketchNode &node : sketch.nodes)
-      if (!node.isVariable() && dice.chance(30)) node.bodies = someBodies();
+      if (!node.isVariable() && !node.flow && dice.chance(30)) node.bodies = someBodies();
     for (size_t i = dice.below(4); i-- > 0;) drawBeside();
   }
 
@@ -25,7 +25,7 @@ class BodyDrawer {
     body.isTraining = sketch.isTraining;
     GraphDrawer(dice, body).run();
     for (SketchNode &node : body.nodes)
-      if (!node.isVariable() && !sketch.bodies.empty() && dice.chance(20)) node.bodies = someBodies();
+      if (!node.isVariable() && !node.flow && !sketch.bodies.empty() && dice.chance(20)) node.bodies = someBodies();
     sketch.bodies.push_back(std::move(body));
   }
 

@@ -26,11 +26,6 @@ constexpr StringRef kOverwriting[] = {"test_accumulate", "test_scale", "test_sca
                                       "BatchNorm",       "BatchNorm",  "sgd_mom_update"};
 constexpr StringRef kInteger[] = {"Cast", "Cast", "Embedding", "_greater", "where", "elemwise_mul"};
 
-bool isBenign(const JetTensor &tensor) {
-  return tensor.jets.size() <= 24 && tensor.shape.size() <= 3 &&
-         all_of(tensor.jets, [](const Jet &jet) { return std::abs(jet.v) <= 20 && jet.bv <= 1e4; });
-}
-
 std::vector<int64_t> dotPartner(ArrayRef<int64_t> shape, int64_t transposes) {
   const int64_t shared = transposes & 1 ? shape[0] : shape[1];
   return transposes & 2 ? std::vector<int64_t>{2, shared} : std::vector<int64_t>{shared, 2};
@@ -44,11 +39,16 @@ void GraphDrawer::run() {
   drawShapes();
   const size_t numOps = dice.chance(6) ? 15 + dice.below(20) : 1 + dice.below(11);
   for (size_t i = 1 + dice.below(3); i-- > 0;) addVariable(dice.one<std::vector<int64_t>>(shapes));
+  flowPercent = flowDepth ? 25 : 0;
   hubPercent = dice.chance(15) ? 60 : 0;
   statePercent = dice.chance(25) ? 30 : 0;
   integerPercent = dice.chance(20) ? 30 : 0;
   for (size_t tries = 0, added = 0; added < numOps && tries < 20 * numOps; ++tries) added += tryAdd(proposal());
-  // Not every proposal was taken.
+  forgetUnwritten();
+}
+
+// Not every proposal was taken.
+void GraphDrawer::forgetUnwritten() {
   for (uint32_t n = 0; n < numNodes(); ++n)
     if (sketch.nodes[n].isState) sketch.nodes[n].isState = values.latestVersion(n) > 0;
 }
@@ -113,10 +113,11 @@ SketchEntry GraphDrawer::anyEntry() {
     uint32_t n = static_cast<uint32_t>(dice.below(numNodes()));
     if (dice.chance(40)) n = numNodes() - 1 - static_cast<uint32_t>(dice.below(std::min(numNodes(), 3u)));
     const SketchNode &node = sketch.nodes[n];
-    if (node.isLoss()) continue;
+    if (node.isLoss() || node.isCount || at({n, 0}).jets.empty()) continue;
     if (node.isState) return readState(n);
     // What batch norm hides is for its gradient.
-    return {n, node.op == "BatchNorm" ? 0 : static_cast<uint32_t>(dice.below(node.numOutputs))};
+    const SketchEntry e{n, node.op == "BatchNorm" ? 0 : static_cast<uint32_t>(dice.below(node.numOutputs))};
+    if (!at(e).jets.empty()) return e;
   }
 }
 
@@ -129,6 +130,8 @@ SketchEntry GraphDrawer::entryOfShape(const std::vector<int64_t> &shape) {
 
 SketchNode GraphDrawer::proposal() {
   SketchNode node;
+  if (flowPercent && dice.chance(flowPercent))
+    if (std::optional<SketchNode> flow = flowProposal()) return std::move(*flow);
   node.inputs = {anyEntry()};
   if (statePercent && dice.chance(statePercent)) proposeOverwriting(node);
   else if (integerPercent && dice.chance(integerPercent)) proposeInteger(node);
@@ -176,7 +179,7 @@ void GraphDrawer::proposeMany(SketchNode &node) {
 void GraphDrawer::proposeRare(SketchNode &node) {
   switch (dice.below(5)) {
     case 0: node.op = dice.chance(50) ? "make_loss" : "MakeLoss"; break;
-    case 1: node.op = dice.chance(50) ? "test_part" : "clip"; break;
+    case 1: node.op = dice.chance(50) && !flowDepth ? "test_part" : "clip"; break;
     case 2:
       node.op = "dot";
       node.count = static_cast<int64_t>(dice.below(4));
@@ -205,7 +208,7 @@ void GraphDrawer::proposeOverwriting(SketchNode &node) {
   std::vector<int64_t> shape = shapeOf(node.inputs[0]);
   const bool isMatrix = shape.size() >= 2;
   do node.op = dice.one<StringRef>(kOverwriting).str();
-  while (node.op == "BatchNorm" && !isMatrix);
+  while ((node.op == "BatchNorm" && !isMatrix) || (node.op == "sgd_mom_update" && flowDepth));
   const bool isFree = node.op == "test_accumulate" || node.op == "test_scale";
   if (node.op == "BatchNorm") shape = {shape[1]};
   for (size_t i = isFree ? 0 : node.op == "BatchNorm" ? 2 : 1; i > 0; --i) {

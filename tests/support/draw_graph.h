@@ -4,28 +4,39 @@
 #include "tests/support/dice.h"
 #include "tests/support/jets.h"
 
+#include <optional>
+
 namespace gradc::testing {
 
 /// Attributes of a node, for an input of this shape.
 void setAttributes(Dice &dice, SketchNode &node, llvm::ArrayRef<int64_t> shape);
 
-/// Of some sketches, once all else is drawn.
+/// Bodies that nothing runs, of some sketches, once all else is drawn.
 void drawBodies(Dice &dice, Sketch &sketch);
 
 class GraphDrawer {
  public:
-  GraphDrawer(Dice &dice, Sketch &sketch) : dice(dice), sketch(sketch) {}
+  /// `depth` levels of bodies that run may be inside.
+  GraphDrawer(Dice &dice, Sketch &sketch, int depth = 0) : dice(dice), sketch(sketch), flowDepth(depth) {}
 
   void run();
+  /// The graph of a body: the variables it is given, then others, and nodes.
+  void runBody(llvm::ArrayRef<SketchNode> given);
 
   const JetTensor &at(SketchEntry e) const { return values.at(e); }
   const std::vector<int64_t> &shapeOf(SketchEntry e) const { return at(e).shape; }
   uint32_t numNodes() const { return values.numNodes(); }
   /// Any entry but a loss, later ones more often; hidden outputs may be read, and are. Of a state, some version.
   SketchEntry anyEntry();
+  /// A variable that has this value.
+  static SketchNode variableLike(const JetTensor &value);
 
  private:
+  friend class FlowDrawer;
+
   void drawShapes();
+  void forgetUnwritten();
+  std::optional<SketchNode> flowProposal();
   SketchEntry addNode(SketchNode node);
   SketchEntry addVariable(std::vector<int64_t> shape);
   SketchEntry addInteger(std::vector<int64_t> shape);
@@ -51,7 +62,8 @@ class GraphDrawer {
     std::vector<uint32_t> write, reads;  // the last node that wrote, and those that read since then
   };
   std::vector<Accesses> accesses;  // by node, for states
-  int hubPercent = 0, statePercent = 0, integerPercent = 0;
+  int hubPercent = 0, statePercent = 0, integerPercent = 0, flowPercent = 0;
+  int flowDepth = 0;  // with bodies that run, every node has a gradient
 };
 
 }  // namespace gradc::testing

@@ -46,7 +46,8 @@ class RequestDrawer {
     const bool hasOrder =
         sketch.hasVersions && any_of(sketch.nodes, [](const SketchNode &node) { return node.isState; });
     sketch.controlOnly = !hasOrder && dice.chance(30) ? ControlOnlyPolicy::Zeros : ControlOnlyPolicy::Unused;
-    sketch.hasTypes = dice.chance(25) || (hasIntegers() && sketch.integers == IntegerPolicy::Stop);
+    sketch.hasTypes =
+        dice.chance(25) || ((hasIntegers() || hasIntegersInside(sketch)) && sketch.integers == IntegerPolicy::Stop);
   }
 
   // What a run leaves in a state is no output of one node; hidden outputs are not for users.
@@ -181,7 +182,7 @@ Sketch drawSketch(uint64_t seed) {
   sketch.isTraining = dice.chance(75);
   sketch.hasVersions = dice.chance(60);
   sketch.integers = dice.chance(25) ? IntegerPolicy::Permissive : IntegerPolicy::Stop;
-  GraphDrawer graph(dice, sketch);
+  GraphDrawer graph(dice, sketch, dice.chance(25) ? 4 : 0);
   graph.run();
   RequestDrawer(dice, sketch, graph).run();
   drawBodies(dice, sketch);

@@ -23,6 +23,7 @@ class Paths {
 
   /// Whether an operator looks at an input in a way that has a gradient, be it zeros by definition (P-06).
   static bool isDifferentiated(const SketchNode &node, size_t input) {
+    if (node.flow && node.flow->hasCount && input == 0) return false;
     return node.op != "_greater" && !node.overwrites(input) && !(node.op == "Embedding" && input == 0);
   }
   /// Whether a gradient that is not zero by structure can come from the output of a node to its inputs.

@@ -85,6 +85,8 @@ constexpr NamedFunction kFunctions[] = {
     {"BlockGrad", [](double x, const SketchNode &) { return Derivatives{x, 0, 0}; }},
     {"zeros_like", [](double, const SketchNode &) { return Derivatives{0, 0, 0}; }},
     {"ones_like", [](double, const SketchNode &) { return Derivatives{1, 0, 0}; }},
+    {"_lesser_scalar", [](double x, const SketchNode &n) { return Derivatives{x < n.a ? 1.0 : 0.0, 0, 0}; }},
+    {"_greater_scalar", [](double x, const SketchNode &n) { return Derivatives{x > n.a ? 1.0 : 0.0, 0, 0}; }},
     {"test_part", [](double x, const SketchNode &) { return Derivatives{std::floor(x), 0, 0}; }},
 };
 

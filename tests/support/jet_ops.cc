@@ -332,6 +332,10 @@ constexpr NamedOperator kOperators[] = {
 }  // namespace
 
 std::vector<JetTensor> evaluateNode(const SketchNode &node, Inputs inputs) {
+  if (node.flow) {
+    std::optional<FlowValues> values = evaluateFlow(*node.flow, inputs);
+    return values ? std::move(values->outputs) : Outputs();
+  }
   if (!takesIntegers(node, inputs)) return {};
   if (std::optional<Outputs> outputs = evaluateSpecial(node, inputs)) return *outputs;
   Outputs outputs;

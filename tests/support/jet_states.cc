@@ -146,6 +146,7 @@ bool isNumeric(StringRef op) {
 }  // namespace
 
 bool SketchNode::overwrites(size_t i) const {
+  if (flow) return flow->isMutated[i];
   if (op == "test_accumulate" || op == "test_scale") return i == 1;
   if (op == "sgd_mom_update") return i == 2;
   return op == "BatchNorm" && i >= 3;
@@ -168,6 +169,7 @@ std::optional<Outputs> evaluateSpecial(const SketchNode &n, Inputs in) {
 
 std::vector<JetTensor> overwrittenStates(const SketchNode &n, Inputs in) {
   Outputs states;
+  if (n.flow) states = evaluateFlow(*n.flow, in)->states;
   if (n.op == "test_accumulate") states = {mapped(in, [&](size_t i) { return in[0]->jets[i] + in[1]->jets[i]; })};
   if (n.op == "test_scale") states = {mapped(in, [&](size_t i) { return in[1]->jets[i] + Jet(1); })};
   if (n.op == "BatchNorm") states = movedStatistics(n, in);

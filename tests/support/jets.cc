@@ -63,7 +63,7 @@ class Evaluation {
     for (const SketchTarget &target : wrt)
       if (target.x == e)
         for (Jet &jet : jets) jet.d1 += 1, jet.b1 += 1;
-    if (moved.at == e) jets[moved.element].d2 += 1, jets[moved.element].b2 += 1;
+    if (moved.at == e && moved.element < jets.size()) jets[moved.element].d2 += 1, jets[moved.element].b2 += 1;
   }
 
   JetTensor read(SketchEntry e) const {

@@ -45,6 +45,9 @@ struct JetTensor {
 /// The number of elements.
 int64_t sizeOf(llvm::ArrayRef<int64_t> shape);
 
+/// Whether values are small enough to be drawn.
+bool isBenign(const JetTensor &tensor);
+
 /// The outputs of a node; empty where its operands do not fit, or lie too near a kink or a pole for the draw to be used.
 std::vector<JetTensor> evaluateNode(const SketchNode &node, llvm::ArrayRef<const JetTensor *> inputs);
 /// What a node leaves in the states it overwrites, in the order of its inputs; these hold what was there before.
@@ -56,6 +59,9 @@ class SketchValues {
  public:
   /// False, and nothing is added, where the node cannot be evaluated. Entries `isHeld` names are read as constants.
   bool add(const SketchNode &node, llvm::function_ref<bool(SketchEntry)> isHeld);
+
+  /// A variable with this value instead of its own.
+  void addGiven(const SketchNode &variable, const JetTensor &value);
 
   uint32_t numNodes() const { return static_cast<uint32_t>(outputs.size()); }
   std::vector<JetTensor> &outputsOf(uint32_t n) { return outputs[n]; }

@@ -3,9 +3,13 @@
 
 #include "formats/json/reader.h"
 #include "formats/json/writer.h"
+#include "ir/bodies.h"
 #include "ir/error.h"
+#include "ir/verify.h"
+#include "ops/registry.h"
 #include "passes/order_mutation.h"
 #include "passes/targets/lower_to.h"
+#include "passes/unroll.h"
 #include "runtime/session.h"
 #include "tests/support/draw_schedule.h"
 #include "tests/support/naive.h"
@@ -49,8 +53,11 @@ class Measurement {
     Expected<SketchGraph> built = buildSketch(context, sketch);
     if (!built) return built.takeError();
     asBuilt = built->graph;
+    if (variation.unrollsFirst)
+      if (Error error = unrollSketch(*built)) return error;
+    if (measured.isMissing) return Error::success();
     if (Error error = orderSketch(context, *built)) return error;
-    noteLostBody(built->graph, false);
+    noteLostBody(built->graph, variation.unrollsFirst);
     Expected<Inference> forward = inferWith(built->graph);
     if (!forward) return forward.takeError();
     GradientOptions options = gradientOptions();
@@ -61,14 +68,59 @@ class Measurement {
     if (!result) return result.takeError();
     for (const GradientSlot &slot : result->wrt) measured.status.push_back(slot.status);
     measured.numSaved = countSaved(result->graph) - countSaved(built->graph);
-    if (!variation.gradientOnly) findLostDependency(result->graph);
-    noteLostBody(result->graph, variation.gradientOnly);
+    if (!variation.gradientOnly && !variation.unrollsFirst) findLostDependency(result->graph);
+    noteLostBody(result->graph, variation.gradientOnly || variation.unrollsFirst);
+    if (variation.unrolls) {
+      Expected<Graph> flat = unrolled(result->graph);
+      return flat ? execute(*flat) : flat.takeError();
+    }
     if (!variation.inMxnetsWords) return execute(result->graph);
     Expected<Inference> known = inferWith(result->graph);
     if (!known) return known.takeError();
     Expected<Graph> lowered = lowerTo(context, result->graph, kMxnetTarget, &*known);
     if (!lowered) return lowered.takeError();
     return execute(*lowered);
+  }
+
+  Expected<Graph> unrolled(const Graph &graph) {
+    UnrollOptions options;
+    options.rowOps = builtinRowOps();
+    Graph flat = graph;
+    for (auto pass : {unrollLoops, inlineCalls}) {
+      Expected<Inference> known = inferWith(flat);
+      if (!known) return known.takeError();
+      options.known = &*known;
+      Expected<Unrolled> made = pass(context, flat, options);
+      if (!made) return made.takeError();
+      if (Error error = verifyGraph(made->graph, 5)) return error;
+      flat = made->graph;
+    }
+    return flat;
+  }
+
+  // What is asked for is found by name.
+  Error unrollSketch(SketchGraph &built) {
+    const Graph before = built.graph;
+    Expected<Graph> flat = unrolled(before);
+    if (!flat) return flat.takeError();
+    StringMap<NodeId> byName;
+    for (uint32_t n = 0; n < flat->numNodes(); ++n) byName.try_emplace(flat->name(NodeId(n)), NodeId(n));
+    auto follow = [&](Value &v) {
+      auto at = byName.find(before.name(v.node));
+      if (at == byName.end() || flat->op(at->second) != before.op(v.node)) measured.isMissing = true;
+      else v.node = at->second;
+    };
+    for (GradientHead &head : built.request.heads) {
+      follow(head.y);
+      if (head.seed) follow(*head.seed);
+    }
+    for (std::vector<GradientTarget> *targets : {&built.request.wrt, &built.request.retained})
+      for (GradientTarget &target : *targets) follow(target.x);
+    for (std::vector<Value> *values : {&built.request.noGrad, &built.request.stop})
+      for (Value &v : *values) follow(v);
+    built.ids.clear();
+    built.graph = *flat;
+    return Error::success();
   }
 
   GradientOptions gradientOptions() const {
@@ -85,7 +137,8 @@ class Measurement {
 
   static uint32_t countSaved(const Graph &graph) {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) count += graph.name(NodeId(n)).contains("_version");
+    for (const NestedGraph &nested : nestedGraphs(graph))
+      for (uint32_t n = 0; n < nested.graph.numNodes(); ++n) count += nested.graph.name(NodeId(n)).contains("_version");
     return count;
   }
 
@@ -105,7 +158,8 @@ class Measurement {
   // With the shapes of what the problem binds.
   Expected<Inference> inferWith(const Graph &graph) {
     InferOptions options;
-    options.floatAs = DType::Float64;
+    // A run makes float64 of float32 in bodies as well; a gradient is built with the types the graph says.
+    if (!hasFlows(sketch)) options.floatAs = DType::Float64;
     return infer(context, graph, hintsOf(graph, asLists(bindings(graph))), options);
   }
 
@@ -144,6 +198,8 @@ class Measurement {
   }
 
   static gradc::Array wholeNumbers(const SketchNode &node) {
+    if (node.isCount)
+      return arrayOf(DType::Int64, node.shape, std::vector<int64_t>(node.values.begin(), node.values.end()));
     return arrayOf(DType::Int32, node.shape, std::vector<int32_t>(node.values.begin(), node.values.end()));
   }
 
@@ -217,10 +273,13 @@ class Measurement {
   static Bindings asLists(ArrayRef<NamedArray> arrays) {
     Bindings lists;
     for (const NamedArray &a : arrays) {
-      const bool isWhole = a.array.dtype == DType::Int32;
-      const std::vector<int32_t> numbers = isWhole ? valuesOf<int32_t>(a.array) : std::vector<int32_t>();
-      lists[a.name] = testing::Array(Dims(a.array.shape), isWhole ? std::vector<double>(numbers.begin(), numbers.end())
-                                                                  : valuesOf<double>(a.array));
+      std::vector<double> values;
+      if (a.array.dtype == DType::Float64) values = valuesOf<double>(a.array);
+      else if (a.array.dtype == DType::Int32)
+        for (int32_t number : valuesOf<int32_t>(a.array)) values.push_back(number);
+      else
+        for (int64_t number : valuesOf<int64_t>(a.array)) values.push_back(static_cast<double>(number));
+      lists[a.name] = testing::Array(Dims(a.array.shape), std::move(values));
     }
     return lists;
   }

@@ -18,6 +18,8 @@ struct Variation {
   bool allowInplace = true, hasPlan = true, hasTypes = false, gradientOnly = false, throughFile = false;
   bool asksMore = false;  // for every entry as an x as well
   bool inMxnetsWords = false;
+  bool unrolls = false;       // the emitted graph has no loops, branches and calls whose steps are known
+  bool unrollsFirst = false;  // nor has the graph that is differentiated
   ZeroPolicy zeroTerms = ZeroPolicy::Drop;
   OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
   ReachPolicy reach = ReachPolicy::Ignore;
@@ -33,6 +35,7 @@ struct Measured {
   std::vector<SlotStatus> status;  // of the highest order
   uint32_t numSaved = 0;           // copies of overwritten versions that gradients read
   std::string lostDependency;      // CD-02: one of the sketch that the emitted graph lacks
+  bool isMissing = false;          // what is asked for is not in the unrolled graph
   std::string lostBody;            // a node whose bodies some pass or file dropped, changed or copied
 };
 Measured measure(const Sketch &sketch, const Variation &variation);

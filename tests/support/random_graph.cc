@@ -2,6 +2,7 @@
 #include "tests/support/random_graph.h"
 
 #include "passes/order_mutation.h"
+#include "tests/support/flow_spec.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -55,15 +56,16 @@ std::vector<Graph> bodiesOf(const SketchNode &node, ArrayRef<Graph> bodies) {
   return list;
 }
 
-/// No request yet.
-Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRef<Graph> bodies) {
+/// No request yet. Heads as given, or those that are nobody's input.
+Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRef<Graph> bodies,
+                                 ArrayRef<SketchEntry> wantedHeads = {}) {
   GraphBuilder builder(context);
   std::vector<Value> at;
   for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
     const SketchNode &node = sketch.nodes[n];
     const std::string name = sketch.nameOf(n);
     if (node.isVariable()) {
-      const AttrText type{"__dtype__", "int32"};
+      const AttrText type{"__dtype__", node.isCount ? "int64" : "int32"};
       at.push_back(builder.addVariable(name, node.isInteger ? context.attrs(type) : Attrs()));
       continue;
     }
@@ -71,9 +73,16 @@ Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRe
     for (SketchEntry e : node.inputs) inputs.push_back(Value{at[e.node].node, static_cast<uint16_t>(e.output), 0});
     SmallVector<AttrText, 4> attrs;
     for (const auto &[key, text] : node.attrs) attrs.push_back({key, text});
-    const std::vector<Graph> inside = bodiesOf(node, bodies);
+    FlowSpec spec{node.op, bodiesOf(node, bodies), {}};
+    if (node.flow) {
+      Expected<FlowSpec> flow =
+          describeFlow(node, [&](const SketchBody &body) { return buildNodes(context, body.graph, {}, body.heads); });
+      if (!flow) return flow.takeError();
+      spec = std::move(*flow);
+    }
+    for (const auto &[key, text] : spec.attrs) attrs.push_back({key, text});
     Expected<NodeId> id =
-        builder.add(*context.ops.find(node.op), inputs, NodeSpec{name, context.attrs(attrs), NodeId(), inside});
+        builder.add(*context.ops.find(spec.op), inputs, NodeSpec{name, context.attrs(attrs), NodeId(), spec.bodies});
     if (!id) return id.takeError();
     for (size_t i = 0; i < inputs.size(); ++i)
       if (sketch.nodeOf(node.inputs[i]).isState)
@@ -85,10 +94,14 @@ Expected<SketchGraph> buildNodes(Context &context, const Sketch &sketch, ArrayRe
   // A file of today is read as it is, without an upgrade.
   GraphTable table;
   table.mxnetVersion = 10901;
-  Expected<Frozen> frozen = std::move(builder).freeze(graphHeads(sketch, at), std::move(table));
+  std::vector<Value> heads;
+  for (SketchEntry e : wantedHeads) heads.push_back(Value{at[e.node].node, static_cast<uint16_t>(e.output), 0});
+  if (heads.empty()) heads = graphHeads(sketch, at);
+  else table = {};
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, std::move(table));
   if (!frozen) return frozen.takeError();
   SketchGraph built{frozen->graph, {}, {}, {}};
-  for (Value v : at) built.ids.push_back((*frozen)(v).node);
+  for (Value v : at) built.ids.push_back(frozen->newId[v.node.value]);
   return built;
 }
 
@@ -221,7 +234,7 @@ std::string findLostBody(const Graph &before, const Graph &after, bool mayLack) 
   for (uint32_t id = 0; id < before.numNodes(); ++id) {
     const NodeId n(id);
     ArrayRef<Graph> bodies = before.bodies(n);
-    if (bodies.empty()) continue;
+    if (bodies.empty() || before.kind(n).flow) continue;  // gradients add heads to what runs
     auto found = byName.find(before.name(n));
     const bool isThere = found != byName.end() && after.op(found->second) == before.op(n);
     if (!isThere && mayLack) continue;

@@ -5,7 +5,7 @@
 // Values are drawn with the graph: a node whose values leave a benign range, or lie near a kink, is not taken.
 //
 // In the graphs: operators with several outputs, shared and repeated inputs, control dependencies, operators without
-// gradient, losses, operators that overwrite a variable, whole numbers, bodies. In the requests: y that are repeated, ancestors of
+// gradient, losses, operators that overwrite a variable, whole numbers, bodies, loops, branches and calls. In the requests: y that are repeated, ancestors of
 // one another, or x themselves; repeated and intermediate x; retained, stopped and cut entries; head gradients as ones,
 // variables and entries; requests null/write/add; orders 1 and 2; every policy. Tested by tests/differential_test.cc
 #pragma once
@@ -13,6 +13,7 @@
 #include "ir/graph_builder.h"
 #include "passes/gradient/gradient.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct SketchEntry {
   friend bool operator==(SketchEntry, SketchEntry) = default;
 };
 
+struct SketchFlow;
+
 struct SketchNode {
   std::string op;  // empty: a variable
   std::vector<SketchEntry> inputs;
@@ -33,11 +36,13 @@ struct SketchNode {
   int64_t axis = 0, count = 0;
   bool flag = false;
   uint32_t numOutputs = 1, numVisible = 1;
-  std::vector<int64_t> shape;    // of a variable
-  std::vector<double> values;    // of a variable
-  bool isState = false;          // a variable some node may overwrite
-  bool isInteger = false;        // a variable of whole numbers
-  std::vector<uint32_t> bodies;  // of an operator: positions in Sketch::bodies, perhaps repeated
+  std::vector<int64_t> shape;              // of a variable
+  std::vector<double> values;              // of a variable
+  bool isState = false;                    // a variable some node may overwrite
+  bool isInteger = false;                  // a variable of whole numbers
+  bool isCount = false;                    // one of them, which says how many steps a loop runs
+  std::vector<uint32_t> bodies;            // of an operator: positions in Sketch::bodies, perhaps repeated
+  std::shared_ptr<const SketchFlow> flow;  // of a loop, branch or call; shared by copies of a sketch
 
   bool isVariable() const { return op.empty(); }
   bool isLoss() const { return op == "make_loss" || op == "MakeLoss"; }
@@ -84,6 +89,35 @@ struct Sketch {
   /// "v3" for a variable, "n4" for another node.
   std::string nameOf(uint32_t n) const { return (nodes[n].isVariable() ? "v" : "n") + std::to_string(n); }
 };
+
+/// A graph that a loop, branch or call runs. Nothing is asked of it.
+struct SketchBody {
+  Sketch graph;
+  std::vector<SketchEntry> heads;
+  std::vector<uint32_t>
+      operandOf;  // by variable of the graph, in the order of its nodes: which input of the node it is given
+};
+
+/// What the node computes with its bodies. Inputs of a loop: the count if there is one, data, states, others.
+struct SketchFlow {
+  enum class Form : uint8_t { Scan, While, Branch, Call };
+  Form form = Form::Call;
+  std::vector<SketchBody> bodies;  // the first of a While and of a Branch decides; a Branch has two more
+  uint32_t numData = 0, numStates = 0;
+  bool hasCount = false, isReverse = false;
+  int64_t length = 0;      // of a loop: its rows; of a While: the bound
+  bool hasLength = false;  // a Scan says its length
+  /// Of each output of a loop that is stacked: the shape of a row, and whether it has whole numbers.
+  std::vector<std::pair<std::vector<int64_t>, bool>> stacked;
+  std::vector<bool> isMutated;  // by input of the node
+
+  bool decides(size_t body) const { return body == 0 && (form == Form::While || form == Form::Branch); }
+  bool isState(size_t input) const { return input >= hasCount + numData && input < hasCount + numData + numStates; }
+};
+
+/// Whether some node, in a body or not, is a loop, a branch or a call; whether one has whole numbers inside.
+bool hasFlows(const Sketch &sketch);
+bool hasIntegersInside(const Sketch &sketch);
 
 /// The same problem for the same seed.
 Sketch drawSketch(uint64_t seed);

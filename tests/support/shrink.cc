@@ -39,11 +39,17 @@ class Shrinker {
  private:
   bool accept(Sketch candidate) {
     auto isNull = [](const SketchTarget &t) { return t.request == Request::Null; };
-    if (candidate.heads.empty() || all_of(candidate.wrt, isNull)) return false;
+    if (candidate.heads.empty() || all_of(candidate.wrt, isNull) || !isEvaluable(candidate)) return false;
     Outcomes ignored;
     if (checkSketch(candidate, ignored).kind != kind) return false;
     best = std::move(candidate);
     return true;
+  }
+
+  static bool isEvaluable(const Sketch &sketch) {
+    SketchValues values;
+    return all_of(sketch.nodes,
+                  [&](const SketchNode &node) { return values.add(node, [](SketchEntry) { return false; }); });
   }
 
   template <class T> bool shorten(std::vector<T> Sketch::*list) {
@@ -77,6 +83,7 @@ class Shrinker {
     for (uint32_t n = static_cast<uint32_t>(best.nodes.size()); n-- > 0;) {
       // Without versions the order of states hangs on dependencies.
       if (best.hasVersions) changed |= simplify([&](Sketch &s) { return !std::exchange(s.nodes[n].deps, {}).empty(); });
+      if (best.nodes[n].flow) changed |= shrinkFlow(n);
       if (erase(n)) changed = true;
       else changed |= simplify([&](Sketch &s) { return makeVariable(s, n); });
     }
@@ -98,6 +105,42 @@ class Shrinker {
       node -= node > n;
     });
     return !isUsed && accept(std::move(candidate));
+  }
+
+  // Heads of bodies, and what nodes in them read, are replaced by what comes before.
+  bool shrinkFlow(uint32_t n) {
+    bool changed = false;
+    const auto numBodies = best.nodes[n].flow->bodies.size();
+    for (size_t b = 0; b < numBodies; ++b) {
+      auto edit = [&](function_ref<bool(SketchBody &)> change) {
+        return simplify([&](Sketch &s) {
+          auto flow = std::make_shared<SketchFlow>(*s.nodes[n].flow);
+          if (!change(flow->bodies[b])) return false;
+          s.nodes[n].flow = std::move(flow);
+          return true;
+        });
+      };
+      const SketchBody &body = best.nodes[n].flow->bodies[b];
+      // What no head needs any more would overwrite nothing.
+      if (any_of(body.graph.nodes, [](const SketchNode &node) { return node.isState; })) continue;
+      for (size_t h = 0, numHeads = body.heads.size(); h < numHeads; ++h)
+        for (uint32_t to = 0; to < best.nodes[n].flow->bodies[b].heads[h].node; ++to)
+          changed |= edit([&](SketchBody &made) { return made.heads[h] = {to, 0}, true; });
+      for (uint32_t from = static_cast<uint32_t>(best.nodes[n].flow->bodies[b].graph.nodes.size()); from-- > 0;)
+        for (size_t i = 0; i < best.nodes[n].flow->bodies[b].graph.nodes[from].inputs.size(); ++i)
+          changed |= edit([&](SketchBody &made) { return bypass(made, from, made.graph.nodes[from].inputs[i]); });
+    }
+    return changed;
+  }
+
+  static bool bypass(SketchBody &body, uint32_t from, SketchEntry to) {
+    bool changed = false;
+    auto follow = [&](SketchEntry &e) {
+      if (e.node == from) e = to, changed = true;
+    };
+    for (SketchNode &node : body.graph.nodes) llvm::for_each(node.inputs, follow);
+    llvm::for_each(body.heads, follow);
+    return changed;
   }
 
   static bool isOverwritten(const Sketch &sketch, uint32_t state, uint32_t except) {

@@ -1,6 +1,10 @@
 // Values of a sketch, node by node, with every version of its states. Tested by tests/differential_test.cc
 #include "tests/support/jets.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
 using namespace llvm;
 
 namespace gradc::testing {
@@ -11,10 +15,22 @@ JetTensor variableTensor(const SketchNode &node) {
   return tensor;
 }
 
+bool isBenign(const JetTensor &tensor) {
+  return tensor.jets.size() <= 24 && tensor.shape.size() <= 3 &&
+         all_of(tensor.jets, [](const Jet &jet) { return std::abs(jet.v) <= 20 && jet.bv <= 1e4; });
+}
+
+void SketchValues::addGiven(const SketchNode &variable, const JetTensor &value) {
+  outputs.push_back({value});
+  states.emplace_back();
+  if (!variable.isState) return;
+  states.back() = {value};
+  states.back()[0].hold();
+}
+
 bool SketchValues::add(const SketchNode &node, function_ref<bool(SketchEntry)> isHeld) {
   if (node.isVariable()) {
-    outputs.push_back({variableTensor(node)});
-    states.emplace_back(node.isState ? outputs.back() : std::vector<JetTensor>());
+    addGiven(node, variableTensor(node));
     return true;
   }
   std::vector<JetTensor> seen;

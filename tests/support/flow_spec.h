@@ -1,0 +1,20 @@
+// Loops, branches and calls of a sketch as operators of gradc. Tested by tests/differential_test.cc
+#pragma once
+
+#include "tests/support/random_graph.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace gradc::testing {
+
+struct FlowSpec {
+  std::string op;
+  std::vector<Graph> bodies;
+  std::vector<std::pair<std::string, std::string>> attrs;
+};
+
+/// The operator, its bodies and the attributes that say where their inputs come from. A `_foreach` where it can say it.
+llvm::Expected<FlowSpec> describeFlow(const SketchNode &node,
+                                      llvm::function_ref<llvm::Expected<SketchGraph>(const SketchBody &)> build);
+
+}  // namespace gradc::testing

@@ -1,0 +1,176 @@
+// Unrolling graphs in which something is overwritten: every step overwrites in its turn, and what reads sees the version it
+// saw in the loop.
+#include "passes/order_mutation.h"
+#include "passes/targets/lower_to.h"
+#include "passes/unroll.h"
+#include "ops/registry.h"
+#include "tests/support/loops.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+std::vector<AttrText> lengthTwo(StringRef numArgs, StringRef numStates, StringRef numOut) {
+  return {
+      {"num_args", numArgs}, {"num_data", "0"}, {"num_states", numStates}, {"num_out_data", numOut}, {"length", "2"}};
+}
+
+Unrolled unroll(const Graph &graph, ArrayRef<Binding> bindings) {
+  InferRequest hints;
+  for (const Binding &binding : bindings)
+    hints.shapes.push_back({nodeNamed(graph, binding.name), DimsBuffer(ArrayRef(binding.shape))});
+  const Inference known = cantFail(infer(testContext(), graph, hints, {}));
+  UnrollOptions options;
+  options.known = &known;
+  options.rowOps = builtinRowOps();
+  Unrolled made = cantFail(unrollLoops(testContext(), graph, options));
+  EXPECT_EQ(describeError(verifyGraph(made.graph, 5)), "success");
+  return made;
+}
+
+/// The heads, then what the variable `s` holds.
+std::vector<Doubles> runWithState(const Graph &graph, ArrayRef<Binding> bindings) {
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.infer.floatAs = DType::Float64;
+  std::vector<NamedArray> arrays = arraysOf(bindings);
+  llvm::erase_if(arrays, [&](const NamedArray &array) {  // gone with who read it
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.name(NodeId(n)) == array.name) return false;
+    return true;
+  });
+  Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
+  cantFail(session.run(0));
+  std::vector<Doubles> values;
+  for (size_t h = 0; h < graph.heads().size(); ++h) values.push_back(valuesOf<double>(session.head(h)));
+  values.push_back(valuesOf<double>(session.variable(nodeNamed(graph, "s"))));
+  return values;
+}
+
+uint32_t countFlows(const Graph &graph) {
+  uint32_t count = 0;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) count += graph.kind(NodeId(n)).flow != nullptr;
+  return count;
+}
+
+const Binding kStateAndOne[] = {{"r", {1}, {2}}, {"s", {1}, {3}}};
+
+// test_scale yields r·s and adds 1 to s. No number says which s the product behind it reads: its place does.
+TEST(UnrollWrites, MUT_06_AReadAfterAWriteWithoutNumbers) {
+  const Graph step = body("b = test_scale(r, s); y = elemwise_mul(r, s) ^b; heads y, b");
+  const Graph graph = around("_scan", {"r", "s"}, lengthTwo("2", "0", "2"), step, 2);
+  const Unrolled made = unroll(graph, kStateAndOne);
+  EXPECT_EQ(countFlows(made.graph), 0u);
+  EXPECT_EQ(runWithState(made.graph, kStateAndOne), (std::vector<Doubles>{{8, 10}, {6, 8}, {5}}));
+  EXPECT_EQ(runWithState(graph, kStateAndOne), runWithState(made.graph, kStateAndOne));
+}
+
+// The state that a step leaves is the product of that step: nobody reads that of the first one.
+TEST(UnrollWrites, MUT_06_EveryStepOverwrites) {
+  const Graph step = body("b = test_scale(w, s); y = exp(b)");
+  std::vector<AttrText> attrs = lengthTwo("3", "1", "0");
+  attrs.push_back({"input_locs", "(1, 2)"});
+  const Graph graph = around("_scan", {"r", "w", "s"}, attrs, step, 1);
+  const Binding bindings[] = {{"r", {1}, {9}}, {"w", {1}, {0.5}}, {"s", {1}, {3}}};
+  const Unrolled made = unroll(graph, bindings);
+  EXPECT_EQ(countFlows(made.graph), 0u);
+  EXPECT_EQ(runWithState(made.graph, bindings), (std::vector<Doubles>{{std::exp(2.0)}, {5}}));
+  EXPECT_EQ(runWithState(graph, bindings), runWithState(made.graph, bindings));
+}
+
+/// A loop over the rows of what a writer of s yields, and of s itself or r; its body reads the latter alone.
+Graph loopBehindAWrite(bool readsState) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value r = builder.addVariable("r", Attrs()), s = builder.addVariable("s", Attrs());
+  const NodeId write = cantFail(builder.add(*context.ops.find("test_accumulate"), {r, s}, {"write", Attrs()}));
+  const AttrText attrs[] = {
+      {"num_args", "2"}, {"num_data", "2"}, {"num_states", "0"}, {"num_out_data", "1"}, {"input_locs", "(1)"}};
+  const Graph step = cantFail(parseGraph(context, "y = _copy(x)"));
+  const Value read = readsState ? Value{s.node, 0, 1} : r;
+  const NodeId loop = cantFail(
+      builder.add(*context.ops.find("_scan"), {Value{write}, read}, {"loop", context.attrs(attrs), NodeId(), step}));
+  SmallVector<Value, 2> heads = {Value{loop}};
+  if (readsState) heads.push_back(Value{write});
+  const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
+  return cantFail(orderMutations(context, graph, OverwrittenPolicy::Save)).graph;
+}
+
+// The loop waited for the write because it was given what the writer yields, too.
+TEST(UnrollWrites, MUT_06_AWriteIsWaitedFor) {
+  const Graph graph = loopBehindAWrite(true);
+  const Unrolled made = unroll(graph, kStateAndOne);
+  EXPECT_EQ(countFlows(made.graph), 0u);
+  for (const Graph &each : {graph, made.graph})
+    EXPECT_EQ(runWithState(each, kStateAndOne), (std::vector<Doubles>{{5}, {5}, {5}}));
+}
+
+// Its output goes into a loop that does not read it.
+TEST(UnrollWrites, MUT_06_AWriteNobodyNeedsButForTheLoop) {
+  const Graph graph = loopBehindAWrite(false);
+  const Unrolled made = unroll(graph, kStateAndOne);
+  EXPECT_EQ(made.kept, std::vector<std::string>{
+                           "all: no output needs some node that overwrites a variable, but for the loop around it"});
+  EXPECT_EQ(runWithState(made.graph, kStateAndOne), (std::vector<Doubles>{{2}, {5}}));
+}
+
+// In a shape of files of that age 0 is unknown.
+TEST(UnrollWrites, CF_05_EmptyOutputsInOldFiles) {
+  const Graph step = body("y = exp(x); heads y, x");
+  const std::vector<AttrText> attrs = {
+      {"num_args", "1"}, {"num_data", "0"}, {"num_states", "1"}, {"num_out_data", "1"}, {"length", "0"}};
+  Graph graph = around("_scan", {"x"}, attrs, step, 1);
+  GraphTable table = graph.table();
+  for (int64_t version : {10901, 20000}) {
+    table.mxnetVersion = version;
+    const Unrolled made = unroll(graph.withTable(table), {{"x", {2}, {1, 2}}});
+    EXPECT_EQ(countFlows(made.graph), version < 20000 ? 1u : 0u);
+    std::vector<std::string> expected;
+    if (version < 20000)
+      expected = {"loop 'loop': output 0 is empty, and in files before mxnet_version 20000 no constant is"};
+    EXPECT_EQ(made.kept, expected);
+  }
+}
+
+// What others take for the loop is the node of its final state; the stack is another one.
+TEST(UnrollWrites, A_21_AGradientIsOfTheOutputItWasOf) {
+  const std::vector<AttrText> attrs = {
+      {"num_args", "1"}, {"num_data", "0"}, {"num_states", "1"}, {"num_out_data", "1"}, {"length", "3"}};
+  const Graph graph = around("_scan", {"x"}, attrs, body("y = exp(x); heads y, y"), 2);
+  const Graph last = onlyHead(graph, 1);
+  GradientRequest request;
+  request.wrt = {{Value{nodeNamed(last, "loop"), 0}}};
+  GradientOptions options;
+  options.headPolicy = HeadPolicy::Ones;
+  options.unused = UnusedPolicy::Zeros;
+  const Graph gradient = cantFail(buildGradient(testContext(), last, request, options)).graph;
+  const Binding bindings[] = {{"x", {2}, {0.5, 0.25}}};
+  const Graph made = unroll(gradient, bindings).graph;
+  const GradientTable::Head &head = made.table().gradient->heads.back();
+  ASSERT_TRUE(head.ofNode.isValid());
+  EXPECT_EQ(made.name(head.ofNode), "loop_output0");
+  EXPECT_EQ(describeError(infer(testContext(), made, {{{nodeNamed(made, "x"), {2}}}, {}}, {}).takeError()), "success");
+}
+
+// In the operators of a host that has no calls: reads without numbers stay what they are.
+TEST(UnrollWrites, MUT_06_ALoweredCallGivesNoNumbers) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value r = builder.addVariable("r", Attrs()), s = builder.addVariable("s", Attrs());
+  const AttrText attrs[] = {{"num_args", "2"}, {"num_outputs", "1"}};
+  const NodeId call = cantFail(builder.add(*context.ops.find("_call"), {r, s},
+                                           {"call", context.attrs(attrs), NodeId(), body("b = test_scale(r, s)")}));
+  builder.setInput(call, 1, Value{s.node});
+  const NodeId read = cantFail(builder.add(*context.ops.find("sigmoid"), {s}, {"read", Attrs()}));
+  builder.setInput(read, 0, Value{s.node});
+  builder.addControlDep(read, call);
+  const Graph graph = cantFail(std::move(builder).freeze({Value{call}, Value{read}}, {})).graph;
+  const Graph lowered = cantFail(lowerTo(context, graph, kMxnetTarget, nullptr));
+  EXPECT_EQ(countFlows(lowered), 0u);
+  const std::vector<Doubles> expected = {{6}, {1 / (1 + std::exp(-4.0))}, {4}};
+  for (const Graph &each : {graph, lowered}) EXPECT_EQ(runWithState(each, kStateAndOne), expected);
+}
+
+}  // namespace
+}  // namespace gradc::testing
