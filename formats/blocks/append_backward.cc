@@ -228,6 +228,7 @@ class Backward {
     removeUnconnectedOps(ops, known);
     known.insert(arrived.names());
     fillUnusedStates(context, ops, known, names);
+    if (owner) fillLostStates(context, program, block, *owner, ops, names);
     for (BlockOp &op : ops) {
       program.blocks[into].ops.push_back(std::move(op));
       tell(into);

@@ -75,6 +75,9 @@ struct ForwardFlow {
 
 /// What the readers of one program share.
 struct BlockReaders {
+  BlockReaders(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
+      : context(context), program(program), options(options) {}
+
   Context &context;
   const BlockProgram &program;
   const BlockGraphOptions &options;

@@ -19,7 +19,7 @@ bool ownsBlock(StringRef type) { return type == "while" || type == "conditional_
 class Blocks {
  public:
   Blocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
-      : all{context, program, options}, states(program.blocks.size()) {
+      : all(context, program, options), states(program.blocks.size()) {
     const size_t numBlocks = program.blocks.size();
     all.bodies.resize(numBlocks);
     all.readers.resize(numBlocks);
