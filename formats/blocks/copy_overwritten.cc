@@ -139,7 +139,8 @@ class BlockCopier {
     if (isSavedByWriter(name, version)) return true;
     for (uint32_t reader : version.readers)
       if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
-    if (isBoth(next, name)) return isBranch(next);
+    if (isBoth(next, name))
+      return isBranch(next) || (!isLoop(next) && hasGradient(next) && isSaved(next, ops()[next].inputs, name));
     return hasGradient(version.writer) || isReadForGradient(version);
   }
 

@@ -151,15 +151,13 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
   fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
 }
 
-void fillUnusedStates(Context &context, std::vector<BlockOp> &ops, const NameSet &known, GradientNames &names) {
-  const TextId loop = names.texts.intern("while_grad"), branch = names.texts.intern("conditional_block_grad");
-  auto ownsBlock = [&](const BlockOp &op) { return op.type == loop || op.type == branch; };
-  if (none_of(ops, ownsBlock)) return;
+void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
+                    GradientNames &names) {
   NameSet computed = known;
   const BlockOp *seen = ops.data();  // operators before it are in `computed`
   fillBefore(context, ops, names, [&](const BlockOp &op, TextId name) {
     for (; seen != &op; ++seen) forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
-    return ownsBlock(op) && !computed.contains(name);
+    return (isInside || op.subBlock) && computed.insert(name);
   });
 }
 
