@@ -24,7 +24,7 @@ class BlockCopier {
               std::vector<std::pair<TextId, TextId>> &copies)
       : context(context), program(program), block(block), copies(copies) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
-    if (owner && !isBranchBody) forEachVariable(owner->outputs, [&](TextId name) { states.insert(name); });
+    if (owner) forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
   }
 
   FinalNames run() {
@@ -76,7 +76,7 @@ class BlockCopier {
     for (const BlockOp &op : ops()) {
       forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
-        if (!said.insert(name) || states.contains(name)) candidates.insert(name);
+        if (!said.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
       });
     }
     return !candidates.names().empty();
@@ -245,9 +245,11 @@ class BlockCopier {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k)
       group.push_back(group.back() + isLost(name, versions[k - 1], static_cast<uint32_t>(versions[k].writer)));
-    if (group.back() == 0) return;
+    // The gradient of what a branch hands out arrives under its name, that of what reads it there under another.
+    const bool isCopiedOut = handed.contains(name) && isReadForGradient(versions.back());
+    if (group.back() == 0 && !isCopiedOut) return;
     // The value from outside keeps the name, else the last one does: it is what a host reads afterwards.
-    const uint32_t kept = versions[0].writer < 0 ? 0 : group.back();
+    const uint32_t kept = versions[0].writer < 0 ? 0 : isCopiedOut ? group.back() + 1 : group.back();
     TextId before, to;
     for (size_t k = 0; k < versions.size(); ++k) {
       if (k == 0 || group[k] != group[k - 1]) {
@@ -258,6 +260,7 @@ class BlockCopier {
         rename(name, versions, k, to, to);
       }
     }
+    if (handed.contains(name) && to != name) changes[ops().size()].before.push_back({to, name});
     finalNames[name.value] = to;
   }
 
@@ -394,7 +397,7 @@ class BlockCopier {
   const uint32_t block;
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
-  NameSet states;  // of the loop whose body this is
+  NameSet states, handed;  // what the loop or the branch whose body this is writes
   NameSet candidates, written, unflagged;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, std::vector<Version>> lives;
