@@ -151,12 +151,25 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
   fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
 }
 
+/// An operator that reads gradients of which there is none goes in the end.
+static bool isComputed(const BlockOp &op, const NameSet &computed, GradientNames &names) {
+  bool readsGradient = false, readsComputed = false;
+  forEachVariable(op.inputs, [&](TextId name) {
+    if (!names.isGradient(name)) return;
+    readsGradient = true;
+    readsComputed |= computed.contains(name);
+  });
+  return readsComputed || !readsGradient;
+}
+
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
                     GradientNames &names) {
   NameSet computed = known;
   const BlockOp *seen = ops.data();  // operators before it are in `computed`
   fillBefore(context, ops, names, [&](const BlockOp &op, TextId name) {
-    for (; seen != &op; ++seen) forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
+    for (; seen != &op; ++seen)
+      if (isInside || isComputed(*seen, computed, names))
+        forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
     return (isInside || op.subBlock) && computed.insert(name);
   });
 }
