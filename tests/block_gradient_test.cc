@@ -1,13 +1,10 @@
 // Programs of Paddle as graphs: the values of the loss, of gradients, and what central differences say where Paddle is wrong.
 #include "tests/support/block_programs.h"
+#include "tests/support/block_runs.h"
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/block_gradient.h"
 #include "runtime/elements.h"
-#include "runtime/npy.h"
-#include "runtime/session.h"
-
-#include "llvm/ADT/StringMap.h"
 
 #include <gtest/gtest.h>
 
@@ -21,55 +18,14 @@ namespace {
 
 using namespace gradc::testing;
 
-using Arrays = StringMap<const NamedArray *>;
-
-double difference(const TensorRef &ours, const TensorRef &theirs) {
-  if (ours.size() != theirs.size()) return HUGE_VAL;
-  double worst = 0;
-  for (int64_t i = 0; i < ours.size(); ++i) {
-    const double a = readElement(ours, i), b = readElement(theirs, i);
-    worst = std::fmax(worst, std::abs(a - b) / std::fmax(1, std::abs(b)));
-  }
-  return worst;
-}
-
-/// What the variables of a graph are given: feeds and parameters. A scalar has one axis in graphs.
-std::vector<NamedArray> bindingsFor(const Graph &graph, const Arrays &values) {
-  std::vector<NamedArray> bindings;
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-    if (!graph.isVariable(NodeId(n))) continue;
-    const std::string name = graph.name(NodeId(n)).str();
-    for (const char *prefix : {"feed:", "param:"})
-      if (const NamedArray *given = values.lookup(prefix + name)) {
-        bindings.push_back({name, given->array});
-        if (bindings.back().array.shape.empty()) bindings.back().array.shape.push_back(1);
-      }
-  }
-  return bindings;
-}
-
 /// A program, its gradient, and the values that it is given.
 struct Case {
   BlockFile file;
   std::vector<NamedArray> arrays;
-  Arrays values;
+  ArrayNames values;
   BlockGradient asked;
   GradientResult result;
 };
-
-Expected<std::vector<Array>> headsOf(Context &context, const Graph &graph, std::vector<NamedArray> bindings) {
-  SessionOptions options;
-  options.exec.isTraining = true;
-  Expected<Session> session = Session::create(context, graph, std::move(bindings), options);
-  if (!session) return session.takeError();
-  if (Error error = session->run(0)) return error;
-  std::vector<Array> heads;
-  for (size_t i = 0; i < graph.heads().size(); ++i) {
-    const TensorRef head = session->head(i);
-    heads.push_back({head.dtype, head.shape.vec(), {head.as<char>(), head.as<char>() + head.bytes()}});
-  }
-  return heads;
-}
 
 Expected<Case> caseOf(Context &context, const PaddleFile &file, const std::string &name) {
   Expected<BlockFile> blocks = readBlocks(context, file.text);
@@ -104,7 +60,8 @@ struct Outcome {
 
 /// Loss and gradients of a program against those that Paddle computed.
 Outcome compare(Context &context, Case &made) {
-  Expected<std::vector<Array>> heads = headsOf(context, made.result.graph, bindingsFor(made.result.graph, made.values));
+  Expected<std::vector<Array>> heads =
+      runHeads(context, made.result.graph, bindingsFor(made.result.graph, made.values));
   if (!heads) return {0, describeError(heads.takeError())};
   Outcome outcome;
   auto check = [&](const std::string &name, size_t head) {
@@ -112,11 +69,11 @@ Outcome compare(Context &context, Case &made) {
     if (!theirs) return;
     ++outcome.numCompared;
     const bool isSingle = StringRef(made.file.others["case"]).contains("f32");  // computed in float32 on the way
-    const double worst = difference((*heads)[head].view(), theirs->array.view());
+    const double worst = largestDifference((*heads)[head].view(), theirs->array.view());
     if (!(worst <= (isSingle ? 1e-6 : 1e-9))) outcome.problem += name + " differs by " + std::to_string(worst) + "; ";
   };
   const BlockCall &call = *made.file.call;
-  const std::vector<std::string> targets = call.api == "gradients" ? call.targets : std::vector<std::string>{call.loss};
+  const std::vector<std::string> targets = targetsOf(call);
   for (size_t i = 0; i < targets.size(); ++i) check(targets[i], i);
   size_t head = made.asked.forward.graph.heads().size();
   for (size_t i = 0; i < made.asked.wrt.size(); ++i)
@@ -142,7 +99,7 @@ double projected(const Case &made, const std::vector<Array> &heads) {
 double centralDifference(Context &context, Case &made) {
   const Graph &forward = made.asked.forward.graph;
   const std::vector<NamedArray> bindings = bindingsFor(made.result.graph, made.values);
-  const std::vector<Array> heads = cantFail(headsOf(context, made.result.graph, bindings));
+  const std::vector<Array> heads = cantFail(runHeads(context, made.result.graph, bindings));
   double worst = 0;
   size_t head = forward.heads().size();
   for (size_t i = 0; i < made.asked.wrt.size(); ++i) {
@@ -155,7 +112,7 @@ double centralDifference(Context &context, Case &made) {
         std::vector<NamedArray> moved = bindingsFor(forward, made.values);
         for (NamedArray &binding : moved)
           if (binding.name == made.asked.wrt[i]) binding.array.ref().as<double>()[k] += side ? kStep : -kStep;
-        values[side] = projected(made, cantFail(headsOf(context, forward, std::move(moved))));
+        values[side] = projected(made, cantFail(runHeads(context, forward, std::move(moved))));
       }
       worst = std::fmax(worst, std::abs((values[1] - values[0]) / (2 * kStep) - readElement(gradient.view(), k)));
     }

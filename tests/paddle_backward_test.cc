@@ -1,6 +1,7 @@
 // What appendBackward and minimize add to Paddle's own programs, where these are at hand: operator for operator, with
 // attributes, variables and pairs, what Paddle 2.6.2 adds.
 #include "tests/support/backward_programs.h"
+#include "tests/support/block_runs.h"
 #include "tests/support/test_graph.h"
 
 #include "formats/blocks/minimize.h"
@@ -35,28 +36,9 @@ const std::map<std::string, std::string> kDifferences = {
     {"recompute_checkpoints", "recomputation is not offered for programs of blocks"},
 };
 
-FluidRequest requestOf(const BlockCall &call, StringRef name) {
-  FluidRequest request;
-  request.block = static_cast<uint32_t>(call.currentBlock);
-  request.priorCalls = static_cast<uint32_t>(call.priorCalls);
-  if (call.noGradSet) request.noGrad = *call.noGradSet;
-  if (name == "error_clip") request.errorClips = {{"tanh_0.tmp_0", -0.01, 0.01}};  // not in the file
-  if (call.api != "gradients") {
-    request.targets = {call.loss};
-    request.parameters = call.parameterList;
-    return request;
-  }
-  request.api = FluidRequest::Api::Gradients;
-  request.targets = call.targets;
-  request.inputs = call.inputs;
-  if (call.targetGradients)
-    for (const std::optional<std::string> &head : *call.targetGradients)
-      request.targetGradients.push_back(head.value_or(""));
-  return request;
-}
-
 std::string emittedFile(Context &context, BlockFile file, StringRef name) {
-  const FluidRequest request = requestOf(*file.call, name);
+  FluidRequest request = requestOf(*file.call);
+  if (name == "error_clip") request.errorClips = {{"tanh_0.tmp_0", -0.01, 0.01}};  // not in the file
   FluidOptimizer optimizer;
   optimizer.clip = FluidOptimizer::Clip::GlobalNorm;  // not in the file
   optimizer.clipMax = 0.05;

@@ -227,7 +227,10 @@ class Backward {
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { known.insert(names.gradient(name)); });
     removeUnconnectedOps(ops, known);
     known.insert(arrived.names());
-    fillUnusedStates(context, ops, known, names);
+    for (const BlockVariable &variable : program.blocks[into].variables)  // of earlier calls
+      if (names.isGradient(variable.name)) known.insert(variable.name);
+    fillUncomputed(context, ops, known, owner != nullptr, names);
+    if (owner) fillLostStates(context, program, block, *owner, ops, names);
     for (BlockOp &op : ops) {
       program.blocks[into].ops.push_back(std::move(op));
       tell(into);

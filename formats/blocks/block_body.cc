@@ -1,8 +1,10 @@
 // One pass over the operators of a block. Tested by tests/block_graph_test.cc
 #include "formats/blocks/block_body.h"
 
+#include "formats/blocks/gradient_op.h"
 #include "formats/blocks/ops/op_row.h"
 #include "ir/context.h"
+#include "passes/requests.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -24,18 +26,34 @@ bool isGiven(const BlockVariable &variable) {
 
 }  // namespace
 
-BlockReader::BlockReader(Context &context, const BlockProgram &program, uint32_t index,
-                         ArrayRef<std::unique_ptr<BlockBody>> bodies, const BlockGraphOptions &options,
-                         const DenseSet<uint32_t> &noGrad)
-    : context(context), program(program), index(index), bodies(bodies), options(options), noGrad(noGrad),
-      builder(context) {}
+BlockReader::BlockReader(BlockReaders &all, uint32_t index)
+    : all(all), context(all.context), program(all.program), index(index), options(all.options), builder(all.context) {}
 
 void BlockReader::giveName(NodeId n, TextId name) {
   const uint32_t number = numNamed[name.value]++;
   builder.setName(n, program.text(name), number ? "@" + std::to_string(number) : "");
 }
 
+Value BlockReader::addVariable(TextId name, const Attrs &attrs, BlockInput input) {
+  ++numNamed[name.value];
+  const Value v = builder.addVariable(program.text(name), attrs);
+  variables.push_back({v.node, input});
+  return v;
+}
+
+Value BlockReader::read(TextId name) {
+  if (!isGradient() || positions.contains({index, name.value}))
+    return read(DeclaredName{isGradient() ? index : declared(name).block, name});
+  if (std::optional<Value> v = forwardValue(name)) return forwardVariable(*v);
+  return read(declared(name));
+}
+
 Value BlockReader::read(DeclaredName name) {
+  if (isGradient()) {  // its own come first, then what the forward block had
+    if (auto own = positions.find({index, name.name.value}); own != positions.end()) return held[own->second].last;
+    if (BlockReader *forward = forwardReader())
+      if (std::optional<Value> v = forward->valueAtStep(name)) return forwardVariable(*v);
+  }
   auto [at, isNew] = positions.try_emplace(name.key(), static_cast<uint32_t>(used.size()));
   if (!isNew) return held[at->second].last;
   used.push_back(name);
@@ -47,13 +65,13 @@ Value BlockReader::read(DeclaredName name) {
     if (std::optional<std::vector<int64_t>> dims = shapeInGraph(record))
       attrs.push_back({"__shape__", shape = tupleText(*dims)});
   }
-  ++numNamed[name.name.value];
-  const Value v = builder.addVariable(program.text(name.name), context.attrs(attrs));
+  const Value v = addVariable(name.name, context.attrs(attrs), {BlockInput::From::Around, name, Value()});
   held.push_back({v, v});
   return v;
 }
 
 void BlockReader::write(DeclaredName name, Value v) {
+  name = isGradient() ? DeclaredName{index, name.name} : name;
   auto [at, isNew] = positions.try_emplace(name.key(), static_cast<uint32_t>(used.size()));
   if (isNew) {
     used.push_back(name);
@@ -71,9 +89,8 @@ void BlockReader::write(DeclaredName name, Value v) {
 Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const BlockVariable &record = variable(name);
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
-  const bool isHead =
-      index == 0 && is_contained(options.heads, program.text(name.name));  // those of targets never count
-  const bool isCut = (record.stopsGradient && name.block == index && !isHead) || noGrad.contains(name.name.value);
+  const bool isHead = index == 0 && all.heads.contains(name.name.value);  // those of targets never count
+  const bool isCut = (record.stopsGradient && name.block == index && !isHead) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
   if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
   return {cantFail(builder.add(*context.ops.find("BlockGrad"), {v}, {""})), 0, 0};
@@ -95,6 +112,12 @@ Expected<Value> BlockReader::readOrZeros(DeclaredName name, size_t at) {
 }
 
 Error BlockReader::readOps() {
+  if (program.blocks[index].forward) {
+    Expected<GradientPorts> found = gradientPorts(program, all.owners[index].block, all.owners[index].op);
+    if (!found) return found.takeError();
+    ports = std::move(*found);
+    beginGradient();
+  }
   for (size_t i = 0; i < program.blocks[index].ops.size(); ++i)
     if (Error error = readOp(i)) return error;
   return Error::success();
@@ -107,20 +130,35 @@ Error BlockReader::readOp(size_t at) {
     for (const BlockSlot &slot : program.blocks[index].ops[at].inputs)
       for (TextId name : slot.variables)
         if (name != kEmptyName && findBlockOp(type))
-          if (DeclaredName known = declared(name); known.block == index && !positions.contains(known.key()))
+          if (DeclaredName known = declared(name);
+              known.block == index && !positions.contains(known.key()) && !(isGradient() && forwardValue(name)))
             return failureAt(program, index, at, ErrorKind::UnknownName,
                              "slot '" + program.text(slot.name) + "' reads '" + program.text(name) +
                                  "' before any operator of its block writes it");
+  if (type == "while_grad") return readWhileGradient(at);
+  if (type == "conditional_block_grad") return readConditionalGradient(at);
+  if (type == "select_output") return readSelectOutput(at);
   if (type == "while") return readWhile(at);
   if (type == "conditional_block") return readConditional(at);
   if (type == "select_input") return readSelect(at);
-  return findBlockOp(type) ? readRow(at) : readOpaque(at);
+  const bool isRecorded = all.hasGradientOps && !isGradient() && (findBlockOp(type) || formOfGradient(type));
+  std::vector<Value> inputs = isRecorded ? inputsForGradient(*this, at) : std::vector<Value>();
+  const uint32_t firstNode = builder.numNodes();
+  if (findBlockOp(type)) {
+    if (Error error = readRow(at)) return error;
+  } else {
+    Expected<bool> isRead = readGradientOp(*this, at);
+    if (!isRead) return isRead.takeError();
+    if (!*isRead) return readOpaque(at);
+  }
+  if (isRecorded) recordForGradient(*this, at, firstNode, std::move(inputs));
+  return Error::success();
 }
 
 Error BlockReader::readRow(size_t at) {
-  const BlockOp &op = program.blocks[index].ops[at];
-  OpTranslation translation(builder, program, index, at, [&](TextId name) { return read(name); });
-  findBlockOp(program.text(op.type))->translate(translation);
+  OpTranslation translation(builder, program, index, at, op(at),
+                            [&](StringRef, size_t, TextId name) { return read(name); });
+  findBlockOp(program.text(op(at).type))->translate(translation);
   Expected<std::vector<OpTranslation::Written>> outs = translation.finish();
   if (!outs) return outs.takeError();
   for (const OpTranslation::Written &out : *outs) {
@@ -161,8 +199,8 @@ std::vector<bool> BlockReader::reachable(ArrayRef<Value> heads) const {
   return isReached;
 }
 
-Expected<BlockBody> BlockReader::body(bool isLoop) {
-  if (Error error = readOps()) return error;
+Expected<BlockBody> BlockReader::body() {
+  if (isGradient()) return gradientBody();
   BlockBody body;
   SmallVector<Value, 16> heads;
   std::vector<uint32_t> results;
@@ -173,29 +211,37 @@ Expected<BlockBody> BlockReader::body(bool isLoop) {
     heads.push_back(held[position].last);
   }
   const std::vector<bool> isReached = reachable(heads);
-  for (size_t i = 0; isLoop && i < results.size(); ++i) {
+  for (size_t i = 0; all.owners[index].isLoop && i < results.size(); ++i) {
     Held &now = held[results[i]];
     const bool isVariable = builder.kind(now.first.node).isVariable();
     if (isVariable && isReached[now.first.node.value]) continue;
     // A state that no result depends on is an input all the same, for its shape alone.
-    if (!isVariable) now.first = builder.addVariable(program.text(body.results[i].name), Attrs());
+    valueAtStep(used[results[i]]);
     const OpDef &like = *context.ops.find("_identity_with_attr_like_rhs");
     heads[i] = {cantFail(builder.add(like, {now.last, now.first}, {""})), 0, 0};
   }
+  saveValues(body, heads);
+  return finish(heads, std::move(body));
+}
+
+Expected<BlockBody> BlockReader::finish(ArrayRef<Value> heads, BlockBody body) {
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen.takeError();
-  std::vector<std::pair<NodeId, DeclaredName>> inputs;
-  for (auto [name, now] : zip(used, held))
-    if (const NodeId n = frozen->newId[now.first.node.value]; n.isValid() && frozen->graph.isVariable(n))
-      inputs.push_back({n, name});
+  const RequestTable requests = countRequests(frozen->graph, {});
+  std::vector<std::tuple<NodeId, NodeId, BlockInput>> inputs;
+  for (const auto &[n, input] : variables)
+    if (const NodeId made = frozen->newId[n.value]; made.isValid()) inputs.push_back({made, n, input});
   llvm::sort(inputs, llvm::less_first());
-  for (const auto &[n, name] : inputs) body.inputs.push_back(name);
+  for (const auto &[made, n, input] : inputs) {
+    body.inputAt[n.value] = static_cast<uint32_t>(body.inputs.size());
+    body.inputs.push_back(input);
+    body.isRead.push_back(requests.reads[frozen->graph.firstEntry(made)] != 0);
+  }
   body.graph = std::move(frozen->graph);
   return body;
 }
 
 Expected<BlockGraph> BlockReader::root() {
-  if (Error error = readOps()) return error;
   SmallVector<Value, 16> heads;
   for (const std::string &head : options.heads) {
     const TextId name = program.texts.find(head);
@@ -209,8 +255,10 @@ Expected<BlockGraph> BlockReader::root() {
   if (!frozen) return frozen.takeError();
   BlockGraph result;
   auto mapped = [&](Value v) { return frozen->newId[v.node.value].isValid() ? (*frozen)(v) : Value(); };
-  for (auto [name, now] : zip(used, held))
+  for (auto [name, now] : zip(used, held)) {
+    result.positions[program.text(name.name)] = static_cast<uint32_t>(result.names.size());
     result.names.push_back({program.text(name.name).str(), mapped(now.first), mapped(now.last)});
+  }
   result.graph = std::move(frozen->graph);
   return result;
 }

@@ -1,10 +1,14 @@
 // One block of a program as a graph: what it reads of the blocks around it are its variables, what it writes there its heads.
-// Tested by tests/block_graph_test.cc
+// Of a gradient block, also what its forward block had at the step. Tested by tests/block_graph_test.cc and
+// tests/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/graph_of_blocks.h"
+#include "formats/blocks/op_function.h"
+#include "formats/blocks/ops/op_translation.h"
 #include "ir/graph_builder.h"
 
+#include <map>
 #include <memory>
 
 namespace gradc {
@@ -17,53 +21,153 @@ struct DeclaredName {
   std::pair<uint32_t, uint32_t> key() const { return {block, name.value}; }
 };
 
+/// What a variable of a block's graph stands for.
+struct BlockInput {
+  enum class From : uint8_t {
+    Around,    // a name of a block around
+    Forward,   // a value of the forward block, at the same step
+    Arriving,  // a gradient that the operator hands in, or the step after this one
+    Sum,       // the gradients of the steps after this one
+  };
+  From from = From::Around;
+  DeclaredName name = {};  // of Forward none
+  Value value = {};        // of Forward: in the forward block's builder
+};
+
 struct BlockBody {
   Graph graph;
-  std::vector<DeclaredName> inputs;   // what each variable stands for, in id order
-  std::vector<DeclaredName> results;  // what each head is written to
+  std::vector<BlockInput> inputs;     // by variable, in id order
+  std::vector<bool> isRead;           // by input: not for its shape alone
+  std::vector<DeclaredName> results;  // what each head is written to; of a gradient block none
+  /// Where among the inputs a variable of the block's builder is.
+  DenseMap<uint32_t, uint32_t> inputAt;
+  /// Heads behind the results, values that gradient blocks read: where each is, by node and output in the block's builder.
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
+};
+
+/// The operator that owns a gradient block: which gradients it hands in, and which it takes.
+struct GradientPorts {
+  struct Wanted {
+    TextId inside;   // the gradient's name in the block
+    TextId outside;  // what it is written to
+    TextId forward;  // the variable whose gradient it is
+    bool isState;    // what a step hands to the one before it; else the steps' sum is taken
+  };
+  uint32_t block;  // where the operator is
+  size_t op;
+  bool isLoop;
+  std::vector<std::pair<TextId, TextId>> arriving;  // names inside and outside
+  std::vector<Wanted> wanted;
+};
+llvm::Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t op);
+
+class BlockReader;
+
+/// The node that runs the block a gradient block belongs to.
+struct ForwardFlow {
+  uint32_t block;
+  BlockReader *owner;
+  NodeId node;  // in the owner's builder
+  const BlockBody *body;
+  uint32_t firstOperand;  // of the body's inputs
+  uint32_t numOutputs;    // that are results
+};
+
+/// What the readers of one program share.
+struct BlockReaders {
+  BlockReaders(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
+      : context(context), program(program), options(options) {}
+
+  Context &context;
+  const BlockProgram &program;
+  const BlockGraphOptions &options;
+  DenseSet<uint32_t> noGrad, heads;                        // names
+  std::vector<std::unique_ptr<BlockBody>> bodies = {};     // by block
+  std::vector<std::unique_ptr<BlockReader>> readers = {};  // by block, while somebody may ask
+  struct Owner {
+    uint32_t block = 0;
+    size_t op = 0;
+    bool isLoop = false, isRun = false;
+  };
+  std::vector<Owner> owners = {};                     // by block
+  std::vector<std::vector<uint32_t>> gradients = {};  // by block: its gradient blocks that are run
+  bool hasGradientOps = false;
 };
 
 /// Turns one block into a graph; the blocks that its operators own have theirs.
 class BlockReader {
  public:
-  BlockReader(Context &context, const BlockProgram &program, uint32_t index,
-              llvm::ArrayRef<std::unique_ptr<BlockBody>> bodies, const BlockGraphOptions &options,
-              const DenseSet<uint32_t> &noGrad);
+  BlockReader(BlockReaders &all, uint32_t index);
 
+  /// Reads the operators. What gradient blocks read of the block is known when these are finished.
+  llvm::Error readOps();
   /// Of a block that is not the root. Every result of a loop's body is one of its inputs too.
-  llvm::Expected<BlockBody> body(bool isLoop);
+  llvm::Expected<BlockBody> body();
   llvm::Expected<BlockGraph> root();
 
  private:
-  llvm::Error readOps();
+  friend class GradientOpReader;
+
+  /// An operator that was read: its nodes, and what its operands held, slot after slot.
+  struct OpRecord {
+    uint32_t firstNode = 0, endNode = 0;
+    std::vector<Value> inputs, outputs;
+  };
+
   llvm::Error readOp(size_t at);
   llvm::Error readRow(size_t at);
   llvm::Error readOpaque(size_t at);
   llvm::Error readWhile(size_t at);
   llvm::Error readConditional(size_t at);
   llvm::Error readSelect(size_t at);
+  llvm::Error readSelectOutput(size_t at);
+  llvm::Error readWhileGradient(size_t at);
+  llvm::Error readConditionalGradient(size_t at);
   llvm::Expected<Value> addFlow(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrText> attrs,
                                 llvm::ArrayRef<Graph> bodies, size_t at);
+  const BlockOp &op(size_t at) const { return program.blocks[index].ops[at]; }
 
   DeclaredName declared(TextId name) const { return {*program.declaringBlock(index, name), name}; }
+  /// What an operator here writes: in a gradient block all names are its own.
+  DeclaredName target(TextId name) const { return isGradient() ? DeclaredName{index, name} : declared(name); }
   Value read(DeclaredName name);
-  Value read(TextId name) { return read(declared(name)); }
+  Value read(TextId name);
   /// The value before an operator that may leave it as it is; zeros where there is none.
   llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
   void write(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
+  Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
   llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
   std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
   const BlockVariable &variable(DeclaredName name) const { return *program.find(name.block, name.name); }
   void giveName(NodeId n, TextId name);
+  llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
+  llvm::Expected<BlockBody> gradientBody();
 
+  // Gradient blocks (formats/blocks/gradient_blocks.cc).
+  bool isGradient() const { return ports.has_value(); }
+  void beginGradient();
+  BlockReader *forwardReader() const;
+  /// What a name holds at a step, as a value of this block's builder; nothing where the block does not use it.
+  std::optional<Value> valueAtStep(DeclaredName name);
+  /// The same of the forward block, for a name that this block uses.
+  std::optional<Value> forwardValue(TextId name);
+  /// The variable that stands for a value of the forward block.
+  Value forwardVariable(Value v);
+  /// A node that computes nothing and has the shapes of one of the forward block.
+  NodeId skeleton(NodeId n);
+  /// Adds to the heads of a body what its gradient blocks read.
+  void saveValues(BlockBody &body, llvm::SmallVectorImpl<Value> &heads);
+  llvm::Expected<ForwardFlow> forwardFlow(size_t at);
+  Value here(const ForwardFlow &flow, Value v);
+
+  BlockReaders &all;
   Context &context;
   const BlockProgram &program;
   uint32_t index;
-  llvm::ArrayRef<std::unique_ptr<BlockBody>> bodies;
   const BlockGraphOptions &options;
-  const DenseSet<uint32_t> &noGrad;
   GraphBuilder builder;
+  std::optional<GradientPorts> ports;  // of a gradient block
 
   struct Held {
     Value first, last;
@@ -72,8 +176,17 @@ class BlockReader {
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // into used, held
   std::vector<DeclaredName> used;                               // in the order of first uses
   std::vector<Held> held;
-  std::vector<uint32_t> written;          // positions, in the order of first writes
-  DenseMap<uint32_t, uint32_t> numNamed;  // by name: nodes called so
+  std::vector<uint32_t> written;                           // positions, in the order of first writes
+  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: nodes called so
+  std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
+  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
+  DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
+  DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
+  std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
+  DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read
 };
+
+/// Whether the operator's block is run by it, and means something here.
+bool ownsGradientBlock(llvm::StringRef type);
 
 }  // namespace gradc

@@ -1,5 +1,6 @@
-// The JSON file of a block program, in the form docs/blocks.md describes: `{program}`, or with the call that differentiates
-// it and with that call's result. Tested by tests/block_file_test.cc
+// The file of a block program: JSON in the form docs/blocks.md describes, `{program}`, or with the call that differentiates it
+// and with that call's result; or the program alone as Paddle saves it (formats/blocks/program_desc.h). Tested by
+// tests/block_file_test.cc
 #pragma once
 
 #include "formats/blocks/block_program.h"
@@ -49,10 +50,11 @@ struct BlockFile {
   std::vector<std::string> warnings = {};          // keys that nobody reads
 };
 
-/// True for an object that has one of the keys `program`, `blocks` and `call` before any key of a graph.
+/// True for an object that has one of the keys `program`, `blocks` and `call` before any key of a graph, and for Paddle's
+/// form.
 bool looksLikeBlocks(llvm::StringRef text);
 
-/// Linear. E-33 (malformed), naming block, operator, slot or variable, with a byte offset; verifyBlocks' errors.
+/// Of either form. Linear. E-33 (malformed), naming block, operator, slot or variable, with a byte offset; verifyBlocks' errors.
 llvm::Expected<BlockFile> readBlocks(Context &context, llvm::StringRef text);
 
 /// Canonical: keys sorted, no spaces; what `readBlocks` read of a canonical file, byte for byte.

@@ -14,10 +14,13 @@ namespace {
 std::vector<std::string> namesOf(const BlockProgram &program, const BlockCall &call) {
   if (call.api == "gradients") return call.inputs;
   std::vector<std::string> names;
+  StringSet<> listed;
+  if (call.parameterList)
+    for (const std::string &name : *call.parameterList) listed.insert(name);
   for (const BlockParameter &parameter : program.parameters)
-    if (const std::string name = program.text(parameter.name).str();
-        parameter.isTrainable && (!call.parameterList || is_contained(*call.parameterList, name)))
-      names.push_back(name);
+    if (const StringRef name = program.text(parameter.name);
+        parameter.isTrainable && (!call.parameterList || listed.contains(name)))
+      names.push_back(name.str());
   return names;
 }
 

@@ -3,6 +3,7 @@
 #include "formats/blocks/block_file.h"
 
 #include "formats/blocks/element_reader.h"
+#include "formats/blocks/program_desc.h"
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -243,6 +244,7 @@ Expected<BlockFile> BlockFileEvents::finish() {
 
 Expected<BlockFile> readBlocks(Context &context, StringRef text) {
   return catchingBadAlloc("to read the program", [&]() -> Expected<BlockFile> {
+    if (looksLikeProgramDesc(text)) return readProgramDesc(context, text);
     if (text.trim().empty()) return Failure(ErrorKind::BadJson, "the input is empty, expected a program").atOffset(0);
     const char *position = text.data();
     BlockFileEvents events(context, text, position);
@@ -255,6 +257,7 @@ Expected<BlockFile> readBlocks(Context &context, StringRef text) {
 
 // By the first of its keys that graphs or programs have: other keys and their values are skipped.
 bool looksLikeBlocks(StringRef text) {
+  if (looksLikeProgramDesc(text)) return true;
   size_t depth = 0;
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];

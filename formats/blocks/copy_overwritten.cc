@@ -19,10 +19,12 @@ struct Version {
 
 class BlockCopier {
  public:
-  BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *loop,
+  /// `owner` runs the block; null: it is the root.
+  BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
               std::vector<std::pair<TextId, TextId>> &copies)
       : context(context), program(program), block(block), copies(copies) {
-    if (loop) forEachVariable(loop->outputs, [&](TextId name) { states.insert(name); });
+    isBranchBody = owner && program.text(owner->type) == "conditional_block";
+    if (owner) forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
   }
 
   FinalNames run() {
@@ -48,6 +50,7 @@ class BlockCopier {
   struct Change {
     NameMap inputs, outputs;
     std::vector<std::pair<TextId, TextId>> before;  // assigns: from, to
+    std::vector<std::pair<TextId, TextId>> first;   // the same, where the operator's block begins
     std::vector<BlockOp> behind;
   };
 
@@ -73,7 +76,7 @@ class BlockCopier {
     for (const BlockOp &op : ops()) {
       forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
-        if (!said.insert(name) || states.contains(name)) candidates.insert(name);
+        if (!said.insert(name) || states.contains(name) || handed.contains(name)) candidates.insert(name);
       });
     }
     return !candidates.names().empty();
@@ -100,7 +103,8 @@ class BlockCopier {
     for (TextId name : outputs.names()) {
       written.insert(name);
       std::vector<Version> &versions = lives[name.value];
-      if (versions.empty() && (states.contains(name) || !program.find(block, name))) versions.push_back({-1, {}});
+      const bool hasValue = states.contains(name) || (!isBranchBody && !program.find(block, name));
+      if (versions.empty() && hasValue) versions.push_back({-1, {}});
       versions.push_back({i, {}});
       if (inputs.contains(name)) both.insert({i, name.value});
     }
@@ -125,14 +129,18 @@ class BlockCopier {
     return any_of(version.readers, [&](uint32_t op) { return hasGradient(op); });
   }
 
+  bool isSavedByWriter(TextId name, const Version &version) const {
+    return hasGradient(version.writer) &&
+           isSaved(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
+  }
+
   /// Whether the gradient needs the version's value, or its own name, after the next one is written.
   bool isLost(TextId name, const Version &version, uint32_t next) const {
-    const bool isSavedByWriter = version.writer >= 0 && hasGradient(version.writer) &&
-                                 isSaved(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
-    if (isSavedByWriter) return true;
+    if (isSavedByWriter(name, version)) return true;
     for (uint32_t reader : version.readers)
       if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
-    if (isBoth(next, name)) return false;
+    if (isBoth(next, name))
+      return isBranch(next) || (!isLoop(next) && hasGradient(next) && isSaved(next, ops()[next].inputs, name));
     return hasGradient(version.writer) || isReadForGradient(version);
   }
 
@@ -153,8 +161,7 @@ class BlockCopier {
   /// Operators of the version say `to`. Where its writer has the version before under that name too, it is copied.
   void rename(TextId name, const std::vector<Version> &versions, size_t k, TextId before, TextId to) {
     const Version &version = versions[k];
-    if (version.writer >= 0 && before.isValid() && isBranch(version.writer) &&
-        !isBoth(static_cast<uint32_t>(version.writer), name)) {
+    if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
       mergeBranch(name, static_cast<uint32_t>(version.writer), before, to);
     } else if (version.writer >= 0) {
       Change &change = changes[version.writer];
@@ -205,6 +212,8 @@ class BlockCopier {
     auto slot = [&](StringRef slotName, TextId variable) { return BlockSlot{program.intern(slotName), {variable}}; };
     Change &change = changes[index];
     change.outputs[name.value] = taken;
+    if (isBoth(index, name)) change.inputs[name.value] = before;
+    if (readsOrKeeps(*ops()[index].subBlock, name)) change.first.push_back({before, taken});
     change.behind.push_back(makeOp("logical_not", {slot("X", condition)}, {slot("Out", otherwise)}, {}));
     const std::string yes = boolAttrText(true), none = stringsAttrText(AttrTag::Strings, {}),
                       boolean = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Bool)),
@@ -217,18 +226,30 @@ class BlockCopier {
         makeOp("cast", {slot("X", condition)}, {slot("Out", mask)}, {{"in_dtype", boolean}, {"out_dtype", integer}}));
     change.behind.push_back(
         makeOp("select_input", {slot("Mask", mask), BlockSlot{x, {left, taken}}}, {BlockSlot{out, {to}}}, {}));
-    BlockOp hand = makeOp("assign", {slot("X", before)}, {slot("Out", left)}, {});
+    BlockOp hand = assign(before, left);
     program.blocks.emplace_back().parent = block;
     program.blocks.back().ops.push_back(std::move(hand));
+  }
+
+  /// Whether a block reads a name, or hands it to a block within, before an operator of its own has written it.
+  bool readsOrKeeps(uint32_t inner, TextId name) const {
+    auto names = [&](ArrayRef<BlockSlot> slots) {
+      return anyVariable(slots, [&](TextId other) { return other == name; });
+    };
+    for (const BlockOp &op : program.blocks[inner].ops)
+      if (names(op.inputs) || names(op.outputs)) return names(op.inputs) || op.subBlock;
+    return false;
   }
 
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k)
       group.push_back(group.back() + isLost(name, versions[k - 1], static_cast<uint32_t>(versions[k].writer)));
-    if (group.back() == 0) return;
+    // The gradient of what a branch hands out arrives under its name, that of what reads it there under another.
+    const bool isCopiedOut = handed.contains(name) && isReadForGradient(versions.back());
+    if (group.back() == 0 && !isCopiedOut) return;
     // The value from outside keeps the name, else the last one does: it is what a host reads afterwards.
-    const uint32_t kept = versions[0].writer < 0 ? 0 : group.back();
+    const uint32_t kept = versions[0].writer < 0 ? 0 : isCopiedOut ? group.back() + 1 : group.back();
     TextId before, to;
     for (size_t k = 0; k < versions.size(); ++k) {
       if (k == 0 || group[k] != group[k - 1]) {
@@ -239,6 +260,7 @@ class BlockCopier {
         rename(name, versions, k, to, to);
       }
     }
+    if (handed.contains(name) && to != name) changes[ops().size()].before.push_back({to, name});
     finalNames[name.value] = to;
   }
 
@@ -252,10 +274,8 @@ class BlockCopier {
         changes[reader].inputs[name.value] = copy;
       }
     const Version &last = versions.back();
-    const bool isWrittenOnceAtTheEnd = versions.size() == 2 && !isBoth(static_cast<uint32_t>(last.writer), name) &&
-                                       !ops()[last.writer].subBlock && !isReadForGradient(last);
-    if (isWrittenOnceAtTheEnd) return;
-    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last);
+    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last);
+    if (isLastAlone && versions.size() == 2 && !isBoth(static_cast<uint32_t>(last.writer), name)) return;
     TextId before = name;
     for (size_t k = 1; k < versions.size(); ++k) {
       const TextId to = isLastAlone && k + 1 == versions.size() ? name : copyOf(name);
@@ -307,18 +327,12 @@ class BlockCopier {
 
   void apply() {
     std::vector<BlockOp> result;
-    const Attrs attrs = context.attrs(
-        {{"op_role", intAttrText(AttrTag::Int, 0)}, {"op_role_var", stringsAttrText(AttrTag::Strings, {})}});
     std::vector<BlockOp> &old = program.blocks[block].ops;
     if (changes.empty()) return;
     for (size_t i = 0; i <= old.size(); ++i) {
       auto found = changes.find(i);
       if (found != changes.end()) {
-        for (auto [from, to] : found->second.before)
-          result.push_back({program.intern("assign"),
-                            {BlockSlot{program.intern("X"), {from}}},
-                            {BlockSlot{program.intern("Out"), {to}}},
-                            attrs});
+        for (auto [from, to] : found->second.before) result.push_back(assign(from, to));
         if (i < old.size()) rename(old[i], found->second);
       }
       if (i < old.size()) result.push_back(std::move(old[i]));
@@ -329,12 +343,20 @@ class BlockCopier {
     old = std::move(result);
   }
 
+  BlockOp assign(TextId from, TextId to) {
+    return makeOp("assign", {{program.intern("X"), {from}}}, {{program.intern("Out"), {to}}}, {});
+  }
+
   void rename(BlockOp &op, Change &change) {
     renameIn(op.inputs, change.inputs);
     renameIn(op.outputs, change.outputs);
     if (!op.subBlock) return;
-    for (auto [from, to] : change.inputs) change.outputs[from] = to;
+    for (auto [from, to] : change.inputs) change.outputs.try_emplace(from, to);
     renameBelow(*op.subBlock, change.outputs);
+    std::vector<BlockOp> first;
+    for (auto [from, to] : change.first) first.push_back(assign(from, to));
+    std::vector<BlockOp> &inner = program.blocks[*op.subBlock].ops;
+    inner.insert(inner.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
   }
 
   /// A flag on what is made of flagged values alone only repeats theirs, so it goes where one of them is not flagged now.
@@ -373,8 +395,9 @@ class BlockCopier {
   Context &context;
   BlockProgram &program;
   const uint32_t block;
+  bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
-  NameSet states;  // of the loop whose body this is
+  NameSet states, handed;  // what the loop or the branch whose body this is writes
   NameSet candidates, written, unflagged;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, std::vector<Version>> lives;
@@ -388,14 +411,14 @@ class BlockCopier {
 FinalNames copyOverwritten(Context &context, BlockProgram &program, std::vector<std::pair<TextId, TextId>> &copies) {
   FinalNames finalNames;
   const size_t numBlocks = program.blocks.size();
-  std::vector<const BlockOp *> loopOf(numBlocks);
+  std::vector<const BlockOp *> ownerOf(numBlocks);
   // Parents come before their blocks, so names from outside are settled when a block's turn comes.
   for (uint32_t block = 0; block < numBlocks; ++block) {
     if (program.blocks[block].forward) continue;
-    FinalNames names = BlockCopier(context, program, block, loopOf[block], copies).run();
+    FinalNames names = BlockCopier(context, program, block, ownerOf[block], copies).run();
     if (block == 0) finalNames = std::move(names);
     for (const BlockOp &op : program.blocks[block].ops)
-      if (op.subBlock && program.text(op.type) == "while") loopOf[*op.subBlock] = &op;
+      if (op.subBlock && *op.subBlock < numBlocks) ownerOf[*op.subBlock] = &op;
   }
   return finalNames;
 }

@@ -18,6 +18,7 @@ using FinalNames = DenseMap<uint32_t, TextId>;
 /// Changes blocks 0 and those its operators own, one level after the other:
 ///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it;
 ///  - of a loop's body, a state that is written twice, read behind its last write, or read in a block within;
+///  - of a branch's body, a result that is read there;
 ///  - a loop's state that is flagged stop_gradient and depends on what is not: its steps get a variable that is not flagged.
 /// Names in `copies` that are copies of others: (copy, original). The final names are those of block 0. Linear, times the depth.
 FinalNames copyOverwritten(Context &context, BlockProgram &program, std::vector<std::pair<TextId, TextId>> &copies);

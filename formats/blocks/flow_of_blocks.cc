@@ -42,15 +42,16 @@ Expected<Graph> BlockReader::choice(ArrayRef<std::string> names) {
 
 // States are what the body writes around it; its other inputs are the same at every step.
 Error BlockReader::readWhile(size_t at) {
-  const BlockOp &op = program.blocks[index].ops[at];
+  const BlockOp &op = this->op(at);
   ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
   if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
     return failureAt(program, index, at, ErrorKind::BadEntry, "expected one variable in slot 'Condition' and a block");
-  const BlockBody &body = *bodies[*op.subBlock];
+  const BlockBody &body = *all.bodies[*op.subBlock];
   if (body.results.empty()) return Error::success();  // it changes nothing
   SmallVector<Value, 8> inputs;
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positionOf;
-  for (const DeclaredName &name : body.inputs) {
+  for (const BlockInput &input : body.inputs) {
+    const DeclaredName name = input.name;
     Expected<Value> value = readOrZeros(name, at);
     if (!value) return value.takeError();
     positionOf.try_emplace(name.key(), static_cast<uint32_t>(inputs.size()));
@@ -66,31 +67,30 @@ Error BlockReader::readWhile(size_t at) {
   const std::string numArgs = std::to_string(inputs.size() + 2), numOutputs = std::to_string(states.size()),
                     most = std::to_string(options.maxIterations), conditionLocs = tupleText({decides->second}),
                     bodyLocs = range(0, body.inputs.size()), stateLocs = tupleText(states);
-  Expected<Value> loop = addFlow("_while_loop", inputs,
-                                 {{"num_args", numArgs},
-                                  {"num_outputs", numOutputs},
-                                  {"num_out_data", "0"},
-                                  {"max_iterations", most},
-                                  {"cond_input_locs", conditionLocs},
-                                  {"func_input_locs", bodyLocs},
-                                  {"func_var_locs", stateLocs}},
-                                 {*test, body.graph}, at);
+  SmallVector<AttrText, 8> attrs = {
+      {"num_args", numArgs},       {"num_outputs", numOutputs},        {"num_out_data", "0"},
+      {"max_iterations", most},    {"cond_input_locs", conditionLocs}, {"func_input_locs", bodyLocs},
+      {"func_var_locs", stateLocs}};
+  const std::string saved = tupleText({static_cast<int64_t>(body.savedAt.size())});
+  if (!all.gradients[*op.subBlock].empty()) attrs.push_back({"__saved__", saved});
+  Expected<Value> loop = addFlow("_while_loop", inputs, attrs, {*test, body.graph}, at);
   if (!loop) return loop.takeError();
+  flowNodes[*op.subBlock] = loop->node;
   for (size_t i = 0; i < states.size(); ++i) write(body.results[i], {loop->node, static_cast<uint16_t>(i), 0});
   return Error::success();
 }
 
 // What the block writes around it is what it was where the block is not run.
 Error BlockReader::readConditional(size_t at) {
-  const BlockOp &op = program.blocks[index].ops[at];
+  const BlockOp &op = this->op(at);
   ArrayRef<TextId> conditions = program.variables(op.inputs, "Cond");
   if (!op.subBlock || conditions.size() != 1 || conditions[0] == kEmptyName)
     return failureAt(program, index, at, ErrorKind::BadEntry, "expected one variable in slot 'Cond' and a block");
-  const BlockBody &body = *bodies[*op.subBlock];
+  const BlockBody &body = *all.bodies[*op.subBlock];
   if (body.results.empty()) return Error::success();
   SmallVector<Value, 8> inputs = {read(conditions[0])};
-  for (const DeclaredName &name : body.inputs) {
-    Expected<Value> value = readOrZeros(name, at);
+  for (const BlockInput &input : body.inputs) {
+    Expected<Value> value = readOrZeros(input.name, at);
     if (!value) return value.takeError();
     inputs.push_back(*value);
   }
@@ -107,21 +107,23 @@ Error BlockReader::readConditional(size_t at) {
   const size_t numThen = body.inputs.size();
   const std::string numArgs = std::to_string(inputs.size() + 3), numOutputs = std::to_string(names.size()),
                     thenLocs = range(1, 1 + numThen), elseLocs = range(1 + numThen, inputs.size());
-  Expected<Value> taken = addFlow("_cond", inputs,
-                                  {{"num_args", numArgs},
-                                   {"num_outputs", numOutputs},
-                                   {"cond_input_locs", "(0,)"},
-                                   {"then_input_locs", thenLocs},
-                                   {"else_input_locs", elseLocs}},
-                                  {*test, body.graph, *otherwise}, at);
+  SmallVector<AttrText, 6> attrs = {{"num_args", numArgs},
+                                    {"num_outputs", numOutputs},
+                                    {"cond_input_locs", "(0,)"},
+                                    {"then_input_locs", thenLocs},
+                                    {"else_input_locs", elseLocs}};
+  const std::string saved = tupleText({static_cast<int64_t>(body.savedAt.size()), 0});
+  if (!all.gradients[*op.subBlock].empty()) attrs.push_back({"__saved__", saved});
+  Expected<Value> taken = addFlow("_cond", inputs, attrs, {*test, body.graph, *otherwise}, at);
   if (!taken) return taken.takeError();
+  flowNodes[*op.subBlock] = taken->node;
   for (size_t i = 0; i < names.size(); ++i) write(body.results[i], {taken->node, static_cast<uint16_t>(i), 0});
   return Error::success();
 }
 
 // X[Mask], of two.
 Error BlockReader::readSelect(size_t at) {
-  const BlockOp &op = program.blocks[index].ops[at];
+  const BlockOp &op = this->op(at);
   ArrayRef<TextId> masks = program.variables(op.inputs, "Mask"), choices = program.variables(op.inputs, "X"),
                    outs = program.variables(op.outputs, "Out");
   if (masks.size() != 1 || choices.size() != 2 || outs.size() != 1 || is_contained(choices, kEmptyName))
@@ -139,6 +141,38 @@ Error BlockReader::readSelect(size_t at) {
                                   {*one, *one, *one}, at);
   if (!taken) return taken.takeError();
   if (outs[0] != kEmptyName) write(declared(outs[0]), stopped(declared(outs[0]), *taken, at));
+  return Error::success();
+}
+
+// X where the mask is the output's number, else zeros.
+Error BlockReader::readSelectOutput(size_t at) {
+  ArrayRef<TextId> masks = program.variables(op(at).inputs, "Mask"), given = program.variables(op(at).inputs, "X"),
+                   outs = program.variables(op(at).outputs, "Out");
+  if (masks.size() != 1 || given.size() != 1 || outs.size() != 2)
+    return failureAt(program, index, at, ErrorKind::BadEntry,
+                     "expected one variable in slots 'Mask' and 'X' and two in 'Out', found " + Twine(masks.size()) +
+                         ", " + Twine(given.size()) + " and " + Twine(outs.size()));
+  Expected<Graph> test = choice({"value"});
+  if (!test) return test.takeError();
+  Graph cases[2];  // where the mask is 1, and where it is 0
+  for (size_t mask : {1, 0}) {
+    GraphBuilder one(context);
+    const Value x = one.addVariable("value", Attrs());
+    const Value zeros = {cantFail(one.add(*context.ops.find("zeros_like"), {x}, {"zeros"})), 0, 0};
+    SmallVector<Value, 2> heads = {zeros, zeros};
+    heads[mask] = x;
+    cases[1 - mask] = cantFail(std::move(one).freeze(heads, {})).graph;
+  }
+  Expected<Value> taken = addFlow("_cond", {read(masks[0]), read(given[0])},
+                                  {{"num_args", "5"},
+                                   {"num_outputs", "2"},
+                                   {"cond_input_locs", "(0,)"},
+                                   {"then_input_locs", "(1,)"},
+                                   {"else_input_locs", "(1,)"}},
+                                  {*test, cases[0], cases[1]}, at);
+  if (!taken) return taken.takeError();
+  for (uint16_t i = 0; i < 2; ++i)
+    if (outs[i] != kEmptyName) write(declared(outs[i]), {taken->node, i, 0});
   return Error::success();
 }
 

@@ -1,6 +1,7 @@
 // Tested by tests/append_backward_test.cc
 #include "formats/blocks/gradient_forms.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
@@ -134,7 +135,45 @@ const StringMap<StringRef> &formsByType() {
   return forms;
 }
 
+GradientForm::Slot parseSlot(StringRef text) {
+  GradientForm::Slot slot;
+  slot.keepsEmpty = text.consume_back("?");
+  std::tie(slot.name, slot.source) = text.split(" = ");
+  if (slot.source.empty()) slot.source = slot.name;
+  return slot;
+}
+
+const StringMap<GradientForm> &formsByGradient() {
+  static const StringMap<GradientForm> forms = [] {
+    StringMap<GradientForm> byGradient;
+    for (const Form &form : kForms) {
+      if (form.form.empty() || form.form == "none") continue;
+      GradientForm parsed = parseGradientForm(form.type, form.form);
+      if (parsed.type.ends_with("_grad")) byGradient[parsed.type] = std::move(parsed);
+    }
+    return byGradient;
+  }();
+  return forms;
+}
+
 }  // namespace
+
+GradientForm parseGradientForm(StringRef forward, StringRef text) {
+  GradientForm form;
+  form.forward = forward;
+  form.isEach = text.consume_front("each ");
+  auto [type, slots] = text.split(": ");
+  auto [inputs, outputs] = slots.split(" -> ");
+  form.type = type;
+  for (StringRef slot : split(inputs, ", ")) form.inputs.push_back(parseSlot(slot));
+  for (StringRef slot : split(outputs, ", ")) form.outputs.push_back(parseSlot(slot));
+  return form;
+}
+
+const GradientForm *formOfGradient(StringRef type) {
+  auto found = formsByGradient().find(type);
+  return found == formsByGradient().end() ? nullptr : &found->second;
+}
 
 std::optional<StringRef> gradientForm(StringRef type) {
   auto found = formsByType().find(type);

@@ -2,9 +2,6 @@
 #include "formats/blocks/gradient_maker.h"
 
 #include "formats/blocks/block_attrs.h"
-#include "formats/blocks/gradient_forms.h"
-
-#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -74,23 +71,17 @@ GradientMaker::Form GradientMaker::parse(StringRef text) {
   Form form;
   form.state = text.empty() ? Form::Empty : text == "none" ? Form::Missing : Form::Made;
   if (form.state != Form::Made) return form;
-  form.isEach = text.consume_front("each ");
-  auto [type, slots] = text.split(": ");
-  auto [inputs, outputs] = slots.split(" -> ");
-  form.type = program.intern(type);
-  for (StringRef slot : split(inputs, ", ")) form.inputs.push_back(parseSlot(slot));
-  for (StringRef slot : split(outputs, ", ")) form.outputs.push_back(parseSlot(slot));
+  const GradientForm parts = parseGradientForm("", text);
+  form.isEach = parts.isEach;
+  form.type = program.intern(parts.type);
+  for (const GradientForm::Slot &slot : parts.inputs) form.inputs.push_back(internSlot(slot));
+  for (const GradientForm::Slot &slot : parts.outputs) form.outputs.push_back(internSlot(slot));
   return form;
 }
 
-GradientMaker::Slot GradientMaker::parseSlot(StringRef text) {
-  Slot slot;
-  slot.keepsEmpty = text.consume_back("?");
-  auto [name, source] = text.split(" = ");
-  if (source.empty()) source = name;
-  slot.name = program.intern(name);
-  slot.source = program.intern(source);
-  if (source.consume_back(kSuffix)) slot.base = program.intern(source);
+GradientMaker::Slot GradientMaker::internSlot(const GradientForm::Slot &parts) {
+  Slot slot{program.intern(parts.name), program.intern(parts.source), TextId(), parts.keepsEmpty};
+  if (StringRef source = parts.source; source.consume_back(kSuffix)) slot.base = program.intern(source);
   return slot;
 }
 

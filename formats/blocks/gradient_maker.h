@@ -2,6 +2,7 @@
 // Tested by tests/append_backward_test.cc
 #pragma once
 
+#include "formats/blocks/gradient_forms.h"
 #include "formats/blocks/gradient_names.h"
 #include "ir/context.h"
 
@@ -40,7 +41,7 @@ class GradientMaker {
 
   const Form &formOf(TextId type);
   Form parse(llvm::StringRef text);
-  Slot parseSlot(llvm::StringRef text);
+  Slot internSlot(const GradientForm::Slot &parts);
   void readSlot(const BlockOp &forward, const Slot &slot, BlockSlot &to);
   void writeSlot(const BlockOp &forward, const Slot &slot, const NameSet &noGrad, BlockSlot &to);
   void finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock);

@@ -1,9 +1,8 @@
-// Blocks from the innermost out: an operator's block has a larger number than the one it is in. Tested by
-// tests/block_graph_test.cc
+// Blocks from the innermost out. Tested by tests/block_graph_test.cc
 #include "formats/blocks/graph_of_blocks.h"
 
 #include "formats/blocks/block_body.h"
-#include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/gradient_forms.h"
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,48 +12,92 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// By block: run by an operator that this block or one it is in has a meaning for. Blocks of others, gradients among them,
-/// are not looked into.
-struct Owners {
-  std::vector<bool> isRun, isLoop;
-};
+bool ownsBlock(StringRef type) { return type == "while" || type == "conditional_block"; }
 
-Owners ownersOf(const BlockProgram &program) {
-  const size_t numBlocks = program.blocks.size();
-  Owners owners{std::vector<bool>(numBlocks), std::vector<bool>(numBlocks)};
-  owners.isRun[0] = true;
-  for (size_t i = 0; i < numBlocks; ++i)
-    for (const BlockOp &op : program.blocks[i].ops) {
-      if (!owners.isRun[i] || !op.subBlock) continue;
-      const bool isLoop = program.text(op.type) == "while";
-      owners.isLoop[*op.subBlock] = isLoop;
-      owners.isRun[*op.subBlock] = isLoop || program.text(op.type) == "conditional_block";
-    }
-  return owners;
-}
+/// Blocks with a meaning: those that an operator runs which has one. Others are not looked into. A gradient block belongs to a
+/// block that is no gradient itself.
+class Blocks {
+ public:
+  Blocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
+      : all(context, program, options), states(program.blocks.size()) {
+    const size_t numBlocks = program.blocks.size();
+    all.bodies.resize(numBlocks);
+    all.readers.resize(numBlocks);
+    all.owners.resize(numBlocks);
+    all.gradients.resize(numBlocks);
+    for (const std::string &name : options.noGrad)
+      if (const TextId id = program.texts.find(name); id.isValid()) all.noGrad.insert(id.value);
+    for (const std::string &name : options.heads)
+      if (const TextId id = program.texts.find(name); id.isValid()) all.heads.insert(id.value);
+    all.owners[0].isRun = true;
+    for (uint32_t i = 0; i < numBlocks; ++i)
+      for (size_t at = 0; at < program.blocks[i].ops.size(); ++at) findOwned(i, at);
+  }
+
+  Expected<BlockGraph> root() {
+    if (Error error = read(0)) return error;
+    return all.readers[0]->root();
+  }
+
+ private:
+  enum class State : uint8_t { Unread, Begun, Done };
+
+  void findOwned(uint32_t block, size_t at) {
+    const BlockOp &op = all.program.blocks[block].ops[at];
+    const StringRef type = all.program.text(op.type);
+    all.hasGradientOps |= formOfGradient(type) != nullptr;
+    if (!all.owners[block].isRun || !op.subBlock) return;
+    const std::optional<uint32_t> forward = all.program.blocks[*op.subBlock].forward;
+    BlockReaders::Owner &owner = all.owners[*op.subBlock];
+    if (ownsBlock(type)) owner = {block, at, type == "while", true};
+    if (!ownsGradientBlock(type) || !forward || *forward == block) return;
+    const BlockReaders::Owner &other = all.owners[*forward];
+    if (!other.isRun || all.program.blocks[*forward].forward || other.isLoop != (type == "while_grad")) return;
+    owner = {block, at, false, true};
+    all.gradients[*forward].push_back(*op.subBlock);
+  }
+
+  /// A block after those its operators run: these are complete when it is read. As deep as blocks are nested.
+  Error read(uint32_t block) {
+    all.readers[block] = std::make_unique<BlockReader>(all, block);
+    for (const BlockOp &op : all.program.blocks[block].ops)
+      if (op.subBlock && all.owners[*op.subBlock].isRun && !all.program.blocks[*op.subBlock].forward)
+        if (Error error = complete(*op.subBlock)) return error;
+    return all.readers[block]->readOps();
+  }
+
+  /// A block is complete when its gradient blocks are: they say what of it they read.
+  Error complete(uint32_t block) {
+    if (states[block] == State::Done) return Error::success();
+    if (states[block] == State::Begun)
+      return Failure(ErrorKind::BadJson, "block " + Twine(block) + " and its gradient block contain each other");
+    states[block] = State::Begun;
+    if (Error error = read(block)) return error;
+    for (uint32_t gradient : all.gradients[block])
+      if (Error error = complete(gradient)) return error;
+    Expected<BlockBody> body = all.readers[block]->body();
+    if (!body) return body.takeError();
+    all.bodies[block] = std::make_unique<BlockBody>(std::move(*body));
+    all.readers[block].reset();
+    states[block] = State::Done;
+    return Error::success();
+  }
+
+  BlockReaders all;
+  std::vector<State> states;
+};
 
 }  // namespace
 
 const BlockName *BlockGraph::find(StringRef name) const {
-  const auto at = llvm::find_if(names, [&](const BlockName &known) { return known.name == name; });
-  return at == names.end() ? nullptr : &*at;
+  const auto at = positions.find(name);
+  return at == positions.end() ? nullptr : &names[at->second];
 }
 
 Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options) {
   return catchingBadAlloc("to make a graph of the program", [&]() -> Expected<BlockGraph> {
     if (Error error = verifyBlocks(program)) return error;
-    const Owners owners = ownersOf(program);
-    DenseSet<uint32_t> noGrad;
-    for (const std::string &name : options.noGrad)
-      if (const TextId id = program.texts.find(name); id.isValid()) noGrad.insert(id.value);
-    std::vector<std::unique_ptr<BlockBody>> bodies(program.blocks.size());
-    for (uint32_t i = static_cast<uint32_t>(program.blocks.size()); i-- > 1;) {
-      if (!owners.isRun[i]) continue;
-      Expected<BlockBody> body = BlockReader(context, program, i, bodies, options, noGrad).body(owners.isLoop[i]);
-      if (!body) return body.takeError();
-      bodies[i] = std::make_unique<BlockBody>(std::move(*body));
-    }
-    return BlockReader(context, program, 0, bodies, options, noGrad).root();
+    return Blocks(context, program, options).root();
   });
 }
 

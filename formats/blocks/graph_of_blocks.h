@@ -6,6 +6,8 @@
 #include "formats/blocks/block_program.h"
 #include "ir/graph.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <string>
 
 namespace gradc {
@@ -26,7 +28,8 @@ struct BlockName {
 
 struct BlockGraph {
   Graph graph;
-  std::vector<BlockName> names;  // in the order of first uses
+  std::vector<BlockName> names;         // in the order of first uses
+  llvm::StringMap<uint32_t> positions;  // in `names`
 
   /// Null: the root does not use the name.
   const BlockName *find(llvm::StringRef name) const;

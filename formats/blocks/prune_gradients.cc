@@ -113,14 +113,17 @@ class Connections {
   std::vector<uint32_t> heads;
 };
 
-/// Zeros for the gradients that an operator reads and `isMissing` accepts, before it.
-void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names,
-                function_ref<bool(const BlockOp &op, TextId name)> isMissing) {
-  const TextId type = names.texts.intern("fill_any_like"), x = names.texts.intern("X"), out = names.texts.intern("Out");
+BlockOp zerosLike(Context &context, NameTable &texts, TextId like, TextId to) {
   const Attrs zero = context.attrs({{"dtype", intAttrText(AttrTag::Int, -1)},
                                     {"op_role", intAttrText(AttrTag::Int, 1)},
                                     {"op_role_var", stringsAttrText(AttrTag::Strings, {})},
                                     {"value", floatAttrText(AttrTag::Float, 0)}});
+  return {texts.intern("fill_any_like"), {{texts.intern("X"), {like}}}, {{texts.intern("Out"), {to}}}, zero};
+}
+
+/// Zeros for the gradients that an operator reads and `isMissing` accepts, before it.
+void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names,
+                function_ref<bool(const BlockOp &op, TextId name)> isMissing) {
   std::vector<std::pair<size_t, TextId>> missing;  // before which operator
   for (size_t i = 0; i < ops.size(); ++i)
     forEachVariable(ops[i].inputs, [&](TextId name) {
@@ -133,7 +136,7 @@ void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &name
   for (size_t i = 0; i < ops.size(); ++i) {
     for (; next < missing.size() && missing[next].first == i; ++next) {
       const TextId name = missing[next].second;
-      filled.push_back({type, {{x, {names.stripped(name)}}}, {{out, {name}}}, zero});
+      filled.push_back(zerosLike(context, names.texts, names.stripped(name), name));
     }
     filled.push_back(std::move(ops[i]));
   }
@@ -148,15 +151,43 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
   fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
 }
 
-void fillUnusedStates(Context &context, std::vector<BlockOp> &ops, const NameSet &known, GradientNames &names) {
-  const TextId loop = names.texts.intern("while_grad");
-  if (none_of(ops, [&](const BlockOp &op) { return op.type == loop; })) return;
+/// An operator that reads gradients of which there is none goes in the end.
+static bool isComputed(const BlockOp &op, const NameSet &computed, GradientNames &names) {
+  bool readsGradient = false, readsComputed = false;
+  forEachVariable(op.inputs, [&](TextId name) {
+    if (!names.isGradient(name)) return;
+    readsGradient = true;
+    readsComputed |= computed.contains(name);
+  });
+  return readsComputed || !readsGradient;
+}
+
+void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
+                    GradientNames &names) {
   NameSet computed = known;
   const BlockOp *seen = ops.data();  // operators before it are in `computed`
   fillBefore(context, ops, names, [&](const BlockOp &op, TextId name) {
-    for (; seen != &op; ++seen) forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
-    return op.type == loop && !computed.contains(name);
+    for (; seen != &op; ++seen)
+      if (isInside || isComputed(*seen, computed, names))
+        forEachVariable(seen->outputs, [&](TextId output) { computed.insert(output); });
+    return (isInside || op.subBlock) && computed.insert(name);
   });
+}
+
+void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
+                    std::vector<BlockOp> &ops, GradientNames &names) {
+  if (program.text(loop.type) != "while") return;
+  NameSet computed;
+  for (const BlockOp &op : ops) forEachVariable(op.outputs, [&](TextId name) { computed.insert(name); });
+  const NameSet given(program.variables(loop.inputs, "X"));
+  for (TextId state : program.variables(loop.outputs, "Out")) {
+    const std::optional<uint32_t> block = program.declaringBlock(body, state);
+    const BlockVariable *known = block ? program.find(*block, state) : nullptr;
+    const bool carries = known && known->kind == FluidType::LodTensor && known->dtype &&
+                         isFloating(dtypeOf(*known->dtype)) && !known->stopsGradient && given.contains(state);
+    const TextId gradient = names.gradient(state);
+    if (carries && !computed.contains(gradient)) ops.push_back(zerosLike(context, names.texts, gradient, gradient));
+  }
 }
 
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known) {

@@ -11,9 +11,16 @@ namespace gradc {
 void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
                   GradientNames &names);
 
-/// What a loop's gradient operator reads of what the loop wrote, and nobody has computed, for nobody reads it behind the loop,
-/// is filled with zeros (CF-16). `known` are names that have a value before the first operator.
-void fillUnusedStates(Context &context, std::vector<BlockOp> &ops, const NameSet &known, GradientNames &names);
+/// A gradient that the operator of a gradient block reads and nobody has computed is filled with zeros: that of what a loop or
+/// a branch wrote and nobody reads afterwards (CF-16). In a block within (`isInside`), one that any operator reads. `known` are
+/// names that have a value before the first operator.
+void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
+                    GradientNames &names);
+
+/// At the end of the gradient of a loop's body: the gradient of a state that the step overwrites and does not read is zeros
+/// before the step, and only where no step runs that of the final state.
+void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
+                    std::vector<BlockOp> &ops, GradientNames &names);
 
 /// Drops operators that hang only on values nobody computes, unless that were all of them (NG-08). `known` are names that
 /// have a value before the first operator.

@@ -1,4 +1,4 @@
-// Tested by tests/block_cli_test.cc
+// Tested by tests/golden_test.cc, cases F_blocks_*
 #include "block_grad.h"
 
 #include "formats/blocks/append_backward.h"

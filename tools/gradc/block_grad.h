@@ -1,4 +1,4 @@
-// `gradc grad` of a program of blocks. Tested by tests/block_cli_test.cc
+// `gradc grad` of a program of blocks. Tested by tests/golden_test.cc, cases F_blocks_*
 #pragma once
 
 #include "tool.h"

@@ -7,6 +7,8 @@
 #include "ops/registry.h"
 #include "passes/order_mutation.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -49,6 +51,10 @@ Expected<Graph> loadBlocksAsGraph(Tool &tool, StringRef text) {
   if (file->call && file->call->currentBlock == 0 && file->call->lossBlock.value_or(0) == 0) {
     if (file->call->api == "gradients") options.heads = file->call->targets;
     else options.heads = {file->call->loss};
+    StringSet<> known;
+    if (file->result)  // the program has its gradients
+      for (const BlockResult::Row &row : file->result->rows)
+        if (row.gradient && known.insert(*row.gradient).second) options.heads.push_back(*row.gradient);
   }
   Expected<BlockGraph> made = graphOfBlocks(tool.context, file->program, options);
   if (!made) return made.takeError();

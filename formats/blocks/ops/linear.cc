@@ -42,11 +42,8 @@ void mul(OpTranslation &op) {
 Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> batch, ArrayRef<int64_t> own) {
   ArrayRef<int64_t> dims = op.shape(slot);
   if (dims.drop_back(2) == batch) return v;
-  if (dims.size() < own.size()) {
-    std::vector<int64_t> ones(own.size() - dims.size(), 1);
-    ones.push_back(-2);
-    v = reshaped(op, v, ones);
-  }
+  for (size_t rank = dims.size(); rank < own.size(); ++rank)
+    v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   std::vector<int64_t> shape(batch.begin(), batch.end());
   shape.insert(shape.end(), {0, 0});  // as they are
   return op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}});

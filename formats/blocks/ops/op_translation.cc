@@ -12,9 +12,8 @@ using namespace llvm;
 namespace gradc {
 
 OpTranslation::OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index,
-                             function_ref<Value(TextId)> read)
-    : builder(builder), program(program), block(block), index(index), op(program.blocks[block].ops[index]), read(read) {
-}
+                             const BlockOp &op, Read read)
+    : builder(builder), program(program), block(block), index(index), op(op), read(read) {}
 
 void OpTranslation::fail(ErrorKind kind, const Twine &what) {
   if (!error) error.emplace(failureAt(program, block, index, kind, what));
@@ -36,7 +35,7 @@ Value OpTranslation::in(StringRef slot, size_t i) {
   const TextId name = variable(slot, i);
   if (error) return Value();
   if (name == kEmptyName) fail(ErrorKind::BadEntry, "slot '" + slot + "' names no variable");
-  return error ? Value() : read(name);
+  return error ? Value() : read(slot, i, name);
 }
 
 std::vector<Value> OpTranslation::ins(StringRef slot) {
@@ -143,7 +142,7 @@ Value OpTranslation::scalar(StringRef opName, Value v, double number) {
 void OpTranslation::out(StringRef slot, Value v, size_t i) {
   ArrayRef<TextId> names = program.variables(op.outputs, slot);
   if (error || i >= names.size() || names[i] == kEmptyName) return;
-  written.push_back({names[i], v});
+  written.push_back({names[i], v, slot, i});
 }
 
 std::string tupleText(ArrayRef<int64_t> numbers) {

@@ -13,9 +13,12 @@ using AttrPair = std::pair<llvm::StringRef, std::string>;
 
 class OpTranslation {
  public:
-  /// `read` gives the value of a name, where one is there before.
-  OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index,
-                llvm::function_ref<Value(TextId)> read);
+  /// Gives the value of the operand at a position of an input slot, whose name it is.
+  using Read = llvm::function_ref<Value(llvm::StringRef slot, size_t i, TextId name)>;
+
+  /// `op` is at the place that messages name, or what the operator there is made from.
+  OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index, const BlockOp &op,
+                Read read);
 
   // Operands.
   size_t count(llvm::StringRef slot) const { return program.variables(op.inputs, slot).size(); }
@@ -63,6 +66,8 @@ class OpTranslation {
   struct Written {
     TextId name;
     Value value;
+    llvm::StringRef slot;
+    size_t i;
   };
   /// What was written, or the first mistake.
   llvm::Expected<std::vector<Written>> finish();
@@ -76,7 +81,7 @@ class OpTranslation {
   uint32_t block;
   size_t index;
   const BlockOp &op;
-  llvm::function_ref<Value(TextId)> read;
+  Read read;
   std::vector<Written> written;
   std::optional<llvm::Error> error;
 };

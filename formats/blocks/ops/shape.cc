@@ -159,9 +159,7 @@ void expand(OpTranslation &op) {
   std::vector<int64_t> shape = op.integers("shape");
   const size_t rank = op.rank("X"), more = shape.size() - std::min(rank, shape.size());
   Value v = op.in("X");
-  std::vector<int64_t> padded(more, 1);
-  padded.push_back(-2);
-  if (more && rank) v = reshaped(op, v, padded);
+  for (size_t i = 0; i < more && rank; ++i) v = op.emit("expand_dims", {v}, {{"axis", std::string("0")}});
   for (int64_t &size : shape)
     if (size == -1) size = 0;  // as it is
   op.out("Out", op.emit("broadcast_to", {v}, {{"shape", tupleText(shape)}}));

@@ -1,0 +1,446 @@
+// Tested by tests/block_backward_test.cc
+#include "formats/blocks/gradient_op.h"
+
+#include "formats/blocks/block_body.h"
+#include "formats/blocks/ops/op_row.h"
+#include "ir/context.h"
+
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+
+/// What gradient operators do to the reader of their block.
+class GradientOpReader {
+ public:
+  GradientOpReader(BlockReader &reader, size_t at) : reader(reader), program(reader.program), at(at) {}
+
+  Expected<bool> read() {
+    const GradientForm *form = formOfGradient(program.text(op().type));
+    if (!form) return false;
+    slots = slotsOf(*form);
+    forwardType = form->forward;
+    findForward();
+    if (linked) return readLinked();
+    return findBlockOp(forwardType) ? readAlone() : Expected<bool>(false);
+  }
+
+  /// The operator itself as a function of its operands, for its own gradient. What else its meaning reads are constants.
+  Expected<OpFunction> asFunction() {
+    const GradientForm &form = *formOfGradient(program.text(op().type));
+    slots = slotsOf(form);
+    forwardType = form.forward;
+    findForward();
+    if (linked != &reader)
+      return failureAt(program, reader.index, at, ErrorKind::NotDifferentiable,
+                       "the gradient of '" + program.text(op().type) + "' is not available here");
+    Expected<OpFunction> function = forwardFunction();
+    if (!function) return function.takeError();
+    findRequest(*function);
+    Expected<GradientResult> made = gradientOfFunction(reader.context, *function, seeded, wanted);
+    if (!made) return made.takeError();
+    return GradientFunction(*this, *function, *made).run();
+  }
+
+  void record(uint32_t firstNode, std::vector<Value> inputs) {
+    const std::optional<StringRef> text = gradientForm(program.text(op().type));
+    const GradientForm *form =
+        text && !text->empty() && *text != "none" ? formOfGradient(parseGradientForm("", *text).type) : nullptr;
+    if (!form) return;
+    if (reader.records.size() < at + 1) reader.records.resize(reader.program.blocks[reader.index].ops.size());
+    BlockReader::OpRecord &made = reader.records[at];
+    made = {firstNode, reader.builder.numNodes(), std::move(inputs), {}};
+    forEachOperand(op().outputs, [&](TextId name) { made.outputs.push_back(valueOf(reader, name)); });
+    std::vector<Value> key;
+    for (const FormSlots::Slot &slot : slotsOf(*form).inputs)
+      if (!slot.isGradient) append_range(key, valuesIn(op(), made, slot.source));
+    reader.recordsByKey[keyOf(op().type, key)].push_back(static_cast<uint32_t>(at));
+  }
+
+  /// A row reads its operands; a gradient operator may name what nobody has written.
+  std::vector<Value> inputs() {
+    const bool isRow = findBlockOp(program.text(op().type));
+    std::vector<Value> values;
+    forEachOperand(op().inputs, [&](TextId name) {
+      values.push_back(isRow && name != kEmptyName ? reader.read(name) : valueOf(reader, name));
+    });
+    return values;
+  }
+
+ private:
+  const BlockOp &op() const { return reader.op(at); }
+
+  template <typename Visit> static void forEachOperand(ArrayRef<BlockSlot> opSlots, Visit visit) {
+    for (const BlockSlot &slot : opSlots)
+      for (TextId name : slot.variables) visit(name);
+  }
+
+  static uint64_t keyOf(TextId type, ArrayRef<Value> values) {
+    hash_code code = hash_value(type.value);
+    for (Value v : values) code = hash_combine(code, v.node.value, v.index);
+    return static_cast<uint64_t>(code);
+  }
+
+  /// What a name holds in a block, without making a variable of it.
+  static Value valueOf(BlockReader &in, TextId name) {
+    if (name == kEmptyName) return Value();
+    auto own = in.positions.find({in.index, name.value});
+    if (own == in.positions.end() && !in.isGradient())
+      if (std::optional<uint32_t> block = in.program.declaringBlock(in.index, name))
+        own = in.positions.find({*block, name.value});
+    return own == in.positions.end() ? Value() : in.held[own->second].last;
+  }
+
+  /// What an operator that was read had in a slot of its inputs, or else of its outputs.
+  ArrayRef<Value> valuesIn(const BlockOp &forward, const BlockReader::OpRecord &known, StringRef slot) const {
+    for (const auto &[opSlots, values] :
+         {std::pair(&forward.inputs, &known.inputs), std::pair(&forward.outputs, &known.outputs)}) {
+      size_t first = 0;
+      for (const BlockSlot &candidate : *opSlots) {
+        if (program.text(candidate.name) == slot) return ArrayRef(*values).slice(first, candidate.variables.size());
+        first += candidate.variables.size();
+      }
+    }
+    return {};
+  }
+
+  // 1. The forward operator: one of the type that read and wrote what this one reads, with the same attributes.
+
+  void findForward() {
+    const TextId type = program.texts.find(forwardType);
+    if (!type.isValid()) return;
+    if (reader.isGradient() && reader.forwardReader()) findIn(*reader.forwardReader(), type, true);
+    if (!linked) findIn(reader, type, false);
+  }
+
+  void findIn(BlockReader &in, TextId type, bool isForwardBlock) {
+    std::vector<Value> key;
+    for (const FormSlots::Slot &slot : slots.inputs) {
+      if (slot.isGradient) continue;
+      for (TextId name : program.variables(op().inputs, slot.name)) {
+        const bool isOwn = isForwardBlock && reader.positions.contains({reader.index, name.value});
+        if (isOwn) return;
+        const bool isAtStep = isForwardBlock && name != kEmptyName;
+        key.push_back(isAtStep ? reader.forwardValue(name).value_or(Value()) : valueOf(reader, name));
+      }
+    }
+    const auto found = in.recordsByKey.find(keyOf(type, key));
+    if (found == in.recordsByKey.end()) return;
+    constexpr size_t kMost = 16;  // operators of one type on the same operands
+    for (uint32_t candidate : reverse(ArrayRef(found->second).take_back(kMost)))
+      if (isForwardOf(in, candidate, type, key)) {
+        linked = &in;
+        forward = candidate;
+        return;
+      }
+  }
+
+  bool isForwardOf(const BlockReader &in, uint32_t candidate, TextId type, ArrayRef<Value> key) const {
+    const BlockOp &known = in.op(candidate);
+    if (known.type != type) return false;
+    std::vector<Value> theirs;
+    for (const FormSlots::Slot &slot : slots.inputs)
+      if (!slot.isGradient) append_range(theirs, valuesIn(known, in.records[candidate], slot.source));
+    if (ArrayRef(theirs) != key) return false;
+    for (const AttrText &attr : known.attrs.pairs()) {
+      const std::optional<StringRef> here = op().attrs.get(attr.key);
+      if (here && *here != attr.value && !attr.key.starts_with("op_")) return false;
+    }
+    return true;
+  }
+
+  // 2. What it computes, as a graph of its own.
+
+  /// `nodes` are those of the reader that computed it, in order; none: nobody did.
+  Expected<OpFunction> functionOf(const BlockOp &of, ArrayRef<NodeId> nodes) const {
+    const BlockOpRow *row = findBlockOp(program.text(of.type));
+    GraphBuilder builder(reader.context);
+    std::vector<std::pair<OperandPlace, Value>> given;
+    OpTranslation translation(builder, program, reader.index, at, of, [&](StringRef slot, size_t i, TextId name) {
+      const OperandPlace place{slot, i};
+      for (const auto &[known, v] : given)
+        if (known == place) return v;
+      given.push_back({place, builder.addVariable(program.text(name), Attrs())});
+      return given.back().second;
+    });
+    row->translate(translation);
+    Expected<std::vector<OpTranslation::Written>> written = translation.finish();
+    if (!written) return written.takeError();
+    SmallVector<Value, 4> heads;
+    for (const OpTranslation::Written &out : *written)
+      if (!builder.kind(out.value.node).isVariable() && !is_contained(heads, out.value)) heads.push_back(out.value);
+    const uint32_t numNodes = builder.numNodes();
+    std::vector<bool> isVariable(numNodes);
+    for (uint32_t n = 0; n < numNodes; ++n) isVariable[n] = builder.kind(NodeId(n)).isVariable();
+    Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+    if (!frozen) return frozen.takeError();
+    OpFunction function{frozen->graph, {}, {}, {}, {}};
+    const uint32_t numKept = frozen->graph.numNodes();
+    function.places.resize(numKept);
+    for (const auto &[place, v] : given)
+      if (const NodeId n = frozen->newId[v.node.value]; n.isValid()) function.places[n.value] = place;
+    if (!nodes.empty()) function.nodes.resize(numKept);
+    size_t next = 0;
+    for (uint32_t n = 0; n < numNodes && !nodes.empty(); ++n) {
+      if (isVariable[n]) continue;
+      if (const NodeId kept = frozen->newId[n]; kept.isValid()) function.nodes[kept.value] = nodes[next];
+      ++next;
+    }
+    for (const OpTranslation::Written &out : *written)
+      if (frozen->newId[out.value.node.value].isValid() && is_contained(heads, out.value))
+        function.outputs.push_back({{out.slot, out.i}, (*frozen)(out.value)});
+    return function;
+  }
+
+  // 3. Its gradient: which outputs have one, and who asks.
+
+  void findRequest(const OpFunction &function) {
+    for (const FormSlots::Slot &slot : slots.inputs) {
+      if (!slot.isGradient) continue;
+      for (auto [i, name] : enumerate(program.variables(op().inputs, slot.name))) {
+        const OperandPlace place{slot.source, i};
+        const bool isComputed =
+            llvm::any_of(function.outputs, [&](const OpFunction::Output &out) { return out.place == place; });
+        if (name == kEmptyName || !isComputed) continue;
+        seeded.push_back(place);
+        seeds.push_back(name);
+      }
+    }
+    for (const FormSlots::Slot &slot : slots.outputs)
+      for (auto [i, name] : enumerate(program.variables(op().outputs, slot.name))) {
+        if (name == kEmptyName) continue;
+        const OperandPlace place{slot.source, i};
+        asked.push_back({name, place});
+        if (llvm::is_contained(function.places, place)) wanted.push_back(place);
+      }
+  }
+
+  Expected<bool> writeGradients(const OpFunction &function, SplicePorts ports,
+                                function_ref<Value(const OperandPlace &)> operandAt) {
+    findRequest(function);
+    std::vector<Value> values;
+    if (!seeded.empty() && !wanted.empty()) {
+      Expected<GradientResult> made = gradientOfFunction(reader.context, function, seeded, wanted);
+      if (!made)
+        return amend(made.takeError(), [&](GradcError &info) {
+          info.message = describe(program, reader.index, at) + ": " + info.message;
+        });
+      ports.seed = [&](size_t k) { return reader.read(seeds[k]); };
+      values = splice(reader.builder, function, *made, ports);
+    }
+    for (const auto &[name, place] : asked) {
+      const auto known = llvm::find(wanted, place);
+      Value v;
+      if (known != wanted.end() && !values.empty()) v = values[static_cast<size_t>(known - wanted.begin())];
+      else v = {cantFail(reader.builder.add(*reader.context.ops.find("zeros_like"), {operandAt(place)}, {""})), 0, 0};
+      const DeclaredName to = reader.declared(name);
+      reader.write(to, reader.stopped(to, v, at));
+    }
+    return true;
+  }
+
+  /// The nodes of an operator that was read.
+  static std::vector<NodeId> nodesOf(const BlockReader &in, uint32_t number) {
+    std::vector<NodeId> nodes;
+    for (uint32_t n = in.records[number].firstNode; n < in.records[number].endNode; ++n)
+      if (!in.builder.kind(NodeId(n)).isVariable()) nodes.push_back(NodeId(n));
+    return nodes;
+  }
+
+  Expected<OpFunction> forwardFunction() {
+    if (findBlockOp(forwardType)) return functionOf(linked->op(forward), nodesOf(*linked, forward));
+    return GradientOpReader(*linked, forward).asFunction();
+  }
+
+  /// Builds the function of a gradient operator.
+  class GradientFunction {
+   public:
+    GradientFunction(GradientOpReader &of, const OpFunction &forward, const GradientResult &gradient)
+        : of(of), forward(forward), gradient(gradient), builder(of.reader.context) {}
+
+    Expected<OpFunction> run() {
+      SplicePorts ports;
+      ports.operand = [&](NodeId n) { return operand(n); };
+      ports.value = [&](Value v) { return value(v); };
+      ports.node = [&](NodeId n) { return skeleton(n); };
+      ports.seed = [&](size_t k) { return given({slotOf(of.seeded[k].slot, true), of.seeded[k].i}); };
+      const std::vector<Value> values = splice(builder, forward, gradient, ports);
+      SmallVector<Value, 4> heads;
+      for (Value v : values)
+        if (!builder.kind(v.node).isVariable() && !is_contained(heads, v)) heads.push_back(v);
+      std::vector<bool> isOwn(builder.numNodes());
+      for (uint32_t n = 0; n < builder.numNodes(); ++n)
+        isOwn[n] = !builder.kind(NodeId(n)).isVariable() && !shown.contains(n);
+      Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+      if (!frozen) return frozen.takeError();
+      OpFunction made{frozen->graph, {}, {}, {}, {}};
+      const uint32_t numKept = made.graph.numNodes();
+      made.places.resize(numKept);
+      made.constants.resize(numKept);
+      made.nodes.resize(numKept);
+      for (const auto &[place, v] : places)
+        if (const NodeId n = frozen->newId[v.node.value]; n.isValid()) made.places[n.value] = place;
+      for (const auto &[constant, v] : constants)
+        if (const NodeId n = frozen->newId[v.node.value]; n.isValid()) made.constants[n.value] = constant;
+      const std::vector<NodeId> nodes = nodesOf(of.reader, static_cast<uint32_t>(of.at));
+      size_t next = 0;
+      for (uint32_t n = 0; n < isOwn.size(); ++n) {
+        const NodeId known = isOwn[n] ? nodes[next++] : shown.contains(n) ? forward.nodes[shown.lookup(n)] : NodeId();
+        if (const NodeId kept = frozen->newId[n]; kept.isValid()) made.nodes[kept.value] = known;
+      }
+      for (auto [place, v] : zip(of.wanted, values))
+        if (is_contained(heads, v)) made.outputs.push_back({{outputSlotOf(place.slot), place.i}, (*frozen)(v)});
+      return made;
+    }
+
+   private:
+    /// The operator's slot for what the forward operator calls so; empty: it has none.
+    StringRef slotOf(StringRef source, bool isGradient) const {
+      for (const FormSlots::Slot &slot : of.slots.inputs)
+        if (slot.source == source && slot.isGradient == isGradient) return slot.name;
+      return "";
+    }
+    StringRef outputSlotOf(StringRef source) const {
+      for (const FormSlots::Slot &slot : of.slots.outputs)
+        if (slot.source == source) return slot.name;
+      return "";
+    }
+    Value given(const OperandPlace &place) {
+      for (const auto &[known, v] : places)
+        if (known == place) return v;
+      places.push_back({place, builder.addVariable(place.slot, Attrs())});
+      return places.back().second;
+    }
+    Value constant(Value inBlock) {
+      for (const auto &[known, v] : constants)
+        if (known == inBlock) return v;
+      constants.push_back({inBlock, builder.addVariable("constant", Attrs())});
+      return constants.back().second;
+    }
+    Value operand(NodeId n) {
+      if (forward.isConstant(n)) return constant(forward.constants[n.value]);
+      const OperandPlace &place = forward.places[n.value];
+      if (const StringRef slot = slotOf(place.slot, false); !slot.empty()) return given({slot, place.i});
+      return constant(of.operandOfForward(place));
+    }
+    Value value(Value v) {
+      for (const OpFunction::Output &output : forward.outputs)
+        if (output.value == v)
+          if (const StringRef slot = slotOf(output.place.slot, false); !slot.empty())
+            return given({slot, output.place.i});
+      return constant({forward.nodes[v.node.value], v.index, 0});
+    }
+    NodeId skeleton(NodeId wanted) {
+      for (uint32_t n = 0; n <= wanted.value; ++n) {
+        if (copies.contains(n)) continue;
+        const KindRef &kind = forward.graph.kindHandle(NodeId(n));
+        if (kind->isVariable()) {
+          copies[n] = operand(NodeId(n)).node;
+          continue;
+        }
+        SmallVector<Value, 8> operands;
+        for (Value v : forward.graph.inputs(NodeId(n)))
+          operands.push_back({copies.lookup(v.node.value), v.index, v.version});
+        copies[n] = builder.addKind(kind, operands, NodeId());
+        shown[copies.lookup(n).value] = n;
+      }
+      return copies.lookup(wanted.value);
+    }
+
+    GradientOpReader &of;
+    const OpFunction &forward;
+    const GradientResult &gradient;
+    GraphBuilder builder;
+    std::vector<std::pair<OperandPlace, Value>> places;
+    std::vector<std::pair<Value, Value>> constants;
+    DenseMap<uint32_t, NodeId> copies;   // by forward node
+    DenseMap<uint32_t, uint32_t> shown;  // forward nodes, by their copies
+  };
+
+  Value operandOfForward(const OperandPlace &place) const {
+    return valuesIn(linked->op(forward), linked->records[forward], place.slot)[place.i];
+  }
+
+  Expected<bool> readLinked() {
+    Expected<OpFunction> function = forwardFunction();
+    if (!function) return function.takeError();
+    const bool isHere = linked == &reader;
+    auto operandAt = [&](const OperandPlace &place) {
+      const Value v = operandOfForward(place);
+      return isHere ? v : reader.forwardVariable(v);
+    };
+    SplicePorts ports;
+    ports.operand = [&](NodeId n) {
+      return function->isConstant(n) ? function->constants[n.value] : operandAt(function->places[n.value]);
+    };
+    ports.value = [&](Value v) {
+      const Value computed{function->nodes[v.node.value], v.index, 0};
+      return isHere ? computed : reader.forwardVariable(computed);
+    };
+    ports.node = [&](NodeId n) {
+      return isHere ? function->nodes[n.value] : reader.skeleton(function->nodes[n.value]);
+    };
+    return writeGradients(*function, std::move(ports), operandAt);
+  }
+
+  // Computed again, of what there is.
+  Expected<bool> readAlone() {
+    BlockOp of = op();
+    of.type = program.texts.find(forwardType);
+    of.inputs.clear();
+    of.outputs.clear();
+    for (const FormSlots::Slot &slot : slots.inputs)
+      if (const TextId name = program.texts.find(slot.source); name.isValid())
+        if (ArrayRef<TextId> names = program.variables(op().inputs, slot.name); !names.empty())
+          (slot.isGradient ? of.outputs : of.inputs).push_back({name, {names.begin(), names.end()}});
+    if (!of.type.isValid()) return false;
+    Expected<OpFunction> function = functionOf(of, {});
+    if (!function) {
+      consumeError(function.takeError());
+      return false;
+    }
+    auto operandAt = [&](const OperandPlace &place) {
+      return reader.read(program.variables(of.inputs, place.slot)[place.i]);
+    };
+    DenseMap<uint32_t, NodeId> copies;
+    SplicePorts ports;
+    ports.operand = [&](NodeId n) { return operandAt(function->places[n.value]); };
+    const Graph &graph = function->graph;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      if (graph.isVariable(NodeId(n))) continue;
+      SmallVector<Value, 8> operands;
+      for (Value v : graph.inputs(NodeId(n))) {
+        Value from = graph.isVariable(v.node) ? ports.operand(v.node) : Value{copies.lookup(v.node.value), v.index, 0};
+        from.version = static_cast<uint16_t>(from.version + v.version);
+        operands.push_back(from);
+      }
+      copies[n] = reader.builder.addKind(graph.kindHandle(NodeId(n)), operands, NodeId());
+    }
+    ports.value = [&](Value v) { return Value{copies.lookup(v.node.value), v.index, 0}; };
+    ports.node = [&](NodeId n) { return copies.lookup(n.value); };
+    return writeGradients(*function, std::move(ports), operandAt);
+  }
+
+  BlockReader &reader;
+  const BlockProgram &program;
+  const size_t at;
+  FormSlots slots;
+  StringRef forwardType;
+  BlockReader *linked = nullptr;  // where the forward operator is
+  uint32_t forward = 0;
+  std::vector<OperandPlace> seeded, wanted;
+  std::vector<TextId> seeds;                           // parallel to seeded
+  std::vector<std::pair<TextId, OperandPlace>> asked;  // gradients, and of which operands
+};
+
+Expected<bool> readGradientOp(BlockReader &reader, size_t at) { return GradientOpReader(reader, at).read(); }
+
+std::vector<Value> inputsForGradient(BlockReader &reader, size_t at) { return GradientOpReader(reader, at).inputs(); }
+
+void recordForGradient(BlockReader &reader, size_t at, uint32_t firstNode, std::vector<Value> inputs) {
+  GradientOpReader(reader, at).record(firstNode, std::move(inputs));
+}
+
+}  // namespace gradc

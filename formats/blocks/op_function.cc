@@ -1,0 +1,126 @@
+// Tested by tests/block_backward_test.cc
+#include "formats/blocks/op_function.h"
+
+#include "ir/context.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr StringLiteral kSeed = "seed";
+constexpr StringLiteral kSuffix = "@GRAD";
+
+NodeId variableAt(const OpFunction &function, const OperandPlace &place) {
+  const auto at = llvm::find(function.places, place);
+  return at == function.places.end() ? NodeId() : NodeId(static_cast<uint32_t>(at - function.places.begin()));
+}
+
+class Splice {
+ public:
+  Splice(GraphBuilder &to, const OpFunction &function, const GradientResult &gradient, const SplicePorts &ports)
+      : to(to), gradient(gradient), graph(gradient.graph), ports(ports), inFunction(graph.numNodes()),
+        made(graph.numEntries()) {
+    for (uint32_t n = 0; n < function.graph.numNodes(); ++n) {
+      const NodeId at = gradient.forwardIds.empty() ? NodeId(n) : gradient.forwardIds[n];
+      if (at.isValid()) inFunction[at.value] = NodeId(n);
+    }
+  }
+
+  std::vector<Value> run() {
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (!inFunction[n].isValid()) copy(NodeId(n));
+    std::vector<Value> values;
+    for (const GradientSlot &slot : gradient.wrt) values.push_back(read(slot.value));
+    return values;
+  }
+
+ private:
+  Value read(Value v) {
+    const NodeId known = inFunction[v.node.value];
+    Value found = made[graph.entry(v).value];
+    if (known.isValid()) found = graph.isVariable(v.node) ? ports.operand(known) : ports.value({known, v.index, 0});
+    found.version = static_cast<uint16_t>(found.version + v.version);
+    return found;
+  }
+
+  NodeId nodeOf(NodeId n) {
+    const NodeId known = inFunction[n.value];
+    if (!known.isValid()) return made[graph.firstEntry(n).value].node;
+    return graph.isVariable(n) ? ports.operand(known).node : ports.node(known);
+  }
+
+  void copy(NodeId n) {
+    const NodeKind &kind = graph.kind(n);
+    ArrayRef<Value> given = graph.inputs(n);
+    const uint32_t first = graph.firstEntry(n).value;
+    if (kind.isVariable()) {
+      size_t number = 0;
+      graph.name(n).drop_front(kSeed.size()).getAsInteger(10, number);
+      made[first] = ports.seed(number);
+      return;
+    }
+    // The gradient of an output has its shape: nobody needs to be shown.
+    if (kind.op == to.context().ops.wellKnown.identityLike && inFunction[given[1].node.value].isValid()) {
+      made[first] = read(given[0]);
+      return;
+    }
+    SmallVector<Value, 8> operands;
+    for (size_t i = 0; i < given.size(); ++i)
+      operands.push_back(kind.isIgnored(i) ? Value{nodeOf(given[i].node), given[i].index, given[i].version}
+                                           : read(given[i]));
+    const NodeId copied = to.addKind(graph.kindHandle(n), operands, NodeId());
+    for (NodeId dep : graph.controlDeps(n)) to.addControlDep(copied, nodeOf(dep));
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o) made[first + o] = {copied, static_cast<uint16_t>(o), 0};
+  }
+
+  GraphBuilder &to;
+  const GradientResult &gradient;
+  const Graph &graph;
+  const SplicePorts &ports;
+  std::vector<NodeId> inFunction;  // by node of the gradient
+  std::vector<Value> made;         // by entry
+};
+
+size_t levelOf(StringRef type) {
+  size_t level = 0;
+  while (type.consume_back("_grad")) ++level;
+  return level;
+}
+
+}  // namespace
+
+Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function, ArrayRef<OperandPlace> seeded,
+                                            ArrayRef<OperandPlace> wanted) {
+  GradientRequest request;
+  for (auto [k, place] : enumerate(seeded))
+    for (const OpFunction::Output &output : function.outputs)
+      if (output.place == place) request.heads.push_back({output.value, std::nullopt, kSeed.str() + std::to_string(k)});
+  for (const OperandPlace &place : wanted) request.wrt.push_back({Value{variableAt(function, place)}});
+  GradientOptions options;
+  options.unused = UnusedPolicy::Zeros;
+  return buildGradient(context, function.graph, request, options);
+}
+
+std::vector<Value> splice(GraphBuilder &to, const OpFunction &function, const GradientResult &gradient,
+                          const SplicePorts &ports) {
+  return Splice(to, function, gradient, ports).run();
+}
+
+FormSlots slotsOf(const GradientForm &form) {
+  FormSlots slots;
+  const size_t level = levelOf(form.forward);
+  for (const GradientForm::Slot &slot : form.inputs) {
+    size_t depth = 0;
+    for (StringRef rest = slot.source; rest.consume_back(kSuffix);) ++depth;
+    const bool isGradient = depth > level;
+    slots.inputs.push_back({slot.name, isGradient ? slot.source.drop_back(kSuffix.size()) : slot.source, isGradient});
+  }
+  for (const GradientForm::Slot &slot : form.outputs)
+    slots.outputs.push_back({slot.name, slot.source.drop_back(kSuffix.size()), true});
+  return slots;
+}
+
+}  // namespace gradc

@@ -1,0 +1,69 @@
+// One operator of a program as a graph of its own, and the gradient of that graph put where a gradient operator is read. There
+// is one gradient engine: what `tanh_grad` computes is what the engine makes of what `tanh` computes.
+// Tested by tests/block_backward_test.cc
+#pragma once
+
+#include "formats/blocks/block_program.h"
+#include "formats/blocks/gradient_forms.h"
+#include "ir/graph_builder.h"
+#include "passes/gradient/gradient.h"
+
+#include <functional>
+
+namespace gradc {
+
+/// A position in a slot of an operator. The slot's name is one of the program's texts.
+struct OperandPlace {
+  llvm::StringRef slot;  // empty: no operand, but a value that the operator's meaning reads beside them
+  size_t i = 0;
+  friend bool operator==(const OperandPlace &, const OperandPlace &) = default;
+};
+
+struct OpFunction {
+  struct Output {
+    OperandPlace place;
+    Value value;
+  };
+
+  Graph graph;
+  std::vector<OperandPlace> places;  // by node, of variables
+  std::vector<Value> constants;      // by node, of variables that are no operand: where the block has the value
+  std::vector<NodeId> nodes;         // by node, of others: the node of the block that computes it; empty: none does
+  std::vector<Output> outputs;
+
+  bool isConstant(NodeId variable) const {
+    return variable.value < constants.size() && constants[variable.value].isValid();
+  }
+};
+
+/// The gradient of a function toward the operands at `wanted`, given gradients of the outputs at `seeded`, at least one. The
+/// variable of the k-th seed is called `seed<k>`.
+llvm::Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function,
+                                                  llvm::ArrayRef<OperandPlace> seeded,
+                                                  llvm::ArrayRef<OperandPlace> wanted);
+
+/// Where the gradient finds what is not its own.
+struct SplicePorts {
+  std::function<Value(NodeId variable)> operand;  // of the function
+  std::function<Value(Value computed)> value;     // of the function, where it is read
+  std::function<NodeId(NodeId node)> node;        // of the function, for shapes
+  std::function<Value(size_t seed)> seed;
+};
+
+/// Appends the nodes that the gradient has beside those of its function. Returns, for each gradient that was wanted, its
+/// value. Nodes stay nameless.
+std::vector<Value> splice(GraphBuilder &to, const OpFunction &function, const GradientResult &gradient,
+                          const SplicePorts &ports);
+
+/// A form as its gradient operators see it: which slots hold operands of the forward operator, and which gradients.
+struct FormSlots {
+  struct Slot {
+    llvm::StringRef name;    // of the gradient operator
+    llvm::StringRef source;  // of the forward operator: the slot itself, or that whose gradients these are
+    bool isGradient = false;
+  };
+  llvm::SmallVector<Slot, 8> inputs, outputs;  // outputs are gradients
+};
+FormSlots slotsOf(const GradientForm &form);
+
+}  // namespace gradc

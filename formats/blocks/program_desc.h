@@ -1,0 +1,20 @@
+// Paddle's own file of a program: `ProgramDesc` of framework.proto as a protocol buffer (`__model__`, `.pdmodel`).
+// Tested by tests/program_desc_test.cc
+#pragma once
+
+#include "formats/blocks/block_file.h"
+
+namespace gradc {
+
+/// True for bytes that begin with a ProgramDesc whose first block is block 0.
+bool looksLikeProgramDesc(llvm::StringRef bytes);
+
+/// The program. Parameters are in the order in which operators first read them, of one its biases behind its others and
+/// then those with stop_gradient, which are not trainable; then the rest in the file's order. Attributes that say nothing about what is computed are left out: op_namescope, op_device,
+/// with_quant_attr, struct_name. Unknown fields are skipped.
+///
+/// Linear. BadJson (E-33) for bytes that are no such message, required fields that are missing, names that are no UTF-8, and
+/// values of unknown types, naming block, operator, attribute or variable; verifyBlocks' errors.
+llvm::Expected<BlockFile> readProgramDesc(Context &context, llvm::StringRef bytes);
+
+}  // namespace gradc

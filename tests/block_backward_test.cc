@@ -1,0 +1,181 @@
+// Programs that contain their gradient, as graphs: what the emitted operators compute is what the gradient engine computes of
+// the forward program.
+#include "tests/support/block_programs.h"
+#include "tests/support/block_runs.h"
+#include "tests/support/draw_blocks.h"
+#include "tests/support/test_graph.h"
+
+#include "formats/blocks/block_gradient.h"
+#include "formats/blocks/minimize.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using namespace gradc::testing;
+
+/// Gradients by name.
+using Gradients = std::map<std::string, Array>;
+
+/// Of the forward program, by the gradient engine.
+Expected<Gradients> engineGradients(Context &context, const BlockFile &file, std::vector<NamedArray> *bindings,
+                                    const ArrayNames &values) {
+  BlockGraphOptions options;
+  options.maxIterations = 20;
+  Expected<BlockGradient> asked = gradientOfCall(context, file.program, *file.call, options);
+  if (!asked) return asked.takeError();
+  Gradients gradients;
+  if (asked->request.wrt.empty()) return gradients;
+  GradientOptions gradientOptions;
+  gradientOptions.unused = UnusedPolicy::None;
+  Expected<GradientResult> made = buildGradient(context, asked->forward.graph, asked->request, gradientOptions);
+  if (!made) return made.takeError();
+  *bindings = values.empty() ? drawnBindings(asked->forward.graph, 1) : bindingsFor(asked->forward.graph, values);
+  Expected<std::vector<Array>> heads = runHeads(context, made->graph, *bindings);
+  if (!heads) return heads.takeError();
+  size_t head = asked->forward.graph.heads().size();
+  for (size_t i = 0; i < asked->wrt.size(); ++i)
+    if (made->wrt[i].status != SlotStatus::None) gradients[asked->wrt[i]] = (*heads)[head++];
+  return gradients;
+}
+
+/// Of the emitted program, as a graph.
+Expected<Gradients> emittedGradients(Context &context, const BlockProgram &program, ArrayRef<FluidPair> pairs,
+                                     std::vector<NamedArray> bindings) {
+  BlockGraphOptions options;
+  options.maxIterations = 20;
+  std::vector<std::string> names;
+  for (const FluidPair &pair : pairs) {
+    if (!pair.gradient.isValid()) continue;
+    options.heads.push_back(program.text(pair.gradient).str());
+    names.push_back(program.text(pair.variable).str());
+  }
+  Gradients gradients;
+  if (names.empty()) return gradients;
+  Expected<BlockGraph> graph = graphOfBlocks(context, program, options);
+  if (!graph) return graph.takeError();
+  llvm::erase_if(bindings, [&](const NamedArray &binding) {
+    const BlockName *name = graph->find(binding.name);
+    return !name || !name->first.isValid();
+  });
+  // Of what the engine does not read, zeros may be asked for.
+  StringSet<> bound;
+  for (const NamedArray &binding : bindings) bound.insert(binding.name);
+  for (NamedArray &drawn : drawnBindings(graph->graph, 2))
+    if (!bound.contains(drawn.name) && !StringRef(drawn.name).contains("@")) bindings.push_back(std::move(drawn));
+  Expected<std::vector<Array>> heads = runHeads(context, graph->graph, std::move(bindings));
+  if (!heads) return heads.takeError();
+  for (size_t i = 0; i < names.size(); ++i) gradients[names[i]] = (*heads)[i];
+  return gradients;
+}
+
+/// Empty where both have the same gradients, bit for bit or to 1e-12; else what differs.
+std::string compare(const Gradients &ours, const Gradients &engine, bool &isExact) {
+  std::string problem;
+  for (const auto &[name, gradient] : engine) {
+    const auto found = ours.find(name);
+    if (found == ours.end()) {  // no gradient is one of zeros
+      if (llvm::any_of(gradient.bytes, [](char byte) { return byte != 0; })) problem += name + " is missing; ";
+      continue;
+    }
+    const Array &other = found->second;
+    if (other.bytes == gradient.bytes) continue;
+    isExact = false;
+    const double worst = largestDifference(other.view(), gradient.view());
+    if (!(worst <= 1e-12)) problem += name + " differs by " + std::to_string(worst) + "; ";
+  }
+  return problem;
+}
+
+/// Programs that are not compared, and why.
+const std::map<std::string, std::string> kNotCompared = {
+    {"backward_inside_cond", "the loss is in a branch, and no operator runs its gradient block"},
+    {"double_grad_cond.s2", "a branch of a gradient program has no gradient program (E-02)"},
+    {"loss_stop_gradient", "the flag of a loss stops the gradient of a program, not that of a graph"},
+    {"while_array", "arrays of tensors"},
+};
+
+TEST(BlockBackward, EmittedProgramsAreTheGradient) {
+  const std::vector<PaddleFile> files = paddlePrograms(".forward.json");
+  if (files.empty()) GTEST_SKIP() << "no programs in " << paddleFolder();
+  size_t numCompared = 0, numExact = 0;
+  for (const PaddleFile &file : files) {
+    const std::string name = StringRef(file.name).drop_back(StringRef(".forward.json").size()).str();
+    if (kNotCompared.contains(name)) continue;
+    SCOPED_TRACE(name);
+    TestContext context;
+    BlockFile blocks = cantFail(readBlocks(context, file.text));
+    std::vector<NamedArray> arrays, bindings;
+    ArrayNames values;
+    if (const auto archive = paddlePrograms("/" + name + ".values.npz"); !archive.empty())
+      arrays = cantFail(parseNpz(archive.front().text, name));
+    for (const NamedArray &array : arrays) values[array.name] = &array;
+    Expected<Gradients> engine = engineGradients(context, blocks, &bindings, values);
+    if (!engine) {
+      ADD_FAILURE() << describeWithNotes(engine.takeError());
+      continue;
+    }
+    Expected<FluidResult> emitted = appendBackward(context, blocks.program, requestOf(*blocks.call));
+    if (!emitted) {
+      ADD_FAILURE() << describeWithNotes(emitted.takeError());
+      continue;
+    }
+    Expected<Gradients> ours = emittedGradients(context, emitted->program, emitted->pairs, bindings);
+    if (!ours) {
+      ADD_FAILURE() << describeWithNotes(ours.takeError());
+      continue;
+    }
+    bool isExact = true;
+    EXPECT_EQ(compare(*ours, *engine, isExact), "");
+    numExact += isExact;
+    ++numCompared;
+  }
+  EXPECT_EQ(numCompared, files.size() - kNotCompared.size());
+  EXPECT_EQ(numExact, numCompared);
+}
+
+/// Empty where appendBackward and the gradient engine agree on a drawn program.
+std::string disagreement(uint64_t seed, const BlockDraw &draw) {
+  TestContext context;
+  BlockFile file;
+  file.program = drawBlocks(context, seed, draw);
+  file.call.emplace();
+  file.call->api = "append_backward";
+  file.call->loss = "loss";
+  std::vector<NamedArray> bindings;
+  Expected<Gradients> engine = engineGradients(context, file, &bindings, {});
+  if (!engine) return "engine: " + describeWithNotes(engine.takeError());
+  Expected<FluidResult> emitted = appendBackward(context, file.program, requestOf(*file.call));
+  if (!emitted) return "emission: " + describeWithNotes(emitted.takeError());
+  Expected<Gradients> ours = emittedGradients(context, emitted->program, emitted->pairs, bindings);
+  if (!ours) return "reading: " + describeWithNotes(ours.takeError());
+  bool isExact = true;
+  return compare(*ours, *engine, isExact);
+}
+
+/// GRADC_BLOCK_PROGRAMS: how many of each kind.
+size_t numDrawn() {
+  const char *text = std::getenv("GRADC_BLOCK_PROGRAMS");
+  return text ? std::strtoul(text, nullptr, 10) : 100;
+}
+
+TEST(BlockBackward, DrawnStraightProgramsAreTheGradient) {
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed)
+    EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0}), "") << "seed " << seed;
+}
+
+TEST(BlockBackward, DrawnNestedProgramsAreTheGradient) {
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed)
+    EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
+}
+
+}  // namespace
+}  // namespace gradc

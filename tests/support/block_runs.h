@@ -1,0 +1,31 @@
+// Programs of blocks and the graphs made of them, run on values.
+#pragma once
+
+#include "formats/blocks/append_backward.h"
+#include "formats/blocks/block_file.h"
+#include "runtime/npy.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace gradc::testing {
+
+/// What appendBackward is given for the call in a file.
+FluidRequest requestOf(const BlockCall &call);
+/// What the call differentiates.
+std::vector<std::string> targetsOf(const BlockCall &call);
+
+using ArrayNames = llvm::StringMap<const NamedArray *>;
+
+/// What the variables of a graph are given: feeds and parameters of an archive of Paddle's. A scalar has one axis in graphs.
+std::vector<NamedArray> bindingsFor(const Graph &graph, const ArrayNames &values);
+/// Values for every variable from its declared shape and type: floats within (-1, 1), small counts, true. An axis that is not
+/// known has two elements.
+std::vector<NamedArray> drawnBindings(const Graph &graph, uint64_t seed);
+
+/// The heads, by the reference backend in the training form.
+llvm::Expected<std::vector<Array>> runHeads(Context &context, const Graph &graph, std::vector<NamedArray> bindings);
+
+/// The largest difference of two arrays, relative to elements beyond 1; infinity for different sizes.
+double largestDifference(const TensorRef &ours, const TensorRef &theirs);
+
+}  // namespace gradc::testing

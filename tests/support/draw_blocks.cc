@@ -1,0 +1,176 @@
+#include "tests/support/draw_blocks.h"
+
+#include "tests/support/block_programs.h"
+#include "tests/support/dice.h"
+
+#include "formats/blocks/block_attrs.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace gradc::testing {
+namespace {
+
+class Drawing {
+ public:
+  Drawing(Context &context, uint64_t seed, const BlockDraw &draw) : context(context), draw(draw), dice(seed) {}
+
+  BlockProgram run() {
+    gradc::testing::addBlock(program, std::nullopt, {});
+    Names names;
+    for (const char *name : {"p0", "p1", "p2"}) {
+      declare(0, name, {2, 2}, FluidType::Fp64).isParameter = true;
+      program.parameters.push_back({program.intern(name), true});
+      names.push_back(name);
+    }
+    for (const char *name : {"x0", "x1"}) {
+      declare(0, name, {2, 2}, FluidType::Fp64).isData = true;
+      names.push_back(name);
+    }
+    numFixed = names.size();
+    fill(0, names, draw.depth);
+    const std::string last = numFixed < names.size() ? names.back() : names[0], squared = fresh(0);
+    op(0, "elementwise_mul", {{"X", {last}}, {"Y", {one(names)}}}, {{"Out", {squared}}});
+    declare(0, "loss", {}, FluidType::Fp64);
+    op(0, "reduce_mean", {{"X", {squared}}}, {{"Out", {"loss"}}},
+       {{"dim", intsAttrText(AttrTag::Longs, {0, 1})}, {"reduce_all", boolAttrText(true)}});
+    return std::move(program);
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+  using Texts = std::vector<std::pair<std::string, std::string>>;
+
+  BlockVariable &declare(uint32_t block, const std::string &name, SmallVector<int64_t, 4> shape, FluidType type) {
+    program.addVariable(block, {program.intern(name), FluidType::LodTensor, type, std::move(shape), 0});
+    return *program.find(block, program.texts.find(name));
+  }
+  std::string fresh(uint32_t block, SmallVector<int64_t, 4> shape = {2, 2}, FluidType type = FluidType::Fp64) {
+    std::string name = "v" + std::to_string(numNames++);
+    declare(block, name, std::move(shape), type);
+    return name;
+  }
+  std::string one(const Names &names) { return dice.one(ArrayRef(names)); }
+
+  void op(uint32_t block, const std::string &type, const SlotNames &inputs, const SlotNames &outputs,
+          const Texts &texts = {}, std::optional<uint32_t> subBlock = std::nullopt) {
+    BlockOp &made = addOp(program, block, type, inputs, outputs, subBlock);
+    SmallVector<AttrText, 4> attrs;
+    for (const auto &[key, value] : texts) attrs.push_back({key, value});
+    made.attrs = context.attrs(attrs);
+  }
+  void constant(uint32_t block, const std::string &name, double value) {
+    op(block, "fill_constant", {}, {{"Out", {name}}},
+       {{"dtype", intAttrText(AttrTag::Int, 6)},
+        {"shape", intsAttrText(AttrTag::Longs, {1})},
+        {"value", floatAttrText(AttrTag::Float, value)}});
+  }
+
+  /// Operators on the names that are there; those that the block declares are added.
+  void fill(uint32_t block, Names &names, uint32_t depth) {
+    const size_t number = draw.numOps / 2 + dice.below(draw.numOps) + 1;
+    for (size_t i = 0; i < number; ++i) {
+      if (depth && dice.chance(12)) loop(block, names, depth);
+      else if (depth && dice.chance(12)) branch(block, names, depth);
+      else compute(block, names);
+    }
+  }
+
+  std::string result(uint32_t block, Names &names) {
+    if (dice.chance(draw.rewritePercent) && names.size() > numFixed)
+      return names[numFixed + dice.below(names.size() - numFixed)];
+    names.push_back(fresh(block));
+    return names.back();
+  }
+
+  void compute(uint32_t block, Names &names) {
+    static const std::vector<std::string> unary = {"tanh", "sin", "cos", "sigmoid", "relu", "assign", "exp"};
+    static const std::vector<std::string> binary = {"elementwise_add", "elementwise_sub", "elementwise_mul",
+                                                    "matmul_v2"};
+    const std::string a = one(names), b = one(names);
+    if (dice.chance(50)) {
+      const std::string type = one(unary), bounded = type == "exp" ? fresh(block) : a;
+      if (type == "exp") op(block, "tanh", {{"X", {a}}}, {{"Out", {bounded}}});
+      return op(block, type, {{"X", {bounded}}}, {{"Out", {result(block, names)}}});
+    }
+    if (dice.chance(15))
+      return op(block, "scale", {{"X", {a}}}, {{"Out", {result(block, names)}}},
+                {{"scale", floatAttrText(AttrTag::Float, dice.uniform(-1, 1))},
+                 {"bias", floatAttrText(AttrTag::Float, 0.5)},
+                 {"bias_after_scale", boolAttrText(true)}});
+    const std::string raw = fresh(block);  // and then small again
+    op(block, one(binary), {{"X", {a}}, {"Y", {b}}}, {{"Out", {raw}}});
+    op(block, "tanh", {{"X", {raw}}}, {{"Out", {result(block, names)}}});
+  }
+
+  /// What the operators of a block read and write of the names around it, each once.
+  std::pair<Names, Names> traffic(uint32_t inner) {
+    Names read, written;
+    auto note = [&](ArrayRef<BlockSlot> slots, Names &to) {
+      for (const BlockSlot &slot : slots)
+        for (TextId name : slot.variables)
+          if (const std::string text = program.text(name).str(); !program.find(inner, name) && !is_contained(to, text))
+            to.push_back(text);
+    };
+    for (const BlockOp &each : program.blocks[inner].ops) note(each.inputs, read), note(each.outputs, written);
+    return {read, written};
+  }
+
+  // while (i < n) { … i = i + 1 }
+  void loop(uint32_t block, Names &names, uint32_t depth) {
+    const std::string i = fresh(block, {1}), n = fresh(block, {1}), go = fresh(block, {1}, FluidType::Bool);
+    constant(block, i, 0);
+    constant(block, n, static_cast<double>(dice.below(4)));
+    op(block, "less_than", {{"X", {i}}, {"Y", {n}}}, {{"Out", {go}}});
+    const uint32_t inner = gradc::testing::addBlock(program, block, {});
+    Names inside = names;
+    fill(inner, inside, depth - 1);
+    if (dice.chance(70) && names.size() > numFixed)  // mostly something is carried
+      op(inner, "assign", {{"X", {inside.back()}}}, {{"Out", {names[numFixed + dice.below(names.size() - numFixed)]}}});
+    op(inner, "increment", {{"X", {i}}}, {{"Out", {i}}}, {{"step", floatAttrText(AttrTag::Float, 1)}});
+    op(inner, "less_than", {{"X", {i}}, {"Y", {n}}}, {{"Out", {go}}});
+    auto [read, written] = traffic(inner);
+    for (const std::string &name : written)
+      if (name != go && !is_contained(read, name)) read.push_back(name);
+    llvm::erase(read, go);
+    const std::string scopes = fresh(block, {}, FluidType::Fp64);
+    program.find(block, program.texts.find(scopes))->kind = FluidType::StepScopes;
+    program.find(block, program.texts.find(scopes))->dtype.reset();
+    op(block, "while", {{"Condition", {go}}, {"X", read}}, {{"Out", written}, {"StepScopes", {scopes}}}, {}, inner);
+  }
+
+  void branch(uint32_t block, Names &names, uint32_t depth) {
+    const std::string sum = fresh(block, {1}), limit = fresh(block, {1}), go = fresh(block, {1}, FluidType::Bool);
+    op(block, "reduce_sum", {{"X", {one(names)}}}, {{"Out", {sum}}},
+       {{"dim", intsAttrText(AttrTag::Longs, {0, 1})}, {"reduce_all", boolAttrText(true)}});
+    constant(block, limit, dice.uniform(-1, 1));
+    op(block, "less_than", {{"X", {sum}}, {"Y", {limit}}}, {{"Out", {go}}});
+    const uint32_t inner = gradc::testing::addBlock(program, block, {});
+    Names inside = names;
+    fill(inner, inside, depth - 1);
+    if (names.size() > numFixed)
+      op(inner, "assign", {{"X", {inside.back()}}}, {{"Out", {names[numFixed + dice.below(names.size() - numFixed)]}}});
+    auto [read, written] = traffic(inner);
+    const std::string scope = fresh(block, {}, FluidType::Fp64);
+    program.find(block, program.texts.find(scope))->kind = FluidType::StepScopes;
+    program.find(block, program.texts.find(scope))->dtype.reset();
+    op(block, "conditional_block", {{"Cond", {go}}, {"Input", read}}, {{"Out", written}, {"Scope", {scope}}},
+       {{"is_scalar_condition", boolAttrText(true)}}, inner);
+  }
+
+  Context &context;
+  const BlockDraw draw;
+  Dice dice;
+  BlockProgram program;
+  size_t numFixed = 0;  // names that nothing overwrites
+  size_t numNames = 0;
+};
+
+}  // namespace
+
+BlockProgram drawBlocks(Context &context, uint64_t seed, const BlockDraw &draw) {
+  return Drawing(context, seed, draw).run();
+}
+
+}  // namespace gradc::testing

@@ -1,0 +1,21 @@
+// Random programs of blocks: straight lines, names written several times, loops and branches within each other.
+#pragma once
+
+#include "formats/blocks/block_program.h"
+#include "ir/context.h"
+
+#include <string>
+
+namespace gradc::testing {
+
+struct BlockDraw {
+  size_t numOps = 8;        // about so many in each block
+  uint32_t depth = 2;       // of blocks within the root; 0: straight lines
+  int rewritePercent = 20;  // of results that are written to a name there is
+};
+
+/// A program whose loss `loss` has one element. Its parameters `p0`, `p1`, `p2` and data `x0`, `x1` are float64 of shape [2, 2];
+/// what is computed stays small. The same seed, the same program.
+BlockProgram drawBlocks(Context &context, uint64_t seed, const BlockDraw &draw);
+
+}  // namespace gradc::testing
