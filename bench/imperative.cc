@@ -4,6 +4,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <malloc.h>
+
 using namespace llvm;
 
 namespace gradc {
@@ -94,38 +96,86 @@ void backwardWithGraph(benchmark::State &state) {
 }
 BENCHMARK(backwardWithGraph)->Name("imperative/backward with createGraph");
 
-void networkStep(benchmark::State &state) {
-  Context context;
-  registerBuiltinOps(context.ops);
-  Imperative im(context, ImperativeOptions());
-  const KindId dense = cantFail(im.kind("FullyConnected", {{"num_hidden", "64"}})),
-               relu = cantFail(im.kind("relu", {})), sum = cantFail(im.kind("sum", {})),
-               sgd = cantFail(im.kind("_scheduled_sgd_update", {}));
-  Tensor x = im.full({1, 64}, 0.5f), rate = im.full({1}, 1e-6f);
-  std::vector<Tensor> weights, biases;
-  for (int layer = 0; layer < 8; ++layer) {
-    weights.push_back(im.full({64, 64}, 0.01f));
-    biases.push_back(im.full({64}, 0.1f));
-    im.attachGrad(weights.back(), Request::Write);
-    im.attachGrad(biases.back(), Request::Write);
-  }
-  for (auto _ : state) {
-    Tensor loss;
-    {
-      RecordScope record(im);
-      Tensor y = x;
-      for (int layer = 0; layer < 8; ++layer)
-        y = cantFail(im.call(relu, {cantFail(im.call(dense, {y, weights[layer], biases[layer]}))}));
-      loss = cantFail(im.call(sum, {y}));
+class Network {
+ public:
+  Network() : im((registerBuiltinOps(context.ops), context), ImperativeOptions()) {
+    for (int layer = 0; layer < 8; ++layer) {
+      weights.push_back(im.full({64, 64}, 0.01f));
+      biases.push_back(im.full({64}, 0.1f));
+      im.attachGrad(weights.back(), Request::Write);
+      im.attachGrad(biases.back(), Request::Write);
     }
-    cantFail(im.backward({loss}, BackwardOptions()));
+  }
+
+  Tensor loss() {
+    RecordScope record(im);
+    Tensor y = x;
+    for (int layer = 0; layer < 8; ++layer)
+      y = cantFail(im.call(relu, {cantFail(im.call(dense, {y, weights[layer], biases[layer]}))}));
+    return cantFail(im.call(sum, {y}));
+  }
+  void update() {
     NoGradScope quiet(im);
     for (const std::vector<Tensor> *list : {&weights, &biases})
       for (const Tensor &parameter : *list)
         cantFail(im.callInto(sgd, {parameter, parameter.grad(), rate}, {parameter}));
   }
+
+  Context context;
+  Imperative im;
+
+ private:
+  const KindId dense = cantFail(im.kind("FullyConnected", {{"num_hidden", "64"}})),
+               relu = cantFail(im.kind("relu", {})), sum = cantFail(im.kind("sum", {})),
+               sgd = cantFail(im.kind("_scheduled_sgd_update", {}));
+  const Tensor x = im.full({1, 64}, 0.5f), rate = im.full({1}, 1e-6f);
+  std::vector<Tensor> weights, biases;
+};
+
+void networkStep(benchmark::State &state) {
+  Network network;
+  for (auto _ : state) {
+    cantFail(network.im.backward({network.loss()}, BackwardOptions()));
+    network.update();
+  }
 }
 BENCHMARK(networkStep)->Name("imperative/step of 8 dense layers of 64");
+
+/// The most that the heap grew by, looked at after the forward and after the backward of ten steps. The Context is there before.
+template <class Subject, class Step> void peakMemory(benchmark::State &state, Step step) {
+  auto heapBytes = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  for (auto _ : state) {
+    auto subject = std::make_unique<Subject>();
+    const size_t before = heapBytes() - subject->im.memoryStats().totalBytes();
+    size_t peak = before;
+    for (int i = 0; i < 10; ++i) step(*subject, [&] { peak = std::max(peak, heapBytes()); });
+    state.counters["bytes"] = static_cast<double>(peak - before);
+  }
+}
+
+void peakOfChain(benchmark::State &state) {
+  peakMemory<Chain>(state, [](Chain &chain, auto look) {
+    Tensor y = chain.run(kCalls);
+    look();
+    cantFail(chain.im.backward({y}, BackwardOptions()));
+    look();
+  });
+}
+BENCHMARK(peakOfChain)->Name("imperative/peak memory, chain")->Iterations(1);
+
+void peakOfNetwork(benchmark::State &state) {
+  peakMemory<Network>(state, [](Network &network, auto look) {
+    Tensor loss = network.loss();
+    look();
+    cantFail(network.im.backward({loss}, BackwardOptions()));
+    look();
+    network.update();
+  });
+}
+BENCHMARK(peakOfNetwork)->Name("imperative/peak memory, network")->Iterations(1);
 
 }  // namespace
 }  // namespace gradc

@@ -1,6 +1,8 @@
 // Backward: collect what the ys lead to, find or compile the plan for that structure, run it, bring the gradients to their
 // marks, clear what was collected. Until gradients are brought nothing of the user's has changed (RET-05).
 // Tested by tests/imperative_test.cc
+#include "imperative/deep_stack.h"
+#include "imperative/heap_bytes.h"
 #include "imperative/replay.h"
 
 #include "runtime/bindings.h"
@@ -16,6 +18,8 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
+
+constexpr size_t kMaxSpare = 16;
 
 /// What backward and grad have in common.
 struct Asked {
@@ -33,7 +37,7 @@ class Run {
   ~Run() {
     host.end();
     scratch->clear();
-    engine.spare.push_back(std::move(scratch));
+    if (engine.spare.size() < kMaxSpare) engine.spare.push_back(std::move(scratch));
   }
 
   std::unique_ptr<Scratch> scratch;
@@ -71,15 +75,14 @@ class Run {
 
   /// What code of the host sees, once Scratch::marks are the targets whose gradients are brought to them, if any.
   void listTaps() {
-    DenseMap<const Mark *, uint32_t> resultOf;  // of leaves with hooks after the accumulation
+    std::vector<uint32_t> &resultOf = scratch->host.resultOf;  // by leaf
+    resultOf.assign(scratch->collected.leaves().size(), Plan::kNone);
     for (auto [i, mark] : enumerate(scratch->marks))
-      if (mark->hooks && liveHooks(hooksOf(*mark).after)) resultOf[mark] = static_cast<uint32_t>(i);
+      if (scratch->collected.isLeaf(*mark)) resultOf[mark->index] = static_cast<uint32_t>(i);
     auto add = [&](const TapeValue &value, Mark &mark) {
       HostScratch::Tap tap{liveHooks(hooksOf(mark).before), nullptr, value, &mark};
-      if (const auto at = resultOf.find(&mark); at != resultOf.end()) {
-        tap.after = liveHooks(hooksOf(mark).after);
-        tap.result = at->second;
-      }
+      if (value.mark && resultOf[mark.index] != Plan::kNone) tap.after = liveHooks(hooksOf(mark).after);
+      if (tap.after) tap.result = resultOf[mark.index];
       if (!tap.before && !tap.after) return;
       scratch->request.taps.push_back(scratch->collected.word(value));
       host.addTap(tap);
@@ -102,7 +105,7 @@ class Run {
     for (auto [i, mark, gradient] : enumerate(scratch->marks, scratch->results)) {
       if (!gradient) continue;
       engine.deliver(*mark, std::move(gradient), asked.createGraph);
-      if (mark->hooks && liveHooks(hooksOf(*mark).after)) late.push_back(static_cast<uint32_t>(i));
+      if (mark->hooks && liveHooks(hooksOf(*mark).after)) scratch->host.late.push_back(static_cast<uint32_t>(i));
     }
     return Error::success();
   }
@@ -110,7 +113,7 @@ class Run {
   Error finish() {
     // Gradients that are zero whatever the tape holds pass no tap.
     for (const HostScratch::Tap &tap : scratch->host.taps)
-      if (is_contained(late, tap.result))
+      if (llvm::binary_search(scratch->host.late, tap.result))
         if (Error error = host.runHooksAfter(tap)) return error;
     return host.finish();
   }
@@ -123,8 +126,8 @@ class Run {
     if (!plan) return plan.takeError();
     const ReplayRequest replayed{
         engine, **plan, *scratch, asked.retains, host.isNeeded() ? &host : nullptr, asked.checksNaN, scratch->marks};
-    (*plan)->isLeased = true;
-    const auto endLease = make_scope_exit([&] { (*plan)->isLeased = false; });
+    engine.plans.lease(**plan);
+    const auto endLease = make_scope_exit([&] { engine.plans.giveBack(**plan); });
     if (asked.createGraph) return replayRecorded(replayed);
     bool hasReleased = false;
     Error error = replay(replayed, hasReleased);
@@ -189,6 +192,10 @@ class Run {
                         {engine.options.backend, engine.options.threads});
     if (!made) return made.takeError();
     (*made)->key.assign(key.begin(), key.end());
+    (*made)->bytes += heapBytesOf((*made)->key);
+    (*made)->hasHostCode = any_of((*made)->split.backward.kinds(), [&](const KindRef &kind) {
+      return kind->op && (!engine.isBuiltin(*kind->op) || !kind->bodies.empty());
+    });
     plan = std::move(*made);
     engine.plans.insert(plan);
     return plan;
@@ -197,13 +204,13 @@ class Run {
   /// What lost values cannot be differentiated again.
   void markReleased() {
     for (TapeNode *node : scratch->collected.nodes())
-      for (const Kept &kept : node->kept()) node->isCleared |= !kept.storage;
+      for (const Kept &kept : node->kept())
+        if (!kept.storage) node->isCleared = true;
   }
 
   Engine &engine;
   const Asked &asked;
   HostRun host;
-  SmallVector<uint32_t, 0> late;  // results of leaves whose hooks after the accumulation have not run
 };
 
 std::string position(size_t i, const Tensor &x) {
@@ -216,16 +223,14 @@ Error checkTarget(const Tensor &x, size_t i) {
       .note("mark it with requireGrad or attachGrad before it is used");
 }
 
-}  // namespace
-
-Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
+Error backwardHere(Imperative &owner, Engine *engine, Tensors ys, const BackwardOptions &options) {
   StoreLock lock(engine->store);
   Asked asked{ys,
               options.heads,
               options.retain.value_or(options.createGraph),
               options.createGraph,
               options.secondBackward == SecondBackward::Lenient,
-              modesOf(*this).checksNaN};
+              modesOf(owner).checksNaN};
   Run run(*engine, asked, lock);
   if (options.inputs && options.inputs->empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (inputs): the list is empty");
@@ -273,7 +278,8 @@ Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
   return run.finish();
 }
 
-Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
+Error gradHere(Imperative &owner, Engine *engine, Tensors ys, Tensors xs, const GradOptions &options,
+               std::vector<Tensor> &gradients) {
   StoreLock lock(engine->store);
   if (!options.onlyInputs)
     return Failure(ErrorKind::UnsupportedOption,
@@ -283,7 +289,7 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
               options.retain.value_or(options.createGraph),
               options.createGraph,
               options.secondBackward == SecondBackward::Lenient,
-              modesOf(*this).checksNaN};
+              modesOf(owner).checksNaN};
   if (xs.empty())
     return Failure(ErrorKind::EmptyXs, "no tensor to differentiate with respect to (xs): the list is empty");
   if (Error error = engine->checkOwn(xs, "x")) return error;
@@ -311,13 +317,27 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
   if (Error error = run.fillMissing(xs, options.unused)) return error;
   run.clearHistory();
   if (Error error = run.finish()) return error;
-  return std::move(run.scratch->results);
+  gradients = std::move(run.scratch->results);
+  return Error::success();
+}
+
+}  // namespace
+
+Error Imperative::backward(Tensors ys, const BackwardOptions &options) {
+  return withRoomOnStack([&] { return backwardHere(*this, engine.get(), ys, options); });
+}
+
+Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const GradOptions &options) {
+  std::vector<Tensor> gradients;
+  if (Error error = withRoomOnStack([&] { return gradHere(*this, engine.get(), ys, xs, options, gradients); }))
+    return error;
+  return gradients;
 }
 
 namespace {
 
 /// Memory of the host, or that others see under another tensor or keep for a gradient.
-bool isShared(const TensorImpl &impl) { return impl.storage->refs.load(std::memory_order_relaxed) > 1; }
+bool isShared(const TensorImpl &impl) { return impl.storage->hasOtherOwners(); }
 
 /// The tensor stays, its memory is another.
 void swapMemory(TensorImpl &to, TensorImpl &from) {

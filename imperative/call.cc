@@ -15,19 +15,28 @@ namespace {
 
 bool overlap(const Storage &a, const Storage &b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
 
-/// The memory of one call's outputs until they are tensors.
+/// The memory of one call's outputs until they are tensors, and of the tensors: behind the kernel nothing fails.
 class Outputs {
  public:
-  explicit Outputs(size_t number) : list(number, nullptr) {}
+  Outputs(Store &store, size_t number) : store(store), list(number) {}
   ~Outputs() {
-    for (Storage *storage : list)
-      if (storage) release(storage);
+    for (const Output &output : list) {
+      if (output.storage) release(output.storage);
+      if (output.tensor) store.freeSized(output.tensor, sizeof(TensorImpl));
+    }
   }
-  Storage *&operator[](size_t i) { return list[i]; }
-  Storage *take(size_t i) { return std::exchange(list[i], nullptr); }
+  Storage *&operator[](size_t i) { return list[i].storage; }
+  Storage *take(size_t i) { return std::exchange(list[i].storage, nullptr); }
+  bool allocateTensor(size_t i) { return (list[i].tensor = store.allocate(sizeof(TensorImpl))) != nullptr; }
+  void *takeTensor(size_t i) { return std::exchange(list[i].tensor, nullptr); }
 
  private:
-  SmallVector<Storage *, 4> list;
+  struct Output {
+    Storage *storage = nullptr;
+    void *tensor = nullptr;
+  };
+  Store &store;
+  SmallVector<Output, 4> list;
 };
 
 class Caller {
@@ -40,8 +49,8 @@ class Caller {
     if (Error error = checkWrites()) return error;
     if (signature->isTracked)
       if (Error error = checkKept()) return error;
-    Outputs memory(signature->outputs.size());
-    if (Error error = takeMemory(memory)) return error;
+    Outputs memory(engine.store, signature->outputs.size());
+    if (Error error = takeMemory(memory, results.size())) return error;
     TapeNode *node = nullptr;
     if (signature->isTracked && !(node = allocateNode())) return noMemory(TapeNode::bytes(numInputs(), numKept()));
     draw = signature->isRandom ? request.draw ? request.draw : engine.numDraws + 1 : 0;
@@ -62,7 +71,8 @@ class Caller {
 
   Error findSignature() {
     if (Error error = engine.checkOwn(request.kind)) return error;
-    SmallVector<uint64_t, 8> key;
+    std::vector<uint64_t> &key = engine.callKey;
+    key.clear();
     key.push_back(formWord(request.modes.isTraining, numInputs()));
     for (const Tensor &tensor : request.inputs) {
       const TensorImpl *const impl = tensor.get();
@@ -132,7 +142,7 @@ class Caller {
     return true;
   }
 
-  Error takeMemory(Outputs &memory) {
+  Error takeMemory(Outputs &memory, size_t numResults) {
     for (size_t o = 0; o < signature->outputs.size(); ++o) {
       const Signature::Output &output = signature->outputs[o];
       const bool isInto = o < request.into.size();
@@ -147,6 +157,7 @@ class Caller {
         if (!memory[o]) return noMemory(output.bytes);
         memory[o]->isInference = request.modes.isInference;
       }
+      if (o < numResults && output.isWanted && !memory.allocateTensor(o)) return noMemory(sizeof(TensorImpl));
     }
     return engine.growWorkspace(signature->workspaceBytes);
   }
@@ -177,26 +188,27 @@ class Caller {
   void record(void *block, Outputs &memory) {
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(numInputs()),
                                                 .numKept = static_cast<uint32_t>(numKept()),
+                                                .line = request.site.line,
+                                                .file = request.site.file,
                                                 .signature = signature,
                                                 .call = engine.numCalls,
                                                 .draw = draw,
                                                 .store = &engine.store,
                                                 .forward = request.forward,
-                                                .origin = request.origin,
-                                                .site = request.site};
+                                                .origin = request.origin};
     if (node->forward) retain(node->forward);
     if (node->origin) retain(node->origin);
     Edge *edge = node->edges().begin();
     for (const Tensor &tensor : request.inputs) {
       TensorImpl &impl = *tensor.get();
-      node->isTrackedByLeaf |= (impl.tracked & mask) && (impl.tracked & kTrackedByLeaf);
+      if ((impl.tracked & mask) && (impl.tracked & kTrackedByLeaf)) node->isTrackedByLeaf = true;
       *edge++ = edgeOf(impl, mask);
     }
     Kept *kept = node->kept().begin();
     for (KeptOperand operand : signature->kept) {
       const bool isInput = signature->isInput(operand);
       Storage *const storage = isInput ? input(operand).storage : memory[operand - signature->numInputs()];
-      if (storage) retain(storage);
+      if (storage) keep(storage);
       // Writes of targets are counted next.
       const bool isTarget = !isInput && operand - signature->numInputs() < request.into.size();
       *kept++ = {storage, storage ? storage->version.load(std::memory_order_relaxed) + isTarget : 0};
@@ -249,20 +261,18 @@ class Caller {
     if (!signature->outputs[o].isWanted) return Tensor();
     const OperandType type = signature->outputs[o].type;
     const uint8_t tracked = trackedBits(o, node);
-    void *const block = engine.store.allocate(sizeof(TensorImpl));
-    if (!block) return Tensor();
     if (tracked) retain(node);
     const Dims dims = signature->operands[signature->numInputs() + o].shape;
-    return Tensor::adopt(new (block) TensorImpl{.dtype = type.dtype,
-                                                .tracked = tracked,
-                                                .output = static_cast<uint16_t>(o),
-                                                .shape = type.shape,
-                                                .rank = static_cast<uint32_t>(dims.size()),
-                                                .dims = dims.data(),
-                                                .store = &engine.store,
-                                                .storage = memory.take(o),
-                                                .producer = tracked ? node : nullptr,
-                                                .serial = ++engine.numTensors});
+    return Tensor::adopt(new (memory.takeTensor(o)) TensorImpl{.dtype = type.dtype,
+                                                               .tracked = tracked,
+                                                               .output = static_cast<uint16_t>(o),
+                                                               .shape = type.shape,
+                                                               .rank = static_cast<uint32_t>(dims.size()),
+                                                               .dims = dims.data(),
+                                                               .store = &engine.store,
+                                                               .storage = memory.take(o),
+                                                               .producer = tracked ? node : nullptr,
+                                                               .serial = ++engine.numTensors});
   }
 
   Engine &engine;

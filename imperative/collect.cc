@@ -1,6 +1,8 @@
 // Tested by tests/imperative_cache_test.cc
 #include "imperative/collect.h"
 
+#include "imperative/heap_bytes.h"
+
 #include "ir/error.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -59,6 +61,10 @@ Error Collected::collect(ArrayRef<TapeValue> ys, uint32_t newEpoch, bool isLenie
       leafList.push_back(y.mark);
     }
   return Error::success();
+}
+
+size_t Collected::heapBytes() const {
+  return heapBytesOf(list, stack, leafList, outsideList) + heapBlock(outsideOf.getMemorySize());
 }
 
 bool Collected::contains(const TapeValue &value) const {

@@ -39,6 +39,7 @@ class Collected {
   /// Numbers of a value: of collected ones, and of others in the order in which they are asked for.
   uint32_t word(const TapeValue &value);
   bool contains(const TapeValue &value) const;
+  bool isLeaf(const Mark &mark) const { return mark.epoch == epoch; }
 
   llvm::ArrayRef<TapeNode *> nodes() const { return list; }
   llvm::ArrayRef<Mark *> leaves() const { return leafList; }
@@ -46,6 +47,7 @@ class Collected {
   /// Of the structure alone: types of variables, then per node its signature and where its inputs come from.
   void encode(std::vector<uint32_t> &words) const;
   uint32_t numEntries() const { return entries; }
+  size_t heapBytes() const;
 
   // A word is a number with its kind in the lowest two bits.
   enum Tag : uint32_t { kComputed = 0, kLeaf = 1, kUntracked = 2, kOutside = 3 };

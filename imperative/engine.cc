@@ -2,12 +2,21 @@
 #include "imperative/engine.h"
 
 #include "imperative/function_op.h"
+#include "imperative/heap_bytes.h"
 
+#include "ops/registry.h"
 #include "runtime/bindings.h"
 
 using namespace llvm;
 
 namespace gradc {
+
+size_t Scratch::heapBytes() const {
+  return heapBlock(sizeof(Scratch)) + collected.heapBytes() +
+         heapBytesOf(request.wrt, request.retained, request.noGrad, request.taps, request.types, ys, heads, marks) +
+         heapBytesOf(memory, results, key, recorded.values, recorded.origins, recorded.versions, recorded.isDelivered) +
+         heapBytesOf(host.taps, host.nodes, host.marks, host.values, host.callbacks, host.resultOf, host.late);
+}
 
 void Scratch::clear() {
   request.clear();
@@ -82,7 +91,7 @@ std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
 
 std::string Engine::describeFully(const TapeNode &node) const {
   auto at = [](CallSite site) { return site.file ? (" at " + Twine(site.file) + ":" + Twine(site.line)).str() : ""; };
-  std::string text = describe(node) + at(node.site);
+  std::string text = describe(node) + at(node.site());
   for (const Origin *origin = node.origin; origin; origin = origin->parent)
     text += ", the gradient of " + describeCall(origin->call, origin->kind.value) + at(origin->site);
   return text;
@@ -93,7 +102,7 @@ Origin *Engine::makeOrigin(const TapeNode &node) {
   if (!block) return nullptr;
   if (node.origin) retain(node.origin);
   return new (block) Origin{
-      .kind = node.signature->kind, .call = node.call, .site = node.site, .parent = node.origin, .store = &store};
+      .kind = node.signature->kind, .call = node.call, .site = node.site(), .parent = node.origin, .store = &store};
 }
 
 std::string Engine::describe(const TapeNode &node) const { return describeCall(node.call, node.signature->kind.value); }
@@ -125,6 +134,14 @@ Expected<Mark *> Engine::markOf(TensorImpl &impl) {
     impl.mark = new (block) Mark{.dtype = impl.dtype, .shape = impl.shape, .store = &store, .name = {}};
   }
   return impl.mark;
+}
+
+bool Engine::isBuiltin(const OpDef &op) {
+  if (!builtins) {
+    builtins = std::make_unique<OpRegistry>();
+    registerBuiltinOps(*builtins);
+  }
+  return builtins->find(op.name) == &op;
 }
 
 Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes) const {

@@ -9,6 +9,8 @@
 #include "ir/dense_map.h"
 #include "runtime/failures.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace gradc {
 
 struct CallRequest {
@@ -38,7 +40,15 @@ struct Scratch {
   std::vector<Tensor> results;
   std::vector<uint32_t> key;
   HostScratch host;
+  struct Recorded {
+    std::vector<Tensor> values;        // by entry of the combined graph
+    std::vector<Origin *> origins;     // by call, made as they are needed
+    std::vector<uint32_t> versions;    // of the forward values
+    std::vector<uint8_t> isDelivered;  // by result: its leaf has it already
+    llvm::SmallPtrSet<const Storage *, 16> taken;
+  } recorded;  // of a replay call by call
 
+  size_t heapBytes() const;
   void clear();
 };
 
@@ -105,13 +115,17 @@ class Engine {
   uint32_t epoch = 0;                           // of the marks that collecting leaves in nodes
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
+  std::vector<uint64_t> callKey;  // of the signature of the call under way
 
+  std::unique_ptr<OpRegistry> builtins;  // made when it is first looked at
   BufferMarks bufferMarks;
   FailureSlot failure;  // of kernels of calls
 
   /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
   llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
   llvm::Error growWorkspace(size_t bytes);
+  /// Else an operator of the host, whose kernel may fail.
+  bool isBuiltin(const OpDef &op);
   /// Makes of a recorded gradient the recorded sum with what it is added to, if it is.
   llvm::Error addRecorded(const Mark &mark, Tensor &gradient);
   /// Brings a gradient to a mark; `isRecorded`: it has a history of its own, and is the sum already.

@@ -129,14 +129,15 @@ class FunctionRecorder {
     holder.release();
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(request.inputs.size()),
                                                 .numKept = 0,
+                                                .line = request.site.line,
+                                                .file = request.site.file,
                                                 .signature = signature,
                                                 .call = ++engine.numCalls,
                                                 .store = &engine.store,
-                                                .state = state,
-                                                .site = request.site};
+                                                .state = state};
     for (auto [tensor, edge] : zip_equal(request.inputs, node->edges())) {
       TensorImpl &impl = *tensor.get();
-      node->isTrackedByLeaf |= (impl.tracked & mask) && (impl.tracked & kTrackedByLeaf);
+      if ((impl.tracked & mask) && (impl.tracked & kTrackedByLeaf)) node->isTrackedByLeaf = true;
       edge = edgeOf(impl, mask);
     }
     for (auto [o, output] : enumerate(outputs)) {

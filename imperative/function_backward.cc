@@ -65,7 +65,7 @@ class Results {
     const Tensor operands[] = {gradient, std::move(*like)};
     Tensor sum;
     const KindRef kind = cantFail(engine.ctx.kind(*sumLike, Attrs()));
-    if (Error error = engine.call({engine.signatures.kindId(kind), operands, {recording}, node.site}, sum))
+    if (Error error = engine.call({engine.signatures.kindId(kind), operands, {recording}, node.site()}, sum))
       return error;
     return sum;
   }
@@ -130,11 +130,12 @@ Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradient
   if (!block) return letGo(), Failure(ErrorKind::TooLarge, "no memory to record a function");
   TapeNode *const once = new (block) TapeNode{.numEdges = static_cast<uint32_t>(edges.size()),
                                               .numKept = 0,
+                                              .line = node.line,
+                                              .file = node.file,
                                               .signature = *signature,
                                               .call = ++engine.numCalls,
                                               .store = &engine.store,
-                                              .origin = engine.makeOrigin(node),
-                                              .site = node.site};
+                                              .origin = engine.makeOrigin(node)};
   once->isTrackedByLeaf = isByLeaf;
   llvm::copy(edges, once->edges().begin());
   uint16_t output = 0;

@@ -12,15 +12,29 @@ namespace {
 
 void deleteHooks(void *hooks) { delete static_cast<HookList *>(hooks); }
 
-/// What the host put into hooks is destroyed without the lock, like foreign memory.
-Expected<HookList *> hooksOf(Engine &engine, Mark &mark) {
-  if (!mark.hooks) {
+/// What both kinds of hooks ask of a tensor: E-44, E-21, E-06.
+Error checkHook(const Engine &engine, const Tensor &x, const TensorHook &hook) {
+  if (Error error = engine.checkOwn(x, "tensor")) return error;
+  const TensorImpl &impl = *x.get();
+  if (!hook) return Failure(ErrorKind::BadCallback, "the hook of " + Engine::describe(impl) + " is empty");
+  if (!impl.tracked)
+    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient to hook");
+  return Error::success();
+}
+
+/// Those of the tensor's mark, made if there are none. What the host put into hooks is destroyed without the lock, like foreign
+/// memory.
+Expected<HookList *> hooksOf(Engine &engine, TensorImpl &impl) {
+  Expected<Mark *> mark = engine.markOf(impl);
+  if (!mark) return mark.takeError();
+  Storage *&hooks = (*mark)->hooks;
+  if (!hooks) {
     auto list = std::make_unique<HookList>();
-    mark.hooks = engine.store.foreignStorage(nullptr, 0, deleteHooks, list.get());
-    if (!mark.hooks) return Failure(ErrorKind::TooLarge, "no memory for a hook");
+    hooks = engine.store.foreignStorage(nullptr, 0, deleteHooks, list.get());
+    if (!hooks) return Failure(ErrorKind::TooLarge, "no memory for a hook");
     list.release();
   }
-  return static_cast<HookList *>(mark.hooks->releaseUser);
+  return static_cast<HookList *>(hooks->releaseUser);
 }
 
 /// One more at the end, without those that were removed. `old` is what was there, to be destroyed without the lock.
@@ -52,37 +66,27 @@ HookRows liveHooks(const HookRows &rows) {
 Expected<HookHandle> Imperative::addHook(const Tensor &x, TensorHook hook) {
   HookRows old;
   StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(x, "tensor")) return error;
+  if (Error error = checkHook(*engine, x, hook)) return error;
   TensorImpl &impl = *x.get();
-  if (!hook) return Failure(ErrorKind::BadCallback, "the hook of " + Engine::describe(impl) + " is empty");
-  if (!impl.tracked)
-    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient to hook");
-  Expected<Mark *> mark = engine->markOf(impl);
-  if (!mark) return mark.takeError();
-  Expected<HookList *> hooks = hooksOf(*engine, **mark);
+  Expected<HookList *> hooks = hooksOf(*engine, impl);
   if (!hooks) return hooks.takeError();
   if (impl.producer)
-    if (Error error = engine->tieToCall(impl, **mark)) return error;
+    if (Error error = engine->tieToCall(impl, *impl.mark)) return error;
   return add((*hooks)->before, std::move(hook), old);
 }
 
 Expected<HookHandle> Imperative::addPostAccumulateHook(const Tensor &leaf, TensorHook hook) {
   HookRows old;
   StoreLock lock(engine->store);
-  if (Error error = engine->checkOwn(leaf, "tensor")) return error;
+  if (Error error = checkHook(*engine, leaf, hook)) return error;
   TensorImpl &impl = *leaf.get();
-  if (!hook) return Failure(ErrorKind::BadCallback, "the hook of " + Engine::describe(impl) + " is empty");
   if (impl.producer)
     return Failure(ErrorKind::HookNotLeaf,
                    Engine::describe(impl) + " is computed: a hook after the accumulation is for leaves")
         .note("add a hook of its gradient instead");
-  if (!impl.tracked)
-    return Failure(ErrorKind::NotRequiresGrad, Engine::describe(impl) + " is not tracked: it gets no gradient to hook");
-  Expected<Mark *> mark = engine->markOf(impl);
-  if (!mark) return mark.takeError();
-  Expected<HookList *> hooks = hooksOf(*engine, **mark);
+  Expected<HookList *> hooks = hooksOf(*engine, impl);
   if (!hooks) return hooks.takeError();
-  if (!(*mark)->owner.load(std::memory_order_relaxed)) (*mark)->owner.store(&impl, std::memory_order_relaxed);
+  if (!impl.mark->owner.load(std::memory_order_relaxed)) impl.mark->owner.store(&impl, std::memory_order_relaxed);
   return add((*hooks)->after, std::move(hook), old);
 }
 

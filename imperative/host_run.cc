@@ -26,6 +26,7 @@ void HostRun::end() {
   scratch.taps.clear();
   scratch.nodes.clear();
   scratch.marks.clear();
+  scratch.late.clear();
 }
 
 void HostRun::addTap(const HostScratch::Tap &tap) {

@@ -27,6 +27,8 @@ struct HostScratch {
   std::vector<Mark *> marks;
   std::vector<Held> values;
   std::vector<FinalCallback> callbacks;
+  std::vector<uint32_t> resultOf;  // by collected leaf: position of its gradient among the results
+  std::vector<uint32_t> late;      // results, rising, of leaves whose hooks after the accumulation have not run
 };
 
 class HostRun {
@@ -37,11 +39,11 @@ class HostRun {
   /// Lets go of everything that belongs to the host.
   void end();
 
-  /// Whether any code of the host may run; if so, whether an error has to leave the tape as it was: hooks after the accumulation
-  /// alone give that up.
+  /// Whether any code of the host may run; whether that is hooks before the accumulation, so that an error has to leave the tape as
+  /// it was: those after it give that up, and of functions the plan knows.
   bool isNeeded() const { return hasFunctions || !scratch.taps.empty(); }
   bool hasFunctionsAtAll() const { return hasFunctions; }
-  bool keepsValues() const { return hasFunctions || hasHooksBefore; }
+  bool keepsValues() const { return hasHooksBefore; }
   void addTap(const HostScratch::Tap &tap);
   void setHasFunctions() { hasFunctions = true; }
   /// From now on the host may let go of what was collected.

@@ -176,8 +176,10 @@ std::string Imperative::explainMiss() const {
 
 MemoryStats Imperative::memoryStats() const {
   StoreLock lock(engine->store);
-  return {engine->store.stats(), engine->plans.stats().bytes, engine->signatures.size(),
-          engine->signatures.numPrepared()};
+  size_t scratchBytes = 0;
+  for (const std::unique_ptr<Scratch> &scratch : engine->spare) scratchBytes += scratch->heapBytes();
+  return {engine->store.stats(), engine->plans.stats().bytes, engine->signatures.heapBytes(),
+          scratchBytes,          engine->signatures.size(),   engine->signatures.numPrepared()};
 }
 
 }  // namespace gradc

@@ -74,10 +74,15 @@ struct CacheStats {
   size_t entries = 0, bytes = 0;
 };
 
+/// Where the memory of an Imperative is. Without what its Context holds, and what oneDNN allocates for prepared kernels.
 struct MemoryStats {
-  PoolStats pool;        // of which `cachedBytes` are free
-  size_t planBytes = 0;  // compiled backwards
+  PoolStats pool;             // leaves, kept values, other tensors and the tape, free blocks
+  size_t planBytes = 0;       // compiled backwards
+  size_t signatureBytes = 0;  // what is known of calls
+  size_t scratchBytes = 0;    // what backwards work with, kept for the next
   size_t numSignatures = 0, numKernels = 0;
+
+  size_t totalBytes() const { return pool.systemBytes + planBytes + signatureBytes + scratchBytes; }
 };
 
 class Imperative {

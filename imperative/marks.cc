@@ -1,5 +1,5 @@
 // What tensors are marked with: by MXNet's rules, by PyTorch's, and the gradients they have.
-// Tested by tests/imperative_marks_test.cc
+// Tested by tests/imperative_modes_test.cc
 #include "imperative/engine.h"
 
 #include "runtime/bindings.h"
@@ -23,6 +23,11 @@ Error checkFits(const TensorImpl &x, const TensorImpl &grad) {
   return Failure(ErrorKind::BindingMismatch, "the gradient of " + Engine::describe(x) + ": expected " +
                                                  describeTensor(ShapeRef(x.shapeDims()), x.dtype) + ", got " +
                                                  describeTensor(ShapeRef(grad.shapeDims()), grad.dtype));
+}
+
+void setTracked(TensorImpl &leaf, uint8_t bits) {
+  leaf.tracked = bits;
+  leaf.store->setLeaf(*leaf.storage, bits != 0);
 }
 
 void setGradient(Mark &mark, TensorImpl *grad) {
@@ -86,7 +91,7 @@ Error Imperative::mark(const Tensor &x, Request request, const Tensor &buffer) {
   mark.isMarked = true;
   mark.isFresh = false;
   mark.request = request;
-  if (!impl.producer) impl.tracked |= kTracked;
+  if (!impl.producer) setTracked(impl, impl.tracked | kTracked);
   return Error::success();
 }
 
@@ -111,7 +116,7 @@ Error Imperative::requireGrad(const Tensor &x, bool on) {
   if (!mark) return mark.takeError();
   (*mark)->isMarked = (*mark)->isByLeaf = on;
   if (on && (*mark)->request == Request::Null) (*mark)->request = Request::Add;
-  impl.tracked = on ? kTracked | kTrackedByLeaf : 0;
+  setTracked(impl, on ? kTracked | kTrackedByLeaf : 0);
   return Error::success();
 }
 
@@ -140,7 +145,7 @@ Error Imperative::dropGrad(const Tensor &x) {
   setGradient(*impl.mark, nullptr);
   impl.mark->isMarked = impl.mark->isByLeaf = impl.mark->isFresh = impl.mark->isCallersBuffer = false;
   impl.mark->request = Request::Null;
-  if (!impl.producer) impl.tracked = 0;
+  if (!impl.producer) setTracked(impl, 0);
   return Error::success();
 }
 

@@ -3,6 +3,7 @@
 #include "imperative/plan.h"
 
 #include "imperative/function_op.h"
+#include "imperative/heap_bytes.h"
 #include "imperative/recorded_graph.h"
 
 #include "passes/memory/plan_memory.h"
@@ -306,19 +307,29 @@ class Compiler {
         plan->workspaces.push_back({static_cast<uint32_t>(i), memory.workspace[instruction.node]});
   }
 
+  /// Of a graph its columns alone: kinds are the Context's.
+  static size_t bytesOf(const Graph &graph) {
+    const GraphColumns &c = graph.columns();
+    return heapBlock(sizeof(GraphColumns) + 16) + heapBlock(sizeof(GraphTable) + 16) +
+           heapBytesOf(c.kinds, c.kindList, c.inputBegin, c.inputs, c.depBegin, c.deps) +
+           heapBytesOf(c.entryBegin, c.nameBegin, c.names, c.origins, c.heads);
+  }
+
   void countBytes() {
     const InstructionList &list = plan->list;
-    plan->bytes = sizeof(Plan) + plan->combined.heapBytes() + plan->split.backward.heapBytes() +
-                  list.instructions.capacity() * sizeof(Instruction) + list.operands.capacity() * sizeof(TensorRef) +
-                  list.operandEntry.capacity() * sizeof(EntryId) + list.ownedBytes +
-                  plan->saved.capacity() * sizeof(Plan::Saved) + plan->slots.capacity() * sizeof(Plan::Slot) +
-                  plan->placed.capacity() * sizeof(Plan::Placed) +
-                  (plan->callOf.capacity() + plan->operandsOfHeads.capacity()) * sizeof(uint32_t) +
-                  (plan->leafOf.capacity() + plan->results.capacity() + plan->key.capacity()) * sizeof(uint32_t) +
-                  plan->heads.capacity() * sizeof(Plan::HeadMemory) + plan->draws.capacity() * sizeof(Plan::Draw) +
-                  plan->stops.capacity() * sizeof(Plan::Stop) + plan->tapNodes.capacity() * sizeof(NodeId) +
-                  plan->workspaces.capacity() * sizeof(Plan::Workspace) + plan->isGradient.size() / 8 +
-                  plan->split.newId.capacity() * sizeof(NodeId) + plan->split.source.capacity() * sizeof(Value);
+    // Rows by entry: address, shape, type, storage; and a slab of shapes.
+    const size_t entries = list.graph.numEntries();
+    const size_t byEntry = heapBlock(entries * sizeof(char *)) + heapBlock(entries * sizeof(ShapeId)) +
+                           heapBlock(entries * sizeof(DType)) + heapBlock(entries * sizeof(StorageKind));
+    constexpr size_t kShapeTable = heapBlock(sizeof(ShapeTable) + 16) + heapBlock(4096) + 512;
+    plan->bytes =
+        heapBlock(sizeof(Plan) + 16) + bytesOf(plan->combined) + bytesOf(plan->split.backward) + byEntry + kShapeTable +
+        list.ownedBytes + heapBytesOf(list.instructions, list.operands, list.operandEntry, list.requests, list.steps) +
+        heapBytesOf(list.heads, list.headEntry, list.neededVariables, list.buffers) +
+        heapBytesOf(plan->saved, plan->slots, plan->placed, plan->callOf, plan->leafOf, plan->results) +
+        heapBytesOf(plan->heads, plan->operandsOfHeads, plan->draws, plan->stops, plan->tapNodes) +
+        heapBytesOf(plan->headEntry, plan->headValue, plan->workspaces, plan->split.newId) +
+        heapBytesOf(plan->split.source, plan->split.saved, plan->split.shapesOnly) + plan->isGradient.size() / 8;
   }
 
   Context &ctx;

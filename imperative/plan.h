@@ -31,6 +31,8 @@ struct BackwardRequest {
   void clear();
 };
 
+struct PlanBucket;
+
 struct Plan {
   std::vector<uint32_t> key;  // the request, then the structure
 
@@ -90,8 +92,10 @@ struct Plan {
   struct Draw {
     uint32_t instruction, node;
   };
-  std::vector<Draw> draws;  // instructions of random operators, and the calls whose draws they repeat
-  bool isLeased = false;    // a run is under way
+  std::vector<Draw> draws;       // instructions of random operators, and the calls whose draws they repeat
+  bool isLeased = false;         // a run is under way
+  PlanBucket *bucket = nullptr;  // of the cache; null: it is not there any more
+  bool hasHostCode = false;      // operators of the host compute something, functions, or what bodies contain
 
   /// The same as calls, made when it is first replayed that way. Values are entries of `combined`.
   struct ForwardValue {

@@ -7,6 +7,14 @@
 using namespace llvm;
 
 namespace gradc {
+
+/// Plans of one hash. Runs inside of each other lease plans of one key, as many as they are deep: the latest is behind the others,
+/// and none is looked for where none is free.
+struct PlanBucket {
+  SmallVector<PlanCache::List::iterator, 1> plans;
+  size_t numFree = 0;
+};
+
 namespace {
 
 // Two values are DenseMap's own.
@@ -18,8 +26,8 @@ std::shared_ptr<Plan> PlanCache::find(ArrayRef<uint32_t> key) {
   auto isFree = [&](const Plan &plan) { return !plan.isLeased && ArrayRef(plan.key) == key; };
   if (!plans.empty() && isFree(*plans.front())) return ++hits, plans.front();
   const auto at = byHash.find(hashOf(key));
-  if (at != byHash.end())
-    for (List::iterator plan : at->second) {
+  if (at != byHash.end() && at->second->numFree != 0)
+    for (List::iterator plan : reverse(at->second->plans)) {
       if (!isFree(**plan)) continue;
       plans.splice(plans.begin(), plans, plan);
       return ++hits, plans.front();
@@ -29,18 +37,37 @@ std::shared_ptr<Plan> PlanCache::find(ArrayRef<uint32_t> key) {
   return nullptr;
 }
 
+PlanCache::PlanCache(size_t maxBytes) : maxBytes(maxBytes) {}
+PlanCache::~PlanCache() = default;
+
 void PlanCache::insert(std::shared_ptr<Plan> plan) {
   bytes += plan->bytes;
   plans.push_front(std::move(plan));
-  byHash[hashOf(plans.front()->key)].push_back(plans.begin());
+  std::unique_ptr<PlanBucket> &bucket = byHash[hashOf(plans.front()->key)];
+  if (!bucket) bucket = std::make_unique<PlanBucket>();
+  bucket->plans.push_back(plans.begin());
+  ++bucket->numFree;
+  plans.front()->bucket = bucket.get();
   while (bytes > maxBytes && plans.size() > 1) {
     const List::iterator last = std::prev(plans.end());
-    const auto at = byHash.find(hashOf((*last)->key));
-    at->second.erase(llvm::find(at->second, last));
-    if (at->second.empty()) byHash.erase(at);
+    PlanBucket &old = *(*last)->bucket;
+    old.plans.erase(llvm::find(old.plans, last));
+    old.numFree -= !(*last)->isLeased;
+    if (old.plans.empty()) byHash.erase(hashOf((*last)->key));
+    (*last)->bucket = nullptr;
     bytes -= (*last)->bytes;
     plans.erase(last);
   }
+}
+
+void PlanCache::lease(Plan &plan) {
+  plan.isLeased = true;
+  if (plan.bucket) --plan.bucket->numFree;
+}
+
+void PlanCache::giveBack(Plan &plan) {
+  plan.isLeased = false;
+  if (plan.bucket) ++plan.bucket->numFree;
 }
 
 std::optional<PlanCache::Miss> PlanCache::lastMiss() const {

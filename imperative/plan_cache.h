@@ -13,12 +13,16 @@ namespace gradc {
 
 class PlanCache {
  public:
-  explicit PlanCache(size_t maxBytes) : maxBytes(maxBytes) {}
+  explicit PlanCache(size_t maxBytes);
+  ~PlanCache();
 
   /// One that nobody runs at the moment; null where there is none for these words. Compares all of them.
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
   /// Drops what was not used for longest; a plan larger than the limit is kept alone.
   void insert(std::shared_ptr<Plan> plan);
+  /// While a run is under way nobody else finds the plan.
+  void lease(Plan &plan);
+  void giveBack(Plan &plan);
   CacheStats stats() const { return {hits, misses, plans.size(), bytes}; }
   /// The last key that was not found, the one that it has most in common with, and how many words that is.
   struct Miss {
@@ -29,10 +33,11 @@ class PlanCache {
 
  private:
   using List = std::list<std::shared_ptr<Plan>>;
+  friend struct PlanBucket;
 
   const size_t maxBytes;
   List plans;  // the latest used one first
-  DenseMap<uint64_t, llvm::SmallVector<List::iterator, 1>> byHash;
+  DenseMap<uint64_t, std::unique_ptr<PlanBucket>> byHash;
   size_t bytes = 0;
   uint64_t hits = 0, misses = 0;
   std::vector<uint32_t> lastMissed;

@@ -1,4 +1,4 @@
-// Tested by tests/imperative_graph_test.cc
+// Tested by tests/imperative_order_test.cc
 #include "imperative/recorded_graph.h"
 
 #include "imperative/function_op.h"

@@ -1,5 +1,5 @@
 // What a tape recorded, as a graph.
-// Tested by tests/imperative_graph_test.cc
+// Tested by tests/imperative_order_test.cc
 #pragma once
 
 #include "imperative/collect.h"

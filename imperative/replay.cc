@@ -19,8 +19,9 @@ class Replay {
   Replay(const ReplayRequest &request, bool &hasReleased)
       : request(request), engine(request.engine), plan(request.plan), list(plan.list),
         collected(request.scratch.collected), hasReleased(hasReleased),
-        releases(!request.retains && !(request.host && request.host->keepsValues())), memory(request.scratch.memory),
-        held(request.scratch.host.values) {
+        releases(!request.retains && !request.checksNaN && !plan.hasHostCode &&
+                 !(request.host && request.host->keepsValues())),
+        memory(request.scratch.memory), held(request.scratch.host.values) {
     memory.assign(list.heads.size(), nullptr);
     request.scratch.results.resize(plan.results.size());
   }
@@ -221,7 +222,7 @@ class Replay {
       if (!releases) continue;
       for (uint32_t i = saved.firstSlot; i < saved.lastSlot; ++i) {
         Kept &kept = collected.nodes()[plan.slots[i].node]->kept()[plan.slots[i].kept];
-        if (kept.storage) release(std::exchange(kept.storage, nullptr));
+        if (kept.storage) releaseKept(std::exchange(kept.storage, nullptr));
         hasReleased = true;
       }
     }

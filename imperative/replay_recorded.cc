@@ -86,12 +86,21 @@ class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
       : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
-        collected(request.scratch.collected), values(graph.numEntries()), origins(collected.nodes().size(), nullptr) {
+        collected(request.scratch.collected), scratch(request.scratch.recorded), values(scratch.values),
+        origins(scratch.origins), versions(scratch.versions) {
+    values.resize(graph.numEntries());
+    origins.resize(collected.nodes().size(), nullptr);
+    scratch.isDelivered.resize(plan.results.size());
     request.scratch.results.resize(plan.results.size());
   }
   ~RecordedReplay() {
     for (Origin *origin : origins)
       if (origin) release(origin);
+    values.clear();
+    origins.clear();
+    versions.clear();
+    scratch.isDelivered.clear();
+    scratch.taken.clear();
   }
 
   Error run() {
@@ -129,7 +138,7 @@ class RecordedReplay {
       Origin *&origin = origins[recorded.call];
       if (!origin) origin = engine.makeOrigin(forward);
       call.origin = origin;
-      call.site = forward.site;
+      call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
       if (kind.op->flags.isRandom) call.draw = forward.draw;
     }
@@ -150,7 +159,7 @@ class RecordedReplay {
     Mark &mark = *request.marks[tap.result];
     if (Error error = engine.addRecorded(mark, own)) return error;
     engine.deliver(mark, std::move(own), true);
-    delivered.push_back(tap.result);
+    scratch.isDelivered[tap.result] = true;
     return request.host->runHooksAfter(tap);
   }
 
@@ -285,12 +294,13 @@ class RecordedReplay {
   /// No result is memory that the caller gave, or that of another result.
   Error takeResults() {
     std::vector<Tensor> &results = request.scratch.results;
+    for (const Tensor &head : request.scratch.heads)
+      if (head) scratch.taken.insert(head.get()->storage);
     for (auto [i, head] : enumerate(plan.results)) {
-      if (head == Plan::kNone || is_contained(delivered, i)) continue;
+      if (head == Plan::kNone || scratch.isDelivered[i]) continue;
       Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
       if (!result) continue;
-      const auto isShared = [&](const Tensor &other) { return other && other.get()->storage == result.get()->storage; };
-      if (any_of(request.scratch.heads, isShared) || any_of(ArrayRef(results).take_front(i), isShared)) {
+      if (!scratch.taken.insert(result.get()->storage).second) {
         Tensor own;
         if (Error error = copy(result, own)) return error;
         result = std::move(own);
@@ -305,10 +315,10 @@ class RecordedReplay {
   Plan &plan;
   const Graph &graph;
   const Collected &collected;
-  std::vector<Tensor> values;      // by entry of the combined graph
-  std::vector<Origin *> origins;   // by call, made as they are needed
-  std::vector<uint32_t> versions;  // of the forward values
-  SmallVector<size_t, 4> delivered;
+  Scratch::Recorded &scratch;
+  std::vector<Tensor> &values;
+  std::vector<Origin *> &origins;
+  std::vector<uint32_t> &versions;
   size_t nextForward = 0;
   bool hasMissing = false;
 };

@@ -1,9 +1,10 @@
 // Phases of a new signature: infer the outputs, ask the gradient of a single node what it reads, lay out the operands.
 // Kernels are prepared when a signature is used, and dropped when many others were used since.
-// Tested by tests/imperative_signature_test.cc
+// Tested by tests/imperative_edges_test.cc
 #include "imperative/signature.h"
 
 #include "imperative/function_op.h"
+#include "imperative/heap_bytes.h"
 
 #include "ir/graph_builder.h"
 #include "ir/widening.h"
@@ -65,11 +66,13 @@ class Maker {
     }
     for (uint32_t o = 0; o < kind.numOutputs; ++o) {
       Signature::Output &output = signature.outputs[o];
-      output.isTracked = signature.isTracked && output.isWanted && isFloating(output.type.dtype) &&
-                         o < kind.numVisible && !kind.op->flags.hasNoGradient;
+      // Hidden ones too: a recorded gradient may read them, and depends on them.
+      output.isTracked =
+          signature.isTracked && output.isWanted && isFloating(output.type.dtype) && !kind.op->flags.hasNoGradient;
       output.sharedInput = sharedInput(ctx, signature, o);
     }
-    signature.isTracked = any_of(signature.outputs, [](const Signature::Output &output) { return output.isTracked; });
+    signature.isTracked = any_of(ArrayRef(signature.outputs).take_front(kind.numVisible),
+                                 [](const Signature::Output &output) { return output.isTracked; });
     if (signature.isTracked && !signature.isHostCode) listKept(!known.empty());
     return layOut();
   }
@@ -251,6 +254,22 @@ Error SignatureTable::prepare(Signature &signature) {
   prepared.push_back(&signature);
   evict(signature);
   return Error::success();
+}
+
+// A shape: its row, its dimensions, and an entry of a table of strings.
+constexpr size_t kShapeBytes = 40 + 16 + heapBlock(32) + 24;
+
+size_t SignatureTable::heapBytes() const {
+  size_t bytes = heapBytesOf(all, rows, prepared), numShapes = 1;
+  for (const Row &row : rows) bytes += heapBlock(row.byHash.getMemorySize());
+  for (const std::unique_ptr<Signature> &s : all) {
+    bytes += heapBlock(sizeof(Signature)) +
+             heapBytesOf(s->key, s->outputs, s->inputs, s->kept, s->mutated, s->operands, s->requests);
+    for (const OperandType &input : s->inputs) numShapes = std::max<size_t>(numShapes, input.shape.value + 1);
+    for (const Signature::Output &output : s->outputs)
+      numShapes = std::max<size_t>(numShapes, output.type.shape.value + 1);
+  }
+  return bytes + numShapes * kShapeBytes;
 }
 
 void SignatureTable::evict(const Signature &latest) {

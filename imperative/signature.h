@@ -3,7 +3,7 @@
 // Interned by kind, form, and per input shape, type and whether it is tracked. A signature has what a call needs: the
 // outputs' shapes, the prepared kernel with its operands filled in but for their addresses, and what of the call the
 // gradient reads (exact also where an operator has only a decomposition).
-// Tested by tests/imperative_signature_test.cc
+// Tested by tests/imperative_edges_test.cc
 #pragma once
 
 #include "ir/kernel.h"
@@ -106,6 +106,8 @@ class SignatureTable {
   }
   uint32_t size() const { return static_cast<uint32_t>(all.size()); }
   const Signature &operator[](uint32_t id) const { return *all[id]; }
+  /// Without prepared kernels. Linear in signatures.
+  size_t heapBytes() const;
   /// Signatures with a prepared kernel.
   size_t numPrepared() const { return prepared.size(); }
 

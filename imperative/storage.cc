@@ -1,4 +1,4 @@
-// Tested by tests/imperative_storage_test.cc
+// Tested by tests/imperative_memory_test.cc
 #include "imperative/storage.h"
 
 #include "passes/memory/plan_memory.h"
@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kUnit = kPlanAlignment;
 constexpr size_t kMaxBytes = static_cast<size_t>(kMaxTensorBytes) + sizeof(Storage);
+// A little less than the alignment, so that malloc packs one chunk behind the other.
+constexpr size_t kChunkAlignment = size_t{1} << 13, kChunkBytes = kChunkAlignment - kUnit;
 
 }  // namespace
 
@@ -64,17 +66,47 @@ void *Store::allocate(size_t bytes, uint8_t &sizeClass) {
     if (size > kLarge) cachedLarge.fetch_sub(size, std::memory_order_relaxed);
     return block;
   }
-  void *const block = std::aligned_alloc(kUnit, size);
-  if (!block) return nullptr;
+  return size <= kSmall ? cut(list, size) : takeFromSystem(kUnit, size);
+}
+
+void *Store::takeFromSystem(size_t alignment, size_t bytes) {
+  void *block = nullptr;
+  if (posix_memalign(&block, alignment, bytes) != 0) return nullptr;
   numBlocks.fetch_add(1, std::memory_order_relaxed);
-  peakBytes = std::max(peakBytes, systemBytes.fetch_add(size, std::memory_order_relaxed) + size);
+  peakBytes = std::max(peakBytes, systemBytes.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   return block;
+}
+
+Store::Chunk &Store::chunkOf(const void *block) {
+  return *reinterpret_cast<Chunk *>(reinterpret_cast<uintptr_t>(block) & ~(kChunkAlignment - 1));
+}
+
+void *Store::cut(SizeClass &list, size_t bytes) {
+  static_assert(sizeof(Chunk) <= kUnit);
+  if (static_cast<size_t>(list.end - list.uncut) < bytes) {
+    void *const memory = takeFromSystem(kChunkAlignment, kChunkBytes);
+    if (!memory) return nullptr;
+    chunks = new (memory) Chunk{.next = chunks};
+    list.uncut = static_cast<char *>(memory) + kUnit;
+    list.end = static_cast<char *>(memory) + kChunkBytes;
+  }
+  ++chunkOf(list.uncut).blocks;
+  return std::exchange(list.uncut, list.uncut + bytes);
+}
+
+void Store::releaseFromChunk(Chunk &chunk) {
+  if (chunk.live.fetch_sub(1, std::memory_order_acq_rel) == 1) giveToSystem(&chunk, kChunkBytes);
 }
 
 void Store::giveToSystem(void *block, size_t bytes) {
   std::free(block);
   systemBytes.fetch_sub(bytes, std::memory_order_relaxed);
   if (numBlocks.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void Store::giveBack(void *block, size_t bytes) {
+  if (bytes <= kSmall) releaseFromChunk(chunkOf(block));
+  else giveToSystem(block, bytes);
 }
 
 void Store::free(void *block, uint8_t sizeClass) {
@@ -85,26 +117,26 @@ void Store::free(void *block, uint8_t sizeClass) {
   }
   SizeClass &list = classes[sizeClass];
   if (isLockedHere()) {
-    if (isClosed) return giveToSystem(block, size);
+    if (isClosed) return giveBack(block, size);
     list.own = new (block) Block{list.own};
     return;
   }
-  Block *const returned = new (block) Block{list.returned.load(std::memory_order_relaxed)};
+  Block *const returned = new (block) Block{list.returned.load(std::memory_order_acquire)};
   do {
-    if (returned->next == closed()) return giveToSystem(block, size);
-  } while (!list.returned.compare_exchange_weak(returned->next, returned, std::memory_order_release,
-                                                std::memory_order_relaxed));
+    if (returned->next == closed()) return giveBack(block, size);
+  } while (!list.returned.compare_exchange_weak(returned->next, returned, std::memory_order_acq_rel,
+                                                std::memory_order_acquire));
 }
 
 Storage *Store::allocateStorage(size_t bytes) {
   uint8_t sizeClass = 0;
   void *const block = allocate(sizeof(Storage) + bytes, sizeClass);
   if (!block) return nullptr;
-  Storage *const storage = new (block) Storage{.store = this,
+  Storage *const storage = new (block) Storage{.writerKind = Storage::kNoWriter,
+                                               .store = this,
                                                .data = static_cast<char *>(block) + sizeof(Storage),
                                                .bytes = bytes,
-                                               .sizeClass = sizeClass,
-                                               .writerKind = Storage::kNoWriter};
+                                               .sizeClass = sizeClass};
   return storage;
 }
 
@@ -118,7 +150,18 @@ Storage *Store::foreignStorage(void *data, size_t bytes, void (*release)(void *)
   return storage;
 }
 
+void Store::setLeaf(Storage &storage, bool isLeaf) {
+  const size_t bytes = footprint(storage);
+  const uint64_t before = isLeaf ? storage.owners.fetch_or(Storage::kLeaf, std::memory_order_relaxed)
+                                 : storage.owners.fetch_and(~Storage::kLeaf, std::memory_order_relaxed);
+  if (((before & Storage::kLeaf) != 0) == isLeaf) return;
+  leafBytes.fetch_add(isLeaf ? bytes : -bytes, std::memory_order_relaxed);
+  if (Storage::numKeepers(before)) countKept(isLeaf ? -bytes : bytes);
+}
+
 void Store::destroy(Storage *storage) {
+  if (storage->owners.load(std::memory_order_relaxed) & Storage::kLeaf)
+    leafBytes.fetch_sub(footprint(*storage), std::memory_order_relaxed);
   void (*const release)(void *) = storage->release;
   void *const user = storage->releaseUser;
   if (release && isLockedHere()) {
@@ -151,7 +194,10 @@ PoolStats Store::stats() {
     takeReturned(classes[i]);
     for (const Block *block = classes[i].own; block; block = block->next)
       stats.cachedBytes += classBytes(static_cast<uint8_t>(i));
+    stats.cachedBytes += static_cast<size_t>(classes[i].end - classes[i].uncut);
   }
+  stats.leafBytes = leafBytes.load(std::memory_order_relaxed);
+  stats.keptBytes = keptBytes.load(std::memory_order_relaxed);
   stats.systemBytes = systemBytes.load(std::memory_order_relaxed);
   stats.peakBytes = peakBytes;
   return stats;
@@ -161,20 +207,23 @@ void Store::close() {
   {
     StoreLock lock(*this);
     isClosed = true;
+    for (Chunk *chunk = chunks; chunk; chunk = chunk->next)
+      chunk->live.store(chunk->blocks + 1, std::memory_order_relaxed);
     for (size_t i = 0; i < kNumClasses; ++i) {
       SizeClass &list = classes[i];
       const size_t size = classBytes(static_cast<uint8_t>(i));
       auto giveAll = [&](Block *block) {
         while (block) {
           Block *const next = block->next;
-          giveToSystem(block, size);
+          giveBack(block, size);
           block = next;
         }
       };
       giveAll(list.own);
       list.own = nullptr;
-      giveAll(list.returned.exchange(closed(), std::memory_order_acquire));
+      giveAll(list.returned.exchange(closed(), std::memory_order_acq_rel));
     }
+    for (Chunk *chunk = chunks; chunk;) releaseFromChunk(*std::exchange(chunk, chunk->next));
   }
   if (numBlocks.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }

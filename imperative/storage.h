@@ -3,7 +3,7 @@
 // Whoever holds the lock of a Store takes blocks from it; any thread may give one back, without the lock: it goes to a list
 // of its class that only grows until the next holder takes it whole. A Store lives as long as a block of it is in use, so
 // tensors outlive the Imperative they come from.
-// Tested by tests/imperative_storage_test.cc
+// Tested by tests/imperative_memory_test.cc
 #pragma once
 
 #include "ir/shape_table.h"
@@ -19,20 +19,27 @@ class Store;
 
 /// Bytes that tensors and the tape share. The data of owned storage follows the header; foreign memory is somebody else's.
 struct Storage {
-  std::atomic<uint32_t> refs{1};
+  std::atomic<uint64_t> owners{1};   // tensors and others, calls of the tape that keep it, kLeaf
   std::atomic<uint32_t> version{0};  // counts writes
+  uint32_t writerKind;               // of the last write: its kind in the Imperative, kNoWriter for one of the host
   Store *store;
   char *data;  // aligned to 64 unless foreign
-  size_t bytes;
-  uint8_t sizeClass;
-  bool isInference = false;  // made in inference mode: nothing may keep it
-  uint32_t writerKind;       // of the last write: its kind in the Imperative, kNoWriter for one of the host
-  uint64_t writerCall = 0;   // and its number
+  uint64_t bytes : 52;
+  uint64_t sizeClass : 8;
+  uint64_t isInference : 1 = 0;  // made in inference mode: nothing may keep it
+  uint64_t writerCall = 0;       // number of the last write's call
   void (*release)(void *) =
       nullptr;  // foreign memory: called once, without the lock; null: owned, or borrowed for good
   void *releaseUser = nullptr;
 
   static constexpr uint32_t kNoWriter = 0xffffffff;
+  // Parts of `owners`.
+  static constexpr uint64_t kRef = 1, kKeeper = uint64_t{1} << 32, kLeaf = uint64_t{1} << 63;
+  static uint64_t numKeepers(uint64_t owners) { return (owners & ~kLeaf) >> 32; }
+  bool hasOtherOwners() const {
+    const uint64_t now = owners.load(std::memory_order_relaxed);
+    return numKeepers(now) + static_cast<uint32_t>(now) > 1;
+  }
   bool isForeign() const { return data != reinterpret_cast<const char *>(this + 1); }
   void countWrite(uint32_t kind, uint64_t call) {
     version.fetch_add(1, std::memory_order_relaxed);
@@ -45,7 +52,10 @@ static_assert(sizeof(Storage) == 64, "data follows the header at the alignment o
 struct PoolStats {
   size_t systemBytes = 0;  // taken from the system and not given back
   size_t peakBytes = 0;    // the most of that so far
-  size_t cachedBytes = 0;  // of systemBytes, in free lists
+  // Parts of systemBytes. The rest are other tensors, gradients among them, and the calls of the tape.
+  size_t cachedBytes = 0;  // free
+  size_t leafBytes = 0;    // values of marked leaves
+  size_t keptBytes = 0;    // values that calls of the tape keep, without those of leaves
 };
 
 /// What tensors need of an Imperative after it is gone: blocks, shapes, the lock.
@@ -77,6 +87,11 @@ class Store {
   void destroy(Storage *storage);
   bool isLockedHere() const { return holder.load(std::memory_order_relaxed) == thisThread(); }
 
+  /// For the statistics: from a mark on, and until it is dropped.
+  void setLeaf(Storage &storage, bool isLeaf);
+  void countKept(size_t bytes) { keptBytes.fetch_add(bytes, std::memory_order_relaxed); }
+  static size_t footprint(const Storage &storage) { return classBytes(static_cast<uint8_t>(storage.sizeClass)); }
+
   static uint8_t classOf(size_t bytes);
   static size_t classBytes(uint8_t sizeClass);
 
@@ -84,12 +99,20 @@ class Store {
   friend class StoreLock;
   static constexpr size_t kNumClasses = 168;
   static constexpr size_t kLarge = size_t{1} << 20;
+  static constexpr size_t kSmall = 1024;  // and less: cut from chunks, so that a block costs its own bytes alone
   struct Block {
     Block *next;
+  };
+  /// At a multiple of kChunkAlignment, so that a block finds its own.
+  struct Chunk {
+    Chunk *next;
+    std::atomic<uint32_t> live{0};  // once the store is closed: blocks in use, and one while `close` is at work
+    uint32_t blocks = 0;            // cut so far
   };
   struct SizeClass {
     Block *own = nullptr;                    // taken and put by holders of the lock
     std::atomic<Block *> returned{nullptr};  // put by other threads
+    char *uncut = nullptr, *end = nullptr;   // what is left of the latest chunk
   };
   struct Deferred {
     Deferred *next;
@@ -101,7 +124,14 @@ class Store {
   static const void *thisThread();
   static Block *closed();
   void takeReturned(SizeClass &list);
+  static Chunk &chunkOf(const void *block);
+  /// From the system; null without memory.
+  void *takeFromSystem(size_t alignment, size_t bytes);
   void giveToSystem(void *block, size_t bytes);
+  /// A block of a store that takes no more.
+  void giveBack(void *block, size_t bytes);
+  void releaseFromChunk(Chunk &chunk);
+  void *cut(SizeClass &list, size_t bytes);
   void runDeferred();
 
   std::mutex mutex;
@@ -109,7 +139,9 @@ class Store {
   const size_t cachedLimit;
   std::array<SizeClass, kNumClasses> classes;
   std::atomic<size_t> systemBytes{0}, cachedLarge{0};
-  std::atomic<int64_t> numBlocks{1};  // one of the owner's until `close`
+  std::atomic<size_t> leafBytes{0}, keptBytes{0};
+  std::atomic<int64_t> numBlocks{1};  // from the system; one of the owner's until `close`
+  Chunk *chunks = nullptr;
   size_t peakBytes = 0;
   bool isClosed = false;  // guarded by the lock
   Deferred *deferred = nullptr;
@@ -132,9 +164,23 @@ class StoreLock {
   bool isLocked = false;
 };
 
-inline void retain(Storage *storage) { storage->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void retain(Storage *storage) { storage->owners.fetch_add(Storage::kRef, std::memory_order_relaxed); }
 inline void release(Storage *storage) {
-  if (storage->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) storage->store->destroy(storage);
+  const uint64_t before = storage->owners.fetch_sub(Storage::kRef, std::memory_order_acq_rel);
+  if ((before & ~Storage::kLeaf) == Storage::kRef) storage->store->destroy(storage);
+}
+
+/// The same for a call of the tape.
+inline void keep(Storage *storage) {
+  const uint64_t before = storage->owners.fetch_add(Storage::kKeeper, std::memory_order_relaxed);
+  if (before < Storage::kKeeper) storage->store->countKept(Store::footprint(*storage));
+}
+inline void releaseKept(Storage *storage) {
+  Store *const store = storage->store;
+  const size_t bytes = Store::footprint(*storage);
+  const uint64_t before = storage->owners.fetch_sub(Storage::kKeeper, std::memory_order_acq_rel);
+  if (!(before & Storage::kLeaf) && Storage::numKeepers(before) == 1) store->countKept(-bytes);
+  if ((before & ~Storage::kLeaf) == Storage::kKeeper) storage->store->destroy(storage);
 }
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// Tested by tests/imperative_tape_test.cc
+// Tested by tests/imperative_test.cc
 #include "imperative/tape.h"
 
 #include "imperative/function_call.h"
@@ -41,17 +41,17 @@ void destroyOne(TapeNode *node) {
 }  // namespace
 
 void destroy(TapeNode *node) {
-  node->next = doomed;
+  node->draw = reinterpret_cast<uint64_t>(doomed);
   doomed = node;
   if (isDestroying) return;
   isDestroying = true;
-  while (doomed) destroyOne(std::exchange(doomed, doomed->next));
+  while (doomed) destroyOne(std::exchange(doomed, reinterpret_cast<TapeNode *>(doomed->draw)));
   isDestroying = false;
 }
 
 void releaseKept(TapeNode &node) {
   for (Kept &kept : node.kept())
-    if (kept.storage) release(std::exchange(kept.storage, nullptr));
+    if (kept.storage) releaseKept(std::exchange(kept.storage, nullptr));
 }
 
 void clear(TapeNode &node, bool keepsEdges) {

@@ -2,7 +2,7 @@
 //
 // A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. Its own
 // outputs it keeps as storage: so there are no cycles, and a node ends with the last tensor that leads to it.
-// Tested by tests/imperative_tape_test.cc
+// Tested by tests/imperative_test.cc
 #pragma once
 
 #include "imperative/call_site.h"
@@ -68,21 +68,23 @@ struct Origin {
 
 struct TapeNode {
   std::atomic<uint32_t> refs{1};
-  bool isCleared = false;         // a backward without `retain` ran through it
-  bool isTrackedByLeaf = false;   // some edge leads to a leaf of requiresGrad
-  uint32_t numEdges, numKept;     // the arrays behind the node
-  uint32_t epoch = 0, index = 0;  // place among what a backward collects
+  uint32_t numEdges;  // the arrays behind the node
+  uint32_t numKept : 30;
+  uint32_t isCleared : 1 = 0;        // a backward without `retain` ran through it
+  uint32_t isTrackedByLeaf : 1 = 0;  // some edge leads to a leaf of requiresGrad
+  uint32_t epoch = 0, index = 0;     // place among what a backward collects
+  uint32_t line;                     // CallSite
+  const char *file;
   Signature *signature;
   uint64_t call;      // number of the call
-  uint64_t draw = 0;  // of a random operator: the step of its key
+  uint64_t draw = 0;  // of a random operator: the step of its key; while it is being destroyed, the next of those
   Store *store;
-  TapeNode *next = nullptr;          // list of nodes being destroyed
   TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to
   RetainedMark *retained = nullptr;  // marks of outputs
   Storage *state = nullptr;          // of a Function: without bytes; what it releases is a FunctionCall
   Origin *origin = nullptr;          // of a call that a backward recorded
-  CallSite site;
 
+  CallSite site() const { return {file, line}; }
   llvm::MutableArrayRef<Edge> edges() { return {reinterpret_cast<Edge *>(this + 1), numEdges}; }
   /// Parallel to Signature::kept.
   llvm::MutableArrayRef<Kept> kept() { return {reinterpret_cast<Kept *>(edges().end()), numKept}; }
@@ -90,7 +92,7 @@ struct TapeNode {
     return sizeof(TapeNode) + numEdges * sizeof(Edge) + numKept * sizeof(Kept);
   }
 };
-static_assert(sizeof(TapeNode) <= 160, "what a recorded call may cost besides its arrays");
+static_assert(sizeof(TapeNode) <= 96, "a call of one input and one kept value, or of two inputs, takes 128 bytes");
 
 /// Gives back a node without owners and, one after the other, those it alone held: any chain in constant stack.
 void destroy(TapeNode *node);

@@ -131,23 +131,6 @@ TEST(ImperativeFunctionLife, TA_79_TA_80_ABackwardInsideOfABackward) {
   }
 }
 
-TEST(ImperativeFunctionLife, TA_81_DeepReentrance) {
-  Tape t;
-  std::function<Expected<Tensor>(int)> gradientAt = [&](int depth) -> Expected<Tensor> {
-    EnableGradScope enable(t.im);
-    Tensor x = t.leaf(1);
-    auto f = identity(t, [&, depth](const FunctionContext &, Tensors dy) -> Expected<TensorList> {
-      if (depth == 0) return TensorList{dy[0]};
-      Expected<Tensor> inner = gradientAt(depth - 1);
-      if (!inner) return inner.takeError();
-      return TensorList{t.mul(dy[0], *inner)};
-    });
-    if (Error error = t.im.backward({apply(t, f, {x})[0]}, {})) return error;
-    return x.grad();
-  };
-  EXPECT_EQ(scalar(cantFail(gradientAt(200))), 1);
-}
-
 TEST(ImperativeFunctionLife, E_32_NoGraphHoldsCodeOfTheHost) {
   Tape t;
   Tensor x = t.leaf(1);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <limits>
+#include <malloc.h>
 #include <new>
 
 namespace gradc::testing {
@@ -87,7 +88,7 @@ void *realloc(void *memory, size_t size) {
 void *memalign(size_t align, size_t size) { return counted(__libc_memalign(align, size)); }
 void *aligned_alloc(size_t align, size_t size) { return memalign(align, size); }
 int posix_memalign(void **memory, size_t align, size_t size) {
-  *memory = memalign(align, size);
+  *memory = mustFail(__builtin_return_address(0)) ? nullptr : memalign(align, size);
   return *memory ? 0 : ENOMEM;
 }
 void free(void *memory) {
@@ -98,6 +99,10 @@ void free(void *memory) {
 #else
 inline void *__libc_malloc(size_t size) { return std::malloc(size); }
 inline void *counted(void *memory) { return memory; }
+inline void *memalign(size_t align, size_t size) {
+  void *memory = nullptr;
+  return posix_memalign(&memory, align, size) == 0 ? memory : nullptr;
+}
 #endif
 
 namespace gradc::testing {
@@ -107,9 +112,7 @@ inline void *allocate(size_t size, const void *caller) {
 }
 inline void *allocateAligned(size_t size, std::align_val_t align, const void *caller) {
   if (failingHeap.fails(caller)) return nullptr;
-  void *memory = nullptr;
-  const size_t multiple = std::max(static_cast<size_t>(align), sizeof(void *));
-  return posix_memalign(&memory, multiple, size) == 0 ? memory : nullptr;
+  return memalign(std::max(static_cast<size_t>(align), sizeof(void *)), size);
 }
 inline void *orThrow(void *memory) { return memory ? memory : throw std::bad_alloc(); }
 

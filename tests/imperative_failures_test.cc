@@ -1,0 +1,150 @@
+// Calls and backwards that fail half-way leave everything as it was (RET-05).
+#include "imperative/imperative.h"
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ir/kernel.h"
+#include "tests/support/fail_each.h"
+#include "tests/support/imperative.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using testing::Doubles;
+using testing::failingHeap;
+using testing::FailingHeap;
+using testing::scalar;
+using testing::Tape;
+
+// ---- an operator of the host whose gradient fails when it is told to
+
+enum class Fault { None, Left, Thrown };
+Fault fault = Fault::None;
+
+void copyOrFail(const KernelCall &call) {
+  if (fault == Fault::Left) {
+    *call.failure = Failure(ErrorKind::Io, "the host refuses");
+    return;
+  }
+  if (fault == Fault::Thrown) throw KernelError{"the host throws"};
+  std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes());
+}
+
+constinit const OpDef kFragileGradient = {
+    .name = "_backward_fragile", .inputs = {"dy"}, .shape = shapes::same, .kernel = copyOrFail};
+constinit const OpDef kFragile = {
+    .name = "fragile",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kFragileGradient, {g.dy(0)})); },
+    .kernel = [](const KernelCall &call) { std::memcpy(call.out[0].data, call.in[0].data, call.out[0].bytes()); },
+};
+
+struct FragileTape : Tape {
+  FragileTape() {
+    cantFail(context.ops.add(kFragile));
+    cantFail(context.ops.add(kFragileGradient));
+  }
+};
+
+// The values of `exp` and of both squares are read before the host's operator fails, those behind it not.
+TEST(ImperativeFailures, RET_05_AKernelOfTheHostThatFailsHalfWay) {
+  for (Fault how : {Fault::Left, Fault::Thrown})
+    for (bool createGraph : {false, true}) {
+      FragileTape t;
+      Tensor x = t.leaf({2}, {1, 0.5});
+      Tensor y = t.sum(t("square", {t("exp", {t("fragile", {t("square", {x})})})}));
+      t.backward({y}, {.retain = true});
+      const Doubles once = t.gradOf(x);
+      const size_t kept = t.im.memoryStats().pool.keptBytes;
+      ASSERT_GT(kept, 0u);
+      fault = how;
+      const BackwardOptions options{.retain = false, .createGraph = createGraph};
+      const GradcError error = errorOf(t.im.backward({y}, options));
+      fault = Fault::None;
+      EXPECT_EQ(error.message, how == Fault::Left ? "the host refuses" : "the host throws");
+      EXPECT_EQ(t.gradOf(x), once);
+      EXPECT_EQ(t.im.memoryStats().pool.keptBytes, kept);
+      t.backward({y}, options);
+      EXPECT_EQ(t.gradOf(x), (Doubles{2 * once[0], 2 * once[1]}));
+      EXPECT_EQ(t.rowOf(t.im.backward({y}, {})), "E-20");
+    }
+}
+
+// 0 · sqrt(x) at 0: the gradient of the product is 0, that of the root 0 · inf, after the value of `exp` was read.
+TEST(ImperativeFailures, RET_05_HOOK_09_AnomalyModeEndsABackwardHalfWay) {
+  Tape t;
+  Tensor x = t.leaf(0);
+  Tensor y = t("exp", {t.times(t("sqrt", {x}), "0")});
+  {
+    AnomalyScope anomaly(t.im);
+    EXPECT_NE(t.rowOf(t.im.backward({y}, {})), "success");
+  }
+  EXPECT_FALSE(x.grad());
+  t.backward({y});
+  EXPECT_TRUE(std::isnan(scalar(x.grad())));
+}
+
+// ---- memory
+
+/// Whether `work` fails when its first allocation does; then it does nothing, and the next time it works.
+template <class Work> bool failsWithoutMemory(Work work) {
+  failingHeap.count = 0;
+  failingHeap.failsAt = 1;
+  failingHeap.failing = testing::Failing::Once;
+  Error error = failingHeap.during(work);
+  failingHeap.failsAt = FailingHeap::kNever;
+  if (!error) return false;
+  EXPECT_EQ(errorOf(std::move(error)).kind, ErrorKind::TooLarge);
+  cantFail(work());
+  return true;
+}
+
+// Whatever the pool has to take from the system, at that call or another: contents, the tensor, the node of the tape.
+TEST(ImperativeFailures, RET_05_ACallWithoutMemoryIsAnError) {
+  ASSERT_TRUE(testing::isInstalled);
+  for (bool isTracked : {false, true}) {
+    Tape t;
+    // 31 contents, 63 nodes and 126 tensors to a chunk of the pool.
+    Tensor x = isTracked ? t.leaf({20}, Doubles(20, 1)) : t.value({20}, Doubles(20, 1));
+    const KindId exp = cantFail(t.im.kind("exp", {}));
+    std::vector<Tensor> made{cantFail(t.im.call(exp, {x}))};
+    made.reserve(4000);
+    int numFailed = 0;
+    for (int i = 0; i < 3000; ++i)
+      numFailed += failsWithoutMemory([&]() -> Error {
+        Expected<Tensor> y = t.im.call(exp, {x});
+        if (!y) return y.takeError();
+        made.push_back(*y);
+        return Error::success();
+      });
+    EXPECT_GE(numFailed, isTracked ? 30 : 20);
+    for (const Tensor &y : made) ASSERT_TRUE(static_cast<bool>(y));
+    if (isTracked) EXPECT_EQ(t.rowOf(t.im.backward(made, {})), "success");
+  }
+}
+
+TEST(ImperativeFailures, RET_05_AnOutputThatIsNotThereIsNotWritten) {
+  ASSERT_TRUE(testing::isInstalled);
+  ImperativeOptions options = Tape::referenceOptions();
+  options.cachedBytes = 0;
+  Tape t(options);
+  const int64_t size = 1 << 18;
+  Tensor x = t.value({size}, Doubles(size, 3)), into = t.value({size}, Doubles(size, 7));
+  // A running sum may not be computed in place: it needs memory beside its target.
+  const KindId cumsum = cantFail(t.im.kind("_np_cumsum", {{"axis", "0"}}));
+  cantFail(t.im.call(cumsum, {x}));
+  failingHeap.count = 0;
+  failingHeap.failsAt = 1;
+  Error error = failingHeap.during([&] { return t.im.callInto(cumsum, {into}, {into}); });
+  failingHeap.failsAt = FailingHeap::kNever;
+  EXPECT_EQ(errorOf(std::move(error)).kind, ErrorKind::TooLarge);
+  EXPECT_EQ(into.version(), 0u);
+  EXPECT_EQ(into.data<double>()[size - 1], 7);
+}
+
+}  // namespace
+}  // namespace gradc
