@@ -12,6 +12,7 @@
 #     --mixed       retained intermediates, a no-gradient set, mixed requests; orders 1 and 2
 #     --host        MXNet's own gradient graphs, run by gradc
 #     --primitives  the same by gradc, in primitives alone
+#     --fused       nodes that run as one, to nodes that run one by one; without MXNet
 #     --aggregation sums and copies as in MXNet's graph   --paddle    Paddle's programs
 #
 # GRADC is the binary (default: the one ./dev build makes). MXNET_PYTHON is a Python with mxnet 1.9.1; without it one is
@@ -168,7 +169,7 @@ mxnet=$(find_mxnet)
 [[ -f $oracle_file ]] || mxnet=
 case ${1:-} in
   --quick) quick_part ;;
-  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle) run_mode "$@" ;;
+  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --fused | --paddle) run_mode "$@" ;;
   -*) echo "  $1: no such mode" ;;
   *) whole_table "$@" ;;
 esac | tee "$work/report"

@@ -24,6 +24,7 @@ class SlicedKernel : public PreparedKernel {
   void run(const KernelCall &call) override {
     parallelFor(threads, call.out[0].size(), kGrain, [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
   }
+  bool takesParts() const override { return true; }
 
  private:
   static void runSlice(const KernelCall &call, int64_t begin, int64_t end) {
