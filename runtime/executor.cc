@@ -124,6 +124,7 @@ struct Executor::State {
   }
 
   void execute(Instruction &instruction, uint64_t step) {
+    if (instruction.group) return executeGroup(instruction, step);
     if (!hasForms) instruction.call.random.step = step;
     if (instruction.replaced) executeReplaced(instruction);
     else if (instruction.fast) instruction.fast->run(instruction.call);
@@ -132,26 +133,39 @@ struct Executor::State {
     takeSteps(instruction.firstStep, instruction.lastStep);
   }
 
-  /// `node` is the one that is being executed.
+  /// Only the last member has head steps.
+  void executeGroup(Instruction &first, uint64_t step) {
+    const MutableArrayRef<Instruction> members(&first, first.numMembers);
+    for (Instruction &member : members)
+      if (!hasForms) member.call.random.step = step;
+    first.group->kernel->run(members);
+    takeSteps(members.back().firstStep, members.back().lastStep);
+  }
+
+  Timing timingOf(const Instruction &instruction, double start, double duration) const {
+    if (instruction.group) return {instruction.node, start, duration, true, Reorders(), instruction.group->nodes};
+    const PreparedKernel *fast = instruction.replaced ? nullptr : instruction.fast;
+    return {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()};
+  }
+
+  /// `node` is the one that is being executed, or the first of those that run as one.
   void executeAll(uint64_t step, NodeId &node) {
     timings.clear();
     if (!isProfiling) {
-      for (Instruction &instruction : list.instructions) {
-        node = instruction.node;
-        execute(instruction, step);
+      for (size_t i = 0; i < list.instructions.size(); i += list.instructions[i].numMembers) {
+        node = list.instructions[i].node;
+        execute(list.instructions[i], step);
         if (failure.hasFailed()) return;
       }
     } else {
       Clock::time_point begin = Clock::now();
-      for (Instruction &instruction : list.instructions) {
-        node = instruction.node;
+      for (size_t i = 0; i < list.instructions.size(); i += list.instructions[i].numMembers) {
+        node = list.instructions[i].node;
         double start = microsSince(begin);
-        execute(instruction, step);
+        execute(list.instructions[i], step);
         const double duration = microsSince(begin) - start;
-        const PreparedKernel *fast = instruction.replaced ? nullptr : instruction.fast;
         if (failure.hasFailed()) return;
-        timings.push_back(
-            {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()});
+        timings.push_back(timingOf(list.instructions[i], start, duration));
       }
     }
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
@@ -192,6 +206,7 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
     planOptions.workspaceOf = KernelSet::planWorkspace;
     planOptions.workspaceReader = KernelSet::planReader;
     planOptions.user = options.kernels;
+    planOptions.groups = &options.kernels->fusion().memory;
   }
   return catching("to prepare the graph", [&]() -> Expected<Executor> {
     if (Error error = checkPlan(graph, inference, requests, plan, planOptions)) return error;

@@ -24,6 +24,17 @@ class KernelSet;
 /// Auto: fast kernels (runtime/kernels/) where there are any, which agree with the reference kernels up to rounding.
 enum class Backend : uint8_t { Auto, Reference };
 
+/// Which nodes of the fast backend run as one, piece by piece while the pieces are in the cache (runtime/fusion/fusion.h). The
+/// bits are those of nodes that run one by one.
+struct FusionOptions {
+  bool elements = true;        // nodes in a row that work element by element
+  bool norms = true;           // batch norm with the sum and the relu behind it
+  int64_t minElements = 8192;  // of the outputs: smaller ones are in the cache anyway
+  int64_t pieceElements = 0;   // 0: as many as fit into the first cache
+
+  static FusionOptions none() { return {false, false}; }
+};
+
 /// Replaces how a node computes; gradcheck uses it to hold values and pieces.
 struct NodeOverride {
   enum class Kind : uint8_t { None, Hold, Piece };
@@ -41,6 +52,9 @@ struct ExecOptions {
   unsigned threads = 1;
   bool isTraining = false;
   uint64_t seed = 0;  // of random operators
+  /// Of a Session, which makes kernels and plan; an Executor takes what its `kernels` have (KernelSet::fuse). Nothing is fused for a
+  /// monitor or overrides.
+  FusionOptions fusion = {};
   /// By node, instead of isTraining, the seed and the step of a run: parts of a graph run in forms of their own, and draw what
   /// they drew elsewhere. Read by `create` alone; empty: none.
   llvm::ArrayRef<CallForm> forms;
@@ -88,10 +102,11 @@ class Executor {
   size_t arenaBytes() const;
 
   struct Timing {
-    NodeId node;
+    NodeId node;                         // of nodes that run as one, the first
     double startMicros, durationMicros;  // start counts from the beginning of the run
     bool isFast;
     Reorders reorders;
+    llvm::ArrayRef<NodeId> fused = {};  // the nodes that ran as one; empty: `node` alone
   };
   void setProfiling(bool on);
   /// Of the last run, in order of execution; empty without profiling.

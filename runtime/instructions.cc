@@ -56,6 +56,7 @@ class Preparation {
     finishSteps();
     collectVariables();
     connect();
+    group();
     return std::move(list);
   }
 
@@ -167,7 +168,7 @@ class Preparation {
         if (requests.request[e] == Request::Null) continue;
         if (!isKnown(e)) return unknown(NodeId(id), e);
         if (plan.offset[e] >= 0) list.address[e] = arena + plan.offset[e];
-        if (list.address[e]) continue;
+        if (list.address[e] || plan.offset[e] == kInside) continue;
         if (isRead.test(e.value)) {
           if (Error error = own(e, graph.describe(NodeId(id)), NodeId(id), list.address[e])) return error;
           continue;
@@ -218,7 +219,9 @@ class Preparation {
         if (Error error =
                 checkComputable(n, list.inference.dtype[e], kernelOutputType(kind, list.inference.dtype[e]), i == 0))
           return error;
-      bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && plan.inplaceOf[e].isValid();
+      // What a group lets it take over is an operand of another node.
+      auto isTakenOver = [&](Value v) { return graph.entry(v) == plan.inplaceOf[e]; };
+      bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && any_of(inputs, isTakenOver);
       list.requests.push_back(request == Request::Null ? request : isInPlace ? Request::InPlace : Request::Write);
     }
     return Error::success();
@@ -376,6 +379,19 @@ class Preparation {
       }
       operand += numIn + numOut;
       request += numOut;
+    }
+  }
+
+  /// Nodes of a group follow one another, as between them there is nothing that runs.
+  void group() {
+    auto next = list.instructions.begin();
+    for (const FusedGroup &fused : list.kernels.fusion().groups) {
+      next = std::find_if(next, list.instructions.end(),
+                          [&](const Instruction &i) { return i.node == fused.nodes.front(); });
+      assert(next + static_cast<ptrdiff_t>(fused.nodes.size()) <= list.instructions.end());
+      next->group = &fused;
+      next->numMembers = static_cast<uint32_t>(fused.nodes.size());
+      next += next->numMembers;
     }
   }
 

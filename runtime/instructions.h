@@ -18,6 +18,8 @@ struct Instruction {
   const NodeOverride *replaced = nullptr;        // null: computes as defined
   KernelCall call;                               // views into the list's operands and requests
   uint32_t firstStep = 0, lastStep = 0;          // head steps to take right after
+  const FusedGroup *group = nullptr;             // runs this and what follows, together numMembers, unless null
+  uint32_t numMembers = 1;
 };
 
 /// Brings operand `from` into head `head`, by copy or by addition.

@@ -8,6 +8,7 @@
 #include "runtime/bindings.h"
 #include "runtime/elements.h"
 #include "runtime/failures.h"
+#include "runtime/fusion/fusion.h"
 #include "runtime/init.h"
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/threads.h"
@@ -53,6 +54,7 @@ struct Session::State {
   Error checkVariable(NodeId n, const NamedArray *binding) const;
   Error prepare(Context &context, MatchedBindings &matched, const SessionOptions &options);
   KernelSet makeKernels(const SessionOptions &options) const;
+  Expected<bool> isOtherPlanInFile(Context &context, PlanOptions options);
   Error makePlan(Context &context, KernelSet &kernels, const SessionOptions &options);
   Error bindVariables();
   Error addStarts(MatchedBindings &matched);
@@ -210,7 +212,17 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
   return Error::success();
 }
 
-/// Workspaces do not move the values, so a plan in the file is the same whichever kernels it was made for.
+/// The plan in the file, if there is one, is for nodes that run one by one. Workspaces do not move the values, so it is the same
+/// whichever kernels it was made for.
+Expected<bool> Session::State::isOtherPlanInFile(Context &context, PlanOptions options) {
+  if (!graph.table().plan) return false;
+  if (!options.groups || options.groups->groups.empty()) return isOtherPlan(graph, plan);
+  options.groups = nullptr;
+  Expected<MemoryPlan> apart = planMemory(context, graph, inference, requests, options);
+  if (!apart) return apart.takeError();
+  return isOtherPlan(graph, *apart);
+}
+
 Error Session::State::makePlan(Context &context, KernelSet &kernels, const SessionOptions &options) {
   PlanOptions planOptions;
   planOptions.allowInplace = options.allowInplace;
@@ -219,11 +231,14 @@ Error Session::State::makePlan(Context &context, KernelSet &kernels, const Sessi
     planOptions.workspaceOf = KernelSet::planWorkspace;
     planOptions.workspaceReader = KernelSet::planReader;
     planOptions.user = &kernels;
+    planOptions.groups = &kernels.fusion().memory;
   }
   Expected<MemoryPlan> planned = planMemory(context, graph, inference, requests, planOptions);
   if (!planned) return planned.takeError();
   plan = std::move(*planned);
-  if (isOtherPlan(graph, plan)) warnings.push_back("the memory plan in the file does not fit this run; planned again");
+  Expected<bool> isOther = isOtherPlanInFile(context, planOptions);
+  if (!isOther) return isOther.takeError();
+  if (*isOther) warnings.push_back("the memory plan in the file does not fit this run; planned again");
   return Error::success();
 }
 
@@ -240,7 +255,11 @@ KernelSet Session::State::makeKernels(const SessionOptions &options) const {
   for (const VariableMemory &given : options.variableMemory) plain.push_back(graph.firstEntry(given.variable));
   for (const HeadMemory &given : options.headMemory) plain.push_back(graph.entry(graph.heads()[given.head]));
   wishes.plainEntries = plain;
-  return KernelSet::create(graph, inference, requests, wishes);
+  KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
+  const bool isSeen = options.exec.monitor || options.exec.overrides;
+  const FusionOptions fusion = isSeen ? FusionOptions::none() : options.exec.fusion;
+  kernels.fuse(formGroups({graph, inference, requests, kernels, wishes, options.exec.schedule, fusion}));
+  return kernels;
 }
 
 Error Session::State::bindVariables() {

@@ -12,6 +12,7 @@
 #     --mixed       retained intermediates, a no-gradient set, mixed requests; orders 1 and 2
 #     --host        MXNet's own gradient graphs, run by gradc
 #     --primitives  the same by gradc, in primitives alone
+#     --fused       nodes that run as one, to nodes that run one by one; without MXNet
 #     --aggregation sums and copies as in MXNet's graph   --paddle    Paddle's programs
 #     --kernels     share of reference kernels in the training step, at most 1 %; needs no MXNet
 #     --loops       loops and branches of MXNet's front end: values, gradients, gradient graphs run by MXNet
@@ -170,8 +171,9 @@ mxnet=$(find_mxnet)
 [[ -f $oracle_file || ${1:-} == --loops ]] || mxnet=
 case ${1:-} in
   --quick) quick_part ;;
-  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --kernels) run_mode "$@" ;;
-  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --loops) run_mode "$@" ;;
+  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --kernels | --loops | --fused)
+    run_mode "$@"
+    ;;
   -*) echo "  $1: no such mode" ;;
   *) whole_table "$@" ;;
 esac | tee "$work/report"

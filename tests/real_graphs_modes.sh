@@ -104,6 +104,20 @@ ask_infer() {
   esac
 }
 
+# A training step of nodes that run as one, to that of nodes that run one by one: the same bytes, and how much memory for values.
+ask_fused() {
+  local choice flags bytes=()
+  mapfile -t flags < <(shape_flags "$1" | tr ' ' '\n')
+  "$GRADC" grad "$graphs/$1.symbol.json" --wrt all "${flags[@]}" -o "$work/g.json" 2>/dev/null || { echo "FAILS"; return; }
+  for choice in none elements norms all; do
+    "$GRADC" run "$work/g.json" --train --init 1 --threads 1 --repeat 2 --fuse "$choice" "${flags[@]}" \
+      --outputs "$work/$choice.npz" >/dev/null 2>"$work/err" || { echo "FAILS"; return; }
+    cmp -s "$work/none.npz" "$work/$choice.npz" || { echo "FAILS $choice"; return; }
+    bytes+=("$(sed -nE 's/.* ([0-9]+) bytes planned for values.*/\1/p' "$work/err")")
+  done
+  echo "same bits, $((100 * bytes[3] / bytes[0]))% of the memory"
+}
+
 run_mode() {  # run_mode MODE [NAME …]
   local mode=$1 everything=("${spine[@]}" "${classifiers[@]}" "${reworded[@]}")
   local inferred=("${everything[@]}" "${without_operators[@]}")
@@ -120,6 +134,10 @@ run_mode() {  # run_mode MODE [NAME …]
     echo "channels last"
     if ((!$#)); then names=("${turned[@]}"); fi
     python3 tests/kernel_shares.py "$GRADC" "$shared/oracle/shapes.json" "$graphs" --channels-last "${names[@]}"
+    return
+  fi
+  if [[ $mode == --fused ]]; then
+    each_network everything ask_fused "$@"
     return
   fi
   if [[ -z $mxnet ]]; then

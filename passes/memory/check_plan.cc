@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <map>
@@ -43,6 +44,8 @@ class PlanReplay {
         if (Error error = write(id, o)) return error;
       if (Error error = takeWorkspace(id)) return error;
       release(id);
+      if (step < lastStepBeside(step)) continue;
+      if (Error error = endGroup(id)) return error;
       releaseWorkspaces(step);
     }
     return Error::success();
@@ -60,6 +63,12 @@ class PlanReplay {
         if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;
     }
   }
+  /// The last step of those that run as one with this one.
+  uint32_t lastStepBeside(uint32_t step) const {
+    const NodeGroup *group = options.groups ? options.groups->groupOf(step) : nullptr;
+    return group ? group->last : step;
+  }
+
   bool isPlanned(NodeId n) const { return options.steps.contains(options.schedule.stepOf(n)); }
 
   bool isKnown(EntryId e) const { return inference.isKnownShape(e) && inference.dtype[e] != DType::Unknown; }
@@ -106,6 +115,10 @@ class PlanReplay {
       case kUnplanned:
         if (!isKnown(e)) return Error::success();
         return bad(n, "output " + nameOf(n, output) + " is called unplanned, but its size is known");
+      case kInside:
+        if (options.groups && options.groups->isInside(e) && options.groups->groupOf(options.schedule.stepOf(n)))
+          return Error::success();
+        return bad(n, "output " + nameOf(n, output) + " is called inside of a group that there is not");
       default: return bad(n, "output " + nameOf(n, output) + " is at the offset " + Twine(plan.offset[e]));
     }
   }
@@ -127,6 +140,7 @@ class PlanReplay {
       return bad(n,
                  "output " + nameOf(n, output) + " takes over entry " + Twine(source.value) + ", which is not there");
     const InplacePair *pair = declaredPair(n, output, source);
+    if (!pair && isGroupPair(e, source)) return shareInGroup(n, output, e, range->second);
     if (!pair) return bad(n, "output " + nameOf(n, output) + " takes over an input the operator does not let it take");
     if (!pair->isIdentity)
       for (EntryId owner : range->second.owners) {
@@ -136,6 +150,21 @@ class PlanReplay {
                             ", which is read again");
       }
     range->second.owners.push_back(e);
+    return Error::success();
+  }
+
+  bool isGroupPair(EntryId e, EntryId source) const {
+    if (!options.groups) return false;
+    const ArrayRef<GroupPair> pairs = options.groups->pairsOf(e);
+    return any_of(pairs, [&](const GroupPair &pair) { return pair.input == source; });
+  }
+
+  Error shareInGroup(NodeId n, uint32_t output, EntryId e, Range &range) {
+    for (EntryId owner : range.owners)
+      if (pending[owner] != 0)
+        return bad(n, "output " + nameOf(n, output) + " overwrites entry " + Twine(owner.value) +
+                          ", which its group or a later node still reads");
+    range.owners.push_back(e);
     return Error::success();
   }
 
@@ -164,8 +193,8 @@ class PlanReplay {
       return bad(n, "the workspace of " + Twine(*bytes) + " bytes at offset " + Twine(begin) +
                         " is misaligned or outside the arena");
     if (Error error = checkFree(n, begin, begin + *bytes, "the workspace")) return error;
-    const uint32_t last = lastWorkspaceStep(options, n);
-    if (last < options.schedule.stepOf(n)) return bad(n, "the workspace is read before");
+    if (lastWorkspaceStep(options, n) < options.schedule.stepOf(n)) return bad(n, "the workspace is read before");
+    const uint32_t last = lastStepBeside(lastWorkspaceStep(options, n));
     if (last == options.schedule.stepOf(n)) return Error::success();
     live[begin] = Range{begin + *bytes, {}, n};
     keptWorkspaces.insert({last, begin});
@@ -178,18 +207,30 @@ class PlanReplay {
     keptWorkspaces.erase(first, last);
   }
 
-  // RC-02: one read per position; entries without reads left, and outputs nobody reads, give their bytes back.
+  // RC-02: one read per position; entries without reads left, and outputs nobody reads, give their bytes back when the node,
+  // or the group it runs with, is done.
   void release(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> inputs = graph.inputs(n);
     for (size_t i = 0; i < inputs.size(); ++i) {
       EntryId e = graph.entry(inputs[i]);
-      if (!kind.isIgnored(i) && --pending[e] == 0) drop(e);
+      if (!kind.isIgnored(i) && --pending[e] == 0) done.push_back(e);
     }
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       EntryId e(graph.firstEntry(n).value + o);
-      if (pending[e] == 0) drop(e);
+      if (pending[e] == 0) done.push_back(e);
+      else if (plan.offset[e] == kInside) inside.push_back(e);
     }
+  }
+
+  /// After the last node of a group, or one that runs by itself.
+  Error endGroup(NodeId n) {
+    for (EntryId e : inside)
+      if (pending[e] != 0) return bad(n, "entry " + Twine(e.value) + " is stored nowhere, but read after its group");
+    for (EntryId e : done) drop(e);
+    inside.clear();
+    done.clear();
+    return Error::success();
   }
 
   void drop(EntryId e) {
@@ -208,6 +249,7 @@ class PlanReplay {
   const PlanOptions &options;
   EntryMap<uint32_t> pending;                       // reads still to come
   EntryMap<uint8_t> isCallers;                      // may be in the caller's memory
+  SmallVector<EntryId, 8> done, inside;             // since the last node that runs by itself, or last group
   std::map<int64_t, Range> live;                    // by offset
   std::multimap<uint32_t, int64_t> keptWorkspaces;  // offsets by the last step
 };

@@ -38,10 +38,19 @@ class LifetimeBuilder {
       const NodeId n = schedule.nodeAt(now);
       if (Error error = graph.isVariable(n) ? addVariable(n) : visit(n)) return error;
     }
+    if (options.groups) widenToGroups();
     return std::move(result);
   }
 
  private:
+  /// All that a group reads or writes is in use while any of its nodes runs.
+  void widenToGroups() {
+    for (Interval &interval : result.intervals) {
+      if (const NodeGroup *group = options.groups->groupOf(interval.begin)) interval.begin = group->first;
+      if (const NodeGroup *group = options.groups->groupOf(interval.end)) interval.end = group->last;
+    }
+  }
+
   void findLastReads() {
     for (Value head : graph.heads()) result.isExternal[graph.entry(head)] = 1;
     for (uint32_t step = 0; step < graph.numNodes(); ++step) {
@@ -91,6 +100,7 @@ class LifetimeBuilder {
       EntryId e(first + o);
       if (!isPlanned) result.isExternal[e] = 1;
       if (requests.request[e] == Request::Null) continue;
+      if (options.groups && options.groups->isInside(e)) continue;
       int64_t bytes = bytesOf(e);
       if (Error error = addToTotal(n, rounded(std::max<int64_t>(bytes, 0)))) return error;
       if (isPlanned && bytes < 0) {
@@ -121,19 +131,38 @@ class LifetimeBuilder {
     for (InplacePair pair : graph.op(n)->inplace) {
       if (pair.output != output || pair.input >= inputs.size()) continue;
       EntryId source = graph.entry(inputs[pair.input]);
-      uint32_t block = result.intervalOf[source];
-      if (block == Lifetimes::kNoInterval || llvm::is_contained(taken, block)) continue;
-      if (graph.kind(n).isIgnored(pair.input)) continue;
-      if (inference.dtype[source] != inference.dtype[e] || bytesOf(source) != bytesOf(e)) continue;
-      Interval &interval = result.intervals[block];
-      if (!pair.isIdentity && (interval.end > now || readsOf(n, block) != 1)) continue;
-      taken.push_back(block);
-      result.inplaceOf[e] = source;
-      result.intervalOf[e] = block;
-      interval.end = std::max(interval.end, lastRead[e]);
+      if (graph.kind(n).isIgnored(pair.input) || !canHold(source, e)) continue;
+      const uint32_t block = result.intervalOf[source];
+      if (!pair.isIdentity && (result.intervals[block].end > now || readsOf(n, block) != 1)) continue;
+      share(source, e);
+      return true;
+    }
+    return options.groups && takeOverInGroup(e);
+  }
+
+  // What earlier nodes of the group read, and nobody from this one on.
+  bool takeOverInGroup(EntryId e) {
+    for (const GroupPair &pair : options.groups->pairsOf(e)) {
+      if (!canHold(pair.input, e) || result.intervals[result.intervalOf[pair.input]].end >= now) continue;
+      share(pair.input, e);
       return true;
     }
     return false;
+  }
+
+  bool canHold(EntryId source, EntryId e) const {
+    const uint32_t block = result.intervalOf[source];
+    return block != Lifetimes::kNoInterval && !llvm::is_contained(taken, block) &&
+           inference.dtype[source] == inference.dtype[e] && bytesOf(source) == bytesOf(e);
+  }
+
+  void share(EntryId source, EntryId e) {
+    const uint32_t block = result.intervalOf[source];
+    taken.push_back(block);
+    result.inplaceOf[e] = source;
+    result.intervalOf[e] = block;
+    uint32_t &end = result.intervals[block].end;
+    end = std::max(end, lastRead[e]);
   }
 
   size_t readsOf(NodeId n, uint32_t block) const {

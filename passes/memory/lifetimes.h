@@ -16,7 +16,7 @@ struct Interval {
 };
 
 struct Lifetimes {
-  std::vector<Interval> intervals;  // ordered by begin, then by size descending within a step, then by root
+  std::vector<Interval> intervals;  // ordered by begin, then by the step of the root, size descending, and root
   std::vector<Interval> scratch;    // the workspaces, ordered by begin
   EntryMap<uint32_t> intervalOf;    // by entry; kNoInterval where it has none
   EntryMap<EntryId> inplaceOf;      // as in MemoryPlan

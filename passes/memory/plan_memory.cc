@@ -54,6 +54,7 @@ Expected<MemoryPlan> FlowPlanner::plan(const Graph &graph, const Inference &infe
       const EntryId e(i);
       const uint32_t interval = lifetimes->intervalOf[e];
       if (interval != Lifetimes::kNoInterval) plan.offset[e] = placement.offsets[interval];
+      else if (options.groups && options.groups->isInside(e)) plan.offset[e] = kInside;
       else if (lifetimes->isExternal[e]) plan.offset[e] = kExternal;
       else if (requests.request[e] != Request::Null) plan.offset[e] = kUnplanned;
     }

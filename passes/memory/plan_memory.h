@@ -7,6 +7,7 @@
 #pragma once
 
 #include "passes/infer.h"
+#include "passes/memory/node_groups.h"
 #include "passes/requests.h"
 #include "passes/schedule.h"
 
@@ -18,6 +19,7 @@ inline constexpr int64_t kPlanAlignment = 64;
 inline constexpr int64_t kExternal = -1;   // variables, heads, what crosses PlanOptions::steps: the caller's memory
 inline constexpr int64_t kUnused = -2;     // nobody reads it, request Null
 inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
+inline constexpr int64_t kInside = -4;  // written and read within one group of nodes alone, so never stored as a whole
 
 struct MemoryPlan;
 
@@ -53,6 +55,8 @@ struct PlanOptions {
   /// Null: all are.
   NodeId (*workspaceReader)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
+  /// Nodes that run as one; null: each runs by itself.
+  const NodeGroups *groups = nullptr;
   /// Set by planMemory and checkPlan: of the plan at hand.
   const std::vector<FlowPlan> *flows = nullptr;
 };

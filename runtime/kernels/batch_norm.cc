@@ -1,4 +1,5 @@
-// Batch normalisation in training and inference form, and its gradient, in either precision and either layout.
+// Batch normalisation in training and inference form, and its gradient, in either precision and either layout. With a sum and
+// a relu behind it, which the nodes of a group ask for (runtime/fusion/norm_group.h), in the same passes over memory.
 //
 // Two passes per sum of squares, as the reference kernel makes. oneDNN's primitive is not used: its threads wait for each
 // other inside of it without ever sleeping. Tested by tests/fast_kernels_test.cc
@@ -6,6 +7,7 @@
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
 #include "runtime/kernels/factories.h"
+#include "runtime/kernels/norm_tail.h"
 
 #include <cmath>
 
@@ -46,8 +48,9 @@ void forChannels(const ChannelView &view, unsigned threads, const Columns<T> &co
 
 template <class T> class ForwardKernel : public PreparedKernel {
  public:
-  ForwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view)
-      : attrs(attrs), view(view), threads(site.threads), usesBatch(site.isTraining && !attrs.useGlobalStats) {}
+  ForwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, NormTail tail)
+      : attrs(attrs), view(view), tail(tail), threads(site.threads),
+        usesBatch(site.isTraining && !attrs.useGlobalStats) {}
 
   void run(const KernelCall &call) override {
     const Columns<T> columns(call.workspace, view);
@@ -91,10 +94,21 @@ template <class T> class ForwardKernel : public PreparedKernel {
   }
 
   void normalise(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
+    const T *addend = tail.hasAddend ? call.in.back().as<const T>() : nullptr;
+    auto relu = [](T y) { return y <= 0 ? T{0} : y; };
+    if (tail.hasAddend && tail.hasRelu)
+      mapNormal(call, slice, columns, [=](T y, int64_t i) { return relu(y + addend[i]); });
+    else if (tail.hasAddend) mapNormal(call, slice, columns, [=](T y, int64_t i) { return y + addend[i]; });
+    else if (tail.hasRelu) mapNormal(call, slice, columns, [=](T y, int64_t) { return relu(y); });
+    else mapNormal(call, slice, columns, [](T y, int64_t) { return y; });
+  }
+
+  template <class Then>
+  void mapNormal(const KernelCall &call, Slice slice, const Columns<T> &columns, Then then) const {
     const T *x = call.in[0].as<const T>(), *beta = call.in[2].as<const T>();
     const T *mean = columns.mean, *scale = columns.scale;
     T *y = call.out[0].as<T>();
-    mapChannels(view, slice, [=](int64_t i, int64_t c) { y[i] = (x[i] - mean[c]) * scale[c] + beta[c]; });
+    mapChannels(view, slice, [=](int64_t i, int64_t c) { y[i] = then((x[i] - mean[c]) * scale[c] + beta[c], i); });
   }
 
   T moved(T moving, double batch) const {
@@ -103,6 +117,7 @@ template <class T> class ForwardKernel : public PreparedKernel {
 
   BatchNormAttrs attrs;
   ChannelView view;
+  NormTail tail;
   unsigned threads;
   bool usesBatch;
 };
@@ -158,20 +173,25 @@ template <class T> class BackwardKernel : public PreparedKernel {
   bool usesBatch;
 };
 
-template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data) {
+template <template <class> class Kernel, class... Args>
+std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Args... args) {
   std::unique_ptr<PreparedKernel> kernel;
   if (!isFloatingKernelType(site.in[data].dtype)) return kernel;
   const BatchNormAttrs attrs = batchNormAttrs(*site.kind);
   const std::optional<ChannelView> view = channelView(site.in[data].shape, attrs.axis, site.in[data].layout);
   if (!view) return kernel;
   dispatchFloating(site.in[data].dtype,
-                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, attrs, *view); });
+                   [&](auto zero) { kernel = std::make_unique<Kernel<decltype(zero)>>(site, attrs, *view, args...); });
   return kernel;
 }
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> batchNorm(const KernelSite &site) { return make<ForwardKernel>(site, 0); }
+std::unique_ptr<PreparedKernel> batchNorm(const KernelSite &site) { return batchNormThen(site, {}); }
 std::unique_ptr<PreparedKernel> batchNormBackward(const KernelSite &site) { return make<BackwardKernel>(site, 3); }
+
+std::unique_ptr<PreparedKernel> batchNormThen(const KernelSite &site, NormTail tail) {
+  return make<ForwardKernel>(site, 0, tail);
+}
 
 }  // namespace gradc::fast

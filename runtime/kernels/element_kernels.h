@@ -37,6 +37,8 @@ template <class T, auto F> class ElementKernel : public PreparedKernel {
     }
   }
 
+  bool takesParts() const override { return true; }
+
  private:
   unsigned threads;
 };

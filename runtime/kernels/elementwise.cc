@@ -22,6 +22,7 @@ template <class T> class SumKernel : public PreparedKernel {
       for (; begin < end; begin += kBlock) addBlock(call, begin, std::min(kBlock, end - begin));
     });
   }
+  bool takesParts() const override { return true; }
 
  private:
   static void addBlock(const KernelCall &call, int64_t begin, int64_t size) {
@@ -48,6 +49,7 @@ class CopyKernel : public PreparedKernel {
       std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
     });
   }
+  bool takesParts() const override { return true; }
 
  private:
   unsigned threads;

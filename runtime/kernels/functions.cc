@@ -49,6 +49,7 @@ template <class T, auto F, auto Any> class CircularKernel : public PreparedKerne
       }
     });
   }
+  bool takesParts() const override { return true; }
 
  private:
   static constexpr int64_t kBlock = 512;

@@ -7,6 +7,7 @@
 
 #include "passes/infer.h"
 #include "passes/memory/plan_memory.h"
+#include "runtime/fusion/fused_group.h"
 #include "runtime/kernels/prepared_kernel.h"
 
 namespace gradc {
@@ -51,10 +52,15 @@ class KernelSet {
   };
   llvm::ArrayRef<Tape> tapes() const { return kept; }
 
+  /// Lets nodes run as one (formGroups): the plan is then made for `fusion().memory` (PlanOptions::groups).
+  void fuse(Fusion groups) { fused = std::move(groups); }
+  const Fusion &fusion() const { return fused; }
+
  private:
   std::vector<std::unique_ptr<PreparedKernel>> kernels;  // by node; empty: none at all
   EntryMap<Layout> layouts;
   std::vector<Tape> kept;
+  Fusion fused;
 };
 
 }  // namespace gradc

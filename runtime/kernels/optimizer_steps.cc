@@ -35,6 +35,7 @@ class StepKernel : public PreparedKernel {
       call.kind->op->kernel(part);
     });
   }
+  bool takesParts() const override { return true; }
 
   bool isFast() const override { return false; }
 

@@ -50,6 +50,9 @@ class PreparedKernel {
   /// Of a kernel made with `hasTape`: the workspace of the forward kernel, which has run just before each run of this one
   /// and which nobody else reads. Called once, before the first run.
   virtual void takeTape(void *) {}
+  /// Whether `run` also takes a part of the elements: the same range of every operand, as vectors, and whole those of one
+  /// element where the others have more. The parts may be run in any order, side by side, with the same bits.
+  virtual bool takesParts() const { return false; }
   /// False where it brings operands to the reference kernel.
   virtual bool isFast() const { return true; }
 };

@@ -25,6 +25,7 @@ class SlicedKernel : public PreparedKernel {
     parallelFor(threads, call.out[0].size(), kGrain, [&](int64_t begin, int64_t end) { runSlice(call, begin, end); });
   }
   bool isFast() const override { return false; }
+  bool takesParts() const override { return true; }
 
  private:
   static void runSlice(const KernelCall &call, int64_t begin, int64_t end) {

@@ -204,6 +204,22 @@ Problem compareUnrolled(const Sketch &sketch, const Measured &plain) {
   return {};
 }
 
+// Nodes that run as one give the bits of nodes that run one by one. The tensors are of a few elements, so the pieces are, too.
+Problem checkFusion(const Sketch &sketch) {
+  const Variation apart{.name = "fast", .backend = Backend::Auto};
+  const Measured plain = measure(sketch, apart);
+  for (bool isOther : {false, true}) {
+    const Variation fused{.name = "fused",
+                          .allowInplace = !isOther,
+                          .threads = isOther ? 3u : 1u,
+                          .inOtherOrder = isOther,
+                          .backend = Backend::Auto,
+                          .fusion = {.minElements = 1, .pieceElements = isOther ? 3 : 5}};
+    if (Problem problem = compareVariation(fused, plain, measure(sketch, fused))) return problem;
+  }
+  return {};
+}
+
 }  // namespace
 
 Problem checkSketch(const Sketch &sketch, Outcomes &outcomes) {
@@ -217,7 +233,7 @@ Problem checkSketch(const Sketch &sketch, Outcomes &outcomes) {
   for (const Variation &variation : kVariations)
     if (applies(variation, sketch))
       if (Problem problem = checkVariation(variation, sketch, plain, outcomes)) return problem;
-  return {};
+  return plain.error ? Problem() : checkFusion(sketch);
 }
 
 std::string dumpSketch(const Sketch &sketch) {

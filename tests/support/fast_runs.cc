@@ -2,6 +2,7 @@
 #include "tests/support/fast_runs.h"
 
 #include "runtime/executor.h"
+#include "runtime/fusion/fusion.h"
 #include "runtime/kernels/kernel_set.h"
 #include "runtime/kernels/table.h"
 #include "tests/support/tensors.h"
@@ -94,6 +95,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   wishes.threads = options.threads;
   wishes.keepsTapes = options.keepsTapes;
   KernelSet kernels = KernelSet::create(graph, inference, requests, wishes);
+  kernels.fuse(formGroups({graph, inference, requests, kernels, wishes, Schedule(), options.fusion}));
   FastResult result;
   result.numTapes = kernels.tapes().size();
   result.numChannelsLast = kernels.numEntries(Layout::ChannelsLast);
@@ -107,6 +109,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   planOptions.workspaceOf = KernelSet::planWorkspace;
   planOptions.workspaceReader = KernelSet::planReader;
   planOptions.user = &kernels;
+  planOptions.groups = &kernels.fusion().memory;
   const MemoryPlan plan = cantFail(planMemory(testContext(), graph, inference, requests, planOptions));
   ExecOptions exec;
   exec.threads = options.threads;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/requests.h"
+#include "runtime/executor.h"
 #include "tests/support/conformance.h"
 #include "tests/support/naive.h"
 
@@ -35,6 +36,7 @@ struct FastOptions {
   std::vector<Request> requests = {};
   bool allowInplace = true;
   bool keepsTapes = true;
+  FusionOptions fusion = FusionOptions::none();
 };
 
 FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptions &options);

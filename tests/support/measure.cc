@@ -225,7 +225,8 @@ class Measurement {
     SessionOptions options;
     options.infer.floatAs = DType::Float64;
     options.allowInplace = variation.allowInplace;
-    options.exec.backend = Backend::Reference;
+    options.exec.backend = variation.backend;
+    options.exec.fusion = variation.fusion;
     options.exec.threads = variation.threads;
     options.exec.isTraining = sketch.isTraining;
     if (variation.inOtherOrder) options.exec.schedule = drawSchedule(graph, graph.numEntries());

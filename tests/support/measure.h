@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/error.h"
+#include "runtime/executor.h"
 #include "tests/support/random_graph.h"
 
 #include <map>
@@ -25,6 +26,8 @@ struct Variation {
   ReachPolicy reach = ReachPolicy::Ignore;
   unsigned threads = 1;
   bool inOtherOrder = false;  // nodes run in a schedule that is drawn
+  Backend backend = Backend::Reference;
+  FusionOptions fusion = {.elements = false, .norms = false};
 };
 
 /// Values under "forward 0", "gradient 1.0", "gradient 2.0" (order and position of the x), "retained 0", "state 3".

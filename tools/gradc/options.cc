@@ -262,6 +262,10 @@ constexpr Flag kFlags[] = {
      }},
     {"backend", "auto|reference", "reference: the plain kernels, bit-reproducible (default auto)",
      [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.backend); }},
+    {"fuse", "all|none|elements|norms",
+     "nodes that run as one on fast kernels: elements, in a row that works element by element; norms, batch norm with sum and "
+     "relu (default all)",
+     [](Options &o, const Flag &f, StringRef v) { return choose(f, v, o.fuse); }},
     {"threads", "N", "threads of the fast kernels (default: all processors)",
      [](Options &o, const Flag &, StringRef v) { return parsePositive(v, o.threads) && o.threads <= 1024; }},
 
@@ -327,7 +331,8 @@ static_assert(static_cast<int>(UnknownDim::MinusOne) == 2 && static_cast<int>(He
               static_cast<int>(ReachPolicy::WholeGraph) == 1 && static_cast<int>(IntegerPolicy::Permissive) == 1 &&
               static_cast<int>(ZeroPolicy::Keep) == 1 && static_cast<int>(ChainPolicy::UpToCap) == 1 &&
               static_cast<int>(Backend::Reference) == 1 && static_cast<int>(ConvertForm::Blocks) == 3 &&
-              static_cast<int>(ShowForm::Blocks) == 5 && static_cast<int>(Dialect::Primitives) == 2);
+              static_cast<int>(ShowForm::Blocks) == 5 && static_cast<int>(Dialect::Primitives) == 2 &&
+              static_cast<int>(FuseChoice::Norms) == 3);
 
 Error unknownFlag(StringRef name, ArrayRef<StringRef> allowed) {
   Failure failure(ErrorKind::Usage, findFlag(name) ? "flag '--" + name + "' does not belong to this verb"

@@ -36,6 +36,7 @@ struct DTypeFlag {
 
 enum class ShowForm : uint8_t { Text, Dot, Svg, Stats, Graph, Blocks };
 enum class ConvertForm : uint8_t { Json, Text, Cbor, Blocks };
+enum class FuseChoice : uint8_t { All, None, Elements, Norms };
 enum class Dialect : uint8_t { Gradc, Mxnet, Primitives };
 /// What the dialect's graphs are lowered to; null: nothing.
 const Target *targetOf(Dialect dialect);
@@ -73,6 +74,7 @@ struct Options {
   bool isTraining = false;
   uint64_t repeat = 1, step = 0, threads = 0;  // 0: all
   Backend backend = Backend::Auto;
+  FuseChoice fuse = FuseChoice::All;
 
   uint64_t samples = 40;
   double eps = 1e-5, rtol = 1e-6, atol = 1e-8;

@@ -4,6 +4,7 @@
 #include "tools/drawing/table.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -14,24 +15,34 @@ namespace gradc {
 namespace {
 
 struct Row {
-  StringRef op;
+  std::string op;
   uint64_t numNodes = 0, numFast = 0;
   double micros = 0;
   Reorders reorders;
 };
 
-/// One per operator, the slowest first, then one for all of them.
+ArrayRef<NodeId> nodesOf(const Executor::Timing &timing) {
+  return timing.fused.empty() ? ArrayRef(timing.node) : timing.fused;
+}
+
+/// "exp + relu" where the two ran as one.
+std::string operatorsOf(const Graph &graph, const Executor::Timing &timing) {
+  return join(map_range(nodesOf(timing), [&](NodeId n) { return graph.opName(n); }), " + ");
+}
+
+/// One per operator or row of operators that ran as one, the slowest first, then one for all of them.
 std::vector<Row> rowsOf(const Graph &graph, ArrayRef<Executor::Timing> timings) {
   std::vector<Row> rows;
   StringMap<size_t> rowOf;
   Row all;
   for (const Executor::Timing &timing : timings) {
-    const StringRef op = graph.opName(timing.node);
+    const std::string op = operatorsOf(graph, timing);
+    const size_t numNodes = nodesOf(timing).size();
     const size_t at = rowOf.try_emplace(op, rows.size()).first->second;
     if (at == rows.size()) rows.emplace_back().op = op;
     for (Row *row : {&rows[at], &all}) {
-      ++row->numNodes;
-      row->numFast += timing.isFast;
+      row->numNodes += numNodes;
+      row->numFast += timing.isFast ? numNodes : 0;
       row->micros += timing.durationMicros;
       row->reorders += timing.reorders;
     }
@@ -55,7 +66,7 @@ std::string profileReport(const Graph &graph, ArrayRef<Executor::Timing> timings
   const double all = rows.back().micros;
   TextTable table({"operator", "nodes", "fast", "ms", "%", "weight reorders", "image reorders", "MiB reordered"});
   for (const Row &row : rows)
-    table.add({row.op.str(), std::to_string(row.numNodes), std::to_string(row.numFast), fixed(row.micros / 1e3),
+    table.add({row.op, std::to_string(row.numNodes), std::to_string(row.numFast), fixed(row.micros / 1e3),
                fixed(all > 0 ? 100 * row.micros / all : 0), std::to_string(row.reorders.numWeights),
                std::to_string(row.reorders.numImages), fixed(static_cast<double>(row.reorders.bytes) / (1 << 20))});
   std::string text;
@@ -72,7 +83,7 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
       for (const Executor::Timing &timing : timings)
         out.object([&] {
           out.attribute("name", json::fixUTF8(graph.name(timing.node)));
-          out.attribute("cat", json::fixUTF8(graph.opName(timing.node)));
+          out.attribute("cat", json::fixUTF8(operatorsOf(graph, timing)));
           out.attribute("ph", "X");
           out.attribute("ts", timing.startMicros);
           out.attribute("dur", timing.durationMicros);
@@ -80,6 +91,10 @@ void writeTrace(raw_ostream &os, const Graph &graph, ArrayRef<Executor::Timing> 
           out.attribute("tid", 1);
           out.attributeObject("args", [&] {
             out.attribute("kernel", timing.isFast ? "fast" : "reference");
+            if (!timing.fused.empty())
+              out.attributeArray("fused", [&] {
+                for (NodeId n : timing.fused) out.value(json::fixUTF8(graph.name(n)));
+              });
             out.attribute("weight_reorders", timing.reorders.numWeights);
             out.attribute("image_reorders", timing.reorders.numImages);
             out.attribute("reordered_bytes", static_cast<int64_t>(timing.reorders.bytes));

@@ -136,9 +136,9 @@ Expected<int> runRun(Tool &tool) {
   return 0;
 }
 
-constexpr StringRef kFlags[] = {"max-iterations", "input",  "inputs",      "init",        "outputs", "train",
-                                "repeat",         "step",   "profile",     "backend",     "threads", "shape",
-                                "dtype",          "output", "unknown-dim", "error-limit", "diag",    "help"};
+constexpr StringRef kFlags[] = {"max-iterations", "input",       "inputs",      "init", "outputs", "train", "repeat",
+                                "step",           "profile",     "backend",     "fuse", "threads", "shape", "dtype",
+                                "output",         "unknown-dim", "error-limit", "diag", "help"};
 
 }  // namespace
 

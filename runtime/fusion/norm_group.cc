@@ -1,0 +1,41 @@
+// Tested by tests/fusion_test.cc
+#include "runtime/fusion/norm_group.h"
+
+#include "runtime/instructions.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class NormGroupKernel final : public GroupKernel {
+ public:
+  NormGroupKernel(std::unique_ptr<PreparedKernel> kernel, fast::NormTail tail, size_t addend)
+      : kernel(std::move(kernel)), tail(tail), addend(addend) {}
+
+  void run(ArrayRef<Instruction> members) const override {
+    KernelCall call = members.front().call;
+    SmallVector<TensorRef, 8> in(call.in), out(call.out);
+    if (tail.hasAddend) in.push_back(members[1].call.in[addend]);
+    out[0] = members.back().call.out[0];
+    call.in = in;
+    call.out = out;
+    kernel->run(call);
+  }
+
+ private:
+  std::unique_ptr<PreparedKernel> kernel;
+  fast::NormTail tail;
+  size_t addend;
+};
+
+}  // namespace
+
+std::unique_ptr<GroupKernel> normGroupKernel(const KernelSite &site, fast::NormTail tail, size_t addend) {
+  std::unique_ptr<PreparedKernel> kernel = fast::batchNormThen(site, tail);
+  return kernel ? std::make_unique<NormGroupKernel>(std::move(kernel), tail, addend) : nullptr;
+}
+
+}  // namespace gradc

@@ -1,0 +1,16 @@
+// Batch normalisation together with what follows it, in the same passes over memory. Tested by tests/fusion_test.cc
+#pragma once
+
+#include "runtime/kernels/prepared_kernel.h"
+
+namespace gradc::fast {
+
+/// z = relu(y + addend), either part of which may be missing.
+struct NormTail {
+  bool hasAddend = false, hasRelu = false;
+};
+
+/// The site is that of the batch norm. The kernel is given the addend behind its inputs, and z in place of y.
+std::unique_ptr<PreparedKernel> batchNormThen(const KernelSite &site, NormTail tail);
+
+}  // namespace gradc::fast
