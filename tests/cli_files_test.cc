@@ -180,6 +180,10 @@ TEST_F(Cli, OptRunsPassesInTheOrderGiven) {
   const ToolResult text = folder.run("show flat.json");
   EXPECT_TRUE(contains(text.out, "\"_foreach0[2]/_plus1\"")) << text.out;
   EXPECT_FALSE(contains(text.out, "body")) << text.out;
+  EXPECT_EQ(folder.run("run flat.json --init 1 --outputs out.npz").code, 0) << "the shapes of variables are kept";
+  ASSERT_EQ(folder.run("infer cf03.json --shape x=3 -o known.json").code, 0);
+  ASSERT_EQ(folder.run("opt --passes unroll known.json -o flat2.json").code, 0);
+  EXPECT_EQ(folder.run("run flat2.json --init 1 --outputs out.npz").code, 0) << "those that the file had, too";
   const ToolResult kept = folder.run("opt --passes unroll cf03.json -o same.json");
   EXPECT_EQ(kept.code, 0);
   EXPECT_TRUE(contains(kept.err, "loop '_foreach0': the length of what it slices is not known")) << kept.err;

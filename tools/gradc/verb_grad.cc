@@ -1,14 +1,13 @@
 // `gradc grad`: the gradient of a graph, as a graph. Tested by tests/cli_test.cc and testdata/cli.
 #include "block_grad.h"
 #include "gradient_flags.h"
+#include "variable_hints.h"
 #include "verbs.h"
 
 #include "ir/error.h"
 #include "ir/verify.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/targets/lower_to.h"
-
-#include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
 
@@ -27,24 +26,6 @@ Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &for
   Expected<InferRequest> hints = resolveHints(tool, graph, forward);
   if (!hints) return hints.takeError();
   return inferWith(tool, graph, *hints);
-}
-
-/// Types and known shapes of the variables of a graph, for those of the same names in what it was lowered to, whose
-/// operators may say less of their operands.
-InferRequest variablesOf(const Graph &graph, const Inference &inference, const Graph &lowered) {
-  StringMap<EntryId> variables;
-  for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    if (graph.isVariable(NodeId(n))) variables[graph.name(NodeId(n))] = graph.firstEntry(NodeId(n));
-  InferRequest request;
-  for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
-    auto found = lowered.isVariable(NodeId(n)) ? variables.find(lowered.name(NodeId(n))) : variables.end();
-    if (found == variables.end()) continue;
-    const EntryId entry = found->second;
-    if (inference.shapeOf(entry).hasRank())
-      request.shapes.push_back({NodeId(n), DimsBuffer(inference.shapeOf(entry).dims())});
-    if (inference.dtype[entry] != DType::Unknown) request.dtypes.push_back({NodeId(n), inference.dtype[entry]});
-  }
-  return request;
 }
 
 /// The graph in the operators of --dialect, with shapes and types when the user gave hints (CLI-04).

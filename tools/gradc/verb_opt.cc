@@ -1,4 +1,5 @@
 // `gradc opt`: passes that a user asks for by name. Tested by tests/cli_test.cc
+#include "variable_hints.h"
 #include "verbs.h"
 
 #include "ops/registry.h"
@@ -35,7 +36,12 @@ Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, con
   Expected<Unrolled> made = pass.run(tool.context, graph, options);
   if (!made) return made.takeError();
   for (const std::string &text : made->kept) tool.diagnostics.warning(text);
-  return made->graph;
+  const bool hasNotes = !graph.table().entries.shapes.empty() || !hints.shapes.empty() || !hints.dtypes.empty();
+  if (!hasNotes) return made->graph;
+  // The nodes are others, and with a loop its slices are gone that told the shapes of what it was given.
+  Expected<Inference> again = infer(tool.context, made->graph, variablesOf(graph, *known, made->graph), inferOptions);
+  if (!again) return again.takeError();
+  return annotate(made->graph, *again);
 }
 
 Expected<int> runOpt(Tool &tool) {
