@@ -128,5 +128,28 @@ TEST(CopyOverwritten, NG_01_ACopyOfANoGradVariableIsOne) {
   EXPECT_FALSE(StringRef(program.ops(0)).contains("elementwise_mul_grad"));
 }
 
+TEST(CopyOverwritten, D_28_AnOperatorInPlaceWhoseGradientReadsItsInput) {
+  const std::string ops = emitted("cos X=p -> Out=a\n"
+                                  "cos X=a -> Out=a\n"
+                                  "reduce_sum X=a -> Out=loss\n",
+                                  lossOf())
+                              .ops(0);
+  EXPECT_TRUE(StringRef(ops).starts_with("cos X=p -> Out=a@COPY@0\ncos X=a@COPY@0 -> Out=a\n")) << ops;
+  EXPECT_NE(ops.find("cos_grad Out@GRAD=a@GRAD X=a@COPY@0 -> X@GRAD=a@COPY@0@GRAD"), std::string::npos) << ops;
+}
+
+TEST(CopyOverwritten, D_28_ABranchThatReadsWhatItHandsOut) {
+  const Emitted made = emitted("tanh X=p -> Out=a\n"
+                               "conditional_block:1 Cond=c Input=p -> Out=a,b Scope=scope\n"
+                               "elementwise_mul X=a Y=b -> Out=t\n"
+                               "reduce_sum X=t -> Out=loss\n"
+                               "block 1 in 0\n"
+                               "sin X=p -> Out=b\n"
+                               "cos X=b -> Out=a\n",
+                               lossOf());
+  // The gradient of b that arrives is one, that of its reader another.
+  EXPECT_NE(made.ops(1).find("assign X=b@COPY@0 -> Out=b"), std::string::npos) << made.ops(1);
+}
+
 }  // namespace
 }  // namespace gradc

@@ -114,17 +114,18 @@ TEST(ProgramDesc, ParametersComeInTheOrderInWhichOperatorsNameThem) {
   const std::string parameter = number(5, 1);
   const std::string root =
       number(1, 0) + number(2, -1) + variable("a", lod, parameter) + variable("b", lod, parameter + number(6, 1)) +
-      variable("c", lod, parameter) + variable("d", lod, parameter) + variable("y", lod) +
+      variable("c", lod, parameter) + variable("d", lod, parameter) + variable("e", lod, parameter) +
+      variable("y", lod) +
       message(4, message(3, "while") + slot(1, "X", {"a", "b"}) + attr("sub_block", 8, number(12, 1))) +
       message(4, message(3, "sum") + slot(1, "X", {"a"}));
-  const std::string inner =
-      number(1, 1) + number(2, 0) + message(4, message(3, "f") + slot(1, "Bias", {"b"}) + slot(1, "X", {"y", "c"}));
+  const std::string inner = number(1, 1) + number(2, 0) +
+                            message(4, message(3, "f") + slot(1, "Bias", {"c"}) + slot(1, "X", {"y", "b", "e"}));
   TestContext context;
   const BlockFile file = cantFail(readBlocks(context, message(1, root) + message(1, inner)));
   std::string order;
   for (const BlockParameter &p : file.program.parameters)
     order += (file.program.text(p.name) + (p.isTrainable ? " " : "(fixed) ")).str();
-  EXPECT_EQ(order, "c b(fixed) a d ");
+  EXPECT_EQ(order, "e c b(fixed) a d ");
 }
 
 TEST(ProgramDesc, E_33_MalformedBytesNameThePlace) {
