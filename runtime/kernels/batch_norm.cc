@@ -69,7 +69,7 @@ template <class T> class ForwardKernel : public PreparedKernel {
     T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
     const double count = static_cast<double>(view.count());
     if (usesBatch) {
-      sum([=](int64_t i, int64_t, T *v) { v[0] = x[i]; });
+      sum(Elements<T>{x});
       for (int64_t c = slice.begin; c < slice.end; ++c) {
         const double mean = columns.totals[c] / count;
         columns.mean[c] = static_cast<T>(mean);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 namespace gradc::fast {
 
@@ -127,6 +128,21 @@ template <class T, size_t N, class Term> void addRun(int64_t begin, int64_t size
   }
 }
 
+/// The sum of one run of `x`, in the order of addRun.
+template <class T> void addElements(const T *x, int64_t size, double *total) {
+  for (; size > 0; x += kRunBlock, size -= kRunBlock) {
+    T lanes[kLanes] = {};
+    addToLanes(x, std::min(size, kRunBlock), lanes);
+    for (const T lane : lanes) *total += static_cast<double>(lane);
+  }
+}
+
+/// Terms of a sum that are elements of memory.
+template <class T> struct Elements {
+  const T *x;
+  void operator()(int64_t i, int64_t, T *v) const { v[0] = x[i]; }
+};
+
 /// Calls body(begin, size) for what is contiguous of the slice's elements of channel c.
 template <class F> void forRuns(const ChannelView &view, Slice slice, int64_t c, F body) {
   const int64_t inner = view.inner, last = std::min(slice.last, view.count());
@@ -153,7 +169,8 @@ void sumChannels(const ChannelView &view, Slice slice, const ChannelSums<T> &col
     for (int64_t c = slice.begin; c < slice.end; ++c) {
       double totals[N] = {};
       forRuns(view, slice, c, [&](int64_t begin, int64_t size) {
-        addRun<T, N>(begin, size, [&](int64_t i, T *v) { term(i, c, v); }, totals);
+        if constexpr (std::is_same_v<Term, Elements<T>>) addElements(term.x + begin, size, totals);
+        else addRun<T, N>(begin, size, [&](int64_t i, T *v) { term(i, c, v); }, totals);
       });
       for (size_t k = 0; k < N; ++k) columns.totals[k * channels + c] = totals[k];
     }

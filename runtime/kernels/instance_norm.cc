@@ -33,7 +33,7 @@ template <class T> class ForwardKernel : public PreparedKernel {
     const int64_t pixels = plan.pixels, channel = row % plan.channels;
     const T *x = call.in[0].as<const T>() + row * pixels;
     double sum = 0, squares = 0;
-    addRun<T, 1>(0, pixels, [=](int64_t i, T *v) { v[0] = x[i]; }, &sum);
+    addElements(x, pixels, &sum);
     const T mean = static_cast<T>(sum / static_cast<double>(pixels));
     addRun<T, 1>(0, pixels, [=](int64_t i, T *v) { v[0] = (x[i] - mean) * (x[i] - mean); }, &squares);
     const double variance = squares / static_cast<double>(pixels);

@@ -30,7 +30,7 @@ template <class T> class ForwardKernel : public PreparedKernel {
       const T *x = call.in[0].as<const T>() + row * plan.length;
       const double count = static_cast<double>(plan.length);
       double sum = 0, squares = 0;
-      addRun<T, 1>(0, plan.length, [=](int64_t i, T *v) { v[0] = x[i]; }, &sum);
+      addElements(x, plan.length, &sum);
       const T mean = static_cast<T>(sum / count);
       addRun<T, 1>(0, plan.length, [=](int64_t i, T *v) { v[0] = (x[i] - mean) * (x[i] - mean); }, &squares);
       const double deviation = std::sqrt(squares / count + plan.eps);

@@ -33,7 +33,13 @@ template <class F> void mapParts(const PartView &parts, unsigned threads, F visi
 /// Scratch of sumParts.
 template <class T> size_t sumPartsBytes(const PartView &parts) { return sumBlocksBytes<1, T>(parts.view); }
 
-/// Calls store(c, Σ of term(i, c)) for every element c of the part.
+/// The terms of one element of a batch, for sums over channels.
+template <class T, class Term> auto termsFrom(Term term, int64_t first, int64_t channel) {
+  if constexpr (std::is_same_v<Term, Elements<T>>) return Elements<T>{term.x + first};
+  else return [=](int64_t i, int64_t c, T *v) { v[0] = term(first + i, channel + c); };
+}
+
+/// Calls store(c, Σ of term(i, c)) for every element c of the part; `term` may be Elements.
 template <class T, class Term, class Store>
 void sumParts(const PartView &parts, unsigned threads, void *workspace, Term term, Store store) {
   const ChannelView &view = parts.view;
@@ -42,7 +48,7 @@ void sumParts(const PartView &parts, unsigned threads, void *workspace, Term ter
   const ElementBlocks blocks(view);
   for (int64_t b = 0; b < parts.batch; ++b) {
     const int64_t first = b * parts.wholeSize(), channel = b * view.channels;
-    auto add = [=](int64_t i, int64_t c, T *v) { v[0] = term(first + i, channel + c); };
+    const auto add = termsFrom<T>(term, first, channel);
     if (blocks.count > 1) {
       sumBlocks<1, T>(view, threads, workspace, add);
       for (int64_t c = 0; c < view.channels; ++c) store(channel + c, totals[c]);

@@ -17,9 +17,8 @@ template <class T> class SumKernel : public PreparedKernel {
   void run(const KernelCall &call) override {
     const T *x = call.in[0].as<const T>();
     T *y = call.out[0].as<T>();
-    sumParts<T>(
-        parts, threads, call.workspace, [=](int64_t i, int64_t) { return x[i]; },
-        [=, this](int64_t c, double total) { y[c] = static_cast<T>(total * factor); });
+    sumParts<T>(parts, threads, call.workspace, Elements<T>{x},
+                [=, this](int64_t c, double total) { y[c] = static_cast<T>(total * factor); });
   }
   size_t workspaceBytes() const override { return sumPartsBytes<T>(parts); }
 
