@@ -252,10 +252,16 @@ std::string difference(const Lists &expected, const Lists &found) {
   return "";
 }
 
+bool isVanishing(const std::vector<double> &values) {
+  return all_of(values, [](double value) { return value == 0; });
+}
+
 /// The same way with other sums: by the order in which their terms come.
 std::string farDifference(const Lists &expected, const Lists &found) {
   if (expected.size() != found.size()) return "another number of gradients";
   for (size_t i = 0; i < expected.size(); ++i) {
+    // What vanishes identically is none or zeros, as the two find out (HO-08).
+    if (isVanishing(expected[i]) && isVanishing(found[i])) continue;
     if (expected[i].size() != found[i].size()) return "gradient " + std::to_string(i) + " has another size";
     double scale = 1;
     for (double value : expected[i]) scale = std::max(scale, std::abs(value));
@@ -315,16 +321,7 @@ class Comparison {
       return;
     }
     ++counts.numSecond;
-    // What vanishes identically is none or zeros, as the two find out (HO-08).
-    Lists values = found.values;
-    for (size_t i = 0; i < values.size(); ++i)
-      if (values[i].empty() || expected.values[i].empty()) {
-        values[i].resize(expected.values[i].size());
-        if (!expected.values[i].empty()) continue;
-        for (double value : found.values[i])
-          if (value != 0) fail("second order", "a gradient that is no zero where none is expected");
-      }
-    if (const std::string differs = farDifference(expected.values, values); !differs.empty())
+    if (const std::string differs = farDifference(expected.values, found.values); !differs.empty())
       fail("second order", differs);
   }
 
