@@ -23,9 +23,10 @@ uint64_t numberFrom(const char *variable, uint64_t otherwise) {
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-/// What the tape does not record as these graphs have it: control dependencies and versions of variables.
+/// What the tape does not record as these graphs have it: control dependencies and versions of variables; nor bodies that run.
 bool isTapeable(const Sketch &sketch) {
-  return none_of(sketch.nodes, [](const SketchNode &node) { return node.isState || !node.deps.empty(); });
+  return !hasFlows(sketch) &&
+         none_of(sketch.nodes, [](const SketchNode &node) { return node.isState || !node.deps.empty(); });
 }
 
 Array arrayOf(const Tensor &tensor) {
@@ -75,7 +76,9 @@ class TapedSketch {
       if (head.seedName.empty() && !head.hasSeed) continue;
       std::vector<double> values(static_cast<size_t>(y.size()));
       for (size_t k = 0; k < values.size(); ++k) values[k] = seedValue("s" + std::to_string(i), k);
-      heads.back() = im.tensor(y.shape(), values);
+      if (y.dtype() == DType::Float32)  // behind a Cast
+        heads.back() = im.tensor(y.shape(), std::vector<float>(values.begin(), values.end()));
+      else heads.back() = im.tensor(y.shape(), values);
     }
     for (const SketchTarget &target : sketch.wrt) {
       if (target.x.output >= entries[target.x.node].size()) return false;
