@@ -63,6 +63,9 @@ class TapedSketch {
       Expected<SmallVector<Tensor, 2>> outputs = im.callAll(im.kind(graph.kindHandle(ids[n])), inputs);
       if (!outputs) return consumeError(outputs.takeError()), false;
       entries[n].assign(outputs->begin(), outputs->end());
+      // Behind a Cast; head gradients and what is compared are float64.
+      for (const Tensor &output : entries[n])
+        if (output.dtype() == DType::Float32) return false;
       // What nothing is recorded of is a variable of the graph.
       for (auto [o, output] : enumerate(entries[n]))
         if (!output.isTracked()) cantFail(im.setName(output, sketch.nameOf(n) + "_" + std::to_string(o)));
@@ -76,9 +79,7 @@ class TapedSketch {
       if (head.seedName.empty() && !head.hasSeed) continue;
       std::vector<double> values(static_cast<size_t>(y.size()));
       for (size_t k = 0; k < values.size(); ++k) values[k] = seedValue("s" + std::to_string(i), k);
-      if (y.dtype() == DType::Float32)  // behind a Cast
-        heads.back() = im.tensor(y.shape(), std::vector<float>(values.begin(), values.end()));
-      else heads.back() = im.tensor(y.shape(), values);
+      heads.back() = im.tensor(y.shape(), values);
     }
     for (const SketchTarget &target : sketch.wrt) {
       if (target.x.output >= entries[target.x.node].size()) return false;
