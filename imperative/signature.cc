@@ -141,6 +141,9 @@ class Maker {
 
   Error layOut() {
     const NodeKind &kind = *signature.handle;
+    if (kind.flow)
+      return Failure(ErrorKind::UnsupportedOption,
+                     "operator '" + kind.spelling + "' runs graphs, which is not available at once");
     if (!kind.op->kernel && !findFastKernel(*kind.op))
       return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' has no kernel");
     for (auto [i, type] : enumerate(signature.inputs)) {

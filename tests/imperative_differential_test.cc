@@ -25,9 +25,9 @@ uint64_t numberFrom(const char *variable, uint64_t otherwise) {
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-/// Variables that operators overwrite are no values of a tape.
+/// The tape records no variables that operators overwrite, and no bodies that run.
 bool isTapeable(const Sketch &sketch) {
-  return none_of(sketch.nodes, [](const SketchNode &node) { return node.isState; });
+  return !hasFlows(sketch) && none_of(sketch.nodes, [](const SketchNode &node) { return node.isState; });
 }
 
 Array arrayOf(const Tensor &tensor) {
@@ -80,6 +80,9 @@ class TapedSketch {
       Expected<TensorList> outputs = im.callAll(im.kind(built.graph.kindHandle(built.ids[n])), inputs);
       if (!outputs) return consumeError(outputs.takeError()), false;
       entries[n].assign(outputs->begin(), outputs->end());
+      // Behind a Cast; head gradients and what is compared are float64.
+      for (const Tensor &output : entries[n])
+        if (output.dtype() == DType::Float32) return false;
       // What nothing is recorded of is a variable of the graph.
       for (auto [o, output] : enumerate(entries[n]))
         if (!output.isTracked()) cantFail(im.setName(output, sketch.nameOf(n) + "_" + std::to_string(o)));

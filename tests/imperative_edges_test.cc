@@ -2,6 +2,7 @@
 #include "imperative/engine.h"
 
 #include "tests/support/imperative.h"
+#include "tests/support/test_graph.h"
 
 #include <chrono>
 
@@ -113,6 +114,17 @@ TEST(ImperativeEdges, ForeignMemoryIsReleasedOnceAndNotAfterAnError) {
   Tensor y = cantFail(t.im.makeForeign({bytes, DType::Float64, dims}, release, &numReleased)), w = t.leaf({2}, {1, 2});
   EnableGradScope enable(t.im);
   EXPECT_EQ(t.rowOf(t.attempt("elemwise_mul", {y, w})), "E-31");
+}
+
+// Its kernel needs bodies that are prepared.
+TEST(ImperativeEdges, CF_01_GraphsAreNotRunAtOnce) {
+  Tape t;
+  Context &context = t.context;
+  const Graph bodies[] = {cantFail(testing::parseGraph(context, "y = exp(x)"))};
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
+  const KindRef kind = cantFail(context.kind(*context.ops.find("_call"), context.attrs(attrs), bodies));
+  const std::string error = testing::describeError(t.im.callAll(t.im.kind(kind), {t.value(1)}).takeError());
+  EXPECT_NE(error.find("operator '_call' runs graphs, which is not available at once"), std::string::npos) << error;
 }
 
 }  // namespace
