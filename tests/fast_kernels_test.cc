@@ -417,7 +417,8 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
 // NaN, infinities and blocks with numbers whose sine the loops leave to the library.
 TEST(FastKernels, RUN_02_ExtremeNumbersAgreeWithReference) {
   TestGraph g("s = sin(x); c = cos(x); e = exp(x); t = tanh(x); m = max(x) {axis=1}; n = min(x) {axis=0}; l = log(x);"
-              " b = _backward_sin(v, x); g = sigmoid(x); heads s, c, e, t, m, n, l, b, g");
+              " b = _backward_sin(v, x); g = sigmoid(x); p = nanprod(x) {axis=1};"
+              " q = _backward_nanprod(u, x, w) {axis=1}; heads s, c, e, t, m, n, l, b, g, p, q");
   Bindings bindings = drawBindings(g, {{"x", DimsBuffer{3, 700}}, {"v", DimsBuffer{3, 700}}});
   std::vector<double> &x = bindings["x"].values;
   for (size_t i : {5u, 1000u}) x[i] = NAN;
