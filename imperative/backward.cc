@@ -183,7 +183,7 @@ class Run {
     return Error::success();
   }
 
-  /// One that nobody runs at the moment: a backward inside a hook of one of the same structure gets a plan of its own.
+  /// One that is not running at the moment: a backward inside a hook of one of the same structure gets a plan of its own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
     if (plan) return plan;

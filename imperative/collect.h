@@ -36,7 +36,7 @@ class Collected {
   /// `isLenient`. Linear; sorts nodes that are not collected in the order of their calls.
   llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient,
                       llvm::function_ref<std::string(const TapeNode &)> describe);
-  /// Numbers of a value: of collected ones, and of others in the order in which they are asked for.
+  /// Numbers of a value: of collected ones, and of others in the order in which they are requested.
   uint32_t word(const TapeValue &value);
   bool contains(const TapeValue &value) const;
   bool isLeaf(const Mark &mark) const { return mark.epoch == epoch; }

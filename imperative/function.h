@@ -45,7 +45,7 @@ class FunctionContext {
   void setMaterializes(bool isOn) const;
 
   // ---- for both
-  /// In `forward`: whether the input is tracked. In `backward`: whether its gradient is asked for.
+  /// In `forward`: whether the input is tracked. In `backward`: whether its gradient is requested.
   bool needsGradient(size_t input) const;
   /// Anything of the host's; ends with the call.
   std::shared_ptr<void> &data() const;

@@ -55,7 +55,7 @@ class HostRun {
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
   /// Runs the backward of a function. `gradients`: per output; no tensor: none arrived. `results`: per input, of its shape and
-  /// type; no tensor: it contributes nothing, or was not asked for. E-46, E-57, E-39, E-44, and the function's own error.
+  /// type; no tensor: it contributes nothing, or was not requested. E-46, E-57, E-39, E-44, and the function's own error.
   llvm::Error runFunction(TapeNode &node, llvm::MutableArrayRef<Tensor> gradients, llvm::ArrayRef<bool> wanted,
                           TensorList &results);
   /// Runs what was queued, in order, and what that queues.

@@ -56,7 +56,7 @@ struct Plan {
   };
   std::vector<Saved> saved;  // by lastReader
   std::vector<Slot> slots;
-  std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nobody reads it
+  std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nothing reads it
   std::vector<Value> headValue;    // of `combined`
   static constexpr uint32_t kNone = 0xffffffff;
   std::vector<uint32_t> results;  // per wrt, then per retained: head of `split.backward`, or kNone

@@ -16,7 +16,7 @@ class PlanCache {
   explicit PlanCache(size_t maxBytes);
   ~PlanCache();
 
-  /// One that nobody runs at the moment; null where there is none for these words. Compares all of them.
+  /// One that is not running at the moment; null where there is none for these words. Compares all of them.
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
   /// Drops what was not used for longest; a plan larger than the limit is kept alone.
   void insert(std::shared_ptr<Plan> plan);

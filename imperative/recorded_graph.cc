@@ -24,7 +24,7 @@ class Recorder {
     result.leaves.resize(collected.leaves().size());
     for (TapeNode *node : collected.nodes())
       if (Error error = addCall(*node)) return error;
-    // Leaves and others that no call reads are heads, or asked for: they must be there to be spoken of.
+    // Leaves and others that no call reads are heads, or requested: they must be there to be spoken of.
     for (auto [i, mark] : enumerate(collected.leaves()))
       if (!result.leaves[i].isValid()) result.leaves[i] = addVariable(mark->name, {mark->shape, mark->dtype});
     for (const TapeValue &value : collected.outside())

@@ -74,7 +74,7 @@ class Replay {
     held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
   }
 
-  /// Outside of `withThreads`: code of the host runs on the thread that asked for the gradients.
+  /// Outside of `withThreads`: code of the host runs on the thread that requested the gradients.
   Error runTap(const Plan::Stop &stop) {
     if (Error error = executeUpTo(stop.instruction + 1)) return error;
     const Instruction &instruction = list.instructions[stop.instruction];

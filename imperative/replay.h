@@ -21,7 +21,7 @@ struct ReplayRequest {
 llvm::Error checkNaN(const Engine &engine, const NodeKind &kind, const TapeNode *call, size_t output,
                      const TensorRef &value);
 
-/// Leaves in Scratch::results the gradients asked for, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
+/// Leaves in Scratch::results the gradients requested, by position: the wrt, then the retained; no tensor where there is none. E-31 where a value was
 /// overwritten since it was kept, E-20 where it was released. Values of the tape
 /// are released after the instruction that reads them last, unless it retains or hooks run; `hasReleased` says whether some
 /// were when an error comes back.

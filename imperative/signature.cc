@@ -29,7 +29,7 @@ OperandType typeOf(uint64_t word) {
   return {ShapeId(static_cast<uint32_t>(word)), static_cast<DType>(static_cast<int8_t>(word >> 32 & 0xff))};
 }
 
-/// An output that has the bytes of an input under another shape: a copy is asked for by name alone.
+/// An output that has the bytes of an input under another shape: a copy is requested by name alone.
 int32_t sharedInput(const Context &ctx, const Signature &signature, uint32_t output) {
   const OpDef &op = *signature.handle->op;
   if (&op == ctx.ops.wellKnown.copy || op.flags.isBackward || op.flags.isStateful) return -1;

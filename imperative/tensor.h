@@ -106,7 +106,7 @@ class Tensor {
   bool isTracked() const { return impl->tracked != 0; }
   bool isLeaf() const { return impl->producer == nullptr; }
   bool requiresGrad() const { return (impl->tracked & kTrackedByLeaf) != 0; }
-  /// No tensor: none arrived, or none is asked for.
+  /// No tensor: none arrived, or none is requested.
   Tensor grad() const;
   Request gradRequest() const;
   /// REQ-07: whether a backward brought a gradient since `setFresh(false)`.

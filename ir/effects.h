@@ -9,7 +9,7 @@ namespace gradc {
 /// of bodies have such nodes where a backward operator belongs to a forward node that overwrites inputs.
 inline constexpr llvm::StringLiteral kShapeOnly = "__shape_only__";
 
-/// Whether a node overwrites inputs, or state outside its operands: it runs though nobody reads its outputs.
+/// Whether a node overwrites inputs, or state outside its operands: it runs though nothing reads its outputs.
 inline bool hasEffects(const NodeKind &kind) {
   return !kind.mutated.isEmpty() || (kind.op->flags.isStateful && !kind.attrs.get(kShapeOnly));
 }

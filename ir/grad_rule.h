@@ -6,9 +6,9 @@
 //     if (g.wants(1)) g.dx(1, g.emit(kMul, {g.dy(0), g.x(0)}));
 //   }
 //
-// A rule is pure: it reads, emits nodes, and says a gradient (`dx`) or its absence (`noGrad`) for every input it was
-// asked for, once. Mistakes (a wrong index, a wrong number of operands, an operand that no node has) are kept for the
-// driver, which stops at the first, so rules stay straight-line: what was asked for wrongly is some valid value until then.
+// A rule is pure: it reads, emits nodes, and gives a gradient (`dx`) or states its absence (`noGrad`) for every requested input,
+// once. Mistakes (a wrong index, a wrong number of operands, an operand that no node has) are kept for the
+// driver, which stops at the first, so rules stay straight-line: what was requested wrongly is some valid value until then.
 // Rules are shape-free: where a broadcast is undone they emit an operator that takes the shape from a value
 // (`_sum_like(v, x)`).
 #pragma once
@@ -131,9 +131,9 @@ class GradRule : public RuleContext {
   /// Gradient of output i; a structurally zero one becomes a node here (ZERO-01). Ask `isZero` first to skip work.
   Value dy(size_t i);
   bool isZero(size_t i) { return !check(i, heads.values.size(), kHeadGradient) || !heads.values[i].isValid(); }
-  /// The gradients of the node's bodies, toward what is asked for.
+  /// The gradients of the node's bodies, toward what is requested.
   llvm::ArrayRef<BodyGradient> bodies() const { return heads.bodies; }
-  /// Whether the gradient of input i is asked for. Rules may skip what is not wanted; answering anyway is harmless.
+  /// Whether the gradient of input i is requested. Rules may skip what is not wanted; answering anyway is harmless.
   bool wants(size_t i) { return check(i, wanted.size(), "asks for input") && wanted[i]; }
   void dx(size_t i, Value value);
   void noGrad(size_t i);

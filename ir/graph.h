@@ -105,7 +105,7 @@ struct InputLists {
 InputLists listInputs(const Graph &graph);
 
 /// For each node that reads an entry at a mutated position: the entry's variable → the first such node.
-/// Invalid where nobody mutates. Indexed by node.
+/// Invalid where no node mutates. Indexed by node.
 std::vector<NodeId> listMutators(const Graph &graph);
 
 }  // namespace gradc

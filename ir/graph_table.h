@@ -99,7 +99,7 @@ struct HeadPair {
   friend bool operator==(const HeadPair &, const HeadPair &) = default;
 };
 
-/// What inference found, one element per entry; a list that nobody gave is empty.
+/// What inference found, one element per entry; a list that was not given is empty.
 struct EntryNotes {
   std::vector<std::vector<int64_t>> shapes;  // -1 where unknown; of unknown rank: empty
   std::vector<int64_t> shapeKnown;           // 1 where the rank is known: tells () from unknown

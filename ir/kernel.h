@@ -43,7 +43,7 @@ struct KernelError {
 class BodyRunner {
  public:
   virtual ~BodyRunner() = default;
-  /// An input, in id order, and a head of the body, with the memory that was bound last; null data for a head nobody wants.
+  /// An input, in id order, and a head of the body, with the memory that was bound last; null data for a head that is not wanted.
   virtual TensorRef input(size_t i) const = 0;
   virtual TensorRef head(size_t h) const = 0;
   /// From the next run on, where an input is read, and where a head is written. No head's memory overlaps that of an input.
@@ -61,7 +61,7 @@ struct KernelCall {
   bool isTraining = false;           // batch norm, dropout: the training form
   RandomKey random;
   llvm::ArrayRef<BodyRunner *> bodies;  // of an operator with a flow
-  void *workspace = nullptr;            // as many bytes as the operator's `workspace` function asked for
+  void *workspace = nullptr;            // as many bytes as the operator's `workspace` function requested
   void *state = nullptr;                // the host's object for this node, bound by whoever runs the graph; null: none
   /// Success. A kernel of a host that does not throw leaves its error here, and its outputs count for nothing then. Null where
   /// nobody looks: checks of the operator by itself.

@@ -79,7 +79,7 @@ class Verifier {
               .at(n));
   }
 
-  // Only variables have versions, and one node at most makes each. A version nobody makes comes from outside; a 0 at a
+  // Only variables have versions, and one node at most makes each. A version that no node makes comes from outside; a 0 at a
   // mutated position is the spelling of old files, which says nothing about order.
   void checkVersions(NodeId n) {
     const NodeKind &kind = graph.kind(n);

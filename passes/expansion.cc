@@ -307,7 +307,7 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   if (!heads) return heads.takeError();
   for (size_t h = 0; h < heads->size(); ++h) outputs[flow.bodies[b].outputOf[h]] = (*heads)[h];
   if (flow.decisionOutput) outputs[*flow.decisionOutput] = emitCount(scope, n, *isFirst, "_choice");
-  // What the other branch would have saved nobody reads but its gradient, which does not run.
+  // What the other branch would have saved is read by its gradient alone, which does not run.
   for (uint32_t o = 0; o < outputs.size(); ++o)
     if (!outputs[o].isValid() && isRead(scope, n, o)) outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o), whyNot);
   return outputs;

@@ -17,7 +17,7 @@ bool isComputable(const NodeKind &kind) {
   return !op->flags.isRandom && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
 }
 
-// Of one element; NaN where its type is none that decides.
+// Of one element; NaN where its type cannot decide.
 double numberOf(const TensorRef &tensor) {
   switch (tensor.dtype) {
     case DType::Float32: return static_cast<double>(*tensor.as<float>());
@@ -92,7 +92,7 @@ void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &gra
   call.in = in, call.out = out, call.requests = requests;
   try {
     graph.op(n)->kernel(call);
-  } catch (const KernelError &) {  // whoever runs the graph is told
+  } catch (const KernelError &) {  // whoever runs the graph gets the error
     for (uint32_t o = 0; o < out.size(); ++o) values.erase({node.value, o});
   }
 }

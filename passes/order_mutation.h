@@ -1,6 +1,6 @@
 // Keeps every reader of an overwritten variable at the version it means (§12, IR-09, MUT-03).
 //
-// A write waits for the reads of the version before it, or for that write when nobody reads it; a read waits for the
+// A write waits for the reads of the version before it, or for that write when nothing reads it; a read waits for the
 // write that made its version. Where ids have the order already this only adds control dependencies, and ids stay. A
 // generated node that reads what has been overwritten by then gets a saved copy instead: no dependency ever makes a
 // forward node wait for the backward part. Forward nodes get copies only where the dependencies would close a cycle.

@@ -44,7 +44,7 @@ class GraphRewriter {
   /// waited for and have its origin; without nodes, for the one that yields the first output, and what n itself waited
   /// for is dropped. Where an output is a variable that some node overwrites, a copy of it takes the place of n.
   void replace(NodeId n, llvm::ArrayRef<Value> outputs, llvm::ArrayRef<NodeId> nodes);
-  /// From now on the outputs of n are these, invalid where nobody reads them. Node n is not in the result: nothing waits for
+  /// From now on the outputs of n are these, invalid where nothing reads them. Node n is not in the result: nothing waits for
   /// it any more, and nothing has it as origin.
   void detach(NodeId n, llvm::ArrayRef<Value> outputs);
 

@@ -256,7 +256,7 @@ void Executor::bindState(NodeId node, void *object) {
     for (uint32_t i = 0; i < instructions.size(); ++i) instructionOf[instructions[i].node.value] = i;
   }
   const uint32_t i = instructionOf[node.value];
-  if (i != NodeId::kNone) instructions[i].call.state = object;  // else nobody wants what the node yields
+  if (i != NodeId::kNone) instructions[i].call.state = object;  // else what the node yields is not wanted
 }
 
 Error Executor::run(uint64_t step) {

@@ -67,7 +67,7 @@ struct ExecOptions {
   KernelSet *kernels = nullptr;
   const std::vector<NodeOverride> *overrides = nullptr;  // by NodeId, alive as long as the executor; null: none
   /// Called after each node with its outputs (HOOK-08), on the thread that runs the graph (withThreads); null: none. An
-  /// output nobody wants has null data.
+  /// output that is not wanted has null data.
   void (*monitor)(void *user, NodeId node, llvm::ArrayRef<TensorRef> outputs) = nullptr;
   void *monitorUser = nullptr;
 };

@@ -1,4 +1,4 @@
-// Values of variables nobody bound: `run --init SEED`, gradcheck.
+// Values of unbound variables: `run --init SEED`, gradcheck.
 #pragma once
 
 #include "ir/tensor.h"
@@ -19,7 +19,7 @@ class Initializer {
 
  private:
   struct Reader {
-    NodeId node;  // invalid: nobody reads it
+    NodeId node;  // invalid: nothing reads it
     uint32_t input = 0;
   };
   bool fillAsDeclared(NodeId variable, const TensorRef &tensor) const;

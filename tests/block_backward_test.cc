@@ -66,7 +66,7 @@ Expected<Gradients> emittedGradients(Context &context, const BlockProgram &progr
     const BlockName *name = graph->find(binding.name);
     return !name || !name->first.isValid();
   });
-  // Of what the engine does not read, zeros may be asked for.
+  // Of what the engine does not read, zeros may be requested.
   StringSet<> bound;
   for (const NamedArray &binding : bindings) bound.insert(binding.name);
   for (NamedArray &drawn : drawnBindings(graph->graph, 2))

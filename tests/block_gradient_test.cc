@@ -95,7 +95,7 @@ double projected(const Case &made, const std::vector<Array> &heads) {
   return sum;
 }
 
-/// The largest difference from central differences, of every element of every variable asked for that is float64.
+/// The largest difference from central differences, of every element of every variable requested that is float64.
 double centralDifference(Context &context, Case &made) {
   const Graph &forward = made.asked.forward.graph;
   const std::vector<NamedArray> bindings = bindingsFor(made.result.graph, made.values);

@@ -88,7 +88,7 @@ TEST(BodyGradient, A_19_ShapesAloneAreNotStacked) {
   expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
 }
 
-// E-32: an operator nobody knows, in a body on the path, with the path to it.
+// E-32: an unknown operator, in a body on the path, with the path to it.
 TEST(BodyGradient, E_32_AnOpaqueOperatorInABody) {
   Context &context = testContext();
   GraphBuilder builder(context);
@@ -205,7 +205,7 @@ TEST(BodyGradient, D_28_AStoppedStartStopsNothingElse) {
   EXPECT_NEAR(free[1][0], 0.564697, 1e-6);
 }
 
-// An operator nobody knows is stopped at by the path that the error names.
+// An unknown operator is stopped at by the path that the error names.
 TEST(BodyGradient, E_32_StopsAtAnOpaqueOperatorInABody) {
   Context &context = testContext();
   GraphBuilder builder(context);

@@ -52,7 +52,7 @@ TEST_F(CliGradient, NL_01_NG_04_REQ_08_IntermediatesCutsAndRequestsTogether) {
                ".npz")
                   .str());
   StringMap<std::vector<double>> whole = outputs("all.npz"), mixed = outputs("mixed.npz");
-  // Ten intermediates; what is asked for besides, cut or left out changes no other value.
+  // Ten intermediates; what is requested besides, cut or left out changes no other value.
   size_t numRetained = 0;
   for (const auto &entry : mixed) {
     ASSERT_TRUE(whole.contains(entry.first())) << entry.first().str();

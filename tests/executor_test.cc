@@ -323,7 +323,7 @@ TEST(Executor, RUN_03_OverridesHoldValuesAndPieces) {
   EXPECT_EQ(bench.run(0), (Doubles{-30, 0}));
 }
 
-/// Two outputs, of one and of no element; the first one says whether the second is asked for.
+/// Two outputs, of one and of no element; the first one says whether the second is requested.
 constexpr OpDef twoSizes() {
   OpDef op;
   op.name = "test_two_sizes";

@@ -93,7 +93,7 @@ TEST(FastKernels, RUN_02_InferenceFormAgreesWithReference) {
   compareFast(block.gradient(), block.bindings, naive);
 }
 
-// Every gradient alone, so that each kernel is asked for each subset of its outputs.
+// Every gradient alone, so that each kernel is requested each subset of its outputs.
 TEST(FastKernels, REQ_03_SubsetsOfGradientsAgree) {
   Block block;
   const Graph gradient = block.gradient();

@@ -110,7 +110,7 @@ TEST(GradientPaths, XS_11_MessagesCountFromOneAndName) {
   EXPECT_EQ(build(g, wrt(g, {"x", "s"}), options).text.substr(0, 28), "[aux_x] x number 2, 's', is ");
 }
 
-// A result is no part of a later gradient unless it is asked for: order 1 holds nothing that order 2 alone would read, and
+// A result is no part of a later gradient unless it is requested: order 1 holds nothing that order 2 alone would read, and
 // differentiating the emitted graph's first output again adds as much as the first time.
 TEST(GradientPaths, XS_13_ResultsAreNotDifferentiatedUnlessAsked) {
   TestGraph g("a = tanh(x); y = elemwise_mul(a, x)");
@@ -205,7 +205,7 @@ TEST(GradientPaths, NG_07_D_04_OnThePathIsBelowXAndAboveY) {
             "heads s_backward\n");
 }
 
-// Nothing is emitted that hangs on values no one produces, nor anything nobody reads: every generated node is reached from a
+// Nothing is emitted that hangs on values no one produces, nor anything nothing reads: every generated node is reached from a
 // head along data edges or is a forward node some gradient waits for.
 TEST(GradientPaths, NG_08_ASK_22_NoLooseEnds) {
   TestGraph g(
@@ -241,7 +241,7 @@ TEST(GradientPaths, NG_09_ASecondCallAddsWhatItFeeds) {
             dump(once).substr(0, dump(once).find("heads")));
 }
 
-// The gradients of what is kept have the same bits, whatever else is asked for.
+// The gradients of what is kept have the same bits, whatever else is requested.
 TEST(GradientPaths, NG_10_PruningKeepsEveryBit) {
   TestGraph g(
       "a = tanh(x); b = exp(w); c = elemwise_mul(a, b); d = sigmoid(c); e = elemwise_mul(d, a); f = elemwise_mul(e, v); y = log(f)");

@@ -202,7 +202,7 @@ TEST(GradientRequests, RC_02_ValuesLiveUntilTheirLastPosition) {
   EXPECT_NE(p.offset(g.at("c")), a);
   EXPECT_NE(p.offset(g.at("d")), a);
   EXPECT_TRUE(p.offset(g.at("e")) == a || p.offset(g.at("f")) == a);
-  // An output nobody reads is released at once: it never gets a place.
+  // An output nothing reads is released at once: it never gets a place.
   TestGraph split("x = var {__shape__=(6,)}; s = test_split3(x); t = exp(s:1); y = exp(t)");
   Prepared q(split, {Request::Write}, false);
   EXPECT_EQ(q.offset(split.at("s")), kUnused);

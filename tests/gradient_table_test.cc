@@ -108,7 +108,7 @@ TEST(GradientTable, CLI_05_OrderIsThatOfTheYPlusOne) {
   EXPECT_EQ(orderOf({second.heads()[0]}, second).first, 1u);
 }
 
-// As by `--order 2`: what vanishes identically is zeros, none where that was asked for, and no mistake.
+// As by `--order 2`: what vanishes identically is zeros, none where that was requested, and no mistake.
 TEST(GradientTable, HO_08_CLI_05_VanishingGradientsOfAnEmittedGraph) {
   TestGraph g("y = elemwise_mul(x, a)");
   for (auto [policy, status] :

@@ -68,7 +68,7 @@ TEST(GradientTaps, HOOK_02_TheWholeGradientPassesOnce) {
   EXPECT_EQ(gradients(result, at), (Doubles{16, 8}));
 }
 
-// y = a², a = 2x at x = 3: 24 for a and 48 for x, whichever of them is asked for.
+// y = a², a = 2x at x = 3: 24 for a and 48 for x, whichever of them is requested.
 TEST(GradientTaps, HOOK_03_AnAskedEntryGetsTheTappedValue) {
   TappedGraph g("x = var {__shape__=(1,)}; a = _mul_scalar(x) {scalar=2}; y = square(a)");
   g.doubling();
@@ -147,7 +147,7 @@ TEST(GradientTaps, HOOK_02_CutsAndConstants) {
   GradientResult result = built(g, request, {});
   EXPECT_FALSE(result.taps[0].isValid());
   EXPECT_TRUE(result.taps[1].isValid());
-  // A stopped entry that is asked for receives its gradient.
+  // A stopped entry that is requested receives its gradient.
   request = g.request({"x", "b"}, {"b", "a"});
   request.stop = {g.at("b")};
   result = built(g, request, {});

@@ -74,7 +74,7 @@ TEST(HigherOrderContract, HO_10_HO_11_ForwardValuesStayForLaterOrders) {
   const Bindings bindings{{"x", testing::Array(Numbers{0.5, -1, 2, 0.25})}};
   for (uint32_t order = 1; order <= 3; ++order) {
     GradientResult result = testing::gradientOf(g.context, g, {"x"}, order);
-    // The forward part is the graph that was given, once, whatever the order: nobody computes it again.
+    // The forward part is the graph that was given, once, whatever the order: it is not computed again.
     EXPECT_EQ(testing::dumpFrom(result.graph, 0, 0).substr(0, testing::dump(g).find("heads")),
               testing::dump(g).substr(0, testing::dump(g).find("heads")));
     // Later nodes read the very entries of the forward part and of earlier orders, and the plan keeps their bytes.

@@ -190,7 +190,7 @@ TEST(HigherOrder, INF_15_SecondOrderGraphsInfer) {
   EXPECT_EQ(inference->numUnknownShapes, 0u);
 }
 
-// The gradient is computed in the type asked for, and comes back in that of the data.
+// The gradient is computed in the type requested, and comes back in that of the data.
 TEST(HigherOrder, INF_15_SoftmaxInAnotherType) {
   for (StringRef op : {"softmax", "softmin", "log_softmax"})
     for (auto [from, to] :

@@ -17,13 +17,13 @@ thread_local size_t numAllocations = 0;
 }  // namespace
 
 // Of this test program.
-void *operator new(size_t bytes) {
+[[gnu::noinline]] void *operator new(size_t bytes) {
   if (isCounting) ++numAllocations;
   if (void *at = std::malloc(bytes ? bytes : 1)) return at;
   throw std::bad_alloc();
 }
-void operator delete(void *at) noexcept { std::free(at); }
-void operator delete(void *at, size_t) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void *at) noexcept { std::free(at); }
+[[gnu::noinline]] void operator delete(void *at, size_t) noexcept { std::free(at); }
 
 namespace gradc {
 namespace {

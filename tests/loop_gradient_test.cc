@@ -84,7 +84,7 @@ TEST(LoopGradient, V_23_CF_12_Rnn) {
   EXPECT_NEAR(values[0][1], 0.972256, 1e-6);
   EXPECT_NEAR(values[1][0], 0.452260, 1e-6);
   EXPECT_NEAR(values[2][0], 0.564697, 1e-6);
-  // The state matters though its start is not asked for.
+  // The state matters though its start is not requested.
   EXPECT_EQ(run(gradientOf(onlyHead(loopFile("cf12"), 1), {"w"}), kCf12), (std::vector<Doubles>{values[2]}));
 }
 
@@ -113,7 +113,7 @@ TEST(LoopGradient, CF_11_CF_20_OneInTheOther) {
   }
 }
 
-// CF-04, D-08: the gradient carries no state for what is not asked for.
+// CF-04, D-08: the gradient carries no state for what is not requested.
 TEST(LoopGradient, CF_04_D_08_AnInputNobodyAsksForIsNoState) {
   const Graph loop = loopFile("cf12");
   auto numStates = [&](ArrayRef<StringRef> names) {

@@ -66,7 +66,7 @@ TEST(UnrollWrites, MUT_06_AReadAfterAWriteWithoutNumbers) {
   EXPECT_EQ(runWithState(graph, kStateAndOne), runWithState(made.graph, kStateAndOne));
 }
 
-// The state that a step leaves is the product of that step: nobody reads that of the first one.
+// The state that a step leaves is the product of that step: nothing reads that of the first one.
 TEST(UnrollWrites, MUT_06_EveryStepOverwrites) {
   const Graph step = body("b = test_scale(w, s); y = exp(b)");
   std::vector<AttrText> attrs = lengthTwo("3", "1", "0");

@@ -5,7 +5,7 @@
 //   3. makers       gradient operators, last operator first;    gradient_maker.h   core.get_grad_op_desc
 //                   blocks within first, as blocks of their own
 //   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
-//   5. cuts         what nobody wants, what hangs on nothing    prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
+//   5. cuts         what is not wanted, what hangs on nothing    prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
 //   6. names        of gradients that earlier calls have taken                     _rename_grad_
 //   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
 //   8. pairs        of parameters and gradients

@@ -13,7 +13,7 @@
 
 namespace gradc {
 
-/// How Paddle's user asked for gradients: the arguments of `append_backward`, `gradients` or `minimize`.
+/// How Paddle's user requested gradients: the arguments of `append_backward`, `gradients` or `minimize`.
 struct BlockCall {
   using Names = std::vector<std::string>;
 
@@ -47,7 +47,7 @@ struct BlockFile {
   std::optional<BlockCall> call = {};
   std::optional<BlockResult> result = {};
   std::map<std::string, std::string> others = {};  // other keys and their values as JSON, kept as they are
-  std::vector<std::string> warnings = {};          // keys that nobody reads
+  std::vector<std::string> warnings = {};          // keys that nothing reads
 };
 
 /// True for an object that has one of the keys `program`, `blocks` and `call` before any key of a graph, and for Paddle's

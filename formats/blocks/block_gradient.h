@@ -12,7 +12,7 @@ struct BlockGradient {
   BlockGraph forward;            // heads: the loss, or the targets
   GradientRequest request;       // of forward.graph
   std::vector<std::string> wrt;  // names, parallel to request.wrt
-  /// Names asked for that no target depends on, or whose gradients are cut: they have none.
+  /// Names requested that no target depends on, or whose gradients are cut: they have none.
   std::vector<std::string> unreached;
 };
 

@@ -20,7 +20,7 @@
 
 namespace gradc {
 
-/// The name of no variable, `@EMPTY@`: in a slot, a value that is not asked for. Every program has it.
+/// The name of no variable, `@EMPTY@`: in a slot, a value that is not requested. Every program has it.
 inline constexpr TextId kEmptyName = TextId(0);
 
 struct BlockVariable {

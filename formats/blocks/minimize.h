@@ -23,7 +23,7 @@ struct FluidOptimizer {
 
 /// `appendBackward`, then clips the gradients and appends the optimizer's operators, parameters in the order of their names.
 /// State, `<parameter>_velocity_0` …, is declared persistable; setting it and the rate to their first values is the host's.
-/// The pairs are those of `appendBackward`. UnsupportedOption for gradients that are rows where a norm is asked for.
+/// The pairs are those of `appendBackward`. UnsupportedOption for gradients that are rows where a norm is requested.
 llvm::Expected<FluidResult> minimize(Context &context, BlockProgram program, const FluidRequest &request,
                                      const FluidOptimizer &optimizer);
 

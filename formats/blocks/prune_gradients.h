@@ -6,13 +6,13 @@
 
 namespace gradc {
 
-/// Rules A and B (NG-02), one sweep in order while `noGrad`, names of gradients nobody wants, grows; `targetGradients` never
+/// Rules A and B (NG-02), one sweep in order while `noGrad`, names of unwanted gradients, grows; `targetGradients` never
 /// join it. Then a gradient that an operator reads though it is cut is filled with zeros before it (ZERO-07).
 void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, const NameSet &targetGradients,
                   GradientNames &names);
 
 /// A gradient that the operator of a gradient block reads and nobody has computed is filled with zeros: that of what a loop or
-/// a branch wrote and nobody reads afterwards (CF-16). In a block within (`isInside`), one that any operator reads. `known` are
+/// a branch wrote and nothing reads afterwards (CF-16). In a block within (`isInside`), one that any operator reads. `known` are
 /// names that have a value before the first operator.
 void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &known, bool isInside,
                     GradientNames &names);
@@ -22,7 +22,7 @@ void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &
 void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
                     std::vector<BlockOp> &ops, GradientNames &names);
 
-/// Drops operators that hang only on values nobody computes, unless that were all of them (NG-08). `known` are names that
+/// Drops operators that hang only on values that are not computed, unless that were all of them (NG-08). `known` are names that
 /// have a value before the first operator.
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known);
 

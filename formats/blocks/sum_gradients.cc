@@ -92,7 +92,7 @@ class Summer {
     known.latest = op.attrs;
   }
 
-  /// What a loop's gradient makes of a state that nobody reads behind the loop is the state's first arrival.
+  /// What a loop's gradient makes of a state that nothing reads behind the loop is the state's first arrival.
   void beginInPlace(Arrivals &known, const BlockOp &op, const NamePlace &place) {
     known.names.push_back(known.gradient);
     known.said.push_back(place);

@@ -85,7 +85,7 @@ struct RawGraph {
 struct RawFile {
   RawTables tables;
   std::vector<RawGraph> graphs;               // in the order their objects end, so the root is the last
-  std::map<std::string, size_t> unknownKeys;  // key of a graph or node nobody reads → how often
+  std::map<std::string, size_t> unknownKeys;  // key of a graph or node nothing reads → how often
 };
 
 }  // namespace gradc

@@ -28,7 +28,7 @@ constexpr AttrSpec kCondAttrs[] = {
     savedAttr<&CondParams::saved>(),
 };
 
-// Outputs: those of the branches, then, where the gradient was asked for, what was decided and what was added.
+// Outputs: those of the branches, then, where the gradient was requested, what was decided and what was added.
 Expected<BodyFlow> condFlow(const NodeKind &kind) {
   const CondParams &p = kind.params<CondParams>();
   const size_t numOutputs = static_cast<size_t>(p.numOutputs);

@@ -54,7 +54,7 @@ class LoopGradient {
     return std::move(body).finish(heads);
   }
 
-  /// An operand of the new loop: the first time it is asked for, it is appended.
+  /// An operand of the new loop: the first time it is requested, it is appended.
   size_t place(SmallVectorImpl<Value> &list, std::map<AdjointInput, size_t> &known, AdjointInput key, Value v) {
     auto [at, isNew] = known.try_emplace(key, list.size());
     if (isNew) list.push_back(v);

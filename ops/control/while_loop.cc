@@ -29,7 +29,7 @@ constexpr AttrSpec kWhileAttrs[] = {
     savedAttr<&WhileParams::saved>(),
 };
 
-// Outputs: stacked ones, loop variables, then, where the gradient was asked for, the number of steps and what was added.
+// Outputs: stacked ones, loop variables, then, where the gradient was requested, the number of steps and what was added.
 Expected<BodyFlow> whileFlow(const NodeKind &kind) {
   const WhileParams &p = kind.params<WhileParams>();
   FlowBuilder flow(kind, BodyFlow::Form::Loop);

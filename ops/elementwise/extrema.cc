@@ -126,7 +126,7 @@ template <auto isChosen> constexpr OpDef broadcastExtremumBackward(StringRef nam
 constexpr auto kAtLeast = [](auto a, auto b) { return a >= b; };
 constexpr auto kAtMost = [](auto a, auto b) { return a <= b; };
 
-// dy times the mask for lhs, and times the opposite mask for rhs; invalid where nobody wants it.
+// dy times the mask for lhs, and times the opposite mask for rhs; invalid where it is not wanted.
 std::array<Value, 2> maskedParts(DecomposeRule &d, const OpDef &chosen) {
   std::array<Value, 2> parts;
   const Value mask = d.emit(chosen, {d.x(1), d.x(2)});

@@ -125,7 +125,7 @@ class Sequence {
     return -(places > 1 ? logSum(last[places - 1], last[places - 2]) : last[0]);
   }
 
-  /// The gradient of the loss, which `loss` has to be asked for before: of each step and class its probability less that of
+  /// The gradient of the loss, which `loss` has to be requested before: of each step and class its probability less that of
   /// the paths through it.
   template <class T> void writeGradient(double loss, T *gradient) {
     for (int64_t s = 0; s < places; ++s) backwards[s] = s + 2 < places ? kImpossible : 0;

@@ -17,7 +17,7 @@ struct NormPorts {
 };
 
 /// The gradient: what `fused` says flows through output 0, and to the data what flows through the statistics as well,
-/// unless they are constants. Either is asked for only if something flows there.
+/// unless they are constants. Either is requested only if something flows there.
 inline void normalizationGradient(GradRule &g, bool areConstants, llvm::function_ref<Value()> fused,
                                   llvm::function_ref<Value()> throughStatistics) {
   const bool hasDirect = !g.isZero(0), hasStatistics = (!g.isZero(1) || !g.isZero(2)) && g.wants(0) && !areConstants;

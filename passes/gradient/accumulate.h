@@ -35,7 +35,7 @@ class Accumulators {
   Value aggregate(Value entry);
   /// From now on the gradient of this entry of the base passes a tap.
   void tap(Value entry) { taps.try_emplace(base.entry(entry).value); }
-  /// The tap of an entry; invalid when no gradient has been asked for by `aggregate`, or none arrived.
+  /// The tap of an entry; invalid when no gradient has been requested by `aggregate`, or none arrived.
   NodeId tapOf(Value entry) const { return taps.lookup(base.entry(entry).value); }
   bool isZero(Value v) const;
   /// The user's node at the root of a node.

@@ -13,7 +13,7 @@ namespace gradc {
 
 struct BodyRequest {
   std::vector<uint32_t> heads;   // whose gradients are given, ascending
-  std::vector<uint32_t> inputs;  // whose gradients are asked for, ascending
+  std::vector<uint32_t> inputs;  // whose gradients are requested, ascending
   /// By input of the body: given again when the gradient runs, as an operand or the row of one is. What is not, and is read,
   /// has to be among the heads.
   std::vector<bool> isGivenAgain;
@@ -25,7 +25,7 @@ struct BodyRequest {
 struct DifferentiatedBody {
   Graph forward;          // the body with heads behind its own; ids and the order of inputs are the body's
   size_t numAdded = 0;    // heads
-  BodyGradient gradient;  // toward every input that was asked for
+  BodyGradient gradient;  // toward every input that was requested
 };
 
 /// What one gradient knows of bodies: each is differentiated once for each request.

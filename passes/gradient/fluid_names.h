@@ -41,7 +41,7 @@ class FluidNames {
   GraphBuilder &builder;
   uint32_t numBase, order;
   llvm::StringSet<> taken;
-  llvm::StringSet<> gradients;            // what nameGradient asked for
+  llvm::StringSet<> gradients;            // what nameGradient requested
   DenseMap<uint32_t, uint32_t> counters;  // of nameRest, by the user's node
 };
 

@@ -19,11 +19,11 @@ struct SingleNode {
 };
 
 struct KeepQuestion {
-  std::vector<uint32_t> wanted;  // positions whose gradients are asked for
+  std::vector<uint32_t> wanted;  // positions whose gradients are requested
   GradientOptions options = {};  // `unused` is ignored
 };
 
-/// What the gradients asked for read. E-02 for an operator without gradient.
+/// What the gradients requested read. E-02 for an operator without gradient.
 llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question);
 
 /// That of a node of this kind, for gradients of all inputs that can have one: found by differentiating such a node over

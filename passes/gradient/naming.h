@@ -25,7 +25,7 @@ class Namer {
 
   /// Names `n` part1 + part2; in the unique style with "_1", "_2", … behind it when the name is taken.
   void name(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
-  /// Gives `n` a regular name: that of a node of the base, and a suffix that starts with a marker and was not asked for
+  /// Gives `n` a regular name: that of a node of the base, and a suffix that starts with a marker and was not requested
   /// with this node before.
   void nameRegularly(NodeId n, NodeId ofBase, llvm::StringRef suffix);
   /// Names the nodes [first, last) after their forward node, one of the base: `<base>_backward`, or `<base>_backward_<k>`

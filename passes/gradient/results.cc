@@ -27,7 +27,7 @@ struct Emission {
   Frozen frozen = {};                      // from `freezeGraph` on
 };
 
-/// Makes the gradient of every entry that was asked for.
+/// Makes the gradient of every entry that was requested.
 class AnswerMaker {
  public:
   explicit AnswerMaker(GradientState &state) : state(state), isHigher(state.order > 1), asked(state.options.unused) {}
@@ -47,7 +47,7 @@ class AnswerMaker {
     if (Value gradient = state.sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
     // HO-08: from the second order on, what vanishes identically is no mistake, and counts as unused where `none` was
-    // asked for.
+    // requested.
     const bool isNone = isHigher && asked == UnusedPolicy::None;
     if (isRetained || (!isNone && !state.selection.isCut(state.graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};

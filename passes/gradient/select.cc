@@ -42,7 +42,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (Value v : request.stop) stopped.set(graph.entry(v).value);
   for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
   for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
-  // P-06: as if everything computed were asked for, so that the walk visits all that is under the y.
+  // P-06: as if everything computed were requested, so that the walk visits all that is under the y.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
   if (hasCuts) carrying.reset(cut);
   const BitVector isMarked = markedKinds(graph);
@@ -53,7 +53,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
     if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);
-      // STOP-03: a stopped entry carries for itself alone, when it is asked for.
+      // STOP-03: a stopped entry carries for itself alone, when it is requested.
       if (!isCut(e) && !isStopped(e) && !isInteger(e)) carrying.set(e.value);
     }
   }

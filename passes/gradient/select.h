@@ -1,6 +1,6 @@
 // Which entries can carry gradient: those on a data path from an asked x (§7, §8).
 //
-// An entry *carries* when it is asked for, or when its node reads a carrying entry at a position through which gradient
+// An entry *carries* when it is requested, or when its node reads a carrying entry at a position through which gradient
 // flows. Nothing flows through stop inputs, operators without gradient by definition, integer values, and entries the
 // request cuts. So nothing above the topmost needed x is ever differentiated (XS-10).
 #pragma once

@@ -207,7 +207,7 @@ class PlanReplay {
     keptWorkspaces.erase(first, last);
   }
 
-  // RC-02: one read per position; entries without reads left, and outputs nobody reads, give their bytes back when the node,
+  // RC-02: one read per position; entries without reads left, and outputs nothing reads, give their bytes back when the node,
   // or the group it runs with, is done.
   void release(NodeId n) {
     const NodeKind &kind = graph.kind(n);

@@ -125,7 +125,7 @@ class LifetimeBuilder {
     return Error::success();
   }
 
-  // MEM-04, MEM-05: an input nobody reads afterwards, or an identity, whose block other readers may go on reading.
+  // MEM-04, MEM-05: an input nothing reads afterwards, or an identity, whose block other readers may go on reading.
   bool takeOver(NodeId n, uint32_t output, EntryId e) {
     ArrayRef<Value> inputs = graph.inputs(n);
     for (InplacePair pair : graph.op(n)->inplace) {

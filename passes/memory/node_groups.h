@@ -19,7 +19,7 @@ struct NodeGroup {
   bool contains(uint32_t step) const { return first <= step && step <= last; }
 };
 
-/// `output` may be written over `input`, which an earlier node of the group reads at the same elements, if nobody reads
+/// `output` may be written over `input`, which an earlier node of the group reads at the same elements, if nothing reads
 /// `input` from the node of `output` on.
 struct GroupPair {
   EntryId output, input;

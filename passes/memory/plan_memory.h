@@ -17,7 +17,7 @@ inline constexpr int64_t kPlanAlignment = 64;
 
 /// Offsets below zero say why an entry has no place in the arena.
 inline constexpr int64_t kExternal = -1;   // variables, heads, what crosses PlanOptions::steps: the caller's memory
-inline constexpr int64_t kUnused = -2;     // nobody reads it, request Null
+inline constexpr int64_t kUnused = -2;     // nothing reads it, request Null
 inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
 inline constexpr int64_t kInside = -4;  // written and read within one group of nodes alone, so never stored as a whole
 

@@ -101,7 +101,7 @@ class Lowering {
     return Error::success();
   }
 
-  // What overwrites a state happens although nobody reads it: outputs that come later wait for it.
+  // What overwrites a state happens although nothing reads it: outputs that come later wait for it.
   void waitForWrites(ArrayRef<Value> outputs) {
     SmallVector<NodeId, 2> writes;
     for (NodeId node : made) {

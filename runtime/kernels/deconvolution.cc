@@ -110,7 +110,7 @@ DnnlStep weightStep(const Descs &d) {
   return step;
 }
 
-/// Where operands are among those of a node; kNone: there is none, or nobody wants it.
+/// Where operands are among those of a node; kNone: there is none, or it is not wanted.
 struct Ports {
   static constexpr int8_t kNone = -1;
   int8_t x = kNone, w = kNone, b = kNone, dy = kNone;    // inputs

@@ -37,7 +37,7 @@ class DnnlStep {
  public:
   void input(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   void output(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
-  /// An operand of the primitive nobody outside looks at: in scratch.
+  /// An operand of the primitive that is not visible outside: in scratch.
   void scratch(int arg, const dnnl::memory::desc &inside);
   /// The scratch operand that an earlier step of the same kernel left there.
   void scratchAt(int arg, const dnnl::memory::desc &inside, size_t offset);

@@ -28,7 +28,7 @@ struct KernelSetOptions {
 class KernelSet {
  public:
   KernelSet() = default;
-  /// Nodes whose outputs nobody wants get none, nor do those whose shapes or types no factory takes.
+  /// Nodes whose outputs are not wanted get none, nor do those whose shapes or types no factory takes.
   /// Throws std::bad_alloc.
   static KernelSet create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                           const KernelSetOptions &options);

@@ -48,7 +48,7 @@ class PreparedKernel {
   virtual size_t workspaceBytes() const { return 0; }
   virtual Reorders reorders() const { return {}; }
   /// Of a kernel made with `hasTape`: the workspace of the forward kernel, which has run just before each run of this one
-  /// and which nobody else reads. Called once, before the first run.
+  /// and which nothing else reads. Called once, before the first run.
   virtual void takeTape(void *) {}
   /// Whether `run` also takes a part of the elements: the same range of every operand, as vectors, and whole those of one
   /// element where the others have more. The parts may be run in any order, side by side, with the same bits.

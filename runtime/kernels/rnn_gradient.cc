@@ -67,7 +67,7 @@ void RnnGradient<T>::takeHead(const KernelCall &call, size_t port, const RnnCell
   else std::copy_n(call.in[port].as<const T>() + cell.index * count, count, to);
 }
 
-// dInput is null where nobody wants it.
+// dInput is null where it is not wanted.
 template <class T>
 void RnnGradient<T>::runCell(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *dOutput,
                              T *dInput) {

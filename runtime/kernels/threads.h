@@ -3,7 +3,7 @@
 // The threads are those of OpenMP, which oneDNN uses too, so that both have one team: each calling thread has its own, and
 // callers side by side do not wait for each other. What the caller had set for OpenMP is put back when a scope ends.
 //
-// What a loop computes depends on its size and the number of threads asked for, not on how many OpenMP grants.
+// What a loop computes depends on its size and the number of threads requested, not on how many OpenMP grants.
 // Tested by tests/threads_test.cc and tests/host/
 #pragma once
 

@@ -11,7 +11,7 @@ namespace gradc {
 class Evaluator {
  public:
   /// `graph` is the network with the labels of `objective` that are no variables as heads behind its own (withLabels);
-  /// both outlive the object. `options.initSeed` must be set: it fills what nobody binds.
+  /// both outlive the object. `options.initSeed` must be set: it fills what is not bound.
   Evaluator(Context &context, const Graph &graph, const Objective &objective, SessionOptions options)
       : context(context), graph(graph), objective(objective), options(std::move(options)) {}
 
@@ -37,7 +37,7 @@ class Evaluator {
     int64_t batch;
     Session session;
   };
-  /// With the values of the source. Made when first asked for: most training runs evaluate nothing.
+  /// With the values of the source. Made when first requested: most training runs evaluate nothing.
   llvm::Expected<Session *> sessionFor(const Dataset &data, int64_t batch);
   void convertColumns(Dataset &data) const;
 

@@ -1,4 +1,4 @@
-// Where training starts: values of parameters nobody gave. Tested by tests/training_start_test.cc
+// Where training starts: values of parameters that were not given. Tested by tests/training_start_test.cc
 #pragma once
 
 #include "runtime/init.h"

@@ -60,7 +60,7 @@ Harness &harness() {
   return object;
 }
 
-/// Made when the first mutation is asked for: replaying needs none.
+/// Made when the first mutation is requested: replaying needs none.
 const Grammar &grammar() {
   constexpr int kCare = 60, kCareWhenReading = 10;
   static const Grammar object(harness().options.level == Level::Read ? kCareWhenReading : kCare);

@@ -25,7 +25,7 @@ Domain domainOf(const OpDef &op, size_t input) { return input < op.domains.size(
 double drawFrom(const Sample &sample, Domain domain, uint64_t stream, uint64_t index) {
   const double unit = RandomKey{5, stream, 1}.uniform(index);
   if (domain == Domain::ClassIndex) return std::floor(unit * sample.classes);
-  // Ends outside the axis are asked for as a range.
+  // Ends outside the axis are requested as a range.
   if (domain == Domain::Index)
     return std::floor(sample.high > sample.low ? sample.low + unit * (sample.high - sample.low)
                                                : unit * sample.classes);

@@ -18,7 +18,7 @@ struct SampleGraph {
   Graph graph;
   NodeId node;
   Bindings bindings;
-  std::vector<std::string> variables;  // inputs a gradient is asked for: not class numbers, stop inputs, aux states
+  std::vector<std::string> variables;  // inputs a gradient is requested: not class numbers, stop inputs, aux states
   NaiveOptions options;
 };
 

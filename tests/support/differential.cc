@@ -75,7 +75,7 @@ Problem compareStatus(const Sketch &sketch, const Expectation &expected, const M
       return {"status", formatv("x {0} has status {1}, expected {2}", i, static_cast<int>(status),
                                 static_cast<int>(expected.status[i]))
                             .str()};
-    // HO-08: what vanishes by structure is `none` where that was asked for, and nothing else is.
+    // HO-08: what vanishes by structure is `none` where that was requested, and nothing else is.
     if (status == SlotStatus::None &&
         (sketch.unused != UnusedPolicy::None || (sketch.order > 1 && !vanishes(expected.second[i]))))
       return {"status", formatv("x {0} has no gradient of order {1}", i, sketch.order).str()};
@@ -118,7 +118,7 @@ Problem compareWithJets(const Sketch &sketch, const Measured &measured) {
 bool applies(const Variation &variation, const Sketch &sketch) {
   if (variation.unrolls || !variation.hasPlan) return variation.unrolls == hasFlows(sketch);  // bodies need a plan
   const bool mayFail = any_of(sketch.nodes, [](const SketchNode &node) { return node.lacksGradient(); });
-  // A second order with other x is another sum; what is asked for anyway is then asked for twice.
+  // A second order with other x is another sum; what is requested anyway is then requested twice.
   if (variation.asksMore)
     return sketch.order == 1 && !mayFail && sketch.unused != UnusedPolicy::Error &&
            sketch.duplicates == DuplicatePolicy::Allow;

@@ -48,7 +48,7 @@ class FlowDrawer {
     made->form = dice.one<Form>(forms);
     const bool isDrawn = made->form == Form::Scan ? drawScan() : made->form == Form::While ? drawWhile() : drawOnce();
     if (!isDrawn) return std::nullopt;
-    if (dice.chance(15) && made->form != Form::Scan) addWhole(outer.anyEntry());  // which nobody reads
+    if (dice.chance(15) && made->form != Form::Scan) addWhole(outer.anyEntry());  // which nothing reads
     made->isMutated.resize(node.inputs.size());
     for (const SketchBody &body : made->bodies)
       if (!noteMutated(body)) return std::nullopt;

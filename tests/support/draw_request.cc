@@ -114,7 +114,7 @@ class RequestDrawer {
     return sketch.nodeOf(e).isState || isInteger(e) ? askable(70) : e;
   }
 
-  // Not everything asked for can be had: E-06, E-09.
+  // Not everything requested can be had: E-06, E-09.
   SketchEntry someTarget() {
     if (!sketch.wrt.empty() && dice.chance(15)) return sketch.wrt[0].x;
     if (dice.chance(30)) return variableBelowY();

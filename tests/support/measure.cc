@@ -98,7 +98,7 @@ class Measurement {
     return flat;
   }
 
-  // What is asked for is found by name.
+  // What is requested is found by name.
   Error unrollSketch(SketchGraph &built) {
     const Graph before = built.graph;
     Expected<Graph> flat = unrolled(before);

@@ -38,7 +38,7 @@ struct Measured {
   std::vector<SlotStatus> status;  // of the highest order
   uint32_t numSaved = 0;           // copies of overwritten versions that gradients read
   std::string lostDependency;      // CD-02: one of the sketch that the emitted graph lacks
-  bool isMissing = false;          // what is asked for is not in the unrolled graph
+  bool isMissing = false;          // what is requested is not in the unrolled graph
   std::string lostBody;            // a node whose bodies some pass or file dropped, changed or copied
 };
 Measured measure(const Sketch &sketch, const Variation &variation);

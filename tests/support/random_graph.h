@@ -79,7 +79,7 @@ struct Sketch {
   uint32_t order = 1;
   bool isTraining = true;
   bool hasVersions = true;  // states are read with their version; else dependencies say the order
-  bool hasTypes = false;    // the gradient is asked for with the types known
+  bool hasTypes = false;    // the gradient is requested with the types known
   /// Graphs that nodes contain. They change no value; the nodes of later ones may contain earlier ones.
   std::vector<Sketch> bodies;
   /// Unknown operators that nothing but each other reads. Their entries number them after the nodes.

@@ -3,7 +3,7 @@
 //   TestGraph g("w = var {__shape__=(2,3)}; c = elemwise_add(a, w); s = test_split3(c); y = exp(s:1) ^c; heads y, s:0");
 //
 // Statements end with `;`. A name that is read before it is defined becomes a variable. `s:1` is output 1, `m@2`
-// version 2, `^c` a control dependency, `{k=v, …}` attributes, `?op(…)` an operator nobody knows. Without `heads`, the
+// version 2, `^c` a control dependency, `{k=v, …}` attributes, `?op(…)` an unknown operator. Without `heads`, the
 // last node's output 0 is the head. Malformed text stops the test program: it is a mistake in the test.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace gradc::svg {
 
 /// Text for an element or an attribute: markup escaped, control characters as spaces, broken UTF-8 replaced.
 std::string escaped(llvm::StringRef text);
-/// Pixels, on the generous side: nobody knows the font of the viewer.
+/// Pixels, on the generous side: the viewer's font is unknown.
 double textWidth(llvm::StringRef text, double fontSize);
 /// At most `limit` characters, the middle left out.
 std::string shortened(llvm::StringRef text, size_t limit);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr StringRef kVersion = "gradc 0.1\n";
 
-/// Known before anything else, so that even usage errors have the form asked for.
+/// Known before anything else, so that even usage errors have the form requested.
 DiagForm diagForm(ArrayRef<StringRef> args) {
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--") break;

@@ -1,4 +1,4 @@
-// What the command line asked for: one plain struct for all verbs, and the table of flags that fills it.
+// What the command line requested: one plain struct for all verbs, and the table of flags that fills it.
 //
 // A flag is one row: name, placeholder of its value, help, setter. Verbs list the flags they take (verbs.h). Values stay
 // text where their meaning needs the graph (entries, names); everything else is parsed here. Nothing is printed here.
