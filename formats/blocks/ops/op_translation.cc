@@ -13,7 +13,7 @@ namespace gradc {
 
 OpTranslation::OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index,
                              const BlockOp &op, Read read)
-    : builder(builder), program(program), block(block), index(index), op(op), read(read) {}
+    : builder(builder), program(program), block(block), index(index), op(op), read(std::move(read)) {}
 
 void OpTranslation::fail(ErrorKind kind, const Twine &what) {
   if (!error) error.emplace(failureAt(program, block, index, kind, what));

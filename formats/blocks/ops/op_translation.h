@@ -14,7 +14,7 @@ using AttrPair = std::pair<llvm::StringRef, std::string>;
 class OpTranslation {
  public:
   /// Gives the value of the operand at a position of an input slot, whose name it is.
-  using Read = llvm::function_ref<Value(llvm::StringRef slot, size_t i, TextId name)>;
+  using Read = std::function<Value(llvm::StringRef slot, size_t i, TextId name)>;
 
   /// `op` is at the place that messages name, or what the operator there is made from.
   OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index, const BlockOp &op,
