@@ -3,8 +3,6 @@
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <cstring>
 
 using namespace llvm;
@@ -22,7 +20,7 @@ struct Runs {
 };
 
 std::optional<Runs> runsOf(int64_t axisOrNegative, const TensorRef &whole, ArrayRef<TensorRef> parts) {
-  const Layout layout = whole.layout;
+  const Layout layout = whole.layout;  // of the parts too, or it makes no difference there
   const std::optional<size_t> axis = normalizeAxis(axisOrNegative, whole.shape.size());
   if (!axis || (layout == Layout::ChannelsLast && *axis != 1)) return std::nullopt;
   Runs runs;
@@ -68,15 +66,12 @@ class CopyRuns : public PreparedKernel {
 };
 
 std::unique_ptr<PreparedKernel> join(const KernelSite &site, int64_t axis) {
-  if (any_of(site.in, [&](const TensorRef &part) { return part.layout != site.out[0].layout; })) return nullptr;
   std::optional<Runs> runs = runsOf(axis, site.out[0], site.in);
   if (!runs) return nullptr;
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, true);
 }
 
 std::unique_ptr<PreparedKernel> cut(const KernelSite &site, int64_t axis) {
-  for (size_t i = 0; i < site.out.size(); ++i)
-    if (site.wants(i) && site.out[i].layout != site.in[0].layout) return nullptr;
   std::optional<Runs> runs = runsOf(axis, site.in[0], site.out);
   if (!runs) return nullptr;
   return std::make_unique<CopyRuns>(std::move(*runs), site.threads, false);
