@@ -362,6 +362,7 @@ Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
 }
 
 void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
+  if (isRecorded && gradient.isTracked()) recordedGradients.add(mark);
   mark.isFresh = true;
   TensorImpl *const old = mark.grad;
   const bool isAdd = mark.request == Request::Add && old;

@@ -64,8 +64,8 @@ bool hasRoom() {
 struct Switch {
   function_ref<Error()> work;
   Error result = Error::success();
-  std::exception_ptr thrown;
-  ucontext_t here, there;
+  std::exception_ptr thrown = {};
+  ucontext_t here = {}, there = {};
 #ifdef GRADC_ASAN_FIBERS
   const void *from = nullptr;
   size_t fromBytes = 0;

@@ -83,6 +83,32 @@ void BufferMarks::add(const Storage &buffer, Mark &mark) {
   limit = std::max<size_t>(16, 2 * marks.size());
 }
 
+RecordedGradients::~RecordedGradients() {
+  for (Mark *mark : marks) {
+    if (mark->grad && mark->grad->producer) {
+      mark->grad->tracked = 0;
+      release(std::exchange(mark->grad->producer, nullptr));
+    }
+    release(mark);
+  }
+}
+
+void RecordedGradients::add(Mark &mark) {
+  if (mark.isListed) return;
+  if (marks.size() >= limit) {
+    llvm::erase_if(marks, [](Mark *known) {
+      if (known->grad && known->grad->producer) return false;
+      known->isListed = false;
+      release(known);
+      return true;
+    });
+    limit = std::max<size_t>(16, 2 * marks.size());
+  }
+  marks.push_back(&mark);
+  mark.isListed = true;
+  retain(&mark);
+}
+
 std::string Engine::describeCall(uint64_t call, uint32_t kind) const {
   const NodeKind &of = *signatures.kind(KindId(kind));
   return ("call " + Twine(call) + " of " + (isHostCode(*of.op) ? "function '" : "operator '") + of.spelling + "'")

@@ -68,6 +68,20 @@ class BufferMarks {
   size_t limit = 16;  // when it has so many, those that nobody else refers to go
 };
 
+/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other: until the gradient is
+/// replaced, or else until the Imperative ends, which takes the histories away.
+class RecordedGradients {
+ public:
+  RecordedGradients() = default;
+  RecordedGradients(const RecordedGradients &) = delete;
+  ~RecordedGradients();
+  void add(Mark &mark);
+
+ private:
+  std::vector<Mark *> marks;
+  size_t limit = 16;  // when it has so many, those without such a gradient go
+};
+
 class Engine {
  public:
   Engine(const Imperative &owner, Context &context, const ImperativeOptions &options)
@@ -119,6 +133,7 @@ class Engine {
 
   std::unique_ptr<OpRegistry> builtins;  // made when it is first looked at
   BufferMarks bufferMarks;
+  RecordedGradients recordedGradients;
   FailureSlot failure;  // of kernels of calls
 
   /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.

@@ -158,6 +158,7 @@ Error Imperative::setGrad(const Tensor &x, const Tensor &grad) {
   if (grad) {
     if (Error error = engine->checkOwn(grad, "gradient")) return error;
     if (Error error = checkFits(impl, *grad.get())) return error;
+    if (grad.isTracked()) engine->recordedGradients.add(*impl.mark);
     retain(grad.get());
   }
   setGradient(*impl.mark, grad.get());

@@ -49,6 +49,7 @@ struct Mark {
   bool isByLeaf = false;         // marked by requiresGrad
   bool isFresh = false;          // REQ-07: a gradient arrived since the host last looked
   bool isCallersBuffer = false;  // the gradient is memory that the caller gave: values go there
+  bool isListed = false;         // in RecordedGradients
   DType dtype;
   ShapeId shape;
   uint32_t epoch = 0, index = 0;  // place among what a backward collects

@@ -41,6 +41,24 @@ TEST(ImperativeEdges, E_44_KindsAndMemoryOfAnotherImperative) {
   EXPECT_EQ(t.rowOf(t.im.callInto(kind, {t.value(1)}, {t.value(1)})), "E-44");
 }
 
+// A leaf and its recorded gradient hold each other; a leak checker sees it where they are not let go.
+TEST(ImperativeEdges, TheEndTakesTheHistoryOfRecordedGradients) {
+  Tensor made, given;
+  {
+    Tape t;
+    const Tensor x = t.leaf(3), y = t.leaf(5);
+    for (int round = 0; round < 40; ++round) t.backward({t.mul(x, x)}, {.createGraph = true});
+    made = x.grad();
+    given = t.mul(y, y);
+    cantFail(t.im.setGrad(y, given));
+    EXPECT_FALSE(made.isLeaf() || given.isLeaf());
+  }
+  EXPECT_TRUE(made.isLeaf() && !made.isTracked());
+  EXPECT_TRUE(given.isLeaf() && !given.isTracked());
+  EXPECT_EQ(scalar(made), 6);
+  EXPECT_EQ(scalar(given), 25);
+}
+
 TEST(ImperativeEdges, ABufferThatIsMarkedEachStepCostsOnce) {
   Tape t;
   Tensor x = t.value(1), buffer = t.value(0);
