@@ -71,7 +71,7 @@ TEST(ImperativeDeep, TA_81_ErrorsOfTheInnermostRun) {
     std::function<Error()> run = [&]() -> Error {
       return withRoomOnStack([&]() -> Error {
         volatile char room[2000] = {};
-        room[0] = 1;
+        room[0] = room[1];
         if (++level < 20000) return run();
         if (throws) throw 7;
         return Failure(ErrorKind::Io, "boom");

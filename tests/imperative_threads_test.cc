@@ -92,7 +92,9 @@ TEST(ImperativeThreads, TA_85_EverythingAtOnce) {
             std::lock_guard guard(mutex);
             if (!passed.empty()) y = passed.back();
           }
-          if (y) EXPECT_EQ(t.grad({y}, {x}, {.retain = true}).size(), 1u);
+          if (y) {
+            EXPECT_EQ(t.grad({y}, {x}, {.retain = true}).size(), 1u);
+          }
           EXPECT_LE(t.im.memoryStats().pool.keptBytes, t.im.memoryStats().pool.systemBytes);
           EXPECT_TRUE(static_cast<bool>(t.im.graphOf({t.mul(x, x)})));
         }
