@@ -71,8 +71,10 @@ TEST(CheckPlan, MEM_03_NotExternalNotUnplanned) {
   EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is marked external, but is not a head");
   p.offset("a") = kUnplanned;
   EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is called unplanned, but its size is known");
-  p.offset("a") = -4;
-  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is at the offset -4");
+  p.offset("a") = kInside;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is marked inside a group, but is in none");
+  p.offset("a") = -5;
+  EXPECT_EQ(p.check(), "[bad_plan] at node 'a' (exp): output 'a_output' is at the offset -5");
 }
 
 TEST(CheckPlan, MEM_04_TakingOverAnInputThatIsReadAgain) {

@@ -62,7 +62,9 @@ class TapedSketch {
     for (uint32_t n = 0; n < sketch.nodes.size(); ++n) {
       const SketchNode &node = sketch.nodes[n];
       if (node.isVariable()) {
-        if (node.isInteger) {
+        if (node.isCount) {
+          entries[n].push_back(im.tensor(node.shape, std::vector<int64_t>(node.values.begin(), node.values.end())));
+        } else if (node.isInteger) {
           entries[n].push_back(im.tensor(node.shape, std::vector<int32_t>(node.values.begin(), node.values.end())));
         } else {
           entries[n].push_back(im.tensor(node.shape, node.values));

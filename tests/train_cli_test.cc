@@ -84,7 +84,7 @@ TEST_F(TrainCli, RUN_02_ResumedRunsEndWithTheSameBytes) {
 TEST_F(TrainCli, ADivergedRunStopsAndWritesNothing) {
   ToolResult result = train("--lr 1e30 --steps 20 -o params.npz --checkpoint run.npz");
   EXPECT_EQ(result.code, 1);
-  EXPECT_NE(result.err.find("the loss is no finite number at step"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the loss is not finite at step"), std::string::npos) << result.err;
   EXPECT_FALSE(folder.has("params.npz"));
 }
 

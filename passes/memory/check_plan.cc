@@ -118,7 +118,7 @@ class PlanReplay {
       case kInside:
         if (options.groups && options.groups->isInside(e) && options.groups->groupOf(options.schedule.stepOf(n)))
           return Error::success();
-        return bad(n, "output " + nameOf(n, output) + " is called inside of a group that there is not");
+        return bad(n, "output " + nameOf(n, output) + " is marked inside a group, but is in none");
       default: return bad(n, "output " + nameOf(n, output) + " is at the offset " + Twine(plan.offset[e]));
     }
   }

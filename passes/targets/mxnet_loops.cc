@@ -108,7 +108,10 @@ class ForeachRule {
   int64_t length() { return flow.maxSteps != kUnknownDim ? flow.maxSteps : d.size(firstRows(), 0); }
 
   Value rowNumbers() {
-    return d.emit(op(d, "_arange"), {}, {{"start", "0"}, {"stop", d.number(length())}, {"dtype", kCountType}});
+    const int64_t rows = length();
+    if (rows == 0) d.refuse("has no rows, and MXNet has no array without elements");
+    return d.emit(op(d, "_arange"), {},
+                  {{"start", "0"}, {"stop", d.number(std::max<int64_t>(rows, 1))}, {"dtype", kCountType}});
   }
 
   void maskByCount() {
