@@ -304,20 +304,10 @@ TEST(ControlFlow, RUN_02_EveryStepDrawsItsOwnNumbers) {
 
 // Bodies that are used twice, twelve levels deep: what is known of one is found once.
 TEST(ControlFlow, E_33_SharedAndDeepBodies) {
-  Context &context = testContext();
   const std::vector<AttrText> attrs = {{"num_args", "2"}, {"num_outputs", "1"}};
-  Graph shared = body("y = elemwise_mul(s, x)"), deep = shared;
-  for (size_t level = 0; level < 60; ++level) {
-    deep = around("_call", {"s", "x"}, attrs, deep, 1);
-    if (level >= 30) continue;
-    GraphBuilder builder(context);
-    const Value s = builder.addVariable("s", Attrs()), x = builder.addVariable("x", Attrs());
-    const NodeId a =
-        cantFail(builder.add(*context.ops.find("_call"), {s, x}, {"a", context.attrs(attrs), NodeId(), shared}));
-    const NodeId b =
-        cantFail(builder.add(*context.ops.find("_call"), {Value{a}, x}, {"b", context.attrs(attrs), NodeId(), shared}));
-    shared = cantFail(std::move(builder).freeze({Value{b}}, {})).graph;
-  }
+  Graph deep = body("y = elemwise_mul(s, x)");
+  const Graph shared = callsTwice(deep, 30);
+  for (size_t level = 0; level < 60; ++level) deep = around("_call", {"s", "x"}, attrs, deep, 1);
   const std::vector<NamedArray> arrays = {{"s", floats({2}, {3, 4})}, {"x", floats({2}, {2, 1})}};
   EXPECT_EQ(run(deep, arrays), (Tensors{{6, 4}}));
   // 2^30 places: inferred and planned at once, and refused before they are run.

@@ -8,9 +8,7 @@
 #include "passes/gradient/gradient.h"
 #include "passes/targets/lower_to.h"
 #include "runtime/session.h"
-#include "tests/support/small_ops.h"
-#include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
+#include "tests/support/loops.h"
 
 #include <gtest/gtest.h>
 
@@ -20,8 +18,6 @@ using namespace llvm;
 
 namespace gradc::testing {
 namespace {
-
-using Doubles = std::vector<double>;
 
 struct File {
   StringRef name;
@@ -83,11 +79,6 @@ Graph gradientOf(const Graph &loop, ArrayRef<StringRef> wrt, uint32_t order) {
   return cantFail(buildGradientOfOrder(testContext(), loop, request, options, order)).graph;
 }
 
-Graph loopOf(StringRef name) {
-  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
-      .graph;
-}
-
 void expectSameValues(const Graph &lowered, const Graph &graph, const File &file) {
   EXPECT_EQ(describeError(verifyGraph(lowered, 5)), "success");
   const std::vector<Doubles> expected = run(graph, file), found = run(lowered, file);
@@ -110,7 +101,7 @@ Inference shapesOf(const Graph &graph, const File &file) {
 TEST(LowerLoops, A_17_A_19_GradientsOfLoopsInPrimitives) {
   for (const File &file : kFiles)
     for (uint32_t order : {1, 2}) {
-      const Graph graph = gradientOf(loopOf(file.name), file.wrt, order);
+      const Graph graph = gradientOf(loopFile(file.name), file.wrt, order);
       const Inference known = shapesOf(graph, file);
       const Graph lowered = cantFail(lowerTo(testContext(), graph, kPrimitivesTarget, file.width ? &known : nullptr));
       expectPrimitives(lowered);
@@ -137,24 +128,12 @@ void expectMxnets(const Graph &graph) {
 TEST(LowerLoops, A_14_A_19_GradientsOfLoopsInMxnet) {
   for (const File &file : kFiles)
     for (uint32_t order : {1, 2}) {
-      const Graph graph = gradientOf(loopOf(file.name), file.wrt, order);
+      const Graph graph = gradientOf(loopFile(file.name), file.wrt, order);
       const Inference known = shapesOf(graph, file);
       const Graph lowered = cantFail(lowerTo(testContext(), graph, kMxnetTarget, &known));
       expectMxnets(lowered);
       expectSameValues(lowered, graph, file);
     }
-}
-
-Graph body(StringRef text) { return cantFail(parseGraph(testContext(), text)); }
-Graph around(StringRef op, ArrayRef<StringRef> inputs, ArrayRef<AttrText> attrs, const Graph &inner, size_t numHeads) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  SmallVector<Value, 8> operands, heads;
-  for (StringRef name : inputs) operands.push_back(builder.addVariable(name, Attrs()));
-  const NodeId n =
-      cantFail(builder.add(*context.ops.find(op), operands, {"loop", context.attrs(attrs), NodeId(), inner}));
-  for (size_t i = 0; i < numHeads; ++i) heads.push_back(Value{n, static_cast<uint16_t>(i), 0});
-  return cantFail(std::move(builder).freeze(heads, {})).graph;
 }
 
 TEST(LowerLoops, A_17_ACallIsWhatItCalls) {
@@ -235,7 +214,7 @@ TEST(LowerLoops, A_14_RowsBeyondTheCountAreMasked) {
 
 TEST(LowerLoops, A_14_DrawsInABodyAreNotMxnets) {
   const File file{"dropout_in_loop", {{"x", {1, 2}}, {"h", {1}}}, {"x"}};
-  const Graph graph = gradientOf(loopOf(file.name), file.wrt, 1);
+  const Graph graph = gradientOf(loopFile(file.name), file.wrt, 1);
   const std::string outcome = describeError(lowerTo(testContext(), graph, kMxnetTarget, nullptr));
   EXPECT_NE(outcome.find("draws, which MXNet does not keep in a body"), std::string::npos) << outcome;
 }

@@ -9,9 +9,7 @@
 #include "ops/registry.h"
 #include "passes/gradient/gradient.h"
 #include "runtime/session.h"
-#include "tests/support/small_ops.h"
-#include "tests/support/tensors.h"
-#include "tests/support/test_graph.h"
+#include "tests/support/loops.h"
 
 #include <gtest/gtest.h>
 
@@ -22,19 +20,8 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-using Doubles = std::vector<double>;
 using Pass = Expected<Unrolled> (*)(Context &, const Graph &, const UnrollOptions &);
 
-Graph loopFile(StringRef name) {
-  return cantFail(readJson(testContext(), readTestFile(("testdata/loops/" + name + ".json").str()), ReadOptions()))
-      .graph;
-}
-
-struct Binding {
-  StringRef name;
-  std::vector<int64_t> shape;
-  Doubles values;
-};
 using Bindings = std::vector<Binding>;
 
 /// Values that follow a fixed sequence in (-0.5, 0.5).
@@ -139,21 +126,6 @@ Graph gradientOf(const Graph &graph, const Bindings &bindings, uint32_t order = 
   GradientOptions options;
   options.headPolicy = HeadPolicy::Ones;
   return cantFail(buildGradientOfOrder(testContext(), graph, request, options, order)).graph;
-}
-
-Graph body(StringRef text) { return cantFail(parseGraph(testContext(), text)); }
-
-/// A node with bodies, named `loop`, between variables of these names.
-Graph around(StringRef op, ArrayRef<StringRef> inputs, ArrayRef<AttrText> attrs, ArrayRef<Graph> bodies,
-             size_t numHeads) {
-  Context &context = testContext();
-  GraphBuilder builder(context);
-  SmallVector<Value, 8> operands, heads;
-  for (StringRef name : inputs) operands.push_back(builder.addVariable(name, Attrs()));
-  const NodeId n =
-      cantFail(builder.add(*context.ops.find(op), operands, {"loop", context.attrs(attrs), NodeId(), bodies}));
-  for (size_t i = 0; i < numHeads; ++i) heads.push_back(Value{n, static_cast<uint16_t>(i), 0});
-  return cantFail(std::move(builder).freeze(heads, {})).graph;
 }
 
 TEST(Unroll, A_19_StepsAreNamedBehindTheirLoop) {
@@ -308,17 +280,7 @@ TEST(Unroll, A_19_CallsAreInlinedAtAnyDepth) {
   ASSERT_EQ(countFlows(kept.graph), 1u);
   EXPECT_EQ(dump(kept.graph.bodies(kept.graph.heads()[0].node)[0]), "loop/y = elemwise_mul(s, x)\nheads loop/y\n");
   // 2^30 places.
-  Graph shared = body("y = elemwise_mul(s, x)");
-  Context &context = testContext();
-  for (size_t level = 0; level < 30; ++level) {
-    GraphBuilder builder(context);
-    const Value s = builder.addVariable("s", Attrs()), x = builder.addVariable("x", Attrs());
-    const NodeId a =
-        cantFail(builder.add(*context.ops.find("_call"), {s, x}, {"a", context.attrs(attrs), NodeId(), shared}));
-    const NodeId b =
-        cantFail(builder.add(*context.ops.find("_call"), {Value{a}, x}, {"b", context.attrs(attrs), NodeId(), shared}));
-    shared = cantFail(std::move(builder).freeze({Value{b}}, {})).graph;
-  }
+  const Graph shared = callsTwice(body("y = elemwise_mul(s, x)"), 30);
   EXPECT_EQ(errorOf(apply(inlineCalls, shared, {}, 10000)).kind, ErrorKind::TooLarge);
 }
 

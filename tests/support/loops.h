@@ -130,4 +130,21 @@ inline std::vector<AttrText> scanAttrs(bool isReverse, bool hasSteps) {
           {"has_steps", hasSteps ? "True" : "False"}};
 }
 
+/// y(s, x) = inner(inner(s, x), x), of that the same, and so on: inner is in 2^levels places.
+inline Graph callsTwice(Graph inner, size_t levels) {
+  Context &context = testContext();
+  const Attrs attrs = context.attrs({{"num_args", "2"}, {"num_outputs", "1"}});
+  for (size_t level = 0; level < levels; ++level) {
+    GraphBuilder builder(context);
+    const Value s = builder.addVariable("s", Attrs()), x = builder.addVariable("x", Attrs());
+    auto call = [&](Value first, llvm::StringRef name) {
+      const std::array<Value, 2> operands = {first, x};
+      return Value{
+          llvm::cantFail(builder.add(*context.ops.find("_call"), operands, {name.str(), attrs, NodeId(), inner}))};
+    };
+    inner = llvm::cantFail(std::move(builder).freeze({call(call(s, "a"), "b")}, {})).graph;
+  }
+  return inner;
+}
+
 }  // namespace gradc::testing
