@@ -124,7 +124,7 @@ run_mode() {  # run_mode MODE [NAME …]
   shift
   echo "$mode"
   if [[ $mode == --paddle ]]; then
-    run_script tests/paddle_programs.py "$@"
+    run_script tests/paddle_programs.py "$GRADC" "$shared/programs/paddle"
     return
   fi
   if [[ $mode == --kernels ]]; then
