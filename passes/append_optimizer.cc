@@ -258,9 +258,8 @@ class Appending {
     return v;
   }
 
-  bool isMixed(const Target &target) const {
-    return options.inference && isHalf(options.inference->dtype[graph.firstEntry(target.parameter)]);
-  }
+  DType typeOf(NodeId n) const { return n.value < options.types.size() ? options.types[n.value] : DType::Unknown; }
+  bool isMixed(const Target &target) const { return isHalf(typeOf(target.parameter)); }
 
   /// The parameter in float32.
   Value addMaster(const Target &target, Step &taken) {
@@ -288,8 +287,7 @@ class Appending {
     if (!op) return missing("_assign");
     Expected<NodeId> kept = addNode(*op, {master, Value{step, 0, 0}}, Attrs(), parameter, "_weight32_update");
     if (!kept) return kept.takeError();
-    const DType type = options.inference->dtype[graph.firstEntry(target.parameter)];
-    Expected<Value> rounded = addCast(Value{*kept, 0, 0}, type, parameter, "_update");
+    Expected<Value> rounded = addCast(Value{*kept, 0, 0}, typeOf(target.parameter), parameter, "_update");
     if (!rounded) return rounded.takeError();
     return rounded->node;
   }

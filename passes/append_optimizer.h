@@ -18,7 +18,6 @@
 #pragma once
 
 #include "passes/gradient/gradient.h"
-#include "passes/infer.h"
 
 namespace gradc {
 
@@ -64,8 +63,8 @@ struct OptimizerOptions {
   double clip = -1;  // gradients are cut to ± this, element by element; below 0: not at all
   DecayRule decayRule = DecayRule::Weights;
   std::optional<double> fixedRate;  // times `__lr_mult__` of the variable, as the rate always is
-  /// Of a graph that the gradients' begins with; says which parameters are of 16 bits. Null: none.
-  const Inference *inference = nullptr;
+  /// Of parameters, by node: those of 16 bits get a copy in float32. Nodes beyond the list have another type.
+  std::vector<DType> types;
 };
 
 struct TrainingGraph {

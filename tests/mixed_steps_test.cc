@@ -123,13 +123,21 @@ INSTANTIATE_TEST_SUITE_P(Rows, MixedSteps, ::testing::ValuesIn(kRows));
 
 constexpr StringRef kNet = "x = var {__dtype__=float16, __shape__=(2,)}; w_weight = var; y = elemwise_mul(x, w_weight)";
 
+/// By node.
+std::vector<DType> typesOf(TestGraph &g) {
+  const Graph &graph = g;
+  const Inference inference = cantFail(infer(g.context, graph, {}, InferOptions()));
+  std::vector<DType> types;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) types.push_back(inference.dtype[graph.firstEntry(NodeId(n))]);
+  return types;
+}
+
 TrainingGraph appended(TestGraph &g, const OptimizerOptions &options) {
   GradientRequest request;
   request.wrt.push_back({g.at("w_weight"), Request::Write});
   const Graph gradients = cantFail(buildGradient(g.context, g, request, {})).graph;
-  const Inference inference = cantFail(infer(g.context, g, {}, InferOptions()));
   OptimizerOptions mixed = options;
-  mixed.inference = &inference;
+  mixed.types = typesOf(g);
   return cantFail(appendOptimizer(g.context, gradients, mixed));
 }
 
@@ -170,8 +178,7 @@ TEST(MixedTraining, A_14_FixedRatesGiveMxnetsOperators) {
   GradientRequest request;
   request.wrt.push_back({g.at("w_weight"), Request::Write});
   const Graph gradients = cantFail(buildGradient(g.context, g, request, {})).graph;
-  const Inference inference = cantFail(infer(g.context, g, {}, InferOptions()));
-  options.inference = &inference;
+  options.types = typesOf(g);
   EXPECT_EQ(describeError(appendOptimizer(g.context, gradients, options)),
             "[unsupported_option] MXNet has no step of 'rmsprop' for parameters of 16 bits, its rate cannot be fixed");
 }

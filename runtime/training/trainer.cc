@@ -153,7 +153,9 @@ Error Trainer::State::differentiate(size_t numHeads) {
   if (!options.hasOwnRescale && !objective.isMean(heads))
     options.optimizer.rescale /= static_cast<double>(options.batch);
   options.optimizer.rescale /= options.lossScale;
-  options.optimizer.inference = &evaluator->inference();
+  // By node: loops of the gradients' graph have more outputs, so that its entries have other numbers.
+  for (uint32_t n = 0; n < forward.numNodes(); ++n)
+    options.optimizer.types.push_back(evaluator->inference().dtype[forward.firstEntry(NodeId(n))]);
   Expected<TrainingGraph> appended = appendOptimizer(context, gradients, options.optimizer);
   if (!appended) return appended.takeError();
   training = std::move(*appended);
