@@ -274,16 +274,16 @@ Error BlockReader::readConditionalGradient(size_t at) {
   SmallVector<Value, 16> operands = {output(flow->numOutputs)};  // what was decided
   DenseMap<uint32_t, uint32_t> outsideOf;
   for (auto [inside, outside] : ports.arriving) outsideOf[inside.value] = outside.value;
+  auto givenOrSaved = [&](Value v) {
+    if (const auto given = flow->body->inputAt.find(v.node.value); given != flow->body->inputAt.end())
+      return here(*flow, flow->owner->builder.inputs(flow->node)[flow->firstOperand + given->second]);
+    return output(flow->numOutputs + 1 + flow->body->savedAt.lookup({v.node.value, v.index}));
+  };
   for (const BlockInput &input : body.inputs) {
-    const auto given = flow->body->inputAt.find(input.value.node.value);
     if (input.from == BlockInput::From::Around) operands.push_back(read(input.name));
     else if (input.from == BlockInput::From::Arriving)
       operands.push_back(read(TextId(outsideOf.lookup(input.name.name.value))));
-    else if (given != flow->body->inputAt.end())
-      operands.push_back(here(*flow, flow->owner->builder.inputs(flow->node)[flow->firstOperand + given->second]));
-    else
-      operands.push_back(
-          output(flow->numOutputs + 1 + flow->body->savedAt.lookup({input.value.node.value, input.value.index})));
+    else operands.push_back(givenOrSaved(input.value));
   }
   GraphBuilder zeros(context);
   SmallVector<Value, 8> heads;
