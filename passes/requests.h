@@ -8,7 +8,7 @@
 namespace gradc {
 
 struct RequestTable {
-  EntryMap<Request> request;  // Null: nothing reads the entry and it is no head (REQ-03)
+  EntryMap<Request> request;  // Null: nothing reads the entry and it is not a head (REQ-03)
   EntryMap<uint32_t> reads;   // reads by nodes, once per input position, ignored inputs apart (RC-03), + 1 per head
 };
 

@@ -110,7 +110,7 @@ TEST(GradientPaths, XS_11_MessagesCountFromOneAndName) {
   EXPECT_EQ(build(g, wrt(g, {"x", "s"}), options).text.substr(0, 28), "[aux_x] x number 2, 's', is ");
 }
 
-// A result is no part of a later gradient unless it is requested: order 1 holds nothing that order 2 alone would read, and
+// A result is not part of a later gradient unless it is requested: order 1 holds nothing that order 2 alone would read, and
 // differentiating the emitted graph's first output again adds as much as the first time.
 TEST(GradientPaths, XS_13_ResultsAreNotDifferentiatedUnlessAsked) {
   TestGraph g("a = tanh(x); y = elemwise_mul(a, x)");

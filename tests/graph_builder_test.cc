@@ -109,7 +109,7 @@ TEST_F(GraphBuilderTest, E_43_CycleThroughAForwardReference) {
   Value x = builder.addVariable("x", Attrs());
   Value a = add("relu", {x}, "a"), b = add("relu", {a}, "b");
   builder.setInput(a.node, 0, b);
-  // A reader outside the cycle is no part of it.
+  // A reader outside the cycle is not part of it.
   Expected<Frozen> frozen = std::move(builder).freeze({add("relu", {b}, "c")}, {});
   ASSERT_FALSE(frozen);
   EXPECT_EQ(toString(frozen.takeError()), "the graph has a cycle: 'b' -> 'a' -> 'b' [cycle]");

@@ -95,7 +95,7 @@ TEST(Verify, IR_08_VersionsBelongToVariablesAndHaveOneMaker) {
   found = verifyNodes(twice, 3);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].message, "node 'b' (bump) makes version 1 of variable 's', which another node makes already");
-  // A version that no node makes is external, and the 0 of old files is no claim.
+  // A version that no node makes is external, and the 0 of old files claims nothing.
   EXPECT_TRUE(verifyNodes(R"({"op": "relu", "name": "r", "inputs": [[0, 0, 9]]})", 2).empty());
   EXPECT_TRUE(
       verifyNodes(

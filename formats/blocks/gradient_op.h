@@ -13,7 +13,7 @@ class BlockReader;
 
 /// Reads a gradient operator: the gradient of what its forward operator computes, which is looked for among those that were
 /// read before, in this block or in its forward block; where there is none, of what such an operator computes of the operands
-/// that this one has. False where the type is no gradient, or too few operands are there.
+/// that this one has. False where the type is not that of a gradient, or too few operands are there.
 llvm::Expected<bool> readGradientOp(BlockReader &reader, size_t at);
 
 /// Before an operator is read: what its inputs hold, for recordForGradient.

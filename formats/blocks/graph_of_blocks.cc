@@ -15,7 +15,7 @@ namespace {
 bool ownsBlock(StringRef type) { return type == "while" || type == "conditional_block"; }
 
 /// Blocks with a meaning: those that an operator runs which has one. Others are not looked into. A gradient block belongs to a
-/// block that is no gradient itself.
+/// block that is not a gradient itself.
 class Blocks {
  public:
   Blocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options)

@@ -26,7 +26,7 @@ struct WireField {
   double float32() const { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 };
 
-/// Walks the fields. BadJson (E-33) with the byte's offset for what is no field: a number that is cut off or longer than 64
+/// Walks the fields. BadJson (E-33) with the byte's offset for what is not a field: a number that is cut off or longer than 64
 /// bits, bytes beyond the end, groups.
 class WireReader {
  public:
