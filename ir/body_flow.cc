@@ -6,6 +6,7 @@
 #include "ir/error.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
@@ -87,10 +88,10 @@ void FlowBuilder::addHeads(size_t count, size_t firstOutput, bool isStacked) {
   }
 }
 
-void FlowBuilder::addState(size_t operand, size_t output) {
+void FlowBuilder::addState(size_t operand, size_t output, bool startsAtZero) {
   if (failed) return;
   std::vector<uint32_t> &outputs = made.bodies.back().outputOf;
-  made.states.push_back({static_cast<uint32_t>(operand), static_cast<uint32_t>(outputs.size())});
+  made.states.push_back({static_cast<uint32_t>(operand), static_cast<uint32_t>(outputs.size()), startsAtZero});
   outputs.push_back(static_cast<uint32_t>(output));
 }
 
@@ -125,6 +126,33 @@ void FlowBuilder::lookAtOperands(size_t b) {
   }
 }
 
+// The head is an output that its node may compute in place of the state, and nothing else in the loop reads the state.
+void FlowBuilder::findInPlaceStates() {
+  if (made.states.empty()) return;
+  const Graph &body = kind.bodies.back();
+  std::vector<uint32_t> numReads(body.numNodes(), 0);  // by variable of the body
+  for (uint32_t n = 0; n < body.numNodes(); ++n)
+    for (Value v : body.inputs(NodeId(n))) ++numReads[v.node.value];
+  for (Value head : body.heads()) ++numReads[head.node.value];
+  std::vector<uint32_t> numGiven(made.operands.size(), 0);  // to inputs of any body
+  for (const BodyFlow::Body &ports : made.bodies)
+    for (uint32_t operand : ports.operandOf) ++numGiven[operand];
+  std::vector<NodeId> given(made.operands.size());  // the input of this body
+  for (auto [input, operand] : llvm::zip(made.bodies.back().inputs, made.bodies.back().operandOf))
+    given[operand] = input;
+  for (BodyFlow::State &state : made.states) {
+    const Value head = body.heads()[state.head];
+    const NodeId variable = given[state.operand];
+    if (numGiven[state.operand] != 1 || !variable.isValid() || body.isVariable(head.node)) continue;
+    state.isInPlace = numReads[variable.value] == 1 && !body.kind(head.node).flow &&
+                      llvm::any_of(body.op(head.node)->inplace, [&](InplacePair pair) {
+                        ArrayRef<Value> inputs = body.inputs(head.node);
+                        return pair.output == head.index && pair.input < inputs.size() &&
+                               inputs[pair.input].node == variable && !body.kind(head.node).isIgnored(pair.input);
+                      });
+  }
+}
+
 Expected<BodyFlow> FlowBuilder::finish() && {
   expect(made.bodies.size() == kind.bodies.size(), "operator '" + kind.op->name + "' takes " +
                                                        Twine(made.bodies.size()) + " bodies, got " +
@@ -146,7 +174,10 @@ Expected<BodyFlow> FlowBuilder::finish() && {
   for (size_t i = 0; i < made.operands.size(); ++i)
     if (made.operands[i] == BodyFlow::Operand::State || made.operands[i] == BodyFlow::Operand::Count)
       made.isRead[i] = true;
+  for (const BodyFlow::State &state : made.states)
+    if (state.startsAtZero) made.isRead[state.operand] = false;
   if (failed) return std::move(failure);
+  findInPlaceStates();
   return std::move(made);
 }
 

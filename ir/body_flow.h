@@ -22,7 +22,7 @@ struct BodyFlow {
   enum class Operand : uint8_t {
     Whole,  // given to the bodies as it is
     Rows,   // a step is given one slice along axis 0; one of a vector has the shape (1,)
-    State,  // given to the first step; later ones are given what the body made of it
+    State,  // given to the first step, or zeros like it; later ones are given what the body made of it
     Count,  // one number: no more steps are run
   };
   struct Body {
@@ -33,6 +33,10 @@ struct BodyFlow {
   struct State {
     uint32_t operand;  // of the node
     uint32_t head;     // of the last body; its output is the final state
+    /// It starts as zeros: the operand tells its shape and type, and is not read.
+    bool startsAtZero = false;
+    /// A step reads it only where it makes the next one of it, in place: one buffer is enough.
+    bool isInPlace = false;
   };
 
   Form form = Form::Call;
@@ -69,7 +73,8 @@ void inferFlowTypes(DTypeInference &t);
 
 /// OpDef::kernel of operators with a flow: runs the bodies. A step draws random numbers by the key of the node and its number.
 void runFlow(const KernelCall &call);
-/// Bytes that runFlow needs beside what the bodies do: two buffers of a state alternate, one of them the output that is wanted.
+/// Bytes that runFlow needs beside what the bodies do: two buffers of a state alternate, one of them the output that is wanted;
+/// a state in place has one.
 size_t flowWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<Request> requests);
 /// Whether a head has to be computed: its output is wanted, or the next step reads it, or it decides.
 bool wantsHead(const BodyFlow &flow, size_t body, size_t head, llvm::ArrayRef<Request> requests);
@@ -97,8 +102,8 @@ class FlowBuilder {
   void addBody(llvm::ArrayRef<Locations> lists);
   /// Heads of the body added last: `count` of them go to the outputs from `firstOutput` on.
   void addHeads(size_t count, size_t firstOutput, bool isStacked);
-  /// The next head of the body added last is what becomes of the state that the operand starts.
-  void addState(size_t operand, size_t output);
+  /// The next head of the body added last is what becomes of the state that the operand starts, or zeros in its place.
+  void addState(size_t operand, size_t output, bool startsAtZero = false);
   /// A check of the operator's own.
   void expect(bool holds, const llvm::Twine &text);
 
@@ -111,6 +116,7 @@ class FlowBuilder {
  private:
   const Graph *nextBody();
   void lookAtOperands(size_t body);
+  void findInPlaceStates();
 
   const NodeKind &kind;
   BodyFlow made;

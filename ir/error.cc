@@ -40,6 +40,7 @@ constexpr KindRow kindRow(ErrorKind kind) {
     case ErrorKind::CallbackScope: return {"callback_scope", "E-22"};
     case ErrorKind::HookNotLeaf: return {"bad_hook", "E-23"};
     case ErrorKind::HookReturned: return {"bad_hook", "E-24"};
+    case ErrorKind::LoopScope: return {"loop_scope", "E-25"};
     case ErrorKind::LengthMismatch: return {"control_flow_attr", "E-27"};
     case ErrorKind::StateChanged: return {"control_flow_attr", "E-28"};
     case ErrorKind::BranchesDiffer: return {"control_flow_attr", "E-29"};

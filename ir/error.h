@@ -42,6 +42,7 @@ enum class ErrorKind : uint8_t {
   CallbackScope,      // E-22
   HookNotLeaf,        // E-23
   HookReturned,       // E-24
+  LoopScope,          // E-25
   LengthMismatch,     // E-27
   StateChanged,       // E-28
   BranchesDiffer,     // E-29

@@ -153,6 +153,10 @@ void DecomposeRule::y(size_t i, Value value) {
   if (check(value, "gives as output " + Twine(i))) outputs[i] = value;
 }
 
+void DecomposeRule::wait(Value later, Value earlier) {
+  if (check(later, "orders") && check(earlier, "orders")) waiting.push_back({later.node, earlier.node});
+}
+
 Value DecomposeRule::forward(size_t i) {
   if (!forwardNode.isValid()) return Value();
   const uint32_t count = builder.numOutputs(forwardNode);

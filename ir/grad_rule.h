@@ -180,6 +180,8 @@ class DecomposeRule : public RuleContext {
   DecomposeRule(GraphBuilder &builder, NodeId node, NodeId origin);
 
   void y(size_t i, Value value);
+  /// The node of `later` runs after that of `earlier`; the rule emitted both.
+  void wait(Value later, Value earlier);
   /// Output i of the forward node of a gradient operator; invalid where it has none.
   Value forward(size_t i);
   /// Input i of the forward node; refuses where the node has no forward node.
@@ -205,12 +207,15 @@ class DecomposeRule : public RuleContext {
 
   /// Nodes emitted as gradients, each with the node it is the gradient of.
   llvm::ArrayRef<std::pair<NodeId, NodeId>> fusedNodes() const { return gradientNodes; }
+  /// Later and earlier node of each `wait`. Whoever applies the rule adds the dependencies: it may replace the nodes.
+  llvm::ArrayRef<std::pair<NodeId, NodeId>> waits() const { return waiting; }
 
  private:
   std::string describe(Value v);
 
   llvm::ArrayRef<bool> wanted;
   llvm::SmallVector<Value, 4> outputs;
+  llvm::SmallVector<std::pair<NodeId, NodeId>, 0> waiting;
   ShapeLookup shapes;
   bool refused = false;
 };

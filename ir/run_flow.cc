@@ -83,7 +83,7 @@ void runBranch(const KernelCall &call) {
 /// A state while its loop runs.
 struct Carried {
   char *now;      // the state as it is
-  char *next[2];  // where it is after this step and after the next
+  char *next[2];  // where it is after this step and after the next; the same where it is in place
   char *output;   // null: not wanted
   size_t bytes;
 };
@@ -132,7 +132,7 @@ class LoopRun {
         ErrorKind::LengthMismatch};
   }
 
-  // The buffers alternate; where the number of steps is known, the last one writes the output.
+  // The buffers alternate, if there are two; where the number of steps is known, the last one writes the output.
   void placeStates(int64_t numSteps) {
     char *buffer = memory + tableBytes(flow);
     for (auto [state, row] : llvm::zip(flow.states, states())) {
@@ -144,11 +144,17 @@ class LoopRun {
         first = buffer;
         buffer += rounded(row.bytes);
       }
-      char *second = buffer;
-      buffer += rounded(row.bytes);
+      char *second = first;
+      if (!state.isInPlace) {
+        second = buffer;
+        buffer += rounded(row.bytes);
+      }
       const bool isLastFirst = numSteps % 2 != 0;  // step numSteps - 1 takes the buffer that step 0 takes
       row.next[0] = isLastFirst ? first : second;
       row.next[1] = isLastFirst ? second : first;
+      if (!state.startsAtZero) continue;
+      row.now = row.next[1];
+      if (row.bytes) std::memset(row.now, 0, row.bytes);
     }
   }
 
@@ -216,7 +222,7 @@ size_t flowWorkspace(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<Requ
   if (flow.form == BodyFlow::Form::Loop) bytes += tableBytes(flow);
   for (const BodyFlow::State &state : flow.states) {
     const bool isWanted = requests[flow.bodies.back().outputOf[state.head]] != Request::Null;
-    bytes += rounded(in[state.operand].bytes()) * (isWanted ? 1 : 2);
+    bytes += rounded(in[state.operand].bytes()) * static_cast<size_t>(2 - isWanted - state.isInPlace);
   }
   return bytes;
 }

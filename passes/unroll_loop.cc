@@ -17,6 +17,10 @@ class LoopUnrolling {
   Expected<Values> run(std::string &whyNot) {
     const std::optional<int64_t> most = maxSteps(whyNot);
     if (!most || !canSlice(*most, whyNot)) return Values();
+    for (const BodyFlow::State &state : flow.states)
+      if (state.startsAtZero)
+        current[state.operand] = to.emit(scope, n, *to.context().ops.wellKnown.zerosLike, current[state.operand], {},
+                                         "_zeros" + Twine(state.operand));
     int64_t steps = 0;
     for (; steps < *most; ++steps) {
       const int64_t row = flow.isReverse ? *most - 1 - steps : steps;

@@ -255,6 +255,66 @@ TEST(ControlFlow, MEM_03_BodiesArePlannedInTheWorkspaceOfTheirNode) {
   EXPECT_EQ(one.workspaceBytes, one.flows[0].bytes);
 }
 
+// A state that starts as zeros has the shape of its input, which nothing reads; one that is computed in place has one buffer.
+TEST(ControlFlow, A_19_StatesThatStartAsZeros) {
+  for (StringRef text : {"n = elemwise_add(s, x); heads n, n", "e = exp(s); n = elemwise_add(e, x); heads n, n"})
+    for (const Floats &x : {Floats{1, 2, 4}, Floats{1, 2}, Floats{}})
+      for (StringRef reverse : {"False", "True"}) {
+        const int64_t rows = static_cast<int64_t>(x.size());
+        auto loopWith = [&](StringRef zeros) {
+          return around("_scan", {"x", "s"},
+                        {{"num_args", "2"},
+                         {"num_data", "1"},
+                         {"num_states", "1"},
+                         {"num_out_data", "1"},
+                         {"input_locs", "(1, 0)"},
+                         {"reverse", reverse},
+                         {"zero_states", zeros}},
+                        body(text), 2);
+        };
+        const Graph zero = loopWith("(0,)"), plain = loopWith("None");
+        EXPECT_TRUE(zero.kind(zero.heads()[0].node).isIgnored(1));
+        auto given = [&](float s) {
+          return std::vector<NamedArray>{{"x", floats({rows}, x)}, {"s", floats({1}, {s})}};
+        };
+        EXPECT_EQ(run(zero, given(7)), run(plain, given(0))) << text.str() << rows;
+        EXPECT_EQ(run(zero, given(7), Backend::Auto), run(plain, given(0), Backend::Auto));
+        const Graph last = onlyHead(zero, 0), final = onlyHead(zero, 1);
+        EXPECT_EQ(run(last, given(7))[0], run(zero, given(7))[0]);
+        EXPECT_EQ(run(final, given(7))[0], run(zero, given(7))[1]);
+      }
+  EXPECT_EQ(
+      refusal(
+          "_scan",
+          {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}, {"zero_states", "(1,)"}},
+          {body("n = elemwise_add(s, x)")}),
+      "[bad_attribute] element 0 of attribute 'zero_states' is 1, expected a state, 0 to 1 exclusive");
+}
+
+// The step reads the state where it makes the next, and nowhere else.
+TEST(ControlFlow, MEM_04_AStateInPlaceHasOneBuffer) {
+  auto ownBytes = [](StringRef text, size_t head) {
+    const Graph graph = onlyHead(around("_scan", {"x", "s"},
+                                        {{"num_args", "2"},
+                                         {"num_data", "1"},
+                                         {"num_states", "1"},
+                                         {"num_out_data", "1"},
+                                         {"input_locs", "(1, 0)"}},
+                                        body(text), 2),
+                                 head);
+    InferRequest hints{{{nodeNamed(graph, "x"), {5, 1000}}}, {}};
+    const Inference known = cantFail(infer(testContext(), graph, hints, {}));
+    const RequestTable requests = countRequests(graph, {});
+    return cantFail(planMemory(testContext(), graph, known, requests, {})).flows[0].ownBytes;
+  };
+  const int64_t table = 64, state = 4032;
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads x, n", 1), table) << "the output";
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads x, n", 0), table + state);
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads s, n", 1), table + state) << "the state is yielded as well";
+  EXPECT_EQ(ownBytes("e = exp(s); n = elemwise_add(e, x); heads x, n", 1), table + state);
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); e = exp(s); heads e, n", 1), table + state);
+}
+
 // What a body overwrites, it overwrites once per step.
 TEST(ControlFlow, MUT_06_AStepMovesTheMovingStatistics) {
   const Graph graph = loopFile("norm_in_loop");

@@ -2,6 +2,9 @@
 // central differences in float64.
 #include "ir/body_flow.h"
 #include "ir/graph_builder.h"
+#include "ops/registry.h"
+#include "passes/memory/plan_memory.h"
+#include "passes/unroll.h"
 #include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
 
@@ -195,6 +198,29 @@ TEST(LoopGradient, A_19_TheGradientOfALongLoopHasAsManyNodes) {
   const GradientResult first = gradientOf(loop, {"h2h_weight"});
   EXPECT_EQ(first.stats.numForwardNodes, loop.numNodes());
   EXPECT_LT(first.graph.numNodes(), loop.numNodes() + 20);
+}
+
+// What the gradient of a loop plans is what it stacks and one body: no more than the same steps unrolled.
+TEST(LoopGradient, MEM_03_TheGradientOfALoopPlansNoMoreThanThatOfItsSteps) {
+  Context &context = testContext();
+  std::string text = readTestFile("testdata/loops/lstm.json");
+  for (size_t at = text.find("\"12\""); at != std::string::npos; at = text.find("\"12\""))
+    text.replace(at, 4, "\"256\"");
+  const Graph loop = cantFail(readJson(context, text, ReadOptions())).graph;
+  auto hintsOf = [](const Graph &graph) {
+    return InferRequest{{{nodeNamed(graph, "x"), {100, 1, 64}}, {nodeNamed(graph, "h"), {1, 64}}}, {}};
+  };
+  const Inference known = cantFail(infer(context, loop, hintsOf(loop), {}));
+  UnrollOptions options;
+  options.known = &known;
+  options.rowOps = builtinRowOps();
+  const Graph unrolled = cantFail(unrollLoops(context, loop, options)).graph;
+  auto plannedBytes = [&](const Graph &graph) {
+    const Graph gradient = gradientOf(graph, {"x", "i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"}).graph;
+    const Inference inference = cantFail(infer(context, gradient, hintsOf(gradient), {}));
+    return cantFail(planMemory(context, gradient, inference, countRequests(gradient, {}), {})).plannedBytes;
+  };
+  EXPECT_LE(static_cast<double>(plannedBytes(loop)), 1.05 * static_cast<double>(plannedBytes(unrolled)));
 }
 
 }  // namespace

@@ -205,8 +205,9 @@ TEST(LowerLoops, MUT_06_ACallThatReadsNothingOfAWriteKeepsIt) {
   expectSameMomentum(callOf("y = square(p); z = exp(q); heads y, z", "(0, 1)", 0), {{9}, {1}}, both);
 }
 
-// What a body overwrites behind the output that is read.
+// What a body overwrites behind the output that is read; and what waits for it.
 TEST(LowerLoops, MUT_06_ACallKeepsTheWritesOfItsBody) {
+  const Target *const both[] = {&kMxnetTarget, &kPrimitivesTarget};
   auto callOf = [](StringRef inner, StringRef locations, size_t head) {
     const Graph made = body(inner);
     const std::string numOutputs = std::to_string(made.heads().size());
@@ -217,8 +218,16 @@ TEST(LowerLoops, MUT_06_ACallKeepsTheWritesOfItsBody) {
   };
   const StringRef after =
       "y = square(x); z = sgd_mom_update(y, g, m@1) {lr=1, momentum=0.5}; u = elemwise_mul(w, z); heads y, u";
-  expectSameMomentum(callOf(after, "(0, 1, 2, 3)", 0), {{9}, {1}}, &kMxnetTarget);
-  expectSameMomentum(callOf(after, "(0, 1, 2, 3)", 1), {{9 * 10}, {1}}, &kMxnetTarget);
+  expectSameMomentum(callOf(after, "(0, 1, 2, 3)", 0), {{9}, {1}}, both);
+  expectSameMomentum(callOf(after, "(0, 1, 2, 3)", 1), {{9 * 10}, {1}}, both);
+  // The product reads m after the write, and before it.
+  expectSameMomentum(
+      callOf("z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; y = elemwise_mul(x, m@1) ^z; heads y, z",
+             "(0, 3, 1, 2)", 0),
+      {{3}, {1}}, both);
+  expectSameMomentum(callOf("y = elemwise_mul(x, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z",
+                            "(0, 3, 1, 2)", 0),
+                     {{12}, {1}}, both);
 }
 
 // A call in a body reads what it is given in another order, so the body comes to its inputs in that order once it is inlined.

@@ -75,12 +75,12 @@ class InlinedBody {
       inputs.push_back(at(v));
     }
     ArrayRef<NodeId> deps = body.controlDeps(n);
-    const bool isFused = kind.op->flags.isBackward && deps.size() == 1;
+    const bool isFused = kind.op->flags.isBackward && !deps.empty();
     if (kind.op->flags.isOpaque) return d.refuse("has the unknown operator '" + kind.op->name + "' in its body");
-    if (!deps.empty() && !isFused)
-      return d.refuse("has " + body.describe(n) + " in its body, which waits for another node");
     nodes[n.value] = isFused ? d.emitFused(*kind.op, inputs, kind.attrs, nodes[deps[0].value].node)
                              : d.emit(*kind.op, inputs, kind.attrs, kind.bodies);
+    for (NodeId dep : deps.drop_front(isFused))
+      if (!body.isVariable(dep) && !d.hasFailed()) d.wait(nodes[n.value], nodes[dep.value]);
   }
 
   DecomposeRule &d;

@@ -66,12 +66,16 @@ class LoopGradient {
   void emitLoop(const AdjointBody::Finished &backward) {
     SmallVector<Value, 8> data, starts, whole;
     std::map<AdjointInput, size_t> dataAt, startAt, wholeAt;
+    DimsBuffer zeros;  // starts that tell a shape alone
     for (const BodyFlow::State &state : states) {
       const uint32_t o = outputOf(state);
-      const Value start = g.isZero(o) ? g.emit(kZerosLike, {g.x(state.operand)}) : g.dy(o);
-      place(starts, startAt, {From::Gradient, o}, start);
+      if (g.isZero(o)) zeros.push_back(static_cast<int64_t>(starts.size()));
+      place(starts, startAt, {From::Gradient, o}, g.isZero(o) ? g.x(state.operand) : g.dy(o));
     }
-    for (uint32_t i : sums) place(starts, startAt, {From::Sum, i}, g.emit(kZerosLike, {g.x(i)}));
+    for (uint32_t i : sums) {
+      zeros.push_back(static_cast<int64_t>(starts.size()));
+      place(starts, startAt, {From::Sum, i}, g.x(i));
+    }
     // Where each input of the body is: in which list, at which place.
     SmallVector<std::pair<int, size_t>, 16> places;
     for (const AdjointInput &input : backward.inputs) {
@@ -94,7 +98,7 @@ class LoopGradient {
     else if (flow.countOperand) operands.push_back(g.x(*flow.countOperand));
     const bool hasSteps = !operands.empty();
     for (const auto *list : {&data, &starts, &whole}) append_range(operands, *list);
-    SmallVector<AttrText, 9> attrs = {
+    SmallVector<AttrText, 10> attrs = {
         {"num_args", g.number(static_cast<int64_t>(operands.size()))},
         {"num_data", g.number(static_cast<int64_t>(data.size()))},
         {"num_states", g.number(static_cast<int64_t>(starts.size()))},
@@ -104,6 +108,7 @@ class LoopGradient {
     if (hasSteps) attrs.push_back({"has_steps", "True"});
     if (!flow.isReverse) attrs.push_back({"reverse", "True"});
     if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", g.number(flow.maxSteps)});
+    if (!zeros.empty()) attrs.push_back({"zero_states", g.tuple(zeros)});
     answer(g.emit(kScan, operands, g.context().attrs(attrs), backward.graph));
   }
 
@@ -117,7 +122,11 @@ class LoopGradient {
       return g.at(loop, o++);
     };
     for (uint32_t i : rows) g.dx(i, g.emit(kReshapeLike, {next(i), g.x(i)}));  // the row of a vector has an axis more
-    for (const BodyFlow::State &state : states) g.dx(state.operand, next(state.operand));
+    for (const BodyFlow::State &state : states) {
+      const Value gradient = next(state.operand);
+      if (state.startsAtZero) g.noGrad(state.operand);
+      else g.dx(state.operand, gradient);
+    }
     for (uint32_t i : sums) g.dx(i, next(i));
     for (size_t i = 0; i < isAnswered.size(); ++i)
       if (!isAnswered[i]) g.noGrad(i);

@@ -61,6 +61,11 @@ Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> opera
   if (flow.countOperand) attrs.push_back({"has_steps", "True"});
   if (flow.isReverse) attrs.push_back({"reverse", "True"});
   if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", length});
+  std::vector<size_t> zeros;
+  for (auto [s, state] : enumerate(flow.states))
+    if (state.startsAtZero) zeros.push_back(s);
+  const std::string zeroText = listText(zeros);
+  if (!zeros.empty()) attrs.push_back({"zero_states", zeroText});
   for (const AttrText &attr : loop.attrs.pairs())
     if (StringRef(attr.key).substr(0, 2) == "__") attrs.push_back(attr);
   return context.attrs(attrs);

@@ -31,9 +31,10 @@ void loopGradient(GradRule &g);
 /// Answers for the inputs of a branch or a call by one more.
 void branchGradient(GradRule &g);
 
-/// A number of steps carries no gradient.
-inline bool isCount(const NodeKind &kind, size_t input) {
-  return kind.flow->operands[input] == BodyFlow::Operand::Count;
+/// A number of steps carries no gradient, nor does what tells the shape of a state that starts as zeros.
+inline bool carriesNothing(const NodeKind &kind, size_t input) {
+  const BodyFlow::Operand role = kind.flow->operands[input];
+  return role == BodyFlow::Operand::Count || (role == BodyFlow::Operand::State && !kind.flow->isRead[input]);
 }
 
 /// What the operators share; `flow`, the gradient and the ports are their own.
@@ -45,7 +46,7 @@ constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary) {
   op.dtype = inferFlowTypes;
   op.ignored = isUnreadInside;
   op.mutated = isMutatedInside;
-  op.stopped = isCount;
+  op.stopped = carriesNothing;
   op.kernelTypes = kEveryType;
   op.irreducible = "runs graphs";
   op.kernel = runFlow;

@@ -3,6 +3,9 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -12,7 +15,7 @@ struct ScanParams {
   int64_t numArgs, numData, numStates, numOutData;
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
-  std::optional<Dims> inputLocs, saved;
+  std::optional<Dims> inputLocs, zeroStates, saved;
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -28,6 +31,9 @@ constexpr AttrSpec kScanAttrs[] = {
     attr<&ScanParams::inputLocs>(
         "input_locs", "None",
         "which data, state or other input, counted from the first data, each input of the body is given; None: in this order"),
+    attr<&ScanParams::zeroStates>("zero_states", "None",
+                                  "which states, counted from the first, start as zeros: their inputs tell shape and "
+                                  "type alone; None: none of them"),
     savedAttr<&ScanParams::saved>(),
 };
 
@@ -57,7 +63,15 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
     for (int64_t i = p.hasSteps; i < p.numArgs; ++i) operandOf.push_back(i);
   flow.addBody("input_locs", operandOf);
   flow.addHeads(static_cast<size_t>(p.numOutData), 0, true);
-  for (size_t s = 0; s < numStates; ++s) flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s);
+  BitVector isZero(static_cast<unsigned>(numStates));
+  for (auto [i, state] : enumerate(p.zeroStates.value_or(Dims()))) {
+    flow.expect(state >= 0 && state < p.numStates, "element " + Twine(i) + " of attribute 'zero_states' is " +
+                                                       Twine(state) + ", expected a state, 0 to " + Twine(numStates) +
+                                                       " exclusive");
+    if (!flow.hasFailed()) isZero.set(static_cast<unsigned>(state));
+  }
+  for (unsigned s = 0; s < numStates; ++s)
+    flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);
   flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutData) + numStates, true);
   return std::move(flow).finish();
 }

@@ -211,6 +211,7 @@ class BackwardWalk {
     builder.kind(n).op->decompose(rule);
     if (rule.hasFailed())
       return amend(rule.takeFailure(), [&](GradcError &info) { info.place.node = sums.originOf(n); });
+    for (auto [later, earlier] : rule.waits()) builder.addControlDep(later, earlier);
     uint32_t last = builder.numNodes();
     admit(first, last);
     for (size_t o = 0; o < heads.size(); ++o) {

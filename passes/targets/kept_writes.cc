@@ -1,8 +1,6 @@
 // Tested by tests/lower_loops_test.cc
 #include "passes/targets/kept_writes.h"
 
-#include "ir/dense_map.h"
-
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -25,6 +23,21 @@ DenseSet<uint32_t> reachedFrom(const GraphBuilder &builder, NodeId node, const P
 }
 
 }  // namespace
+
+void EmittedOrder::add(ArrayRef<std::pair<NodeId, NodeId>> waits) {
+  for (auto [after, before] : waits) later.push_back(after), earlier.push_back(before);
+}
+
+void EmittedOrder::addTo(GraphBuilder &builder, ArrayRef<NodeId> made) const {
+  for (size_t w = 0; w < later.size(); ++w) {
+    const auto [first, end] = places.lookup(earlier[w].value);
+    const auto [firstLater, endLater] = places.lookup(later[w].value);
+    for (size_t i = first; i < end; ++i) {
+      if (i + 1 < end && builder.kind(made[i]).mutated.isEmpty()) continue;
+      for (size_t k = firstLater; k < endLater; ++k) builder.addControlDep(made[k], made[i]);
+    }
+  }
+}
 
 BitVector looseNodes(const Graph &graph) {
   auto any = [&](auto holds) { return llvm::any_of(graph.kinds(), [&](const KindRef &kind) { return holds(*kind); }); };

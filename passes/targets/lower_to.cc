@@ -67,6 +67,7 @@ class Lowering {
   struct Level {
     NodeId node;
     uint32_t next, last;
+    size_t firstMade;  // into `made`
     SmallVector<Value, 4> outputs;
   };
 
@@ -84,6 +85,7 @@ class Lowering {
       return Error::success();
     }
     made.clear();
+    order.clear();
     const uint32_t first = builder.numNodes();
     at[n] = rewriter.draft(n);
     if (isOther) builder.setKind(at[n], id);
@@ -95,6 +97,7 @@ class Lowering {
     SmallVector<Value, 4> outputs;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
+    order.addTo(builder, made);
     keepWritesOf(n, outputs);
     nameNodes(outputs, first);
     // A gradient operator waits for its forward node, which nothing else in a body may need.
@@ -207,7 +210,7 @@ class Lowering {
     const OpDef &op = *builder.kind(node).op;
     if (levels.size() == kMaxLevels) return endless(op, Twine(kMaxLevels) + " levels");
     if (builder.numNodes() - at[current].value > kMaxEmitted) return endless(op, Twine(kMaxEmitted) + " nodes");
-    Level level{node, builder.numNodes(), 0, {}};
+    Level level{node, builder.numNodes(), 0, made.size(), {}};
     const TargetRow *row = rowOf(op.name);
     if (row)
       if (Error error = apply(row->rule, forward, wanted, level)) return unmet(std::move(error), node);
@@ -223,6 +226,8 @@ class Lowering {
       for (Value v : builder.inputs(NodeId(m))) entries.setRead(v);
     for (Value v : level.outputs)
       if (v.isValid()) entries.setRead(v);
+    for (NodeId earlier : order.waitedFor())
+      if (earlier.value >= level.next) entries.setRead(Value{earlier});
     levels.push_back(std::move(level));
     return Error::success();
   }
@@ -235,6 +240,7 @@ class Lowering {
     rule.setShapes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->shape(v); }, &entries});
     say(rule);
     for (auto [node, of] : rule.fusedNodes()) entries.setForward(node, of);
+    order.add(rule.waits());
     if (rule.hasFailed())
       return amend(rule.takeFailure(), [&](GradcError &info) {
         info.message = describeNode() + ": " + info.message;
@@ -254,6 +260,7 @@ class Lowering {
       }
       for (size_t o = 0; o < level.outputs.size(); ++o)
         entries.replace(Value{level.node, static_cast<uint16_t>(o)}, level.outputs[o]);
+      order.note(level.node, level.firstMade, made.size());
       levels.pop_back();
     }
     return Error::success();
@@ -279,6 +286,7 @@ class Lowering {
     kind = withFollowingAttrsOf(ctx, *kind, graph.attrs(current));  // NAME-11
     if (!kind) return kind.takeError();
     builder.setKind(m, builder.kindId(*kind));
+    order.note(m, made.size(), made.size() + 1);
     made.push_back(m);
     return Error::success();
   }
@@ -362,6 +370,7 @@ class Lowering {
   NodeId current;               // the old node that is being replaced
   SmallVector<Level, 8> levels;
   SmallVector<NodeId, 16> made;  // what replaces it
+  EmittedOrder order;            // of them
   BitVector isLoose;             // looseNodes
   StringSet<> names;             // once a name has to be found
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;

@@ -85,7 +85,8 @@ class ForeachRule {
   void giveInputs() {
     for (const BodyFlow::State &state : flow.states) {
       stateOf[state.operand] = states.size();
-      states.push_back({old.heads()[state.head], d.x(state.operand)});
+      const Value given = d.x(state.operand);
+      states.push_back({old.heads()[state.head], state.startsAtZero ? d.emit(kZerosLike, {given}) : given});
     }
     for (size_t i = 0; i < ports.inputs.size(); ++i) {
       const uint32_t operand = ports.operandOf[i];

@@ -112,6 +112,7 @@ std::vector<GraphSketch> flowDonors() {
       around("_foreach", {{3, 2}, {2}, {2}}, foreachAttrs(), {step()}, 2),
       around("_foreach", {{0, 2}, {2}, {2}}, foreachAttrs(), {step()}, 2),
       around("_scan", {{3, 2}, {2}, {2}}, with(scanAttrs("3"), {{"reverse", "True"}}), {step()}, 2),
+      around("_scan", {{3, 2}, {2}}, with(scanAttrs("2"), {{"zero_states", "(0,)"}}), {two()}, 2),
       around("_cond", {{1}, {2, 2}, {2, 2}}, condAttrs("6"), {decision(), square(), sine()}, 1),
       around("_call", {{2}, {2}}, {{"num_args", "2"}, {"num_outputs", "2"}}, {two()}, 2),
       around("_call", {{2, 3}, {3}, {3}, {3}, {3}}, {{"num_args", "5"}, {"num_outputs", "1"}}, {layers()}, 1),

@@ -3,6 +3,8 @@
 
 #include "tools/drawing/table.h"
 
+#include "passes/gradient/stop_inside.h"
+
 #include "ir/error.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -113,8 +115,23 @@ std::optional<Error> NameIndex::wrongType(StringRef text) {
   return Error(std::move(failure).note("node 3 is '#3', head 3 is '@3'"));
 }
 
+// E-25: inside a body, as `--no-grad` names it.
+std::optional<Error> NameIndex::inside(StringRef text) const {
+  std::optional<NodeInside> found = findInside(graph, text);
+  if (!found) found = findInside(graph, text.rsplit(':').first);
+  if (!found) return std::nullopt;
+  const NodeId owner = found->bodies.front().first;
+  return Failure(ErrorKind::LoopScope, "'" + text + "' is in a body of " + graph.describe(owner) + " (" +
+                                           graph.opName(owner) +
+                                           "), which has it anew at every run: gradients are of and by entries of "
+                                           "the graph")
+      .at(owner)
+      .note("what the body yields is an output of " + graph.describe(owner) + "; --no-grad and --stop take paths");
+}
+
 Error NameIndex::unknown(StringRef text) const {
   if (std::optional<Error> wrong = wrongType(text)) return std::move(*wrong);
+  if (std::optional<Error> isInside = inside(text)) return std::move(*isInside);
   std::vector<std::string> listed;
   for (Value head : graph.heads()) listed.push_back(graph.listedName(head));
   std::vector<StringRef> candidates(listed.begin(), listed.end());

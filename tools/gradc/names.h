@@ -26,7 +26,7 @@ class NameIndex {
   /// Sorts the nodes by name once: O(n log n).
   explicit NameIndex(const Graph &graph);
 
-  /// UnknownName with close matches, E-14 for a number or a bracket, E-34 with node ids, E-48 for an output the node does not have.
+  /// E-25 for a node in a body, UnknownName with close matches, E-14 for a number or a bracket, E-34 with node ids, E-48 for an output the node does not have.
   llvm::Expected<Value> entry(llvm::StringRef text) const;
   /// The same for a node that must be a variable.
   llvm::Expected<NodeId> variable(llvm::StringRef text) const;
@@ -40,6 +40,7 @@ class NameIndex {
   std::optional<llvm::Expected<NodeId>> node(llvm::StringRef text) const;
   std::optional<Value> listedOutput(llvm::StringRef text) const;
   llvm::Expected<Value> head(llvm::StringRef position) const;
+  std::optional<llvm::Error> inside(llvm::StringRef text) const;
   llvm::Error unknown(llvm::StringRef text) const;
   static std::optional<llvm::Error> wrongType(llvm::StringRef text);
 
