@@ -8,6 +8,7 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/gradient/gradient.h"
+#include "passes/infer.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -96,6 +97,18 @@ TEST(CtcLoss, RUN_02_LongSequences) {
   const Result found = run("", {{"x", Array({time, 1, 2}, Numbers(2 * time, 0))}, {"label", Array({1, 1}, {1})}});
   // All blocks of ones: time·(time + 1)/2 paths of probability 2^-time.
   EXPECT_NEAR(found.losses[0], time * std::log(2) - std::log(time * (time + 1) / 2), 1e-9);
+}
+
+TEST(CtcLoss, HO_01_ManySteps) {
+  for (const char *shape : {"(2147483648,1,2)", "(65537,1,2)"}) {
+    TestGraph g(std::string("x = var {__shape__=") + shape + "}; l = var {__shape__=(1,1)}; y = CTCLoss(x, l)");
+    const Inference known = cantFail(infer(g.context, g, {}, InferOptions()));
+    GradientOptions options;
+    options.inference = &known;
+    EXPECT_NE(
+        describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)).find("at most 65536 of each"),
+        std::string::npos);
+  }
 }
 
 }  // namespace

@@ -12,13 +12,20 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+constexpr int64_t kMostSteps = 1 << 16;  // and labels
+
 class UnrolledCtc {
  public:
   explicit UnrolledCtc(DecomposeRule &d)
       : d(d), p(d.params<CtcParams>()), time(d.size(d.x(0), 0)), numLabels(d.size(d.x(1), 1)),
-        blank(p.blankOf(p.blank == CtcBlank::First ? 1 : d.size(d.x(0), 2))) {}
+        blank(p.blankOf(p.blank == CtcBlank::First ? 1 : d.size(d.x(0), 2))) {
+    if (time > kMostSteps || numLabels > kMostSteps)
+      d.refuse("has " + Twine(time) + " steps and " + Twine(numLabels) + " labels, expected at most " +
+               Twine(kMostSteps) + " of each");
+  }
 
   void sayLoss(size_t output) {
+    if (d.hasFailed()) return;
     if (time == 0) return d.y(output, d.emit(kSum, {zeros(d.x(0))}, {{"axis", "(0, 2)"}}));
     if (!prepare()) return;
     Value logarithms;
@@ -36,6 +43,7 @@ class UnrolledCtc {
   }
 
   void sayGradient() {
+    if (d.hasFailed()) return;
     if (time == 0) return d.y(0, zeros(d.x(0)));
     if (!prepare()) return;
     for (int64_t t = 0; t < time; ++t) takeStep(t);
