@@ -69,8 +69,7 @@ constexpr Refusal kRefusals[] = {
 };
 
 // Operators that are unrolled along the first axis of what they read: without its size they are not decomposed.
-constexpr StringRef kUnrolled[] = {"CTCLoss",       "RNN", "_RNN_grad", "_backward_RNN", "_backward_ctc_loss",
-                                   "_ctc_loss_grad"};
+constexpr StringRef kUnrolled[] = {"RNN", "_RNN_grad", "_backward_RNN"};
 
 // How many cells of each check have something to check, at least.
 constexpr Cells::Floor kFloors[] = {
