@@ -133,7 +133,8 @@ class ScannedCtc {
   Value labelsInUse(Value labels, Value index) {
     if (p.useLabelLengths) return asData(emit(kBroadcastGreater, {expand(whole(d.x(d.numInputs() - 1)), "1"), index}));
     const Value isPadding = emit(kEqualScalar, {labels}, {{"scalar", d.number(p.padding())}});
-    return asData(emit(kEqualScalar, {emit(kCumsum, {isPadding}, {{"axis", "1"}})}, {{"scalar", "0"}}));
+    const Value soFar = emit(kCumsum, {emit(kTranspose, {isPadding})}, {{"axis", "0"}});
+    return asData(emit(kEqualScalar, {emit(kTranspose, {soFar})}, {{"scalar", "0"}}));
   }
 
   // ---- steps
