@@ -177,5 +177,9 @@ TEST(BlockBackward, DrawnNestedProgramsAreTheGradient) {
     EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
 }
 
+TEST(BlockBackward, D_28_DrawnProgramsWithABranchInABranchThatLeavesAName) {
+  for (uint64_t seed : {3339, 9866}) EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
+}
+
 }  // namespace
 }  // namespace gradc

@@ -107,6 +107,22 @@ TEST(CopyOverwritten, D_28_ABranchThatMayLeaveANameGetsTheOtherCase) {
   EXPECT_EQ(dump(program, 2), "assign X=s@COPY@0 -> Out=s@COPY@2\n");
 }
 
+TEST(CopyOverwritten, D_28_ABranchInABranchThatMayLeaveAName) {
+  const std::string ops = emitted("exp X=p -> Out=s\n"
+                                  "conditional_block:1 Cond=c Input=x -> Out=s Scope=scope\n"
+                                  "reduce_sum X=s -> Out=loss\n"
+                                  "block 1 in 0\n"
+                                  "conditional_block:2 Cond=c Input=x -> Out=s Scope=inner\n"
+                                  "block 2 in 1\n"
+                                  "tanh X=x -> Out=s\n",
+                                  lossOf())
+                              .ops(0);
+  EXPECT_TRUE(StringRef(ops).contains("conditional_block:1 Cond=c Input=x,s@COPY@0 ->"))
+      << "what the outer branch keeps for the inner one has a gradient too\n"
+      << ops;
+  EXPECT_TRUE(StringRef(ops).contains("sum X=s@COPY@0@GRAD@RENAME@block0@0,s@COPY@0@GRAD@RENAME@block0@1")) << ops;
+}
+
 TEST(CopyOverwritten, CF_16_AStateThatNobodyReadsBehindTheLoopStartsFromZeros) {
   const Emitted program = emitted("scale X=t -> Out=u\nwhile:1 Condition=n X=s,t,p -> Out=s,t,n StepScopes=scopes\n"
                                   "elementwise_add X=s Y=u -> Out=v\nreduce_sum X=v -> Out=loss\nblock 1 in 0\n"

@@ -354,7 +354,10 @@ class BlockCopier {
     for (auto [from, to] : change.inputs) change.outputs.try_emplace(from, to);
     renameBelow(*op.subBlock, change.outputs);
     std::vector<BlockOp> first;
-    for (auto [from, to] : change.first) first.push_back(assign(from, to));
+    for (auto [from, to] : change.first) {
+      first.push_back(assign(from, to));
+      addRead(op, from);
+    }
     std::vector<BlockOp> &inner = program.blocks[*op.subBlock].ops;
     inner.insert(inner.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
   }
@@ -371,6 +374,14 @@ class BlockCopier {
         if (BlockVariable *own = program.find(block, name); own && unflagged.insert(name)) own->stopsGradient = false;
       });
     }
+  }
+
+  /// A branch gives gradients to what its slot names alone.
+  void addRead(BlockOp &branch, TextId name) {
+    const TextId input = program.intern("Input");
+    auto slot = find_if(branch.inputs, [&](const BlockSlot &slot) { return slot.name == input; });
+    if (slot == branch.inputs.end()) branch.inputs.push_back({input, {name}});
+    else if (!is_contained(slot->variables, name)) slot->variables.push_back(name);
   }
 
   static void renameIn(std::vector<BlockSlot> &slots, const NameMap &names) {
