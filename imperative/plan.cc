@@ -38,7 +38,6 @@ class Compiler {
     listSlots();
     listHeads();
     listTaps();
-    listPlaces();
     countBytes();
     return std::move(plan);
   }
@@ -62,12 +61,13 @@ class Compiler {
     gradient = std::move(*made);
     plan->combined = gradient.graph;
     InferOptions inferOptions;
-    inferOptions.forward = gradient.forwardIds.empty() ? &recorded.inference : nullptr;
+    const uint32_t numForward = gradient.stats.numForwardNodes;
+    const bool isForwardKept = gradient.forwardIds.empty() && entriesBefore(numForward) == recorded.graph.numEntries();
+    inferOptions.forward = isForwardKept ? &recorded.inference : nullptr;
     InferRequest hints;
     if (!inferOptions.forward) hints = hintsOfVariables();
     Expected<Inference> known = infer(ctx, plan->combined, hints, inferOptions);
     if (!known) return known.takeError();
-    const uint32_t numForward = gradient.stats.numForwardNodes;
     plan->numForwardNodes = numForward;
     plan->numForwardHeads = static_cast<uint32_t>(recorded.graph.heads().size());
     Expected<SplitGradient> split = splitGradient(ctx, plan->combined, numForward, plan->numForwardHeads);
@@ -77,16 +77,21 @@ class Compiler {
     return Error::success();
   }
 
+  uint32_t entriesBefore(uint32_t n) const {
+    const Graph &graph = plan->combined;
+    return n < graph.numNodes() ? graph.firstEntry(NodeId(n)).value : graph.numEntries();
+  }
+
   /// The gradient renumbered the forward part.
   InferRequest hintsOfVariables() {
     InferRequest hints;
     for (uint32_t n = 0; n < recorded.graph.numNodes(); ++n) {
-      const NodeId now = gradient.forwardIds[n];
-      if (!recorded.graph.isVariable(NodeId(n)) || !now.isValid()) continue;
+      const NodeId node = now(NodeId(n));
+      if (!recorded.graph.isVariable(NodeId(n)) || !node.isValid()) continue;
       const EntryId e = recorded.graph.firstEntry(NodeId(n));
       const Dims dims = recorded.inference.shapeOf(e).dims();
-      hints.shapes.push_back({now, DimsBuffer(dims.begin(), dims.end())});
-      hints.dtypes.push_back({now, recorded.inference.dtype[e]});
+      hints.shapes.push_back({node, DimsBuffer(dims.begin(), dims.end())});
+      hints.dtypes.push_back({node, recorded.inference.dtype[e]});
     }
     return hints;
   }
@@ -127,6 +132,7 @@ class Compiler {
       Expected<InstructionList> made = prepareInstructions(graph, inference, requests, memory, exec);
       if (!made) return made.takeError();
       plan->list = std::move(*made);
+      plan->places = ArenaPlaces(plan->list, memory, nowhere);
       return Error::success();
     };
     return catching("to prepare a backward", list);
@@ -167,7 +173,8 @@ class Compiler {
   void listDraws() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t call = callOf(instruction.node);
-      if (call != Plan::kNone && instruction.call.kind->op->flags.isRandom)
+      const NodeKind &kind = *instruction.call.kind;
+      if (call != Plan::kNone && (kind.op->flags.isRandom || kind.drawsInside))
         plan->draws.push_back({static_cast<uint32_t>(i), call});
     }
   }
@@ -298,15 +305,6 @@ class Compiler {
     }
   }
 
-  void listPlaces() {
-    const Graph &graph = plan->split.backward;
-    for (uint32_t e = 0; e < graph.numEntries(); ++e)
-      if (memory.offset[EntryId(e)] >= 0) plan->placed.push_back({EntryId(e), memory.offset[EntryId(e)]});
-    for (auto [i, instruction] : enumerate(plan->list.instructions))
-      if (memory.workspace[instruction.node] >= 0)
-        plan->workspaces.push_back({static_cast<uint32_t>(i), memory.workspace[instruction.node]});
-  }
-
   /// Of a graph its columns alone: kinds are the Context's.
   static size_t bytesOf(const Graph &graph) {
     const GraphColumns &c = graph.columns();
@@ -326,10 +324,11 @@ class Compiler {
         heapBlock(sizeof(Plan) + 16) + bytesOf(plan->combined) + bytesOf(plan->split.backward) + byEntry + kShapeTable +
         list.ownedBytes + heapBytesOf(list.instructions, list.operands, list.operandEntry, list.requests, list.steps) +
         heapBytesOf(list.heads, list.headEntry, list.neededVariables, list.buffers) +
-        heapBytesOf(plan->saved, plan->slots, plan->placed, plan->callOf, plan->leafOf, plan->results) +
+        heapBytesOf(plan->saved, plan->slots, plan->callOf, plan->leafOf, plan->results) +
         heapBytesOf(plan->heads, plan->operandsOfHeads, plan->draws, plan->stops, plan->tapNodes) +
-        heapBytesOf(plan->headEntry, plan->headValue, plan->workspaces, plan->split.newId) +
+        heapBytesOf(plan->headEntry, plan->headValue, plan->split.newId) + plan->places.heapBytes() +
         heapBytesOf(plan->split.source, plan->split.saved, plan->split.shapesOnly) + plan->isGradient.size() / 8;
+    for (const std::unique_ptr<MovableRunner> &runner : list.runners) plan->bytes += runner->heapBytes();
   }
 
   Context &ctx;

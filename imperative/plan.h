@@ -69,16 +69,7 @@ struct Plan {
   std::vector<HeadMemory> heads;  // by firstWriter
   std::vector<uint32_t> operandsOfHeads;
 
-  struct Placed {
-    EntryId entry;
-    int64_t offset;
-  };
-  std::vector<Placed> placed;  // entries in the arena
-  struct Workspace {
-    uint32_t instruction;
-    int64_t offset;
-  };
-  std::vector<Workspace> workspaces;
+  ArenaPlaces places;
   size_t arenaBytes = 0;
   char *arena = nullptr;  // where the addresses were set for
   /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function.

@@ -180,9 +180,7 @@ class Replay {
     if (!arena) return noMemory(plan.arenaBytes);
     if (arena->data == plan.arena) return Error::success();
     plan.arena = arena->data;
-    for (const Plan::Placed &placed : plan.placed) list.address[placed.entry] = arena->data + placed.offset;
-    for (const Plan::Workspace &workspace : plan.workspaces)
-      list.instructions[workspace.instruction].call.workspace = arena->data + workspace.offset;
+    plan.places.move(list, arena->data);
     return Error::success();
   }
 

@@ -140,7 +140,7 @@ class RecordedReplay {
       call.origin = origin;
       call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
-      if (kind.op->flags.isRandom) call.draw = forward.draw;
+      if (kind.op->flags.isRandom || kind.drawsInside) call.draw = forward.draw;
     }
     call.known = ArrayRef(plan.recorded->outputs).slice(recorded.firstType, kind.numOutputs);
     if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);
