@@ -170,6 +170,7 @@ class Caller {
     s.call.workspace = s.workspaceBytes ? engine.workspace->data : nullptr;
     if (s.handle->flow) s.call.bodies = s.bodies.at(static_cast<char *>(s.call.workspace));
     s.call.random = {engine.options.seed, draw, 0};
+    s.call.state = objectOf(request.state);
     s.call.failure = engine.failure.address();
     auto body = [&]() -> Error {
       if (!s.fast) s.handle->op->kernel(s.call);
@@ -196,7 +197,9 @@ class Caller {
                                                 .draw = draw,
                                                 .store = &engine.store,
                                                 .forward = request.forward,
+                                                .state = request.state,
                                                 .origin = request.origin};
+    if (node->state) retain(node->state);
     if (node->forward) retain(node->forward);
     if (node->origin) retain(node->origin);
     Edge *edge = node->edges().begin();

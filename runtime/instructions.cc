@@ -365,8 +365,12 @@ class Preparation {
         list.neededVariables.push_back(NodeId(id));
   }
 
-  /// The columns have their final size: views into them stay valid from here on, moves of the list included.
+  /// The columns have their final size, and no more memory: views into them stay valid from here on, moves of the list included.
   void connect() {
+    list.instructions.shrink_to_fit();
+    list.operands.shrink_to_fit();
+    list.operandEntry.shrink_to_fit();
+    list.requests.shrink_to_fit();
     size_t operand = 0, request = 0, runner = 0;
     for (Instruction &instruction : list.instructions) {
       size_t numIn = graph.inputs(instruction.node).size(), numOut = graph.numOutputs(instruction.node);
@@ -453,6 +457,8 @@ ArenaPlaces::ArenaPlaces(const InstructionList &list, const MemoryPlan &plan, ch
     for (size_t b = 0; b < flow.bodies.size(); ++b, ++runner)
       if (offset >= 0) bodies.push_back({runner, offset + flow.ownBytes});
   }
+  entries.shrink_to_fit();
+  workspaces.shrink_to_fit();
 }
 
 void ArenaPlaces::move(InstructionList &list, char *arena) const {
