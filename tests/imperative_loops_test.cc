@@ -249,6 +249,19 @@ TEST(ImperativeLoops, CF_20_CallsAndScans) {
   EXPECT_EQ(scalar(cantFail(im.grad({all}, {s}, {}))[0]), 30);
 }
 
+// The gradient reads output 1 of the call, which keeps it; output 0 has other values.
+TEST(ImperativeLoops, TA_20_TheSecondOutputIsKept) {
+  Imperative im(testContext(), Tape::referenceOptions());
+  Context &context = testContext();
+  const Tensor x = im.tensor({2}, Doubles{1, 2});
+  cantFail(im.requireGrad(x));
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "2"}};
+  const KindRef kind = cantFail(context.kind(*context.ops.find("_call"), context.attrs(attrs), "_call",
+                                             body("a = negative(x)\nb = exp(x)\nheads a, b")));
+  const Tensor second = cantFail(im.callAll(im.kind(kind), {x}))[1];
+  EXPECT_EQ(doublesOf(cantFail(im.grad({second}, {x}, {}))[0]), (Doubles{std::exp(1), std::exp(2)}));
+}
+
 // What is added for a gradient is no part of the recorded graph, unless a recorded gradient reads it.
 TEST(ImperativeLoops, TA_89_GraphOfHasTheLoopAsItWasCalled) {
   Imperative im(testContext(), Tape::referenceOptions());
