@@ -53,11 +53,29 @@ Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const 
 
 }  // namespace
 
-Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question) {
+static GradientRequest requestOf(const SingleNode &single, const KeepQuestion &question) {
+  const NodeKind &kind = single.graph.kind(single.node);
   GradientRequest request;
-  for (uint32_t o = 0; o < single.graph.kind(single.node).numVisible; ++o)
+  for (uint32_t o = 0; o < (question.isAnyOrder ? kind.numOutputs : kind.numVisible); ++o)
     request.heads.push_back({{single.node, static_cast<uint16_t>(o), 0}, {}, {}});
   for (uint32_t i : question.wanted) request.wrt.push_back({{single.variables[i], 0, 0}});
+  return request;
+}
+
+Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question) {
+  const GradientRequest request = requestOf(single, question);
+  const KindRef kind = single.graph.kindHandle(single.node);
+  if (!kind->flow || request.wrt.empty()) return kind;
+  GradientOptions options = question.options;
+  options.unused = UnusedPolicy::None;
+  Expected<GradientResult> result = buildGradient(context, single.graph, request, options);
+  if (!result) return result.takeError();
+  const NodeId node = result->forwardIds.empty() ? single.node : result->forwardIds[single.node.value];
+  return result->graph.kindHandle(node);
+}
+
+Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question) {
+  const GradientRequest request = requestOf(single, question);
   if (request.wrt.empty()) return KeepList();
   GradientOptions options = question.options;
   options.unused = UnusedPolicy::None;
