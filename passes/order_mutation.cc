@@ -5,11 +5,15 @@
 #include "passes/rewriter.h"
 #include "passes/variable_accesses.h"
 
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
+
+#include <map>
 
 using namespace llvm;
 
@@ -202,36 +206,120 @@ Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan
   return same;
 }
 
+Expected<OrderedGraph> orderNodes(Context &context, const Graph &graph, OverwrittenPolicy policy) {
+  const std::vector<VariableAccess> rows = listAccesses(graph);
+  if (Error error = checkTargets(graph, rows)) return error;
+  const Schedule byId;  // what is put in order here is the graph, so that its ids are a schedule
+  OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated, byId).run(rows);
+  const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
+  Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
+  if (ordered || !canSave) return ordered;
+  bool isCycle = false;
+  Error error = amend(ordered.takeError(), [&](GradcError &info) { isCycle |= info.kind == ErrorKind::Cycle; });
+  if (!isCycle) return error;
+  consumeError(std::move(error));
+  return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
+}
+
+// What a body overwrites, its node overwrites.
+bool overwritesInside(const NodeKind &kind) { return kind.flow && !kind.mutated.isEmpty(); }
+
+/// Bodies in order, each once. As deep as bodies are nested.
+class BodyOrder {
+ public:
+  BodyOrder(Context &ctx, OverwrittenPolicy policy) : ctx(ctx), policy(policy) {}
+
+  /// The graph with the bodies of its nodes in order; ids stay.
+  Expected<Graph> run(const Graph &graph) {
+    if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return overwritesInside(*kind); })) return graph;
+    GraphRewriter rewriter(ctx, graph);
+    bool isChanged = false;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+      Expected<KindRef> kind = kindOf(graph, NodeId(n));
+      if (!kind) return kind.takeError();
+      const bool isOther = *kind != graph.kindHandle(NodeId(n));
+      if (isOther) rewriter.copy(NodeId(n), *kind);
+      else rewriter.copy(NodeId(n));
+      isChanged |= isOther;
+    }
+    if (!isChanged) return graph;
+    Expected<Rewritten> made = std::move(rewriter).finish();
+    if (!made) return made.takeError();
+    return made->graph;
+  }
+
+ private:
+  Expected<KindRef> kindOf(const Graph &graph, NodeId n) {
+    const KindRef &handle = graph.kindHandle(n);
+    if (!overwritesInside(*handle)) return handle;
+    SmallVector<Graph, 3> bodies;
+    bool isChanged = false;
+    for (uint32_t b = 0; b < handle->bodies.size(); ++b) {
+      const Graph &body = handle->bodies[b];
+      auto [at, isNew] = ordered.try_emplace(keyOf(body), body, body);
+      if (isNew) {
+        Expected<Graph> made = order(body);
+        if (!made) return withinBody(made.takeError(), graph, n, b);
+        at->second.second = *made;
+      }
+      isChanged |= keyOf(at->second.second) != keyOf(body);
+      bodies.push_back(at->second.second);
+    }
+    if (!isChanged) return handle;
+    return ctx.kind(*handle->op, handle->attrs, handle->spelling, bodies);
+  }
+
+  Expected<Graph> order(const Graph &body) {
+    Expected<Graph> inside = run(body);
+    if (!inside) return inside;
+    Expected<OrderedGraph> made = orderNodes(ctx, *inside, policy);
+    if (!made) return made.takeError();
+    // A flow counts the inputs of a body in the order in which its nodes come to them.
+    auto isSame = [&](NodeId x, NodeId y) { return body.name(x) == made->graph.name(y); };
+    const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(made->graph);
+    if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made->graph;
+    if (Error error = checkMutationOrder(*inside)) return error;
+    return inside;
+  }
+
+  Context &ctx;
+  const OverwrittenPolicy policy;
+  std::map<BodyKey, std::pair<Graph, Graph>>
+      ordered;  // the body, kept so that no other gets its key, and what it became
+};
+
+Error checkNodes(const Graph &graph, const Schedule &schedule) {
+  OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(listAccesses(graph));
+  if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
+  for (const Dependency &dependency : plan.dependencies)
+    if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
+      return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
+                                                  graph.describe(dependency.earlier) + " writes, but comes before it")
+          .at(dependency.later)
+          .note("orderMutations puts the graph in order");
+  return Error::success();
+}
+
 }  // namespace
 
 Expected<OrderedGraph> orderMutations(Context &context, const Graph &graph, OverwrittenPolicy policy) {
   return catchingBadAlloc("to put mutations in order", [&]() -> Expected<OrderedGraph> {
-    const std::vector<VariableAccess> rows = listAccesses(graph);
-    if (Error error = checkTargets(graph, rows)) return error;
-    const Schedule byId;  // what is put in order here is the graph, so that its ids are a schedule
-    OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated, byId).run(rows);
-    const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
-    Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
-    if (ordered || !canSave) return ordered;
-    bool isCycle = false;
-    Error error = amend(ordered.takeError(), [&](GradcError &info) { isCycle |= info.kind == ErrorKind::Cycle; });
-    if (!isCycle) return error;
-    consumeError(std::move(error));
-    return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
+    Expected<Graph> inside = BodyOrder(context, policy).run(graph);
+    if (!inside) return inside.takeError();
+    return orderNodes(context, *inside, policy);
   });
 }
 
 Error checkMutationOrder(const Graph &graph, const Schedule &schedule) {
   return catchingBadAlloc("to check the order of mutations", [&]() -> Error {
     if (Error error = verifySchedule(graph, schedule)) return error;
-    OrderPlan plan = OrderPlanner(graph, Saved::Late, schedule).run(listAccesses(graph));
-    if (!plan.copies.empty()) return stale(graph, plan.copies.front()).note("orderMutations puts the graph in order");
-    for (const Dependency &dependency : plan.dependencies)
-      if (schedule.stepOf(dependency.earlier) > schedule.stepOf(dependency.later))
-        return Failure(ErrorKind::StaleVersion, graph.describe(dependency.later) + " needs what " +
-                                                    graph.describe(dependency.earlier) + " writes, but comes before it")
-            .at(dependency.later)
-            .note("orderMutations puts the graph in order");
+    if (Error error = checkNodes(graph, schedule)) return error;
+    if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return overwritesInside(*kind); }))
+      return Error::success();
+    const std::vector<NestedGraph> list = nestedGraphs(graph);
+    for (size_t i = 1; i < list.size(); ++i)
+      if (overwritesInside(list[list[i].parent].graph.kind(list[i].owner)))
+        if (Error error = checkNodes(list[i].graph, Schedule())) return withinBody(std::move(error), list, i);
     return Error::success();
   });
 }

@@ -2,6 +2,7 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/edits.h"
 #include "tests/fuzz/exercise.h"
+#include "tests/fuzz/flow_donors.h"
 #include "tests/fuzz/grammar.h"
 #include "tests/fuzz/sketch.h"
 
@@ -71,6 +72,29 @@ TEST(FuzzGrammar, EveryOperatorIsDrawnAndMostGraphsInfer) {
   }
   EXPECT_EQ(missing, "");
   EXPECT_GE(inferred * 100, total * 60) << inferred << " of " << total;
+}
+
+// Donors whose bodies run are right, at every level, and mutations of them stay right often enough to be run.
+TEST(FuzzGrammar, BodiesThatRunAreDonorsAndStayRight) {
+  const std::vector<GraphSketch> flows = flowDonors();
+  ExerciseOptions options;
+  Tally tally;
+  int numRight = 0, numChangedInside = 0;
+  for (size_t i = 0; i < flows.size(); ++i) {
+    EXPECT_TRUE(inferSketch(grammar().donors().ops(), flows[i]).isComplete) << printSketch(flows[i]);
+    EXPECT_EQ(exercise(grammar().donors().ops(), printSketch(flows[i]), options, tally), "") << printSketch(flows[i]);
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const std::string text = grammar().mutate(printSketch(flows[i]), 20 * i + seed);
+      const GraphSketch sketch = *parseSketch(text);
+      for (const SketchNode &node : sketch.nodes)
+        numChangedInside +=
+            node.name == "flow" && !node.subgraphs.empty() && node.subgraphs != flows[i].nodes.back().subgraphs;
+      numRight += inferSketch(grammar().donors().ops(), sketch).isComplete;
+      EXPECT_EQ(exercise(grammar().donors().ops(), text, options, tally), "") << text;
+    }
+  }
+  EXPECT_GE(numRight, static_cast<int>(8 * flows.size()));
+  EXPECT_GE(numChangedInside, static_cast<int>(2 * flows.size()));
 }
 
 // What a mutation yields is a function of text and seed.

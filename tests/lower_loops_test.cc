@@ -147,6 +147,80 @@ TEST(LowerLoops, A_17_ACallIsWhatItCalls) {
             "loop = elemwise_sub(a, b)\nheads loop, b\n");
 }
 
+/// What runs leave behind: the heads, then the momentum, 4 before.
+std::vector<Doubles> runWithMomentum(const Graph &graph) {
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.infer.floatAs = DType::Float64;
+  const Binding bindings[] = {{"x", {1}, {3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
+  std::vector<NamedArray> arrays = arraysOf(bindings);
+  llvm::erase_if(arrays, [&](const NamedArray &array) {  // gone with who read it
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.name(NodeId(n)) == array.name) return false;
+    return true;
+  });
+  Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
+  cantFail(session.run(0));
+  std::vector<Doubles> values;
+  for (size_t h = 0; h < graph.heads().size(); ++h) values.push_back(valuesOf<double>(session.head(h)));
+  values.push_back(valuesOf<double>(session.variable(nodeNamed(graph, "m"))));
+  return values;
+}
+
+void expectSameMomentum(const Graph &graph, const std::vector<Doubles> &expected, ArrayRef<const Target *> targets) {
+  EXPECT_EQ(runWithMomentum(graph), expected);
+  for (const Target *target : targets) {
+    const InferRequest hints{{{nodeNamed(graph, "x"), {1}}, {nodeNamed(graph, "w"), {1}}}, {}};
+    const Inference known = cantFail(infer(testContext(), graph, hints, InferOptions()));
+    Expected<Graph> made = lowerTo(testContext(), graph, *target, &known);
+    ASSERT_TRUE(static_cast<bool>(made)) << describeError(made.takeError());
+    const Graph lowered = *made;
+    EXPECT_EQ(describeError(verifyGraph(lowered, 5)), "success");
+    for (uint32_t n = 0; n < lowered.numNodes(); ++n) EXPECT_NE(lowered.opName(NodeId(n)), "_call");
+    EXPECT_EQ(runWithMomentum(lowered), expected) << target->name.str() << "\n" << dump(lowered);
+  }
+}
+
+// A node that overwrites, whose output only a call is given that does not read it: m is 0.5·4 − 1 in any words.
+TEST(LowerLoops, MUT_06_ACallThatReadsNothingOfAWriteKeepsIt) {
+  Context &context = testContext();
+  const Target *const both[] = {&kMxnetTarget, &kPrimitivesTarget};
+  auto callOf = [&](StringRef inner, StringRef locations, size_t head) {
+    GraphBuilder builder(context);
+    SmallVector<Value, 4> given;
+    for (StringRef name : {"w", "g", "m"}) given.push_back(builder.addVariable(name, Attrs()));
+    const NodeId write = cantFail(builder.add(*context.ops.find("sgd_mom_update"), given,
+                                              {"u", context.attrs({{"lr", "1"}, {"momentum", "0.5"}}), NodeId()}));
+    const NodeId between = cantFail(builder.add(*context.ops.find("exp"), Value{write}, {"e", Attrs(), NodeId()}));
+    const Graph made = body(inner);
+    const std::string numOutputs = std::to_string(made.heads().size());
+    const AttrText attrs[] = {{"num_args", "2"}, {"num_outputs", numOutputs}, {"input_locs", locations}};
+    const Value operands[] = {builder.addVariable("x", Attrs()), Value{between}};
+    const NodeId call =
+        cantFail(builder.add(*context.ops.find("_call"), operands, {"call", context.attrs(attrs), NodeId(), made}));
+    return cantFail(std::move(builder).freeze({Value{call, static_cast<uint16_t>(head)}}, {})).graph;
+  };
+  expectSameMomentum(callOf("y = square(p)", "(0,)", 0), {{9}, {1}}, both);
+  expectSameMomentum(callOf("y = negative(p); heads p, y", "(0,)", 0), {{3}, {1}}, both);
+  expectSameMomentum(callOf("y = square(p); z = exp(q); heads y, z", "(0, 1)", 0), {{9}, {1}}, both);
+}
+
+// What a body overwrites behind the output that is read.
+TEST(LowerLoops, MUT_06_ACallKeepsTheWritesOfItsBody) {
+  auto callOf = [](StringRef inner, StringRef locations, size_t head) {
+    const Graph made = body(inner);
+    const std::string numOutputs = std::to_string(made.heads().size());
+    const Graph call =
+        around("_call", {"x", "w", "g", "m"},
+               {{"num_args", "4"}, {"num_outputs", numOutputs}, {"input_locs", locations}}, made, made.heads().size());
+    return onlyHead(call, head);
+  };
+  const StringRef after =
+      "y = square(x); z = sgd_mom_update(y, g, m@1) {lr=1, momentum=0.5}; u = elemwise_mul(w, z); heads y, u";
+  expectSameMomentum(callOf(after, "(0, 1, 2, 3)", 0), {{9}, {1}}, &kMxnetTarget);
+  expectSameMomentum(callOf(after, "(0, 1, 2, 3)", 1), {{9 * 10}, {1}}, &kMxnetTarget);
+}
+
 // A call in a body reads what it is given in another order, so the body comes to its inputs in that order once it is inlined.
 TEST(LowerLoops, A_17_AttributesFollowTheInputsOfABody) {
   const Graph call = around("_call", {"s", "r"}, {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(1, 0)"}},

@@ -3,8 +3,9 @@
 Usage: python tests/mxnet_differences.py [-o docs/mxnet_differences.md]
 
 Needs a Python with mxnet 1.9.1 and numpy; nothing else in the project does. Each case is a graph of one node in float64. Its
-gradient by MXNet is set against central differences of MXNet's own outputs, weighted by the same head gradients. A case that
-turns out right makes the exit code 1: it does not belong on the page any more.
+gradient by MXNet is set against central differences of MXNet's own outputs, weighted by the same head gradients. Then come loops
+and branches: what MXNet leaves in the memory of a gradient, computes in vain, or refuses. A case that turns out right makes the
+exit code 1: it does not belong on the page any more.
 """
 import argparse
 import json
@@ -98,6 +99,86 @@ CASES += [
          "goes also to rows that a later copy overwrites"),
 ]
 
+OLD = 7.0  # what the memory of a gradient holds before
+
+
+def gradients(symbol, values, requests):
+    """Of the sum of the outputs, by variable; and how often each operator ran backward."""
+    args = {n: mx.nd.array(v) for n, v in values.items()}
+    grads = {n: mx.nd.full(a.shape, OLD) for n, a in args.items()}
+    executor = symbol.bind(mx.cpu(), args, args_grad=grads, grad_req={n: requests.get(n, "write") for n in args})
+    heads = [mx.nd.ones(o.shape) for o in executor.forward(is_train=True)]
+    mx.nd.waitall()
+    mx.profiler.dumps(reset=True)
+    mx.profiler.set_state("run")
+    executor.backward(heads)
+    mx.nd.waitall()
+    mx.profiler.set_state("stop")
+    rows = [line.split() for line in mx.profiler.dumps(reset=True).splitlines() if line.startswith("_backward")]
+    return {n: g.asnumpy().ravel() for n, g in grads.items()}, {row[0]: int(row[1]) for row in rows}
+
+
+def null_closure():
+    x, s, f = (mx.sym.Variable(n) for n in "xsf")
+    rows = mx.sym.contrib.foreach(lambda i, states: (i * states[0] + mx.sym.sin(f), [i * states[0]]), x, [s])[0]
+    count = gradients(rows, {"x": np.ones((5, 1)), "s": [1.0], "f": [1.0]}, {"f": "null"})[1].get("_backward_sin", 0)
+    return f"`_backward_sin` runs {count} times", count == 0
+
+
+def untaken_branch():
+    x, y, p = (mx.sym.Variable(n) for n in "xyp")
+    symbol = mx.sym.contrib.cond(p, lambda: x * x, lambda: y * y)
+    found = gradients(symbol, {"x": [3.0], "y": [5.0], "p": [1.0]}, {})[0]
+    return f"y {found['y'][0]:g}, p {found['p'][0]:g}", found["y"][0] == 0 and found["p"][0] == 0
+
+
+def no_steps():
+    x, w = (mx.sym.Variable(n) for n in "xw")
+    loop = mx.sym.contrib.while_loop(lambda x: x < 3, lambda x: ([], [x * w]), [x], max_iterations=4)
+    found = gradients(loop[1][0], {"x": [9.0], "w": [2.0]}, {})[0]
+    return f"w {found['w'][0]:g}", found["w"][0] == 0
+
+
+class LastState(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x, s):
+        return F.contrib.foreach(lambda i, states: ([], [i * states[0]]), x, [s])[1][0]
+
+
+def retained():
+    block = LastState()
+    block.hybridize()
+    x, s = mx.nd.array([[2.0], [3.0]]), mx.nd.array([1.0])
+    s.attach_grad()
+    with mx.autograd.record():
+        y = block(x, s)
+    y.backward(retain_graph=True)
+    first = s.grad.asscalar()
+    try:
+        y.backward()
+        return f"s {first:g}, then {s.grad.asscalar():g}", s.grad.asscalar() == first
+    except mx.base.MXNetError as error:
+        return "error: " + str(error).strip().splitlines()[-1].split(": ")[-1], False
+
+
+LOOPS = [
+    ("`foreach` over 5 rows yields sin(f); request null for f", null_closure, "nothing is computed for f",
+     "from the second step backward on, makes `add` of null"),
+    ("`cond` takes the branch x·x, the other is y·y", untaken_branch, "y 0, p 0",
+     f"writes nothing: the memory of gradients keeps the {OLD:g} it had"),
+    ("`while_loop` whose first condition fails; its body has x·w", no_steps, "w 0", "writes nothing"),
+    ("`foreach`, `backward(retain_graph=True)`, then `backward()`", retained, "the same again",
+     "frees what its steps kept, retained or not"),
+]
+
+LOOPS_HEAD = """
+## Loops and branches
+
+Run with MXNet's own front end by the same script; the first with its profiler.
+
+| graph | MXNet | right, and gradc | what MXNet does |
+|---|---|---|---|
+"""
+
 HEAD = """# Where MXNet's gradients are wrong
 
 Written by `tests/mxnet_differences.py`. Each row is a graph of one node, run by MXNet 1.9.1 in float64, or in float32 where
@@ -127,7 +208,9 @@ Other differences, which no single derivative shows:
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
 - Labels get a gradient of zeros; in gradc they get none. Most of its gradient operators cannot be differentiated again.
+"""
 
+DRAWS = """
 `tests/attribute_draws.py` looks for more: it draws attributes, shapes and types for every operator that both have, and
 compares refusals, shapes, types, values, gradients and states. Where gradients differ, central differences of MXNet's outputs
 decide. `tests/draws/reasons.py` lists the settings in which one refuses what the other accepts, and why. Operators without
@@ -139,6 +222,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", default="")
     options = parser.parse_args()
+    mx.profiler.set_config(profile_all=True, aggregate_stats=True, filename=os.devnull)
     text, right = HEAD, 0
     for case in CASES:
         gradient, difference, scale = case.judge()
@@ -148,7 +232,14 @@ def main():
         if abs(gradient - difference) <= (1e-5 if case.dtype == "float64" else 1e-2) * scale:
             print(f"right: {case.op} {attrs}", file=sys.stderr)
             right += 1
-    text += FOOT
+    text += FOOT + LOOPS_HEAD
+    for graph, check, wanted, says in LOOPS:
+        found, is_right = check()
+        text += f"| {graph} | {found} | {wanted} | {says} |\n"
+        if is_right:
+            print(f"right: {graph}", file=sys.stderr)
+            right += 1
+    text += DRAWS
     if options.o:
         with open(options.o, "w", encoding="utf-8") as file:
             file.write(text)

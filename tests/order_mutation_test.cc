@@ -2,6 +2,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/test_graph.h"
 
+#include "ir/bodies.h"
+#include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/verify.h"
 #include "passes/gradient/gradient.h"
@@ -86,6 +88,40 @@ TEST(OrderMutation, IR_09_IdsStayWhereTheirOrderIsRight) {
   EXPECT_EQ(&again->graph.columns(), &result.graph.columns());
   TestGraph chained("a = test_accumulate(x, s@1); b = test_accumulate(a, s@2)");
   EXPECT_EQ(ordered(chained).numDependencies, 0u);
+}
+
+// Bodies as well, at any depth; a body that would come to its inputs in another order is an error.
+TEST(OrderMutation, IR_09_BodiesAreOrdered) {
+  Context &context = testContext();
+  auto callOf = [&](StringRef text, StringRef numArgs, size_t levels) {
+    Graph graph = cantFail(parseGraph(context, text));
+    for (size_t level = 0; level < levels; ++level) {
+      GraphBuilder builder(context);
+      SmallVector<Value, 4> operands;
+      for (NodeId n : bodyInputs(graph)) operands.push_back(builder.addVariable(graph.name(n), Attrs()));
+      const Attrs attrs = context.attrs({{"num_args", numArgs}, {"num_outputs", "1"}});
+      const NodeId call = cantFail(builder.add(*context.ops.find("_call"), operands, {"call", attrs, NodeId(), graph}));
+      graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+    }
+    return graph;
+  };
+  const StringRef late = "w = test_accumulate(x, s@1); r = exp(s); y = elemwise_add(w, r)";
+  for (size_t levels : {1, 2}) {
+    const Graph graph = callOf(late, "2", levels);
+    const std::string refused = describeError(checkMutationOrder(graph));
+    EXPECT_NE(refused.find("[stale_version] node 'call' > body > "), std::string::npos) << refused;
+    const Graph made = cantFail(orderMutations(context, graph, OverwrittenPolicy::Save)).graph;
+    EXPECT_EQ(describeError(checkMutationOrder(made)), "success");
+    Graph inner = made;
+    for (size_t level = 0; level < levels; ++level) inner = Graph(inner.bodies(inner.heads()[0].node)[0]);
+    EXPECT_EQ(dump(inner), "r = exp(s)\nw = test_accumulate(x, s@1) ^r\ny = elemwise_add(w, r)\nheads y\n");
+    EXPECT_EQ(keyOf(cantFail(orderMutations(context, made, OverwrittenPolicy::Save)).graph), keyOf(made));
+  }
+  const Graph graph = callOf("w = test_accumulate(x, s@1); a = elemwise_add(w, k); r = elemwise_mul(t, s); "
+                             "y = elemwise_add(a, r)",
+                             "4", 1);
+  const std::string refused = describeError(orderMutations(context, graph, OverwrittenPolicy::Save));
+  EXPECT_NE(refused.find("[stale_version] node 'call' > body > "), std::string::npos) << refused;
 }
 
 TEST(OrderMutation, IR_09_UsersDependenciesStayFirst) {

@@ -6,6 +6,7 @@
 #include "passes/following_attrs.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
+#include "passes/targets/kept_writes.h"
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
@@ -47,6 +48,7 @@ class Lowering {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
     for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
+    isLoose = looseNodes(graph);
   }
 
   Error visitAll() {
@@ -93,22 +95,28 @@ class Lowering {
     SmallVector<Value, 4> outputs;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       outputs.push_back(entries.place(Value{at[n], static_cast<uint16_t>(o)}));
+    keepWritesOf(n, outputs);
     nameNodes(outputs, first);
-    waitForWrites(outputs);
     // A gradient operator waits for its forward node, which nothing else in a body may need.
-    const bool waitsInVain = isBody && forwardOf(n).isValid();
+    ArrayRef<NodeId> deps = graph.controlDeps(n);
+    const bool waitsInVain = isBody && forwardOf(n).isValid() && graph.kind(deps[0]).mutated.isEmpty();
     rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made);
+    for (size_t i = 1; waitsInVain && i < deps.size(); ++i)
+      for (NodeId node : made) builder.addControlDep(node, rewriter(deps[i]));
     return Error::success();
   }
 
-  // What overwrites a state happens although nothing reads it: outputs that come later wait for it.
-  void waitForWrites(ArrayRef<Value> outputs) {
-    SmallVector<NodeId, 2> writes;
-    for (NodeId node : made) {
-      const bool isOutput = any_of(outputs, [&](Value v) { return v.isValid() && v.node == node; });
-      for (size_t i = 0; isOutput && i < writes.size(); ++i) builder.addControlDep(node, writes[i]);
-      if (!builder.kind(node).mutated.isEmpty() && !entries.isRead(Value{node})) writes.push_back(node);
-    }
+  void keepWritesOf(NodeId n, SmallVectorImpl<Value> &outputs) {
+    SmallVector<NodeId, 4> dropped;
+    auto addLoose = [&](NodeId old) {
+      if (!isLoose.empty() && isLoose[old.value] && !graph.isVariable(old)) dropped.push_back(rewriter(old));
+    };
+    for (Value v : graph.inputs(n)) addLoose(v.node);
+    if (made.empty()) for_each(graph.controlDeps(n), addLoose);
+    SmallVector<Value *, 4> read;
+    for (uint32_t o = 0; o < outputs.size(); ++o)
+      if (outputs[o].isValid() && isRead[graph.firstEntry(n).value + o]) read.push_back(&outputs[o]);
+    keepWrites(builder, read, made, dropped);
   }
 
   // Where the forward node of a gradient operator is in the builder: its copy, or its draft where it was replaced.
@@ -354,6 +362,7 @@ class Lowering {
   NodeId current;               // the old node that is being replaced
   SmallVector<Level, 8> levels;
   SmallVector<NodeId, 16> made;  // what replaces it
+  BitVector isLoose;             // looseNodes
   StringSet<> names;             // once a name has to be found
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
 };

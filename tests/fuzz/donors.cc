@@ -9,6 +9,7 @@
 #include "passes/targets/lower_to.h"
 #include "tests/conformance_samples/samples.h"
 #include "tests/fuzz/draw_values.h"
+#include "tests/fuzz/flow_donors.h"
 
 #include <set>
 
@@ -120,6 +121,7 @@ Donors::Donors() {
   }
   spellings.assign(sorted.begin(), sorted.end());
   addSamples();
+  addFlows();
 }
 
 void Donors::add(const GraphSketch &sketch) {
@@ -143,6 +145,13 @@ void Donors::addSamples() {
       for (const GraphSketch &gradient : gradients) addIfRare(gradient);
       base = gradients[0];
     }
+  }
+}
+
+void Donors::addFlows() {
+  for (const GraphSketch &sketch : flowDonors()) {
+    add(sketch);
+    for (const GraphSketch &gradient : gradientsOf(registry, sketch, 2)) add(gradient);
   }
 }
 

@@ -1,7 +1,7 @@
 // Graphs that are right, for the grammar to take apart: for every operator some in which it appears.
 //
 // Operators with a sample (tests/conformance_samples/) have the sample, fused backward operators the gradient graphs of
-// samples, the rest a node drawn from what the registry says of them.
+// samples, loops, branches and calls those of flow_donors.h and their gradients, the rest a node drawn from what the registry says of them.
 #pragma once
 
 #include "ir/context.h"
@@ -25,6 +25,7 @@ class Donors {
 
  private:
   void addSamples();
+  void addFlows();
   void addIfRare(const GraphSketch &gradient);
   void add(const GraphSketch &sketch);
   GraphSketch drawFromRegistry(testing::Dice &dice, const OpDef &op) const;

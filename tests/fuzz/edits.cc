@@ -331,8 +331,38 @@ void Editor::changeCount() {
   if (node->attr("num_args") && dice.chance(90)) node->setAttr("num_args", std::to_string(node->inputs.size()));
 }
 
+/// A node of one input in front of some input of another, most likely of the same shape and type.
+void Editor::wrapInput() {
+  constexpr StringRef kOps[] = {"exp", "tanh", "square", "relu", "negative", "_copy", "BlockGrad", "sum", "Dropout"};
+  SketchNode *node = anyOf(false);
+  if (!node || node->inputs.empty()) return;
+  const auto id = node - sketch.nodes.data();
+  const size_t input = dice.below(node->inputs.size());
+  const SketchEntry wrapped = append(dice.one<StringRef>(kOps), node->inputs[input], {});
+  sketch.nodes[static_cast<size_t>(id)].inputs[input] = wrapped;
+}
+
+/// One edit in a body; false where there is none that is a graph.
+bool Editor::editInside(bool isGentle) {
+  std::vector<std::string *> bodies;
+  for (SketchNode &node : sketch.nodes)
+    for (std::string &text : node.subgraphs) bodies.push_back(&text);
+  if (bodies.empty()) return false;
+  std::string &text = *bodies[dice.below(bodies.size())];
+  std::optional<GraphSketch> body = parseSketch(text);
+  if (!body || body->nodes.empty()) return false;
+  Editor inside(donors, dice, *body);
+  if (isGentle && dice.chance(60)) inside.wrapInput();
+  else if (isGentle) inside.editGently();
+  else inside.editRoughly();
+  text = printSketch(*body);
+  return true;
+}
+
 void Editor::editGently() {
   if (sketch.nodes.empty()) return;
+  const bool hasBodies = llvm::any_of(sketch.nodes, [](const SketchNode &node) { return !node.subgraphs.empty(); });
+  if (hasBodies && dice.chance(30) && editInside(true)) return;
   switch (dice.below(10)) {
     case 0:
     case 1:
@@ -349,6 +379,8 @@ void Editor::editGently() {
 
 void Editor::editRoughly() {
   if (sketch.nodes.empty()) return;
+  const bool hasBodies = llvm::any_of(sketch.nodes, [](const SketchNode &node) { return !node.subgraphs.empty(); });
+  if (hasBodies && dice.chance(30) && editInside(false)) return;
   switch (dice.below(16)) {
     case 0:
     case 1:

@@ -37,6 +37,8 @@ class Editor {
   void duplicateName();
   void addSubgraph();
   void changeCount();
+  void wrapInput();
+  bool editInside(bool isGentle);
 
   SketchNode &anyNode() { return sketch.nodes[dice.below(sketch.nodes.size())]; }
   SketchNode *anyOf(bool isVariable);

@@ -154,9 +154,8 @@ Problem compareVariation(const Variation &variation, const Measured &plain, cons
   for (const auto &[key, values] : plain.values) {
     auto at = varied.values.find(key);
     if (!isComparable(variation, key) || (at == varied.values.end() && variation.gradientOnly)) continue;
-    // What only steps overwrite that are not run is not in the unrolled graph. An inlined call needs only what its body reads.
-    const bool isGone = at == varied.values.end() && (variation.unrolls || variation.inMxnetsWords);
-    if (isGone && StringRef(key).starts_with("state")) continue;
+    // What only steps overwrite that are not run is not in the unrolled graph.
+    if (at == varied.values.end() && variation.unrolls && StringRef(key).starts_with("state")) continue;
     if (at == varied.values.end() || at->second.size() != values.size()) return {name, key + " is missing"};
     for (size_t i = 0; i < values.size(); ++i)
       if (!(at->second[i] == values[i] ||
