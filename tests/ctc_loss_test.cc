@@ -101,6 +101,19 @@ TEST(CtcLoss, RUN_02_LongSequences) {
   EXPECT_NEAR(found.losses[0], time * std::log(2) - std::log(time * (time + 1) / 2), 1e-9);
 }
 
+// What follows the first padding is no label: in the loops as in the kernel.
+TEST(CtcLoss, A_17_LabelsEndAtThePadding) {
+  for (auto [attrs, padding] : {std::pair("", 0.0), std::pair("blank_label=last", -1.0)}) {
+    TestGraph g(std::string("y = CTCLoss(x, label) {") + attrs + "}; heads y, y:1");
+    const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+    const Bindings bindings = {{"x", Array({3, 1, 3}, {1, 2, 0.5, -1, 0, 0.25, 0.5, 2, -2})},
+                               {"label", Array({1, 3}, {1, padding, 1})}};
+    const std::vector<Array> expected = evaluate(g, bindings), found = evaluate(lowered, bindings);
+    expectClose(found[0].values, expected[0].values, 1e-14);
+    expectClose(found[1].values, expected[1].values, 1e-14);
+  }
+}
+
 // Loops in place of steps: as many nodes for any length.
 TEST(CtcLoss, HO_01_NodesDoNotGrowWithSteps) {
   std::set<uint32_t> numNodes;

@@ -165,7 +165,7 @@ class ScannedCtc {
     labels = emit(kElemwiseAdd, {labels, times(given(skips), withoutLast(shifted))});
     labels = times(labels, step.ofLabels);
     const Value blanks = emit(kBroadcastMul, {emit(kElemwiseAdd, {oldBlanks, shifted}), step.ofBlank});
-    const Value total = orOne(given(fits), rowSum(blanks, labels, "True"));
+    const Value total = rowSum(blanks, labels, "True");
     const Value scale = within(step, total, emit(kOnesLike, {total}));
     const Value newBlanks = within(step, emit(kBroadcastDiv, {blanks, scale}), oldBlanks),
                 newLabels = within(step, emit(kBroadcastDiv, {labels, scale}), oldLabels);
