@@ -226,7 +226,7 @@ TEST(Imperative, TA_22_DeepHistoryWithManyReaders) {
   Tensor x = t.leaf(1);
   std::vector<Tensor> values = {x};
   uint64_t random = 1;
-  for (int i = 0; i < 100000; ++i) {
+  for (int i = 0; i < 300000; ++i) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const Tensor &a = values.back(), &b = values[(random >> 33) % values.size()];
     values.push_back(t.times(t.add(a, b), "0.5"));
@@ -353,7 +353,9 @@ TEST(Imperative, TA_31_H_12_TheHeadIsNotTakenOver) {
   for (bool createGraph : {false, true})
     for (StringRef op : {"_copy", "Flatten"}) {
       Tensor x = t.leaf({2, 2}, {1, 2, 3, 4}), y = t(op, {x});
-      const Tensor head = t.value({2, 2}, {1, 1, 1, 1});
+      const Tensor head = t.value(y.shape(), {1, 1, 1, 1});
+      const std::vector<Tensor> own = t.grad({y}, {y}, {.heads = head, .retain = true, .createGraph = createGraph});
+      EXPECT_FALSE(own[0].sharesMemoryWith(head)) << op.str();
       t.backward({y}, {.heads = head, .createGraph = createGraph});
       EXPECT_EQ(t.gradOf(x), (Doubles{1, 1, 1, 1}));
       EXPECT_FALSE(x.grad().sharesMemoryWith(head)) << op.str();
