@@ -226,7 +226,7 @@ TEST(Imperative, TA_22_DeepHistoryWithManyReaders) {
   Tensor x = t.leaf(1);
   std::vector<Tensor> values = {x};
   uint64_t random = 1;
-  for (int i = 0; i < 300000; ++i) {
+  for (int i = 0; i < 100000; ++i) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const Tensor &a = values.back(), &b = values[(random >> 33) % values.size()];
     values.push_back(t.times(t.add(a, b), "0.5"));
