@@ -50,8 +50,8 @@ Expected<PreparedBodies> PreparedBodies::create(Context &context, const SingleCa
   if (Error error = checkUses(plan->flows)) return error;
   made.bytes = static_cast<size_t>(flow->bytes);
   made.ownBytes = static_cast<size_t>(flow->ownBytes);
-  // Any address: the workspace is another one at each call.
-  alignas(kPlanAlignment) static char nowhere[kPlanAlignment];
+  // No address of anything: the workspace is another one at each call.
+  char *const nowhere = reinterpret_cast<char *>(kPlanAlignment);
   made.arena = nowhere;
   auto prepare = [&]() -> Error {
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {

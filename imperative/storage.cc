@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kUnit = kPlanAlignment;
 constexpr size_t kMaxBytes = static_cast<size_t>(kMaxTensorBytes) + sizeof(Storage);
 // A little less than the alignment, so that malloc packs one chunk behind the other.
-constexpr size_t kChunkAlignment = size_t{1} << 13, kChunkBytes = kChunkAlignment - kUnit;
+constexpr size_t kChunkAlignment = size_t{1} << 12, kChunkBytes = kChunkAlignment - kUnit;
 
 }  // namespace
 

@@ -149,6 +149,8 @@ TEST(ImperativeModes, TA_35_PD_17_WhatNobodyKeepsIsNotStale) {
   EXPECT_EQ(scalar(x.grad()), 2);
   // Nor is what the gradient takes a shape from.
   Tensor u = t.leaf(3), v = t("broadcast_add", {u, t.value({2}, {1, 2})});
+  t("broadcast_add", {t.times(u, "2"), v});
+  EXPECT_EQ(t.im.memoryStats().pool.keptBytes, 0u);
   {
     NoGradScope quiet(t.im);
     cantFail(t.into("_plus_scalar", {u}, {u}, {{"scalar", "1"}}));

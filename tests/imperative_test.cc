@@ -353,7 +353,9 @@ TEST(Imperative, TA_31_H_12_TheHeadIsNotTakenOver) {
   for (bool createGraph : {false, true})
     for (StringRef op : {"_copy", "Flatten"}) {
       Tensor x = t.leaf({2, 2}, {1, 2, 3, 4}), y = t(op, {x});
-      const Tensor head = t.value({2, 2}, {1, 1, 1, 1});
+      const Tensor head = t.value(y.shape(), {1, 1, 1, 1});
+      const std::vector<Tensor> own = t.grad({y}, {y}, {.heads = head, .retain = true, .createGraph = createGraph});
+      EXPECT_FALSE(own[0].sharesMemoryWith(head)) << op.str();
       t.backward({y}, {.heads = head, .createGraph = createGraph});
       EXPECT_EQ(t.gradOf(x), (Doubles{1, 1, 1, 1}));
       EXPECT_FALSE(x.grad().sharesMemoryWith(head)) << op.str();
