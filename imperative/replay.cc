@@ -223,7 +223,7 @@ class Replay {
         const HostScratch::Held value = held[nextSaved];
         if (value.storage->version.load(std::memory_order_relaxed) != value.version)
           return Failure(ErrorKind::StaleVersion,
-                         "'" + nameOf(plan, saved) + "', which this backward reads, was overwritten by a hook");
+                         "'" + Twine(nameOf(plan, saved)) + "', which this backward reads, was overwritten by a hook");
         release(value.storage);
       }
       if (!releases) continue;

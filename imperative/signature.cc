@@ -96,6 +96,7 @@ class Maker {
     question.options.inference = &single.inference;
     question.options.isTraining = signature.isTraining;
     question.isAnyOrder = signature.handle->flow;
+    question.isRecorded = true;
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
       if (isWanted(i)) question.wanted.push_back(i);
     return question;

@@ -303,7 +303,9 @@ TEST(ImperativeLoops, CF_12_StepsOfTrainingMissNoCache) {
     Taped taped(im, graph, c.bindings, c.wrt);
     cantFail(im.backward(taped.ys, BackwardOptions()));
     const Doubles g = doublesOf(taped.xs[3].grad());
-    if (step != 0) EXPECT_EQ(g[0], last);
+    if (step != 0) {
+      EXPECT_EQ(g[0], last);
+    }
     last = g[0];
   }
   EXPECT_EQ(im.cacheStats().misses, 1u);

@@ -22,6 +22,7 @@ struct KeepQuestion {
   std::vector<uint32_t> wanted;  // positions whose gradients are requested
   GradientOptions options = {};  // `unused` is ignored
   bool isAnyOrder = false;       // gradients of gradients too, which arrive at hidden outputs
+  bool isRecorded = false;       // also what the gradient of a fused gradient operator reads, through its decomposition
 };
 
 /// The kind of the node once its bodies yield what these gradients read, and what the gradients of those yields read; the
