@@ -84,6 +84,29 @@ BlockProgram nestedLoop(Context &context, size_t numOps) {
   return std::move(made.program);
 }
 
+/// A branch for each layer.
+BlockProgram manyBlocks(Context &context, size_t numBlocks) {
+  Program made(context);
+  made.declare(0, "x", {4, 8});
+  made.declare(0, "go", {1}, FluidType::Bool);
+  std::string x = "x";
+  for (size_t k = 0; k < numBlocks; ++k) {
+    const std::string number = std::to_string(k), w = "w" + number, y = "y" + number, scope = "scope" + number;
+    const uint32_t inner = testing::addBlock(made.program, 0, {});
+    made.parameter(w, {8, 8});
+    made.declare(0, y, {4, 8});
+    made.declare(inner, "m" + number, {4, 8});
+    addOp(made.program, inner, "matmul_v2", {{"X", {x}}, {"Y", {w}}}, {{"Out", {"m" + number}}});
+    addOp(made.program, inner, "tanh", {{"X", {"m" + number}}}, {{"Out", {y}}});
+    made.program.addVariable(0, {made.program.intern(scope), FluidType::StepScopes});
+    addOp(made.program, 0, "conditional_block", {{"Cond", {"go"}}, {"Input", {x, w}}},
+          {{"Out", {y}}, {"Scope", {scope}}}, inner);
+    x = y;
+  }
+  made.loss(x);
+  return std::move(made.program);
+}
+
 using Maker = BlockProgram (*)(Context &, size_t);
 
 FluidRequest lossRequest() {
@@ -101,12 +124,14 @@ void emission(benchmark::State &state, Maker make) {
   Context context;
   registerBuiltinOps(context.ops);
   const BlockProgram program = make(context, static_cast<size_t>(state.range(0)));
+  std::optional<FluidResult> result;
   for (auto _ : state) {
     state.PauseTiming();
+    result.reset();
     BlockProgram copy = program;
     state.ResumeTiming();
-    FluidResult result = cantFail(appendBackward(context, std::move(copy), lossRequest()));
-    benchmark::DoNotOptimize(result.pairs.data());
+    result = cantFail(appendBackward(context, std::move(copy), lossRequest()));
+    benchmark::DoNotOptimize(result->pairs.data());
   }
   perOperator(state);
 }
@@ -124,9 +149,13 @@ void reading(benchmark::State &state, Maker make) {
 BENCHMARK_CAPTURE(emission, mlp, mlp)
     ->Name("blocks/append_backward of an mlp")
     ->RangeMultiplier(10)
-    ->Range(1000, 100'000);
+    ->Range(1000, 1'000'000);
 BENCHMARK_CAPTURE(emission, loop, nestedLoop)
     ->Name("blocks/append_backward of a loop in a loop")
+    ->RangeMultiplier(10)
+    ->Range(1000, 100'000);
+BENCHMARK_CAPTURE(emission, blocks, manyBlocks)
+    ->Name("blocks/append_backward of many blocks")
     ->RangeMultiplier(10)
     ->Range(1000, 100'000);
 BENCHMARK_CAPTURE(reading, mlp, mlp)->Name("blocks/as a graph, mlp")->RangeMultiplier(10)->Range(1000, 10'000);

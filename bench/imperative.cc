@@ -102,8 +102,8 @@ class Network {
     for (int layer = 0; layer < 8; ++layer) {
       weights.push_back(im.full({64, 64}, 0.01f));
       biases.push_back(im.full({64}, 0.1f));
-      im.attachGrad(weights.back(), Request::Write);
-      im.attachGrad(biases.back(), Request::Write);
+      cantFail(im.requireGrad(weights.back()));
+      cantFail(im.requireGrad(biases.back()));
     }
   }
 
@@ -117,8 +117,10 @@ class Network {
   void update() {
     NoGradScope quiet(im);
     for (const std::vector<Tensor> *list : {&weights, &biases})
-      for (const Tensor &parameter : *list)
+      for (const Tensor &parameter : *list) {
         cantFail(im.callInto(sgd, {parameter, parameter.grad(), rate}, {parameter}));
+        cantFail(im.setGrad(parameter, Tensor()));  // as the other program does
+      }
   }
 
   Context context;

@@ -6,7 +6,6 @@
 #include "imperative/replay.h"
 
 #include "runtime/bindings.h"
-#include "runtime/elements.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -90,7 +89,7 @@ class Run {
     for (Mark *mark : scratch->collected.leaves())
       if (mark->hooks) add({nullptr, 0, mark, {}}, *mark);
     for (TapeNode *node : scratch->collected.nodes()) {
-      if (node->state) host.setHasFunctions();
+      if (node->signature->isHostCode) host.setHasFunctions();
       for (RetainedMark *retained = node->retained; retained; retained = retained->next)
         if (retained->mark->hooks) add({node, retained->output, nullptr, {}}, *retained->mark);
     }
@@ -186,19 +185,33 @@ class Run {
   /// One that is not running at the moment: a backward inside a hook of one of the same structure gets a plan of its own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
-    if (plan) return plan;
+    if (plan && (plan->source || !asked.createGraph)) return plan;
     Expected<std::unique_ptr<Plan>> made =
         compileBackward(engine.ctx, engine.store.shapes, scratch->collected, scratch->request,
-                        {engine.options.backend, engine.options.threads});
+                        {engine.options.backend, engine.options.threads}, asked.createGraph);
     if (!made) return made.takeError();
+    if (plan) {
+      plan->source = std::move((*made)->source);
+      engine.plans.grow(*plan, plan->source->heapBytes());
+      return plan;
+    }
     (*made)->key.assign(key.begin(), key.end());
     (*made)->bytes += heapBytesOf((*made)->key);
-    (*made)->hasHostCode = any_of((*made)->split.backward.kinds(), [&](const KindRef &kind) {
+    (*made)->hasHostCode = any_of((*made)->list.graph.kinds(), [&](const KindRef &kind) {
       return kind->op && (!engine.isBuiltin(*kind->op) || !kind->bodies.empty());
     });
+    if ((*made)->hasHostCode) listHostCalls(**made);
     plan = std::move(*made);
     engine.plans.insert(plan);
     return plan;
+  }
+
+  /// Whose kernels may look for the object of their call.
+  void listHostCalls(Plan &made) const {
+    for (auto [i, instruction] : enumerate(made.list.instructions))
+      if (const uint32_t call = made.callOf[instruction.node.value];
+          call != Plan::kNone && !engine.isBuiltin(*instruction.call.kind->op))
+        made.hostCalls.push_back({static_cast<uint32_t>(i), call});
   }
 
   /// What lost values cannot be differentiated again.
@@ -332,60 +345,6 @@ Expected<std::vector<Tensor>> Imperative::grad(Tensors ys, Tensors xs, const Gra
   if (Error error = withRoomOnStack([&] { return gradHere(*this, engine.get(), ys, xs, options, gradients); }))
     return error;
   return gradients;
-}
-
-namespace {
-
-/// Memory of the host, or that others see under another tensor or keep for a gradient.
-bool isShared(const TensorImpl &impl) { return impl.storage->hasOtherOwners(); }
-
-/// The tensor stays, its memory is another.
-void swapMemory(TensorImpl &to, TensorImpl &from) {
-  from.storage->version.store(to.storage->version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  std::swap(to.storage, from.storage);
-}
-
-void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Storage::kNoWriter, call); }
-
-}  // namespace
-
-// REQ-04: `add` is computed in full, then added once. Memory that others see is not written, unless it is the caller's own.
-Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
-  if (mark.request != Request::Add || !mark.grad) return Error::success();
-  const KindRef add = cantFail(ctx.kind(*ctx.ops.wellKnown.add, Attrs()));
-  const Tensor operands[] = {Tensor::share(mark.grad), gradient};
-  CallRequest call{signatures.kindId(add), operands, {Recording::On}};
-  Tensor sum;
-  if (Error error = this->call(call, sum)) return error;
-  gradient = std::move(sum);
-  return Error::success();
-}
-
-void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
-  if (isRecorded && gradient.isTracked()) recordedGradients.add(mark);
-  mark.isFresh = true;
-  TensorImpl *const old = mark.grad;
-  const bool isAdd = mark.request == Request::Add && old;
-  TensorImpl &now = *gradient.get();
-  if (old && mark.isCallersBuffer) {
-    if (isAdd && !isRecorded) addElements(now.ref(), old->ref());
-    else if (old->storage->bytes) std::memcpy(old->storage->data, now.storage->data, old->storage->bytes);
-    countWrite(*old, numCalls);
-    return;
-  }
-  if (!old || isRecorded || old->producer) {
-    if (isAdd && !isRecorded) addElements(old->ref(), now.ref());
-    if (old) release(old);
-    mark.grad = gradient.take();
-    return;
-  }
-  if (isAdd && !isShared(*old)) {
-    addElements(now.ref(), old->ref());
-    countWrite(*old, numCalls);
-    return;
-  }
-  if (isAdd) addElements(old->ref(), now.ref());
-  swapMemory(*old, now);
 }
 
 }  // namespace gradc

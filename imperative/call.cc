@@ -152,7 +152,7 @@ class Caller {
       } else if (output.sharedInput >= 0) {
         memory[o] = input(output.sharedInput).storage;
         retain(memory[o]);
-      } else if ((o < signature->numVisible && output.isWanted) || signature->requests[o] != Request::Null) {
+      } else if (output.hasMemory) {
         memory[o] = engine.store.allocateStorage(output.bytes);
         if (!memory[o]) return noMemory(output.bytes);
         memory[o]->isInference = request.modes.isInference;
@@ -168,7 +168,9 @@ class Caller {
     for (size_t o = 0; o < s.outputs.size(); ++o)
       s.operands[numInputs() + o].data = memory[o] ? memory[o]->data : nullptr;
     s.call.workspace = s.workspaceBytes ? engine.workspace->data : nullptr;
+    if (s.handle->flow) s.call.bodies = s.bodies.at(static_cast<char *>(s.call.workspace));
     s.call.random = {engine.options.seed, draw, 0};
+    s.call.state = objectOf(request.state);
     s.call.failure = engine.failure.address();
     auto body = [&]() -> Error {
       if (!s.fast) s.handle->op->kernel(s.call);
@@ -195,7 +197,9 @@ class Caller {
                                                 .draw = draw,
                                                 .store = &engine.store,
                                                 .forward = request.forward,
+                                                .state = request.state,
                                                 .origin = request.origin};
+    if (node->state) retain(node->state);
     if (node->forward) retain(node->forward);
     if (node->origin) retain(node->origin);
     Edge *edge = node->edges().begin();

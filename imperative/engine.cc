@@ -162,6 +162,11 @@ Expected<Mark *> Engine::markOf(TensorImpl &impl) {
   return impl.mark;
 }
 
+KindId Engine::kindOf(const OpDef &op, std::optional<KindId> &known) {
+  if (!known) known = signatures.kindId(cantFail(ctx.kind(op, Attrs())));
+  return *known;
+}
+
 bool Engine::isBuiltin(const OpDef &op) {
   if (!builtins) {
     builtins = std::make_unique<OpRegistry>();

@@ -24,7 +24,13 @@ struct CallRequest {
   TapeNode *forward = nullptr;  // of a fused backward operator
   Origin *origin = nullptr;     // of what the call computes the gradient of
   uint64_t draw = 0;            // of a random operator that repeats what another drew; 0: it draws
+  Storage *state = nullptr;     // of the object that the kernel finds; null: none
 };
+
+/// The host's object behind TapeNode::state; null for none.
+inline void *objectOf(const Storage *state) {
+  return state ? static_cast<const std::shared_ptr<void> *>(state->releaseUser)->get() : nullptr;
+}
 
 /// Where an input of a call comes from, held. `mask`: the bits of TensorImpl::tracked that count.
 Edge edgeOf(TensorImpl &impl, uint8_t mask);
@@ -134,10 +140,13 @@ class Engine {
   std::unique_ptr<OpRegistry> builtins;  // made when it is first looked at
   BufferMarks bufferMarks;
   RecordedGradients recordedGradients;
-  FailureSlot failure;  // of kernels of calls
+  FailureSlot failure;                      // of kernels of calls
+  std::optional<KindId> copyKind, addKind;  // once they are needed
 
   /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
   llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
+  /// Of an operator without attributes; `known` remembers it.
+  KindId kindOf(const OpDef &op, std::optional<KindId> &known);
   llvm::Error growWorkspace(size_t bytes);
   /// Else an operator of the host, whose kernel may fail.
   bool isBuiltin(const OpDef &op);

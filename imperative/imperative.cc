@@ -122,6 +122,24 @@ Expected<TensorList> Imperative::callAll(KindId kind, Tensors inputs, CallSite s
   return outputs;
 }
 
+Expected<TensorList> Imperative::callWith(std::shared_ptr<void> state, KindId kind, Tensors inputs, CallSite site) {
+  const Modes modes = modesOf(*this);
+  StoreLock lock(engine->store);
+  if (Error error = engine->checkOwn(kind)) return error;
+  TensorList outputs(engine->signatures.kind(kind)->numVisible);
+  auto holder = std::make_unique<std::shared_ptr<void>>(std::move(state));
+  auto end = [](void *object) { delete static_cast<std::shared_ptr<void> *>(object); };
+  Storage *const storage = engine->store.foreignStorage(nullptr, 0, end, holder.get());
+  if (!storage) return Failure(ErrorKind::TooLarge, "no memory for the object of a call");
+  holder.release();
+  CallRequest request{kind, inputs, modes, site};
+  request.state = storage;
+  Error error = engine->call(request, outputs);
+  release(storage);
+  if (error) return error;
+  return outputs;
+}
+
 Error Imperative::callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site) {
   const Modes modes = modesOf(*this);
   StoreLock lock(engine->store);

@@ -146,6 +146,10 @@ class Imperative {
   llvm::Expected<Tensor> call(KindId kind, Tensors inputs, CallSite site = CallSite::here());
   /// Every visible output.
   llvm::Expected<TensorList> callAll(KindId kind, Tensors inputs, CallSite site = CallSite::here());
+  /// Every visible output. Kernels of the host's operators, this one and those that compute its gradients, find the object in
+  /// KernelCall::state; the history of the call keeps it.
+  llvm::Expected<TensorList> callWith(std::shared_ptr<void> state, KindId kind, Tensors inputs,
+                                      CallSite site = CallSite::here());
   /// Writes the visible outputs into tensors, which may be inputs too. E-19 for a tracked one while recording (unless
   /// InplacePolicy says otherwise); E-71, E-18 for outputs that do not fit, or that share memory.
   llvm::Error callInto(KindId kind, Tensors inputs, Tensors outputs, CallSite site = CallSite::here());

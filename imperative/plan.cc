@@ -18,14 +18,22 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+/// Of a graph its columns alone: kinds are the Context's.
+size_t bytesOf(const Graph &graph) {
+  const GraphColumns &c = graph.columns();
+  return heapBlock(sizeof(GraphColumns) + 16) + heapBlock(sizeof(GraphTable) + 16) +
+         heapBytesOf(c.kinds, c.kindList, c.inputBegin, c.inputs, c.depBegin, c.deps) +
+         heapBytesOf(c.entryBegin, c.nameBegin, c.names, c.origins, c.heads);
+}
+
 class Compiler {
  public:
   Compiler(Context &context, const ShapeTable &shapes, const Collected &collected, const BackwardRequest &request,
            const SignatureOptions &options)
       : ctx(context), shapes(shapes), collected(collected), request(request), options(options),
-        plan(std::make_unique<Plan>()) {}
+        plan(std::make_unique<Plan>()), source(std::make_unique<PlanSource>()) {}
 
-  Expected<std::unique_ptr<Plan>> run() {
+  Expected<std::unique_ptr<Plan>> run(bool keepsSource) {
     SmallVector<uint32_t, 4> ys;
     for (const BackwardRequest::Head &head : request.heads) ys.push_back(head.y);
     Expected<RecordedGraph> graph = recordedGraph(ctx, shapes, collected, ys, RecordedNames::Messages);
@@ -38,7 +46,7 @@ class Compiler {
     listSlots();
     listHeads();
     listTaps();
-    listPlaces();
+    if (keepsSource) plan->source = std::move(source);
     countBytes();
     return std::move(plan);
   }
@@ -60,39 +68,45 @@ class Compiler {
     Expected<GradientResult> made = buildGradient(ctx, recorded.graph, asked, gradientOptions);
     if (!made) return made.takeError();
     gradient = std::move(*made);
-    plan->combined = gradient.graph;
+    source->combined = gradient.graph;
     InferOptions inferOptions;
-    inferOptions.forward = gradient.forwardIds.empty() ? &recorded.inference : nullptr;
+    const uint32_t numForward = gradient.stats.numForwardNodes;
+    const bool isForwardKept = gradient.forwardIds.empty() && entriesBefore(numForward) == recorded.graph.numEntries();
+    inferOptions.forward = isForwardKept ? &recorded.inference : nullptr;
     InferRequest hints;
     if (!inferOptions.forward) hints = hintsOfVariables();
-    Expected<Inference> known = infer(ctx, plan->combined, hints, inferOptions);
+    Expected<Inference> known = infer(ctx, source->combined, hints, inferOptions);
     if (!known) return known.takeError();
-    const uint32_t numForward = gradient.stats.numForwardNodes;
-    plan->numForwardNodes = numForward;
-    plan->numForwardHeads = static_cast<uint32_t>(recorded.graph.heads().size());
-    Expected<SplitGradient> split = splitGradient(ctx, plan->combined, numForward, plan->numForwardHeads);
+    source->numForwardNodes = numForward;
+    source->numForwardHeads = static_cast<uint32_t>(recorded.graph.heads().size());
+    Expected<SplitGradient> split = splitGradient(ctx, source->combined, numForward, source->numForwardHeads);
     if (!split) return split.takeError();
-    plan->split = std::move(*split);
-    inference = backwardInference(plan->split, plan->combined, *known);
+    source->split = std::move(*split);
+    inference = backwardInference(source->split, source->combined, *known);
     return Error::success();
+  }
+
+  uint32_t entriesBefore(uint32_t n) const {
+    const Graph &graph = source->combined;
+    return n < graph.numNodes() ? graph.firstEntry(NodeId(n)).value : graph.numEntries();
   }
 
   /// The gradient renumbered the forward part.
   InferRequest hintsOfVariables() {
     InferRequest hints;
     for (uint32_t n = 0; n < recorded.graph.numNodes(); ++n) {
-      const NodeId now = gradient.forwardIds[n];
-      if (!recorded.graph.isVariable(NodeId(n)) || !now.isValid()) continue;
+      const NodeId node = now(NodeId(n));
+      if (!recorded.graph.isVariable(NodeId(n)) || !node.isValid()) continue;
       const EntryId e = recorded.graph.firstEntry(NodeId(n));
       const Dims dims = recorded.inference.shapeOf(e).dims();
-      hints.shapes.push_back({now, DimsBuffer(dims.begin(), dims.end())});
-      hints.dtypes.push_back({now, recorded.inference.dtype[e]});
+      hints.shapes.push_back({node, DimsBuffer(dims.begin(), dims.end())});
+      hints.dtypes.push_back({node, recorded.inference.dtype[e]});
     }
     return hints;
   }
 
   Error prepare() {
-    const Graph &graph = plan->split.backward;
+    const Graph &graph = source->split.backward;
     const RequestTable requests = countRequests(graph, {});
     const std::vector<CallForm> forms = formsOf(graph);
     KernelSet kernels;
@@ -127,6 +141,7 @@ class Compiler {
       Expected<InstructionList> made = prepareInstructions(graph, inference, requests, memory, exec);
       if (!made) return made.takeError();
       plan->list = std::move(*made);
+      plan->places = ArenaPlaces(plan->list, memory, nowhere);
       return Error::success();
     };
     return catching("to prepare a backward", list);
@@ -139,20 +154,21 @@ class Compiler {
 
   /// Which call a node of the combined graph is, or comes from.
   void mapCalls() {
-    const Graph &combined = plan->combined;
-    plan->callOf.assign(combined.numNodes(), Plan::kNone);
-    plan->leafOf.assign(combined.numNodes(), Plan::kNone);
+    const Graph &combined = source->combined, &backward = source->split.backward;
+    std::vector<uint32_t> &callOf = source->callOf, &leafOf = source->leafOf;
+    callOf.assign(combined.numNodes(), Plan::kNone);
+    leafOf.assign(combined.numNodes(), Plan::kNone);
     for (auto [i, leaf] : enumerate(recorded.leaves))
-      if (const NodeId node = now(leaf.node); node.isValid()) plan->leafOf[node.value] = static_cast<uint32_t>(i);
+      if (const NodeId node = now(leaf.node); node.isValid()) leafOf[node.value] = static_cast<uint32_t>(i);
     for (auto [i, n] : enumerate(recorded.calls))
-      if (const NodeId node = now(n); node.isValid()) plan->callOf[node.value] = static_cast<uint32_t>(i);
+      if (const NodeId node = now(n); node.isValid()) callOf[node.value] = static_cast<uint32_t>(i);
     for (uint32_t n = 0; n < combined.numNodes(); ++n)
-      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid())
-        plan->callOf[n] = plan->callOf[origin.value];
+      if (const NodeId origin = combined.origin(NodeId(n)); origin.isValid()) callOf[n] = callOf[origin.value];
+    for (uint32_t n = 0; n < backward.numNodes(); ++n)
+      plan->callOf.push_back(callOf[source->split.source[n].node.value]);
   }
 
-  /// The call that a node of the backward part is generated for, or kNone.
-  uint32_t callOf(NodeId n) const { return plan->callOf[plan->split.source[n.value].node.value]; }
+  uint32_t callOf(NodeId n) const { return plan->callOf[n.value]; }
 
   /// RET-08: a gradient is computed in the form its call had.
   std::vector<CallForm> formsOf(const Graph &backward) const {
@@ -167,14 +183,15 @@ class Compiler {
   void listDraws() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t call = callOf(instruction.node);
-      if (call != Plan::kNone && instruction.call.kind->op->flags.isRandom)
+      const NodeKind &kind = *instruction.call.kind;
+      if (call != Plan::kNone && (kind.op->flags.isRandom || kind.drawsInside))
         plan->draws.push_back({static_cast<uint32_t>(i), call});
     }
   }
 
   /// Where the tape keeps what the instructions read.
   void listSlots() {
-    const Graph &combined = plan->combined, &backward = plan->split.backward;
+    const Graph &combined = source->combined, &backward = source->split.backward;
     DenseMap<uint32_t, uint32_t> numberOf;  // entry of the combined graph → position in `found`
     struct Found {
       Value value;
@@ -183,7 +200,7 @@ class Compiler {
     };
     std::vector<Found> found;
     EntryMap<uint32_t> positionOf(backward, Plan::kNone);
-    for (const CrossingValue &crossing : plan->split.saved) {
+    for (const CrossingValue &crossing : source->split.saved) {
       numberOf[combined.entry(crossing.entry).value] = static_cast<uint32_t>(found.size());
       positionOf[backward.firstEntry(crossing.variable)] = static_cast<uint32_t>(found.size());
       found.push_back({crossing.entry, {}, 0});
@@ -211,25 +228,26 @@ class Compiler {
     for (uint32_t i : order) {
       const uint32_t first = static_cast<uint32_t>(plan->slots.size());
       llvm::append_range(plan->slots, found[i].slots);
-      plan->saved.push_back({backward.firstEntry(plan->split.saved[i].variable), found[i].value, first,
+      plan->saved.push_back({backward.firstEntry(source->split.saved[i].variable), first,
                              static_cast<uint32_t>(plan->slots.size()), found[i].lastReader});
+      source->savedValue.push_back(found[i].value);
     }
   }
 
   /// Heads given, and heads made.
   void listHeads() {
-    const Graph &combined = plan->combined, &backward = plan->split.backward;
+    const Graph &combined = source->combined, &backward = source->split.backward;
     StringMap<NodeId> seeds;
     for (uint32_t n = gradient.stats.numForwardNodes; n < combined.numNodes(); ++n)
       if (combined.isVariable(NodeId(n))) seeds[combined.name(NodeId(n))] = NodeId(n);
     for (auto [i, head] : enumerate(request.heads)) {
       plan->headEntry.emplace_back();
-      plan->headValue.emplace_back();
+      source->headValue.emplace_back();
       if (!head.isGiven) continue;
       const auto at = seeds.find(gradient.seedNames[i]);
       if (at == seeds.end()) continue;
-      plan->headValue.back() = Value{at->second};
-      if (const NodeId n = plan->split.newId[at->second.value]; n.isValid())
+      source->headValue.back() = Value{at->second};
+      if (const NodeId n = source->split.newId[at->second.value]; n.isValid())
         plan->headEntry.back() = backward.firstEntry(n);
     }
     uint32_t next = 0;
@@ -265,10 +283,10 @@ class Compiler {
   }
 
   void listTaps() {
-    plan->tapNodes = gradient.taps;
+    source->tapNodes = gradient.taps;
     NodeMap<uint32_t> tapOf(plan->list.graph, Plan::kNone);
     for (auto [t, node] : enumerate(gradient.taps))
-      if (node.isValid()) tapOf[plan->split.newId[node.value]] = static_cast<uint32_t>(t);
+      if (node.isValid()) tapOf[source->split.newId[node.value]] = static_cast<uint32_t>(t);
     bool hasFunctions = false;
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       instruction.call.failure = plan->failure.address();
@@ -282,7 +300,7 @@ class Compiler {
 
   /// Which entries a gradient flows through: where none arrives because a function gave none, they have none.
   void listGradients() {
-    const Graph &backward = plan->split.backward;
+    const Graph &backward = source->split.backward;
     BitVector &isGradient = plan->isGradient;
     isGradient.resize(backward.numEntries());
     for (EntryId e : plan->headEntry)
@@ -298,38 +316,25 @@ class Compiler {
     }
   }
 
-  void listPlaces() {
-    const Graph &graph = plan->split.backward;
-    for (uint32_t e = 0; e < graph.numEntries(); ++e)
-      if (memory.offset[EntryId(e)] >= 0) plan->placed.push_back({EntryId(e), memory.offset[EntryId(e)]});
-    for (auto [i, instruction] : enumerate(plan->list.instructions))
-      if (memory.workspace[instruction.node] >= 0)
-        plan->workspaces.push_back({static_cast<uint32_t>(i), memory.workspace[instruction.node]});
-  }
-
-  /// Of a graph its columns alone: kinds are the Context's.
-  static size_t bytesOf(const Graph &graph) {
-    const GraphColumns &c = graph.columns();
-    return heapBlock(sizeof(GraphColumns) + 16) + heapBlock(sizeof(GraphTable) + 16) +
-           heapBytesOf(c.kinds, c.kindList, c.inputBegin, c.inputs, c.depBegin, c.deps) +
-           heapBytesOf(c.entryBegin, c.nameBegin, c.names, c.origins, c.heads);
-  }
-
   void countBytes() {
     const InstructionList &list = plan->list;
+    plan->saved.shrink_to_fit();
+    plan->slots.shrink_to_fit();
+    plan->callOf.shrink_to_fit();
+    plan->operandsOfHeads.shrink_to_fit();
     // Rows by entry: address, shape, type, storage; and a slab of shapes.
     const size_t entries = list.graph.numEntries();
     const size_t byEntry = heapBlock(entries * sizeof(char *)) + heapBlock(entries * sizeof(ShapeId)) +
                            heapBlock(entries * sizeof(DType)) + heapBlock(entries * sizeof(StorageKind));
     constexpr size_t kShapeTable = heapBlock(sizeof(ShapeTable) + 16) + heapBlock(4096) + 512;
     plan->bytes =
-        heapBlock(sizeof(Plan) + 16) + bytesOf(plan->combined) + bytesOf(plan->split.backward) + byEntry + kShapeTable +
-        list.ownedBytes + heapBytesOf(list.instructions, list.operands, list.operandEntry, list.requests, list.steps) +
+        heapBlock(sizeof(Plan) + 16) + bytesOf(list.graph) + byEntry + kShapeTable + list.ownedBytes +
+        heapBytesOf(list.instructions, list.operands, list.operandEntry, list.requests, list.steps) +
         heapBytesOf(list.heads, list.headEntry, list.neededVariables, list.buffers) +
-        heapBytesOf(plan->saved, plan->slots, plan->placed, plan->callOf, plan->leafOf, plan->results) +
-        heapBytesOf(plan->heads, plan->operandsOfHeads, plan->draws, plan->stops, plan->tapNodes) +
-        heapBytesOf(plan->headEntry, plan->headValue, plan->workspaces, plan->split.newId) +
-        heapBytesOf(plan->split.source, plan->split.saved, plan->split.shapesOnly) + plan->isGradient.size() / 8;
+        heapBytesOf(plan->saved, plan->slots, plan->callOf, plan->results, plan->heads, plan->operandsOfHeads) +
+        heapBytesOf(plan->draws, plan->stops, plan->headEntry) + plan->places.heapBytes() + plan->isGradient.size() / 8;
+    for (const std::unique_ptr<MovableRunner> &runner : list.runners) plan->bytes += runner->heapBytes();
+    if (plan->source) plan->bytes += plan->source->heapBytes();
   }
 
   Context &ctx;
@@ -338,6 +343,7 @@ class Compiler {
   const BackwardRequest &request;
   const SignatureOptions &options;
   std::unique_ptr<Plan> plan;
+  std::unique_ptr<PlanSource> source;
   RecordedGraph recorded;
   GradientResult gradient;
   Inference inference;
@@ -345,6 +351,14 @@ class Compiler {
 };
 
 }  // namespace
+
+size_t PlanSource::heapBytes() const {
+  size_t bytes = heapBlock(sizeof(PlanSource)) + bytesOf(combined) +
+                 heapBytesOf(split.newId, split.source, split.saved, split.shapesOnly) +
+                 heapBytesOf(callOf, leafOf, savedValue, headValue, tapNodes);
+  if (calls) bytes += heapBytesOf(calls->forward, calls->calls, calls->inputs, calls->outputs);
+  return bytes;
+}
 
 void BackwardRequest::clear() {
   heads.clear();
@@ -370,8 +384,9 @@ void BackwardRequest::encode(std::vector<uint32_t> &words) const {
 }
 
 Expected<std::unique_ptr<Plan>> compileBackward(Context &context, const ShapeTable &shapes, const Collected &collected,
-                                                const BackwardRequest &request, const SignatureOptions &options) {
-  return Compiler(context, shapes, collected, request, options).run();
+                                                const BackwardRequest &request, const SignatureOptions &options,
+                                                bool keepsSource) {
+  return Compiler(context, shapes, collected, request, options).run(keepsSource);
 }
 
 }  // namespace gradc

@@ -33,15 +33,49 @@ struct BackwardRequest {
 
 struct PlanBucket;
 
+/// What of a compiled backward is read when it is replayed call by call. Values are entries of `combined`.
+struct PlanSource {
+  Graph combined;  // the recorded graph and its gradients
+  SplitGradient split;
+  uint32_t numForwardHeads = 0, numForwardNodes = 0;
+  std::vector<uint32_t> callOf;   // by node of `combined`: position of the call it is, or is generated for; or kNone
+  std::vector<uint32_t> leafOf;   // by node of `combined`: position among the leaves, or kNone
+  std::vector<Value> savedValue;  // parallel to Plan::saved
+  std::vector<Value> headValue;   // per head of the request
+  std::vector<NodeId> tapNodes;   // per tap of the request; invalid: none
+
+  /// The calls, listed when they are first made.
+  struct ForwardValue {
+    Value value;
+    OperandType type;
+    uint32_t saved;       // position among them, or kNone: only its shape is looked at
+    uint32_t lastReader;  // call
+  };
+  struct Call {
+    KindId kind;  // of the Imperative
+    NodeId node;
+    uint32_t firstInput, lastInput, firstType;
+    uint32_t call;       // that it is generated for, or kNone
+    NodeId forwardNode;  // of a fused backward operator
+    uint32_t tap;        // that it is, or kNone
+  };
+  struct Calls {
+    std::vector<ForwardValue> forward;  // by lastReader
+    std::vector<Call> calls;
+    std::vector<uint32_t> inputs;      // entries
+    std::vector<KnownOutput> outputs;  // per call all of them
+  };
+  std::unique_ptr<Calls> calls;
+
+  size_t heapBytes() const;
+};
+
 struct Plan {
   std::vector<uint32_t> key;  // the request, then the structure
 
-  Graph combined;  // the recorded graph and its gradients
-  SplitGradient split;
-  InstructionList list;
-  uint32_t numForwardHeads = 0, numForwardNodes = 0;
-  std::vector<uint32_t> callOf;  // by node of `combined`: position of the call it is, or is generated for; or kNone
-  std::vector<uint32_t> leafOf;  // by node of `combined`: position among the leaves, or kNone
+  InstructionList list;                // of the backward part
+  std::vector<uint32_t> callOf;        // by node of it: position of the call it is generated for, or kNone
+  std::unique_ptr<PlanSource> source;  // null until it is needed
 
   /// A kept value on the tape: slot `kept` of call `node`.
   struct Slot {
@@ -49,17 +83,15 @@ struct Plan {
   };
   /// A value the instructions read. All slots hold the same bytes, unless somebody overwrote them.
   struct Saved {
-    EntryId entry;  // of `split.backward`
-    Value value;    // of `combined`
+    EntryId entry;  // of the backward part, a variable
     uint32_t firstSlot, lastSlot;
     uint32_t lastReader;  // instruction
   };
   std::vector<Saved> saved;  // by lastReader
   std::vector<Slot> slots;
   std::vector<EntryId> headEntry;  // per head of the request; invalid: none, or nothing reads it
-  std::vector<Value> headValue;    // of `combined`
   static constexpr uint32_t kNone = 0xffffffff;
-  std::vector<uint32_t> results;  // per wrt, then per retained: head of `split.backward`, or kNone
+  std::vector<uint32_t> results;  // per wrt, then per retained: head of the backward part, or kNone
 
   struct HeadMemory {
     uint32_t head;
@@ -69,16 +101,7 @@ struct Plan {
   std::vector<HeadMemory> heads;  // by firstWriter
   std::vector<uint32_t> operandsOfHeads;
 
-  struct Placed {
-    EntryId entry;
-    int64_t offset;
-  };
-  std::vector<Placed> placed;  // entries in the arena
-  struct Workspace {
-    uint32_t instruction;
-    int64_t offset;
-  };
-  std::vector<Workspace> workspaces;
+  ArenaPlaces places;
   size_t arenaBytes = 0;
   char *arena = nullptr;  // where the addresses were set for
   /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function.
@@ -86,45 +109,23 @@ struct Plan {
     uint32_t instruction, tap;  // position in the request; kNone: a function
   };
   std::vector<Stop> stops;     // by instruction
-  llvm::BitVector isGradient;  // by entry of `split.backward`, where there are functions: computed from head gradients
+  llvm::BitVector isGradient;  // by entry, where there are functions: computed from head gradients
   FailureSlot failure;         // of kernels
-  std::vector<NodeId> tapNodes;  // per tap of the request: of `combined`; invalid: none
-  struct Draw {
+  struct OfCall {
     uint32_t instruction, node;
   };
-  std::vector<Draw> draws;       // instructions of random operators, and the calls whose draws they repeat
-  bool isLeased = false;         // a run is under way
-  PlanBucket *bucket = nullptr;  // of the cache; null: it is not there any more
-  bool hasHostCode = false;      // operators of the host compute something, functions, or what bodies contain
-
-  /// The same as calls, made when it is first replayed that way. Values are entries of `combined`.
-  struct ForwardValue {
-    Value value;
-    OperandType type;
-    uint32_t saved;       // position among them, or kNone: only its shape is looked at
-    uint32_t lastReader;  // call
-  };
-  struct RecordedCall {
-    KindId kind;  // of the Imperative
-    NodeId node;
-    uint32_t firstInput, lastInput, firstType;
-    uint32_t call;       // that it is generated for, or kNone
-    NodeId forwardNode;  // of a fused backward operator
-    uint32_t tap;        // that it is, or kNone
-  };
-  struct Recorded {
-    std::vector<ForwardValue> forward;  // by lastReader
-    std::vector<RecordedCall> calls;
-    std::vector<uint32_t> inputs;      // entries
-    std::vector<KnownOutput> outputs;  // per call all of them
-  };
-  std::unique_ptr<Recorded> recorded;
-  size_t bytes = 0;  // of heap
+  std::vector<OfCall> draws;      // instructions of random operators, and the calls whose draws they repeat
+  std::vector<OfCall> hostCalls;  // instructions of the host's operators, and the calls whose objects they find
+  bool isLeased = false;          // a run is under way
+  PlanBucket *bucket = nullptr;   // of the cache; null: it is not there any more
+  bool hasHostCode = false;       // operators of the host compute something, functions, or what bodies contain
+  size_t bytes = 0;               // of heap
 };
 
-/// Compiles. Errors of the request (E-01 … E-15, E-38 …) and of operators (E-02) name the user's tensors and calls.
+/// Compiles, always the same for one structure and request. Errors of the request (E-01 … E-15, E-38 …) and of operators
+/// (E-02) name the user's tensors and calls.
 llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, const ShapeTable &shapes,
                                                       const Collected &collected, const BackwardRequest &request,
-                                                      const SignatureOptions &options);
+                                                      const SignatureOptions &options, bool keepsSource);
 
 }  // namespace gradc

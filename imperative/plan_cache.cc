@@ -60,6 +60,11 @@ void PlanCache::insert(std::shared_ptr<Plan> plan) {
   }
 }
 
+void PlanCache::grow(Plan &plan, size_t numBytes) {
+  plan.bytes += numBytes;
+  if (plan.bucket) bytes += numBytes;
+}
+
 void PlanCache::lease(Plan &plan) {
   plan.isLeased = true;
   if (plan.bucket) --plan.bucket->numFree;

@@ -20,6 +20,8 @@ class PlanCache {
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
   /// Drops what was not used for longest; a plan larger than the limit is kept alone.
   void insert(std::shared_ptr<Plan> plan);
+  /// It takes so many bytes more from now on.
+  void grow(Plan &plan, size_t numBytes);
   /// While a run is under way nobody else finds the plan.
   void lease(Plan &plan);
   void giveBack(Plan &plan);

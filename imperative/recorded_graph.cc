@@ -4,6 +4,7 @@
 #include "imperative/function_op.h"
 
 #include "ir/graph_builder.h"
+#include "passes/infer_bodies.h"
 
 #include "ir/dense_map.h"
 #include "llvm/ADT/StringExtras.h"
@@ -22,6 +23,7 @@ class Recorder {
   Expected<RecordedGraph> run(ArrayRef<uint32_t> headWords) {
     result.computed.resize(collected.numEntries());
     result.leaves.resize(collected.leaves().size());
+    if (isFile) listHiddenReads();
     for (TapeNode *node : collected.nodes())
       if (Error error = addCall(*node)) return error;
     // Leaves and others that no call reads are heads, or requested: they must be there to be spoken of.
@@ -87,8 +89,17 @@ class Recorder {
     return name;
   }
 
+  /// What bodies yield for gradients is in a file only where a recorded gradient reads it.
+  void listHiddenReads() {
+    for (TapeNode *node : collected.nodes())
+      for (const Edge &edge : node->edges())
+        if (edge.kind() == Edge::Kind::Node && edge.node() && edge.output >= edge.node()->signature->called->numOutputs)
+          readInside.insert(edge.node());
+  }
+
   Error addCall(TapeNode &node) {
     const Signature &signature = *node.signature;
+    const KindRef &kind = isFile && !readInside.contains(&node) ? signature.called : signature.handle;
     if (isFile && signature.isHostCode)
       return Failure(ErrorKind::UnknownOp, "call " + Twine(node.call) + ", function '" + signature.handle->spelling +
                                                "', is code of the host, which no graph holds");
@@ -96,17 +107,16 @@ class Recorder {
     for (auto [i, edge] : enumerate(node.edges())) inputs.push_back(input(node, edge, static_cast<uint32_t>(i)));
     NodeId n;
     if (isFile && !signature.mutated.empty()) {
-      Expected<NodeId> added = builder.add(*signature.handle->op, inputs, {"", signature.handle->attrs});
+      Expected<NodeId> added = builder.add(*kind->op, inputs, {"", kind->attrs, NodeId(), kind->bodies});
       if (!added) return added.takeError();
       n = *added;
     } else {
-      n = builder.addKind(signature.handle, inputs, NodeId());
+      n = builder.addKind(kind, inputs, NodeId());
     }
     builder.setName(n, nameOf(node), "");
     if (node.forward) builder.addControlDep(n, result.computed[node.forward->index].node);
     result.calls.push_back(n);
-    for (uint32_t o = 0; o < signature.outputs.size(); ++o)
-      result.computed[node.index + o] = {n, static_cast<uint16_t>(o), 0};
+    for (uint32_t o = 0; o < kind->numOutputs; ++o) result.computed[node.index + o] = {n, static_cast<uint16_t>(o), 0};
     return Error::success();
   }
 
@@ -122,14 +132,16 @@ class Recorder {
     if (!frozen) return frozen.takeError();
     result.graph = frozen->graph;
     for (std::vector<Value> *list : {&result.computed, &result.leaves, &result.outside})
-      for (Value &value : *list) value = (*frozen)(value);
+      for (Value &value : *list)
+        if (value.isValid()) value = (*frozen)(value);
     for (NodeId &n : result.calls) n = frozen->newId[n.value];
-    if (!isFile) note(*frozen);
+    if (isFile) return std::move(result);
+    if (Error error = note(*frozen)) return error;
     return std::move(result);
   }
 
   /// What the calls found out.
-  void note(const Frozen &frozen) {
+  Error note(const Frozen &frozen) {
     auto table = std::make_shared<ShapeTable>();
     Inference &inference = result.inference;
     inference.shape = EntryMap<ShapeId>(result.graph, kUnknownShape);
@@ -150,7 +162,8 @@ class Recorder {
       for (auto [o, output] : enumerate(node->signature->outputs))
         set(EntryId(first + static_cast<uint32_t>(o)), output.type);
     }
-    inference.shapes = std::move(table);
+    inference.shapes = table;
+    return inferBodies(ctx, result.graph, table, inference);
   }
 
   Context &ctx;
@@ -161,8 +174,9 @@ class Recorder {
   RecordedGraph result;
   std::vector<std::pair<NodeId, OperandType>> variables;
   DenseMap<uint64_t, Value> untracked;  // by identity, in files
-  StringMap<uint32_t> numOf;            // calls of an operator so far
-  StringMap<char> taken;                // names, in files
+  DenseSet<const TapeNode *> readInside;
+  StringMap<uint32_t> numOf;  // calls of an operator so far
+  StringMap<char> taken;      // names, in files
   uint32_t numUnnamed = 0;
   std::string failure;
 };

@@ -14,6 +14,13 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
+std::string nameOf(const Plan &plan, const Plan::Saved &saved) {
+  const Graph &graph = plan.list.graph;
+  uint32_t n = 0;
+  while (graph.firstEntry(NodeId(n)) != saved.entry) ++n;
+  return graph.name(NodeId(n)).str();
+}
+
 class Replay {
  public:
   Replay(const ReplayRequest &request, bool &hasReleased)
@@ -40,8 +47,10 @@ class Replay {
       if (e.isValid()) list.address[e] = request.scratch.heads[i].get()->storage->data;
     if (Error error = bindArena()) return error;
     list.resolve();
-    for (const Plan::Draw &draw : plan.draws)
+    for (const Plan::OfCall &draw : plan.draws)
       list.instructions[draw.instruction].call.random = {engine.options.seed, collected.nodes()[draw.node]->draw, 0};
+    for (const Plan::OfCall &call : plan.hostCalls)
+      list.instructions[call.instruction].call.state = objectOf(collected.nodes()[call.node]->state);
     for (const Plan::Stop &stop : plan.stops) {
       if (Error error = executeUpTo(stop.instruction)) return error;
       if (Error error = stop.tap == Plan::kNone ? runFunction(stop.instruction) : runTap(stop)) return error;
@@ -109,7 +118,7 @@ class Replay {
       TapeNode &node = *collected.nodes()[callOf(instruction.node)];
       TensorList gradients(node.signature->outputs.size()), results;
       for (auto [k, output] : enumerate(arrivingOutputs(*instruction.call.kind))) {
-        if (isMissing(plan.split.backward.inputs(instruction.node)[k])) continue;
+        if (isMissing(list.graph.inputs(instruction.node)[k])) continue;
         Expected<Tensor> gradient = copyOf(instruction.call.in[k]);
         if (!gradient) return gradient.takeError();
         gradients[static_cast<size_t>(output)] = std::move(*gradient);
@@ -131,13 +140,13 @@ class Replay {
   // ---- gradients that functions did not give: the entries hold zeros, and what reads nothing else has none
 
   bool isMissing(NodeId n, uint32_t output) const {
-    return !missing.empty() && missing[plan.split.backward.firstEntry(n).value + output];
+    return !missing.empty() && missing[list.graph.firstEntry(n).value + output];
   }
   bool isMissing(Value v) const { return isMissing(v.node, v.index); }
 
   void miss(const Instruction &instruction, size_t output) {
-    missing.resize(plan.split.backward.numEntries());
-    missing.set(plan.split.backward.firstEntry(instruction.node).value + static_cast<uint32_t>(output));
+    missing.resize(list.graph.numEntries());
+    missing.set(list.graph.firstEntry(instruction.node).value + static_cast<uint32_t>(output));
     const TensorRef &out = instruction.call.out[output];
     if (out.data && out.bytes() && instruction.call.requests[output] != Request::Null)
       std::memset(out.data, 0, out.bytes());
@@ -146,8 +155,8 @@ class Replay {
   bool takeAsMissing(const Instruction &instruction) {
     if (missing.empty()) return false;
     bool hasMissing = false;
-    for (Value v : plan.split.backward.inputs(instruction.node)) {
-      if (!plan.isGradient[plan.split.backward.entry(v).value]) continue;
+    for (Value v : list.graph.inputs(instruction.node)) {
+      if (!plan.isGradient[list.graph.entry(v).value]) continue;
       if (!isMissing(v)) return false;
       hasMissing = true;
     }
@@ -156,7 +165,7 @@ class Replay {
     return true;
   }
 
-  uint32_t callOf(NodeId n) const { return plan.callOf[plan.split.source[n.value].node.value]; }
+  uint32_t callOf(NodeId n) const { return plan.callOf[n.value]; }
 
   Error check(uint32_t i) const {
     if (!request.checksNaN) return Error::success();
@@ -180,9 +189,7 @@ class Replay {
     if (!arena) return noMemory(plan.arenaBytes);
     if (arena->data == plan.arena) return Error::success();
     plan.arena = arena->data;
-    for (const Plan::Placed &placed : plan.placed) list.address[placed.entry] = arena->data + placed.offset;
-    for (const Plan::Workspace &workspace : plan.workspaces)
-      list.instructions[workspace.instruction].call.workspace = arena->data + workspace.offset;
+    plan.places.move(list, arena->data);
     return Error::success();
   }
 
@@ -215,8 +222,8 @@ class Replay {
       if (request.host) {
         const HostScratch::Held value = held[nextSaved];
         if (value.storage->version.load(std::memory_order_relaxed) != value.version)
-          return Failure(ErrorKind::StaleVersion, "'" + Twine(plan.combined.listedName(saved.value)) +
-                                                      "', which this backward reads, was overwritten by a hook");
+          return Failure(ErrorKind::StaleVersion,
+                         "'" + Twine(nameOf(plan, saved)) + "', which this backward reads, was overwritten by a hook");
         release(value.storage);
       }
       if (!releases) continue;
@@ -274,7 +281,7 @@ class Replay {
   Error takeResults() {
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone || !memory[head]) continue;
-      if (!missing.empty() && isMissing(plan.split.backward.heads()[head])) continue;
+      if (!missing.empty() && isMissing(list.graph.heads()[head])) continue;
       if (Error error = takeResult(i)) return error;
     }
     return Error::success();
@@ -298,7 +305,7 @@ class Replay {
 
 Error notKept(const Plan &plan, const Plan::Saved &saved) {
   return Failure(ErrorKind::Internal,
-                 "a gradient reads '" + plan.combined.listedName(saved.value) + "', which no call of the tape keeps");
+                 "a gradient reads '" + nameOf(plan, saved) + "', which no call of the tape keeps");
 }
 
 Expected<Storage *> keptValue(Engine &engine, const Collected &collected, Plan::Slot slot) {

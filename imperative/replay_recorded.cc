@@ -17,29 +17,29 @@ namespace {
 class Lister {
  public:
   Lister(Engine &engine, const Plan &plan)
-      : engine(engine), plan(plan), graph(plan.combined), requests(countRequests(plan.split.backward, {})),
-        list(std::make_unique<Plan::Recorded>()) {}
+      : engine(engine), plan(plan), source(*plan.source), graph(source.combined),
+        requests(countRequests(plan.list.graph, {})), list(std::make_unique<PlanSource::Calls>()) {}
 
-  std::unique_ptr<Plan::Recorded> run() {
-    for (auto [t, node] : enumerate(plan.tapNodes))
+  std::unique_ptr<PlanSource::Calls> run() {
+    for (auto [t, node] : enumerate(source.tapNodes))
       if (node.isValid()) tapOf[node.value] = static_cast<uint32_t>(t);
     DenseMap<uint32_t, uint32_t> savedOf;
-    for (auto [i, saved] : enumerate(plan.saved)) savedOf[graph.entry(saved.value).value] = static_cast<uint32_t>(i);
-    for (const std::vector<CrossingValue> *crossings : {&plan.split.saved, &plan.split.shapesOnly})
+    for (auto [i, value] : enumerate(source.savedValue)) savedOf[graph.entry(value).value] = static_cast<uint32_t>(i);
+    for (const std::vector<CrossingValue> *crossings : {&source.split.saved, &source.split.shapesOnly})
       for (const CrossingValue &crossing : *crossings) {
         const auto at = savedOf.find(graph.entry(crossing.entry).value);
-        list->forward.push_back({crossing.entry, typeOf(plan.split.backward.firstEntry(crossing.variable)),
+        list->forward.push_back({crossing.entry, typeOf(plan.list.graph.firstEntry(crossing.variable)),
                                  at == savedOf.end() ? Plan::kNone : at->second, 0});
       }
-    for (uint32_t n = plan.numForwardNodes; n < graph.numNodes(); ++n)
+    for (uint32_t n = source.numForwardNodes; n < graph.numNodes(); ++n)
       if (!graph.isVariable(NodeId(n))) add(NodeId(n));
     DenseMap<uint32_t, uint32_t> lastReader;
     for (auto [c, call] : enumerate(list->calls))
       for (uint32_t i = call.firstInput; i < call.lastInput; ++i)
         lastReader[list->inputs[i]] = static_cast<uint32_t>(c);
-    for (Plan::ForwardValue &value : list->forward)
+    for (PlanSource::ForwardValue &value : list->forward)
       value.lastReader = lastReader.lookup(graph.entry(value.value).value);
-    llvm::stable_sort(list->forward, [](const Plan::ForwardValue &a, const Plan::ForwardValue &b) {
+    llvm::stable_sort(list->forward, [](const PlanSource::ForwardValue &a, const PlanSource::ForwardValue &b) {
       return a.lastReader < b.lastReader;
     });
     return std::move(list);
@@ -52,10 +52,10 @@ class Lister {
   }
 
   void add(NodeId n) {
-    Plan::RecordedCall call;
+    PlanSource::Call call;
     call.kind = engine.signatures.kindId(graph.kindHandle(n));
     call.node = n;
-    call.call = plan.callOf[n.value];
+    call.call = source.callOf[n.value];
     const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
     call.forwardNode = isFused ? graph.controlDeps(n)[0] : NodeId();
     const auto tap = tapOf.find(n.value);
@@ -64,7 +64,7 @@ class Lister {
     for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
     call.firstType = static_cast<uint32_t>(list->outputs.size());
-    const uint32_t first = plan.split.backward.firstEntry(plan.split.newId[n.value]).value;
+    const uint32_t first = plan.list.graph.firstEntry(source.split.newId[n.value]).value;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       const OperandType type = typeOf(EntryId(first + o));
       // A gradient rule of its own may read what nobody else does.
@@ -76,16 +76,17 @@ class Lister {
 
   Engine &engine;
   const Plan &plan;
+  const PlanSource &source;
   const Graph &graph;
   const RequestTable requests;
   DenseMap<uint32_t, uint32_t> tapOf;  // by node of the combined graph
-  std::unique_ptr<Plan::Recorded> list;
+  std::unique_ptr<PlanSource::Calls> list;
 };
 
 class RecordedReplay {
  public:
   explicit RecordedReplay(const ReplayRequest &request)
-      : request(request), engine(request.engine), plan(request.plan), graph(plan.combined),
+      : request(request), engine(request.engine), plan(request.plan), source(*plan.source), graph(source.combined),
         collected(request.scratch.collected), scratch(request.scratch.recorded), values(scratch.values),
         origins(scratch.origins), versions(scratch.versions) {
     values.resize(graph.numEntries());
@@ -104,16 +105,16 @@ class RecordedReplay {
   }
 
   Error run() {
-    if (!plan.recorded) plan.recorded = Lister(engine, plan).run();
-    for (auto [i, value] : enumerate(plan.headValue))
+    if (!source.calls) source.calls = Lister(engine, plan).run();
+    for (auto [i, value] : enumerate(source.headValue))
       if (value.isValid()) values[graph.entry(value).value] = request.scratch.heads[i];
-    for (const Plan::ForwardValue &value : plan.recorded->forward) {
+    for (const PlanSource::ForwardValue &value : source.calls->forward) {
       Expected<Tensor> tensor = forwardValue(value);
       if (!tensor) return tensor.takeError();
       versions.push_back(value.saved == Plan::kNone ? 0 : tensor->version());
       values[graph.entry(value.value).value] = std::move(*tensor);
     }
-    for (auto [c, recorded] : enumerate(plan.recorded->calls)) {
+    for (auto [c, recorded] : enumerate(source.calls->calls)) {
       if (Error error = call(recorded)) return error;
       if (Error error = check(recorded)) return error;
       if (Error error = checkVersions(static_cast<uint32_t>(c))) return error;
@@ -122,11 +123,11 @@ class RecordedReplay {
   }
 
  private:
-  Error call(const Plan::RecordedCall &recorded) {
+  Error call(const PlanSource::Call &recorded) {
     const NodeKind &kind = graph.kind(recorded.node);
     SmallVector<Tensor, 4> inputs, outputs(kind.numVisible);
     for (uint32_t i = recorded.firstInput; i < recorded.lastInput; ++i)
-      inputs.push_back(values[plan.recorded->inputs[i]]);
+      inputs.push_back(values[source.calls->inputs[i]]);
     if (isMissing(recorded, inputs)) return Error::success();
     if (recorded.tap != Plan::kNone)
       return tap(recorded.tap, values[graph.firstEntry(recorded.node).value] = inputs[0]);
@@ -140,9 +141,10 @@ class RecordedReplay {
       call.origin = origin;
       call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
-      if (kind.op->flags.isRandom) call.draw = forward.draw;
+      call.state = forward.state;
+      if (kind.op->flags.isRandom || kind.drawsInside) call.draw = forward.draw;
     }
-    call.known = ArrayRef(plan.recorded->outputs).slice(recorded.firstType, kind.numOutputs);
+    call.known = ArrayRef(source.calls->outputs).slice(recorded.firstType, kind.numOutputs);
     if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);
     if (Error error = engine.call(call, outputs)) return error;
     const uint32_t first = graph.firstEntry(recorded.node).value;
@@ -163,14 +165,14 @@ class RecordedReplay {
     return request.host->runHooksAfter(tap);
   }
 
-  Error function(const Plan::RecordedCall &recorded, ArrayRef<Tensor> inputs) {
+  Error function(const PlanSource::Call &recorded, ArrayRef<Tensor> inputs) {
     TapeNode &node = *collected.nodes()[recorded.call];
     TensorList gradients(node.signature->outputs.size()), results;
     for (auto [k, output] : enumerate(arrivingOutputs(graph.kind(recorded.node))))
       gradients[static_cast<size_t>(output)] = inputs[k];
     SmallVector<bool, 4> wanted;
     const uint32_t numOutputs = graph.numOutputs(recorded.node), first = graph.firstEntry(recorded.node).value;
-    for (uint32_t o = 0; o < numOutputs; ++o) wanted.push_back(plan.recorded->outputs[recorded.firstType + o].isWanted);
+    for (uint32_t o = 0; o < numOutputs; ++o) wanted.push_back(source.calls->outputs[recorded.firstType + o].isWanted);
     if (Error error = request.host->runFunction(node, gradients, wanted, results)) return error;
     for (uint32_t o = 0; o < numOutputs; ++o) {
       hasMissing |= wanted[o] && !results[o];
@@ -180,11 +182,11 @@ class RecordedReplay {
   }
 
   /// Where a function gave no gradient, and nothing else arrives.
-  bool isMissing(const Plan::RecordedCall &recorded, ArrayRef<Tensor> inputs) const {
+  bool isMissing(const PlanSource::Call &recorded, ArrayRef<Tensor> inputs) const {
     if (!hasMissing) return false;
     bool isAny = false;
-    const Graph &backward = plan.split.backward;
-    const NodeId now = plan.split.newId[recorded.node.value];
+    const Graph &backward = plan.list.graph;
+    const NodeId now = source.split.newId[recorded.node.value];
     for (auto [k, value] : enumerate(inputs)) {
       if (!plan.isGradient[backward.entry(backward.inputs(now)[k]).value]) continue;
       if (value) return false;
@@ -194,10 +196,10 @@ class RecordedReplay {
   }
 
   /// Zeros for a gradient that is missing beside others.
-  Error materialize(const Plan::RecordedCall &recorded, MutableArrayRef<Tensor> inputs) {
+  Error materialize(const PlanSource::Call &recorded, MutableArrayRef<Tensor> inputs) {
     if (!hasMissing) return Error::success();
-    const Graph &backward = plan.split.backward;
-    const NodeId now = plan.split.newId[recorded.node.value];
+    const Graph &backward = plan.list.graph;
+    const NodeId now = source.split.newId[recorded.node.value];
     const Inference &known = plan.list.inference;
     for (auto [k, value] : enumerate(inputs)) {
       const EntryId e = backward.entry(backward.inputs(now)[k]);
@@ -211,7 +213,7 @@ class RecordedReplay {
     return Error::success();
   }
 
-  Error check(const Plan::RecordedCall &recorded) const {
+  Error check(const PlanSource::Call &recorded) const {
     if (!request.checksNaN) return Error::success();
     const uint32_t first = graph.firstEntry(recorded.node).value;
     const TapeNode *const node = recorded.call == Plan::kNone ? nullptr : collected.nodes()[recorded.call];
@@ -223,10 +225,10 @@ class RecordedReplay {
 
   /// Code of the host may have overwritten what the calls read.
   Error checkVersions(uint32_t call) {
-    const std::vector<Plan::ForwardValue> &forward = plan.recorded->forward;
+    const std::vector<PlanSource::ForwardValue> &forward = source.calls->forward;
     if (!request.host) return Error::success();
     for (; nextForward < forward.size() && forward[nextForward].lastReader <= call; ++nextForward) {
-      const Plan::ForwardValue &value = forward[nextForward];
+      const PlanSource::ForwardValue &value = forward[nextForward];
       if (value.saved != Plan::kNone && values[graph.entry(value.value).value].version() != versions[nextForward])
         return Failure(ErrorKind::StaleVersion, "'" + Twine(graph.listedName(value.value)) +
                                                     "', which this backward reads, was overwritten by a hook");
@@ -235,22 +237,22 @@ class RecordedReplay {
   }
 
   Error copy(const Tensor &value, Tensor &own) {
-    const KindRef copy = cantFail(engine.ctx.kind(*engine.ctx.ops.wellKnown.copy, Attrs()));
-    return engine.call({engine.signatures.kindId(copy), value, {Recording::On}}, own);
+    const KindId kind = engine.kindOf(*engine.ctx.ops.wellKnown.copy, engine.copyKind);
+    return engine.call({kind, value, {Recording::On}}, own);
   }
 
   /// The call that a node of the combined graph was, or was replayed as.
   TapeNode *nodeOf(NodeId n) const {
-    if (n.value < plan.numForwardNodes)
-      return plan.callOf[n.value] == Plan::kNone ? nullptr : collected.nodes()[plan.callOf[n.value]];
+    if (n.value < source.numForwardNodes)
+      return source.callOf[n.value] == Plan::kNone ? nullptr : collected.nodes()[source.callOf[n.value]];
     const Tensor &output = values[graph.firstEntry(n).value];
     return output ? output.get()->producer : nullptr;
   }
 
   /// A value of the tape, with contents where it has them, and its history.
-  Expected<Tensor> forwardValue(const Plan::ForwardValue &forward) {
+  Expected<Tensor> forwardValue(const PlanSource::ForwardValue &forward) {
     const Value v = forward.value;
-    const uint32_t call = plan.callOf[v.node.value];
+    const uint32_t call = source.callOf[v.node.value];
     TapeNode *const producer = graph.isVariable(v.node) || call == Plan::kNone ? nullptr : collected.nodes()[call];
     Storage *storage = nullptr;
     const Edge *edge = nullptr;
@@ -278,7 +280,7 @@ class RecordedReplay {
       impl.producer = producer;
       impl.output = v.index;
       impl.tracked = producer->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
-    } else if (const uint32_t leaf = plan.leafOf[v.node.value]; leaf != Plan::kNone) {
+    } else if (const uint32_t leaf = source.leafOf[v.node.value]; leaf != Plan::kNone) {
       impl.mark = collected.leaves()[leaf];
       retain(impl.mark);
       impl.tracked = !impl.mark->isMarked ? 0 : impl.mark->isByLeaf ? kTracked | kTrackedByLeaf : kTracked;
@@ -298,7 +300,7 @@ class RecordedReplay {
       if (head) scratch.taken.insert(head.get()->storage);
     for (auto [i, head] : enumerate(plan.results)) {
       if (head == Plan::kNone || scratch.isDelivered[i]) continue;
-      Tensor result = values[graph.entry(graph.heads()[plan.numForwardHeads + head]).value];
+      Tensor result = values[graph.entry(graph.heads()[source.numForwardHeads + head]).value];
       if (!result) continue;
       if (!scratch.taken.insert(result.get()->storage).second) {
         Tensor own;
@@ -313,6 +315,7 @@ class RecordedReplay {
   const ReplayRequest &request;
   Engine &engine;
   Plan &plan;
+  PlanSource &source;
   const Graph &graph;
   const Collected &collected;
   Scratch::Recorded &scratch;

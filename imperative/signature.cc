@@ -49,7 +49,7 @@ class Maker {
   Error run(ArrayRef<KnownOutput> known) {
     const NodeKind &kind = *signature.handle;
     signature.numVisible = kind.numVisible;
-    signature.isRandom = kind.op->flags.isRandom;
+    signature.isRandom = kind.op->flags.isRandom || kind.drawsInside;
     signature.isHostCode = isHostCode(*kind.op);
     for (uint64_t word : ArrayRef(signature.key).slice(1, signature.key[0] >> 1)) {
       signature.inputs.push_back(typeOf(word));
@@ -57,19 +57,18 @@ class Maker {
     }
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
       if (kind.isMutated(i)) signature.mutated.push_back(i);
-    signature.outputs.resize(kind.numOutputs);
-    if (!known.empty()) {
-      for (auto [output, of] : zip_equal(signature.outputs, known))
-        output.type = of.type, output.isWanted = of.isWanted;
-    } else if (Error error = inferOutputs()) {
-      return error;
-    }
-    for (uint32_t o = 0; o < kind.numOutputs; ++o) {
-      Signature::Output &output = signature.outputs[o];
+    const bool isInferred = known.empty() || kind.flow;
+    if (isInferred)
+      if (Error error = makeSingle()) return error;
+    if (kind.flow && signature.isTracked) yieldSaved();
+    signature.outputs.resize(signature.handle->numOutputs);
+    for (auto [output, of] : zip(signature.outputs, known)) output.type = of.type, output.isWanted = of.isWanted;
+    if (isInferred) takeTypes();
+    for (auto [o, output] : enumerate(signature.outputs)) {
       // Hidden ones too: a recorded gradient may read them, and depends on them.
       output.isTracked =
           signature.isTracked && output.isWanted && isFloating(output.type.dtype) && !kind.op->flags.hasNoGradient;
-      output.sharedInput = sharedInput(ctx, signature, o);
+      output.sharedInput = sharedInput(ctx, signature, static_cast<uint32_t>(o));
     }
     signature.isTracked = any_of(ArrayRef(signature.outputs).take_front(kind.numVisible),
                                  [](const Signature::Output &output) { return output.isTracked; });
@@ -78,47 +77,51 @@ class Maker {
   }
 
  private:
-  Error inferOutputs() {
-    GraphBuilder builder(ctx);
-    SmallVector<Value, 8> values;
-    for (uint32_t i = 0; i < signature.numInputs(); ++i)
-      values.push_back(builder.addVariable(inputName(*signature.handle, i), Attrs()));
-    const NodeId node = builder.addKind(signature.handle, values, NodeId());
-    builder.setName(node, signature.handle->op->name, "");
-    SmallVector<Value, 8> heads;
-    for (uint32_t o = 0; o < signature.outputs.size(); ++o) heads.push_back({node, static_cast<uint16_t>(o), 0});
-    Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
-    if (!frozen) return frozen.takeError();
-    single.graph = frozen->graph;
-    single.node = frozen->newId[node.value];
-    InferRequest hints;
-    for (auto [i, type] : enumerate(signature.inputs)) {
-      single.variables.push_back((*frozen)(values[i]).node);
-      const Dims dims = shapes[type.shape].dims();
-      hints.shapes.push_back({single.variables[i], DimsBuffer(dims.begin(), dims.end())});
-      hints.dtypes.push_back({single.variables[i], type.dtype});
-    }
-    Expected<Inference> found = infer(ctx, single.graph, hints, InferOptions());
-    if (!found) return found.takeError();
-    inference = std::move(*found);
-    for (auto [o, output] : enumerate(signature.outputs)) {
-      const EntryId e(single.graph.firstEntry(single.node).value + static_cast<uint32_t>(o));
-      output.type = {*shapes.intern(inference.shapeOf(e).dims()), inference.dtype[e]};
-    }
+  Error makeSingle() {
+    Expected<SingleCall> made = SingleCall::create(ctx, shapes, signature.handle, signature.inputs);
+    if (!made) return made.takeError();
+    single = std::move(*made);
     return Error::success();
+  }
+
+  void takeTypes() {
+    for (auto [o, output] : enumerate(signature.outputs)) {
+      const EntryId e = single.output(static_cast<uint32_t>(o));
+      output.type = {*shapes.intern(single.inference.shapeOf(e).dims()), single.inference.dtype[e]};
+    }
+  }
+
+  KeepQuestion question() const {
+    KeepQuestion question;
+    question.options.inference = &single.inference;
+    question.options.isTraining = signature.isTraining;
+    question.isAnyOrder = signature.handle->flow;
+    question.isRecorded = true;
+    for (uint32_t i = 0; i < signature.numInputs(); ++i)
+      if (isWanted(i)) question.wanted.push_back(i);
+    return question;
+  }
+
+  /// A call cannot be made again with more outputs: those that gradients of any order read are there from the first.
+  void yieldSaved() {
+    while (true) {
+      Expected<KindRef> saving = savingKind(ctx, single.node, question());
+      if (!saving) return consumeError(saving.takeError());
+      if (*saving == signature.handle) return;
+      const KindRef before = std::exchange(signature.handle, *saving);
+      if (Error error = makeSingle()) {
+        signature.handle = before;
+        return consumeError(std::move(error));
+      }
+    }
   }
 
   /// An operator without gradient keeps nothing: whoever asks for the gradient gets the error.
   void listKept(bool isKnown) {
     if (isKnown && signature.handle->op->flags.isBackward) return keepAll();
-    KeepQuestion question;
-    question.options.inference = &inference;
-    question.options.isTraining = signature.isTraining;
-    for (uint32_t i = 0; i < signature.numInputs(); ++i)
-      if (isWanted(i)) question.wanted.push_back(i);
-    if (isKnown)
-      if (Error error = inferOutputs()) return consumeError(std::move(error)), keepAll();
-    Expected<KeepList> list = keepListOf(ctx, single, question);
+    if (isKnown && !signature.handle->flow)
+      if (Error error = makeSingle()) return consumeError(std::move(error)), keepAll();
+    Expected<KeepList> list = keepListOf(ctx, single.node, question());
     if (!list) return consumeError(list.takeError());
     signature.kept = list->inputs;
     for (uint32_t o : list->outputs) signature.kept.push_back(static_cast<uint32_t>(signature.numInputs()) + o);
@@ -141,9 +144,6 @@ class Maker {
 
   Error layOut() {
     const NodeKind &kind = *signature.handle;
-    if (kind.flow)
-      return Failure(ErrorKind::UnsupportedOption,
-                     "operator '" + kind.spelling + "' runs graphs, which is not available at once");
     if (!kind.op->kernel && !findFastKernel(*kind.op))
       return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' has no kernel");
     for (auto [i, type] : enumerate(signature.inputs)) {
@@ -158,8 +158,8 @@ class Maker {
       const TensorRef ref(nullptr, output.type.dtype, shapes[output.type.shape].dims());
       output.bytes = ref.bytes();
       const KeptOperand operand = static_cast<uint32_t>(signature.numInputs() + o);
-      const bool isWanted = output.isWanted && (o < kind.numVisible || is_contained(signature.kept, operand));
-      const bool isComputed = isWanted && ref.size() != 0 && output.sharedInput < 0;
+      output.hasMemory = output.isWanted && (o < kind.numVisible || is_contained(signature.kept, operand));
+      const bool isComputed = output.hasMemory && ref.size() != 0 && output.sharedInput < 0;
       signature.requests.push_back(isComputed ? Request::Write : Request::Null);
       signature.operands.push_back(ref);
       if (!isComputed) continue;
@@ -178,8 +178,7 @@ class Maker {
   Context &ctx;
   ShapeTable &shapes;
   Signature &signature;
-  SingleNode single;
-  Inference inference;
+  SingleCall single;
 };
 
 }  // namespace
@@ -214,7 +213,7 @@ Expected<std::unique_ptr<Signature>> SignatureTable::make(KindId kind, ArrayRef<
   auto signature = std::make_unique<Signature>();
   signature->id = static_cast<uint32_t>(all.size());
   signature->kind = kind;
-  signature->handle = handle;
+  signature->handle = signature->called = handle;
   signature->key.assign(key.begin(), key.end());
   signature->isTraining = key[0] & 1;
   if (Error error = Maker(ctx, shapes, *signature).run(known)) return error;
@@ -253,9 +252,25 @@ Error SignatureTable::prepare(Signature &signature) {
   if (signature.fast) signature.workspaceBytes = signature.fast->workspaceBytes();
   else if (op.workspace)
     signature.workspaceBytes = op.workspace(*signature.handle, signature.call.in, signature.call.out);
-  if (!signature.fast) return Error::success();
+  if (signature.handle->flow)
+    if (Error error = prepareBodies(signature)) return error;
+  if (!signature.fast && signature.bodies.isEmpty()) return Error::success();
   prepared.push_back(&signature);
   evict(signature);
+  return Error::success();
+}
+
+Error SignatureTable::prepareBodies(Signature &signature) {
+  Expected<SingleCall> single = SingleCall::create(ctx, shapes, signature.handle, signature.inputs);
+  if (!single) return single.takeError();
+  ExecOptions exec;
+  exec.backend = options.backend;
+  exec.threads = options.threads;
+  exec.isTraining = signature.isTraining;
+  Expected<PreparedBodies> bodies = PreparedBodies::create(ctx, *single, signature.requests, exec);
+  if (!bodies) return bodies.takeError();
+  signature.bodies = std::move(*bodies);
+  signature.workspaceBytes = signature.bodies.workspaceBytes();
   return Error::success();
 }
 
@@ -284,6 +299,7 @@ void SignatureTable::evict(const Signature &latest) {
       continue;
     }
     signature->fast.reset();
+    signature->bodies = PreparedBodies();
     signature->isPrepared = false;
     prepared[hand] = prepared.back();
     prepared.pop_back();

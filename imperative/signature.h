@@ -6,6 +6,7 @@
 // Tested by tests/imperative_edges_test.cc
 #pragma once
 
+#include "imperative/single_call.h"
 #include "ir/kernel.h"
 #include "runtime/executor.h"
 #include "runtime/kernels/prepared_kernel.h"
@@ -15,12 +16,6 @@
 #include <memory>
 
 namespace gradc {
-
-struct OperandType {
-  ShapeId shape;  // fully known
-  DType dtype = DType::Unknown;
-  friend bool operator==(const OperandType &, const OperandType &) = default;
-};
 
 /// An output whose type the caller knows.
 struct KnownOutput {
@@ -34,7 +29,8 @@ using KeptOperand = uint32_t;
 struct Signature {
   uint32_t id = 0;
   KindId kind;
-  KindRef handle;
+  KindRef called;             // the kind
+  KindRef handle;             // what runs: the kind, or one whose bodies also yield what gradients read of them
   std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
   bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
   bool isUsed = false;      // since the hand of the clock last passed (KernelClock)
@@ -45,6 +41,7 @@ struct Signature {
     size_t bytes = 0;
     bool isTracked = false;
     bool isWanted = true;
+    bool hasMemory = false;    // visible, or hidden and kept; it may have no elements
     int32_t sharedInput = -1;  // the output is that input's memory under another shape
   };
   std::vector<Output> outputs;
@@ -57,6 +54,7 @@ struct Signature {
   std::vector<Request> requests;
   KernelCall call;  // views of the two
   std::unique_ptr<PreparedKernel> fast;
+  PreparedBodies bodies;  // of an operator with a flow
   size_t workspaceBytes = 0;
   bool isEmpty = false;  // no output has an element: there is nothing to run
 
@@ -122,6 +120,7 @@ class SignatureTable {
   llvm::Expected<std::unique_ptr<Signature>> make(KindId kind, llvm::ArrayRef<uint64_t> key,
                                                   llvm::ArrayRef<KnownOutput> known);
   llvm::Error prepare(Signature &signature);
+  llvm::Error prepareBodies(Signature &signature);
   /// Drops kernels beyond the limit, but not that of `latest`, which is about to run.
   void evict(const Signature &latest);
 

@@ -17,22 +17,22 @@ namespace {
 constexpr size_t kUnit = kPlanAlignment;
 constexpr size_t kMaxBytes = static_cast<size_t>(kMaxTensorBytes) + sizeof(Storage);
 // A little less than the alignment, so that malloc packs one chunk behind the other.
-constexpr size_t kChunkAlignment = size_t{1} << 13, kChunkBytes = kChunkAlignment - kUnit;
+constexpr size_t kChunkAlignment = size_t{1} << 12, kChunkBytes = kChunkAlignment - kUnit;
 
 }  // namespace
 
-// Eight classes of whole units, then four to each power of two.
+// Nine classes of whole units, then four to each power of two, and a unit for the header: data of a power of two is exact.
 uint8_t Store::classOf(size_t bytes) {
   const size_t last = (std::max<size_t>(bytes, 1) - 1) / kUnit;
-  if (last < 8) return static_cast<uint8_t>(last);
-  const unsigned log = Log2_64(last);
-  return static_cast<uint8_t>(8 + (log - 3) * 4 + (last >> (log - 2)) - 4);
+  if (last < 9) return static_cast<uint8_t>(last);
+  const unsigned log = Log2_64(last - 1);
+  return static_cast<uint8_t>(9 + (log - 3) * 4 + ((last - 1) >> (log - 2)) - 4);
 }
 
 size_t Store::classBytes(uint8_t sizeClass) {
-  if (sizeClass < 8) return (sizeClass + size_t{1}) * kUnit;
-  const unsigned log = 3 + (sizeClass - 8) / 4;
-  return ((sizeClass - 8) % 4 + size_t{5}) << (log - 2) << Log2_64(kUnit);
+  if (sizeClass < 9) return (sizeClass + size_t{1}) * kUnit;
+  const unsigned log = 3 + (sizeClass - 9) / 4;
+  return (((sizeClass - 9) % 4 + size_t{5}) << (log - 2) << Log2_64(kUnit)) + kUnit;
 }
 
 const void *Store::thisThread() {

@@ -81,7 +81,7 @@ struct TapeNode {
   Store *store;
   TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to
   RetainedMark *retained = nullptr;  // marks of outputs
-  Storage *state = nullptr;          // of a Function: without bytes; what it releases is a FunctionCall
+  Storage *state = nullptr;          // without bytes; what it releases is a FunctionCall, or an object of the host's
   Origin *origin = nullptr;          // of a call that a backward recorded
 
   CallSite site() const { return {file, line}; }

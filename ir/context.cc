@@ -89,7 +89,7 @@ InputBits bitsOf(const InputSet &set, const NodeKind &kind, ParamsArena &arena) 
   return InputBits(ArrayRef<uint64_t>(copy, words.size()));
 }
 
-// Of what a kind is told by its bodies without its operator.
+// Fills the members of a kind that follow from its bodies alone.
 Error lookIntoBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
   if (bodies.empty()) return Error::success();
   for (const Graph &body : bodies)

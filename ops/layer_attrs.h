@@ -39,6 +39,12 @@ struct LeakyAttrs {
 };
 LeakyAttrs leakyAttrs(const NodeKind &kind);
 
+/// Of clip and its gradient.
+struct ClipAttrs {
+  double low, high;
+};
+ClipAttrs clipAttrs(const NodeKind &kind);
+
 /// Of Concat and its gradient: the axis, counted from the end when negative.
 int64_t concatAxis(const NodeKind &kind);
 /// Of SliceChannel, stack and their gradients: the axis of the whole that is cut.

@@ -175,6 +175,16 @@ Expected<BodyInferences> BodyInferrer::collect(const Graph &graph, const Inferen
   return result;
 }
 
+Error inferBodies(Context &context, const Graph &graph, const std::shared_ptr<ShapeTable> &table, Inference &known) {
+  if (!graph.columns().hasBodies) return Error::success();
+  RuleSummaries summaries(context);
+  Expected<BodyInferences> found =
+      BodyInferrer(summaries, table, zeroIsUnknown(graph)).collect(graph, known, 0, std::nullopt);
+  if (!found) return found.takeError();
+  known.bodies = std::move(*found);
+  return Error::success();
+}
+
 // As deep as bodies are nested.
 Expected<std::shared_ptr<const Inference>> BodyInferrer::assemble(const Graph &body, const Row<ShapeId> *shapes,
                                                                   const Row<DType> *types,

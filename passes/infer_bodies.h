@@ -69,6 +69,10 @@ class BodyInferrer {
   std::map<std::pair<const void *, const void *>, std::shared_ptr<const Inference>> inferences;  // by their rows
 };
 
+/// Adds what is known inside bodies to an inference whose entries are known; `table` is that of its shapes. Linear.
+llvm::Error inferBodies(Context &context, const Graph &graph, const std::shared_ptr<ShapeTable> &table,
+                        Inference &known);
+
 /// One visit of a node: the hook its functions call, the first mistake in a body, and what was found last in each.
 template <class Element> struct BodyVisit {
   BodyInferrer *inferrer;

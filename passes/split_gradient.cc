@@ -157,6 +157,11 @@ Expected<SplitGradient> splitGradient(Context &context, const Graph &combined, u
   return Splitter(context, combined, numForwardNodes, numForwardHeads).run();
 }
 
+static void takeBodies(Inference &to, NodeId n, const Inference &from, NodeId source) {
+  auto at = llvm::lower_bound(from.bodies, source, [](const NodeBodies &row, NodeId key) { return row.node < key; });
+  if (at != from.bodies.end() && at->node == source) to.bodies.push_back({n, at->bodies});
+}
+
 Inference backwardInference(const SplitGradient &split, const Graph &combined, const Inference &inference) {
   const Graph &graph = split.backward;
   Inference result;
@@ -174,6 +179,7 @@ Inference backwardInference(const SplitGradient &split, const Graph &combined, c
       result.numUnknownShapes += !result.isKnownShape(to);
       result.numUnknownDTypes += result.dtype[to] == DType::Unknown;
     }
+    if (graph.kind(NodeId(n)).flow) takeBodies(result, NodeId(n), inference, split.source[n].node);
   }
   return result;
 }

@@ -33,10 +33,10 @@ uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
   return sum;
 }
 
-class ListRunner final : public BodyRunner {
+class ListRunner final : public MovableRunner {
  public:
-  ListRunner(InstructionList prepared, std::string place)
-      : list(std::move(prepared)), place(std::move(place)), inputs(bodyInputs(list.graph)) {
+  ListRunner(InstructionList prepared, ArenaPlaces places, std::string place)
+      : list(std::move(prepared)), places(std::move(places)), place(std::move(place)), inputs(bodyInputs(list.graph)) {
     list.resolve();
     sites.resize(list.graph.numEntries());
     for (uint32_t i = 0; i < list.operandEntry.size(); ++i) sites[list.operandEntry[i].value].push_back(i);
@@ -50,6 +50,20 @@ class ListRunner final : public BodyRunner {
   void bindHead(size_t h, void *data) override {
     list.heads[h].data = data;
     if (list.headEntry[h].isValid()) bind(list.headEntry[h], data);
+  }
+
+  void moveArena(char *arena) override {
+    places.move(list, arena);
+    list.resolve();
+  }
+
+  size_t heapBytes() const override {
+    size_t bytes = sizeof(*this) + places.heapBytes() + list.ownedBytes +
+                   list.instructions.capacity() * sizeof(Instruction) + list.operands.capacity() * sizeof(TensorRef) +
+                   list.operandEntry.capacity() * sizeof(EntryId) + list.graph.numEntries() * sizeof(char *) +
+                   sites.capacity() * sizeof(sites[0]);
+    for (const std::unique_ptr<MovableRunner> &runner : list.runners) bytes += runner->heapBytes();
+    return bytes;
   }
 
   void run(const RandomKey &key) override {
@@ -88,6 +102,7 @@ class ListRunner final : public BodyRunner {
   }
 
   InstructionList list;
+  const ArenaPlaces places;
   const std::string place;
   const std::vector<NodeId> inputs;
   std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it
@@ -111,12 +126,15 @@ Expected<PreparedBody> prepareBody(const Graph &graph, NodeId n, uint32_t b, con
   inside.kernels = nullptr;
   inside.overrides = nullptr;
   inside.monitor = nullptr;
+  inside.forms = {};
+  if (!options.forms.empty()) inside.isTraining = options.forms[n.value].isTraining;
   Expected<InstructionList> list =
       prepareInstructions(plan.graph, *plan.inference, plan.requests, *plan.plan, inside, &site);
   if (!list) return list.takeError();
   PreparedBody made;
   made.ownedBytes = list->ownedBytes;
-  made.runner = std::make_unique<ListRunner>(std::move(*list), bodyStep(graph, n, b));
+  ArenaPlaces places(*list, *plan.plan, site.arena);
+  made.runner = std::make_unique<ListRunner>(std::move(*list), std::move(places), bodyStep(graph, n, b));
   return made;
 }
 

@@ -11,7 +11,7 @@ namespace gradc {
 llvm::Error checkUses(const std::vector<FlowPlan> &flows);
 
 struct PreparedBody {
-  std::unique_ptr<BodyRunner> runner;
+  std::unique_ptr<MovableRunner> runner;
   size_t ownedBytes = 0;  // beside the arena
 };
 

@@ -29,6 +29,14 @@ struct HeadStep {
   bool isAdd;
 };
 
+/// A body of a node, whose arena may move between runs.
+class MovableRunner : public BodyRunner {
+ public:
+  virtual void moveArena(char *arena) = 0;
+  /// Of its instructions and operands.
+  virtual size_t heapBytes() const = 0;
+};
+
 struct InstructionList {
   static constexpr uint32_t kNoHead = 0xffffffff;
 
@@ -48,14 +56,32 @@ struct InstructionList {
   std::vector<EntryId> headEntry;       // the entry computed in the head's own buffer; invalid: a step brings it there
   std::vector<NodeId> neededVariables;  // read by an instruction or a step
 
-  std::vector<std::unique_ptr<BodyRunner>> runners;  // of nodes with a flow, in the order of the instructions
-  std::vector<BodyRunner *> runnerList;              // the same, as kernels are given them
+  std::vector<std::unique_ptr<MovableRunner>> runners;  // of nodes with a flow, in the order of the instructions
+  std::vector<BodyRunner *> runnerList;                 // the same, as kernels are given them
 
   std::vector<Buffer> buffers;
   size_t ownedBytes = 0;
 
   TensorRef tensor(EntryId e) const;
   void resolve();
+};
+
+/// What a list has in its arena, and where, so that the arena can be another before a run. Bodies have theirs in it.
+class ArenaPlaces {
+ public:
+  ArenaPlaces() = default;
+  /// `arena`: where it was when the list was prepared.
+  ArenaPlaces(const InstructionList &list, const MemoryPlan &plan, char *arena);
+  /// Of `list` alone, which has to `resolve` afterwards. Linear in what has a place.
+  void move(InstructionList &list, char *arena) const;
+  size_t heapBytes() const;
+
+ private:
+  struct Place {
+    uint32_t of;  // an entry, an instruction or a runner
+    int64_t offset;
+  };
+  std::vector<Place> entries, workspaces, bodies;
 };
 
 /// RUN-01: whether the executor leaves an operator out: none of its outputs is wanted, or none of those has an element,

@@ -2,9 +2,11 @@
 // the forward program.
 #include "tests/support/block_programs.h"
 #include "tests/support/block_runs.h"
+#include "tests/support/dice.h"
 #include "tests/support/draw_blocks.h"
 #include "tests/support/test_graph.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_gradient.h"
 #include "formats/blocks/minimize.h"
 
@@ -161,6 +163,64 @@ std::string disagreement(uint64_t seed, const BlockDraw &draw) {
   return compare(*ours, *engine, isExact);
 }
 
+/// Operators behind those of the root that overwrite what these have written, and `loss2`, which is made of it.
+void appendOverwriting(Context &context, BlockProgram &program, uint64_t seed, ArrayRef<std::string> names) {
+  Dice dice(seed);
+  auto declare = [&](const std::string &name, SmallVector<int64_t, 4> shape) {
+    program.addVariable(0, {program.intern(name), FluidType::LodTensor, FluidType::Fp64, std::move(shape), 0});
+    return name;
+  };
+  for (int k = 0; k < 4; ++k) {
+    const std::string &a = dice.one(names), &b = dice.one(names);
+    const std::string product = declare("more" + std::to_string(k), {2, 2});
+    addOp(program, 0, "elementwise_mul", {{"X", {a}}, {"Y", {b}}}, {{"Out", {product}}});
+    if (k < 3) addOp(program, 0, "sin", {{"X", {product}}}, {{"Out", {a}}});
+  }
+  addOp(program, 0, "reduce_mean", {{"X", {"more3"}}}, {{"Out", {declare("loss2", {})}}}).attrs =
+      context.attrs({{"reduce_all", boolAttrText(true)}});
+}
+
+/// Empty where a second call, on a program that has gone on and overwritten what the first one's gradients read, gives the
+/// gradient of the second loss, and leaves that of the first one as it was.
+std::string secondDisagreement(uint64_t seed, const BlockDraw &draw) {
+  TestContext context;
+  BlockFile first, second;
+  first.program = drawBlocks(context, seed, draw);
+  std::vector<std::string> names;
+  for (const BlockOp &op : first.program.blocks[0].ops)
+    for (const BlockSlot &slot : op.outputs)
+      for (TextId name : slot.variables) {
+        const BlockVariable &variable = *first.program.find(0, name);
+        if (variable.dtype == FluidType::Fp64 && variable.shape.size() == 2)
+          names.push_back(first.program.text(name).str());
+      }
+  second.program = BlockProgram(first.program);
+  appendOverwriting(context, second.program, seed, names);
+  for (BlockFile *file : {&first, &second}) file->call.emplace().api = "append_backward";
+  first.call->loss = "loss";
+  second.call->loss = "loss2";
+  std::vector<NamedArray> bindings, laterBindings;
+  Expected<Gradients> engine = engineGradients(context, first, &bindings, {});
+  if (!engine) return "engine: " + describeWithNotes(engine.takeError());
+  Expected<Gradients> laterEngine = engineGradients(context, second, &laterBindings, {});
+  if (!laterEngine) return "engine: " + describeWithNotes(laterEngine.takeError());
+  Expected<FluidResult> emitted = appendBackward(context, std::move(first.program), requestOf(*first.call));
+  if (!emitted) return "emission: " + describeWithNotes(emitted.takeError());
+  appendOverwriting(context, emitted->program, seed, names);
+  second.call->priorCalls = 1;
+  Expected<FluidResult> later = appendBackward(context, std::move(emitted->program), requestOf(*second.call));
+  if (!later) return "second emission: " + describeWithNotes(later.takeError());
+  std::string problem;
+  bool isExact = true;
+  for (auto [pairs, expected, given] :
+       {std::tuple(&emitted->pairs, &*engine, &bindings), std::tuple(&later->pairs, &*laterEngine, &laterBindings)}) {
+    Expected<Gradients> ours = emittedGradients(context, later->program, *pairs, *given);
+    if (!ours) return "reading: " + describeWithNotes(ours.takeError());
+    problem += compare(*ours, *expected, isExact);
+  }
+  return problem;
+}
+
 /// GRADC_BLOCK_PROGRAMS: how many of each kind.
 size_t numDrawn() {
   const char *text = std::getenv("GRADC_BLOCK_PROGRAMS");
@@ -175,6 +235,17 @@ TEST(BlockBackward, DrawnStraightProgramsAreTheGradient) {
 TEST(BlockBackward, DrawnNestedProgramsAreTheGradient) {
   for (uint64_t seed = 0; seed < numDrawn(); ++seed)
     EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
+}
+
+TEST(BlockBackward, NAME_07_ASecondCallOnAProgramThatOverwritesValues) {
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed) {
+    EXPECT_EQ(secondDisagreement(seed, {.numOps = 8, .depth = 0}), "") << "straight, seed " << seed;
+    EXPECT_EQ(secondDisagreement(seed, {.numOps = 6, .depth = 2}), "") << "nested, seed " << seed;
+  }
+}
+
+TEST(BlockBackward, D_28_DrawnProgramsWithABranchInABranchThatLeavesAName) {
+  for (uint64_t seed : {3339, 9866}) EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ constexpr Refusal kRefusals[] = {
     {"_cast_like", kByItself, "MXNet's Cast takes the type as an attribute"},
     {"_constant", kByItself, "MXNet makes tensors of one value alone"},
     {"_convolution_data_grad", 2, "MXNet has it inside _backward_Convolution, which has no gradient"},
-    {"_ctc_loss_grad", 2, "MXNet has it inside CTCLoss, whose second output has no gradient"},
+    {"_ctc_loss_grad", kByItself, "MXNet has it inside CTCLoss, whose second output has no gradient"},
     {"_deconvolution_weight_grad", 2, "MXNet has it inside _backward_Deconvolution, which has no gradient"},
     {"_in_training", 1,
      "MXNet's operators do not tell a graph in which form it runs; batch statistics as heads need it"},
@@ -69,8 +69,7 @@ constexpr Refusal kRefusals[] = {
 };
 
 // Operators that are unrolled along the first axis of what they read: without its size they are not decomposed.
-constexpr StringRef kUnrolled[] = {"CTCLoss",       "RNN", "_RNN_grad", "_backward_RNN", "_backward_ctc_loss",
-                                   "_ctc_loss_grad"};
+constexpr StringRef kUnrolled[] = {"RNN", "_RNN_grad", "_backward_RNN"};
 
 // How many cells of each check have something to check, at least.
 constexpr Cells::Floor kFloors[] = {

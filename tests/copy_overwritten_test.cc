@@ -4,6 +4,8 @@
 
 #include "formats/blocks/copy_overwritten.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <gtest/gtest.h>
 
 using namespace llvm;
@@ -17,7 +19,7 @@ BlockProgram copied(StringRef text) {
   TestContext context;
   BlockProgram program = programOf(text);
   std::vector<std::pair<TextId, TextId>> copies;
-  copyOverwritten(context, program, copies);
+  copyOverwritten(context, program, false, copies);
   return program;
 }
 
@@ -107,6 +109,22 @@ TEST(CopyOverwritten, D_28_ABranchThatMayLeaveANameGetsTheOtherCase) {
   EXPECT_EQ(dump(program, 2), "assign X=s@COPY@0 -> Out=s@COPY@2\n");
 }
 
+TEST(CopyOverwritten, D_28_ABranchInABranchThatMayLeaveAName) {
+  const std::string ops = emitted("exp X=p -> Out=s\n"
+                                  "conditional_block:1 Cond=c Input=x -> Out=s Scope=scope\n"
+                                  "reduce_sum X=s -> Out=loss\n"
+                                  "block 1 in 0\n"
+                                  "conditional_block:2 Cond=c Input=x -> Out=s Scope=inner\n"
+                                  "block 2 in 1\n"
+                                  "tanh X=x -> Out=s\n",
+                                  lossOf())
+                              .ops(0);
+  EXPECT_TRUE(StringRef(ops).contains("conditional_block:1 Cond=c Input=x,s@COPY@0 ->"))
+      << "what the outer branch keeps for the inner one has a gradient too\n"
+      << ops;
+  EXPECT_TRUE(StringRef(ops).contains("sum X=s@COPY@0@GRAD@RENAME@block0@0,s@COPY@0@GRAD@RENAME@block0@1")) << ops;
+}
+
 TEST(CopyOverwritten, CF_16_AStateThatNobodyReadsBehindTheLoopStartsFromZeros) {
   const Emitted program = emitted("scale X=t -> Out=u\nwhile:1 Condition=n X=s,t,p -> Out=s,t,n StepScopes=scopes\n"
                                   "elementwise_add X=s Y=u -> Out=v\nreduce_sum X=v -> Out=loss\nblock 1 in 0\n"
@@ -116,6 +134,53 @@ TEST(CopyOverwritten, CF_16_AStateThatNobodyReadsBehindTheLoopStartsFromZeros) {
   const std::string ops = program.ops(0, 6);
   EXPECT_TRUE(StringRef(ops).contains("fill_any_like X=t -> Out=t@GRAD@RENAME@block0@0\nwhile_grad:2")) << ops;
   EXPECT_TRUE(StringRef(ops).contains("sum X=t@GRAD@RENAME@block0@0,t@GRAD@RENAME@block0@1 -> Out=t@GRAD")) << ops;
+}
+
+/// The first call's program with more operators, differentiated again.
+std::string again(StringRef first, StringRef more) {
+  TestContext context;
+  FluidResult made = cantFail(appendBackward(context, programOf(first), lossOf()));
+  for (StringRef line : llvm::split(more, "\n")) {
+    auto [type, slots] = line.split(' ');
+    auto [input, output] = slots.split(" -> ");
+    made.program.addVariable(
+        0, {made.program.intern(output.split('=').second), FluidType::LodTensor, FluidType::Fp64, {2}});
+    addOp(made.program, 0, type, {{input.split('=').first.str(), {input.split('=').second.str()}}},
+          {{output.split('=').first.str(), {output.split('=').second.str()}}});
+  }
+  FluidRequest request = lossOf();
+  request.priorCalls = 1;
+  return dump(cantFail(appendBackward(context, std::move(made.program), request)).program, 0);
+}
+
+TEST(CopyOverwritten, NAME_07_WhatTheFirstCallReadsIsKeptFromTheSecondOne) {
+  const std::string ops = again("exp X=p -> Out=a\nreduce_sum X=a -> Out=loss", "tanh X=p -> Out=a");
+  EXPECT_TRUE(StringRef(ops).starts_with("exp X=p -> Out=a@COPY@0\nreduce_sum X=a@COPY@0 -> Out=loss\n")) << ops;
+  EXPECT_TRUE(StringRef(ops).contains("exp_grad Out=a@COPY@0 Out@GRAD=a@GRAD -> X@GRAD=p@GRAD\n")) << ops;
+  EXPECT_TRUE(StringRef(ops).contains("tanh X=p -> Out=a\n")) << ops;
+}
+
+TEST(CopyOverwritten, NAME_07_TheFirstCallsBlocksKeepTheirNames) {
+  const std::string ops = again("tanh X=x -> Out=s\nwhile:1 Condition=n X=s,p -> Out=s,n StepScopes=scopes\n"
+                                "reduce_sum X=s -> Out=loss\n"
+                                "block 1 in 0\nelementwise_mul X=s Y=p -> Out=a\nassign X=a -> Out=s",
+                                "tanh X=p -> Out=s");
+  EXPECT_TRUE(StringRef(ops).contains("while:1 Condition=n X=s,p -> Out=s,n StepScopes=scopes\n")) << ops;
+  EXPECT_TRUE(StringRef(ops).contains("tanh X=p -> Out=s@COPY@1\n")) << ops;
+}
+
+TEST(CopyOverwritten, NAME_07_AnOptimizerOfTheFirstCallUpdatesItsParameter) {
+  TestContext context;
+  FluidResult made =
+      cantFail(appendBackward(context, programOf("sin X=p -> Out=a\nreduce_sum X=a -> Out=loss"), lossOf()));
+  made.program.find(0, made.program.texts.find("p"))->isPersistable = true;
+  addOp(made.program, 0, "sgd", {{"Grad", {"p@GRAD"}}, {"LearningRate", {"x"}}, {"Param", {"p"}}},
+        {{"ParamOut", {"p"}}});
+  made.program.addVariable(0, {made.program.intern("x"), FluidType::LodTensor, FluidType::Fp64, {1}});
+  FluidRequest request = lossOf();
+  request.priorCalls = 1;
+  const std::string ops = dump(cantFail(appendBackward(context, std::move(made.program), request)).program, 0);
+  EXPECT_TRUE(StringRef(ops).contains("Param=p -> ParamOut=p\n")) << ops;
 }
 
 TEST(CopyOverwritten, NG_01_ACopyOfANoGradVariableIsOne) {

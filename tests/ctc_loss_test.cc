@@ -8,9 +8,12 @@
 #include "tests/support/test_graph.h"
 
 #include "passes/gradient/gradient.h"
+#include "passes/infer.h"
+#include "passes/targets/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace llvm;
 
@@ -96,6 +99,40 @@ TEST(CtcLoss, RUN_02_LongSequences) {
   const Result found = run("", {{"x", Array({time, 1, 2}, Numbers(2 * time, 0))}, {"label", Array({1, 1}, {1})}});
   // All blocks of ones: time·(time + 1)/2 paths of probability 2^-time.
   EXPECT_NEAR(found.losses[0], time * std::log(2) - std::log(time * (time + 1) / 2), 1e-9);
+}
+
+// What follows the first padding is no label: in the loops as in the kernel.
+TEST(CtcLoss, A_17_LabelsEndAtThePadding) {
+  for (auto [attrs, padding] : {std::pair("", 0.0), std::pair("blank_label=last", -1.0)}) {
+    TestGraph g(std::string("y = CTCLoss(x, label) {") + attrs + "}; heads y, y:1");
+    const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+    const Bindings bindings = {{"x", Array({3, 1, 3}, {1, 2, 0.5, -1, 0, 0.25, 0.5, 2, -2})},
+                               {"label", Array({1, 3}, {1, padding, 1})}};
+    const std::vector<Array> expected = evaluate(g, bindings), found = evaluate(lowered, bindings);
+    expectClose(found[0].values, expected[0].values, 1e-14);
+    expectClose(found[1].values, expected[1].values, 1e-14);
+  }
+}
+
+// Loops in place of steps: as many nodes for any length.
+TEST(CtcLoss, HO_01_NodesDoNotGrowWithSteps) {
+  std::set<uint32_t> numNodes;
+  for (const char *shape : {"(10,1,2)", "(1000,1,2)", "(2147483648,1,2)"}) {
+    TestGraph g(std::string("x = var {__shape__=") + shape + "}; l = var {__shape__=(1,1)}; y = CTCLoss(x, l)");
+    const Inference known = cantFail(infer(g.context, g, {}, InferOptions()));
+    GradientOptions options;
+    options.inference = &known;
+    numNodes.insert(cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 3)).graph.numNodes());
+  }
+  EXPECT_EQ(numNodes.size(), 1u);
+}
+
+TEST(CtcLoss, HO_01_NoSizeHasToBeKnown) {
+  for (const char *attrs : {"", "blank_label=last"}) {
+    TestGraph g(std::string("y = CTCLoss(x, l) {") + attrs + "}");
+    EXPECT_EQ(describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), GradientOptions(), 3)), "success");
+    EXPECT_EQ(describeError(lowerTo(g.context, g, kPrimitivesTarget, nullptr)), "success");
+  }
 }
 
 }  // namespace

@@ -112,6 +112,9 @@ const RunSetup kTen{.shapes = {{"x", {10}}}};
 TEST(Fusion, ChainsAndTreesOfElementWiseNodesRunAsOne) {
   EXPECT_EQ(groupsOf("a = exp(x); b = tanh(x); c = sqrt(a); d = elemwise_mul(a, c); y = relu(d)", kTen), "a c d y");
   EXPECT_EQ(groupsOf("a = exp(x); y = relu(a)", kTen), "a y");
+  EXPECT_EQ(groupsOf("a = _mul_scalar(x) {scalar=2}; b = clip(a) {a_min=0, a_max=1}; y = elemwise_div(b, x)", kTen),
+            "a b y");
+  EXPECT_EQ(groupsOf("a = _backward_div(x, x, x); y = elemwise_add(a:0, a:1)", kTen), "a y");
 }
 
 TEST(Fusion, WhatEndsAGroup) {

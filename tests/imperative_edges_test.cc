@@ -134,16 +134,5 @@ TEST(ImperativeEdges, ForeignMemoryIsReleasedOnceAndNotAfterAnError) {
   EXPECT_EQ(t.rowOf(t.attempt("elemwise_mul", {y, w})), "E-31");
 }
 
-// Its kernel needs bodies that are prepared.
-TEST(ImperativeEdges, CF_01_GraphsAreNotRunAtOnce) {
-  Tape t;
-  Context &context = t.context;
-  const Graph bodies[] = {cantFail(testing::parseGraph(context, "y = exp(x)"))};
-  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
-  const KindRef kind = cantFail(context.kind(*context.ops.find("_call"), context.attrs(attrs), bodies));
-  const std::string error = testing::describeError(t.im.callAll(t.im.kind(kind), {t.value(1)}).takeError());
-  EXPECT_NE(error.find("operator '_call' runs graphs, which is not available at once"), std::string::npos) << error;
-}
-
 }  // namespace
 }  // namespace gradc

@@ -74,6 +74,7 @@ TEST(ImperativeFunctionLife, TA_78_PD_16_ErrorsComeBackAsTheyAre) {
   EXPECT_EQ(errorOf(t.im.backward({y}, {})).message, "boom");
   EXPECT_FALSE(x.grad());
   EXPECT_EQ(modesOf(t.im).recording, Recording::ByLeaf);
+  EXPECT_EQ(t.rowOf(t.im.queueCallback([] { return Error::success(); })), "E-22");
   isBad = false;
   t.backward({y});
   EXPECT_EQ(t.gradOf(x), (Doubles{6}));

@@ -147,6 +147,16 @@ TEST(ImperativeModes, TA_35_PD_17_WhatNobodyKeepsIsNotStale) {
   }
   t.backward({y});
   EXPECT_EQ(scalar(x.grad()), 2);
+  // Nor is what the gradient takes a shape from.
+  Tensor u = t.leaf(3), v = t("broadcast_add", {u, t.value({2}, {1, 2})});
+  t("broadcast_add", {t.times(u, "2"), v});
+  EXPECT_EQ(t.im.memoryStats().pool.keptBytes, 0u);
+  {
+    NoGradScope quiet(t.im);
+    cantFail(t.into("_plus_scalar", {u}, {u}, {{"scalar", "1"}}));
+  }
+  t.backward({v});
+  EXPECT_EQ(scalar(u.grad()), 2);
   // Overwritten before it is kept.
   Tensor z = t.mul(x, x);
   t.backward({z});

@@ -28,6 +28,25 @@ TEST(ImperativeOrder, TA_05_HessianTimesVector) {
   EXPECT_EQ(t.gradOf(y), (Doubles{11, 14}));
 }
 
+// What the gradient operator of CTCLoss decomposes to reads data and labels; the operator itself reads neither.
+TEST(ImperativeOrder, TA_05_FusedGradientThatDecomposesReadsTheForwardNode) {
+  Tape t;
+  const Tensor labels = t.value({1, 1}, {1}), weights = t.value({3, 1, 2}, {1, -2, 0.5, 3, 1, -1});
+  auto weighted = [&](const Tensor &x) {
+    return t.sum(t.mul(t.grad({t("CTCLoss", {x, labels})}, {x}, {.createGraph = true})[0], weights));
+  };
+  const Doubles at = {0.3, -0.2, 0.1, 0.5, -0.4, 0.2};
+  const Tensor x = t.leaf({3, 1, 2}, at);
+  const Doubles second = doublesOf(t.grad({weighted(x)}, {x})[0]);
+  for (size_t i = 0; i < at.size(); ++i) {
+    constexpr double kStep = 1e-5;
+    Doubles above = at, below = at;
+    above[i] += kStep, below[i] -= kStep;
+    const double difference = scalar(weighted(t.leaf({3, 1, 2}, above))) - scalar(weighted(t.leaf({3, 1, 2}, below)));
+    EXPECT_NEAR(second[i], difference / (2 * kStep), 1e-8) << i;
+  }
+}
+
 TEST(ImperativeOrder, TA_06_PD_01_GradTouchesNoMark) {
   Tape t;
   Tensor x = t.leaf({2}, {1, 2}), y = t.leaf({2}, {3, 4});
@@ -169,6 +188,7 @@ TEST(ImperativeOrder, PD_18_PD_21_RET_04_PrunedBranchesAndPartialBackward) {
   EXPECT_FALSE(b.isFresh());
   t.backward({lossB});
   EXPECT_EQ(scalar(b.grad()), 3);
+  EXPECT_EQ(scalar(a.grad()), 3);
 }
 
 TEST(ImperativeOrder, PD_20_MA_01_HeadsOfWhichSomeAreMissing) {

@@ -5,10 +5,13 @@
 #include "tests/support/op_table.h"
 #include "tests/support/test_graph.h"
 
+#include "passes/gradient/gradient.h"
 #include "passes/infer.h"
+#include "passes/targets/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace llvm;
 
@@ -258,6 +261,28 @@ TEST(OrderingOps, INF_06_OutDtypeIsThatOfTheData) {
       describeError(infer(g.context, g, {}, {})),
       "[infer_conflict] operator 'norm', node 'y' (norm): out_dtype is float64 and data is float32, expected the same "
       "type");
+}
+
+TEST(Cumsum, HO_01_IsALoop) {
+  std::set<uint32_t> numNodes;
+  for (const char *shape : {"(10,2)", "(1000,2)"}) {
+    TestGraph g(std::string("x = var {__shape__=") + shape + "}; y = cumsum(x) {axis=0}");
+    GradientResult gradient = gradientOf(g.context, g, {"x"}, 1);
+    const Inference known = cantFail(infer(g.context, gradient.graph, {}, InferOptions()));
+    const Graph lowered = cantFail(lowerTo(g.context, gradient.graph, kPrimitivesTarget, &known));
+    EXPECT_EQ(countOps(lowered, "_scan"), 2u);
+    numNodes.insert(lowered.numNodes());
+  }
+  EXPECT_EQ(numNodes.size(), 1u);
+}
+
+// The loop adds in the type of the sums, and whole numbers wrap.
+TEST(Cumsum, A_17_TypesOfTheLoop) {
+  for (const char *attrs : {"dtype=uint8", "dtype=int32", "dtype=float64"}) {
+    TestGraph g(std::string("x = _full {shape=(2,2), value=100, dtype=int32}; y = cumsum(x) {") + attrs + "}");
+    const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+    EXPECT_EQ(evaluate(lowered, {})[0].values, evaluate(g, {})[0].values) << attrs;
+  }
 }
 
 }  // namespace

@@ -171,7 +171,8 @@ mxnet=$(find_mxnet)
 [[ -f $oracle_file || ${1:-} == --loops ]] || mxnet=
 case ${1:-} in
   --quick) quick_part ;;
-  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --aggregation | --paddle | --kernels | --loops | --fused)
+  --compare | --reference | --req-add | --exchange | --infer | --mixed | --host | --primitives | --aggregation | --paddle | \
+    --kernels | --loops | --fused)
     run_mode "$@"
     ;;
   -*) echo "  $1: no such mode" ;;

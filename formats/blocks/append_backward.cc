@@ -36,13 +36,15 @@ class Backward {
   Backward(Context &context, BlockProgram program, const FluidRequest &request)
       : context(context), program(std::move(program)), request(request), names(this->program.texts),
         maker(context, this->program, names), isGradients(request.api == FluidRequest::Api::Gradients),
-        isInBranch(!isGradients && request.block != 0), numCalls(request.priorCalls + (isInBranch ? 0 : 1)) {}
+        isInBranch(!isGradients && request.block != 0), numCalls(request.priorCalls + (isInBranch ? 0 : 1)),
+        isAgain(numCalls > 1 && !isInBranch) {}
 
   Expected<FluidResult> run() {
     if (Error error = resolve()) return error;
-    if (request.priorCalls == 0) separateValues();
+    separateValues();
     targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
     firstOp = program.blocks[targetBlock].ops.size();
+    if (isAgain) numEarlier = program.blocks[targetBlock].variables.size();
     if (Error error = makeSeeds()) return error;
     for (std::optional<uint32_t> block = request.block; block; block = program.blocks[*block].parent) {
       if (Error error = differentiate(*block)) return error;
@@ -50,7 +52,7 @@ class Backward {
     }
     renameTaken();
     GradientPlaces places;
-    if (Error error = declareGradients(program, targetBlock, firstOp, nullptr, maker, names, places)) return error;
+    if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
     Expected<std::vector<FluidPair>> pairs = isGradients ? gradientsOfInputs(places) : parameterPairs(places);
     if (!pairs) return pairs.takeError();
     return FluidResult{std::move(program), std::move(*pairs)};
@@ -110,7 +112,7 @@ class Backward {
   /// Targets are what their names hold in the end.
   void separateValues() {
     std::vector<std::pair<TextId, TextId>> copies;
-    const FinalNames finalNames = copyOverwritten(context, program, copies);
+    const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, copies);
     for (auto [copy, original] : copies)
       if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
     if (request.block != 0) return;
@@ -146,6 +148,7 @@ class Backward {
 
   void addSeed(BlockOp op) {
     const TextId gradient = op.outputs[0].variables[0];
+    given.insert(gradient);
     arrived.insert(gradient);
     seeded.insert(gradient);
     seeds.push_back(std::move(op));
@@ -160,7 +163,6 @@ class Backward {
     findOpPath(program, block, seen, inputs, stopped, paths);
     stopped.insert(findUnreadOutputs(program, block, paths[block], seen, stopped));
     if (block == request.block) settleHeads();
-    const bool isAgain = numCalls > 1 && !isInBranch;
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
   }
 
@@ -178,6 +180,7 @@ class Backward {
         continue;
       }
       headOf[gradient.value] = head;
+      given.insert(head);
       arrived.insert(head);
       if (numCalls > 1) renamed[gradient.value] = head;
     }
@@ -202,6 +205,7 @@ class Backward {
     const size_t numSeeds = block == request.block && into == targetBlock ? seeds.size() : 0;
     if (numSeeds) ops = std::move(seeds);
     for (uint32_t i : reverse(path)) {
+      const size_t numBlocks = program.blocks.size();
       std::optional<uint32_t> inner;
       if (std::optional<uint32_t> owned = program.blocks[block].ops[i].subBlock) {
         const BlockOp loop = program.blocks[block].ops[i];  // blocks are added
@@ -211,22 +215,31 @@ class Backward {
       const size_t first = ops.size();
       if (Error error = maker.make(block, i, cut, inner, ops)) return error;
       const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
-      if (numCalls > 1) renameAgain(block, i, made);
-      if (fed && !isFed(made, *fed)) ops.resize(first);
+      if (isAgain && !owner) renameAgain(block, i, made);  // a gradient block has names of its own
+      if (!fed || isFed(made, *fed)) continue;
+      ops.resize(first);
+      program.blocks.erase(program.blocks.begin() + static_cast<ptrdiff_t>(numBlocks), program.blocks.end());
+      paths.resize(numBlocks);
     }
     sumGradients(context, ops, names, block, request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);
     removeCutOps(context, ops, cut, targetGradients, names);
-    NameSet known(fed ? fed->names() : ArrayRef<TextId>());
+    NameSet known;
     for (uint32_t i : path)
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
         forEachVariable(*slots, [&](TextId name) { known.insert(name); });
     // What a loop's next step, or who reads the loop, hands to its last operators (Paddle drops what begins there: D-28).
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { known.insert(names.gradient(name)); });
-    removeUnconnectedOps(ops, known);
-    known.insert(arrived.names());
+    if (fed) {
+      NameSet connected = known;
+      connected.insert(fed->names());
+      removeUnconnectedOps(ops, connected);
+    } else {
+      removeUnconnectedOps(ops, known);
+    }
+    known.insert(given.names());
     for (const BlockVariable &variable : program.blocks[into].variables)  // of earlier calls
       if (names.isGradient(variable.name)) known.insert(variable.name);
     fillUncomputed(context, ops, known, owner != nullptr, names);
@@ -243,20 +256,27 @@ class Backward {
     NameSet forwardInputs;
     forEachVariable(program.blocks[block].ops[forward].inputs, [&](TextId name) { forwardInputs.insert(name); });
     for (BlockOp &op : made) {
+      auto isTaken = [&](TextId name) { return names.isGradient(name) && program.find(block, name); };
       forEachVariable(op.inputs, [&](TextId &name) {
+        if (forwardInputs.contains(name)) return;
         auto found = renamed.find(name.value);
-        if (found != renamed.end() && !forwardInputs.contains(name)) name = found->second;
+        if (found != renamed.end()) name = found->second;
+        // What this call has not computed is not what an earlier one has.
+        else if (isTaken(name) && !arrived.contains(name)) name = nameAgain(name);
       });
       forEachVariable(op.outputs, [&](TextId &name) {
-        if (!names.isGradient(name) || !program.find(block, name)) return;
-        std::string again;
-        for (uint32_t i = 0; i < numCalls; ++i) again += "grad/";
-        const TextId to = program.intern(again + program.text(name).str());
-        renamed[name.value] = to;
-        maker.rename(name, to);
-        name = to;
+        if (isTaken(name)) name = nameAgain(name);
       });
     }
+  }
+
+  TextId nameAgain(TextId name) {
+    std::string again;
+    for (uint32_t i = 0; i < numCalls; ++i) again += "grad/";
+    const TextId to = program.intern(again + program.text(name).str());
+    renamed[name.value] = to;
+    maker.rename(name, to);
+    return to;
   }
 
   bool isFed(ArrayRef<BlockOp> made, NameSet &fed) {
@@ -291,7 +311,7 @@ class Backward {
   // 6
 
   void renameTaken() {
-    DenseMap<uint32_t, TextId> to = std::move(headOf);
+    IdMap<TextId> to = std::move(headOf);
     std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
     for (size_t i = firstOp; i < ops.size(); ++i) {
       forEachVariable(ops[i].inputs, [&](TextId &name) {
@@ -335,7 +355,7 @@ class Backward {
       for (const BlockParameter &parameter : program.parameters)
         if (parameter.isTrainable) wanted.push_back(parameter.name);
     }
-    DenseMap<uint32_t, size_t> lastWriter;
+    IdMap<size_t> lastWriter;
     std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
     for (size_t i = 0; i < ops.size(); ++i)
       forEachVariable(ops[i].outputs, [&](TextId name) { lastWriter[name.value] = i; });
@@ -357,15 +377,18 @@ class Backward {
   }
 
   /// Who writes gradients of parameters last names these, the last pair first.
-  void setRoleVars(std::vector<BlockOp> &ops, ArrayRef<FluidPair> pairs, const DenseMap<uint32_t, size_t> &lastWriter) {
-    DenseMap<size_t, std::vector<std::string>> roleVars;
-    for (const FluidPair &pair : reverse(pairs)) {
-      std::vector<std::string> &vars = roleVars[lastWriter.lookup(pair.gradient.value)];
-      vars.push_back(program.text(pair.variable).str());
-      vars.push_back(program.text(pair.gradient).str());
+  void setRoleVars(std::vector<BlockOp> &ops, ArrayRef<FluidPair> pairs, const IdMap<size_t> &lastWriter) {
+    std::vector<std::pair<size_t, const FluidPair *>> named;  // by which operator
+    for (const FluidPair &pair : reverse(pairs)) named.push_back({lastWriter.lookup(pair.gradient.value), &pair});
+    llvm::stable_sort(named, llvm::less_first());
+    for (size_t i = 0; i < named.size();) {
+      BlockOp &op = ops[named[i].first];
+      std::vector<std::string> vars;
+      for (; i < named.size() && &ops[named[i].first] == &op; ++i)
+        for (TextId name : {named[i].second->variable, named[i].second->gradient})
+          vars.push_back(program.text(name).str());
+      op.attrs = context.withAttrs(op.attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
     }
-    for (auto &[op, vars] : roleVars)
-      ops[op].attrs = context.withAttrs(ops[op].attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
   }
 
   Context &context;
@@ -375,18 +398,21 @@ class Backward {
   GradientMaker maker;
   const bool isGradients, isInBranch;
   const uint32_t numCalls;  // this one included
+  const bool isAgain;
 
   std::vector<TextId> targets, inputs, noGradNames;
   NameSet targetGradients;
-  DenseMap<uint32_t, Attrs> errorClips;  // by variable
-  uint32_t targetBlock = 0;              // gets the operators
-  size_t firstOp = 0;                    // of them
+  IdMap<Attrs> errorClips;   // by variable
+  uint32_t targetBlock = 0;  // gets the operators
+  size_t firstOp = 0;        // of them
+  size_t numEarlier = 0;     // variables of that block, with gradients of earlier calls
   std::vector<BlockOp> seeds;
   NameSet seeded;                                // gradients they write
   std::vector<std::pair<TextId, TextId>> heads;  // gradients of targets, and what is given for them
-  DenseMap<uint32_t, TextId> headOf;             // of them those that take the gradient's place
-  NameSet arrived;                               // gradients of this call
-  DenseMap<uint32_t, TextId> renamed;            // gradients whose names were taken
+  IdMap<TextId> headOf;                          // of them those that take the gradient's place
+  NameSet given;                                 // what this call begins with: gradients of the targets
+  NameSet arrived;                               // these, and of a later call what it has computed
+  IdMap<TextId> renamed;                         // gradients whose names were taken
   OpPaths paths;
 };
 

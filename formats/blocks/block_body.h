@@ -73,6 +73,14 @@ struct ForwardFlow {
   uint32_t numOutputs;    // that are results
 };
 
+/// An operator that runs a gradient block.
+struct GradientFlow {
+  ForwardFlow forward;
+  const BlockBody *body;  // of the gradient block
+  GradientPorts ports;
+  DenseMap<uint32_t, TextId> outsideOf;  // what arrives, by its name inside
+};
+
 /// What the readers of one program share.
 struct BlockReaders {
   BlockReaders(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
@@ -159,6 +167,7 @@ class BlockReader {
   /// Adds to the heads of a body what its gradient blocks read.
   void saveValues(BlockBody &body, llvm::SmallVectorImpl<Value> &heads);
   llvm::Expected<ForwardFlow> forwardFlow(size_t at);
+  llvm::Expected<GradientFlow> gradientFlow(size_t at);
   Value here(const ForwardFlow &flow, Value v);
 
   BlockReaders &all;

@@ -6,21 +6,35 @@ using namespace llvm;
 namespace gradc {
 
 BlockProgram::BlockProgram(const BlockProgram &other)
-    : texts(other.texts), blocks(other.blocks), parameters(other.parameters) {
-  positions.reserve(other.positions.size());
-  for (const auto &[key, position] : other.positions) positions.try_emplace(key, position);
+    : texts(other.texts), blocks(other.blocks), parameters(other.parameters), places(other.places) {
+  otherPositions.reserve(other.otherPositions.size());
+  for (const auto &[key, position] : other.otherPositions) otherPositions.try_emplace(key, position);
 }
 
 bool BlockProgram::addVariable(uint32_t block, BlockVariable variable) {
   std::vector<BlockVariable> &known = blocks[block].variables;
-  if (!positions.try_emplace({block, variable.name.value}, static_cast<uint32_t>(known.size())).second) return false;
+  const uint32_t name = variable.name.value, position = static_cast<uint32_t>(known.size());
+  if (name >= places.size()) places.resize(texts.size());
+  Place &first = places[name];
+  if (first.block == block) return false;
+  if (first.block == Place().block) {
+    known.push_back(std::move(variable));
+    first = {block, position};
+    return true;
+  }
+  if (!otherPositions.try_emplace({block, name}, position).second) return false;
+  first.hasOthers = true;
   known.push_back(std::move(variable));
   return true;
 }
 
 const BlockVariable *BlockProgram::find(uint32_t block, TextId name) const {
-  auto at = positions.find({block, name.value});
-  return at == positions.end() ? nullptr : &blocks[block].variables[at->second];
+  if (name.value >= places.size()) return nullptr;
+  const Place &first = places[name.value];
+  if (first.block == block) return &blocks[block].variables[first.position];
+  if (!first.hasOthers) return nullptr;
+  auto at = otherPositions.find({block, name.value});
+  return at == otherPositions.end() ? nullptr : &blocks[block].variables[at->second];
 }
 
 BlockVariable *BlockProgram::find(uint32_t block, TextId name) {

@@ -86,7 +86,14 @@ class BlockProgram {
   llvm::ArrayRef<TextId> variables(llvm::ArrayRef<BlockSlot> slots, llvm::StringRef slot) const;
 
  private:
-  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // by block and name, in Block::variables
+  struct Place {
+    uint32_t block = 0xffffffff;
+    uint32_t position = 0;  // in Block::variables
+    bool hasOthers = false;
+  };
+
+  std::vector<Place> places;                                         // by name: in the block that declared it first
+  DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> otherPositions;  // by block and name: in those that did later
 };
 
 /// "block 1, operator 3 (while)", for messages.

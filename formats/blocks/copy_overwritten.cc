@@ -2,15 +2,13 @@
 // name. Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
 #include "formats/blocks/copy_overwritten.h"
 
-#include "formats/blocks/block_attrs.h"
+#include "formats/blocks/block_edits.h"
 #include "formats/blocks/gradient_forms.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-using NameMap = DenseMap<uint32_t, TextId>;
 
 struct Version {
   int64_t writer;                    // -1: the value comes from outside
@@ -19,10 +17,11 @@ struct Version {
 
 class BlockCopier {
  public:
-  /// `owner` runs the block; null: it is the root.
+  /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: there
+  /// was none.
   BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
-              std::vector<std::pair<TextId, TextId>> &copies)
-      : context(context), program(program), block(block), copies(copies) {
+              const std::vector<bool> *earlier, std::vector<std::pair<TextId, TextId>> &copies)
+      : program(program), block(block), earlier(earlier), copies(copies), edits(context, program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
   }
@@ -32,7 +31,7 @@ class BlockCopier {
     collect();
     for (TextId name : written.names()) {
       std::vector<Version> &versions = lives[name.value];
-      if (program.text(name).contains("@GRAD")) continue;
+      if (program.text(name).contains("@GRAD") || isUpdated(name)) continue;
       if (states.contains(name) && !program.find(block, name)) {
         if (carriesGradient(name)) separateState(name, versions);
       } else if (carriesGradient(name)) {
@@ -41,23 +40,26 @@ class BlockCopier {
         separateStopped(name, versions);
       }
     }
-    apply();
+    edits.apply();
     unflag();
     return std::move(finalNames);
   }
 
  private:
-  struct Change {
-    NameMap inputs, outputs;
-    std::vector<std::pair<TextId, TextId>> before;  // assigns: from, to
-    std::vector<std::pair<TextId, TextId>> first;   // the same, where the operator's block begins
-    std::vector<BlockOp> behind;
-  };
-
   const std::vector<BlockOp> &ops() const { return program.blocks[block].ops; }
   StringRef formOf(uint32_t op) const { return gradientForm(program.text(ops()[op].type)).value_or(StringRef()); }
   bool isBranch(int64_t op) const { return program.text(ops()[op].type) == "conditional_block"; }
   bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
+
+  /// Whether its block, or the gradient of a block, belongs to what an earlier call has made: the names that it has are said
+  /// there too.
+  bool isSettled(int64_t op) const {
+    if (!earlier || op < 0 || !ops()[op].subBlock) return false;
+    const uint32_t inner = *ops()[op].subBlock;
+    return program.blocks[inner].forward || (*earlier)[inner];
+  }
+  /// What an optimizer of an earlier call writes is what the next run begins with.
+  bool isUpdated(TextId name) const { return earlier && visible(name) && visible(name)->isPersistable; }
 
   const BlockVariable *visible(TextId name) const {
     const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
@@ -145,100 +147,44 @@ class BlockCopier {
   }
 
   TextId copyOf(TextId name) {
-    for (;; ++numCopies) {
-      const std::string text = (program.text(name) + "@COPY@" + Twine(numCopies)).str();
-      if (program.texts.find(text).isValid()) continue;
-      const TextId copy = program.intern(text);
-      BlockVariable record = *visible(name);
-      record.name = copy;
-      record.isParameter = record.isPersistable = record.isData = record.stopsGradient = false;
-      program.addVariable(block, std::move(record));
-      copies.push_back({copy, name});
-      return copy;
-    }
+    const TextId copy = edits.declareCopy(name, *visible(name));
+    copies.push_back({copy, name});
+    return copy;
   }
 
   /// Operators of the version say `to`. Where its writer has the version before under that name too, it is copied.
   void rename(TextId name, const std::vector<Version> &versions, size_t k, TextId before, TextId to) {
     const Version &version = versions[k];
     if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
-      mergeBranch(name, static_cast<uint32_t>(version.writer), before, to);
+      const TextId taken = copyOf(name), left = copyOf(name);
+      edits.mergeBranch(static_cast<size_t>(version.writer), name, before, taken, left, to);
     } else if (version.writer >= 0) {
-      Change &change = changes[version.writer];
-      if (to != name) change.outputs[name.value] = to;
       const auto writer = static_cast<uint32_t>(version.writer);
+      if (to != name) edits.renameOutput(writer, name, to);
       if (isBoth(writer, name)) {
         const bool isCarried = ops()[writer].subBlock.has_value();
-        if (isCarried && before != to) change.before.push_back({before, to});
+        if (isCarried && before != to) edits.assignBefore(writer, before, to);
         const TextId input = isCarried ? to : before;
-        if (input != name) change.inputs[name.value] = input;
+        if (input != name) edits.renameInput(writer, name, input);
       }
     }
     if (to == name) return;
-    for (uint32_t reader : version.readers) changes[reader].inputs[name.value] = to;
+    for (uint32_t reader : version.readers) edits.renameInput(reader, name, to);
   }
 
-  TextId addVariable(StringRef like, FluidType kind, std::optional<FluidType> dtype) {
-    for (uint32_t k = 0;; ++k) {
-      const std::string text = (like + "@COPY@" + Twine(k)).str();
-      if (program.texts.find(text).isValid()) continue;
-      const TextId id = program.intern(text);
-      BlockVariable record = {id, kind, dtype};
-      record.stopsGradient = true;
-      if (dtype) record.shape = {1}, record.lodLevel = 0;
-      program.addVariable(block, std::move(record));
-      return id;
+  /// The group that keeps the name: of the value from outside, of what an earlier call has settled, else `last`: it is what a
+  /// host reads afterwards. None where several would have to.
+  std::optional<uint32_t> keptGroup(const std::vector<Version> &versions, ArrayRef<uint32_t> group, uint32_t last) {
+    std::optional<uint32_t> kept;
+    if (versions[0].writer < 0) kept = 0;
+    for (size_t k = 0; k < versions.size(); ++k) {
+      const Version &version = versions[k];
+      if (!isSettled(version.writer) && none_of(version.readers, [&](uint32_t op) { return isSettled(op); })) continue;
+      const bool isMerged = k > 0 && group[k] != group[k - 1] && isSettled(version.writer) && isBranch(version.writer);
+      if (isMerged || kept.value_or(group[k]) != group[k]) return std::nullopt;
+      kept = group[k];
     }
-  }
-
-  BlockOp makeOp(StringRef type, std::vector<BlockSlot> inputs, std::vector<BlockSlot> outputs,
-                 ArrayRef<AttrText> own) {
-    const std::string role = intAttrText(AttrTag::Int, 0), none = stringsAttrText(AttrTag::Strings, {});
-    SmallVector<AttrText, 4> attrs(own);
-    attrs.push_back({"op_role", role});
-    attrs.push_back({"op_role_var", none});
-    return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(attrs)};
-  }
-
-  /// A branch that writes a name or leaves it, with nothing for the other case: that case gets a branch that hands on the
-  /// value before, and the two are selected from, as Paddle's `cond` does.
-  void mergeBranch(TextId name, uint32_t index, TextId before, TextId to) {
-    const TextId taken = copyOf(name), left = copyOf(name);
-    const TextId condition = program.variables(ops()[index].inputs, "Cond")[0];
-    const TextId otherwise = addVariable("otherwise", FluidType::LodTensor, FluidType::Bool),
-                 mask = addVariable("mask", FluidType::LodTensor, FluidType::Int32),
-                 scope = addVariable("scope", FluidType::StepScopes, std::nullopt);
-    const TextId x = program.intern("X"), out = program.intern("Out");
-    auto slot = [&](StringRef slotName, TextId variable) { return BlockSlot{program.intern(slotName), {variable}}; };
-    Change &change = changes[index];
-    change.outputs[name.value] = taken;
-    if (isBoth(index, name)) change.inputs[name.value] = before;
-    if (readsOrKeeps(*ops()[index].subBlock, name)) change.first.push_back({before, taken});
-    change.behind.push_back(makeOp("logical_not", {slot("X", condition)}, {slot("Out", otherwise)}, {}));
-    const std::string yes = boolAttrText(true), none = stringsAttrText(AttrTag::Strings, {}),
-                      boolean = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Bool)),
-                      integer = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int32));
-    change.behind.push_back(makeOp("conditional_block", {slot("Cond", otherwise), slot("Input", before)},
-                                   {slot("Out", left), slot("Scope", scope)},
-                                   {{"is_scalar_condition", yes}, {"skip_eager_deletion_vars", none}}));
-    change.behind.back().subBlock = static_cast<uint32_t>(program.blocks.size());
-    change.behind.push_back(
-        makeOp("cast", {slot("X", condition)}, {slot("Out", mask)}, {{"in_dtype", boolean}, {"out_dtype", integer}}));
-    change.behind.push_back(
-        makeOp("select_input", {slot("Mask", mask), BlockSlot{x, {left, taken}}}, {BlockSlot{out, {to}}}, {}));
-    BlockOp hand = assign(before, left);
-    program.blocks.emplace_back().parent = block;
-    program.blocks.back().ops.push_back(std::move(hand));
-  }
-
-  /// Whether a block reads a name, or hands it to a block within, before an operator of its own has written it.
-  bool readsOrKeeps(uint32_t inner, TextId name) const {
-    auto names = [&](ArrayRef<BlockSlot> slots) {
-      return anyVariable(slots, [&](TextId other) { return other == name; });
-    };
-    for (const BlockOp &op : program.blocks[inner].ops)
-      if (names(op.inputs) || names(op.outputs)) return names(op.inputs) || op.subBlock;
-    return false;
+    return kept.value_or(last);
   }
 
   void separate(TextId name, const std::vector<Version> &versions) {
@@ -248,8 +194,8 @@ class BlockCopier {
     // The gradient of what a branch hands out arrives under its name, that of what reads it there under another.
     const bool isCopiedOut = handed.contains(name) && isReadForGradient(versions.back());
     if (group.back() == 0 && !isCopiedOut) return;
-    // The value from outside keeps the name, else the last one does: it is what a host reads afterwards.
-    const uint32_t kept = versions[0].writer < 0 ? 0 : isCopiedOut ? group.back() + 1 : group.back();
+    const std::optional<uint32_t> kept = keptGroup(versions, group, group.back() + isCopiedOut);
+    if (!kept) return;
     TextId before, to;
     for (size_t k = 0; k < versions.size(); ++k) {
       if (k == 0 || group[k] != group[k - 1]) {
@@ -260,7 +206,7 @@ class BlockCopier {
         rename(name, versions, k, to, to);
       }
     }
-    if (handed.contains(name) && to != name) changes[ops().size()].before.push_back({to, name});
+    if (handed.contains(name) && to != name) edits.assignBefore(ops().size(), to, name);
     finalNames[name.value] = to;
   }
 
@@ -270,8 +216,8 @@ class BlockCopier {
     for (uint32_t reader : versions[0].readers)
       if (ops()[reader].subBlock) {
         const TextId copy = copyOf(name);
-        changes[reader].before.push_back({name, copy});
-        changes[reader].inputs[name.value] = copy;
+        edits.assignBefore(reader, name, copy);
+        edits.renameInput(reader, name, copy);
       }
     const Version &last = versions.back();
     const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last);
@@ -282,13 +228,13 @@ class BlockCopier {
       rename(name, versions, k, before, to);
       before = to;
     }
-    if (before != name) changes[ops().size()].before.push_back({before, name});
+    if (before != name) edits.assignBefore(ops().size(), before, name);
   }
 
   /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
   /// needs the old value, the name gets the new one too.
   void separateStopped(TextId name, const std::vector<Version> &versions) {
-    if (!isFloat(name)) return;
+    if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); })) return;
     for (size_t k = 1; k < versions.size(); ++k) {
       const auto writer = static_cast<uint32_t>(versions[k].writer);
       if (!isLoop(writer) || !isBoth(writer, name) || !dependsOnUnflagged(*ops()[writer].subBlock, name)) continue;
@@ -300,7 +246,7 @@ class BlockCopier {
         unflagged.insert(to);
         before = to;
       }
-      if (isFree) changes[versions.back().writer + 1].before.push_back({before, name});
+      if (isFree) edits.assignBefore(versions.back().writer + 1, before, name);
       finalNames[name.value] = before;
       return;
     }
@@ -325,40 +271,6 @@ class BlockCopier {
     return live.contains(state);
   }
 
-  void apply() {
-    std::vector<BlockOp> result;
-    std::vector<BlockOp> &old = program.blocks[block].ops;
-    if (changes.empty()) return;
-    for (size_t i = 0; i <= old.size(); ++i) {
-      auto found = changes.find(i);
-      if (found != changes.end()) {
-        for (auto [from, to] : found->second.before) result.push_back(assign(from, to));
-        if (i < old.size()) rename(old[i], found->second);
-      }
-      if (i < old.size()) result.push_back(std::move(old[i]));
-      if (found != changes.end())
-        result.insert(result.end(), std::make_move_iterator(found->second.behind.begin()),
-                      std::make_move_iterator(found->second.behind.end()));
-    }
-    old = std::move(result);
-  }
-
-  BlockOp assign(TextId from, TextId to) {
-    return makeOp("assign", {{program.intern("X"), {from}}}, {{program.intern("Out"), {to}}}, {});
-  }
-
-  void rename(BlockOp &op, Change &change) {
-    renameIn(op.inputs, change.inputs);
-    renameIn(op.outputs, change.outputs);
-    if (!op.subBlock) return;
-    for (auto [from, to] : change.inputs) change.outputs.try_emplace(from, to);
-    renameBelow(*op.subBlock, change.outputs);
-    std::vector<BlockOp> first;
-    for (auto [from, to] : change.first) first.push_back(assign(from, to));
-    std::vector<BlockOp> &inner = program.blocks[*op.subBlock].ops;
-    inner.insert(inner.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
-  }
-
   /// A flag on what is made of flagged values alone only repeats theirs, so it goes where one of them is not flagged now.
   void unflag() {
     if (unflagged.names().empty()) return;
@@ -373,50 +285,37 @@ class BlockCopier {
     }
   }
 
-  static void renameIn(std::vector<BlockSlot> &slots, const NameMap &names) {
-    if (names.empty()) return;
-    for (BlockSlot &slot : slots)
-      for (TextId &name : slot.variables)
-        if (auto found = names.find(name.value); found != names.end()) name = found->second;
-  }
-
-  void renameBelow(uint32_t inner, const NameMap &names) {
-    NameMap free;
-    for (auto [from, to] : names)
-      if (!program.find(inner, TextId(from))) free[from] = to;
-    if (free.empty()) return;
-    for (BlockOp &op : program.blocks[inner].ops) {
-      renameIn(op.inputs, free);
-      renameIn(op.outputs, free);
-      if (op.subBlock) renameBelow(*op.subBlock, free);
-    }
-  }
-
-  Context &context;
   BlockProgram &program;
   const uint32_t block;
+  const std::vector<bool> *earlier;
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states, handed;  // what the loop or the branch whose body this is writes
   NameSet candidates, written, unflagged;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, std::vector<Version>> lives;
-  DenseMap<size_t, Change> changes;  // by operator; behind the last: of the end
+  BlockEdits edits;
   FinalNames finalNames;
-  uint32_t numCopies = 0;
 };
 
 }  // namespace
 
-FinalNames copyOverwritten(Context &context, BlockProgram &program, std::vector<std::pair<TextId, TextId>> &copies) {
+FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain,
+                           std::vector<std::pair<TextId, TextId>> &copies) {
   FinalNames finalNames;
   const size_t numBlocks = program.blocks.size();
+  std::vector<bool> earlier(numBlocks);
+  for (const Block &block : program.blocks)
+    if (block.forward) earlier[*block.forward] = true;
   std::vector<const BlockOp *> ownerOf(numBlocks);
   // Parents come before their blocks, so names from outside are settled when a block's turn comes.
   for (uint32_t block = 0; block < numBlocks; ++block) {
     if (program.blocks[block].forward) continue;
-    FinalNames names = BlockCopier(context, program, block, ownerOf[block], copies).run();
-    if (block == 0) finalNames = std::move(names);
+    if (!isAgain || !earlier[block]) {
+      BlockCopier copier(context, program, block, ownerOf[block], isAgain ? &earlier : nullptr, copies);
+      FinalNames names = copier.run();
+      if (block == 0) finalNames = std::move(names);
+    }
     for (const BlockOp &op : program.blocks[block].ops)
       if (op.subBlock && *op.subBlock < numBlocks) ownerOf[*op.subBlock] = &op;
   }

@@ -13,7 +13,7 @@
 namespace gradc {
 
 /// What a name of block `block` was renamed to at its last write; the same name where it was not.
-using FinalNames = DenseMap<uint32_t, TextId>;
+using FinalNames = IdMap<TextId>;
 
 /// Changes blocks 0 and those its operators own, one level after the other:
 ///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it;
@@ -21,6 +21,9 @@ using FinalNames = DenseMap<uint32_t, TextId>;
 ///  - of a branch's body, a result that is read there;
 ///  - a loop's state that is flagged stop_gradient and depends on what is not: its steps get a variable that is not flagged.
 /// Names in `copies` that are copies of others: (copy, original). The final names are those of block 0. Linear, times the depth.
-FinalNames copyOverwritten(Context &context, BlockProgram &program, std::vector<std::pair<TextId, TextId>> &copies);
+/// `isAgain`: the program has gradients of earlier calls. Their operators read what they read; blocks that have a gradient block
+/// stay as they are, and so do variables that are persistable, for the earlier call's optimizer writes them.
+FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain,
+                           std::vector<std::pair<TextId, TextId>> &copies);
 
 }  // namespace gradc

@@ -196,11 +196,20 @@ Expected<ForwardFlow> BlockReader::forwardFlow(size_t at) {
 
 Value BlockReader::here(const ForwardFlow &flow, Value v) { return flow.owner == this ? v : forwardVariable(v); }
 
+Expected<GradientFlow> BlockReader::gradientFlow(size_t at) {
+  Expected<ForwardFlow> forward = forwardFlow(at);
+  if (!forward) return forward.takeError();
+  GradientFlow flow{*forward, &*all.bodies[*op(at).subBlock], cantFail(gradientPorts(program, index, at)), {}};
+  for (auto [inside, outside] : flow.ports.arriving) flow.outsideOf[inside.value] = outside;
+  return flow;
+}
+
 Error BlockReader::readWhileGradient(size_t at) {
-  Expected<ForwardFlow> flow = forwardFlow(at);
-  if (!flow) return flow.takeError();
-  const BlockBody &body = *all.bodies[*op(at).subBlock];
-  const GradientPorts ports = cantFail(gradientPorts(program, index, at));
+  Expected<GradientFlow> gradient = gradientFlow(at);
+  if (!gradient) return gradient.takeError();
+  const ForwardFlow *flow = &gradient->forward;
+  const BlockBody &body = *gradient->body;
+  const GradientPorts &ports = gradient->ports;
   if (ports.wanted.empty()) return Error::success();
   auto output = [&](uint32_t i) { return here(*flow, {flow->node, static_cast<uint16_t>(i), 0}); };
   SmallVector<Value, 16> data, starts, whole;
@@ -210,8 +219,6 @@ Error BlockReader::readWhileGradient(size_t at) {
     values.push_back(v);
   };
   DenseMap<uint32_t, size_t> stateAt, sumAt;  // among the starts, by name inside
-  DenseMap<uint32_t, uint32_t> outsideOf;
-  for (auto [inside, outside] : ports.arriving) outsideOf[inside.value] = outside.value;
   for (const GradientPorts::Wanted &wanted : ports.wanted) {
     (wanted.isState ? stateAt : sumAt)[wanted.inside.value] = starts.size();
     starts.push_back(
@@ -228,7 +235,7 @@ Error BlockReader::readWhileGradient(size_t at) {
       case BlockInput::From::Sum: places.push_back({1, sumAt.lookup(name)}); break;
       case BlockInput::From::Arriving:
         if (stateAt.contains(name)) places.push_back({1, stateAt.lookup(name)});
-        else place(2, whole, read(TextId(outsideOf.lookup(name))));
+        else place(2, whole, read(gradient->outsideOf.lookup(name)));
         break;
       case BlockInput::From::Forward:
         const auto saved = flow->body->savedAt.find({input.value.node.value, input.value.index});
@@ -265,15 +272,14 @@ Error BlockReader::readWhileGradient(size_t at) {
 }
 
 Error BlockReader::readConditionalGradient(size_t at) {
-  Expected<ForwardFlow> flow = forwardFlow(at);
-  if (!flow) return flow.takeError();
-  const BlockBody &body = *all.bodies[*op(at).subBlock];
-  const GradientPorts ports = cantFail(gradientPorts(program, index, at));
+  Expected<GradientFlow> gradient = gradientFlow(at);
+  if (!gradient) return gradient.takeError();
+  const ForwardFlow *flow = &gradient->forward;
+  const BlockBody &body = *gradient->body;
+  const GradientPorts &ports = gradient->ports;
   if (ports.wanted.empty()) return Error::success();
   auto output = [&](uint32_t i) { return here(*flow, {flow->node, static_cast<uint16_t>(i), 0}); };
   SmallVector<Value, 16> operands = {output(flow->numOutputs)};  // what was decided
-  DenseMap<uint32_t, uint32_t> outsideOf;
-  for (auto [inside, outside] : ports.arriving) outsideOf[inside.value] = outside.value;
   auto givenOrSaved = [&](Value v) {
     if (const auto given = flow->body->inputAt.find(v.node.value); given != flow->body->inputAt.end())
       return here(*flow, flow->owner->builder.inputs(flow->node)[flow->firstOperand + given->second]);
@@ -282,7 +288,7 @@ Error BlockReader::readConditionalGradient(size_t at) {
   for (const BlockInput &input : body.inputs) {
     if (input.from == BlockInput::From::Around) operands.push_back(read(input.name));
     else if (input.from == BlockInput::From::Arriving)
-      operands.push_back(read(TextId(outsideOf.lookup(input.name.name.value))));
+      operands.push_back(read(gradient->outsideOf.lookup(input.name.name.value)));
     else operands.push_back(givenOrSaved(input.value));
   }
   GraphBuilder zeros(context);

@@ -12,6 +12,8 @@ TextId GradientNames::gradient(TextId name) {
   if (!gradients[name.value].isValid()) {
     const TextId gradient = texts.intern((texts.text(name) + "@GRAD").str());
     gradients[name.value] = gradient;
+    if (gradient.value >= variables.size()) variables.resize(texts.size());
+    if (stripGradSuffix(texts.text(gradient)) == texts.text(name)) variables[gradient.value] = name;
   }
   return gradients[name.value];
 }
@@ -23,6 +25,9 @@ bool GradientNames::isGradient(TextId name) {
   return answer == Answer::Yes;
 }
 
-TextId GradientNames::stripped(TextId name) { return texts.intern(stripGradSuffix(texts.text(name))); }
+TextId GradientNames::stripped(TextId name) {
+  if (name.value < variables.size() && variables[name.value].isValid()) return variables[name.value];
+  return texts.intern(stripGradSuffix(texts.text(name)));
+}
 
 }  // namespace gradc

@@ -25,7 +25,8 @@ class GradientNames {
  private:
   enum class Answer : uint8_t { Unknown, No, Yes };
 
-  std::vector<TextId> gradients;  // invalid until asked
+  std::vector<TextId> gradients;  // invalid until requested
+  std::vector<TextId> variables;  // by gradient: what `stripped` returns; invalid: not known yet
   std::vector<Answer> isGradientName;
 };
 
@@ -51,7 +52,7 @@ class NameSet {
   }
 
  private:
-  DenseSet<uint32_t> ids;
+  IdSet ids;
   std::vector<TextId> inOrder;
 };
 

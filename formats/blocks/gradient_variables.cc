@@ -10,8 +10,9 @@ namespace {
 
 class Declarer {
  public:
-  Declarer(BlockProgram &program, GradientMaker &maker, GradientNames &names, GradientPlaces &places)
-      : program(program), maker(maker), names(names), places(places) {}
+  Declarer(BlockProgram &program, uint32_t root, size_t numEarlier, GradientMaker &maker, GradientNames &names,
+           GradientPlaces &places)
+      : program(program), root(root), numEarlier(numEarlier), maker(maker), names(names), places(places) {}
 
   Error run(uint32_t block, size_t firstOp, const BlockOp *owner) {
     NameSet carried;  // read and written by the owner
@@ -25,6 +26,7 @@ class Declarer {
       for (const std::string &name :
            stringsAttr(owner->attrs, "original_output_grad").value_or(std::vector<std::string>()))
         carried.insert(program.intern(name));
+      if (numEarlier) declareArriving(block, *owner, carried);
     }
     size_t kept = firstOp;
     for (size_t i = firstOp; i < program.blocks[block].ops.size(); ++i) {
@@ -42,7 +44,11 @@ class Declarer {
   }
 
  private:
-  bool exists(uint32_t block, TextId name) { return program.declaringBlock(block, name).has_value(); }
+  bool exists(uint32_t block, TextId name) {
+    const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
+    if (!declaring || *declaring != root || block == root || !names.isGradient(name)) return declaring.has_value();
+    return program.find(root, name) - program.blocks[root].variables.data() >= static_cast<ptrdiff_t>(numEarlier);
+  }
 
   bool isNeeded(uint32_t block, const BlockOp &op, const NameSet &carried) {
     if (!anyVariable(op.outputs, [](TextId name) { return name != kEmptyName; })) return false;
@@ -63,6 +69,14 @@ class Declarer {
     if (!operands.empty()) return Error::success();
     return failureAt(program, block, index, ErrorKind::EmptySum,
                      "no operand of the sum '" + program.text(op.outputs[0].variables[0]) + "' is left");
+  }
+
+  /// In a later call, gradients around a block have other names than in it: those that arrive are variables of its own.
+  void declareArriving(uint32_t block, const BlockOp &owner, NameSet &carried) {
+    if (program.text(owner.type) == "conditional_block_grad")
+      for (TextId name : program.variables(owner.inputs, "Out")) carried.insert(names.gradient(name));
+    for (TextId name : carried.names())
+      if (names.isGradient(name) && !exists(block, name)) program.addVariable(block, record(block, owner, name));
   }
 
   void declareOutputs(uint32_t block, const BlockOp &op) {
@@ -105,6 +119,8 @@ class Declarer {
   }
 
   BlockProgram &program;
+  const uint32_t root;
+  const size_t numEarlier;  // of the root's variables
   GradientMaker &maker;
   GradientNames &names;
   GradientPlaces &places;
@@ -112,9 +128,9 @@ class Declarer {
 
 }  // namespace
 
-Error declareGradients(BlockProgram &program, uint32_t block, size_t firstOp, const BlockOp *owner,
-                       GradientMaker &maker, GradientNames &names, GradientPlaces &places) {
-  return Declarer(program, maker, names, places).run(block, firstOp, owner);
+Error declareGradients(BlockProgram &program, uint32_t block, const CallBegin &begin, GradientMaker &maker,
+                       GradientNames &names, GradientPlaces &places) {
+  return Declarer(program, block, begin.variable, maker, names, places).run(block, begin.op, nullptr);
 }
 
 }  // namespace gradc

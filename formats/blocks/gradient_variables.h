@@ -11,12 +11,18 @@ struct GradientPlace {
   TextId gradient;
   uint32_t block;
 };
-using GradientPlaces = DenseMap<uint32_t, GradientPlace>;  // by forward variable
+using GradientPlaces = IdMap<GradientPlace>;  // by forward variable
 
-/// Goes through the operators of `block` from `firstOp` and, before each, those of its block. Drops operators that write
+/// Where a call's own operators and variables begin in a block.
+struct CallBegin {
+  size_t op, variable;
+};
+
+/// Goes through the operators of `block` from `begin.op` and, before each, those of its block. Drops operators that write
 /// nothing, or read gradients of which none exists (NG-08); sums lose operands that do not exist (AGG-12), EmptySum (E-45) when
 /// that leaves none. What a loop's gradient operator reads and writes exists already inside its block (CF-14).
-llvm::Error declareGradients(BlockProgram &program, uint32_t block, size_t firstOp, const BlockOp *owner,
-                             GradientMaker &maker, GradientNames &names, GradientPlaces &places);
+/// Gradients of earlier calls, which `block` declares before `begin.variable`, do not exist for the blocks within.
+llvm::Error declareGradients(BlockProgram &program, uint32_t block, const CallBegin &begin, GradientMaker &maker,
+                             GradientNames &names, GradientPlaces &places);
 
 }  // namespace gradc

@@ -1,6 +1,7 @@
 // The texts of a program, each once, so that names are numbers. Tested by tests/block_program_test.cc
 #pragma once
 
+#include "ir/dense_map.h"
 #include "ir/ids.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -32,5 +33,13 @@ class NameTable {
   llvm::StringMap<uint32_t> ids;
   std::vector<const llvm::StringMapEntry<uint32_t> *> entries;
 };
+
+/// Keeps numbers that come one after the other next to each other, sixteen at a time: walks over a program find what they
+/// look up in the cache.
+struct IdInfo : llvm::DenseMapInfo<uint32_t> {
+  static unsigned getHashValue(uint32_t id) { return (((id >> 4) * 0x9E3779B1u >> 8) << 4) | (id & 15); }
+};
+template <class T> using IdMap = DenseMap<uint32_t, T, IdInfo>;
+using IdSet = DenseSet<uint32_t, IdInfo>;
 
 }  // namespace gradc

@@ -1,6 +1,7 @@
 // Tested by tests/block_backward_test.cc
 #include "formats/blocks/op_function.h"
 
+#include "formats/blocks/ops/op_row.h"
 #include "ir/context.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -91,6 +92,47 @@ size_t levelOf(StringRef type) {
 }
 
 }  // namespace
+
+Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
+                                const BlockOp &of, ArrayRef<NodeId> nodes) {
+  const BlockOpRow *row = findBlockOp(program.text(of.type));
+  GraphBuilder builder(context);
+  std::vector<std::pair<OperandPlace, Value>> given;
+  OpTranslation translation(builder, program, block, at, of, [&](StringRef slot, size_t i, TextId name) {
+    const OperandPlace place{slot, i};
+    for (const auto &[known, v] : given)
+      if (known == place) return v;
+    given.push_back({place, builder.addVariable(program.text(name), Attrs())});
+    return given.back().second;
+  });
+  row->translate(translation);
+  Expected<std::vector<OpTranslation::Written>> written = translation.finish();
+  if (!written) return written.takeError();
+  SmallVector<Value, 4> heads;
+  for (const OpTranslation::Written &out : *written)
+    if (!builder.kind(out.value.node).isVariable() && !is_contained(heads, out.value)) heads.push_back(out.value);
+  const uint32_t numNodes = builder.numNodes();
+  std::vector<bool> isVariable(numNodes);
+  for (uint32_t n = 0; n < numNodes; ++n) isVariable[n] = builder.kind(NodeId(n)).isVariable();
+  Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
+  if (!frozen) return frozen.takeError();
+  OpFunction function{frozen->graph, {}, {}, {}, {}};
+  const uint32_t numKept = frozen->graph.numNodes();
+  function.places.resize(numKept);
+  for (const auto &[place, v] : given)
+    if (const NodeId n = frozen->newId[v.node.value]; n.isValid()) function.places[n.value] = place;
+  if (!nodes.empty()) function.nodes.resize(numKept);
+  size_t next = 0;
+  for (uint32_t n = 0; n < numNodes && !nodes.empty(); ++n) {
+    if (isVariable[n]) continue;
+    if (const NodeId kept = frozen->newId[n]; kept.isValid()) function.nodes[kept.value] = nodes[next];
+    ++next;
+  }
+  for (const OpTranslation::Written &out : *written)
+    if (frozen->newId[out.value.node.value].isValid() && is_contained(heads, out.value))
+      function.outputs.push_back({{out.slot, out.i}, (*frozen)(out.value)});
+  return function;
+}
 
 Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function, ArrayRef<OperandPlace> seeded,
                                             ArrayRef<OperandPlace> wanted) {

@@ -36,6 +36,11 @@ struct OpFunction {
   }
 };
 
+/// What the row of an operator's type says. `nodes` are those of the reader of `block` that computed it, in order; none: nobody
+/// did. Errors are about operator `at`.
+llvm::Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
+                                      const BlockOp &of, llvm::ArrayRef<NodeId> nodes);
+
 /// The gradient of a function toward the operands at `wanted`, given gradients of the outputs at `seeded`, at least one. The
 /// variable of the k-th seed is called `seed<k>`.
 llvm::Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function,

@@ -72,7 +72,7 @@ class PathFinder {
   void repeat(uint32_t block, NameSet &needed, const NameSet &noGrad, std::vector<bool> &isOnPath,
               std::vector<Nested> &nested) {
     const std::vector<BlockOp> &ops = program.blocks[block].ops;
-    DenseMap<uint32_t, SmallVector<uint32_t, 2>> writers;
+    IdMap<SmallVector<uint32_t, 2>> writers;
     std::vector<TextId> pending;
     for (uint32_t i = 0; i < ops.size(); ++i)
       forEachVariable(ops[i].outputs, [&](TextId name) {

@@ -1,6 +1,7 @@
 // Field numbers are those of Paddle's framework.proto. Tested by tests/program_desc_test.cc
 #include "formats/blocks/program_desc.h"
 
+#include "formats/blocks/attr_parts.h"
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/json_stream.h"
 #include "formats/blocks/wire_format.h"
@@ -28,16 +29,6 @@ Error forEachField(WireReader message, function_ref<Error(const WireField &)> ta
   }
   return Error::success();
 }
-
-/// An attribute as its fields say: each in the list of its kind, a single value too.
-struct AttrParts {
-  StringRef name;
-  int64_t type = -1;
-  std::vector<int64_t> integers;
-  std::vector<double> floats;
-  std::vector<std::string> strings;
-  std::vector<std::string> scalars;  // as JSON
-};
 
 class ProgramDescReader {
  public:
@@ -353,42 +344,8 @@ class ProgramDescReader {
     return Error::success();
   }
 
-  /// Empty where a single value is missing.
-  static std::string attrText(AttrTag tag, const AttrParts &parts) {
-    auto list = [&](ArrayRef<std::string> values, bool isList) {
-      std::string text = "[\"" + attrTagName(tag).str() + "\"," + (isList ? "[" : "");
-      for (const std::string &value : values) text += value + ",";
-      if (!values.empty()) text.pop_back();
-      return text + (isList ? "]]" : "]");
-    };
-    switch (tag) {
-      case AttrTag::Int:
-      case AttrTag::Long:
-      case AttrTag::Block: return parts.integers.empty() ? "" : intAttrText(tag, parts.integers.back());
-      case AttrTag::Boolean: return parts.integers.empty() ? "" : boolAttrText(parts.integers.back() != 0);
-      case AttrTag::Float:
-      case AttrTag::Float64: return parts.floats.empty() ? "" : floatAttrText(tag, parts.floats.back());
-      case AttrTag::String:
-      case AttrTag::Var: return parts.strings.empty() ? "" : stringAttrText(tag, parts.strings.back());
-      case AttrTag::Scalar: return parts.scalars.empty() ? "" : list(parts.scalars.back(), false);
-      case AttrTag::Ints:
-      case AttrTag::Longs:
-      case AttrTag::Blocks: return intsAttrText(tag, parts.integers);
-      case AttrTag::Floats:
-      case AttrTag::Float64s: return floatsAttrText(tag, parts.floats);
-      case AttrTag::Strings:
-      case AttrTag::Vars: return stringsAttrText(tag, parts.strings);
-      case AttrTag::Scalars: return list(parts.scalars, true);
-      case AttrTag::Booleans: break;
-    }
-    std::vector<std::string> flags;
-    for (int64_t flag : parts.integers) flags.push_back(flag ? "true" : "false");
-    return list(flags, true);
-  }
-
   // The order of their creation is not in the file. A layer creates its parameters before its operators: a bias after its others,
-  // and then what is not trained. As deep
-  // as blocks are nested.
+  // and then what is not trained. As deep as blocks are nested.
   void listParameters() {
     DenseSet<uint32_t> listed;
     auto list = [&](TextId name) {

@@ -109,7 +109,7 @@ class Connections {
 
   std::vector<Node> nodes;
   std::vector<Value> values;
-  DenseMap<uint32_t, uint32_t> latest;  // the value a name has now
+  IdMap<uint32_t> latest;  // the value a name has now
   std::vector<uint32_t> heads;
 };
 

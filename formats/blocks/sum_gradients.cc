@@ -186,8 +186,8 @@ class Summer {
   const TextId slotX = names.texts.intern("X"), slotY = names.texts.intern("Y"), slotOut = names.texts.intern("Out");
   const std::string mkldnnDataType = stringAttrText(AttrTag::String, "float32"), useMkldnn = boolAttrText(false),
                     role = intAttrText(AttrTag::Int, 1), roleVar = stringsAttrText(AttrTag::Strings, {});
-  DenseMap<uint32_t, uint32_t> positions;  // of gradients among the arrivals
-  std::vector<Arrivals> arrivals;          // in the order in which gradients are first said
+  IdMap<uint32_t> positions;       // of gradients among the arrivals
+  std::vector<Arrivals> arrivals;  // in the order in which gradients are first said
   std::vector<PendingSum> sums;
 };
 

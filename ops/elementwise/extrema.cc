@@ -8,6 +8,7 @@
 #include "ops/elementwise/broadcast_binary.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
+#include "ops/layer_attrs.h"
 #include "ops/pieces.h"
 #include "ops/primitives.h"
 
@@ -22,17 +23,14 @@ namespace {
 constexpr auto kLarger = [](auto a, auto b) { return a >= b || a != a ? a : b; };
 constexpr auto kSmaller = [](auto a, auto b) { return a <= b || a != a ? a : b; };
 
-struct ClipParams {
-  double low, high;
-};
 constexpr AttrSpec kClipAttrs[] = {
-    required<&ClipParams::low>("a_min", "lower bound"),
-    required<&ClipParams::high>("a_max", "upper bound"),
+    required<&ClipAttrs::low>("a_min", "lower bound"),
+    required<&ClipAttrs::high>("a_max", "upper bound"),
 };
 
 // Every element as what it is at the base point: below, above or inside the bounds.
 void clip(const KernelCall &call, const TensorRef &base) {
-  const ClipParams params = call.params<ClipParams>();
+  const ClipAttrs params = call.params<ClipAttrs>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>(), *bases = base.as<const T>();
@@ -50,7 +48,7 @@ void clip(const KernelCall &call, const TensorRef &base) {
 
 void clipBackward(const KernelCall &call) {
   if (!call.wants(0)) return;
-  const ClipParams params = call.params<ClipParams>();
+  const ClipAttrs params = call.params<ClipAttrs>();
   dispatchFloating(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
@@ -206,7 +204,7 @@ constinit const OpDef kClip = {
     .summary = "y = a_max where x > a_max, a_min where x < a_min, else x",
     .inputs = {"data"},
     .attrs = kClipAttrs,
-    .params = paramsOf<ClipParams>(),
+    .params = paramsOf<ClipAttrs>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .flags = {.isElementwise = true},
@@ -214,7 +212,7 @@ constinit const OpDef kClip = {
     .gradient = [](GradRule &g) { g.fused(kBackwardClip, {g.dy(0), g.x(0)}); },
     .decompose =
         [](DecomposeRule &d) {
-          const ClipParams &params = d.params<ClipParams>();
+          const ClipAttrs &params = d.params<ClipAttrs>();
           const StringRef low = d.number(params.low), high = d.number(params.high);
           const Value raised = d.emit(kMaximumScalar, {d.x(0)}, {{"scalar", low}});
           if (params.low <= params.high) return d.y(0, d.emit(kMinimumScalar, {raised}, {{"scalar", high}}));
@@ -233,13 +231,13 @@ constinit const OpDef kBackwardClip = {
     .summary = "gradient of clip: dx = dy where a_min <= x <= a_max, else 0",
     .inputs = {"dy", "x"},
     .attrs = kClipAttrs,
-    .params = paramsOf<ClipParams>(),
+    .params = paramsOf<ClipAttrs>(),
     .shape = shapes::same,
     .inplace = kInplaceFirst,
     .flags = {.isBackward = true, .isElementwise = true},
     .decompose =
         [](DecomposeRule &d) {
-          const ClipParams &params = d.params<ClipParams>();
+          const ClipAttrs &params = d.params<ClipAttrs>();
           Value above = d.emit(kGreaterScalar, {d.x(1)}, {{"scalar", d.number(params.high)}});
           Value below = d.emit(kLesserScalar, {d.x(1)}, {{"scalar", d.number(params.low)}});
           Value inside = d.emit(kEqualScalar, {d.emit(kElemwiseAdd, {above, below})}, {{"scalar", "0"}});
@@ -255,6 +253,8 @@ constexpr const OpDef *kOps[] = {
 };
 
 }  // namespace
+
+ClipAttrs clipAttrs(const NodeKind &kind) { return kind.params<ClipAttrs>(); }
 
 constinit const OpFamily kExtremaFamily = kOps;
 

@@ -277,7 +277,7 @@ constinit const OpDef kCtcLossGrad = {
     .dtype = relateTypes,
     .stopped = {1, 2, 3},
     .domains = kDomains,
-    .decompose = unrollCtcLossGrad,
+    .decompose = decomposeCtcLossGrad,
     .kernel = [](const KernelCall &call) { computeLosses(call, nullptr, call.wants(0) ? &call.out[0] : nullptr); },
     .workspace = scratchBytes,
 };
@@ -298,7 +298,7 @@ constinit const OpDef kCtcLoss = {
     .stopped = {1, 2, 3},
     .domains = kDomains,
     .gradient = [](GradRule &g) { g.fused(kBackwardCtcLoss, {g.dy(0), g.dy(1), g.y(0), g.y(1)}); },
-    .decompose = unrollCtcLoss,
+    .decompose = decomposeCtcLoss,
     .kernel =
         [](const KernelCall &call) {
           computeLosses(call, call.wants(0) ? &call.out[0] : nullptr, call.wants(1) ? &call.out[1] : nullptr);

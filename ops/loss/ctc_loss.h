@@ -20,8 +20,8 @@ struct CtcParams {
 
 extern const OpDef kCtcLossGrad;  // _ctc_loss_grad(data, label[, data_lengths][, label_lengths])
 
-/// ctc_unrolled.cc; the gradient is output 0 of its own operator.
-void unrollCtcLoss(DecomposeRule &d);
-void unrollCtcLossGrad(DecomposeRule &d);
+/// ctc_scan.cc; the gradient is output 0 of its own operator.
+void decomposeCtcLoss(DecomposeRule &d);
+void decomposeCtcLossGrad(DecomposeRule &d);
 
 }  // namespace gradc

@@ -5,6 +5,7 @@
 #include "ir/kernel.h"
 #include "ir/number.h"
 #include "ops/axis_rows.h"
+#include "ops/control/scan_builder.h"
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
@@ -76,6 +77,26 @@ void cumsumKernel(const KernelCall &call, bool isBackward) {
   });
 }
 
+// A loop over the axis, which comes first for that. Rows are vectors: of a vector, of one element.
+void decomposeCumsum(DecomposeRule &d) {
+  const CumsumParams &p = d.params<CumsumParams>();
+  const int64_t axis = p.axis.value_or(0);
+  Value x = d.x(0);
+  if (p.dtype != DType::Unknown) x = d.emit(kCast, {x}, {{"dtype", dtypeName(p.dtype)}});
+  if (!p.axis) x = d.emit(kReshape, {x}, {{"shape", "(-1,)"}});
+  auto withAxisFirst = [&](Value v) {
+    return axis == 0 ? v : d.emit(kSwapAxis, {v}, {{"dim1", "0"}, {"dim2", d.number(axis)}});
+  };
+  const Value first = withAxisFirst(x), rows = d.emit(kFlatten, {first});
+  ScanBuilder loop(d);
+  const Value sum = loop.state(d.emit(kZerosLike, {d.emit(kSum, {rows}, {{"axis", "0"}})}));
+  const Value next = loop.emit(kElemwiseAdd, {sum, loop.row(rows)});
+  loop.setNext(sum, next);
+  const size_t sums = loop.stack(next);
+  loop.finish();
+  if (!d.hasFailed()) d.y(0, withAxisFirst(d.emit(kReshapeLike, {loop.stacked(sums), first})));
+}
+
 // Linear in dy, and its adjoint is the forward operator.
 constinit const OpDef kBackwardCumsum = {
     .name = "_backward_np_cumsum",
@@ -119,7 +140,7 @@ constinit const OpDef kCumsum = {
     .dtype = cumsumDType,
     .kernelTypes = kFloatingAndIntegers,
     .gradient = [](GradRule &g) { g.fused(kBackwardCumsum, {g.dy(0)}); },
-    .primitive = {.onnx = "Cast, Reshape, CumSum", .c = "y[i] = k ? y[i - inner] + (T)x[i] : (T)x[i]"},
+    .decompose = decomposeCumsum,
     .kernel = [](const KernelCall &call) { cumsumKernel(call, false); },
 };
 

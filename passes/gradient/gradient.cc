@@ -123,6 +123,7 @@ Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph,
   const Graph &base = *saving ? (*saving)->graph : graph;
   auto state = std::make_unique<GradientState>(context, base, std::move(*earlier), *checked, known);
   if (*saving) state->flows = (*saving)->flows;
+  state->bodies = &bodies;
   if (Error error = HeadSeeder(*state).run()) return error;
   if (Error error = walkBackwards(*state)) return error;
   return finishGradient(*state);

@@ -32,36 +32,91 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
 
 namespace {
 
+/// The node and the variables it reads: which of their entries generated nodes read.
+class Reads {
+ public:
+  explicit Reads(const SingleNode &single)
+      : single(single), inputs(static_cast<unsigned>(single.variables.size())),
+        outputs(single.graph.numOutputs(single.node)) {}
+
+  /// `numForward`: nodes of the result before the first generated one.
+  void add(const GradientResult &result, uint32_t numForward) {
+    const Graph &graph = result.graph;
+    BitVector isRead(graph.numEntries());
+    for (uint32_t n = numForward; n < graph.numNodes(); ++n)
+      for (auto [i, value] : enumerate(graph.inputs(NodeId(n))))
+        if (!graph.kind(NodeId(n)).isIgnored(i)) isRead.set(graph.entry(value).value);
+    auto now = [&](NodeId n) { return result.forwardIds.empty() ? n : result.forwardIds[n.value]; };
+    for (auto [i, variable] : enumerate(single.variables))
+      if (isRead[graph.firstEntry(now(variable)).value]) inputs.set(i);
+    const NodeId node = now(single.node);
+    outputs.resize(graph.numOutputs(node));
+    for (uint32_t o = 0; o < graph.numOutputs(node); ++o)
+      if (isRead[graph.firstEntry(node).value + o]) outputs.set(o);
+  }
+  KeepList list() const {
+    KeepList kept;
+    llvm::append_range(kept.inputs, inputs.set_bits());
+    llvm::append_range(kept.outputs, outputs.set_bits());
+    return kept;
+  }
+
+ private:
+  const SingleNode &single;
+  BitVector inputs, outputs;
+};
+
+/// Whether a generated node can be differentiated only as what it decomposes to, which may read more of the forward node.
+bool decomposesLater(const GradientResult &result) {
+  return llvm::any_of(result.graph.kinds(), [](const KindRef &kind) {
+    return kind->op && kind->op->flags.isBackward && !kind->op->gradient && kind->op->decompose;
+  });
+}
+
 Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const GradientRequest &request,
-                              const GradientOptions &options) {
+                              const GradientOptions &options, bool isRecorded) {
   Expected<GradientResult> result = buildGradient(context, single.graph, request, options);
   if (!result) return result.takeError();
-  const Graph &graph = result->graph;
-  BitVector isRead(graph.numEntries());
-  for (uint32_t n = result->stats.numForwardNodes; n < graph.numNodes(); ++n)
-    for (auto [i, value] : enumerate(graph.inputs(NodeId(n))))
-      if (!graph.kind(NodeId(n)).isIgnored(i)) isRead.set(graph.entry(value).value);
-  auto now = [&](NodeId n) { return result->forwardIds.empty() ? n : result->forwardIds[n.value]; };
-  KeepList kept;
-  for (auto [i, variable] : enumerate(single.variables))
-    if (isRead[graph.firstEntry(now(variable)).value]) kept.inputs.push_back(static_cast<uint32_t>(i));
-  const NodeId node = now(single.node);
-  for (uint32_t o = 0; o < graph.numOutputs(node); ++o)
-    if (isRead[graph.firstEntry(node).value + o]) kept.outputs.push_back(o);
-  return kept;
+  Reads reads(single);
+  const uint32_t numForward = result->stats.numForwardNodes;
+  reads.add(*result, numForward);
+  if (!isRecorded || !decomposesLater(*result)) return reads.list();
+  Expected<GradientResult> second = buildGradientOfOrder(context, single.graph, request, options, 2);
+  // Whoever asks for a gradient that there is not gets the error.
+  if (second) reads.add(*second, numForward);
+  else consumeError(second.takeError());
+  return reads.list();
 }
 
 }  // namespace
 
-Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question) {
+static GradientRequest requestOf(const SingleNode &single, const KeepQuestion &question) {
+  const NodeKind &kind = single.graph.kind(single.node);
   GradientRequest request;
-  for (uint32_t o = 0; o < single.graph.kind(single.node).numVisible; ++o)
+  for (uint32_t o = 0; o < (question.isAnyOrder ? kind.numOutputs : kind.numVisible); ++o)
     request.heads.push_back({{single.node, static_cast<uint16_t>(o), 0}, {}, {}});
   for (uint32_t i : question.wanted) request.wrt.push_back({{single.variables[i], 0, 0}});
+  return request;
+}
+
+Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question) {
+  const GradientRequest request = requestOf(single, question);
+  const KindRef kind = single.graph.kindHandle(single.node);
+  if (!kind->flow || request.wrt.empty()) return kind;
+  GradientOptions options = question.options;
+  options.unused = UnusedPolicy::None;
+  Expected<GradientResult> result = buildGradient(context, single.graph, request, options);
+  if (!result) return result.takeError();
+  const NodeId node = result->forwardIds.empty() ? single.node : result->forwardIds[single.node.value];
+  return result->graph.kindHandle(node);
+}
+
+Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question) {
+  const GradientRequest request = requestOf(single, question);
   if (request.wrt.empty()) return KeepList();
   GradientOptions options = question.options;
   options.unused = UnusedPolicy::None;
-  return keepListOf(context, single, request, options);
+  return keepListOf(context, single, request, options, question.isRecorded);
 }
 
 Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
@@ -70,7 +125,7 @@ Expected<KeepList> keepListOf(Context &context, const KindRef &kind) {
   GradientRequest request;
   request.wrt = allTargets(single->graph, nullptr).targets;
   if (request.wrt.empty()) return KeepList();
-  return keepListOf(context, *single, request, GradientOptions());
+  return keepListOf(context, *single, request, GradientOptions(), false);
 }
 
 }  // namespace gradc

@@ -21,7 +21,13 @@ struct SingleNode {
 struct KeepQuestion {
   std::vector<uint32_t> wanted;  // positions whose gradients are requested
   GradientOptions options = {};  // `unused` is ignored
+  bool isAnyOrder = false;       // gradients of gradients too, which arrive at hidden outputs
+  bool isRecorded = false;       // also what the gradient of a fused gradient operator reads, through its decomposition
 };
+
+/// The kind of the node once its bodies yield what these gradients read, and what the gradients of those yields read; the
+/// kind it has where it has no flow, or nothing is missing. Errors of buildGradient.
+llvm::Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question);
 
 /// What the gradients requested read. E-02 for an operator without gradient.
 llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question);

@@ -92,6 +92,21 @@ class BodyReach {
   GradientOptions options;
 };
 
+// What a body decides is yielded from the first gradient on; other nodes change only where something is added.
+Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added, ArrayRef<Graph> bodies) {
+  const NodeKind &kind = *handle;
+  const std::optional<StringRef> known = kind.attrs.get("__saved__");
+  const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
+  const bool yieldsDecision = kind.flow->countOutput || kind.flow->decisionOutput || !kind.flow->isDecision(0);
+  if (isNothing && yieldsDecision) return handle;
+  SmallVector<StringRef, 8> counts;
+  if (known && *known != "None") (void)splitList(*known, counts);
+  std::string text = "(";
+  for (StringRef count : counts) text += count.trim().str() + ",";
+  text += added + ")";
+  return ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), kind.spelling, bodies);
+}
+
 class Saving {
  public:
   Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options,
@@ -142,49 +157,20 @@ class Saving {
 
   Expected<KindRef> differentiate(NodeId n) {
     const NodeKind &kind = graph.kind(n);
-    const BodyFlow &flow = *kind.flow;
     ArrayRef<Value> inputs = graph.inputs(n);
     BitVector wanted(static_cast<unsigned>(inputs.size())), live(graph.numOutputs(n));
     for (unsigned i = 0; i < wanted.size(); ++i)
       if (Selection::flows(kind, i) && selection.carries(graph.entry(inputs[i]))) wanted.set(i);
     for (unsigned o = 0; o < live.size(); ++o)
       if (isLive[graph.firstEntry(n).value + o]) live.set(o);
-    FlowGradient made{n, {}};
-    SmallVector<Graph, 3> bodies(kind.bodies);
-    std::string added;
-    for (uint32_t b = 0; b < flow.bodies.size(); ++b) {
-      made.bodies.emplace_back();
-      if (flow.isDecision(b) || flow.bodies[b].outputOf.empty()) continue;
-      const Inference *inference = options.inference ? options.inference->body(n, b) : nullptr;
-      const BodyReach reach(kind.bodies[b], flow.bodies[b], flow, inference, options);
-      const BodyRequest request = reach.request(wanted, live);
-      size_t numAdded = 0;
-      if (!request.heads.empty() && !request.inputs.empty()) {
-        auto body = known.find(ctx, kind.bodies[b], inference, request, options);
-        if (!body) return withinBody(body.takeError(), graph, n, b);
-        made.bodies[b] = (*body)->gradient;
-        bodies[b] = (*body)->forward;
-        numAdded = (*body)->numAdded;
-      }
-      added += std::to_string(numAdded) + ",";
-    }
-    result.flows.push_back(std::move(made));
-    return savingKind(n, added, bodies);
-  }
-
-  // What a body decides is yielded from the first gradient on; other nodes change only where something is added.
-  Expected<KindRef> savingKind(NodeId n, const std::string &added, ArrayRef<Graph> bodies) {
-    const NodeKind &kind = graph.kind(n);
-    const std::optional<StringRef> known = kind.attrs.get("__saved__");
-    const bool isNothing = StringRef(added).find_first_not_of("0,") == StringRef::npos;
-    const bool yieldsDecision = kind.flow->countOutput || kind.flow->decisionOutput || !kind.flow->isDecision(0);
-    if (isNothing && yieldsDecision) return graph.kindHandle(n);
-    SmallVector<StringRef, 8> counts;
-    if (known && *known != "None") (void)splitList(*known, counts);
-    std::string text = "(";
-    for (StringRef count : counts) text += count.trim().str() + ",";
-    text += added + ")";
-    return ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), kind.spelling, bodies);
+    SmallVector<const Inference *, 3> inference;
+    for (uint32_t b = 0; b < kind.bodies.size(); ++b)
+      inference.push_back(options.inference ? options.inference->body(n, b) : nullptr);
+    auto within = [&](Error error, uint32_t b) { return withinBody(std::move(error), graph, n, b); };
+    Expected<SavingNode> made = saveBodies(ctx, graph.kindHandle(n), wanted, live, inference, options, known, within);
+    if (!made) return made.takeError();
+    result.flows.push_back({n, std::move(made->bodies)});
+    return made->kind;
   }
 
   void carryInference() {
@@ -217,6 +203,35 @@ class Saving {
 };
 
 }  // namespace
+
+Expected<SavingNode> saveBodies(Context &ctx, const KindRef &handle, const BitVector &wanted, const BitVector &live,
+                                ArrayRef<const Inference *> inference, const GradientOptions &options,
+                                BodyGradients &known, function_ref<Error(Error, uint32_t)> within) {
+  const NodeKind &kind = *handle;
+  const BodyFlow &flow = *kind.flow;
+  SavingNode made;
+  SmallVector<Graph, 3> bodies(kind.bodies);
+  std::string added;
+  for (uint32_t b = 0; b < flow.bodies.size(); ++b) {
+    made.bodies.emplace_back();
+    if (flow.isDecision(b) || flow.bodies[b].outputOf.empty()) continue;
+    const BodyReach reach(kind.bodies[b], flow.bodies[b], flow, inference[b], options);
+    const BodyRequest request = reach.request(wanted, live);
+    size_t numAdded = 0;
+    if (!request.heads.empty() && !request.inputs.empty()) {
+      auto body = known.find(ctx, kind.bodies[b], inference[b], request, options);
+      if (!body) return within(body.takeError(), b);
+      made.bodies[b] = (*body)->gradient;
+      bodies[b] = (*body)->forward;
+      numAdded = (*body)->numAdded;
+    }
+    added += std::to_string(numAdded) + ",";
+  }
+  Expected<KindRef> saving = savingKind(ctx, handle, added, bodies);
+  if (!saving) return saving.takeError();
+  made.kind = *saving;
+  return made;
+}
 
 Expected<std::optional<SavingGraph>> saveValues(Context &context, const Graph &graph, const GradientRequest &request,
                                                 const GradientOptions &options, BodyGradients &bodies) {

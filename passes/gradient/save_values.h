@@ -7,6 +7,9 @@
 
 #include "ir/grad_rule.h"
 
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace gradc {
 
 /// Of one node: a gradient for each body, without heads where nothing is asked of it.
@@ -23,6 +26,19 @@ struct SavingGraph {
 };
 
 class BodyGradients;
+
+/// A node with a flow whose bodies yield what their gradients read.
+struct SavingNode {
+  KindRef kind;
+  std::vector<BodyGradient> bodies;
+};
+
+/// `wanted` by input and `live` by output of a node of this kind; `inference` by body, null where nothing is known. `within`
+/// says of an error which body it is of.
+llvm::Expected<SavingNode> saveBodies(Context &context, const KindRef &kind, const llvm::BitVector &wanted,
+                                      const llvm::BitVector &live, llvm::ArrayRef<const Inference *> inference,
+                                      const GradientOptions &options, BodyGradients &bodies,
+                                      llvm::function_ref<llvm::Error(llvm::Error, uint32_t)> within);
 
 /// Nothing where no node on a path from a y to an x has a flow. Errors of the bodies, with their path.
 llvm::Expected<std::optional<SavingGraph>> saveValues(Context &context, const Graph &graph,

@@ -48,7 +48,8 @@ struct GradientState {
   uint32_t top = 0;                 // largest id of a y that receives a head gradient
   std::vector<HeadPair> openPairs;
   std::vector<std::string> seedNames;
-  llvm::ArrayRef<FlowGradient> flows;  // of nodes that have one, ascending
+  llvm::ArrayRef<FlowGradient> flows;  // of nodes of the base that have one, ascending
+  BodyGradients *bodies = nullptr;     // of this gradient; never null in the walk
 };
 
 /// Turns the contributions of every entry into contributions of what its node reads, from the last y to the first node.

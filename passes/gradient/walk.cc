@@ -3,6 +3,7 @@
 #include "passes/gradient/state.h"
 #include "passes/gradient/walk_order.h"
 
+#include "ir/bodies.h"
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 
@@ -107,8 +108,14 @@ class BackwardWalk {
 
   Error applyRule(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> wanted) {
     current = n;
+    std::vector<BodyGradient> emitted;
+    if (builder.kind(n).flow && n.value >= state.numBase) {
+      Expected<std::vector<BodyGradient>> made = saveEmitted(n, heads, wanted);
+      if (!made) return made.takeError();
+      emitted = std::move(*made);
+    }
     HeadGradients given{heads, [](void *self, size_t o) { return static_cast<BackwardWalk *>(self)->zeroHead(o); },
-                        this, bodiesOf(n)};
+                        this, emitted.empty() ? bodiesOf(n) : ArrayRef<BodyGradient>(emitted)};
     GradRule rule(builder, n, sums.originOf(n), given, wanted);
     rule.setForward(forwardOf(n));
     builder.kind(n).op->gradient(rule);
@@ -135,6 +142,31 @@ class BackwardWalk {
   ArrayRef<BodyGradient> bodiesOf(NodeId n) const {
     auto at = llvm::lower_bound(state.flows, n, [](const FlowGradient &flow, NodeId key) { return flow.node < key; });
     return at != state.flows.end() && at->node == n ? ArrayRef<BodyGradient>(at->bodies) : ArrayRef<BodyGradient>();
+  }
+
+  // A loop that a decomposition emitted yields what its gradient reads from here on: which gradients are given is known now,
+  // and nothing differentiates the outputs that are added.
+  Expected<std::vector<BodyGradient>> saveEmitted(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> isWanted) {
+    BitVector wanted(static_cast<unsigned>(isWanted.size())), live(static_cast<unsigned>(heads.size()));
+    for (unsigned i = 0; i < wanted.size(); ++i)
+      if (isWanted[i]) wanted.set(i);
+    for (unsigned o = 0; o < live.size(); ++o)
+      if (heads[o].isValid()) live.set(o);
+    const SmallVector<const Inference *, 3> nothing(builder.kind(n).bodies.size(), nullptr);
+    auto within = [&](Error error, uint32_t b) {
+      return amend(std::move(error), [&](GradcError &info) {
+        info.message = ("operator '" + builder.kind(n).spelling + "' > " + bodyName(builder.kind(n).bodies.size(), b) +
+                        " > " + info.message)
+                           .str();
+        info.place = {};
+        info.place.node = sums.originOf(n);
+      });
+    };
+    Expected<SavingNode> made =
+        saveBodies(state.ctx, builder.kindHandle(n), wanted, live, nothing, state.options, *state.bodies, within);
+    if (!made) return made.takeError();
+    builder.setKind(n, builder.kindId(made->kind));
+    return std::move(made->bodies);
   }
 
   Error badRule(NodeId n, size_t input) {

@@ -1,11 +1,13 @@
-// Arithmetic with numbers, powers, extrema and choices, element by element, and their gradients: what their reference kernels
+// Arithmetic with numbers, powers, extrema, clipping and choices, element by element, and their gradients: what their reference kernels
 // compute, to the bit, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
 #include "ir/number.h"
 #include "ops/elementwise/scalar_params.h"
+#include "ops/layer_attrs.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -36,6 +38,7 @@ template <auto F> struct WithScalar {
         mapElements(call.out[0].size(), threads, [=](int64_t i) { y[i] = static_cast<T>(F(a[i], b[i], s)); });
       }
     }
+    bool takesParts() const override { return true; }
 
    private:
     T scalar;
@@ -64,6 +67,7 @@ template <auto F0, auto F1> struct TwoOutputs {
       else if (first) mapElements(size, threads, [=](int64_t i) { first[i] = F0(dy[i], a[i], b[i]); });
       else if (second) mapElements(size, threads, [=](int64_t i) { second[i] = F1(dy[i], a[i], b[i]); });
     }
+    bool takesParts() const override { return true; }
 
    private:
     unsigned threads;
@@ -91,8 +95,60 @@ template <class T> class ChoiceBackward : public PreparedKernel {
       });
     }
   }
+  bool takesParts() const override { return true; }
 
  private:
+  unsigned threads;
+};
+
+/// Bounds of an interval. An x of type T is below `low` of type double where it is below `atLeast`, the lowest T that is not,
+/// and above `high` where it is above `atMost`.
+template <class T> struct Interval {
+  T low, high, atLeast, atMost;
+
+  explicit Interval(const ClipAttrs &clip)
+      : low(convertNumber<T>(clip.low)), high(convertNumber<T>(clip.high)), atLeast(low), atMost(high) {
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    if (static_cast<double>(atLeast) < clip.low) atLeast = std::nextafter(atLeast, infinity);
+    if (static_cast<double>(atMost) > clip.high) atMost = std::nextafter(atMost, -infinity);
+  }
+};
+
+template <class T> class Clip : public PreparedKernel {
+ public:
+  explicit Clip(const KernelSite &site) : interval(clipAttrs(*site.kind)), threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *x = call.in[0].as<const T>();
+    T *y = call.out[0].as<T>();
+    const Interval<T> to = interval;
+    mapElements(call.out[0].size(), threads, [=](int64_t i) {
+      const T value = x[i], notBelow = value < to.atLeast ? to.low : value;
+      y[i] = value > to.atMost ? to.high : notBelow;
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  Interval<T> interval;
+  unsigned threads;
+};
+
+template <class T> class ClipBackward : public PreparedKernel {
+ public:
+  explicit ClipBackward(const KernelSite &site) : interval(clipAttrs(*site.kind)), threads(site.threads) {}
+  void run(const KernelCall &call) override {
+    const T *dy = call.in[0].as<const T>(), *x = call.in[1].as<const T>();
+    T *dx = call.out[0].as<T>();
+    const T low = interval.atLeast, high = interval.atMost;
+    mapElements(call.out[0].size(), threads, [=](int64_t i) {
+      const T value = x[i], head = dy[i];
+      dx[i] = (value < low) | (value > high) ? T{0} : head;
+    });
+  }
+  bool takesParts() const override { return true; }
+
+ private:
+  Interval<T> interval;
   unsigned threads;
 };
 
@@ -140,6 +196,9 @@ std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site) {
   return withScalar<[](auto x, auto s) { return s < x ? decltype(x)(1) : decltype(x)(0); }>(site);
 }
+
+std::unique_ptr<PreparedKernel> clip(const KernelSite &site) { return ofFloating<Clip>(site); }
+std::unique_ptr<PreparedKernel> clipBackward(const KernelSite &site) { return ofFloating<ClipBackward>(site); }
 
 std::unique_ptr<PreparedKernel> negative(const KernelSite &site) {
   return elementKernel<[](auto x) { return -x; }>(site);

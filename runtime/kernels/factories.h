@@ -99,6 +99,8 @@ std::unique_ptr<PreparedKernel> minimumScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> minimumScalarBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> greaterScalar(const KernelSite &site);
 std::unique_ptr<PreparedKernel> negative(const KernelSite &site);
+std::unique_ptr<PreparedKernel> clip(const KernelSite &site);
+std::unique_ptr<PreparedKernel> clipBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> absolute(const KernelSite &site);
 std::unique_ptr<PreparedKernel> absoluteBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> square(const KernelSite &site);

@@ -19,7 +19,7 @@ std::vector<Sample> ctcSamples() {
   list.push_back({op, labelLengths, {{3, 2, 3}, {2, 2}, {2}}, 2, 0.9, 2.3, 3});
   list.push_back({op, dataLengths, {{3, 3, 3}, {3, 1}, {3}}, 2, 2.1, 2.4, 3});
   list.push_back({op, "use_data_lengths=True, use_label_lengths=True", {{3, 3, 3}, {3, 2}, {3}, {3}}, 1, 0.2, 2.9, 3});
-  list.push_back({op, last, {{3, 4, 2}, {4, 3}}, 1, 0, 0, 1});  // equal labels, more than fit
+  list.push_back({op, last, {{3, 4, 2}, {4, 3}}, 2, 0, 0, 1});  // equal labels, more than fit
   list.push_back({op, last, {{1, 2, 3}, {2, 1}}, 3, 0, 0, 2});
   list.push_back({op, "", {{2, 1, 2}, {1, 0}}, 3});
   list.push_back({op, "", {{0, 2, 2}, {2, 0}}, 1});

@@ -122,7 +122,7 @@ void Editor::splice(const GraphSketch &part, const KnownShapes &shapes) {
     return false;
   });
   for (SketchEntry head : part.heads) {
-    head.node += static_cast<int64_t>(before);
+    head.node = shiftedId(head.node, before);
     sketch.heads.push_back(head);
   }
   // The part that was added stays whole.

@@ -136,6 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (h.keepFolder.empty()) std::abort();
     h.keep(sketchOfMessage(finding), finding);
   }
+  h.input = {};               // libFuzzer's own mutations of it are not an input
   return h.wasKept ? -1 : 0;  // -1: not for the corpus
 }
 

@@ -1,7 +1,7 @@
 // New graphs and mutations of graphs. Tested by tests/fuzz_corpus_test.cc
 #include "tests/fuzz/grammar.h"
 
-#include "tests/fuzz/edits.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace llvm;
 
@@ -9,6 +9,7 @@ namespace gradc::fuzz {
 namespace {
 
 constexpr size_t kManyNodes = 28;
+constexpr size_t kManyTexts = 8192;
 
 std::string choice(Dice &dice) { return "[\"int\", " + std::to_string(dice.below(1u << 30)) + "]"; }
 
@@ -43,6 +44,14 @@ void editWithCare(const Donors &donors, Dice &dice, GraphSketch &sketch) {
 
 }  // namespace
 
+Grammar::Parsed &Grammar::parsed(StringRef text) const {
+  const uint64_t key = xxh3_64bits(text);
+  const auto found = cache.find(key);
+  if (found != cache.end()) return found->second;
+  if (cache.size() >= kManyTexts) cache.clear();
+  return cache.try_emplace(key, Parsed{parseSketch(text), std::nullopt}).first->second;
+}
+
 std::string Grammar::draw(uint64_t seed, StringRef name) const {
   Dice dice(seed);
   return printSketch(drawSketch(donorGraphs, dice, name));
@@ -50,7 +59,7 @@ std::string Grammar::draw(uint64_t seed, StringRef name) const {
 
 std::string Grammar::mutate(StringRef text, uint64_t seed) const {
   Dice dice(seed);
-  std::optional<GraphSketch> sketch = parseSketch(text);
+  std::optional<GraphSketch> sketch = parsed(text).sketch;
   if (!sketch || sketch->nodes.empty() || sketch->nodes.size() > 2 * kManyNodes || dice.chance(5))
     return draw(dice.next(), dice.one<StringRef>(donorGraphs.names()));
   if (sketch->nodes.size() > kManyNodes && sketch->heads.size() > 1) {
@@ -66,10 +75,13 @@ std::string Grammar::mutate(StringRef text, uint64_t seed) const {
 
 std::string Grammar::cross(StringRef left, StringRef right, uint64_t seed) const {
   Dice dice(seed);
-  std::optional<GraphSketch> sketch = parseSketch(left), part = parseSketch(right);
-  if (!sketch || !part) return mutate(left, seed);
-  Editor(donorGraphs, dice, *sketch).splice(*part, inferSketch(donorGraphs.ops(), *sketch));
-  return printSketch(*sketch);
+  const std::optional<GraphSketch> part = parsed(right).sketch;
+  Parsed &base = parsed(left);
+  if (!base.sketch || !part) return mutate(left, seed);
+  if (!base.shapes) base.shapes = inferSketch(donorGraphs.ops(), *base.sketch);
+  GraphSketch sketch = *base.sketch;
+  Editor(donorGraphs, dice, sketch).splice(*part, *base.shapes);
+  return printSketch(sketch);
 }
 
 }  // namespace gradc::fuzz

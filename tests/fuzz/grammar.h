@@ -4,7 +4,9 @@
 // function of the text and the seed. docs/fuzzing.md
 #pragma once
 
-#include "tests/fuzz/donors.h"
+#include "tests/fuzz/edits.h"
+
+#include "llvm/ADT/DenseMap.h"
 
 namespace gradc::fuzz {
 
@@ -25,8 +27,16 @@ class Grammar {
   std::string cross(llvm::StringRef left, llvm::StringRef right, uint64_t seed) const;
 
  private:
+  struct Parsed {
+    std::optional<GraphSketch> sketch;
+    std::optional<KnownShapes> shapes;  // once needed
+  };
+  /// A search edits the same few thousand texts again and again, and reading them takes longer than executing them.
+  Parsed &parsed(llvm::StringRef text) const;
+
   Donors donorGraphs;
   int carePercent;
+  mutable llvm::DenseMap<uint64_t, Parsed> cache;  // by hash of the text
 };
 
 }  // namespace gradc::fuzz

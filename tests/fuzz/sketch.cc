@@ -137,11 +137,12 @@ SketchNode variable(std::string name, ArrayRef<int64_t> dims) {
   return {.op = "null", .name = std::move(name), .attrs = {{"__shape__", shapeText(dims)}}};
 }
 
+int64_t shiftedId(int64_t id, size_t offset) {
+  return static_cast<int64_t>(static_cast<uint64_t>(id) + uint64_t{offset});
+}
+
 void appendNodes(GraphSketch &sketch, const GraphSketch &part) {
-  // An id that no graph has may wrap around; it stays one.
-  auto shifted = [offset = uint64_t{sketch.nodes.size()}](int64_t id) {
-    return static_cast<int64_t>(static_cast<uint64_t>(id) + offset);
-  };
+  auto shifted = [offset = sketch.nodes.size()](int64_t id) { return shiftedId(id, offset); };
   for (SketchNode node : part.nodes) {
     for (SketchEntry &entry : node.inputs) entry.node = shifted(entry.node);
     for (int64_t &dep : node.deps) dep = shifted(dep);

@@ -46,6 +46,8 @@ std::optional<GraphSketch> parseSketch(llvm::StringRef text);
 std::string printSketch(const GraphSketch &sketch);
 
 SketchNode variable(std::string name, llvm::ArrayRef<int64_t> dims);
+/// The id of a node behind `offset` others. An id that no graph has may wrap around; it stays one.
+int64_t shiftedId(int64_t id, size_t offset);
 /// Appends the nodes of `part`, whose ids change by the number of nodes there were; its heads and attributes stay out.
 void appendNodes(GraphSketch &sketch, const GraphSketch &part);
 /// Takes out the nodes no head depends on.

@@ -1,6 +1,7 @@
 // The naive interpreter. Tested by tests/gradient_test.cc and every test of values.
 #include "tests/support/naive.h"
 
+#include "ir/body_flow.h"
 #include "ir/error.h"
 #include "ir/inference.h"
 #include "ir/number.h"
@@ -92,11 +93,11 @@ double NaiveRun::magnitudeBehind(Value v) const {
   return largest;
 }
 
-Error NaiveRun::bind(const Bindings &bindings) {
+Error NaiveRun::bind(const Bindings &bindings, bool isWhole) {
   buffers.resize(graph.numEntries());
   workspaces.resize(graph.numNodes());
   for (uint32_t e = 0; e < graph.numEntries(); ++e) buffers[e].assign(tensor(EntryId(e)).bytes() / 8 + 1, ~uint64_t{0});
-  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+  for (uint32_t n = 0; n < graph.numNodes() && isWhole; ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
     auto bound = bindings.find(graph.name(NodeId(n)).str());
     if (bound == bindings.end())
@@ -125,6 +126,7 @@ void NaiveRun::prepare(NodeId n, Call &c) {
     workspaces[n.value].assign(graph.op(n)->workspace(graph.kind(n), c.in, c.out) / 8 + 1, 0);
     c.call.workspace = workspaces[n.value].data();
   }
+  if (graph.kind(n).flow) prepareBodies(n, c);
 }
 
 // No kernel is reached with operands that its own operator refuses, in tests as in the executor.
@@ -137,6 +139,64 @@ Error NaiveRun::checkShapes(NodeId n) const {
   const std::string refusal = refusalOf(shapes, graph.kind(n), in, out);
   if (refusal.empty()) return Error::success();
   return Failure(ErrorKind::Internal, graph.describe(n) + " is inferred, and refuses its operands: " + refusal).at(n);
+}
+
+// A body that is interpreted like any graph; what is bound is copied in and out.
+class NaiveBody final : public BodyRunner {
+ public:
+  NaiveBody(const Graph &body, const Inference &inference, const NaiveOptions &options)
+      : run_(body), inputs(bodyInputs(body)), given(inputs.size()), heads(body.heads().size()) {
+    run_.options = options;
+    run_.inferred = inference;
+    cantFail(run_.bind({}, false));
+  }
+
+  TensorRef input(size_t i) const override {
+    TensorRef tensor = variable(i);
+    tensor.data = given[i];
+    return tensor;
+  }
+  TensorRef head(size_t h) const override {
+    TensorRef tensor = value(h);
+    tensor.data = heads[h];
+    return tensor;
+  }
+  void bindInput(size_t i, void *data) override { given[i] = data; }
+  void bindHead(size_t h, void *data) override { heads[h] = data; }
+  void run(const RandomKey &key) override {
+    run_.options.seed = key.seed;
+    for (size_t i = 0; i < inputs.size(); ++i) copy(variable(i).data, given[i], variable(i).bytes());
+    if (Error error = run_.execute()) throw KernelError{toString(std::move(error)), ErrorKind::Internal};
+    for (size_t h = 0; h < heads.size(); ++h) copy(heads[h], value(h).data, value(h).bytes());
+  }
+
+ private:
+  TensorRef variable(size_t i) const { return const_cast<NaiveRun &>(run_).tensor(run_.graph.firstEntry(inputs[i])); }
+  TensorRef value(size_t h) const {
+    return const_cast<NaiveRun &>(run_).tensor(run_.graph.entry(run_.graph.heads()[h]));
+  }
+  static void copy(void *to, const void *from, size_t bytes) {
+    if (to && from && bytes) std::memcpy(to, from, bytes);
+  }
+
+  NaiveRun run_;
+  const std::vector<NodeId> inputs;
+  std::vector<void *> given, heads;
+};
+
+void NaiveRun::prepareBodies(NodeId n, Call &c) {
+  const NodeKind &kind = graph.kind(n);
+  // Whichever states are wanted.
+  const std::vector<Request> none(c.out.size(), Request::Null);
+  workspaces[n.value].assign(flowWorkspace(kind, c.in, none) / 8 + 1, 0);
+  c.call.workspace = workspaces[n.value].data();
+  for (size_t o = 0; o < c.out.size(); ++o)
+    if (c.out[o].size() == 0) c.requests[o] = Request::Null;  // as in the executor
+  for (uint32_t b = 0; b < kind.bodies.size(); ++b) {
+    c.bodies.push_back(std::make_shared<NaiveBody>(kind.bodies[b], *inferred.body(n, b), options));
+    c.runners.push_back(c.bodies.back().get());
+  }
+  c.call.bodies = c.runners;
 }
 
 Error NaiveRun::execute() {

@@ -10,6 +10,7 @@
 #include "passes/infer.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,12 +56,17 @@ class NaiveRun {
     KernelCall call;
     std::vector<TensorRef> in, out;
     std::vector<Request> requests;
+    std::vector<std::shared_ptr<BodyRunner>> bodies;
+    std::vector<BodyRunner *> runners;
   };
   void prepare(NodeId n, Call &call);
 
  private:
+  friend class NaiveBody;
+
   explicit NaiveRun(const Graph &graph) : graph(graph), ordinals(graph, 0) {}
-  llvm::Error bind(const Bindings &bindings);
+  void prepareBodies(NodeId n, Call &call);
+  llvm::Error bind(const Bindings &bindings, bool isWhole = true);  // a body is given its inputs at each step
   llvm::Error checkShapes(NodeId n) const;
   llvm::Error execute();
   TensorRef tensor(EntryId e);
@@ -68,7 +74,7 @@ class NaiveRun {
 
   Graph graph;
   NaiveOptions options;
-  Inference inferred;
+  Inference inferred;                             // of a body that of the graph around it
   NodeMap<uint64_t> ordinals;                     // of random forward nodes
   std::vector<std::vector<uint64_t>> buffers;     // by entry, in words so that any type is aligned
   std::vector<std::vector<uint64_t>> workspaces;  // by node

@@ -66,7 +66,8 @@ Error setUpEvaluation(const TrainFlags &flags, ArrayRef<FeedName> feeds, std::ve
 }
 
 Error setSteps(const TrainFlags &flags, TrainSetup &setup) {
-  if (flags.epochs && flags.steps) return Failure(ErrorKind::Usage, "'--epochs' and '--steps' say the same twice");
+  if (flags.epochs && flags.steps)
+    return Failure(ErrorKind::Usage, "'--epochs' and '--steps' both set the length of the training; give one of them");
   const uint64_t perEpoch = static_cast<uint64_t>(setup.examples.size()) / flags.batch;
   setup.steps = flags.steps ? *flags.steps : flags.epochs.value_or(1) * perEpoch;
   return Error::success();

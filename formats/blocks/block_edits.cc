@@ -1,0 +1,150 @@
+// Tested by tests/copy_overwritten_test.cc
+#include "formats/blocks/block_edits.h"
+
+#include "formats/blocks/block_attrs.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+void renameIn(std::vector<BlockSlot> &slots, const DenseMap<uint32_t, TextId> &names) {
+  if (names.empty()) return;
+  for (BlockSlot &slot : slots)
+    for (TextId &name : slot.variables)
+      if (auto found = names.find(name.value); found != names.end()) name = found->second;
+}
+
+}  // namespace
+
+TextId BlockEdits::declareCopy(TextId name, const BlockVariable &like) {
+  for (;; ++numCopies) {
+    const std::string text = (program.text(name) + "@COPY@" + Twine(numCopies)).str();
+    if (program.texts.find(text).isValid()) continue;
+    BlockVariable record = like;
+    record.name = program.intern(text);
+    record.isParameter = record.isPersistable = record.isData = record.stopsGradient = false;
+    const TextId copy = record.name;
+    program.addVariable(block, std::move(record));
+    return copy;
+  }
+}
+
+TextId BlockEdits::addVariable(StringRef like, FluidType kind, std::optional<FluidType> dtype) {
+  for (uint32_t k = 0;; ++k) {
+    const std::string text = (like + "@COPY@" + Twine(k)).str();
+    if (program.texts.find(text).isValid()) continue;
+    const TextId id = program.intern(text);
+    BlockVariable record = {id, kind, dtype};
+    record.stopsGradient = true;
+    if (dtype) record.shape = {1}, record.lodLevel = 0;
+    program.addVariable(block, std::move(record));
+    return id;
+  }
+}
+
+BlockOp BlockEdits::makeOp(StringRef type, std::vector<BlockSlot> inputs, std::vector<BlockSlot> outputs,
+                           ArrayRef<AttrText> own) {
+  const std::string role = intAttrText(AttrTag::Int, 0), none = stringsAttrText(AttrTag::Strings, {});
+  SmallVector<AttrText, 4> attrs(own);
+  attrs.push_back({"op_role", role});
+  attrs.push_back({"op_role_var", none});
+  return {program.intern(type), std::move(inputs), std::move(outputs), context.attrs(attrs)};
+}
+
+BlockOp BlockEdits::assign(TextId from, TextId to) {
+  return makeOp("assign", {{program.intern("X"), {from}}}, {{program.intern("Out"), {to}}}, {});
+}
+
+void BlockEdits::mergeBranch(size_t index, TextId name, TextId before, TextId taken, TextId left, TextId to) {
+  const BlockOp &branch = program.blocks[block].ops[index];
+  const TextId condition = program.variables(branch.inputs, "Cond")[0];
+  const TextId otherwise = addVariable("otherwise", FluidType::LodTensor, FluidType::Bool),
+               mask = addVariable("mask", FluidType::LodTensor, FluidType::Int32),
+               scope = addVariable("scope", FluidType::StepScopes, std::nullopt);
+  auto slot = [&](StringRef slotName, TextId variable) { return BlockSlot{program.intern(slotName), {variable}}; };
+  Change &change = changes[index];
+  change.outputs[name.value] = taken;
+  if (anyVariable(branch.inputs, [&](TextId input) { return input == name; })) change.inputs[name.value] = before;
+  if (readsOrKeeps(*branch.subBlock, name)) change.first.push_back({before, taken});
+  change.behind.push_back(makeOp("logical_not", {slot("X", condition)}, {slot("Out", otherwise)}, {}));
+  const std::string yes = boolAttrText(true), none = stringsAttrText(AttrTag::Strings, {}),
+                    boolean = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Bool)),
+                    integer = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int32));
+  change.behind.push_back(makeOp("conditional_block", {slot("Cond", otherwise), slot("Input", before)},
+                                 {slot("Out", left), slot("Scope", scope)},
+                                 {{"is_scalar_condition", yes}, {"skip_eager_deletion_vars", none}}));
+  change.behind.back().subBlock = static_cast<uint32_t>(program.blocks.size());
+  change.behind.push_back(
+      makeOp("cast", {slot("X", condition)}, {slot("Out", mask)}, {{"in_dtype", boolean}, {"out_dtype", integer}}));
+  change.behind.push_back(makeOp("select_input", {slot("Mask", mask), BlockSlot{program.intern("X"), {left, taken}}},
+                                 {slot("Out", to)}, {}));
+  BlockOp hand = assign(before, left);
+  program.blocks.emplace_back().parent = block;
+  program.blocks.back().ops.push_back(std::move(hand));
+}
+
+/// Whether a block reads a name, or hands it to a block within, before an operator of its own has written it.
+bool BlockEdits::readsOrKeeps(uint32_t inner, TextId name) const {
+  auto names = [&](ArrayRef<BlockSlot> slots) {
+    return anyVariable(slots, [&](TextId other) { return other == name; });
+  };
+  for (const BlockOp &op : program.blocks[inner].ops)
+    if (names(op.inputs) || names(op.outputs)) return names(op.inputs) || op.subBlock;
+  return false;
+}
+
+void BlockEdits::apply() {
+  if (changes.empty()) return;
+  std::vector<BlockOp> old = std::move(program.blocks[block].ops), result;
+  for (size_t i = 0; i <= old.size(); ++i) {
+    auto found = changes.find(i);
+    if (found != changes.end()) {
+      for (auto [from, to] : found->second.before) result.push_back(assign(from, to));
+      if (i < old.size()) rename(old[i], found->second);
+    }
+    if (i < old.size()) result.push_back(std::move(old[i]));
+    if (found != changes.end())
+      result.insert(result.end(), std::make_move_iterator(found->second.behind.begin()),
+                    std::make_move_iterator(found->second.behind.end()));
+  }
+  program.blocks[block].ops = std::move(result);
+}
+
+void BlockEdits::rename(BlockOp &op, Change &change) {
+  renameIn(op.inputs, change.inputs);
+  renameIn(op.outputs, change.outputs);
+  if (!op.subBlock) return;
+  for (auto [from, to] : change.inputs) change.outputs.try_emplace(from, to);
+  renameBelow(*op.subBlock, change.outputs);
+  std::vector<BlockOp> first;
+  for (auto [from, to] : change.first) {
+    first.push_back(assign(from, to));
+    addRead(op, from);
+  }
+  std::vector<BlockOp> &inner = program.blocks[*op.subBlock].ops;
+  inner.insert(inner.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
+}
+
+/// A branch gives gradients to what its slot names alone.
+void BlockEdits::addRead(BlockOp &branch, TextId name) {
+  const TextId input = program.intern("Input");
+  auto slot = find_if(branch.inputs, [&](const BlockSlot &slot) { return slot.name == input; });
+  if (slot == branch.inputs.end()) branch.inputs.push_back({input, {name}});
+  else if (!is_contained(slot->variables, name)) slot->variables.push_back(name);
+}
+
+void BlockEdits::renameBelow(uint32_t inner, const NameMap &names) {
+  const std::optional<uint32_t> forward = program.blocks[inner].forward;  // its names come before those around
+  NameMap free;
+  for (auto [from, to] : names)
+    if (!program.find(inner, TextId(from)) && !(forward && program.find(*forward, TextId(from)))) free[from] = to;
+  if (free.empty()) return;
+  for (BlockOp &op : program.blocks[inner].ops) {
+    renameIn(op.inputs, free);
+    renameIn(op.outputs, free);
+    if (op.subBlock) renameBelow(*op.subBlock, free);
+  }
+}
+
+}  // namespace gradc

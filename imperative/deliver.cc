@@ -1,0 +1,64 @@
+// Bringing gradients to their marks. Tested by tests/imperative_test.cc
+#include "imperative/engine.h"
+
+#include "runtime/elements.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Memory of the host, or that others see under another tensor or keep for a gradient.
+bool isShared(const TensorImpl &impl) { return impl.storage->hasOtherOwners(); }
+
+/// The tensor stays, its memory is another.
+void swapMemory(TensorImpl &to, TensorImpl &from) {
+  from.storage->version.store(to.storage->version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  std::swap(to.storage, from.storage);
+}
+
+void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Storage::kNoWriter, call); }
+
+}  // namespace
+
+// REQ-04: `add` is computed in full, then added once. Memory that others see is not written, unless it is the caller's own.
+Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
+  if (mark.request != Request::Add || !mark.grad) return Error::success();
+  const Tensor operands[] = {Tensor::share(mark.grad), gradient};
+  CallRequest call{kindOf(*ctx.ops.wellKnown.add, addKind), operands, {Recording::On}};
+  Tensor sum;
+  if (Error error = this->call(call, sum)) return error;
+  gradient = std::move(sum);
+  return Error::success();
+}
+
+void Engine::deliver(Mark &mark, Tensor gradient, bool isRecorded) {
+  if (isRecorded && gradient.isTracked()) recordedGradients.add(mark);
+  mark.isFresh = true;
+  TensorImpl *const old = mark.grad;
+  const bool isAdd = mark.request == Request::Add && old;
+  TensorImpl &now = *gradient.get();
+  if (old && mark.isCallersBuffer) {
+    if (isAdd && !isRecorded) addElements(now.ref(), old->ref());
+    else if (old->storage->bytes) std::memcpy(old->storage->data, now.storage->data, old->storage->bytes);
+    countWrite(*old, numCalls);
+    return;
+  }
+  if (!old || isRecorded || old->producer) {
+    if (isAdd && !isRecorded) addElements(old->ref(), now.ref());
+    if (old) release(old);
+    mark.grad = gradient.take();
+    return;
+  }
+  if (isAdd && !isShared(*old)) {
+    addElements(now.ref(), old->ref());
+    countWrite(*old, numCalls);
+    return;
+  }
+  if (isAdd) addElements(old->ref(), now.ref());
+  swapMemory(*old, now);
+}
+
+}  // namespace gradc

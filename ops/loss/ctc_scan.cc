@@ -1,0 +1,229 @@
+// CTCLoss and its gradient in simpler operators: a loop over the steps, and for the gradient another one back. No size has to
+// be known.
+//
+// Sums over paths are those of probabilities, scaled at each step to add up to 1; the loss is what the scales' logarithms
+// add up to. Places between labels (blanks, one more than labels) and those of labels are two matrices, (batch, places).
+// Tested by tests/ctc_loss_test.cc
+#include "ir/grad_rule.h"
+#include "ops/control/scan_builder.h"
+#include "ops/loss/ctc_loss.h"
+#include "ops/primitives.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+using Direction = ScanBuilder::Direction;
+
+class ScannedCtc {
+ public:
+  explicit ScannedCtc(DecomposeRule &d) : d(d), p(d.params<CtcParams>()) { prepare(); }
+
+  void sayLoss(size_t output) {
+    runForward();
+    if (d.hasFailed()) return;
+    const Value logarithms = emit(kSum, {emit(kLog, {scales})}, {{"axis", "(0, 2)"}});
+    const Value ends = rowSum(times(finalBlanks, lastBlank), times(finalLabels, lastLabel), "False");
+    const Value total = emit(kElemwiseAdd, {logarithms, emit(kLog, {orOne(fits, ends)})});
+    d.y(output, choose(fits, emit(kNegative, {total}), zeros(total)));
+  }
+
+  void sayGradient() {
+    runForward();
+    if (d.hasFailed()) return;
+    ScanBuilder scan(d, Direction::Down);
+    const Value after[] = {scan.state(lastBlank), scan.state(lastLabel)};
+    loop = &scan;
+    Step step = nextStep();
+    const Value blanks = scan.row(pathBlanks), labels = scan.row(pathLabels), scale = scan.row(scales);
+    const Value gradient =
+        emit(kElemwiseSub, {step.probabilities, spelled(step, times(blanks, after[0]), times(labels, after[1]))});
+    const Value isUsed = given(fits), row = choose(isUsed, gradient, zeros(gradient));
+    const size_t rows = scan.stack(within(step, row, zeros(row)));
+    stepBack(scan, step, scale, after);
+    loop = nullptr;
+    scan.finish();
+    if (!d.hasFailed()) d.y(0, scan.stacked(rows));
+  }
+
+ private:
+  struct Step {
+    Value probabilities;               // (batch, classes)
+    Value inside;                      // (batch,): whether the step is one of the sequence's; invalid: each is
+    Value classOf, ofBlank, ofLabels;  // (batch, labels, classes), (batch, 1), (batch, labels): of places
+  };
+
+  // ---- emitting, within the loop where there is one
+
+  Value emit(const OpDef &op, std::initializer_list<Value> operands, std::initializer_list<AttrText> attrs = {}) {
+    if (!loop) return d.emit(op, operands, attrs);
+    return loop->emit(op, ArrayRef<Value>(operands.begin(), operands.size()),
+                      ArrayRef<AttrText>(attrs.begin(), attrs.size()));
+  }
+  Value given(Value v) { return loop->whole(v); }
+  // Columns of a matrix.
+  Value columns(Value v, StringRef begin, StringRef end) {
+    const std::string from = ("(None," + begin + ")").str(), to = ("(None," + end + ")").str();
+    return emit(kSlice, {v}, {{"begin", from}, {"end", to}});
+  }
+  Value beside(Value a, Value b) { return emit(kConcat, {a, b}, {{"dim", "1"}, {"num_args", "2"}}); }
+  Value withoutFirst(Value v) { return columns(v, "1", "None"); }
+  Value withoutLast(Value v) { return columns(v, "None", "-1"); }
+  Value zeros(Value like) { return emit(kZerosLike, {like}); }
+  Value times(Value a, Value b) { return emit(kElemwiseMul, {a, b}); }
+  Value expand(Value v, StringRef axis) { return emit(kExpandDims, {v}, {{"axis", axis}}); }
+  Value choose(Value condition, Value a, Value b) { return emit(kWhere, {condition, a, b}); }
+  Value orOne(Value condition, Value v) { return choose(condition, v, emit(kOnesLike, {v})); }
+  Value wide(Value v) { return emit(kCast, {v}, {{"dtype", "float64"}}); }
+  // Rounded, NaN to 0. Arithmetic with a number is that of floating types.
+  Value whole(Value v) {
+    const Value rounded = emit(kFloor, {emit(kPlusScalar, {wide(v)}, {{"scalar", "0.5"}})});
+    return wide(emit(kCast, {rounded}, {{"dtype", "int64"}}));
+  }
+  Value indices(Value like, StringRef axis) { return wide(emit(kIndexLike, {like}, {{"axis", axis}})); }
+  Value asData(Value v) { return emit(kCastLike, {v, d.x(0)}); }
+  Value sum(Value v, StringRef axis, StringRef keepsAxis = "False") {
+    return emit(kSum, {v}, {{"axis", axis}, {"keepdims", keepsAxis}});
+  }
+  Value rowSum(Value a, Value b, StringRef keepsAxis) {
+    return emit(kElemwiseAdd, {sum(a, "1", keepsAxis), sum(b, "1", keepsAxis)});
+  }
+
+  // ---- what does not depend on the step
+
+  void prepare() {
+    probabilities = emit(kSoftmax, {d.x(0)}, {{"axis", "-1"}});
+    const Value ofStep = sum(probabilities, "0"), times = indices(sum(probabilities, "2"), "0");
+    none = zeros(columns(ofStep, "None", "1"));
+    const Value classes = indices(ofStep, "1");
+    blank = p.blank == CtcBlank::First ? wide(none) : emit(kMax, {classes}, {{"axis", "1"}, {"keepdims", "True"}});
+    isBlank = asData(emit(kBroadcastEqual, {classes, blank}));
+    Value numSteps = sum(emit(kOnesLike, {times}), "0");
+    if (p.useDataLengths) {
+      const Value given = whole(d.x(2));
+      inside = emit(kBroadcastGreater, {given, times});
+      numSteps = emit(kBroadcastMinimum, {given, numSteps});
+    }
+    prepareLabels(indices(expand(ofStep, "1"), "2"), numSteps);
+  }
+
+  void prepareLabels(Value classes, Value numSteps) {
+    const Value labels = whole(d.x(1)), index = indices(labels, "1");
+    const Value isLabel = labelsInUse(labels, index);
+    const Value isClass = asData(emit(kBroadcastEqual, {expand(labels, "2"), classes}));
+    classOf = emit(kBroadcastMul, {isClass, expand(isLabel, "2")});
+    const Value count = wide(sum(isLabel, "1", "True"));
+    const Value places = indices(beside(labels, wide(none)), "1");
+    lastBlank = asData(emit(kBroadcastEqual, {count, places}));
+    lastLabel = asData(emit(kBroadcastEqual, {count, emit(kPlusScalar, {index}, {{"scalar", "1"}})}));
+    firstBlank = asData(emit(kEqualScalar, {places}, {{"scalar", "0"}}));
+    firstLabel = zeros(isLabel);
+    // The first label has none before it; what is said of it here is not used.
+    const Value before = withoutLast(beside(wide(none), labels));
+    const Value differs = asData(emit(kNotEqual, {labels, before}));
+    skips = times(differs, asData(emit(kBroadcastNotEqual, {labels, blank})));
+    const Value isLater = asData(emit(kGreaterScalar, {index}, {{"scalar", "0"}}));
+    const Value repeats = times(times(emit(kRminusScalar, {differs}, {{"scalar", "1"}}), isLater), isLabel);
+    const Value needed = wide(emit(kElemwiseAdd, {sum(isLabel, "1"), sum(repeats, "1")}));
+    fits = emit(kLesserScalar, {emit(kElemwiseSub, {needed, numSteps})}, {{"scalar", "0.5"}});
+  }
+
+  // 1 for labels before the end of the sequence.
+  Value labelsInUse(Value labels, Value index) {
+    if (p.useLabelLengths) return asData(emit(kBroadcastGreater, {expand(whole(d.x(d.numInputs() - 1)), "1"), index}));
+    const Value isPadding = emit(kEqualScalar, {labels}, {{"scalar", d.number(p.padding())}});
+    const Value soFar = emit(kCumsum, {emit(kTranspose, {isPadding})}, {{"axis", "0"}});
+    return asData(emit(kEqualScalar, {emit(kTranspose, {soFar})}, {{"scalar", "0"}}));
+  }
+
+  // ---- steps
+
+  Step nextStep() {
+    Step step;
+    step.probabilities = loop->row(probabilities);
+    if (inside.isValid()) step.inside = loop->row(inside);
+    step.classOf = given(classOf);
+    step.ofBlank = sum(times(given(isBlank), step.probabilities), "1", "True");
+    step.ofLabels = sum(emit(kBroadcastMul, {step.classOf, expand(step.probabilities, "1")}), "2");
+    return step;
+  }
+
+  // The first value where the step is one of the sequence's.
+  Value within(const Step &step, Value isInside, Value isOutside) {
+    return step.inside.isValid() ? choose(step.inside, isInside, isOutside) : isInside;
+  }
+
+  // Paths one step longer: from a blank or label to itself or the next one, or from a label to the next one but a blank.
+  void runForward() {
+    ScanBuilder scan(d);
+    const Value oldBlanks = scan.state(firstBlank), oldLabels = scan.state(firstLabel);
+    loop = &scan;
+    const Step step = nextStep();
+    const Value nothing = given(none), shifted = beside(nothing, oldLabels);
+    Value labels = emit(kElemwiseAdd, {oldLabels, withoutLast(oldBlanks)});
+    labels = emit(kElemwiseAdd, {labels, times(given(skips), withoutLast(shifted))});
+    labels = times(labels, step.ofLabels);
+    const Value blanks = emit(kBroadcastMul, {emit(kElemwiseAdd, {oldBlanks, shifted}), step.ofBlank});
+    const Value total = rowSum(blanks, labels, "True");
+    const Value scale = within(step, total, emit(kOnesLike, {total}));
+    const Value newBlanks = within(step, emit(kBroadcastDiv, {blanks, scale}), oldBlanks),
+                newLabels = within(step, emit(kBroadcastDiv, {labels, scale}), oldLabels);
+    loop = nullptr;
+    const size_t scaleRows = scan.stack(scale), blankRows = scan.stack(newBlanks), labelRows = scan.stack(newLabels);
+    scan.setNext(oldBlanks, newBlanks);
+    scan.setNext(oldLabels, newLabels);
+    scan.finish();
+    if (d.hasFailed()) return;
+    scales = scan.stacked(scaleRows), pathBlanks = scan.stacked(blankRows), pathLabels = scan.stacked(labelRows);
+    finalBlanks = scan.final(oldBlanks), finalLabels = scan.final(oldLabels);
+  }
+
+  // The share of each class in the paths that spell the labels, given the paths through each place.
+  Value spelled(const Step &step, Value ofBlanks, Value ofLabels) {
+    const Value total = orOne(given(fits), rowSum(ofBlanks, ofLabels, "True"));
+    const Value perClass = sum(emit(kBroadcastMul, {step.classOf, expand(ofLabels, "2")}), "1");
+    const Value ofBlank = emit(kBroadcastMul, {given(isBlank), sum(ofBlanks, "1", "True")});
+    return emit(kBroadcastDiv, {emit(kElemwiseAdd, {perClass, ofBlank}), total});
+  }
+
+  // What follows the step before from what follows this one.
+  void stepBack(ScanBuilder &scan, const Step &step, Value scale, const Value (&after)[2]) {
+    const Value fromBlanks = emit(kBroadcastMul, {after[0], step.ofBlank}), fromLabels = times(after[1], step.ofLabels);
+    const Value nothing = given(none);
+    const Value blanks = emit(kElemwiseAdd, {fromBlanks, beside(fromLabels, nothing)});
+    Value labels = emit(kElemwiseAdd, {fromLabels, withoutFirst(fromBlanks)});
+    labels = emit(kElemwiseAdd, {labels, withoutFirst(beside(times(given(skips), fromLabels), nothing))});
+    scan.setNext(after[0], within(step, emit(kBroadcastDiv, {blanks, scale}), after[0]));
+    scan.setNext(after[1], within(step, emit(kBroadcastDiv, {labels, scale}), after[1]));
+  }
+
+  DecomposeRule &d;
+  const CtcParams &p;
+  ScanBuilder *loop = nullptr;  // whose body is built
+  Value probabilities,
+      inside;         // (time, batch, classes), (time, batch): invalid where every step is one of its sequence
+  Value none, blank;  // (batch, 1): 0, and the class of the blank
+  Value isBlank;      // (batch, classes): 1 at the blank
+  Value classOf;      // (batch, labels, classes): 1 at a label's class
+  Value skips;        // (batch, labels): 1 where a label differs from the one before
+  Value firstBlank, firstLabel, lastBlank, lastLabel;  // where paths begin and end, (batch, places)
+  Value fits;                                          // (batch,): whether there are enough steps
+  Value scales, pathBlanks, pathLabels;                // (time, batch, places): of paths up to each step, scaled
+  Value finalBlanks, finalLabels;
+};
+
+}  // namespace
+
+void decomposeCtcLoss(DecomposeRule &d) {
+  if (d.wants(1)) {
+    SmallVector<Value, 4> operands;
+    for (size_t i = 0; i < d.numInputs(); ++i) operands.push_back(d.x(i));
+    d.y(1, d.emit(kCtcLossGrad, operands, d.attrs()));
+  }
+  if (d.wants(0)) ScannedCtc(d).sayLoss(0);
+}
+
+void decomposeCtcLossGrad(DecomposeRule &d) { ScannedCtc(d).sayGradient(); }
+
+}  // namespace gradc
