@@ -184,7 +184,7 @@ class Compiler {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t call = callOf(instruction.node);
       const NodeKind &kind = *instruction.call.kind;
-      if (call != Plan::kNone && (kind.op->flags.isRandom || kind.drawsInside))
+      if (call != Plan::kNone && (kind.draws || kind.drawsInside))
         plan->draws.push_back({static_cast<uint32_t>(i), call});
     }
   }

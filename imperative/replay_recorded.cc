@@ -142,7 +142,7 @@ class RecordedReplay {
       call.site = forward.site();
       call.modes.isTraining = forward.signature->isTraining;
       call.state = forward.state;
-      if (kind.op->flags.isRandom || kind.drawsInside) call.draw = forward.draw;
+      if (kind.draws || kind.drawsInside) call.draw = forward.draw;
     }
     call.known = ArrayRef(source.calls->outputs).slice(recorded.firstType, kind.numOutputs);
     if (recorded.forwardNode.isValid()) call.forward = nodeOf(recorded.forwardNode);

@@ -95,7 +95,7 @@ Error lookIntoBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
   for (const Graph &body : bodies)
     for (const KindRef &inner : body.kinds()) {
       kind.nesting = std::max(kind.nesting, inner->nesting);
-      kind.drawsInside |= inner->drawsInside || (inner->op && inner->op->flags.isRandom);
+      kind.drawsInside |= inner->drawsInside || inner->draws;
     }
   if (++kind.nesting <= kMaxBodyNesting) return Error::success();
   return Failure(ErrorKind::BadJson, "operator '" + opName + "' would have bodies nested more than " +
@@ -183,6 +183,7 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
   if (row->numOutputs > kMaxIndex)
     return Failure(ErrorKind::BadAttribute, "operator '" + op.name + "' would have " + Twine(row->numOutputs) +
                                                 " outputs, more than " + Twine(kMaxIndex));
+  row->draws = op.flags.isRandom && (!op.draws || op.draws(*row));
   row->numVisible = op.visibleOutputs ? op.visibleOutputs(*row) : row->numOutputs;
   if (op.flow) {
     Expected<BodyFlow> flow = op.flow(*row);

@@ -57,7 +57,8 @@ struct NodeKind {
   llvm::ArrayRef<Graph> bodies;    // graphs the node contains; equal ones share their columns
   uint32_t nesting = 0;            // levels of bodies within bodies; 0 without any
   const BodyFlow *flow = nullptr;  // how the bodies are used; null: they mean nothing to the operator
-  bool drawsInside = false;        // whether a node of a body, or of one in it, draws random numbers
+  bool draws = false;              // whether a node of this kind draws random numbers
+  bool drawsInside = false;        // whether a node of a body, or of one in it, does
   uint32_t numInputs = 0;          // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;         // hidden ones included
   uint32_t numVisible = 1;         // outputs that are heads by default
@@ -148,7 +149,7 @@ template <class P> constexpr ParamsType paramsOf() {
 
 struct OpFlags {
   bool isBackward = false;             // fused gradient operator: control dep 0 is its forward node (TIsBackward)
-  bool isRandom = false;               // draws numbers: never merged, never recomputed without its key
+  bool isRandom = false;               // may draw numbers: NodeKind::draws
   bool isStateful = false;             // reads or writes state outside its operands
   bool isSum = false;                  // adds up its inputs, one at least
   bool isZero = false;                 // yields zeros whatever its inputs (ZERO-02)
@@ -195,8 +196,9 @@ struct OpDef {
   InputSet mutated = {};
   InputSet stopped = {};
   OpFlags flags = {};
-  DTypeSet kernelTypes = kFloatingTypes;  // in which the kernel computes; its first operand has no other
-  llvm::ArrayRef<Domain> domains = {};    // per input; missing ones are Domain::Any
+  bool (*draws)(const NodeKind &) = nullptr;  // of random operators, by their attributes; null: always
+  DTypeSet kernelTypes = kFloatingTypes;      // in which the kernel computes; its first operand has no other
+  llvm::ArrayRef<Domain> domains = {};        // per input; missing ones are Domain::Any
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
   /// The same gradients as graphs made for a host have them, where that is not what `gradient` emits. Inference alone asks.

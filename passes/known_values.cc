@@ -14,7 +14,7 @@ constexpr int64_t kMostElements = 16;  // what decides and what counts has one
 bool isComputable(const NodeKind &kind) {
   const OpDef *op = kind.op;
   if (!op || !op->kernel || op->workspace || kind.flow || !kind.mutated.isEmpty()) return false;
-  return !op->flags.isRandom && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
+  return !kind.draws && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
 }
 
 // Of one element; NaN where its type cannot decide.

@@ -229,18 +229,16 @@ class Preparation {
 
   void listRandomNodes() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      const OpDef *op = graph.op(NodeId(id));
-      if ((op && op->flags.isRandom && !op->flags.isBackward) || graph.kind(NodeId(id)).drawsInside)
-        randomNodes.push_back(NodeId(id));
+      const NodeKind &kind = graph.kind(NodeId(id));
+      if ((kind.draws && !kind.op->flags.isBackward) || kind.drawsInside) randomNodes.push_back(NodeId(id));
     }
   }
 
   // By id, so that a node draws the same wherever the schedule has it.
   uint64_t randomOrdinal(NodeId n) const {
-    const OpFlags &flags = graph.op(n)->flags;
-    const bool drawsInside = graph.kind(n).drawsInside;
-    if (!flags.isRandom && !drawsInside) return 0;
-    if (!flags.isBackward || drawsInside) return llvm::lower_bound(randomNodes, n) - randomNodes.begin();
+    const NodeKind &kind = graph.kind(n);
+    if (!kind.draws && !kind.drawsInside) return 0;
+    if (!kind.op->flags.isBackward || kind.drawsInside) return llvm::lower_bound(randomNodes, n) - randomNodes.begin();
     // A backward operator that draws again must draw what its forward node drew.
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     return deps.empty() ? 0 : llvm::lower_bound(randomNodes, deps[0]) - randomNodes.begin();

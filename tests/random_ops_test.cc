@@ -133,6 +133,21 @@ TEST(Random, RUN_02_NodesStepsAndElementsAreIndependent) {
   }
 }
 
+// The number of a node among those that draw is part of its key.
+TEST(Random, RUN_02_NodesThatDrawNothingAreNotCounted) {
+  const std::string normal = "n = _random_normal() {" + kShape + "}; heads n";
+  auto behind = [&](const std::string &node) {
+    return draws(TestGraph("a = _zeros() {shape=(4,2,3), dtype=float64}; w = _zeros() {shape=(26,), dtype=float64};"
+                           "h = _zeros() {shape=(2,2,2), dtype=float64}; b = " +
+                           node + "; " + normal + ", b"));
+  };
+  const std::vector<double> alone = draws(TestGraph(normal));
+  EXPECT_EQ(behind("LeakyReLU(a) {act_type=leaky}"), alone);
+  EXPECT_NE(behind("LeakyReLU(a) {act_type=rrelu}"), alone);
+  EXPECT_EQ(behind("RNN(a, w, h) {mode=rnn_tanh, state_size=2, num_layers=2}"), alone);
+  EXPECT_NE(behind("RNN(a, w, h) {mode=rnn_tanh, state_size=2, num_layers=2, p=0.5}"), alone);
+}
+
 TEST(Random, RUN_02_DrawsDoNotDependOnThreadsOrBackend) {
   TestGraph g("a = _random_uniform() {" + kShape + "}; b = _random_normal() {" + kShape +
               "};"

@@ -338,6 +338,7 @@ constinit const OpDef kLeakyReLU = {
         },
     .inplace = kInplaceFirst,
     .flags = {.isRandom = true},
+    .draws = [](const NodeKind &k) { return k.params<LeakyParams>().actType == LeakyType::Rrelu; },
     .inputDefaults = kGammaDefault,
     .gradient = leakyGradient,
     .decompose = decomposeForward,

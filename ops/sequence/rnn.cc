@@ -60,6 +60,8 @@ Error checkClip(const RnnParams &p) {
 }
 
 // MXNet holds p in single precision.
+bool drops(const NodeKind &kind) { return kind.params<RnnParams>().drops(); }
+
 Error checkParams(const OpDef &, void *params) {
   RnnParams &p = *static_cast<RnnParams *>(params);
   p.p = roundToSingle(p.p);
@@ -230,6 +232,7 @@ template <bool hasLengths> constexpr OpDef backward(StringRef name, StringRef su
   op.stopped = isOutputOrLengths<hasLengths>;
   op.flags.isBackward = true;
   op.flags.isRandom = true;
+  op.draws = drops;
   op.decompose = [](DecomposeRule &d) { unrollRnnGradient(d, hasLengths); };
   op.kernel = [](const KernelCall &call) { rnnBackward(call, hasLengths); };
   op.piece = [](const PieceCall &call) { rnnBackwardPiece(call, hasLengths); };
@@ -276,6 +279,7 @@ constinit const OpDef kRnn = {
     .dtype = [](DTypeInference &t) { relateTypes(t, RnnPorts::ofForward(t.params<RnnParams>()).lengths); },
     .stopped = isLengths,
     .flags = {.isRandom = true},
+    .draws = drops,
     .gradient = rnnGradient,
     .decompose = unrollRnn,
     .kernel = rnnForward,

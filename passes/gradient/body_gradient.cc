@@ -53,12 +53,8 @@ class BodyDifferentiation {
 
   static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
 
-  // Others keep what they drew. RNN draws nothing when `p` is 0.
-  static bool drawsAgain(const NodeKind &kind) {
-    if (kind.isVariable() || !kind.op->flags.isRandom || !kind.op->flags.isBackward) return false;
-    double p = 0;
-    return kind.attrs.get("p").value_or("0").getAsDouble(p) || p != 0;
-  }
+  // Others keep what they drew.
+  static bool drawsAgain(const NodeKind &kind) { return kind.draws && kind.op->flags.isBackward; }
 
   /// Where a node of the body is in the combined graph.
   NodeId inCombined(NodeId n) const { return combined.forwardIds.empty() ? n : combined.forwardIds[n.value]; }

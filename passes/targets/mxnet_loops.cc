@@ -23,7 +23,7 @@ constexpr StringRef kCountType = "float64";
 bool yieldsDraws(DecomposeRule &d) {
   for (const Graph &body : d.kind().bodies)
     for (Value head : body.heads())
-      if (!body.isVariable(head.node) && body.op(head.node)->flags.isRandom && head.index > 0)
+      if (body.kind(head.node).draws && head.index > 0)
         return d.refuse("reads what " + body.describe(head.node) + " draws, which MXNet does not keep in a body"), true;
   return false;
 }
