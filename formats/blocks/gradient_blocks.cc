@@ -199,7 +199,8 @@ Value BlockReader::here(const ForwardFlow &flow, Value v) { return flow.owner ==
 Expected<GradientFlow> BlockReader::gradientFlow(size_t at) {
   Expected<ForwardFlow> forward = forwardFlow(at);
   if (!forward) return forward.takeError();
-  GradientFlow flow{*forward, &*all.bodies[*op(at).subBlock], cantFail(gradientPorts(program, index, at)), {}};
+  GradientFlow flow{*forward, &*all.bodies[*op(at).subBlock], cantFail(gradientPorts(program, index, at)),
+                    DenseMap<uint32_t, TextId>()};
   for (auto [inside, outside] : flow.ports.arriving) flow.outsideOf[inside.value] = outside;
   return flow;
 }
