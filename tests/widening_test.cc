@@ -105,7 +105,7 @@ class JudgedRun {
     ordinals.assign(graph.numNodes(), 0);
     for (uint32_t n = 0; n < graph.numNodes(); ++n) {
       const OpDef *op = graph.op(NodeId(n));
-      if (!op || !op->flags.isRandom) continue;
+      if (!op || !graph.kind(NodeId(n)).draws) continue;
       if (!op->flags.isBackward) ordinals[n] = ordinal++;
       else if (!graph.controlDeps(NodeId(n)).empty()) ordinals[n] = ordinals[graph.controlDeps(NodeId(n))[0].value];
     }

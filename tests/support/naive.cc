@@ -205,7 +205,7 @@ Error NaiveRun::execute() {
     const OpDef *op = graph.op(NodeId(n));
     if (!op) continue;
     if (!op->kernel) return Failure(ErrorKind::UnknownOp, "operator '" + op->name + "' has no kernel").at(NodeId(n));
-    if (op->flags.isRandom && !op->flags.isBackward) ordinals[NodeId(n)] = ordinal++;
+    if (graph.kind(NodeId(n)).draws && !op->flags.isBackward) ordinals[NodeId(n)] = ordinal++;
     // What draws again draws what its forward node drew.
     if (op->flags.isBackward && !graph.controlDeps(NodeId(n)).empty())
       ordinals[NodeId(n)] = ordinals[graph.controlDeps(NodeId(n))[0]];
