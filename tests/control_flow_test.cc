@@ -293,26 +293,26 @@ TEST(ControlFlow, A_19_StatesThatStartAsZeros) {
 
 // The step reads the state where it makes the next, and nowhere else.
 TEST(ControlFlow, MEM_04_AStateInPlaceHasOneBuffer) {
-  auto ownBytes = [](StringRef text, size_t head) {
-    const Graph graph = onlyHead(around("_scan", {"x", "s"},
-                                        {{"num_args", "2"},
-                                         {"num_data", "1"},
-                                         {"num_states", "1"},
-                                         {"num_out_data", "1"},
-                                         {"input_locs", "(1, 0)"}},
-                                        body(text), 2),
-                                 head);
+  // What comes first in the body is its first input.
+  constexpr StringRef kDataFirst = "(0, 1)", kStateFirst = "(1, 0)";
+  auto ownBytes = [](StringRef text, size_t head, StringRef locs) {
+    const Graph graph = onlyHead(
+        around("_scan", {"x", "s"},
+               {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}, {"input_locs", locs}},
+               body(text), 2),
+        head);
     InferRequest hints{{{nodeNamed(graph, "x"), {5, 1000}}}, {}};
     const Inference known = cantFail(infer(testContext(), graph, hints, {}));
     const RequestTable requests = countRequests(graph, {});
     return cantFail(planMemory(testContext(), graph, known, requests, {})).flows[0].ownBytes;
   };
   const int64_t table = 64, state = 4032;
-  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads x, n", 1), table) << "the output";
-  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads x, n", 0), table + state);
-  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads s, n", 1), table + state) << "the state is yielded as well";
-  EXPECT_EQ(ownBytes("e = exp(s); n = elemwise_add(e, x); heads x, n", 1), table + state);
-  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); e = exp(s); heads e, n", 1), table + state);
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads x, n", 1, kDataFirst), table) << "the output";
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads x, n", 0, kDataFirst), table + state);
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); heads s, n", 1, kStateFirst), table + state)
+      << "the state is yielded as well";
+  EXPECT_EQ(ownBytes("e = exp(s); n = elemwise_add(e, x); heads x, n", 1, kDataFirst), table + state);
+  EXPECT_EQ(ownBytes("n = elemwise_add(s, x); e = exp(s); heads e, n", 1, kStateFirst), table + state);
 }
 
 // What a body overwrites, it overwrites once per step.

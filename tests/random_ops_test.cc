@@ -135,13 +135,14 @@ TEST(Random, RUN_02_NodesStepsAndElementsAreIndependent) {
 
 // The number of a node among those that draw is part of its key.
 TEST(Random, RUN_02_NodesThatDrawNothingAreNotCounted) {
-  const std::string normal = "n = _random_normal() {" + kShape + "}; heads n";
+  const std::string normal = "n = _random_normal() {" + kShape + "}; ";
   auto behind = [&](const std::string &node) {
-    return draws(TestGraph("a = _zeros() {shape=(4,2,3), dtype=float64}; w = _zeros() {shape=(26,), dtype=float64};"
-                           "h = _zeros() {shape=(2,2,2), dtype=float64}; b = " +
-                           node + "; " + normal + ", b"));
+    const TestGraph graph("a = _zeros() {shape=(4,2,3), dtype=float64}; w = _zeros() {shape=(26,), dtype=float64};"
+                          "h = _zeros() {shape=(2,2,2), dtype=float64}; b = " +
+                          node + "; " + normal + "heads b, n");
+    return draws(graph, 0, 1);
   };
-  const std::vector<double> alone = draws(TestGraph(normal));
+  const std::vector<double> alone = draws(TestGraph(normal + "heads n"));
   EXPECT_EQ(behind("LeakyReLU(a) {act_type=leaky}"), alone);
   EXPECT_NE(behind("LeakyReLU(a) {act_type=rrelu}"), alone);
   EXPECT_EQ(behind("RNN(a, w, h) {mode=rnn_tanh, state_size=2, num_layers=2}"), alone);

@@ -121,10 +121,9 @@ std::optional<Error> NameIndex::inside(StringRef text) const {
   if (!found) found = findInside(graph, text.rsplit(':').first);
   if (!found) return std::nullopt;
   const NodeId owner = found->bodies.front().first;
-  return Failure(ErrorKind::LoopScope, "'" + text + "' is in a body of " + graph.describe(owner) + " (" +
-                                           graph.opName(owner) +
-                                           "), which has it anew at every run: gradients are of and by entries of "
-                                           "the graph")
+  return Failure(ErrorKind::LoopScope, "'" + text + "' is in a body of " + graph.describe(owner) +
+                                           ", which computes it anew at every step: gradients are of and by entries "
+                                           "of the graph itself")
       .at(owner)
       .note("what the body yields is an output of " + graph.describe(owner) + "; --no-grad and --stop take paths");
 }
