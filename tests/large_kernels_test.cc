@@ -156,54 +156,56 @@ const LargeCase kFewChannels[] = {
     {"y = max(a) {axis=0}; heads y", {{"a", {20011, 17}}}},
 };
 
-TEST(LargeKernels, RUN_02_SeveralThreadsHaveTheBitsOfOne) {
-  std::vector<LargeCase> cases(std::begin(kFewChannels), std::end(kFewChannels));
-  cases.insert(cases.end(), std::begin(kMovements), std::end(kMovements));
-  for (const LargeCase &large : cases) {
-    SCOPED_TRACE(large.graph);
-    TestContext context;
-    const Graph graph = cantFail(parseGraph(context, large.graph));
-    Bindings bindings = drawBindings(graph, large.shapes);
+/// A case, its gradients toward everything but moving statistics, and a head gradient drawn for them.
+struct LargeGraph {
+  TestContext context;
+  Graph graph, gradient;
+  Bindings bindings;
+
+  LargeGraph(const LargeCase &large, const NaiveOptions &naive)
+      : graph(cantFail(parseGraph(context, large.graph))), bindings(drawBindings(graph, large.shapes)) {
     std::vector<std::string> variables;
     for (const auto &[name, values] : bindings)
       if (name != "m" && name != "v") variables.push_back(name);
-    NaiveOptions training;
-    training.isTraining = true;
-    Values head = cantFail(NaiveRun::run(graph, bindings, training)).heads()[0];
+    Values head = cantFail(NaiveRun::run(graph, bindings, naive)).heads()[0];
     for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
     bindings["p1_0"] = head;
-    const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
-    EXPECT_FALSE(compareFast(gradient, bindings, training, 3).operators.empty());
+    gradient = cantFail(derivativeGraph(context, graph, variables, 1));
+  }
+};
+
+std::vector<LargeCase> joined(ArrayRef<LargeCase> first, ArrayRef<LargeCase> second) {
+  std::vector<LargeCase> cases = first.vec();
+  cases.insert(cases.end(), second.begin(), second.end());
+  return cases;
+}
+
+TEST(LargeKernels, RUN_02_SeveralThreadsHaveTheBitsOfOne) {
+  for (const LargeCase &large : joined(kFewChannels, kMovements)) {
+    SCOPED_TRACE(large.graph);
     FastOptions options;
-    options.run = training;
+    options.run.isTraining = true;
+    const LargeGraph made(large, options.run);
+    EXPECT_FALSE(compareFast(made.gradient, made.bindings, options.run, 3).operators.empty());
     options.run.floatAs = DType::Float32;
     options.threads = 1;
-    const FastResult one = runFast(gradient, bindings, options);
+    const FastResult one = runFast(made.gradient, made.bindings, options);
     for (unsigned threads : {2u, 3u, 17u}) {
       options.threads = threads;
-      const FastResult several = runFast(gradient, bindings, options);
+      const FastResult several = runFast(made.gradient, made.bindings, options);
       for (size_t h = 0; h < one.heads.size(); ++h) EXPECT_EQ(one.heads[h].values, several.heads[h].values) << threads;
     }
   }
 }
 
 TEST(LargeKernels, RUN_02_OperandsOfManyBlocksAgreeWithReference) {
-  std::vector<LargeCase> cases(std::begin(kLargeCases), std::end(kLargeCases));
-  cases.insert(cases.end(), std::begin(kMovements), std::end(kMovements));
-  for (const LargeCase &large : cases) {
+  for (const LargeCase &large : joined(kLargeCases, kMovements)) {
     SCOPED_TRACE(large.graph);
-    TestContext context;
-    const Graph graph = cantFail(parseGraph(context, large.graph));
-    Bindings bindings = drawBindings(graph, large.shapes);
-    std::vector<std::string> variables;
-    for (const auto &[name, values] : bindings) variables.push_back(name);
-    for (unsigned threads : {1u, 3u, 17u}) compareFast(graph, bindings, NaiveOptions(), threads);
-    Values head = cantFail(NaiveRun::run(graph, bindings, NaiveOptions())).heads()[0];
-    for (size_t i = 0; i < head.values.size(); ++i) head.values[i] = drawNumber(1, i);
-    bindings["p1_0"] = head;
-    const Graph gradient = cantFail(derivativeGraph(context, graph, variables, 1));
-    for (unsigned threads : {1u, 3u, 17u})
-      EXPECT_FALSE(compareFast(gradient, bindings, NaiveOptions(), threads).operators.empty()) << threads;
+    const LargeGraph made(large, NaiveOptions());
+    for (unsigned threads : {1u, 3u, 17u}) {
+      compareFast(made.graph, made.bindings, NaiveOptions(), threads);
+      EXPECT_FALSE(compareFast(made.gradient, made.bindings, NaiveOptions(), threads).operators.empty()) << threads;
+    }
   }
 }
 

@@ -149,22 +149,8 @@ TEST(LowerLoops, A_17_ACallIsWhatItCalls) {
 
 /// What runs leave behind: the heads, then the momentum, 4 before.
 std::vector<Doubles> runWithMomentum(const Graph &graph) {
-  SessionOptions options;
-  options.exec.backend = Backend::Reference;
-  options.infer.floatAs = DType::Float64;
   const Binding bindings[] = {{"x", {1}, {3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
-  std::vector<NamedArray> arrays = arraysOf(bindings);
-  llvm::erase_if(arrays, [&](const NamedArray &array) {  // gone with who read it
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (graph.name(NodeId(n)) == array.name) return false;
-    return true;
-  });
-  Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
-  cantFail(session.run(0));
-  std::vector<Doubles> values;
-  for (size_t h = 0; h < graph.heads().size(); ++h) values.push_back(valuesOf<double>(session.head(h)));
-  values.push_back(valuesOf<double>(session.variable(nodeNamed(graph, "m"))));
-  return values;
+  return runReading(graph, bindings, "m");
 }
 
 void expectSameMomentum(const Graph &graph, const std::vector<Doubles> &expected, ArrayRef<const Target *> targets) {

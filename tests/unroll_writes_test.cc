@@ -29,25 +29,6 @@ Unrolled unroll(const Graph &graph, ArrayRef<Binding> bindings) {
   return made;
 }
 
-/// The heads, then what the variable `s` holds.
-std::vector<Doubles> runWithState(const Graph &graph, ArrayRef<Binding> bindings) {
-  SessionOptions options;
-  options.exec.backend = Backend::Reference;
-  options.infer.floatAs = DType::Float64;
-  std::vector<NamedArray> arrays = arraysOf(bindings);
-  llvm::erase_if(arrays, [&](const NamedArray &array) {  // gone with who read it
-    for (uint32_t n = 0; n < graph.numNodes(); ++n)
-      if (graph.name(NodeId(n)) == array.name) return false;
-    return true;
-  });
-  Session session = cantFail(Session::create(testContext(), graph, std::move(arrays), options));
-  cantFail(session.run(0));
-  std::vector<Doubles> values;
-  for (size_t h = 0; h < graph.heads().size(); ++h) values.push_back(valuesOf<double>(session.head(h)));
-  values.push_back(valuesOf<double>(session.variable(nodeNamed(graph, "s"))));
-  return values;
-}
-
 uint32_t countFlows(const Graph &graph) {
   uint32_t count = 0;
   for (uint32_t n = 0; n < graph.numNodes(); ++n) count += graph.kind(NodeId(n)).flow != nullptr;
@@ -55,6 +36,10 @@ uint32_t countFlows(const Graph &graph) {
 }
 
 const Binding kStateAndOne[] = {{"r", {1}, {2}}, {"s", {1}, {3}}};
+
+std::vector<Doubles> runWithState(const Graph &graph, ArrayRef<Binding> bindings) {
+  return runReading(graph, bindings, "s");
+}
 
 // test_scale yields r·s and adds 1 to s. No number says which s the product behind it reads: its place does.
 TEST(UnrollWrites, MUT_06_AReadAfterAWriteWithoutNumbers) {

@@ -47,6 +47,25 @@ inline GradientResult gradientOf(const Graph &graph, llvm::ArrayRef<llvm::String
   return result;
 }
 
+/// The heads, then what the variable holds, run with the reference backend. Bindings that the graph does not read are left out.
+inline std::vector<Doubles> runReading(const Graph &graph, llvm::ArrayRef<Binding> bindings, llvm::StringRef variable) {
+  SessionOptions options;
+  options.exec.backend = Backend::Reference;
+  options.infer.floatAs = DType::Float64;
+  std::vector<NamedArray> arrays = arraysOf(bindings);
+  llvm::erase_if(arrays, [&](const NamedArray &array) {
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.name(NodeId(n)) == array.name) return false;
+    return true;
+  });
+  Session session = llvm::cantFail(Session::create(testContext(), graph, std::move(arrays), options));
+  llvm::cantFail(session.run(0));
+  std::vector<Doubles> values;
+  for (size_t h = 0; h < graph.heads().size(); ++h) values.push_back(valuesOf<double>(session.head(h)));
+  values.push_back(valuesOf<double>(session.variable(nodeNamed(graph, variable))));
+  return values;
+}
+
 /// The gradients, in the order asked, run with the reference backend.
 inline std::vector<Doubles> run(const GradientResult &result, llvm::ArrayRef<Binding> bindings) {
   SessionOptions options;
