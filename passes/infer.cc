@@ -181,15 +181,18 @@ class Inferrer {
   }
 
   /// Variables read together with a computed value of unknown type: it may tell theirs, once other variables have their
-  /// default. The head gradient of what is cast to another type is one.
-  BitVector variablesBesideUnknown() const {
+  /// default. The head gradient of what is cast to another type is one. `isEarlier`: the value has to come before the
+  /// variable, as what a head gradient is of does, and not the other values that the gradient reads beside an x.
+  BitVector variablesBesideUnknown(bool isEarlier) const {
     BitVector waiting(graph.numNodes());
     auto isUnknown = [&](Value v) { return result.dtype[graph.entry(v)] == DType::Unknown; };
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       const ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-      if (llvm::none_of(inputs, [&](Value v) { return !graph.isVariable(v.node) && isUnknown(v); })) continue;
+      uint32_t first = ~0u;  // such value
       for (Value v : inputs)
-        if (graph.isVariable(v.node)) waiting.set(v.node.value);
+        if (!graph.isVariable(v.node) && isUnknown(v)) first = std::min(first, isEarlier ? v.node.value : 0);
+      for (Value v : inputs)
+        if (graph.isVariable(v.node) && v.node.value >= first) waiting.set(v.node.value);
     }
     return waiting;
   }
@@ -213,9 +216,13 @@ class Inferrer {
     Propagation<DTypeLattice> propagation(graph, types, summaries, result.dtype);
     propagation.keepFirst(firstNode);
     if (Error error = propagation.run()) return error;
-    SmallVector<BitVector, 3> rounds = {variablesBesideUnknown(), BitVector(graph.numNodes())};
-    if (isHalf(defaultFloat())) rounds.insert(rounds.begin() + 1, variablesBehindFirst());
-    if (isHalf(defaultFloat())) rounds[0] |= rounds[1];
+    SmallVector<BitVector, 4> rounds = {variablesBesideUnknown(false), variablesBesideUnknown(true)};
+    if (isHalf(defaultFloat())) {
+      const BitVector behind = variablesBehindFirst();
+      for (BitVector &waiting : rounds) waiting |= behind;
+      rounds.push_back(behind);
+    }
+    rounds.push_back(BitVector(graph.numNodes()));
     for (const BitVector &waiting : rounds) {
       bool hasChanged = false;
       for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {

@@ -169,6 +169,17 @@ TEST(Infer, INF_05_VariablesBesideAnUnknownTypeWait) {
   EXPECT_EQ(inference.dtype[g.graph.entry(g.at("h"))], DType::Float16);
 }
 
+// x is read beside the head gradient of u, and that of c beside c: neither may wait for the other.
+TEST(Infer, INF_07_HeadGradientsTakeTheTypesOfTheirOutputs) {
+  TestGraph g("u = sin(x); c = amp_cast(x) {dtype=float16}; h = _identity_with_attr_like_rhs(hu, u);"
+              "k = _identity_with_attr_like_rhs(hc, c); b = _backward_sin(h, x); heads c, b, k");
+  const Inference inference = cantFail(infer(g.context, g, InferRequest(), {.allowUnknown = true}));
+  auto type = [&](StringRef name) { return inference.dtype[g.graph.entry(g.at(name))]; };
+  EXPECT_EQ(type("x"), DType::Float32);
+  EXPECT_EQ(type("hu"), DType::Float32);
+  EXPECT_EQ(type("hc"), DType::Float16);
+}
+
 TEST(Infer, INF_08_INF_09_GradientGraphsTakeTheForwardShapes) {
   TestGraph g("x = var {__shape__=(6,2)}; s = test_split3(x); y = exp(s:1)");
   Graph graph = gradientOf(g.context, g, {"x"}, 1).graph;
