@@ -105,14 +105,16 @@ class Lowering {
     const bool waitsInVain = isBody && forwardOf(n).isValid() && graph.kind(deps[0]).mutated.isEmpty();
     rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made);
     for (size_t i = 1; waitsInVain && i < deps.size(); ++i)
-      for (NodeId node : made) builder.addControlDep(node, rewriter(deps[i]));
+      if (const NodeId earlier = rewriter(deps[i]); earlier.isValid())
+        for (NodeId node : made) builder.addControlDep(node, earlier);
     return Error::success();
   }
 
   void keepWritesOf(NodeId n, SmallVectorImpl<Value> &outputs) {
     SmallVector<NodeId, 4> dropped;
     auto addLoose = [&](NodeId old) {
-      if (!isLoose.empty() && isLoose[old.value] && !graph.isVariable(old)) dropped.push_back(rewriter(old));
+      if (isLoose.empty() || !isLoose[old.value] || graph.isVariable(old)) return;
+      if (const NodeId now = rewriter(old); now.isValid()) dropped.push_back(now);
     };
     for (Value v : graph.inputs(n)) addLoose(v.node);
     if (made.empty()) for_each(graph.controlDeps(n), addLoose);
