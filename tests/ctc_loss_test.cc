@@ -101,7 +101,7 @@ TEST(CtcLoss, RUN_02_LongSequences) {
   EXPECT_NEAR(found.losses[0], time * std::log(2) - std::log(time * (time + 1) / 2), 1e-9);
 }
 
-// What follows the first padding is no label: in the loops as in the kernel.
+// Labels end at the first padding, in the loops as in the kernel.
 TEST(CtcLoss, A_17_LabelsEndAtThePadding) {
   for (auto [attrs, padding] : {std::pair("", 0.0), std::pair("blank_label=last", -1.0)}) {
     TestGraph g(std::string("y = CTCLoss(x, label) {") + attrs + "}; heads y, y:1");

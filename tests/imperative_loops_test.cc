@@ -262,7 +262,7 @@ TEST(ImperativeLoops, TA_20_TheSecondOutputIsKept) {
   EXPECT_EQ(doublesOf(cantFail(im.grad({second}, {x}, {}))[0]), (Doubles{std::exp(1), std::exp(2)}));
 }
 
-// What is added for a gradient is no part of the recorded graph, unless a recorded gradient reads it.
+// The recorded graph does not contain what is added for a gradient, unless a recorded gradient reads it.
 TEST(ImperativeLoops, TA_89_GraphOfHasTheLoopAsItWasCalled) {
   Imperative im(testContext(), Tape::referenceOptions());
   const Case c = cases()[2];

@@ -86,7 +86,7 @@ const LargeCase kLargeCases[] = {
      {{"a", {4, 16, 301}}}},
     {"y = Pooling(a) {pool_type=max, global_pool=True}; heads y", {{"a", {3, 7, 5, 9, 11}}}},
     {"y = clip(a) {a_min=-0.1, a_max=0.2}; heads y", {{"a", {130, 127}}}},
-    // A bound that is no number of float32: its nearest one is outside of it.
+    // A bound that float32 cannot represent: the nearest number is outside.
     {"z = zeros_like(a); c = _plus_scalar(z) {scalar=0.1}; y = _backward_clip(a, c) {a_min=-1, a_max=0.1}; heads y",
      {{"a", {3, 5}}}},
     {"z = zeros_like(a); c = _plus_scalar(z) {scalar=-0.1}; y = _backward_clip(a, c) {a_min=-0.1, a_max=1}; heads y",
