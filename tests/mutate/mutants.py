@@ -107,6 +107,10 @@ def locate(mutant, text):
     for open_mark, close_mark in ("()", "{}", "[]"):
         if any(part.count(open_mark) != part.count(close_mark) for part in (mutant.find, mutant.replace)):
             return f"its {open_mark} and {close_mark} do not match"
+    if not mutant.find.endswith(";") and any(re.match(r";|(if|for|while|return|else)\b", part) for part in (mutant.find, mutant.replace)):
+        return "it is part of a statement and no expression"
+    if re.match(r"else\b", mutant.find):
+        return "its `else` would lose the `if`"
     start = 0
     if mutant.anchor:
         anchors = matches_in_code(mutant.anchor, text)
