@@ -197,6 +197,12 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
   return add(std::move(row));
 }
 
+Expected<KindRef> Context::kindLike(const NodeKind &like, const Attrs &list, ArrayRef<Graph> bodyList) {
+  if (like.isVariable()) return variableKind(list);
+  if (like.op->flags.isOpaque) return opaqueKind(like.op->name, list, like.numOutputs, bodyList);
+  return kind(*like.op, list, like.spelling, bodyList);
+}
+
 KindRef Context::variableKind(const Attrs &list) {
   auto row = std::make_unique<KindRow>();
   row->spelling = "null";

@@ -44,6 +44,9 @@ class Context {
   /// The same under one of the operator's other names, which is kept.
   llvm::Expected<KindRef> kind(const OpDef &op, const Attrs &attrs, llvm::StringRef spelling,
                                llvm::ArrayRef<Graph> bodies = {});
+  /// A kind that differs from `like` in attributes and bodies: the same operator under the same name, known or not, or a
+  /// variable, which has no bodies. Errors as above.
+  llvm::Expected<KindRef> kindLike(const NodeKind &like, const Attrs &attrs, llvm::ArrayRef<Graph> bodies);
   KindRef variableKind(const Attrs &attrs);
   /// KindRef of an unknown operator with `numOutputs` outputs and any number of inputs. BadJson where bodies are nested
   /// too deep.

@@ -1,7 +1,7 @@
 // What a node does beside computing its outputs. Tested by tests/requests_test.cc and tests/body_gradient_test.cc
 #pragma once
 
-#include "ir/op.h"
+#include "ir/context.h"
 
 namespace gradc {
 
@@ -12,6 +12,12 @@ inline constexpr llvm::StringLiteral kShapeOnly = "__shape_only__";
 /// Whether a node overwrites inputs, or state outside its operands: it runs though nothing reads its outputs.
 inline bool hasEffects(const NodeKind &kind) {
   return !kind.mutated.isEmpty() || (kind.op->flags.isStateful && !kind.attrs.get(kShapeOnly));
+}
+
+/// The kind of a node that is there for its shapes and types alone: this one, or with the attribute above where it has effects.
+inline KindRef withoutEffects(Context &context, const KindRef &kind) {
+  if (!hasEffects(*kind)) return kind;
+  return llvm::cantFail(context.kindLike(*kind, context.withAttrs(kind->attrs, {{kShapeOnly, "True"}}), kind->bodies));
 }
 
 }  // namespace gradc

@@ -161,7 +161,7 @@ Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
     bodies.push_back(at->second);
   }
   if (!isChanged) return handle;
-  return pass.context.kind(*kind.op, kind.attrs, kind.spelling, bodies);
+  return pass.context.kindLike(kind, kind.attrs, bodies);
 }
 
 // What is overwritten is read at the version before.

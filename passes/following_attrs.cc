@@ -34,7 +34,7 @@ Expected<KindRef> withFollowingAttrsOf(Context &context, const KindRef &handle, 
   for (StringRef key : kFollowing)
     if (std::optional<StringRef> value = from.get(key)) updates.push_back({key, *value});
   if (updates.empty()) return handle;
-  return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling, kind.bodies);
+  return context.kindLike(kind, context.withAttrs(kind.attrs, updates), kind.bodies);
 }
 
 Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase) {

@@ -266,7 +266,7 @@ class BodyOrder {
       bodies.push_back(at->second.second);
     }
     if (!isChanged) return handle;
-    return ctx.kind(*handle->op, handle->attrs, handle->spelling, bodies);
+    return ctx.kindLike(*handle, handle->attrs, bodies);
   }
 
   Expected<Graph> order(const Graph &body) {

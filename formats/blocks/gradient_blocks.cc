@@ -120,11 +120,7 @@ NodeId BlockReader::skeleton(NodeId n) {
     }
     SmallVector<Value, 8> operands;
     for (Value v : forward.inputs(NodeId(at))) operands.push_back({skeletons.lookup(v.node.value), v.index, v.version});
-    const KindRef shown = hasEffects(*kind)
-                              ? cantFail(context.kind(*kind->op, context.withAttrs(kind->attrs, {{kShapeOnly, "True"}}),
-                                                      kind->spelling, kind->bodies))
-                              : kind;
-    skeletons[at] = builder.addKind(shown, operands, NodeId());
+    skeletons[at] = builder.addKind(withoutEffects(context, kind), operands, NodeId());
   }
   return skeletons.lookup(n.value);
 }

@@ -76,7 +76,7 @@ Expected<KindRef> withBodies(Context &context, const NodeKind &kind, ArrayRef<Gr
   std::vector<std::vector<uint32_t>> operandOf;
   for (size_t b = 0; b < bodies.size(); ++b) operandOf.push_back(operandsOf(kind.flow->bodies[b], was[b]));
   auto with = [&](ArrayRef<AttrText> updates) {
-    return context.kind(*kind.op, context.withAttrs(kind.attrs, updates), kind.spelling, bodies);
+    return context.kindLike(kind, context.withAttrs(kind.attrs, updates), bodies);
   };
   const StringRef name = kind.op->name;
   if (name == "_foreach") {

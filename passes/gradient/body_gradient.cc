@@ -111,9 +111,8 @@ class BodyDifferentiation {
 
   // What a forward node overwrites, it has overwritten when the backward part runs.
   KindRef forShape(NodeId n) const {
-    const NodeKind &kind = combined.graph.kind(n);
-    if (kind.isVariable() || !hasEffects(kind)) return combined.graph.kindHandle(n);
-    return cantFail(ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, {{kShapeOnly, "True"}}), kind.spelling, kind.bodies));
+    const KindRef &handle = combined.graph.kindHandle(n);
+    return handle->isVariable() ? handle : withoutEffects(ctx, handle);
   }
 
   NodeId nodeOf(NodeId n) const { return values[combined.graph.firstEntry(n).value].node; }

@@ -104,7 +104,7 @@ Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::str
   std::string text = "(";
   for (StringRef count : counts) text += count.trim().str() + ",";
   text += added + ")";
-  return ctx.kind(*kind.op, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), kind.spelling, bodies);
+  return ctx.kindLike(kind, ctx.withAttrs(kind.attrs, {{"__saved__", text}}), bodies);
 }
 
 class Saving {

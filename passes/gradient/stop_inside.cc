@@ -1,10 +1,14 @@
-// From the innermost body outwards: each graph on the path is copied with one other kind of node.
+// Each graph with such nodes is copied once, with other kinds; bodies are nested kMaxBodyNesting deep at most.
 // Tested by tests/body_gradient_test.cc
 #include "passes/gradient/stop_inside.h"
 
 #include "passes/rewriter.h"
 
 #include "ir/bodies.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
 
@@ -37,40 +41,38 @@ std::optional<FirstStep> firstStep(const Graph &graph, StringRef path) {
   return std::nullopt;
 }
 
-Expected<KindRef> kindWith(Context &ctx, const NodeKind &kind, const Attrs &attrs, ArrayRef<Graph> bodies) {
-  if (kind.isVariable()) return ctx.variableKind(attrs);
-  if (kind.op->flags.isOpaque) return ctx.opaqueKind(kind.op->name, attrs, kind.numOutputs, bodies);
-  return ctx.kind(*kind.op, attrs, kind.spelling, bodies);
-}
-
-Expected<Graph> withKind(Context &ctx, const Graph &graph, NodeId which, const KindRef &kind) {
+/// One copy of the graph that `level` bodies lead to, and of each body below it with nodes to stop.
+Expected<Graph> stopBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, size_t level) {
+  DenseSet<uint32_t> stopped;
+  DenseMap<uint32_t, SmallVector<const NodeInside *, 2>> inside;  // by the node with the body
+  for (const NodeInside *at : nodes)
+    if (at->bodies.size() == level) stopped.insert(at->node.value);
+    else inside[at->bodies[level].first.value].push_back(at);
   GraphRewriter rewriter(ctx, graph);
-  for (uint32_t n = 0; n < graph.numNodes(); ++n)
-    if (NodeId(n) == which) rewriter.copy(NodeId(n), kind);
-    else rewriter.copy(NodeId(n));
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const auto below = inside.find(n);
+    if (below == inside.end() && !stopped.contains(n)) {
+      rewriter.copy(NodeId(n));
+      continue;
+    }
+    const NodeKind &kind = graph.kind(NodeId(n));
+    SmallVector<Graph, 3> bodies(kind.bodies);
+    for (uint32_t b = 0; below != inside.end() && b < bodies.size(); ++b) {
+      SmallVector<const NodeInside *, 2> here;
+      copy_if(below->second, std::back_inserter(here), [&](auto *at) { return at->bodies[level].second == b; });
+      if (here.empty()) continue;
+      Expected<Graph> body = stopBelow(ctx, bodies[b], here, level + 1);
+      if (!body) return body;
+      bodies[b] = *body;
+    }
+    Expected<KindRef> other = ctx.kindLike(
+        kind, stopped.contains(n) ? ctx.withAttrs(kind.attrs, {{"__stop_gradient__", "True"}}) : kind.attrs, bodies);
+    if (!other) return other.takeError();
+    rewriter.copy(NodeId(n), *other);
+  }
   Expected<Rewritten> made = std::move(rewriter).finish();
   if (!made) return made.takeError();
   return made->graph;
-}
-
-Expected<Graph> stopOne(Context &ctx, const Graph &graph, const NodeInside &at) {
-  SmallVector<Graph, 3> graphs = {graph};
-  for (auto [owner, body] : at.bodies) graphs.push_back(graphs.back().bodies(owner)[body]);
-  const NodeKind &stopped = graphs.back().kind(at.node);
-  Expected<KindRef> kind =
-      kindWith(ctx, stopped, ctx.withAttrs(stopped.attrs, {{"__stop_gradient__", "True"}}), stopped.bodies);
-  if (!kind) return kind.takeError();
-  Expected<Graph> made = withKind(ctx, graphs.back(), at.node, *kind);
-  for (size_t level = at.bodies.size(); level-- > 0 && made;) {
-    auto [owner, body] = at.bodies[level];
-    const NodeKind &around = graphs[level].kind(owner);
-    SmallVector<Graph, 3> bodies(around.bodies);
-    bodies[body] = *made;
-    kind = kindWith(ctx, around, around.attrs, bodies);
-    if (!kind) return kind.takeError();
-    made = withKind(ctx, graphs[level], owner, *kind);
-  }
-  return made;
 }
 
 }  // namespace
@@ -89,13 +91,9 @@ std::optional<NodeInside> findInside(const Graph &graph, StringRef path) {
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  Graph stopped = graph;
-  for (const NodeInside &node : nodes) {
-    Expected<Graph> next = stopOne(context, stopped, node);
-    if (!next) return next;
-    stopped = *next;
-  }
-  return stopped;
+  SmallVector<const NodeInside *, 4> all;
+  for (const NodeInside &node : nodes) all.push_back(&node);
+  return all.empty() ? Expected<Graph>(graph) : stopBelow(context, graph, all, 0);
 }
 
 }  // namespace gradc

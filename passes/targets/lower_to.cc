@@ -168,8 +168,7 @@ class Lowering {
       was.push_back((*body)->was);
       isInOrder &= kind.bodies[b].numNodes() && was.back() == inOrder(bodyInputs(kind.bodies[b]).size());
     }
-    if (kind.op->flags.isOpaque) return ctx.opaqueKind(kind.op->name, kind.attrs, kind.numOutputs, lowered);
-    if (!kind.flow || isInOrder) return ctx.kind(*kind.op, kind.attrs, kind.spelling, lowered);
+    if (!kind.flow || isInOrder) return ctx.kindLike(kind, kind.attrs, lowered);
     // A flow counts the inputs of a body in the order in which its nodes come to them.
     Expected<KindRef> moved = withBodies(ctx, kind, lowered, was);
     if (moved && !*moved)
