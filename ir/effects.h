@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// The attribute of a node that is there for its shapes and types alone: it overwrites nothing, and does not run. Gradients
-/// of bodies have such nodes where a backward operator belongs to a forward node that overwrites inputs.
+/// The attribute of a node that exists for its shapes and types alone: it overwrites nothing and does not run. Gradients of
+/// bodies have such nodes where a backward operator belongs to a forward node that overwrites inputs.
 inline constexpr llvm::StringLiteral kShapeOnly = "__shape_only__";
 
 /// Whether a node overwrites inputs, or state outside its operands: it runs though nothing reads its outputs.
@@ -14,7 +14,7 @@ inline bool hasEffects(const NodeKind &kind) {
   return !kind.mutated.isEmpty() || (kind.op->flags.isStateful && !kind.attrs.get(kShapeOnly));
 }
 
-/// The kind of a node that is there for its shapes and types alone: this one, or with the attribute above where it has effects.
+/// The kind for a node that exists for its shapes and types alone: `kind` itself, or with the attribute above if it has effects.
 inline KindRef withoutEffects(Context &context, const KindRef &kind) {
   if (!hasEffects(*kind)) return kind;
   return llvm::cantFail(context.kindLike(*kind, context.withAttrs(kind->attrs, {{kShapeOnly, "True"}}), kind->bodies));
