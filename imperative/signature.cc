@@ -255,8 +255,9 @@ Error SignatureTable::prepare(Signature &signature) {
   if (signature.handle->flow)
     if (Error error = prepareBodies(signature)) return error;
   if (!signature.fast && signature.bodies.isEmpty()) return Error::success();
+  signature.isUsed = true;
   prepared.push_back(&signature);
-  evict(signature);
+  evict();
   return Error::success();
 }
 
@@ -290,11 +291,12 @@ size_t SignatureTable::heapBytes() const {
   return bytes + numShapes * kShapeBytes;
 }
 
-void SignatureTable::evict(const Signature &latest) {
+// The latest one is used and the last, so the hand comes back to another one first.
+void SignatureTable::evict() {
   while (prepared.size() > std::max<size_t>(maxKernels, 1)) {
     hand %= prepared.size();
     Signature *const signature = prepared[hand];
-    if (signature == &latest || std::exchange(signature->isUsed, false)) {
+    if (std::exchange(signature->isUsed, false)) {
       ++hand;
       continue;
     }

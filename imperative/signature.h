@@ -122,7 +122,7 @@ class SignatureTable {
   llvm::Error prepare(Signature &signature);
   llvm::Error prepareBodies(Signature &signature);
   /// Drops kernels beyond the limit, but not that of `latest`, which is about to run.
-  void evict(const Signature &latest);
+  void evict();
 
   Context &ctx;
   ShapeTable &shapes;

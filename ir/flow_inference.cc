@@ -84,11 +84,19 @@ template <class Facts> class FlowInference {
   void run() {
     for (const BodyFlow::State &state : flow.states) unifyState(state);
     if (!inference.bodies) return;
+    const SmallVector<Element, 8> before = givenToFirst();
     for (size_t b = 0; b < flow.bodies.size() && !inference.hasFailed(); ++b) inferBody(b);
     for (const BodyFlow::State &state : flow.states) unifyState(state);
+    // The other bodies may have refined what the decision reads.
+    if (flow.isDecision(0) && !inference.hasFailed() && before != givenToFirst()) inferBody(0);
   }
 
  private:
+  SmallVector<Element, 8> givenToFirst() const {
+    auto given = llvm::map_range(flow.bodies[0].operandOf, [&](uint32_t operand) { return inference.inId(operand); });
+    return {given.begin(), given.end()};
+  }
+
   std::string nodeOf(size_t b, size_t head) const {
     return kind.bodies[b].describe(kind.bodies[b].heads()[head].node) + " of " + bodyName(kind.bodies.size(), b);
   }

@@ -84,6 +84,12 @@ TEST(BlockFile, IR_14_WritingWhatWasReadGivesTheSameBytes) {
             R"("persistable":false,"stop_gradient":false}}}],"parameters":[]}})"
             "\n");
   EXPECT_EQ(text(cantFail(readBlocks(context, canonical))), canonical);
+  // The attribute that is a block is in the order of the others.
+  const std::string nested = R"({"blocks": [{"ops": [{"type": "a", "in": {}, "out": {}, "attrs":
+      {"sub_c": ["INT", 7], "sub_block": ["BLOCK", 1], "sub_a": ["INT", 1]}}]}, {"idx": 1, "parent": 0, "ops": []}]})";
+  EXPECT_NE(text(cantFail(readBlocks(context, nested)))
+                .find(R"({"sub_a":["INT",1],"sub_block":["BLOCK",1],"sub_c":["INT",7]})"),
+            std::string::npos);
 }
 
 TEST(BlockFile, IR_14_EveryProgramOfPaddleRoundTrips) {

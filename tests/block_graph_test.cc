@@ -151,6 +151,16 @@ TEST_F(BlockGraphTest, CF_08_AStateThatTheBodyOnlyWrites) {
   EXPECT_EQ(run(graph({"last"}), {{"x", 2}, {"w", 3}, {"n", 0}}), std::vector<double>{0}) << "never written: zeros";
 }
 
+TEST_F(BlockGraphTest, CF_08_AStateThatTheBodyReadsForNothing) {
+  addLoop();
+  declare(0, "last", FluidType::Fp64, true);
+  declare(1, "dead", FluidType::Fp64);
+  add(1, "exp", {{"X", {"last"}}}, {{"Out", {"dead"}}});
+  add(1, "square", {{"X", {"y"}}}, {{"Out", {"last"}}});
+  EXPECT_EQ(gradients("last", {"x", "w"}, {{"x", 2}, {"w", 3}, {"n", 2}, {"last", 5}}),
+            (std::vector<double>{18 * 18, 2 * 18 * 9, 2 * 18 * 12}));
+}
+
 TEST_F(BlockGraphTest, CF_09_AConditionalBlockLeavesWhatItDoesNotRun) {
   addBlock(program, std::nullopt, {});
   for (const char *name : {"x", "p"}) declare(0, name, FluidType::Fp64, true);

@@ -181,6 +181,20 @@ TEST(ControlFlow, CF_10_E_27_E_28_E_29_WhatDisagrees) {
       refused(wide, {{v(wide, "a"), {2}}, {v(wide, "b"), {2}}}),
       "[control_flow_attr] operator '_cond', node 'loop' (_cond): node 'p' (exp) of body 0 decides, and has shape (2,), "
       "expected one element");
+  const Graph loop = around("_while_loop", {"i", "x"},
+                            {{"num_args", "4"},
+                             {"num_outputs", "2"},
+                             {"num_out_data", "0"},
+                             {"max_iterations", "5"},
+                             {"cond_input_locs", "[0]"},
+                             {"func_input_locs", "[1, 0]"},
+                             {"func_var_locs", "[1, 0]"}},
+                            {body("p = exp(i)"), body("y = elemwise_add(x, i); z = exp(i); heads z, y")}, 2);
+  EXPECT_EQ(
+      refused(loop, {{v(loop, "x"), {2, 0}}}),
+      "[control_flow_attr] operator '_while_loop', node 'loop' (_while_loop): node 'p' (exp) of body 0 decides, and has "
+      "shape (2,0), expected one element")
+      << "the step tells what the condition reads";
   // Inside a body, with the path.
   const Graph inner = around("_foreach", {"x", "s"},
                              {{"num_args", "3"},
@@ -282,6 +296,11 @@ TEST(ControlFlow, A_19_StatesThatStartAsZeros) {
         const Graph last = onlyHead(zero, 0), final = onlyHead(zero, 1);
         EXPECT_EQ(run(last, given(7))[0], run(zero, given(7))[0]);
         EXPECT_EQ(run(final, given(7))[0], run(zero, given(7))[1]);
+        SessionOptions reference;
+        reference.exec.backend = Backend::Reference;
+        Session session = cantFail(Session::create(testContext(), zero, given(7), reference));
+        for (uint64_t step : {0, 1}) cantFail(session.run(step));
+        EXPECT_EQ(valuesOf<float>(session.head(1)), run(plain, given(0))[1]) << "what a run leaves behind is not read";
       }
   EXPECT_EQ(
       refusal(
@@ -289,6 +308,30 @@ TEST(ControlFlow, A_19_StatesThatStartAsZeros) {
           {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "0"}, {"zero_states", "(1,)"}},
           {body("n = elemwise_add(s, x)")}),
       "[bad_attribute] element 0 of attribute 'zero_states' is 1, expected a state, 0 to 1 exclusive");
+}
+
+TEST(ControlFlow, CountsOfAScanThatNoNodeHas) {
+  auto scan = [](StringRef numData, StringRef numStates, StringRef locs) {
+    return refusal("_scan",
+                   {{"num_args", "3"},
+                    {"has_steps", "True"},
+                    {"num_data", numData},
+                    {"num_states", numStates},
+                    {"num_out_data", "0"},
+                    {"input_locs", locs}},
+                   {body("n = elemwise_add(s, x)")});
+  };
+  for (StringRef most : {"65537", "9223372036854775807"}) {
+    EXPECT_EQ(scan("1", most, "(1, 0)"),
+              ("[bad_attribute] attribute 'num_states' is \"" + most + "\", expected int from 0 to 65536").str());
+    EXPECT_EQ(scan(most, "1", "(1, 0)"),
+              ("[bad_attribute] attribute 'num_data' is \"" + most + "\", expected int from 0 to 65536").str());
+  }
+  for (StringRef at : {"-1", "2", "9223372036854775807"})
+    EXPECT_EQ(scan("1", "1", ("(0, " + at + ")").str()),
+              ("[bad_attribute] element 1 of attribute 'input_locs' is " + at +
+               ", expected an input of the node behind the number of steps, 0 to 2 exclusive")
+                  .str());
 }
 
 // The step reads the state where it makes the next, and nowhere else.

@@ -196,11 +196,14 @@ TEST(Executor, REQ_08_MixedRequestsAreEachHonoured) {
 TEST(Executor, H_12_VariablesAreNeverWritten) {
   // Every operator here may work in place, and the head gradient's first reader is the last use of it.
   TestGraph g("dy = var {__shape__=(2,)}; a = _mul_scalar(dy) {scalar=2}; b = negative(a); c = elemwise_add(b, dy)");
-  Bench bench(g);
-  cantFail(bench.prepare());
-  bench.bind("dy", doubles({2}, {5, 7}));
-  EXPECT_EQ(bench.run(0), (Doubles{-5, -7}));
-  EXPECT_EQ(valuesOf<double>(*bench.arrays[0]), (Doubles{5, 7}));
+  for (Backend backend : {Backend::Reference, Backend::Auto}) {
+    Bench bench(g);
+    bench.options.backend = backend;
+    cantFail(bench.prepare());
+    bench.bind("dy", doubles({2}, {5, 7}));
+    EXPECT_EQ(bench.run(0), (Doubles{-5, -7}));
+    EXPECT_EQ(valuesOf<double>(*bench.arrays[0]), (Doubles{5, 7}));
+  }
 }
 
 TEST(Executor, MUT_06_StatesChangeOncePerRun) {

@@ -191,9 +191,17 @@ TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
                 std::string(type) + "}");
     EXPECT_TRUE(compareFast(g, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty()) << type;
   }
+  TestGraph wide("y = Pooling(x) {kernel=(2147483647,1), pad=(1073741823,0), pool_type=avg}");
+  EXPECT_TRUE(compareFast(wide, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators.empty());
   TestGraph small("y = Pooling(x) {kernel=(3,3), pad=(1,1), pool_type=avg}");
   EXPECT_EQ(compareFast(small, {{"x", Values({1, 1, 1, 1}, {3})}}, NaiveOptions()).operators,
             std::set<std::string>{"Pooling"});
+}
+
+TEST(FastKernels, RUN_02_ConditionsOfAnotherTypeAreLeftToTheReference) {
+  TestGraph g("c = var {__dtype__=6}; y = where(c, a, b)");  // int64
+  const Values c({5}, {1, 0, 2, 0, 3}), a({5}, {1, 2, 3, 4, 5}), b({5}, {6, 7, 8, 9, 10});
+  compareFast(g, {{"c", c}, {"a", a}, {"b", b}}, NaiveOptions());
 }
 
 TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {

@@ -208,10 +208,11 @@ TEST(ImperativeHooks, TA_62_CallbacksBelongToTheirOwnRun) {
     EnableGradScope recording(t.im);
     t.backward({t.mul(inner, inner)});
     log.push_back("hook ends");
+    queue("late");
     return Tensor();
   }));
   t.backward({t.mul(x, x)});
-  EXPECT_EQ(log, (Strings{"inner", "hook ends", "outer"}));
+  EXPECT_EQ(log, (Strings{"inner", "hook ends", "outer", "late"}));
 }
 
 TEST(ImperativeHooks, TA_63_ABackwardInsideAHook) {

@@ -65,6 +65,13 @@ TEST(ImperativePostHooks, TA_59_AsSoonAsTheLeafIsDone) {
     cantFail(t.im.addHook(d, noting('d')));
     t.backward({d}, {.createGraph = createGraph});
     EXPECT_EQ(log, "dcab");
+    // The gradient of a is there before that of c is computed.
+    log.clear();
+    const Tensor u = t.times(a, "3");
+    c = t.times(b, "2"), d = t.mul(u, t("exp", {c}));
+    cantFail(t.im.addHook(c, noting('c')));
+    t.backward({d}, {.createGraph = createGraph});
+    EXPECT_EQ(log, "acb");
   }
 }
 
@@ -108,6 +115,27 @@ TEST(ImperativePostHooks, TA_60_GradientsGoBackBeforeTheLastOneArrives) {
     return t.im.memoryStats().pool.peakBytes;
   };
   EXPECT_LT(peakOf(true) + (size_t{8} << 20), peakOf(false));
+}
+
+TEST(ImperativePostHooks, TA_60_KeptValuesGoBackBeforeTheLastGradientArrives) {
+  constexpr int64_t kSize = 1 << 17;  // 1 MiB
+  auto peakOf = [&](bool mayFail) {
+    ImperativeOptions options = Tape::referenceOptions();
+    options.cachedBytes = 0;
+    Tape t(options);
+    std::vector<Tensor> leaves;
+    Tensor y = t.leaf({kSize}, Doubles(kSize, 1));
+    auto nothing = [](const Tensor &) -> Expected<Tensor> { return Tensor(); };
+    if (mayFail) cantFail(t.im.addHook(y, nothing));
+    for (int i = 0; i < 16; ++i) {
+      leaves.push_back(t.leaf({kSize}, Doubles(kSize, 1)));
+      cantFail(t.im.addPostAccumulateHook(leaves.back(), nothing));
+      y = t.add(y, t("exp", {leaves.back()}));
+    }
+    t.backward({y});
+    return t.im.memoryStats().pool.peakBytes;
+  };
+  EXPECT_LT(peakOf(false) + (size_t{8} << 20), peakOf(true));
 }
 
 // The gradient of the other leaf reads this one: it has what was there before.

@@ -92,6 +92,7 @@ const LargeCase kLargeCases[] = {
     {"z = zeros_like(a); c = _plus_scalar(z) {scalar=-0.1}; y = _backward_clip(a, c) {a_min=-0.1, a_max=1}; heads y",
      {{"a", {3, 5}}}},
     {"y = max(a) {axis=1, keepdims=True}; heads y", {{"a", {5, 90, 77}}}},
+    {"y = min(a) {axis=0}; heads y", {{"a", {3, 9001}}}},
     {"y = min(a) {axis=(0,2)}; heads y", {{"a", {9, 21, 301}}}},
     {"y = sin(a); heads y", {{"a", {130, 127}}}},
     {"y = gelu(a); z = LeakyReLU(y) {act_type=selu}; heads z", {{"a", {130, 127}}}},

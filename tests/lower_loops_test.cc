@@ -216,6 +216,18 @@ TEST(LowerLoops, MUT_06_ACallKeepsTheWritesOfItsBody) {
                      {{12}, {1}}, both);
 }
 
+TEST(LowerLoops, A_21_WhatABodyWaitsForIsWaitedForInTheCallsPlace) {
+  const Graph call = around("_call", {"x"}, {{"num_args", "1"}, {"num_outputs", "1"}, {"input_locs", "(0,)"}},
+                            body("a = exp(x); b = sin(x) ^a; heads b"), 1);
+  for (const Target *target : {&kMxnetTarget, &kPrimitivesTarget}) {
+    const Graph lowered = cantFail(lowerTo(testContext(), call, *target, nullptr));
+    const NodeId sine = lowered.heads()[0].node;
+    ASSERT_EQ(lowered.opName(sine), "sin");
+    ASSERT_EQ(lowered.controlDeps(sine).size(), 1u);
+    EXPECT_EQ(lowered.opName(lowered.controlDeps(sine)[0]), "exp");
+  }
+}
+
 // A call in a body reads what it is given in another order, so the body comes to its inputs in that order once it is inlined.
 TEST(LowerLoops, A_17_AttributesFollowTheInputsOfABody) {
   const Graph call = around("_call", {"s", "r"}, {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(1, 0)"}},

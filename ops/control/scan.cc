@@ -20,8 +20,8 @@ struct ScanParams {
 
 constexpr AttrSpec kScanAttrs[] = {
     required<&ScanParams::numArgs>("num_args", "number of inputs").atLeast(1).atMost(1 << 16),
-    required<&ScanParams::numData>("num_data", "inputs that are sliced").atLeast(0),
-    required<&ScanParams::numStates>("num_states", "inputs that start states").atLeast(0),
+    required<&ScanParams::numData>("num_data", "inputs that are sliced").atLeast(0).atMost(1 << 16),
+    required<&ScanParams::numStates>("num_states", "inputs that start states").atLeast(0).atMost(1 << 16),
     required<&ScanParams::numOutData>("num_out_data", "number of stacked outputs, before the final states")
         .atLeast(0)
         .atMost(kMaxIndex),
@@ -57,9 +57,15 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   flow.addOperands(BodyFlow::Operand::State, numStates);
   flow.addOperands(BodyFlow::Operand::Whole, static_cast<size_t>(numOthers));
   SmallVector<int64_t, 16> operandOf;
-  if (p.inputLocs)
-    for (int64_t at : *p.inputLocs) operandOf.push_back(at < 0 ? at : at + static_cast<int64_t>(first));
-  else
+  for (auto [i, at] : enumerate(p.inputLocs.value_or(Dims()))) {
+    flow.expect(at >= 0 && at < p.numArgs - p.hasSteps,
+                "element " + Twine(i) + " of attribute 'input_locs' is " + Twine(at) +
+                    ", expected an input of the node behind the number of steps, 0 to " +
+                    Twine(p.numArgs - p.hasSteps) + " exclusive");
+    if (flow.hasFailed()) return std::move(flow).finish();
+    operandOf.push_back(at + p.hasSteps);
+  }
+  if (!p.inputLocs)
     for (int64_t i = p.hasSteps; i < p.numArgs; ++i) operandOf.push_back(i);
   flow.addBody("input_locs", operandOf);
   flow.addHeads(static_cast<size_t>(p.numOutData), 0, true);

@@ -8,12 +8,14 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
 
+#include "llvm/Support/Alignment.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/GlobPattern.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 using namespace llvm;
 
@@ -117,7 +119,14 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
   exec.seed = options.run.seed;
   exec.headRequests = options.requests;
   exec.kernels = &kernels;
+  // Memory that a kernel has to write holds NaN before: what it forgets is noticed.
+  std::vector<char> arena(static_cast<size_t>(plan.plannedBytes) + kPlanAlignment, char(0xff));
+  exec.arena = reinterpret_cast<char *>(alignAddr(arena.data(), Align(kPlanAlignment)));
   Executor executor = cantFail(Executor::create(graph, inference, requests, plan, exec));
+  for (size_t i = 0; i < graph.heads().size(); ++i)
+    if (const TensorRef head = executor.head(i);
+        head.data && (options.requests.empty() || options.requests[i] != Request::Add))
+      std::memset(head.data, 0xff, head.bytes());
   std::vector<std::vector<uint64_t>> memory(graph.numNodes());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     if (!graph.isVariable(NodeId(n))) continue;
