@@ -10,7 +10,7 @@
 // once. Mistakes (a wrong index, a wrong number of operands, an operand that no node has) are kept for the
 // driver, which stops at the first, so rules stay straight-line: what was requested wrongly is some valid value until then.
 // Rules are shape-free: where a broadcast is undone they emit an operator that takes the shape from a value
-// (`_sum_like(v, x)`).
+// (`_sum_like(v, x)`). Of types they know what was known before (`dtype`).
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -22,6 +22,12 @@
 #include <string>
 
 namespace gradc {
+
+/// Where rules look up element types: of a builder's entries, Unknown where nothing is known.
+struct TypeLookup {
+  DType (*find)(void *driver, Value v) = nullptr;
+  void *driver = nullptr;
+};
 
 /// What rules and decompositions share: reading the node, emitting nodes on behalf of it.
 class RuleContext {
@@ -52,6 +58,10 @@ class RuleContext {
   llvm::StringRef number(int64_t value);
   /// "(2,3)", for attributes.
   llvm::StringRef tuple(Dims list);
+
+  void setTypes(TypeLookup lookup) { types = lookup; }
+  /// The element type, where it was known before the rule runs (GradientOptions::inference); else Unknown.
+  DType dtype(Value v) const { return types.find ? types.find(types.driver, v) : DType::Unknown; }
 
   bool hasFailed() const { return failed; }
   llvm::Error takeFailure() { return std::move(failure); }
@@ -90,6 +100,7 @@ class RuleContext {
   void failIndex(size_t i, size_t count, llvm::StringLiteral what);
   void failEntry(Value v, const llvm::Twine &what);
 
+  TypeLookup types;
   llvm::StringLiteral titleOfRule;
 };
 

@@ -1,5 +1,7 @@
 // Whole runs in float16 and bfloat16: blocks, memory, requests, states, bindings, initial values, types without a name.
+#include "passes/gradient/gradient.h"
 #include "passes/memory/plan_memory.h"
+#include "passes/targets/lower_to.h"
 #include "runtime/elements.h"
 #include "runtime/session.h"
 #include "tests/support/half_values.h"
@@ -112,6 +114,50 @@ TEST(HalfRuns, E_63_SumsAccumulateInFloat32) {
     EXPECT_EQ(readElement(session.head(0), 0), 5004);
     EXPECT_EQ(readElement(session.head(1), 7), nearestHalf(DType::Float16, 3 * 1.0009765625));
   }
+}
+
+// What is computed per channel is float32 beside data of float16, at every order and in primitives too.
+TEST(HalfRuns, INF_08_OrdersOfBatchNormOfHalfData) {
+  TestGraph forward("n = BatchNorm(x, gamma, beta, mean, var) {fix_gamma=False}; y = exp(n)");
+  GradientRequest request;
+  for (StringRef name : {"x", "gamma", "beta"}) request.wrt.push_back({Value{nodeNamed(forward, name)}});
+  auto gradientsIn = [&](DType type, uint32_t order, const Target *target) {
+    InferRequest hints{{{nodeNamed(forward, "x"), {3, 2, 2}}}, {{nodeNamed(forward, "x"), type}}};
+    const Inference known = cantFail(infer(forward.context, forward, hints, InferOptions()));
+    GradientOptions options;
+    options.inference = &known;
+    const GradientResult made = cantFail(buildGradientOfOrder(forward.context, forward, request, options, order));
+    Graph graph = made.graph;
+    if (target) {
+      const Inference all =
+          cantFail(infer(forward.context, graph,
+                         {{{nodeNamed(graph, "x"), {3, 2, 2}}}, {{nodeNamed(graph, "x"), type}}}, InferOptions()));
+      graph = cantFail(lowerTo(forward.context, graph, *target, &all));
+    }
+    SessionOptions session = on(Backend::Reference);
+    session.exec.isTraining = true;
+    session.hints.dtypes.push_back({nodeNamed(graph, "x"), type});
+    Session run = open(graph,
+                       {{"x", floats({3, 2, 2}, {1, 2, 3, 5, -1, 0.5, 2, -3, 0.25, 4, -2, 1})},
+                        {"gamma", floats({2}, {1, 2})},
+                        {"beta", floats({2}, {0, 0.5})},
+                        {"mean", floats({2}, {0, 0})},
+                        {"var", floats({2}, {1, 1})}},
+                       session);
+    cantFail(run.run(0));
+    std::vector<double> values;
+    for (size_t h = 0; h < graph.heads().size(); ++h)
+      for (int64_t i = 0; i < run.head(h).size(); ++i) values.push_back(readElement(run.head(h), i));
+    return values;
+  };
+  for (uint32_t order : {1, 2, 3})
+    for (const Target *target : {static_cast<const Target *>(nullptr), &kPrimitivesTarget}) {
+      const std::vector<double> half = gradientsIn(DType::Float16, order, target),
+                                whole = gradientsIn(DType::Float32, order, target);
+      ASSERT_EQ(half.size(), whole.size());
+      for (size_t i = 0; i < half.size(); ++i)
+        EXPECT_NEAR(half[i], whole[i], 0.02 * (1 + std::abs(whole[i]))) << order << ", " << i;
+    }
 }
 
 // Data of float16 has statistics in float32, as in MXNet; those of bfloat16 are rounded where they are overwritten.

@@ -178,20 +178,29 @@ template <class T> void backward(const KernelCall &call) {
 }
 
 // Per-channel reductions and their adjoint, on behalf of one node.
+// Beside data of float16 everything per channel is float32, and so is what is computed: `x` is the data in that type.
 class Channels {
  public:
-  Channels(RuleContext &rule, Value data)
-      : rule(rule), data(data), axis(rule.number(rule.params<BatchNormParams>().axis)) {}
+  Channels(RuleContext &rule, Value given, Value perChannel)
+      : rule(rule), given(given), perChannel(perChannel), axis(rule.number(rule.params<BatchNormParams>().axis)),
+        x(widened(given)) {}
 
+  Value widened(Value v) { return isHalf() ? rule.emit(kCastLike, {v, perChannel}) : v; }
+  Value narrowed(Value v) { return isHalf() ? rule.emit(kCastLike, {v, given}) : v; }
   Value sum(Value v) { return rule.emit(kSum, {v}, {{"axis", axis}, {"exclude", "True"}}); }
   Value mean(Value v) { return rule.emit(kMean, {v}, {{"axis", axis}, {"exclude", "True"}}); }
-  Value spread(Value v) { return rule.emit(kBroadcastAxisLike, {v, data}, {{"axis", axis}}); }
-  Value count() { return sum(rule.emit(kOnesLike, {data})); }
+  Value spread(Value v) { return rule.emit(kBroadcastAxisLike, {v, x}, {{"axis", axis}}); }
+  Value count() { return sum(rule.emit(kOnesLike, {x})); }
 
  private:
+  bool isHalf() const { return rule.dtype(given) == DType::Float16; }
+
   RuleContext &rule;
-  Value data;
+  Value given, perChannel;
   StringRef axis;
+
+ public:
+  const Value x;
 };
 
 constexpr InplacePair kInplaceBackward[] = {{0, 0}, {3, 0}};
@@ -204,8 +213,9 @@ bool isBackwardIgnored(const NodeKind &kind, size_t input) {
 // dx = γ·r·(dy − [mean dy + x̂·mean(dy·x̂)]), the bracket in training only
 void decomposeBackward(DecomposeRule &d) {
   const BatchNormParams &p = d.params<BatchNormParams>();
-  const Value dy = d.x(0), r = d.x(2), x = d.x(3);
-  Channels channels(d, x);
+  const Value r = d.x(2);
+  Channels channels(d, d.x(3), r);
+  const Value x = channels.x, dy = channels.widened(d.x(0));
   if (d.wants(2)) d.y(2, channels.sum(dy));
   if (d.wants(1) && p.fixGamma) d.y(1, d.emit(kZerosLike, {d.x(4)}));
   const bool needsProduct = (d.wants(1) && !p.fixGamma) || (d.wants(0) && !p.useGlobalStats);
@@ -224,7 +234,7 @@ void decomposeBackward(DecomposeRule &d) {
     inner = d.emit(kElemwiseSub, {inner, d.emit(kElemwiseMul, {normalised, slope})});
   }
   const Value scale = p.fixGamma ? r : d.emit(kElemwiseMul, {d.x(4), r});
-  d.y(0, d.emit(kElemwiseMul, {inner, channels.spread(scale)}));
+  d.y(0, channels.narrowed(d.emit(kElemwiseMul, {inner, channels.spread(scale)})));
 }
 
 constinit const OpDef kBackwardBatchNorm = {
@@ -251,17 +261,16 @@ constinit const OpDef kBackwardBatchNorm = {
 // What flows to the data through its batch statistics, from their gradients dm and dr:
 // dm/n + (x − mean)·(−r³·dr)/n, because d mean = 1/n and d r = −r³·(x − mean)/n.
 Value throughStatistics(GradRule &g) {
-  const Value x = g.x(0);
-  Channels channels(g, x);
-  const Value n = channels.count();
+  Channels channels(g, g.x(0), g.y(2));
+  const Value x = channels.x, n = channels.count();
   auto spread = [&](Value v) { return channels.spread(g.emit(kInTraining, {g.emit(kElemwiseDiv, {v, n})})); };
   Value total;
   if (!g.isZero(1)) total = spread(g.dy(1));
-  if (g.isZero(2)) return total;
+  if (g.isZero(2)) return channels.narrowed(total);
   const Value cube = g.emit(kElemwiseMul, {g.y(2), g.emit(kSquare, {g.y(2)})});
   const Value slope = spread(g.emit(kNegative, {g.emit(kElemwiseMul, {g.dy(2), cube})}));
   const Value term = g.emit(kElemwiseMul, {slope, g.emit(kElemwiseSub, {x, channels.spread(g.y(1))})});
-  return g.isZero(1) ? term : g.emit(kElemwiseAdd, {total, term});
+  return channels.narrowed(g.isZero(1) ? term : g.emit(kElemwiseAdd, {total, term}));
 }
 
 void batchNormGradient(GradRule &g) {
@@ -285,8 +294,8 @@ Value chooseStatistic(DecomposeRule &d, Value training, size_t state, Value ofBa
 // y = (x − mean)·γ·r + β. Which form runs is known at run time only, so both have their statistics.
 void decomposeForward(DecomposeRule &d) {
   const BatchNormParams &p = d.params<BatchNormParams>();
-  const Value x = d.x(0);
-  Channels channels(d, x);
+  Channels channels(d, d.x(0), d.x(1));
+  const Value x = channels.x;
   Value mean = beforeWrite(d.x(3)), variance = beforeWrite(d.x(4));
   if (!p.useGlobalStats) {
     const Value training = d.emit(kInTraining, {d.emit(kOnesLike, {mean})});
@@ -304,7 +313,8 @@ void decomposeForward(DecomposeRule &d) {
   if (!d.wants(0)) return;
   const Value scale = p.fixGamma ? r : d.emit(kElemwiseMul, {d.x(1), r});
   const Value centred = d.emit(kElemwiseSub, {x, channels.spread(mean)});
-  d.y(0, d.emit(kElemwiseAdd, {d.emit(kElemwiseMul, {centred, channels.spread(scale)}), channels.spread(d.x(2))}));
+  const Value scaled = d.emit(kElemwiseMul, {centred, channels.spread(scale)});
+  d.y(0, channels.narrowed(d.emit(kElemwiseAdd, {scaled, channels.spread(d.x(2))})));
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ class BackwardWalk {
     HeadGradients given{heads, [](void *self, size_t o) { return static_cast<BackwardWalk *>(self)->zeroHead(o); },
                         this, emitted.empty() ? bodiesOf(n) : ArrayRef<BodyGradient>(emitted)};
     GradRule rule(builder, n, sums.originOf(n), given, wanted);
+    rule.setTypes(typeLookup());
     rule.setForward(forwardOf(n));
     builder.kind(n).op->gradient(rule);
     if (rule.hasFailed())
@@ -239,6 +240,7 @@ class BackwardWalk {
     rule.setForward(forwardOf(n));
     rule.setWanted(wanted);
     rule.setShapes({[](void *self, Value v) { return static_cast<BackwardWalk *>(self)->shapeOf(v); }, this});
+    rule.setTypes(typeLookup());
     uint32_t first = builder.numNodes();
     builder.kind(n).op->decompose(rule);
     if (rule.hasFailed())
@@ -262,6 +264,15 @@ class BackwardWalk {
   ShapeRef shapeOf(Value v) const {
     const Inference *known = state.options.inference;
     return known && v.node.value < state.numBase ? known->shapeOf(state.graph.entry(v)) : ShapeRef();
+  }
+
+  // The same of types.
+  DType typeOf(Value v) const {
+    const Inference *known = state.options.inference;
+    return known && v.node.value < state.numBase ? known->dtype[state.graph.entry(v)] : DType::Unknown;
+  }
+  TypeLookup typeLookup() {
+    return {[](void *self, Value v) { return static_cast<BackwardWalk *>(self)->typeOf(v); }, this};
   }
 
   // Slots and the carrying mark for nodes [first, last) of a decomposition.

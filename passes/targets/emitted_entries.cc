@@ -12,7 +12,9 @@ void EmittedEntries::add(NodeId node, NodeId of) {
   firstEntry.push_back(static_cast<uint32_t>(entries.size()));
   for (uint32_t o = 0; o < builder.numOutputs(node); ++o) {
     entries.push_back({});
-    if (known) entries.back().shape = known->shape[EntryId(graph->firstEntry(of).value + o)];
+    if (!known) continue;
+    const EntryId e(graph->firstEntry(of).value + o);
+    entries.back().shape = known->shape[e], entries.back().dtype = known->dtype[e];
   }
 }
 

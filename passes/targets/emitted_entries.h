@@ -23,6 +23,8 @@ class EmittedEntries {
   void addUpTo(uint32_t end);
 
   ShapeRef shape(Value v);
+  /// Of what the graph has; Unknown for what rules emitted.
+  DType dtype(Value v) { return v.node.value < firstEntry.size() ? entry(v).dtype : DType::Unknown; }
 
   /// The forward node of a gradient operator that a rule emitted.
   void setForward(NodeId node, NodeId forward) { forwards[node.value] = forward; }
@@ -42,6 +44,7 @@ class EmittedEntries {
  private:
   struct Entry {
     ShapeId shape = kUnknownShape;
+    DType dtype = DType::Unknown;
     bool isRead = false, isReplaced = false;
     Value by = {};
   };

@@ -239,6 +239,7 @@ class Lowering {
     if (forward.isValid()) rule.setForward(forward);
     rule.setWanted(wanted);
     rule.setShapes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->shape(v); }, &entries});
+    rule.setTypes({[](void *self, Value v) { return static_cast<EmittedEntries *>(self)->dtype(v); }, &entries});
     say(rule);
     for (auto [node, of] : rule.fusedNodes()) entries.setForward(node, of);
     order.add(rule.waits());

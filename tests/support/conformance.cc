@@ -216,6 +216,11 @@ Findings checkDecompositions(Context &context, const Graph &graph, const Binding
                       return v.node.value < k.graph.numNodes() ? k.inference.shapeOf(k.graph.entry(v)) : ShapeRef();
                     },
                     &known});
+    rule.setTypes({[](void *self, Value v) {
+                     const Known &k = *static_cast<Known *>(self);
+                     return v.node.value < k.graph.numNodes() ? k.inference.dtype[k.graph.entry(v)] : DType::Unknown;
+                   },
+                   &known});
     if (!graph.controlDeps(n).empty()) rule.setForward(graph.controlDeps(n)[0]);
     graph.op(n)->decompose(rule);
     if (rule.hasRefused()) return;
