@@ -66,6 +66,13 @@ TEST(CopyOverwritten, D_28_AStateIsWrittenOnceAtTheEndOfTheStep) {
       << "who reads it behind its last write";
 }
 
+TEST(CopyOverwritten, D_28_AStepThatWorksInPlaceWritesACopy) {
+  const std::string loop = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n";
+  EXPECT_EQ(after(loop + "tanh X=s -> Out=a\nscale X=s -> Out=s\n", 1),
+            "tanh X=s -> Out=a\nscale X=s -> Out=s@COPY@0\nassign X=s@COPY@0 -> Out=s\n");
+  EXPECT_EQ(after(loop + "floor_mod X=s -> Out=s\n", 1), "floor_mod X=s -> Out=s\n") << "without a gradient";
+}
+
 TEST(CopyOverwritten, D_28_ABlockWithinReadsACopyOfTheState) {
   const BlockProgram program = copied("while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n"
                                       "conditional_block:2 Cond=cond Input=s,p -> Out=a Scope=scope\n"

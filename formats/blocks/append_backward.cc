@@ -221,7 +221,9 @@ class Backward {
       program.blocks.erase(program.blocks.begin() + static_cast<ptrdiff_t>(numBlocks), program.blocks.end());
       paths.resize(numBlocks);
     }
-    sumGradients(context, ops, names, block, request.sums);
+    NameSet handed;  // by a loop's next step, or by who reads what the block's owner writes
+    if (owner) forEachVariable(owner->outputs, [&](TextId name) { handed.insert(names.gradient(name)); });
+    sumGradients(context, ops, names, block, handed, request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);
     removeCutOps(context, ops, cut, targetGradients, names);
@@ -230,8 +232,7 @@ class Backward {
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
         forEachVariable(*slots, [&](TextId name) { known.insert(name); });
-    // What a loop's next step, or who reads the loop, hands to its last operators (Paddle drops what begins there: D-28).
-    if (owner) forEachVariable(owner->outputs, [&](TextId name) { known.insert(names.gradient(name)); });
+    known.insert(handed.names());  // Paddle drops what begins there (D-28)
     if (fed) {
       NameSet connected = known;
       connected.insert(fed->names());

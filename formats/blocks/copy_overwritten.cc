@@ -220,8 +220,11 @@ class BlockCopier {
         edits.renameInput(reader, name, copy);
       }
     const Version &last = versions.back();
-    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last);
-    if (isLastAlone && versions.size() == 2 && !isBoth(static_cast<uint32_t>(last.writer), name)) return;
+    // A step that works in place would leave one name for the gradients of the values before and behind it.
+    const bool isInPlace = versions.size() == 2 && isBoth(static_cast<uint32_t>(last.writer), name);
+    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last) &&
+                             !(isInPlace && hasGradient(last.writer));
+    if (isLastAlone && versions.size() == 2) return;
     TextId before = name;
     for (size_t k = 1; k < versions.size(); ++k) {
       const TextId to = isLastAlone && k + 1 == versions.size() ? name : copyOf(name);

@@ -77,6 +77,13 @@ class Drawing {
     }
   }
 
+  /// What an operator writes, `of` being an operand that it may overwrite.
+  std::string result(uint32_t block, Names &names, const std::string &of) {
+    const bool mayOverwrite = draw.inPlacePercent && is_contained(ArrayRef(names).drop_front(numFixed), of);
+    if (mayOverwrite && dice.chance(draw.inPlacePercent)) return of;
+    return result(block, names);
+  }
+
   std::string result(uint32_t block, Names &names) {
     if (dice.chance(draw.rewritePercent) && names.size() > numFixed)
       return names[numFixed + dice.below(names.size() - numFixed)];
@@ -92,10 +99,10 @@ class Drawing {
     if (dice.chance(50)) {
       const std::string type = one(unary), bounded = type == "exp" ? fresh(block) : a;
       if (type == "exp") op(block, "tanh", {{"X", {a}}}, {{"Out", {bounded}}});
-      return op(block, type, {{"X", {bounded}}}, {{"Out", {result(block, names)}}});
+      return op(block, type, {{"X", {bounded}}}, {{"Out", {result(block, names, bounded)}}});
     }
     if (dice.chance(15))
-      return op(block, "scale", {{"X", {a}}}, {{"Out", {result(block, names)}}},
+      return op(block, "scale", {{"X", {a}}}, {{"Out", {result(block, names, a)}}},
                 {{"scale", floatAttrText(AttrTag::Float, dice.uniform(-1, 1))},
                  {"bias", floatAttrText(AttrTag::Float, 0.5)},
                  {"bias_after_scale", boolAttrText(true)}});
