@@ -249,6 +249,18 @@ TEST(BlockBackward, AGG_10_DrawnProgramsThatWorkInPlace) {
   }
 }
 
+TEST(BlockBackward, D_28_DrawnProgramsThatOverwriteFlaggedValues) {
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed)
+    EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0, .flaggedPercent = 25, .inPlacePercent = 10}), "")
+        << "seed " << seed;
+}
+
+TEST(BlockBackward, NG_08_ABranchWhoseGradientIsDroppedLeavesAnEmptyBlock) {
+  for (uint64_t seed : {27, 34})
+    EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2, .flaggedPercent = 25, .inPlacePercent = 10}), "")
+        << "seed " << seed;
+}
+
 TEST(BlockBackward, NAME_07_ASecondCallOnAProgramThatOverwritesValues) {
   for (uint64_t seed = 0; seed < numDrawn(); ++seed) {
     EXPECT_EQ(secondDisagreement(seed, {.numOps = 8, .depth = 0}), "") << "straight, seed " << seed;

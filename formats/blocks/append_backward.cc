@@ -42,6 +42,7 @@ class Backward {
   Expected<FluidResult> run() {
     if (Error error = resolve()) return error;
     separateValues();
+    numForward = program.blocks.size();
     targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
     firstOp = program.blocks[targetBlock].ops.size();
     if (isAgain) numEarlier = program.blocks[targetBlock].variables.size();
@@ -53,6 +54,7 @@ class Backward {
     renameTaken();
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
+    emptyLostBlocks();
     Expected<std::vector<FluidPair>> pairs = isGradients ? gradientsOfInputs(places) : parameterPairs(places);
     if (!pairs) return pairs.takeError();
     return FluidResult{std::move(program), std::move(*pairs)};
@@ -337,6 +339,16 @@ class Backward {
     }
   }
 
+  /// Blocks of operators that were dropped say names that nobody has declared.
+  void emptyLostBlocks() {
+    std::vector<bool> isOwned(program.blocks.size());
+    for (uint32_t block = 0; block < program.blocks.size(); ++block) {
+      if (block >= numForward && block != targetBlock && !isOwned[block]) program.blocks[block].ops.clear();
+      for (const BlockOp &op : program.blocks[block].ops)
+        if (op.subBlock) isOwned[*op.subBlock] = true;
+    }
+  }
+
   // 8
 
   Expected<std::vector<FluidPair>> gradientsOfInputs(const GradientPlaces &places) {
@@ -406,6 +418,7 @@ class Backward {
   IdMap<Attrs> errorClips;   // by variable
   uint32_t targetBlock = 0;  // gets the operators
   size_t firstOp = 0;        // of them
+  size_t numForward = 0;     // blocks before
   size_t numEarlier = 0;     // variables of that block, with gradients of earlier calls
   std::vector<BlockOp> seeds;
   NameSet seeded;                                // gradients they write

@@ -48,7 +48,8 @@ class Drawing {
   }
   std::string fresh(uint32_t block, SmallVector<int64_t, 4> shape = {2, 2}, FluidType type = FluidType::Fp64) {
     std::string name = "v" + std::to_string(numNames++);
-    declare(block, name, std::move(shape), type);
+    BlockVariable &variable = declare(block, name, std::move(shape), type);
+    variable.stopsGradient = draw.flaggedPercent && dice.chance(draw.flaggedPercent);
     return name;
   }
   std::string one(const Names &names) { return dice.one(ArrayRef(names)); }

@@ -12,6 +12,7 @@ struct BlockDraw {
   size_t numOps = 8;        // about so many in each block
   uint32_t depth = 2;       // of blocks within the root; 0: straight lines
   int rewritePercent = 20;  // of results that are written to a name there is
+  int flaggedPercent = 0;   // of variables that stop the gradient
   int inPlacePercent = 0;   // of operators on one operand that are written to its name, where that is no parameter
 };
 
