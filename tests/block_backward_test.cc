@@ -102,7 +102,6 @@ const std::map<std::string, std::string> kNotCompared = {
     {"backward_inside_cond", "the loss is in a branch, and no operator runs its gradient block"},
     {"double_grad_cond.s2", "a branch of a gradient program has no gradient program (E-02)"},
     {"loss_stop_gradient", "the flag of a loss stops the gradient of a program, not that of a graph"},
-    {"while_array", "arrays of tensors"},
 };
 
 TEST(BlockBackward, EmittedProgramsAreTheGradient) {
