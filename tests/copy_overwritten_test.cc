@@ -101,6 +101,18 @@ TEST(CopyOverwritten, D_28_ACounterThatAGradientReads) {
   EXPECT_EQ(after("while:1 Condition=n X=c,p,s -> Out=c,s,n StepScopes=scopes\nblock 1 in 0\n" + step, 1), step);
 }
 
+TEST(CopyOverwritten, IR_12_WhatIsStoredKeepsItsNameForTheLastValue) {
+  const std::string text = "exp X=s -> Out=a\nmatmul_v2 X=s Y=a -> Out=b\nassign X=b -> Out=s\nexp X=s -> Out=loss\n";
+  BlockProgram program = programOf(text);
+  program.find(0, program.texts.find("s"))->isPersistable = true;
+  TestContext context;
+  std::vector<std::pair<TextId, TextId>> copies;
+  copyOverwritten(context, program, false, copies);
+  EXPECT_EQ(dump(program, 0), "assign X=s -> Out=s@COPY@0\nexp X=s@COPY@0 -> Out=a\n"
+                              "matmul_v2 X=s@COPY@0 Y=a -> Out=b\nassign X=b -> Out=s@COPY@1\n"
+                              "exp X=s@COPY@1 -> Out=loss\nassign X=s@COPY@1 -> Out=s\n");
+}
+
 TEST(CopyOverwritten, D_28_ABlockWithinReadsACopyOfTheState) {
   const BlockProgram program = copied("while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n"
                                       "conditional_block:2 Cond=cond Input=s,p -> Out=a Scope=scope\n"

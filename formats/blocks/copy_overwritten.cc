@@ -262,25 +262,29 @@ class BlockCopier {
     return kept.value_or(last);
   }
 
+  /// What is stored between runs keeps its name for the value that the next run begins with: all that is computed has others.
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k) group.push_back(group.back() + isLost(name, versions, k - 1));
     // The gradient of what a branch hands out arrives under its name, that of what reads it there under another.
     const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && isReadForGradient(versions.back());
     if (group.back() == 0 && !isCopiedOut) return;
+    const bool isStored = versions[0].writer < 0 && block == 0 && visible(name)->isPersistable;
     const std::optional<uint32_t> kept = keptGroup(versions, group, group.back() + isCopiedOut);
     if (!kept) return;
-    TextId before, to;
+    TextId first, before, to;
     for (size_t k = 0; k < versions.size(); ++k) {
       if (k == 0 || group[k] != group[k - 1]) {
         before = to;
-        to = group[k] == kept ? name : copyOf(name);
+        to = group[k] == kept && !isStored ? name : copyOf(name);
         rename(name, versions, k, before, to);
       } else {
         rename(name, versions, k, to, to);
       }
+      if (k == 0) first = to;
     }
-    if (handed.contains(name) && to != name) edits.assignBefore(ops().size(), to, name);
+    if (isStored) edits.assignBefore(0, name, first);
+    if ((handed.contains(name) && to != name) || isStored) edits.assignBefore(ops().size(), to, name);
     finalNames[name.value] = to;
   }
 
