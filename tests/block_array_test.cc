@@ -124,6 +124,18 @@ TEST(BlockArray, AnArrayNeedsADeclaredShape) {
   EXPECT_EQ(failureOf(p, {"a"}),
             "[infer_missing] block 0, operator 1 (write_to_array): array 'a' is declared without a shape of "
             "known dimensions and a type");
+  for (const auto &[size, type] : {std::pair(-2, FluidType::Fp64), std::pair(2, FluidType::String)}) {
+    ArrayProgram other;
+    other.declare("a", {size}, type, FluidType::LodTensorArray);
+    other.number("i", 0);
+    other.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}, {"Array", {"i"}}}, "a");
+    EXPECT_NE(failureOf(other, {"a"}).find("[infer_missing]"), std::string::npos) << size;
+  }
+  ArrayProgram huge;
+  huge.array("a", {int64_t(1) << 62});
+  huge.number("i", 0);
+  huge.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}, {"Array", {"i"}}}, "a");
+  EXPECT_NE(failureOf(huge, {"a"}), "success");
   ArrayProgram q;
   q.declare("a");
   q.number("i", 0);

@@ -160,11 +160,17 @@ Error BlockReader::readOp(size_t at) {
 }
 
 Error BlockReader::readRow(size_t at) {
+  Error broken = Error::success();
   OpTranslation translation(builder, program, index, at, op(at), [&](StringRef slot, size_t, TextId name) {
-    return slot == kArraySlot && !isGradient() ? cantFail(readOrZeros(declared(name), at)) : read(name);
+    if (slot != kArraySlot || isGradient()) return read(name);
+    Expected<Value> array = readOrZeros(declared(name), at);
+    if (array) return *array;
+    broken = joinErrors(std::move(broken), array.takeError());
+    return read(name);
   });
   findBlockOp(program.text(op(at).type))->translate(translation);
   Expected<std::vector<OpTranslation::Written>> outs = translation.finish();
+  if (broken) return joinErrors(std::move(broken), outs ? Error::success() : outs.takeError());
   if (!outs) return outs.takeError();
   for (const OpTranslation::Written &out : *outs) {
     const DeclaredName name = declared(out.name);

@@ -47,7 +47,8 @@ class Stacking {
         if (Error error = add(block, at, declared(block, names[0]))) return error;
         if (type(op) == "lod_array_length") measured.insert(declared(block, names[0]));
       }
-    if (isWrittenInLoop) length += maxIterations;
+    constexpr int64_t kMost = int64_t(1) << 48;  // elements of a tensor
+    if (isWrittenInLoop) length += std::min(maxIterations, kMost);
     return Error::success();
   }
 
@@ -56,7 +57,8 @@ class Stacking {
     const StringRef name = program.text(TextId(array.second));
     if (record.kind != FluidType::LodTensorArray)
       return failureAt(program, block, at, ErrorKind::BadEntry, "variable '" + name + "' is not an array");
-    if (!record.dtype || is_contained(record.shape, -1))
+    const bool isKnown = record.dtype && dtypeOf(*record.dtype) != DType::Unknown;
+    if (!isKnown || any_of(record.shape, [](int64_t size) { return size < 0; }))
       return failureAt(program, block, at, ErrorKind::InferMissing,
                        "array '" + name + "' is declared without a shape of known dimensions and a type");
     arrays.insert(array);
@@ -90,6 +92,7 @@ class Stacking {
       ops.push_back(std::move(op));
       if (kind != "write_to_array") continue;
       const TextId array = program.variables(ops.back().outputs, "Out")[0];
+      erase_if(ops.back().inputs, [&](const BlockSlot &known) { return program.text(known.name) == kArraySlot; });
       ops.back().inputs.push_back(slot(kArraySlot, array));
       const ArrayRef<TextId> index = program.variables(ops.back().inputs, "I");
       if (index.size() == 1 && measured.contains(declared(block, array))) lengthen(block, array, index[0], ops);
