@@ -68,14 +68,16 @@ std::vector<double> doubles(const Array &array) {
   return {first, first + array.bytes.size() / sizeof(double)};
 }
 
-/// a[0] = p, a[2] = tanh(p); y = a[0] · a[2] + a[1], which nobody has written.
+/// a[0] = p, a[2] = c, a[2] = tanh(p); y = a[0] · a[2] + a[1], which nobody has written.
 void addStraight(ArrayProgram &p) {
   for (const char *name : {"t", "r0", "r1", "r2", "m", "y"}) p.declare(name);
   p.array("a");
   for (int i = 0; i < 3; ++i) p.number("i" + std::to_string(i), i);
   p.op("tanh", {{"X", {"p"}}}, "t");
   p.op("write_to_array", {{"X", {"p"}}, {"I", {"i0"}}}, "a");
-  p.op("write_to_array", {{"X", {"t"}}, {"I", {"i2"}}}, "a");
+  p.declare("c").stopsGradient = true;
+  p.op("fill_zeros_like", {{"X", {"p"}}}, "c");
+  p.op("write_to_array", {{"X", {"c"}}, {"I", {"i2"}}}, "a");
   p.op("write_to_array", {{"X", {"t"}}, {"I", {"i2"}}}, "a");
   for (int i = 0; i < 3; ++i)
     p.op("read_from_array", {{"X", {"a"}}, {"I", {"i" + std::to_string(i)}}}, "r" + std::to_string(i));
@@ -100,6 +102,21 @@ TEST(BlockArray, IR_12_TheLengthIsThatOfTheLastElement) {
   p.op("lod_array_length", {{"X", {"a"}}}, "n");
   const std::vector<Array> heads = cantFail(p.run(p.program, {"n"}));
   EXPECT_EQ(*reinterpret_cast<const int64_t *>(heads[0].bytes.data()), 3);
+}
+
+TEST(BlockArray, AGG_08_TheGradientsOfTwoReadsAreSummed) {
+  ArrayProgram p;
+  addStraight(p);
+  p.declare("loss", {});
+  p.op("reduce_sum", {{"X", {"m"}}}, "loss", {{"reduce_all", boolAttrText(true)}});
+  FluidRequest request;
+  request.targets = {"loss"};
+  const FluidResult made = cantFail(appendBackward(p.context, BlockProgram(p.program), request));
+  const std::vector<Array> heads = cantFail(p.run(made.program, {"p", "p@GRAD"}));
+  const std::vector<double> given = doubles(heads[0]), gradient = doubles(heads[1]);
+  auto loss = [](double x) { return x * std::tanh(x); };
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(gradient[i], (loss(given[i] + 1e-6) - loss(given[i] - 1e-6)) / 2e-6, 1e-9) << i;
 }
 
 std::string failureOf(ArrayProgram &p, std::vector<std::string> heads) {
