@@ -102,7 +102,6 @@ const std::map<std::string, std::string> kNotCompared = {
     {"backward_inside_cond", "the loss is in a branch, and no operator runs its gradient block"},
     {"double_grad_cond.s2", "a branch of a gradient program has no gradient program (E-02)"},
     {"loss_stop_gradient", "the flag of a loss stops the gradient of a program, not that of a graph"},
-    {"while_array", "arrays of tensors"},
 };
 
 TEST(BlockBackward, EmittedProgramsAreTheGradient) {
@@ -144,11 +143,10 @@ TEST(BlockBackward, EmittedProgramsAreTheGradient) {
   EXPECT_EQ(numExact, numCompared);
 }
 
-/// Empty where appendBackward and the gradient engine agree on a drawn program.
-std::string disagreement(uint64_t seed, const BlockDraw &draw) {
-  TestContext context;
+/// Empty where appendBackward and the gradient engine agree on the gradients of `loss`.
+std::string disagreement(Context &context, BlockProgram program) {
   BlockFile file;
-  file.program = drawBlocks(context, seed, draw);
+  file.program = std::move(program);
   file.call.emplace();
   file.call->api = "append_backward";
   file.call->loss = "loss";
@@ -161,6 +159,12 @@ std::string disagreement(uint64_t seed, const BlockDraw &draw) {
   if (!ours) return "reading: " + describeWithNotes(ours.takeError());
   bool isExact = true;
   return compare(*ours, *engine, isExact);
+}
+
+/// Of a drawn program.
+std::string disagreement(uint64_t seed, const BlockDraw &draw) {
+  TestContext context;
+  return disagreement(context, drawBlocks(context, seed, draw));
 }
 
 /// Operators behind those of the root that overwrite what these have written, and `loss2`, which is made of it.
@@ -237,11 +241,35 @@ TEST(BlockBackward, DrawnNestedProgramsAreTheGradient) {
     EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
 }
 
+TEST(BlockBackward, AGG_10_DrawnProgramsThatWorkInPlace) {
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed) {
+    EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0, .inPlacePercent = 40}), "") << "straight, seed " << seed;
+    EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2, .inPlacePercent = 40}), "") << "nested, seed " << seed;
+  }
+}
+
+TEST(BlockBackward, D_28_DrawnProgramsThatOverwriteFlaggedValues) {
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed)
+    EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0, .flaggedPercent = 25, .inPlacePercent = 10}), "")
+        << "seed " << seed;
+}
+
+TEST(BlockBackward, NG_08_ABranchWhoseGradientIsDroppedLeavesAnEmptyBlock) {
+  for (uint64_t seed : {27, 34})
+    EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2, .flaggedPercent = 25, .inPlacePercent = 10}), "")
+        << "seed " << seed;
+}
+
 TEST(BlockBackward, NAME_07_ASecondCallOnAProgramThatOverwritesValues) {
   for (uint64_t seed = 0; seed < numDrawn(); ++seed) {
     EXPECT_EQ(secondDisagreement(seed, {.numOps = 8, .depth = 0}), "") << "straight, seed " << seed;
     EXPECT_EQ(secondDisagreement(seed, {.numOps = 6, .depth = 2}), "") << "nested, seed " << seed;
   }
+}
+
+TEST(BlockBackward, NAME_07_ASecondCallWhereALoopInALoopWorksInPlace) {
+  for (uint64_t seed : {1630, 9048})
+    EXPECT_EQ(secondDisagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
 }
 
 TEST(BlockBackward, D_28_DrawnProgramsWithABranchInABranchThatLeavesAName) {

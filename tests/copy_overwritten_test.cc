@@ -66,6 +66,53 @@ TEST(CopyOverwritten, D_28_AStateIsWrittenOnceAtTheEndOfTheStep) {
       << "who reads it behind its last write";
 }
 
+TEST(CopyOverwritten, D_28_AStepThatWorksInPlaceWritesACopy) {
+  const std::string loop = "while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n";
+  EXPECT_EQ(after(loop + "tanh X=s -> Out=a\nscale X=s -> Out=s\n", 1),
+            "tanh X=s -> Out=a\nscale X=s -> Out=s@COPY@0\nassign X=s@COPY@0 -> Out=s\n");
+  EXPECT_EQ(after(loop + "floor_mod X=s -> Out=s\n", 1), "floor_mod X=s -> Out=s\n") << "without a gradient";
+}
+
+TEST(CopyOverwritten, D_28_AFlaggedValueThatAGradientReads) {
+  const BlockProgram program = copied("fill_constant -> Out=c\nelementwise_mul X=p Y=c -> Out=a\n"
+                                      "fill_constant -> Out=c\nelementwise_mul X=a Y=c -> Out=b\n");
+  EXPECT_EQ(dump(program, 0), "fill_constant -> Out=c@COPY@0\nelementwise_mul X=p Y=c@COPY@0 -> Out=a\n"
+                              "fill_constant -> Out=c\nelementwise_mul X=a Y=c -> Out=b\n");
+  EXPECT_TRUE(program.find(0, program.texts.find("c@COPY@0"))->stopsGradient);
+  const std::string loop = "while:1 Condition=n X=c,p,s -> Out=c,s,n StepScopes=scopes\nblock 1 in 0\n";
+  EXPECT_EQ(after(loop + "elementwise_mul X=s Y=c -> Out=a\nassign X=a -> Out=s\nfloor X=c -> Out=c\n", 1),
+            "elementwise_mul X=s Y=c -> Out=a\nassign X=a -> Out=s\nfloor X=c -> Out=c\n")
+      << "the gradient has it as it was when the step began";
+  EXPECT_EQ(after(loop + "floor X=c -> Out=c\nelementwise_mul X=s Y=c -> Out=a\nassign X=a -> Out=s\n", 1),
+            "floor X=c -> Out=c@COPY@0\nelementwise_mul X=s Y=c@COPY@0 -> Out=a\nassign X=a -> Out=s\n"
+            "assign X=c@COPY@0 -> Out=c\n");
+}
+
+TEST(CopyOverwritten, D_28_ACounterThatAGradientReads) {
+  const std::string text = "fill_constant -> Out=c\ngather Index=c X=p -> Out=a\nincrement X=c -> Out=c\n";
+  EXPECT_EQ(after(text), "fill_constant -> Out=c@COPY@0\ngather Index=c@COPY@0 X=p -> Out=a\n"
+                         "increment X=c@COPY@0 -> Out=c\n")
+      << "nothing counts back";
+  EXPECT_EQ(after(text + "gather Index=c X=a -> Out=b\n"), text + "gather Index=c X=a -> Out=b\n");
+  EXPECT_EQ(after(text + "assign X=x -> Out=c\ngather Index=c X=a -> Out=b\n"),
+            "fill_constant -> Out=c@COPY@0\ngather Index=c@COPY@0 X=p -> Out=a\nincrement X=c@COPY@0 -> Out=c\n"
+            "assign X=x -> Out=c\ngather Index=c X=a -> Out=b\n");
+  const std::string step = "increment X=c -> Out=c\ngather Index=c X=p -> Out=a\nassign X=a -> Out=s\n";
+  EXPECT_EQ(after("while:1 Condition=n X=c,p,s -> Out=c,s,n StepScopes=scopes\nblock 1 in 0\n" + step, 1), step);
+}
+
+TEST(CopyOverwritten, IR_12_WhatIsStoredKeepsItsNameForTheLastValue) {
+  const std::string text = "exp X=s -> Out=a\nmatmul_v2 X=s Y=a -> Out=b\nassign X=b -> Out=s\nexp X=s -> Out=loss\n";
+  BlockProgram program = programOf(text);
+  program.find(0, program.texts.find("s"))->isPersistable = true;
+  TestContext context;
+  std::vector<std::pair<TextId, TextId>> copies;
+  copyOverwritten(context, program, false, copies);
+  EXPECT_EQ(dump(program, 0), "assign X=s -> Out=s@COPY@0\nexp X=s@COPY@0 -> Out=a\n"
+                              "matmul_v2 X=s@COPY@0 Y=a -> Out=b\nassign X=b -> Out=s@COPY@1\n"
+                              "exp X=s@COPY@1 -> Out=loss\nassign X=s@COPY@1 -> Out=s\n");
+}
+
 TEST(CopyOverwritten, D_28_ABlockWithinReadsACopyOfTheState) {
   const BlockProgram program = copied("while:1 Condition=cond X=s,p -> Out=s,cond StepScopes=scopes\nblock 1 in 0\n"
                                       "conditional_block:2 Cond=cond Input=s,p -> Out=a Scope=scope\n"

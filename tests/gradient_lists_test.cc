@@ -14,13 +14,15 @@ namespace {
 using namespace gradc::testing;
 
 /// Operators `w <inputs> -> <outputs>` of names, with the sums that these need.
-std::string summed(StringRef text, SumStyle style = SumStyle::Block) {
+std::string summed(StringRef text, SumStyle style = SumStyle::Block, ArrayRef<StringRef> handed = {}) {
   TestContext context;
   BlockProgram program = programOf(text);
   GradientNames names(program.texts);
   SumOptions options;
   options.style = style;
-  sumGradients(context, program.blocks[0].ops, names, 7, options);
+  NameSet given;
+  for (StringRef name : handed) given.insert(program.intern(name));
+  sumGradients(context, program.blocks[0].ops, names, 7, given, options);
   return dump(program, 0);
 }
 
@@ -30,6 +32,13 @@ TEST(GradientLists, AGG_09_AReaderGetsWhatHasArrivedAndLaterArrivalsJoinIt) {
             "sum X=x@GRAD@RENAME@block7@0,x@GRAD@RENAME@block7@1 -> Out=x@GRAD@RENAME@block7@2\n"
             "r I=x@GRAD@RENAME@block7@2 -> O=y\nw -> O=x@GRAD@RENAME@block7@3\n"
             "sum X=x@GRAD@RENAME@block7@2,x@GRAD@RENAME@block7@3 -> Out=x@GRAD\n");
+}
+
+TEST(GradientLists, AGG_10_WhatIsMadeInPlaceOfAGradientFromOutsideIsItsFirstArrival) {
+  EXPECT_EQ(summed("scale X=x@GRAD -> Out=x@GRAD\nw -> O=x@GRAD", SumStyle::Block, {"x@GRAD"}),
+            "scale X=x@GRAD -> Out=x@GRAD@RENAME@block7@0\nw -> O=x@GRAD@RENAME@block7@1\n"
+            "sum X=x@GRAD@RENAME@block7@0,x@GRAD@RENAME@block7@1 -> Out=x@GRAD\n");
+  EXPECT_EQ(summed("scale X=x@GRAD -> Out=x@GRAD", SumStyle::Block, {"x@GRAD"}), "scale X=x@GRAD -> Out=x@GRAD\n");
 }
 
 TEST(GradientLists, AGG_10_TwoOutputsOfOneOperatorInPlaceAndEmpty) {

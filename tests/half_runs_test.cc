@@ -12,6 +12,7 @@
 
 using namespace llvm;
 using gradc::testing::nearestHalf;
+using gradc::testing::nodeNamed;
 using gradc::testing::TestGraph;
 
 namespace gradc {

@@ -42,6 +42,7 @@ class Backward {
   Expected<FluidResult> run() {
     if (Error error = resolve()) return error;
     separateValues();
+    numForward = program.blocks.size();
     targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
     firstOp = program.blocks[targetBlock].ops.size();
     if (isAgain) numEarlier = program.blocks[targetBlock].variables.size();
@@ -53,6 +54,7 @@ class Backward {
     renameTaken();
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
+    emptyLostBlocks();
     Expected<std::vector<FluidPair>> pairs = isGradients ? gradientsOfInputs(places) : parameterPairs(places);
     if (!pairs) return pairs.takeError();
     return FluidResult{std::move(program), std::move(*pairs)};
@@ -221,7 +223,9 @@ class Backward {
       program.blocks.erase(program.blocks.begin() + static_cast<ptrdiff_t>(numBlocks), program.blocks.end());
       paths.resize(numBlocks);
     }
-    sumGradients(context, ops, names, block, request.sums);
+    NameSet handed;  // by a loop's next step, or by who reads what the block's owner writes
+    if (owner) forEachVariable(owner->outputs, [&](TextId name) { handed.insert(names.gradient(name)); });
+    sumGradients(context, ops, names, block, handed, request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);
     removeCutOps(context, ops, cut, targetGradients, names);
@@ -230,8 +234,7 @@ class Backward {
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
         forEachVariable(*slots, [&](TextId name) { known.insert(name); });
-    // What a loop's next step, or who reads the loop, hands to its last operators (Paddle drops what begins there: D-28).
-    if (owner) forEachVariable(owner->outputs, [&](TextId name) { known.insert(names.gradient(name)); });
+    known.insert(handed.names());  // Paddle drops what begins there (D-28)
     if (fed) {
       NameSet connected = known;
       connected.insert(fed->names());
@@ -336,6 +339,16 @@ class Backward {
     }
   }
 
+  /// Blocks of operators that were dropped say names that nobody has declared.
+  void emptyLostBlocks() {
+    std::vector<bool> isOwned(program.blocks.size());
+    for (uint32_t block = 0; block < program.blocks.size(); ++block) {
+      if (block >= numForward && block != targetBlock && !isOwned[block]) program.blocks[block].ops.clear();
+      for (const BlockOp &op : program.blocks[block].ops)
+        if (op.subBlock) isOwned[*op.subBlock] = true;
+    }
+  }
+
   // 8
 
   Expected<std::vector<FluidPair>> gradientsOfInputs(const GradientPlaces &places) {
@@ -405,6 +418,7 @@ class Backward {
   IdMap<Attrs> errorClips;   // by variable
   uint32_t targetBlock = 0;  // gets the operators
   size_t firstOp = 0;        // of them
+  size_t numForward = 0;     // blocks before
   size_t numEarlier = 0;     // variables of that block, with gradients of earlier calls
   std::vector<BlockOp> seeds;
   NameSet seeded;                                // gradients they write

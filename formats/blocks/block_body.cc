@@ -3,6 +3,7 @@
 
 #include "formats/blocks/gradient_op.h"
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/stacked_arrays.h"
 #include "ir/context.h"
 #include "passes/requests.h"
 
@@ -118,6 +119,7 @@ Error BlockReader::readOps() {
     ports = std::move(*found);
     beginGradient();
   }
+  if (all.owners[index].isLoop) findCounters();
   for (size_t i = 0; i < program.blocks[index].ops.size(); ++i)
     if (Error error = readOp(i)) return error;
   return Error::success();
@@ -141,7 +143,9 @@ Error BlockReader::readOp(size_t at) {
   if (type == "while") return readWhile(at);
   if (type == "conditional_block") return readConditional(at);
   if (type == "select_input") return readSelect(at);
-  const bool isRecorded = all.hasGradientOps && !isGradient() && (findBlockOp(type) || formOfGradient(type));
+  const bool isArrayOp = type == "write_to_array" || type == "read_from_array";  // their gradients are rows
+  const bool isRecorded =
+      all.hasGradientOps && !isGradient() && !isArrayOp && (findBlockOp(type) || formOfGradient(type));
   std::vector<Value> inputs = isRecorded ? inputsForGradient(*this, at) : std::vector<Value>();
   const uint32_t firstNode = builder.numNodes();
   if (findBlockOp(type)) {
@@ -156,10 +160,17 @@ Error BlockReader::readOp(size_t at) {
 }
 
 Error BlockReader::readRow(size_t at) {
-  OpTranslation translation(builder, program, index, at, op(at),
-                            [&](StringRef, size_t, TextId name) { return read(name); });
+  Error broken = Error::success();
+  OpTranslation translation(builder, program, index, at, op(at), [&](StringRef slot, size_t, TextId name) {
+    if (slot != kArraySlot || isGradient()) return read(name);
+    Expected<Value> array = readOrZeros(declared(name), at);
+    if (array) return *array;
+    broken = joinErrors(std::move(broken), array.takeError());
+    return read(name);
+  });
   findBlockOp(program.text(op(at).type))->translate(translation);
   Expected<std::vector<OpTranslation::Written>> outs = translation.finish();
+  if (broken) return joinErrors(std::move(broken), outs ? Error::success() : outs.takeError());
   if (!outs) return outs.takeError();
   for (const OpTranslation::Written &out : *outs) {
     const DeclaredName name = declared(out.name);

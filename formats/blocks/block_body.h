@@ -166,6 +166,11 @@ class BlockReader {
   NodeId skeleton(NodeId n);
   /// Adds to the heads of a body what its gradient blocks read.
   void saveValues(BlockBody &body, llvm::SmallVectorImpl<Value> &heads);
+  // Counters (formats/blocks/counters.cc): a gradient counts back what its forward operators have counted on.
+  /// Names that only `increment` writes in this block, the body of a loop.
+  void findCounters();
+  /// Behind a loop's gradient, counters have the values from before the loop.
+  void restoreCounters(const ForwardFlow &flow, uint32_t gradientBlock);
   llvm::Expected<ForwardFlow> forwardFlow(size_t at);
   llvm::Expected<GradientFlow> gradientFlow(size_t at);
   Value here(const ForwardFlow &flow, Value v);
@@ -190,6 +195,7 @@ class BlockReader {
   std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
   DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
   DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
+  DenseSet<uint32_t> counters;                             // names
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read

@@ -23,7 +23,8 @@ TextId BlockEdits::declareCopy(TextId name, const BlockVariable &like) {
     if (program.texts.find(text).isValid()) continue;
     BlockVariable record = like;
     record.name = program.intern(text);
-    record.isParameter = record.isPersistable = record.isData = record.stopsGradient = false;
+    record.isParameter = record.isPersistable = record.isData = false;
+    record.stopsGradient &= program.find(block, name) != nullptr;  // a flag counts in the block that declares it
     const TextId copy = record.name;
     program.addVariable(block, std::move(record));
     return copy;

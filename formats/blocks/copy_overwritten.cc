@@ -33,11 +33,9 @@ class BlockCopier {
       std::vector<Version> &versions = lives[name.value];
       if (program.text(name).contains("@GRAD") || isUpdated(name)) continue;
       if (states.contains(name) && !program.find(block, name)) {
-        if (carriesGradient(name)) separateState(name, versions);
-      } else if (carriesGradient(name)) {
+        if (carriesGradient(name) || isConstantLost(name, versions)) separateState(name, versions);
+      } else if (carriesGradient(name) || !separateStopped(name, versions)) {
         separate(name, versions);
-      } else {
-        separateStopped(name, versions);
       }
     }
     edits.apply();
@@ -114,13 +112,20 @@ class BlockCopier {
 
   bool isBoth(uint32_t op, TextId name) const { return both.contains({op, name.value}); }
 
+  /// Slots whose values the gradient of an operator reads.
+  SmallVector<StringRef, 8> slotsRead(const BlockOp &op) const {
+    SmallVector<StringRef, 8> read;
+    const StringRef form = gradientForm(program.text(op.type)).value_or(StringRef());
+    form.split(": ").second.split(" -> ").first.split(read, ", ");
+    for (StringRef &slot : read)
+      if (slot.contains(" = ")) slot = slot.split(" = ").second;
+    return read;
+  }
+
   /// Whether the gradient of an operator reads what the operator has in its slots under this name.
   bool isSaved(uint32_t op, ArrayRef<BlockSlot> slots, TextId name) const {
     if (ops()[op].subBlock) return true;
-    SmallVector<StringRef, 8> read;
-    formOf(op).split(": ").second.split(" -> ").first.split(read, ", ");
-    for (StringRef &slot : read)
-      if (slot.contains(" = ")) slot = slot.split(" = ").second;
+    const SmallVector<StringRef, 8> read = slotsRead(ops()[op]);
     return any_of(slots, [&](const BlockSlot &slot) {
       return is_contained(slot.variables, name) && is_contained(read, program.text(slot.name));
     });
@@ -136,8 +141,78 @@ class BlockCopier {
            isSaved(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
   }
 
-  /// Whether the gradient needs the version's value, or its own name, after the next one is written.
-  bool isLost(TextId name, const Version &version, uint32_t next) const {
+  /// Names that the gradients of an operator's block read.
+  const NameSet &savedBelow(uint32_t op) {
+    auto [entry, isNew] = below.try_emplace(op);
+    if (!isNew) return entry->second;
+    NameSet &saved = entry->second;
+    std::vector<uint32_t> pending = {*ops()[op].subBlock};
+    while (!pending.empty()) {
+      const uint32_t inner = pending.back();
+      pending.pop_back();
+      for (const BlockOp &each : program.blocks[inner].ops) {
+        if (each.subBlock) pending.push_back(*each.subBlock);
+        for (const std::vector<BlockSlot> *slots : {&each.inputs, &each.outputs}) addSaved(each, *slots, saved);
+      }
+    }
+    return saved;
+  }
+
+  void addSaved(const BlockOp &op, ArrayRef<BlockSlot> slots, NameSet &saved) const {
+    const SmallVector<StringRef, 8> read = slotsRead(op);
+    for (const BlockSlot &slot : slots)
+      if (is_contained(read, program.text(slot.name)) && !(op.subBlock && program.text(slot.name) != "Cond"))
+        saved.insert(slot.variables);
+  }
+
+  /// Of a value that gradients do not flow through: whether the gradient of an operator reads it.
+  bool isConstantSaved(int64_t op, ArrayRef<BlockSlot> slots, TextId name) {
+    if (!hasGradient(op) || isCounter(op)) return false;
+    if (!anyVariable(ops()[op].outputs, [&](TextId out) { return out != name && carriesGradient(out); })) return false;
+    NameSet saved;
+    addSaved(ops()[op], slots, saved);
+    return saved.contains(name) || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
+  }
+  bool isConstantSaved(TextId name, const Version &version) {
+    if (version.writer >= 0 && isConstantSaved(version.writer, ops()[version.writer].outputs, name)) return true;
+    return any_of(version.readers, [&](uint32_t op) { return isConstantSaved(op, ops()[op].inputs, name); });
+  }
+
+  bool isCounter(int64_t op) const { return program.text(ops()[op].type) == "increment"; }
+  /// Whether an operator only counts the name on: its gradient counts back, where a gradient behind it reads the name.
+  bool counts(uint32_t op, TextId name) const {
+    if (!isBoth(op, name) || isCounter(op)) return isBoth(op, name);
+    return isLoop(op) && none_of(program.blocks[*ops()[op].subBlock].ops, [&](const BlockOp &inner) {
+             const bool writes = anyVariable(inner.outputs, [&](TextId out) { return out == name; });
+             return writes && program.text(inner.type) != "increment";
+           });
+  }
+
+  bool isConstantLost(TextId name, const std::vector<Version> &versions, size_t k) {
+    if (!isConstantSaved(name, versions[k])) return false;
+    for (size_t next = k + 1; next < versions.size(); ++next) {
+      if (!counts(static_cast<uint32_t>(versions[next].writer), name)) return true;
+      if (isConstantSaved(name, versions[next])) return false;
+    }
+    return true;
+  }
+
+  /// Of a state.
+  bool isConstantLost(TextId name, const std::vector<Version> &versions) {
+    const bool isCounted = all_of(ArrayRef(versions).drop_front(), [&](const Version &version) {
+      return counts(static_cast<uint32_t>(version.writer), name);
+    });
+    if (isCounted) return false;
+    return any_of(versions[0].readers, [&](uint32_t op) { return isReadBelow(op, name); }) ||
+           any_of(ArrayRef(versions).drop_front(), [&](const Version &each) { return isConstantSaved(name, each); });
+  }
+  bool isReadBelow(uint32_t op, TextId name) { return ops()[op].subBlock && savedBelow(op).contains(name); }
+
+  /// Whether the gradient needs the value of version k, or its own name, after the next one is written.
+  bool isLost(TextId name, const std::vector<Version> &versions, size_t k) {
+    if (!carriesGradient(name)) return isConstantLost(name, versions, k);
+    const Version &version = versions[k];
+    const auto next = static_cast<uint32_t>(versions[k + 1].writer);
     if (isSavedByWriter(name, version)) return true;
     for (uint32_t reader : version.readers)
       if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
@@ -187,26 +262,29 @@ class BlockCopier {
     return kept.value_or(last);
   }
 
+  /// What is stored between runs keeps its name for the value that the next run begins with: all that is computed has others.
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
-    for (size_t k = 1; k < versions.size(); ++k)
-      group.push_back(group.back() + isLost(name, versions[k - 1], static_cast<uint32_t>(versions[k].writer)));
+    for (size_t k = 1; k < versions.size(); ++k) group.push_back(group.back() + isLost(name, versions, k - 1));
     // The gradient of what a branch hands out arrives under its name, that of what reads it there under another.
-    const bool isCopiedOut = handed.contains(name) && isReadForGradient(versions.back());
+    const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && isReadForGradient(versions.back());
     if (group.back() == 0 && !isCopiedOut) return;
+    const bool isStored = versions[0].writer < 0 && block == 0 && visible(name)->isPersistable;
     const std::optional<uint32_t> kept = keptGroup(versions, group, group.back() + isCopiedOut);
     if (!kept) return;
-    TextId before, to;
+    TextId first, before, to;
     for (size_t k = 0; k < versions.size(); ++k) {
       if (k == 0 || group[k] != group[k - 1]) {
         before = to;
-        to = group[k] == kept ? name : copyOf(name);
+        to = group[k] == kept && !isStored ? name : copyOf(name);
         rename(name, versions, k, before, to);
       } else {
         rename(name, versions, k, to, to);
       }
+      if (k == 0) first = to;
     }
-    if (handed.contains(name) && to != name) edits.assignBefore(ops().size(), to, name);
+    if (isStored) edits.assignBefore(0, name, first);
+    if ((handed.contains(name) && to != name) || isStored) edits.assignBefore(ops().size(), to, name);
     finalNames[name.value] = to;
   }
 
@@ -220,8 +298,11 @@ class BlockCopier {
         edits.renameInput(reader, name, copy);
       }
     const Version &last = versions.back();
-    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last);
-    if (isLastAlone && versions.size() == 2 && !isBoth(static_cast<uint32_t>(last.writer), name)) return;
+    // A step that works in place would leave one name for the gradients of the values before and behind it.
+    const bool isInPlace = versions.size() == 2 && isBoth(static_cast<uint32_t>(last.writer), name);
+    const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last) &&
+                             !(isInPlace && hasGradient(last.writer));
+    if (isLastAlone && versions.size() == 2) return;
     TextId before = name;
     for (size_t k = 1; k < versions.size(); ++k) {
       const TextId to = isLastAlone && k + 1 == versions.size() ? name : copyOf(name);
@@ -232,24 +313,27 @@ class BlockCopier {
   }
 
   /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
-  /// needs the old value, the name gets the new one too.
-  void separateStopped(TextId name, const std::vector<Version> &versions) {
-    if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); })) return;
+  /// needs the old value, the name gets the new one too. False: it is no such name.
+  bool separateStopped(TextId name, const std::vector<Version> &versions) {
+    if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); }))
+      return false;
     for (size_t k = 1; k < versions.size(); ++k) {
       const auto writer = static_cast<uint32_t>(versions[k].writer);
       if (!isLoop(writer) || !isBoth(writer, name) || !dependsOnUnflagged(*ops()[writer].subBlock, name)) continue;
-      const bool isFree = !isLost(name, versions[k - 1], writer);
+      const bool isFree = !isConstantLost(name, versions, k - 1);
       TextId before = name;
       for (; k < versions.size(); ++k) {
         const TextId to = copyOf(name);
         rename(name, versions, k, before, to);
+        program.find(block, to)->stopsGradient = false;
         unflagged.insert(to);
         before = to;
       }
       if (isFree) edits.assignBefore(versions.back().writer + 1, before, name);
       finalNames[name.value] = before;
-      return;
+      return true;
     }
+    return false;
   }
 
   bool dependsOnUnflagged(uint32_t body, TextId state) {
@@ -294,6 +378,7 @@ class BlockCopier {
   NameSet candidates, written, unflagged;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, std::vector<Version>> lives;
+  DenseMap<uint32_t, NameSet> below;  // by operator, where requested
   BlockEdits edits;
   FinalNames finalNames;
 };

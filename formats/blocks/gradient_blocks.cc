@@ -70,12 +70,12 @@ void BlockReader::beginGradient() {
 
 BlockReader *BlockReader::forwardReader() const { return all.readers[*program.blocks[index].forward].get(); }
 
-// A loop's state is what it was when the step began.
+// A loop's state is what it was when the step began, a counter what it was in the end.
 std::optional<Value> BlockReader::valueAtStep(DeclaredName name) {
   auto at = positions.find(name.key());
   if (at == positions.end()) return std::nullopt;
   const bool isState = all.owners[index].isLoop && name.block != index && held[at->second].isWritten;
-  if (!isState) return held[at->second].last;
+  if (!isState || counters.contains(name.name.value)) return held[at->second].last;
   Value first = held[at->second].first;
   if (!builder.kind(first.node).isVariable())
     first = addVariable(name.name, Attrs(), {BlockInput::From::Around, name, Value()});
@@ -265,6 +265,7 @@ Error BlockReader::readWhileGradient(size_t at) {
   if (!loop) return loop.takeError();
   for (auto [i, wanted] : enumerate(ports.wanted))
     write(declared(wanted.outside), {loop->node, static_cast<uint16_t>(i), 0});
+  restoreCounters(*flow, *op(at).subBlock);
   return Error::success();
 }
 

@@ -166,8 +166,10 @@ Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {
     set("bias", zero);
   } else if (madeType == "scale") {
     keep("op_device");
-    attrs = context.withAttrs(
-        attrs, {{"bias", zero}, {"bias_after_scale", boolAttrText(true)}, {"scale", one}, {"use_mkldnn", no}});
+    attrs = context.withAttrs(attrs, {{"bias", zero},
+                                      {"bias_after_scale", boolAttrText(true)},
+                                      {"scale", type == "sign" ? zero : one},
+                                      {"use_mkldnn", no}});
   } else if (type == "conditional_block") {
     keep("is_scalar_condition");
     set("skip_eager_deletion_vars", none);

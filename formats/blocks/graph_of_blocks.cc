@@ -3,6 +3,7 @@
 
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/stacked_arrays.h"
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -97,7 +98,9 @@ const BlockName *BlockGraph::find(StringRef name) const {
 Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options) {
   return catchingBadAlloc("to make a graph of the program", [&]() -> Expected<BlockGraph> {
     if (Error error = verifyBlocks(program)) return error;
-    return Blocks(context, program, options).root();
+    Expected<std::optional<BlockProgram>> stacked = withStackedArrays(context, program, options.maxIterations);
+    if (!stacked) return stacked.takeError();
+    return Blocks(context, *stacked ? **stacked : program, options).root();
   });
 }
 

@@ -32,8 +32,8 @@ struct PendingSum {
 class Summer {
  public:
   Summer(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
-         const SumOptions &options)
-      : context(context), ops(ops), names(names), forwardBlock(forwardBlock), options(options) {}
+         const NameSet &handed, const SumOptions &options)
+      : context(context), ops(ops), names(names), forwardBlock(forwardBlock), handed(handed), options(options) {}
 
   void run() {
     if (options.style == SumStyle::Operator) return runByOperators();
@@ -76,7 +76,8 @@ class Summer {
   void writeOutput(const BlockOp &op, const OperandNames &inputs, TextId &name, const NamePlace &place) {
     Arrivals &known = arrivalsOf(name);
     const bool isInPlace = inputs.contains(name);
-    if (isInPlace && known.names.empty() && op.type == loop) return beginInPlace(known, op, place);
+    if (isInPlace && known.names.empty() && (op.type == loop || handed.contains(name)))
+      return beginInPlace(known, op, place);
     if (isInPlace || known.names.empty()) {
       if (!isInPlace) known.names.push_back(name);
       if (!known.names.empty()) known.said.push_back(place);
@@ -92,10 +93,12 @@ class Summer {
     known.latest = op.attrs;
   }
 
-  /// What a loop's gradient makes of a state that nothing reads behind the loop is the state's first arrival.
+  /// What a loop's gradient makes of a state that nothing reads behind the loop is the state's first arrival. So is what an
+  /// operator makes of the gradient that is handed to the block, which keeps its name.
   void beginInPlace(Arrivals &known, const BlockOp &op, const NamePlace &place) {
     known.names.push_back(known.gradient);
     known.said.push_back(place);
+    if (handed.contains(known.gradient)) return;
     for (uint32_t s = 0; s < op.inputs.size(); ++s)
       for (uint32_t a = 0; a < op.inputs[s].variables.size(); ++a)
         if (op.inputs[s].variables[a] == known.gradient) known.said.push_back({place.op, s, a, false, false});
@@ -181,6 +184,7 @@ class Summer {
   std::vector<BlockOp> &ops;
   GradientNames &names;
   const uint32_t forwardBlock;
+  const NameSet &handed;
   const SumOptions &options;
   const TextId loop = names.texts.intern("while_grad");
   const TextId slotX = names.texts.intern("X"), slotY = names.texts.intern("Y"), slotOut = names.texts.intern("Out");
@@ -194,8 +198,8 @@ class Summer {
 }  // namespace
 
 void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
-                  const SumOptions &options) {
-  Summer(context, ops, names, forwardBlock, options).run();
+                  const NameSet &handed, const SumOptions &options) {
+  Summer(context, ops, names, forwardBlock, handed, options).run();
 }
 
 }  // namespace gradc

@@ -48,7 +48,8 @@ class Drawing {
   }
   std::string fresh(uint32_t block, SmallVector<int64_t, 4> shape = {2, 2}, FluidType type = FluidType::Fp64) {
     std::string name = "v" + std::to_string(numNames++);
-    declare(block, name, std::move(shape), type);
+    BlockVariable &variable = declare(block, name, std::move(shape), type);
+    variable.stopsGradient = draw.flaggedPercent && dice.chance(draw.flaggedPercent);
     return name;
   }
   std::string one(const Names &names) { return dice.one(ArrayRef(names)); }
@@ -77,6 +78,13 @@ class Drawing {
     }
   }
 
+  /// What an operator writes, `of` being an operand that it may overwrite.
+  std::string result(uint32_t block, Names &names, const std::string &of) {
+    const bool mayOverwrite = draw.inPlacePercent && is_contained(ArrayRef(names).drop_front(numFixed), of);
+    if (mayOverwrite && dice.chance(draw.inPlacePercent)) return of;
+    return result(block, names);
+  }
+
   std::string result(uint32_t block, Names &names) {
     if (dice.chance(draw.rewritePercent) && names.size() > numFixed)
       return names[numFixed + dice.below(names.size() - numFixed)];
@@ -92,10 +100,10 @@ class Drawing {
     if (dice.chance(50)) {
       const std::string type = one(unary), bounded = type == "exp" ? fresh(block) : a;
       if (type == "exp") op(block, "tanh", {{"X", {a}}}, {{"Out", {bounded}}});
-      return op(block, type, {{"X", {bounded}}}, {{"Out", {result(block, names)}}});
+      return op(block, type, {{"X", {bounded}}}, {{"Out", {result(block, names, bounded)}}});
     }
     if (dice.chance(15))
-      return op(block, "scale", {{"X", {a}}}, {{"Out", {result(block, names)}}},
+      return op(block, "scale", {{"X", {a}}}, {{"Out", {result(block, names, a)}}},
                 {{"scale", floatAttrText(AttrTag::Float, dice.uniform(-1, 1))},
                  {"bias", floatAttrText(AttrTag::Float, 0.5)},
                  {"bias_after_scale", boolAttrText(true)}});

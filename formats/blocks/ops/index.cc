@@ -1,5 +1,6 @@
 // Rows and elements by their numbers. Tested by tests/block_graph_test.cc
 #include "formats/blocks/ops/op_row.h"
+#include "formats/blocks/stacked_arrays.h"
 
 using namespace llvm;
 
@@ -51,11 +52,21 @@ void topK(OpTranslation &op) {
   op.out("Indices", OpTranslation::output(both, 1));
 }
 
+// Arrays are stacked (formats/blocks/stacked_arrays.h).
+void readFromArray(OpTranslation &op) {
+  const Value element =
+      op.emit("take", {op.in("X"), op.in("I")}, {{"axis", std::string("0")}, {"mode", std::string("raise")}});
+  op.out("Out", op.emit("Reshape", {element}, {{"shape", std::string("(-3, -2)")}}));
+}
+
+void writeToArray(OpTranslation &op) {
+  const Value element = op.emit("expand_dims", {op.in("X")}, {{"axis", std::string("0")}});
+  op.out("Out", op.emit("_contrib_index_copy", {op.in(kArraySlot), op.in("I"), element}));
+}
+
 constexpr BlockOpRow kRows[] = {
-    {"gather", gather},
-    {"lookup_table_v2", lookupTable},
-    {"scatter", scatter},
-    {"top_k_v2", topK},
+    {"gather", gather}, {"lookup_table_v2", lookupTable}, {"read_from_array", readFromArray}, {"scatter", scatter},
+    {"top_k_v2", topK}, {"write_to_array", writeToArray},
 };
 
 }  // namespace

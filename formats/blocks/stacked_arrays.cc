@@ -1,0 +1,148 @@
+// Tested by tests/block_array_test.cc
+#include "formats/blocks/stacked_arrays.h"
+
+#include "formats/blocks/block_attrs.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <set>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+class Stacking {
+ public:
+  Stacking(Context &context, BlockProgram program) : context(context), program(std::move(program)) {}
+
+  Expected<BlockProgram> run(int64_t maxIterations) {
+    if (Error error = visit(maxIterations)) return error;
+    for (auto [block, name] : arrays) stack(*program.find(block, TextId(name)));
+    for (auto [block, name] : measured) declareLength(block, TextId(name));
+    for (uint32_t block = 0; block < program.blocks.size(); ++block) rewrite(block);
+    return std::move(program);
+  }
+
+ private:
+  using Name = std::pair<uint32_t, uint32_t>;  // the block that declares it, and the text
+
+  StringRef type(const BlockOp &op) const { return program.text(op.type); }
+  Name declared(uint32_t block, TextId name) const { return {*program.declaringBlock(block, name), name.value}; }
+
+  Error visit(int64_t maxIterations) {
+    std::vector<bool> isInLoop(program.blocks.size());
+    bool isWrittenInLoop = false;
+    for (uint32_t block = 0; block < program.blocks.size(); ++block)
+      for (size_t at = 0; at < program.blocks[block].ops.size(); ++at) {
+        const BlockOp &op = program.blocks[block].ops[at];
+        if (op.subBlock) isInLoop[*op.subBlock] = isInLoop[block] || type(op) == "while" || type(op) == "while_grad";
+        const bool writes = type(op) == "write_to_array";
+        if (writes && isInLoop[block]) isWrittenInLoop = true;
+        else if (writes) ++length;
+        if (!writes && type(op) != "read_from_array" && type(op) != "lod_array_length") continue;
+        ArrayRef<TextId> names = program.variables(writes ? op.outputs : op.inputs, writes ? "Out" : "X");
+        if (names.size() != 1 || names[0] == kEmptyName)
+          return failureAt(program, block, at, ErrorKind::BadEntry, "expected one array");
+        if (Error error = add(block, at, declared(block, names[0]))) return error;
+        if (type(op) == "lod_array_length") measured.insert(declared(block, names[0]));
+      }
+    constexpr int64_t kMost = int64_t(1) << 48;  // elements of a tensor
+    if (isWrittenInLoop) length += std::min(maxIterations, kMost);
+    return Error::success();
+  }
+
+  Error add(uint32_t block, size_t at, Name array) {
+    const BlockVariable &record = *program.find(array.first, TextId(array.second));
+    const StringRef name = program.text(TextId(array.second));
+    if (record.kind != FluidType::LodTensorArray)
+      return failureAt(program, block, at, ErrorKind::BadEntry, "variable '" + name + "' is not an array");
+    const bool isKnown = record.dtype && dtypeOf(*record.dtype) != DType::Unknown;
+    if (!isKnown || any_of(record.shape, [](int64_t size) { return size < 0; }))
+      return failureAt(program, block, at, ErrorKind::InferMissing,
+                       "array '" + name + "' is declared without a shape of known dimensions and a type");
+    arrays.insert(array);
+    return Error::success();
+  }
+
+  void stack(BlockVariable &array) {
+    array.kind = FluidType::LodTensor;
+    if (array.shape.empty()) array.shape.push_back(1);  // a scalar
+    array.shape.insert(array.shape.begin(), std::max<int64_t>(length, 1));
+  }
+
+  void declareLength(uint32_t block, TextId array) {
+    BlockVariable record{lengthOf(array), FluidType::LodTensor, FluidType::Int64, {1}, 0};
+    record.stopsGradient = true;
+    program.addVariable(block, std::move(record));
+  }
+  TextId lengthOf(TextId array) { return program.intern((program.text(array) + "@LENGTH").str()); }
+
+  void rewrite(uint32_t block) {
+    std::vector<BlockOp> old = std::move(program.blocks[block].ops), ops;
+    for (auto [declaring, array] : measured)
+      if (declaring == block) ops.push_back(constantZero(lengthOf(TextId(array))));
+    for (BlockOp &op : old) {
+      const StringRef kind = type(op);
+      if (kind == "lod_array_length") {
+        const TextId array = program.variables(op.inputs, "X")[0];
+        op.type = program.intern("assign");
+        op.inputs = {slot("X", lengthOf(array))};
+      }
+      ops.push_back(std::move(op));
+      if (kind != "write_to_array") continue;
+      const TextId array = program.variables(ops.back().outputs, "Out")[0];
+      erase_if(ops.back().inputs, [&](const BlockSlot &known) { return program.text(known.name) == kArraySlot; });
+      ops.back().inputs.push_back(slot(kArraySlot, array));
+      const ArrayRef<TextId> index = program.variables(ops.back().inputs, "I");
+      if (index.size() == 1 && measured.contains(declared(block, array))) lengthen(block, array, index[0], ops);
+    }
+    program.blocks[block].ops = std::move(ops);
+  }
+
+  BlockSlot slot(StringRef name, TextId variable) { return {program.intern(name), {variable}}; }
+  BlockOp op(StringRef type, std::vector<BlockSlot> inputs, TextId out, ArrayRef<AttrText> attrs) {
+    return {program.intern(type), std::move(inputs), {slot("Out", out)}, context.attrs(attrs)};
+  }
+
+  BlockOp constantZero(TextId out) {
+    const std::string type = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64)),
+                      shape = intsAttrText(AttrTag::Longs, {1}), value = floatAttrText(AttrTag::Float, 0);
+    return op("fill_constant", {}, out, {{"dtype", type}, {"shape", shape}, {"value", value}});
+  }
+
+  /// The length is the largest index and one.
+  void lengthen(uint32_t block, TextId array, TextId index, std::vector<BlockOp> &ops) {
+    const TextId total = lengthOf(array), next = program.intern((program.text(total) + "@NEXT").str());
+    BlockVariable record{next, FluidType::LodTensor, FluidType::Int64, {1}, 0};
+    record.stopsGradient = true;
+    program.addVariable(block, std::move(record));
+    const std::string type = intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64)),
+                      one = floatAttrText(AttrTag::Float, 1);
+    ops.push_back(op("cast", {slot("X", index)}, next, {{"out_dtype", type}}));
+    ops.push_back(op("increment", {slot("X", next)}, next, {{"step", one}}));
+    ops.push_back(op("elementwise_max", {slot("X", total), slot("Y", next)}, total, {}));
+  }
+
+  Context &context;
+  BlockProgram program;
+  int64_t length = 0;
+  std::set<Name> arrays, measured;
+};
+
+}  // namespace
+
+Expected<std::optional<BlockProgram>> withStackedArrays(Context &context, const BlockProgram &program,
+                                                        int64_t maxIterations) {
+  const bool hasArrays = any_of(program.blocks, [&](const Block &block) {
+    return any_of(block.ops, [&](const BlockOp &op) {
+      return is_contained({"write_to_array", "read_from_array", "lod_array_length"}, program.text(op.type));
+    });
+  });
+  if (!hasArrays) return std::nullopt;
+  Expected<BlockProgram> stacked = Stacking(context, BlockProgram(program)).run(maxIterations);
+  if (!stacked) return stacked.takeError();
+  return std::optional<BlockProgram>(std::move(*stacked));
+}
+
+}  // namespace gradc
