@@ -58,7 +58,9 @@ Expected<Graph> Expansion::run(const Inference *inference) {
   uint64_t numWanted = factsOf(before).hasOrderedWrites ? 0 : countWrites(before);
   for (auto [variable, count] : latest) numWanted += count;
   if (countWrites(made->graph) != numWanted) {
-    pass.kept.push_back(path + "all: no output needs some node that overwrites a variable, but for the loop around it");
+    pass.kept.push_back(path +
+                        "all: without loops, branches and calls, no output would need some node that overwrites a "
+                        "variable");
     return before;
   }
   // What waited for a write because its loop did may be without an edge to it.

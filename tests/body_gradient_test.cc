@@ -1,4 +1,7 @@
 // Gradients of bodies: what they overwrite, draw and take shapes of, and entries inside at which a gradient stops.
+#include "ir/grad_rule.h"
+#include "ir/inference.h"
+#include "ops/primitives.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/infer.h"
 #include "tests/support/loops.h"
@@ -106,26 +109,46 @@ TEST(BodyGradient, E_32_AnOpaqueOperatorInABody) {
   EXPECT_NE(text.find("mystery"), std::string::npos) << text;
 }
 
-// A rule inside a body that needs the length of a sequence has it at every order.
+// y = rows · x²; what its gradient operator decomposes to needs the number of rows.
+constinit const OpDef kBackwardRowsTimesSquare = {
+    .name = "backward_rows_times_square",
+    .inputs = {"dy", "x"},
+    .shape = shapes::same,
+    .flags = {.isBackward = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          const Value product = d.emit(kElemwiseMul, {d.x(0), d.x(1)});
+          d.y(0, d.emit(kMulScalar, {product}, {{"scalar", d.number(2 * d.size(d.x(1), 0))}}));
+        },
+};
+constinit const OpDef kRowsTimesSquare = {
+    .name = "rows_times_square",
+    .inputs = {"x"},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) { g.fused(kBackwardRowsTimesSquare, {g.dy(0), g.x(0)}); },
+};
+
+// A rule that needs a size has it at every order, inside bodies as well.
 TEST(BodyGradient, CF_19_ShapesInsideBodiesAtHigherOrders) {
-  Context &context = testContext();
+  TestContext context;
+  for (const OpDef *op : {&kRowsTimesSquare, &kBackwardRowsTimesSquare}) cantFail(context.ops.add(*op));
+  const Graph flat = cantFail(parseGraph(context, "y = rows_times_square(x); heads y"));
   GraphBuilder builder(context);
-  SmallVector<Value, 4> operands;
-  for (StringRef name : {"x", "w", "h"}) operands.push_back(builder.addVariable(name, Attrs()));
-  const AttrText attrs[] = {{"num_args", "3"}, {"num_outputs", "1"}};
-  const Graph body =
-      cantFail(parseGraph(context, "y = RNN(x, w, h) {mode=rnn_tanh, state_size=2, num_layers=1}; heads y"));
-  const NodeId call =
-      cantFail(builder.add(*context.ops.find("_call"), operands, {"outer", context.attrs(attrs), NodeId(), body}));
-  const Graph graph = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
-  const InferRequest hints{{{nodeNamed(graph, "x"), {3, 1, 2}}}, {}};
-  const Inference known = cantFail(infer(context, graph, hints, {}));
-  GradientOptions options;
-  options.inference = &known;
-  GradientRequest request;
-  request.wrt.push_back({Value{nodeNamed(graph, "x")}});
-  for (uint32_t order : {2, 3})
-    EXPECT_EQ(describeError(buildGradientOfOrder(context, graph, request, options, order)), "success") << order;
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_outputs", "1"}};
+  const NodeId call = cantFail(builder.add(*context.ops.find("_call"), {builder.addVariable("x", Attrs())},
+                                           {"outer", context.attrs(attrs), NodeId(), flat}));
+  const Graph nested = cantFail(std::move(builder).freeze({Value{call}}, {})).graph;
+  for (const Graph *graph : {&flat, &nested}) {
+    GradientRequest request;
+    request.wrt.push_back({Value{nodeNamed(*graph, "x")}});
+    const std::string text = describeError(buildGradientOfOrder(context, *graph, request, {}, 2));
+    EXPECT_NE(text.find("needs the size of axis 0"), std::string::npos) << text;
+    const Inference known = cantFail(infer(context, *graph, {{{nodeNamed(*graph, "x"), {3, 1}}}, {}}, {}));
+    GradientOptions options;
+    options.inference = &known;
+    for (uint32_t order : {2, 3})
+      EXPECT_EQ(describeError(buildGradientOfOrder(context, *graph, request, options, order)), "success") << order;
+  }
 }
 
 TEST(BodyGradient, E_13_DrawsThatWouldBeMadeAgainAreRefused) {

@@ -114,6 +114,24 @@ TEST(CtcLoss, A_17_LabelsEndAtThePadding) {
   }
 }
 
+// As the kernel says: such a label has the loss infinity, and no gradient at any order.
+TEST(CtcLoss, HO_01_LabelsOutOfRangeInLoops) {
+  for (auto [one, other] : {std::pair(7.0, 1.0), {1.0, -3.0}, {1e300, 7.0}}) {
+    TestGraph g("y = CTCLoss(x, label); heads y, y:1");
+    const Bindings bindings = {{"x", Array({4, 1, 3}, {1, 2, 0.5, -1, 0, 0.25, 0.5, 2, -2, 0.75, 0, 1})},
+                               {"label", Array({1, 2}, {one, other})}};
+    const std::vector<Array> loops = evaluate(cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr)), bindings);
+    EXPECT_EQ(loops[0].values, Numbers{HUGE_VAL});
+    EXPECT_EQ(loops[1].values, Numbers(12, 0));
+    EXPECT_EQ(evaluate(g, bindings)[1].values, loops[1].values);
+    TestGraph loss("y = CTCLoss(x, label)");
+    GradientOptions options;
+    options.gradientOnly = true;
+    const Graph twice = cantFail(buildGradientOfOrder(loss.context, loss, wrt(loss, {"x"}), options, 2)).graph;
+    for (const Array &gradient : evaluate(twice, bindings)) EXPECT_EQ(gradient.values, Numbers(12, 0));
+  }
+}
+
 // Loops in place of steps: as many nodes for any length.
 TEST(CtcLoss, HO_01_NodesDoNotGrowWithSteps) {
   std::set<uint32_t> numNodes;

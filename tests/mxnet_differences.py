@@ -205,6 +205,8 @@ Other differences, which no single derivative shows:
 - `Pooling` of type avg under `pooling_convention=full` in float32: where a window ends outside the image, the forward pass
   divides by the elements inside, and the gradient by all of the window. In float64 both divide by the elements inside.
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
+- The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
+  order reads as well.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
 - Labels get a gradient of zeros; in gradc they get none. Most of its gradient operators cannot be differentiated again.

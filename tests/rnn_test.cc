@@ -7,12 +7,15 @@
 #include "tests/support/op_table.h"
 #include "tests/support/test_graph.h"
 
+#include "ir/bodies.h"
+#include "ops/sequence/rnn_cells.h"
 #include "passes/gradient/gradient.h"
 #include "passes/infer.h"
 #include "passes/targets/lower_to.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace llvm;
 
@@ -137,6 +140,12 @@ TEST(Rnn, RUN_02_ClippedCells) {
   EXPECT_EQ(cellOf(NAN, ", lstm_state_clip_nan=True"), -0.5);
 }
 
+size_t nestedNodes(const Graph &graph) {
+  size_t count = 0;
+  for (const NestedGraph &nested : nestedGraphs(graph)) count += nested.graph.numNodes();
+  return count;
+}
+
 Bindings ones(std::initializer_list<std::pair<const char *, std::vector<int64_t>>> shapes) {
   Bindings bindings;
   uint64_t stream = 0;
@@ -182,17 +191,33 @@ TEST(Rnn, RUN_02_DropoutIsScaled) {
   EXPECT_NEAR(static_cast<double>(numKept), 1000, 150);
 }
 
-TEST(Rnn, HO_01_HigherOrdersNeedTheNumberOfSteps) {
-  TestGraph g("y = RNN(x, w, h) {state_size=1, num_layers=1, mode=gru}");
-  const Bindings bindings = ones({{"x", {2, 1, 1}}, {"w", {12}}, {"h", {1, 1, 1}}});
-  EXPECT_EQ(
-      describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), GradientOptions(), 2)),
-      "[infer_missing] the decomposition of operator '_backward_RNN' needs the size of axis 0 of input 0, 'arg0', "
-      "which is unknown");
-  const Inference known = cantFail(infer(g.context, g, hintsOf(g, bindings), InferOptions()));
-  GradientOptions options;
-  options.inference = &known;
-  EXPECT_TRUE(bool(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 3)));
+// Loops in place of steps: as many nodes for any length.
+TEST(Rnn, HO_01_NodesDoNotGrowWithSteps) {
+  std::set<size_t> numNodes;
+  for (const char *shape : {"(1,1,2)", "(10,1,2)", "(1000000,1,2)", "(2147483648,1,2)"}) {
+    TestGraph g(std::string("x = var {__shape__=") + shape +
+                "}; y = RNN(x, w, h, n) {state_size=1, num_layers=2, mode=gru, bidirectional=True,"
+                "use_sequence_length=True}");
+    const Inference known = cantFail(infer(g.context, g, {}, InferOptions()));
+    GradientOptions options;
+    options.inference = &known;
+    const Graph gradient = cantFail(buildGradientOfOrder(g.context, g, wrt(g, {"x", "w"}), options, 2)).graph;
+    numNodes.insert(nestedNodes(gradient));
+    const Inference all = cantFail(infer(g.context, gradient, {}, InferOptions()));
+    numNodes.insert(nestedNodes(cantFail(lowerTo(g.context, gradient, kPrimitivesTarget, &all))));
+  }
+  EXPECT_EQ(numNodes.size(), 2u);
+}
+
+// Not even how many features data has, which sizes the first layer's matrices.
+TEST(Rnn, HO_01_NoSizeHasToBeKnown) {
+  for (StringRef mode : enumNames(RnnMode())) {
+    TestGraph g(("y = RNN(x, w, h" + std::string(mode == "lstm" ? ", c" : "") +
+                 ") {state_size=2, num_layers=2, bidirectional=True, mode=" + mode + "}")
+                    .str());
+    EXPECT_EQ(describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x", "w"}), GradientOptions(), 3)), "success");
+    EXPECT_EQ(describeError(lowerTo(g.context, g, kPrimitivesTarget, nullptr)), "success");
+  }
 }
 
 TEST(Rnn, HO_01_DropoutHasOneOrder) {
@@ -205,14 +230,6 @@ TEST(Rnn, HO_01_DropoutHasOneOrder) {
       describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)),
       "[infer_missing] the decomposition of operator '_backward_RNN' draws what its forward node drew, which no other "
       "operator does");
-}
-
-TEST(Rnn, A_17_LoweringNeedsTheNumberOfSteps) {
-  TestGraph g("y = RNN(x, w, h) {state_size=1, num_layers=1, mode=gru}");
-  EXPECT_NE(
-      describeError(lowerTo(g.context, g, kPrimitivesTarget, nullptr))
-          .find("the decomposition of operator 'RNN' needs the size of axis 0 of input 0, 'data', which is unknown"),
-      std::string::npos);
 }
 
 }  // namespace

@@ -64,22 +64,30 @@ TEST(UnrollWrites, MUT_06_EveryStepOverwrites) {
   EXPECT_EQ(runWithState(graph, bindings), runWithState(made.graph, bindings));
 }
 
-/// A loop over the rows of what a writer of s yields, and of s itself or r; its body reads the latter alone.
-Graph loopBehindAWrite(bool readsState) {
+constexpr StringRef kWriteWouldBeLost =
+    "all: without loops, branches and calls, no output would need some node that overwrites a variable";
+
+/// A loop over the rows of what a writer of s yields, and of s itself or r, or a call that is given both; its body reads the
+/// latter alone.
+Graph behindAWrite(StringRef op, ArrayRef<AttrText> attrs, bool readsState) {
   Context &context = testContext();
   GraphBuilder builder(context);
   const Value r = builder.addVariable("r", Attrs()), s = builder.addVariable("s", Attrs());
   const NodeId write = cantFail(builder.add(*context.ops.find("test_accumulate"), {r, s}, {"write", Attrs()}));
-  const AttrText attrs[] = {
-      {"num_args", "2"}, {"num_data", "2"}, {"num_states", "0"}, {"num_out_data", "1"}, {"input_locs", "(1)"}};
   const Graph step = cantFail(parseGraph(context, "y = _copy(x)"));
   const Value read = readsState ? Value{s.node, 0, 1} : r;
   const NodeId loop = cantFail(
-      builder.add(*context.ops.find("_scan"), {Value{write}, read}, {"loop", context.attrs(attrs), NodeId(), step}));
+      builder.add(*context.ops.find(op), {Value{write}, read}, {"loop", context.attrs(attrs), NodeId(), step}));
   SmallVector<Value, 2> heads = {Value{loop}};
   if (readsState) heads.push_back(Value{write});
   const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
   return cantFail(orderMutations(context, graph, OverwrittenPolicy::Save)).graph;
+}
+
+Graph loopBehindAWrite(bool readsState) {
+  const AttrText attrs[] = {
+      {"num_args", "2"}, {"num_data", "2"}, {"num_states", "0"}, {"num_out_data", "1"}, {"input_locs", "(1)"}};
+  return behindAWrite("_scan", attrs, readsState);
 }
 
 // The loop waited for the write because it was given what the writer yields, too.
@@ -95,8 +103,17 @@ TEST(UnrollWrites, MUT_06_AWriteIsWaitedFor) {
 TEST(UnrollWrites, MUT_06_AWriteNobodyNeedsButForTheLoop) {
   const Graph graph = loopBehindAWrite(false);
   const Unrolled made = unroll(graph, kStateAndOne);
-  EXPECT_EQ(made.kept, std::vector<std::string>{
-                           "all: no output needs some node that overwrites a variable, but for the loop around it"});
+  EXPECT_EQ(made.kept, std::vector<std::string>{kWriteWouldBeLost.str()});
+  EXPECT_EQ(runWithState(made.graph, kStateAndOne), (std::vector<Doubles>{{2}, {5}}));
+}
+
+// The same with a call, which stays, and it is said.
+TEST(UnrollWrites, MUT_06_AWriteNobodyNeedsButForTheCall) {
+  const AttrText attrs[] = {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(1)"}};
+  const Graph graph = behindAWrite("_call", attrs, false);
+  const Unrolled made = cantFail(inlineCalls(testContext(), graph, {}));
+  EXPECT_EQ(made.kept, std::vector<std::string>{kWriteWouldBeLost.str()});
+  EXPECT_EQ(countFlows(made.graph), 1u);
   EXPECT_EQ(runWithState(made.graph, kStateAndOne), (std::vector<Doubles>{{2}, {5}}));
 }
 

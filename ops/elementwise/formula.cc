@@ -1,5 +1,6 @@
 #include "ops/elementwise/formula.h"
 
+#include "ops/control/scan_builder.h"
 #include "ops/primitives.h"
 
 using namespace llvm;
@@ -11,8 +12,10 @@ Value Formula::emit(int at) {
   if (!step.op || step.value.isValid()) return step.value;
   SmallVector<Value, 2> operands = {emit(step.left)};
   if (step.right >= 0) operands.push_back(emit(step.right));
-  const Attrs attrs = step.hasScalar ? rule.context().attrs({{"scalar", rule.number(step.scalar)}}) : Attrs();
-  return step.value = rule.emit(*step.op, operands, attrs);
+  SmallVector<AttrText, 1> attrs;
+  if (step.hasScalar) attrs.push_back({"scalar", rule.number(step.scalar)});
+  return step.value = loop ? loop->emit(*step.op, operands, attrs)
+                           : rule.emit(*step.op, operands, rule.context().attrs(ArrayRef<AttrText>(attrs)));
 }
 
 Value Term::value() const {

@@ -17,6 +17,8 @@
 
 namespace gradc {
 
+class ScanBuilder;
+
 /// Steps that terms of one formula consist of. They are emitted only at the end, left operands first: C++ leaves the order
 /// in which `f(x) * g(x)` calls f and g to the compiler.
 class Formula {
@@ -25,6 +27,8 @@ class Formula {
   enum class Shapes : uint8_t { Equal, Broadcast };
 
   Formula(DecomposeRule &rule, Shapes shapes) : rule(rule), shapes(shapes) {}
+  /// In the body of a loop.
+  Formula(DecomposeRule &rule, ScanBuilder &loop, Shapes shapes) : rule(rule), loop(&loop), shapes(shapes) {}
 
  private:
   friend class Term;
@@ -43,6 +47,7 @@ class Formula {
   Value emit(int step);
 
   DecomposeRule &rule;
+  ScanBuilder *loop = nullptr;
   Shapes shapes;
   llvm::SmallVector<Step, 16> steps;
 };

@@ -39,7 +39,7 @@ class ScannedCtc {
     const Value blanks = scan.row(pathBlanks), labels = scan.row(pathLabels), scale = scan.row(scales);
     const Value gradient =
         emit(kElemwiseSub, {step.probabilities, spelled(step, times(blanks, after[0]), times(labels, after[1]))});
-    const Value isUsed = given(fits), row = choose(isUsed, gradient, zeros(gradient));
+    const Value isUsed = given(hasPath), row = choose(isUsed, gradient, zeros(gradient));
     const size_t rows = scan.stack(within(step, row, zeros(row)));
     stepBack(scan, step, scale, after);
     loop = nullptr;
@@ -127,6 +127,8 @@ class ScannedCtc {
     const Value repeats = times(times(emit(kRminusScalar, {differs}, {{"scalar", "1"}}), isLater), isLabel);
     const Value needed = wide(emit(kElemwiseAdd, {sum(isLabel, "1"), sum(repeats, "1")}));
     fits = emit(kLesserScalar, {emit(kElemwiseSub, {needed, numSteps})}, {{"scalar", "0.5"}});
+    const Value numOutside = emit(kElemwiseSub, {sum(isLabel, "1"), sum(classOf, "(1, 2)")});
+    hasPath = times(fits, wide(emit(kLesserScalar, {numOutside}, {{"scalar", "0.5"}})));
   }
 
   // 1 for labels before the end of the sequence.
@@ -181,7 +183,7 @@ class ScannedCtc {
 
   // The share of each class in the paths that spell the labels, given the paths through each place.
   Value spelled(const Step &step, Value ofBlanks, Value ofLabels) {
-    const Value total = orOne(given(fits), rowSum(ofBlanks, ofLabels, "True"));
+    const Value total = orOne(given(hasPath), rowSum(ofBlanks, ofLabels, "True"));
     const Value perClass = sum(emit(kBroadcastMul, {step.classOf, expand(ofLabels, "2")}), "1");
     const Value ofBlank = emit(kBroadcastMul, {given(isBlank), sum(ofBlanks, "1", "True")});
     return emit(kBroadcastDiv, {emit(kElemwiseAdd, {perClass, ofBlank}), total});
@@ -209,6 +211,7 @@ class ScannedCtc {
   Value skips;        // (batch, labels): 1 where a label differs from the one before
   Value firstBlank, firstLabel, lastBlank, lastLabel;  // where paths begin and end, (batch, places)
   Value fits;                                          // (batch,): whether there are enough steps
+  Value hasPath;                                       // (batch,): whether the labels are classes, too
   Value scales, pathBlanks, pathLabels;                // (time, batch, places): of paths up to each step, scaled
   Value finalBlanks, finalLabels;
 };

@@ -233,7 +233,7 @@ template <bool hasLengths> constexpr OpDef backward(StringRef name, StringRef su
   op.flags.isBackward = true;
   op.flags.isRandom = true;
   op.draws = drops;
-  op.decompose = [](DecomposeRule &d) { unrollRnnGradient(d, hasLengths); };
+  op.decompose = [](DecomposeRule &d) { decomposeRnnGradient(d, hasLengths); };
   op.kernel = [](const KernelCall &call) { rnnBackward(call, hasLengths); };
   op.piece = [](const PieceCall &call) { rnnBackwardPiece(call, hasLengths); };
   op.workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef>) {
@@ -281,7 +281,7 @@ constinit const OpDef kRnn = {
     .flags = {.isRandom = true},
     .draws = drops,
     .gradient = rnnGradient,
-    .decompose = unrollRnn,
+    .decompose = decomposeRnn,
     .kernel = rnnForward,
     .piece = rnnForwardPiece,
     .workspace = [](const NodeKind &kind, ArrayRef<TensorRef> in,

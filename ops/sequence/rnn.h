@@ -111,8 +111,8 @@ void rnnForwardPiece(const PieceCall &call);
 void rnnBackward(const KernelCall &call, bool hasLengths);
 void rnnBackwardPiece(const PieceCall &call, bool hasLengths);
 
-/// rnn_unrolled.cc
-void unrollRnn(DecomposeRule &d);
-void unrollRnnGradient(DecomposeRule &d, bool hasLengths);
+/// rnn_scan.cc
+void decomposeRnn(DecomposeRule &d);
+void decomposeRnnGradient(DecomposeRule &d, bool hasLengths);
 
 }  // namespace gradc

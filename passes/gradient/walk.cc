@@ -260,7 +260,7 @@ class BackwardWalk {
     return Error::success();
   }
 
-  // What was known before of the base's entries: enough for operators that are unrolled along an axis of what they read.
+  // What was known before of the base's entries: enough for rules that need a rank or a size of what their node reads.
   ShapeRef shapeOf(Value v) const {
     const Inference *known = state.options.inference;
     return known && v.node.value < state.numBase ? known->shapeOf(state.graph.entry(v)) : ShapeRef();

@@ -42,8 +42,6 @@ constexpr OnReference kOnReference[] = {
     {"_backward_broadcast_* -> *(2,1,3) *(*4,1)", "both operands are repeated"},
     {"RNN {*use_sequence_length=True*", "sequences of different lengths"},
     {"*softmax {*use_length=True*", "rows of different lengths"},
-    {"where {*(2,) *(2,2)*", "a condition per row"},
-    {"_backward_where {*(2,2) *(2,) *", "a condition per row"},
     {"*where {*(3,)*", "a condition per row"},
 };
 
