@@ -173,7 +173,9 @@ TEST(Infer, INF_05_VariablesBesideAnUnknownTypeWait) {
 TEST(Infer, INF_07_HeadGradientsTakeTheTypesOfTheirOutputs) {
   TestGraph g("u = sin(x); c = amp_cast(x) {dtype=float16}; h = _identity_with_attr_like_rhs(hu, u);"
               "k = _identity_with_attr_like_rhs(hc, c); b = _backward_sin(h, x); heads c, b, k");
-  const Inference inference = cantFail(infer(g.context, g, InferRequest(), {.allowUnknown = true}));
+  InferOptions options;
+  options.allowUnknown = true;
+  const Inference inference = cantFail(infer(g.context, g, InferRequest(), options));
   auto type = [&](StringRef name) { return inference.dtype[g.graph.entry(g.at(name))]; };
   EXPECT_EQ(type("x"), DType::Float32);
   EXPECT_EQ(type("hu"), DType::Float32);
