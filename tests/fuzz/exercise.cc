@@ -135,14 +135,14 @@ void Trial::checkPlanned(const Graph &graph, const Inference &inference, ArrayRe
   rereads(annotatePlan(annotate(graph, inference), inference, *plan), (stage + ", planned").str());
 }
 
-/// Whether a decomposition is part of what MXNet gets, or reshape_like, which says nothing of its operand. What the operator
-/// said of the shapes of its inputs is lost with it.
+/// Whether a decomposition is part of what MXNet gets, a loop with other bodies, or reshape_like, which says nothing of its
+/// operand. What the operator or the variables of its bodies said of the shapes of its inputs is lost with it.
 bool isTakenApart(const Graph &graph) {
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const NodeKind &kind = graph.kind(NodeId(n));
     if (kind.isVariable() || kind.op->flags.isOpaque || kMxnetTarget.has(kind)) continue;
     const bool hasRow = llvm::any_of(kMxnetTarget.rows, [&](const TargetRow &row) { return row.op == kind.op->name; });
-    if (!hasRow || kind.op->name == "_repeat_axes_like") return true;
+    if (!hasRow || !kind.bodies.empty() || kind.op->name == "_repeat_axes_like") return true;
   }
   return false;
 }
