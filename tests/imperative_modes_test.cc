@@ -333,7 +333,7 @@ TEST(ImperativeModes, MA_04_H_02_GapsAmongHeads) {
   EXPECT_EQ(t.gradOf(x), (Doubles{1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1}));
 }
 
-TEST(ImperativeModes, MA_05_MA_16_REQ_07_STOP_04_FreshFlags) {
+TEST(ImperativeModes, MA_05_MA_16_REQ_07_ASK_17_STOP_04_FreshFlags) {
   Tape t;
   Tensor x = t.value(1), y = t.value(2);
   cantFail(t.im.mark(x, Request::Write));

@@ -65,7 +65,7 @@ TEST(LoopGradient, CF_05_AStateNobodyReads) {
   EXPECT_EQ(run(gradientOf(graph, {"s"}), {{"x", {0, 1}, {}}, {"s", {1}, {5}}}), (std::vector<Doubles>{{1}}));
 }
 
-TEST(LoopGradient, V_24_CF_09_Cond) {
+TEST(LoopGradient, V_24_CF_09_ASK_05_Cond) {
   const Graph graph = loopFile("cond");
   for (double p : {1., -1.})
     EXPECT_EQ(run(gradientOf(graph, {"a", "b", "c", "p"}),
@@ -92,7 +92,7 @@ TEST(LoopGradient, V_23_CF_12_Rnn) {
 }
 
 // CF-19: the gradient of a loop is a loop, so it has a gradient.
-TEST(LoopGradient, CF_19_CF_20_HigherOrders) {
+TEST(LoopGradient, CF_19_CF_20_ASK_03_ASK_04_HigherOrders) {
   for (uint32_t order : {1, 2, 3}) {
     expectDerivative(loopFile("cf12"), kCf12, order);
     expectDerivative(loopFile("cf11"), kCf11, order);
@@ -117,7 +117,7 @@ TEST(LoopGradient, CF_11_CF_20_OneInTheOther) {
 }
 
 // CF-04, D-08: the gradient carries no state for what is not requested.
-TEST(LoopGradient, CF_04_D_08_AnInputNobodyAsksForIsNoState) {
+TEST(LoopGradient, CF_04_D_08_ASK_09_AnInputNobodyAsksForIsNoState) {
   const Graph loop = loopFile("cf12");
   auto numStates = [&](ArrayRef<StringRef> names) {
     const GradientResult result = gradientOf(loop, names);
