@@ -313,7 +313,7 @@ class BlockCopier {
   }
 
   /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
-  /// needs the old value, the name gets the new one too. False: it is no such name.
+  /// needs the old value, the name gets the new one too. False for a name that needs none of this.
   bool separateStopped(TextId name, const std::vector<Version> &versions) {
     if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); }))
       return false;

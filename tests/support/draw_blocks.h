@@ -13,7 +13,7 @@ struct BlockDraw {
   uint32_t depth = 2;       // of blocks within the root; 0: straight lines
   int rewritePercent = 20;  // of results that are written to a name there is
   int flaggedPercent = 0;   // of variables that stop the gradient
-  int inPlacePercent = 0;   // of operators on one operand that are written to its name, where that is no parameter
+  int inPlacePercent = 0;   // of operators on one operand that write to its name, parameters excepted
 };
 
 /// A program whose loss `loss` has one element. Its parameters `p0`, `p1`, `p2` and data `x0`, `x1` are float64 of shape [2, 2];
