@@ -216,6 +216,27 @@ TEST(LowerLoops, MUT_06_ACallKeepsTheWritesOfItsBody) {
                      {{12}, {1}}, both);
 }
 
+// A loop that waits for a write through one operand, and reads the overwritten variable as another: what takes m's rows down has
+// no such operand.
+TEST(LowerLoops, MUT_06_APartOfALoopReadsAVariableAfterTheWrite) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 4> given;
+  for (StringRef name : {"w", "g", "m"}) given.push_back(builder.addVariable(name, Attrs()));
+  const Value after{given[2].node, 0, 1}, x = builder.addVariable("x", Attrs());
+  given[2] = after;
+  const Value written{cantFail(builder.add(*context.ops.find("sgd_mom_update"), given,
+                                           {"u", context.attrs({{"lr", "1"}, {"momentum", "0.5"}}), NodeId()}))};
+  const AttrText attrs[] = {{"num_args", "3"},     {"num_data", "2"},   {"num_states", "1"},
+                            {"num_out_data", "0"}, {"reverse", "True"}, {"input_locs", "(2, 0, 1)"}};
+  const Graph inner = body("p = elemwise_mul(a, b); n = elemwise_add(p, c)");
+  const Value operands[] = {after, written, x};
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), inner}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  expectSameMomentum(graph, runWithMomentum(graph), {&kMxnetTarget, &kPrimitivesTarget});
+}
+
 TEST(LowerLoops, A_21_WhatABodyWaitsForIsWaitedForInTheCallsPlace) {
   const Graph call = around("_call", {"x"}, {{"num_args", "1"}, {"num_outputs", "1"}, {"input_locs", "(0,)"}},
                             body("a = exp(x); b = sin(x) ^a; heads b"), 1);

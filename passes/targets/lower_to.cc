@@ -4,6 +4,7 @@
 
 #include "ir/dense_map.h"
 #include "passes/following_attrs.h"
+#include "passes/order_mutation.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 #include "passes/targets/kept_writes.h"
@@ -380,6 +381,26 @@ class Lowering {
 
 }  // namespace
 
+namespace {
+
+/// A node waits for a write through one operand, and reads the overwritten variable as another. Of the nodes in its place, the
+/// one that reads the variable may not wait.
+Expected<Graph> inOrder(Context &context, const Graph &before, const Graph &lowered) {
+  auto overwrites = [](const KindRef &kind) { return !kind->mutated.isEmpty() || !kind->bodies.empty(); };
+  auto isInOrder = [](const Graph &graph) {
+    Error disorder = checkMutationOrder(graph);
+    const bool is = !disorder;
+    consumeError(std::move(disorder));
+    return is;
+  };
+  if (none_of(lowered.kinds(), overwrites) || isInOrder(lowered) || !isInOrder(before)) return lowered;
+  Expected<OrderedGraph> ordered = orderMutations(context, lowered, OverwrittenPolicy::Save);
+  if (!ordered) return ordered.takeError();
+  return ordered->graph;
+}
+
+}  // namespace
+
 Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known) {
   return catchingBadAlloc("to lower the graph", [&]() -> Expected<Graph> {
     LoweredBodies bodies;
@@ -387,10 +408,11 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     if (Error error = lowering.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(lowering).finish();
     if (!lowered) return lowered.takeError();
-    if (!target.adjustTable) return lowered->graph;
-    GraphTable table = lowered->graph.table();
+    Expected<Graph> ordered = inOrder(context, graph, lowered->graph);
+    if (!ordered || !target.adjustTable) return ordered;
+    GraphTable table = ordered->table();
     target.adjustTable(table);
-    return lowered->graph.withTable(std::move(table));
+    return ordered->withTable(std::move(table));
   });
 }
 
