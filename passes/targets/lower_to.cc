@@ -396,7 +396,8 @@ Expected<Graph> inOrder(Context &context, const Graph &before, const Graph &lowe
   if (none_of(lowered.kinds(), overwrites) || isInOrder(lowered) || !isInOrder(before)) return lowered;
   Expected<OrderedGraph> ordered = orderMutations(context, lowered, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
-  return ordered->graph;
+  // Where a copy is needed, versions contradict the order of nodes: the check before a run refuses that.
+  return ordered->numCopies ? lowered : ordered->graph;
 }
 
 }  // namespace
