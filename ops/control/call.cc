@@ -42,7 +42,11 @@ Expected<BodyFlow> callFlow(const NodeKind &kind) {
 class InlinedBody {
  public:
   explicit InlinedBody(DecomposeRule &d)
-      : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()), isNumbered(body.numNodes()) {}
+      : d(d), body(d.kind().bodies[0]), nodes(body.numNodes()), isNumbered(body.numNodes()),
+        saysVersions(body.numNodes()), isWritten(body.numNodes()) {
+    for (uint32_t n = 0; n < body.numNodes(); ++n)
+      for (Value v : body.inputs(NodeId(n))) saysVersions[v.node.value] = saysVersions[v.node.value] || v.version != 0;
+  }
 
   void run() {
     const BodyFlow::Body &ports = d.kind().flow->bodies[0];
@@ -58,6 +62,9 @@ class InlinedBody {
 
  private:
   Value at(Value v) {
+    // Where no version in the body says anything, its order does.
+    if (v.version == 0 && !saysVersions[v.node.value] && isWritten[v.node.value]) v.version = 1;
+    if (!isNumbered[v.node.value]) v.version = 0;  // a first number would change what readers around the call mean
     const Value base = nodes[v.node.value];
     return Value{base.node, static_cast<uint16_t>(base.index + v.index),
                  static_cast<uint16_t>(base.version + v.version)};
@@ -70,10 +77,10 @@ class InlinedBody {
       Value v = body.inputs(n)[i];
       if (kind.isMutated(i) && v.version == 0) v.version = 1;
       if (v.version > 1) return d.refuse("overwrites '" + body.name(v.node) + "' of its body twice");
-      // A first number would change what those that have none around the call read.
-      if (!isNumbered[v.node.value]) v.version = 0;
       inputs.push_back(at(v));
     }
+    for (size_t i = 0; i < body.inputs(n).size(); ++i)
+      if (kind.isMutated(i)) isWritten[body.inputs(n)[i].node.value] = true;
     ArrayRef<NodeId> deps = body.controlDeps(n);
     const bool isFused = kind.op->flags.isBackward && !deps.empty();
     if (kind.op->flags.isOpaque) return d.refuse("has the unknown operator '" + kind.op->name + "' in its body");
@@ -87,6 +94,7 @@ class InlinedBody {
   const Graph &body;
   std::vector<Value> nodes;      // by node of the body: output 0
   std::vector<bool> isNumbered;  // by variable of the body: what it is given says a version
+  std::vector<bool> saysVersions, isWritten;
 };
 
 constexpr OpDef callOperator() {
