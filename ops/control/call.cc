@@ -75,7 +75,7 @@ class InlinedBody {
     SmallVector<Value, 8> inputs;
     for (size_t i = 0; i < body.inputs(n).size(); ++i) {
       Value v = body.inputs(n)[i];
-      if (kind.isMutated(i) && v.version == 0) v.version = 1;
+      if (kind.isMutated(i) && v.version == 0) v.version = isWritten[v.node.value] ? 2 : 1;
       if (v.version > 1) return d.refuse("overwrites '" + body.name(v.node) + "' of its body twice");
       inputs.push_back(at(v));
     }

@@ -383,17 +383,27 @@ class Lowering {
 
 namespace {
 
+/// Whether a node would read another version than it means (E-31).
+Expected<bool> isStale(const Graph &graph) {
+  bool stale = false;
+  Error error = handleErrors(checkMutationOrder(graph), [&](std::unique_ptr<GradcError> info) -> Error {
+    stale = info->kind == ErrorKind::StaleVersion;
+    return stale ? Error::success() : Error(std::move(info));
+  });
+  if (error) return std::move(error);
+  return stale;
+}
+
 /// A node waits for a write through one operand, and reads the overwritten variable as another. Of the nodes in its place, the
 /// one that reads the variable may not wait.
 Expected<Graph> inOrder(Context &context, const Graph &before, const Graph &lowered) {
   auto overwrites = [](const KindRef &kind) { return !kind->mutated.isEmpty() || !kind->bodies.empty(); };
-  auto isInOrder = [](const Graph &graph) {
-    Error disorder = checkMutationOrder(graph);
-    const bool is = !disorder;
-    consumeError(std::move(disorder));
-    return is;
-  };
-  if (none_of(lowered.kinds(), overwrites) || isInOrder(lowered) || !isInOrder(before)) return lowered;
+  if (none_of(lowered.kinds(), overwrites)) return lowered;
+  Expected<bool> needsOrder = isStale(lowered);
+  if (!needsOrder) return needsOrder.takeError();
+  Expected<bool> neverWas = *needsOrder ? isStale(before) : true;
+  if (!neverWas) return neverWas.takeError();
+  if (*neverWas) return lowered;
   Expected<OrderedGraph> ordered = orderMutations(context, lowered, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
   // Where a copy is needed, versions contradict the order of nodes: the check before a run refuses that.
