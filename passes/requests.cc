@@ -15,6 +15,14 @@ bool isUnwanted(const Graph &graph, const RequestTable &requests, NodeId n) {
   return true;
 }
 
+bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n) {
+  if (hasEffects(graph.kind(n))) return false;
+  const uint32_t first = graph.firstEntry(n).value;
+  for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
+    if (requests.request[EntryId(e)] != Request::Null && inference.elements(EntryId(e)) != 0) return false;
+  return true;
+}
+
 RequestTable countRequests(const Graph &graph, ArrayRef<Request> headRequests) {
   RequestTable table{EntryMap<Request>(graph, Request::Null), EntryMap<uint32_t>(graph, 0)};
   for (size_t i = 0; i < graph.heads().size(); ++i) {

@@ -2,9 +2,9 @@
 // instructions, connect their views. Linear. Tested by tests/executor_test.cc
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
-#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/inference.h"
+#include "passes/unwanted.h"
 #include "runtime/body_runner.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/widened_kernel.h"
@@ -424,14 +424,6 @@ Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFi
   return Failure(ErrorKind::DTypeWidth,
                  who + " works on " + dtypeName(stored) + ", but its kernel computes in " + types.names())
       .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
-}
-
-bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n) {
-  if (hasEffects(graph.kind(n))) return false;
-  const uint32_t first = graph.firstEntry(n).value;
-  for (uint32_t e = first; e < first + graph.numOutputs(n); ++e)
-    if (requests.request[EntryId(e)] != Request::Null && inference.elements(EntryId(e)) != 0) return false;
-  return true;
 }
 
 TensorRef InstructionList::tensor(EntryId e) const {

@@ -84,10 +84,6 @@ class ArenaPlaces {
   std::vector<Place> entries, workspaces, bodies;
 };
 
-/// RUN-01: whether the executor leaves an operator out: none of its outputs is wanted, or none of those has an element,
-/// and it writes nowhere else.
-bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n);
-
 /// E-63 where an operator's kernel does not compute in the type that it is given for an operand (ir/widening.h) of type
 /// `stored`, of `who`. The first operand decides in which type a kernel computes; others may be class numbers or positions.
 llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const llvm::Twine &who);

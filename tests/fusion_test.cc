@@ -7,6 +7,7 @@
 #include "runtime/session.h"
 #include "tests/support/cells.h"
 #include "tests/support/fast_runs.h"
+#include "tests/support/loops.h"
 #include "tests/support/small_ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_graph.h"
@@ -245,6 +246,24 @@ TEST(Fusion, MEM_03_WhatAGroupReadsIsInUseUntilItsEnd) {
   const MemoryPlan together = two.plan();
   EXPECT_EQ(two.check(together), "success");
   EXPECT_GT(together.valueBytes, apart.valueBytes);
+}
+
+// Loops without rows do not run, wherever they are in a group, and take no workspace.
+TEST(Fusion, MEM_03_WhatDoesNotRunTakesNoWorkspace) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const auto add = [&](StringRef op, Value x) { return Value{cantFail(builder.add(*context.ops.find(op), x, {}))}; };
+  const AttrText attrs[] = {{"num_args", "1"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "1"}};
+  const Graph inner = body("a = exp(row); b = sum(a); y = broadcast_mul(row, b)");
+  const Value x = builder.addVariable("x", Attrs()), rows = builder.addVariable("rows", Attrs());
+  std::vector<Value> heads = {add("exp", x)};
+  for (StringRef name : {"first", "second"})
+    heads.push_back(Value{cantFail(
+        builder.add(*context.ops.find("_scan"), {rows}, {name, context.attrs(ArrayRef(attrs)), NodeId(), inner}))});
+  heads.front() = add("relu", heads.front());
+  const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
+  Session session = open(graph, {.shapes = {{"x", {10}}, {"rows", {0, 4}}}});
+  EXPECT_NE(groupsOf(session, graph), "");
 }
 
 TEST(Fusion, MEM_03_WhatIsNotStoredIsReadInItsGroupAlone) {

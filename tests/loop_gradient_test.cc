@@ -140,6 +140,32 @@ TEST(LoopGradient, CF_16_AnUnrelatedStateIsPruned) {
   EXPECT_EQ(numStates, std::vector<size_t>{2}) << "that of t, and the sum for w";
 }
 
+void expectNothingSaved(const Graph &loop, const GradientRequest &request) {
+  const Graph graph = cantFail(buildGradient(testContext(), loop, request, GradientOptions())).graph;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    EXPECT_FALSE(graph.attrs(NodeId(n)).get("__saved__")) << graph.name(NodeId(n)).str();
+    EXPECT_FALSE(graph.kind(NodeId(n)).flow && graph.kind(NodeId(n)).flow->isReverse);
+  }
+}
+
+// Nothing flows into a loop whose output is stopped, by request or by an operator: it saves nothing, and no loop runs backward.
+TEST(LoopGradient, STOP_01_STOP_03_A_19_AStoppedLoopSavesNothing) {
+  const Graph loop = loopFile("cf03");
+  for (Value head : loop.heads()) {
+    GradientRequest request;
+    request.heads = {{head, std::nullopt, ""}};
+    request.wrt = {{Value{nodeNamed(loop, "x")}}};
+    request.stop = {head};
+    expectNothingSaved(loop, request);
+    for (StringRef op : {"BlockGrad", "zeros_like"}) {
+      GraphBuilder builder(testContext(), loop);
+      request.heads[0].y = Value{cantFail(builder.add(*testContext().ops.find(op), {head}, {}))};
+      request.stop.clear();
+      expectNothingSaved(cantFail(std::move(builder).freeze({request.heads[0].y}, {})).graph, request);
+    }
+  }
+}
+
 std::vector<Binding> lstmBindings() {
   std::vector<Binding> bindings = {{"x", {4, 2, 5}, {}},        {"h", {2, 3}, {}},      {"c", {2, 3}, {}},
                                    {"i2h_weight", {12, 5}, {}}, {"i2h_bias", {12}, {}}, {"h2h_weight", {12, 3}, {}},

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -162,7 +163,11 @@ void expectSameMomentum(const Graph &graph, const std::vector<Doubles> &expected
     ASSERT_TRUE(static_cast<bool>(made)) << describeError(made.takeError());
     const Graph lowered = *made;
     EXPECT_EQ(describeError(verifyGraph(lowered, 5)), "success");
-    for (uint32_t n = 0; n < lowered.numNodes(); ++n) EXPECT_NE(lowered.opName(NodeId(n)), "_call");
+    for (uint32_t n = 0; n < lowered.numNodes(); ++n) {
+      EXPECT_NE(lowered.opName(NodeId(n)), "_call");
+      ArrayRef<NodeId> deps = lowered.controlDeps(NodeId(n));
+      EXPECT_EQ(std::set<NodeId>(deps.begin(), deps.end()).size(), deps.size());
+    }
     EXPECT_EQ(runWithMomentum(lowered), expected) << target->name.str() << "\n" << dump(lowered);
   }
 }
@@ -214,6 +219,25 @@ TEST(LowerLoops, MUT_06_ACallKeepsTheWritesOfItsBody) {
   expectSameMomentum(callOf("y = elemwise_mul(x, m); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z",
                             "(0, 3, 1, 2)", 0),
                      {{12}, {1}}, both);
+  // The output that the write is behind leads to a call that does not read it.
+  GraphBuilder builder(testContext());
+  SmallVector<Value, 4> given;
+  for (StringRef name : {"x", "w", "g", "m"}) given.push_back(builder.addVariable(name, Attrs()));
+  const Graph writing = body("y = square(x); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5} ^y; heads y, z");
+  const AttrText attrs[] = {{"num_args", "4"}, {"num_outputs", "2"}},
+                 reads[] = {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(0,)"}};
+  const NodeId first = cantFail(
+      builder.add(*testContext().ops.find("_call"), given, {"first", testContext().attrs(attrs), NodeId(), writing}));
+  const NodeId second =
+      cantFail(builder.add(*testContext().ops.find("_call"), {Value{first}, Value{first, 1}},
+                           {"second", testContext().attrs(reads), NodeId(), body("y = negative(x)")}));
+  expectSameMomentum(cantFail(std::move(builder).freeze({Value{first}, Value{second}}, {})).graph, {{9}, {-9}, {1}},
+                     both);
+  // One node answers for two outputs.
+  const StringRef behind = "z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; u = square(x) ^z; y = negative(u)";
+  const Graph twice = around("_call", {"x", "w", "g", "m"}, {{"num_args", "4"}, {"num_outputs", "2"}},
+                             body((behind + "; heads y, y").str()), 2);
+  expectSameMomentum(twice, {{-9}, {-9}, {1}}, both);
 }
 
 // A loop that waits for a write through one operand, and reads the overwritten variable as another: what takes m's rows down has

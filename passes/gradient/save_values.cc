@@ -3,6 +3,7 @@
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"
+#include "passes/backward_link.h"
 #include "passes/gradient/select.h"
 #include "passes/rewriter.h"
 
@@ -111,10 +112,8 @@ class Saving {
  public:
   Saving(Context &ctx, const Graph &graph, const GradientRequest &request, const GradientOptions &options,
          BodyGradients &known)
-      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options),
+      : ctx(ctx), graph(graph), options(options), known(known), selection(graph, request, options), summaries(ctx),
         rewriter(ctx, graph) {
-    std::vector<GradientHead> heads = request.heads;
-    connected = selection.connectedTo(graph, heads, false);
     findLive(request.heads);
   }
 
@@ -139,20 +138,38 @@ class Saving {
 
  private:
   bool isOnPath(NodeId n) const {
-    if (!graph.kind(n).flow || !connected[n.value]) return false;
+    if (!graph.kind(n).flow || !hasLiveOutput(n)) return false;
     return llvm::any_of(graph.inputs(n), [&](Value v) { return selection.carries(graph.entry(v)); });
   }
 
-  // By entry: read by a node that a y depends on, at a position through which gradient flows, or a y itself.
+  bool hasLiveOutput(NodeId n) const {
+    const uint32_t first = graph.firstEntry(n).value;
+    return isLive.find_first_in(first, first + graph.numOutputs(n)) >= 0;
+  }
+
+  // By entry: gradient may arrive there from a y, and flows into the node.
   void findLive(ArrayRef<GradientHead> heads) {
     isLive.resize(graph.numEntries());
-    for (const GradientHead &head : heads) isLive.set(graph.entry(head.y).value);
-    for (uint32_t n = 0; n < graph.numNodes(); ++n) {
-      if (!connected[n] || graph.isVariable(NodeId(n))) continue;
+    auto reach = [&](Value v) {
+      const EntryId e = graph.entry(v);
+      if (!selection.isCut(e) && !selection.isStopped(e) && !selection.isInteger(e)) isLive.set(e.value);
+    };
+    for (const GradientHead &head : heads) reach(head.y);
+    for (uint32_t n = graph.numNodes(); n-- > 0;) {
+      if (!hasLiveOutput(NodeId(n))) continue;
       ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-      for (size_t i = 0; i < inputs.size(); ++i)
-        if (Selection::flows(graph.kind(NodeId(n)), i)) isLive.set(graph.entry(inputs[i]).value);
+      for (uint32_t i = 0; i < inputs.size(); ++i)
+        if (Selection::flows(graph.kind(NodeId(n)), i) && !isZeroByRule(graph.kindHandle(NodeId(n)), i))
+          reach(inputs[i]);
     }
+  }
+
+  /// Whether the rule answers with zeros by definition for that input, as BlockGrad's does, and those are dropped.
+  bool isZeroByRule(const KindRef &kind, uint32_t input) {
+    if (options.zeroTerms == ZeroPolicy::Keep) return false;
+    return llvm::any_of(summaries.of(kind).nodes, [&](const BackwardLink &link) {
+      return link.kind->op->flags.isZero && llvm::is_contained(link.outputs, LinkedEntry{0, input});
+    });
   }
 
   Expected<KindRef> differentiate(NodeId n) {
@@ -196,9 +213,9 @@ class Saving {
   const GradientOptions &options;
   BodyGradients &known;
   const Selection selection;
+  RuleSummaries summaries;
   GraphRewriter rewriter;
-  BitVector connected;  // by node: a y depends on it
-  BitVector isLive;     // by entry
+  BitVector isLive;  // by entry
   SavingGraph result;
 };
 

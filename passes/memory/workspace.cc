@@ -51,7 +51,7 @@ uint64_t ofReference(const Graph &graph, const Inference &inference, const Reque
 
 Expected<int64_t> workspaceBytes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                  const PlanOptions &options, NodeId n) {
-  if (isUnwanted(graph, requests, n)) return 0;
+  if (hasNothingToDo(graph, requests, inference, n)) return 0;
   if (graph.kind(n).flow) {
     const FlowPlan *flow = options.flows ? findFlowPlan(*options.flows, n) : nullptr;
     return flow ? flow->bytes : 0;

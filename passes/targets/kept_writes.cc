@@ -1,6 +1,10 @@
 // Tested by tests/lower_loops_test.cc
 #include "passes/targets/kept_writes.h"
 
+#include "passes/order_mutation.h"
+
+#include "ir/error.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -22,72 +26,117 @@ DenseSet<uint32_t> reachedFrom(const GraphBuilder &builder, NodeId node, const P
   return reached;
 }
 
+/// Whether a node would read another version than it means (E-31).
+Expected<bool> isStale(const Graph &graph) {
+  bool stale = false;
+  Error error = handleErrors(checkMutationOrder(graph), [&](std::unique_ptr<GradcError> info) -> Error {
+    stale = info->kind == ErrorKind::StaleVersion;
+    return stale ? Error::success() : Error(std::move(info));
+  });
+  if (error) return error;
+  return stale;
+}
+
 }  // namespace
 
 void EmittedOrder::add(ArrayRef<std::pair<NodeId, NodeId>> waits) {
   for (auto [after, before] : waits) later.push_back(after), earlier.push_back(before);
 }
 
-void EmittedOrder::addTo(GraphBuilder &builder, ArrayRef<NodeId> made) const {
+void EmittedOrder::addTo(GraphBuilder &builder, ArrayRef<NodeId> made) {
   for (size_t w = 0; w < later.size(); ++w) {
     const auto [first, end] = places.lookup(earlier[w].value);
     const auto [firstLater, endLater] = places.lookup(later[w].value);
     for (size_t i = first; i < end; ++i) {
       if (i + 1 < end && builder.kind(made[i]).mutated.isEmpty()) continue;
-      for (size_t k = firstLater; k < endLater; ++k) builder.addControlDep(made[k], made[i]);
+      for (size_t k = firstLater; k < endLater; ++k)
+        if (added.insert({made[k].value, made[i].value}).second) builder.addControlDep(made[k], made[i]);
     }
   }
 }
 
-BitVector looseNodes(const Graph &graph) {
+LooseWrites::LooseWrites(const Graph &graph) {
   auto any = [&](auto holds) { return llvm::any_of(graph.kinds(), [&](const KindRef &kind) { return holds(*kind); }); };
   if (!any([](const NodeKind &kind) { return !kind.mutated.isEmpty(); }) ||
       !any([](const NodeKind &kind) { return kind.flow != nullptr; }))
-    return {};
-  BitVector isHeld(graph.numNodes());  // leads to a head whatever becomes of flows
-  for (Value head : graph.heads()) isHeld.set(head.node.value);
+    return;
+  isHeld.resize(graph.numEntries());
+  BitVector isNodeHeld(graph.numNodes());
+  auto hold = [&](Value v) {
+    isHeld.set(graph.entry(v).value);
+    isNodeHeld.set(v.node.value);
+  };
+  for (Value head : graph.heads()) hold(head);
   for (uint32_t n = graph.numNodes(); n-- > 0;) {
     const NodeKind &kind = graph.kind(NodeId(n));
-    if (!isHeld[n] || kind.isVariable() || kind.flow) continue;
-    for (Value v : graph.inputs(NodeId(n))) isHeld.set(v.node.value);
-    for (NodeId dep : graph.controlDeps(NodeId(n))) isHeld.set(dep.value);
+    if (!isNodeHeld[n] || kind.isVariable() || kind.flow) continue;
+    for (Value v : graph.inputs(NodeId(n))) hold(v);
+    for (NodeId dep : graph.controlDeps(NodeId(n))) isNodeHeld.set(dep.value);
   }
-  BitVector isLoose(graph.numNodes());
+  isLoose.resize(graph.numNodes());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     auto isAbove = [&](NodeId m) { return isLoose[m.value]; };
-    if ((!isHeld[n] && !graph.kind(NodeId(n)).mutated.isEmpty()) ||
+    if ((!isNodeHeld[n] && !graph.kind(NodeId(n)).mutated.isEmpty()) ||
         llvm::any_of(graph.inputs(NodeId(n)), [&](Value v) { return isAbove(v.node); }) ||
         llvm::any_of(graph.controlDeps(NodeId(n)), isAbove))
       isLoose.set(n);
   }
-  return isLoose.none() ? BitVector() : isLoose;
 }
 
-void keepWrites(GraphBuilder &builder, ArrayRef<Value *> outputs, SmallVectorImpl<NodeId> &made,
-                ArrayRef<NodeId> others) {
+BitVector waitedForNodes(const Graph &graph) {
+  BitVector isWaitedFor(graph.numNodes());
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const ArrayRef<NodeId> deps = graph.controlDeps(NodeId(n));
+    const bool hasForward = !deps.empty() && graph.op(NodeId(n))->flags.isBackward;
+    for (NodeId dep : deps.drop_front(hasForward)) isWaitedFor.set(dep.value);
+  }
+  return isWaitedFor;
+}
+
+void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to, ArrayRef<NodeId> others) {
   SmallVector<NodeId, 4> writes(others);
-  for (NodeId node : made)
+  for (NodeId node : to.made)
     if (!builder.kind(node).mutated.isEmpty()) writes.push_back(node);
   if (writes.empty()) return;
   Positions position;
-  for (size_t i = 0; i < made.size(); ++i) position[made[i].value] = i + 1;
-  DenseSet<uint32_t> kept;
-  for (Value *output : outputs) {
-    const DenseSet<uint32_t> reached = reachedFrom(builder, output->node, position);
-    const size_t at = position.lookup(output->node.value);
+  for (size_t i = 0; i < to.made.size(); ++i) position[to.made[i].value] = i + 1;
+  DenseSet<uint32_t> kept, seen;
+  auto waitForWrites = [&](NodeId node) {
+    if (!seen.insert(node.value).second) return;
+    const DenseSet<uint32_t> reached = reachedFrom(builder, node, position);
+    const size_t at = position.lookup(node.value);
     for (NodeId write : writes) {
       const bool isReached = reached.contains(write.value);
       if (!isReached && position.lookup(write.value) >= at) continue;
-      if (!isReached) builder.addControlDep(output->node, write);
+      if (!isReached && !order.hasAdded(node, write)) builder.addControlDep(node, write);
       kept.insert(write.value);
     }
-  }
+  };
+  for (Value *output : to.outputs) waitForWrites(output->node);
+  if (to.isWaitedFor && !to.made.empty()) waitForWrites(to.made.back());
   llvm::erase_if(writes, [&](NodeId write) { return kept.contains(write.value); });
-  if (writes.empty() || outputs.empty()) return;
-  const Value copy{builder.addKind(*builder.context().ops.wellKnown.copy, {*outputs[0]}, NodeId())};
+  if (writes.empty() || to.outputs.empty()) return;
+  const Value copy{builder.addKind(*builder.context().ops.wellKnown.copy, {*to.outputs[0]}, NodeId())};
   for (NodeId write : writes) builder.addControlDep(copy.node, write);
-  made.push_back(copy.node);
-  *outputs[0] = copy;
+  to.made.push_back(copy.node);
+  *to.outputs[0] = copy;
+}
+
+Expected<Graph> orderWrites(Context &context, const Graph &before, const Graph &lowered, const Target &target) {
+  auto overwrites = [](const KindRef &kind) { return !kind->mutated.isEmpty() || !kind->bodies.empty(); };
+  if (none_of(lowered.kinds(), overwrites)) return lowered;
+  Expected<bool> needsOrder = isStale(lowered);
+  if (!needsOrder) return needsOrder.takeError();
+  Expected<bool> isLeft = *needsOrder ? isStale(before) : true;
+  if (!isLeft) return isLeft.takeError();
+  if (*isLeft) return lowered;
+  Expected<OrderedGraph> ordered = orderMutations(context, lowered, OverwrittenPolicy::Save);
+  if (!ordered) return ordered.takeError();
+  if (ordered->numCopies == 0) return ordered->graph;
+  return amend(checkMutationOrder(lowered), [&](GradcError &info) {
+    info.message = "in the operators of " + target.title.str() + ", " + info.message;
+    info.place = Place();
+  });
 }
 
 }  // namespace gradc

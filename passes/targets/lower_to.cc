@@ -4,7 +4,6 @@
 
 #include "ir/dense_map.h"
 #include "passes/following_attrs.h"
-#include "passes/order_mutation.h"
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 #include "passes/targets/kept_writes.h"
@@ -45,11 +44,11 @@ class Lowering {
            bool isBody = false)
       : ctx(ctx), graph(graph), target(target), known(known), isBody(isBody), bodies(bodies), rewriter(ctx, graph),
         builder(rewriter.builder()), entries(builder, known ? &graph : nullptr, known), isRead(graph.numEntries()),
-        at(graph, NodeId()) {
+        at(graph, NodeId()), loose(graph) {
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       for (Value v : graph.inputs(NodeId(n))) isRead.set(graph.entry(v).value);
     for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
-    isLoose = looseNodes(graph);
+    isWaitedFor = waitedForNodes(graph);
   }
 
   Error visitAll() {
@@ -114,15 +113,18 @@ class Lowering {
   void keepWritesOf(NodeId n, SmallVectorImpl<Value> &outputs) {
     SmallVector<NodeId, 4> dropped;
     auto addLoose = [&](NodeId old) {
-      if (isLoose.empty() || !isLoose[old.value] || graph.isVariable(old)) return;
+      if (loose.isLoose.empty() || !loose.isLoose[old.value] || graph.isVariable(old)) return;
       if (const NodeId now = rewriter(old); now.isValid()) dropped.push_back(now);
     };
     for (Value v : graph.inputs(n)) addLoose(v.node);
     if (made.empty()) for_each(graph.controlDeps(n), addLoose);
-    SmallVector<Value *, 4> read;
-    for (uint32_t o = 0; o < outputs.size(); ++o)
-      if (outputs[o].isValid() && isRead[graph.firstEntry(n).value + o]) read.push_back(&outputs[o]);
-    keepWrites(builder, read, made, dropped);
+    SmallVector<Value *, 4> read, held;
+    for (uint32_t o = 0, e = graph.firstEntry(n).value; o < outputs.size(); ++o, ++e) {
+      if (!outputs[o].isValid() || !isRead[e]) continue;
+      read.push_back(&outputs[o]);
+      if (!loose.isHeld.empty() && loose.isHeld[e]) held.push_back(&outputs[o]);
+    }
+    keepWrites(builder, order, {made, held.empty() ? read : held, isWaitedFor[n.value]}, dropped);
   }
 
   // Where the forward node of a gradient operator is in the builder: its copy, or its draft where it was replaced.
@@ -374,41 +376,11 @@ class Lowering {
   SmallVector<Level, 8> levels;
   SmallVector<NodeId, 16> made;  // what replaces it
   EmittedOrder order;            // of them
-  BitVector isLoose;             // looseNodes
+  const LooseWrites loose;       // of the graph
+  BitVector isWaitedFor;         // waitedForNodes
   StringSet<> names;             // once a name has to be found
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
 };
-
-}  // namespace
-
-namespace {
-
-/// Whether a node would read another version than it means (E-31).
-Expected<bool> isStale(const Graph &graph) {
-  bool stale = false;
-  Error error = handleErrors(checkMutationOrder(graph), [&](std::unique_ptr<GradcError> info) -> Error {
-    stale = info->kind == ErrorKind::StaleVersion;
-    return stale ? Error::success() : Error(std::move(info));
-  });
-  if (error) return std::move(error);
-  return stale;
-}
-
-/// A node waits for a write through one operand, and reads the overwritten variable as another. Of the nodes in its place, the
-/// one that reads the variable may not wait.
-Expected<Graph> inOrder(Context &context, const Graph &before, const Graph &lowered) {
-  auto overwrites = [](const KindRef &kind) { return !kind->mutated.isEmpty() || !kind->bodies.empty(); };
-  if (none_of(lowered.kinds(), overwrites)) return lowered;
-  Expected<bool> needsOrder = isStale(lowered);
-  if (!needsOrder) return needsOrder.takeError();
-  Expected<bool> neverWas = *needsOrder ? isStale(before) : true;
-  if (!neverWas) return neverWas.takeError();
-  if (*neverWas) return lowered;
-  Expected<OrderedGraph> ordered = orderMutations(context, lowered, OverwrittenPolicy::Save);
-  if (!ordered) return ordered.takeError();
-  // Where a copy is needed, versions contradict the order of nodes: the check before a run refuses that.
-  return ordered->numCopies ? lowered : ordered->graph;
-}
 
 }  // namespace
 
@@ -419,7 +391,7 @@ Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &targ
     if (Error error = lowering.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(lowering).finish();
     if (!lowered) return lowered.takeError();
-    Expected<Graph> ordered = inOrder(context, graph, lowered->graph);
+    Expected<Graph> ordered = orderWrites(context, graph, lowered->graph, target);
     if (!ordered || !target.adjustTable) return ordered;
     GraphTable table = ordered->table();
     target.adjustTable(table);
