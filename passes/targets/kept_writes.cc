@@ -87,7 +87,7 @@ BitVector waitedForNodes(const Graph &graph) {
   BitVector isWaitedFor(graph.numNodes());
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const ArrayRef<NodeId> deps = graph.controlDeps(NodeId(n));
-    const bool hasForward = !deps.empty() && graph.op(NodeId(n))->flags.isBackward;
+    const bool hasForward = !deps.empty() && !graph.isVariable(NodeId(n)) && graph.op(NodeId(n))->flags.isBackward;
     for (NodeId dep : deps.drop_front(hasForward)) isWaitedFor.set(dep.value);
   }
   return isWaitedFor;
