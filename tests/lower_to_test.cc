@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace llvm;
@@ -57,6 +58,16 @@ void sayForward(DecomposeRule &d) { d.y(0, d.emit(kElemwiseMul, {d.x(0), d.forwa
 constexpr OpDef kAlone = unary<sayForward>("alone");
 
 // exp, that many decompositions away.
+// Reads what the state was after it has overwritten it.
+void sayTooLate(DecomposeRule &d) {
+  const Value written = d.emit(kAssign, {d.x(1), d.x(0)});
+  const Value late = d.emit(kExp, {beforeWrite(d.x(1))});
+  d.wait(late, written);
+  d.y(0, late);
+}
+constexpr OpDef kTooLate = {
+    .name = "too_late", .inputs = {"data", "state"}, .shape = shapes::same, .mutated = {1}, .decompose = sayTooLate};
+
 struct CountdownParams {
   int64_t from;
 };
@@ -93,7 +104,7 @@ struct Lowered {
   struct Parsed {
     Parsed(Context &context, StringRef text, ArrayRef<int64_t> shape) {
       for (const OpDef *op : {&kTwice, &kFourTimes, &kSnake, &kMute, &kTimesColumns, &kInSteps, &kWithDeadNode, &kAlone,
-                              &kCountdown, &kBush})
+                              &kTooLate, &kCountdown, &kBush})
         cantFail(context.ops.add(*op));
       graph = cantFail(parseGraph(context, text));
       if (shape.empty()) return;
@@ -159,6 +170,13 @@ TEST(LowerTo, A_17_OnlyTheAxisThatIsNeededHasToBeKnown) {
   Lowered l("n = times_columns(x)", {-1, 3});
   const Graph lowered = cantFail(l.run());
   EXPECT_EQ(evaluate(lowered, {{"x", Array({1, 3}, {1, 2, 3})}})[0].values, (std::vector<double>{6, 12, 18}));
+}
+
+// What only a copy of the old version would help is an error, and not a graph that a run refuses.
+TEST(LowerTo, A_17_E_31_AVersionThatIsGoneIsNamed) {
+  EXPECT_THAT(
+      describeError(Lowered("y = too_late(x, m@1)").run(kPrimitivesTarget)),
+      ::testing::HasSubstr("in the operators of the primitives, node 'y' (exp) needs version 0 of variable 'm'"));
 }
 
 TEST(LowerTo, A_17_SixtyFourLevelsAndNoMore) {
