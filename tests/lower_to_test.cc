@@ -10,7 +10,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace llvm;
@@ -174,9 +173,10 @@ TEST(LowerTo, A_17_OnlyTheAxisThatIsNeededHasToBeKnown) {
 
 // What only a copy of the old version would help is an error, and not a graph that a run refuses.
 TEST(LowerTo, A_17_E_31_AVersionThatIsGoneIsNamed) {
-  EXPECT_THAT(
-      describeError(Lowered("y = too_late(x, m@1)").run(kPrimitivesTarget)),
-      ::testing::HasSubstr("in the operators of the primitives, node 'y' (exp) needs version 0 of variable 'm'"));
+  const std::string text = describeError(Lowered("y = too_late(x, m@1)").run(kPrimitivesTarget));
+  EXPECT_TRUE(
+      StringRef(text).contains("in the operators of the primitives, node 'y' (exp) needs version 0 of variable 'm'"))
+      << text;
 }
 
 TEST(LowerTo, A_17_SixtyFourLevelsAndNoMore) {
