@@ -21,6 +21,7 @@ inline constexpr int64_t kLanes = 16;            // elements of one step of a su
 inline constexpr int64_t kRunBlock = 4096;       // elements of a run added up in the type of the data
 inline constexpr int64_t kTermBlock = 256;       // terms at hand
 inline constexpr int64_t kBlockRows = 256;       // the same where channels are next to each other
+inline constexpr int64_t kRowsAtOnce = 4;        // of these, between a load and a store of the sums
 inline constexpr int64_t kSliceChannels = 16;
 inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are shared among threads too
 
@@ -70,15 +71,19 @@ struct ElementBlocks {
   explicit ElementBlocks(int64_t length) : length(length) {}
 };
 
-/// Calls body(slice, block) for every block of slices of the channels, shared among threads. Where there is one block, a
-/// thread's slices are one.
+/// Calls body(slice, block) for every block of slices of the channels, shared among threads: the slices are as wide as leaves
+/// each thread two, so that channels next to each other are visited together. No result depends on their width.
 template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
-  const int64_t unit = view.sliceChannels(), units = view.numSlices(), pieces = units * blocks.count;
+  const int64_t units = view.numSlices();
+  if (units == 0) return;
+  const int64_t wanted = blocks.count == 1 ? units : (2 * int64_t{threads} + blocks.count - 1) / blocks.count;
+  const int64_t width = (units + wanted - 1) / wanted, perBlock = (units + width - 1) / width;
+  const int64_t pieces = perBlock * blocks.count, unit = width * view.sliceChannels();
   const int64_t grain = view.count() * view.channels <= kChannelGrain ? pieces : 1;
   vectorFor(threads, pieces, grain, [=](int64_t begin, int64_t end) {
     const int64_t atOnce = blocks.count == 1 ? end - begin : 1;
     for (int64_t piece = begin; piece < end; piece += atOnce) {
-      const int64_t at = piece % units * unit, block = piece / units;
+      const int64_t at = piece % perBlock * unit, block = piece / perBlock;
       body(Slice{at, std::min(at + atOnce * unit, view.channels), block * blocks.length, (block + 1) * blocks.length},
            block);
     }
@@ -159,6 +164,22 @@ template <class T> struct ChannelSums {
   T *partial;
 };
 
+/// Adds the terms of rows r to r + R, one after the other, to the partial sums of the slice's channels.
+template <size_t N, int64_t R, class T, class Term>
+void addRows(const ChannelView &view, Slice slice, int64_t r, T *partial, Term term) {
+  const int64_t channels = view.channels;
+  GRADC_INDEPENDENT
+  for (int64_t c = slice.begin; c < slice.end; ++c) {
+    T sums[N], v[N];
+    for (size_t k = 0; k < N; ++k) sums[k] = partial[k * channels + c];
+    for (int64_t i = 0; i < R; ++i) {
+      term((r + i) * channels + c, c, v);
+      for (size_t k = 0; k < N; ++k) sums[k] += v[k];
+    }
+    for (size_t k = 0; k < N; ++k) partial[k * channels + c] = sums[k];
+  }
+}
+
 /// N sums per channel of the slice, into `totals`; term(i, c, v) sets v to what element i of channel c adds.
 template <size_t N, class T, class Term>
 void sumChannels(const ChannelView &view, Slice slice, const ChannelSums<T> &columns, Term term) {
@@ -179,15 +200,10 @@ void sumChannels(const ChannelView &view, Slice slice, const ChannelSums<T> &col
   for (int64_t row = slice.first; row < last; row += kBlockRows) {
     for (size_t k = 0; k < N; ++k)
       std::fill(columns.partial + k * channels + slice.begin, columns.partial + k * channels + slice.end, T{0});
-    for (int64_t r = row; r < std::min(row + kBlockRows, last); ++r) {
-      T *partial = columns.partial;
-      GRADC_INDEPENDENT
-      for (int64_t c = slice.begin; c < slice.end; ++c) {
-        T v[N];
-        term(r * channels + c, c, v);
-        for (size_t k = 0; k < N; ++k) partial[k * channels + c] += v[k];
-      }
-    }
+    const int64_t end = std::min(row + kBlockRows, last);
+    int64_t r = row;
+    for (; r + kRowsAtOnce <= end; r += kRowsAtOnce) addRows<N, kRowsAtOnce>(view, slice, r, columns.partial, term);
+    for (; r < end; ++r) addRows<N, 1>(view, slice, r, columns.partial, term);
     for (size_t k = 0; k < N; ++k)
       for (int64_t c = slice.begin; c < slice.end; ++c)
         columns.totals[k * channels + c] += static_cast<double>(columns.partial[k * channels + c]);
