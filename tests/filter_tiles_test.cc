@@ -109,7 +109,8 @@ std::vector<Case> cases() {
        "z = Concat(w, v) {num_args=2, dim=1}; heads y, z",
        {}},
       {"the result of a convolution", "f = Convolution(w, v) $; y = Convolution(data, f) $", {"v"}},
-      {"one image", "y = Convolution(data, w) {kernel=(9,9), num_filter=16, no_bias=True}", {"w"}},
+      // oneDNN makes an inner product of it, and has none for tiles but reference code.
+      {"one pixel", "y = Convolution(data, w) {kernel=(9,9), num_filter=16, no_bias=True}", {}},
   };
 }
 

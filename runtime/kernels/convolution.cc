@@ -106,10 +106,16 @@ Forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias, con
   return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, w, d.anyY, d.stride, d.dilate, d.pad, d.pad);
 }
 
-/// Empty when only reference code reads weights as they are.
+/// Code made for convolutions. What passes them on to inner products (`ip:`) may find only reference code there for tiles.
+template <class Desc> bool isGenerated(const Desc &desc) {
+  const StringRef name = desc.impl_info_str();
+  return name.starts_with("jit") || name.starts_with("brg");
+}
+
+/// Empty when no generated code reads weights as they are.
 std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d, bool hasBias) {
   std::optional<Forward::primitive_desc> desc;
-  if (!guarded([&] { desc = forwardDesc(d, hasBias, d.w); }) || isReference(*desc)) return std::nullopt;
+  if (!guarded([&] { desc = forwardDesc(d, hasBias, d.w); }) || !isGenerated(*desc)) return std::nullopt;
   return desc;
 }
 
