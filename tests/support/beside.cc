@@ -11,7 +11,7 @@
 #include "tests/support/test_graph.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace llvm;
@@ -44,17 +44,22 @@ class BesideCheck {
  private:
   static bool isBeside(const Graph &graph, NodeId n) { return graph.name(n).starts_with("beside"); }
 
-  /// Whether what is beside reads a value of a write that only a loop, a branch or a call leads to otherwise: then nothing has
-  /// to wait for that write when those are lowered.
+  /// Whether what is beside reads a value of a write that only a loop, a branch or a call leads to otherwise: then other nodes
+  /// wait for that write when those are lowered.
   static bool holdsMoreWrites(const Graph &without, const Graph &with) {
-    StringSet<> names;
-    forEachLoose(without, [&](StringRef name) { names.insert(name); });
-    forEachLoose(with, [&](StringRef name) { names.erase(name); });
-    return !names.empty();
-  }
-
-  static void forEachLoose(const Graph &graph, function_ref<void(StringRef)> visit) {
-    for (unsigned n : LooseWrites(graph).isLoose.set_bits()) visit(graph.name(NodeId(n)));
+    const LooseWrites before(without), after(with);
+    if (before.isLoose.empty()) return false;
+    StringMap<NodeId> named;
+    for (uint32_t n = 0; n < with.numNodes(); ++n) named[with.name(NodeId(n))] = NodeId(n);
+    for (uint32_t n = 0; n < without.numNodes(); ++n) {
+      const NodeId same = named.lookup(without.name(NodeId(n)));
+      if (before.isLoose[n] && !after.isLoose[same.value]) return true;
+      const bool overwrites = !without.kind(NodeId(n)).mutated.isEmpty();
+      const uint32_t first = without.firstEntry(NodeId(n)).value, other = with.firstEntry(same).value;
+      for (uint32_t o = 0; overwrites && o < without.numOutputs(NodeId(n)); ++o)
+        if (!before.isHeld[first + o] && after.isHeld[other + o]) return true;
+    }
+    return false;
   }
 
   /// Without the heads that are beside and what the graph says of its heads.
