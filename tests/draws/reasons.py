@@ -30,6 +30,7 @@ KNOWN = [
     ("Pooling", "only gradc refuses", r"(stride|kernel)=\(.*-1", "'(stride|kernel)'", "MXNet reads outside the data by a step or window below 1"),
     ("Pooling", "differ", "pooling_convention=full.*pool_type=avg|pool_type=avg.*pooling_convention=full", "0.0, MXNet nan",
      "a window behind the image has no element: the mean is 0, of MXNet 0 / 0"),
+    ("_arange", "differ", "dtype=float16", "output", "MXNet drops the fractions of start, step and multiples in float16"),
     ("MakeLoss", "only MXNet refuses", r"\[\]:", "InferShape", "a number without axes is a loss, too"),
     ("LRN", "MXNet's gradient wrong", r"\[\d+, 1, 1, 1\]", "", "MXNet's is wrong for one channel of one pixel (mxnet_differences.md)"),
     ("Reshape", "only gradc refuses", "-3", "numbers of elements differ", "MXNet does not compare them, and reads outside the data"),
