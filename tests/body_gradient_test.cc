@@ -1,9 +1,13 @@
 // Gradients of bodies: what they overwrite, draw and take shapes of, and entries inside at which a gradient stops.
+#include "ir/bodies.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/kernel.h"
 #include "ops/primitives.h"
+#include "ops/registry.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/infer.h"
+#include "passes/unroll.h"
 #include "tests/support/loops.h"
 
 using namespace llvm;
@@ -213,6 +217,75 @@ TEST(BodyGradient, NG_01_EntriesInsideBodies) {
   expectNear(gradientWithout({"loop/0/inner/call/0/b", "loop/0/inner/call/0/a"}), {{0, 0}, {0}});
   for (StringRef path : {"loop/0/q", "loop/1/t", "loop/t", "loop/0/", "other/0/t", "loop/0/inner/call/0/c", "loop"})
     EXPECT_FALSE(findInside(graph, path)) << path.str();
+}
+
+// Stands for a hook that doubles what it sees.
+constinit const OpDef kDoublingTap = {
+    .name = "test_doubling_tap",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) { g.clone(); },
+    .decompose =
+        [](DecomposeRule &d) { d.y(0, d.emit(*d.context().ops.find("_mul_scalar"), {d.x(0)}, {{"scalar", "2"}})); },
+    .kernel =
+        [](const KernelCall &call) {
+          for (int64_t i = 0; i < call.in[0].size(); ++i)
+            call.out[0].as<double>()[i] = 2 * call.in[0].as<const double>()[i];
+        },
+};
+
+// HOOK-02: the tap runs in every step, as one for each step of the unrolled graph does.
+TEST(BodyGradient, HOOK_02_TapsInsideBodies) {
+  Context context;
+  registerBuiltinOps(context.ops);
+  cantFail(context.ops.add(kDoublingTap));
+  context.ops.wellKnown.tap = &kDoublingTap;
+  const Graph loop = cantFail(readJson(context, readTestFile("testdata/loops/cf12.json"), ReadOptions())).graph;
+  const Binding bindings[] = {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}};
+  InferRequest hints{{{nodeNamed(loop, "x"), {2}}}, {}};
+  const Inference known = cantFail(infer(context, loop, hints, {}));
+  UnrollOptions unrolling;
+  unrolling.known = &known;
+  unrolling.rowOps = builtinRowOps();
+  const Graph steps = cantFail(unrollLoops(context, loop, unrolling)).graph;
+  auto gradients = [&](const Graph &graph, ArrayRef<Value> taps) {
+    GradientRequest request;
+    for (StringRef name : {"x", "h", "w"}) request.wrt.push_back({Value{nodeNamed(graph, name)}});
+    request.taps = taps.vec();
+    const GradientResult result = cantFail(buildGradient(context, graph, request, {}));
+    SessionOptions options;
+    options.exec.backend = Backend::Reference;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(context, result.graph, arraysOf(bindings), options));
+    cantFail(session.run(0));
+    std::vector<Doubles> values;
+    for (size_t h = graph.heads().size(); h < result.graph.heads().size(); ++h)
+      values.push_back(valuesOf<double>(session.head(h)));
+    return std::pair(values, result.graph);
+  };
+  std::vector<std::vector<Doubles>> all = {gradients(loop, {}).first};
+  for (StringRef name : {"_mul0", "tanh0"}) {
+    const NodeInside inside = *findInside(loop, ("_foreach0/0/" + name).str());
+    const Graph tapped = cantFail(tapInside(context, loop, inside));
+    EXPECT_EQ(tapped.numNodes(), loop.numNodes());
+    const auto [values, graph] = gradients(tapped, {});
+    const auto expected = gradients(steps, {Value{nodeNamed(steps, ("_foreach0[0]/" + name).str())},
+                                            Value{nodeNamed(steps, ("_foreach0[1]/" + name).str())}});
+    for (size_t i = 0; i < values.size(); ++i)
+      for (size_t k = 0; k < values[i].size(); ++k) EXPECT_NEAR(values[i][k], expected.first[i][k], 1e-12);
+    all.push_back(values);
+    size_t numTaps = 0;
+    for (const NestedGraph &nested : nestedGraphs(graph))
+      for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
+        if (nested.graph.op(NodeId(n)) == &kDoublingTap) {
+          ++numTaps;
+          EXPECT_EQ(nested.graph.name(NodeId(n)), (name + "_tap").str());
+          EXPECT_TRUE(graph.name(nested.owner).starts_with("_foreach0_backward"));
+        }
+    EXPECT_EQ(numTaps, 1u);
+  }
+  EXPECT_NE(all[0], all[1]);
+  EXPECT_NE(all[1], all[2]);
 }
 
 // A start that gets no gradient does not stop the loop: the state of later steps leads to w.

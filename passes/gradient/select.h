@@ -45,6 +45,8 @@ class Selection {
 
 /// Whether a node of the file is marked as one whose outputs never get a gradient: `__stop_gradient__` (NG-01).
 bool isMarkedStopped(const Graph &graph, NodeId n);
+/// The outputs of nodes marked `__tap_gradient__`, whose gradients pass a tap.
+std::vector<Value> tappedEntries(const Graph &graph);
 
 /// Nodes from which some y is reached along data edges.
 llvm::BitVector ancestorsOf(const Graph &graph, llvm::ArrayRef<GradientHead> heads);

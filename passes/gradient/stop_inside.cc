@@ -41,17 +41,18 @@ std::optional<FirstStep> firstStep(const Graph &graph, StringRef path) {
   return std::nullopt;
 }
 
-/// One copy of the graph that `level` bodies lead to, and of each body below it with nodes to stop.
-Expected<Graph> stopBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, size_t level) {
-  DenseSet<uint32_t> stopped;
+/// One copy of the graph that `level` bodies lead to, and of each body below it with nodes to mark.
+Expected<Graph> markBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, StringRef mark,
+                          size_t level) {
+  DenseSet<uint32_t> marked;
   DenseMap<uint32_t, SmallVector<const NodeInside *, 2>> inside;  // by the node with the body
   for (const NodeInside *at : nodes)
-    if (at->bodies.size() == level) stopped.insert(at->node.value);
+    if (at->bodies.size() == level) marked.insert(at->node.value);
     else inside[at->bodies[level].first.value].push_back(at);
   GraphRewriter rewriter(ctx, graph);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const auto below = inside.find(n);
-    if (below == inside.end() && !stopped.contains(n)) {
+    if (below == inside.end() && !marked.contains(n)) {
       rewriter.copy(NodeId(n));
       continue;
     }
@@ -61,18 +62,24 @@ Expected<Graph> stopBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeI
       SmallVector<const NodeInside *, 2> here;
       copy_if(below->second, std::back_inserter(here), [&](auto *at) { return at->bodies[level].second == b; });
       if (here.empty()) continue;
-      Expected<Graph> body = stopBelow(ctx, bodies[b], here, level + 1);
+      Expected<Graph> body = markBelow(ctx, bodies[b], here, mark, level + 1);
       if (!body) return body;
       bodies[b] = *body;
     }
-    Expected<KindRef> other = ctx.kindLike(
-        kind, stopped.contains(n) ? ctx.withAttrs(kind.attrs, {{"__stop_gradient__", "True"}}) : kind.attrs, bodies);
+    Expected<KindRef> other =
+        ctx.kindLike(kind, marked.contains(n) ? ctx.withAttrs(kind.attrs, {{mark, "True"}}) : kind.attrs, bodies);
     if (!other) return other.takeError();
     rewriter.copy(NodeId(n), *other);
   }
   Expected<Rewritten> made = std::move(rewriter).finish();
   if (!made) return made.takeError();
   return made->graph;
+}
+
+Expected<Graph> markInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes, StringRef mark) {
+  SmallVector<const NodeInside *, 4> all;
+  for (const NodeInside &node : nodes) all.push_back(&node);
+  return all.empty() ? Expected<Graph>(graph) : markBelow(context, graph, all, mark, 0);
 }
 
 }  // namespace
@@ -91,9 +98,11 @@ std::optional<NodeInside> findInside(const Graph &graph, StringRef path) {
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  SmallVector<const NodeInside *, 4> all;
-  for (const NodeInside &node : nodes) all.push_back(&node);
-  return all.empty() ? Expected<Graph>(graph) : stopBelow(context, graph, all, 0);
+  return markInside(context, graph, nodes, "__stop_gradient__");
+}
+
+Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  return markInside(context, graph, nodes, "__tap_gradient__");
 }
 
 }  // namespace gradc

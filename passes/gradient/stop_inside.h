@@ -1,4 +1,5 @@
-// Entries inside bodies that a gradient does not pass: named by a path, marked in the graph (NG-01).
+// Entries inside bodies that a gradient does not pass, or passes through a tap: named by a path, marked in the graph (NG-01,
+// HOOK-02).
 // Tested by tests/body_gradient_test.cc
 #pragma once
 
@@ -21,5 +22,10 @@ std::optional<NodeInside> findInside(const Graph &graph, llvm::StringRef path);
 /// The graph with `__stop_gradient__` on these nodes, under which no gradient enters their outputs. Ids and names stay; other
 /// nodes with the same body keep it as it was.
 llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
+
+/// The graph with `__tap_gradient__` on these nodes: the gradient of each of their outputs passes one `wellKnown.tap` node, as
+/// GradientRequest::taps has it, which is in the body of the gradient and runs in every step that a gradient arrives in.
+/// Ids and names stay, as above.
+llvm::Expected<Graph> tapInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 }  // namespace gradc
