@@ -73,7 +73,9 @@ bool isMarkedStopped(const Graph &graph, NodeId n) { return isMarked(graph.attrs
 
 std::vector<Value> tappedEntries(const Graph &graph) {
   std::vector<Value> entries;
-  const BitVector isTapped = markedKinds(graph, "__tap_gradient__");
+  BitVector isTapped = markedKinds(graph, kTapMark);
+  for (uint32_t k = 0; k < isTapped.size(); ++k)
+    if (graph.kinds()[k]->attrs.get(kRetainMark)) isTapped.set(k);
   for (uint32_t n = 0; isTapped.any() && n < graph.numNodes(); ++n)
     for (uint32_t o = 0; isTapped[graph.kindId(NodeId(n)).value] && o < graph.numOutputs(NodeId(n)); ++o)
       entries.push_back(Value{NodeId(n), static_cast<uint16_t>(o), 0});

@@ -45,7 +45,9 @@ class Selection {
 
 /// Whether a node of the file is marked as one whose outputs never get a gradient: `__stop_gradient__` (NG-01).
 bool isMarkedStopped(const Graph &graph, NodeId n);
-/// The outputs of nodes marked `__tap_gradient__`, whose gradients pass a tap.
+/// Marks of nodes whose gradients pass a tap; under the second, the tap has the mark too (passes/gradient/stop_inside.h).
+inline constexpr llvm::StringLiteral kTapMark = "__tap_gradient__", kRetainMark = "__retain_gradient__";
+/// The outputs of such nodes.
 std::vector<Value> tappedEntries(const Graph &graph);
 
 /// Nodes from which some y is reached along data edges.
