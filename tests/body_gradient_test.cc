@@ -10,6 +10,10 @@
 #include "passes/unroll.h"
 #include "tests/support/loops.h"
 
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
+
 using namespace llvm;
 
 namespace gradc::testing {
@@ -286,6 +290,59 @@ TEST(BodyGradient, HOOK_02_TapsInsideBodies) {
   }
   EXPECT_NE(all[0], all[1]);
   EXPECT_NE(all[1], all[2]);
+}
+
+// By name, the nodes that are no part of a forward graph, without what copies, adds up and starts.
+std::map<std::string, std::string> gradientNodes(const Graph &graph, const Graph &forward) {
+  StringSet<> known;
+  for (uint32_t n = 0; n < forward.numNodes(); ++n) known.insert(forward.name(NodeId(n)));
+  std::map<std::string, std::string> made;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const StringRef op = graph.opName(NodeId(n));
+    const bool isPlain = is_contained({"null", "_copy", "_grad_add", "_identity_with_attr_like_rhs"}, op);
+    if (!isPlain && !known.contains(graph.name(NodeId(n)))) made[graph.name(NodeId(n)).str()] = op.str();
+  }
+  return made;
+}
+
+// The gradient of a step is what the same recursion makes of its body, names included.
+TEST(BodyGradient, CF_18_AStepsGradientIsThatOfItsBody) {
+  const Graph loop = loopFile("lstm");
+  const GradientResult whole = gradientOf(loop, {"x", "h", "c", "i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"});
+  NodeId forward, backward;
+  for (uint32_t n = 0; n < whole.graph.numNodes(); ++n)
+    if (whole.graph.kind(NodeId(n)).flow) (n < loop.numNodes() ? forward : backward) = NodeId(n);
+  ASSERT_TRUE(forward.isValid() && backward.isValid());
+  const Graph step = loop.bodies(forward)[0];
+  GradientRequest request;
+  for (size_t h = 0; h < step.heads().size(); ++h)
+    request.heads.push_back({step.heads()[h], std::nullopt, "head_grad_" + std::to_string(h)});
+  for (NodeId n : bodyInputs(step)) request.wrt.push_back({Value{n}});
+  GradientOptions options;
+  options.duplicates = DuplicatePolicy::Allow;
+  const Graph alone = cantFail(buildGradient(testContext(), step, request, options)).graph;
+  EXPECT_GT(gradientNodes(alone, step).size(), 10u);
+  EXPECT_EQ(gradientNodes(whole.graph.bodies(backward)[0], step), gradientNodes(alone, step));
+}
+
+// One counter for all that is made in a graph: names in bodies are unique whatever the style outside, at every depth and order.
+TEST(BodyGradient, CF_18_OneCounterOfNamesInABody) {
+  for (StringRef file : {"lstm", "cf11", "while_in_foreach", "branch_in_loop"})
+    for (uint32_t order : {1, 2}) {
+      const Graph loop = loopFile(file);
+      GradientRequest request;
+      request.wrt = allTargets(loop, nullptr).targets;
+      GradientOptions options;
+      options.naming = NamingStyle::Mxnet;
+      options.unused = UnusedPolicy::Zeros;
+      const Graph graph = cantFail(buildGradientOfOrder(testContext(), loop, request, options, order)).graph;
+      for (const NestedGraph &nested : ArrayRef(nestedGraphs(graph)).drop_front()) {
+        StringSet<> names;
+        for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
+          EXPECT_TRUE(names.insert(nested.graph.name(NodeId(n))).second)
+              << file.str() << ": " << nested.graph.name(NodeId(n)).str();
+      }
+    }
 }
 
 // A start that gets no gradient does not stop the loop: the state of later steps leads to w.
