@@ -34,6 +34,10 @@ void FlowBuilder::addOperands(BodyFlow::Operand role, size_t count) {
   made.operands.resize(made.operands.size() + count, role);
 }
 
+bool FlowBuilder::lacksNextBody() const {
+  return !failed && made.form == BodyFlow::Form::Branch && kind.bodies.size() == 2 && made.bodies.size() == 2;
+}
+
 const Graph *FlowBuilder::nextBody() {
   const size_t position = made.bodies.size();
   expect(position < kind.bodies.size(),
@@ -44,12 +48,17 @@ const Graph *FlowBuilder::nextBody() {
 }
 
 void FlowBuilder::addBody(StringRef list, ArrayRef<int64_t> operandOf) {
-  if (!nextBody()) return;
+  if (lacksNextBody()) {
+    made.bodies.emplace_back();
+    passedOn = list;
+  } else if (!nextBody()) {
+    return;
+  }
   BodyFlow::Body &body = made.bodies.back();
-  expect(operandOf.size() == body.inputs.size(), "attribute '" + list + "' has " + Twine(operandOf.size()) +
-                                                     " elements, expected " + Twine(body.inputs.size()) +
-                                                     ", one for each input of " +
-                                                     bodyName(kind.bodies.size(), made.bodies.size() - 1));
+  expect(operandOf.size() == body.inputs.size() || !passedOn.empty(),
+         "attribute '" + list + "' has " + Twine(operandOf.size()) + " elements, expected " +
+             Twine(body.inputs.size()) + ", one for each input of " +
+             bodyName(kind.bodies.size(), made.bodies.size() - 1));
   for (size_t i = 0; i < operandOf.size() && !failed; ++i) {
     expect(operandOf[i] >= 0 && static_cast<uint64_t>(operandOf[i]) < made.operands.size(),
            "element " + Twine(i) + " of attribute '" + list + "' is " + Twine(operandOf[i]) +
@@ -154,6 +163,13 @@ void FlowBuilder::findInPlaceStates() {
 }
 
 Expected<BodyFlow> FlowBuilder::finish() && {
+  if (!passedOn.empty()) {
+    const size_t found = made.bodies.back().operandOf.size(), expected = made.bodies.back().outputOf.size();
+    expect(found == expected, "attribute '" + passedOn + "' has " + Twine(found) + " elements, expected " +
+                                  Twine(expected) + ", one for each output, since there is no body 2");
+    if (failed) return std::move(failure);
+    return std::move(made);  // the kind is made again with that body
+  }
   expect(made.bodies.size() == kind.bodies.size(), "operator '" + kind.op->name + "' takes " +
                                                        Twine(made.bodies.size()) + " bodies, got " +
                                                        Twine(kind.bodies.size()));

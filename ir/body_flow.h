@@ -90,7 +90,8 @@ class FlowBuilder {
 
   /// Appends operands of one role, after those there are.
   void addOperands(BodyFlow::Operand role, size_t count);
-  /// The next body, whose input i is given operand operandOf[i]: `list` is the attribute that says so.
+  /// The next body, whose input i is given operand operandOf[i]: `list` is the attribute that says so. Where the node lacks the
+  /// second branch, output i is operand operandOf[i] there.
   void addBody(llvm::StringRef list, llvm::ArrayRef<int64_t> operandOf);
   /// The next body, whose inputs are in several lists: element i of one is the position of the body's input that is given
   /// operand first + i.
@@ -110,16 +111,19 @@ class FlowBuilder {
   BodyFlow &flow() { return made; }
   /// Whether something is wrong, after which nothing is looked at any more.
   bool hasFailed() const { return failed; }
-  /// Checks that every head of every body has its place.
+  /// Checks that every head of every body has its place. A flow with a body more than the kind tells Context::kind to add one
+  /// that yields its inputs.
   llvm::Expected<BodyFlow> finish() &&;
 
  private:
+  bool lacksNextBody() const;
   const Graph *nextBody();
   void lookAtOperands(size_t body);
   void findInPlaceStates();
 
   const NodeKind &kind;
   BodyFlow made;
+  llvm::StringRef passedOn;  // the list of what a branch that is missing yields
   bool failed = false;
   llvm::Error failure = llvm::Error::success();
 };

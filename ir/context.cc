@@ -5,6 +5,7 @@
 #include "ir/body_flow.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/graph_builder.h"
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/SmallVector.h"
@@ -165,6 +166,14 @@ static std::vector<Graph> internGraphs(InternTable<Graph> &table, ArrayRef<Graph
   return interned;
 }
 
+// What takes the place of a branch that a node lacks.
+static Graph identityBody(Context &context, size_t numInputs) {
+  GraphBuilder body(context);
+  SmallVector<Value, 4> inputs;
+  for (size_t i = 0; i < numInputs; ++i) inputs.push_back(body.addVariable(("in" + Twine(i)).str(), Attrs()));
+  return cantFail(std::move(body).freeze(inputs, {})).graph;  // variables alone: no cycle
+}
+
 Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef spelling, ArrayRef<Graph> bodyList) {
   auto row = std::make_unique<KindRow>();
   row->op = &op;
@@ -188,6 +197,11 @@ Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef sp
   if (op.flow) {
     Expected<BodyFlow> flow = op.flow(*row);
     if (!flow) return flow.takeError();
+    if (flow->bodies.size() > bodyList.size()) {
+      SmallVector<Graph, 3> completed(bodyList);
+      completed.push_back(identityBody(*this, flow->bodies.back().operandOf.size()));
+      return this->kind(op, list, spelling, completed);
+    }
     row->bodyFlow = std::make_unique<const BodyFlow>(std::move(*flow));
     row->flow = row->bodyFlow.get();
   }

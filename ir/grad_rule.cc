@@ -168,7 +168,7 @@ Value DecomposeRule::forward(size_t i) {
 
 Value DecomposeRule::forwardInput(size_t i) {
   if (!forwardNode.isValid()) {
-    refuse("reads input " + Twine(i) + " of its forward node, and this node has none");
+    refuse(ErrorKind::BackwardMatch, "reads input " + Twine(i) + " of its forward node, and this node has none");
     return anyValue();
   }
   ArrayRef<Value> values = builder.inputs(forwardNode);
@@ -178,9 +178,9 @@ Value DecomposeRule::forwardInput(size_t i) {
   return anyValue();
 }
 
-void DecomposeRule::refuse(const Twine &text) {
+void DecomposeRule::refuse(ErrorKind kind, const Twine &text) {
   refused |= !failed;
-  fail(Failure(ErrorKind::InferMissing, title() + " " + text));
+  fail(Failure(kind, title() + " " + text));
 }
 
 // An entry as the rule's author knows it: by its place at the node or at its forward node.
@@ -200,7 +200,7 @@ std::string DecomposeRule::describe(Value v) {
 size_t DecomposeRule::rank(Value v) {
   const ShapeRef known = shape(v);
   if (known.hasRank()) return known.rank();
-  refuse("needs the number of axes of " + describe(v) + ", which is unknown");
+  refuse(ErrorKind::InferMissing, "needs the number of axes of " + describe(v) + ", which is unknown");
   return 1;
 }
 
@@ -210,7 +210,8 @@ int64_t DecomposeRule::size(Value v, int64_t axis) {
     std::optional<size_t> at = normalizeAxis(axis, known.rank());
     if (at && known[*at] != kUnknownDim) return known[*at];
   }
-  refuse("needs the size of axis " + Twine(axis) + " of " + describe(v) + ", which is unknown");
+  refuse(ErrorKind::InferMissing,
+         "needs the size of axis " + Twine(axis) + " of " + describe(v) + ", which is unknown");
   return 1;
 }
 

@@ -13,6 +13,7 @@
 // (`_sum_like(v, x)`). Of types they know what was known before (`dtype`).
 #pragma once
 
+#include "ir/error.h"
 #include "ir/graph_builder.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -212,8 +213,8 @@ class DecomposeRule : public RuleContext {
   size_t rank(Value v);
   /// The size of an axis, counted from the end when negative; refuses where it is unknown, and is 1 then.
   int64_t size(Value v, int64_t axis);
-  /// Ends the decomposition for want of something: "the decomposition of operator 'mean' <text>".
-  void refuse(const llvm::Twine &text);
+  /// Ends the decomposition where the node has none: "the decomposition of operator 'mean' <text>".
+  void refuse(ErrorKind kind, const llvm::Twine &text);
   bool hasRefused() const { return refused; }
 
   /// Nodes emitted as gradients, each with the node it is the gradient of.

@@ -1,10 +1,18 @@
 // Gradients of bodies: what they overwrite, draw and take shapes of, and entries inside at which a gradient stops.
+#include "ir/bodies.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
+#include "ir/kernel.h"
 #include "ops/primitives.h"
+#include "ops/registry.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/infer.h"
+#include "passes/unroll.h"
 #include "tests/support/loops.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
 
 using namespace llvm;
 
@@ -213,6 +221,128 @@ TEST(BodyGradient, NG_01_EntriesInsideBodies) {
   expectNear(gradientWithout({"loop/0/inner/call/0/b", "loop/0/inner/call/0/a"}), {{0, 0}, {0}});
   for (StringRef path : {"loop/0/q", "loop/1/t", "loop/t", "loop/0/", "other/0/t", "loop/0/inner/call/0/c", "loop"})
     EXPECT_FALSE(findInside(graph, path)) << path.str();
+}
+
+// Stands for a hook that doubles what it sees.
+constinit const OpDef kDoublingTap = {
+    .name = "test_doubling_tap",
+    .inputs = {"data"},
+    .shape = shapes::same,
+    .gradient = [](GradRule &g) { g.clone(); },
+    .decompose =
+        [](DecomposeRule &d) { d.y(0, d.emit(*d.context().ops.find("_mul_scalar"), {d.x(0)}, {{"scalar", "2"}})); },
+    .kernel =
+        [](const KernelCall &call) {
+          for (int64_t i = 0; i < call.in[0].size(); ++i)
+            call.out[0].as<double>()[i] = 2 * call.in[0].as<const double>()[i];
+        },
+};
+
+// HOOK-02: the tap runs in every step, as one for each step of the unrolled graph does.
+TEST(BodyGradient, HOOK_02_TapsInsideBodies) {
+  Context context;
+  registerBuiltinOps(context.ops);
+  cantFail(context.ops.add(kDoublingTap));
+  context.ops.wellKnown.tap = &kDoublingTap;
+  const Graph loop = cantFail(readJson(context, readTestFile("testdata/loops/cf12.json"), ReadOptions())).graph;
+  const Binding bindings[] = {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}};
+  InferRequest hints{{{nodeNamed(loop, "x"), {2}}}, {}};
+  const Inference known = cantFail(infer(context, loop, hints, {}));
+  UnrollOptions unrolling;
+  unrolling.known = &known;
+  unrolling.rowOps = builtinRowOps();
+  const Graph steps = cantFail(unrollLoops(context, loop, unrolling)).graph;
+  auto gradients = [&](const Graph &graph, ArrayRef<Value> taps) {
+    GradientRequest request;
+    for (StringRef name : {"x", "h", "w"}) request.wrt.push_back({Value{nodeNamed(graph, name)}});
+    request.taps = taps.vec();
+    const GradientResult result = cantFail(buildGradient(context, graph, request, {}));
+    SessionOptions options;
+    options.exec.backend = Backend::Reference;
+    options.infer.floatAs = DType::Float64;
+    Session session = cantFail(Session::create(context, result.graph, arraysOf(bindings), options));
+    cantFail(session.run(0));
+    std::vector<Doubles> values;
+    for (size_t h = graph.heads().size(); h < result.graph.heads().size(); ++h)
+      values.push_back(valuesOf<double>(session.head(h)));
+    return std::pair(values, result.graph);
+  };
+  std::vector<std::vector<Doubles>> all = {gradients(loop, {}).first};
+  for (StringRef name : {"_mul0", "tanh0"}) {
+    const NodeInside inside = *findInside(loop, ("_foreach0/0/" + name).str());
+    const Graph tapped = cantFail(tapInside(context, loop, inside));
+    EXPECT_EQ(tapped.numNodes(), loop.numNodes());
+    const auto [values, graph] = gradients(tapped, {});
+    const auto expected = gradients(steps, {Value{nodeNamed(steps, ("_foreach0[0]/" + name).str())},
+                                            Value{nodeNamed(steps, ("_foreach0[1]/" + name).str())}});
+    for (size_t i = 0; i < values.size(); ++i)
+      for (size_t k = 0; k < values[i].size(); ++k) EXPECT_NEAR(values[i][k], expected.first[i][k], 1e-12);
+    all.push_back(values);
+    size_t numTaps = 0;
+    for (const NestedGraph &nested : nestedGraphs(graph))
+      for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
+        if (nested.graph.op(NodeId(n)) == &kDoublingTap) {
+          ++numTaps;
+          EXPECT_EQ(nested.graph.name(NodeId(n)), (name + "_tap").str());
+          EXPECT_TRUE(graph.name(nested.owner).starts_with("_foreach0_backward"));
+        }
+    EXPECT_EQ(numTaps, 1u);
+  }
+  EXPECT_NE(all[0], all[1]);
+  EXPECT_NE(all[1], all[2]);
+}
+
+// By name, the nodes that are no part of a forward graph, without what copies, adds up and starts.
+std::map<std::string, std::string> gradientNodes(const Graph &graph, const Graph &forward) {
+  StringSet<> known;
+  for (uint32_t n = 0; n < forward.numNodes(); ++n) known.insert(forward.name(NodeId(n)));
+  std::map<std::string, std::string> made;
+  for (uint32_t n = 0; n < graph.numNodes(); ++n) {
+    const StringRef op = graph.opName(NodeId(n));
+    const bool isPlain = is_contained({"null", "_copy", "_grad_add", "_identity_with_attr_like_rhs"}, op);
+    if (!isPlain && !known.contains(graph.name(NodeId(n)))) made[graph.name(NodeId(n)).str()] = op.str();
+  }
+  return made;
+}
+
+// The gradient of a step is what the same recursion makes of its body, names included.
+TEST(BodyGradient, CF_18_AStepsGradientIsThatOfItsBody) {
+  const Graph loop = loopFile("lstm");
+  const GradientResult whole = gradientOf(loop, {"x", "h", "c", "i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"});
+  NodeId forward, backward;
+  for (uint32_t n = 0; n < whole.graph.numNodes(); ++n)
+    if (whole.graph.kind(NodeId(n)).flow) (n < loop.numNodes() ? forward : backward) = NodeId(n);
+  ASSERT_TRUE(forward.isValid() && backward.isValid());
+  const Graph step = loop.bodies(forward)[0];
+  GradientRequest request;
+  for (size_t h = 0; h < step.heads().size(); ++h)
+    request.heads.push_back({step.heads()[h], std::nullopt, "head_grad_" + std::to_string(h)});
+  for (NodeId n : bodyInputs(step)) request.wrt.push_back({Value{n}});
+  GradientOptions options;
+  options.duplicates = DuplicatePolicy::Allow;
+  const Graph alone = cantFail(buildGradient(testContext(), step, request, options)).graph;
+  EXPECT_GT(gradientNodes(alone, step).size(), 10u);
+  EXPECT_EQ(gradientNodes(whole.graph.bodies(backward)[0], step), gradientNodes(alone, step));
+}
+
+// One counter for all that is made in a graph: names in bodies are unique whatever the style outside, at every depth and order.
+TEST(BodyGradient, CF_18_OneCounterOfNamesInABody) {
+  for (StringRef file : {"lstm", "cf11", "while_in_foreach", "branch_in_loop"})
+    for (uint32_t order : {1, 2}) {
+      const Graph loop = loopFile(file);
+      GradientRequest request;
+      request.wrt = allTargets(loop, nullptr).targets;
+      GradientOptions options;
+      options.naming = NamingStyle::Mxnet;
+      options.unused = UnusedPolicy::Zeros;
+      const Graph graph = cantFail(buildGradientOfOrder(testContext(), loop, request, options, order)).graph;
+      for (const NestedGraph &nested : ArrayRef(nestedGraphs(graph)).drop_front()) {
+        StringSet<> names;
+        for (uint32_t n = 0; n < nested.graph.numNodes(); ++n)
+          EXPECT_TRUE(names.insert(nested.graph.name(NodeId(n))).second)
+              << file.str() << ": " << nested.graph.name(NodeId(n)).str();
+      }
+    }
 }
 
 // A start that gets no gradient does not stop the loop: the state of later steps leads to w.

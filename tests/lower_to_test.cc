@@ -156,7 +156,7 @@ TEST(LowerTo, A_17_ErrorsNameTheNodeTheOperatorAndWhatIsMissing) {
             "[bad_gradient_rule] operator 'snake' of node 'n': the decomposition does not "
             "end: 'snake' remains after 64 levels");
   EXPECT_EQ(Lowered("n = alone(x)").outcome(),
-            "[infer_missing] operator 'alone' of node 'n': the decomposition of operator 'alone' reads input 0 of its "
+            "[backward_match] operator 'alone' of node 'n': the decomposition of operator 'alone' reads input 0 of its "
             "forward node, and this node has none");
 }
 

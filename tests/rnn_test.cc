@@ -228,7 +228,7 @@ TEST(Rnn, HO_01_DropoutHasOneOrder) {
   options.inference = &known;
   EXPECT_EQ(
       describeError(buildGradientOfOrder(g.context, g, wrt(g, {"x"}), options, 2)),
-      "[infer_missing] the decomposition of operator '_backward_RNN' draws what its forward node drew, which no other "
+      "[unsupported_option] the decomposition of operator '_backward_RNN' draws what its forward node drew, which no other "
       "operator does");
 }
 

@@ -50,7 +50,8 @@ Value AdjointBody::variable(AdjointInput input) {
                            : input.from == From::Gradient ? "grad_"
                            : input.from == From::Output   ? "out_"
                                                           : "in_";
-  const Value v = builder.addVariable((prefix + Twine(input.index)).str(), Attrs());
+  const Value v = builder.addVariable("", Attrs());
+  setFreeName(v.node, (prefix + Twine(input.index)).str());
   variables[input] = v.node;
   given.push_back({input, v.node});
   return v;
@@ -58,8 +59,17 @@ Value AdjointBody::variable(AdjointInput input) {
 
 Value AdjointBody::emit(const OpDef &op, ArrayRef<Value> operands) {
   const NodeId n = builder.addKind(op, operands, NodeId());
-  builder.setName(n, (op.name + "_" + Twine(n.value)).str(), "");
+  setFreeName(n, (op.name + "_" + Twine(n.value)).str());
   return Value{n};
+}
+
+// A body that is differentiated again has names of the first time.
+void AdjointBody::setFreeName(NodeId n, const std::string &base) {
+  if (names.empty())
+    for (uint32_t known = 0; known < n.value; ++known) names.insert(builder.name(NodeId(known)).str());
+  std::string name = base;
+  for (size_t number = 0; !names.insert(name).second; ++number) name = base + "_" + std::to_string(number);
+  builder.setName(n, name, "");
 }
 
 AdjointBody::Finished AdjointBody::finish(ArrayRef<Value> heads) && {

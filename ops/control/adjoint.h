@@ -6,6 +6,7 @@
 #include "ir/grad_rule.h"
 
 #include <map>
+#include <set>
 
 namespace gradc {
 
@@ -43,10 +44,12 @@ class AdjointBody {
 
  private:
   AdjointInput sourceOf(BodyGradient::Input input) const;
+  void setFreeName(NodeId n, const std::string &base);
 
   const BodyFlow::Body &ports;
   const BodyGradient &gradient;
   GraphBuilder builder;
+  std::set<std::string> names;                         // there are, once one has to be found
   std::vector<std::pair<AdjointInput, NodeId>> given;  // every variable
   std::map<AdjointInput, NodeId> variables;            // the first of each input
 };

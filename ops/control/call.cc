@@ -2,6 +2,7 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 
 using namespace llvm;
@@ -76,14 +77,16 @@ class InlinedBody {
     for (size_t i = 0; i < body.inputs(n).size(); ++i) {
       Value v = body.inputs(n)[i];
       if (kind.isMutated(i) && v.version == 0) v.version = isWritten[v.node.value] ? 2 : 1;
-      if (v.version > 1) return d.refuse("overwrites '" + body.name(v.node) + "' of its body twice");
+      if (v.version > 1)
+        return d.refuse(ErrorKind::UnsupportedOption, "overwrites '" + body.name(v.node) + "' of its body twice");
       inputs.push_back(at(v));
     }
     for (size_t i = 0; i < body.inputs(n).size(); ++i)
       if (kind.isMutated(i)) isWritten[body.inputs(n)[i].node.value] = true;
     ArrayRef<NodeId> deps = body.controlDeps(n);
     const bool isFused = kind.op->flags.isBackward && !deps.empty();
-    if (kind.op->flags.isOpaque) return d.refuse("has the unknown operator '" + kind.op->name + "' in its body");
+    if (kind.op->flags.isOpaque)
+      return d.refuse(ErrorKind::UnknownOp, "has the unknown operator '" + kind.op->name + "' in its body");
     nodes[n.value] = isFused ? d.emitFused(*kind.op, inputs, kind.attrs, nodes[deps[0].value].node)
                              : d.emit(*kind.op, inputs, kind.attrs, kind.bodies);
     for (NodeId dep : deps.drop_front(isFused))

@@ -18,13 +18,15 @@ struct CondParams {
 };
 
 constexpr AttrSpec kCondAttrs[] = {
-    required<&CondParams::numArgs>("num_args", "number of inputs, and one for each body").atLeast(3).atMost(1 << 16),
+    required<&CondParams::numArgs>("num_args", "number of inputs, and three").atLeast(3).atMost(1 << 16),
     required<&CondParams::numOutputs>("num_outputs", "number of outputs, heads of each branch")
         .atLeast(1)
         .atMost(kMaxIndex),
     required<&CondParams::conditionLocs>("cond_input_locs", "which input each input of the condition is given"),
     required<&CondParams::thenLocs>("then_input_locs", "which input each input of the first branch is given"),
-    required<&CondParams::elseLocs>("else_input_locs", "which input each input of the second branch is given"),
+    required<&CondParams::elseLocs>(
+        "else_input_locs",
+        "which input each input of the second branch is given; without that branch, which one each output is"),
     savedAttr<&CondParams::saved>(),
 };
 

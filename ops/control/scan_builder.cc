@@ -2,6 +2,7 @@
 #include "ops/control/scan_builder.h"
 
 #include "ir/body_flow.h"
+#include "ir/error.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -27,7 +28,7 @@ Value ScanBuilder::whole(Value v) {
 Value ScanBuilder::emit(const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs) {
   Expected<KindId> kind = body.kindId(op, d.context().attrs(attrs));
   if (!kind) {
-    d.refuse("emits '" + op.name + "': " + toString(kind.takeError()));
+    d.refuse(ErrorKind::BadAttribute, "emits '" + op.name + "': " + toString(kind.takeError()));
     return operands[0];
   }
   const NodeId n = body.addKind(*kind, operands, NodeId());

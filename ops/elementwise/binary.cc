@@ -1,4 +1,5 @@
 // Arithmetic on two or more operands of equal shape. Tested by tests/elementwise_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -140,7 +141,7 @@ constinit const OpDef kElementWiseSum = {
     .decompose =
         [](DecomposeRule &d) {
           // The sum of nothing takes its shape from its readers.
-          if (d.numInputs() == 0) return d.refuse("is that of a sum without terms");
+          if (d.numInputs() == 0) return d.refuse(ErrorKind::EmptySum, "is that of a sum without terms");
           Value total = d.x(0);
           for (size_t i = 1; i < d.numInputs(); ++i) total = d.emit(kBroadcastAdd, {total, d.x(i)});
           d.y(0, total);

@@ -3,6 +3,7 @@
 //
 // Columns run along the last axis, rows along `axis`, all other axes count the matrices of the batch. The gradients are
 // such products again. Tested by tests/network_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -108,7 +109,7 @@ void decomposeProduct(DecomposeRule &d) {
   const GemmParams &p = d.params<GemmParams>();
   const size_t rank = d.rank(d.x(0));
   const std::optional<size_t> rows = normalizeAxis(p.axis, rank);
-  if (!rows || rank < 2) return d.refuse("needs matrices");
+  if (!rows || rank < 2) return d.refuse(ErrorKind::InferConflict, "needs matrices");
   // Rows beside columns, and back.
   auto aligned = [&](Value v) {
     if (*rows + 2 == rank) return v;

@@ -4,6 +4,7 @@
 // each of them, and its gradient toward x is what `_product_gradient(x, v1, …, vm)` computes; toward v1 it is
 // `_product_gradient(x, v2, …, vm)`. So <c, _product_gradient(x, v1, …, vm)> = D^(m+1) P(x)[v1, …, vm, c] again has these
 // gradients. Sums are in ops/reduction/reduce.cc. Tested by tests/ordering_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/number.h"
@@ -155,7 +156,7 @@ Value choose(DecomposeRule &d, Value condition, Value x, Value y, Value like) {
 void decomposeProducts(DecomposeRule &d) {
   const size_t rank = d.rank(d.x(0));
   const std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(d.params<ReduceParams>(), rank);
-  if (!isReduced) return d.refuse("has an axis that its input does not have");
+  if (!isReduced) return d.refuse(ErrorKind::InferConflict, "has an axis that its input does not have");
   if (!is_contained(*isReduced, true)) return d.y(0, d.emit(d.numInputs() == 1 ? kOnesLike : kZerosLike, {d.x(0)}));
   DimsBuffer order, back(rank, 0);
   for (bool wanted : {false, true})

@@ -2,6 +2,7 @@
 //
 // `sum` and `mean` follow MXNet: no axis means all of them, also under `exclude`; a result without axes left has shape
 // (1,). Tested by tests/reduce_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -311,7 +312,7 @@ constinit const OpDef kBroadcastAxisLike = {
         [](DecomposeRule &d) {
           const size_t rank = d.rank(d.x(1));
           const std::optional<size_t> at = normalizeAxis(d.params<AxisParams>().axis, rank);
-          if (!at) return d.refuse("has an axis that its input does not have");
+          if (!at) return d.refuse(ErrorKind::InferConflict, "has an axis that its input does not have");
           DimsBuffer column(rank, 1);
           column[*at] = -1;
           const Value shaped = d.emit(kReshape, {d.x(0)}, {{"shape", d.tuple(column)}});

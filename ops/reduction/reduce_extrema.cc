@@ -2,6 +2,7 @@
 //
 // Gradients are MXNet's: every element that equals the extremum gets the whole of dy. Sums and means are in
 // ops/reduction/reduce.cc, products in ops/reduction/product.cc. Tested by tests/extrema_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
@@ -100,7 +101,7 @@ void repeatAxes(DecomposeRule &d) {
   if (rank == 0) return d.y(0, d.emit(kReshapeLike, {d.x(0), d.x(1)}));
   Value v = d.x(0);
   const std::optional<SmallVector<bool, 6>> isReduced = reducedAxes(params, rank);
-  if (!isReduced) return d.refuse("has an axis that its input does not have");
+  if (!isReduced) return d.refuse(ErrorKind::InferConflict, "has an axis that its input does not have");
   const bool isScalar = llvm::all_of(*isReduced, [](bool is) { return is; });
   for (size_t axis = 0; axis < rank && !params.keepDims && !isScalar; ++axis)
     if ((*isReduced)[axis]) v = d.emit(kExpandDims, {v}, {{"axis", d.number(static_cast<int64_t>(axis))}});

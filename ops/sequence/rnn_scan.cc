@@ -4,6 +4,7 @@
 // Outside the loops, for all steps at once, is what needs no state of the step before: the gates' shares of the input and, in
 // the gradient, where the states are stacked, those of the state, and the gradients of parameters. A step is the formula of its
 // cell (rnn_cells.h). Tested by tests/rnn_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ops/control/scan_builder.h"
 #include "ops/primitives.h"
@@ -399,7 +400,8 @@ void decomposeRnn(DecomposeRule &d) { ScannedRnn(d, RnnPorts::ofForward(d.params
 
 void decomposeRnnGradient(DecomposeRule &d, bool hasLengths) {
   const RnnParams &p = d.params<RnnParams>();
-  if (p.drops()) return d.refuse("draws what its forward node drew, which no other operator does");
+  if (p.drops())
+    return d.refuse(ErrorKind::UnsupportedOption, "draws what its forward node drew, which no other operator does");
   ScannedRnnGradient(d, RnnPorts::ofBackward(p, hasLengths)).say();
 }
 

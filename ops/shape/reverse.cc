@@ -1,6 +1,7 @@
 // Elements in reversed order along axes.
 //
 // Linear, and its own adjoint. Tested by tests/movement_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/families.h"
@@ -50,7 +51,7 @@ void reverseBySlicing(DecomposeRule &d) {
   DimsBuffer step(rank, 1);
   for (int64_t axis : d.params<ReverseParams>().axis) {
     const std::optional<size_t> at = normalizeAxis(axis, rank);
-    if (!at) return d.refuse("reverses an axis that its input does not have");
+    if (!at) return d.refuse(ErrorKind::InferConflict, "reverses an axis that its input does not have");
     step[*at] = -step[*at];
   }
   std::string all;

@@ -139,7 +139,7 @@ void cut(DecomposeRule &d, bool dropsAxis) {
   const SplitParams &params = d.params<SplitParams>();
   const size_t rank = d.rank(d.x(0));
   const std::optional<size_t> axis = normalizeAxis(params.axis, rank);
-  if (!axis) return d.refuse("cuts an axis that its input does not have");
+  if (!axis) return d.refuse(ErrorKind::InferConflict, "cuts an axis that its input does not have");
   DimsBuffer split(*axis, 0), merged(*axis, 0);
   split.append({-4, params.count, -1, -2});
   merged.append({-3, -2});

@@ -1,6 +1,7 @@
 // Axes in another order: transpose, SwapAxis.
 //
 // Both are linear; the gradient undoes the permutation. Tested by tests/movement_ops_test.cc
+#include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/families.h"
@@ -122,7 +123,7 @@ std::string inverseAxes(Dims axes) {
 
 void swapByTransposing(DecomposeRule &d) {
   const std::optional<SmallVector<size_t, 6>> order = swapped(d.params<SwapAxisParams>(), d.rank(d.x(0)));
-  if (!order) return d.refuse("swaps an axis that its input does not have");
+  if (!order) return d.refuse(ErrorKind::InferConflict, "swaps an axis that its input does not have");
   if (order->empty()) return d.y(0, d.x(0));
   const DimsBuffer axes(order->begin(), order->end());
   d.y(0, d.emit(kTranspose, {d.x(0)}, {{"axes", d.tuple(axes)}}));

@@ -1,6 +1,8 @@
 // Sums of contributions. Tested by tests/gradient_sum_test.cc
 #include "passes/gradient/accumulate.h"
 
+#include "passes/gradient/select.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -66,7 +68,14 @@ Value Accumulators::aggregate(Value entry) {
 Value Accumulators::tapped(Value entry, Value gradient) {
   const auto row = taps.find(slot(entry));
   if (row == taps.end() || row->second.isValid() || isZero(gradient)) return gradient;
-  const NodeId n = builder.addKind(*builder.context().ops.wellKnown.tap, {gradient}, originOf(entry.node));
+  Context &ctx = builder.context();
+  Attrs attrs;
+  const bool isOfBase = base.numNodes() > entry.node.value;
+  if (const std::optional<StringRef> path =
+          isOfBase && entry.index == 0 ? base.attrs(entry.node).get(kRetainMark) : std::nullopt)
+    attrs = ctx.attrs(AttrText{kRetainMark, *path});
+  const KindId kind = cantFail(builder.kindId(*ctx.ops.wellKnown.tap, attrs));
+  const NodeId n = builder.addKind(kind, {gradient}, originOf(entry.node));
   row->second = n;
   if (fluid) fluid->nameTap(entry, gradient, n);
   else namer.name(n, builder.name(entry.node), entry.index ? "_tap_out" + utostr(entry.index) : "_tap");

@@ -112,7 +112,8 @@ Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph,
   if (Error error = checkScale(options)) return error;
   Expected<GradientRequest> checked = checkRequest(graph, request, options);
   if (!checked) return checked.takeError();
-  if (!checked->taps.empty() && !context.ops.wellKnown.tap)
+  const std::vector<Value> tapped = tappedEntries(graph);
+  if (!(checked->taps.empty() && tapped.empty()) && !context.ops.wellKnown.tap)
     return Failure(ErrorKind::UnsupportedOption, "gradients cannot be tapped: the context has no operator for it");
   Expected<std::optional<GradientTable>> earlier = readGradientTable(graph);
   if (!earlier) return earlier.takeError();
@@ -123,6 +124,7 @@ Expected<GradientResult> buildGradientWith(Context &context, const Graph &graph,
   const Graph &base = *saving ? (*saving)->graph : graph;
   auto state = std::make_unique<GradientState>(context, base, std::move(*earlier), *checked, known);
   if (*saving) state->flows = (*saving)->flows;
+  for (Value v : tapped) state->sums.tap(v);
   state->bodies = &bodies;
   if (Error error = HeadSeeder(*state).run()) return error;
   if (Error error = walkBackwards(*state)) return error;

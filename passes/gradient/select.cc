@@ -17,17 +17,19 @@ bool anyInputCarries(const Graph &graph, NodeId n, const BitVector &carrying) {
   return false;
 }
 
-bool isMarked(const Attrs &attrs) {
-  std::optional<StringRef> mark = attrs.get("__stop_gradient__");
+bool isMarked(const Attrs &attrs, StringRef key) {
+  std::optional<StringRef> mark = attrs.get(key);
   ParamsArena arena;
-  bool isStopped = false;
-  return mark && parseAttr(*mark, arena, isStopped) && isStopped;
+  bool isTrue = false;
+  return mark && parseAttr(*mark, arena, isTrue) && isTrue;
 }
 
+constexpr StringRef kStop = "__stop_gradient__";
+
 // By kind: nodes of it are marked.
-BitVector markedKinds(const Graph &graph) {
+BitVector markedKinds(const Graph &graph, StringRef key) {
   BitVector marked;
-  for (const KindRef &kind : graph.kinds()) marked.push_back(isMarked(kind->attrs));
+  for (const KindRef &kind : graph.kinds()) marked.push_back(isMarked(kind->attrs, key));
   return marked;
 }
 
@@ -45,7 +47,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   // P-06: as if everything computed were requested, so that the walk visits all that is under the y.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
   if (hasCuts) carrying.reset(cut);
-  const BitVector isMarked = markedKinds(graph);
+  const BitVector isMarked = markedKinds(graph, kStop);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     NodeId id(n);
     mutates |= !graph.kind(id).mutated.isEmpty();
@@ -67,7 +69,18 @@ void Selection::cutOutputs(const Graph &graph, NodeId n) {
   carrying.reset(first, end);
 }
 
-bool isMarkedStopped(const Graph &graph, NodeId n) { return isMarked(graph.attrs(n)); }
+bool isMarkedStopped(const Graph &graph, NodeId n) { return isMarked(graph.attrs(n), kStop); }
+
+std::vector<Value> tappedEntries(const Graph &graph) {
+  std::vector<Value> entries;
+  BitVector isTapped = markedKinds(graph, kTapMark);
+  for (uint32_t k = 0; k < isTapped.size(); ++k)
+    if (graph.kinds()[k]->attrs.get(kRetainMark)) isTapped.set(k);
+  for (uint32_t n = 0; isTapped.any() && n < graph.numNodes(); ++n)
+    for (uint32_t o = 0; isTapped[graph.kindId(NodeId(n)).value] && o < graph.numOutputs(NodeId(n)); ++o)
+      entries.push_back(Value{NodeId(n), static_cast<uint16_t>(o), 0});
+  return entries;
+}
 
 BitVector Selection::connectedTo(const Graph &graph, ArrayRef<GradientHead> heads, bool withControl) const {
   BitVector reached(graph.numNodes());

@@ -45,6 +45,10 @@ class Selection {
 
 /// Whether a node of the file is marked as one whose outputs never get a gradient: `__stop_gradient__` (NG-01).
 bool isMarkedStopped(const Graph &graph, NodeId n);
+/// Marks of nodes whose gradients pass a tap; under the second, the tap has the mark too (passes/gradient/stop_inside.h).
+inline constexpr llvm::StringLiteral kTapMark = "__tap_gradient__", kRetainMark = "__retain_gradient__";
+/// The outputs of such nodes.
+std::vector<Value> tappedEntries(const Graph &graph);
 
 /// Nodes from which some y is reached along data edges.
 llvm::BitVector ancestorsOf(const Graph &graph, llvm::ArrayRef<GradientHead> heads);

@@ -2,13 +2,17 @@
 // Tested by tests/body_gradient_test.cc
 #include "passes/gradient/stop_inside.h"
 
+#include "passes/gradient/select.h"
 #include "passes/rewriter.h"
 
 #include "ir/bodies.h"
+#include "ir/body_flow.h"
+#include "ir/error.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <set>
 
 using namespace llvm;
 
@@ -41,17 +45,18 @@ std::optional<FirstStep> firstStep(const Graph &graph, StringRef path) {
   return std::nullopt;
 }
 
-/// One copy of the graph that `level` bodies lead to, and of each body below it with nodes to stop.
-Expected<Graph> stopBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, size_t level) {
-  DenseSet<uint32_t> stopped;
+/// One copy of the graph that `level` bodies lead to, and of each body below it with nodes to mark.
+Expected<Graph> markBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, StringRef mark,
+                          size_t level) {
+  DenseMap<uint32_t, StringRef> marked;                           // their paths
   DenseMap<uint32_t, SmallVector<const NodeInside *, 2>> inside;  // by the node with the body
   for (const NodeInside *at : nodes)
-    if (at->bodies.size() == level) stopped.insert(at->node.value);
+    if (at->bodies.size() == level) marked[at->node.value] = at->path;
     else inside[at->bodies[level].first.value].push_back(at);
   GraphRewriter rewriter(ctx, graph);
   for (uint32_t n = 0; n < graph.numNodes(); ++n) {
     const auto below = inside.find(n);
-    if (below == inside.end() && !stopped.contains(n)) {
+    if (below == inside.end() && !marked.contains(n)) {
       rewriter.copy(NodeId(n));
       continue;
     }
@@ -61,12 +66,13 @@ Expected<Graph> stopBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeI
       SmallVector<const NodeInside *, 2> here;
       copy_if(below->second, std::back_inserter(here), [&](auto *at) { return at->bodies[level].second == b; });
       if (here.empty()) continue;
-      Expected<Graph> body = stopBelow(ctx, bodies[b], here, level + 1);
+      Expected<Graph> body = markBelow(ctx, bodies[b], here, mark, level + 1);
       if (!body) return body;
       bodies[b] = *body;
     }
-    Expected<KindRef> other = ctx.kindLike(
-        kind, stopped.contains(n) ? ctx.withAttrs(kind.attrs, {{"__stop_gradient__", "True"}}) : kind.attrs, bodies);
+    const AttrText attr = {mark, mark == kRetainMark ? marked.lookup(n) : StringRef("True")};
+    Expected<KindRef> other =
+        ctx.kindLike(kind, marked.contains(n) ? ctx.withAttrs(kind.attrs, {attr}) : kind.attrs, bodies);
     if (!other) return other.takeError();
     rewriter.copy(NodeId(n), *other);
   }
@@ -75,10 +81,17 @@ Expected<Graph> stopBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeI
   return made->graph;
 }
 
+Expected<Graph> markInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes, StringRef mark) {
+  SmallVector<const NodeInside *, 4> all;
+  for (const NodeInside &node : nodes) all.push_back(&node);
+  return all.empty() ? Expected<Graph>(graph) : markBelow(context, graph, all, mark, 0);
+}
+
 }  // namespace
 
 std::optional<NodeInside> findInside(const Graph &graph, StringRef path) {
   NodeInside found;
+  found.path = path.str();
   Graph at = graph;
   while (std::optional<FirstStep> step = firstStep(at, path)) {
     found.bodies.push_back({step->node, step->body});
@@ -91,9 +104,30 @@ std::optional<NodeInside> findInside(const Graph &graph, StringRef path) {
 }
 
 Expected<Graph> stopInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
-  SmallVector<const NodeInside *, 4> all;
-  for (const NodeInside &node : nodes) all.push_back(&node);
-  return all.empty() ? Expected<Graph>(graph) : stopBelow(context, graph, all, 0);
+  return markInside(context, graph, nodes, "__stop_gradient__");
+}
+
+Expected<Graph> tapInside(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  return markInside(context, graph, nodes, kTapMark);
+}
+
+Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<NodeInside> nodes) {
+  std::set<std::pair<std::vector<std::pair<NodeId, uint32_t>>, NodeId>> seen;
+  for (const NodeInside &node : nodes) {
+    if (!seen.insert({{node.bodies.begin(), node.bodies.end()}, node.node}).second)
+      return Failure(ErrorKind::AlreadyMarked, "intermediate '" + node.path + "' is retained twice");
+    Graph at = graph;
+    for (const auto &[owner, body] : node.bodies) {
+      const BodyFlow *flow = at.kind(owner).flow;
+      if (flow && flow->form == BodyFlow::Form::Branch)
+        return Failure(ErrorKind::UnsupportedOption,
+                       "the gradient of '" + node.path + "' cannot be retained: " + at.describe(owner) +
+                           " may not run the branch it is in, and nothing else has its shape")
+            .at(node.bodies.front().first);
+      at = Graph(at.bodies(owner)[body]);
+    }
+  }
+  return markInside(context, graph, nodes, kRetainMark);
 }
 
 }  // namespace gradc

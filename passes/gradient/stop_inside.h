@@ -1,4 +1,5 @@
-// Entries inside bodies that a gradient does not pass: named by a path, marked in the graph (NG-01).
+// Entries inside bodies that a gradient does not pass, or passes through a tap: named by a path, marked in the graph (NG-01,
+// HOOK-02).
 // Tested by tests/body_gradient_test.cc
 #pragma once
 
@@ -13,6 +14,7 @@ namespace gradc {
 struct NodeInside {
   llvm::SmallVector<std::pair<NodeId, uint32_t>, 2> bodies;  // from the graph on: the node and which of its bodies
   NodeId node;                                               // of the last body
+  std::string path;                                          // as it was given
 };
 
 /// The node that a path names; nothing where there is none. Of several of one name, the first.
@@ -21,5 +23,14 @@ std::optional<NodeInside> findInside(const Graph &graph, llvm::StringRef path);
 /// The graph with `__stop_gradient__` on these nodes, under which no gradient enters their outputs. Ids and names stay; other
 /// nodes with the same body keep it as it was.
 llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
+
+/// The graph with `__tap_gradient__` on these nodes: the gradient of each of their outputs passes one `wellKnown.tap` node, as
+/// GradientRequest::taps has it, which is in the body of the gradient and runs in every step that a gradient arrives in.
+/// Ids and names stay, as above.
+llvm::Expected<Graph> tapInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
+
+/// The same with `__retain_gradient__`, the path, which the tap of the node's first output keeps: passes/gradient/retain_inside.h
+/// makes heads of these gradients. UnsupportedOption for a node in a branch, where it has no shape while the other one runs.
+llvm::Expected<Graph> markRetained(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 }  // namespace gradc

@@ -17,7 +17,8 @@ namespace gradc {
 
 /// `known` has the shapes that are known; null: none. Decompositions that need the size of an unknown axis are refused.
 /// An operator that is neither the target's nor decomposes to its operators is an error (UnknownOp) that names the
-/// node; so is a decomposition that was refused (E-58), fails to give an output that is read (E-41), or does not end (E-40).
+/// node; so is a decomposition that was refused, of the kind that its rule gives (E-58 for want of a shape), fails to give an
+/// output that is read (E-41), or does not end (E-40).
 llvm::Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known);
 
 /// What the nodes of one operator need of a host.

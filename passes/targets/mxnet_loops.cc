@@ -5,6 +5,7 @@
 #include "passes/targets/mxnet_body.h"
 
 #include "ir/bodies.h"
+#include "ir/error.h"
 #include "ops/primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -24,7 +25,9 @@ bool yieldsDraws(DecomposeRule &d) {
   for (const Graph &body : d.kind().bodies)
     for (Value head : body.heads())
       if (body.kind(head.node).draws && head.index > 0)
-        return d.refuse("reads what " + body.describe(head.node) + " draws, which MXNet does not keep in a body"), true;
+        return d.refuse(ErrorKind::UnsupportedOption,
+                        "reads what " + body.describe(head.node) + " draws, which MXNet does not keep in a body"),
+               true;
   return false;
 }
 
@@ -73,7 +76,7 @@ class ForeachRule {
     if (data.variables.empty()) addLength();
     if (d.hasRefused()) return;
     if (mask.isValid() && !d.kind().mutated.isEmpty())
-      return d.refuse("overwrites a variable in steps that may not run");
+      return d.refuse(ErrorKind::UnsupportedOption, "overwrites a variable in steps that may not run");
     yieldRows();
     yieldStates();
     emit();
@@ -110,7 +113,7 @@ class ForeachRule {
 
   Value rowNumbers() {
     const int64_t rows = length();
-    if (rows == 0) d.refuse("has no rows, and MXNet has no array without elements");
+    if (rows == 0) d.refuse(ErrorKind::UnsupportedOption, "has no rows, and MXNet has no array without elements");
     return d.emit(op(d, "_arange"), {},
                   {{"start", "0"}, {"stop", d.number(std::max<int64_t>(rows, 1))}, {"dtype", kCountType}});
   }
@@ -232,7 +235,8 @@ void mxnetCond(DecomposeRule &d) {
       else {
         const ShapeRef shape = d.shape(d.self(o));
         if (!isFull(shape))
-          return d.refuse("needs the shape of output " + Twine(o) + ", which the branch that is not taken yields too");
+          return d.refuse(ErrorKind::InferMissing,
+                          "needs the shape of output " + Twine(o) + ", which the branch that is not taken yields too");
         branch.yield(branch.zeros(old.heads()[0], shape.dims()));
       }
     }
@@ -252,12 +256,14 @@ void mxnetCond(DecomposeRule &d) {
 void mxnetSelect(DecomposeRule &d) {
   const BodyFlow &flow = *d.kind().flow;
   if (yieldsDraws(d)) return;
-  if (!d.kind().mutated.isEmpty()) return d.refuse("overwrites a variable in a branch that may not be taken");
+  if (!d.kind().mutated.isEmpty())
+    return d.refuse(ErrorKind::UnsupportedOption, "overwrites a variable in a branch that may not be taken");
   auto emit = [&](const OpDef &op, ArrayRef<Value> operands, ArrayRef<AttrText> attrs) {
     return d.emit(op, operands, d.context().attrs(attrs));
   };
   auto copy = [&](const Graph &body, NodeId n, ArrayRef<Value> operands) {
-    if (body.op(n)->flags.isOpaque) d.refuse("has the unknown operator '" + body.opName(n) + "' in a branch");
+    if (body.op(n)->flags.isOpaque)
+      d.refuse(ErrorKind::UnknownOp, "has the unknown operator '" + body.opName(n) + "' in a branch");
     return d.emit(*body.op(n), operands, body.attrs(n), body.bodies(n));
   };
   SmallVector<SmallVector<Value, 8>, 3> outputs;  // by body: by output of the node

@@ -131,6 +131,15 @@ def loops():
             yield case("%s-shapes-%s" % (op, name), loop(op, shapes=other))
         for dtype in [1, 2, 3, 4, 5, 7]:
             yield case("%s-type-%d" % (op, dtype), loop(op, dtypes=[dtype] * len(shapes)))
+    branch = {"else_input_locs": "(1,)"}
+    yield fine("_cond-lacks-branch", loop("_cond", branch, [LESS, ONE]), (1,), plan="ok", grad="ok", order2="sound")
+    for name, numbers in [("none", []), ("more", [1, 0]), ("below", [-1]), ("far", [2]), ("least", [LEAST]), ("most", [MOST])]:
+        given = {"else_input_locs": tuple_text(numbers)}
+        yield unreadable("_cond-lacks-branch-" + name, loop("_cond", given, [LESS, ONE]))
+    yield unreadable("_cond-lacks-branches", loop("_cond", branch, [LESS]))
+    yield unreadable("_cond-lacks-branch-saved", loop("_cond", {**branch, "__saved__": "(0,1)"}, [LESS, ONE]))
+    others = [(1,), (2,)]
+    yield case("_cond-lacks-branch-shapes", loop("_cond", branch, [LESS, ONE], others), infer="refused", run="refused")
     for length in [0, 3, 5, -1, 2**31, MOST]:
         yield case("_scan-length-%d" % length, loop("_scan", {"length": length}))
         steps = {"has_steps": "True", "num_args": 3}

@@ -125,7 +125,8 @@ std::optional<Error> NameIndex::inside(StringRef text) const {
                                            ", which computes it anew at every step: gradients are of and by entries "
                                            "of the graph itself")
       .at(owner)
-      .note("what the body yields is an output of " + graph.describe(owner) + "; --no-grad and --stop take paths");
+      .note("what the body yields is an output of " + graph.describe(owner) +
+            "; --no-grad, --stop and --retain take paths");
 }
 
 Error NameIndex::unknown(StringRef text) const {

@@ -6,6 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "passes/gradient/retain_inside.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/targets/lower_to.h"
 
@@ -60,11 +61,11 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
   return result->graph;
 }
 
-/// Marks what --no-grad and --stop name inside bodies, and takes it off the lists.
-Expected<Graph> markInside(Tool &tool, const Graph &graph) {
+/// What the lists name inside bodies, taken off them.
+std::vector<NodeInside> takeInside(const Graph &graph, ArrayRef<std::vector<std::string> *> options) {
   const NameIndex names(graph);
   std::vector<NodeInside> inside;
-  for (std::vector<std::string> *lists : {&tool.options.noGrad, &tool.options.stop}) {
+  for (std::vector<std::string> *lists : options) {
     std::vector<std::string> kept;
     for (const std::string &list : *lists) {
       SmallVector<StringRef, 4> texts;
@@ -78,8 +79,19 @@ Expected<Graph> markInside(Tool &tool, const Graph &graph) {
     }
     *lists = std::move(kept);
   }
-  if (inside.empty()) return graph;
-  return stopInside(tool.context, graph, inside);
+  return inside;
+}
+
+/// Marks what --no-grad, --stop and --retain name inside bodies; `retained` are the paths of the last.
+Expected<Graph> markInside(Tool &tool, const Graph &graph, std::vector<std::string> &retained) {
+  const std::vector<NodeInside> stopped = takeInside(graph, {&tool.options.noGrad, &tool.options.stop}),
+                                kept = takeInside(graph, {&tool.options.retain});
+  for (const NodeInside &node : kept) retained.push_back(node.path);
+  if (!kept.empty() && tool.options.order > 1)
+    return Failure(ErrorKind::UnsupportedOption,
+                   "'" + kept.front().path + "' is in a body: '--retain' takes it at order 1 alone");
+  Expected<Graph> marked = stopInside(tool.context, graph, stopped);
+  return marked ? markRetained(tool.context, *marked, kept) : std::move(marked);
 }
 
 Error checkOptions(const Options &options) {
@@ -132,10 +144,13 @@ Expected<int> runGrad(Tool &tool) {
   if (!loaded) return loaded.takeError();
   Expected<Graph> ordered = inOrder(tool, *loaded);
   if (!ordered) return ordered.takeError();
-  Expected<Graph> input = markInside(tool, *ordered);
+  std::vector<std::string> retained;
+  Expected<Graph> input = markInside(tool, *ordered, retained);
   if (!input) return input.takeError();
   Expected<Graph> graph = differentiate(tool, *input);
+  if (graph && !retained.empty()) graph = retainInside(tool.context, *graph, retained);
   if (!graph) return graph.takeError();
+  tool.diagnostics.setCurrent(*graph);
   return write(tool, *graph, *input);
 }
 
