@@ -268,6 +268,16 @@ TEST(BlockBackward, D_28_DrawnProgramsThatOverwriteFlaggedValues) {
         << "seed " << seed;
 }
 
+TEST(BlockBackward, D_28_DrawnNestedProgramsWithFlags) {
+  constexpr BlockDraw kSmall = {.numOps = 2, .depth = 1, .flaggedPercent = 25, .inPlacePercent = 10},
+                      kNested = {.numOps = 6, .depth = 2, .flaggedPercent = 25, .inPlacePercent = 10};
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed) EXPECT_EQ(disagreement(seed, kNested), "") << "seed " << seed;
+  for (uint64_t seed : {249, 399, 552, 637, 714, 773, 855})
+    EXPECT_EQ(disagreement(seed, kNested), "") << "nested, seed " << seed;
+  for (uint64_t seed : {465, 679, 922, 2023, 2590, 3680})
+    EXPECT_EQ(disagreement(seed, kSmall), "") << "small, seed " << seed;
+}
+
 TEST(BlockBackward, NG_08_ABranchWhoseGradientIsDroppedLeavesAnEmptyBlock) {
   for (uint64_t seed : {27, 34})
     EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2, .flaggedPercent = 25, .inPlacePercent = 10}), "")

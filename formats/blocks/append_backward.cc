@@ -257,7 +257,9 @@ class Backward {
     sumGradients(context, ops, names, block, handed, arrays.addedUp(), request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);
-    removeCutOps(context, ops, cut, targetGradients, names);
+    NameSet arriving(targetGradients);  // who writes one of these without need leaves it as it arrives
+    arriving.insert(handed.names());
+    removeCutOps(context, ops, cut, arriving, names);
     NameSet known;
     for (uint32_t i : path)
       for (const std::vector<BlockSlot> *slots :

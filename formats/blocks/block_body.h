@@ -143,7 +143,11 @@ class BlockReader {
   /// The value before an operator that may leave it as it is; zeros where there is none.
   llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
   void write(DeclaredName name, Value v);
+  /// What a block within made: a flag of the name does not count.
+  void writeCarried(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
+  /// Whether the operator reads no floating-point names but flagged ones of this block, one of them carried.
+  bool repeatsFlags(size_t at) const;
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
   llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
   std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
@@ -190,14 +194,15 @@ class BlockReader {
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // into used, held
   std::vector<DeclaredName> used;                               // in the order of first uses
   std::vector<Held> held;
-  std::vector<uint32_t> written;                           // positions, in the order of first writes
-  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: nodes called so
-  std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
-  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
-  DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
-  DenseSet<uint32_t> counters;                             // names
-  DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
-  std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
+  std::vector<uint32_t> written;                          // positions, in the order of first writes
+  DenseMap<uint32_t, uint32_t> numNamed;                  // by name: nodes called so
+  std::vector<std::pair<NodeId, BlockInput>> variables;   // in id order
+  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;  // by forward node and output: its variable here
+  DenseMap<uint32_t, NodeId> skeletons;                   // by forward node
+  DenseSet<uint32_t> counters;                            // names
+  DenseSet<uint32_t> carried;            // flagged names of this block that hold what a block within made
+  DenseMap<uint32_t, NodeId> flowNodes;  // by block: the node that runs it
+  std::vector<OpRecord> records;         // by operator, where the program has gradient operators
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read
 };
 

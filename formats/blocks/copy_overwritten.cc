@@ -246,6 +246,7 @@ class BlockCopier {
     const Version &version = versions[k];
     if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
       const TextId taken = copyOf(name), left = copyOf(name);
+      if (!carriesGradient(name) && isFloat(name) && isUnflagging(version.writer, name)) unflag(taken);
       edits.mergeBranch(static_cast<size_t>(version.writer), name, before, taken, left, to);
     } else if (version.writer >= 0) {
       const auto writer = static_cast<uint32_t>(version.writer);
@@ -326,21 +327,19 @@ class BlockCopier {
     if (before != name) edits.assignBefore(ops().size(), before, name);
   }
 
-  /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
-  /// needs the old value, the name gets the new one too. False for a name that needs none of this.
+  /// A flagged name that a loop or a branch writes: what comes out is a copy that is not flagged, like the loop's steps. Unless an
+  /// operator before needs the old value, the name gets the new one too. False for a name that needs none of this.
   bool separateStopped(TextId name, const std::vector<Version> &versions) {
     if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); }))
       return false;
-    for (size_t k = 1; k < versions.size(); ++k) {
-      const auto writer = static_cast<uint32_t>(versions[k].writer);
-      if (!isLoop(writer) || !isBoth(writer, name) || !dependsOnUnflagged(*ops()[writer].subBlock, name)) continue;
-      const bool isFree = !isConstantLost(name, versions, k - 1);
-      TextId before = name;
+    for (size_t k = 0; k < versions.size(); ++k) {
+      if (versions[k].writer < 0 || !isUnflagging(versions[k].writer, name)) continue;
+      const bool isFree = k == 0 || !isConstantLost(name, versions, k - 1);
+      TextId before = k == 0 ? TextId() : name;
       for (; k < versions.size(); ++k) {
         const TextId to = copyOf(name);
         rename(name, versions, k, before, to);
-        program.find(block, to)->stopsGradient = false;
-        unflagged.insert(to);
+        if (isUnflagging(versions[k].writer, name)) unflag(to);
         before = to;
       }
       if (isFree) edits.assignBefore(versions.back().writer + 1, before, name);
@@ -348,6 +347,14 @@ class BlockCopier {
       return true;
     }
     return false;
+  }
+  void unflag(TextId copy) {
+    program.find(block, copy)->stopsGradient = false;
+    unflagged.insert(copy);
+  }
+  bool isUnflagging(int64_t op, TextId name) {
+    const auto writer = static_cast<uint32_t>(op);
+    return (isBranch(op) || (isLoop(writer) && isBoth(writer, name))) && dependsOnUnflagged(*ops()[op].subBlock, name);
   }
 
   bool dependsOnUnflagged(uint32_t body, TextId state) {
@@ -378,7 +385,10 @@ class BlockCopier {
           anyVariable(op.inputs, [&](TextId name) { return !unflagged.contains(name) && carriesGradient(name); });
       if (hasOthers || anyVariable(op.outputs, [&](TextId name) { return finalNames.contains(name.value); })) continue;
       forEachVariable(op.outputs, [&](TextId name) {
-        if (BlockVariable *own = program.find(block, name); own && unflagged.insert(name)) own->stopsGradient = false;
+        BlockVariable *own = program.find(block, name);
+        if (!own || !own->stopsGradient) return;  // one that it makes of what is not flagged has a meaning of its own
+        own->stopsGradient = false;
+        unflagged.insert(name);
       });
     }
   }
