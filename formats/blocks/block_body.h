@@ -194,15 +194,15 @@ class BlockReader {
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> positions;  // into used, held
   std::vector<DeclaredName> used;                               // in the order of first uses
   std::vector<Held> held;
-  std::vector<uint32_t> written;                          // positions, in the order of first writes
-  DenseMap<uint32_t, uint32_t> numNamed;                  // by name: nodes called so
-  std::vector<std::pair<NodeId, BlockInput>> variables;   // in id order
-  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;  // by forward node and output: its variable here
-  DenseMap<uint32_t, NodeId> skeletons;                   // by forward node
-  DenseSet<uint32_t> counters;                            // names
-  DenseSet<uint32_t> carried;            // flagged names of this block that hold what a block within made
-  DenseMap<uint32_t, NodeId> flowNodes;  // by block: the node that runs it
-  std::vector<OpRecord> records;         // by operator, where the program has gradient operators
+  std::vector<uint32_t> written;                           // positions, in the order of first writes
+  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: nodes called so
+  std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
+  DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
+  DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
+  DenseSet<uint32_t> counters;                             // names
+  DenseSet<uint32_t> carried;                              // flagged names whose flags do not count now
+  DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
+  std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read
 };
 
