@@ -183,13 +183,10 @@ TEST(ArrayGradient, CF_14_TwoReadersInAStep) {
   ArrayProgram p;
   p.array("a");
   p.number("i", 0);
-  p.number("one", 1);
   p.number("n", 3);
   p.declare("go", {1}, FluidType::Bool);
   p.declare("scopes", {}, FluidType::Fp64, FluidType::StepScopes).dtype.reset();
   write(p, "p", "i");
-  compute(p, "sin", "p", "s");
-  write(p, "s", "one");
   p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go");
   const uint32_t body = addBlock(p.program, 0u, {});
   const std::string step = floatAttrText(AttrTag::Float, 1);
@@ -205,6 +202,23 @@ TEST(ArrayGradient, CF_14_TwoReadersInAStep) {
         {{"Out", {"i", "a", "go"}}, {"StepScopes", {"scopes"}}}, body);
   read(p, "i", "last");
   p.sum("last", "loss");
+  EXPECT_TRUE(isAddedUp(p));
+}
+
+TEST(ArrayGradient, AGG_08_AnIndexThatStartsAgain) {
+  ArrayProgram p;
+  p.array("a");
+  p.number("i", 0);
+  p.number("zero", 0);
+  compute(p, "sin", "p", "s");
+  write(p, "p", "i");
+  read(p, "i", "b");
+  p.op("increment", {{"X", {"i"}}}, "i", {{"step", floatAttrText(AttrTag::Float, 1)}});
+  p.op("assign", {{"X", {"zero"}}}, "i");
+  write(p, "s", "i");
+  read(p, "i", "c");
+  compute(p, "elementwise_mul", "b", "m", "c");
+  p.sum("m", "loss");
   EXPECT_TRUE(isAddedUp(p));
 }
 
