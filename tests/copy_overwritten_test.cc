@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 using namespace llvm;
 
 namespace gradc {
@@ -15,11 +17,20 @@ namespace {
 
 using namespace gradc::testing;
 
+OpPaths everyOp(const BlockProgram &program) {
+  OpPaths paths;
+  for (const Block &block : program.blocks) {
+    paths.emplace_back().resize(block.ops.size());
+    std::iota(paths.back().begin(), paths.back().end(), 0);
+  }
+  return paths;
+}
+
 BlockProgram copied(StringRef text) {
   TestContext context;
   BlockProgram program = programOf(text);
   std::vector<std::pair<TextId, TextId>> copies;
-  copyOverwritten(context, program, false, copies);
+  copyOverwritten(context, program, false, countersOn(program, everyOp(program)), copies);
   return program;
 }
 
@@ -101,13 +112,31 @@ TEST(CopyOverwritten, D_28_ACounterThatAGradientReads) {
   EXPECT_EQ(after("while:1 Condition=n X=c,p,s -> Out=c,s,n StepScopes=scopes\nblock 1 in 0\n" + step, 1), step);
 }
 
+TEST(CopyOverwritten, D_28_ACounterWhoseGradientDoesNotCountBack) {
+  // c is flagged, so no gradient of its increment is among the operators.
+  const std::string first = "gather Index=c X=p -> Out=a\n",
+                    last = "gather Index=c X=a -> Out=b\nreduce_sum X=b -> Out=loss\n";
+  const std::string ops =
+      emitted("fill_constant -> Out=c\n" + first + "increment X=c -> Out=c\n" + last, lossOf()).ops(0);
+  EXPECT_TRUE(StringRef(ops).contains("increment X=c@COPY@0 -> Out=c\n")) << ops;
+  EXPECT_TRUE(StringRef(ops).contains("gather_grad Axis= Index=c@COPY@0 ")) << ops;
+  // A loop that nothing flows through.
+  const std::string counting =
+      emitted("fill_constant -> Out=c\n" + first + "while:1 Condition=n X=c,s,p -> Out=c,s,n StepScopes=scopes\n" +
+                  last + "block 1 in 0\ntanh X=p -> Out=s\nincrement X=c -> Out=c",
+              lossOf())
+          .ops(0);
+  EXPECT_TRUE(StringRef(counting).contains("assign X=c@COPY@0 -> Out=c\nwhile:1")) << counting;
+  EXPECT_TRUE(StringRef(counting).contains("gather_grad Axis= Index=c ")) << counting;
+}
+
 TEST(CopyOverwritten, IR_12_WhatIsStoredKeepsItsNameForTheLastValue) {
   const std::string text = "exp X=s -> Out=a\nmatmul_v2 X=s Y=a -> Out=b\nassign X=b -> Out=s\nexp X=s -> Out=loss\n";
   BlockProgram program = programOf(text);
   program.find(0, program.texts.find("s"))->isPersistable = true;
   TestContext context;
   std::vector<std::pair<TextId, TextId>> copies;
-  copyOverwritten(context, program, false, copies);
+  copyOverwritten(context, program, false, countersOn(program, everyOp(program)), copies);
   EXPECT_EQ(dump(program, 0), "assign X=s -> Out=s@COPY@0\nexp X=s@COPY@0 -> Out=a\n"
                               "matmul_v2 X=s@COPY@0 Y=a -> Out=b\nassign X=b -> Out=s@COPY@1\n"
                               "exp X=s@COPY@1 -> Out=loss\nassign X=s@COPY@1 -> Out=s\n");

@@ -22,7 +22,7 @@ std::string summed(StringRef text, SumStyle style = SumStyle::Block, ArrayRef<St
   options.style = style;
   NameSet given;
   for (StringRef name : handed) given.insert(program.intern(name));
-  sumGradients(context, program.blocks[0].ops, names, 7, given, options);
+  sumGradients(context, program.blocks[0].ops, names, 7, given, NameSet(), options);
   return dump(program, 0);
 }
 

@@ -14,6 +14,7 @@
 // Tested by tests/append_backward_test.cc and tests/paddle_programs.py
 #include "formats/blocks/append_backward.h"
 
+#include "formats/blocks/array_gradients.h"
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/copy_overwritten.h"
 #include "formats/blocks/gradient_maker.h"
@@ -35,22 +36,21 @@ class Backward {
  public:
   Backward(Context &context, BlockProgram program, const FluidRequest &request)
       : context(context), program(std::move(program)), request(request), names(this->program.texts),
-        maker(context, this->program, names), isGradients(request.api == FluidRequest::Api::Gradients),
-        isInBranch(!isGradients && request.block != 0), numCalls(request.priorCalls + (isInBranch ? 0 : 1)),
-        isAgain(numCalls > 1 && !isInBranch) {}
+        maker(context, this->program, names), arrays(context, this->program, names, maker),
+        isGradients(request.api == FluidRequest::Api::Gradients), isInBranch(!isGradients && request.block != 0),
+        numCalls(request.priorCalls + (isInBranch ? 0 : 1)), isAgain(numCalls > 1 && !isInBranch) {}
 
   Expected<FluidResult> run() {
     if (Error error = resolve()) return error;
     separateValues();
+    arrays.choose();
     numForward = program.blocks.size();
     targetBlock = isInBranch ? addBlock(*program.blocks[request.block].parent, request.block) : request.block;
     firstOp = program.blocks[targetBlock].ops.size();
     if (isAgain) numEarlier = program.blocks[targetBlock].variables.size();
     if (Error error = makeSeeds()) return error;
-    for (std::optional<uint32_t> block = request.block; block; block = program.blocks[*block].parent) {
-      if (Error error = differentiate(*block)) return error;
-      if (isGradients) break;
-    }
+    for (uint32_t block : wayOut())
+      if (Error error = differentiate(block)) return error;
     renameTaken();
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
@@ -114,7 +114,7 @@ class Backward {
   /// Targets are what their names hold in the end.
   void separateValues() {
     std::vector<std::pair<TextId, TextId>> copies;
-    const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, copies);
+    const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, countedBack(), copies);
     for (auto [copy, original] : copies)
       if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
     if (request.block != 0) return;
@@ -158,11 +158,36 @@ class Backward {
 
   // 2
 
-  Error differentiate(uint32_t block) {
-    NameSet stopped = stoppedVariables(block);
-    const NameSet seen = targetsSeenFrom(program, block, request.block, targets);
+  /// The blocks that are differentiated, from that of the targets outwards.
+  SmallVector<uint32_t, 4> wayOut() const {
+    SmallVector<uint32_t, 4> way = {request.block};
+    while (!isGradients && program.blocks[way.back()].parent) way.push_back(*program.blocks[way.back()].parent);
+    return way;
+  }
+
+  /// What flows through `stopped` is not on the path. Returns the targets as the block sees them.
+  NameSet findPath(uint32_t block, NameSet &stopped) {
+    NameSet seen = targetsSeenFrom(program, block, request.block, targets);
     paths.resize(program.blocks.size());
     findOpPath(program, block, seen, inputs, stopped, paths);
+    return seen;
+  }
+
+  /// As the program is before values have got names of their own. A later call may leave out what reads no gradient (NG-09).
+  CountedBack countedBack() {
+    for (uint32_t block : wayOut()) {
+      NameSet stopped = stoppedVariables(block);
+      findPath(block, stopped);
+      if (isAgain) paths[block].clear();
+    }
+    CountedBack counters = countersOn(program, paths);
+    paths.clear();
+    return counters;
+  }
+
+  Error differentiate(uint32_t block) {
+    NameSet stopped = stoppedVariables(block);
+    const NameSet seen = findPath(block, stopped);
     stopped.insert(findUnreadOutputs(program, block, paths[block], seen, stopped));
     if (block == request.block) settleHeads();
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
@@ -215,20 +240,26 @@ class Backward {
         if (Error error = addGradients(*owned, *inner, stoppedVariables(*owned), &loop, nullptr)) return error;
       }
       const size_t first = ops.size();
-      if (Error error = maker.make(block, i, cut, inner, ops)) return error;
+      Expected<bool> isMade = arrays.make(block, i, cut, ops);
+      if (!isMade) return isMade.takeError();
+      if (!*isMade)
+        if (Error error = maker.make(block, i, cut, inner, ops)) return error;
       const MutableArrayRef<BlockOp> made = MutableArrayRef(ops).drop_front(first);
       if (isAgain && !owner) renameAgain(block, i, made);  // a gradient block has names of its own
       if (!fed || isFed(made, *fed)) continue;
+      arrays.forget(ArrayRef(ops).drop_front(first));
       ops.resize(first);
       program.blocks.erase(program.blocks.begin() + static_cast<ptrdiff_t>(numBlocks), program.blocks.end());
       paths.resize(numBlocks);
     }
     NameSet handed;  // by a loop's next step, or by who reads what the block's owner writes
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { handed.insert(names.gradient(name)); });
-    sumGradients(context, ops, names, block, handed, request.sums);
+    sumGradients(context, ops, names, block, handed, arrays.addedUp(), request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);
-    removeCutOps(context, ops, cut, targetGradients, names);
+    NameSet arriving(targetGradients);  // who writes one of these without need leaves it as it arrives
+    arriving.insert(handed.names());
+    removeCutOps(context, ops, cut, arriving, names);
     NameSet known;
     for (uint32_t i : path)
       for (const std::vector<BlockSlot> *slots :
@@ -409,6 +440,7 @@ class Backward {
   const FluidRequest &request;
   GradientNames names;
   GradientMaker maker;
+  ArrayGradients arrays;
   const bool isGradients, isInBranch;
   const uint32_t numCalls;  // this one included
   const bool isAgain;

@@ -85,8 +85,22 @@ void BlockReader::write(DeclaredName name, Value v) {
   if (!builder.kind(v.node).isVariable() && builder.name(v.node).empty()) giveName(v.node, name.name);
 }
 
+bool BlockReader::repeatsFlags(size_t at) const {
+  bool readsCarried = false;
+  auto isOther = [&](TextId name) {
+    const std::optional<uint32_t> block = name == kEmptyName ? std::nullopt : program.declaringBlock(index, name);
+    const BlockVariable *read = block ? program.find(*block, name) : nullptr;
+    const bool isFloat = read && read->dtype && isFloating(dtypeOf(*read->dtype));
+    readsCarried |= carried.contains(name.value);
+    return isFloat && (*block != index || !read->stopsGradient);
+  };
+  for (const BlockSlot &slot : op(at).inputs)
+    if (llvm::any_of(slot.variables, isOther)) return false;
+  return readsCarried;
+}
+
 // A value of a name whose gradient is cut is a constant for whoever reads it. What a loop carries goes on: the flag of a state
-// is about the array it starts from.
+// is about the array it starts from. A flag on what is made of such names alone only repeats theirs.
 Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const BlockVariable &record = variable(name);
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
@@ -94,6 +108,11 @@ Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const bool isCut = (record.stopsGradient && name.block == index && !isHead) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
   if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
+  if (!all.noGrad.contains(name.name.value) && repeatsFlags(at)) {
+    carried.insert(name.name.value);
+    return v;
+  }
+  carried.erase(name.name.value);
   return {cantFail(builder.add(*context.ops.find("BlockGrad"), {v}, {""})), 0, 0};
 }
 

@@ -143,7 +143,11 @@ class BlockReader {
   /// The value before an operator that may leave it as it is; zeros where there is none.
   llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
   void write(DeclaredName name, Value v);
+  /// What a block within made: a flag of the name does not count.
+  void writeCarried(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
+  /// Whether the operator reads no floating-point names but flagged ones of this block, one of them carried.
+  bool repeatsFlags(size_t at) const;
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
   llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
   std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
@@ -196,6 +200,7 @@ class BlockReader {
   DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
   DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
   DenseSet<uint32_t> counters;                             // names
+  DenseSet<uint32_t> carried;                              // flagged names whose flags do not count now
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read

@@ -20,8 +20,10 @@ class BlockCopier {
   /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: there
   /// was none.
   BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
-              const std::vector<bool> *earlier, std::vector<std::pair<TextId, TextId>> &copies)
-      : program(program), block(block), earlier(earlier), copies(copies), edits(context, program, block) {
+              const std::vector<bool> *earlier, const CountedBack &counters,
+              std::vector<std::pair<TextId, TextId>> &copies)
+      : program(program), block(block), earlier(earlier), counters(counters), copies(copies),
+        edits(context, program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
   }
@@ -68,6 +70,10 @@ class BlockCopier {
     return variable && variable->kind == FluidType::LodTensor && variable->dtype &&
            isFloating(dtypeOf(*variable->dtype));
   }
+  bool isArray(TextId name) const {
+    const BlockVariable *variable = visible(name);
+    return variable && variable->kind == FluidType::LodTensorArray && !variable->stopsGradient;
+  }
   bool carriesGradient(TextId name) const { return isFloat(name) && !visible(name)->stopsGradient; }
 
   /// Names that a write may take something from: states, and what was said before it is written.
@@ -102,6 +108,7 @@ class BlockCopier {
     }
     for (TextId name : outputs.names()) {
       written.insert(name);
+      if (isCounter(i) && numCounts[name.value]++ < numCounted(block, name)) countedBack.insert(i);
       std::vector<Version> &versions = lives[name.value];
       const bool hasValue = states.contains(name) || (!isBranchBody && !program.find(block, name));
       if (versions.empty() && hasValue) versions.push_back({-1, {}});
@@ -168,7 +175,8 @@ class BlockCopier {
   /// Of a value that gradients do not flow through: whether the gradient of an operator reads it.
   bool isConstantSaved(int64_t op, ArrayRef<BlockSlot> slots, TextId name) {
     if (!hasGradient(op) || isCounter(op)) return false;
-    if (!anyVariable(ops()[op].outputs, [&](TextId out) { return out != name && carriesGradient(out); })) return false;
+    auto carries = [&](TextId out) { return carriesGradient(out) || isArray(out); };
+    if (!anyVariable(ops()[op].outputs, [&](TextId out) { return out != name && carries(out); })) return false;
     NameSet saved;
     addSaved(ops()[op], slots, saved);
     return saved.contains(name) || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
@@ -179,13 +187,19 @@ class BlockCopier {
   }
 
   bool isCounter(int64_t op) const { return program.text(ops()[op].type) == "increment"; }
-  /// Whether an operator only counts the name on: its gradient counts back, where a gradient behind it reads the name.
+  /// Whether an operator only counts the name on, and its gradient counts back.
   bool counts(uint32_t op, TextId name) const {
-    if (!isBoth(op, name) || isCounter(op)) return isBoth(op, name);
-    return isLoop(op) && none_of(program.blocks[*ops()[op].subBlock].ops, [&](const BlockOp &inner) {
+    if (isCounter(op)) return countedBack.contains(op) && isBoth(op, name);
+    return isBoth(op, name) && isLoop(op) && numCounted(*ops()[op].subBlock, name) &&
+           none_of(program.blocks[*ops()[op].subBlock].ops, [&](const BlockOp &inner) {
              const bool writes = anyVariable(inner.outputs, [&](TextId out) { return out == name; });
              return writes && program.text(inner.type) != "increment";
            });
+  }
+  /// A block within may have a copy's name by now.
+  uint32_t numCounted(uint32_t inner, TextId name) const {
+    const TextId original = program.texts.find(program.text(name).split("@COPY@").first);
+    return counters.lookup({inner, original.value});
   }
 
   bool isConstantLost(TextId name, const std::vector<Version> &versions, size_t k) {
@@ -232,6 +246,7 @@ class BlockCopier {
     const Version &version = versions[k];
     if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
       const TextId taken = copyOf(name), left = copyOf(name);
+      if (!carriesGradient(name) && isFloat(name) && isUnflagging(version.writer, name)) unflag(taken);
       edits.mergeBranch(static_cast<size_t>(version.writer), name, before, taken, left, to);
     } else if (version.writer >= 0) {
       const auto writer = static_cast<uint32_t>(version.writer);
@@ -312,21 +327,19 @@ class BlockCopier {
     if (before != name) edits.assignBefore(ops().size(), before, name);
   }
 
-  /// A flagged name that is a loop's state: from the loop on it is a copy that is not flagged. Unless an operator before
-  /// needs the old value, the name gets the new one too. False for a name that needs none of this.
+  /// A flagged name that a loop or a branch writes: what comes out is a copy that is not flagged, like the loop's steps. Unless an
+  /// operator before needs the old value, the name gets the new one too. False for a name that needs none of this.
   bool separateStopped(TextId name, const std::vector<Version> &versions) {
     if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); }))
       return false;
-    for (size_t k = 1; k < versions.size(); ++k) {
-      const auto writer = static_cast<uint32_t>(versions[k].writer);
-      if (!isLoop(writer) || !isBoth(writer, name) || !dependsOnUnflagged(*ops()[writer].subBlock, name)) continue;
-      const bool isFree = !isConstantLost(name, versions, k - 1);
-      TextId before = name;
+    for (size_t k = 0; k < versions.size(); ++k) {
+      if (versions[k].writer < 0 || !isUnflagging(versions[k].writer, name)) continue;
+      const bool isFree = k == 0 || !isConstantLost(name, versions, k - 1);
+      TextId before = k == 0 ? TextId() : name;
       for (; k < versions.size(); ++k) {
         const TextId to = copyOf(name);
         rename(name, versions, k, before, to);
-        program.find(block, to)->stopsGradient = false;
-        unflagged.insert(to);
+        if (isUnflagging(versions[k].writer, name)) unflag(to);
         before = to;
       }
       if (isFree) edits.assignBefore(versions.back().writer + 1, before, name);
@@ -334,6 +347,14 @@ class BlockCopier {
       return true;
     }
     return false;
+  }
+  void unflag(TextId copy) {
+    program.find(block, copy)->stopsGradient = false;
+    unflagged.insert(copy);
+  }
+  bool isUnflagging(int64_t op, TextId name) {
+    const auto writer = static_cast<uint32_t>(op);
+    return (isBranch(op) || (isLoop(writer) && isBoth(writer, name))) && dependsOnUnflagged(*ops()[op].subBlock, name);
   }
 
   bool dependsOnUnflagged(uint32_t body, TextId state) {
@@ -364,7 +385,10 @@ class BlockCopier {
           anyVariable(op.inputs, [&](TextId name) { return !unflagged.contains(name) && carriesGradient(name); });
       if (hasOthers || anyVariable(op.outputs, [&](TextId name) { return finalNames.contains(name.value); })) continue;
       forEachVariable(op.outputs, [&](TextId name) {
-        if (BlockVariable *own = program.find(block, name); own && unflagged.insert(name)) own->stopsGradient = false;
+        BlockVariable *own = program.find(block, name);
+        if (!own || !own->stopsGradient) return;  // one that it makes of what is not flagged has a meaning of its own
+        own->stopsGradient = false;
+        unflagged.insert(name);
       });
     }
   }
@@ -372,11 +396,14 @@ class BlockCopier {
   BlockProgram &program;
   const uint32_t block;
   const std::vector<bool> *earlier;
+  const CountedBack &counters;
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states, handed;  // what the loop or the branch whose body this is writes
   NameSet candidates, written, unflagged;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
+  DenseMap<uint32_t, uint32_t> numCounts;        // by name: operators that count it
+  DenseSet<uint32_t> countedBack;                // operators
   DenseMap<uint32_t, std::vector<Version>> lives;
   DenseMap<uint32_t, NameSet> below;  // by operator, where requested
   BlockEdits edits;
@@ -385,7 +412,18 @@ class BlockCopier {
 
 }  // namespace
 
-FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain,
+CountedBack countersOn(const BlockProgram &program, const OpPaths &paths) {
+  CountedBack counters;
+  for (uint32_t block = 0; block < paths.size(); ++block)
+    for (uint32_t i : paths[block]) {
+      const BlockOp &op = program.blocks[block].ops[i];
+      if (program.text(op.type) == "increment")
+        forEachVariable(op.outputs, [&](TextId name) { ++counters[{block, name.value}]; });
+    }
+  return counters;
+}
+
+FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies) {
   FinalNames finalNames;
   const size_t numBlocks = program.blocks.size();
@@ -397,7 +435,7 @@ FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain
   for (uint32_t block = 0; block < numBlocks; ++block) {
     if (program.blocks[block].forward) continue;
     if (!isAgain || !earlier[block]) {
-      BlockCopier copier(context, program, block, ownerOf[block], isAgain ? &earlier : nullptr, copies);
+      BlockCopier copier(context, program, block, ownerOf[block], isAgain ? &earlier : nullptr, counters, copies);
       FinalNames names = copier.run();
       if (block == 0) finalNames = std::move(names);
     }

@@ -7,13 +7,17 @@
 // Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
 #pragma once
 
-#include "formats/blocks/gradient_names.h"
+#include "formats/blocks/op_path.h"
 #include "ir/context.h"
 
 namespace gradc {
 
 /// What a name of block `block` was renamed to at its last write; the same name where it was not.
 using FinalNames = IdMap<TextId>;
+
+/// Of block and name: how many of the operators that count it are on the path, the first ones. Their gradients count back.
+using CountedBack = DenseMap<std::pair<uint32_t, uint32_t>, uint32_t>;
+CountedBack countersOn(const BlockProgram &program, const OpPaths &paths);
 
 /// Changes blocks 0 and those its operators own, one level after the other:
 ///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it;
@@ -23,7 +27,7 @@ using FinalNames = IdMap<TextId>;
 /// Names in `copies` that are copies of others: (copy, original). The final names are those of block 0. Linear, times the depth.
 /// `isAgain`: the program has gradients of earlier calls. Their operators read what they read; blocks that have a gradient block
 /// stay as they are, and so do variables that are persistable, for the earlier call's optimizer writes them.
-FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain,
+FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies);
 
 }  // namespace gradc

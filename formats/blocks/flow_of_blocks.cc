@@ -40,6 +40,11 @@ Expected<Graph> BlockReader::choice(ArrayRef<std::string> names) {
   return frozen->graph;
 }
 
+void BlockReader::writeCarried(DeclaredName name, Value v) {
+  write(name, v);
+  if (name.block == index) carried.insert(name.name.value);
+}
+
 // States are what the body writes around it; its other inputs are the same at every step.
 Error BlockReader::readWhile(size_t at) {
   const BlockOp &op = this->op(at);
@@ -76,7 +81,7 @@ Error BlockReader::readWhile(size_t at) {
   Expected<Value> loop = addFlow("_while_loop", inputs, attrs, {*test, body.graph}, at);
   if (!loop) return loop.takeError();
   flowNodes[*op.subBlock] = loop->node;
-  for (size_t i = 0; i < states.size(); ++i) write(body.results[i], {loop->node, static_cast<uint16_t>(i), 0});
+  for (size_t i = 0; i < states.size(); ++i) writeCarried(body.results[i], {loop->node, static_cast<uint16_t>(i), 0});
   return Error::success();
 }
 
@@ -117,7 +122,7 @@ Error BlockReader::readConditional(size_t at) {
   Expected<Value> taken = addFlow("_cond", inputs, attrs, {*test, body.graph, *otherwise}, at);
   if (!taken) return taken.takeError();
   flowNodes[*op.subBlock] = taken->node;
-  for (size_t i = 0; i < names.size(); ++i) write(body.results[i], {taken->node, static_cast<uint16_t>(i), 0});
+  for (size_t i = 0; i < names.size(); ++i) writeCarried(body.results[i], {taken->node, static_cast<uint16_t>(i), 0});
   return Error::success();
 }
 

@@ -12,11 +12,7 @@ class Declarer {
  public:
   Declarer(BlockProgram &program, uint32_t root, size_t numEarlier, GradientMaker &maker, GradientNames &names,
            GradientPlaces &places)
-      : program(program), root(root), numEarlier(numEarlier), maker(maker), names(names), places(places) {
-    for (const Block &block : program.blocks)
-      for (const BlockOp &op : block.ops)
-        if (op.subBlock) forEachVariable(op.outputs, [&](TextId name) { changedInBlocks.insert(name); });
-  }
+      : program(program), root(root), numEarlier(numEarlier), maker(maker), names(names), places(places) {}
 
   Error run(uint32_t block, size_t firstOp, const BlockOp *owner) {
     NameSet carried;  // read and written by the owner
@@ -105,9 +101,7 @@ class Declarer {
     const BlockVariable *variable = visible(block, forward);
     if (!variable && program.blocks[block].forward) variable = visible(*program.blocks[block].forward, forward);
     if (!variable) return gradient;
-    // Of an array that a loop changes as well, a sum would count elements that the loop's gradient overwrites.
-    if (variable->kind == FluidType::LodTensorArray && !changedInBlocks.contains(forward))
-      gradient.kind = FluidType::LodTensorArray;
+    if (variable->kind == FluidType::LodTensorArray) gradient.kind = FluidType::LodTensorArray;
     gradient.dtype = variable->dtype;
     gradient.shape = variable->shape;
     return gradient;
@@ -131,7 +125,6 @@ class Declarer {
   GradientMaker &maker;
   GradientNames &names;
   GradientPlaces &places;
-  NameSet changedInBlocks;  // what operators with blocks write
 };
 
 }  // namespace

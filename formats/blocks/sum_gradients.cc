@@ -32,8 +32,9 @@ struct PendingSum {
 class Summer {
  public:
   Summer(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
-         const NameSet &handed, const SumOptions &options)
-      : context(context), ops(ops), names(names), forwardBlock(forwardBlock), handed(handed), options(options) {}
+         const NameSet &handed, const NameSet &addedUp, const SumOptions &options)
+      : context(context), ops(ops), names(names), forwardBlock(forwardBlock), handed(handed), addedUp(addedUp),
+        options(options) {}
 
   void run() {
     if (options.style == SumStyle::Operator) return runByOperators();
@@ -53,11 +54,13 @@ class Summer {
     return arrivals[entry->second];
   }
 
+  bool isSummed(TextId name) const { return names.isGradient(name) && !addedUp.contains(name); }
+
   void readInputs(uint32_t i) {
     for (uint32_t s = 0; s < ops[i].inputs.size(); ++s)
       for (uint32_t a = 0; a < ops[i].inputs[s].variables.size(); ++a) {
         const TextId name = ops[i].inputs[s].variables[a];
-        if (!names.isGradient(name)) continue;
+        if (!isSummed(name)) continue;
         Arrivals &known = arrivalsOf(name);
         addUp(known, i);
         if (!known.names.empty()) known.said.push_back({i, s, a, false, false});
@@ -69,7 +72,7 @@ class Summer {
     for (uint32_t s = 0; s < ops[i].outputs.size(); ++s)
       for (uint32_t a = 0; a < ops[i].outputs[s].variables.size(); ++a) {
         TextId &name = ops[i].outputs[s].variables[a];
-        if (names.isGradient(name)) writeOutput(ops[i], inputs, name, {i, s, a, true, false});
+        if (isSummed(name)) writeOutput(ops[i], inputs, name, {i, s, a, true, false});
       }
   }
 
@@ -152,7 +155,7 @@ class Summer {
         for (uint32_t a = 0; a < ops[i].outputs[s].variables.size(); ++a) {
           const TextId name = ops[i].outputs[s].variables[a];
           const bool isInPlace = anyVariable(ops[i].inputs, [&](TextId input) { return input == name; });
-          if (names.isGradient(name) && !isInPlace) arrivalsOf(name).said.push_back({i, s, a, true, false});
+          if (isSummed(name) && !isInPlace) arrivalsOf(name).said.push_back({i, s, a, true, false});
         }
     for (Arrivals &known : arrivals) {
       if (known.said.size() < 2) continue;
@@ -184,7 +187,7 @@ class Summer {
   std::vector<BlockOp> &ops;
   GradientNames &names;
   const uint32_t forwardBlock;
-  const NameSet &handed;
+  const NameSet &handed, &addedUp;
   const SumOptions &options;
   const TextId loop = names.texts.intern("while_grad");
   const TextId slotX = names.texts.intern("X"), slotY = names.texts.intern("Y"), slotOut = names.texts.intern("Out");
@@ -198,8 +201,8 @@ class Summer {
 }  // namespace
 
 void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
-                  const NameSet &handed, const SumOptions &options) {
-  Summer(context, ops, names, forwardBlock, handed, options).run();
+                  const NameSet &handed, const NameSet &addedUp, const SumOptions &options) {
+  Summer(context, ops, names, forwardBlock, handed, addedUp, options).run();
 }
 
 }  // namespace gradc

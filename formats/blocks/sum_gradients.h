@@ -20,8 +20,8 @@ struct SumOptions {
 
 /// Renames arrivals and puts sums into `ops`, whose gradients are those of block `forwardBlock`. What an operator writes in
 /// place is neither renamed nor an arrival (AGG-10), but for gradients that are `handed` to the block: what is made of one is
-/// its first arrival. Linear.
+/// its first arrival. Those in `addedUp` are left alone. Linear.
 void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
-                  const NameSet &handed, const SumOptions &options);
+                  const NameSet &handed, const NameSet &addedUp, const SumOptions &options);
 
 }  // namespace gradc

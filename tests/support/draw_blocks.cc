@@ -29,6 +29,7 @@ class Drawing {
       names.push_back(name);
     }
     numFixed = names.size();
+    if (draw.arrayPercent) declareArrays();
     fill(0, names, draw.depth);
     const std::string last = numFixed < names.size() ? names.back() : names[0], squared = fresh(0);
     op(0, "elementwise_mul", {{"X", {last}}, {"Y", {one(names)}}}, {{"Out", {squared}}});
@@ -61,11 +62,36 @@ class Drawing {
     for (const auto &[key, value] : texts) attrs.push_back({key, value});
     made.attrs = context.attrs(attrs);
   }
-  void constant(uint32_t block, const std::string &name, double value) {
+  void constant(uint32_t block, const std::string &name, double value, FluidType type = FluidType::Fp64) {
     op(block, "fill_constant", {}, {{"Out", {name}}},
-       {{"dtype", intAttrText(AttrTag::Int, 6)},
+       {{"dtype", intAttrText(AttrTag::Int, static_cast<int64_t>(type))},
         {"shape", intsAttrText(AttrTag::Longs, {1})},
         {"value", floatAttrText(AttrTag::Float, value)}});
+  }
+
+  /// Two arrays of elements that are zeros at first.
+  void declareArrays() {
+    declare(0, "none", {2, 2}, FluidType::Fp64).stopsGradient = true;
+    op(0, "fill_zeros_like", {{"X", {"x0"}}}, {{"Out", {"none"}}});
+    for (const char *array : {"a0", "a1"}) declare(0, array, {2, 2}, FluidType::Fp64).kind = FluidType::LodTensorArray;
+    for (int i = 0; i < 6; ++i) {
+      const std::string index = "i" + std::to_string(i);
+      declare(0, index, {1}, FluidType::Int64).stopsGradient = true;
+      constant(0, index, i, FluidType::Int64);
+      if (i < 3) indexes.push_back(index);
+      for (const char *array : {"a0", "a1"})
+        op(0, "write_to_array", {{"X", {"none"}}, {"I", {index}}}, {{"Out", {array}}});
+    }
+  }
+
+  void element(uint32_t block, Names &names) {
+    const std::string array = dice.chance(70) ? "a0" : "a1", index = one(indexes);
+    if (block == 0 && dice.chance(20) && !is_contained(moved, index)) {
+      moved.push_back(index);
+      op(0, "increment", {{"X", {index}}}, {{"Out", {index}}}, {{"step", floatAttrText(AttrTag::Float, 1)}});
+    }
+    if (dice.chance(50)) op(block, "write_to_array", {{"X", {one(names)}}, {"I", {index}}}, {{"Out", {array}}});
+    else op(block, "read_from_array", {{"X", {array}}, {"I", {index}}}, {{"Out", {result(block, names)}}});
   }
 
   /// Operators on the names that are there; those that the block declares are added.
@@ -74,8 +100,21 @@ class Drawing {
     for (size_t i = 0; i < number; ++i) {
       if (depth && dice.chance(12)) loop(block, names, depth);
       else if (depth && dice.chance(12)) branch(block, names, depth);
+      else if (draw.arrayPercent && dice.chance(draw.arrayPercent)) element(block, names);
       else compute(block, names);
     }
+  }
+
+  /// The operators of a loop's body; `index` counts on between two of them.
+  void fillCounting(uint32_t block, Names &names, uint32_t depth, const std::string &index) {
+    auto count = [&] {
+      op(block, "increment", {{"X", {index}}}, {{"Out", {index}}}, {{"step", floatAttrText(AttrTag::Float, 1)}});
+    };
+    const size_t at = dice.below(3);
+    if (at == 0) count();
+    fill(block, names, depth);
+    if (at == 1) count(), fill(block, names, depth);
+    if (at == 2) count();
   }
 
   /// What an operator writes, `of` being an operand that it may overwrite.
@@ -130,11 +169,23 @@ class Drawing {
     const std::string i = fresh(block, {1}), n = fresh(block, {1}), go = fresh(block, {1}, FluidType::Bool);
     constant(block, i, 0);
     constant(block, n, static_cast<double>(dice.below(4)));
+    std::string index;
+    if (draw.arrayPercent) {
+      index = fresh(block, {1}, FluidType::Int64);
+      program.find(block, program.texts.find(index))->stopsGradient = true;
+      constant(block, index, static_cast<double>(dice.below(2)), FluidType::Int64);
+      if (dice.chance(30)) op(block, "write_to_array", {{"X", {one(names)}}, {"I", {index}}}, {{"Out", {"a0"}}});
+    }
     op(block, "less_than", {{"X", {i}}, {"Y", {n}}}, {{"Out", {go}}});
     const uint32_t inner = gradc::testing::addBlock(program, block, {});
     Names inside = names;
-    fill(inner, inside, depth - 1);
-    if (dice.chance(70) && names.size() > numFixed)  // mostly something is carried
+    if (!index.empty()) indexes.push_back(index);
+    const size_t numIndexes = indexes.size();
+    if (!index.empty()) fillCounting(inner, inside, depth - 1, index);
+    else fill(inner, inside, depth - 1);
+    indexes.resize(numIndexes);
+    if (!index.empty() && dice.chance(50)) indexes.pop_back();  // else it is used behind the loop too
+    if (dice.chance(70) && names.size() > numFixed)             // mostly something is carried
       op(inner, "assign", {{"X", {inside.back()}}}, {{"Out", {names[numFixed + dice.below(names.size() - numFixed)]}}});
     op(inner, "increment", {{"X", {i}}}, {{"Out", {i}}}, {{"step", floatAttrText(AttrTag::Float, 1)}});
     op(inner, "less_than", {{"X", {i}}, {"Y", {n}}}, {{"Out", {go}}});
@@ -156,7 +207,9 @@ class Drawing {
     op(block, "less_than", {{"X", {sum}}, {"Y", {limit}}}, {{"Out", {go}}});
     const uint32_t inner = gradc::testing::addBlock(program, block, {});
     Names inside = names;
+    const size_t numIndexes = indexes.size();
     fill(inner, inside, depth - 1);
+    indexes.resize(numIndexes);
     if (names.size() > numFixed)
       op(inner, "assign", {{"X", {inside.back()}}}, {{"Out", {names[numFixed + dice.below(names.size() - numFixed)]}}});
     auto [read, written] = traffic(inner);
@@ -173,6 +226,8 @@ class Drawing {
   BlockProgram program;
   size_t numFixed = 0;  // names that nothing overwrites
   size_t numNames = 0;
+  Names indexes;  // of elements
+  Names moved;    // indexes that were counted on in the root
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct BlockDraw {
   int rewritePercent = 20;  // of results that are written to a name there is
   int flaggedPercent = 0;   // of variables that stop the gradient
   int inPlacePercent = 0;   // of operators on one operand that write to its name, parameters excepted
+  int arrayPercent = 0;     // of operators that write or read an element of an array
 };
 
 /// A program whose loss `loss` has one element. Its parameters `p0`, `p1`, `p2` and data `x0`, `x1` are float64 of shape [2, 2];

@@ -1,0 +1,147 @@
+// Tested by tests/array_gradient_test.cc
+#include "formats/blocks/array_gradients.h"
+
+#include "formats/blocks/block_attrs.h"
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+/// Whether Paddle's operators compute the gradient.
+bool isPlain(const ArrayUse &use) {
+  if (use.isWrittenAgain) return false;
+  return !use.isInBlocks || !(use.isReadAgain || use.hasManyReaders || use.isOnlyRead || use.isReadInBranch);
+}
+
+void addOperand(BlockProgram &program, std::vector<BlockSlot> &slots, StringRef name, TextId variable) {
+  const TextId id = program.intern(name);
+  auto found = find_if(slots, [&](const BlockSlot &slot) { return slot.name == id; });
+  if (found == slots.end()) slots.push_back({id, {variable}});
+  else if (!is_contained(found->variables, variable)) found->variables.push_back(variable);
+}
+
+}  // namespace
+
+void ArrayGradients::choose() {
+  uses = findArrayUses(program);
+  for (const auto &[array, use] : uses)
+    if (!isPlain(use)) arrays.insert(TextId(array));
+  for (TextId array : arrays.names()) gradients.insert(names.gradient(array));
+  if (arrays.names().empty()) return;
+  for (Block &block : program.blocks)
+    for (BlockOp &op : block.ops) {
+      if (!op.subBlock || program.text(op.type) != "while") continue;
+      NameSet both;
+      for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
+        forEachVariable(*slots, [&](TextId name) {
+          if (arrays.contains(name)) both.insert(name);
+        });
+      for (TextId array : both.names()) {
+        addOperand(program, op.inputs, "X", array);
+        addOperand(program, op.outputs, "Out", array);
+      }
+    }
+}
+
+Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSet &cut, std::vector<BlockOp> &made) {
+  if (uses.empty()) return false;
+  if (Error error = check(block, index, cut)) return error;
+  const BlockOp forward = program.blocks[block].ops[index];
+  begin(block, forward, cut, made);
+  const StringRef type = program.text(forward.type);
+  const bool isRead = type == "read_from_array";
+  if (isRead && cut.contains(names.gradient(operandIn(program, forward.outputs, "Out")))) return true;
+  if (!isRead && type != "write_to_array") return false;
+  const TextId array = isRead ? operandIn(program, forward.inputs, "X") : operandIn(program, forward.outputs, "Out");
+  if (!arrays.contains(array) || cut.contains(names.gradient(array))) return false;
+  if (isRead) makeRead(forward, made);
+  else makeWrite(forward, cut, made);
+  return true;
+}
+
+/// What a branch adds is lost where it is not run, and the zeros that it leaves come from nobody.
+Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) {
+  const BlockOp &op = program.blocks[block].ops[index];
+  Error error = Error::success();
+  auto visit = [&](TextId name) {
+    const auto found = uses.find(name.value);
+    if (error || found == uses.end() || cut.contains(names.gradient(name))) return;
+    const ArrayUse &use = found->second;
+    if (!arrays.contains(name) || !(use.isInBranch || use.hasOthers)) return;
+    error = failureAt(program, block, index, ErrorKind::NotDifferentiable,
+                      "the gradient of array '" + program.text(name) + "' cannot be written as operators: " +
+                          (use.isInBranch
+                               ? "a branch reads it, or may write an element again"
+                               : "an element may be written or read again, and an operator takes the whole array") +
+                          "; as a graph it can");
+  };
+  forEachVariable(op.inputs, visit);
+  forEachVariable(op.outputs, visit);
+  return error;
+}
+
+/// The first gradient operator in the block that declares an array follows its zeros.
+void ArrayGradients::begin(uint32_t block, const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {
+  auto visit = [&](TextId name) {
+    if (!arrays.contains(name) || !program.find(block, name) || cut.contains(names.gradient(name))) return;
+    if (begun.insert(name.value).second) made.push_back(makeOp("fill_zeros_like", {slot("X", name)}, gradientOf(name)));
+  };
+  forEachVariable(forward.inputs, visit);
+  forEachVariable(forward.outputs, visit);
+}
+
+void ArrayGradients::makeRead(const BlockOp &forward, std::vector<BlockOp> &made) {
+  const TextId out = operandIn(program, forward.outputs, "Out"), arrived = gradientOf(out);
+  const TextId array = gradientOf(operandIn(program, forward.inputs, "X")),
+               index = operandIn(program, forward.inputs, "I");
+  const TextId element = elementName(arrived);
+  made.push_back(makeOp("read_from_array", {slot("I", index), slot("X", array), slot("X_W", out)}, element));
+  made.push_back(makeOp("sum", {slot("X", {element, arrived})}, element));
+  made.push_back(makeOp("write_to_array", {slot("I", index), slot("X", element)}, array));
+}
+
+void ArrayGradients::makeWrite(const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {
+  const TextId x = operandIn(program, forward.inputs, "X"), index = operandIn(program, forward.inputs, "I");
+  const TextId array = gradientOf(operandIn(program, forward.outputs, "Out"));
+  const TextId gradient = gradientOf(x), zeros = elementName(gradient);
+  if (!cut.contains(gradient))
+    made.push_back(makeOp("read_from_array", {slot("I", index), slot("X", array), slot("X_W", x)}, gradient));
+  const std::string dtype = intAttrText(AttrTag::Int, -1), zero = floatAttrText(AttrTag::Float, 0);
+  made.push_back(makeOp("fill_any_like", {slot("X", x)}, zeros, {{"dtype", dtype}, {"value", zero}}));
+  made.push_back(makeOp("write_to_array", {slot("I", index), slot("X", zeros)}, array));
+}
+
+void ArrayGradients::forget(ArrayRef<BlockOp> dropped) {
+  for (const BlockOp &op : dropped)
+    if (program.text(op.type) == "fill_zeros_like")
+      forEachVariable(op.inputs, [&](TextId name) { begun.erase(name.value); });
+}
+
+TextId ArrayGradients::gradientOf(TextId variable) {
+  const TextId gradient = names.gradient(variable);
+  maker.setVariable(gradient, variable);
+  return gradient;
+}
+
+/// A name for a value on the way to an element.
+TextId ArrayGradients::elementName(TextId gradient) {
+  for (;; ++numElements) {
+    const std::string text = (program.text(gradient) + "@ELEMENT@" + Twine(numElements)).str();
+    if (!program.texts.find(text).isValid()) return program.intern(text);
+  }
+}
+
+BlockSlot ArrayGradients::slot(StringRef name, ArrayRef<TextId> variables) {
+  return {program.intern(name), {variables.begin(), variables.end()}};
+}
+
+BlockOp ArrayGradients::makeOp(StringRef type, std::vector<BlockSlot> inputs, TextId out, ArrayRef<AttrText> own) {
+  const std::string role = intAttrText(AttrTag::Int, 1), none = stringsAttrText(AttrTag::Strings, {});
+  SmallVector<AttrText, 4> attrs(own);
+  attrs.push_back({"op_role", role});
+  attrs.push_back({"op_role_var", none});
+  return {program.intern(type), std::move(inputs), {slot("Out", out)}, context.attrs(attrs)};
+}
+
+}  // namespace gradc
