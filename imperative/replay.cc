@@ -252,11 +252,17 @@ class Replay {
   }
 
   Error executeAll(uint32_t end) {
+    KernelCall call = list.anyCall();
     for (; current < end; ++current) {
       const Instruction &instruction = list.instructions[current];
       if (Error error = fetchHeads(current)) return error;
       if (!takeAsMissing(instruction)) {
-        instruction.run(list.call(instruction));
+        if (instruction.extras == Instruction::kNone) {
+          list.fill(instruction, call);
+          instruction.run(call);
+        } else {
+          instruction.run(list.call(instruction));
+        }
         if (plan.failure.hasFailed()) return plan.failure.take();
       }
       takeSteps(instruction.firstStep, instruction.lastStep);

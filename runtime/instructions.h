@@ -93,19 +93,28 @@ struct InstructionList {
 
   /// What the kernel of an instruction is given, with views into the list.
   KernelCall call(const Instruction &instruction) const {
+    KernelCall call = anyCall();
+    fill(instruction, call);
+    if (instruction.extras != Instruction::kNone) addExtras(extras[instruction.extras], call);
+    return call;
+  }
+  /// The same in two steps, for loops over many small instructions: what the calls of those without extras have in common, and
+  /// the rest.
+  KernelCall anyCall() const {
+    KernelCall call;
+    call.random = random;
+    call.failure = failure;
+    return call;
+  }
+  void fill(const Instruction &instruction, KernelCall &call) const {
     const uint32_t firstOutput = instruction.firstOperand + instruction.numInputs;
     const uint32_t numOutputs = instruction.kind->numOutputs;
-    KernelCall call;
     call.kind = instruction.kind;
     call.in = {operands.data() + instruction.firstOperand, instruction.numInputs};
     call.out = {operands.data() + firstOutput, numOutputs};
     call.requests = {requests.data() + firstOutput, numOutputs};
     call.isTraining = instruction.isTraining;
-    call.random = random;
     call.workspace = instruction.workspace;
-    call.failure = failure;
-    if (instruction.extras != Instruction::kNone) addExtras(extras[instruction.extras], call);
-    return call;
   }
   /// Null where it has none.
   const InstructionExtras *extrasOf(const Instruction &instruction) const {
