@@ -197,21 +197,9 @@ class Run {
     }
     (*made)->key.assign(key.begin(), key.end());
     (*made)->bytes += heapBytesOf((*made)->key);
-    (*made)->hasHostCode = any_of((*made)->list.graph.kinds(), [&](const KindRef &kind) {
-      return kind->op && (!engine.isBuiltin(*kind->op) || !kind->bodies.empty());
-    });
-    if ((*made)->hasHostCode) listHostCalls(**made);
     plan = std::move(*made);
     engine.plans.insert(plan);
     return plan;
-  }
-
-  /// Whose kernels may look for the object of their call.
-  void listHostCalls(Plan &made) const {
-    for (auto [i, instruction] : enumerate(made.list.instructions))
-      if (const uint32_t call = made.callOf[instruction.node.value];
-          call != Plan::kNone && !engine.isBuiltin(*instruction.call.kind->op))
-        made.hostCalls.push_back({static_cast<uint32_t>(i), call});
   }
 
   /// What lost values cannot be differentiated again.

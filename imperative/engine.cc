@@ -4,7 +4,6 @@
 #include "imperative/function_op.h"
 #include "imperative/heap_bytes.h"
 
-#include "ops/registry.h"
 #include "runtime/bindings.h"
 
 using namespace llvm;
@@ -165,14 +164,6 @@ Expected<Mark *> Engine::markOf(TensorImpl &impl) {
 KindId Engine::kindOf(const OpDef &op, std::optional<KindId> &known) {
   if (!known) known = signatures.kindId(cantFail(ctx.kind(op, Attrs())));
   return *known;
-}
-
-bool Engine::isBuiltin(const OpDef &op) {
-  if (!builtins) {
-    builtins = std::make_unique<OpRegistry>();
-    registerBuiltinOps(*builtins);
-  }
-  return builtins->find(op.name) == &op;
 }
 
 Error Engine::checkWritable(const TensorImpl &impl, const Modes &modes) const {

@@ -137,7 +137,6 @@ class Engine {
   Storage *workspace = nullptr;
   std::vector<uint64_t> callKey;  // of the signature of the call under way
 
-  std::unique_ptr<OpRegistry> builtins;  // made when it is first looked at
   BufferMarks bufferMarks;
   RecordedGradients recordedGradients;
   FailureSlot failure;                      // of kernels of calls
@@ -148,8 +147,6 @@ class Engine {
   /// Of an operator without attributes; `known` remembers it.
   KindId kindOf(const OpDef &op, std::optional<KindId> &known);
   llvm::Error growWorkspace(size_t bytes);
-  /// Else an operator of the host, whose kernel may fail.
-  bool isBuiltin(const OpDef &op);
   /// Makes of a recorded gradient the recorded sum with what it is added to, if it is.
   llvm::Error addRecorded(const Mark &mark, Tensor &gradient);
   /// Brings a gradient to a mark; `isRecorded`: it has a history of its own, and is the sum already.

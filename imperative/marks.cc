@@ -1,5 +1,5 @@
 // What tensors are marked with: by MXNet's rules, by PyTorch's, and the gradients they have.
-// Tested by tests/imperative_modes_test.cc
+// Tested by tests/imperative_marks_test.cc
 #include "imperative/engine.h"
 
 #include "runtime/bindings.h"

@@ -3,14 +3,15 @@
 #include "imperative/plan.h"
 
 #include "imperative/function_op.h"
-#include "imperative/heap_bytes.h"
 #include "imperative/recorded_graph.h"
 
+#include "ops/builtin.h"
 #include "passes/memory/plan_memory.h"
 #include "runtime/failures.h"
 
 #include "ir/dense_map.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -18,17 +19,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Of a graph its columns alone: kinds are the Context's.
-size_t bytesOf(const Graph &graph) {
-  const GraphColumns &c = graph.columns();
-  return heapBlock(sizeof(GraphColumns) + 16) + heapBlock(sizeof(GraphTable) + 16) +
-         heapBytesOf(c.kinds, c.kindList, c.inputBegin, c.inputs, c.depBegin, c.deps) +
-         heapBytesOf(c.entryBegin, c.nameBegin, c.names, c.origins, c.heads);
-}
-
 class Compiler {
  public:
-  Compiler(Context &context, const ShapeTable &shapes, const Collected &collected, const BackwardRequest &request,
+  Compiler(Context &context, ShapeTable &shapes, const Collected &collected, const BackwardRequest &request,
            const SignatureOptions &options)
       : ctx(context), shapes(shapes), collected(collected), request(request), options(options),
         plan(std::make_unique<Plan>()), source(std::make_unique<PlanSource>()) {}
@@ -46,8 +39,17 @@ class Compiler {
     listSlots();
     listHeads();
     listTaps();
-    if (keepsSource) plan->source = std::move(source);
-    countBytes();
+    listHostCalls();
+    if (plan->stops.empty() && request.taps.empty()) plan->list.trim(shapes);
+    if (keepsSource) {
+      source->inference = std::move(inference);
+      plan->source = std::move(source);
+    }
+    plan->saved.shrink_to_fit();
+    plan->slots.shrink_to_fit();
+    plan->callOf.shrink_to_fit();
+    plan->operandsOfHeads.shrink_to_fit();
+    plan->bytes = plan->heapBytes();
     return std::move(plan);
   }
 
@@ -183,7 +185,7 @@ class Compiler {
   void listDraws() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t call = callOf(instruction.node);
-      const NodeKind &kind = *instruction.call.kind;
+      const NodeKind &kind = *instruction.kind;
       if (call != Plan::kNone && (kind.draws || kind.drawsInside))
         plan->draws.push_back({static_cast<uint32_t>(i), call});
     }
@@ -288,14 +290,30 @@ class Compiler {
     for (auto [t, node] : enumerate(gradient.taps))
       if (node.isValid()) tapOf[source->split.newId[node.value]] = static_cast<uint32_t>(t);
     bool hasFunctions = false;
+    plan->list.failure = plan->failure.address();
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
-      instruction.call.failure = plan->failure.address();
       const uint32_t t = tapOf[instruction.node];
-      const bool isFunction = instruction.call.kind->op == &kFunctionGradient;
+      const bool isFunction = instruction.kind->op == &kFunctionGradient;
       if (t != Plan::kNone || isFunction) plan->stops.push_back({static_cast<uint32_t>(i), t});
       hasFunctions |= isFunction;
     }
     if (hasFunctions) listGradients();
+  }
+
+  /// Operators of the host, whose kernels may fail, or look for the object of their call.
+  void listHostCalls() {
+    SmallPtrSet<const NodeKind *, 4> hosts;
+    for (const KindRef &kind : plan->list.graph.kinds()) {
+      if (kind->op && !isBuiltinOp(*kind->op)) hosts.insert(kind.get());
+      plan->hasHostCode |= hosts.contains(kind.get()) || !kind->bodies.empty();
+    }
+    if (hosts.empty()) return;
+    for (auto [i, instruction] : enumerate(plan->list.instructions)) {
+      const uint32_t call = callOf(instruction.node);
+      if (call == Plan::kNone || !hosts.contains(instruction.kind)) continue;
+      plan->hostCalls.push_back({static_cast<uint32_t>(i), call});
+      plan->list.needExtras(instruction);
+    }
   }
 
   /// Which entries a gradient flows through: where none arrives because a function gave none, they have none.
@@ -316,29 +334,8 @@ class Compiler {
     }
   }
 
-  void countBytes() {
-    const InstructionList &list = plan->list;
-    plan->saved.shrink_to_fit();
-    plan->slots.shrink_to_fit();
-    plan->callOf.shrink_to_fit();
-    plan->operandsOfHeads.shrink_to_fit();
-    // Rows by entry: address, shape, type, storage; and a slab of shapes.
-    const size_t entries = list.graph.numEntries();
-    const size_t byEntry = heapBlock(entries * sizeof(char *)) + heapBlock(entries * sizeof(ShapeId)) +
-                           heapBlock(entries * sizeof(DType)) + heapBlock(entries * sizeof(StorageKind));
-    constexpr size_t kShapeTable = heapBlock(sizeof(ShapeTable) + 16) + heapBlock(4096) + 512;
-    plan->bytes =
-        heapBlock(sizeof(Plan) + 16) + bytesOf(list.graph) + byEntry + kShapeTable + list.ownedBytes +
-        heapBytesOf(list.instructions, list.operands, list.operandEntry, list.requests, list.steps) +
-        heapBytesOf(list.heads, list.headEntry, list.neededVariables, list.buffers) +
-        heapBytesOf(plan->saved, plan->slots, plan->callOf, plan->results, plan->heads, plan->operandsOfHeads) +
-        heapBytesOf(plan->draws, plan->stops, plan->headEntry) + plan->places.heapBytes() + plan->isGradient.size() / 8;
-    for (const std::unique_ptr<MovableRunner> &runner : list.runners) plan->bytes += runner->heapBytes();
-    if (plan->source) plan->bytes += plan->source->heapBytes();
-  }
-
   Context &ctx;
-  const ShapeTable &shapes;
+  ShapeTable &shapes;
   const Collected &collected;
   const BackwardRequest &request;
   const SignatureOptions &options;
@@ -351,14 +348,6 @@ class Compiler {
 };
 
 }  // namespace
-
-size_t PlanSource::heapBytes() const {
-  size_t bytes = heapBlock(sizeof(PlanSource)) + bytesOf(combined) +
-                 heapBytesOf(split.newId, split.source, split.saved, split.shapesOnly) +
-                 heapBytesOf(callOf, leafOf, savedValue, headValue, tapNodes);
-  if (calls) bytes += heapBytesOf(calls->forward, calls->calls, calls->inputs, calls->outputs);
-  return bytes;
-}
 
 void BackwardRequest::clear() {
   heads.clear();
@@ -383,7 +372,7 @@ void BackwardRequest::encode(std::vector<uint32_t> &words) const {
   }
 }
 
-Expected<std::unique_ptr<Plan>> compileBackward(Context &context, const ShapeTable &shapes, const Collected &collected,
+Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
                                                 const BackwardRequest &request, const SignatureOptions &options,
                                                 bool keepsSource) {
   return Compiler(context, shapes, collected, request, options).run(keepsSource);

@@ -37,6 +37,7 @@ struct PlanBucket;
 struct PlanSource {
   Graph combined;  // the recorded graph and its gradients
   SplitGradient split;
+  Inference inference;  // of split.backward
   uint32_t numForwardHeads = 0, numForwardNodes = 0;
   std::vector<uint32_t> callOf;   // by node of `combined`: position of the call it is, or is generated for; or kNone
   std::vector<uint32_t> leafOf;   // by node of `combined`: position among the leaves, or kNone
@@ -73,7 +74,7 @@ struct PlanSource {
 struct Plan {
   std::vector<uint32_t> key;  // the request, then the structure
 
-  InstructionList list;                // of the backward part
+  InstructionList list;                // of the backward part; has its graph where functions or taps are
   std::vector<uint32_t> callOf;        // by node of it: position of the call it is generated for, or kNone
   std::unique_ptr<PlanSource> source;  // null until it is needed
 
@@ -120,12 +121,15 @@ struct Plan {
   PlanBucket *bucket = nullptr;   // of the cache; null: it is not there any more
   bool hasHostCode = false;       // operators of the host compute something, functions, or what bodies contain
   size_t bytes = 0;               // of heap
+
+  /// Without the key, and without fast kernels. Linear in the instructions that have bodies.
+  size_t heapBytes() const;
 };
 
-/// Compiles, always the same for one structure and request. Errors of the request (E-01 … E-15, E-38 …) and of operators
+/// Compiles, always the same for one structure and request. `shapes` outlives the plan. Errors of the request (E-01 … E-15, E-38 …) and of operators
 /// (E-02) name the user's tensors and calls.
-llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, const ShapeTable &shapes,
-                                                      const Collected &collected, const BackwardRequest &request,
-                                                      const SignatureOptions &options, bool keepsSource);
+llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
+                                                      const BackwardRequest &request, const SignatureOptions &options,
+                                                      bool keepsSource);
 
 }  // namespace gradc

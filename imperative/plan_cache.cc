@@ -34,6 +34,7 @@ std::shared_ptr<Plan> PlanCache::find(ArrayRef<uint32_t> key) {
     }
   ++misses;
   lastMissed.assign(key.begin(), key.end());
+  lastMissedPlan = nullptr;
   return nullptr;
 }
 
@@ -43,6 +44,10 @@ PlanCache::~PlanCache() = default;
 void PlanCache::insert(std::shared_ptr<Plan> plan) {
   bytes += plan->bytes;
   plans.push_front(std::move(plan));
+  if (plans.front()->key == lastMissed) {
+    lastMissed = {};
+    lastMissedPlan = plans.front().get();
+  }
   std::unique_ptr<PlanBucket> &bucket = byHash[hashOf(plans.front()->key)];
   if (!bucket) bucket = std::make_unique<PlanBucket>();
   bucket->plans.push_back(plans.begin());
@@ -55,6 +60,10 @@ void PlanCache::insert(std::shared_ptr<Plan> plan) {
     old.numFree -= !(*last)->isLeased;
     if (old.plans.empty()) byHash.erase(hashOf((*last)->key));
     (*last)->bucket = nullptr;
+    if (last->get() == lastMissedPlan) {
+      lastMissed = std::move((*last)->key);
+      lastMissedPlan = nullptr;
+    }
     bytes -= (*last)->bytes;
     plans.erase(last);
   }
@@ -76,13 +85,13 @@ void PlanCache::giveBack(Plan &plan) {
 }
 
 std::optional<PlanCache::Miss> PlanCache::lastMiss() const {
-  if (lastMissed.empty()) return std::nullopt;
-  Miss miss{lastMissed, {}, 0};
+  const ArrayRef<uint32_t> missed = lastMissedPlan ? lastMissedPlan->key : lastMissed;
+  if (missed.empty()) return std::nullopt;
+  Miss miss{missed, {}, 0};
   for (const std::shared_ptr<Plan> &plan : plans) {
-    if (plan->key == lastMissed) continue;
+    if (ArrayRef(plan->key) == missed) continue;
     const size_t common =
-        std::mismatch(lastMissed.begin(), lastMissed.end(), plan->key.begin(), plan->key.end()).first -
-        lastMissed.begin();
+        std::mismatch(missed.begin(), missed.end(), plan->key.begin(), plan->key.end()).first - missed.begin();
     if (!miss.nearest.empty() && common <= miss.position) continue;
     miss.position = common;
     miss.nearest = plan->key;

@@ -42,7 +42,8 @@ class PlanCache {
   DenseMap<uint64_t, std::unique_ptr<PlanBucket>> byHash;
   size_t bytes = 0;
   uint64_t hits = 0, misses = 0;
-  std::vector<uint32_t> lastMissed;
+  std::vector<uint32_t> lastMissed;      // a key, unless it is that of
+  const Plan *lastMissedPlan = nullptr;  // a cached plan
 };
 
 }  // namespace gradc

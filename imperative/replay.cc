@@ -15,10 +15,12 @@ namespace gradc {
 namespace {
 
 std::string nameOf(const Plan &plan, const Plan::Saved &saved) {
-  const Graph &graph = plan.list.graph;
-  uint32_t n = 0;
-  while (graph.firstEntry(NodeId(n)) != saved.entry) ++n;
-  return graph.name(NodeId(n)).str();
+  if (!plan.list.isTrimmed()) {
+    const Graph &graph = plan.list.graph;
+    for (uint32_t n = 0; n < graph.numNodes(); ++n)
+      if (graph.firstEntry(NodeId(n)) == saved.entry) return graph.name(NodeId(n)).str();
+  }
+  return "entry " + std::to_string(saved.entry.value);
 }
 
 class Replay {
@@ -48,9 +50,10 @@ class Replay {
     if (Error error = bindArena()) return error;
     list.resolve();
     for (const Plan::OfCall &draw : plan.draws)
-      list.instructions[draw.instruction].call.random = {engine.options.seed, collected.nodes()[draw.node]->draw, 0};
+      list.needExtras(list.instructions[draw.instruction]).random = {engine.options.seed,
+                                                                     collected.nodes()[draw.node]->draw, 0};
     for (const Plan::OfCall &call : plan.hostCalls)
-      list.instructions[call.instruction].call.state = objectOf(collected.nodes()[call.node]->state);
+      list.needExtras(list.instructions[call.instruction]).state = objectOf(collected.nodes()[call.node]->state);
     for (const Plan::Stop &stop : plan.stops) {
       if (Error error = executeUpTo(stop.instruction)) return error;
       if (Error error = stop.tap == Plan::kNone ? runFunction(stop.instruction) : runTap(stop)) return error;
@@ -89,7 +92,7 @@ class Replay {
     const Instruction &instruction = list.instructions[stop.instruction];
     if (isMissing(instruction.node, 0)) return Error::success();
     const HostScratch::Tap &tap = request.scratch.host.taps[stop.tap];
-    const TensorRef &out = instruction.call.out[0];
+    const TensorRef &out = list.call(instruction).out[0];
     if (tap.before) {
       Expected<Tensor> gradient = copyOf(out);
       if (!gradient) return gradient.takeError();
@@ -113,20 +116,21 @@ class Replay {
 
   Error runFunction(uint32_t i) {
     if (Error error = fetchHeads(i)) return error;
-    Instruction &instruction = list.instructions[i];
+    const Instruction &instruction = list.instructions[i];
     if (!takeAsMissing(instruction)) {
+      const KernelCall call = list.call(instruction);
       TapeNode &node = *collected.nodes()[callOf(instruction.node)];
       TensorList gradients(node.signature->outputs.size()), results;
-      for (auto [k, output] : enumerate(arrivingOutputs(*instruction.call.kind))) {
+      for (auto [k, output] : enumerate(arrivingOutputs(*call.kind))) {
         if (isMissing(list.graph.inputs(instruction.node)[k])) continue;
-        Expected<Tensor> gradient = copyOf(instruction.call.in[k]);
+        Expected<Tensor> gradient = copyOf(call.in[k]);
         if (!gradient) return gradient.takeError();
         gradients[static_cast<size_t>(output)] = std::move(*gradient);
       }
       SmallVector<bool, 4> wanted;
-      for (Request asked : instruction.call.requests) wanted.push_back(asked != Request::Null);
+      for (Request asked : call.requests) wanted.push_back(asked != Request::Null);
       if (Error error = request.host->runFunction(node, gradients, wanted, results)) return error;
-      for (auto [o, out] : enumerate(instruction.call.out)) {
+      for (auto [o, out] : enumerate(call.out)) {
         if (!wanted[o] || !out.bytes()) continue;
         if (results[o]) std::memcpy(out.data, results[o].ref().data, out.bytes());
         else miss(instruction, o);
@@ -147,9 +151,9 @@ class Replay {
   void miss(const Instruction &instruction, size_t output) {
     missing.resize(list.graph.numEntries());
     missing.set(list.graph.firstEntry(instruction.node).value + static_cast<uint32_t>(output));
-    const TensorRef &out = instruction.call.out[output];
-    if (out.data && out.bytes() && instruction.call.requests[output] != Request::Null)
-      std::memset(out.data, 0, out.bytes());
+    const KernelCall call = list.call(instruction);
+    const TensorRef &out = call.out[output];
+    if (out.data && out.bytes() && call.wants(output)) std::memset(out.data, 0, out.bytes());
   }
 
   bool takeAsMissing(const Instruction &instruction) {
@@ -161,7 +165,7 @@ class Replay {
       hasMissing = true;
     }
     if (!hasMissing) return false;
-    for (size_t o = 0; o < instruction.call.out.size(); ++o) miss(instruction, o);
+    for (size_t o = 0; o < instruction.kind->numOutputs; ++o) miss(instruction, o);
     return true;
   }
 
@@ -169,12 +173,11 @@ class Replay {
 
   Error check(uint32_t i) const {
     if (!request.checksNaN) return Error::success();
-    const Instruction &instruction = list.instructions[i];
-    const uint32_t call = callOf(instruction.node);
-    for (auto [o, out] : enumerate(instruction.call.out))
-      if (instruction.call.requests[o] != Request::Null)
-        if (Error error = checkNaN(engine, *instruction.call.kind,
-                                   call == Plan::kNone ? nullptr : collected.nodes()[call], o, out))
+    const KernelCall call = list.call(list.instructions[i]);
+    const uint32_t n = callOf(list.instructions[i].node);
+    for (auto [o, out] : enumerate(call.out))
+      if (call.wants(o))
+        if (Error error = checkNaN(engine, *call.kind, n == Plan::kNone ? nullptr : collected.nodes()[n], o, out))
           return error;
     return Error::success();
   }
@@ -249,12 +252,17 @@ class Replay {
   }
 
   Error executeAll(uint32_t end) {
+    KernelCall call = list.anyCall();
     for (; current < end; ++current) {
-      Instruction &instruction = list.instructions[current];
+      const Instruction &instruction = list.instructions[current];
       if (Error error = fetchHeads(current)) return error;
       if (!takeAsMissing(instruction)) {
-        if (instruction.fast) instruction.fast->run(instruction.call);
-        else instruction.kernel(instruction.call);
+        if (instruction.extras == Instruction::kNone) {
+          list.fill(instruction, call);
+          instruction.run(call);
+        } else {
+          instruction.run(list.call(instruction));
+        }
         if (plan.failure.hasFailed()) return plan.failure.take();
       }
       takeSteps(instruction.firstStep, instruction.lastStep);

@@ -18,7 +18,7 @@ class Lister {
  public:
   Lister(Engine &engine, const Plan &plan)
       : engine(engine), plan(plan), source(*plan.source), graph(source.combined),
-        requests(countRequests(plan.list.graph, {})), list(std::make_unique<PlanSource::Calls>()) {}
+        requests(countRequests(plan.source->split.backward, {})), list(std::make_unique<PlanSource::Calls>()) {}
 
   std::unique_ptr<PlanSource::Calls> run() {
     for (auto [t, node] : enumerate(source.tapNodes))
@@ -28,7 +28,7 @@ class Lister {
     for (const std::vector<CrossingValue> *crossings : {&source.split.saved, &source.split.shapesOnly})
       for (const CrossingValue &crossing : *crossings) {
         const auto at = savedOf.find(graph.entry(crossing.entry).value);
-        list->forward.push_back({crossing.entry, typeOf(plan.list.graph.firstEntry(crossing.variable)),
+        list->forward.push_back({crossing.entry, typeOf(source.split.backward.firstEntry(crossing.variable)),
                                  at == savedOf.end() ? Plan::kNone : at->second, 0});
       }
     for (uint32_t n = source.numForwardNodes; n < graph.numNodes(); ++n)
@@ -47,7 +47,7 @@ class Lister {
 
  private:
   OperandType typeOf(EntryId e) {
-    const Inference &known = plan.list.inference;
+    const Inference &known = source.inference;
     return {*engine.store.shapes.intern(known.shapeOf(e).dims()), known.dtype[e]};
   }
 
@@ -64,7 +64,7 @@ class Lister {
     for (Value v : graph.inputs(n)) list->inputs.push_back(graph.entry(v).value);
     call.lastInput = static_cast<uint32_t>(list->inputs.size());
     call.firstType = static_cast<uint32_t>(list->outputs.size());
-    const uint32_t first = plan.list.graph.firstEntry(source.split.newId[n.value]).value;
+    const uint32_t first = source.split.backward.firstEntry(source.split.newId[n.value]).value;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       const OperandType type = typeOf(EntryId(first + o));
       // A gradient rule of its own may read what nobody else does.
@@ -185,7 +185,7 @@ class RecordedReplay {
   bool isMissing(const PlanSource::Call &recorded, ArrayRef<Tensor> inputs) const {
     if (!hasMissing) return false;
     bool isAny = false;
-    const Graph &backward = plan.list.graph;
+    const Graph &backward = source.split.backward;
     const NodeId now = source.split.newId[recorded.node.value];
     for (auto [k, value] : enumerate(inputs)) {
       if (!plan.isGradient[backward.entry(backward.inputs(now)[k]).value]) continue;
@@ -198,9 +198,9 @@ class RecordedReplay {
   /// Zeros for a gradient that is missing beside others.
   Error materialize(const PlanSource::Call &recorded, MutableArrayRef<Tensor> inputs) {
     if (!hasMissing) return Error::success();
-    const Graph &backward = plan.list.graph;
+    const Graph &backward = source.split.backward;
     const NodeId now = source.split.newId[recorded.node.value];
-    const Inference &known = plan.list.inference;
+    const Inference &known = source.inference;
     for (auto [k, value] : enumerate(inputs)) {
       const EntryId e = backward.entry(backward.inputs(now)[k]);
       if (value || !plan.isGradient[e.value]) continue;

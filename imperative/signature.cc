@@ -190,12 +190,11 @@ KindId SignatureTable::kindId(const KindRef &kind) {
 }
 
 Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
-  Row &row = rows[kind.value];
   // Two values are DenseMap's own.
-  const uint64_t hash = static_cast<size_t>(hash_combine_range(key.begin(), key.end())) >> 2;
-  SmallVector<Signature *, 1> &list = row.byHash[hash];
+  const uint64_t hash = static_cast<size_t>(hash_combine(kind.value, hash_combine_range(key.begin(), key.end()))) >> 2;
+  SmallVector<Signature *, 1> &list = byHash[hash];
   for (Signature *signature : list)
-    if (ArrayRef(signature->key) == key) return signature;
+    if (signature->kind == kind && ArrayRef(signature->key) == key) return signature;
   Expected<std::unique_ptr<Signature>> made = make(kind, key, known);
   if (!made) return made.takeError();
   list.push_back(made->get());
@@ -280,7 +279,7 @@ constexpr size_t kShapeBytes = 40 + 16 + heapBlock(32) + 24;
 
 size_t SignatureTable::heapBytes() const {
   size_t bytes = heapBytesOf(all, rows, prepared), numShapes = 1;
-  for (const Row &row : rows) bytes += heapBlock(row.byHash.getMemorySize());
+  bytes += heapBlock(byHash.getMemorySize());
   for (const std::unique_ptr<Signature> &s : all) {
     bytes += heapBlock(sizeof(Signature)) +
              heapBytesOf(s->key, s->outputs, s->inputs, s->kept, s->mutated, s->operands, s->requests);

@@ -113,7 +113,6 @@ class SignatureTable {
   struct Row {
     KindRef kind;
     Signature *last = nullptr;
-    DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
   };
 
   llvm::Expected<Signature *> findSlow(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known);
@@ -129,6 +128,7 @@ class SignatureTable {
   const SignatureOptions options;
   const size_t maxKernels;
   std::vector<Row> rows;
+  DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
   DenseMap<const NodeKind *, uint32_t> numbers;
   std::vector<std::unique_ptr<Signature>> all;
   std::vector<Signature *> prepared;  // around which the hand of a clock goes

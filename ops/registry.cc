@@ -1,9 +1,11 @@
 // Fills a registry with every built-in operator. Tested by tests/registry_test.cc
 #include "ops/registry.h"
 
+#include "ops/builtin.h"
 #include "ops/families.h"
 #include "ops/primitives.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"
 
 using namespace llvm;
@@ -126,6 +128,10 @@ void registerBuiltinOps(OpRegistry &registry) {
       .add = &kGradAdd,
       .tap = &kGradientTap,
   };
+}
+
+bool isBuiltinOp(const OpDef &op) {
+  return any_of(kFamilies, [&](const OpFamily *family) { return is_contained(*family, &op); });
 }
 
 RowOps builtinRowOps() { return {.split = &kSliceChannel, .stack = &kStack, .full = &kFull}; }

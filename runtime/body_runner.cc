@@ -59,22 +59,21 @@ class ListRunner final : public MovableRunner {
 
   size_t heapBytes() const override {
     size_t bytes = sizeof(*this) + places.heapBytes() + list.ownedBytes +
-                   list.instructions.capacity() * sizeof(Instruction) + list.operands.capacity() * sizeof(TensorRef) +
-                   list.operandEntry.capacity() * sizeof(EntryId) + list.graph.numEntries() * sizeof(char *) +
-                   sites.capacity() * sizeof(sites[0]);
+                   list.instructions.capacity() * sizeof(Instruction) +
+                   list.extras.capacity() * sizeof(InstructionExtras) + list.requests.capacity() +
+                   list.operands.capacity() * sizeof(TensorRef) + list.operandEntry.capacity() * sizeof(EntryId) +
+                   list.graph.numEntries() * sizeof(char *) + sites.capacity() * sizeof(sites[0]);
     for (const std::unique_ptr<MovableRunner> &runner : list.runners) bytes += runner->heapBytes();
     return bytes;
   }
 
   void run(const RandomKey &key) override {
     NodeId node;
+    list.setRandom(key.seed, key.step);
     try {
-      for (Instruction &instruction : list.instructions) {
+      for (const Instruction &instruction : list.instructions) {
         node = instruction.node;
-        instruction.call.random.seed = key.seed;
-        instruction.call.random.step = key.step;
-        if (instruction.fast) instruction.fast->run(instruction.call);
-        else instruction.kernel(instruction.call);
+        instruction.run(list.call(instruction));
         copyHeads(instruction.firstStep, instruction.lastStep);
       }
     } catch (KernelError &error) {
@@ -102,7 +101,7 @@ class ListRunner final : public MovableRunner {
   }
 
   InstructionList list;
-  const ArenaPlaces places;
+  ArenaPlaces places;
   const std::string place;
   const std::vector<NodeId> inputs;
   std::vector<SmallVector<uint32_t, 2>> sites;  // by entry: the operands that are views of it

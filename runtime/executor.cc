@@ -51,14 +51,12 @@ std::string headName(const Graph &graph, size_t i) {
   return all_of(call.in, suits) && all_of(call.out, suits);
 }
 
-void executeReference(const Instruction &instruction) {
-  assert(suitsReference(instruction.call));
-  instruction.kernel(instruction.call);
+void executeReference(const KernelCall &call) {
+  assert(suitsReference(call));
+  call.kind->op->kernel(call);
 }
 
-void executeReplaced(const Instruction &instruction) {
-  const NodeOverride &replaced = *instruction.replaced;
-  const KernelCall &call = instruction.call;
+void executeReplaced(const NodeOverride &replaced, const KernelCall &call) {
   const OpDef &op = *call.kind->op;
   if (replaced.impliedLoss) *replaced.impliedLoss = op.impliedLoss(call);
   if (replaced.kind == NodeOverride::Kind::Piece) {
@@ -69,7 +67,7 @@ void executeReplaced(const Instruction &instruction) {
   }
   bool isComputed = false;
   for (size_t i = 0; i < call.out.size(); ++i) isComputed |= call.wants(i) && !replaced.base[i].data;
-  if (isComputed) executeReference(instruction);
+  if (isComputed) executeReference(call);
   for (size_t i = 0; i < call.out.size(); ++i)
     if (call.wants(i) && replaced.base[i].data) copyInto(replaced.base[i], call.out[i]);
 }
@@ -126,50 +124,47 @@ struct Executor::State {
     }
   }
 
-  void execute(Instruction &instruction, uint64_t step) {
-    if (instruction.group) return executeGroup(instruction, step);
-    if (!hasForms) instruction.call.random.step = step;
-    if (instruction.replaced) executeReplaced(instruction);
-    else if (instruction.fast) instruction.fast->run(instruction.call);
-    else executeReference(instruction);
-    if (monitor) monitor(monitorUser, instruction.node, instruction.call.out);
+  /// How many instructions that were.
+  uint32_t execute(const Instruction &instruction) {
+    const InstructionExtras *extras = list.extrasOf(instruction);
+    if (extras && extras->group) return executeGroup(instruction, *extras);
+    const KernelCall call = list.call(instruction);
+    if (extras && extras->replaced) executeReplaced(*extras->replaced, call);
+    else if (instruction.fast) instruction.fast->run(call);
+    else executeReference(call);
+    if (monitor) monitor(monitorUser, instruction.node, call.out);
     takeSteps(instruction.firstStep, instruction.lastStep);
+    return 1;
   }
 
   /// Only the last member has head steps.
-  void executeGroup(Instruction &first, uint64_t step) {
-    const MutableArrayRef<Instruction> members(&first, first.numMembers);
-    for (Instruction &member : members)
-      if (!hasForms) member.call.random.step = step;
-    first.group->kernel->run(members);
+  uint32_t executeGroup(const Instruction &first, const InstructionExtras &extras) {
+    const ArrayRef<Instruction> members(&first, extras.numMembers);
+    extras.group->kernel->run(list, members);
     takeSteps(members.back().firstStep, members.back().lastStep);
+    return extras.numMembers;
   }
 
   Timing timingOf(const Instruction &instruction, double start, double duration) const {
-    if (instruction.group) return {instruction.node, start, duration, true, Reorders(), instruction.group->nodes};
-    const PreparedKernel *fast = instruction.replaced ? nullptr : instruction.fast;
+    const InstructionExtras *extras = list.extrasOf(instruction);
+    if (extras && extras->group) return {instruction.node, start, duration, true, Reorders(), extras->group->nodes};
+    const PreparedKernel *fast = instruction.fast;
     return {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()};
   }
 
   /// `node` is the one that is being executed, or the first of those that run as one.
   void executeAll(uint64_t step, NodeId &node) {
+    if (!hasForms) list.setRandom(list.random.seed, step);
     timings.clear();
-    if (!isProfiling) {
-      for (size_t i = 0; i < list.instructions.size(); i += list.instructions[i].numMembers) {
-        node = list.instructions[i].node;
-        execute(list.instructions[i], step);
-        if (failure.hasFailed()) return;
-      }
-    } else {
-      Clock::time_point begin = Clock::now();
-      for (size_t i = 0; i < list.instructions.size(); i += list.instructions[i].numMembers) {
-        node = list.instructions[i].node;
-        double start = microsSince(begin);
-        execute(list.instructions[i], step);
-        const double duration = microsSince(begin) - start;
-        if (failure.hasFailed()) return;
-        timings.push_back(timingOf(list.instructions[i], start, duration));
-      }
+    const Clock::time_point begin = isProfiling ? Clock::now() : Clock::time_point();
+    for (size_t i = 0; i < list.instructions.size();) {
+      const Instruction &instruction = list.instructions[i];
+      node = instruction.node;
+      const double start = isProfiling ? microsSince(begin) : 0;
+      i += execute(instruction);
+      const double duration = isProfiling ? microsSince(begin) - start : 0;
+      if (failure.hasFailed()) return;
+      if (isProfiling) timings.push_back(timingOf(instruction, start, duration));
     }
     takeSteps(list.firstFinalStep, static_cast<uint32_t>(list.steps.size()));
   }
@@ -217,7 +212,7 @@ Expected<Executor> Executor::create(const Graph &graph, const Inference &inferen
     if (!list) return list.takeError();
     auto state = std::make_unique<State>();
     state->list = std::move(*list);
-    for (Instruction &instruction : state->list.instructions) instruction.call.failure = state->failure.address();
+    state->list.failure = state->failure.address();
     state->hasForms = !options.forms.empty();
     state->threads = options.threads;
     state->monitor = options.monitor;
@@ -259,7 +254,8 @@ void Executor::bindState(NodeId node, void *object) {
     for (uint32_t i = 0; i < instructions.size(); ++i) instructionOf[instructions[i].node.value] = i;
   }
   const uint32_t i = instructionOf[node.value];
-  if (i != NodeId::kNone) instructions[i].call.state = object;  // else what the node yields is not wanted
+  if (i != NodeId::kNone)
+    state->list.needExtras(instructions[i]).state = object;  // else what the node yields is not wanted
 }
 
 Error Executor::run(uint64_t step) {

@@ -30,10 +30,11 @@ class Preparation {
   Preparation(const Graph &graph, const Inference &inference, const RequestTable &requests, const MemoryPlan &plan,
               const ExecOptions &options, const BodySite *site)
       : graph(graph), requests(requests), plan(plan), options(options), site(site), schedule(options.schedule),
-        scratchShapes(*inference.shapes), isRead(graph.numEntries()) {
+        ordinals(graph), scratchShapes(*inference.shapes), isRead(graph.numEntries()) {
     list.graph = graph;
     list.inference = inference;
     list.address = EntryMap<char *>(graph, nullptr);
+    if (options.forms.empty()) list.random.seed = options.seed;
     takeKernels(inference);
   }
 
@@ -50,13 +51,12 @@ class Preparation {
       if (Error error = placeKernelScratch()) return error;
     for (const KernelSet::Tape &tape : list.kernels.tapes())
       list.kernels.kernel(tape.backward)->takeTape(arena + plan.workspace[tape.forward]);
-    listRandomNodes();
     for (uint32_t step = 0; step < graph.numNodes(); ++step)
       if (Error error = emit(step)) return error;
     finishSteps();
     collectVariables();
-    connect();
     group();
+    shrink();
     return std::move(list);
   }
 
@@ -202,6 +202,7 @@ class Preparation {
     for (size_t i = 0; i < inputs.size(); ++i) {
       EntryId e = graph.entry(inputs[i]);
       addOperand(e);
+      list.requests.push_back(Request::Null);
       // Kernels look at the shapes of operands whose contents they ignore.
       if (kind.isIgnored(i) && list.inference.isKnownShape(e)) continue;
       if (!isKnown(e)) return unknown(inputs[i].node, e);
@@ -227,49 +228,30 @@ class Preparation {
     return Error::success();
   }
 
-  void listRandomNodes() {
-    for (uint32_t id = 0; id < graph.numNodes(); ++id) {
-      const NodeKind &kind = graph.kind(NodeId(id));
-      if ((kind.draws && !kind.op->flags.isBackward) || kind.drawsInside) randomNodes.push_back(NodeId(id));
-    }
-  }
-
-  // By id, so that a node draws the same wherever the schedule has it.
-  uint64_t randomOrdinal(NodeId n) const {
-    const NodeKind &kind = graph.kind(n);
-    if (!kind.draws && !kind.drawsInside) return 0;
-    if (!kind.op->flags.isBackward || kind.drawsInside) return llvm::lower_bound(randomNodes, n) - randomNodes.begin();
-    // A backward operator that draws again must draw what its forward node drew.
-    ArrayRef<NodeId> deps = graph.controlDeps(n);
-    return deps.empty() ? 0 : llvm::lower_bound(randomNodes, deps[0]) - randomNodes.begin();
-  }
-
-  CallForm formOf(NodeId n) const {
-    if (!options.forms.empty()) return options.forms[n.value];
-    return {options.isTraining, {options.seed, 0, randomOrdinal(n)}};
-  }
-
   Error emit(uint32_t step) {
     const NodeId n = schedule.nodeAt(step);
     if (isSkipped(n)) return Error::success();
     const NodeKind &kind = graph.kind(n);
     Instruction instruction;
     instruction.node = n;
-    instruction.kernel = kind.op->kernel;
-    instruction.replaced = overrideOf(n);
-    if (!instruction.replaced) instruction.fast = list.kernels.kernel(n);
-    if (!instruction.kernel && !instruction.fast) return noKernel(n);
-    instruction.call.kind = &kind;
-    const CallForm form = formOf(n);
-    instruction.call.isTraining = form.isTraining;
-    instruction.call.random = form.random;
-    if (plan.workspace[n] >= 0) instruction.call.workspace = arena + plan.workspace[n];
-    if (instruction.fast && !options.kernels) instruction.call.workspace = kernelScratch;
+    instruction.kind = &kind;
+    if (const NodeOverride *replaced = overrideOf(n)) list.needExtras(instruction).replaced = replaced;
+    else instruction.fast = list.kernels.kernel(n);
+    if (!kind.op->kernel && !instruction.fast) return noKernel(n);
+    instruction.isTraining = options.forms.empty() ? options.isTraining : options.forms[n.value].isTraining;
+    const RandomKey key =
+        options.forms.empty() ? RandomKey{options.seed, 0, ordinals.of(n)} : options.forms[n.value].random;
+    if (RandomOrdinals::draws(kind) || key.seed != list.random.seed || key.step || key.ordinal)
+      list.needExtras(instruction).random = key;
+    if (plan.workspace[n] >= 0) instruction.workspace = arena + plan.workspace[n];
+    if (instruction.fast && !options.kernels) instruction.workspace = kernelScratch;
+    instruction.firstOperand = static_cast<uint32_t>(list.operands.size());
+    instruction.numInputs = static_cast<uint32_t>(graph.inputs(n).size());
     if (Error error = addOperands(n)) return error;
     if (Error error = widen(n, instruction)) return error;
     if (Error error = checkShapes(n)) return error;
     if (kind.flow)
-      if (Error error = addBodies(n)) return error;
+      if (Error error = addBodies(n, list.needExtras(instruction))) return error;
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
     for (; nextStep < steps.size() && steps[nextStep].after <= step; ++nextStep) takeStep(steps[nextStep]);
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
@@ -288,7 +270,7 @@ class Preparation {
     site.requests = ArrayRef(list.requests).take_back(numOut);
     const Widening widening(*site.kind, site.in, site.out, site.requests);
     if (!widening.isNeeded()) return Error::success();
-    if (instruction.replaced)
+    if (overrideOf(n))
       return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on 16-bit numbers, which pieces do not")
           .at(n)
           .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float64");
@@ -298,13 +280,15 @@ class Preparation {
   }
 
   // Bodies of one node run one at a time: they share what the kernel leaves of the workspace.
-  Error addBodies(NodeId n) {
+  Error addBodies(NodeId n, InstructionExtras &extras) {
     const FlowPlan *flow = findFlowPlan(plan.flows, n);
     if (!flow)
       return Failure(ErrorKind::InferMissing,
                      "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
           .at(n);
     char *const memory = plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr;
+    extras.firstRunner = static_cast<uint32_t>(list.runners.size());
+    extras.numRunners = static_cast<uint32_t>(flow->bodies.size());
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
       Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, {memory});
       if (!body) return withinBody(body.takeError(), graph, n, b);
@@ -363,25 +347,13 @@ class Preparation {
         list.neededVariables.push_back(NodeId(id));
   }
 
-  /// The columns have their final size, and no more memory: views into them stay valid from here on, moves of the list included.
-  void connect() {
+  /// No more memory than is needed. Views into the columns stay valid from here on, moves of the list included.
+  void shrink() {
     list.instructions.shrink_to_fit();
+    list.extras.shrink_to_fit();
     list.operands.shrink_to_fit();
     list.operandEntry.shrink_to_fit();
     list.requests.shrink_to_fit();
-    size_t operand = 0, request = 0, runner = 0;
-    for (Instruction &instruction : list.instructions) {
-      size_t numIn = graph.inputs(instruction.node).size(), numOut = graph.numOutputs(instruction.node);
-      instruction.call.in = ArrayRef(list.operands).slice(operand, numIn);
-      instruction.call.out = ArrayRef(list.operands).slice(operand + numIn, numOut);
-      instruction.call.requests = ArrayRef(list.requests).slice(request, numOut);
-      if (const BodyFlow *flow = instruction.call.kind->flow) {
-        instruction.call.bodies = ArrayRef(list.runnerList).slice(runner, flow->bodies.size());
-        runner += flow->bodies.size();
-      }
-      operand += numIn + numOut;
-      request += numOut;
-    }
   }
 
   /// Nodes of a group follow one another, as between them there is nothing that runs.
@@ -391,9 +363,10 @@ class Preparation {
       next = std::find_if(next, list.instructions.end(),
                           [&](const Instruction &i) { return i.node == fused.nodes.front(); });
       assert(next + static_cast<ptrdiff_t>(fused.nodes.size()) <= list.instructions.end());
-      next->group = &fused;
-      next->numMembers = static_cast<uint32_t>(fused.nodes.size());
-      next += next->numMembers;
+      InstructionExtras &extras = list.needExtras(*next);
+      extras.group = &fused;
+      extras.numMembers = static_cast<uint32_t>(fused.nodes.size());
+      next += extras.numMembers;
     }
   }
 
@@ -403,6 +376,7 @@ class Preparation {
   const ExecOptions &options;
   const BodySite *const site;  // null: of a graph that is no body
   const Schedule &schedule;
+  const RandomOrdinals ordinals;
   InstructionList list;
   ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
@@ -413,28 +387,9 @@ class Preparation {
   size_t nextStep = 0;
   std::vector<EntryId> stepEntries;
   std::vector<std::pair<EntryId, size_t>> inScratch;  // with the offset there
-  std::vector<NodeId> randomNodes;                    // random forward nodes, in id order
 };
 
 }  // namespace
-
-Error checkComputable(const NodeKind &kind, DType stored, DType given, bool isFirst, const Twine &who) {
-  const DTypeSet types = kind.op->kernelTypes;
-  if (types.contains(given) || !isFirst) return Error::success();
-  return Failure(ErrorKind::DTypeWidth,
-                 who + " works on " + dtypeName(stored) + ", but its kernel computes in " + types.names())
-      .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float32");
-}
-
-TensorRef InstructionList::tensor(EntryId e) const {
-  if (!inference.isKnownShape(e)) return {address[e], inference.dtype[e], {}};
-  const Layout layout = kernels.isEmpty() ? Layout::Plain : kernels.layout(e);
-  return {address[e], inference.dtype[e], inference.shapeOf(e).dims(), layout};
-}
-
-void InstructionList::resolve() {
-  for (size_t i = 0; i < operands.size(); ++i) operands[i].data = address[operandEntry[i]];
-}
 
 Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
                                               const RequestTable &requests, const MemoryPlan &plan,

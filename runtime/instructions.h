@@ -9,17 +9,39 @@
 #include "runtime/executor.h"
 #include "runtime/kernels/kernel_set.h"
 
+#include "llvm/ADT/BitVector.h"
+
 namespace gradc {
 
+/// Small, as a tape keeps many: what kernels are given is put together for each call (InstructionList::call).
 struct Instruction {
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  const NodeKind *kind = nullptr;
+  PreparedKernel *fast = nullptr;  // computes instead of the reference kernel, unless null; of the list
+  void *workspace = nullptr;
   NodeId node;
-  void (*kernel)(const KernelCall &) = nullptr;  // the reference kernel
-  PreparedKernel *fast = nullptr;                // computes instead, unless null; of the list
-  const NodeOverride *replaced = nullptr;        // null: computes as defined
-  KernelCall call;                               // views into the list's operands and requests
-  uint32_t firstStep = 0, lastStep = 0;          // head steps to take right after
-  const FusedGroup *group = nullptr;             // runs this and what follows, together numMembers, unless null
+  uint32_t firstOperand = 0;  // its inputs, then its outputs
+  uint32_t numInputs : 31 = 0;
+  uint32_t isTraining : 1 = 0;
+  uint32_t firstStep = 0, lastStep = 0;  // head steps to take right after
+  uint32_t extras = kNone;               // position among the list's
+
+  void run(const KernelCall &call) const {
+    if (fast) fast->run(call);
+    else kind->op->kernel(call);
+  }
+};
+static_assert(sizeof(Instruction) <= 48);
+
+/// What few instructions have.
+struct InstructionExtras {
+  RandomKey random;
+  void *state = nullptr;                   // KernelCall::state
+  const NodeOverride *replaced = nullptr;  // null: computes as defined
+  const FusedGroup *group = nullptr;       // runs this and what follows, together numMembers, unless null
   uint32_t numMembers = 1;
+  uint32_t firstRunner = 0, numRunners = 0;  // of a node with a flow
 };
 
 /// Brings operand `from` into head `head`, by copy or by addition.
@@ -44,9 +66,10 @@ struct InstructionList {
   KernelSet kernels;
   std::vector<std::unique_ptr<PreparedKernel>> widened;  // of nodes that are left to reference kernels of float32
   std::vector<Instruction> instructions;
+  std::vector<InstructionExtras> extras;
   std::vector<TensorRef> operands;    // per instruction its inputs, then its outputs; then one per head step
   std::vector<EntryId> operandEntry;  // parallel to operands
-  std::vector<Request> requests;      // per output operand, in the order of the instructions
+  std::vector<Request> requests;      // parallel to the operands of instructions; null for inputs
   std::vector<HeadStep> steps;        // those after instructions in their order, then those at the end
   uint32_t firstFinalStep = 0;
 
@@ -61,9 +84,53 @@ struct InstructionList {
 
   std::vector<Buffer> buffers;
   size_t ownedBytes = 0;
+  std::vector<KindRef> kinds;      // of the instructions, where the graph is not there to keep them
+  RandomKey random;                // of instructions without extras
+  llvm::Error *failure = nullptr;  // KernelCall::failure
 
   TensorRef tensor(EntryId e) const;
   void resolve();
+
+  /// What the kernel of an instruction is given, with views into the list.
+  KernelCall call(const Instruction &instruction) const {
+    KernelCall call = anyCall();
+    fill(instruction, call);
+    if (instruction.extras != Instruction::kNone) addExtras(extras[instruction.extras], call);
+    return call;
+  }
+  /// The same in two steps, for loops over many small instructions: what the calls of those without extras have in common, and
+  /// the rest.
+  KernelCall anyCall() const {
+    KernelCall call;
+    call.random = random;
+    call.failure = failure;
+    return call;
+  }
+  void fill(const Instruction &instruction, KernelCall &call) const {
+    const uint32_t firstOutput = instruction.firstOperand + instruction.numInputs;
+    const uint32_t numOutputs = instruction.kind->numOutputs;
+    call.kind = instruction.kind;
+    call.in = {operands.data() + instruction.firstOperand, instruction.numInputs};
+    call.out = {operands.data() + firstOutput, numOutputs};
+    call.requests = {requests.data() + firstOutput, numOutputs};
+    call.isTraining = instruction.isTraining;
+    call.workspace = instruction.workspace;
+  }
+  /// Null where it has none.
+  const InstructionExtras *extrasOf(const Instruction &instruction) const {
+    return instruction.extras == Instruction::kNone ? nullptr : &extras[instruction.extras];
+  }
+  /// Makes them if it has none.
+  InstructionExtras &needExtras(Instruction &instruction);
+  /// For all instructions.
+  void setRandom(uint64_t seed, uint64_t step);
+  /// Forgets the graph and its inference, which a run does not read. Shapes are those of `shapes` from here on, which outlives
+  /// the list; `tensor` has none any more.
+  void trim(ShapeTable &shapes);
+  bool isTrimmed() const { return !inference.shapes; }
+
+ private:
+  void addExtras(const InstructionExtras &extras, KernelCall &call) const;
 };
 
 /// What a list has in its arena, and where, so that the arena can be another before a run. Bodies have theirs in it.
@@ -73,15 +140,29 @@ class ArenaPlaces {
   /// `arena`: where it was when the list was prepared.
   ArenaPlaces(const InstructionList &list, const MemoryPlan &plan, char *arena);
   /// Of `list` alone, which has to `resolve` afterwards. Linear in what has a place.
-  void move(InstructionList &list, char *arena) const;
+  void move(InstructionList &list, char *arena);
   size_t heapBytes() const;
 
  private:
   struct Place {
-    uint32_t of;  // an entry, an instruction or a runner
+    uint32_t of;  // an instruction or a runner
     int64_t offset;
   };
-  std::vector<Place> entries, workspaces, bodies;
+  llvm::BitVector entries;  // that are in the arena
+  std::vector<Place> workspaces, bodies;
+  char *at = nullptr;  // where the arena is
+};
+
+/// RandomKey::ordinal of the nodes of a graph.
+class RandomOrdinals {
+ public:
+  explicit RandomOrdinals(const Graph &graph);
+  uint64_t of(NodeId n) const;
+  static bool draws(const NodeKind &kind) { return kind.draws || kind.drawsInside; }
+
+ private:
+  const Graph &graph;
+  std::vector<NodeId> nodes;  // random forward nodes, in id order
 };
 
 /// E-63 where an operator's kernel does not compute in the type that it is given for an operand (ir/widening.h) of type

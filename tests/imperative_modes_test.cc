@@ -1,4 +1,4 @@
-// Scopes, versions, leaves and marks.
+// Scopes, versions and leaves.
 #include "imperative/imperative.h"
 #include "tests/support/imperative.h"
 
@@ -238,29 +238,6 @@ TEST(ImperativeModes, TA_38_TA_39_WritesAreRebasedOnRequest) {
   EXPECT_EQ(t.rowOf(t.im.backward({square}, {})), "E-31");
 }
 
-TEST(ImperativeModes, TA_41_TA_42_E_06_WhatCannotBeMarked) {
-  Tape t;
-  Tensor x = t.leaf(1), y = t.times(x, "2");
-  const GradcError error = errorOf(t.im.requireGrad(y));
-  EXPECT_EQ(error.kind, ErrorKind::NotRequiresGrad);
-  EXPECT_NE(error.notes[0].text.find("detach"), std::string::npos);
-  Tensor integers = t.im.tensor({2}, std::vector<int64_t>{1, 2});
-  EXPECT_EQ(t.rowOf(t.im.requireGrad(integers)), "E-06");
-  EXPECT_EQ(t.rowOf(t.im.mark(integers, Request::Write)), "E-06");
-  EXPECT_FALSE(t.im.attachGrad(integers, Request::Write));
-  EXPECT_FALSE(integers.isTracked());
-}
-
-TEST(ImperativeModes, TA_43_AssignedGradients) {
-  Tape t;
-  Tensor x = t.leaf({2}, {1, 2});
-  EXPECT_EQ(t.rowOf(t.im.setGrad(x, t.value({3}, {1, 1, 1}))), "E-71");
-  EXPECT_EQ(t.rowOf(t.im.setGrad(x, t.im.tensor({2}, std::vector<float>{1, 1}))), "E-71");
-  cantFail(t.im.setGrad(x, t.value({2}, {1, 1})));
-  t.backward({t.sum(t("square", {x}))});
-  EXPECT_EQ(t.gradOf(x), (Doubles{3, 5}));
-}
-
 TEST(ImperativeModes, TA_44_InferenceMode) {
   Tape t;
   Tensor w = t.leaf(2), y;
@@ -321,150 +298,6 @@ TEST(ImperativeModes, ReleaseFunctionsRunWithoutTheLock) {
   }
   t.backward({y});  // keeps x, and lets go of it with the lock held
   EXPECT_EQ(numCalls, 1);
-}
-
-TEST(ImperativeModes, MA_04_H_02_GapsAmongHeads) {
-  Tape t;
-  Tensor x = t.leaf({3, 5}, Doubles(15, 1));
-  llvm::SmallVector<Tensor, 2> parts =
-      t.all("SliceChannel", {x}, {{"num_outputs", "3"}, {"axis", "0"}, {"squeeze_axis", "True"}});
-  const Tensor heads[] = {Tensor(), t.value({5}, {1, 2, 3, 4, 5}), t.value({5}, {5, 4, 3, 2, 1})};
-  t.backward(parts, {.heads = heads});
-  EXPECT_EQ(t.gradOf(x), (Doubles{1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1}));
-}
-
-TEST(ImperativeModes, MA_05_MA_16_REQ_07_ASK_17_STOP_04_FreshFlags) {
-  Tape t;
-  Tensor x = t.value(1), y = t.value(2);
-  cantFail(t.im.mark(x, Request::Write));
-  cantFail(t.im.mark(y, Request::Write));
-  {
-    RecordScope record(t.im);
-    Tensor x2 = t.im.detach(t.plus(x, "2"));
-    t.backward({t.mul(x2, y)});
-    EXPECT_EQ(scalar(y.grad()), 3);
-    EXPECT_EQ(scalar(x.grad()), 0);
-    EXPECT_FALSE(x.isFresh());
-    EXPECT_TRUE(y.isFresh());
-    EXPECT_TRUE(y.isFresh());
-    y.setFresh(false);
-    t.backward({t.add(x2, y)});
-    EXPECT_EQ(scalar(y.grad()), 1);
-  }
-  EXPECT_FALSE(x.isFresh());
-  EXPECT_TRUE(y.isFresh());
-}
-
-TEST(ImperativeModes, MA_06_AddAccumulatesOverRetainedRuns) {
-  Tape t;
-  Tensor x = t.value({2}, {1, 2});
-  cantFail(t.im.mark(x, Request::Add));
-  RecordScope record(t.im);
-  Tensor y = t.plus(x, "1");
-  t.backward({y}, {.retain = true});
-  t.backward({y});
-  EXPECT_EQ(t.gradOf(x), (Doubles{2, 2}));
-  EXPECT_EQ(t.rowOf(t.im.backward({y}, {})), "E-20");
-}
-
-TEST(ImperativeModes, MA_07_E_16_E_17_NL_05_Marks) {
-  Tape t;
-  Tensor x = t.value({3}, {1, 2, 3});
-  EXPECT_FALSE(x.grad());
-  cantFail(t.im.mark(x, Request::Write));
-  EXPECT_EQ(t.gradOf(x), (Doubles{0, 0, 0}));
-  RecordScope record(t.im);
-  Tensor y = t.times(x, "2");
-  EXPECT_FALSE(y.grad());
-  Tensor buffer = t.value({3}, {0, 0, 0});
-  cantFail(t.im.mark(y, Request::Write, buffer));
-  cantFail(t.im.mark(y, Request::Write, buffer));
-  EXPECT_EQ(t.rowOf(t.im.mark(y, Request::Write, t.value({3}, {0, 0, 0}))), "E-16");
-  t.backward({t.sum(y)});
-  EXPECT_EQ(t.gradOf(x), (Doubles{2, 2, 2}));
-  EXPECT_EQ(doublesOf(buffer), (Doubles{1, 1, 1}));
-  cantFail(t.im.dropGrad(y));
-  EXPECT_EQ(t.rowOf(t.im.dropGrad(y)), "E-17");
-  EXPECT_EQ(t.rowOf(t.im.dropGrad(t.value(1))), "E-17");
-}
-
-TEST(ImperativeModes, MA_08_NL_03_RetainedAndDroppedGradients) {
-  Tape t;
-  Tensor x = t.value({4}, {1, 2, 3, 4}), y = t.value({4}, {5, 6, 7, 8});
-  cantFail(t.im.mark(x, Request::Write));
-  cantFail(t.im.mark(y, Request::Write));
-  RecordScope record(t.im);
-  Tensor u = t.mul(x, y), z = t.mul(u, x);
-  cantFail(t.im.mark(u, Request::Write));
-  cantFail(t.im.mark(z, Request::Write));
-  t.backward({z}, {.heads = t.value({4}, {10, 10, 10, 10}), .retain = true});
-  EXPECT_EQ(t.gradOf(u), (Doubles{10, 20, 30, 40}));
-  EXPECT_EQ(t.gradOf(z), (Doubles{10, 10, 10, 10}));
-  EXPECT_EQ(t.gradOf(x), (Doubles{100, 240, 420, 640}));
-  EXPECT_EQ(t.gradOf(y), (Doubles{10, 40, 90, 160}));
-  for (const Tensor &tensor : {u, z, y}) cantFail(t.im.dropGrad(tensor));
-  t.backward({z}, {.heads = t.value({4}, {0.1, 0.1, 0.1, 0.1})});
-  const Doubles expected = {1, 2.4, 4.2, 6.4};
-  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(t.gradOf(x)[i], expected[i], 1e-12);
-  for (const Tensor &tensor : {u, z, y}) EXPECT_FALSE(tensor.grad());
-}
-
-TEST(ImperativeModes, TA_54_NL_04_RetainGrad) {
-  Tape t;
-  Tensor v = t.leaf({2}, {1, 2}), h = t.times(v, "3");
-  cantFail(t.im.retainGrad(h));
-  cantFail(t.im.retainGrad(h));
-  Tensor out = t.sum(t("square", {h}));
-  t.backward({out}, {.retain = true});
-  EXPECT_EQ(t.gradOf(h), (Doubles{6, 12}));
-  t.backward({out}, {.retain = true});
-  EXPECT_EQ(t.gradOf(h), (Doubles{12, 24}));
-  cantFail(t.im.clearGrad(v));
-  t.backward({out});
-  EXPECT_EQ(t.gradOf(v), (Doubles{18, 36}));
-}
-
-TEST(ImperativeModes, MA_17_E_18_CallersBuffers) {
-  Tape t;
-  Tensor x = t.value({2}, {1, 2}), y = t.value({2}, {3, 4}), z = t.value({2}, {5, 6});
-  Tensor gx = t.value({2}, {100, 100}), gy = t.value({2}, {100, 100}), gz = t.value({2}, {100, 100});
-  cantFail(t.im.mark(x, Request::Write, gx));
-  cantFail(t.im.mark(y, Request::Add, gy));
-  cantFail(t.im.mark(z, Request::Null, gz));
-  const void *const at[] = {gx.ref().data, gy.ref().data};
-  RecordScope record(t.im);
-  t.backward({t.sum(t.add(t.mul(x, y), z))});
-  EXPECT_EQ(doublesOf(gx), (Doubles{3, 4}));
-  EXPECT_EQ(doublesOf(gy), (Doubles{101, 102}));
-  EXPECT_EQ(doublesOf(gz), (Doubles{100, 100}));
-  EXPECT_EQ(gx.ref().data, at[0]);
-  EXPECT_EQ(gy.ref().data, at[1]);
-  EXPECT_EQ(t.rowOf(t.im.mark(y, Request::Write, gx)), "E-18");
-}
-
-TEST(ImperativeModes, PD_25_ClearedGradients) {
-  Tape t;
-  Tensor x = t.leaf({2}, {1, 2});
-  t.backward({t.sum(t("square", {x}))});
-  Tensor grad = x.grad();
-  cantFail(t.im.clearGrad(x));
-  EXPECT_EQ(doublesOf(grad), (Doubles{0, 0}));
-  EXPECT_EQ(x.grad(), grad);
-  EXPECT_FALSE(x.isFresh());
-  cantFail(t.im.setGrad(x, Tensor()));
-  EXPECT_FALSE(x.grad());
-}
-
-TEST(ImperativeModes, AGG_13_AGradientThatATapeKeepsIsNotOverwritten) {
-  Tape t;
-  Tensor x = t.leaf(3);
-  t.backward({t("square", {x})});
-  Tensor g = x.grad();  // 6
-  Tensor y = t.mul(g, x);
-  t.backward({t("square", {x})});  // adds to what y keeps
-  EXPECT_EQ(scalar(g), 12);
-  t.backward({y});
-  EXPECT_EQ(scalar(x.grad()), 18);
 }
 
 TEST(ImperativeModes, IdentityPairsShareMemory) {

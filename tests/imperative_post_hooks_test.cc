@@ -89,53 +89,56 @@ TEST(ImperativePostHooks, TA_60_AStepInsideOfTheBackward) {
   EXPECT_FALSE(x.grad());
 }
 
+/// The peak of a backward through a sum over 16 leaves of 1 MiB: `prepare` sees each leaf before `term` makes its term, `finish`
+/// all of them after the backward.
+template <class Prepare, class Term, class Finish> size_t peakOf(Prepare prepare, Term term, Finish finish) {
+  constexpr int64_t kSize = 1 << 17;
+  ImperativeOptions options = Tape::referenceOptions();
+  options.cachedBytes = 0;
+  Tape t(options);
+  std::vector<Tensor> leaves;
+  Tensor y = t.leaf({kSize}, Doubles(kSize, 1));
+  for (int i = 0; i < 16; ++i) {
+    leaves.push_back(t.leaf({kSize}, Doubles(kSize, 1)));
+    prepare(t, leaves.back());
+    y = t.add(y, term(t, leaves.back()));
+  }
+  t.backward({y});
+  finish(t, leaves);
+  return t.im.memoryStats().pool.peakBytes;
+}
+
 TEST(ImperativePostHooks, TA_60_GradientsGoBackBeforeTheLastOneArrives) {
-  constexpr int64_t kSize = 1 << 17;  // 1 MiB
-  auto peakOf = [&](bool isInside) {
-    ImperativeOptions options = Tape::referenceOptions();
-    options.cachedBytes = 0;
-    Tape t(options);
-    std::vector<Tensor> leaves;
-    auto step = [&](const Tensor &leaf) {
+  auto peak = [](bool isInside) {
+    auto step = [](Tape &t, const Tensor &leaf) {
       cantFail(t.into("_plus_scalar", {leaf}, {leaf}, {{"scalar", "1"}}));
       cantFail(t.im.setGrad(leaf, {}));
     };
-    Tensor y = t.leaf({kSize}, Doubles(kSize, 1));
-    for (int i = 0; i < 16; ++i) {
-      leaves.push_back(t.leaf({kSize}, Doubles(kSize, 1)));
+    auto prepare = [=](Tape &t, const Tensor &x) {
       if (isInside)
         cantFail(t.im.addPostAccumulateHook(
-            leaves.back(), [&](const Tensor &leaf) -> Expected<Tensor> { return step(leaf), Tensor(); }));
-      y = t.add(y, t.times(leaves.back(), "2"));
-    }
-    t.backward({y});
-    NoGradScope quiet(t.im);
-    if (!isInside)
-      for (const Tensor &leaf : leaves) step(leaf);
-    return t.im.memoryStats().pool.peakBytes;
+            x, [=, &t](const Tensor &leaf) -> Expected<Tensor> { return step(t, leaf), Tensor(); }));
+    };
+    auto finish = [=](Tape &t, const std::vector<Tensor> &leaves) {
+      NoGradScope quiet(t.im);
+      if (!isInside)
+        for (const Tensor &leaf : leaves) step(t, leaf);
+    };
+    return peakOf(prepare, [](Tape &t, const Tensor &leaf) { return t.times(leaf, "2"); }, finish);
   };
-  EXPECT_LT(peakOf(true) + (size_t{8} << 20), peakOf(false));
+  EXPECT_LT(peak(true) + (size_t{8} << 20), peak(false));
 }
 
 TEST(ImperativePostHooks, TA_60_KeptValuesGoBackBeforeTheLastGradientArrives) {
-  constexpr int64_t kSize = 1 << 17;  // 1 MiB
-  auto peakOf = [&](bool mayFail) {
-    ImperativeOptions options = Tape::referenceOptions();
-    options.cachedBytes = 0;
-    Tape t(options);
-    std::vector<Tensor> leaves;
-    Tensor y = t.leaf({kSize}, Doubles(kSize, 1));
-    auto nothing = [](const Tensor &) -> Expected<Tensor> { return Tensor(); };
-    if (mayFail) cantFail(t.im.addHook(y, nothing));
-    for (int i = 0; i < 16; ++i) {
-      leaves.push_back(t.leaf({kSize}, Doubles(kSize, 1)));
-      cantFail(t.im.addPostAccumulateHook(leaves.back(), nothing));
-      y = t.add(y, t("exp", {leaves.back()}));
-    }
-    t.backward({y});
-    return t.im.memoryStats().pool.peakBytes;
+  auto peak = [](bool mayFail) {
+    auto prepare = [=](Tape &t, const Tensor &leaf) {
+      auto nothing = [](const Tensor &) -> Expected<Tensor> { return Tensor(); };
+      if (mayFail) cantFail(t.im.addHook(leaf, nothing));
+      cantFail(t.im.addPostAccumulateHook(leaf, nothing));
+    };
+    return peakOf(prepare, [](Tape &t, const Tensor &leaf) { return t("exp", {leaf}); }, [](auto &&...) {});
   };
-  EXPECT_LT(peakOf(false) + (size_t{8} << 20), peakOf(true));
+  EXPECT_LT(peak(false) + (size_t{8} << 20), peak(true));
 }
 
 // The gradient of the other leaf reads this one: it has what was there before.

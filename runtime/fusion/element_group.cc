@@ -19,13 +19,14 @@ constexpr int64_t kGrain = 16384;  // elements that are not worth a second threa
 /// The calls of all members on one piece after the other, on one thread. On its stack: nothing is allocated.
 class Pieces {
  public:
-  Pieces(const ElementGroup &group, ArrayRef<Instruction> members) : group(group), members(members) {
+  Pieces(const ElementGroup &group, const InstructionList &list, ArrayRef<Instruction> members)
+      : group(group), members(members) {
     size_t at = 0;
     for (size_t m = 0; m < members.size(); ++m) {
-      const KernelCall &call = members[m].call;
-      calls[m] = call;
-      calls[m].in = take(call.in, at);
-      calls[m].out = take(call.out, at);
+      KernelCall &call = calls[m];
+      call = list.call(members[m]);
+      call.in = take(call.in, at);
+      call.out = take(call.out, at);
     }
   }
   Pieces(const Pieces &) = delete;
@@ -54,10 +55,7 @@ class Pieces {
       else if (kind == GroupOperand::Kind::Part && bases[i])
         operands[i].data = bases[i] + static_cast<size_t>(begin) * width;
     }
-    for (size_t m = 0; m < members.size(); ++m) {
-      if (members[m].fast) members[m].fast->run(calls[m]);
-      else members[m].kernel(calls[m]);
-    }
+    for (size_t m = 0; m < members.size(); ++m) members[m].run(calls[m]);
   }
 
   const ElementGroup &group;
@@ -74,10 +72,10 @@ class ElementGroupKernel final : public GroupKernel {
  public:
   explicit ElementGroupKernel(ElementGroup group) : group(std::move(group)) {}
 
-  void run(ArrayRef<Instruction> members) const override {
+  void run(const InstructionList &list, ArrayRef<Instruction> members) const override {
     const int64_t grain = std::max(kGrain / static_cast<int64_t>(members.size()), 2 * group.piece);
     parallelFor(group.threads, group.size, grain,
-                [&](int64_t begin, int64_t end) { Pieces(group, members).run(begin, end); });
+                [&](int64_t begin, int64_t end) { Pieces(group, list, members).run(begin, end); });
   }
 
  private:

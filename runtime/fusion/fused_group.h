@@ -11,13 +11,14 @@
 namespace gradc {
 
 struct Instruction;
+struct InstructionList;
 
 /// Made once for the nodes of a group, run once per step.
 class GroupKernel {
  public:
   virtual ~GroupKernel() = default;
-  /// The instructions of the nodes, in their order. Throws what their kernels throw.
-  virtual void run(llvm::ArrayRef<Instruction> members) const = 0;
+  /// The instructions of the nodes, in their order, of `list`. Throws what their kernels throw.
+  virtual void run(const InstructionList &list, llvm::ArrayRef<Instruction> members) const = 0;
 };
 
 struct FusedGroup {

@@ -15,11 +15,11 @@ class NormGroupKernel final : public GroupKernel {
   NormGroupKernel(std::unique_ptr<PreparedKernel> kernel, fast::NormTail tail, size_t addend)
       : kernel(std::move(kernel)), tail(tail), addend(addend) {}
 
-  void run(ArrayRef<Instruction> members) const override {
-    KernelCall call = members.front().call;
+  void run(const InstructionList &list, ArrayRef<Instruction> members) const override {
+    KernelCall call = list.call(members.front());
     SmallVector<TensorRef, 8> in(call.in), out(call.out);
-    if (tail.hasAddend) in.push_back(members[1].call.in[addend]);
-    out[0] = members.back().call.out[0];
+    if (tail.hasAddend) in.push_back(list.call(members[1]).in[addend]);
+    out[0] = list.call(members.back()).out[0];
     call.in = in;
     call.out = out;
     kernel->run(call);
