@@ -274,6 +274,18 @@ TEST(LowerLoops, A_21_WhatABodyWaitsForIsWaitedForInTheCallsPlace) {
 }
 
 // A call in a body reads what it is given in another order, so the body comes to its inputs in that order once it is inlined.
+// What a body needs is needed for the operator that has the body.
+TEST(LowerLoops, A_17_NeedsOfABody) {
+  const Graph loop = loopFile("cf03");
+  constexpr Target kNothing = {
+      .name = "none", .title = "nothing", .has = [](const NodeKind &kind) { return kind.isVariable(); }};
+  std::map<std::string, std::set<std::string>> found;
+  for (const auto &[op, needs] : needsOf(testContext(), loop, kNothing, nullptr))
+    for (const OpDef *needed : needs.operators) found[op->name.str()].insert(needed->name.str());
+  EXPECT_EQ(found, (std::map<std::string, std::set<std::string>>{
+                       {"_foreach", {"_copy", "_mul_scalar", "_scan", "broadcast_add"}}}));
+}
+
 TEST(LowerLoops, A_17_AttributesFollowTheInputsOfABody) {
   const Graph call = around("_call", {"s", "r"}, {{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(1, 0)"}},
                             body("t = _mul_scalar(x) {scalar=3}; y = elemwise_sub(t, z)"), 1);

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 
 os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
 os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"
@@ -94,7 +95,6 @@ CASES = [
 CASES += [
     Case("prod", {"axis": 0}, [np.array([2.0, 0.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
     Case("nanprod", {"axis": 0}, [np.array([0.0, 2.0, 3.0])], 0, "divides the product by the factor, which may be 0"),
-    Case("LRN", {"nsize": 3}, [np.full((1, 1, 1, 1), 0.5)], 0, "is that of oneDNN, wrong for one channel of one pixel"),
     Case("norm", {"axis": 0}, [np.zeros(3)], 0, "divides by the norm, which may be 0"),
     Case("_contrib_index_copy", {}, [values(4, 2), np.array([1.0, 1.0]), values(2, 2, seed=2)], 2,
          "goes also to rows that a later copy overwrites"),
@@ -205,6 +205,7 @@ Other differences, which no single derivative shows:
   that it does not read.
 - `Pooling` of type avg under `pooling_convention=full` in float32: where a window ends outside the image, the forward pass
   divides by the elements inside, and the gradient by all of the window. In float64 both divide by the elements inside.
+- The gradient of `LRN` of images of one pixel with one channel is another number in every run.
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
   order reads as well.
@@ -225,7 +226,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", default="")
     options = parser.parse_args()
-    mx.profiler.set_config(profile_all=True, aggregate_stats=True, filename=os.devnull)
+    # MXNet puts a file of its own in the place of whatever is named, /dev/null included.
+    profile = tempfile.NamedTemporaryFile(suffix=".json")
+    mx.profiler.set_config(profile_all=True, aggregate_stats=True, filename=profile.name)
     text, right = HEAD, 0
     for case in CASES:
         gradient, difference, scale = case.judge()

@@ -35,8 +35,9 @@ struct LoweredBody {
   Graph graph;
   std::vector<uint32_t> was;  // by input: of `from`
 };
-// What bodies became, so that each is lowered once, however many nodes have it.
-using LoweredBodies = std::map<std::pair<BodyKey, const Inference *>, LoweredBody>;
+// What bodies became, so that each is lowered once, however many nodes have it; where needs are listed, once for each operator
+// that they are listed for.
+using LoweredBodies = std::map<std::tuple<BodyKey, const Inference *, const OpDef *>, LoweredBody>;
 
 class Lowering {
  public:
@@ -187,10 +188,12 @@ class Lowering {
   }
 
   Expected<const LoweredBody *> lowerBody(const Graph &body, const Inference *inference) {
-    const std::pair<BodyKey, const Inference *> key{keyOf(body), inference};
+    const OpDef *const op = needs ? listedFor() : nullptr;
+    const std::tuple<BodyKey, const Inference *, const OpDef *> key{keyOf(body), inference, op};
     if (auto made = bodies.find(key); made != bodies.end()) return &made->second;
     Lowering inside(ctx, body, target, inference, bodies, true);
     inside.needs = needs;
+    inside.around = op;
     if (Error error = inside.visitAll()) return error;
     Expected<Rewritten> lowered = std::move(inside).finish();
     if (!lowered) return lowered.takeError();
@@ -344,11 +347,14 @@ class Lowering {
         .note(kMistake);
   }
 
+  // The operator of the graph; in a body, that of the node around it.
+  const OpDef *listedFor() const { return around ? around : graph.op(current); }
+
   // The error; where needs are listed it goes there, and the node stays.
   Error unmet(Error error, NodeId node) {
     if (!needs) return error;
     const OpDef &op = *builder.kind(node).op;
-    OperatorNeeds &row = (*needs)[graph.op(current)];
+    OperatorNeeds &row = (*needs)[listedFor()];
     handleAllErrors(std::move(error), [&](const GradcError &info) {
       if (info.kind == ErrorKind::UnknownOp) row.operators.insert(&op);
       else row.refusals.insert(info.message);
@@ -380,6 +386,7 @@ class Lowering {
   BitVector isWaitedFor;         // waitedForNodes
   StringSet<> names;             // once a name has to be found
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
+  const OpDef *around = nullptr;  // where needs are listed in a body
 };
 
 }  // namespace
