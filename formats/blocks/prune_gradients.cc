@@ -2,6 +2,7 @@
 #include "formats/blocks/prune_gradients.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/visible_variables.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -181,12 +182,9 @@ void fillLostStates(Context &context, const BlockProgram &program, uint32_t body
   for (const BlockOp &op : ops) forEachVariable(op.outputs, [&](TextId name) { computed.insert(name); });
   const NameSet given(program.variables(loop.inputs, "X"));
   for (TextId state : program.variables(loop.outputs, "Out")) {
-    const std::optional<uint32_t> block = program.declaringBlock(body, state);
-    const BlockVariable *known = block ? program.find(*block, state) : nullptr;
-    const bool carries = known && known->kind == FluidType::LodTensor && known->dtype &&
-                         isFloating(dtypeOf(*known->dtype)) && !known->stopsGradient && given.contains(state);
+    const bool isCarried = carriesGradient(program, body, state) && given.contains(state);
     const TextId gradient = names.gradient(state);
-    if (carries && !computed.contains(gradient)) ops.push_back(zerosLike(context, names.texts, gradient, gradient));
+    if (isCarried && !computed.contains(gradient)) ops.push_back(zerosLike(context, names.texts, gradient, gradient));
   }
 }
 
