@@ -24,6 +24,7 @@
 #include "formats/blocks/parameter_pairs.h"
 #include "formats/blocks/prune_gradients.h"
 #include "formats/blocks/resolve_request.h"
+#include "formats/blocks/unwritten_outputs.h"
 #include "ir/out_of_memory.h"
 
 using namespace llvm;
@@ -46,6 +47,7 @@ class Backward {
     inputs = std::move(resolved->inputs);
     noGradNames = std::move(resolved->noGradNames);
     errorClips = std::move(resolved->errorClips);
+    removeUnwrittenOutputs(program);
     separateValues();
     arrays.choose();
     numForward = program.blocks.size();
