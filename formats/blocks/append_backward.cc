@@ -8,29 +8,29 @@
 //   5. cuts         what is not wanted, what hangs on nothing    prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
 //   6. names        of gradients that earlier calls have taken                     _rename_grad_
 //   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
-//   8. pairs        of parameters and gradients
+//   8. pairs        of parameters and gradients                 parameter_pairs.h
 //
 // Phases 3 to 5 are of one block at a time, and each block has counters of its own (CF-13).
 // Tested by tests/append_backward_test.cc and tests/paddle_programs.py
 #include "formats/blocks/append_backward.h"
 
 #include "formats/blocks/array_gradients.h"
-#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/copy_overwritten.h"
 #include "formats/blocks/gradient_maker.h"
 #include "formats/blocks/gradient_seeds.h"
 #include "formats/blocks/gradient_variables.h"
 #include "formats/blocks/named_variables.h"
 #include "formats/blocks/op_path.h"
+#include "formats/blocks/parameter_pairs.h"
 #include "formats/blocks/prune_gradients.h"
+#include "formats/blocks/resolve_request.h"
+#include "formats/blocks/unwritten_outputs.h"
 #include "ir/out_of_memory.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
-
-constexpr int64_t kNoRole = 4096;  // value of op_role
 
 class Backward {
  public:
@@ -41,7 +41,13 @@ class Backward {
         numCalls(request.priorCalls + (isInBranch ? 0 : 1)), isAgain(numCalls > 1 && !isInBranch) {}
 
   Expected<FluidResult> run() {
-    if (Error error = resolve()) return error;
+    Expected<ResolvedRequest> resolved = resolveRequest(context, program, request);
+    if (!resolved) return resolved.takeError();
+    targets = std::move(resolved->targets);
+    inputs = std::move(resolved->inputs);
+    noGradNames = std::move(resolved->noGradNames);
+    errorClips = std::move(resolved->errorClips);
+    removeUnwrittenOutputs(program);
     separateValues();
     arrays.choose();
     numForward = program.blocks.size();
@@ -55,56 +61,13 @@ class Backward {
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
     emptyLostBlocks();
-    Expected<std::vector<FluidPair>> pairs = isGradients ? gradientsOfInputs(places) : parameterPairs(places);
+    Expected<std::vector<FluidPair>> pairs =
+        isGradients ? gradientsOfInputs(places) : parameterPairs(context, program, request, targetBlock, places);
     if (!pairs) return pairs.takeError();
     return FluidResult{std::move(program), std::move(*pairs)};
   }
 
  private:
-  Error resolve() {
-    if (request.block >= program.blocks.size())
-      return Failure(ErrorKind::UnknownName, "the program has no block " + Twine(request.block));
-    if (request.targets.empty()) return Failure(ErrorKind::MissingAttr, "no target is given, expected at least one");
-    if (!request.targetGradients.empty() && request.targetGradients.size() != request.targets.size())
-      return Failure(ErrorKind::HeadCount, Twine(request.targets.size()) + " targets with " +
-                                               Twine(request.targetGradients.size()) + " gradients");
-    if (Error error = findAll(request.targets, "target", targets)) return error;
-    if (Error error = findAll(request.inputs, "input", inputs)) return error;
-    for (const std::string &name : request.noGrad) {
-      Expected<TextId> id = findAnywhere(program, name, "no-gradient variable");
-      if (!id) return id.takeError();
-      noGradNames.push_back(*id);
-    }
-    for (const ErrorClip &clip : request.errorClips) {
-      Expected<TextId> variable = find(clip.variable, "clipped variable");
-      if (!variable) return variable.takeError();
-      errorClips[variable->value] = context.attrs({{"max", floatAttrText(AttrTag::Float, clip.max)},
-                                                   {"min", floatAttrText(AttrTag::Float, clip.min)},
-                                                   {"mkldnn_data_type", stringAttrText(AttrTag::String, "float32")},
-                                                   {"op_role", intAttrText(AttrTag::Int, kNoRole)},
-                                                   {"op_role_var", stringsAttrText(AttrTag::Strings, {})},
-                                                   {"use_mkldnn", boolAttrText(false)}});
-    }
-    for (TextId target : targets) {
-      if (!program.find(request.block, target))
-        return Failure(ErrorKind::ForeignEntry,
-                       "target '" + program.text(target) + "' is not a variable of block " + Twine(request.block));
-      targetGradients.insert(names.gradient(target));
-    }
-    return Error::success();
-  }
-
-  Expected<TextId> find(StringRef name, const char *what) { return findVariable(program, request.block, name, what); }
-
-  Error findAll(ArrayRef<std::string> wanted, const char *what, std::vector<TextId> &found) {
-    for (const std::string &name : wanted) {
-      Expected<TextId> id = find(name, what);
-      if (!id) return id.takeError();
-      found.push_back(*id);
-    }
-    return Error::success();
-  }
-
   uint32_t addBlock(std::optional<uint32_t> parent, uint32_t forward) {
     program.blocks.push_back({parent, forward});
     paths.emplace_back();
@@ -117,10 +80,9 @@ class Backward {
     const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, countedBack(), copies);
     for (auto [copy, original] : copies)
       if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
-    if (request.block != 0) return;
     for (TextId &target : targets)
-      if (auto found = finalNames.find(target.value); found != finalNames.end()) target = found->second;
-    targetGradients = NameSet();
+      if (auto found = finalNames.find(target.value); request.block == 0 && found != finalNames.end())
+        target = found->second;
     for (TextId target : targets) targetGradients.insert(names.gradient(target));
   }
 
@@ -137,7 +99,7 @@ class Backward {
         addSeed(makeOnes(context, program, names, request.block, targets[i]));
         continue;
       }
-      Expected<TextId> head = find(request.targetGradients[i], "gradient");
+      Expected<TextId> head = findVariable(program, request.block, request.targetGradients[i], "gradient");
       if (!head) return head.takeError();
       const BlockVariable *given = program.find(request.block, *head);
       if (given && given->shape != program.find(request.block, targets[i])->shape)
@@ -389,50 +351,6 @@ class Backward {
       pairs.push_back({input, found == places.end() ? TextId() : found->second.gradient});
     }
     return pairs;
-  }
-
-  Expected<std::vector<FluidPair>> parameterPairs(const GradientPlaces &places) {
-    std::vector<TextId> wanted;
-    if (request.parameters) {
-      if (Error error = findAll(*request.parameters, "parameter", wanted)) return error;
-    } else {
-      for (const BlockParameter &parameter : program.parameters)
-        if (parameter.isTrainable) wanted.push_back(parameter.name);
-    }
-    IdMap<size_t> lastWriter;
-    std::vector<BlockOp> &ops = program.blocks[targetBlock].ops;
-    for (size_t i = 0; i < ops.size(); ++i)
-      forEachVariable(ops[i].outputs, [&](TextId name) { lastWriter[name.value] = i; });
-    std::vector<FluidPair> pairs;
-    for (TextId parameter : wanted) {
-      auto found = places.find(parameter.value);
-      if (found == places.end()) continue;
-      const auto [gradient, block] = found->second;
-      if (!program.find(targetBlock, gradient)) {
-        if (!request.parameters) continue;
-        return Failure(ErrorKind::MissingGradVar, "the gradient '" + program.text(gradient) + "' of parameter '" +
-                                                      program.text(parameter) + "' is a variable of block " +
-                                                      Twine(block) + ", expected of block " + Twine(targetBlock));
-      }
-      pairs.push_back({parameter, gradient});
-    }
-    setRoleVars(ops, pairs, lastWriter);
-    return pairs;
-  }
-
-  /// Who writes gradients of parameters last names these, the last pair first.
-  void setRoleVars(std::vector<BlockOp> &ops, ArrayRef<FluidPair> pairs, const IdMap<size_t> &lastWriter) {
-    std::vector<std::pair<size_t, const FluidPair *>> named;  // by which operator
-    for (const FluidPair &pair : reverse(pairs)) named.push_back({lastWriter.lookup(pair.gradient.value), &pair});
-    llvm::stable_sort(named, llvm::less_first());
-    for (size_t i = 0; i < named.size();) {
-      BlockOp &op = ops[named[i].first];
-      std::vector<std::string> vars;
-      for (; i < named.size() && &ops[named[i].first] == &op; ++i)
-        for (TextId name : {named[i].second->variable, named[i].second->gradient})
-          vars.push_back(program.text(name).str());
-      op.attrs = context.withAttrs(op.attrs, {{"op_role_var", stringsAttrText(AttrTag::Strings, vars)}});
-    }
   }
 
   Context &context;

@@ -3,7 +3,9 @@
 #include "formats/blocks/copy_overwritten.h"
 
 #include "formats/blocks/block_edits.h"
+#include "formats/blocks/flag_removal.h"
 #include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
 
@@ -23,7 +25,7 @@ class BlockCopier {
               const std::vector<bool> *earlier, const CountedBack &counters,
               std::vector<std::pair<TextId, TextId>> &copies)
       : program(program), block(block), earlier(earlier), counters(counters), copies(copies),
-        edits(context, program, block) {
+        edits(context, program, block), flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner) forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
   }
@@ -41,7 +43,7 @@ class BlockCopier {
       }
     }
     edits.apply();
-    unflag();
+    flags.removeRepeated(finalNames);
     return std::move(finalNames);
   }
 
@@ -61,20 +63,13 @@ class BlockCopier {
   /// What an optimizer of an earlier call writes is what the next run begins with.
   bool isUpdated(TextId name) const { return earlier && visible(name) && visible(name)->isPersistable; }
 
-  const BlockVariable *visible(TextId name) const {
-    const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
-    return declaring ? program.find(*declaring, name) : nullptr;
-  }
-  bool isFloat(TextId name) const {
-    const BlockVariable *variable = visible(name);
-    return variable && variable->kind == FluidType::LodTensor && variable->dtype &&
-           isFloating(dtypeOf(*variable->dtype));
-  }
+  const BlockVariable *visible(TextId name) const { return visibleVariable(program, block, name); }
+  bool isFloat(TextId name) const { return isFloatTensor(visible(name)); }
   bool isArray(TextId name) const {
     const BlockVariable *variable = visible(name);
     return variable && variable->kind == FluidType::LodTensorArray && !variable->stopsGradient;
   }
-  bool carriesGradient(TextId name) const { return isFloat(name) && !visible(name)->stopsGradient; }
+  bool carriesGradient(TextId name) const { return gradc::carriesGradient(program, block, name); }
 
   /// Names that a write may take something from: states, and what was said before it is written.
   bool findCandidates() {
@@ -246,7 +241,7 @@ class BlockCopier {
     const Version &version = versions[k];
     if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
       const TextId taken = copyOf(name), left = copyOf(name);
-      if (!carriesGradient(name) && isFloat(name) && isUnflagging(version.writer, name)) unflag(taken);
+      if (!carriesGradient(name) && isFloat(name) && isUnflagging(version.writer, name)) flags.remove(taken);
       edits.mergeBranch(static_cast<size_t>(version.writer), name, before, taken, left, to);
     } else if (version.writer >= 0) {
       const auto writer = static_cast<uint32_t>(version.writer);
@@ -339,7 +334,7 @@ class BlockCopier {
       for (; k < versions.size(); ++k) {
         const TextId to = copyOf(name);
         rename(name, versions, k, before, to);
-        if (isUnflagging(versions[k].writer, name)) unflag(to);
+        if (isUnflagging(versions[k].writer, name)) flags.remove(to);
         before = to;
       }
       if (isFree) edits.assignBefore(versions.back().writer + 1, before, name);
@@ -348,49 +343,10 @@ class BlockCopier {
     }
     return false;
   }
-  void unflag(TextId copy) {
-    program.find(block, copy)->stopsGradient = false;
-    unflagged.insert(copy);
-  }
   bool isUnflagging(int64_t op, TextId name) {
     const auto writer = static_cast<uint32_t>(op);
-    return (isBranch(op) || (isLoop(writer) && isBoth(writer, name))) && dependsOnUnflagged(*ops()[op].subBlock, name);
-  }
-
-  bool dependsOnUnflagged(uint32_t body, TextId state) {
-    NameSet live;
-    for (bool isGrowing = true; isGrowing;) {
-      isGrowing = false;
-      for (const BlockOp &op : program.blocks[body].ops) {
-        if (hasEmptyMaker(program.text(op.type))) continue;
-        const bool readsLive = anyVariable(op.inputs, [&](TextId name) {
-          return live.contains(name) || (!program.find(body, name) && carriesGradient(name));
-        });
-        if (readsLive)
-          forEachVariable(op.outputs, [&](TextId name) {
-            const BlockVariable *own = program.find(body, name);
-            if (!own || !own->stopsGradient) isGrowing |= live.insert(name);
-          });
-      }
-    }
-    return live.contains(state);
-  }
-
-  /// A flag on what is made of flagged values alone only repeats theirs, so it goes where one of them is not flagged now.
-  void unflag() {
-    if (unflagged.names().empty()) return;
-    for (const BlockOp &op : ops()) {
-      if (!anyIn(op.inputs, unflagged) || hasEmptyMaker(program.text(op.type))) continue;
-      const bool hasOthers =
-          anyVariable(op.inputs, [&](TextId name) { return !unflagged.contains(name) && carriesGradient(name); });
-      if (hasOthers || anyVariable(op.outputs, [&](TextId name) { return finalNames.contains(name.value); })) continue;
-      forEachVariable(op.outputs, [&](TextId name) {
-        BlockVariable *own = program.find(block, name);
-        if (!own || !own->stopsGradient) return;  // one that it makes of what is not flagged has a meaning of its own
-        own->stopsGradient = false;
-        unflagged.insert(name);
-      });
-    }
+    return (isBranch(op) || (isLoop(writer) && isBoth(writer, name))) &&
+           flags.dependsOnUnflagged(*ops()[op].subBlock, name);
   }
 
   BlockProgram &program;
@@ -400,13 +356,14 @@ class BlockCopier {
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states, handed;  // what the loop or the branch whose body this is writes
-  NameSet candidates, written, unflagged;
+  NameSet candidates, written;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, uint32_t> numCounts;        // by name: operators that count it
   DenseSet<uint32_t> countedBack;                // operators
   DenseMap<uint32_t, std::vector<Version>> lives;
   DenseMap<uint32_t, NameSet> below;  // by operator, where requested
   BlockEdits edits;
+  FlagRemoval flags;
   FinalNames finalNames;
 };
 

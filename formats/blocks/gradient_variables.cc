@@ -2,6 +2,7 @@
 #include "formats/blocks/gradient_variables.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
 
@@ -88,18 +89,14 @@ class Declarer {
     });
   }
 
-  const BlockVariable *visible(uint32_t block, TextId name) {
-    const std::optional<uint32_t> declaring = program.declaringBlock(block, name);
-    return declaring ? program.find(*declaring, name) : nullptr;
-  }
-
   /// Shape and dtype of the variable it is the gradient of.
   BlockVariable record(uint32_t block, const BlockOp &op, TextId name) {
     BlockVariable gradient = {name, kindOf(block, op), FluidType::Fp32, {}, 0};
     if (gradient.kind == FluidType::SelectedRows) gradient.lodLevel.reset();
     const TextId forward = names.stripped(name);
-    const BlockVariable *variable = visible(block, forward);
-    if (!variable && program.blocks[block].forward) variable = visible(*program.blocks[block].forward, forward);
+    const BlockVariable *variable = visibleVariable(program, block, forward);
+    if (!variable && program.blocks[block].forward)
+      variable = visibleVariable(program, *program.blocks[block].forward, forward);
     if (!variable) return gradient;
     if (variable->kind == FluidType::LodTensorArray) gradient.kind = FluidType::LodTensorArray;
     gradient.dtype = variable->dtype;
@@ -110,7 +107,7 @@ class Declarer {
   FluidType kindOf(uint32_t block, const BlockOp &op) {
     const StringRef type = program.text(op.type);
     const bool isSum = type == "sum" && !anyVariable(op.inputs, [&](TextId operand) {
-                         return visible(block, operand)->kind != FluidType::SelectedRows;
+                         return visibleVariable(program, block, operand)->kind != FluidType::SelectedRows;
                        });
     if (isSum) return FluidType::SelectedRows;  // AGG-14
     if (type == "write_to_array") return FluidType::LodTensorArray;

@@ -12,6 +12,16 @@ Expected<TextId> findVariable(const BlockProgram &program, uint32_t block, Strin
                  Twine(what) + " '" + name + "' is declared neither in block " + Twine(block) + " nor around it");
 }
 
+Error findVariables(const BlockProgram &program, uint32_t block, ArrayRef<std::string> names, const char *what,
+                    std::vector<TextId> &found) {
+  for (const std::string &name : names) {
+    Expected<TextId> id = findVariable(program, block, name, what);
+    if (!id) return id.takeError();
+    found.push_back(*id);
+  }
+  return Error::success();
+}
+
 Expected<TextId> findAnywhere(const BlockProgram &program, StringRef name, const char *what) {
   const TextId id = program.texts.find(name);
   for (uint32_t block = 0; id.isValid() && block < program.blocks.size(); ++block)

@@ -9,6 +9,10 @@ namespace gradc {
 llvm::Expected<TextId> findVariable(const BlockProgram &program, uint32_t block, llvm::StringRef name,
                                     const char *what);
 
+/// These variables, behind those in `found`. UnknownName.
+llvm::Error findVariables(const BlockProgram &program, uint32_t block, llvm::ArrayRef<std::string> names,
+                          const char *what, std::vector<TextId> &found);
+
 /// A name that some block declares. UnknownName.
 llvm::Expected<TextId> findAnywhere(const BlockProgram &program, llvm::StringRef name, const char *what);
 

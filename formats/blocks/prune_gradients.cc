@@ -2,6 +2,7 @@
 #include "formats/blocks/prune_gradients.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/visible_variables.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -177,17 +178,23 @@ void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &
 void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
                     std::vector<BlockOp> &ops, GradientNames &names) {
   if (program.text(loop.type) != "while") return;
-  NameSet computed;
-  for (const BlockOp &op : ops) forEachVariable(op.outputs, [&](TextId name) { computed.insert(name); });
-  const NameSet given(program.variables(loop.inputs, "X"));
-  for (TextId state : program.variables(loop.outputs, "Out")) {
-    const std::optional<uint32_t> block = program.declaringBlock(body, state);
-    const BlockVariable *known = block ? program.find(*block, state) : nullptr;
-    const bool carries = known && known->kind == FluidType::LodTensor && known->dtype &&
-                         isFloating(dtypeOf(*known->dtype)) && !known->stopsGradient && given.contains(state);
-    const TextId gradient = names.gradient(state);
-    if (carries && !computed.contains(gradient)) ops.push_back(zerosLike(context, names.texts, gradient, gradient));
+  NameSet computed, arriving;  // what the step before gets, what this one reads
+  for (const BlockOp &op : ops) {
+    forEachVariable(op.inputs, [&](TextId name) {
+      if (!computed.contains(name)) arriving.insert(name);
+    });
+    forEachVariable(op.outputs, [&](TextId name) { computed.insert(name); });
   }
+  const NameSet given(program.variables(loop.inputs, "X"));
+  std::vector<BlockOp> dropped;
+  for (TextId state : program.variables(loop.outputs, "Out")) {
+    if (!carriesGradient(program, body, state) || !given.contains(state)) continue;
+    const TextId gradient = names.gradient(state);
+    BlockOp zeros = zerosLike(context, names.texts, gradient, gradient);
+    if (!computed.contains(gradient)) ops.push_back(std::move(zeros));
+    else if (!arriving.contains(gradient)) dropped.push_back(std::move(zeros));
+  }
+  ops.insert(ops.begin(), std::make_move_iterator(dropped.begin()), std::make_move_iterator(dropped.end()));
 }
 
 void removeUnconnectedOps(std::vector<BlockOp> &ops, const NameSet &known) {

@@ -25,7 +25,8 @@ std::vector<NamedArray> drawnBindings(const Graph &graph, uint64_t seed);
 /// The heads, by the reference backend in the training form.
 llvm::Expected<std::vector<Array>> runHeads(Context &context, const Graph &graph, std::vector<NamedArray> bindings);
 
-/// The largest difference of two arrays, relative to elements beyond 1; infinity for different sizes.
+/// The largest difference of two arrays, relative to elements beyond 1; infinity for different sizes, and where elements that are
+/// not finite differ.
 double largestDifference(const TensorRef &ours, const TensorRef &theirs);
 
 }  // namespace gradc::testing

@@ -1,0 +1,16 @@
+// Which parameter has which gradient (phase 8 of append_backward.cc). Tested by tests/append_backward_test.cc
+#pragma once
+
+#include "formats/blocks/append_backward.h"
+#include "formats/blocks/gradient_variables.h"
+
+namespace gradc {
+
+/// The pairs of the parameters that the request names, else of all that are trainable; the operators of `targetBlock` that write
+/// these gradients last name them in `op_role_var`. UnknownName; MissingGradVar (E-47) where the gradient of a parameter that the
+/// request names is a variable of another block.
+llvm::Expected<std::vector<FluidPair>> parameterPairs(Context &context, BlockProgram &program,
+                                                      const FluidRequest &request, uint32_t targetBlock,
+                                                      const GradientPlaces &places);
+
+}  // namespace gradc

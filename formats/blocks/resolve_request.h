@@ -1,0 +1,18 @@
+// The names that a request has, as variables of the program. Tested by tests/append_backward_test.cc
+#pragma once
+
+#include "formats/blocks/append_backward.h"
+
+namespace gradc {
+
+struct ResolvedRequest {
+  std::vector<TextId> targets, inputs, noGradNames;
+  IdMap<Attrs> errorClips;  // by variable: attributes of its `clip`
+};
+
+/// UnknownName; MissingAttr where no target is given; HeadCount (E-37) where gradients are not as many as targets; ForeignEntry
+/// (E-44) for targets of another block.
+llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program,
+                                               const FluidRequest &request);
+
+}  // namespace gradc

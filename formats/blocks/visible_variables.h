@@ -1,0 +1,17 @@
+// What a block sees under a name. Tested by tests/copy_overwritten_test.cc
+#pragma once
+
+#include "formats/blocks/block_program.h"
+
+namespace gradc {
+
+/// The record of the nearest block around that declares the name; null where none does.
+const BlockVariable *visibleVariable(const BlockProgram &program, uint32_t block, TextId name);
+
+/// Whether it is a tensor, not an array of them, with a floating-point type. Of null false.
+bool isFloatTensor(const BlockVariable *variable);
+
+/// Whether a block sees a floating-point tensor under the name that does not stop gradients.
+bool carriesGradient(const BlockProgram &program, uint32_t block, TextId name);
+
+}  // namespace gradc
