@@ -7,7 +7,7 @@ REFUSALS = [
     ("only gradc refuses", r"attribute '\w+' is \"\", expected", "to MXNet nothing is a number"),
     ("only gradc refuses", r"attribute 'workspace' is", "MXNet does not check the range of what it does not use"),
     ("only MXNet refuses", r"Unsupported data type|data type do not match|floating point types|Only FP32|unknown type for MKLDNN"
-     r"|[Nn]ot implemented|only supports 32-bit and 64-bit|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not", "MXNet has it in fewer types"),
+     r"|[Nn]ot implemented|only supports 32-bit and 64-bit|does not support float16|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not", "MXNet has it in fewer types"),
     ("only MXNet refuses", r"Some trailing characters|Invalid Parameter format|Invalid Input: '( |\")", "gradc reads more spellings"),
     ("only MXNet refuses", r"index = -\d+ must be in range", "MXNet does not count negative axes from the end here"),
     ("only MXNet refuses", r"could not create a descriptor|delay_alloc|Shape size mismatch 0|shape_\.Size\(\) == |Size\(\) > 0U"
@@ -33,6 +33,10 @@ KNOWN = [
     ("_arange", "differ", "dtype=float16", "output", "MXNet drops the fractions of start, step and multiples in float16"),
     ("_(mp_)?adamw_update", "only gradc refuses", "", r"input \d has shape .*, expected \(1,\)", "MXNet reads the first element of the factor"),
     ("_rmod_scalar", "MXNet's gradient wrong", "float16", "", "MXNet divides in 16 bits"),
+    ("broadcast_like", "only gradc refuses", "_axes=", "twice", "MXNet takes an axis that is named twice"),
+    ("_rpower_scalar", "differ", "int32", "2147483647, MXNet -2147483648", "numbers out of range saturate; MXNet's wrap around"),
+    ("amp_cast", "only MXNet refuses", "dtype=None", "Invalid Input", "gradc reads more spellings"),
+    ("batch_dot", "only MXNet refuses", "float16", "Check failed", "MXNet has it in fewer types"),
     ("MakeLoss", "only MXNet refuses", r"\[\]:", "InferShape", "a number without axes is a loss, too"),
     ("LRN", "MXNet's gradient wrong", r"\[\d+, 1, 1, 1\]", "", "MXNet's is wrong for one channel of one pixel (mxnet_differences.md)"),
     ("Reshape", "only gradc refuses", "-3", "numbers of elements differ", "MXNet does not compare them, and reads outside the data"),
