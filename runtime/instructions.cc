@@ -374,7 +374,7 @@ class Preparation {
   const RequestTable &requests;
   const MemoryPlan &plan;
   const ExecOptions &options;
-  const BodySite *const site;  // null: of a graph that is no body
+  const BodySite *const site;  // null: of a graph that is not a body
   const Schedule &schedule;
   const RandomOrdinals ordinals;
   InstructionList list;
