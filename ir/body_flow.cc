@@ -166,7 +166,7 @@ Expected<BodyFlow> FlowBuilder::finish() && {
   if (!passedOn.empty()) {
     const size_t found = made.bodies.back().operandOf.size(), expected = made.bodies.back().outputOf.size();
     expect(found == expected, "attribute '" + passedOn + "' has " + Twine(found) + " elements, expected " +
-                                  Twine(expected) + ", one for each output, since there is no body 2");
+                                  Twine(expected) + ", one for each output, since body 2 is missing");
     if (failed) return std::move(failure);
     return std::move(made);  // the kind is made again with that body
   }

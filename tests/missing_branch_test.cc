@@ -141,14 +141,12 @@ TEST(MissingBranch, BadCounts) {
   auto refused = [](ArrayRef<AttrText> attrs, ArrayRef<Graph> given) { return refusal("_cond", attrs, given); };
   const std::vector<Graph> two = bodies();
   EXPECT_EQ(refused(attrsOf("(2,)"), two), "success");
-  EXPECT_EQ(
-      refused(attrsOf("()"), two),
-      "[bad_attribute] attribute 'else_input_locs' has 0 elements, expected 1, one for each output, since there is "
-      "no body 2");
-  EXPECT_EQ(
-      refused(attrsOf("(2,1)"), two),
-      "[bad_attribute] attribute 'else_input_locs' has 2 elements, expected 1, one for each output, since there is "
-      "no body 2");
+  EXPECT_EQ(refused(attrsOf("()"), two),
+            "[bad_attribute] attribute 'else_input_locs' has 0 elements, expected 1, one for each output, since body 2 "
+            "is missing");
+  EXPECT_EQ(refused(attrsOf("(2,1)"), two),
+            "[bad_attribute] attribute 'else_input_locs' has 2 elements, expected 1, one for each output, since body 2 "
+            "is missing");
   EXPECT_EQ(refused(attrsOf("(3,)"), two),
             "[bad_attribute] element 0 of attribute 'else_input_locs' is 3, expected an input of the node, 0 to 3 "
             "exclusive");
@@ -163,10 +161,9 @@ TEST(MissingBranch, BadCounts) {
   // What a gradient added: the branch that is missing added nothing.
   std::vector<AttrText> saved = attrsOf("(2,)");
   saved.push_back({"__saved__", "(0,1)"});
-  EXPECT_EQ(
-      refused(saved, two),
-      "[bad_attribute] attribute 'else_input_locs' has 1 elements, expected 2, one for each output, since there is "
-      "no body 2");
+  EXPECT_EQ(refused(saved, two),
+            "[bad_attribute] attribute 'else_input_locs' has 1 elements, expected 2, one for each output, since body 2 "
+            "is missing");
   saved.back().value = "(0,0)";
   EXPECT_EQ(refused(saved, two), "success");
 }
