@@ -184,6 +184,17 @@ TEST(FastKernels, RUN_02_ChannelsLastScalingAgreesWithReference) {
   compareFast(gradient, bindings, NaiveOptions());
 }
 
+// The mean of a block is not that of all: rows, rows in blocks that threads share, and images.
+TEST(FastKernels, RUN_02_StatisticsOfDriftingDataAgreeWithReference) {
+  TestGraph g("y = BatchNorm(x, gamma, beta, mean, var) {fix_gamma=False}; heads y, y:1, y:2");
+  for (const DimsBuffer &dims : {DimsBuffer{700, 3}, {3000, 33}, {2, 3, 100, 70}, {2, 1, 300, 300}}) {
+    Bindings bindings = drawBindings(g, {{"x", dims}});
+    std::vector<double> &x = bindings["x"].values;
+    for (size_t i = 0; i < x.size(); ++i) x[i] += 20 * static_cast<double>(i) / static_cast<double>(x.size());
+    EXPECT_EQ(compareFast(g, bindings, NaiveOptions()).operators.count("BatchNorm"), 1u);
+  }
+}
+
 // Windows mostly of padding: neither oneDNN nor the loops skip what the reference kernel does not visit.
 TEST(FastKernels, RUN_02_WindowsOfPaddingAreLeftToTheReference) {
   for (const char *type : {"max", "avg"}) {
@@ -235,12 +246,13 @@ TEST(FastKernels, A_10_EveryRowOfTheTableIsExercised) {
 
 // NaN, infinities and blocks with numbers whose sine the loops leave to the library.
 TEST(FastKernels, RUN_02_ExtremeNumbersAgreeWithReference) {
-  TestGraph g("s = sin(x); c = cos(x); e = exp(x); t = tanh(x); m = max(x) {axis=1}; n = min(x) {axis=0}; l = log(x);"
-              " b = _backward_sin(v, x); g = sigmoid(x); p = nanprod(x) {axis=1};"
-              " q = _backward_nanprod(u, x, w) {axis=1}; heads s, c, e, t, m, n, l, b, g, p, q");
+  TestGraph g(
+      "s = sin(x); c = cos(x); e = exp(x); t = tanh(x); m = max(x) {axis=1}; n = min(x) {axis=0}; l = log(x);"
+      " b = _backward_sin(v, x); g = sigmoid(x); p = nanprod(x) {axis=1};"
+      " q = _backward_nanprod(u, x, w) {axis=1}; r = _backward_relu(v, x); heads s, c, e, t, m, n, l, b, g, p, q, r");
   Bindings bindings = drawBindings(g, {{"x", DimsBuffer{3, 700}}, {"v", DimsBuffer{3, 700}}});
   std::vector<double> &x = bindings["x"].values;
-  for (size_t i : {5u, 1000u}) x[i] = NAN;
+  for (size_t i : {5u, 1000u}) x[i] = i == 5 ? NAN : -NAN;
   x[1] = INFINITY, x[701] = -INFINITY, x[1500] = 3e38, x[1501] = -2e7, x[1502] = -0.0, x[1503] = 1e-44;
   for (DType type : {DType::Float32, DType::Float64})
     for (unsigned threads : {1u, 3u}) {

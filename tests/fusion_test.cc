@@ -304,6 +304,35 @@ TEST(Fusion, BatchNormWithSumAndRelu) {
   EXPECT_EQ(groupsOf(norm + "y = elemwise_add(n, n)", setup), "");
 }
 
+TEST(Fusion, GradientsOfReluAndBatchNorm) {
+  RunSetup setup;
+  for (StringRef name : {"x", "h"}) setup.shapes.push_back({name, {2, 3, 2, 2}});
+  auto groups = [&](StringRef between, StringRef gradients) {
+    return groupsOf(
+        ("n = BatchNorm(x, gamma, beta, mean, var) {fix_gamma=False}; y = relu(n);" + between + gradients).str(),
+        setup);
+  };
+  const std::string norm = "d = _backward_BatchNorm(r, n:1, n:2, x, gamma, beta, mean, var) {fix_gamma=False};";
+  const std::string relu = "r = _backward_relu(h, y);", both = relu + norm;
+  EXPECT_EQ(groups("", both + "heads y, d"), "n y, r d");
+  EXPECT_EQ(groups("", "r = _backward_Activation(h, y) {act_type=relu};" + norm + "heads y, d"), "n y, r d");
+  // Somebody else reads the relu's gradient.
+  EXPECT_EQ(groups("", both + "heads y, d, r"), "n y");
+  // Another function, other operands and attributes than those that the relu's operand was computed from.
+  EXPECT_EQ(groups("", "r = _backward_Activation(h, y, n) {act_type=sigmoid};" + norm + "heads y, d"), "n y");
+  EXPECT_EQ(groups("", "r = _backward_relu(h, x);" + norm + "heads y, d"), "n y");
+  for (StringRef other : {"r, n:2, n:2, x, gamma, beta", "r, n:1, n:1, x, gamma, beta", "r, n:1, n:2, h, gamma, beta",
+                          "r, n:1, n:2, x, beta, beta", "r, n:1, n:2, x, gamma, gamma"})
+    EXPECT_EQ(
+        groups("", relu + "d = _backward_BatchNorm(" + other.str() + ", mean, var) {fix_gamma=False}; heads y, d"),
+        "n y")
+        << other.str();
+  EXPECT_EQ(groups("", relu + "d = _backward_BatchNorm(r, n:1, n:2, x, gamma, beta, mean, var); heads y, d"), "n y");
+  // beta is overwritten before.
+  EXPECT_EQ(groups("w = _assign(beta, gamma);", both + "heads y, w, d"), "n y");
+  EXPECT_EQ(groups("", both + "w = _assign(beta, gamma); heads y, d, w"), "n y, r d");
+}
+
 TEST(Fusion, RUN_02_BatchNormsHaveTheBitsOfNodesOneByOne) {
   TestContext context;
   for (StringRef shape : {"small", "rows", "blocks"})

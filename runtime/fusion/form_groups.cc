@@ -1,5 +1,6 @@
-// Phases: list the nodes that run; take out batch norms with what is around them; cut the others into stretches of nodes that work on the same number of elements; cut these where
-// no operand connects what is before with what is behind; say which entries are not stored, and what may share memory.
+// Phases: list the nodes that run; take out batch norms with what follows them, and their gradients with what comes before; cut
+// the others into stretches of nodes that work on the same number of elements; cut these where no operand connects what is
+// before with what is behind; say which entries are not stored, and what may share memory.
 // Tested by tests/fusion_test.cc
 #include "runtime/fusion/element_group.h"
 #include "runtime/fusion/fusion.h"
@@ -33,7 +34,9 @@ class Formation {
       if (!graph.isVariable(n) && !hasNothingToDo(graph, requests, request.inference, n)) running.push_back(n);
     }
     for (size_t i = 0; i < running.size();) {
-      const size_t taken = addNormGroup(ArrayRef(running).drop_front(i));
+      const ArrayRef<NodeId> left = ArrayRef(running).drop_front(i);
+      size_t taken = addNormGroup(left);
+      if (taken == 0) taken = addNormGradientGroup(left);
       if (taken == 0) addToStretch(running[i]);
       i += std::max<size_t>(taken, 1);
     }
@@ -72,6 +75,49 @@ class Formation {
     return taken;
   }
 
+  /// The gradient of a relu and that of the batch norm before it, if these are the first two nodes.
+  size_t addNormGradientGroup(ArrayRef<NodeId> nodes) {
+    if (!request.options.norms || nodes.size() < 2 || rowName(nodes[1]) != "_backward_BatchNorm") return 0;
+    const ArrayRef<NodeId> members = nodes.take_front(2);
+    const NodeId relu = nodes[0], norm = nodes[1];
+    const EntryId x = graph.entry(graph.inputs(norm)[3]);
+    if (graph.isVariable(relu) || !isReluGradient(relu) || !passesOn(relu, norm) || !isAlike(members, x)) return 0;
+    if (graph.entry(graph.inputs(norm)[0]) != output(relu, 0) || !isReluOfNorm(relu, norm)) return 0;
+    std::unique_ptr<GroupKernel> kernel = normGradientGroupKernel(siteOf(norm));
+    if (!kernel) return 0;
+    addNorm(members, output(norm, 0), {graph.entry(graph.inputs(relu)[0]), x}, std::move(kernel));
+    return 2;
+  }
+
+  /// Whether the relu of the first gradient was given what the batch norm of the second one computed, and that can be computed
+  /// again: its operands are those of the gradient, beta included, which the gradient itself does not read.
+  bool isReluOfNorm(NodeId reluGradient, NodeId normGradient) {
+    const NodeId relu = graph.inputs(reluGradient)[1].node;
+    if (graph.isVariable(relu) || !isRelu(relu)) return false;
+    const Value y = graph.inputs(relu)[0];
+    if (graph.isVariable(y.node) || y.index != 0 || rowName(y.node) != "BatchNorm") return false;
+    const BatchNormAttrs attrs = batchNormAttrs(graph.kind(y.node)), given = batchNormAttrs(graph.kind(normGradient));
+    if (attrs.axis != given.axis || attrs.fixGamma != given.fixGamma) return false;
+    const ArrayRef<Value> in = graph.inputs(y.node), saved = graph.inputs(normGradient);
+    if (saved[1] != Value{y.node, 1, 0} || saved[2] != Value{y.node, 2, 0}) return false;
+    return saved.slice(3, 3) == in.take_front(3) && isKeptUntil(in[2].node, normGradient);
+  }
+
+  /// Whether `n` is a variable that no node before `reader` overwrites.
+  bool isKeptUntil(NodeId n, NodeId reader) {
+    if (!graph.isVariable(n)) return false;
+    if (firstWrite.empty()) {
+      firstWrite.assign(graph.numNodes(), Schedule::kNoStep);
+      for (uint32_t step = graph.numNodes(); step-- > 0;) {
+        const NodeId writer = request.schedule.nodeAt(step);
+        const ArrayRef<Value> inputs = graph.inputs(writer);
+        for (size_t i = 0; i < inputs.size(); ++i)
+          if (graph.kind(writer).isMutated(i)) firstWrite[inputs[i].node.value] = step;
+      }
+    }
+    return request.schedule.stepOf(reader) < firstWrite[n.value];
+  }
+
   void addNorm(ArrayRef<NodeId> members, EntryId result, ArrayRef<EntryId> sources,
                std::unique_ptr<GroupKernel> kernel) {
     endStretch();
@@ -89,6 +135,11 @@ class Formation {
   bool isRelu(NodeId n) const {
     const StringRef name = rowName(n);
     return name == "relu" || (name == "Activation" && activationType(graph.kind(n)) == ActType::Relu);
+  }
+  bool isReluGradient(NodeId n) const {
+    const StringRef name = rowName(n);
+    return name == "_backward_relu" ||
+           (name == "_backward_Activation" && activationType(graph.kind(n)) == ActType::Relu);
   }
   bool isSumOfTwo(NodeId n) const {
     const StringRef name = rowName(n);
@@ -113,7 +164,7 @@ class Formation {
     };
     return all_of(members, [&](NodeId n) {
       if (!isLikeX(output(n, 0))) return false;
-      if (rowName(n) == "BatchNorm") return true;
+      if (rowName(n).ends_with("BatchNorm")) return true;
       return all_of(graph.inputs(n), [&](Value v) { return isLikeX(graph.entry(v)); });
     });
   }
@@ -326,6 +377,7 @@ class Formation {
   SmallVector<NodeId, kMaxMembers> stretch;  // nodes in a row that work on `size` elements each
   size_t stretchOperands = 0;
   int64_t size = 0;
+  std::vector<uint32_t> firstWrite;  // by node: the step of the first one that overwrites it; empty until needed
   std::vector<TensorRef> siteOperands;
   std::vector<Request> siteRequests;
   Fusion fusion;

@@ -11,4 +11,7 @@ namespace gradc {
 /// `addend` is the position of that operand of the sum.
 std::unique_ptr<GroupKernel> normGroupKernel(const KernelSite &site, fast::NormTail tail, size_t addend);
 
+/// The gradient of a relu, then that of the BatchNorm before it, whose site it is. Null: no kernel takes the site.
+std::unique_ptr<GroupKernel> normGradientGroupKernel(const KernelSite &site);
+
 }  // namespace gradc

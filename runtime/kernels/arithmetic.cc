@@ -142,7 +142,7 @@ template <class T> class ClipBackward : public PreparedKernel {
     const T low = interval.atLeast, high = interval.atMost;
     mapElements(call.out[0].size(), threads, [=](int64_t i) {
       const T value = x[i], head = dy[i];
-      dx[i] = (value < low) | (value > high) ? T{0} : head;
+      dx[i] = ((value < low) | (value > high)) ? T{0} : head;
     });
   }
   bool takesParts() const override { return true; }
@@ -249,10 +249,10 @@ std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
 }
 // NaN on either side is the result.
 std::unique_ptr<PreparedKernel> maximum(const KernelSite &site) {
-  return elementKernel<[](auto a, auto b) { return (a >= b) | (a != a) ? a : b; }>(site);
+  return elementKernel<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
 }
 std::unique_ptr<PreparedKernel> minimum(const KernelSite &site) {
-  return elementKernel<[](auto a, auto b) { return (a <= b) | (a != a) ? a : b; }>(site);
+  return elementKernel<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>(site);
 }
 // Where the operands are equal the gradient goes to lhs.
 std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site) {

@@ -1,11 +1,12 @@
 // Batch normalisation in training and inference form, and its gradient, in either precision and either layout. With a sum and
-// a relu behind it, which the nodes of a group ask for (runtime/fusion/norm_group.h), in the same passes over memory.
+// a relu behind it, or the gradient of a relu before its gradient, where these nodes are a group (runtime/fusion/norm_group.h),
+// in the same passes over memory.
 //
-// Two passes per sum of squares, as the reference kernel makes. oneDNN's primitive is not used: its threads wait for each
-// other inside of it without ever sleeping. Tested by tests/fast_kernels_test.cc
+// oneDNN's primitive is not used: its threads wait for each other inside of it without ever sleeping. Tested by
+// tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
-#include "runtime/kernels/channel_loops.h"
+#include "runtime/kernels/channel_moments.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/norm_tail.h"
 
@@ -18,31 +19,35 @@ namespace {
 
 /// Per-channel columns of one call, in its workspace.
 template <class T> struct Columns {
-  double *totals;
-  T *partial;
+  double *totals, *squares;
+  T *partial, *morePartial;
   T *mean, *scale, *shift, *slope;
 
   Columns(void *workspace, const ChannelView &view)
-      : totals(static_cast<double *>(workspace)), partial(reinterpret_cast<T *>(totals + 2 * view.channels)),
+      : totals(static_cast<double *>(workspace)), squares(totals + view.channels),
+        partial(reinterpret_cast<T *>(squares + view.channels)), morePartial(partial + view.channels),
         mean(reinterpret_cast<T *>(static_cast<char *>(workspace) + sumBlocksBytes<2, T>(view))),
         scale(mean + view.channels), shift(scale + view.channels), slope(shift + view.channels) {}
   ChannelSums<T> sums() const { return {totals, partial}; }
+  MomentColumns<T> moments() const { return {totals, squares, partial, morePartial}; }
   static size_t bytes(const ChannelView &view) {
     return sumBlocksBytes<2, T>(view) + static_cast<size_t>(view.channels) * 4 * sizeof(T);
   }
 };
 
-/// A pass over the channels in two steps: settle(slice, sum) makes the coefficients of the slice's channels, where sum(term)
-/// adds up N terms over their elements, and map(slice) uses them.
-template <size_t N, class T, class Settle, class Map>
-void forChannels(const ChannelView &view, unsigned threads, const Columns<T> &columns, Settle settle, Map map) {
+/// A pass over the channels in three steps: ofSlice(slice) or, for all channels, ofAll() adds up their elements; settle(slice)
+/// makes coefficients of the sums, and map(slice) uses them.
+template <class OfSlice, class OfAll, class Settle, class Map>
+void forChannels(const ChannelView &view, unsigned threads, OfSlice ofSlice, OfAll ofAll, Settle settle, Map map) {
   const ElementBlocks blocks(view);
   if (blocks.count == 1)
     return forSlices(view, threads, [&](Slice slice) {
-      settle(slice, [&](auto term) { sumChannels<N>(view, slice, columns.sums(), term); });
+      ofSlice(slice);
+      settle(slice);
       map(slice);
     });
-  settle(Slice{0, view.channels}, [&](auto term) { sumBlocks<N, T>(view, threads, columns.totals, term); });
+  ofAll();
+  settle(Slice{0, view.channels});
   forBlocks(view, blocks, threads, [&](Slice slice, int64_t) { map(slice); });
 }
 
@@ -54,8 +59,16 @@ template <class T> class ForwardKernel : public PreparedKernel {
 
   void run(const KernelCall &call) override {
     const Columns<T> columns(call.workspace, view);
-    forChannels<1>(
-        view, threads, columns, [&](Slice slice, auto sum) { settle(call, slice, columns, sum); },
+    const T *x = call.in[0].as<const T>();
+    forChannels(
+        view, threads,
+        [&](Slice slice) {
+          if (usesBatch) channelMoments(view, slice, columns.moments(), x);
+        },
+        [&] {
+          if (usesBatch) blockMoments(view, threads, call.workspace, x);
+        },
+        [&](Slice slice) { settle(call, slice, columns); },
         [&](Slice slice) {
           if (call.wants(0)) normalise(call, slice, columns);
         });
@@ -64,24 +77,16 @@ template <class T> class ForwardKernel : public PreparedKernel {
 
  private:
   /// Statistics of the slice: moving ones move, wanted outputs and the coefficients of y = (x − mean)·scale are written.
-  template <class Sum> void settle(const KernelCall &call, Slice slice, const Columns<T> &columns, Sum sum) const {
-    const T *x = call.in[0].as<const T>(), *gamma = call.in[1].as<const T>();
+  void settle(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
+    const T *gamma = call.in[1].as<const T>();
     T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
-    const double count = static_cast<double>(view.count());
-    if (usesBatch) {
-      sum(Elements<T>{x});
-      for (int64_t c = slice.begin; c < slice.end; ++c) {
-        const double mean = columns.totals[c] / count;
-        columns.mean[c] = static_cast<T>(mean);
-        movingMean[c] = moved(movingMean[c], mean);
-      }
-      const T *mean = columns.mean;
-      sum([=](int64_t i, int64_t c, T *v) { v[0] = (x[i] - mean[c]) * (x[i] - mean[c]); });
-    }
     for (int64_t c = slice.begin; c < slice.end; ++c) {
       double variance = static_cast<double>(movingVar[c]);
       if (usesBatch) {
-        variance = columns.totals[c] / count;
+        const double mean = columns.totals[c];
+        variance = columns.squares[c] / static_cast<double>(view.count());
+        columns.mean[c] = static_cast<T>(mean);
+        movingMean[c] = moved(movingMean[c], mean);
         movingVar[c] = moved(movingVar[c], variance);
       } else {
         columns.mean[c] = movingMean[c];
@@ -122,55 +127,71 @@ template <class T> class ForwardKernel : public PreparedKernel {
   bool usesBatch;
 };
 
-// Inputs dy, mean, r, x, gamma, …; outputs dx, dgamma, dbeta.
+// Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. Behind the gradient of a relu dy is the head of that.
 template <class T> class BackwardKernel : public PreparedKernel {
  public:
-  BackwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view)
-      : attrs(attrs), view(view), threads(site.threads), usesBatch(site.isTraining && !attrs.useGlobalStats) {}
+  BackwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)
+      : attrs(attrs), view(view), threads(site.threads), usesBatch(site.isTraining && !attrs.useGlobalStats),
+        isBehindRelu(isBehindRelu) {}
 
   void run(const KernelCall &call) override {
     const Columns<T> columns(call.workspace, view);
-    forChannels<2>(
-        view, threads, columns, [&](Slice slice, auto sum) { settle(call, slice, columns, sum); },
-        [&](Slice slice) {
-          if (call.wants(0)) toData(call, slice, columns);
-        });
+    const T *dy = call.in[0].as<const T>(), *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
+    const T *deviation = call.in[2].as<const T>(), *gamma = call.in[4].as<const T>();
+    for (int64_t c = 0; c < view.channels; ++c)
+      columns.scale[c] = attrs.fixGamma ? deviation[c] : gamma[c] * deviation[c];
+    if (!isBehindRelu) return runFrom(call, columns, [=](int64_t i, int64_t) { return dy[i]; });
+    // What the relu was given, as the forward kernel has it: its sign is the same, and nothing has to be read for it.
+    const T *scale = columns.scale, *beta = call.in[5].as<const T>();
+    runFrom(call, columns,
+            [=](int64_t i, int64_t c) { return keptWhere((x[i] - mean[c]) * scale[c] + beta[c], dy[i]); });
   }
   size_t workspaceBytes() const override { return Columns<T>::bytes(view); }
 
  private:
-  /// The sums, and the coefficients of dx = (dy − shift − (x − mean)·slope)·scale.
-  template <class Sum> void settle(const KernelCall &call, Slice slice, const Columns<T> &columns, Sum sum) const {
-    const T *dy = call.in[0].as<const T>(), *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
-    const T *deviation = call.in[2].as<const T>(), *gamma = call.in[4].as<const T>();
-    sum([=](int64_t i, int64_t c, T *v) {
-      v[0] = dy[i];
-      v[1] = dy[i] * (x[i] - mean[c]);
-    });
+  /// head(i, c) is what flows back to element i.
+  template <class Head> void runFrom(const KernelCall &call, const Columns<T> &columns, Head head) const {
+    const T *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
+    auto terms = [=](int64_t i, int64_t c, T *v) {
+      v[0] = head(i, c);
+      v[1] = v[0] * (x[i] - mean[c]);
+    };
+    forChannels(
+        view, threads, [&](Slice slice) { sumChannels<2>(view, slice, columns.sums(), terms); },
+        [&] { sumBlocks<2, T>(view, threads, call.workspace, terms); },
+        [&](Slice slice) { settle(call, slice, columns); },
+        [&](Slice slice) {
+          if (call.wants(0)) toData(call, slice, columns, head);
+        });
+  }
+
+  /// The coefficients of dx = (dy − shift − (x − mean)·slope)·scale.
+  void settle(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
+    const T *deviation = call.in[2].as<const T>();
     const double weight = usesBatch ? 1 / static_cast<double>(view.count()) : 0;
     for (int64_t c = slice.begin; c < slice.end; ++c) {
       const double r = static_cast<double>(deviation[c]), total = columns.totals[c];
       const double product = columns.totals[view.channels + c] * r;
       if (call.wants(1)) call.out[1].as<T>()[c] = attrs.fixGamma ? T{0} : static_cast<T>(product);
       if (call.wants(2)) call.out[2].as<T>()[c] = static_cast<T>(total);
-      columns.scale[c] = attrs.fixGamma ? deviation[c] : gamma[c] * deviation[c];
       columns.shift[c] = static_cast<T>(total * weight);
       columns.slope[c] = static_cast<T>(product * weight * r);
     }
   }
 
-  void toData(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
-    const T *dy = call.in[0].as<const T>(), *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
+  template <class Head> void toData(const KernelCall &call, Slice slice, const Columns<T> &columns, Head head) const {
+    const T *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
     const T *scale = columns.scale, *shift = columns.shift, *slope = columns.slope;
     T *dx = call.out[0].as<T>();
-    mapChannels(view, slice,
-                [=](int64_t i, int64_t c) { dx[i] = (dy[i] - shift[c] - (x[i] - mean[c]) * slope[c]) * scale[c]; });
+    mapChannels(view, slice, [=](int64_t i, int64_t c) {
+      dx[i] = (head(i, c) - shift[c] - (x[i] - mean[c]) * slope[c]) * scale[c];
+    });
   }
 
   BatchNormAttrs attrs;
   ChannelView view;
   unsigned threads;
-  bool usesBatch;
+  bool usesBatch, isBehindRelu;
 };
 
 template <template <class> class Kernel, class... Args>
@@ -188,7 +209,12 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, size_t data, Args..
 }  // namespace
 
 std::unique_ptr<PreparedKernel> batchNorm(const KernelSite &site) { return batchNormThen(site, {}); }
-std::unique_ptr<PreparedKernel> batchNormBackward(const KernelSite &site) { return make<BackwardKernel>(site, 3); }
+std::unique_ptr<PreparedKernel> batchNormBackward(const KernelSite &site) {
+  return make<BackwardKernel>(site, 3, false);
+}
+std::unique_ptr<PreparedKernel> batchNormBackwardBehindRelu(const KernelSite &site) {
+  return make<BackwardKernel>(site, 3, true);
+}
 
 std::unique_ptr<PreparedKernel> batchNormThen(const KernelSite &site, NormTail tail) {
   return make<ForwardKernel>(site, 0, tail);

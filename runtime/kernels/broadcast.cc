@@ -125,10 +125,10 @@ std::unique_ptr<PreparedKernel> broadcastDivide(const KernelSite &site) {
 
 // NaN on either side is the result.
 std::unique_ptr<PreparedKernel> broadcastMaximum(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return (a >= b) | (a != a) ? a : b; }>(site);
+  return forward<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
 }
 std::unique_ptr<PreparedKernel> broadcastMinimum(const KernelSite &site) {
-  return forward<[](auto a, auto b) { return (a <= b) | (a != a) ? a : b; }>(site);
+  return forward<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>(site);
 }
 
 std::unique_ptr<PreparedKernel> broadcastAddBackward(const KernelSite &site) { return backward<kHead, kHead>(site); }

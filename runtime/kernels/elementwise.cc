@@ -64,7 +64,7 @@ std::unique_ptr<PreparedKernel> relu(const KernelSite &site) {
 
 // Inputs dy, y.
 std::unique_ptr<PreparedKernel> reluBackward(const KernelSite &site) {
-  return elementKernel<[](auto dy, auto y) { return (y > 0) ? dy : decltype(dy){0}; }>(site);
+  return elementKernel<[](auto dy, auto y) { return keptWhere(y, dy); }>(site);
 }
 
 std::unique_ptr<PreparedKernel> add(const KernelSite &site) {

@@ -16,7 +16,7 @@ namespace {
 /// The extremum of two; a NaN stays.
 template <bool isMax, class T> T better(T a, T best) {
   const bool isBeyond = isMax ? a > best : a < best;
-  return isBeyond | (a != a) ? a : best;
+  return (isBeyond | (a != a)) ? a : best;
 }
 
 /// Of a run and `best`.

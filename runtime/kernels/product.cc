@@ -25,7 +25,7 @@ std::optional<AxisRows> rowsOf(const KernelSite &site, Dims whole) {
 /// What an element multiplies: itself, or 1 where nanprod leaves it out.
 template <class T> double factorOf(T x, bool skipsNaN) {
   const double factor = static_cast<double>(x);
-  return skipsNaN & (x != x) ? 1.0 : factor;
+  return (skipsNaN & (x != x)) ? 1.0 : factor;
 }
 
 template <class T> class ProductKernel : public PreparedKernel {
@@ -84,7 +84,7 @@ template <class T> class ProductBackward : public PreparedKernel {
         for (int64_t r = 0; r < block.width; ++r) {
           const T value = x[at + r],
                   slope = static_cast<T>(static_cast<double>(head[r]) * (inFront[at + r] * running[r]));
-          dx[at + r] = skipsNaN & (value != value) ? T{0} : slope;
+          dx[at + r] = (skipsNaN & (value != value)) ? T{0} : slope;
           running[r] *= factorOf(value, skipsNaN);
         }
       }
