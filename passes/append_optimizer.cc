@@ -1,5 +1,5 @@
-// Phases: look up the operators, collect the parameters, find who reads them, append one step each, freeze. Tested by
-// tests/append_optimizer_test.cc
+// Phases: look up the operators (optimizer_operators), collect the parameters, find who reads them, append one step each,
+// freeze. Tested by tests/append_optimizer_test.cc
 #include "passes/append_optimizer.h"
 
 #include "ir/error.h"
@@ -7,55 +7,23 @@
 #include "ir/graph_builder.h"
 #include "passes/gradient/naming.h"
 #include "passes/gradient/table.h"
+#include "passes/optimizer_operators.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
-
-#include <cmath>
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-// In the order of OptimizerKind.
-constexpr OptimizerInfo kOptimizers[] = {
-    {"sgd", 0.05, "sgd_update"},
-    {.name = "adam", .rate = 0.001, .op = "adam_update", .hasBiasCorrection = true},
-    {"nag", 0.05, "nag_mom_update"},
-    {"signsgd", 0.01, "signsgd_update"},
-    {"signum", 0.01, "signum_update"},
-    {.name = "rmsprop", .rate = 0.001, .op = "rmsprop_update", .own = {"gamma1", "0.9"}},
-    {.name = "rmspropalex", .rate = 0.001, .op = "rmspropalex_update", .own = {"gamma1", "0.9"}},
-    {"adagrad", 0.01, "_adagrad_update"},
-    {"ftrl", 0.1, "ftrl_update"},
-    {.name = "ftml", .rate = 0.0025, .op = "ftml_update", .hasBiasCorrection = true},
-    {.name = "adamw", .rate = 0.001, .op = "_adamw_update", .hasBiasCorrection = true},
-    {"lamb", 0.001, "lamb_update_phase1", "lamb_update_phase2", true},
-};
-static_assert(std::size(kOptimizers) == kNumOptimizers);
-
-// What the pass sets by itself, and what `_scheduled_…` operators take as inputs.
-constexpr StringRef kReserved[] = {"lr", "rate_factor", "eta", "t", "wd", "rescale_grad", "clip_gradient", "clip_grad"};
-
-/// Operators of a step: one, or LAMB's two.
-struct StepForm {
-  const OpDef *op = nullptr, *phase2 = nullptr;
-};
-
-bool has(const OpDef &op, StringRef attr) {
-  return llvm::any_of(op.attrs, [&](const AttrSpec &spec) { return spec.key == attr; });
-}
-
 class Appending {
  public:
-  Appending(Context &context, const Graph &graph, const OptimizerOptions &options)
-      : context(context), graph(graph), options(options), info(optimizerInfo(options.kind)), builder(context, graph),
+  Appending(Context &context, const Graph &graph, const OptimizerOptions &options, const OptimizerOperators &operators)
+      : context(context), graph(graph), options(options), operators(operators), builder(context, graph),
         namer(builder, graph, NamingStyle::Unique) {}
 
   Expected<TrainingGraph> run() {
-    if (Error error = findOperators()) return error;
     if (Error error = collect()) return error;
     indexReaders();
     if (!options.fixedRate) addNumbers();
@@ -74,46 +42,6 @@ class Appending {
     std::vector<NodeId> states;
     NodeId master;
   };
-
-  Error findOperators() {
-    if (options.fixedRate && info.hasBiasCorrection && options.kind != OptimizerKind::Adam)
-      return Failure(ErrorKind::UnsupportedOption,
-                     "a step of '" + info.name + "' depends on how many were taken before, its rate cannot be fixed");
-    const bool hasMomentum = options.kind == OptimizerKind::Sgd && options.momentum != 0;
-    for (auto [op, name] : {std::pair(&form.op, hasMomentum ? StringRef("sgd_mom_update") : info.op),
-                            std::pair(&form.phase2, info.phase2)}) {
-      if (name.empty()) continue;
-      const std::string full = options.fixedRate ? name.str() : ("_scheduled_" + name.ltrim('_')).str();
-      *op = context.ops.find(full);
-      if (!*op) return missing(full);
-    }
-    for (const auto &[key, value] : options.attrs)
-      if (!isOwn(key))
-        return Failure(ErrorKind::UnsupportedOption,
-                       "optimizer '" + info.name + "' has no attribute '" + key + "'" + ownAttrs());
-    return Error::success();
-  }
-
-  static Error missing(StringRef op) {
-    return Failure(ErrorKind::UnknownOp, "the registry has no operator '" + op + "'");
-  }
-
-  bool isOwn(StringRef key) const {
-    return !llvm::is_contained(kReserved, key) && (has(*form.op, key) || (form.phase2 && has(*form.phase2, key)));
-  }
-
-  /// ", expected beta1, beta2 or epsilon"; empty where it has none.
-  std::string ownAttrs() const {
-    SmallVector<StringRef, 8> keys;
-    for (const OpDef *op : {form.op, form.phase2})
-      for (const AttrSpec &spec : op ? op->attrs : ArrayRef<AttrSpec>())
-        if (isOwn(spec.key)) keys.push_back(spec.key);
-    if (keys.empty()) return "; it has none of its own";
-    std::string text = ", expected ";
-    for (size_t i = 0; i < keys.size(); ++i)
-      text += ((i == 0 ? "" : i + 1 == keys.size() ? " or " : ", ") + keys[i]).str();
-    return text;
-  }
 
   Error collect() {
     Expected<std::optional<GradientTable>> table = readGradientTable(graph);
@@ -172,65 +100,8 @@ class Appending {
   }
 
   void addNumbers() {
-    auto reads = [&](StringRef name) {
-      return llvm::any_of(ArrayRef({form.op, form.phase2}), [&](const OpDef *op) {
-        return op && llvm::is_contained(ArrayRef<StringRef>(op->inputs.names), name);
-      });
-    };
     rate = addNumber("learning_rate");
-    if (reads("t")) step = addNumber("step_number");
-  }
-
-  /// A multiplier a variable carries; `fallback` where it has none.
-  Expected<double> multiplier(NodeId variable, StringRef key, double fallback) const {
-    std::optional<StringRef> text = graph.attrs(variable).get(key);
-    double value = fallback;
-    if (text && !to_float(*text, value))
-      return Failure(ErrorKind::BadAttribute, "attribute '" + key + "' of " + graph.describe(variable) + " is '" +
-                                                  *text + "', expected a number")
-          .at(variable);
-    return value;
-  }
-
-  double defaultDecay(NodeId variable) const {
-    StringRef name = graph.name(variable);
-    return options.decayRule == DecayRule::All || name.ends_with("_weight") || name.ends_with("_gamma") ? 1 : 0;
-  }
-
-  /// Of one of the operators: those it has.
-  Expected<Attrs> stepAttrs(const OpDef &op, NodeId variable) const {
-    Expected<double> decay = multiplier(variable, "__wd_mult__", defaultDecay(variable));
-    if (!decay) return decay.takeError();
-    Expected<double> factor = multiplier(variable, "__lr_mult__", 1);
-    if (!factor) return factor.takeError();
-    const std::pair<StringRef, std::optional<double>> numbers[] = {{"wd", options.weightDecay * *decay},
-                                                                   {"rescale_grad", options.rescale},
-                                                                   {"clip_gradient", options.clip},
-                                                                   {"clip_grad", options.clip},
-                                                                   {"lr", options.fixedRate.value_or(0) * *factor},
-                                                                   {"rate_factor", *factor},
-                                                                   {"momentum", options.momentum},
-                                                                   {"beta1", options.beta1},
-                                                                   {"beta2", options.beta2},
-                                                                   {"epsilon", options.epsilon}};
-    std::vector<std::pair<StringRef, std::string>> texts;
-    auto set = [&](StringRef key, StringRef text) {
-      if (!has(op, key)) return;
-      auto at = llvm::find_if(texts, [&](const auto &pair) { return pair.first == key; });
-      if (at == texts.end()) texts.push_back({key, text.str()});
-      else at->second = text.str();
-    };
-    set(info.own.first, info.own.second);
-    for (auto [key, value] : numbers) {
-      std::string text;
-      raw_string_ostream os(text);
-      if (value) printAttr(os, *value);
-      if (value) set(key, os.str());
-    }
-    for (const auto &[key, text] : options.attrs) set(key, text);
-    SmallVector<AttrText, 8> pairs;
-    for (const auto &[key, text] : texts) pairs.push_back({key, text});
-    return context.attrs(pairs);
+    if (operators.read("t")) step = addNumber("step_number");
   }
 
   /// MXNet cannot tell by itself that the states of its own operators are dense.
@@ -250,7 +121,7 @@ class Appending {
   Expected<Value> addNorm(Value v, StringRef base, StringRef suffix) {
     for (StringRef name : {"square", "sum", "sqrt"}) {
       const OpDef *op = context.ops.find(name);
-      if (!op) return missing(name);
+      if (!op) return missingOperator(name);
       Expected<NodeId> node = addNode(*op, v, Attrs(), base, (suffix + (name == "sqrt" ? "" : "_" + name)).str());
       if (!node) return node.takeError();
       v = Value{*node, 0, 0};
@@ -274,7 +145,7 @@ class Appending {
 
   Expected<Value> addCast(Value v, DType type, StringRef base, StringRef suffix) {
     const OpDef *op = context.ops.find("Cast");
-    if (!op) return missing("Cast");
+    if (!op) return missingOperator("Cast");
     Expected<NodeId> node = addNode(*op, v, context.attrs({{"dtype", dtypeName(type)}}), base, suffix);
     if (!node) return node.takeError();
     return Value{*node, 0, 0};
@@ -284,19 +155,12 @@ class Appending {
   Expected<NodeId> roundStep(const Target &target, Value master, NodeId step) {
     const StringRef parameter = graph.name(target.parameter);
     const OpDef *op = context.ops.find("_assign");
-    if (!op) return missing("_assign");
+    if (!op) return missingOperator("_assign");
     Expected<NodeId> kept = addNode(*op, {master, Value{step, 0, 0}}, Attrs(), parameter, "_weight32_update");
     if (!kept) return kept.takeError();
     Expected<Value> rounded = addCast(Value{*kept, 0, 0}, typeOf(target.parameter), parameter, "_update");
     if (!rounded) return rounded.takeError();
     return rounded->node;
-  }
-
-  /// MXNet's operator for parameters of 16 bits.
-  Expected<const OpDef *> mixedOp(const OpDef &op) const {
-    if (const OpDef *mixed = context.ops.find(("mp_" + op.name).str())) return mixed;
-    return Failure(ErrorKind::UnsupportedOption,
-                   "MXNet has no step of '" + info.name + "' for parameters of 16 bits, its rate cannot be fixed");
   }
 
   /// The operands of a step, by the names of the operator's inputs; states are made here.
@@ -338,18 +202,17 @@ class Appending {
       if (!wide) return wide.takeError();
       direction = *wide;
     }
-    for (const OpDef *op : {form.op, form.phase2}) {
-      if (!op) continue;
+    for (const OpDef *op : operators.ops()) {
+      const bool isLast = op == operators.ops().back();
       if (isMixed(target) && !usesMaster) {
-        Expected<const OpDef *> mixed = mixedOp(*op);
+        Expected<const OpDef *> mixed = operators.forHalf(*op);
         if (!mixed) return mixed.takeError();
         op = *mixed;
       }
-      Expected<Attrs> attrs = stepAttrs(*op, target.parameter);
+      Expected<Attrs> attrs = operators.attrs(*op, graph, target.parameter);
       if (!attrs) return attrs.takeError();
       Expected<SmallVector<Value, 8>> inputs = operandsOf(*op, *attrs, target, weight, direction, taken);
       if (!inputs) return inputs.takeError();
-      const bool isLast = op == form.phase2 || !form.phase2;
       Expected<NodeId> node = addNode(*op, *inputs, *attrs, graph.name(target.parameter),
                                       !isLast      ? "_direction"
                                       : usesMaster ? "_step"
@@ -402,8 +265,7 @@ class Appending {
   Context &context;
   const Graph &graph;
   const OptimizerOptions &options;
-  const OptimizerInfo &info;
-  StepForm form;
+  const OptimizerOperators &operators;
   GraphBuilder builder;
   Namer namer;
   std::vector<Value> forwardHeads;
@@ -415,18 +277,12 @@ class Appending {
 
 }  // namespace
 
-const OptimizerInfo &optimizerInfo(OptimizerKind kind) { return kOptimizers[static_cast<size_t>(kind)]; }
-
 Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients, const OptimizerOptions &options) {
-  return catchingBadAlloc("to append the optimizer",
-                          [&]() -> Expected<TrainingGraph> { return Appending(context, gradients, options).run(); });
-}
-
-double rateCorrection(const OptimizerOptions &options, uint64_t t) {
-  if (options.kind != OptimizerKind::Adam) return 1;
-  const double steps = static_cast<double>(t);
-  return std::sqrt(1 - std::pow(options.beta2.value_or(0.999), steps)) /
-         (1 - std::pow(options.beta1.value_or(0.9), steps));
+  return catchingBadAlloc("to append the optimizer", [&]() -> Expected<TrainingGraph> {
+    Expected<OptimizerOperators> operators = OptimizerOperators::find(context, options);
+    if (!operators) return operators.takeError();
+    return Appending(context, gradients, options, *operators).run();
+  });
 }
 
 }  // namespace gradc
