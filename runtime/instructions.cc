@@ -8,6 +8,7 @@
 #include "runtime/body_runner.h"
 #include "runtime/instructions.h"
 #include "runtime/kernels/widened_kernel.h"
+#include "runtime/short_rows.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -31,6 +32,7 @@ class Preparation {
               const ExecOptions &options, const BodySite *site)
       : graph(graph), requests(requests), plan(plan), options(options), site(site), schedule(options.schedule),
         ordinals(graph), scratchShapes(*inference.shapes), isRead(graph.numEntries()) {
+    if (!plan.flows.empty()) isCleared = loopsToClear(graph, site ? site->shortHeads : BitVector());
     list.graph = graph;
     list.inference = inference;
     list.address = EntryMap<char *>(graph, nullptr);
@@ -252,6 +254,7 @@ class Preparation {
     if (Error error = checkShapes(n)) return error;
     if (kind.flow)
       if (Error error = addBodies(n, list.needExtras(instruction))) return error;
+    if (kind.flow && isCleared[n.value]) instruction.fast = addKernel(clearingKernel());
     instruction.firstStep = static_cast<uint32_t>(list.steps.size());
     for (; nextStep < steps.size() && steps[nextStep].after <= step; ++nextStep) takeStep(steps[nextStep]);
     instruction.lastStep = static_cast<uint32_t>(list.steps.size());
@@ -274,9 +277,12 @@ class Preparation {
       return Failure(ErrorKind::DTypeWidth, graph.describe(n) + " works on 16-bit numbers, which pieces do not")
           .at(n)
           .remedy(Remedy::RunAsAnotherType, "run it as another type, such as float64");
-    list.widened.push_back(WidenedKernel::create(site, widening, [](const KernelSite &) { return nullptr; }));
-    instruction.fast = list.widened.back().get();
+    instruction.fast = addKernel(WidenedKernel::create(site, widening, [](const KernelSite &) { return nullptr; }));
     return Error::success();
+  }
+  PreparedKernel *addKernel(std::unique_ptr<PreparedKernel> kernel) {
+    list.wrapped.push_back(std::move(kernel));
+    return list.wrapped.back().get();
   }
 
   // Bodies of one node run one at a time: they share what the kernel leaves of the workspace.
@@ -286,11 +292,12 @@ class Preparation {
       return Failure(ErrorKind::InferMissing,
                      "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
           .at(n);
-    char *const memory = plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr;
+    BodySite inside{plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr, {}};
+    if (!isCleared[n.value]) inside.shortHeads = shortHeads(graph.kind(n));
     extras.firstRunner = static_cast<uint32_t>(list.runners.size());
     extras.numRunners = static_cast<uint32_t>(flow->bodies.size());
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
-      Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, {memory});
+      Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, inside);
       if (!body) return withinBody(body.takeError(), graph, n, b);
       list.ownedBytes += body->ownedBytes;
       list.runnerList.push_back(body->runner.get());
@@ -379,6 +386,7 @@ class Preparation {
   const RandomOrdinals ordinals;
   InstructionList list;
   ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
+  BitVector isCleared;       // by node (runtime/short_rows.h); empty: none
   BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
   char unbound = 0;          // where a head is that is bound later
   char *arena = nullptr;

@@ -64,7 +64,8 @@ struct InstructionList {
 
   Graph graph;
   KernelSet kernels;
-  std::vector<std::unique_ptr<PreparedKernel>> widened;  // of nodes that are left to reference kernels of float32
+  std::vector<std::unique_ptr<PreparedKernel>>
+      wrapped;  // around reference kernels: of 16 bits, of loops that clear stacks
   std::vector<Instruction> instructions;
   std::vector<InstructionExtras> extras;
   std::vector<TensorRef> operands;    // per instruction its inputs, then its outputs; then one per head step
@@ -172,6 +173,7 @@ llvm::Error checkComputable(const NodeKind &kind, DType stored, DType given, boo
 /// Of a body: its arena is part of its node's workspace, and its heads are bound before each run.
 struct BodySite {
   char *arena = nullptr;
+  llvm::BitVector shortHeads;  // by head (runtime/short_rows.h)
 };
 
 /// The list for a plan that has been checked. Heads own zeroed buffers. TooLarge where bodies within bodies are used so often

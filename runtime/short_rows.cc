@@ -1,0 +1,69 @@
+#include "runtime/short_rows.h"
+
+#include "ir/body_flow.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+bool isStackForGradient(const NodeKind &kind, uint32_t output) {
+  return output >= kind.numVisible && kind.flow->isStacked[output];
+}
+
+bool isLoop(const NodeKind &kind) { return kind.flow && kind.flow->form == BodyFlow::Form::Loop; }
+
+/// Whether the node reads rows of the input as far as a number says that it is given.
+bool readsRowsRun(const NodeKind &kind, size_t input) {
+  return isLoop(kind) && kind.flow->countOperand && kind.flow->operands[input] == BodyFlow::Operand::Rows;
+}
+
+class ClearingKernel final : public PreparedKernel {
+ public:
+  void run(const KernelCall &call) override {
+    for (uint32_t o = call.kind->numVisible; o < call.out.size(); ++o)
+      if (const size_t bytes = call.out[o].bytes(); bytes && call.wants(o) && isStackForGradient(*call.kind, o))
+        std::memset(call.out[o].data, 0, bytes);
+    call.kind->op->kernel(call);
+  }
+  bool isFast() const override { return false; }
+};
+
+}  // namespace
+
+BitVector loopsToClear(const Graph &graph, const BitVector &isShort) {
+  BitVector cleared(graph.numNodes()), isReadWhole(graph.numEntries());
+  auto entry = [&](Value v) { return graph.entry(v).value; };
+  ArrayRef<Value> heads = graph.heads();
+  for (size_t i = 0; i < heads.size(); ++i)
+    if (i >= isShort.size() || !isShort[static_cast<unsigned>(i)]) isReadWhole.set(entry(heads[i]));
+  for (uint32_t n = graph.numNodes(); n-- > 0;) {
+    const NodeKind &kind = graph.kind(NodeId(n));
+    if (kind.isVariable()) continue;
+    const uint32_t first = graph.firstEntry(NodeId(n)).value;
+    if (isLoop(kind) && (kind.flow->countOutput || kind.flow->countOperand))
+      for (uint32_t o = kind.numVisible; o < kind.numOutputs; ++o)
+        if (isStackForGradient(kind, o) && isReadWhole[first + o]) cleared.set(n);
+    // What works element by element keeps each row to itself.
+    bool needsRest = !kind.op->flags.isElementwise;
+    for (uint32_t o = 0; o < kind.numOutputs; ++o) needsRest |= isReadWhole[first + o];
+    ArrayRef<Value> inputs = graph.inputs(NodeId(n));
+    for (size_t i = 0; i < inputs.size() && needsRest; ++i)
+      if (!kind.isIgnored(i) && !readsRowsRun(kind, i)) isReadWhole.set(entry(inputs[i]));
+  }
+  return cleared;
+}
+
+BitVector shortHeads(const NodeKind &loop) {
+  const std::vector<uint32_t> &outputOf = loop.flow->bodies.back().outputOf;
+  BitVector isShort(static_cast<unsigned>(outputOf.size()));
+  for (size_t h = 0; isLoop(loop) && h < outputOf.size(); ++h)
+    if (isStackForGradient(loop, outputOf[h])) isShort.set(static_cast<unsigned>(h));
+  return isShort;
+}
+
+std::unique_ptr<PreparedKernel> clearingKernel() { return std::make_unique<ClearingKernel>(); }
+
+}  // namespace gradc
