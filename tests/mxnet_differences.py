@@ -209,6 +209,8 @@ Other differences, which no single derivative shows:
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
   order reads as well.
+- `mp_lamb_update_phase2` leaves the weight in float32 as it was, so that every step starts from the first weight; in gradc it
+  holds the step, as that of the other `mp_` operators does.
 - `mp_nag_mom_update` with a weight decay takes the decay of its momentum from the new weight; `nag_mom_update`, and both in
   gradc, from the old one.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.

@@ -18,7 +18,7 @@ REFUSALS = [
 KNOWN = [
     ("_contrib_AdaptiveAvgPooling2D", "only gradc refuses", "output_size", "output_size", "MXNet reads two numbers and takes 0 for no number"),
     ("_eye", "only gradc refuses", "M=-", "'M'", "MXNet takes a negative number of columns for that of the rows"),
-    ("ftml_update|lamb_update_phase1", "only gradc refuses", "t=", "'t'", "steps count from 1: MXNet divides by 1 - beta^t = 0"),
+    ("ftml_update|(mp_)?lamb_update_phase1", "only gradc refuses", "t=", "'t'", "steps count from 1: MXNet divides by 1 - beta^t = 0"),
     ("RNN", "only gradc refuses", "lstm_state_clip", "for mode lstm", "MXNet ignores them in other modes"),
     ("RNN", "differ", "lstm_state_clip|use_sequence_length", "", "MXNet ignores both on a processor"),
     ("BatchNorm", "only gradc refuses", "", "input [1-4] has shape", "MXNet reads vectors of a wrong length outside their memory"),
@@ -32,8 +32,8 @@ KNOWN = [
      "a window behind the image has no element: the mean is 0, of MXNet 0 / 0"),
     ("_arange", "differ", "dtype=float16", "output", "MXNet drops the fractions of start, step and multiples in float16"),
     ("(_mp|mp)_.*_update.*", "only MXNet refuses", "", "Type inconsistent", "MXNet has states in float32 alone, and LAMB's weight in float16"),
-    ("mp_nag_mom_update", "differ", r"wd=(?!0[,.)f ]*[,)])", "state op_mom", "MXNet takes the decay of the momentum from the new weight,"
-     " nag_mom_update from the old one"),
+    ("mp_lamb_update_phase2", "differ", "", "state op_weight32", "MXNet leaves the weight in float32 as it was (mxnet_differences.md)"),
+    ("mp_nag_mom_update", "differ", r"wd=(?!0[,.)f ]*[,)])", "state op_mom", "MXNet takes its decay from the new weight (mxnet_differences.md)"),
     ("(mp_)?lamb_update_phase2", "only gradc refuses", "", r"input [23] has shape .*, expected \(1,\)", "MXNet reads the first element of the norms"),
     ("_(mp_)?adamw_update", "only gradc refuses", "", r"input \d has shape .*, expected \(1,\)", "MXNet reads the first element of the factor"),
     ("_rmod_scalar", "MXNet's gradient wrong", "float16", "", "MXNet divides in 16 bits"),
