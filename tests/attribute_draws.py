@@ -8,7 +8,8 @@ For every operator that both have, attributes are drawn from its schema, valid o
 shapes of ranks 0 to 5 that go with them, now and then with a wrong or an empty operand; and element types. Either side refuses
 the graph of one node or computes outputs, states and gradients for the same random head gradients. Where gradients differ,
 central differences of MXNet's own outputs decide. An operator without attributes gets a fifth of the draws.
-torch_draws.py does the same with PyTorch for operators that MXNet lacks (gelu, silu, mish, ...).
+Operators `_scheduled_…` are compared with MXNet's that have the learning rate for an attribute. torch_draws.py does the same
+with PyTorch for operators that MXNet lacks (gelu, silu, mish, ...).
 
 The table counts, for each operator:
   agree        same shapes, types and values, gradients and states included; of random operators shapes and types
@@ -30,7 +31,7 @@ import zlib
 
 import numpy as np
 
-from draws import families, layers, layout, reasons  # layers and layout register what they draw
+from draws import families, layers, layout, reasons, scheduled  # all but reasons register what they draw
 from draws.gradc_side import Gradc
 from draws.mxnet_side import Mxnet, UNWRITTEN, registered
 from draws.schema import Draw
@@ -87,7 +88,12 @@ class Judge:
         """(draw, column, what was found)"""
         draw = self.draw(op, k)
         np_shape = any(not s or 0 in s for s in draw.shapes)
-        made, inputs, shapes = self.make(op, draw, np_shape)
+        is_scheduled = op["name"].startswith(scheduled.PREFIX)
+        if is_scheduled:
+            inputs = [f"op_{n}" for n in op["inputs"]["names"]]
+            made, shapes = {}, dict(zip(inputs, draw.shapes))
+        else:
+            made, inputs, shapes = self.make(op, draw, np_shape)
         graph = made.get("graph") or self.graph(op["name"], draw.attrs, inputs)
         graph["attrs"]["mxnet_version"] = ["int", 10901]
         if draw.chance(0.04) and len(inputs) > 1 and "refused" not in made:
@@ -99,7 +105,7 @@ class Judge:
         training = draw.chance(0.8)
         request = {"graph": graph, "values": values, "training": training, "gradient": training and not op["random"],
                    "seed": seed, "np_shape": np_shape}
-        theirs = made if "refused" in made else self.mxnet.ask("run", request)
+        theirs = made if "refused" in made else self.mxnet.ask("run", self.of_mxnet(op, draw, request) if is_scheduled else request)
         draw.description = self.describe(op, draw, values)
         try:
             ours = self.ask_gradc(graph, values, training, theirs.get("heads", []))
@@ -114,6 +120,10 @@ class Judge:
         if "refused" in theirs:
             return draw, "only MXNet refuses", theirs["refused"]
         return (draw, *self.compare(op, request, ours, theirs))
+
+    def of_mxnet(self, op, draw, request):
+        attrs, values = scheduled.unscheduled(op, draw.attrs, request["values"])
+        return {**request, "graph": self.graph(scheduled.counterpart(op["name"]), attrs, list(values)), "values": values}
 
     def compare(self, op, request, ours, theirs):
         if len(ours["outputs"]) != len(theirs["outputs"]):
@@ -186,7 +196,7 @@ def main():
         print(f"{'operator':44}" + "".join(f"{title:>12}" for title in COLUMNS.values()))
         for op in judge.gradc.operators():
             name = op["name"]
-            if name not in names or (only and name not in only):
+            if scheduled.counterpart(name) not in names or (only and name not in only):
                 continue
             counts, shown = collections.Counter(), []
             count = options.draws if op["attributes"] else max(1, options.draws // 5)  # shapes and types alone

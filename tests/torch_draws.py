@@ -8,8 +8,8 @@ outputs and gradients for the same random head gradients. draws/torch_side.py ha
 An operator without attributes gets a fifth of the draws. Prints counts and every disagreement; with one the exit code is 1.
 
 Without a judge, here and there: operators with bodies (_call, _cond, _foreach, _scan, _while_loop), those that depend on the
-run (_assign, _uniform_like), and parts of losses and optimizers, which conformance_test and optimizer_ops_test compare with
-the operators they are part of.
+run (_assign, _uniform_like), and parts of losses (_RegressionOutput_weight, _SoftmaxOutput_target, _SoftmaxOutput_weight), which
+conformance_test compares with the operators they are part of.
 """
 import argparse
 import random

@@ -64,20 +64,23 @@ def collapse(path, blank):
     return [c for k, c in enumerate(path) if c != blank and (k == 0 or path[k - 1] != c)]
 
 
-@operator("_adagrad_update")
+@operator("_adagrad_update", "_scheduled_adagrad_update")
 def adagrad_update(draw):
     draw.shapes = [draw.shape(1, 3)] * 3
     draw.domains[2] = ("positive", 0)
     number = lambda name, default: float(draw.attrs.get(name, default))
     for name, values in {"lr": [0.1, 0.5, 0], "epsilon": [1e-7, 0.1], "wd": [0, 0.01, 0.5], "rescale_grad": [1, 0.5, -2],
-                         "clip_gradient": [-1, 0.3, 0]}.items():
+                         "clip_gradient": [-1, 0.3, 0], "rate_factor": [1, 0.5, -2]}.items():
         draw.put(name, draw.rng.choice(values), 1 if name == "lr" else 0.5)
     sometimes_wrong(draw)
+    if "scheduled" in draw.op["name"]:
+        draw.shapes.append((1,))
 
-    def function(weight, grad, history):
+    def function(weight, grad, history, rate=None):
         must(weight.shape == grad.shape == history.shape)
+        rate = number("lr", 0) if rate is None else rate * number("rate_factor", 1)
         g, clip = grad * number("rescale_grad", 1), number("clip_gradient", -1)
         g = g.clamp(-clip, clip) if clip >= 0 else g
         history = history + g * g
-        return weight - number("lr", 0) * (g / (history + number("epsilon", 1e-7)).sqrt() + number("wd", 0) * weight)
+        return weight - rate * (g / (history + number("epsilon", 1e-7)).sqrt() + number("wd", 0) * weight)
     return function
