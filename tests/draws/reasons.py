@@ -7,7 +7,8 @@ REFUSALS = [
     ("only gradc refuses", r"attribute '\w+' is \"\", expected", "to MXNet nothing is a number"),
     ("only gradc refuses", r"attribute 'workspace' is", "MXNet does not check the range of what it does not use"),
     ("only MXNet refuses", r"Unsupported data type|data type do not match|floating point types|Only FP32|unknown type for MKLDNN"
-     r"|[Nn]ot implemented|only supports 32-bit and 64-bit|does not support float16|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not", "MXNet has it in fewer types"),
+     r"|[Nn]ot implemented|only supports 32-bit and 64-bit|does not support float16|not supported for|valid values are: \{None, 'float|expect int but value='\w+int|uint32 is not"
+     r"|currentlyonly supported by CuDNN|only supports float32", "MXNet has it in fewer types"),
     ("only MXNet refuses", r"Some trailing characters|Invalid Parameter format|Invalid Input: '( |\")", "gradc reads more spellings"),
     ("only MXNet refuses", r"index = -\d+ must be in range", "MXNet does not count negative axes from the end here"),
     ("only MXNet refuses", r"could not create a descriptor|delay_alloc|Shape size mismatch 0|shape_\.Size\(\) == |Size\(\) > 0U"
@@ -19,6 +20,7 @@ KNOWN = [
     ("_contrib_AdaptiveAvgPooling2D", "only gradc refuses", "output_size", "output_size", "MXNet reads two numbers and takes 0 for no number"),
     ("_eye", "only gradc refuses", "M=-", "'M'", "MXNet takes a negative number of columns for that of the rows"),
     ("ftml_update|(mp_)?lamb_update_phase1", "only gradc refuses", "t=", "'t'", "steps count from 1: MXNet divides by 1 - beta^t = 0"),
+    ("RNN", "only gradc refuses", "projection_size", "'projection_size' is", "MXNet does not look at its size"),
     ("RNN", "only gradc refuses", "lstm_state_clip", "for mode lstm", "MXNet ignores them in other modes"),
     ("RNN", "differ", "lstm_state_clip|use_sequence_length", "", "MXNet ignores both on a processor"),
     ("BatchNorm", "only gradc refuses", "", "input [1-4] has shape", "MXNet reads vectors of a wrong length outside their memory"),

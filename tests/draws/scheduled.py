@@ -23,6 +23,8 @@ def scheduled(draw):
     draw.put("rate_factor", draw.rng.choice([1, 0.5, -2]), 0.5)
     if "adamw" in draw.op["name"]:  # MXNet's, with its factor in an input, leaves the step out where it is 0
         draw.put("rescale_grad", draw.rng.choice([1, 0.5, -2]), 0.5)
+        for name in ("beta1", "beta2"):
+            draw.put(name, round(draw.rng.uniform(0.05, 0.95), 3), 0.6)
     draw.fill()
 
 
@@ -47,7 +49,7 @@ def converted(op, attrs, values):
     if counterpart(op["name"]) == "_adamw_update":
         defaults = {a["name"]: a.get("default", 0) for a in op["attributes"]}
         beta1, beta2 = (number(name, defaults[name]) for name in ("beta1", "beta2"))
-        attrs |= {"eta": repr(rate), "lr": repr((1 - beta2 ** t) ** 0.5 / (1 - beta1 ** t))}
+        attrs |= {"eta": repr(rate), "lr": repr(float(np.sqrt(1 - beta2 ** t) / (1 - beta1 ** t)))}
         values["op_rescale_grad"] = np.float32([number("rescale_grad", 1)])
         for name in ("t", "rescale_grad"):
             attrs.pop(name, None)
@@ -55,7 +57,7 @@ def converted(op, attrs, values):
 
 
 def finite(text):
-    number = float(text)
+    number = float(str(text).strip().rstrip("f"))
     if not np.isfinite(number):
         raise ValueError(text)
     return number

@@ -1,4 +1,5 @@
 """Convolutions and pooling in PyTorch's functions: the parts that gradients of layers consist of."""
+import itertools
 import math
 
 import torch
@@ -16,6 +17,18 @@ def setting(draw, rank, name, values, default, p):
     return chosen if name in draw.attrs else [default] * rank
 
 
+def channels_last(draw, rank):
+    """Draws the attribute `layout`; whether channels are the last axis."""
+    is_last = draw.chance(0.3)
+    draw.put("layout", {1: "NWC", 2: "NHWC", 3: "NDHWC"}[rank] if is_last else {1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank],
+             1 if is_last else 0.1)
+    return is_last
+
+
+def moved(shape):
+    return (shape[0], *shape[2:], shape[1])
+
+
 def linear_part(convolve, part, extra):
     """The gradient of `convolve(x, w)` toward x or w, as a function that PyTorch can differentiate again."""
     def data_grad(dy, w, x):
@@ -28,10 +41,11 @@ def linear_part(convolve, part, extra):
     return data_grad if part == "data" else weight_grad
 
 
-@operator("_convolution_data_grad", "_convolution_weight_grad", "_deconvolution_data_grad", "_deconvolution_weight_grad")
+@operator("Convolution", "_convolution_data_grad", "_convolution_weight_grad",
+          "Deconvolution", "_deconvolution_data_grad", "_deconvolution_weight_grad")
 def convolution(draw):
     rng, rank, name = draw.rng, draw.rng.choice([1, 2, 2, 3]), draw.op["name"]
-    is_transposed = name.startswith("_de")
+    is_transposed, is_last = "deconv" in name.lower(), channels_last(draw, rank)
     groups = rng.choice([1, 1, 2, 3])
     channels, filters = groups * rng.randint(1, 2), groups * rng.randint(1, 2)
     kernel = [rng.choice([1, 2, 3]) for _ in range(rank)]
@@ -43,8 +57,9 @@ def convolution(draw):
     adj = adj if "adj" in draw.attrs else [0] * rank
     draw.put("num_group", groups, 1 if groups > 1 else 0.5)
     draw.put("num_filter", filters)
-    draw.put("no_bias", rng.choice(["True", "False"]), 0.7)
-    draw.fill("cudnn_off")
+    has_bias = name[0] != "_" and draw.chance(0.5)
+    draw.put("no_bias", not has_bias)
+    draw.put("cudnn_off", draw.chance(0.5), 0.3)
     sizes = [rng.choice([3, 4, 5]) for _ in range(rank)]
     x = (rng.choice([1, 2]), channels, *sizes)
     w = (channels, filters // groups, *kernel) if is_transposed else (filters, channels // groups, *kernel)
@@ -54,15 +69,21 @@ def convolution(draw):
         out = [(d - 1) * s - 2 * p + e * (k - 1) + 1 + a for d, s, p, e, k, a in zip(sizes, stride, pad, dilate, kernel, adj)]
     else:
         out = [(d + 2 * p - e * (k - 1) - 1) // s + 1 for d, s, p, e, k in zip(sizes, stride, pad, dilate, kernel)]
-    dy = (x[0], filters, *(max(d, 1) for d in out))
-    draw.shapes = [dy, w, x] if "data" in name else [dy, x, w]
+    must(not is_transposed or min(out) > 0)
+    shapes = {"x": x, "w": w, "dy": (x[0], filters, *(max(d, 1) for d in out))}
+    order = ["x", "w"] if name[0] != "_" else ["dy", "w", "x"] if "data" in name else ["dy", "x", "w"]
+    draw.shapes = [moved(shapes[n]) if is_last else shapes[n] for n in order] + [(filters,)] * has_bias
     sometimes_wrong(draw)
-    part = linear_part((TRANSPOSED if is_transposed else CONVOLVE)[rank], "data" if "data" in name else "weight", extra)
+    convolve = (TRANSPOSED if is_transposed else CONVOLVE)[rank]
+    part = linear_part(convolve, "data" if "data" in name else "weight", extra) if name[0] == "_" else None
 
-    def function(dy, a, b):
-        data, weight = (b, a) if "data" in name else (a, b)
-        must(data.dim() == rank + 2 and weight.shape == torch.Size((w[0], w[1], *kernel)))
-        return part(dy, a, b)
+    def function(*tensors):
+        bias = tensors[len(order):]
+        must(all(t.dim() == rank + 2 for t in tensors[:len(order)]) and all(b.shape == (filters,) for b in bias))
+        given = [t.movedim(-1, 1) if is_last else t for t in tensors[:len(order)]]
+        must(given[order.index("w")].shape == w)
+        y = part(*given) if part else convolve(*given, *bias, **extra)
+        return y.movedim(1, -1) if is_last else y
     return function
 
 
@@ -76,10 +97,11 @@ def window_cells(sizes, kernel, stride, pad, convention):
         yield [(max(a, 0), min(a + k, d), min(a + k, d + p) - a) for a in starts]
 
 
-@operator("_pooling_grad", "_pool_gather", "_pool_scatter")
+@operator("Pooling", "_pooling_grad", "_pool_gather", "_pool_scatter")
 def pooling(draw):
     rng, name = draw.rng, draw.op["name"]
     rank = 2 if draw.chance(0.6) else rng.choice([1, 3])
+    is_last = channels_last(draw, rank)
     sizes = [rng.choice([3, 4, 5]) for _ in range(rank)]
     kernel = [rng.choice([1, 2, 3]) for _ in range(rank)]
     draw.put("kernel", kernel)
@@ -89,7 +111,7 @@ def pooling(draw):
     pad = pad if "pad" in draw.attrs else [0] * rank
     convention = rng.choice(["valid", "valid", "full"])
     draw.put("pooling_convention", convention, 1 if convention == "full" else 0.5)
-    kind = rng.choice(["avg", "sum"]) if name == "_pooling_grad" else "max"
+    kind = rng.choice({"_pooling_grad": ["avg", "sum"], "Pooling": ["avg", "sum", "max"]}.get(name, ["max"]))
     draw.put("pool_type", kind, 0.5 if kind == "max" else 1)
     counts_pad = draw.chance(0.5)
     draw.put("count_include_pad", counts_pad, 0.5 if counts_pad else 1)
@@ -99,21 +121,26 @@ def pooling(draw):
     x = (rng.choice([1, 2]), rng.choice([1, 2]), *sizes)
     axes = list(window_cells(sizes, kernel, stride, pad, convention))
     dy = (*x[:2], *map(len, axes))
-    draw.shapes = [x, x] if name == "_pool_gather" else [dy, x]
-    if name != "_pooling_grad":
-        draw.domains[1] = ("distinct", 0)
+    draw.shapes = {"_pool_gather": [x, x], "Pooling": [x]}.get(name, [dy, x])
+    if is_last:
+        draw.shapes = [moved(s) for s in draw.shapes]
+    if kind == "max":
+        draw.domains[len(draw.shapes) - 1] = ("distinct", 0)
     sometimes_wrong(draw)
 
     def pooled(v, x):
-        must(v.shape == x.shape and x.dim() == rank + 2 and x.numel())
-        axes = list(window_cells(x.shape[2:], kernel if "global_pool" not in draw.attrs else x.shape[2:], stride, pad, convention))
+        must(v.shape == x.shape and x.numel())
+        sizes = x.shape[2:]
+        axes = [[(0, d, d)] for d in sizes] if "global_pool" in draw.attrs else list(
+            window_cells(sizes, kernel, stride, pad, convention))
         results = []
-        for index in torch.cartesian_prod(*[torch.arange(len(a)) for a in axes]).reshape(-1, rank).tolist():
+        for index in itertools.product(*(range(len(a)) for a in axes)):
             cells = [a[i] for a, i in zip(axes, index)]
             part = (..., *(slice(a, max(a, b)) for a, b, _ in cells))
             window, chosen = v[part].flatten(2), x[part].flatten(2)
             if not window.shape[-1]:
-                results.append(v.flatten(2).sum(-1) * 0)
+                least = torch.finfo(v.dtype).min if name == "Pooling" and kind == "max" else 0  # as MXNet has it
+                results.append(v.flatten(2).sum(-1) * 0 + least)
             elif kind == "max":
                 results.append(window.gather(2, chosen.argmax(2, keepdim=True))[..., 0])
             else:
@@ -126,4 +153,10 @@ def pooling(draw):
         y = pooled(at, x)
         must(y.shape == dy.shape)
         return torch.autograd.grad(y, at, dy, create_graph=True)[0]
-    return pooled if name == "_pool_gather" else spread
+
+    def function(*tensors):
+        must(all(t.dim() == rank + 2 or "global_pool" in draw.attrs and 2 < t.dim() < 6 for t in tensors))
+        given = [t.movedim(-1, 1) if is_last else t for t in tensors]
+        y = pooled(given[0], given[0].detach()) if name == "Pooling" else (pooled if name == "_pool_gather" else spread)(*given)
+        return y.movedim(1, -1) if is_last else y
+    return function
