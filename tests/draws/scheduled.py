@@ -22,7 +22,7 @@ def scheduled(draw):
                            "v": ("positive", 0)}.get(name, ("any", 0))
     draw.put("rate_factor", draw.rng.choice([1, 0.5, -2]), 0.5)
     if "adamw" in draw.op["name"]:  # MXNet's, with its factor in an input, leaves the step out where it is 0
-        draw.put("rescale_grad", draw.rng.choice([1, 0.5, -2]), 0.5)
+        draw.put("rescale_grad", draw.rng.choice([1, 0.5, -2]))
         for name in ("beta1", "beta2"):
             draw.put(name, round(draw.rng.uniform(0.05, 0.95), 3), 0.6)
     draw.fill()
@@ -57,7 +57,8 @@ def converted(op, attrs, values):
 
 
 def finite(text):
-    number = float(str(text).strip().rstrip("f"))
+    text = str(text).strip()
+    number = int(text[:-1]) if text.endswith("L") else float(text.rstrip("f"))
     if not np.isfinite(number):
         raise ValueError(text)
     return number
