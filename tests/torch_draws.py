@@ -5,8 +5,8 @@ Usage: python tests/torch_draws.py GRADC [--ops OP,...] [--draws N] [--seed N] [
 Needs a Python with torch and numpy; nothing else in the project does. What attribute_draws.py does with MXNet, for gradc's own
 operators: attributes and shapes are drawn, valid ones, edges and some that have no meaning. Either side refuses, or computes
 outputs and gradients for the same random head gradients. draws/torch_side.py has what each operator is in PyTorch's functions.
-Convolution, Deconvolution and Pooling are here too, for channels last and three axes, which MXNet has on graphics processors
-alone. An operator without attributes gets a fifth of the draws. Prints counts and every disagreement; with one the exit code is 1.
+Convolution, Deconvolution, Pooling and RNN are here too, for channels last, three axes and projections, which MXNet has on
+graphics processors alone. An operator without attributes gets a fifth of the draws. Prints counts and every disagreement; with one the exit code is 1.
 
 Without a judge, here and there: operators with bodies (_call, _cond, _foreach, _scan, _while_loop), those that depend on the
 run (_assign, _uniform_like), and parts of losses (_RegressionOutput_weight, _SoftmaxOutput_target, _SoftmaxOutput_weight), which
@@ -21,7 +21,7 @@ import zlib
 import numpy as np
 import torch
 
-from draws import torch_losses, torch_side, torch_windows  # two of them register operators with torch_side
+from draws import torch_losses, torch_rnn, torch_side, torch_windows  # the others register operators with torch_side
 from draws.gradc_side import Gradc
 from draws.schema import Draw
 from draws.values import disagreement, values_of

@@ -20,7 +20,7 @@ KNOWN = [
     ("_contrib_AdaptiveAvgPooling2D", "only gradc refuses", "output_size", "output_size", "MXNet reads two numbers and takes 0 for no number"),
     ("_eye", "only gradc refuses", "M=-", "'M'", "MXNet takes a negative number of columns for that of the rows"),
     ("ftml_update|(mp_)?lamb_update_phase1", "only gradc refuses", "t=", "'t'", "steps count from 1: MXNet divides by 1 - beta^t = 0"),
-    ("RNN", "only gradc refuses", "projection_size", "'projection_size' is", "MXNet does not look at its size"),
+    ("RNN", "only gradc refuses", "projection_size", "'projection_size' is", "MXNet has projections on graphics processors alone, and does not look at their size"),
     ("RNN", "only gradc refuses", "lstm_state_clip", "for mode lstm", "MXNet ignores them in other modes"),
     ("RNN", "differ", "lstm_state_clip|use_sequence_length", "", "MXNet ignores both on a processor"),
     ("BatchNorm", "only gradc refuses", "", "input [1-4] has shape", "MXNet reads vectors of a wrong length outside their memory"),
