@@ -6,7 +6,8 @@ Needs a Python with torch and numpy; nothing else in the project does. What attr
 operators: attributes and shapes are drawn, valid ones, edges and some that have no meaning. Either side refuses, or computes
 outputs and gradients for the same random head gradients. draws/torch_side.py has what each operator is in PyTorch's functions.
 Convolution, Deconvolution, Pooling and RNN are here too, for channels last, three axes and projections, which MXNet has on
-graphics processors alone. An operator without attributes gets a fifth of the draws. Prints counts and every disagreement; with one the exit code is 1.
+graphics processors alone. An operator without attributes gets a fifth of the draws. Prints counts and every disagreement; with
+one the exit code is 1.
 
 Without a judge, here and there: operators with bodies (_call, _cond, _foreach, _scan, _while_loop), those that depend on the
 run (_assign, _uniform_like), and parts of losses (_RegressionOutput_weight, _SoftmaxOutput_target, _SoftmaxOutput_weight), which

@@ -305,7 +305,8 @@ def constant(draw):
     shape = draw.shape(0, 3, 12)
     dtype = draw.rng.choice(["float32", "float64", "int32", "int64", "uint8", "int8", "float16"])
     count = product(shape) if draw.chance(0.95) else product(shape) + 1
-    values = [draw.rng.randint(0, 9) if dtype not in ("float32", "float64") else draw.rng.choice([0.5, -2, 1e-3, 7]) for _ in range(count)]
+    is_wide = dtype in ("float32", "float64")
+    values = [draw.rng.choice([0.5, -2, 1e-3, 7]) if is_wide else draw.rng.randint(0, 9) for _ in range(count)]
     draw.shapes = []
     draw.put("shape", shape)
     draw.put("dtype", dtype)
