@@ -54,11 +54,18 @@ uint32_t portCount(const Ports &ports, const NodeKind &kind) {
 std::string expectation(const AttrSpec &spec) {
   std::string text;
   raw_string_ostream os(text);
-  os << spec.typeName;
+  os << (spec.typeName == "dtype" ? "an element type" : spec.typeName);
   if (!spec.choices.empty()) os << " '" << join(spec.choices, "', '") << "'";
   if (spec.lowest > -HUGE_VAL) printAttr(os << " from ", spec.lowest);
   if (spec.highest < HUGE_VAL) printAttr(os << " to ", spec.highest);
   return text;
+}
+
+// A type is left to inference only where that is the default.
+bool isMissingType(const AttrSpec &spec, StringRef value) {
+  constexpr StringRef kInferred[] = {"None", "-1"};
+  return spec.typeName == "dtype" && is_contained(kInferred, value.trim()) &&
+         !is_contained(kInferred, spec.defaultText);
 }
 
 Error parseParams(const OpDef &op, const Attrs &list, NodeKind &kind, ParamsArena &arena) {
@@ -70,7 +77,8 @@ Error parseParams(const OpDef &op, const Attrs &list, NodeKind &kind, ParamsAren
     if (!given && spec.isRequired)
       return Failure(ErrorKind::BadAttribute, "required attribute '" + spec.key + "' is missing");
     StringRef value = given.value_or(spec.defaultText);
-    if (!spec.parse(spec, value, arena, params) || (spec.isInRange && !spec.isInRange(spec, params)))
+    if (!spec.parse(spec, value, arena, params) || (spec.isInRange && !spec.isInRange(spec, params)) ||
+        isMissingType(spec, value))
       return Failure(ErrorKind::BadAttribute,
                      "attribute '" + spec.key + "' is \"" + value + "\", expected " + expectation(spec));
   }

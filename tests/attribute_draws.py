@@ -8,7 +8,8 @@ For every operator that both have, attributes are drawn from its schema, valid o
 shapes of ranks 0 to 5 that go with them, now and then with a wrong or an empty operand; and element types. Either side refuses
 the graph of one node or computes outputs, states and gradients for the same random head gradients. Where gradients differ,
 central differences of MXNet's own outputs decide. An operator without attributes gets a fifth of the draws.
-Operators that MXNet lacks (gelu, silu, mish, ...) are compared with PyTorch by tests/torch_values.py.
+Operators `_scheduled_…` are compared with MXNet's that have the learning rate for an attribute. torch_draws.py does the same
+with PyTorch for operators that MXNet lacks (gelu, silu, mish, ...).
 
 The table counts, for each operator:
   agree        same shapes, types and values, gradients and states included; of random operators shapes and types
@@ -30,12 +31,12 @@ import zlib
 
 import numpy as np
 
-from draws import families, layers, layout, reasons  # layers and layout register what they draw
+from draws import families, layers, layout, reasons, scheduled  # all but reasons register what they draw
 from draws.gradc_side import Gradc
 from draws.mxnet_side import Mxnet, UNWRITTEN, registered
 from draws.schema import Draw
+from draws.values import TOLERANCES, disagreement, values_of
 
-TOLERANCES = {"float64": 1e-6, "float32": 3e-4, "float16": 2e-2}
 # Nothing of these may be left without a reason.
 WANT_REASONS = ["only gradc refuses", "only MXNet refuses", "MXNet's gradient wrong", "differ"]
 # Their gradient is that of a loss, not of their output.
@@ -43,75 +44,6 @@ LOSSES = {"MakeLoss", "make_loss", "SVMOutput", "SoftmaxOutput", "LinearRegressi
           "MAERegressionOutput"}
 COLUMNS = {"agree": "agree", "both refuse": "both ref.", "only gradc refuses": "gradc ref.", "only MXNet refuses": "MXNet ref.",
            "MXNet crashes": "crash", "MXNet's gradient wrong": "grad wrong", "known": "known", "differ": "differ"}
-
-
-def spread(rng, domain, size, shape, draw):
-    """Values of a domain; of indices some are out of range."""
-    if domain in ("index", "class", "class above 0", "length"):
-        low = int(domain in ("length", "class above 0"))
-        top = max(size - 1 + low, low)
-        values = rng.randint(low, top + 1, shape)
-        if draw.wild and domain == "index":
-            values = np.where(rng.rand(*shape) < 0.3, rng.randint(-size - 2, 2 * size + 2, shape), values)
-        return values
-    if domain == "truth":
-        return rng.randint(0, 2, shape)
-    if domain == "distinct":
-        count = int(np.prod(shape))
-        return rng.permutation(max(size, count))[:count].reshape(shape)
-    if domain in ("cells", "distinct cells"):
-        depth, count = shape[0], int(np.prod(shape[1:]))
-        rows = [d if k < len(size) else 2 for k, d in enumerate((tuple(size) + (2,) * depth)[:depth])]
-        if domain == "cells":
-            values = np.stack([rng.randint(0, max(d, 1), shape[1:]) for d in rows])
-            if draw.wild:
-                values = np.where(rng.rand(*shape) < 0.15, values - np.array(rows).reshape(-1, *[1] * (len(shape) - 1)), values)
-            return values
-        total = max(int(np.prod(rows)), 1)
-        flat = rng.permutation(total)[:count] if count <= total else rng.randint(0, total, count)
-        return np.stack(np.unravel_index(flat, [max(d, 1) for d in rows])).reshape(shape) if count else np.zeros(shape)
-    low, high = {"positive": (0.4, 1.6), "probability": (0.05, 0.95), "within_one": (-0.9, 0.9),
-                 "above_one": (1.1, 2.1)}.get(domain, (draw.low, draw.high))
-    values = rng.uniform(low, high, shape)
-    return np.where(np.abs(values) < 0.02, 0.1, values)
-
-
-def values_of(draw, inputs, shapes, seed):
-    rng = np.random.RandomState(seed)
-    result = {}
-    domains = draw.op["domains"]
-    draw.wild = draw.chance(0.3)
-    for k, name in enumerate(inputs):
-        domain, size = draw.domains.get(k, (domains[k] if k < len(domains) else "any", 3))
-        dtype = draw.types.get(k, draw.dtype)
-        shape = tuple(shapes[name])
-        values = spread(rng, domain, size, shape, draw)
-        if np.dtype(dtype).kind != "f" and domain in ("any", "positive"):
-            values = rng.randint(1 if domain == "positive" else -4, 5, shape)
-        result[name] = np.asarray(values).astype(dtype)
-    return result
-
-
-def disagreement(ours, theirs, what):
-    """What differs between two arrays, or nothing."""
-    if ours.shape != theirs.shape:
-        return f"{what}: shape {list(ours.shape)}, MXNet {list(theirs.shape)}"
-    if ours.dtype != theirs.dtype:
-        return f"{what}: type {ours.dtype}, MXNet {theirs.dtype}"
-    if not ours.size:
-        return ""
-    a, b = ours.astype("float64"), theirs.astype("float64")
-    both = np.isfinite(a) & np.isfinite(b)
-    equal = np.where(both, False, (a == b) | (np.isnan(a) & np.isnan(b)))
-    scale = np.abs(b[both]).max() if both.any() else 0
-    tolerance = TOLERANCES.get(str(ours.dtype), 0)
-    with np.errstate(invalid="ignore"):
-        error = np.where(equal, 0, np.abs(a - b))
-    bad = ~(error <= tolerance * max(scale, 0.1 if tolerance else 0))
-    if not bad.any():
-        return ""
-    at = tuple(int(i) for i in np.argwhere(bad)[0])
-    return f"{what}{list(at)}: {ours[at]}, MXNet {theirs[at]}"
 
 
 class Judge:
@@ -156,7 +88,12 @@ class Judge:
         """(draw, column, what was found)"""
         draw = self.draw(op, k)
         np_shape = any(not s or 0 in s for s in draw.shapes)
-        made, inputs, shapes = self.make(op, draw, np_shape)
+        is_scheduled = op["name"].startswith(scheduled.PREFIX)
+        if is_scheduled:
+            inputs = [f"op_{n}" for n in op["inputs"]["names"]]
+            made, shapes = {}, dict(zip(inputs, draw.shapes))
+        else:
+            made, inputs, shapes = self.make(op, draw, np_shape)
         graph = made.get("graph") or self.graph(op["name"], draw.attrs, inputs)
         graph["attrs"]["mxnet_version"] = ["int", 10901]
         if draw.chance(0.04) and len(inputs) > 1 and "refused" not in made:
@@ -168,7 +105,7 @@ class Judge:
         training = draw.chance(0.8)
         request = {"graph": graph, "values": values, "training": training, "gradient": training and not op["random"],
                    "seed": seed, "np_shape": np_shape}
-        theirs = made if "refused" in made else self.mxnet.ask("run", request)
+        theirs = made if "refused" in made else self.mxnet.ask("run", self.of_mxnet(op, draw, request) if is_scheduled else request)
         draw.description = self.describe(op, draw, values)
         try:
             ours = self.ask_gradc(graph, values, training, theirs.get("heads", []))
@@ -183,6 +120,10 @@ class Judge:
         if "refused" in theirs:
             return draw, "only MXNet refuses", theirs["refused"]
         return (draw, *self.compare(op, request, ours, theirs))
+
+    def of_mxnet(self, op, draw, request):
+        attrs, values = scheduled.unscheduled(op, draw.attrs, request["values"])
+        return {**request, "graph": self.graph(scheduled.counterpart(op["name"]), attrs, list(values)), "values": values}
 
     def compare(self, op, request, ours, theirs):
         if len(ours["outputs"]) != len(theirs["outputs"]):
@@ -201,14 +142,14 @@ class Judge:
             if any(np.any(g != 0) and np.any(g != UNWRITTEN) for g in theirs["gradients"].values()):
                 return "differ", "gradc has no gradient: " + ours["no_gradient"]
             return "agree", "no gradient"
-        wrong = ""
+        wrong, narrowest = "", max((TOLERANCES.get(str(a.dtype), 0) for a in ours["outputs"]), default=0)
         for name, b in theirs["gradients"].items():
             a = ours["gradients"].get(name)
             if a is None:
                 if np.any(b != 0) and np.any(b != UNWRITTEN):
                     return "differ", f"no gradient of {name}; MXNet has one"
                 continue
-            found = disagreement(a, b, f"gradient of {name}")
+            found = disagreement(a, b, f"gradient of {name}", tolerance=narrowest)
             if not found or (not np.any(a) and np.all(b == UNWRITTEN)):
                 continue
             if op["name"] in LOSSES:
@@ -255,7 +196,7 @@ def main():
         print(f"{'operator':44}" + "".join(f"{title:>12}" for title in COLUMNS.values()))
         for op in judge.gradc.operators():
             name = op["name"]
-            if name not in names or (only and name not in only):
+            if scheduled.counterpart(name) not in names or (only and name not in only):
                 continue
             counts, shown = collections.Counter(), []
             count = options.draws if op["attributes"] else max(1, options.draws // 5)  # shapes and types alone

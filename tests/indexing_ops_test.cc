@@ -180,6 +180,10 @@ TEST(IndexingOps, REG_19_AttributesThatAreRefused) {
             "attribute 'axis' is None, expected an axis to pick from [bad_attribute]");
   EXPECT_EQ(refusalOf("one_hot", {{"depth", "2"}, {"dtype", "bool"}}),
             "attribute 'dtype' is bool, expected a type of numbers [bad_attribute]");
+  EXPECT_EQ(refusalOf("one_hot", {{"depth", "2"}, {"dtype", "None"}}),
+            "attribute 'dtype' is \"None\", expected an element type [bad_attribute]");
+  EXPECT_EQ(refusalOf("one_hot", {{"depth", "2"}, {"dtype", " -1"}}),
+            "attribute 'dtype' is \" -1\", expected an element type [bad_attribute]");
   EXPECT_EQ(refusalOf("_slice_assign", {{"begin", "(0,)"}, {"end", "(1,2)"}}),
             "attribute 'end' has 2 elements, expected as many as 'begin': 1 [bad_attribute]");
   EXPECT_EQ(refusalOf("_slice_assign_scalar", {{"begin", "(0,)"}, {"end", "(1,)"}, {"step", "(0,)"}}),

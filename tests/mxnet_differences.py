@@ -209,6 +209,10 @@ Other differences, which no single derivative shows:
 - `Reshape` puts the axis that -1 stands for at a wrong place, or outside its memory, where -4 comes before.
 - The gradient of `RNN` of several layers, but for mode lstm, overwrites the head gradient of its output, which a second
   order reads as well.
+- `mp_lamb_update_phase2` leaves the weight in float32 as it was, so that every step starts from the first weight; in gradc it
+  holds the step, as that of the other `mp_` operators does.
+- `mp_nag_mom_update` with a weight decay takes the decay of its momentum from the new weight; `nag_mom_update`, and both in
+  gradc, from the old one.
 - `CTCLoss` without labels, or with more of them than fit the steps, reads outside its memory.
 - `erf`, `erfinv`, `degrees`, `gamma` and `gammaln` have constants, or a digamma function, of single precision in float64.
 - Labels get a gradient of zeros; in gradc they get none. Most of its gradient operators cannot be differentiated again.
@@ -218,7 +222,8 @@ DRAWS = """
 `tests/attribute_draws.py` looks for more: it draws attributes, shapes and types for every operator that both have, and
 compares refusals, shapes, types, values, gradients and states. Where gradients differ, central differences of MXNet's outputs
 decide. `tests/draws/reasons.py` lists the settings in which one refuses what the other accepts, and why. Operators without
-attributes get a fifth of the draws. The head of the script says how to run it.
+attributes get a fifth of the draws. The head of the script says how to run it. `tests/torch_draws.py` does the same with PyTorch
+for operators that MXNet lacks.
 """
 
 

@@ -262,7 +262,7 @@ TEST(Random, E_41_AttributesOutOfRange) {
       {"_sample_uniform", {{"shape", "(2,-1)"}}, "'shape'"},
       {"_eye", {}, "'N'"},
       {"_eye", {{"N", "-1"}}, "'N'"},
-      {"_eye", {{"N", "2"}, {"dtype", "None"}}, "attribute 'dtype' is None, expected an element type"},
+      {"_eye", {{"N", "2"}, {"dtype", "None"}}, "attribute 'dtype' is \"None\", expected an element type"},
       {"_linspace", {{"start", "0"}, {"stop", "1"}}, "'num'"},
       {"_linspace", {{"start", "0"}, {"stop", "1"}, {"num", "-2"}}, "'num'"},
   };

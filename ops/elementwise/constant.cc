@@ -85,8 +85,6 @@ std::pair<int64_t, int64_t> rangeOf(DType dtype) {
 
 Error checkConstant(const OpDef &, void *params) {
   const ConstantParams &given = *static_cast<const ConstantParams *>(params);
-  if (given.dtype == DType::Unknown)
-    return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is None, expected an element type");
   const std::optional<int64_t> count = numElements(given.shape);
   const size_t numValues = std::max(given.numbers.size(), given.integers.size());
   if (!count || static_cast<uint64_t>(*count) != numValues)

@@ -100,17 +100,11 @@ void decomposeLinspace(DecomposeRule &d) {
   d.y(0, d.emit(kCast, {sum}, {{"dtype", dtypeName(p.dtype)}}));
 }
 
-template <class P> Error checkType(const OpDef &, void *params) {
-  if (static_cast<P *>(params)->dtype != DType::Unknown) return Error::success();
-  return Failure(ErrorKind::BadAttribute, "attribute 'dtype' is None, expected an element type");
-}
-
 constinit const OpDef kEye = {
     .name = "_eye",
     .summary = "a matrix of N rows and M columns: y[i, i + k] = 1, else 0",
     .attrs = kEyeAttrs,
     .params = paramsOf<EyeParams>(),
-    .check = checkType<EyeParams>,
     .shape = eyeShape,
     .dtype = createdDType<EyeParams>,
     .kernelTypes = kFloatingAndIntegers,
@@ -125,7 +119,6 @@ constinit const OpDef kLinspace = {
     .summary = "evenly spaced numbers: y[i] = start + i * (stop - start) / n, n = num - 1 with endpoint, else num",
     .attrs = kLinspaceAttrs,
     .params = paramsOf<LinspaceParams>(),
-    .check = checkType<LinspaceParams>,
     .shape = [](ShapeInference &s) { s.setOut(0, {s.params<LinspaceParams>().num}); },
     .dtype = createdDType<LinspaceParams>,
     .kernelTypes = kFloatingAndIntegers,

@@ -156,8 +156,13 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
   }
 
  private:
+  // Padding may cut off all but one of the images that a window of one image makes of several.
+  static bool hasTwoSpatialAxes(const ConvGeometry &g) {
+    return g.kernel[0] == 1 && g.in.extent[0] == 1 && g.out.extent[0] == 1 && g.pad[0] == 0;
+  }
+
   void addSteps() {
-    if (g.kernel[0] != 1 || g.in.extent[0] != 1 || !hasModestWindows(g)) return;
+    if (!hasTwoSpatialAxes(g) || !hasModestWindows(g)) return;
     auto tryStep = [&](int8_t port, DnnlStep &step, function_ref<DnnlStep(const Descs &)> make) {
       if (port == Ports::kNone) return;
       if (!guarded([&] { step = make(describe(g)); })) step = DnnlStep();

@@ -84,6 +84,8 @@ void addDeconvolutions(std::vector<Sample> &list) {
                   2});
   list.push_back(
       {"Deconvolution", "kernel=(2,1,2), num_filter=1, stride=(1,1,2)", {{1, 1, 2, 1, 2}, {1, 1, 2, 1, 2}}, 2});
+  // The padding of the first axis cuts off all images but one.
+  list.push_back({"Deconvolution", "kernel=(1,3,1), num_filter=1, pad=(2,1,0)", {{1, 2, 5, 3, 2}, {2, 1, 1, 3, 1}}, 2});
   list.push_back({"Deconvolution", "kernel=(1,1), num_filter=1", {{1, 1, 1, 1}, {1, 1, 1, 1}}});
   list.push_back({"Deconvolution", "kernel=(2,), num_filter=2, no_bias=False", {{0, 1, 2}, {1, 2, 2}, {2}}, 2});
   list.push_back({"Deconvolution", "kernel=(2,), num_filter=2, no_bias=False", {{1, 0, 2}, {0, 2, 2}, {2}}, 2});

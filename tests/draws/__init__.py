@@ -1,1 +1,1 @@
-"""Random settings of operators for attribute_draws.py: what is drawn, how MXNet and gradc run it, which differences are known."""
+"""Random settings of operators for attribute_draws.py and torch_draws.py: what is drawn, who judges, which differences are known."""

@@ -188,8 +188,17 @@ def lamb(draw):
     draw.fill()
 
 
-@family("_adamw_update")
-def adamw(draw):
-    shape = draw.shape(1, 3)
-    draw.shapes = [shape] * 4 + [(1,)]
+@family("_adamw_update", "_mp_adamw_update", "mp_lamb_update_phase1", "mp_lamb_update_phase2", "mp_nag_mom_update",
+        "mp_sgd_mom_update", "mp_sgd_update")
+def mixed(draw):
+    """Of mixed precision as a rule with a weight and a gradient in 16 bits, the states and the other weight in float32."""
+    shape, ports = draw.shape(1, 3), draw.op["inputs"]["names"]
+    draw.shapes = [(1,) if name in ("rescale_grad", "r1", "r2") else shape for name in ports]
+    if "mp_" in draw.op["name"] and draw.chance(0.9):
+        draw.dtype = "float16" if draw.chance(0.8) else "float32"
+        for k in range(len(ports)):
+            draw.types[k] = "float32" if k > 1 or draw.op["name"] == "mp_lamb_update_phase2" and k == 1 else draw.dtype
+    for k, name in enumerate(ports):
+        if name == "var":
+            draw.domains[k] = ("positive", 0)
     draw.fill()
