@@ -26,7 +26,7 @@ class BlockCopier {
   BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
               const std::vector<bool> *earlier, const CountedBack &counters,
               std::vector<std::pair<TextId, TextId>> &copies)
-      : program(program), block(block), earlier(earlier), counters(counters), copies(copies),
+      : context(context), program(program), block(block), earlier(earlier), counters(counters), copies(copies),
         edits(context, program, block), flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
     if (owner && isRecurrent(*owner)) {
@@ -51,7 +51,7 @@ class BlockCopier {
       }
     }
     edits.apply();
-    flags.removeRepeated(finalNames);
+    flags.removeRepeated(context, finalNames);
     return std::move(finalNames);
   }
 
@@ -151,17 +151,24 @@ class BlockCopier {
   }
 
   /// Of a value that gradients do not flow through: whether the gradient of an operator reads it.
-  bool isConstantSaved(int64_t op, ArrayRef<BlockSlot> slots, TextId name) {
+  bool isConstantSaved(int64_t op, bool isInput, TextId name) {
     if (!hasGradient(op) || isCounter(op)) return false;
-    auto carries = [&](TextId out) { return carriesGradient(out) || isArray(out); };
-    if (!anyVariable(ops()[op].outputs, [&](TextId out) { return out != name && carries(out); })) return false;
-    NameSet saved;
-    addSaved(program, ops()[op], slots, saved);
-    return saved.contains(name) || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
+    auto [entry, isNew] = saved.try_emplace(static_cast<uint32_t>(op));
+    Saved &known = entry->second;
+    if (isNew) {
+      addSaved(program, ops()[op], ops()[op].inputs, known.inputs);
+      addSaved(program, ops()[op], ops()[op].outputs, known.outputs);
+      forEachVariable(ops()[op].outputs, [&](TextId out) {
+        if (carriesGradient(out) || isArray(out)) known.carrying.insert(out);
+      });
+    }
+    if (known.carrying.names().size() == known.carrying.contains(name)) return false;
+    const bool isHere = (isInput ? known.inputs : known.outputs).contains(name);
+    return isHere || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
   }
   bool isConstantSaved(TextId name, const Version &version) {
-    if (version.writer >= 0 && isConstantSaved(version.writer, ops()[version.writer].outputs, name)) return true;
-    return any_of(version.readers, [&](uint32_t op) { return isConstantSaved(op, ops()[op].inputs, name); });
+    if (version.writer >= 0 && isConstantSaved(version.writer, false, name)) return true;
+    return any_of(version.readers, [&](uint32_t op) { return isConstantSaved(op, true, name); });
   }
 
   bool isCounter(int64_t op) const { return program.text(ops()[op].type) == "increment"; }
@@ -332,6 +339,7 @@ class BlockCopier {
            flags.dependsOnUnflagged(*ops()[op].subBlock, name);
   }
 
+  Context &context;
   BlockProgram &program;
   const uint32_t block;
   const std::vector<bool> *earlier;
@@ -346,23 +354,17 @@ class BlockCopier {
   DenseSet<uint32_t> countedBack;                // operators
   DenseMap<uint32_t, std::vector<Version>> lives;
   DenseMap<uint32_t, NameSet> below;  // by operator, where requested
+  struct Saved {
+    NameSet inputs, outputs;  // that the operator's gradient reads
+    NameSet carrying;         // outputs with gradients
+  };
+  DenseMap<uint32_t, Saved> saved;  // by operator, where requested
   BlockEdits edits;
   FlagRemoval flags;
   FinalNames finalNames;
 };
 
 }  // namespace
-
-CountedBack countersOn(const BlockProgram &program, const OpPaths &paths) {
-  CountedBack counters;
-  for (uint32_t block = 0; block < paths.size(); ++block)
-    for (uint32_t i : paths[block]) {
-      const BlockOp &op = program.blocks[block].ops[i];
-      if (program.text(op.type) == "increment")
-        forEachVariable(op.outputs, [&](TextId name) { ++counters[{block, name.value}]; });
-    }
-  return counters;
-}
 
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies) {

@@ -158,6 +158,17 @@ void findOpPath(const BlockProgram &program, uint32_t block, const NameSet &targ
   PathFinder(program, paths).find(block, targets, sources, noGrad, false);
 }
 
+CountedBack countersOn(const BlockProgram &program, const OpPaths &paths) {
+  CountedBack counters;
+  for (uint32_t block = 0; block < paths.size(); ++block)
+    for (uint32_t i : paths[block]) {
+      const BlockOp &op = program.blocks[block].ops[i];
+      if (program.text(op.type) == "increment")
+        forEachVariable(op.outputs, [&](TextId name) { ++counters[{block, name.value}]; });
+    }
+  return counters;
+}
+
 std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path,
                                       const NameSet &targets, const NameSet &noGrad) {
   NameSet read = targets;
