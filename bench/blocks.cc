@@ -107,6 +107,34 @@ BlockProgram manyBlocks(Context &context, size_t numBlocks) {
   return std::move(made.program);
 }
 
+/// A state for each layer, flagged `stop_gradient`; each step makes it of the layer behind.
+BlockProgram flaggedStates(Context &context, size_t numStates) {
+  Program made(context);
+  made.declare(0, "go", {1}, FluidType::Bool);
+  testing::addBlock(made.program, 0, {});
+  made.parameter("w", {4, 8});
+  std::vector<std::string> states;
+  for (size_t k = 0; k < numStates; ++k) {
+    states.push_back("x" + std::to_string(k));
+    made.declare(0, states.back(), {4, 8});
+    made.program.find(0, made.program.texts.find(states.back()))->stopsGradient = true;
+    made.declare(1, "y" + std::to_string(k), {4, 8});
+    addOp(made.program, 0, "tanh", {{"X", {"w"}}}, {{"Out", {states.back()}}});
+  }
+  for (size_t k = 0; k < numStates; ++k) {
+    const std::string next = k + 1 < numStates ? states[k + 1] : "w", y = "y" + std::to_string(k);
+    addOp(made.program, 1, "tanh", {{"X", {next}}}, {{"Out", {y}}});
+    addOp(made.program, 1, "assign", {{"X", {y}}}, {{"Out", {states[k]}}});
+  }
+  made.program.addVariable(0, {made.program.intern("scopes"), FluidType::StepScopes});
+  std::vector<std::string> inputs = states;
+  inputs.push_back("w");
+  addOp(made.program, 0, "while", {{"Condition", {"go"}}, {"X", inputs}}, {{"Out", states}, {"StepScopes", {"scopes"}}},
+        1);
+  made.loss("x0");
+  return std::move(made.program);
+}
+
 using Maker = BlockProgram (*)(Context &, size_t);
 
 FluidRequest lossRequest() {
@@ -156,6 +184,10 @@ BENCHMARK_CAPTURE(emission, loop, nestedLoop)
     ->Range(1000, 100'000);
 BENCHMARK_CAPTURE(emission, blocks, manyBlocks)
     ->Name("blocks/append_backward of many blocks")
+    ->RangeMultiplier(10)
+    ->Range(1000, 100'000);
+BENCHMARK_CAPTURE(emission, flagged, flaggedStates)
+    ->Name("blocks/append_backward of flagged states")
     ->RangeMultiplier(10)
     ->Range(1000, 100'000);
 BENCHMARK_CAPTURE(reading, mlp, mlp)->Name("blocks/as a graph, mlp")->RangeMultiplier(10)->Range(1000, 10'000);

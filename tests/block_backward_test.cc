@@ -314,6 +314,10 @@ TEST(BlockBackward, D_28_DrawnNestedProgramsWithFlags) {
   for (uint64_t seed = 0; seed < numDrawn(); ++seed) EXPECT_EQ(disagreement(seed, kNested), "") << "seed " << seed;
   for (uint64_t seed : {249, 399, 552, 637, 714, 773, 855, 2258, 2469, 3420, 3573, 4314})
     EXPECT_EQ(disagreement(seed, kNested), "") << "nested, seed " << seed;
+  EXPECT_EQ(disagreement(6831, kNested), "") << "a flagged name with other values is unflagged";
+  EXPECT_EQ(disagreement(5714, {.numOps = 6, .depth = 2, .flaggedPercent = 45, .inPlacePercent = 30}), "")
+      << "a flag before a value that is renamed";
+  EXPECT_EQ(disagreement(637, kNested), "") << "a loop on such a value";
   for (uint64_t seed : {465, 679, 922, 2023, 2590, 3680})
     EXPECT_EQ(disagreement(seed, kSmall), "") << "small, seed " << seed;
 }

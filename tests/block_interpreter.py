@@ -42,7 +42,7 @@ def swapped(a):
 
 
 UNARY = {"tanh": np.tanh, "exp": np.exp, "relu": lambda x: np.maximum(x, 0), "square": np.square, "sqrt": np.sqrt,
-         "logical_not": np.logical_not, "assign": np.copy}
+         "logical_not": np.logical_not, "assign": np.copy, "rnn_memory_helper": np.copy}
 FROM_OUT = {"tanh_grad": lambda y, g: g * (1 - y * y), "exp_grad": lambda y, g: g * y, "relu_grad": lambda y, g: g * (y > 0)}
 BINARY = {"elementwise_add": np.add, "elementwise_sub": np.subtract, "elementwise_mul": np.multiply,
           "matmul_v2": np.matmul, "less_than": np.less}
@@ -112,6 +112,17 @@ class Interpreter:
         elif kind == "select_output":
             x, mask = get("X")[0], int(get("Mask")[0])
             put("Out", [x if i == mask else np.zeros_like(x) for i in range(len(op["out"]["Out"]))])
+        elif kind == "fill_constant_batch_size_like":
+            shape = list(attrs["shape"])
+            shape[attrs["output_dim_idx"]] = get("Input")[0].shape[attrs["input_dim_idx"]]
+            put("Out", [np.full(shape, attrs["value"])])
+        elif kind == "rnn_memory_helper_grad":  # the last step gets no gradient of a state
+            name = op["in"]["Out@GRAD"][0]
+            put("X@GRAD", [scope.find(name) if name in self.visible(scope) else np.zeros_like(get("X")[0])])
+        elif kind == "recurrent":
+            self.recurrent(op, attrs, scope, put)
+        elif kind == "recurrent_grad":
+            self.recurrent_gradient(op, attrs, scope, put)
         elif kind == "while":
             put("StepScopes", [self.loop(op, attrs, scope)])
         elif kind == "while_grad":
@@ -175,6 +186,47 @@ class Interpreter:
         for forward, name, to, state in zip(op["in"]["X"], inside, outside, is_state):
             values.append(carried[name] if state else sums.get(to, None if to == EMPTY else np.zeros_like(scope.find(forward))))
         put("X@GRAD", values)
+
+    def recurrent(self, op, attrs, scope, put):
+        """As recurrent_op.cc: rows of the inputs, states of the step before, outputs stacked."""
+        inputs = [scope.find(name) for name in op["in"]["inputs"]]
+        rows = range(len(inputs[0]))
+        steps, outputs = {}, {name: [None] * len(inputs[0]) for name in op["out"]["outputs"]}
+        states = [scope.find(name) for name in op["in"]["initial_states"]]
+        for row in reversed(rows) if attrs["reverse"] else rows:
+            step = Scope(scope)
+            step.values.update(zip(op["in"]["inputs"], [array[row] for array in inputs]))
+            step.values.update(zip(attrs["ex_states"], states))
+            self.block(attrs["sub_block"], step, False)
+            states = [step.values[name] for name in attrs["states"]]
+            for name in outputs:
+                outputs[name][row] = step.values[name]
+            steps[row] = step
+        put("outputs", [np.stack(outputs[name]) for name in op["out"]["outputs"]])
+        put("step_scopes", [steps])
+
+    def recurrent_gradient(self, op, attrs, scope, put):
+        """The steps in the other direction: rows of the outputs' gradients arrive, those of states from the step after."""
+        steps = scope.find(op["in"]["step_scopes"][0])
+        arriving = {name: scope.find(name) for name in op["in"]["outputs@GRAD"]}
+        carried, rows = {}, {name: [None] * len(steps) for name in op["in"]["inputs"]}
+        sums, forward = {}, op["in"]
+        for row in reversed(list(steps)):
+            inner = Scope(steps[row])
+            inner.values.update({name: array[row] for name, array in arriving.items()})
+            for name, value in carried.items():
+                inner.values[name] = inner.values[name] + value if name in arriving else value
+            self.block(attrs["sub_block"], inner, True)
+            carried = {after + "@GRAD": inner.values[before + "@GRAD"]
+                       for before, after in zip(attrs["ex_states"], attrs["states"])}
+            for name in rows:
+                rows[name][row] = inner.values.get(name + "@GRAD")
+            for i, name in enumerate(forward.get("parameters", [])):
+                if name + "@GRAD" in inner.values:
+                    sums[i] = sums.get(i, 0) + inner.values[name + "@GRAD"]
+        put("inputs@GRAD", [None if made[0] is None else np.stack(made) for made in rows.values()])
+        put("initial_states@GRAD", [inner.values[name + "@GRAD"] for name in attrs["ex_states"]])
+        put("parameters@GRAD", [sums.get(i) for i in range(len(forward.get("parameters", [])))])
 
     def branch_gradient(self, op, attrs, scope, get, put):
         taken = scope.find(op["in"]["Scope"][0])

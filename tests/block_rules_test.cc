@@ -61,7 +61,7 @@ std::vector<RuleSample> makeSamples() {
     samples.push_back({name, type, std::move(inputs), std::move(outputs), std::move(attrs), isPositive});
   };
   for (const char *type : {"abs", "cos", "exp", "relu", "sigmoid", "sin", "square", "tanh", "assign", "cosh", "sinh",
-                           "tan", "softsign", "erf", "ceil", "floor", "sign"})
+                           "tan", "softsign", "erf", "ceil", "floor", "sign", "rnn_memory_helper"})
     add(type, {{"X", {2, 3}}}, {{"Out", {2, 3}}});
   for (const char *type : {"log", "rsqrt", "sqrt", "reciprocal"})
     add(type, {{"X", {2, 3}}}, {{"Out", {2, 3}}}, {}, true);

@@ -22,6 +22,7 @@
 #include "formats/blocks/named_variables.h"
 #include "formats/blocks/op_path.h"
 #include "formats/blocks/parameter_pairs.h"
+#include "formats/blocks/prepare_recurrent.h"
 #include "formats/blocks/prune_gradients.h"
 #include "formats/blocks/resolve_request.h"
 #include "formats/blocks/unwritten_outputs.h"
@@ -48,6 +49,7 @@ class Backward {
     noGradNames = std::move(resolved->noGradNames);
     errorClips = std::move(resolved->errorClips);
     removeUnwrittenOutputs(program);
+    if (Error error = prepareRecurrent(context, program)) return error;
     separateValues();
     arrays.choose();
     numForward = program.blocks.size();
@@ -58,6 +60,7 @@ class Backward {
     for (uint32_t block : wayOut())
       if (Error error = differentiate(block)) return error;
     renameTaken();
+    renameArriving(program, names, numForward);
     GradientPlaces places;
     if (Error error = declareGradients(program, targetBlock, {firstOp, numEarlier}, maker, names, places)) return error;
     emptyLostBlocks();
@@ -214,8 +217,7 @@ class Backward {
       program.blocks.erase(program.blocks.begin() + static_cast<ptrdiff_t>(numBlocks), program.blocks.end());
       paths.resize(numBlocks);
     }
-    NameSet handed;  // by a loop's next step, or by who reads what the block's owner writes
-    if (owner) forEachVariable(owner->outputs, [&](TextId name) { handed.insert(names.gradient(name)); });
+    const NameSet handed = owner ? handedGradients(program, *owner, names) : NameSet();
     sumGradients(context, ops, names, block, handed, arrays.addedUp(), request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);

@@ -137,8 +137,10 @@ Error BlockReader::readOps() {
     if (!found) return found.takeError();
     ports = std::move(*found);
     beginGradient();
+  } else if (isStepBlock()) {
+    if (Error error = beginStep()) return error;
   }
-  if (all.owners[index].isLoop) findCounters();
+  if (isLoopBody()) findCounters();
   for (size_t i = 0; i < program.blocks[index].ops.size(); ++i)
     if (Error error = readOp(i)) return error;
   return Error::success();
@@ -156,10 +158,11 @@ Error BlockReader::readOp(size_t at) {
             return failureAt(program, index, at, ErrorKind::UnknownName,
                              "slot '" + program.text(slot.name) + "' reads '" + program.text(name) +
                                  "' before any operator of its block writes it");
-  if (type == "while_grad") return readWhileGradient(at);
+  if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(at);
   if (type == "conditional_block_grad") return readConditionalGradient(at);
   if (type == "select_output") return readSelectOutput(at);
   if (type == "while") return readWhile(at);
+  if (type == "recurrent") return readRecurrent(at);
   if (type == "conditional_block") return readConditional(at);
   if (type == "select_input") return readSelect(at);
   const bool isArrayOp = type == "write_to_array" || type == "read_from_array";  // their gradients are rows
@@ -231,6 +234,7 @@ std::vector<bool> BlockReader::reachable(ArrayRef<Value> heads) const {
 
 Expected<BlockBody> BlockReader::body() {
   if (isGradient()) return gradientBody();
+  if (isStepBlock()) return stepBody();
   BlockBody body;
   SmallVector<Value, 16> heads;
   std::vector<uint32_t> results;
@@ -241,7 +245,7 @@ Expected<BlockBody> BlockReader::body() {
     heads.push_back(held[position].last);
   }
   const std::vector<bool> isReached = reachable(heads);
-  for (size_t i = 0; all.owners[index].isLoop && i < results.size(); ++i) {
+  for (size_t i = 0; isLoopBody() && i < results.size(); ++i) {
     Held &now = held[results[i]];
     const bool isVariable = builder.kind(now.first.node).isVariable();
     if (isVariable && isReached[now.first.node.value]) continue;

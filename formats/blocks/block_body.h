@@ -27,6 +27,7 @@ struct BlockInput {
     Around,    // a name of a block around
     Forward,   // a value of the forward block, at the same step
     Arriving,  // a gradient that the operator hands in, or the step after this one
+    Carried,   // of `recurrent`: what the step after this one hands in
     Sum,       // the gradients of the steps after this one
   };
   From from = From::Around;
@@ -45,20 +46,30 @@ struct BlockBody {
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
 };
 
+/// What runs a block: `conditional_block`, `while` or `recurrent`.
+enum class BlockOwner : uint8_t { Branch, Loop, Recurrent };
+
 /// The operator that owns a gradient block: which gradients it hands in, and which it takes.
 struct GradientPorts {
   struct Wanted {
+    enum class Kind : uint8_t {
+      Row,    // a step's is a row of it
+      State,  // what a step hands to the one before it
+      Sum,    // of the steps, or of a branch its own
+    };
     TextId inside;   // the gradient's name in the block
-    TextId outside;  // what it is written to
+    TextId outside;  // what it is written to; @EMPTY@: nobody wants it
     TextId forward;  // the variable whose gradient it is
-    bool isState;    // what a step hands to the one before it; else the steps' sum is taken
+    Kind kind = Kind::Sum;
+    TextId carried = {};  // of a state: the name under which a step finds what the step after it made
   };
   uint32_t block;  // where the operator is
   size_t op;
-  bool isLoop;
+  BlockOwner owner;
   std::vector<std::pair<TextId, TextId>> arriving;  // names inside and outside
-  std::vector<Wanted> wanted;
+  std::vector<Wanted> wanted;                       // rows come first
 };
+llvm::Expected<GradientPorts> recurrentPorts(const BlockProgram &program, uint32_t block, size_t op);
 llvm::Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t op);
 
 class BlockReader;
@@ -69,8 +80,17 @@ struct ForwardFlow {
   BlockReader *owner;
   NodeId node;  // in the owner's builder
   const BlockBody *body;
-  uint32_t firstOperand;  // of the body's inputs
-  uint32_t numOutputs;    // that are results
+  llvm::ArrayRef<uint32_t> operands;  // by input of the body
+  uint32_t numOutputs;                // that are results
+  uint32_t firstSaved;                // behind them, and what the node says about the run
+  bool isReverse;
+  DenseSet<std::pair<uint32_t, uint32_t>> states;  // statesOf
+
+  /// Whether a step gets a row of what the node is given for an input of the body.
+  bool isSliced(uint32_t input) const {
+    const DeclaredName &name = body->inputs[input].name;
+    return name.block == block && !states.contains(name.key());
+  }
 };
 
 /// An operator that runs a gradient block.
@@ -95,7 +115,8 @@ struct BlockReaders {
   struct Owner {
     uint32_t block = 0;
     size_t op = 0;
-    bool isLoop = false, isRun = false;
+    BlockOwner kind = BlockOwner::Branch;
+    bool isRun = false;
   };
   std::vector<Owner> owners = {};                     // by block
   std::vector<std::vector<uint32_t>> gradients = {};  // by block: its gradient blocks that are run
@@ -127,9 +148,10 @@ class BlockReader {
   llvm::Error readOpaque(size_t at);
   llvm::Error readWhile(size_t at);
   llvm::Error readConditional(size_t at);
+  llvm::Error readRecurrent(size_t at);
   llvm::Error readSelect(size_t at);
   llvm::Error readSelectOutput(size_t at);
-  llvm::Error readWhileGradient(size_t at);
+  llvm::Error readLoopGradient(size_t at);
   llvm::Error readConditionalGradient(size_t at);
   llvm::Expected<Value> addFlow(llvm::StringRef opName, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<AttrText> attrs,
                                 llvm::ArrayRef<Graph> bodies, size_t at);
@@ -153,6 +175,12 @@ class BlockReader {
   std::vector<bool> reachable(llvm::ArrayRef<Value> heads) const;
   const BlockVariable &variable(DeclaredName name) const { return *program.find(name.block, name.name); }
   void giveName(NodeId n, TextId name);
+  bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }
+  bool isStepBlock() const { return all.owners[index].kind == BlockOwner::Recurrent; }
+  // Steps of `recurrent` (formats/blocks/recurrent_blocks.cc).
+  /// What a step is given is there from the start.
+  llvm::Error beginStep();
+  llvm::Expected<BlockBody> stepBody();
   llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
   llvm::Expected<BlockBody> gradientBody();
 
@@ -178,6 +206,8 @@ class BlockReader {
   llvm::Expected<ForwardFlow> forwardFlow(size_t at);
   llvm::Expected<GradientFlow> gradientFlow(size_t at);
   Value here(const ForwardFlow &flow, Value v);
+  /// What the forward node is given for an input of its body.
+  Value operandHere(const ForwardFlow &flow, uint32_t input);
 
   BlockReaders &all;
   Context &context;
@@ -202,11 +232,13 @@ class BlockReader {
   DenseSet<uint32_t> counters;                             // names
   DenseSet<uint32_t> carried;                              // flagged names whose flags do not count now
   DenseMap<uint32_t, NodeId> flowNodes;                    // by block: the node that runs it
+  DenseMap<uint32_t, std::vector<uint32_t>> flowOperands;  // by block: the node's operand for each input of the body
   std::vector<OpRecord> records;                           // by operator, where the program has gradient operators
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read
 };
 
-/// Whether the operator's block is run by it, and means something here.
-bool ownsGradientBlock(llvm::StringRef type);
+/// Inputs of a body whose values differ from step to step: of a loop its results, of `recurrent` what states were. `block` is that of
+/// the body.
+DenseSet<std::pair<uint32_t, uint32_t>> statesOf(const BlockReaders &all, uint32_t block, const BlockBody &body);
 
 }  // namespace gradc

@@ -112,7 +112,30 @@ void BlockEdits::apply() {
   program.blocks[block].ops = std::move(result);
 }
 
+// What is sliced and what is stacked has one name inside and outside. Other names from around the block are those of its inputs.
+void BlockEdits::renameRecurrent(BlockOp &op, Change &change) {
+  NameMap linked;
+  for (auto [slot, names] : {std::pair("inputs", &change.inputs), std::pair("outputs", &change.outputs)})
+    for (TextId name : program.variables(slot == StringRef("inputs") ? op.inputs : op.outputs, slot))
+      if (auto found = names->find(name.value); found != names->end()) linked[name.value] = found->second;
+  renameIn(op.inputs, change.inputs);
+  renameIn(op.outputs, change.outputs);
+  const uint32_t inner = *op.subBlock;
+  renameBelow(inner, change.inputs);
+  for (auto [from, to] : linked) {
+    BlockVariable record = *program.find(inner, TextId(from));
+    record.name = to;
+    program.addVariable(inner, std::move(record));
+  }
+  for (BlockOp &each : program.blocks[inner].ops) {
+    renameIn(each.inputs, linked);
+    renameIn(each.outputs, linked);
+    if (each.subBlock) renameBelow(*each.subBlock, linked);
+  }
+}
+
 void BlockEdits::rename(BlockOp &op, Change &change) {
+  if (op.subBlock && program.text(op.type) == "recurrent") return renameRecurrent(op, change);
   renameIn(op.inputs, change.inputs);
   renameIn(op.outputs, change.outputs);
   if (!op.subBlock) return;

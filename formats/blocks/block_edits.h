@@ -47,6 +47,7 @@ class BlockEdits {
   bool readsOrKeeps(uint32_t inner, TextId name) const;
   void rename(BlockOp &op, Change &change);
   void renameBelow(uint32_t inner, const NameMap &names);
+  void renameRecurrent(BlockOp &op, Change &change);
   void addRead(BlockOp &branch, TextId name);
 
   Context &context;

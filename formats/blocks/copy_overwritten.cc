@@ -2,9 +2,11 @@
 // name. Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
 #include "formats/blocks/copy_overwritten.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_edits.h"
 #include "formats/blocks/flag_removal.h"
 #include "formats/blocks/gradient_forms.h"
+#include "formats/blocks/saved_names.h"
 #include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
@@ -24,10 +26,16 @@ class BlockCopier {
   BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
               const std::vector<bool> *earlier, const CountedBack &counters,
               std::vector<std::pair<TextId, TextId>> &copies)
-      : program(program), block(block), earlier(earlier), counters(counters), copies(copies),
+      : context(context), program(program), block(block), earlier(earlier), counters(counters), copies(copies),
         edits(context, program, block), flags(program, block) {
     isBranchBody = owner && program.text(owner->type) == "conditional_block";
-    if (owner) forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
+    if (owner && isRecurrent(*owner)) {
+      begun.insert(program.variables(owner->inputs, "inputs"));
+      for (const std::string &state : stringsAttr(owner->attrs, "ex_states").value_or(std::vector<std::string>()))
+        begun.insert(program.intern(state));
+    } else if (owner) {
+      forEachVariable(owner->outputs, [&](TextId name) { (isBranchBody ? handed : states).insert(name); });
+    }
   }
 
   FinalNames run() {
@@ -43,7 +51,7 @@ class BlockCopier {
       }
     }
     edits.apply();
-    flags.removeRepeated(finalNames);
+    flags.removeRepeated(context, finalNames);
     return std::move(finalNames);
   }
 
@@ -51,6 +59,7 @@ class BlockCopier {
   const std::vector<BlockOp> &ops() const { return program.blocks[block].ops; }
   StringRef formOf(uint32_t op) const { return gradientForm(program.text(ops()[op].type)).value_or(StringRef()); }
   bool isBranch(int64_t op) const { return program.text(ops()[op].type) == "conditional_block"; }
+  bool isRecurrent(const BlockOp &op) const { return program.text(op.type) == "recurrent"; }
   bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
 
   /// Whether its block, or the gradient of a block, belongs to what an earlier call has made: the names that it has are said
@@ -73,7 +82,7 @@ class BlockCopier {
 
   /// Names that a write may take something from: states, and what was said before it is written.
   bool findCandidates() {
-    NameSet said;
+    NameSet said = begun;
     for (const BlockOp &op : ops()) {
       forEachVariable(op.inputs, [&](TextId name) { said.insert(name); });
       forEachVariable(op.outputs, [&](TextId name) {
@@ -105,7 +114,8 @@ class BlockCopier {
       written.insert(name);
       if (isCounter(i) && numCounts[name.value]++ < numCounted(block, name)) countedBack.insert(i);
       std::vector<Version> &versions = lives[name.value];
-      const bool hasValue = states.contains(name) || (!isBranchBody && !program.find(block, name));
+      const bool hasValue =
+          states.contains(name) || begun.contains(name) || (!isBranchBody && !program.find(block, name));
       if (versions.empty() && hasValue) versions.push_back({-1, {}});
       versions.push_back({i, {}});
       if (inputs.contains(name)) both.insert({i, name.value});
@@ -114,20 +124,10 @@ class BlockCopier {
 
   bool isBoth(uint32_t op, TextId name) const { return both.contains({op, name.value}); }
 
-  /// Slots whose values the gradient of an operator reads.
-  SmallVector<StringRef, 8> slotsRead(const BlockOp &op) const {
-    SmallVector<StringRef, 8> read;
-    const StringRef form = gradientForm(program.text(op.type)).value_or(StringRef());
-    form.split(": ").second.split(" -> ").first.split(read, ", ");
-    for (StringRef &slot : read)
-      if (slot.contains(" = ")) slot = slot.split(" = ").second;
-    return read;
-  }
-
   /// Whether the gradient of an operator reads what the operator has in its slots under this name.
   bool isSaved(uint32_t op, ArrayRef<BlockSlot> slots, TextId name) const {
     if (ops()[op].subBlock) return true;
-    const SmallVector<StringRef, 8> read = slotsRead(ops()[op]);
+    const SmallVector<StringRef, 8> read = slotsSaved(program, ops()[op]);
     return any_of(slots, [&](const BlockSlot &slot) {
       return is_contained(slot.variables, name) && is_contained(read, program.text(slot.name));
     });
@@ -146,39 +146,29 @@ class BlockCopier {
   /// Names that the gradients of an operator's block read.
   const NameSet &savedBelow(uint32_t op) {
     auto [entry, isNew] = below.try_emplace(op);
-    if (!isNew) return entry->second;
-    NameSet &saved = entry->second;
-    std::vector<uint32_t> pending = {*ops()[op].subBlock};
-    while (!pending.empty()) {
-      const uint32_t inner = pending.back();
-      pending.pop_back();
-      for (const BlockOp &each : program.blocks[inner].ops) {
-        if (each.subBlock) pending.push_back(*each.subBlock);
-        for (const std::vector<BlockSlot> *slots : {&each.inputs, &each.outputs}) addSaved(each, *slots, saved);
-      }
-    }
-    return saved;
-  }
-
-  void addSaved(const BlockOp &op, ArrayRef<BlockSlot> slots, NameSet &saved) const {
-    const SmallVector<StringRef, 8> read = slotsRead(op);
-    for (const BlockSlot &slot : slots)
-      if (is_contained(read, program.text(slot.name)) && !(op.subBlock && program.text(slot.name) != "Cond"))
-        saved.insert(slot.variables);
+    if (isNew) addSavedBelow(program, *ops()[op].subBlock, entry->second);
+    return entry->second;
   }
 
   /// Of a value that gradients do not flow through: whether the gradient of an operator reads it.
-  bool isConstantSaved(int64_t op, ArrayRef<BlockSlot> slots, TextId name) {
+  bool isConstantSaved(int64_t op, bool isInput, TextId name) {
     if (!hasGradient(op) || isCounter(op)) return false;
-    auto carries = [&](TextId out) { return carriesGradient(out) || isArray(out); };
-    if (!anyVariable(ops()[op].outputs, [&](TextId out) { return out != name && carries(out); })) return false;
-    NameSet saved;
-    addSaved(ops()[op], slots, saved);
-    return saved.contains(name) || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
+    auto [entry, isNew] = saved.try_emplace(static_cast<uint32_t>(op));
+    Saved &known = entry->second;
+    if (isNew) {
+      addSaved(program, ops()[op], ops()[op].inputs, known.inputs);
+      addSaved(program, ops()[op], ops()[op].outputs, known.outputs);
+      forEachVariable(ops()[op].outputs, [&](TextId out) {
+        if (carriesGradient(out) || isArray(out)) known.carrying.insert(out);
+      });
+    }
+    if (known.carrying.names().size() == known.carrying.contains(name)) return false;
+    const bool isHere = (isInput ? known.inputs : known.outputs).contains(name);
+    return isHere || (ops()[op].subBlock && savedBelow(static_cast<uint32_t>(op)).contains(name));
   }
   bool isConstantSaved(TextId name, const Version &version) {
-    if (version.writer >= 0 && isConstantSaved(version.writer, ops()[version.writer].outputs, name)) return true;
-    return any_of(version.readers, [&](uint32_t op) { return isConstantSaved(op, ops()[op].inputs, name); });
+    if (version.writer >= 0 && isConstantSaved(version.writer, false, name)) return true;
+    return any_of(version.readers, [&](uint32_t op) { return isConstantSaved(op, true, name); });
   }
 
   bool isCounter(int64_t op) const { return program.text(ops()[op].type) == "increment"; }
@@ -247,7 +237,7 @@ class BlockCopier {
       const auto writer = static_cast<uint32_t>(version.writer);
       if (to != name) edits.renameOutput(writer, name, to);
       if (isBoth(writer, name)) {
-        const bool isCarried = ops()[writer].subBlock.has_value();
+        const bool isCarried = ops()[writer].subBlock && !isRecurrent(ops()[writer]);
         if (isCarried && before != to) edits.assignBefore(writer, before, to);
         const TextId input = isCarried ? to : before;
         if (input != name) edits.renameInput(writer, name, input);
@@ -349,6 +339,7 @@ class BlockCopier {
            flags.dependsOnUnflagged(*ops()[op].subBlock, name);
   }
 
+  Context &context;
   BlockProgram &program;
   const uint32_t block;
   const std::vector<bool> *earlier;
@@ -356,29 +347,24 @@ class BlockCopier {
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
   NameSet states, handed;  // what the loop or the branch whose body this is writes
+  NameSet begun;           // what a step of `recurrent` is given under names of its own
   NameSet candidates, written;
   DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
   DenseMap<uint32_t, uint32_t> numCounts;        // by name: operators that count it
   DenseSet<uint32_t> countedBack;                // operators
   DenseMap<uint32_t, std::vector<Version>> lives;
   DenseMap<uint32_t, NameSet> below;  // by operator, where requested
+  struct Saved {
+    NameSet inputs, outputs;  // that the operator's gradient reads
+    NameSet carrying;         // outputs with gradients
+  };
+  DenseMap<uint32_t, Saved> saved;  // by operator, where requested
   BlockEdits edits;
   FlagRemoval flags;
   FinalNames finalNames;
 };
 
 }  // namespace
-
-CountedBack countersOn(const BlockProgram &program, const OpPaths &paths) {
-  CountedBack counters;
-  for (uint32_t block = 0; block < paths.size(); ++block)
-    for (uint32_t i : paths[block]) {
-      const BlockOp &op = program.blocks[block].ops[i];
-      if (program.text(op.type) == "increment")
-        forEachVariable(op.outputs, [&](TextId name) { ++counters[{block, name.value}]; });
-    }
-  return counters;
-}
 
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies) {

@@ -15,10 +15,6 @@ namespace gradc {
 /// What a name of block `block` was renamed to at its last write; the same name where it was not.
 using FinalNames = IdMap<TextId>;
 
-/// Of block and name: how many of the operators that count it are on the path, the first ones. Their gradients count back.
-using CountedBack = DenseMap<std::pair<uint32_t, uint32_t>, uint32_t>;
-CountedBack countersOn(const BlockProgram &program, const OpPaths &paths);
-
 /// Changes blocks 0 and those its operators own, one level after the other:
 ///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it;
 ///  - of a loop's body, a state that is written twice, read behind its last write, or read in a block within;

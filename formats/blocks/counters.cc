@@ -25,13 +25,12 @@ void BlockReader::restoreCounters(const ForwardFlow &flow, uint32_t gradientBloc
       return program.text(op.type) == "increment" && program.variables(op.outputs, "Out") == ArrayRef(name);
     });
   };
-  const ArrayRef<Value> operands = flow.owner->builder.inputs(flow.node);
   for (auto [i, input] : enumerate(flow.body->inputs)) {
     const TextId name = input.name.name;
     const bool isResult = is_contained(flow.body->results, input.name);
     if (input.from != BlockInput::From::Around || !isResult || !numCounts(gradientBlock, name)) continue;
     if (numCounts(gradientBlock, name) != numCounts(flow.block, name)) continue;
-    write(declared(name), here(flow, operands[flow.firstOperand + i]));
+    write(declared(name), operandHere(flow, static_cast<uint32_t>(i)));
   }
 }
 

@@ -81,6 +81,8 @@ Error BlockReader::readWhile(size_t at) {
   Expected<Value> loop = addFlow("_while_loop", inputs, attrs, {*test, body.graph}, at);
   if (!loop) return loop.takeError();
   flowNodes[*op.subBlock] = loop->node;
+  std::vector<uint32_t> &operands = flowOperands[*op.subBlock];
+  for (uint32_t i = 0; i < body.inputs.size(); ++i) operands.push_back(i);
   for (size_t i = 0; i < states.size(); ++i) writeCarried(body.results[i], {loop->node, static_cast<uint16_t>(i), 0});
   return Error::success();
 }
@@ -122,6 +124,8 @@ Error BlockReader::readConditional(size_t at) {
   Expected<Value> taken = addFlow("_cond", inputs, attrs, {*test, body.graph, *otherwise}, at);
   if (!taken) return taken.takeError();
   flowNodes[*op.subBlock] = taken->node;
+  std::vector<uint32_t> &operands = flowOperands[*op.subBlock];
+  for (uint32_t i = 0; i < body.inputs.size(); ++i) operands.push_back(1 + i);
   for (size_t i = 0; i < names.size(); ++i) writeCarried(body.results[i], {taken->node, static_cast<uint16_t>(i), 0});
   return Error::success();
 }

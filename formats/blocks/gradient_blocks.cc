@@ -2,6 +2,7 @@
 // branches that know what was decided. Tested by tests/block_backward_test.cc
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_body.h"
+#include "formats/blocks/recurrent_op.h"
 #include "ir/context.h"
 #include "ir/effects.h"
 
@@ -21,7 +22,7 @@ Error readArriving(const BlockProgram &program, GradientPorts &ports) {
   const BlockOp &op = program.blocks[ports.block].ops[ports.op];
   ArrayRef<TextId> outside = program.variables(op.inputs, "Out@GRAD");
   std::vector<TextId> inside;
-  if (ports.isLoop) {
+  if (ports.owner == BlockOwner::Loop) {
     for (const std::string &name : stringsAttr(op.attrs, "original_output_grad").value_or(std::vector<std::string>()))
       inside.push_back(program.texts.find(name));
   } else {
@@ -39,13 +40,13 @@ std::string number(size_t n) { return std::to_string(n); }
 
 }  // namespace
 
-bool ownsGradientBlock(StringRef type) { return type == "while_grad" || type == "conditional_block_grad"; }
-
 Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t block, size_t at) {
   const BlockOp &op = program.blocks[block].ops[at];
-  GradientPorts ports{block, at, program.text(op.type) == "while_grad", {}, {}};
+  if (program.text(op.type) == "recurrent_grad") return recurrentPorts(program, block, at);
+  const bool isLoop = program.text(op.type) == "while_grad";
+  GradientPorts ports{block, at, isLoop ? BlockOwner::Loop : BlockOwner::Branch, {}, {}};
   if (Error error = readArriving(program, ports)) return error;
-  const StringRef slot = ports.isLoop ? "X" : "Input";
+  const StringRef slot = isLoop ? "X" : "Input";
   ArrayRef<TextId> of = program.variables(op.inputs, slot), to = program.variables(op.outputs, (slot + "@GRAD").str());
   if (of.size() != to.size())
     return failureAt(program, block, at, ErrorKind::BadEntry,
@@ -54,8 +55,10 @@ Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t bloc
   for (auto [in, out] : ports.arriving) handed.insert(out.value);
   for (auto [forward, outside] : zip(of, to)) {
     if (outside == kEmptyName || !known.insert(outside.value).second) continue;
-    ports.wanted.push_back(
-        {gradientName(program, forward), outside, forward, ports.isLoop && handed.contains(outside.value)});
+    using Kind = GradientPorts::Wanted::Kind;
+    const TextId inside = gradientName(program, forward);
+    const bool isState = isLoop && handed.contains(outside.value);
+    ports.wanted.push_back({inside, outside, forward, isState ? Kind::State : Kind::Sum, inside});
   }
   return ports;
 }
@@ -66,6 +69,16 @@ void BlockReader::beginGradient() {
     const DeclaredName name{index, inside};
     write(name, addVariable(inside, Attrs(), {BlockInput::From::Arriving, name, Value()}));
   }
+  if (ports->owner != BlockOwner::Recurrent) return;
+  for (const GradientPorts::Wanted &wanted : ports->wanted) {
+    if (wanted.kind != GradientPorts::Wanted::Kind::State || !wanted.carried.isValid()) continue;
+    const DeclaredName name{index, wanted.carried};
+    Value carried = addVariable(wanted.carried, Attrs(), {BlockInput::From::Carried, name, Value()});
+    if (auto known = positions.find(name.key()); known != positions.end())  // an output too
+      carried = {cantFail(builder.add(*context.ops.find("_grad_add"), {held[known->second].last, carried}, {""})), 0,
+                 0};
+    write(name, carried);
+  }
 }
 
 BlockReader *BlockReader::forwardReader() const { return all.readers[*program.blocks[index].forward].get(); }
@@ -74,7 +87,7 @@ BlockReader *BlockReader::forwardReader() const { return all.readers[*program.bl
 std::optional<Value> BlockReader::valueAtStep(DeclaredName name) {
   auto at = positions.find(name.key());
   if (at == positions.end()) return std::nullopt;
-  const bool isState = all.owners[index].isLoop && name.block != index && held[at->second].isWritten;
+  const bool isState = isLoopBody() && name.block != index && held[at->second].isWritten;
   if (!isState || counters.contains(name.name.value)) return held[at->second].last;
   Value first = held[at->second].first;
   if (!builder.kind(first.node).isVariable())
@@ -126,9 +139,8 @@ NodeId BlockReader::skeleton(NodeId n) {
 }
 
 void BlockReader::saveValues(BlockBody &body, SmallVectorImpl<Value> &heads) {
-  DenseSet<std::pair<uint32_t, uint32_t>> states;
+  const DenseSet<std::pair<uint32_t, uint32_t>> states = statesOf(all, index, body);
   DenseMap<uint32_t, DeclaredName> nameOf;
-  for (const DeclaredName &name : body.results) states.insert(name.key());
   for (const auto &[n, input] : variables) nameOf.try_emplace(n.value, input.name);
   auto save = [&](Value v) {
     if (body.savedAt.try_emplace({v.node.value, v.index}, static_cast<uint32_t>(body.savedAt.size())).second)
@@ -139,7 +151,7 @@ void BlockReader::saveValues(BlockBody &body, SmallVectorImpl<Value> &heads) {
     for (auto [input, isRead] : zip(all.bodies[gradient]->inputs, all.bodies[gradient]->isRead)) {
       if (input.from != BlockInput::From::Forward) continue;
       const auto name = nameOf.find(input.value.node.value);
-      const bool isState = name != nameOf.end() && all.owners[index].isLoop && states.contains(name->second.key());
+      const bool isState = name != nameOf.end() && states.contains(name->second.key());
       if (name == nameOf.end() || (isState && isRead)) save(input.value);
       else given.push_back(input.value);
     }
@@ -152,7 +164,8 @@ Expected<BlockBody> BlockReader::gradientBody() {
   SmallVector<Value, 8> heads;
   for (const GradientPorts::Wanted &wanted : ports->wanted) {
     const bool isComputed = wanted.inside.isValid() && positions.contains({index, wanted.inside.value});
-    if (!isComputed && ports->isLoop)
+    const bool isLoop = ports->owner != BlockOwner::Branch;
+    if (!isComputed && isLoop)
       return failureAt(program, ports->block, ports->op, ErrorKind::MissingGradVar,
                        "block " + Twine(index) + " does not compute the gradient of '" + program.text(wanted.forward) +
                            "'");
@@ -160,8 +173,8 @@ Expected<BlockBody> BlockReader::gradientBody() {
     auto emit = [&](StringRef name, ArrayRef<Value> operands) {
       return Value{cantFail(builder.add(*context.ops.find(name), operands, {""})), 0, 0};
     };
-    if (!ports->isLoop) heads.push_back(isComputed ? gradient : emit("zeros_like", {read(wanted.forward)}));
-    else if (wanted.isState) heads.push_back(gradient);
+    if (!isLoop) heads.push_back(isComputed ? gradient : emit("zeros_like", {read(wanted.forward)}));
+    else if (wanted.kind != GradientPorts::Wanted::Kind::Sum) heads.push_back(gradient);
     else {
       const DeclaredName name{index, wanted.inside};
       const Value sum = addVariable(wanted.inside, Attrs(), {BlockInput::From::Sum, name, Value()});
@@ -186,27 +199,38 @@ Expected<ForwardFlow> BlockReader::forwardFlow(size_t at) {
                      "block " + Twine(block) +
                          ", whose gradient this is, is not run before it beside or in its forward block");
   const BlockBody &body = *all.bodies[block];
-  return ForwardFlow{
-      block, reader, node->second, &body, owner.isLoop ? 0u : 1u, static_cast<uint32_t>(body.results.size())};
+  const auto numOutputs = static_cast<uint32_t>(body.results.size());
+  ForwardFlow flow{block, reader, node->second, &body, reader->flowOperands[block], numOutputs, numOutputs, false, {}};
+  flow.states = statesOf(all, block, body);
+  if (owner.kind == BlockOwner::Recurrent)
+    flow.isReverse = cantFail(readRecurrentOp(program, owner.block, owner.op)).isReverse;
+  else ++flow.firstSaved;  // behind the number of steps, or what was decided
+  return flow;
 }
 
 Value BlockReader::here(const ForwardFlow &flow, Value v) { return flow.owner == this ? v : forwardVariable(v); }
 
+Value BlockReader::operandHere(const ForwardFlow &flow, uint32_t input) {
+  return here(flow, flow.owner->builder.inputs(flow.node)[flow.operands[input]]);
+}
+
 Expected<GradientFlow> BlockReader::gradientFlow(size_t at) {
   Expected<ForwardFlow> forward = forwardFlow(at);
   if (!forward) return forward.takeError();
-  GradientFlow flow{*forward, &*all.bodies[*op(at).subBlock], cantFail(gradientPorts(program, index, at)),
+  GradientFlow flow{std::move(*forward), &*all.bodies[*op(at).subBlock], cantFail(gradientPorts(program, index, at)),
                     DenseMap<uint32_t, TextId>()};
   for (auto [inside, outside] : flow.ports.arriving) flow.outsideOf[inside.value] = outside;
   return flow;
 }
 
-Error BlockReader::readWhileGradient(size_t at) {
+Error BlockReader::readLoopGradient(size_t at) {
   Expected<GradientFlow> gradient = gradientFlow(at);
   if (!gradient) return gradient.takeError();
+  using Kind = GradientPorts::Wanted::Kind;
   const ForwardFlow *flow = &gradient->forward;
   const BlockBody &body = *gradient->body;
   const GradientPorts &ports = gradient->ports;
+  const bool isWhile = ports.owner == BlockOwner::Loop;
   if (ports.wanted.empty()) return Error::success();
   auto output = [&](uint32_t i) { return here(*flow, {flow->node, static_cast<uint16_t>(i), 0}); };
   SmallVector<Value, 16> data, starts, whole;
@@ -216,56 +240,62 @@ Error BlockReader::readWhileGradient(size_t at) {
     values.push_back(v);
   };
   DenseMap<uint32_t, size_t> stateAt, sumAt;  // among the starts, by name inside
+  size_t numRows = 0;
   for (const GradientPorts::Wanted &wanted : ports.wanted) {
-    (wanted.isState ? stateAt : sumAt)[wanted.inside.value] = starts.size();
+    if (wanted.kind == Kind::Row) {
+      ++numRows;
+      continue;
+    }
+    if (wanted.kind == Kind::Sum) sumAt[wanted.inside.value] = starts.size();
+    else if (wanted.carried.isValid()) stateAt[wanted.carried.value] = starts.size();
     starts.push_back(
-        wanted.isState
+        isWhile && wanted.kind == Kind::State
             ? read(wanted.outside)
             : Value{cantFail(builder.add(*context.ops.find("zeros_like"), {read(wanted.forward)}, {""})), 0, 0});
   }
-  DenseSet<std::pair<uint32_t, uint32_t>> states;
-  for (const DeclaredName &name : flow->body->results) states.insert(name.key());
   for (auto [input, isRead] : zip(body.inputs, body.isRead)) {
     const uint32_t name = input.name.name.value;
     switch (input.from) {
       case BlockInput::From::Around: place(2, whole, read(input.name)); break;
       case BlockInput::From::Sum: places.push_back({1, sumAt.lookup(name)}); break;
+      case BlockInput::From::Carried: places.push_back({1, stateAt.lookup(name)}); break;
       case BlockInput::From::Arriving:
-        if (stateAt.contains(name)) places.push_back({1, stateAt.lookup(name)});
+        if (!isWhile) place(0, data, read(gradient->outsideOf.lookup(name)));
+        else if (stateAt.contains(name)) places.push_back({1, stateAt.lookup(name)});
         else place(2, whole, read(gradient->outsideOf.lookup(name)));
         break;
       case BlockInput::From::Forward:
         const auto saved = flow->body->savedAt.find({input.value.node.value, input.value.index});
         const auto given = flow->body->inputAt.find(input.value.node.value);
-        const bool isState =
-            given != flow->body->inputAt.end() && states.contains(flow->body->inputs[given->second].name.key());
-        if (given != flow->body->inputAt.end() && !(isState && isRead))
-          place(2, whole, here(*flow, flow->owner->builder.inputs(flow->node)[flow->firstOperand + given->second]));
-        else place(0, data, output(flow->numOutputs + 1 + saved->second));
+        const bool isGiven = given != flow->body->inputAt.end();
+        const bool isState = isGiven && flow->states.contains(flow->body->inputs[given->second].name.key());
+        if (!isGiven || (isState && isRead)) place(0, data, output(flow->firstSaved + saved->second));
+        else if (flow->isSliced(given->second)) place(0, data, operandHere(*flow, given->second));
+        else place(2, whole, operandHere(*flow, given->second));
         break;
     }
   }
   std::vector<int64_t> locations;
   const size_t firstOf[] = {0, data.size(), data.size() + starts.size()};
   for (auto [list, i] : places) locations.push_back(static_cast<int64_t>(firstOf[list] + i));
-  SmallVector<Value, 16> operands = {output(flow->numOutputs)};  // the number of steps
+  SmallVector<Value, 16> operands;
+  if (isWhile) operands.push_back(output(flow->numOutputs));  // the number of steps
   for (const auto *list : {&data, &starts, &whole}) append_range(operands, *list);
   const std::string numArgs = number(operands.size()), numData = number(data.size()), numStates = number(starts.size()),
-                    locs = tupleText(locations), length = std::to_string(options.maxIterations);
-  Expected<Value> loop = addFlow("_scan", operands,
-                                 {{"num_args", numArgs},
-                                  {"num_data", numData},
-                                  {"num_states", numStates},
-                                  {"num_out_data", "0"},
-                                  {"input_locs", locs},
-                                  {"has_steps", "True"},
-                                  {"reverse", "True"},
-                                  {"length", length}},
-                                 {body.graph}, at);
+                    numOut = number(numRows), locs = tupleText(locations),
+                    length = std::to_string(options.maxIterations);
+  SmallVector<AttrText, 8> attrs = {{"num_args", numArgs},
+                                    {"num_data", numData},
+                                    {"num_states", numStates},
+                                    {"num_out_data", numOut},
+                                    {"input_locs", locs}};
+  if (isWhile) append_range(attrs, ArrayRef<AttrText>({{"has_steps", "True"}, {"length", length}}));
+  if (isWhile || !flow->isReverse) attrs.push_back({"reverse", "True"});
+  Expected<Value> loop = addFlow("_scan", operands, attrs, {body.graph}, at);
   if (!loop) return loop.takeError();
   for (auto [i, wanted] : enumerate(ports.wanted))
-    write(declared(wanted.outside), {loop->node, static_cast<uint16_t>(i), 0});
-  restoreCounters(*flow, *op(at).subBlock);
+    if (wanted.outside != kEmptyName) write(declared(wanted.outside), {loop->node, static_cast<uint16_t>(i), 0});
+  if (isWhile) restoreCounters(*flow, *op(at).subBlock);
   return Error::success();
 }
 
@@ -280,8 +310,8 @@ Error BlockReader::readConditionalGradient(size_t at) {
   SmallVector<Value, 16> operands = {output(flow->numOutputs)};  // what was decided
   auto givenOrSaved = [&](Value v) {
     if (const auto given = flow->body->inputAt.find(v.node.value); given != flow->body->inputAt.end())
-      return here(*flow, flow->owner->builder.inputs(flow->node)[flow->firstOperand + given->second]);
-    return output(flow->numOutputs + 1 + flow->body->savedAt.lookup({v.node.value, v.index}));
+      return operandHere(*flow, given->second);
+    return output(flow->firstSaved + flow->body->savedAt.lookup({v.node.value, v.index}));
   };
   for (const BlockInput &input : body.inputs) {
     if (input.from == BlockInput::From::Around) operands.push_back(read(input.name));

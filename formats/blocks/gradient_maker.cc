@@ -2,6 +2,7 @@
 #include "formats/blocks/gradient_maker.h"
 
 #include "formats/blocks/block_attrs.h"
+#include "formats/blocks/visible_variables.h"
 
 using namespace llvm;
 
@@ -33,6 +34,8 @@ Error GradientMaker::make(uint32_t block, uint32_t index, const NameSet &noGrad,
   for (const Slot &slot : form.inputs) readSlot(forward, slot, op.inputs.emplace_back());
   for (const Slot &slot : form.outputs) writeSlot(forward, slot, noGrad, op.outputs.emplace_back());
   if (type == "while") finishLoop(forward, op, *gradientBlock);
+  if (type == "recurrent")
+    if (Error error = finishRecurrent(block, index, op, *gradientBlock)) return error;
   if (!form.isEach) {
     made.push_back(std::move(op));
     return Error::success();
@@ -145,6 +148,47 @@ void GradientMaker::finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gra
   std::vector<std::string> spelled;
   for (TextId name : read) spelled.push_back(program.text(name).str());
   op.attrs = context.withAttrs(op.attrs, {{"original_output_grad", stringsAttrText(AttrTag::Strings, spelled)}});
+}
+
+/// An array with a gradient that a block or those within it write or read; invalid: none.
+TextId GradientMaker::arrayWithin(uint32_t block) const {
+  SmallVector<uint32_t, 4> pending = {block};
+  TextId array;
+  while (!pending.empty()) {
+    const uint32_t inner = pending.pop_back_val();
+    auto isArray = [&](TextId name) {
+      const BlockVariable *record = visibleVariable(program, inner, name);
+      if (!record || record->kind != FluidType::LodTensorArray || record->stopsGradient) return false;
+      array = name;
+      return true;
+    };
+    for (const BlockOp &op : program.blocks[inner].ops) {
+      if (op.subBlock) pending.push_back(*op.subBlock);
+      if (anyVariable(op.inputs, isArray) || anyVariable(op.outputs, isArray)) return array;
+    }
+  }
+  return array;
+}
+
+// Gradients that its gradient block computes; those of states it always does.
+Error GradientMaker::finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock) {
+  const BlockOp &forward = program.blocks[block].ops[index];
+  if (const TextId array = arrayWithin(*forward.subBlock); array.isValid())
+    return failureAt(program, block, index, ErrorKind::NotDifferentiable,
+                     "the gradient of array '" + program.text(array) + "' within 'recurrent' is not available");
+  NameSet computed;
+  for (const BlockOp &inner : program.blocks[gradientBlock].ops)
+    forEachVariable(inner.outputs, [&](TextId name) { computed.insert(name); });
+  for (BlockSlot &slot : op.outputs) {
+    StringRef source = program.text(slot.name);
+    source.consume_back(kSuffix);
+    for (auto [variable, gradient] : zip(program.variables(forward.inputs, source), slot.variables)) {
+      const bool isState = source == "initial_states";
+      if (!carriesGradient(program, block, variable) || (!isState && !computed.contains(names.gradient(variable))))
+        gradient = kEmptyName;
+    }
+  }
+  return Error::success();
 }
 
 Attrs GradientMaker::attrsOf(const BlockOp &forward, StringRef madeType) {

@@ -28,6 +28,9 @@ class Declarer {
            stringsAttr(owner->attrs, "original_output_grad").value_or(std::vector<std::string>()))
         carried.insert(program.intern(name));
       if (numEarlier) declareArriving(block, *owner, carried);
+      if (program.text(owner->type) == "recurrent_grad")  // given by the step after, and declared nowhere
+        for (const std::string &name : stringsAttr(owner->attrs, "states").value_or(std::vector<std::string>()))
+          carried.insert(names.gradient(program.intern(name)));
     }
     size_t kept = firstOp;
     for (size_t i = firstOp; i < program.blocks[block].ops.size(); ++i) {
@@ -95,8 +98,6 @@ class Declarer {
     if (gradient.kind == FluidType::SelectedRows) gradient.lodLevel.reset();
     const TextId forward = names.stripped(name);
     const BlockVariable *variable = visibleVariable(program, block, forward);
-    if (!variable && program.blocks[block].forward)
-      variable = visibleVariable(program, *program.blocks[block].forward, forward);
     if (!variable) return gradient;
     if (variable->kind == FluidType::LodTensorArray) gradient.kind = FluidType::LodTensorArray;
     gradient.dtype = variable->dtype;

@@ -7,13 +7,21 @@
 #include "ir/out_of_memory.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
 
 namespace gradc {
 namespace {
 
-bool ownsBlock(StringRef type) { return type == "while" || type == "conditional_block"; }
+/// By the type of the operator, or of its gradient; nothing for others.
+std::optional<BlockOwner> ownerOfBlock(StringRef type) {
+  return StringSwitch<std::optional<BlockOwner>>(type)
+      .Case("while", BlockOwner::Loop)
+      .Case("conditional_block", BlockOwner::Branch)
+      .Case("recurrent", BlockOwner::Recurrent)
+      .Default(std::nullopt);
+}
 
 /// Blocks with a meaning: those that an operator runs which has one. Others are not looked into. A gradient block belongs to a
 /// block that is not a gradient itself.
@@ -50,11 +58,15 @@ class Blocks {
     if (!all.owners[block].isRun || !op.subBlock) return;
     const std::optional<uint32_t> forward = all.program.blocks[*op.subBlock].forward;
     BlockReaders::Owner &owner = all.owners[*op.subBlock];
-    if (ownsBlock(type)) owner = {block, at, type == "while", true};
-    if (!ownsGradientBlock(type) || !forward || *forward == block) return;
+    StringRef forwardType = type;
+    const bool isGradient = forwardType.consume_back("_grad");
+    const std::optional<BlockOwner> kind = ownerOfBlock(forwardType);
+    if (!kind) return;
+    if (!isGradient) owner = {block, at, *kind, true};
+    if (!isGradient || !forward || *forward == block) return;
     const BlockReaders::Owner &other = all.owners[*forward];
-    if (!other.isRun || all.program.blocks[*forward].forward || other.isLoop != (type == "while_grad")) return;
-    owner = {block, at, false, true};
+    if (!other.isRun || all.program.blocks[*forward].forward || other.kind != *kind) return;
+    owner = {block, at, BlockOwner::Branch, true};
     all.gradients[*forward].push_back(*op.subBlock);
   }
 

@@ -2,6 +2,7 @@
 // Tested by tests/append_backward_test.cc
 #include "formats/blocks/op_path.h"
 
+#include "formats/blocks/block_attrs.h"
 #include "formats/blocks/gradient_forms.h"
 
 #include <numeric>
@@ -107,6 +108,7 @@ class PathFinder {
     const uint32_t inner = *op.subBlock;
     const std::vector<BlockOp> &ops = program.blocks[inner].ops;
     const bool isLoop = program.text(op.type) == "while";
+    if (program.text(op.type) == "recurrent") return findSteps(op);
     if (!isLoop && program.text(op.type) != "conditional_block") {
       paths[inner].resize(ops.size());
       std::iota(paths[inner].begin(), paths[inner].end(), 0);
@@ -117,6 +119,24 @@ class PathFinder {
     for (const BlockOp &innerOp : ops)
       if (anyIn(innerOp.outputs, outputs)) addAll(needed, innerOp.inputs, none);
     find(inner, std::move(needed), {}, none, isLoop);
+  }
+
+  /// All operators of a step, as Paddle has it, but those that have no gradient and that nobody needs.
+  void findSteps(const BlockOp &op) {
+    const uint32_t inner = *op.subBlock;
+    NameSet needed(program.variables(op.outputs, "outputs")), none;
+    for (const std::string &state : stringsAttr(op.attrs, "states").value_or(std::vector<std::string>()))
+      if (const TextId name = program.texts.find(state); name.isValid()) needed.insert(name);
+    find(inner, std::move(needed), {}, none, false);
+    std::vector<uint32_t> path;
+    auto next = paths[inner].begin();
+    for (uint32_t i = 0; i < program.blocks[inner].ops.size(); ++i) {
+      const bool isNeeded = next != paths[inner].end() && *next == i;
+      next += isNeeded;
+      const std::optional<StringRef> form = gradientForm(program.text(program.blocks[inner].ops[i].type));
+      if (isNeeded || (form && *form != "none")) path.push_back(i);
+    }
+    paths[inner] = std::move(path);
   }
 
   void stopAtUnreached(uint32_t block, const NameSet &reached, NameSet &noGrad) {
@@ -136,6 +156,17 @@ class PathFinder {
 void findOpPath(const BlockProgram &program, uint32_t block, const NameSet &targets, ArrayRef<TextId> sources,
                 NameSet &noGrad, OpPaths &paths) {
   PathFinder(program, paths).find(block, targets, sources, noGrad, false);
+}
+
+CountedBack countersOn(const BlockProgram &program, const OpPaths &paths) {
+  CountedBack counters;
+  for (uint32_t block = 0; block < paths.size(); ++block)
+    for (uint32_t i : paths[block]) {
+      const BlockOp &op = program.blocks[block].ops[i];
+      if (program.text(op.type) == "increment")
+        forEachVariable(op.outputs, [&](TextId name) { ++counters[{block, name.value}]; });
+    }
+  return counters;
 }
 
 std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path,

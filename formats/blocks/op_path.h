@@ -25,4 +25,8 @@ std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t bloc
 NameSet targetsSeenFrom(const BlockProgram &program, uint32_t block, uint32_t targetBlock,
                         llvm::ArrayRef<TextId> targets);
 
+/// Of block and name: how many of the operators that count it are on the path, the first ones. Their gradients count back.
+using CountedBack = DenseMap<std::pair<uint32_t, uint32_t>, uint32_t>;
+CountedBack countersOn(const BlockProgram &program, const OpPaths &paths);
+
 }  // namespace gradc

@@ -175,8 +175,19 @@ void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &
   });
 }
 
+static void fillStepStates(Context &context, const BlockOp &recurrent, std::vector<BlockOp> &ops,
+                           GradientNames &names) {
+  NameSet computed;
+  for (const BlockOp &op : ops) forEachVariable(op.outputs, [&](TextId name) { computed.insert(name); });
+  for (const std::string &text : stringsAttr(recurrent.attrs, "ex_states").value_or(std::vector<std::string>())) {
+    const TextId state = names.texts.intern(text), gradient = names.gradient(state);
+    if (computed.insert(gradient)) ops.push_back(zerosLike(context, names.texts, state, gradient));
+  }
+}
+
 void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
                     std::vector<BlockOp> &ops, GradientNames &names) {
+  if (program.text(loop.type) == "recurrent") return fillStepStates(context, loop, ops, names);
   if (program.text(loop.type) != "while") return;
   NameSet computed, arriving;  // what the step before gets, what this one reads
   for (const BlockOp &op : ops) {

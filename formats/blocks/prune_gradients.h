@@ -20,6 +20,7 @@ void fillUncomputed(Context &context, std::vector<BlockOp> &ops, const NameSet &
 /// In the gradient of a loop's body: the gradient of a state that the step overwrites and does not read is zeros before the step,
 /// and only where no step runs that of the final state. Where the step reads a state and overwrites it with what has no gradient,
 /// what arrives is replaced by zeros first, so that the sum that the step before gets leaves it out.
+/// Of `recurrent`: the gradient of what a step was given is zeros where no operator computes it, for the step before gets it.
 void fillLostStates(Context &context, const BlockProgram &program, uint32_t body, const BlockOp &loop,
                     std::vector<BlockOp> &ops, GradientNames &names);
 

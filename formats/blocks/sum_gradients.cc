@@ -102,9 +102,14 @@ class Summer {
     known.names.push_back(known.gradient);
     known.said.push_back(place);
     if (handed.contains(known.gradient)) return;
-    for (uint32_t s = 0; s < op.inputs.size(); ++s)
-      for (uint32_t a = 0; a < op.inputs[s].variables.size(); ++a)
-        if (op.inputs[s].variables[a] == known.gradient) known.said.push_back({place.op, s, a, false, false});
+    if (indexed != place.op) {
+      indexed = place.op;
+      inputPlaces.clear();
+      for (uint32_t s = 0; s < op.inputs.size(); ++s)
+        for (uint32_t a = 0; a < op.inputs[s].variables.size(); ++a)
+          inputPlaces[op.inputs[s].variables[a].value].push_back({place.op, s, a, false, false});
+    }
+    known.said.append(inputPlaces[known.gradient.value]);
   }
 
   TextId nextName(Arrivals &known) {
@@ -196,6 +201,8 @@ class Summer {
   IdMap<uint32_t> positions;       // of gradients among the arrivals
   std::vector<Arrivals> arrivals;  // in the order in which gradients are first said
   std::vector<PendingSum> sums;
+  std::optional<uint32_t> indexed;               // the operator whose
+  IdMap<SmallVector<NamePlace, 1>> inputPlaces;  // inputs these are, by name
 };
 
 }  // namespace

@@ -36,26 +36,41 @@ Error verifyLinks(const BlockProgram &program, uint32_t index, std::vector<uint3
   return Error::success();
 }
 
-Error verifyNames(const BlockProgram &program, uint32_t block, size_t index, ArrayRef<BlockSlot> slots) {
+/// Of an operator that owns the gradient block of `recurrent`: gradients that a step gets from the one after it. Paddle declares
+/// them nowhere.
+DenseSet<uint32_t> undeclaredNames(const BlockProgram &program, const BlockOp &owner) {
+  DenseSet<uint32_t> names;
+  if (program.text(owner.type) == "recurrent_grad")
+    for (const std::string &state : stringsAttr(owner.attrs, "states").value_or(std::vector<std::string>()))
+      if (const TextId name = program.texts.find(state + "@GRAD"); name.isValid()) names.insert(name.value);
+  return names;
+}
+
+Error verifyNames(const BlockProgram &program, uint32_t block, size_t index, ArrayRef<BlockSlot> slots,
+                  const DenseSet<uint32_t> &undeclared) {
   for (const BlockSlot &slot : slots)
     for (TextId name : slot.variables)
-      if (name != kEmptyName && !program.declaringBlock(block, name))
+      if (name != kEmptyName && !program.declaringBlock(block, name) && !undeclared.contains(name.value))
         return failureAt(program, block, index, ErrorKind::ForeignEntry,
                          "slot '" + program.text(slot.name) + "' names '" + program.text(name) +
                              "', which neither this block nor one around it declares");
   return Error::success();
 }
 
-Error verifyOp(const BlockProgram &program, uint32_t block, size_t index, std::vector<bool> &isOwned) {
+Error verifyOp(const BlockProgram &program, uint32_t block, size_t index, std::vector<const BlockOp *> &owners) {
   const BlockOp &op = program.blocks[block].ops[index];
-  for (ArrayRef<BlockSlot> slots : {ArrayRef(op.inputs), ArrayRef(op.outputs)})
-    if (Error error = verifyNames(program, block, index, slots)) return error;
+  const bool isHelper = owners[block] && program.text(op.type) == "rnn_memory_helper_grad";
+  const DenseSet<uint32_t> none;
+  if (Error error = verifyNames(program, block, index, op.inputs,
+                                isHelper ? undeclaredNames(program, *owners[block]) : DenseSet<uint32_t>()))
+    return error;
+  if (Error error = verifyNames(program, block, index, op.outputs, none)) return error;
   if (!op.subBlock) return Error::success();
   const uint32_t owned = *op.subBlock;
-  if (owned >= program.blocks.size() || program.blocks[owned].parent != block || isOwned[owned])
+  if (owned >= program.blocks.size() || program.blocks[owned].parent != block || owners[owned])
     return failureAt(program, block, index, ErrorKind::BadJson,
                      "owns block " + Twine(owned) + ", expected a child of its block that no other owns");
-  isOwned[owned] = true;
+  owners[owned] = &op;
   return Error::success();
 }
 
@@ -82,10 +97,10 @@ Error verifyBlocks(const BlockProgram &program) {
     std::vector<uint32_t> depths(numBlocks);
     for (uint32_t i = 0; i < numBlocks; ++i)
       if (Error error = verifyLinks(program, i, depths)) return error;
-    std::vector<bool> isOwned(numBlocks);
+    std::vector<const BlockOp *> owners(numBlocks);
     for (uint32_t i = 0; i < numBlocks; ++i)
       for (size_t op = 0; op < program.blocks[i].ops.size(); ++op)
-        if (Error error = verifyOp(program, i, op, isOwned)) return error;
+        if (Error error = verifyOp(program, i, op, owners)) return error;
     return Error::success();
   });
 }

@@ -78,6 +78,22 @@ void fillConstant(OpTranslation &op) {
   op.out("Out", op.emit("_full", {}, {{"shape", tupleText(shape)}, {"value", value}, {"dtype", op.dtype("dtype")}}));
 }
 
+/// One dimension is that of the operand.
+void fillLikeBatch(OpTranslation &op) {
+  std::vector<int64_t> shape = op.integers("shape");
+  const int64_t axis = op.integer("output_dim_idx", 0);
+  if (axis < 0 || axis >= static_cast<int64_t>(shape.size())) {
+    op.fail(ErrorKind::BadAttribute, "attribute 'output_dim_idx' is " + Twine(axis) + ", and 'shape' has " +
+                                         Twine(shape.size()) + " dimensions");
+    return;
+  }
+  shape[static_cast<size_t>(axis)] = op.dim("Input", op.integer("input_dim_idx", 0));
+  if (is_contained(shape, -1)) op.unsupported("attribute 'shape' has an unknown dimension");
+  const std::string spelled = op.text("str_value", "");
+  const std::string value = spelled.empty() ? numberText(op.number("value", 0)) : spelled;
+  op.out("Out", op.emit("_full", {}, {{"shape", tupleText(shape)}, {"value", value}, {"dtype", op.dtype("dtype")}}));
+}
+
 void fillAnyLike(OpTranslation &op) {
   const double value = op.number("value", 0);
   Value v = op.emit(value == 0 ? "zeros_like" : "ones_like", {op.in("X")});
@@ -121,6 +137,7 @@ constexpr BlockOpRow kRows[] = {
     {"exp", [](OpTranslation &op) { unary(op, "exp"); }},
     {"fill_any_like", fillAnyLike},
     {"fill_constant", fillConstant},
+    {"fill_constant_batch_size_like", fillLikeBatch},
     {"fill_zeros_like", fillZerosLike},
     {"floor", [](OpTranslation &op) { unary(op, "floor"); }},
     {"greater_equal", [](OpTranslation &op) { comparison(op, "broadcast_greater_equal"); }},
@@ -138,6 +155,7 @@ constexpr BlockOpRow kRows[] = {
     {"pow", pow},
     {"reciprocal", [](OpTranslation &op) { unary(op, "reciprocal"); }},
     {"relu", [](OpTranslation &op) { unary(op, "relu"); }},
+    {"rnn_memory_helper", assign},
     {"rsqrt", [](OpTranslation &op) { unary(op, "rsqrt"); }},
     {"scale", scale},
     {"sigmoid", [](OpTranslation &op) { unary(op, "sigmoid"); }},
