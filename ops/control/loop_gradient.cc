@@ -18,13 +18,20 @@ class LoopGradient {
 
   void run() {
     findAnswers();
-    if (!rows.empty() || !states.empty() || !sums.empty()) return emitLoop(makeBody());
+    if (!rows.empty() || !states.empty() || !sums.empty() || !shortRows.empty()) return emitLoop(makeBody());
     for (size_t i = 0; i < g.numInputs(); ++i) g.noGrad(i);
   }
 
  private:
   bool isState(uint32_t operand) const { return flow.operands[operand] == BodyFlow::Operand::State; }
   uint32_t outputOf(const BodyFlow::State &state) const { return ports.outputOf[state.head]; }
+
+  // What was stacked for a gradient has values in the rows of the steps run, and so have its gradients.
+  bool isShort(const AdjointInput &input) const {
+    if (!flow.countOutput && !flow.countOperand) return false;
+    if (input.from == From::Operand) return isShortData(g.kind(), input.index);
+    return input.from != From::Sum && flow.isStacked[input.index] && input.index >= g.kind().numVisible;
+  }
 
   // A state takes part when its gradient is not zero before some step or after one; that of the final state is that of the
   // first one where there are no steps.
@@ -38,7 +45,7 @@ class LoopGradient {
     }
     for (uint32_t i = 0; i < flow.operands.size(); ++i) {
       if (!body.hasGradientOf(i)) continue;
-      if (flow.operands[i] == BodyFlow::Operand::Rows) rows.push_back(i);
+      if (flow.operands[i] == BodyFlow::Operand::Rows) (isShortData(g.kind(), i) ? shortRows : rows).push_back(i);
       if (flow.operands[i] == BodyFlow::Operand::Whole) sums.push_back(i);
     }
   }
@@ -51,6 +58,7 @@ class LoopGradient {
       else heads.push_back(body.emit(kZerosLike, {body.variable({From::Gradient, outputOf(state)})}));
     }
     for (uint32_t i : sums) heads.push_back(body.emit(kGradAdd, {body.variable({From::Sum, i}), body.gradientOf(i)}));
+    for (uint32_t i : shortRows) heads.push_back(body.gradientOf(i));
     return std::move(body).finish(heads);
   }
 
@@ -90,6 +98,10 @@ class LoopGradient {
     if (data.empty() && flow.maxSteps == kUnknownDim)  // something has to tell the number of steps
       for (uint32_t i = 0; i < flow.operands.size() && data.empty(); ++i)
         if (flow.operands[i] == BodyFlow::Operand::Rows) data.push_back(g.x(i));
+    DimsBuffer shortData;
+    for (const auto &[input, at] : dataAt)
+      if (isShort(input)) shortData.push_back(static_cast<int64_t>(at));
+    llvm::sort(shortData);
     const size_t firstOf[] = {0, data.size(), data.size() + starts.size()};
     DimsBuffer locations;
     for (auto [list, at] : places) locations.push_back(static_cast<int64_t>(firstOf[list] + at));
@@ -98,7 +110,7 @@ class LoopGradient {
     else if (flow.countOperand) operands.push_back(g.x(*flow.countOperand));
     const bool hasSteps = !operands.empty();
     for (const auto *list : {&data, &starts, &whole}) append_range(operands, *list);
-    SmallVector<AttrText, 10> attrs = {
+    SmallVector<AttrText, 12> attrs = {
         {"num_args", g.number(static_cast<int64_t>(operands.size()))},
         {"num_data", g.number(static_cast<int64_t>(data.size()))},
         {"num_states", g.number(static_cast<int64_t>(starts.size()))},
@@ -109,10 +121,12 @@ class LoopGradient {
     if (!flow.isReverse) attrs.push_back({"reverse", "True"});
     if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", g.number(flow.maxSteps)});
     if (!zeros.empty()) attrs.push_back({"zero_states", g.tuple(zeros)});
+    if (!shortData.empty()) attrs.push_back({"short_data", g.tuple(shortData)});
+    if (!shortRows.empty()) attrs.push_back({"__saved__", g.tuple(static_cast<int64_t>(shortRows.size()))});
     answer(g.emit(kScan, operands, g.context().attrs(attrs), backward.graph));
   }
 
-  // Outputs: rows, then states, then sums.
+  // Outputs: rows, then states, then sums; behind what is visible, rows of what is short.
   void answer(Value loop) {
     if (g.hasFailed()) return;
     SmallVector<bool, 16> isAnswered(g.numInputs(), false);
@@ -128,6 +142,7 @@ class LoopGradient {
       else g.dx(state.operand, gradient);
     }
     for (uint32_t i : sums) g.dx(i, next(i));
+    for (uint32_t i : shortRows) g.dx(i, next(i));
     for (size_t i = 0; i < isAnswered.size(); ++i)
       if (!isAnswered[i]) g.noGrad(i);
   }
@@ -136,7 +151,7 @@ class LoopGradient {
   const BodyFlow &flow;
   const BodyFlow::Body &ports;
   AdjointBody body;
-  SmallVector<uint32_t, 8> rows, sums;  // operands
+  SmallVector<uint32_t, 8> rows, sums, shortRows;  // operands
   SmallVector<BodyFlow::State, 4> states;
 };
 

@@ -15,7 +15,7 @@ struct ScanParams {
   int64_t numArgs, numData, numStates, numOutData;
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
-  std::optional<Dims> inputLocs, zeroStates, saved;
+  std::optional<Dims> inputLocs, zeroStates, shortData, saved;
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -34,6 +34,10 @@ constexpr AttrSpec kScanAttrs[] = {
     attr<&ScanParams::zeroStates>("zero_states", "None",
                                   "which states, counted from the first, start as zeros: their inputs tell shape and "
                                   "type alone; None: none of them"),
+    attr<&ScanParams::shortData>(
+        "short_data", "None",
+        "which data have values in the rows of the steps run alone, as what a loop stacked for "
+        "its gradient has; so have their gradients; None: none of them"),
     savedAttr<&ScanParams::saved>(),
 };
 
@@ -76,6 +80,12 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
                                                        " exclusive");
     if (!flow.hasFailed()) isZero.set(static_cast<unsigned>(state));
   }
+  const Dims shortData = p.shortData.value_or(Dims());
+  flow.expect(shortData.empty() || p.hasSteps, "attribute 'short_data' is given, and 'has_steps' is not");
+  for (auto [i, data] : enumerate(shortData))
+    flow.expect(data >= 0 && data < p.numData, "element " + Twine(i) + " of attribute 'short_data' is " + Twine(data) +
+                                                   ", expected one of the data, 0 to " + Twine(numData) + " exclusive");
+  if (flow.hasFailed()) return std::move(flow).finish();
   for (unsigned s = 0; s < numStates; ++s)
     flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);
   flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutData) + numStates, true);
@@ -110,6 +120,12 @@ constexpr OpDef scanOperator() {
 }  // namespace
 
 constinit const OpDef kScan = scanOperator();
+
+bool isShortData(const NodeKind &kind, uint32_t operand) {
+  if (kind.op != &kScan) return false;
+  const ScanParams &p = kind.params<ScanParams>();
+  return p.shortData && is_contained(*p.shortData, static_cast<int64_t>(operand) - p.hasSteps);
+}
 
 namespace {
 constexpr const OpDef *kOps[] = {&kScan};
