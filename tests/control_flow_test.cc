@@ -349,9 +349,8 @@ TEST(ControlFlow, CF_20_ShortDataOfAScan) {
   EXPECT_EQ(scan("True", "(0,)"), "success");
   EXPECT_EQ(scan("False", "(0,)"), "[bad_attribute] attribute 'short_data' is given, and 'has_steps' is not");
   for (StringRef data : {"1", "-1"})
-    EXPECT_EQ(scan("True", ("(0, " + data + ")").str()), ("[bad_attribute] element 1 of attribute 'short_data' is " +
-                                                          data + ", expected one of the data, 0 to 1 exclusive")
-                                                             .str());
+    EXPECT_EQ(scan("True", ("(0, " + data + ")").str()),
+              ("[bad_attribute] element 1 of attribute 'short_data' is " + data + ", expected 0 to 1 exclusive").str());
 }
 
 // The step reads the state where it makes the next, and nowhere else.

@@ -4,6 +4,8 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "ir/short_rows.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -18,7 +20,7 @@ class LoopGradient {
 
   void run() {
     findAnswers();
-    if (!rows.empty() || !states.empty() || !sums.empty() || !shortRows.empty()) return emitLoop(makeBody());
+    if (!rows.empty() || !states.empty() || !sums.empty()) return emitLoop(makeBody());
     for (size_t i = 0; i < g.numInputs(); ++i) g.noGrad(i);
   }
 
@@ -26,11 +28,10 @@ class LoopGradient {
   bool isState(uint32_t operand) const { return flow.operands[operand] == BodyFlow::Operand::State; }
   uint32_t outputOf(const BodyFlow::State &state) const { return ports.outputOf[state.head]; }
 
-  // What was stacked for a gradient has values in the rows of the steps run, and so have its gradients.
+  // What has values in the rows of the steps run alone: so have its gradients.
   bool isShort(const AdjointInput &input) const {
-    if (!flow.countOutput && !flow.countOperand) return false;
     if (input.from == From::Operand) return isShortData(g.kind(), input.index);
-    return input.from != From::Sum && flow.isStacked[input.index] && input.index >= g.kind().numVisible;
+    return input.from != From::Sum && isShortOutput(g.kind(), input.index);
   }
 
   // A state takes part when its gradient is not zero before some step or after one; that of the final state is that of the
@@ -45,7 +46,7 @@ class LoopGradient {
     }
     for (uint32_t i = 0; i < flow.operands.size(); ++i) {
       if (!body.hasGradientOf(i)) continue;
-      if (flow.operands[i] == BodyFlow::Operand::Rows) (isShortData(g.kind(), i) ? shortRows : rows).push_back(i);
+      if (flow.operands[i] == BodyFlow::Operand::Rows) rows.push_back(i);
       if (flow.operands[i] == BodyFlow::Operand::Whole) sums.push_back(i);
     }
   }
@@ -58,7 +59,6 @@ class LoopGradient {
       else heads.push_back(body.emit(kZerosLike, {body.variable({From::Gradient, outputOf(state)})}));
     }
     for (uint32_t i : sums) heads.push_back(body.emit(kGradAdd, {body.variable({From::Sum, i}), body.gradientOf(i)}));
-    for (uint32_t i : shortRows) heads.push_back(body.gradientOf(i));
     return std::move(body).finish(heads);
   }
 
@@ -122,11 +122,14 @@ class LoopGradient {
     if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", g.number(flow.maxSteps)});
     if (!zeros.empty()) attrs.push_back({"zero_states", g.tuple(zeros)});
     if (!shortData.empty()) attrs.push_back({"short_data", g.tuple(shortData)});
-    if (!shortRows.empty()) attrs.push_back({"__saved__", g.tuple(static_cast<int64_t>(shortRows.size()))});
+    DimsBuffer shortRows;
+    for (size_t k = 0; k < rows.size(); ++k)
+      if (isShortData(g.kind(), rows[k])) shortRows.push_back(static_cast<int64_t>(k));
+    if (!shortRows.empty()) attrs.push_back({"short_out_data", g.tuple(shortRows)});
     answer(g.emit(kScan, operands, g.context().attrs(attrs), backward.graph));
   }
 
-  // Outputs: rows, then states, then sums; behind what is visible, rows of what is short.
+  // Outputs: rows, then states, then sums.
   void answer(Value loop) {
     if (g.hasFailed()) return;
     SmallVector<bool, 16> isAnswered(g.numInputs(), false);
@@ -135,14 +138,17 @@ class LoopGradient {
       isAnswered[input] = true;
       return g.at(loop, o++);
     };
-    for (uint32_t i : rows) g.dx(i, g.emit(kReshapeLike, {next(i), g.x(i)}));  // the row of a vector has an axis more
+    for (uint32_t i : rows) {
+      const Value gradient = next(i);
+      const bool isStack = isShortData(g.kind(), i);  // else the row of a vector has an axis more
+      g.dx(i, isStack ? gradient : g.emit(kReshapeLike, {gradient, g.x(i)}));
+    }
     for (const BodyFlow::State &state : states) {
       const Value gradient = next(state.operand);
       if (state.startsAtZero) g.noGrad(state.operand);
       else g.dx(state.operand, gradient);
     }
     for (uint32_t i : sums) g.dx(i, next(i));
-    for (uint32_t i : shortRows) g.dx(i, next(i));
     for (size_t i = 0; i < isAnswered.size(); ++i)
       if (!isAnswered[i]) g.noGrad(i);
   }
@@ -151,7 +157,7 @@ class LoopGradient {
   const BodyFlow &flow;
   const BodyFlow::Body &ports;
   AdjointBody body;
-  SmallVector<uint32_t, 8> rows, sums, shortRows;  // operands
+  SmallVector<uint32_t, 8> rows, sums;  // operands
   SmallVector<BodyFlow::State, 4> states;
 };
 

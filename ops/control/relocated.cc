@@ -73,8 +73,9 @@ Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> opera
     if (state.startsAtZero) zeros.push_back(s);
   const std::string zeroText = listText(zeros);
   if (!zeros.empty()) attrs.push_back({"zero_states", zeroText});
-  if (const std::optional<StringRef> data = loop.attrs.get("short_data"); data && loop.op == &kScan)
-    attrs.push_back({"short_data", *data});
+  for (StringRef key : {"short_data", "short_out_data"})
+    if (const std::optional<StringRef> list = loop.attrs.get(key); list && loop.op == &kScan)
+      attrs.push_back({key, *list});
   for (const AttrText &attr : loop.attrs.pairs())
     if (StringRef(attr.key).substr(0, 2) == "__") attrs.push_back(attr);
   return context.attrs(attrs);

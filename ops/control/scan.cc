@@ -15,7 +15,7 @@ struct ScanParams {
   int64_t numArgs, numData, numStates, numOutData;
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
-  std::optional<Dims> inputLocs, zeroStates, shortData, saved;
+  std::optional<Dims> inputLocs, zeroStates, shortData, shortOutData, saved;
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -38,8 +38,19 @@ constexpr AttrSpec kScanAttrs[] = {
         "short_data", "None",
         "which data have values in the rows of the steps run alone, as what a loop stacked for "
         "its gradient has; so have their gradients; None: none of them"),
+    attr<&ScanParams::shortOutData>("short_out_data", "None",
+                                    "which stacked outputs have values in the rows of the steps run alone; the others "
+                                    "are zeros there; None: none of them"),
     savedAttr<&ScanParams::saved>(),
 };
+
+void expectShort(FlowBuilder &flow, const ScanParams &p, StringRef name, const std::optional<Dims> &list, int64_t end) {
+  const Dims elements = list.value_or(Dims());
+  flow.expect(elements.empty() || p.hasSteps, "attribute '" + name + "' is given, and 'has_steps' is not");
+  for (auto [i, element] : enumerate(elements))
+    flow.expect(element >= 0 && element < end, "element " + Twine(i) + " of attribute '" + name + "' is " +
+                                                   Twine(element) + ", expected 0 to " + Twine(end) + " exclusive");
+}
 
 Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   const ScanParams &p = kind.params<ScanParams>();
@@ -80,11 +91,8 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
                                                        " exclusive");
     if (!flow.hasFailed()) isZero.set(static_cast<unsigned>(state));
   }
-  const Dims shortData = p.shortData.value_or(Dims());
-  flow.expect(shortData.empty() || p.hasSteps, "attribute 'short_data' is given, and 'has_steps' is not");
-  for (auto [i, data] : enumerate(shortData))
-    flow.expect(data >= 0 && data < p.numData, "element " + Twine(i) + " of attribute 'short_data' is " + Twine(data) +
-                                                   ", expected one of the data, 0 to " + Twine(numData) + " exclusive");
+  expectShort(flow, p, "short_data", p.shortData, p.numData);
+  expectShort(flow, p, "short_out_data", p.shortOutData, p.numOutData);
   if (flow.hasFailed()) return std::move(flow).finish();
   for (unsigned s = 0; s < numStates; ++s)
     flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);

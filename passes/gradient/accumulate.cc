@@ -3,7 +3,7 @@
 
 #include "passes/gradient/select.h"
 
-#include "ir/body_flow.h"
+#include "ir/short_rows.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -25,10 +25,7 @@ Graph additionOfRows(Context &ctx, size_t count) {
 
 // What a loop that may end early stacked for its gradient has values, and gradients, in the rows of the steps run alone (CF-20).
 bool isShortStack(GraphBuilder &builder, Value entry) {
-  const NodeKind &kind = builder.kind(entry.node);
-  const BodyFlow *flow = kind.flow;
-  if (!flow || entry.index < kind.numVisible || !flow->isStacked[entry.index]) return false;
-  return (flow->countOutput || flow->countOperand) && builder.context().ops.find("_scan");
+  return isShortOutput(builder.kind(entry.node), entry.index) && builder.context().ops.find("_scan");
 }
 
 // A loop of as many steps adds those rows, and touches no others.
@@ -48,11 +45,11 @@ NodeId addShortStacks(GraphBuilder &builder, Value entry, ArrayRef<Value> values
   const Attrs attrs = ctx.attrs({{"num_args", args},
                                  {"num_data", data},
                                  {"num_states", "0"},
-                                 {"num_out_data", "0"},
+                                 {"num_out_data", "1"},
                                  {"has_steps", "True"},
                                  {"length", length},
                                  {"short_data", all},
-                                 {"__saved__", "(1,)"}});
+                                 {"short_out_data", "(0,)"}});
   const KindRef added = cantFail(ctx.kind(*scan, attrs, additionOfRows(ctx, values.size())));
   return builder.addKind(builder.kindId(added), operands, origin);
 }
