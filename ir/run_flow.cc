@@ -1,7 +1,7 @@
 // The kernel of loops, branches and calls. Tested by tests/control_flow_test.cc
 #include "ir/body_flow.h"
 #include "ir/kernel.h"
-#include "ir/short_rows.h"
+#include "ir/effects.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

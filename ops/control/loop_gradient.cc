@@ -4,7 +4,7 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
-#include "ir/short_rows.h"
+#include "ir/effects.h"
 
 using namespace llvm;
 

@@ -3,7 +3,8 @@
 
 #include "passes/gradient/select.h"
 
-#include "ir/short_rows.h"
+#include "ir/body_flow.h"
+#include "ir/effects.h"
 
 #include "llvm/ADT/StringExtras.h"
 
