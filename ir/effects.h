@@ -20,4 +20,8 @@ inline KindRef withoutEffects(Context &context, const KindRef &kind) {
   return llvm::cantFail(context.kindLike(*kind, context.withAttrs(kind->attrs, {{kShapeOnly, "True"}}), kind->bodies));
 }
 
+/// Whether a loop that may end early leaves the rows of steps that it does not run, of a stacked output, as they are: those of what
+/// was added for a gradient, and of the outputs in attribute `short_out_data`. Others are zeros there.
+bool isShortOutput(const NodeKind &kind, uint32_t output);
+
 }  // namespace gradc

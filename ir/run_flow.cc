@@ -1,6 +1,7 @@
 // The kernel of loops, branches and calls. Tested by tests/control_flow_test.cc
 #include "ir/body_flow.h"
 #include "ir/kernel.h"
+#include "ir/effects.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -186,10 +187,10 @@ class LoopRun {
     }
   }
 
-  // What was added for a gradient is read as far as it was written.
+  // Others are read as far as they were written.
   void clearRest() {
     for (uint32_t o = 0; o < call.kind->numVisible; ++o) {
-      if (!flow.isStacked[o] || !call.wants(o)) continue;
+      if (!flow.isStacked[o] || !call.wants(o) || isShortOutput(*call.kind, o)) continue;
       char *end = call.out[o].as<char>() + call.out[o].bytes(), *rest = rowOf(call.out[o], steps);
       if (rest != end) std::memset(rest, 0, static_cast<size_t>(end - rest));
     }
@@ -206,6 +207,19 @@ class LoopRun {
 };
 
 }  // namespace
+
+bool isShortOutput(const NodeKind &kind, uint32_t output) {
+  const BodyFlow *flow = kind.flow;
+  if (!flow || !flow->isStacked[output] || (!flow->countOutput && !flow->countOperand)) return false;
+  if (output >= kind.numVisible) return true;
+  const std::optional<StringRef> list = kind.attrs.get("short_out_data");
+  SmallVector<StringRef, 4> elements;
+  if (list) list->trim("()").split(elements, ',', -1, false);
+  return llvm::any_of(elements, [&](StringRef element) {
+    uint32_t number = 0;
+    return !element.trim().getAsInteger(10, number) && number == output;
+  });
+}
 
 void runFlow(const KernelCall &call) {
   bindWhole(call);

@@ -172,6 +172,25 @@ TEST_F(Cli, GradcheckPassesAndFails) {
   EXPECT_EQ(result.code, 1) << result.out << result.err;
 }
 
+// In a body nothing is held at its value; in the unrolled graph it is.
+TEST_F(Cli, GradcheckNamesAConstantInABody) {
+  folder.write("loop.json",
+               R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "s", "inputs": []},
+{"op": "_foreach", "name": "loop", "attrs": {"in_data_locs": "[0]", "in_state_locs": "[1]", "num_args": "3",
+"num_out_data": "1", "num_outputs": "2", "remain_locs": "[]"}, "inputs": [[0, 0, 0], [1, 0, 0]], "subgraphs": [{"nodes": [
+{"op": "null", "name": "d", "inputs": []}, {"op": "null", "name": "t", "inputs": []},
+{"op": "elemwise_mul", "name": "m", "inputs": [[0, 0, 0], [1, 0, 0]]}, {"op": "BlockGrad", "name": "b", "inputs": [[2, 0, 0]]},
+{"op": "elemwise_add", "name": "y", "inputs": [[2, 0, 0], [3, 0, 0]]}, {"op": "tanh", "name": "n", "inputs": [[1, 0, 0]]}],
+"arg_nodes": [0, 1], "heads": [[4, 0, 0], [5, 0, 0]]}]}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]})");
+  const std::string values = " --shape x=3,2 --shape s=2 --init 1";
+  const ToolResult result = folder.run("gradcheck loop.json" + values);
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_TRUE(contains(result.err, "node 'loop' > body > node 'b' (BlockGrad) is a constant for the gradient"))
+      << result.err;
+  ASSERT_EQ(folder.run("opt --passes unroll loop.json --shape x=3,2 --shape s=2 -o flat.json").code, 0);
+  EXPECT_EQ(folder.run("gradcheck flat.json" + values).code, 0);
+}
+
 TEST_F(Cli, OptRunsPassesInTheOrderGiven) {
   folder.write("cf03.json", readText("testdata/loops/cf03.json"));
   const ToolResult flat = folder.run("opt --passes inline,unroll cf03.json --shape x=3 -o flat.json");

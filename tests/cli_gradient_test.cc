@@ -123,5 +123,21 @@ TEST_F(CliGradient, HO_01_OrderTwoOfANetwork) {
   expectRun("gradcheck mlp.json --wrt w,b --order 2 --shape data=4,5 --init 2");
 }
 
+// The gradient of order 1 of what is in a body, and those of order 2 of the loop around it.
+TEST_F(CliGradient, NL_01_OrderTwoWithARetainedEntryInABody) {
+  folder.write("cf12.json", readText("testdata/loops/cf12.json"));
+  for (int order : {1, 2}) {
+    const std::string file = "g" + std::to_string(order);
+    expectRun("grad cf12.json --order " + std::to_string(order) + " --retain _foreach0/0/tanh0 -o " + file + ".json");
+    expectRun("gradcheck " + file + ".json --shape x=2,1 --init 2");
+    expectRun("run " + file + ".json --shape x=2,1 --init 2 --dtype float64 --outputs " + file + ".npz");
+  }
+  const std::string key = "_foreach0/0/tanh0_grad";
+  StringMap<std::vector<double>> first = outputs("g1.npz"), second = outputs("g2.npz");
+  ASSERT_EQ(first.count(key), 1u);
+  EXPECT_EQ(first[key], second[key]);
+  EXPECT_EQ(first[key].size(), 2u);
+}
+
 }  // namespace
 }  // namespace gradc::testing

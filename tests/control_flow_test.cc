@@ -334,6 +334,25 @@ TEST(ControlFlow, CountsOfAScanThatNoNodeHas) {
                   .str());
 }
 
+TEST(ControlFlow, CF_20_ShortDataOfAScan) {
+  auto scan = [](StringRef hasSteps, StringRef data) {
+    return refusal("_scan",
+                   {{"num_args", "3"},
+                    {"has_steps", hasSteps},
+                    {"num_data", "1"},
+                    {"num_states", "1"},
+                    {"num_out_data", "0"},
+                    {"input_locs", "(0, 1)"},
+                    {"short_data", data}},
+                   {body("n = elemwise_add(x, s)")});
+  };
+  EXPECT_EQ(scan("True", "(0,)"), "success");
+  EXPECT_EQ(scan("False", "(0,)"), "[bad_attribute] attribute 'short_data' is given, and 'has_steps' is not");
+  for (StringRef data : {"1", "-1"})
+    EXPECT_EQ(scan("True", ("(0, " + data + ")").str()),
+              ("[bad_attribute] element 1 of attribute 'short_data' is " + data + ", expected 0 to 1 exclusive").str());
+}
+
 // The step reads the state where it makes the next, and nowhere else.
 TEST(ControlFlow, MEM_04_AStateInPlaceHasOneBuffer) {
   // What comes first in the body is its first input.

@@ -199,6 +199,24 @@ TEST(ImperativeLoops, CF_19_CF_20_HigherOrders) {
   EXPECT_GE(numCompared, 15);
 }
 
+// Rows of steps that are not run have no values: what is in memory there is no NaN that an operator made.
+TEST(ImperativeLoops, HOOK_09_CF_20_RowsOfStepsNotRunAreNotLookedAt) {
+  Imperative im(testContext(), Tape::referenceOptions());
+  const std::vector<Binding> bindings = {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {3}}};
+  const StringRef wrt[] = {"x", "w"};
+  {
+    SmallVector<Tensor, 64> used;  // of the size of a stack, and freed
+    for (int k = 0; k < 64; ++k) used.push_back(im.tensor(std::vector<int64_t>{5, 1}, Doubles(5, std::nan(""))));
+  }
+  AnomalyScope anomaly(im);
+  const Graph graph = loopFile("powers");
+  for (uint32_t order : {2, 3}) {
+    Taped taped(im, graph, bindings, wrt);
+    for (const Doubles &gradient : taped.gradOfOrder(order))
+      for (double element : gradient) EXPECT_TRUE(std::isfinite(element));
+  }
+}
+
 // Statistics that every step overwrites: once per step, by the forward call alone.
 TEST(ImperativeLoops, D_28_WhatStepsOverwrite) {
   const std::vector<Binding> bindings = {{"x", {2, 3, 2}, {1, 2, 3, 4, 5, 7, -1, 0.5, 2, 1, 0, 3}},

@@ -63,7 +63,8 @@ TEST(LoopRun, E_33_BodiesNestedTooDeep) {
             std::string::npos);
 }
 
-// A loop that may run 100,000 steps and runs 10 has 400 MB of stacks, and touches 10 rows of them.
+// A loop that may run 100,000 steps and runs 10 has 400 MB in a stack, and touches 10 rows of it; so it is with the gradients of
+// stacks, and with their sums.
 TEST(LoopRun, CF_20_RowsOfStepsNotRunAreNotTouched) {
   const Graph condition = body("c = _lesser_scalar(i) {scalar=10}"),
               step = body("h = tanh(t); j = _plus_scalar(i) {scalar=1}; heads h, j");
@@ -76,18 +77,22 @@ TEST(LoopRun, CF_20_RowsOfStepsNotRunAreNotTouched) {
                              {"func_input_locs", "(0,1)"},
                              {"func_var_locs", "(0,1)"}},
                             {condition, step}, 1);
-  const GradientResult result = gradientOf(loop, {"t"});
-  SessionOptions options;
-  Session session = cantFail(Session::create(
-      testContext(), result.graph, {{"t", floats({1000}, Floats(1000, 0.5))}, {"i", floats({1}, {0})}}, options));
-  struct rusage before, after;
-  getrusage(RUSAGE_SELF, &before);
-  cantFail(session.run(0));
-  getrusage(RUSAGE_SELF, &after);
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 50'000) << "KiB";
-  const Floats gradient = valuesOf<float>(session.head(result.graph.heads().size() - 1));
-  EXPECT_GT(gradient[0], 0);
-  EXPECT_LT(gradient[0], 1);
+  for (uint32_t order : {1, 2, 3}) {
+    const GradientResult result = gradientOf(loop, {"t"}, order);
+    SessionOptions options;
+    Session session = cantFail(Session::create(
+        testContext(), result.graph, {{"t", floats({1000}, Floats(1000, 0.5))}, {"i", floats({1}, {0})}}, options));
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    cantFail(session.run(0));
+    getrusage(RUSAGE_SELF, &after);
+    EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 50'000) << "KiB, order " << order;
+    const Floats gradient = valuesOf<float>(session.head(result.graph.heads().size() - 1));
+    // Of tanh applied ten times, by its Taylor series in float64.
+    const double expected[] = {0.22275953, -0.868688632, 3.73591519};
+    EXPECT_NEAR(gradient[0], expected[order - 1], 1e-4) << "order " << order;
+    EXPECT_EQ(gradient, Floats(1000, gradient[0]));
+  }
 }
 
 // A condition of 16 bits: −0 counts as false.

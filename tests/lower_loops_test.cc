@@ -101,7 +101,7 @@ Inference shapesOf(const Graph &graph, const File &file) {
 
 TEST(LowerLoops, A_17_A_19_GradientsOfLoopsInPrimitives) {
   for (const File &file : kFiles)
-    for (uint32_t order : {1, 2}) {
+    for (uint32_t order : {1, 2, 3}) {
       const Graph graph = gradientOf(loopFile(file.name), file.wrt, order);
       const Inference known = shapesOf(graph, file);
       const Graph lowered = cantFail(lowerTo(testContext(), graph, kPrimitivesTarget, file.width ? &known : nullptr));
@@ -128,13 +128,63 @@ void expectMxnets(const Graph &graph) {
 
 TEST(LowerLoops, A_14_A_19_GradientsOfLoopsInMxnet) {
   for (const File &file : kFiles)
-    for (uint32_t order : {1, 2}) {
+    for (uint32_t order : {1, 2, 3}) {
       const Graph graph = gradientOf(loopFile(file.name), file.wrt, order);
       const Inference known = shapesOf(graph, file);
       const Graph lowered = cantFail(lowerTo(testContext(), graph, kMxnetTarget, &known));
       expectMxnets(lowered);
       expectSameValues(lowered, graph, file);
     }
+}
+
+/// In operators of MXNet, with the shapes known: the same values in float32.
+void expectMxnetsValues(const Graph &graph, const std::vector<NamedArray> &arrays) {
+  InferRequest hints;
+  for (const NamedArray &array : arrays)
+    hints.shapes.push_back(
+        {nodeNamed(graph, array.name), DimsBuffer(array.array.shape.begin(), array.array.shape.end())});
+  const Inference known = cantFail(infer(testContext(), graph, hints, {}));
+  const Graph lowered = cantFail(lowerTo(testContext(), graph, kMxnetTarget, &known));
+  expectMxnets(lowered);
+  const Tensors expected = testing::run(graph, arrays), found = testing::run(lowered, arrays);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t h = 0; h < found.size(); ++h) {
+    ASSERT_EQ(found[h].size(), expected[h].size());
+    for (size_t i = 0; i < found[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 1e-6) << h << " " << i;
+  }
+}
+
+Floats wave(size_t size) {
+  Floats values;
+  for (size_t i = 0; i < size; ++i) values.push_back(static_cast<float>(std::sin(1.7 * double(i) + 0.3)));
+  return values;
+}
+
+TEST(LowerLoops, A_14_HigherOrdersOfCtcInMxnet) {
+  const Graph loss = body("y = CTCLoss(x, label)");
+  for (uint32_t order : {2, 3})
+    expectMxnetsValues(gradientOf(loss, {"x"}, order),
+                       {{"x", floats({5, 2, 4}, wave(40))}, {"label", floats({2, 2}, {1, 2, 3, 0})}});
+}
+
+// In bodies MXNet has no gradient operators of losses.
+TEST(LowerLoops, A_14_LossesInABody) {
+  for (StringRef loss : {"SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput"}) {
+    const bool isSoftmax = loss == "SoftmaxOutput";
+    const Graph loop =
+        around("_foreach", {"x", "label", "s"},
+               {{"num_args", "4"},
+                {"num_outputs", "2"},
+                {"num_out_data", "1"},
+                {"in_data_locs", "(0,2)"},
+                {"in_state_locs", "(1,)"},
+                {"remain_locs", "()"}},
+               body(("m = elemwise_mul(d, s); y = " + loss + "(m, l); n = tanh(s); heads y, n").str()), 2);
+    expectMxnetsValues(gradientOf(loop, {"x", "s"}, 1),
+                       {{"x", floats({2, 3, 4}, wave(24))},
+                        {"label", isSoftmax ? floats({2, 3}, {0, 2, 1, 3, 3, 0}) : floats({2, 3, 4}, Floats(24, 0.5))},
+                        {"s", floats({3, 4}, wave(12))}});
+  }
 }
 
 TEST(LowerLoops, A_17_ACallIsWhatItCalls) {

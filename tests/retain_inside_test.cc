@@ -1,4 +1,5 @@
 // Gradients of entries inside bodies as heads: what the unrolled graph has of every step, a row each.
+#include "ops/control/relocated.h"
 #include "ops/registry.h"
 #include "passes/gradient/retain_inside.h"
 #include "passes/gradient/stop_inside.h"
@@ -13,16 +14,18 @@ using namespace llvm;
 namespace gradc::testing {
 namespace {
 
-Expected<Graph> retaining(const Graph &graph, ArrayRef<StringRef> wrt, ArrayRef<std::string> paths) {
+Expected<Graph> retaining(const Graph &graph, ArrayRef<StringRef> wrt, ArrayRef<std::string> paths,
+                          uint32_t order = 1) {
   std::vector<NodeInside> nodes;
   for (const std::string &path : paths) nodes.push_back(*findInside(graph, path));
   Expected<Graph> marked = markRetained(testContext(), graph, nodes);
   if (!marked) return marked;
   GradientRequest request;
   for (StringRef name : wrt) request.wrt.push_back({Value{nodeNamed(graph, name)}});
-  Expected<GradientResult> result = buildGradient(testContext(), *marked, request, {});
+  Expected<GradientResult> result =
+      buildGradientRetaining(testContext(), *marked, request, {}, order, paths, withBodies);
   if (!result) return result.takeError();
-  return retainInside(testContext(), result->graph, paths);
+  return result->graph;
 }
 
 std::vector<Doubles> values(const Graph &graph, ArrayRef<Binding> bindings) {
@@ -63,6 +66,13 @@ void expectNear(const Doubles &found, const Doubles &expected) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
 }
 
+/// A body that runs the graph on a row, its second input the state, and yields what it yields and the state.
+Graph onRows(const Graph &inner) {
+  GraphBuilder builder(testContext(), inner);
+  SmallVector<Value, 2> heads = {inner.heads()[0], Value{nodeNamed(inner, "s")}};
+  return cantFail(std::move(builder).freeze(heads, {})).graph;
+}
+
 const Binding kCf12[] = {{"x", {2}, {0.5, -0.25}}, {"h", {1}, {0.1}}, {"w", {1}, {0.8}}};
 
 TEST(RetainInside, NL_01_ALoopStacksThem) {
@@ -74,8 +84,10 @@ TEST(RetainInside, NL_01_ALoopStacksThem) {
   expectNear(heads[5], unrolledGradients(loop, {"x", "h", "w"}, {"_foreach0[0]/tanh0", "_foreach0[1]/tanh0"}, kCf12));
   expectNear(heads[6], unrolledGradients(loop, {"x", "h", "w"}, {"_foreach0[0]/_mul0", "_foreach0[1]/_mul0"}, kCf12));
   // The others are what they are without.
-  const std::vector<Doubles> plain = values(gradientOf(loop, {"x", "h", "w"}).graph, kCf12);
+  const Graph without = gradientOf(loop, {"x", "h", "w"}).graph;
+  const std::vector<Doubles> plain = values(without, kCf12);
   EXPECT_EQ(plain, std::vector<Doubles>(heads.begin(), heads.begin() + 5));
+  EXPECT_EQ(graph.numOutputs(nodeNamed(graph, "_foreach0")), without.numOutputs(nodeNamed(without, "_foreach0")));
   // In the order asked, without marks and taps, and in the table by their paths.
   EXPECT_EQ(graph.table().gradient->heads.back().of, paths[1]);
   EXPECT_EQ(graph.table().gradient->heads[5].of, paths[0]);
@@ -138,19 +150,106 @@ TEST(RetainInside, A_14_MxnetAndPrimitives) {
 }
 
 TEST(RetainInside, E_01_E_13_E_16_WhatCannotBeRetained) {
-  const Graph branch = loopFile("cond");
-  EXPECT_EQ(
-      describeError(retaining(branch, {"a"}, std::string("_cond0/1/_mul0"))),
-      "[unsupported_option] the gradient of '_cond0/1/_mul0' cannot be retained: node '_cond0' (_cond) may not run "
-      "the branch it is in, and nothing else has its shape");
+  EXPECT_EQ(describeError(retaining(loopFile("powers"), {"w"}, std::string("_while_loop0/0/_lesser_scalar0"))),
+            "[unsupported_option] the gradient of '_while_loop0/0/_lesser_scalar0' cannot be retained: node "
+            "'_while_loop0' (_while_loop) decides by the body it is in, which yields nothing else");
   const std::string path = "_foreach0/0/tanh0", twice[] = {path, path};
   EXPECT_EQ(describeError(retaining(loopFile("cf12"), {"w"}, twice)),
             "[already_marked] intermediate '_foreach0/0/tanh0' is retained twice");
-  // Nothing that is asked for is behind it.
-  EXPECT_EQ(
-      describeError(retaining(onlyHead(loopFile("powers"), 0), {"w"}, std::string("_while_loop0/1/_plusscalar0"))),
-      "[unreachable] '_while_loop0/1/_plusscalar0' is retained, but no gradient arrives there on the way to what is "
-      "asked for");
+}
+
+// A row each, beside one that is reached: of a node that nothing asked for is behind, and in loops within loops. The others are
+// what they are without.
+TEST(RetainInside, NL_02_NoGradientArrives) {
+  const Graph loop = onlyHead(loopFile("powers"), 0);
+  const Binding bindings[] = {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {3}}};
+  const std::string paths[] = {"_while_loop0/1/_plusscalar0", "_while_loop0/1/_mul0"};
+  const Graph graph = cantFail(retaining(loop, {"w"}, paths));
+  const std::vector<Doubles> heads = values(graph, bindings), plain = values(gradientOf(loop, {"w"}).graph, bindings);
+  ASSERT_EQ(heads.size(), plain.size() + 2);
+  EXPECT_TRUE(std::equal(plain.begin(), plain.end(), heads.begin()));
+  EXPECT_EQ(heads[plain.size()], Doubles(5));
+  EXPECT_EQ(heads.back(), (Doubles{9, 3, 1, 0, 0}));
+  EXPECT_EQ(graph.table().gradient->heads[plain.size()].of, paths[0]);
+  // The gradient does not pass the inner loop.
+  const Graph inner = around("_scan", {"x", "s"}, scanAttrs(false, false),
+                             testing::body("m = square(x); n = elemwise_add(m, s); heads n, n"), 1);
+  const Graph outer =
+      around("_scan", {"r", "t"}, {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}},
+             onRows(inner), 2);
+  const Graph onlyState = cantFail(GraphBuilder(testContext(), outer).freeze({outer.heads()[1]}, {})).graph;
+  const Binding rows[] = {{"r", {2, 3, 4}, Doubles(24, 1)}, {"t", {4}, Doubles(4, 2)}};
+  EXPECT_EQ(values(cantFail(retaining(onlyState, {"t"}, std::string("loop/0/loop/0/m"))), rows).back(), Doubles(24));
+}
+
+// Where the other branch runs they are zeros. The gradient of what is added to a node is that of the node.
+TEST(RetainInside, CF_09_Branches) {
+  const Graph branch = around("_cond", {"s", "w", "p"},
+                              {{"num_args", "6"},
+                               {"num_outputs", "1"},
+                               {"cond_input_locs", "(0,)"},
+                               {"then_input_locs", "(0,1,2)"},
+                               {"else_input_locs", "(0,)"}},
+                              {testing::body("c = _greater_scalar(s) {scalar=0.5}"),
+                               testing::body("m = elemwise_mul(s, w); y = elemwise_add(m, p)"),
+                               testing::body("k = square(s); y = _mul_scalar(k) {scalar=3}")},
+                              1);
+  const Graph loop = around("_foreach", {"p", "s", "w"},
+                            {{"num_args", "4"},
+                             {"num_outputs", "1"},
+                             {"num_out_data", "0"},
+                             {"in_data_locs", "(2,)"},
+                             {"in_state_locs", "(0,)"},
+                             {"remain_locs", "(1,)"}},
+                            branch, 1);
+  const Binding bindings[] = {{"p", {4, 1}, {0.1, 0.2, 0, 0.5}}, {"w", {1}, {0.5}}, {"s", {1}, {0.9}}};
+  const std::string paths[] = {"loop/0/loop/1/m", "loop/0/loop/2/y", "loop/0/loop/2/k"};
+  const Graph graph = cantFail(retaining(loop, {"p", "s"}, paths));
+  const std::vector<Doubles> heads = values(graph, bindings);
+  ASSERT_EQ(heads.size(), 6u);
+  EXPECT_EQ(heads[3], heads[1]);
+  EXPECT_EQ((std::vector<bool>{heads[3][0] != 0, heads[3][1] != 0, heads[3][2] != 0, heads[3][3] != 0}),
+            (std::vector<bool>{true, true, false, true}));
+  // The gradient of the state behind step 2 goes through m of step 3.
+  EXPECT_EQ(heads[4], (Doubles{0, 0, 0.5, 0}));
+  EXPECT_EQ(heads[5], (Doubles{0, 0, 1.5, 0}));
+  // Alone, and taken or not; in the branches of MXNet shapes have to be known.
+  const Graph alone = cantFail(retaining(branch, {"w"}, std::string("loop/1/m")));
+  for (double s : {0.9, 0.2}) {
+    const Binding three[] = {{"s", {1}, {s}}, {"w", {1}, {0.5}}, {"p", {1}, {0}}};
+    EXPECT_EQ(values(alone, three).back(), (Doubles{s > 0.5 ? 1. : 0.}));
+    InferRequest hints;
+    for (const Binding &binding : three) {
+      hints.shapes.push_back({nodeNamed(alone, binding.name), {1}});
+      hints.dtypes.push_back({nodeNamed(alone, binding.name), DType::Float64});
+    }
+    const Inference known = cantFail(infer(testContext(), alone, hints, {}));
+    for (const Target *target : {&kPrimitivesTarget, &kMxnetTarget})
+      EXPECT_EQ(values(cantFail(lowerTo(testContext(), alone, *target, &known)), three).back(),
+                (Doubles{s > 0.5 ? 1. : 0.}));
+  }
+}
+
+// What is retained is of order 1, as other entries that are retained are; the orders above it are what they are without.
+TEST(RetainInside, NL_01_HigherOrders) {
+  const Graph loop = loopFile("cf12");
+  const std::string paths[] = {"_foreach0/0/tanh0"};
+  const std::vector<Doubles> first = values(cantFail(retaining(loop, {"x", "h", "w"}, paths)), kCf12);
+  for (uint32_t order : {2, 3}) {
+    const Graph graph = cantFail(retaining(loop, {"x", "h", "w"}, paths, order));
+    std::vector<Doubles> heads = values(graph, kCf12);
+    ASSERT_TRUE(std::equal(first.begin(), first.end(), heads.begin()));
+    EXPECT_EQ(graph.table().gradient->heads[5].kind, GradientTable::HeadKind::Retained);
+    EXPECT_EQ(graph.table().gradient->heads[5].order, 1u);
+    heads.erase(heads.begin() + 5);
+    EXPECT_EQ(heads, values(gradientOf(loop, {"x", "h", "w"}, order).graph, kCf12));
+  }
+  // Stacks in front of the states, which order 2 reads.
+  const Graph powers = onlyHead(loopFile("powers"), 0);
+  const Binding bindings[] = {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {3}}};
+  const std::string two[] = {"_while_loop0/1/_plusscalar0", "_while_loop0/1/_mul0"};
+  const std::vector<Doubles> heads = values(cantFail(retaining(powers, {"w"}, two, 2)), bindings);
+  EXPECT_EQ(heads.back(), (Doubles{36}));  // x·w³
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
+#include "ir/effects.h"
+
 using namespace llvm;
 
 namespace gradc {
@@ -25,6 +27,12 @@ class LoopGradient {
  private:
   bool isState(uint32_t operand) const { return flow.operands[operand] == BodyFlow::Operand::State; }
   uint32_t outputOf(const BodyFlow::State &state) const { return ports.outputOf[state.head]; }
+
+  // What has values in the rows of the steps run alone: so have its gradients.
+  bool isShort(const AdjointInput &input) const {
+    if (input.from == From::Operand) return isShortData(g.kind(), input.index);
+    return input.from != From::Sum && isShortOutput(g.kind(), input.index);
+  }
 
   // A state takes part when its gradient is not zero before some step or after one; that of the final state is that of the
   // first one where there are no steps.
@@ -90,6 +98,10 @@ class LoopGradient {
     if (data.empty() && flow.maxSteps == kUnknownDim)  // something has to tell the number of steps
       for (uint32_t i = 0; i < flow.operands.size() && data.empty(); ++i)
         if (flow.operands[i] == BodyFlow::Operand::Rows) data.push_back(g.x(i));
+    DimsBuffer shortData;
+    for (const auto &[input, at] : dataAt)
+      if (isShort(input)) shortData.push_back(static_cast<int64_t>(at));
+    llvm::sort(shortData);
     const size_t firstOf[] = {0, data.size(), data.size() + starts.size()};
     DimsBuffer locations;
     for (auto [list, at] : places) locations.push_back(static_cast<int64_t>(firstOf[list] + at));
@@ -98,7 +110,7 @@ class LoopGradient {
     else if (flow.countOperand) operands.push_back(g.x(*flow.countOperand));
     const bool hasSteps = !operands.empty();
     for (const auto *list : {&data, &starts, &whole}) append_range(operands, *list);
-    SmallVector<AttrText, 10> attrs = {
+    SmallVector<AttrText, 12> attrs = {
         {"num_args", g.number(static_cast<int64_t>(operands.size()))},
         {"num_data", g.number(static_cast<int64_t>(data.size()))},
         {"num_states", g.number(static_cast<int64_t>(starts.size()))},
@@ -109,6 +121,11 @@ class LoopGradient {
     if (!flow.isReverse) attrs.push_back({"reverse", "True"});
     if (flow.maxSteps != kUnknownDim) attrs.push_back({"length", g.number(flow.maxSteps)});
     if (!zeros.empty()) attrs.push_back({"zero_states", g.tuple(zeros)});
+    if (!shortData.empty()) attrs.push_back({"short_data", g.tuple(shortData)});
+    DimsBuffer shortRows;
+    for (size_t k = 0; k < rows.size(); ++k)
+      if (isShortData(g.kind(), rows[k])) shortRows.push_back(static_cast<int64_t>(k));
+    if (!shortRows.empty()) attrs.push_back({"short_out_data", g.tuple(shortRows)});
     answer(g.emit(kScan, operands, g.context().attrs(attrs), backward.graph));
   }
 
@@ -121,7 +138,11 @@ class LoopGradient {
       isAnswered[input] = true;
       return g.at(loop, o++);
     };
-    for (uint32_t i : rows) g.dx(i, g.emit(kReshapeLike, {next(i), g.x(i)}));  // the row of a vector has an axis more
+    for (uint32_t i : rows) {
+      const Value gradient = next(i);
+      const bool isStack = isShortData(g.kind(), i);  // else the row of a vector has an axis more
+      g.dx(i, isStack ? gradient : g.emit(kReshapeLike, {gradient, g.x(i)}));
+    }
     for (const BodyFlow::State &state : states) {
       const Value gradient = next(state.operand);
       if (state.startsAtZero) g.noGrad(state.operand);

@@ -43,20 +43,27 @@ std::optional<std::vector<size_t>> variablePlaces(const BodyFlow &flow, ArrayRef
   return places;
 }
 
+/// An attribute that counts outputs, with those that are added; empty where nothing is added, or the operator has none.
+std::string counted(const NodeKind &kind, StringRef key, size_t numAdded) {
+  uint64_t count = 0;
+  const std::optional<StringRef> text = numAdded ? kind.attrs.get(key) : std::nullopt;
+  return text && !text->getAsInteger(10, count) ? std::to_string(count + numAdded) : "";
+}
+
 }  // namespace
 
-Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> operandOf) {
+Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> operandOf, size_t numAdded) {
   const BodyFlow &flow = *loop.flow;
   const size_t first = flow.countOperand.has_value();
   auto number = [&](BodyFlow::Operand role) { return std::to_string(llvm::count(flow.operands, role)); };
   std::vector<int64_t> locations;
   for (uint32_t operand : operandOf) locations.push_back(static_cast<int64_t>(operand) - static_cast<int64_t>(first));
-  size_t numOutData = 0;  // stacked outputs that are visible
+  size_t numOutData = numAdded;  // stacked outputs that are visible
   for (uint32_t o = 0; o < loop.numVisible; ++o) numOutData += flow.isStacked[o];
   const std::string args = std::to_string(flow.operands.size()), outs = std::to_string(numOutData),
                     data = number(BodyFlow::Operand::Rows), states = number(BodyFlow::Operand::State),
                     text = listText(locations), length = std::to_string(flow.maxSteps);
-  SmallVector<AttrText, 12> attrs = {
+  SmallVector<AttrText, 16> attrs = {
       {"num_args", args}, {"num_data", data}, {"num_states", states}, {"num_out_data", outs}, {"input_locs", text}};
   if (flow.countOperand) attrs.push_back({"has_steps", "True"});
   if (flow.isReverse) attrs.push_back({"reverse", "True"});
@@ -66,16 +73,23 @@ Attrs scanAttrs(Context &context, const NodeKind &loop, ArrayRef<uint32_t> opera
     if (state.startsAtZero) zeros.push_back(s);
   const std::string zeroText = listText(zeros);
   if (!zeros.empty()) attrs.push_back({"zero_states", zeroText});
+  for (StringRef key : {"short_data", "short_out_data"})
+    if (const std::optional<StringRef> list = loop.attrs.get(key); list && loop.op == &kScan)
+      attrs.push_back({key, *list});
   for (const AttrText &attr : loop.attrs.pairs())
     if (StringRef(attr.key).substr(0, 2) == "__") attrs.push_back(attr);
   return context.attrs(attrs);
 }
 
 Expected<KindRef> withBodies(Context &context, const NodeKind &kind, ArrayRef<Graph> bodies,
-                             ArrayRef<std::vector<uint32_t>> was) {
+                             ArrayRef<std::vector<uint32_t>> was, size_t numAdded) {
   std::vector<std::vector<uint32_t>> operandOf;
   for (size_t b = 0; b < bodies.size(); ++b) operandOf.push_back(operandsOf(kind.flow->bodies[b], was[b]));
-  auto with = [&](ArrayRef<AttrText> updates) {
+  auto with = [&](std::initializer_list<AttrText> locations) {
+    SmallVector<AttrText, 6> updates(locations);
+    const std::string stacked = counted(kind, "num_out_data", numAdded), all = counted(kind, "num_outputs", numAdded);
+    if (!stacked.empty()) updates.push_back({"num_out_data", stacked});
+    if (!all.empty()) updates.push_back({"num_outputs", all});
     return context.kindLike(kind, context.withAttrs(kind.attrs, updates), bodies);
   };
   const StringRef name = kind.op->name;
@@ -88,7 +102,7 @@ Expected<KindRef> withBodies(Context &context, const NodeKind &kind, ArrayRef<Gr
       return with({{"in_data_locs", *data}, {"in_state_locs", *states}, {"remain_locs", *others}});
   }
   if (name == "_foreach" || kind.op == &kScan)
-    return context.kind(kScan, scanAttrs(context, kind, operandOf[0]), bodies);
+    return context.kind(kScan, scanAttrs(context, kind, operandOf[0], numAdded), bodies);
   if (kind.op == &kCall) return with({{"input_locs", listText(operandOf[0])}});
   if (kind.op == &kCond) {
     const std::string lists[] = {listText(operandOf[0]), listText(operandOf[1]), listText(operandOf[2])};

@@ -26,6 +26,9 @@ inline void expectSaved(FlowBuilder &flow, const std::optional<Dims> &saved, siz
                                           " elements, expected a multiple of " + llvm::Twine(numBodies));
 }
 
+/// Whether an operand of a loop has values in the rows of the steps run alone: attribute `short_data` of `_scan`.
+bool isShortData(const NodeKind &kind, uint32_t operand);
+
 /// Answers for the inputs of a loop by one more loop in the other direction.
 void loopGradient(GradRule &g);
 /// Answers for the inputs of a branch or a call by one more.

@@ -15,7 +15,7 @@ struct ScanParams {
   int64_t numArgs, numData, numStates, numOutData;
   bool hasSteps, isReverse;
   std::optional<int64_t> length;
-  std::optional<Dims> inputLocs, zeroStates, saved;
+  std::optional<Dims> inputLocs, zeroStates, shortData, shortOutData, saved;
 };
 
 constexpr AttrSpec kScanAttrs[] = {
@@ -34,8 +34,23 @@ constexpr AttrSpec kScanAttrs[] = {
     attr<&ScanParams::zeroStates>("zero_states", "None",
                                   "which states, counted from the first, start as zeros: their inputs tell shape and "
                                   "type alone; None: none of them"),
+    attr<&ScanParams::shortData>(
+        "short_data", "None",
+        "which data have values in the rows of the steps run alone, as what a loop stacked for "
+        "its gradient has; so have their gradients; None: none of them"),
+    attr<&ScanParams::shortOutData>("short_out_data", "None",
+                                    "which stacked outputs have values in the rows of the steps run alone; the others "
+                                    "are zeros there; None: none of them"),
     savedAttr<&ScanParams::saved>(),
 };
+
+void expectShort(FlowBuilder &flow, const ScanParams &p, StringRef name, const std::optional<Dims> &list, int64_t end) {
+  const Dims elements = list.value_or(Dims());
+  flow.expect(elements.empty() || p.hasSteps, "attribute '" + name + "' is given, and 'has_steps' is not");
+  for (auto [i, element] : enumerate(elements))
+    flow.expect(element >= 0 && element < end, "element " + Twine(i) + " of attribute '" + name + "' is " +
+                                                   Twine(element) + ", expected 0 to " + Twine(end) + " exclusive");
+}
 
 Expected<BodyFlow> scanFlow(const NodeKind &kind) {
   const ScanParams &p = kind.params<ScanParams>();
@@ -76,6 +91,9 @@ Expected<BodyFlow> scanFlow(const NodeKind &kind) {
                                                        " exclusive");
     if (!flow.hasFailed()) isZero.set(static_cast<unsigned>(state));
   }
+  expectShort(flow, p, "short_data", p.shortData, p.numData);
+  expectShort(flow, p, "short_out_data", p.shortOutData, p.numOutData);
+  if (flow.hasFailed()) return std::move(flow).finish();
   for (unsigned s = 0; s < numStates; ++s)
     flow.addState(first + numData + s, static_cast<size_t>(p.numOutData) + s, isZero[s]);
   flow.addHeads(static_cast<size_t>(numSaved(p.saved)), static_cast<size_t>(p.numOutData) + numStates, true);
@@ -110,6 +128,12 @@ constexpr OpDef scanOperator() {
 }  // namespace
 
 constinit const OpDef kScan = scanOperator();
+
+bool isShortData(const NodeKind &kind, uint32_t operand) {
+  if (kind.op != &kScan) return false;
+  const ScanParams &p = kind.params<ScanParams>();
+  return p.shortData && is_contained(*p.shortData, static_cast<int64_t>(operand) - p.hasSteps);
+}
 
 namespace {
 constexpr const OpDef *kOps[] = {&kScan};

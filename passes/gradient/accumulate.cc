@@ -3,11 +3,59 @@
 
 #include "passes/gradient/select.h"
 
+#include "ir/body_flow.h"
+#include "ir/effects.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
 namespace gradc {
+namespace {
+
+Graph additionOfRows(Context &ctx, size_t count) {
+  GraphBuilder body(ctx);
+  SmallVector<Value, 4> rows;
+  for (size_t i = 0; i < count; ++i) rows.push_back(body.addVariable("row_" + utostr(i), Attrs()));
+  const std::string args = utostr(count);
+  const KindId sum = cantFail(body.kindId(*ctx.ops.wellKnown.sum, ctx.attrs(AttrText{"num_args", args})));
+  const NodeId n = body.addKind(sum, rows, NodeId());
+  body.setName(n, "sum", "");
+  return cantFail(std::move(body).freeze({Value{n}}, {})).graph;
+}
+
+// What a loop that may end early stacked for its gradient has values, and gradients, in the rows of the steps run alone (CF-20).
+bool isShortStack(GraphBuilder &builder, Value entry) {
+  return isShortOutput(builder.kind(entry.node), entry.index) && builder.context().ops.find("_scan");
+}
+
+// A loop of as many steps adds those rows, and touches no others.
+NodeId addShortStacks(GraphBuilder &builder, Value entry, ArrayRef<Value> values, NodeId origin) {
+  Context &ctx = builder.context();
+  const BodyFlow *flow = builder.kind(entry.node).flow;
+  const OpDef *scan = ctx.ops.find("_scan");
+  SmallVector<Value, 4> operands;
+  if (flow->countOutput) operands.push_back(Value{entry.node, static_cast<uint16_t>(*flow->countOutput)});
+  else operands.push_back(builder.inputs(entry.node)[*flow->countOperand]);
+  llvm::append_range(operands, values);
+  std::string all = "(";
+  for (size_t i = 0; i < values.size(); ++i) all += utostr(i) + ",";
+  all += ")";
+  const std::string args = utostr(operands.size()), data = utostr(values.size()),
+                    length = flow->maxSteps == kUnknownDim ? "None" : itostr(flow->maxSteps);
+  const Attrs attrs = ctx.attrs({{"num_args", args},
+                                 {"num_data", data},
+                                 {"num_states", "0"},
+                                 {"num_out_data", "1"},
+                                 {"has_steps", "True"},
+                                 {"length", length},
+                                 {"short_data", all},
+                                 {"short_out_data", "(0,)"}});
+  const KindRef added = cantFail(ctx.kind(*scan, attrs, additionOfRows(ctx, values.size())));
+  return builder.addKind(builder.kindId(added), operands, origin);
+}
+
+}  // namespace
 
 Accumulators::Accumulators(GraphBuilder &builder, const Graph &base, Namer &namer, const GradientOptions &options,
                            GradientStats &stats)
@@ -86,7 +134,7 @@ Value Accumulators::tapped(Value entry, Value gradient) {
 // AGG-02: of zeros alone, which ZeroPolicy::Keep let in, one is kept.
 Value Accumulators::total(Value entry, ArrayRef<Value> values) {
   if (options.zeroTerms == ZeroPolicy::Keep && all_of(values, [&](Value v) { return isZero(v); })) return values[0];
-  return isChain(values.size()) ? chain(entry, values) : sum(entry, values);
+  return isChain(values.size()) && !isShortStack(builder, entry) ? chain(entry, values) : sum(entry, values);
 }
 
 bool Accumulators::isChain(size_t n) const {
@@ -116,7 +164,9 @@ void Accumulators::nameSum(NodeId n, Value entry, StringRef suffix) {
 
 Value Accumulators::sum(Value entry, ArrayRef<Value> values) {
   if (fluid) fluid->nameSummands(entry, values);
-  NodeId n = builder.addKind(sumKind(values.size()), values, originOf(entry.node));
+  const NodeId origin = originOf(entry.node), n = isShortStack(builder, entry)
+                                                      ? addShortStacks(builder, entry, values, origin)
+                                                      : builder.addKind(sumKind(values.size()), values, origin);
   if (fluid) fluid->nameGradient(entry, Value{n});
   else nameSum(n, entry, "");
   ++stats.numSums;

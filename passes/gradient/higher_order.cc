@@ -1,5 +1,6 @@
 // Repeated differentiation. Tested by tests/higher_order_test.cc
 #include "passes/gradient/gradient.h"
+#include "passes/gradient/retain_inside.h"
 
 #include "ir/out_of_memory.h"
 #include "passes/infer.h"
@@ -60,10 +61,10 @@ void follow(std::vector<NodeId> &ids, ArrayRef<NodeId> newId, uint32_t numNodes)
     for (NodeId &id : ids) id = id.isValid() ? newId[id.value] : id;
 }
 
-}  // namespace
+using AfterFirst = function_ref<Error(GradientResult &)>;
 
-Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
-                                              const GradientOptions &options, uint32_t order) {
+Expected<GradientResult> buildOrders(Context &context, const Graph &graph, const GradientRequest &request,
+                                     const GradientOptions &options, uint32_t order, AfterFirst afterFirst) {
   return catchingBadAlloc("to differentiate the graph", [&]() -> Expected<GradientResult> {
     GradientOptions current = options;
     GradientRequest next = request;
@@ -71,6 +72,7 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
     current.gradientOnly = options.gradientOnly && order <= 1;
     Expected<GradientResult> result = buildGradient(context, graph, request, current);
     if (!result) return result;
+    if (Error error = afterFirst(*result)) return error;
     std::vector<NodeId> forwardIds = result->forwardIds;
     Graph base = graph;
     Inference known;
@@ -99,6 +101,34 @@ Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &gra
     }
     if (result) result->forwardIds = std::move(forwardIds);
     return result;
+  });
+}
+
+// The gradients of the x are the heads that they were.
+void moveSlots(std::vector<GradientSlot> &slots, ArrayRef<Value> before, ArrayRef<Value> now) {
+  for (GradientSlot &slot : slots)
+    if (const auto *at = llvm::find(before, slot.value); at != before.end())
+      slot.value = now[static_cast<size_t>(at - before.begin())];
+}
+
+}  // namespace
+
+Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph, const GradientRequest &request,
+                                              const GradientOptions &options, uint32_t order) {
+  return buildOrders(context, graph, request, options, order, [](GradientResult &) { return Error::success(); });
+}
+
+Expected<GradientResult> buildGradientRetaining(Context &context, const Graph &graph, const GradientRequest &request,
+                                                const GradientOptions &options, uint32_t order,
+                                                ArrayRef<std::string> paths, MoreOutputs *moreOutputs) {
+  return buildOrders(context, graph, request, options, order, [&](GradientResult &first) -> Error {
+    if (paths.empty()) return Error::success();
+    Expected<Graph> retaining = retainInside(context, first.graph, paths, moreOutputs);
+    if (!retaining) return retaining.takeError();
+    for (std::vector<GradientSlot> *slots : {&first.wrt, &first.retained})
+      moveSlots(*slots, first.graph.heads(), retaining->heads());
+    first.graph = *retaining;
+    return Error::success();
   });
 }
 

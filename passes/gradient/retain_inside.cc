@@ -1,7 +1,9 @@
-// Each graph with marks is copied once; bodies are nested kMaxBodyNesting deep at most. Tested by tests/retain_inside_test.cc
+// Each graph with marks is copied once, and once more for each node at which no gradient arrives; bodies are nested
+// kMaxBodyNesting deep at most. Tested by tests/retain_inside_test.cc
 #include "passes/gradient/retain_inside.h"
 
 #include "passes/gradient/select.h"
+#include "passes/gradient/stop_inside.h"
 #include "passes/rewriter.h"
 
 #include "ir/bodies.h"
@@ -9,6 +11,7 @@
 #include "ir/error.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <map>
 
@@ -23,6 +26,90 @@ struct Retained {
   Value value;
 };
 
+/// A body of a node, with heads of its own and, behind them, what is to become outputs of the node.
+struct LongerBody {
+  Graph graph;
+  size_t numAdded = 0;
+};
+
+/// A node that yields what its bodies add to their heads, and the first of these outputs.
+struct WiderNode {
+  KindRef kind;
+  uint32_t firstAdded = 0;
+};
+
+class Widening {
+ public:
+  Widening(Context &ctx, MoreOutputs *moreOutputs) : ctx(ctx), moreOutputs(moreOutputs) {}
+
+  /// The outputs that are added are stacked ones of a loop, in front of its states, else the last that are visible. Of a branch,
+  /// body 1 adds the first of them; where another branch runs, they are zeros.
+  Expected<WiderNode> widen(const Graph &graph, NodeId n, const NodeKind &kind, ArrayRef<LongerBody> bodies) {
+    const BodyFlow &flow = *kind.flow;
+    uint32_t at = 0;
+    while (at < kind.numVisible && (flow.form != BodyFlow::Form::Loop || flow.isStacked[at])) ++at;
+    size_t numAdded = 0;
+    for (const LongerBody &body : bodies) numAdded += body.numAdded;
+    std::vector<std::vector<uint32_t>> was;
+    SmallVector<Graph, 3> yielding;
+    size_t first = 0;  // of what the body adds
+    for (uint32_t b = 0; b < bodies.size(); ++b) {
+      const bool isLast = b + 1 == bodies.size(), yields = flow.form == BodyFlow::Form::Branch ? b > 0 : isLast;
+      was.emplace_back();
+      yielding.push_back(rearranged(bodies[b], at, first, yields ? numAdded : 0, was.back()));
+      first += bodies[b].numAdded;
+    }
+    Expected<KindRef> wider = moreOutputs(ctx, kind, yielding, was, numAdded);
+    if (!wider) return wider.takeError();
+    if (*wider) return WiderNode{*wider, at};
+    return Failure(ErrorKind::UnsupportedOption, "nothing in the bodies of " + graph.describe(n) +
+                                                     " can be retained: its operator has no form with more outputs")
+        .at(n);
+  }
+
+  /// Node n of the rewriter's graph, with these outputs more.
+  static void replace(GraphRewriter &rewriter, NodeId n, const WiderNode &wider) {
+    const Graph &graph = rewriter.graph();
+    SmallVector<Value, 8> operands, results;
+    for (Value v : graph.inputs(n)) operands.push_back(rewriter(v));
+    GraphBuilder &builder = rewriter.builder();
+    const NodeId made = builder.addKind(builder.kindId(wider.kind), operands, NodeId());
+    builder.setName(made, graph.name(n), "");
+    const size_t numAdded = builder.numOutputs(made) - graph.numOutputs(n);
+    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
+      results.push_back(Value{made, static_cast<uint16_t>(o < wider.firstAdded ? o : o + numAdded), 0});
+    rewriter.replace(n, results, made);
+  }
+
+ private:
+  /// What the body adds, at head `at`: behind `first` zeros, and with as many behind it as make `numAdded`. By input, `was` is the
+  /// one it was.
+  Graph rearranged(const LongerBody &body, size_t at, size_t first, size_t numAdded, std::vector<uint32_t> &was) {
+    GraphBuilder builder(ctx, body.graph);
+    const ArrayRef<Value> heads = body.graph.heads();
+    SmallVector<Value, 16> added, all(heads.drop_back(body.numAdded));
+    for (size_t i = 0; i < numAdded; ++i)
+      added.push_back(i < first || i >= first + body.numAdded ? zeros(builder) : heads[all.size() + i - first]);
+    if (numAdded) all.insert(all.begin() + static_cast<ptrdiff_t>(at), added.begin(), added.end());
+    const Frozen frozen = cantFail(std::move(builder).freeze(all, {}));
+    std::vector<uint32_t> inputOf(frozen.graph.numNodes());
+    for (auto [i, n] : enumerate(bodyInputs(body.graph)))
+      inputOf[frozen.newId[n.value].value] = static_cast<uint32_t>(i);
+    for (NodeId n : bodyInputs(frozen.graph)) was.push_back(inputOf[n.value]);
+    return frozen.graph;
+  }
+
+  /// Of the shape and type that the other branch has there.
+  Value zeros(GraphBuilder &builder) {
+    const NodeId n = builder.addKind(*ctx.ops.wellKnown.zerosPlaceholder, {}, NodeId());
+    builder.setName(n, "not_taken_" + std::to_string(n.value), "");
+    return Value{n};
+  }
+
+  Context &ctx;
+  MoreOutputs *moreOutputs;
+};
+
 /// A graph without marks and taps of them.
 struct Lifted {
   Graph from;                      // kept, so that no other graph gets its key
@@ -35,7 +122,7 @@ struct Lifted {
 
 class Lifting {
  public:
-  explicit Lifting(Context &ctx) : ctx(ctx) {}
+  Lifting(Context &ctx, Widening &widening) : ctx(ctx), widening(widening) {}
 
   Expected<const Lifted *> lift(const Graph &graph) {
     if (auto known = lifted.find(keyOf(graph)); known != lifted.end()) return &known->second;
@@ -79,103 +166,122 @@ class Lifting {
     }
     const Attrs attrs =
         path ? ctx.withoutAttrs(handle->attrs, [](StringRef key) { return key == kRetainMark; }) : handle->attrs;
-    SmallVector<Graph, 3> bodies;
+    SmallVector<LongerBody, 3> bodies;
+    SmallVector<Graph, 3> graphs;
     std::vector<Retained> inside;
     bool isSame = !path;
     for (const Graph &body : handle->bodies) {
       Expected<const Lifted *> made = lift(body);
       if (!made) return made.takeError();
       isSame &= (*made)->isSame;
-      bodies.push_back((*made)->graph);
+      graphs.push_back((*made)->graph);
+      bodies.push_back({(*made)->graph, (*made)->retained.size()});
       llvm::append_range(inside, (*made)->retained);
     }
     isSameGraph &= isSame;
     if (isSame) return rewriter.copy(n), Error::success();
-    if (inside.empty()) {
-      Expected<KindRef> kind = ctx.kindLike(*handle, attrs, bodies);
-      if (!kind) return kind.takeError();
-      return rewriter.copy(n, *kind), Error::success();
-    }
-    return addOutputs(rewriter, graph, n, bodies.back(), inside, outputs);
-  }
-
-  /// What the body yields behind its own heads becomes outputs: stacked ones of a loop, in front of its states.
-  Error addOutputs(GraphRewriter &rewriter, const Graph &graph, NodeId n, const Graph &body,
-                   const std::vector<Retained> &inside, std::vector<Retained> &outputs) {
-    const NodeKind &kind = graph.kind(n);
-    const BodyFlow &flow = *kind.flow;
-    const bool isLoop = flow.form == BodyFlow::Form::Loop;
-    uint32_t at = 0;  // the first output that is added
-    while (at < kind.numVisible && (!isLoop || flow.isStacked[at])) ++at;
-    SmallVector<Value, 16> heads(body.heads().drop_back(inside.size()));
-    heads.insert(heads.begin() + at, body.heads().take_back(inside.size()).begin(), body.heads().end());
-    const Frozen yields = cantFail(GraphBuilder(ctx, body).freeze(heads, {}));
-    const std::string data = counted(kind, "num_out_data", inside.size()),
-                      count = counted(kind, "num_outputs", inside.size()), locations = inputsOf(kind, body, yields);
-    SmallVector<AttrText, 3> updates = {{"input_locs", locations}};
-    if (!data.empty()) updates.push_back({"num_out_data", data});
-    if (!count.empty()) updates.push_back({"num_outputs", count});
-    Expected<KindRef> wider = ctx.kindLike(kind, ctx.withAttrs(kind.attrs, updates), yields.graph);
+    Expected<KindRef> kind = ctx.kindLike(*handle, attrs, inside.empty() ? ArrayRef<Graph>(graphs) : handle->bodies);
+    if (!kind) return kind.takeError();
+    if (inside.empty()) return rewriter.copy(n, *kind), Error::success();
+    Expected<WiderNode> wider = widening.widen(graph, n, **kind, bodies);
     if (!wider) return wider.takeError();
-    SmallVector<Value, 8> operands, results;
-    for (Value v : graph.inputs(n)) operands.push_back(rewriter(v));
-    GraphBuilder &builder = rewriter.builder();
-    const NodeId made = builder.addKind(builder.kindId(*wider), operands, NodeId());
-    builder.setName(made, graph.name(n), "");
-    for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
-      results.push_back(Value{made, static_cast<uint16_t>(o < at ? o : o + inside.size()), 0});
-    rewriter.replace(n, results, made);
+    Widening::replace(rewriter, n, *wider);
     for (size_t k = 0; k < inside.size(); ++k)
-      outputs.push_back({inside[k].path, Value{n, static_cast<uint16_t>(at + k), 0}});
+      outputs.push_back({inside[k].path, Value{n, static_cast<uint16_t>(wider->firstAdded + k), 0}});
     return Error::success();
   }
 
-  /// An attribute that counts outputs, with those that are added; empty where the operator has none.
-  static std::string counted(const NodeKind &kind, StringRef key, size_t numAdded) {
-    uint64_t count = 0;
-    const std::optional<StringRef> text = kind.attrs.get(key);
-    return text && !text->getAsInteger(10, count) ? std::to_string(count + numAdded) : "";
-  }
-
-  /// `input_locs`: other heads may come to the variables of the body in another order.
-  static std::string inputsOf(const NodeKind &kind, const Graph &body, const Frozen &yields) {
-    const BodyFlow &flow = *kind.flow;
-    std::vector<uint32_t> operandOf(yields.graph.numNodes());
-    const std::vector<NodeId> before = bodyInputs(body);
-    for (size_t i = 0; i < before.size(); ++i)
-      operandOf[yields.newId[before[i].value].value] = flow.bodies.back().operandOf[i];
-    std::string text = "(";
-    for (NodeId n : bodyInputs(yields.graph))
-      text += std::to_string(operandOf[n.value] - flow.countOperand.has_value()) + ",";
-    return text + ")";
-  }
-
   Context &ctx;
+  Widening &widening;
   std::map<BodyKey, Lifted> lifted;
 };
 
+/// The graph with a head more: zeros of the shape of a node inside, made beside it in every step.
+Expected<Graph> withZeros(Context &ctx, Widening &widening, const Graph &graph, const NodeInside &at, size_t level) {
+  GraphRewriter rewriter(ctx, graph);
+  const bool isHere = level == at.bodies.size();
+  const NodeId changed = isHere ? at.node : at.bodies[level].first;
+  uint32_t output = 0;
+  for (uint32_t id = 0; id < graph.numNodes(); ++id) {
+    const NodeId n(id);
+    if (isHere || n != changed) {
+      rewriter.copy(n);
+      continue;
+    }
+    SmallVector<LongerBody, 3> bodies;
+    for (const Graph &body : graph.bodies(n)) bodies.push_back({body, 0});
+    LongerBody &body = bodies[at.bodies[level].second];
+    Expected<Graph> longer = withZeros(ctx, widening, body.graph, at, level + 1);
+    if (!longer) return longer.takeError();
+    body = {*longer, 1};
+    Expected<WiderNode> wider = widening.widen(graph, n, graph.kind(n), bodies);
+    if (!wider) return wider.takeError();
+    output = wider->firstAdded;
+    Widening::replace(rewriter, n, *wider);
+  }
+  SmallVector<Value, 16> heads(graph.heads());
+  heads.push_back(Value{changed});
+  Expected<Rewritten> made = std::move(rewriter).finish(heads);
+  if (!made) return made.takeError();
+  GraphBuilder builder(ctx, made->graph);
+  Value zeros{made->newId[changed.value], static_cast<uint16_t>(output), 0};
+  if (isHere) {
+    const NodeId n = builder.addKind(*ctx.ops.wellKnown.zerosLike, {zeros}, NodeId());
+    builder.setName(n, graph.name(changed), "_no_gradient");
+    zeros = Value{n};
+  }
+  heads.assign(made->graph.heads().begin(), made->graph.heads().end() - 1);
+  heads.push_back(zeros);
+  const Graph longer = cantFail(std::move(builder).freeze(heads, {})).graph;  // ids stay
+  GraphTable table = graph.table();
+  remap(table, {made->newId, graph.columns().entryBegin, made->newValue}, longer);
+  return longer.withTable(std::move(table));
+}
+
+/// The paths of the taps.
+StringSet<> reachedPaths(const Graph &gradient, const OpDef *tap) {
+  StringSet<> reached;
+  for (const NestedGraph &nested : nestedGraphs(gradient))
+    for (const KindRef &kind : nested.graph.kinds())
+      if (const std::optional<StringRef> path = kind->attrs.get(kRetainMark); path && kind->op == tap)
+        reached.insert(*path);
+  return reached;
+}
+
 }  // namespace
 
-Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<std::string> paths) {
-  Lifting lifting(context);
-  Expected<const Lifted *> lifted = lifting.lift(gradient);
+Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<std::string> paths,
+                             MoreOutputs *moreOutputs) {
+  Widening widening(context, moreOutputs);
+  const StringSet<> reached = reachedPaths(gradient, context.ops.wellKnown.tap);
+  Graph graph = gradient;
+  for (const std::string &path : paths) {
+    if (reached.contains(path)) continue;
+    const std::optional<NodeInside> at = findInside(graph, path);
+    if (!at)  // gradients alone, and none of them needs its loop
+      return Failure(ErrorKind::Unreachable, "'" + path + "' is retained, but nothing that is emitted has its shape");
+    Expected<Graph> longer = withZeros(context, widening, graph, *at, 0);
+    if (!longer) return longer;
+    graph = *longer;
+  }
+  Lifting lifting(context, widening);
+  Expected<const Lifted *> lifted = lifting.lift(graph);
   if (!lifted) return lifted.takeError();
   const Lifted &made = **lifted;
-  SmallVector<Value, 16> heads(made.graph.heads().take_front(gradient.heads().size()));
+  const ArrayRef<Value> known = made.graph.heads();
+  size_t nextZeros = gradient.heads().size();
+  SmallVector<Value, 16> heads(known.take_front(nextZeros));
   for (const std::string &path : paths) {
     const auto row = llvm::find_if(made.retained, [&](const Retained &retained) { return retained.path == path; });
-    if (row == made.retained.end())
-      return Failure(ErrorKind::Unreachable,
-                     "'" + path + "' is retained, but no gradient arrives there on the way to what is asked for");
-    heads.push_back(row->value);
+    heads.push_back(row == made.retained.end() ? known[nextZeros++] : row->value);
   }
   const Frozen frozen = cantFail(GraphBuilder(context, made.graph).freeze(heads, {}));
   std::vector<NodeId> newId;
   std::vector<Value> newValue;
   for (NodeId n : made.newId) newId.push_back(n.isValid() ? frozen.newId[n.value] : n);
   for (Value v : made.newValue) newValue.push_back(v.isValid() ? frozen(v) : v);
-  GraphTable table = gradient.table();
-  remap(table, {newId, gradient.columns().entryBegin, newValue}, frozen.graph);
+  GraphTable table = graph.table();
+  remap(table, {newId, graph.columns().entryBegin, newValue}, frozen.graph);
   for (const std::string &path : paths) {
     if (!table.gradient) break;
     GradientTable::Head head;

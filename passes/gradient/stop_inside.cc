@@ -119,10 +119,10 @@ Expected<Graph> markRetained(Context &context, const Graph &graph, ArrayRef<Node
     Graph at = graph;
     for (const auto &[owner, body] : node.bodies) {
       const BodyFlow *flow = at.kind(owner).flow;
-      if (flow && flow->form == BodyFlow::Form::Branch)
-        return Failure(ErrorKind::UnsupportedOption,
-                       "the gradient of '" + node.path + "' cannot be retained: " + at.describe(owner) +
-                           " may not run the branch it is in, and nothing else has its shape")
+      if (flow && flow->isDecision(body))
+        return Failure(ErrorKind::UnsupportedOption, "the gradient of '" + node.path +
+                                                         "' cannot be retained: " + at.describe(owner) +
+                                                         " decides by the body it is in, which yields nothing else")
             .at(node.bodies.front().first);
       at = Graph(at.bodies(owner)[body]);
     }

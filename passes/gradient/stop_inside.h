@@ -30,7 +30,7 @@ llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::Arr
 llvm::Expected<Graph> tapInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 /// The same with `__retain_gradient__`, the path, which the tap of the node's first output keeps: passes/gradient/retain_inside.h
-/// makes heads of these gradients. UnsupportedOption for a node in a branch, where it has no shape while the other one runs.
+/// makes heads of these gradients. UnsupportedOption for a node in a body that decides.
 llvm::Expected<Graph> markRetained(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 }  // namespace gradc

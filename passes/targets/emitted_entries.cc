@@ -22,7 +22,9 @@ void EmittedEntries::addUpTo(uint32_t end) {
   for (uint32_t n = static_cast<uint32_t>(firstEntry.size()); n < end; ++n) {
     firstEntry.push_back(static_cast<uint32_t>(entries.size()));
     entries.resize(entries.size() + builder.numOutputs(NodeId(n)));
-    if (known) inferShapes(NodeId(n));
+    if (!known) continue;
+    inferShapes(NodeId(n));
+    inferTypes(NodeId(n));
   }
 }
 
@@ -30,6 +32,12 @@ ShapeRef EmittedEntries::shape(Value v) {
   if (!known) return ShapeRef();
   addUpTo(v.node.value + 1);
   return shapes[entry(v).shape];
+}
+
+DType EmittedEntries::dtype(Value v) {
+  if (!known) return DType::Unknown;
+  addUpTo(v.node.value + 1);
+  return entry(v).dtype;
 }
 
 bool EmittedEntries::isNeeded(NodeId node) {
@@ -46,6 +54,7 @@ void EmittedEntries::replace(Value v, Value by) {
   from.by = place(by);
   if (!from.by.isValid()) return;
   // The node may have been known more precisely than what its rule emitted.
+  if (DType &dtype = entry(from.by).dtype; dtype == DType::Unknown) dtype = from.dtype;
   ShapeId &shape = entry(from.by).shape;
   const bool isVaguer = shape == kUnknownShape || shapes[shape].numUnknown() > shapes[from.shape].numUnknown();
   if (from.shape != kUnknownShape && isVaguer) shape = from.shape;
@@ -64,6 +73,18 @@ void EmittedEntries::inferShapes(NodeId node) {
   if (kind.op->shape) kind.op->shape(inference);
   for (uint32_t o = 0; o < kind.numOutputs && !inference.hasFailed(); ++o)
     entry(Value{node, static_cast<uint16_t>(o)}).shape = out[o];
+}
+
+void EmittedEntries::inferTypes(NodeId node) {
+  const NodeKind &kind = builder.kind(node);
+  if (kind.isVariable()) return;
+  SmallVector<DType, 8> in, out(kind.numOutputs, DType::Unknown);
+  for (Value v : builder.inputs(node)) in.push_back(entry(v).dtype);
+  DTypeInference inference(kind, in, out);
+  if (kind.op->dtype) kind.op->dtype(inference);
+  else inference.sameAll();
+  for (uint32_t o = 0; o < kind.numOutputs && !inference.hasFailed(); ++o)
+    entry(Value{node, static_cast<uint16_t>(o)}).dtype = out[o];
 }
 
 }  // namespace gradc

@@ -23,8 +23,7 @@ class EmittedEntries {
   void addUpTo(uint32_t end);
 
   ShapeRef shape(Value v);
-  /// Of what the graph has; Unknown for what rules emitted.
-  DType dtype(Value v) { return v.node.value < firstEntry.size() ? entry(v).dtype : DType::Unknown; }
+  DType dtype(Value v);
 
   /// The forward node of a gradient operator that a rule emitted.
   void setForward(NodeId node, NodeId forward) { forwards[node.value] = forward; }
@@ -51,6 +50,7 @@ class EmittedEntries {
 
   Entry &entry(Value v) { return entries[firstEntry[v.node.value] + v.index]; }
   void inferShapes(NodeId node);
+  void inferTypes(NodeId node);
 
   const GraphBuilder &builder;
   const Graph *graph;

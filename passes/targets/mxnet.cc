@@ -140,6 +140,20 @@ void repeatAxesLike(DecomposeRule &d) {
   d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
 }
 
+// MXNet has no type that another value decides, so it has to be known.
+void castLike(DecomposeRule &d) {
+  const DType type = d.dtype(d.x(1));
+  if (type != DType::Unknown) d.y(0, d.emit(kCast, {d.x(0)}, {{"dtype", dtypeName(type)}}));
+}
+
+// One for every element up to its own, less one.
+void indexLike(DecomposeRule &d) {
+  const Value ones = d.emit(kOnesLike, {d.x(0)});
+  const Attrs along = d.context().attrs({{"axis", d.attrs().get("axis").value_or("0")}, {"dtype", "int64"}});
+  const Value counted = d.emit(op(d, "_np_cumsum"), ones, along);
+  d.y(0, d.emit(op(d, "_minus_scalar"), {counted}, {{"scalar", "1"}}));
+}
+
 constexpr TargetRow kRows[] = {
     {"_LinearRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_linear_reg_out"); }},
     {"_LogisticRegressionOutput_grad", [](DecomposeRule &d) { regressionGrad(d, "_backward_logistic_reg_out"); }},
@@ -147,8 +161,10 @@ constexpr TargetRow kRows[] = {
     {"_SoftmaxOutput_grad", softmaxOutputGrad},
     {"_SoftmaxOutput_target", softmaxOutputTarget},
     {"_SoftmaxOutput_weight", softmaxOutputWeight},
+    {"_cast_like", castLike},
     {"_cond", mxnetCond},
     {"_foreach", mxnetLoop},
+    {"_index_like", indexLike},
     {"_repeat_axes_like", repeatAxesLike},
     {"_scan", mxnetLoop},
     {"_scatter_nd", mxnetScatterAdd},
@@ -156,7 +172,15 @@ constexpr TargetRow kRows[] = {
     {"_while_loop", mxnetLoop},
 };
 
-constexpr TargetRow kRowsInBodies[] = {{"_cond", mxnetSelect}};
+// In bodies MXNet lacks the gradient operators of SoftmaxOutput, of which it has no shapes there.
+void inSimplerOperators(DecomposeRule &d) { d.kind().op->decompose(d); }
+
+constexpr TargetRow kRowsInBodies[] = {
+    {"_SoftmaxOutput_grad", inSimplerOperators},
+    {"_SoftmaxOutput_target", inSimplerOperators},
+    {"_SoftmaxOutput_weight", inSimplerOperators},
+    {"_cond", mxnetSelect},
+};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "missing_order.h"
 
 #include "ir/error.h"
+#include "ir/graph_builder.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -42,6 +43,23 @@ Needs needsOfSample(Context &context, const Graph &graph) {
   return needs;
 }
 
+/// An operator that runs a body which computes nothing: as a loop over rows with a state, or as a call.
+Expected<KindRef> flowKind(Context &context, const OpDef &op) {
+  const Attrs loop = context.attrs({{"num_args", "3"},
+                                    {"num_outputs", "2"},
+                                    {"num_out_data", "1"},
+                                    {"in_data_locs", "(0,)"},
+                                    {"in_state_locs", "(1,)"},
+                                    {"remain_locs", "()"}}),
+              call = context.attrs({{"num_args", "2"}, {"num_outputs", "2"}});
+  GraphBuilder body(context);
+  const Value row = body.addVariable("row", Attrs()), state = body.addVariable("state", Attrs());
+  const Graph passesOn = cantFail(std::move(body).freeze({row, state}, {})).graph;
+  if (Expected<KindRef> kind = context.kind(op, loop, passesOn)) return kind;
+  else consumeError(kind.takeError());
+  return context.kind(op, call, passesOn);
+}
+
 }  // namespace
 
 OperatorTrials::OperatorTrials(Context &context) {
@@ -52,10 +70,11 @@ OperatorTrials::OperatorTrials(Context &context) {
 }
 
 void OperatorTrials::tryOperator(Context &context, const OpDef &op) {
-  Expected<KindRef> kind = sampleKind(context, op);
+  Expected<KindRef> kind = op.flow ? flowKind(context, op) : sampleKind(context, op);
   Expected<Graph> graph = kind ? sampleGraph(context, *kind) : kind.takeError();
   if (!graph) return consumeError(graph.takeError());
   add(context, *graph);
+  if (op.flow) return;  // the gradient is that of its bodies
   if (std::optional<Graph> derived = reachedOrder(context, *kind, 1).gradient) addGradient(context, op, *derived);
 }
 
@@ -80,12 +99,14 @@ void OperatorTrials::addGradient(Context &context, const OpDef &op, const Graph 
 
 std::string OperatorTrials::endsIn(const OpDef &op, StringRef quote) const {
   auto found = needs.find(&op);
-  if (found == needs.end()) return tried.count(&op) ? "its input, with default attributes" : "";
+  const StringRef inside = op.flow ? "what its body ends in" : "";
+  if (found == needs.end())
+    return !inside.empty() ? inside.str() : tried.count(&op) ? "its input, with default attributes" : "";
   OperatorSet primitives, others;
   for (const OpDef *end : found->second.operators) (end->primitive ? primitives : others).insert(end);
   std::string text = namesOf(primitives, quote);
   if (!others.empty()) text += (text.empty() ? "" : ", ") + ("and " + namesOf(others, quote)) + ", not reducible";
-  return text;
+  return inside.empty() ? text : text + ", and " + inside.str();
 }
 
 std::string namesOf(const OperatorSet &operators, StringRef quote) {

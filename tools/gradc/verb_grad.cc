@@ -6,6 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "ops/control/relocated.h"
 #include "passes/gradient/retain_inside.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/targets/lower_to.h"
@@ -46,15 +47,17 @@ Expected<Graph> finish(Tool &tool, const Graph &graph, const Graph &forward) {
   return annotate(*lowered, *again);
 }
 
-Expected<Graph> differentiate(Tool &tool, const Graph &forward) {
+/// `retained` are the paths of nodes inside bodies.
+Expected<Graph> differentiate(Tool &tool, const Graph &forward, ArrayRef<std::string> retained) {
   Expected<Inference> inference = inferPartly(tool, forward, forward);
   if (!inference) return inference.takeError();
   Expected<GradientRequest> request = resolveGradient(tool, forward, *inference);
   if (!request) return request.takeError();
   GradientOptions options = tool.options.gradient;
   options.inference = &*inference;
-  uint32_t order = static_cast<uint32_t>(tool.options.order);
-  Expected<GradientResult> result = buildGradientOfOrder(tool.context, forward, *request, options, order);
+  const uint32_t order = static_cast<uint32_t>(tool.options.order);
+  Expected<GradientResult> result =
+      buildGradientRetaining(tool.context, forward, *request, options, order, retained, withBodies);
   if (!result) return result.takeError();
   tool.diagnostics.setCurrent(result->graph);
   if (Error error = verifyGraph(result->graph, tool.options.errorLimit)) return error;
@@ -87,9 +90,6 @@ Expected<Graph> markInside(Tool &tool, const Graph &graph, std::vector<std::stri
   const std::vector<NodeInside> stopped = takeInside(graph, {&tool.options.noGrad, &tool.options.stop}),
                                 kept = takeInside(graph, {&tool.options.retain});
   for (const NodeInside &node : kept) retained.push_back(node.path);
-  if (!kept.empty() && tool.options.order > 1)
-    return Failure(ErrorKind::UnsupportedOption,
-                   "'" + kept.front().path + "' is in a body: '--retain' takes it at order 1 alone");
   Expected<Graph> marked = stopInside(tool.context, graph, stopped);
   return marked ? markRetained(tool.context, *marked, kept) : std::move(marked);
 }
@@ -147,8 +147,7 @@ Expected<int> runGrad(Tool &tool) {
   std::vector<std::string> retained;
   Expected<Graph> input = markInside(tool, *ordered, retained);
   if (!input) return input.takeError();
-  Expected<Graph> graph = differentiate(tool, *input);
-  if (graph && !retained.empty()) graph = retainInside(tool.context, *graph, retained);
+  Expected<Graph> graph = differentiate(tool, *input, retained);
   if (!graph) return graph.takeError();
   tool.diagnostics.setCurrent(*graph);
   return write(tool, *graph, *input);

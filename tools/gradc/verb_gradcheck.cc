@@ -5,6 +5,7 @@
 #include "verbs.h"
 #include "tools/drawing/table.h"
 
+#include "ir/bodies.h"
 #include "ir/error.h"
 #include "runtime/gradcheck/gradcheck.h"
 
@@ -77,6 +78,19 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
   return options;
 }
 
+/// What differences see change in a body, and gradients take as a constant.
+void noteConstantsInside(Tool &tool, const Graph &graph) {
+  const std::vector<NestedGraph> list = nestedGraphs(graph);
+  for (size_t i = 1; i < list.size(); ++i)
+    for (uint32_t n = 0; n < list[i].graph.numNodes(); ++n) {
+      const OpDef *op = list[i].graph.op(NodeId(n));
+      if (!op || (!op->flags.isConstantInGradcheck && !op->impliedLoss)) continue;
+      return tool.diagnostics.note(bodyPath(list, i) + " > " + list[i].graph.describe(NodeId(n)) +
+                                   " is a constant for the gradient, or a loss; it is not held at its value in a "
+                                   "body: check the graph that 'gradc opt --passes unroll,inline' writes");
+    }
+}
+
 Expected<int> runGradcheck(Tool &tool) {
   Expected<Graph> input = loadInOrder(tool);
   if (!input) return input.takeError();
@@ -90,7 +104,9 @@ Expected<int> runGradcheck(Tool &tool) {
   }();
   if (!result) return result.takeError();
   if (Error error = writeText(tool, report(*result))) return error;
-  return result->passed() ? 0 : 1;
+  if (result->passed()) return 0;
+  noteConstantsInside(tool, *input);
+  return 1;
 }
 
 constexpr StringRef kFlags[] = {"max-iterations", "wrt",         "of",    "no-grad", "stop",    "samples", "eps",
