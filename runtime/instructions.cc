@@ -293,10 +293,10 @@ class Preparation {
                      "shapes inside " + graph.describe(n) + " are unknown, running needs them in full")
           .at(n);
     BodySite inside{plan.workspace[n] >= 0 ? arena + plan.workspace[n] + flow->ownBytes : nullptr, {}};
-    if (!isCleared[n.value]) inside.shortHeads = shortHeads(graph.kind(n));
     extras.firstRunner = static_cast<uint32_t>(list.runners.size());
     extras.numRunners = static_cast<uint32_t>(flow->bodies.size());
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
+      if (!isCleared[n.value]) inside.shortHeads = shortHeads(graph.kind(n), b);
       Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, inside);
       if (!body) return withinBody(body.takeError(), graph, n, b);
       list.ownedBytes += body->ownedBytes;

@@ -1,6 +1,7 @@
 #include "runtime/short_rows.h"
 
 #include "ir/body_flow.h"
+#include "ir/effects.h"
 
 #include <cstring>
 
@@ -8,10 +9,6 @@ using namespace llvm;
 
 namespace gradc {
 namespace {
-
-bool isStackForGradient(const NodeKind &kind, uint32_t output) {
-  return output >= kind.numVisible && kind.flow->isStacked[output];
-}
 
 bool isLoop(const NodeKind &kind) { return kind.flow && kind.flow->form == BodyFlow::Form::Loop; }
 
@@ -23,8 +20,8 @@ bool readsRowsRun(const NodeKind &kind, size_t input) {
 class ClearingKernel final : public PreparedKernel {
  public:
   void run(const KernelCall &call) override {
-    for (uint32_t o = call.kind->numVisible; o < call.out.size(); ++o)
-      if (const size_t bytes = call.out[o].bytes(); bytes && call.wants(o) && isStackForGradient(*call.kind, o))
+    for (uint32_t o = 0; o < call.out.size(); ++o)
+      if (const size_t bytes = call.out[o].bytes(); bytes && call.wants(o) && isShortOutput(*call.kind, o))
         std::memset(call.out[o].data, 0, bytes);
     call.kind->op->kernel(call);
   }
@@ -43,9 +40,8 @@ BitVector loopsToClear(const Graph &graph, const BitVector &isShort) {
     const NodeKind &kind = graph.kind(NodeId(n));
     if (kind.isVariable()) continue;
     const uint32_t first = graph.firstEntry(NodeId(n)).value;
-    if (isLoop(kind) && (kind.flow->countOutput || kind.flow->countOperand))
-      for (uint32_t o = kind.numVisible; o < kind.numOutputs; ++o)
-        if (isStackForGradient(kind, o) && isReadWhole[first + o]) cleared.set(n);
+    for (uint32_t o = 0; o < kind.numOutputs && isLoop(kind); ++o)
+      if (isReadWhole[first + o] && isShortOutput(kind, o)) cleared.set(n);
     // What works element by element keeps each row to itself.
     bool needsRest = !kind.op->flags.isElementwise;
     for (uint32_t o = 0; o < kind.numOutputs; ++o) needsRest |= isReadWhole[first + o];
@@ -56,11 +52,11 @@ BitVector loopsToClear(const Graph &graph, const BitVector &isShort) {
   return cleared;
 }
 
-BitVector shortHeads(const NodeKind &loop) {
-  const std::vector<uint32_t> &outputOf = loop.flow->bodies.back().outputOf;
+BitVector shortHeads(const NodeKind &kind, size_t body) {
+  const std::vector<uint32_t> &outputOf = kind.flow->bodies[body].outputOf;
   BitVector isShort(static_cast<unsigned>(outputOf.size()));
-  for (size_t h = 0; isLoop(loop) && h < outputOf.size(); ++h)
-    if (isStackForGradient(loop, outputOf[h])) isShort.set(static_cast<unsigned>(h));
+  for (size_t h = 0; h < outputOf.size(); ++h)
+    if (outputOf[h] >= kind.numVisible || isShortOutput(kind, outputOf[h])) isShort.set(static_cast<unsigned>(h));
   return isShort;
 }
 

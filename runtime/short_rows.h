@@ -16,8 +16,9 @@ namespace gradc {
 /// rows as many are read as were written; empty: none. Linear.
 llvm::BitVector loopsToClear(const Graph &graph, const llvm::BitVector &isShort);
 
-/// By head of a loop's last body: what the loop, which is not to be cleared, stacks for its gradient.
-llvm::BitVector shortHeads(const NodeKind &loop);
+/// By head of a body of a node that is not to be cleared: what is there for gradients, which read no more of a stack within the
+/// body than was written.
+llvm::BitVector shortHeads(const NodeKind &kind, size_t body);
 
 /// Runs the kernel of such a loop after it zeroed the stacks.
 std::unique_ptr<PreparedKernel> clearingKernel();
