@@ -144,6 +144,28 @@ TEST(Recurrent, E_32_WhatDoesNotFitIsAnError) {
                 "block 1 writes 'h0' of a block around it, which is not supported, expected an output");
 }
 
+TEST(Recurrent, E_32_BlocksOfAnotherKind) {
+  for (const char *type : {"while", "conditional_block", "recurrent"}) {
+    RecurrentProgram p;
+    p.addCell();
+    const uint32_t gradient = addBlock(p.program, 0u, {"p", "h", "s", "y"}, p.steps);
+    BlockOp &op = p.program.blocks[0].ops[0];
+    op.type = p.program.intern(type);
+    op.subBlock = gradient;
+    Expected<std::vector<Array>> made = p.run(p.program, {"p"});
+    EXPECT_EQ(describeWithNotes(made.takeError()), std::string("[bad_entry] block 0, operator 0 (") + type +
+                                                       "): block 2 is a gradient block, expected one that is not");
+  }
+  for (const char *type : {"while_grad", "recurrent_grad", "conditional_block_grad"}) {
+    RecurrentProgram p;
+    p.addCell();
+    addOp(p.program, 0, type, {}, {});
+    Expected<std::vector<Array>> made = p.run(p.program, {"p"});
+    EXPECT_EQ(describeWithNotes(made.takeError()),
+              std::string("[bad_entry] block 0, operator 1 (") + type + "): expected a gradient block");
+  }
+}
+
 TEST(Recurrent, E_32_AnOutputThatNoStepComputes) {
   RecurrentProgram p;
   p.locals({"p", "h", "s", "y"});

@@ -161,6 +161,10 @@ Error BlockReader::readOp(size_t at) {
   if (type == "while_grad" || type == "recurrent_grad") return readLoopGradient(at);
   if (type == "conditional_block_grad") return readConditionalGradient(at);
   if (type == "select_output") return readSelectOutput(at);
+  const bool isOwner = type == "while" || type == "conditional_block" || type == "recurrent";
+  if (const std::optional<uint32_t> inner = op(at).subBlock; inner && isOwner && !all.bodies[*inner])
+    return failureAt(program, index, at, ErrorKind::BadEntry,
+                     "block " + Twine(*inner) + " is a gradient block, expected one that is not");
   if (type == "while") return readWhile(at);
   if (type == "recurrent") return readRecurrent(at);
   if (type == "conditional_block") return readConditional(at);

@@ -185,6 +185,7 @@ Expected<BlockBody> BlockReader::gradientBody() {
 }
 
 Expected<ForwardFlow> BlockReader::forwardFlow(size_t at) {
+  if (!op(at).subBlock) return failureAt(program, index, at, ErrorKind::BadEntry, "expected a gradient block");
   const uint32_t gradient = *op(at).subBlock;
   if (!all.owners[gradient].isRun || !all.bodies[gradient])
     return failureAt(program, index, at, ErrorKind::UnsupportedOption,
