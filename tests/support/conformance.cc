@@ -362,7 +362,9 @@ Findings checkLowering(Context &context, const Graph &graph, const Bindings &bin
                        StringRef &refusal) {
   auto isReplaced = [&](uint32_t n) { return graph.op(NodeId(n)) && !isMxnets(*graph.op(NodeId(n))); };
   if (llvm::none_of(llvm::seq(0u, graph.numNodes()), isReplaced)) return {};
-  Expected<Inference> known = infer(context, graph, hintsOf(graph, bindings), InferOptions());
+  InferOptions inferOptions;
+  inferOptions.defaultFloat = options.floatAs;
+  Expected<Inference> known = infer(context, graph, hintsOf(graph, bindings), inferOptions);
   if (!known) return {{describeError(known.takeError())}};
   Expected<Graph> lowered = lowerTo(context, graph, kMxnetTarget, &*known);
   if (!lowered) {
