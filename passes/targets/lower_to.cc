@@ -7,6 +7,7 @@
 #include "passes/rewriter.h"
 #include "passes/targets/emitted_entries.h"
 #include "passes/targets/kept_writes.h"
+#include "passes/targets/lowering_errors.h"
 
 #include "ir/bodies.h"
 #include "ir/body_flow.h"
@@ -28,7 +29,6 @@ namespace {
 // Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
 constexpr size_t kMaxLevels = 64;
 constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
-constexpr StringRef kMistake = "this is a mistake in the operator's definition, not in the graph";
 
 struct LoweredBody {
   Graph from;  // kept, so that no other body gets its key
@@ -215,18 +215,20 @@ class Lowering {
   /// Begins to replace a node of the builder.
   Error open(NodeId node, NodeId forward, ArrayRef<bool> wanted) {
     const OpDef &op = *builder.kind(node).op;
-    if (levels.size() == kMaxLevels) return endless(op, Twine(kMaxLevels) + " levels");
-    if (builder.numNodes() - at[current].value > kMaxEmitted) return endless(op, Twine(kMaxEmitted) + " nodes");
+    if (levels.size() == kMaxLevels) return endlessDecomposition(site(), op, Twine(kMaxLevels) + " levels");
+    if (builder.numNodes() - at[current].value > kMaxEmitted)
+      return endlessDecomposition(site(), op, Twine(kMaxEmitted) + " nodes");
     Level level{node, builder.numNodes(), 0, made.size(), {}};
     const TargetRow *row = rowOf(op.name);
     if (row)
       if (Error error = apply(row->rule, forward, wanted, level)) return unmet(std::move(error), node);
     if (level.outputs.empty()) {
-      if (!op.decompose) return unmet(lacking(op), node);
+      if (!op.decompose) return unmet(lackingOperator(site(), op), node);
       if (Error error = apply(op.decompose, forward, wanted, level)) return unmet(std::move(error), node);
     }
     for (size_t o = 0; o < wanted.size(); ++o)
-      if (wanted[o] && !(o < level.outputs.size() && level.outputs[o].isValid())) return unmet(unanswered(op, o), node);
+      if (wanted[o] && !(o < level.outputs.size() && level.outputs[o].isValid()))
+        return unmet(unansweredOutput(site(), op, o), node);
     level.last = builder.numNodes();
     entries.addUpTo(level.last);
     for (uint32_t m = level.next; m < level.last; ++m)
@@ -251,7 +253,7 @@ class Lowering {
     order.add(rule.waits());
     if (rule.hasFailed())
       return amend(rule.takeFailure(), [&](GradcError &info) {
-        info.message = describeNode() + ": " + info.message;
+        info.message = describeLowered(site()) + ": " + info.message;
         info.place.node = current;
       });
     const bool hasAnswer = any_of(seq<size_t>(0, wanted.size()), [&](size_t o) { return rule.output(o).isValid(); });
@@ -278,7 +280,7 @@ class Lowering {
     if (!entries.isNeeded(m)) return Error::success();
     for (size_t i = 0, count = builder.inputs(m).size(); i < count; ++i) {
       const Value from = builder.inputs(m)[i], to = entries.place(from);
-      if (!to.isValid()) return unanswered(*builder.kind(from.node).op, from.index);
+      if (!to.isValid()) return unansweredOutput(site(), *builder.kind(from.node).op, from.index);
       if (to != from) builder.setInput(m, i, to);
     }
     Expected<KindRef> kind = withLoweredBodies(builder.kindHandle(m), NodeId());
@@ -319,33 +321,7 @@ class Lowering {
     return name;
   }
 
-  std::string describeNode() const {
-    return ("operator '" + graph.opName(current) + "' of node '" + graph.name(current) + "'").str();
-  }
-
-  Error lacking(const OpDef &op) const {
-    const bool isItself = &op == graph.op(current);
-    Failure failure(ErrorKind::UnknownOp, describeNode() + " cannot be expressed in the operators of " + target.title +
-                                              (isItself ? Twine() : Twine(": it needs '") + op.name + "'"));
-    if (!op.irreducible.empty()) failure = std::move(failure).note("'" + op.name + "' " + op.irreducible);
-    if (!target.advice.empty())
-      failure = std::move(failure).remedy(Remedy::KeepOwnOperators, target.advice, target.name);
-    return std::move(failure).at(current);
-  }
-
-  Error unanswered(const OpDef &op, size_t output) const {
-    return Failure(ErrorKind::GradientNull, describeNode() + ": the decomposition of operator '" + op.name +
-                                                "' sets no value for output " + Twine(output) + ", which is read")
-        .at(current)
-        .note(kMistake);
-  }
-
-  Error endless(const OpDef &op, const Twine &after) const {
-    return Failure(ErrorKind::GradientCount,
-                   describeNode() + ": the decomposition does not end: '" + op.name + "' remains after " + after)
-        .at(current)
-        .note(kMistake);
-  }
+  LoweredSite site() const { return {graph, current, target}; }
 
   // The operator of the graph; in a body, that of the node around it.
   const OpDef *listedFor() const { return around ? around : graph.op(current); }

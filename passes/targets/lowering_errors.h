@@ -1,0 +1,28 @@
+// What cannot be lowered, in terms of the node that a graph has. Tested by tests/lower_to_test.cc
+#pragma once
+
+#include "ir/graph.h"
+#include "passes/targets/target.h"
+
+#include "llvm/Support/Error.h"
+
+namespace gradc {
+
+/// The node that is being replaced.
+struct LoweredSite {
+  const Graph &graph;
+  NodeId node;
+  const Target &target;
+};
+
+/// "operator 'take' of node 'pick'".
+std::string describeLowered(const LoweredSite &site);
+
+/// UnknownOp: neither has the target `op`, nor can that be decomposed.
+llvm::Error lackingOperator(const LoweredSite &site, const OpDef &op);
+/// GradientNull: the decomposition of `op` leaves out an output that is read.
+llvm::Error unansweredOutput(const LoweredSite &site, const OpDef &op, size_t output);
+/// GradientCount: `op` is still there after so many levels or nodes.
+llvm::Error endlessDecomposition(const LoweredSite &site, const OpDef &op, const llvm::Twine &after);
+
+}  // namespace gradc
