@@ -4,6 +4,7 @@
 #include "ir/bodies.h"
 #include "ir/graph_builder.h"
 #include "runtime/body_runner.h"
+#include "runtime/short_rows.h"
 #include "runtime/failures.h"
 
 using namespace llvm;
@@ -55,7 +56,8 @@ Expected<PreparedBodies> PreparedBodies::create(Context &context, const SingleCa
   made.arena = nowhere;
   auto prepare = [&]() -> Error {
     for (uint32_t b = 0; b < flow->bodies.size(); ++b) {
-      Expected<PreparedBody> body = prepareBody(graph, n, b, *flow->bodies[b], options, {nowhere});
+      Expected<PreparedBody> body =
+          prepareBody(graph, n, b, *flow->bodies[b], options, {nowhere, shortHeads(graph.kind(n), b)});
       if (!body) return withinBody(body.takeError(), graph, n, b);
       made.list.push_back(body->runner.get());
       made.runners.push_back(std::move(body->runner));
