@@ -293,6 +293,8 @@ TEST(BlockBackward, IR_12_DrawnProgramsWithArrays) {
       ++numCompared;
     }
   EXPECT_GE(numCompared, 2 * numDrawn());
+  EXPECT_EQ(disagreement(1114, {.numOps = 6, .depth = 2, .inPlacePercent = 10, .arrayPercent = 25}), "")
+      << "a counter that nothing on the path reads once values have names of their own";
 }
 
 TEST(BlockBackward, AGG_10_DrawnProgramsThatWorkInPlace) {

@@ -77,16 +77,30 @@ class Backward {
     return static_cast<uint32_t>(program.blocks.size() - 1);
   }
 
-  /// Targets are what their names hold in the end.
+  /// With names of their own fewer operators may be on the path: what was believed to be counted back may not be.
   void separateValues() {
+    const std::vector<TextId> givenTargets = targets, givenNoGrad = noGradNames;
+    for (CountedBack counters = countedBack();;) {
+      std::optional<BlockProgram> original;
+      if (!counters.empty()) original.emplace(program);
+      nameValues(counters);
+      if (!original || keepCounted(program, countedBack(), counters)) break;
+      program = std::move(*original);
+      targets = givenTargets;
+      noGradNames = givenNoGrad;
+    }
+    for (TextId target : targets) targetGradients.insert(names.gradient(target));
+  }
+
+  /// Targets are what their names hold in the end.
+  void nameValues(const CountedBack &counters) {
     std::vector<std::pair<TextId, TextId>> copies;
-    const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, countedBack(), copies);
+    const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, counters, copies);
     for (auto [copy, original] : copies)
       if (is_contained(noGradNames, original)) noGradNames.push_back(copy);
     for (TextId &target : targets)
       if (auto found = finalNames.find(target.value); request.block == 0 && found != finalNames.end())
         target = found->second;
-    for (TextId target : targets) targetGradients.insert(names.gradient(target));
   }
 
   // 1
@@ -138,7 +152,7 @@ class Backward {
     return seen;
   }
 
-  /// As the program is before values have got names of their own. A later call may leave out what reads no gradient (NG-09).
+  /// As the program is now. A later call may leave out what reads no gradient (NG-09).
   CountedBack countedBack() {
     for (uint32_t block : wayOut()) {
       NameSet stopped = stoppedVariables(block);

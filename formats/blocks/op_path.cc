@@ -169,6 +169,23 @@ CountedBack countersOn(const BlockProgram &program, const OpPaths &paths) {
   return counters;
 }
 
+bool keepCounted(const BlockProgram &program, const CountedBack &found, CountedBack &counters) {
+  CountedBack left;
+  for (const auto &[key, count] : found) {
+    const TextId original = program.texts.find(program.text(TextId(key.second)).split("@COPY@").first);
+    left[{key.first, original.value}] += count;
+  }
+  bool isLess = false;
+  CountedBack kept;
+  for (const auto &[key, count] : counters) {
+    const uint32_t now = std::min(count, left.lookup(key));
+    isLess |= now < count;
+    if (now) kept[key] = now;
+  }
+  counters = std::move(kept);
+  return !isLess;
+}
+
 std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t block, ArrayRef<uint32_t> path,
                                       const NameSet &targets, const NameSet &noGrad) {
   NameSet read = targets;

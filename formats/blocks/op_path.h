@@ -28,5 +28,7 @@ NameSet targetsSeenFrom(const BlockProgram &program, uint32_t block, uint32_t ta
 /// Of block and name: how many of the operators that count it are on the path, the first ones. Their gradients count back.
 using CountedBack = DenseMap<std::pair<uint32_t, uint32_t>, uint32_t>;
 CountedBack countersOn(const BlockProgram &program, const OpPaths &paths);
+/// Leaves in `counters` no more than was found when values had names of their own. Whether they all are left.
+bool keepCounted(const BlockProgram &program, const CountedBack &found, CountedBack &counters);
 
 }  // namespace gradc
