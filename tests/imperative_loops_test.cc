@@ -199,7 +199,7 @@ TEST(ImperativeLoops, CF_19_CF_20_HigherOrders) {
   EXPECT_GE(numCompared, 15);
 }
 
-// Rows of steps that are not run have no values: what is in memory there is no NaN that an operator made.
+// Rows of steps that are not run have no values: a NaN in memory there was not made by an operator.
 TEST(ImperativeLoops, HOOK_09_CF_20_RowsOfStepsNotRunAreNotLookedAt) {
   Imperative im(testContext(), Tape::referenceOptions());
   const std::vector<Binding> bindings = {{"x", {1}, {2}}, {"i", {1}, {0}}, {"w", {1}, {3}}};
