@@ -22,7 +22,6 @@ The table counts, for each operator:
   differ       anything else, crashes of gradc included
 The exit code is 1 when there is a difference without a reason.
 """
-import argparse
 import collections
 import random
 import sys
@@ -34,6 +33,7 @@ import numpy as np
 from draws import families, layers, layout, reasons, scheduled  # all but reasons register what they draw
 from draws.gradc_side import Gradc
 from draws.mxnet_side import Mxnet, UNWRITTEN, registered
+from draws.options import parse
 from draws.schema import Draw
 from draws.values import TOLERANCES, disagreement, values_of
 
@@ -180,15 +180,8 @@ class Judge:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("gradc")
-    parser.add_argument("--ops", default="")
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, default=-1, help="the number of one draw")
-    parser.add_argument("--verbose", action="store_true", help="print every draw that is not an agreement")
-    options = parser.parse_args()
-    only = set(filter(None, options.ops.split(",")))
+    options = parse(__doc__, "print every draw that is not an agreement")
+    only = options.ops
     names = registered()
     totals, failed = collections.Counter(), False
     with tempfile.TemporaryDirectory() as folder:

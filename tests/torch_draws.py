@@ -13,7 +13,6 @@ Without a judge, here and there: operators with bodies (_call, _cond, _foreach, 
 run (_assign, _uniform_like), and parts of losses (_RegressionOutput_weight, _SoftmaxOutput_target, _SoftmaxOutput_weight), which
 conformance_test compares with the operators they are part of.
 """
-import argparse
 import random
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import torch
 
 from draws import torch_losses, torch_rnn, torch_side, torch_windows  # the others register operators with torch_side
 from draws.gradc_side import Gradc
+from draws.options import parse
 from draws.schema import Draw
 from draws.values import disagreement, values_of
 
@@ -90,16 +90,9 @@ def judge(gradc, op, seed, k):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("gradc")
-    parser.add_argument("--ops", default="")
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, default=-1, help="the number of one draw")
-    parser.add_argument("--verbose", action="store_true", help="print what both refuse as well")
-    options = parser.parse_args()
+    options = parse(__doc__, "print what both refuse as well")
     torch.set_num_threads(1)
-    only, bad = set(filter(None, options.ops.split(","))), 0
+    only, bad = options.ops, 0
     columns = ["agree", "both refuse", "one refuses", "differ"]
     print(f"{'operator':44}" + "".join(f"{c:>13}" for c in columns))
     with tempfile.TemporaryDirectory() as folder:
