@@ -2,7 +2,7 @@
 //
 //   return Failure(ErrorKind::Arity, "operator 'add' takes 2 inputs, got " + Twine(n)).at(node).note("…");
 //
-// Messages start in lower case, carry no final period, quote names, and say both what was expected and found.
+// Messages start in lower case, have no final period, quote names, and state both what was expected and what was found.
 #pragma once
 
 #include "ir/ids.h"
@@ -82,7 +82,7 @@ enum class ErrorKind : uint8_t {
   BadAttribute,       // REG-19: an operator attribute that does not parse or is out of range
   UnknownName,        // a name the user typed that the graph does not have
   TooLarge,           // tensors that no memory plan can hold, or that this machine has no memory for
-  NotANumber,         // HOOK-09: a gradient became NaN while that was watched for
+  NotANumber,         // HOOK-09: a gradient became NaN while gradients were watched for that
   OverBudget,         // the memory plan is larger than the user allows
   BadPlan,            // the plan checker found two live entries sharing bytes
   BadTensorFile,      // a malformed NPY or NPZ file
@@ -96,7 +96,7 @@ llvm::StringRef errorKindName(ErrorKind kind);
 /// "E-02", …; empty for kinds outside the catalogue.
 llvm::StringRef errorRow(ErrorKind kind);
 
-/// One step down: a body of a node.
+/// One level of nesting: a body of a node.
 struct BodyStep {
   NodeId owner;
   uint32_t body = 0;  // position among the owner's bodies
@@ -110,7 +110,7 @@ struct Place {
   std::vector<BodyStep> path = {};  // from the graph at hand down to that of `node`
 };
 
-/// What to ask for instead. Notes say it in the library's words; whoever knows how its user asks says it in theirs
+/// What the user can request instead. Notes put it in the library's terms; a front end puts it in those of its user
 /// (tools/gradc/remedies.h has the flags).
 enum class Remedy : uint8_t {
   None,

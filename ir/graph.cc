@@ -41,7 +41,8 @@ size_t Graph::heapBytes() const {
 
 namespace {
 
-/// Compares graphs, and those in them once each. Within one Context equal kinds are one object; of two they are compared.
+/// Compares graphs, and each pair of bodies once. Within one Context equal kinds are one object; across Contexts they are
+/// compared by content.
 class Comparison {
  public:
   bool isSame(const Graph &a, const Graph &b) {
@@ -67,7 +68,7 @@ class Comparison {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), isSame);
   }
 
-  DenseSet<std::pair<const GraphColumns *, const GraphColumns *>> seen;  // equal as far as they were compared
+  DenseSet<std::pair<const GraphColumns *, const GraphColumns *>> seen;  // no difference found so far
 };
 
 }  // namespace
