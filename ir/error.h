@@ -103,11 +103,11 @@ struct BodyStep {
   friend auto operator<=>(const BodyStep &, const BodyStep &) = default;
 };
 
-/// Where an error belongs: nowhere, a node of the graph at hand or of a body in it, or a byte of the input text.
+/// Where an error belongs: nowhere, a node of the current graph or of a body in it, or a byte of the input text.
 struct Place {
   NodeId node;
   int64_t offset = -1;              // byte offset into the input text, -1: none
-  std::vector<BodyStep> path = {};  // from the graph at hand down to that of `node`
+  std::vector<BodyStep> path = {};  // from the current graph down to that of `node`
 };
 
 /// What the user can request instead. Notes put it in the library's terms; a front end puts it in those of its user

@@ -1,4 +1,4 @@
-// Questions asked of a frozen graph. Tested by tests/graph_test.cc
+// Queries of a frozen graph. Tested by tests/graph_test.cc
 #include "ir/graph.h"
 
 #include "ir/dense_map.h"
@@ -18,7 +18,7 @@ std::string Graph::listedName(Value v) const {
   StringRef nodeName = name(v.node);
   if (isVariable(v.node)) return nodeName.str();
   const NodeKind &k = kind(v.node);
-  // Spelled-out output names exist where an operator lists several; single outputs are plain `output`.
+  // An operator's output names are used if it lists several; a single output is plain `output`.
   std::string port = k.op->outputs.names.count > 1 || k.numOutputs == 1 || k.numVisible == 1
                          ? outputName(k, v.index)
                          : "output" + std::to_string(v.index);

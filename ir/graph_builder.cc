@@ -340,7 +340,7 @@ class Freezer {
       c.depBegin.push_back(static_cast<uint32_t>(c.deps.size()));
     }
     if (hasOrigins) {
-      // An origin that no head reaches has no id any more. In every emitted graph the heads reach all forward nodes.
+      // An origin that no head reaches is lost. In every emitted graph the heads reach all forward nodes.
       NodeId origin = b.origin(id);
       c.origins.push_back(origin.isValid() ? newId[origin.value] : NodeId());
     }

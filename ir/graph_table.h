@@ -117,7 +117,7 @@ struct PlanNotes {
   friend bool operator==(const PlanNotes &, const PlanNotes &) = default;
 };
 
-/// Of a training graph.
+/// For training graphs.
 struct UpdateNotes {
   std::vector<std::string> parameterOf;  // by head: the parameter whose new value it is; empty for other heads
   std::vector<std::string> states;       // variables the optimizer overwrites

@@ -122,7 +122,7 @@ class DTypeInference {
     setOut(a, outs[b]);
     setOut(b, outs[a]);
   }
-  /// All inputs and outputs equal: what an operator without a dtype function gets (REG-22).
+  /// All inputs and outputs equal: the default of operators without a dtype function (REG-22).
   void sameAll();
   void fail(const llvm::Twine &message, ErrorKind kind = ErrorKind::InferConflict);
 

@@ -62,7 +62,7 @@ struct KernelCall {
   RandomKey random;
   llvm::ArrayRef<BodyRunner *> bodies;  // for operators with a flow
   void *workspace = nullptr;            // as many bytes as the operator's `workspace` function requested
-  void *state = nullptr;                // the host's object for this node, bound by whoever runs the graph; null: none
+  void *state = nullptr;                // the host's object for this node, bound by the caller of the graph; null: none
   /// Initially success. A host's kernel that does not throw stores its error here; its outputs are then discarded. Null if the
   /// caller ignores errors, as checks of a single operator do.
   llvm::Error *failure = nullptr;

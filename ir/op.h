@@ -1,4 +1,4 @@
-// What an operator is: one `OpDef` with everything any pass asks of it, and `NodeKind`, an operator with its attributes.
+// What an operator is: one `OpDef` with everything that any pass needs to know, and `NodeKind`, an operator with its attributes.
 //
 // OpDefs are constant aggregates in ops/<family>.cc, written with named fields in the order below. All functions are
 // pure. They receive the NodeKind, whose `params<P>()` are the attributes parsed once per distinct list.
@@ -211,7 +211,7 @@ struct OpDef {
   /// those of built-in operators are in runtime/kernels/table.h. An operator may have only fast kernels.
   std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
   void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
-  /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Inputs only.
+  /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Only reads inputs.
   double (*impliedLoss)(const KernelCall &) = nullptr;
   /// Bytes of scratch for these operands; null: none.
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;

@@ -46,8 +46,8 @@ class AnswerMaker {
   Expected<GradientSlot> answer(Value x, size_t i, bool isRetained) {
     if (Value gradient = state.sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
-    // HO-08: from the second order on, an identically vanishing gradient is no error, and counts as unused where `none` was
-    // requested.
+    // HO-08: from the second order on, an identically vanishing gradient is not an error, and counts as unused where `none`
+    // was requested.
     const bool isNone = isHigher && asked == UnusedPolicy::None;
     if (isRetained || (!isNone && !state.selection.isCut(state.graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};

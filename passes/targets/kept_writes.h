@@ -55,8 +55,8 @@ struct Replacement {
 };
 
 /// Makes sure that `others`, and the made nodes that overwrite something, run. Each output, and the node that others wait for,
-/// waits for all of these before it that it does not read. For those that none of them comes after, a copy that waits for them is
-/// appended and replaces the first output. Linear in the edges of what is made, per output, if something is overwritten.
+/// waits for all of these before it that it does not read. If some of these have none of them after it, a copy that waits for
+/// them is appended and replaces the first output. Linear in the edges of what is made, per output, if something is overwritten.
 void keepWrites(GraphBuilder &builder, const EmittedOrder &order, Replacement to, llvm::ArrayRef<NodeId> others);
 
 /// Orders the nodes of `lowered`, the form of `before` in a target's operators, so that each reads the version it refers to: a

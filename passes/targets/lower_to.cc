@@ -1,4 +1,4 @@
-// One sweep over the nodes; what a rule emits is worked off from a stack of open decompositions. Tested by
+// One sweep over the nodes; nodes that a rule emits are processed on a stack of open decompositions. Tested by
 // tests/lower_to_test.cc, tests/lower_mxnet_test.cc
 #include "passes/targets/lower_to.h"
 
