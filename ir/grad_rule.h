@@ -205,7 +205,7 @@ class DecomposeRule : public RuleContext {
   Value output(size_t i) { return check(i, outputs.size(), "reads output") ? outputs[i] : Value(); }
 
   void setShapes(ShapeLookup lookup) { shapes = lookup; }
-  /// What is known of a shape. While gradients are built: of earlier entries, and only with GradientOptions::inference.
+  /// What is known of a shape. While gradients are built, only shapes of earlier entries are, from GradientOptions::inference.
   ShapeRef shape(Value v) const { return shapes.find ? shapes.find(shapes.driver, v) : ShapeRef(); }
   /// Output i of the node itself, to look up its shape: no emitted node may read it.
   Value self(size_t i) { return Value{node, static_cast<uint16_t>(i), 0}; }
