@@ -27,7 +27,7 @@ bool parseInteger(StringRef text, int64_t &out) {
 bool parseNumber(StringRef text, double &out) {
   text = text.trim();
   if (!dropPlus(text)) return false;
-  // The suffix of single precision in C, which MXNet skips. `inf` ends in one as well.
+  // MXNet skips C's suffix of single precision. The digit or point before it rules out `inf`.
   if (text.size() > 1 && (isDigit(text[text.size() - 2]) || text[text.size() - 2] == '.') && !text.consume_back("f"))
     (void)text.consume_back("F");
   auto [end, code] = std::from_chars(text.begin(), text.end(), out);

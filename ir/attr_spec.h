@@ -8,7 +8,7 @@
 //   };
 //
 // The row gives parsing, range check, default, documentation and canonical printing. Parameter structs are trivially
-// destructible: text and lists point into the kind they belong to. A host that knows its attributes at run time only
+// destructible: text and lists point into the kind they belong to. A host that knows its attributes only at run time
 // fills in rows itself: every function receives its row, and with it `user`.
 // Member types: bool, int64_t, double, std::optional<int64_t>, std::optional<double>, DType, llvm::StringRef,
 // Dims (`(3,3)`, `[3, 3]`, `3`, `(64L,)`, None for no elements), std::optional<Dims> (None is not `()`), OptDims (elements
@@ -31,10 +31,10 @@
 
 namespace gradc {
 
-/// Where parameters and their lists live: small slabs, as every kind has an arena of its own.
+/// Holds parameters and their lists. Slabs are small because every kind has its own arena.
 using ParamsArena = llvm::BumpPtrAllocatorImpl<llvm::MallocAllocator, 256, 256>;
 
-/// A list whose elements may be `None`, as the `begin` of `slice`.
+/// A list whose elements may be `None`, such as the `begin` of `slice`.
 using OptDims = llvm::ArrayRef<std::optional<int64_t>>;
 
 /// Splits "(a, b,)", "[a,b]" or the bare "a" into its elements, spaces included; false when brackets do not match.
@@ -76,8 +76,8 @@ struct AttrSpec {
   bool isRequired = false;
   bool (*parse)(const AttrSpec &self, llvm::StringRef text, ParamsArena &arena, void *params) = nullptr;
   void (*print)(const AttrSpec &self, llvm::raw_ostream &os, const void *params) = nullptr;
-  bool (*isInRange)(const AttrSpec &self, const void *params) = nullptr;  // null: whatever parses
-  const void *user = nullptr;  // of a host that declares rows at run time: where the value is in the parameters, …
+  bool (*isInRange)(const AttrSpec &self, const void *params) = nullptr;  // null: any value that parses
+  const void *user = nullptr;  // for hosts that declare rows at run time, e.g. where the value is in the parameters
 
   constexpr AttrSpec atLeast(double low) const {
     AttrSpec copy = *this;

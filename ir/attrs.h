@@ -10,13 +10,13 @@
 
 namespace gradc {
 
-/// One attribute; the text belongs to whoever gives it.
+/// One attribute; does not own its text.
 struct AttrText {
   llvm::StringRef key, value;
   friend bool operator==(const AttrText &, const AttrText &) = default;
 };
 
-/// A list sorted by key, no key twice, made by Context::attrs: within one Context equal lists are one object.
+/// A list sorted by key, without duplicates, made by Context::attrs: within one Context equal lists are one object.
 class Attrs {
  public:
   Attrs() = default;  // the empty list
@@ -25,9 +25,8 @@ class Attrs {
     return list ? llvm::ArrayRef<AttrText>(list->pairs) : llvm::ArrayRef<AttrText>();
   }
   bool isEmpty() const { return !list; }
-  /// The value of a key.
   std::optional<llvm::StringRef> get(llvm::StringRef key) const;
-  /// Identifies the list as long as somebody has it.
+  /// Identifies the list while any handle to it exists.
   const void *id() const { return list.get(); }
 
   friend bool operator==(const Attrs &a, const Attrs &b) { return a.list == b.list || a.pairs() == b.pairs(); }

@@ -12,24 +12,24 @@
 
 namespace gradc {
 
-inline constexpr uint32_t kMaxBodyNesting = 64;  // bodies within bodies; what is nested deeper is refused
+inline constexpr uint32_t kMaxBodyNesting = 64;  // levels of bodies within bodies; deeper nesting is refused
 
-/// Of the content; equal graphs of one Context have equal hashes. Linear in nodes and edges.
+/// Hash of the content; equal graphs of one Context have equal hashes. Linear in nodes and edges.
 uint64_t contentHash(const Graph &graph);
 
 /// A graph at or below a root, and the node whose body it is.
 struct NestedGraph {
   Graph graph;
-  uint32_t parent = 0;  // position in the list of the graph that `owner` belongs to; the root's is its own
+  uint32_t parent = 0;  // list position of the graph that `owner` belongs to; 0 for the root itself
   NodeId owner = {};    // invalid for the root
   uint32_t body = 0;    // position among the owner's bodies
 };
 
-/// The root, then every graph below it once, however often it is used. The owner that is listed comes before its body;
-/// other owners may come after it. Linear.
+/// The root, then every graph below it once, however often it is used. The graph of the listed owner comes before the body;
+/// graphs of its other owners may come after it. Linear.
 std::vector<NestedGraph> nestedGraphs(const Graph &root);
 
-/// What tells the bodies of one Context apart: equal ones share both, others may share one.
+/// Identifies a body within one Context: equal bodies share both pointers, different ones at most one.
 using BodyKey = std::pair<const GraphColumns *, const GraphTable *>;
 inline BodyKey keyOf(const Graph &body) { return {&body.columns(), &body.table()}; }
 
@@ -41,12 +41,12 @@ BodyNumbers numberBodies(llvm::ArrayRef<NestedGraph> list);
 std::string bodyName(size_t numBodies, size_t body);
 /// "node 'loop' > body".
 std::string bodyStep(const Graph &graph, NodeId owner, uint32_t body);
-/// "body @1", "bodies @1, @2"; empty for a node without.
+/// "body @1", "bodies @1, @2"; empty for a node without bodies.
 std::string bodiesText(const Graph &graph, NodeId n, const BodyNumbers &numbers);
 /// "node 'loop' > body" from the root down to `list[position]`; empty for the root.
 std::string bodyPath(llvm::ArrayRef<NestedGraph> list, size_t position);
 
-/// Errors about nodes of a body, as errors about the graph with its owner: the message begins with "node 'loop' > body > ".
+/// Turns an error about a node of a body into one about the graph of its owner; the message begins "node 'loop' > body > ".
 llvm::Error withinBody(llvm::Error error, const Graph &graph, NodeId owner, uint32_t body);
 /// The same from `list[position]` up to the root, `list[0]`.
 llvm::Error withinBody(llvm::Error error, llvm::ArrayRef<NestedGraph> list, size_t position);

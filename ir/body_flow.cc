@@ -104,7 +104,7 @@ void FlowBuilder::addState(size_t operand, size_t output, bool startsAtZero) {
   outputs.push_back(static_cast<uint32_t>(output));
 }
 
-// By entry: its contents are read when the heads are computed.
+// By entry: whether the heads, or a node with effects, need its contents.
 static BitVector readEntries(const Graph &graph) {
   BitVector isRead(graph.numEntries());
   for (Value head : graph.heads()) isRead.set(graph.entry(head).value);
@@ -135,7 +135,7 @@ void FlowBuilder::lookAtOperands(size_t b) {
   }
 }
 
-// The head is an output that its node may compute in place of the state, and nothing else in the loop reads the state.
+// A state is in place if the node of its head may compute the head in the state's memory, and nothing else in the loop reads it.
 void FlowBuilder::findInPlaceStates() {
   if (made.states.empty()) return;
   const Graph &body = kind.bodies.back();
@@ -143,10 +143,10 @@ void FlowBuilder::findInPlaceStates() {
   for (uint32_t n = 0; n < body.numNodes(); ++n)
     for (Value v : body.inputs(NodeId(n))) ++numReads[v.node.value];
   for (Value head : body.heads()) ++numReads[head.node.value];
-  std::vector<uint32_t> numGiven(made.operands.size(), 0);  // to inputs of any body
+  std::vector<uint32_t> numGiven(made.operands.size(), 0);  // inputs of any body that receive the operand
   for (const BodyFlow::Body &ports : made.bodies)
     for (uint32_t operand : ports.operandOf) ++numGiven[operand];
-  std::vector<NodeId> given(made.operands.size());  // the input of this body
+  std::vector<NodeId> given(made.operands.size());  // the input of this body that receives the operand
   for (auto [input, operand] : llvm::zip(made.bodies.back().inputs, made.bodies.back().operandOf))
     given[operand] = input;
   for (BodyFlow::State &state : made.states) {
@@ -168,7 +168,7 @@ Expected<BodyFlow> FlowBuilder::finish() && {
     expect(found == expected, "attribute '" + passedOn + "' has " + Twine(found) + " elements, expected " +
                                   Twine(expected) + ", one for each output, since body 2 is missing");
     if (failed) return std::move(failure);
-    return std::move(made);  // the kind is made again with that body
+    return std::move(made);  // Context::kind makes the kind again, with that body
   }
   expect(made.bodies.size() == kind.bodies.size(), "operator '" + kind.op->name + "' takes " +
                                                        Twine(made.bodies.size()) + " bodies, got " +

@@ -1,7 +1,7 @@
-// How a node uses its bodies: what each of their inputs is given, and where each of their heads goes.
+// How a node uses its bodies: which operand each of their inputs receives, and which output each of their heads becomes.
 //
-// An operator with bodies says it once per kind (OpDef::flow). Inference, planning, execution and the gradient ask the
-// flow, so a loop that a host adds is a loop to all of them. Tested by tests/control_flow_test.cc
+// An operator with bodies declares this once per kind (OpDef::flow). Inference, planning, execution and the gradient work on
+// the flow, so they handle a host's own loop like any other. Tested by tests/control_flow_test.cc
 #pragma once
 
 #include "ir/graph.h"
@@ -16,44 +16,44 @@ namespace gradc {
 struct BodyFlow {
   enum class Form : uint8_t {
     Loop,    // the last body runs once per step; if there are two, the first decides before each step whether it runs
-    Branch,  // body 0 decides which of the others runs, the first of them where it is not 0
+    Branch,  // body 0 decides which of the others runs: body 1 if its head is not 0, else body 2
     Call,    // the body runs once
   };
   enum class Operand : uint8_t {
-    Whole,  // given to the bodies as it is
-    Rows,   // a step is given one slice along axis 0; one of a vector has the shape (1,)
-    State,  // given to the first step, or zeros like it; later ones are given what the body made of it
-    Count,  // one number: no more steps are run
+    Whole,  // passed to the bodies unchanged
+    Rows,   // each step receives one slice along axis 0; a slice of a vector has shape (1,)
+    State,  // the first step receives it, or zeros like it; later steps receive what the previous step computed
+    Count,  // a single number, the most steps to run
   };
   struct Body {
     std::vector<NodeId> inputs;       // its variables, in id order
-    std::vector<uint32_t> operandOf;  // by input: of the node
-    std::vector<uint32_t> outputOf;   // by head: of the node; empty for a body that decides
+    std::vector<uint32_t> operandOf;  // by input: the operand of the node that it receives
+    std::vector<uint32_t> outputOf;   // by head: the output of the node that it becomes; empty for a body that decides
   };
   struct State {
     uint32_t operand;  // of the node
     uint32_t head;     // of the last body; its output is the final state
-    /// It starts as zeros: the operand tells its shape and type, and is not read.
+    /// The state starts as zeros: the operand gives only its shape and type, and is not read.
     bool startsAtZero = false;
-    /// A step reads it only where it makes the next one of it, in place: one buffer is enough.
+    /// Only the node that computes the next state reads it, in place: one buffer is enough.
     bool isInPlace = false;
   };
 
   Form form = Form::Call;
   std::vector<Operand> operands;  // by input of the node
   std::vector<Body> bodies;
-  std::vector<State> states;               // of a loop
-  std::vector<bool> isRead;                // by operand: by a body, or as a state
-  std::vector<bool> isMutated;             // by operand: a body overwrites it
-  std::vector<bool> isStacked;             // by output of the node: one row per step, rows of steps not run are zero
-  std::optional<uint32_t> countOperand;    // at most so many steps
+  std::vector<State> states;    // of a loop
+  std::vector<bool> isRead;     // by operand: read by a body, or as a start value or count
+  std::vector<bool> isMutated;  // by operand: a body overwrites it
+  std::vector<bool> isStacked;  // by output of the node: one row per step; rows of steps not run: see isShortOutput
+  std::optional<uint32_t> countOperand;    // the most steps to run
   std::optional<uint32_t> countOutput;     // int64, shape (1,): the number of steps run
   std::optional<uint32_t> decisionOutput;  // of a branch, shape (1,): 1 where body 1 ran, else 0
-  int64_t maxSteps = kUnknownDim;          // of a loop; unknown: the length of what it slices
-  bool isReverse = false;                  // the last row first
+  int64_t maxSteps = kUnknownDim;          // of a loop; unknown: the length of its sliced operands
+  bool isReverse = false;                  // runs from the last row to the first
 
   bool isDecision(size_t body) const { return bodies.size() > 1 && form != Form::Call && body == 0; }
-  /// The state that an operand starts; none for other operands.
+  /// The state that starts with an operand; null for other operands.
   const State *stateOf(uint32_t operand) const {
     if (operands[operand] != Operand::State) return nullptr;
     for (const State &state : states)
@@ -66,53 +66,53 @@ struct BodyFlow {
 inline bool isUnreadInside(const NodeKind &kind, size_t input) { return !kind.flow->isRead[input]; }
 inline bool isMutatedInside(const NodeKind &kind, size_t input) { return kind.flow->isMutated[input]; }
 
-/// OpDef::shape and OpDef::dtype of operators with a flow: through the bodies, both ways (INF-16). Lengths of what is sliced
-/// and stacked agree (E-27), a state keeps its shape and type (E-28), what decides has one element and branches agree (E-29).
+/// OpDef::shape and OpDef::dtype of operators with a flow: through the bodies, both ways (INF-16). Sliced operands and stacked
+/// outputs have one length (E-27), a state keeps its shape and type (E-28), a decision has one element and branches agree (E-29).
 void inferFlowShapes(ShapeInference &s);
 void inferFlowTypes(DTypeInference &t);
 
-/// OpDef::kernel of operators with a flow: runs the bodies. A step draws random numbers by the key of the node and its number.
+/// OpDef::kernel of operators with a flow: runs the bodies. The random numbers of a step depend on the node's key and the row.
 void runFlow(const KernelCall &call);
-/// Bytes that runFlow needs beside what the bodies do: two buffers of a state alternate, one of them the output that is wanted;
-/// a state in place has one.
+/// Bytes that runFlow needs besides the workspace of the bodies: two alternating buffers per state, or one if it is in place. A
+/// requested output serves as one of them.
 size_t flowWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<Request> requests);
-/// Whether a head has to be computed: its output is wanted, or the next step reads it, or it decides.
+/// Whether a head must be computed: its output is requested, the next step reads it, or it is a decision.
 bool wantsHead(const BodyFlow &flow, size_t body, size_t head, llvm::ArrayRef<Request> requests);
 
 /// The variables of a body, in id order.
 std::vector<NodeId> bodyInputs(const Graph &body);
 
-/// Attributes and bodies of one kind as its flow is made of them; the first mistake is kept (BadAttribute).
+/// Builds the flow of one kind from its attributes and bodies; keeps the first mistake (BadAttribute).
 class FlowBuilder {
  public:
   FlowBuilder(const NodeKind &kind, BodyFlow::Form form);
   ~FlowBuilder() { llvm::consumeError(std::move(failure)); }
 
-  /// Appends operands of one role, after those there are.
+  /// Appends `count` operands of one role.
   void addOperands(BodyFlow::Operand role, size_t count);
-  /// The next body, whose input i is given operand operandOf[i]: `list` is the attribute that says so. Where the node lacks the
-  /// second branch, output i is operand operandOf[i] there.
+  /// Adds the next body, whose input i receives operand operandOf[i]; `list` names the attribute that holds operandOf. If the
+  /// node lacks its second branch, output i of that branch is operand operandOf[i].
   void addBody(llvm::StringRef list, llvm::ArrayRef<int64_t> operandOf);
-  /// The next body, whose inputs are in several lists: element i of one is the position of the body's input that is given
-  /// operand first + i.
+  /// Adds the next body, whose inputs are in several lists: element i of a list is the position of the body input that
+  /// receives operand firstOperand + i.
   struct Locations {
     llvm::StringRef list;
     llvm::ArrayRef<int64_t> positions;
     size_t firstOperand;
   };
   void addBody(llvm::ArrayRef<Locations> lists);
-  /// Heads of the body added last: `count` of them go to the outputs from `firstOutput` on.
+  /// The next `count` heads of the body added last become the outputs from `firstOutput` on.
   void addHeads(size_t count, size_t firstOutput, bool isStacked);
-  /// The next head of the body added last is what becomes of the state that the operand starts, or zeros in its place.
+  /// The next head of the body added last becomes the next value of the state that starts with the operand, or with zeros.
   void addState(size_t operand, size_t output, bool startsAtZero = false);
-  /// A check of the operator's own.
+  /// A check specific to the operator.
   void expect(bool holds, const llvm::Twine &text);
 
   BodyFlow &flow() { return made; }
-  /// Whether something is wrong, after which nothing is looked at any more.
+  /// Whether a check failed; nothing more is examined then.
   bool hasFailed() const { return failed; }
-  /// Checks that every head of every body has its place. A flow with a body more than the kind tells Context::kind to add one
-  /// that yields its inputs.
+  /// Checks that every head of every body is mapped. If the flow has one body more than the kind, Context::kind adds a body that
+  /// yields its inputs.
   llvm::Expected<BodyFlow> finish() &&;
 
  private:
@@ -123,7 +123,7 @@ class FlowBuilder {
 
   const NodeKind &kind;
   BodyFlow made;
-  llvm::StringRef passedOn;  // the list of what a branch that is missing yields
+  llvm::StringRef passedOn;  // the attribute that lists what a missing branch yields
   bool failed = false;
   llvm::Error failure = llvm::Error::success();
 };

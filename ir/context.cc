@@ -23,7 +23,7 @@ struct Context::OpaqueOp : OpDef {
   std::string text;
 };
 
-/// A kind and what its members point to.
+/// A kind and the storage that its members point to.
 struct Context::KindRow : NodeKind {
   ParamsArena arena;
   std::string text;  // a spelling other than the operator's name
@@ -98,7 +98,7 @@ InputBits bitsOf(const InputSet &set, const NodeKind &kind, ParamsArena &arena) 
   return InputBits(ArrayRef<uint64_t>(copy, words.size()));
 }
 
-// Fills the members of a kind that follow from its bodies alone.
+// Fills the members of a kind that depend only on its bodies.
 Error lookIntoBodies(ArrayRef<Graph> bodies, StringRef opName, NodeKind &kind) {
   if (bodies.empty()) return Error::success();
   for (const Graph &body : bodies)
@@ -160,7 +160,7 @@ Attrs Context::withoutAttrs(const Attrs &base, function_ref<bool(StringRef)> dro
   return pairs.size() == base.pairs().size() ? base : attrs(pairs);
 }
 
-// The first graph equal to each: what the handles of the table refer to, with the table's handle in their own.
+// Replaces each graph by the equal one in the table; the result keeps the table's handles alive (Graph::partOf).
 static std::vector<Graph> internGraphs(InternTable<Graph> &table, ArrayRef<Graph> graphs) {
   std::vector<Graph> interned;
   interned.reserve(graphs.size());
@@ -174,12 +174,12 @@ static std::vector<Graph> internGraphs(InternTable<Graph> &table, ArrayRef<Graph
   return interned;
 }
 
-// What takes the place of a branch that a node lacks.
+// Stands in for a branch that a node lacks.
 static Graph identityBody(Context &context, size_t numInputs) {
   GraphBuilder body(context);
   SmallVector<Value, 4> inputs;
   for (size_t i = 0; i < numInputs; ++i) inputs.push_back(body.addVariable(("in" + Twine(i)).str(), Attrs()));
-  return cantFail(std::move(body).freeze(inputs, {})).graph;  // variables alone: no cycle
+  return cantFail(std::move(body).freeze(inputs, {})).graph;  // only variables: no cycle
 }
 
 Expected<KindRef> Context::kind(const OpDef &op, const Attrs &list, StringRef spelling, ArrayRef<Graph> bodyList) {

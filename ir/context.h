@@ -1,8 +1,8 @@
-// What graphs share: the operators known, and interned attribute lists, node kinds and bodies.
+// What graphs share: the known operators, and interned attribute lists, node kinds and bodies.
 //
 // Interning makes equality one comparison, and a million equal `relu`s cost one attribute list parsed once. A
 // Context keeps nothing alive but its operators: attribute lists, kinds and bodies belong to the graphs, builders and
-// handles that refer to them, outlive the Context if need be, and are gone with the last of them. Any number of
+// handles that refer to them, may outlive the Context, and are freed with the last reference. Any number of
 // threads may use one Context at once, once its operators are registered.
 #pragma once
 
@@ -31,7 +31,7 @@ class Context {
 
   /// Sorted by key; of a repeated key the last value is kept.
   Attrs attrs(llvm::ArrayRef<AttrText> pairs);
-  /// The list with `updates` put over `base`.
+  /// `base` with `updates`, which take precedence.
   Attrs withAttrs(const Attrs &base, llvm::ArrayRef<AttrText> updates);
   /// The list without the keys `drop` accepts.
   Attrs withoutAttrs(const Attrs &base, llvm::function_ref<bool(llvm::StringRef key)> drop);
@@ -53,7 +53,7 @@ class Context {
   llvm::Expected<KindRef> opaqueKind(llvm::StringRef opName, const Attrs &attrs, uint32_t numOutputs,
                                      llvm::ArrayRef<Graph> bodies = {});
 
-  /// Interned objects that somebody refers to.
+  /// Numbers of interned objects that are referenced.
   struct Usage {
     size_t attrLists = 0, kinds = 0, bodies = 0, opaqueOps = 0;
     friend bool operator==(const Usage &, const Usage &) = default;

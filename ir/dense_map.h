@@ -1,7 +1,7 @@
-// DenseMap and DenseSet of LLVM that are whole when there was no memory for them to grow.
+// LLVM's DenseMap and DenseSet, but valid after std::bad_alloc in growth.
 //
-// LLVM's count their buckets before they have the memory for them, so that after std::bad_alloc their destructor reads
-// behind the old buckets. Everything but the ownership of the buckets is LLVM's. Tested by tests/allocation_test.cc
+// LLVM's own update the number of buckets before they allocate, so after std::bad_alloc their destructor reads past the old
+// buckets. Everything but the ownership of the buckets is LLVM's. Tested by tests/allocation_test.cc
 #pragma once
 
 #include "llvm/ADT/DenseMap.h"
@@ -47,7 +47,7 @@ class DenseMap : public llvm::DenseMapBase<DenseMap<KeyT, ValueT, KeyInfoT, Buck
     std::swap(numBuckets, other.numBuckets);
   }
 
-  // What the base asks for, under its names.
+  // The interface that the base requires.
   void grow(unsigned atLeast) {
     if (atLeast > 1u << 31) throw std::length_error("DenseMap");
     const unsigned number = std::max(64u, static_cast<unsigned>(llvm::NextPowerOf2(atLeast - 1)));

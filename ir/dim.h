@@ -1,8 +1,8 @@
 // Arithmetic on dimensions that cannot wrap around.
 //
-// Shape functions compute with Dim and hand `inShape()` to setIn and setOut. A result beyond 64 bits stays *endless*
-// whatever is computed from it, and becomes kBadDim, which no shape can contain. Unknown dimensions are not Dims: a
-// shape function tests for kUnknownDim first. Tested by tests/shape_test.cc
+// Shape functions compute with Dim and pass `inShape()` to setIn and setOut. A result beyond 64 bits is *endless*; it stays
+// so in sums, products and as a dividend, and becomes kBadDim, which no shape can contain. Unknown dimensions are not Dims:
+// a shape function tests for kUnknownDim first. Tested by tests/shape_test.cc
 #pragma once
 
 #include "ir/shape.h"
@@ -20,9 +20,9 @@ class Dim {
   constexpr Dim(int64_t value) : value(value < -kEndless ? -kEndless : value) {}
 
   constexpr bool isEndless() const { return value == kEndless || value == -kEndless; }
-  /// What a shape is to contain: kBadDim for a negative number or one that no shape can contain.
+  /// The dimension to put into a shape: kBadDim for a negative number or one that no shape can contain.
   constexpr int64_t inShape() const { return value < 0 || value > kMaxElements ? kBadDim : value; }
-  /// For messages and for results known to fit: the number, or the nearest one of 64 bits.
+  /// For messages and for results known to fit: the number, or the nearest 64-bit one.
   constexpr int64_t nearest() const { return value; }
 
   /// Endless is larger (or, negative, smaller) than every number.

@@ -2,7 +2,7 @@
 //
 //   return Failure(ErrorKind::Arity, "operator 'add' takes 2 inputs, got " + Twine(n)).at(node).note("…");
 //
-// Messages start in lower case, carry no final period, quote names, and say both what was expected and found.
+// Messages start in lower case, have no final period, quote names, and state both what was expected and what was found.
 #pragma once
 
 #include "ir/ids.h"
@@ -82,7 +82,7 @@ enum class ErrorKind : uint8_t {
   BadAttribute,       // REG-19: an operator attribute that does not parse or is out of range
   UnknownName,        // a name the user typed that the graph does not have
   TooLarge,           // tensors that no memory plan can hold, or that this machine has no memory for
-  NotANumber,         // HOOK-09: a gradient became NaN while that was watched for
+  NotANumber,         // HOOK-09: a gradient became NaN while gradients were watched for that
   OverBudget,         // the memory plan is larger than the user allows
   BadPlan,            // the plan checker found two live entries sharing bytes
   BadTensorFile,      // a malformed NPY or NPZ file
@@ -96,21 +96,21 @@ llvm::StringRef errorKindName(ErrorKind kind);
 /// "E-02", …; empty for kinds outside the catalogue.
 llvm::StringRef errorRow(ErrorKind kind);
 
-/// One step down: a body of a node.
+/// One level of nesting: a body of a node.
 struct BodyStep {
   NodeId owner;
   uint32_t body = 0;  // position among the owner's bodies
   friend auto operator<=>(const BodyStep &, const BodyStep &) = default;
 };
 
-/// Where an error belongs: nowhere, a node of the graph at hand or of a body in it, or a byte of the input text.
+/// Where an error belongs: nowhere, a node of the current graph or of a body in it, or a byte of the input text.
 struct Place {
   NodeId node;
   int64_t offset = -1;              // byte offset into the input text, -1: none
-  std::vector<BodyStep> path = {};  // from the graph at hand down to that of `node`
+  std::vector<BodyStep> path = {};  // from the current graph down to that of `node`
 };
 
-/// What to ask for instead. Notes say it in the library's words; whoever knows how its user asks says it in theirs
+/// What the user can request instead. Notes put it in the library's terms; a front end puts it in those of its user
 /// (tools/gradc/remedies.h has the flags).
 enum class Remedy : uint8_t {
   None,

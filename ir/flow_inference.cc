@@ -18,7 +18,7 @@ struct ShapeFacts {
   static Element unknown() { return kUnknownShape; }
   std::string text(Element e) const { return toString(inference.table()[e]); }
 
-  /// Each learns what the other knows; false where they contradict each other.
+  /// Refines each by the other; false if they contradict each other.
   bool unify(Element &a, Element &b) const {
     if (a == b) return true;
     if (a == kUnknownShape || b == kUnknownShape) {
@@ -32,7 +32,7 @@ struct ShapeFacts {
     return merged.has_value();
   }
 
-  // CF-01: of a vector, (1,).
+  // CF-01: rows of a vector have shape (1,).
   Element rowOf(Element whole) const {
     const ShapeRef shape = inference.table()[whole];
     if (!shape.hasRank() || shape.rank() == 0) return kUnknownShape;
@@ -44,7 +44,7 @@ struct ShapeFacts {
     return *inference.table().intern(shape.dims().drop_front());
   }
 
-  /// States what rows say about what they are of. A row (1,) may be one of a vector.
+  /// Refines the whole by the shape of its rows. Rows of shape (1,) may belong to a vector.
   bool setWhole(Element &whole, Element row, bool isStacked) const {
     const ShapeRef shape = inference.table()[row], known = inference.table()[whole];
     if (!shape.hasRank() || (known.hasRank() && known.rank() == 1 && !isStacked)) return true;
@@ -117,7 +117,7 @@ template <class Facts> class FlowInference {
       const bool isRow = flow.operands[operand] == BodyFlow::Operand::Rows;
       in.push_back(isRow ? facts.rowOf(inference.inId(operand)) : inference.inId(operand));
     }
-    // What flows down first: where it contradicts what is known of the node, the node is at fault, not the body.
+    // First without what is known of the outputs: a contradiction with them is then reported at the node, not inside the body.
     if (!inference.bodies(b, in, heads)) return;
     if (!flow.isDecision(b)) {
       bool isRefined = false;
@@ -141,7 +141,7 @@ template <class Facts> class FlowInference {
     }
   }
 
-  // A head of a body and the output it goes to learn from each other.
+  // Refines a head of a body and the output that it becomes by each other.
   bool meet(size_t b, size_t h, Element &head, bool &isRefined) {
     const uint32_t o = flow.bodies[b].outputOf[h];
     Element &out = inference.outId(o), known = flow.isStacked[o] ? facts.rowOfStack(out) : out;
@@ -182,7 +182,7 @@ template <class Facts> class FlowInference {
   const BodyFlow &flow;
 };
 
-// E-27: what is sliced and what is stacked has one length.
+// E-27: sliced operands and stacked outputs have one length.
 void unifyLengths(ShapeInference &s, const BodyFlow &flow) {
   int64_t length = flow.maxSteps;
   std::string from = "the node";

@@ -115,7 +115,7 @@ void GradRule::failTwice(size_t i) {
   fail(Failure(ErrorKind::GradientCount, title() + " gives the gradient of input " + Twine(i) + " twice"));
 }
 
-// An invalid value is kept as it is: the driver calls it a null gradient (E-41).
+// An invalid value is kept: the driver reports it as a null gradient (E-41).
 void GradRule::dx(size_t i, Value value) {
   if (!mayAnswer(i)) return;
   if (value.isValid() && !check(value, "gives as the gradient of input " + Twine(i))) return;
@@ -183,7 +183,7 @@ void DecomposeRule::refuse(ErrorKind kind, const Twine &text) {
   fail(Failure(kind, title() + " " + text));
 }
 
-// An entry as the rule's author knows it: by its place at the node or at its forward node.
+// Names an entry as the rule's author knows it: by its position at the node or at its forward node.
 std::string DecomposeRule::describe(Value v) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] == v) return ("input " + Twine(i) + ", '" + inputName(nodeKind, i) + "'").str();

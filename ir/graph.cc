@@ -1,4 +1,4 @@
-// Questions asked of a frozen graph. Tested by tests/graph_test.cc
+// Queries of a frozen graph. Tested by tests/graph_test.cc
 #include "ir/graph.h"
 
 #include "ir/dense_map.h"
@@ -18,7 +18,7 @@ std::string Graph::listedName(Value v) const {
   StringRef nodeName = name(v.node);
   if (isVariable(v.node)) return nodeName.str();
   const NodeKind &k = kind(v.node);
-  // Spelled-out output names exist where an operator lists several; single outputs are plain `output`.
+  // An operator's output names are used if it lists several; a single output is plain `output`.
   std::string port = k.op->outputs.names.count > 1 || k.numOutputs == 1 || k.numVisible == 1
                          ? outputName(k, v.index)
                          : "output" + std::to_string(v.index);
@@ -41,7 +41,8 @@ size_t Graph::heapBytes() const {
 
 namespace {
 
-/// Compares graphs, and those in them once each. Within one Context equal kinds are one object; of two they are compared.
+/// Compares graphs, and each pair of bodies once. Within one Context equal kinds are one object; across Contexts they are
+/// compared by content.
 class Comparison {
  public:
   bool isSame(const Graph &a, const Graph &b) {
@@ -67,7 +68,7 @@ class Comparison {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), isSame);
   }
 
-  DenseSet<std::pair<const GraphColumns *, const GraphColumns *>> seen;  // equal as far as they were compared
+  DenseSet<std::pair<const GraphColumns *, const GraphColumns *>> seen;  // no difference found so far
 };
 
 }  // namespace

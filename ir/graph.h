@@ -2,7 +2,7 @@
 //
 // Nodes are numbered in iterative post-order from the heads (IR-03): inputs left to right, then control dependencies
 // left to right. So every id is larger than the ids it depends on, and a loop over 0…numNodes() is an execution order.
-// A node with k outputs owns k consecutive entries (IR-05). Graphs are made by GraphBuilder::freeze alone.
+// A node with k outputs owns k consecutive entries (IR-05). Only GraphBuilder::freeze makes graphs.
 #pragma once
 
 #include "ir/context.h"
@@ -31,7 +31,7 @@ struct GraphColumns {
   std::vector<char> names;
   std::vector<NodeId> origins;  // the user's node a generated node comes from; empty when none is generated
   std::vector<Value> heads;
-  bool hasBodies = false;  // whether some node has
+  bool hasBodies = false;  // whether some node has bodies
 };
 
 class Graph {
@@ -39,7 +39,7 @@ class Graph {
   Graph() = default;
   Graph(std::shared_ptr<const GraphColumns> columns, GraphTable table)
       : cols(std::move(columns)), tab(std::make_shared<const GraphTable>(std::move(table))) {}
-  /// The graph `whole` refers to; keeps what `whole` keeps.
+  /// The graph that `whole` points to, as a handle that keeps `whole` alive.
   static Graph partOf(const std::shared_ptr<const Graph> &whole);
 
   uint32_t numNodes() const { return static_cast<uint32_t>(cols->kinds.size()); }
@@ -69,7 +69,7 @@ class Graph {
   }
   /// Graphs the node contains: the body of a loop, the branches of a condition, what a fused node stands for.
   llvm::ArrayRef<Graph> bodies(NodeId n) const { return kind(n).bodies; }
-  /// The user's node at the root of a generated node; invalid for the user's own nodes.
+  /// The user's node for which a generated node was made; invalid for the user's own nodes.
   NodeId origin(NodeId n) const { return cols->origins.empty() ? NodeId() : cols->origins[n.value]; }
 
   uint32_t numOutputs(NodeId n) const { return cols->entryBegin[n.value + 1] - cols->entryBegin[n.value]; }
@@ -104,8 +104,7 @@ struct InputLists {
 };
 InputLists listInputs(const Graph &graph);
 
-/// For each node that reads an entry at a mutated position: the entry's variable → the first such node.
-/// Invalid where no node mutates. Indexed by node.
+/// By variable: the first node that reads an entry of it at a mutated position; invalid if there is none. Indexed by node.
 std::vector<NodeId> listMutators(const Graph &graph);
 
 }  // namespace gradc

@@ -22,7 +22,7 @@ void GraphBuilder::takeKindsOf(const Graph &graph) {
   for (uint32_t id = 0; id < kindList.size(); ++id) kindNumbers[kindList[id].get()] = id;
 }
 
-// A kind keeps its attributes, so that their address means them as long as this builder is there.
+// A kind keeps its attribute list alive, so the list's address identifies it for the lifetime of this builder.
 KindId GraphBuilder::variableKindId(const Attrs &attrs) {
   const std::pair<const OpDef *, const void *> key(nullptr, attrs.id());
   if (auto known = plainKinds.find(key); known != plainKinds.end()) return KindId(known->second);
@@ -84,7 +84,7 @@ void GraphBuilder::setName(NodeId n, StringRef part1, StringRef part2) {
   uint32_t own = n.value - numBase;
   nameBegin[own] = static_cast<uint32_t>(names.size());
   nameLength[own] = static_cast<uint32_t>(part1.size() + part2.size());
-  // The parts may be in this very arena, which growing moves.
+  // The parts may point into `names`, which resizing moves.
   const size_t size = names.size();
   auto offsetOf = [&](StringRef part) {
     const bool isOwn = part.data() >= names.data() && part.data() < names.data() + size;
@@ -170,7 +170,7 @@ class Freezer {
     uint32_t nextChild;
   };
 
-  // Counting sort of the dependency list by node keeps the order in which they were added.
+  // A counting sort by node keeps the order in which dependencies were added.
   void indexDeps() {
     if (b.deps.empty()) return;
     depBegin.assign(b.kinds.size() + 1, 0);
@@ -259,7 +259,7 @@ class Freezer {
     columns->hasBodies = from.hasBodies;
   }
 
-  // Columns hold numbers of 32 bits, and so does the builder.
+  // Columns and the builder hold 32-bit numbers.
   Error checkCount(uint64_t count, const Twine &what) const {
     constexpr uint64_t kLimit = 0xfffffff0;
     if (count <= kLimit) return Error::success();
@@ -306,7 +306,7 @@ class Freezer {
     for (uint32_t id = 0; id < c.kindList.size(); ++id) newKind[id] = KindId(id);
     for (uint32_t n : order) copyNode(n);
     for (Value head : heads) c.heads.push_back(renumber(head));
-    // What no remaining node has takes no column: equal graphs are equal, however they came about.
+    // A column without content is dropped, so that equal graphs compare equal however they were made.
     if (c.deps.empty()) c.depBegin = {};
     if (llvm::none_of(c.origins, [](NodeId origin) { return origin.isValid(); })) c.origins = {};
     return Error::success();
@@ -340,7 +340,7 @@ class Freezer {
       c.depBegin.push_back(static_cast<uint32_t>(c.deps.size()));
     }
     if (hasOrigins) {
-      // An origin no head reaches any more cannot be named; forward nodes are heads' ancestors in every emitted graph.
+      // An origin that no head reaches is lost. In every emitted graph the heads reach all forward nodes.
       NodeId origin = b.origin(id);
       c.origins.push_back(origin.isValid() ? newId[origin.value] : NodeId());
     }
@@ -377,7 +377,7 @@ class Freezer {
   std::vector<uint32_t> depBegin;  // by own node, into depList
   std::vector<NodeId> depList;
   std::vector<NodeId> newId;    // by builder id
-  std::vector<KindId> newKind;  // by the builder's
+  std::vector<KindId> newKind;  // by builder kind id
   std::vector<uint32_t> order;  // builder ids in their new order, kept base nodes left out
   uint32_t numNodes = 0;
   std::vector<Frame> stack;

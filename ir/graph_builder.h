@@ -1,8 +1,8 @@
 // The only way to make graphs: append nodes, optionally over a frozen base that is not copied, then freeze.
 //
-// Ids below `base.numNodes()` mean nodes of the base. `freeze` does once, for every reader and pass, what canonical form
-// asks for: iterative depth-first search from the heads, unreachable nodes dropped, cycles found, ids renumbered.
-// When the heads begin with the base's own, base ids stay as they are: a stable prefix of the result.
+// Ids below `base.numNodes()` denote nodes of the base. `freeze` establishes canonical form, once for every reader and pass:
+// iterative depth-first search from the heads, unreachable nodes dropped, cycles found, ids renumbered. When the
+// heads begin with the base's own, base ids are unchanged: a stable prefix of the result.
 #pragma once
 
 #include "ir/dense_map.h"
@@ -36,14 +36,14 @@ class GraphBuilder {
   void reserve(size_t nodes, size_t inputs, size_t nameBytes);
 
   Value addVariable(llvm::StringRef name, const Attrs &attrs);
-  /// Parses attributes, checks arity (E-42) and output indices (E-48). Variables among the inputs are taken at their
+  /// Parses attributes, checks arity (E-42) and output indices (E-48). Variables among the inputs are read at their
   /// latest version, and those the operator overwrites at the next one (IR-08; E-30 where such an input is not a variable).
   llvm::Expected<NodeId> add(const OpDef &op, llvm::ArrayRef<Value> inputs, const NodeSpec &spec);
-  /// The builder's number of a kind: of one there is, or of Context::kind(op, attrs, bodies).
+  /// The builder's id of an existing kind, or of Context::kind(op, attrs, bodies).
   KindId kindId(const KindRef &kind);
   llvm::Expected<KindId> kindId(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Graph> bodies = {});
   KindId variableKindId(const Attrs &attrs);
-  /// Makes the numbers of the kinds of `graph` those of this builder, which has none yet.
+  /// Adopts the kinds of `graph` with their ids; this builder must not have any yet.
   void takeKindsOf(const Graph &graph);
   /// Unchecked: the kind and inputs are known to fit. The node starts nameless.
   NodeId addKind(KindId kind, llvm::ArrayRef<Value> inputs, NodeId origin);
@@ -54,14 +54,14 @@ class GraphBuilder {
   NodeId addKind(const OpDef &op, llvm::ArrayRef<Value> inputs, NodeId origin) {
     return addKind(llvm::cantFail(kindId(op, Attrs())), inputs, origin);
   }
-  /// Concatenates the parts; a node's name may be set once, nodes in any order.
+  /// Sets the name to the concatenation of the parts, at most once per node; nodes in any order.
   void setName(NodeId n, llvm::StringRef part1, llvm::StringRef part2);
   void addControlDep(NodeId n, NodeId dep);
   void setOrigin(NodeId n, NodeId origin);
-  /// Points input `index` of a node of this builder (not of the base) elsewhere. Readers of files use it for forward
-  /// references; a cycle it makes is found by freeze.
+  /// Replaces input `index` of a node of this builder (not of the base). File readers use it for forward references; freeze
+  /// finds a cycle made this way.
   void setInput(NodeId n, size_t index, Value value);
-  /// Makes a node of this builder another kind of as many inputs and outputs.
+  /// Gives a node of this builder another kind with as many inputs and outputs.
   void setKind(NodeId n, KindId kind) { kinds[n.value - numBase] = kind; }
 
   uint32_t numNodes() const { return numBase + static_cast<uint32_t>(kinds.size()); }
@@ -74,8 +74,8 @@ class GraphBuilder {
   NodeId origin(NodeId n) const { return n.value < numBase ? base.origin(n) : origins[n.value - numBase]; }
   uint32_t numOutputs(NodeId n) const { return kind(n).numOutputs; }
 
-  /// Makes the graph. Fails on a cycle (E-43), on an output index a node does not have (E-48), and where numbers of 32 bits
-  /// cannot count outputs, inputs or bytes of names (TooLarge).
+  /// Makes the graph. Fails on a cycle (E-43), on an output index a node does not have (E-48), and when outputs, inputs, control
+  /// dependencies or bytes of names exceed 32 bits (TooLarge).
   llvm::Expected<Frozen> freeze(llvm::ArrayRef<Value> heads, GraphTable table) &&;
 
  private:

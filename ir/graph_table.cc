@@ -31,10 +31,10 @@ class Remapping {
   /// Positions in a list of the old graph, by position in a list of the new one.
   struct Carriage {
     std::vector<uint32_t> from;
-    bool isWhole = true;  // false: something new has no place in the old list
+    bool isWhole = true;  // false: some new node or entry has no element in the old list
   };
 
-  /// Invalid where the new graph has nothing in its place.
+  /// Invalid if the new graph has no counterpart.
   Value valueOf(Value v) const {
     if (!v.isValid()) return v;
     if (!old.newValue.empty()) return old.newValue[old.entryBegin[v.node.value] + v.index];
@@ -42,7 +42,7 @@ class Remapping {
     return n.isValid() && v.index < graph.numOutputs(n) ? Value{n, v.index, 0} : Value();
   }
 
-  // Of a node that others took the place of, the output may be that of another one, or of none.
+  // If other nodes replaced the node, its output may now belong to any of them, or to none.
   void renameGradients() {
     if (!table.gradient) return;
     for (GradientTable::Head &head : table.gradient->heads) {
@@ -109,7 +109,7 @@ class Remapping {
     dropped.push_back(name);
   }
 
-  // Nobody knows which nodes they speak of, and with other nodes they might come to fit.
+  // It is unknown which nodes these attributes describe, and after renumbering they might fit by accident.
   void dropMalformed() {
     for (const auto &[key, attr] : table.malformed) dropped.push_back(key);
     table.malformed.clear();
@@ -135,7 +135,7 @@ class Remapping {
     }
   }
 
-  // A list as long as there were entries or nodes speaks of them.
+  // A list with as many elements as there were entries, or nodes, is taken to describe them.
   bool isCarried(GraphAttr &attr) {
     const size_t length = std::max({attr.numbers.size(), attr.texts.size(), attr.shapes.size()});
     if (length == 0 || (length != numEntries && length != numNodes)) return true;

@@ -1,5 +1,5 @@
 // What a graph means beyond its nodes and edges: what its heads are gradients of, what inference and planning found,
-// what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes know it as this.
+// what a training step updates. Files spell it as graph-level attributes (formats/json/graph_table.h); passes use this form.
 // Tested by tests/graph_table_test.cc
 #pragma once
 
@@ -18,8 +18,8 @@ namespace gradc {
 
 class Graph;
 
-/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of a
-/// kind not listed here, so that nothing a file says is lost.
+/// A typed graph-level attribute, as NNVM writes them: ["list_shape", […]] and so on. `Raw` keeps the JSON text of any other
+/// kind, so that nothing in a file is lost.
 struct GraphAttr {
   enum class Kind : uint8_t { Int, SizeT, Str, ListInt, ListStr, ListShape, Raw };
   Kind kind = Kind::Int;
@@ -79,11 +79,11 @@ struct GradientTable {
     uint32_t ofIndex = 0;
     uint32_t order = 0;  // 0 for forward heads
     Request request = Request::Write;
-    int64_t slot = -1;  // position among the asked x
+    int64_t slot = -1;  // position among the requested x
     friend bool operator==(const Head &, const Head &) = default;
   };
   std::vector<Head> heads;                                      // one per head of the graph
-  std::vector<std::string> slotStatus;                          // per asked x
+  std::vector<std::string> slotStatus;                          // per requested x
   std::vector<std::string> gradNone;                            // names of the x without gradient
   std::vector<std::pair<std::string, std::string>> headGradOf;  // head-gradient variable, its y
   uint32_t numForwardHeads = 0;
@@ -91,18 +91,18 @@ struct GradientTable {
   friend bool operator==(const GradientTable &, const GradientTable &) = default;
 };
 
-/// A y and its head gradient of which not everything is known yet (passes/gradient/head_checks.h).
+/// A y and its head gradient whose shapes or types are not all known yet (passes/gradient/head_checks.h).
 struct HeadPair {
   uint32_t position = 0;  // among the y, from 0
   Value y;
-  Value seed;  // invalid: implied ones, for a scalar y alone
+  Value seed;  // invalid: implied ones, which require a scalar y
   friend bool operator==(const HeadPair &, const HeadPair &) = default;
 };
 
 /// What inference found, one element per entry; a list that was not given is empty.
 struct EntryNotes {
-  std::vector<std::vector<int64_t>> shapes;  // -1 where unknown; of unknown rank: empty
-  std::vector<int64_t> shapeKnown;           // 1 where the rank is known: tells () from unknown
+  std::vector<std::vector<int64_t>> shapes;  // -1 where unknown; empty for unknown rank
+  std::vector<int64_t> shapeKnown;           // 1 where the rank is known: distinguishes () from unknown
   std::vector<int64_t> dtypes, storages;     // MXNet's codes
   friend bool operator==(const EntryNotes &, const EntryNotes &) = default;
 };
@@ -117,16 +117,16 @@ struct PlanNotes {
   friend bool operator==(const PlanNotes &, const PlanNotes &) = default;
 };
 
-/// Of a training graph.
+/// For training graphs.
 struct UpdateNotes {
-  std::vector<std::string> parameterOf;  // by head: the parameter whose new value it is; empty for others
+  std::vector<std::string> parameterOf;  // by head: the parameter whose new value it is; empty for other heads
   std::vector<std::string> states;       // variables the optimizer overwrites
   friend bool operator==(const UpdateNotes &, const UpdateNotes &) = default;
 };
 
 struct GraphTable {
   std::optional<GradientTable> gradient;
-  std::string gradientFault;  // why what a file says of gradients is `malformed`; empty: it says nothing, or fits
+  std::string gradientFault;  // why the file's attributes about gradients are `malformed`; empty: absent or well-formed
   std::vector<HeadPair> headPairs;
   std::vector<Value>
       constants;  // computed entries that a gradient took as constants (`--stop`, `--no-grad`), each once
@@ -134,8 +134,8 @@ struct GraphTable {
   std::optional<PlanNotes> plan;
   std::optional<UpdateNotes> updates;
   std::optional<int64_t> mxnetVersion;
-  GraphAttrs others;     // what a file says besides
-  GraphAttrs malformed;  // gradc's own attributes that do not fit: written as they are, until nodes get other numbers
+  GraphAttrs others;     // all other attributes of a file
+  GraphAttrs malformed;  // gradc's own attributes that do not fit: written back unchanged, until nodes are renumbered
 
   /// Forgets what inference and planning found.
   void forgetEntries() { entries = {}, plan.reset(); }
@@ -153,10 +153,10 @@ struct Renumbering {
       {};  // by old entry, where entries did not simply go with their nodes; invalid: dropped
 };
 
-/// Makes the table of an old graph that of `graph`. Lists with one element per old node or entry, whoever wrote them, are
-/// permuted; where nodes were added, or an operator has another number of outputs, they are dropped, and the names of the
-/// attributes that spell them are returned. Ids name the new nodes: a pair that lost a value is left out, so is a constant
-/// that is gone or a variable. Linear.
+/// Turns the table of an old graph into that of `graph`. Lists with one element per old node or entry, whoever wrote them,
+/// are permuted. If nodes were added, or an operator's number of outputs changed, they are dropped, and the names of the
+/// attributes that spell them are returned. Ids are renumbered; a pair that lost a value is dropped, as is a constant that is
+/// gone or became a variable. Linear.
 std::vector<std::string> remap(GraphTable &table, const Renumbering &renumbering, const Graph &graph);
 
 }  // namespace gradc

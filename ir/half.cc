@@ -7,7 +7,7 @@
 namespace gradc {
 namespace {
 
-// A loop of fixed length is one the compiler makes vectors of.
+// The compiler vectorizes a loop of fixed length.
 constexpr size_t kChunk = 16;
 
 template <class From, class To, class F> void convertAll(const From *from, To *to, size_t size, F convert) {
@@ -34,8 +34,8 @@ __attribute__((target("avx,f16c"))) void narrowWithF16c(const float *from, uint1
 
 bool hasF16c() { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
 
-/// The float next to the value toward zero, with its last bit set unless it is the value: what is rounded from there to a
-/// format with at least two bits less is rounded as from the value itself.
+/// Truncates to float and sets the last bit if that was inexact. Rounding the result to a format with at least two bits less
+/// then gives the same as rounding the value itself.
 float roundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || value != value) return nearest;

@@ -1,7 +1,7 @@
 // float16 (IEEE 754 binary16) and bfloat16 as they are stored, and their conversions from and to float32.
 //
-// Narrowing rounds to nearest, ties to even; above the largest finite number comes infinity. NaN stays NaN, quiet, with its
-// sign and as many of its first payload bits as fit. Results are the same bits on every processor.
+// Narrowing rounds to nearest, ties to even; overflow gives infinity. NaN becomes a quiet NaN with the same sign and as many
+// leading payload bits as fit. Results are the same bits on every processor.
 // Tested by tests/half_test.cc
 #pragma once
 
@@ -22,7 +22,7 @@ inline uint16_t floatToBFloat16(float value) {
   return static_cast<uint16_t>((isNaN ? bits | 0x400000 : rounded) >> 16);
 }
 
-/// By multiplication with 2^112, which normalizes subnormal numbers, exactly.
+/// Multiplies by 2^112, which is exact and normalizes subnormal numbers.
 inline float float16ToFloat(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000u) << 16, magnitude = (bits & 0x7fffu) << 13;
   const uint32_t scaled = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
@@ -32,21 +32,21 @@ inline float float16ToFloat(uint16_t bits) {
 
 inline uint16_t floatToFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffff;
-  // Below 2^-14 the sum with 1/2 has the unit 2^-24 of subnormal halves as its last place, and rounds to it.
+  // Below 2^-14, the sum with 1/2 is rounded to a multiple of 2^-24, which is the unit of subnormal halves.
   const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
-  // Else 13 bits of the significand are rounded off, and the exponent's bias goes from 127 to 15.
+  // Otherwise 13 bits of the significand are rounded off, and the exponent's bias changes from 127 to 15.
   const uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
   const uint32_t special = magnitude > 0x7f800000 ? 0x7e00 | (magnitude >> 13 & 0x3ff) : 0x7c00;
   const uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
   return static_cast<uint16_t>(bits >> 16 & 0x8000) | static_cast<uint16_t>(magnitude >= 0x477ff000 ? special : finite);
 }
 
-/// In one rounding, whereas float32 in between would round twice.
+/// Rounds once; going through float32 would round twice.
 uint16_t doubleToHalf(DType half, double value);
 
-/// `size` elements of float16 or bfloat16 as float32.
+/// Converts `size` elements from float16 or bfloat16 to float32.
 void widenElements(DType half, const uint16_t *from, float *to, size_t size);
-/// `size` elements of float32 as float16 or bfloat16.
+/// Converts `size` elements from float32 to float16 or bfloat16.
 void narrowElements(DType half, const float *from, uint16_t *to, size_t size);
 
 }  // namespace gradc

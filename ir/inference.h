@@ -1,6 +1,6 @@
 // What an operator's shape and dtype functions see: the entries of one node, readable and refinable in both directions.
 //
-// Functions state what must hold and are called again whenever an entry of the node became more precise; they must be
+// Functions state what must hold and are called again whenever an entry of the node becomes more precise; they must be
 // monotone and never guess. The first conflict is kept and ends the node's inference; later statements are ignored.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace gradc {
 /// The end of a message about dimensions that no tensor can have.
 inline constexpr llvm::StringLiteral kPossible = "expected dimensions from 0 and at most 2^48 elements";
 
-/// How the functions of operators with bodies look into them: refines what is known of a body's inputs, in id order, and of its
-/// heads. False after a mistake in the body, which the driver keeps.
+/// Lets the functions of operators with bodies infer through them: refines what is known of a body's inputs (in id order) and
+/// heads. False after an error in the body, which the driver keeps.
 template <class Element> struct BodyInference {
   bool (*infer)(void *driver, size_t body, llvm::MutableArrayRef<Element> in,
                 llvm::MutableArrayRef<Element> heads) = nullptr;
@@ -46,10 +46,10 @@ class ShapeInference {
   bool zeroIsUnknown() const { return isZeroUnknown; }
 
   /// States that the shape agrees with `dims` (unknown dimensions state nothing but their existence). Dims that no tensor
-  /// can have end the inference with an error; what is computed comes from Dim::inShape (ir/dim.h).
+  /// can have end the inference with an error; computed dimensions come from Dim::inShape (ir/dim.h).
   void setIn(size_t i, Dims dims) { state(ins[i], dims, "input", i); }
   void setOut(size_t i, Dims dims) { state(outs[i], dims, "output", i); }
-  /// States that two entries have equal shapes; each learns what the other knows.
+  /// States that two entries have equal shapes; each is refined by the other.
   void sameInIn(size_t a, size_t b) { equate(ins[a], ins[b], "input", a, "input", b); }
   void sameInOut(size_t input, size_t output) { equate(ins[input], outs[output], "input", input, "output", output); }
   void sameOutOut(size_t a, size_t b) { equate(outs[a], outs[b], "output", a, "output", b); }
@@ -58,7 +58,7 @@ class ShapeInference {
   /// Ends with an error of the operator's own wording: "kernel (5,5) exceeds the padded input (4,4)".
   void fail(const llvm::Twine &message, ErrorKind kind = ErrorKind::InferConflict);
 
-  /// Null where nothing is known of bodies: when a kernel's operands are checked.
+  /// Null when bodies are not inferred, as when a kernel's operands are checked.
   BodyInference<ShapeId> bodies;
   ShapeTable &table() const { return shapes; }
   ShapeId &inId(size_t i) { return ins[i]; }
@@ -81,7 +81,7 @@ class ShapeInference {
   ErrorKind kindOfFailure = ErrorKind::InferConflict;
 };
 
-/// An input or output of a node, for shape functions that serve operators with their operands in different places.
+/// An input or output of a node, for shape functions shared by operators whose operands are in different positions.
 struct EntryPort {
   size_t index;
   bool isOutput = false;
@@ -90,8 +90,8 @@ struct EntryPort {
   void set(ShapeInference &s, Dims dims) const { isOutput ? s.setOut(index, dims) : s.setIn(index, dims); }
 };
 
-/// What the operator's shape function says against these shapes, which are fully known where they matter; empty when it
-/// accepts them. 0 in a shape attribute is taken as unknown.
+/// Why the operator's shape function rejects these shapes, which are fully known where they matter; empty when it accepts
+/// them. 0 in a shape attribute is taken as unknown.
 std::string refusalOf(ShapeTable &shapes, const NodeKind &kind, llvm::ArrayRef<ShapeId> in,
                       llvm::ArrayRef<ShapeId> out);
 
@@ -122,7 +122,7 @@ class DTypeInference {
     setOut(a, outs[b]);
     setOut(b, outs[a]);
   }
-  /// All inputs and outputs equal: what an operator without a dtype function gets (REG-22).
+  /// All inputs and outputs equal: the default of operators without a dtype function (REG-22).
   void sameAll();
   void fail(const llvm::Twine &message, ErrorKind kind = ErrorKind::InferConflict);
 

@@ -1,5 +1,4 @@
-// Values of which equal ones are one object, shared by handle: equality is one comparison, and what nobody refers to any
-// more is gone.
+// Stores equal values as one object, shared by handle: equality is one comparison, and a value is freed with its last handle.
 //
 // The table keeps nothing alive. Handles may outlive it and be dropped on any thread. It is searched by content and never
 // iterated, so no result depends on the order of requests. Tested by tests/context_test.cc
@@ -18,7 +17,7 @@ template <class T> class InternTable {
  public:
   using Handle = std::shared_ptr<const T>;
 
-  /// The value with this hash that `isEqual` accepts; null without one.
+  /// The value with this hash that `isEqual` accepts; null if there is none.
   template <class IsEqual> Handle find(uint64_t hash, IsEqual isEqual) const {
     Candidates candidates;
     std::lock_guard lock(rows->mutex);
@@ -38,14 +37,14 @@ template <class T> class InternTable {
     return added;
   }
 
-  /// Values that somebody refers to.
+  /// Number of values that are referenced.
   size_t size() const {
     std::lock_guard lock(rows->mutex);
     return rows->byHash.size();
   }
 
  private:
-  // Outlives the lock: the last handle to a value takes the lock itself when it goes.
+  // Outlives the lock, because dropping the last handle to a value takes the lock.
   using Candidates = llvm::SmallVector<Handle, 2>;
 
   struct Rows {
@@ -61,7 +60,7 @@ template <class T> class InternTable {
     std::unordered_multimap<uint64_t, std::weak_ptr<const T>> byHash;
   };
 
-  // Takes a value's row out when its last handle goes, then deletes it.
+  // Removes a value's row when its last handle is dropped, then deletes the value.
   struct Removal {
     std::shared_ptr<Rows> rows;
     uint64_t hash;

@@ -26,30 +26,30 @@ struct RandomKey {
   double uniform(uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
 };
 
-/// How one call is made: the form it runs in and what it draws. A backward node runs as its forward call did (RET-08).
+/// The form that one call runs in, and its random numbers. A backward node runs in the form of its forward call (RET-08).
 struct CallForm {
   bool isTraining = false;
   RandomKey random;
 };
 
-/// Thrown by a kernel that cannot compute although everything it was made for holds, or that meets a value it refuses.
-/// Executor::run makes an error of it.
+/// Thrown by a kernel that cannot compute although its preconditions hold, or that meets a value it refuses. Executor::run
+/// turns it into an llvm::Error.
 struct KernelError {
   std::string message;
   ErrorKind kind = ErrorKind::Internal;
 };
 
-/// A body of a node, prepared once and run many times. Memory is the kernel's that runs it.
+/// A body of a node, prepared once and run many times. The kernel that runs it provides the memory.
 class BodyRunner {
  public:
   virtual ~BodyRunner() = default;
-  /// An input, in id order, and a head of the body, with the memory that was bound last; null data for a head that is not wanted.
+  /// An input (in id order) or a head of the body, with the memory bound last; data is null for a head that is not requested.
   virtual TensorRef input(size_t i) const = 0;
   virtual TensorRef head(size_t h) const = 0;
-  /// From the next run on, where an input is read, and where a head is written. No head's memory overlaps that of an input.
+  /// Sets where the following runs read an input or write a head. Only a state in place has one memory for both.
   virtual void bindInput(size_t i, void *data) = 0;
   virtual void bindHead(size_t h, void *data) = 0;
-  /// Every input and every wanted head is bound. Random operators draw numbers of `key`. Throws what its kernels throw.
+  /// Requires every input and every requested head to be bound. Random operators draw from `key`. Throws what its kernels throw.
   virtual void run(const RandomKey &key) = 0;
 };
 
@@ -60,11 +60,11 @@ struct KernelCall {
   llvm::ArrayRef<Request> requests;  // one per output
   bool isTraining = false;           // batch norm, dropout: the training form
   RandomKey random;
-  llvm::ArrayRef<BodyRunner *> bodies;  // of an operator with a flow
+  llvm::ArrayRef<BodyRunner *> bodies;  // for operators with a flow
   void *workspace = nullptr;            // as many bytes as the operator's `workspace` function requested
-  void *state = nullptr;                // the host's object for this node, bound by whoever runs the graph; null: none
-  /// Success. A kernel of a host that does not throw leaves its error here, and its outputs count for nothing then. Null where
-  /// nobody looks: checks of the operator by itself.
+  void *state = nullptr;                // the host's object for this node, bound by the caller of the graph; null: none
+  /// Initially success. A host's kernel that does not throw stores its error here; its outputs are then discarded. Null if the
+  /// caller ignores errors, as checks of a single operator do.
   llvm::Error *failure = nullptr;
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }

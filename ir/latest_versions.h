@@ -1,7 +1,7 @@
 // Which version of each variable is the latest, while a graph is composed node by node (IR-08).
 //
-// An input that is a variable is read at its latest version; an operator that overwrites it makes the next one, and its
-// own entry carries that number: of two batch norms on one moving mean the first has it at 1, the second at 2.
+// An input that is a variable is read at its latest version; an operator that overwrites it makes the next one, which is
+// also the version at its own input: of two batch norms on one moving mean the first has it at 1, the second at 2.
 // Tested by tests/graph_builder_test.cc
 #pragma once
 
@@ -16,12 +16,12 @@ class GraphBuilder;
 
 class LatestVersions {
  public:
-  /// Takes over the versions the base graph got to.
+  /// Starts from the latest versions in the base graph.
   explicit LatestVersions(const Graph *base);
 
-  /// Whether the inputs of such a node have to be looked at: not as long as nothing was overwritten.
+  /// Whether the inputs of such a node may need versions; false as long as nothing is overwritten.
   bool affects(const NodeKind &kind) const { return !kind.mutated.isEmpty() || !latest.empty(); }
-  /// Gives variables their versions; E-30 where the operator overwrites something else than a variable.
+  /// Gives variables their versions; E-30 where the operator overwrites something other than a variable.
   llvm::Error refresh(const GraphBuilder &builder, llvm::StringRef name, const NodeKind &kind,
                       llvm::MutableArrayRef<Value> inputs);
 

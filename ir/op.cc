@@ -32,7 +32,7 @@ static Error checkPorts(const OpDef &op) {
   return Error::success();
 }
 
-// A position among ports whose number the attributes decide is compared with them where it is used.
+// If attributes determine the number of ports, a position is checked against it only where it is used.
 static Error checkPosition(const OpDef &op, const Ports &ports, uint32_t position, const Twine &what) {
   if (position > InplacePair::kMaxPosition)
     return refuse(op, ErrorKind::BadEntry,

@@ -1,4 +1,4 @@
-// What an operator is: one `OpDef` with everything any pass asks of it, and `NodeKind`, an operator with its attributes.
+// What an operator is: one `OpDef` with everything that any pass needs to know, and `NodeKind`, an operator with its attributes.
 //
 // OpDefs are constant aggregates in ops/<family>.cc, written with named fields in the order below. All functions are
 // pure. They receive the NodeKind, whose `params<P>()` are the attributes parsed once per distinct list.
@@ -34,7 +34,7 @@ struct TensorRef;
 struct KernelSite;
 class PreparedKernel;
 
-/// A set of input positions of a node: one bit each, of any number. The words belong to the kind.
+/// A set of input positions of a node, one bit each, of any size. The words belong to the kind.
 class InputBits {
  public:
   InputBits() = default;
@@ -44,11 +44,11 @@ class InputBits {
   bool isEmpty() const { return words.empty(); }
 
  private:
-  llvm::ArrayRef<uint64_t> words;  // none without members
+  llvm::ArrayRef<uint64_t> words;  // empty for the empty set
 };
 
 /// Interned (operator, attribute list, bodies): what a node *is* apart from its name and edges. Made by Context::kind, which
-/// returns a handle; a kind owns what it points to, the definition of a registered operator apart.
+/// returns a handle; a kind owns what it points to, except the definition of a registered operator.
 struct NodeKind {
   const OpDef *op = nullptr;       // null: a variable
   llvm::StringRef spelling;        // the name the file used: op->name or one of its aliases
@@ -56,9 +56,9 @@ struct NodeKind {
   const void *parsed = nullptr;    // the operator's parameter struct
   llvm::ArrayRef<Graph> bodies;    // graphs the node contains; equal ones share their columns
   uint32_t nesting = 0;            // levels of bodies within bodies; 0 without any
-  const BodyFlow *flow = nullptr;  // how the bodies are used; null: they mean nothing to the operator
+  const BodyFlow *flow = nullptr;  // how the bodies are used; null: the operator does not interpret them
   bool draws = false;              // whether a node of this kind draws random numbers
-  bool drawsInside = false;        // whether a node of a body, or of one in it, does
+  bool drawsInside = false;        // whether a node inside its bodies does, at any depth
   uint32_t numInputs = 0;          // kAnyInputs for opaque operators
   uint32_t numOutputs = 1;         // hidden ones included
   uint32_t numVisible = 1;         // outputs that are heads by default
@@ -75,7 +75,7 @@ struct NodeKind {
 };
 
 inline void doesNotFit() {}
-/// Whether a declaration is larger than what holds it: OpRegistry::add refuses it, and a constant does not compile.
+/// Whether a declaration exceeds its storage: then OpRegistry::add refuses it, and as a constant it does not compile.
 constexpr bool isTooLarge(bool fits) {
   if (std::is_constant_evaluated() && !fits) doesNotFit();
   return !fits;
@@ -96,8 +96,8 @@ struct NameList {
   constexpr operator llvm::ArrayRef<llvm::StringRef>() const { return llvm::ArrayRef<llvm::StringRef>(names, count); }
 };
 
-/// Listed names and how many of them a node has. Without `number`, all listed. With `isVariadic`, `number` counts the
-/// inputs and they are called arg0, arg1, ….
+/// Listed names and how many of them a node has. Without `number`, all listed ones. With `isVariadic`, `number` counts the
+/// inputs and they are named arg0, arg1, ….
 struct Ports {
   NameList names;
   uint32_t (*number)(const NodeKind &) = nullptr;
@@ -109,11 +109,11 @@ struct Ports {
       : names(names), number(number), isVariadic(isVariadic) {}
 };
 
-/// Listed positions below 64, or a condition that depends on the attributes and is asked once for every input of a kind.
+/// Listed positions below 64, or a condition that depends on the attributes and is evaluated once for each input of a kind.
 struct InputSet {
   uint64_t fixed = 0;
   bool (*contains)(const NodeKind &, size_t input) = nullptr;
-  bool isTooFar = false;  // a position was given that takes a condition
+  bool isTooFar = false;  // a listed position is out of range; it needs a condition
 
   constexpr InputSet() = default;
   constexpr InputSet(std::initializer_list<int> positions) {
@@ -151,24 +151,24 @@ struct OpFlags {
   bool isBackward = false;             // fused gradient operator: control dep 0 is its forward node (TIsBackward)
   bool isRandom = false;               // may draw numbers: NodeKind::draws
   bool isStateful = false;             // reads or writes state outside its operands
-  bool isSum = false;                  // adds up its inputs, one at least
+  bool isSum = false;                  // adds up its inputs, at least one
   bool isZero = false;                 // yields zeros whatever its inputs (ZERO-02)
   bool isOpaque = false;               // unknown operator: loads, shows, round-trips, nothing else
   bool isConstantInGradcheck = false;  // gradcheck treats the output as a constant (BlockGrad, losses)
-  bool isStep = false;         // a step of an optimizer: to ask for its gradient is an error, though it decomposes
+  bool isStep = false;         // a step of an optimizer: requesting its gradient is an error, although it decomposes
   bool isElementwise = false;  // element i of each output comes from elements i of its inputs, all of one shape
-  bool movesElements = false;  // outputs hold elements of the inputs of their type, bit for bit, or zeros
+  bool movesElements = false;  // outputs hold elements of inputs of the same type, bit for bit, or zeros
   bool hasNoGradient = false;  // nothing flows through it by definition (comparison, shape_array): inputs get none
 };
 
-/// Extra attributes a variable gets when it is made for an input of this operator by a legacy file (prelu's gamma).
+/// Extra attributes of a variable that the reader of a legacy file makes for an input of this operator (prelu's gamma).
 struct InputDefault {
   uint32_t input;
   llvm::StringRef key, value;
   bool (*applies)(const NodeKind &) = nullptr;
 };
 
-/// How hosts express a primitive, an operator that others are decomposed to and that is not decomposed itself.
+/// How hosts express a primitive, an operator that others decompose to and that does not decompose itself.
 struct Primitive {
   llvm::StringRef onnx;  // in operators of ONNX opset 18, about six at most
   llvm::StringRef c;     // as a statement or loop of plain C
@@ -197,28 +197,28 @@ struct OpDef {
   InputSet stopped = {};
   OpFlags flags = {};
   bool (*draws)(const NodeKind &) = nullptr;  // of random operators, by their attributes; null: always
-  DTypeSet kernelTypes = kFloatingTypes;      // in which the kernel computes; its first operand has no other
+  DTypeSet kernelTypes = kFloatingTypes;      // types the kernel computes in; its first operand has one of them
   llvm::ArrayRef<Domain> domains = {};        // per input; missing ones are Domain::Any
   llvm::ArrayRef<InputDefault> inputDefaults = {};
   void (*gradient)(GradRule &) = nullptr;
-  /// The same gradients as graphs made for a host have them, where that is not what `gradient` emits. Inference alone asks.
+  /// The form of the same gradients in graphs made for a host, where `gradient` emits another. Only inference uses it.
   void (*hostGradient)(GradRule &) = nullptr;
   void (*decompose)(DecomposeRule &) = nullptr;  // the same values in simpler operators
   Primitive primitive = {};                      // of operators without a decomposition
   llvm::StringRef irreducible = {};              // why it is neither primitive nor decomposed
   void (*kernel)(const KernelCall &) = nullptr;  // reference kernel
-  /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for row-major tensors with
-  /// elements; those of the built-in ones are in runtime/kernels/table.h. An operator may have these alone.
+  /// Makes fast kernels (runtime/kernels/prepared_kernel.h) of an operator that a host added, for non-empty row-major tensors;
+  /// those of built-in operators are in runtime/kernels/table.h. An operator may have only fast kernels.
   std::unique_ptr<PreparedKernel> (*fastKernel)(const KernelSite &) = nullptr;
   void (*piece)(const PieceCall &) = nullptr;  // piecewise smooth operators: value on the piece active at base
-  /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Inputs only.
+  /// Scalar loss this operator stands for (value in float64); gradcheck differentiates it. Only reads inputs.
   double (*impliedLoss)(const KernelCall &) = nullptr;
   /// Bytes of scratch for these operands; null: none.
   size_t (*workspace)(const NodeKind &, llvm::ArrayRef<TensorRef> in, llvm::ArrayRef<TensorRef> out) = nullptr;
-  /// Data of a host that added the operator; every function above reaches it, as `op.user` or through the kind.
+  /// Data of the host that added the operator; every function above can reach it, as `op.user` or through the kind.
   const void *user = nullptr;
 
-  /// Whether there is a way to its gradient: a rule, or that of its decomposition.
+  /// Whether it has a gradient: a rule of its own, or that of its decomposition.
   bool isDifferentiable() const { return gradient || (decompose && !flags.isStep); }
 };
 
@@ -232,7 +232,7 @@ std::string outputName(const NodeKind &kind, size_t index);
 /// `in operator op(name="n", k="v", …)`, the end of every attribute error.
 std::string describeAttrs(llvm::StringRef opName, llvm::StringRef nodeName, const Attrs &attrs);
 
-/// Operators passes must be able to make without naming them.
+/// Operators that passes must be able to make without naming them.
 struct WellKnownOps {
   const OpDef *zerosLike = nullptr;         // zeros_like(x)
   const OpDef *onesLike = nullptr;          // ones_like(x)
@@ -252,7 +252,7 @@ class OpRegistry {
   /// attributes that cannot be read, printed or stored (BadAttribute).
   llvm::Error add(const OpDef &op);
   const OpDef *find(llvm::StringRef name) const;
-  /// Registered names within edit distance 2 (or sharing a prefix), nearest first, at most three.
+  /// Registered names within an edit distance of 1 + size / 4, nearest first, at most three.
   std::vector<llvm::StringRef> suggest(llvm::StringRef name) const;
   /// Sorted by name, aliases not repeated.
   std::vector<const OpDef *> all() const;

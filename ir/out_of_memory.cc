@@ -8,14 +8,14 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Made in a reserve once the heap is used up, and there until it is handled.
+/// Created in a static reserve when the heap is exhausted; occupies its slot until it is handled.
 struct ReservedError : GradcError {
   ReservedError() : GradcError(ErrorKind::TooLarge, "out of memory") {}  // short enough to be within the std::string
   static void *operator new(size_t size);
   static void operator delete(void *memory);
 };
 
-// As many as threads may want at the same time.
+// One for each thread that may run out of memory at the same time.
 struct Slot {
   alignas(ReservedError) char bytes[sizeof(ReservedError)] = {};
   std::atomic<bool> isUsed = false;

@@ -1,4 +1,4 @@
-// Want of memory as an error: what every entry of the library does with std::bad_alloc. docs/embedding.md lists the entries.
+// Turns std::bad_alloc into an error, as every entry point of the library does; docs/embedding.md lists them.
 // Tested by tests/allocation_test.cc
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace gradc {
 
-/// TooLarge, "no memory " and `what` ("to read the graph"). Where even that text finds no memory, "out of memory".
+/// TooLarge: "no memory " followed by `what` ("to read the graph"), or "out of memory" if that text cannot be allocated.
 llvm::Error outOfMemory(const char *what);
 
-/// What `work` returns, an Error or an Expected; outOfMemory(what) for std::bad_alloc, and for the std::length_error of a
-/// container that no address space can hold.
+/// Returns the result of `work`, an Error or an Expected; outOfMemory(what) for std::bad_alloc, and for the std::length_error
+/// of a container that no address space can hold.
 template <class Work> auto catchingBadAlloc(const char *what, Work work) -> decltype(work()) {
   try {
     return work();

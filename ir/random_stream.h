@@ -1,4 +1,4 @@
-// The draws of one RandomKey, for loops: what all of them share is computed once.
+// The draws of one RandomKey, for use in loops: computes the part that they share once.
 //
 // Tested by tests/kernel_test.cc, tests/fast_kernels_test.cc
 #pragma once

@@ -1,4 +1,4 @@
-// Operators that take the rows of a tensor apart and put them together, handed to passes that unroll loops.
+// Operators that split a tensor into rows and stack rows, handed to passes that unroll loops.
 #pragma once
 
 namespace gradc {

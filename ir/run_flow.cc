@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr size_t kAlignment = 64;  // of every buffer; what a body decides takes one
+constexpr size_t kAlignment = 64;  // of every buffer; a decision takes one such block
 size_t rounded(size_t bytes) { return alignTo(bytes, kAlignment); }
 
 template <class F> auto withElement(const TensorRef &tensor, F f) {
@@ -45,12 +45,12 @@ char *rowOf(const TensorRef &stack, int64_t row) {
   return stack.as<char>() + static_cast<int64_t>(stack.bytes()) / stack.shape[0] * row;
 }
 
-// By the row, so that the gradient, which runs the other way, has the key of the forward step.
+// By row, so that the gradient, which runs in the opposite direction, has the key of the forward step.
 RandomKey keyOfRow(const KernelCall &call, int64_t row) {
   return {call.random.seed, call.random.bits(static_cast<uint64_t>(row)), 0};
 }
 
-/// What every run begins with: operands as they are, and where a decision is written.
+/// Binds what is the same for every step: operands passed whole, and the buffer of a decision.
 void bindWhole(const KernelCall &call) {
   const BodyFlow &flow = *call.kind->flow;
   for (size_t b = 0; b < flow.bodies.size(); ++b) {
@@ -83,17 +83,17 @@ void runBranch(const KernelCall &call) {
 
 /// A state while its loop runs.
 struct Carried {
-  char *now;      // the state as it is
-  char *next[2];  // where it is after this step and after the next; the same where it is in place
-  char *output;   // null: not wanted
+  char *now;      // the current value
+  char *next[2];  // where this step and the next one write it; equal if it is in place
+  char *output;   // null: not requested
   size_t bytes;
 };
-// In front of the buffers of the states: a row for each, then by operand the state that it starts.
+// The tables in front of the states' buffers: a row per state, then by operand the state that starts with it.
 size_t tableBytes(const BodyFlow &flow) {
   return rounded(flow.states.size() * sizeof(Carried) + flow.operands.size() * sizeof(uint32_t));
 }
 
-/// Loops are nested as deep as bodies are, so that little is on the stack: tables are in the workspace.
+/// Loops nest as deep as bodies do, so the tables are in the workspace to save stack space.
 class LoopRun {
  public:
   explicit LoopRun(const KernelCall &call)
@@ -106,7 +106,7 @@ class LoopRun {
 
   void run() {
     const int64_t most = maxSteps();
-    const bool isKnown = last == 0;  // the number of steps, before the first
+    const bool isKnown = last == 0;  // whether the number of steps is known before the first
     placeStates(isKnown ? most : 0);
     for (; steps < most; ++steps) {
       if (!isKnown && !goesOn()) break;
@@ -133,7 +133,7 @@ class LoopRun {
         ErrorKind::LengthMismatch};
   }
 
-  // The buffers alternate, if there are two; where the number of steps is known, the last one writes the output.
+  // If there are two buffers, they alternate; if the number of steps is known, the last step writes the output itself.
   void placeStates(int64_t numSteps) {
     char *buffer = memory + tableBytes(flow);
     for (auto [state, row] : llvm::zip(flow.states, states())) {
@@ -187,7 +187,7 @@ class LoopRun {
     }
   }
 
-  // Others are read as far as they were written.
+  // Readers of other outputs read only the rows that were written.
   void clearRest() {
     for (uint32_t o = 0; o < call.kind->numVisible; ++o) {
       if (!flow.isStacked[o] || !call.wants(o) || isShortOutput(*call.kind, o)) continue;
@@ -200,9 +200,9 @@ class LoopRun {
   const BodyFlow &flow;
   const size_t last;
   BodyRunner &body;
-  char *const memory;  // of the tables, then of the states
+  char *const memory;  // the tables, then the buffers of the states
   Carried *const carried;
-  uint32_t *const stateOf;  // by operand, of those that start a state
+  uint32_t *const stateOf;  // by operand; set only for operands that start a state
   int64_t steps = 0;
 };
 

@@ -13,10 +13,10 @@
 namespace gradc {
 
 inline constexpr int64_t kUnknownDim = -1;
-/// What a dimension that no tensor can have is set to; a shape with it is refused.
+/// Stands for a dimension that no tensor can have; a shape that contains it is refused.
 inline constexpr int64_t kBadDim = std::numeric_limits<int64_t>::min();
-/// The most elements, and bytes, of one tensor. The product of a shape's known dimensions, zeros left out, is bounded
-/// too: strides and sizes of partly known and of empty shapes then cannot overflow either.
+/// The most elements, and bytes, of one tensor. The product of a shape's known nonzero dimensions has the same bound, so
+/// strides and sizes of partly known and of empty shapes cannot overflow either.
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
 inline constexpr ShapeId kUnknownShape{0};  // shape 0 of every ShapeTable: unknown rank
@@ -35,7 +35,7 @@ class ShapeRef {
   int64_t operator[](size_t axis) const { return list[axis]; }
   Dims dims() const { return list; }
   bool isFullyKnown() const;
-  /// Unknown parts in the measure of INF-02: 1 for an unknown rank, else one per unknown dimension.
+  /// Unknown parts as INF-02 counts them: 1 for an unknown rank, else one per unknown dimension.
   size_t numUnknown() const;
 
  private:

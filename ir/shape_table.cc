@@ -15,7 +15,7 @@ ShapeTable::ShapeTable(const ShapeTable &other) : ShapeTable() {
 }
 
 std::optional<ShapeId> ShapeTable::intern(Dims dims) {
-  // One byte of rank keeps the scalar () apart from the key of nothing.
+  // One byte of rank, so that the key of the scalar () is not empty.
   SmallString<64> key(StringRef(reinterpret_cast<const char *>(dims.data()), dims.size() * sizeof(int64_t)));
   key.push_back(static_cast<char>(dims.size()));
   auto [at, isNew] = ids.try_emplace(key, static_cast<uint32_t>(shapes.size()));

@@ -1,4 +1,4 @@
-// Shapes as numbers: equal shapes of one table have one id, so that comparing them is one instruction.
+// Shapes as numbers: equal shapes of one table have one id, so comparing them is one instruction.
 #pragma once
 
 #include "ir/shape.h"
@@ -11,8 +11,8 @@
 
 namespace gradc {
 
-/// Belongs to what its ids are about, an Inference. Shape 0 is `kUnknownShape`, the unknown rank. What `operator[]` returns
-/// points into the table and stays where it is when shapes are added.
+/// Belongs to the Inference that uses its ids. Shape 0 is `kUnknownShape`, the unknown rank. A result of `operator[]` points
+/// into the table and stays valid when shapes are added.
 class ShapeTable {
  public:
   ShapeTable();

@@ -8,8 +8,8 @@
 
 namespace gradc {
 
-/// Contiguous, 64-byte aligned when it lives in an arena. `shape` is fully known and outlives the view. A view of memory
-/// that is not row-major (C order) and dense states what it is; reference kernels are given no such views.
+/// Contiguous, 64-byte aligned when it is in an arena. `shape` is fully known and outlives the view. Memory that is not
+/// dense and row-major (C order) is marked by `layout` and `storage`; reference kernels never receive such views.
 struct TensorRef {
   void *data = nullptr;
   DType dtype = DType::Unknown;

@@ -29,7 +29,7 @@ std::string quote(StringRef text) {
   return quoted;
 }
 
-// Quotes are put where a reader could not tell where the value ends.
+// A value is quoted if a reader could not see where it ends.
 bool isPlain(StringRef value) {
   int depth = 0;
   for (char c : value) {

@@ -1,4 +1,4 @@
-// The human form of a graph: one line per node. Made for people and for goldens; not read back.
+// The human-readable form of a graph: one line per node. Made for people and golden files; not read back.
 #pragma once
 
 #include "ir/graph.h"
@@ -7,7 +7,7 @@
 namespace gradc {
 
 /// `%4 = FullyConnected(%0, %2, %3) {num_hidden=10} "fc1"   ; after %1` per node, then `heads %4, %7:1`. A node with bodies
-/// names them, `; bodies @1`; each follows once, indented, as `@1:`.
+/// lists them, `; body @1`; each follows once, indented, as `@1:`.
 void printText(llvm::raw_ostream &os, const Graph &graph);
 
 }  // namespace gradc

@@ -35,7 +35,7 @@ std::optional<DType> parseDType(llvm::StringRef text);
 /// Bytes per element; 0 for DType::Unknown.
 uint32_t dtypeBytes(DType type);
 bool isFloating(DType type);
-/// Of 16 bits: stored as such, computed with in float32 (ir/widening.h).
+/// Whether it is a 16-bit floating type: stored as such, computed in float32 (ir/widening.h).
 constexpr bool isHalf(DType type) { return type == DType::Float16 || type == DType::BFloat16; }
 
 /// A set of element types.
@@ -54,12 +54,12 @@ class DTypeSet {
   uint32_t bits = 0;
 };
 inline constexpr DTypeSet kFloatingTypes = {DType::Float32, DType::Float64};
-/// Everything but the floating types of 16 bits, which kernels are given as float32 (ir/widening.h).
+/// All but the 16-bit floating types, which kernels receive as float32 (ir/widening.h).
 inline constexpr DTypeSet kFloatingAndIntegers = {
     DType::Float32, DType::Float64, DType::UInt8,  DType::Int32,  DType::Int8,   DType::Int64,
     DType::Bool,    DType::Int16,   DType::UInt16, DType::UInt32, DType::UInt64,
 };
-/// Those of conversions, which kernels make themselves.
+/// For conversions, whose kernels handle the 16-bit floating types themselves.
 inline constexpr DTypeSet kEveryType = {
     DType::Float32, DType::Float64, DType::Float16, DType::UInt8,  DType::Int32,  DType::Int8,     DType::Int64,
     DType::Bool,    DType::Int16,   DType::UInt16,  DType::UInt32, DType::UInt64, DType::BFloat16,

@@ -8,8 +8,9 @@
 namespace gradc {
 
 /// Ids in post-order (every input and control dependency before its reader), output indices in range (E-48), arity (E-42),
-/// mutation targets variables (E-30), version bounds, backward operators with their forward node as control dep 0 (IR-19).
-/// Bodies are checked the same way, each once (IR-10). Collects up to `limit` errors into one joined llvm::Error. Linear.
+/// mutation targets and versions (E-30), at least one input of a sum (E-45), backward operators with their forward node as
+/// control dep 0 (IR-19), origins in range. Bodies are checked the same way, each once (IR-10). Collects up to `limit` errors
+/// into one joined llvm::Error. Linear.
 llvm::Error verifyGraph(const Graph &graph, size_t limit);
 
 }  // namespace gradc

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-/// Numbers that say where elements are: their bits alone mean nothing.
+/// Whether the input holds positions of elements: the kernel needs their values, not just their bits.
 bool isPosition(const NodeKind &kind, size_t input) {
   const ArrayRef<Domain> domains = kind.op->domains;
   if (input >= domains.size()) return false;
@@ -22,7 +22,7 @@ DType computedType(const NodeKind &kind, DType type, bool isMoved) {
   return isMoved ? DType::UInt16 : DType::Float32;
 }
 
-/// Blocks of all operands are what the kernel would compute there.
+/// Whether computing block by block gives the same as computing whole operands.
 bool suitsBlocks(const NodeKind &kind, ArrayRef<TensorRef> in, ArrayRef<TensorRef> out) {
   if (!kind.op->flags.isElementwise || out.empty()) return false;
   const int64_t size = out[0].size();

@@ -61,7 +61,7 @@ class Appending {
     return checkHeads();
   }
 
-  /// A head that is the parameter itself would show the old value or the new one, as memory has it.
+  /// A head that is the parameter itself would be the old or the new value, depending on memory.
   Error checkHeads() const {
     BitVector isHead(graph.numNodes());
     for (Value head : forwardHeads) isHead.set(head.node.value);
@@ -104,7 +104,7 @@ class Appending {
     if (operators.read("t")) step = addNumber("step_number");
   }
 
-  /// MXNet cannot tell by itself that the states of its own operators are dense.
+  /// MXNet does not infer that the states of its own operators are dense.
   Attrs stateAttrs() const {
     const AttrText rows[] = {{"__init__", "[\"zero\", {}]"}, {"__storage_type__", "0"}};
     return context.attrs(ArrayRef<AttrText>(rows).take_front(options.fixedRate ? 2 : 1));
@@ -117,7 +117,7 @@ class Appending {
     return node;
   }
 
-  /// sqrt(Σ v²), of one element.
+  /// sqrt(Σ v²), a single element.
   Expected<Value> addNorm(Value v, StringRef base, StringRef suffix) {
     for (StringRef name : {"square", "sum", "sqrt"}) {
       const OpDef *op = context.ops.find(name);
@@ -151,7 +151,7 @@ class Appending {
     return Value{*node, 0, 0};
   }
 
-  /// Leaves the new value in the float32 copy, and yields it rounded.
+  /// Stores the new value in the float32 copy, and yields it rounded.
   Expected<NodeId> roundStep(const Target &target, Value master, NodeId step) {
     const StringRef parameter = graph.name(target.parameter);
     const OpDef *op = context.ops.find("_assign");

@@ -1,18 +1,18 @@
 // From a gradient graph to a training graph: the forward graph, the gradients, and one optimizer step per parameter.
 //
 // The input is a graph of buildGradient with its side table. The heads of the result are the forward heads, then the
-// new value of each parameter, those of the last layers first: a gradient is read right after it is made, and its
-// memory is free again. States of the optimizer (momentum, Adam's moments) are variables that the step overwrites; they
-// start from zero. A step waits by control dependencies for everything else that reads its parameter, so the new value
-// may be written over the old one.
+// new value of each parameter, those of the last layers first: a gradient is read right after it is made, which frees
+// its memory. States of the optimizer (momentum, Adam's moments) are variables that the step overwrites; they start from
+// zero. A step waits by control dependencies for everything else that reads its parameter, so the new value may be
+// written over the old one.
 //
-// The operators say what a step needs: inputs that they overwrite are states, and attributes are given to those that
-// have them. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape
-// (1,), and so is the number of the step where an operator asks for it. With `fixedRate` the rate is an attribute
-// instead, and the steps are MXNet's own operators.
+// The operators determine what a step needs: inputs that they overwrite are states, and each gets the attributes it
+// declares. A graph is static, so what changes from step to step is an input: the learning rate is a variable of shape
+// (1,), and so is the number of the step if an operator reads it. With `fixedRate` the rate is an attribute instead, and
+// the steps are MXNet's own operators.
 //
-// A parameter of 16 bits has a copy in float32 besides, a variable that the step is taken from and left in; the gradient is
-// converted, and the new value is the copy rounded. So steps smaller than half a unit of the last place are not lost.
+// A 16-bit parameter also has a float32 copy, a variable that the step reads and updates; the gradient is converted, and the
+// new value is the rounded copy. So steps smaller than half a unit in the last place are not lost.
 //
 // Tested by tests/append_optimizer_test.cc
 #pragma once
@@ -42,28 +42,28 @@ struct OptimizerInfo {
   double rate;           // by default
   llvm::StringRef
       op;  // MXNet's, or ours where it has none; with `_scheduled_` before it the one whose rate is an input
-  llvm::StringRef phase2 = {};     // LAMB's: the step along what `op` yields
+  llvm::StringRef phase2 = {};     // LAMB's: the step along the direction that `op` yields
   bool hasBiasCorrection = false;  // a step depends on how many were taken before
-  /// Attributes that MXNet's optimizer of this name sets to something else than the operator's default.
+  /// The attribute that MXNet's optimizer of this name sets to a value other than the operator's default.
   std::pair<llvm::StringRef, llvm::StringRef> own = {};
 };
 const OptimizerInfo &optimizerInfo(OptimizerKind kind);
 
 /// Which parameters decay. Weights: those whose name ends in `_weight` or `_gamma`, MXNet's rule; All: every one. The
-/// attribute `__wd_mult__` of a variable goes before either.
+/// attribute `__wd_mult__` of a variable takes precedence over both.
 enum class DecayRule : uint8_t { Weights, All };
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;
   double momentum = 0;                                     // of Sgd (0: the step without state), Nag, Signum
-  std::optional<double> beta1, beta2, epsilon;             // where the operator has them; none: its defaults
+  std::optional<double> beta1, beta2, epsilon;             // if the operator has them; nullopt: its defaults
   std::vector<std::pair<std::string, std::string>> attrs;  // any other attribute of the operator
   double weightDecay = 0;                                  // times `__wd_mult__` of the variable
   double rescale = 1;                                      // factor of every gradient
-  double clip = -1;  // gradients are cut to ± this, element by element; below 0: not at all
+  double clip = -1;  // gradients are clipped to ± this, element by element; below 0: no clipping
   DecayRule decayRule = DecayRule::Weights;
   std::optional<double> fixedRate;  // times `__lr_mult__` of the variable, as the rate always is
-  /// Of parameters, by node: those of 16 bits get a copy in float32. Nodes beyond the list have another type.
+  /// Types of parameters, by node: 16-bit ones get a float32 copy. Nodes beyond the list get none.
   std::vector<DType> types;
 };
 
@@ -72,20 +72,19 @@ struct TrainingGraph {
     NodeId variable;
     size_t head;                 // its new value
     std::vector<NodeId> states;  // variables the step overwrites
-    NodeId master;               // of these the parameter in float32, which starts as its value; invalid: none
+    NodeId master;               // the state that is the float32 copy, which starts as the parameter; invalid: none
   };
   Graph graph;
   std::vector<Parameter> parameters;  // in the order of the gradients
   NodeId rate;                        // invalid with fixedRate
-  NodeId step;                        // which step it is, counted from 1; invalid where no operator asks
+  NodeId step;                        // the number of the step, from 1; invalid if no operator reads it
   uint32_t numForwardHeads = 0;
 };
 
-/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph
-/// that is not a gradient graph of first order, for a gradient that is not of a variable, for a parameter that is a
-/// head itself, for an attribute that the optimizer does not have, and for a fixed rate where the step counts or where MXNet has no
-/// operator for a parameter of 16 bits;
-/// BadAttribute for a multiplier that is not a number. Linear.
+/// The table of the result names the parameter that each head updates, and the states. UnsupportedOption for a graph that is
+/// not a first-order gradient graph, for the gradient of something other than a variable, for a parameter that is a head
+/// itself, for an attribute that the optimizer does not have, and for a fixed rate if the step depends on its number or MXNet
+/// has no operator for a 16-bit parameter; BadAttribute for a multiplier that is not a number. Linear.
 llvm::Expected<TrainingGraph> appendOptimizer(Context &context, const Graph &gradients,
                                               const OptimizerOptions &options);
 

@@ -14,8 +14,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// A node of the kind over placeholder variables, with placeholder head gradients. Their ids are consecutive, so that an
-// operand tells by its id what it is.
+// A node of the kind over placeholder variables, with placeholder head gradients. Their ids are consecutive, so an
+// operand's id shows what it is.
 struct Placeholders {
   Placeholders(Context &ctx, const KindRef &kind) : builder(ctx) {
     const NodeKind &k = *kind;
@@ -30,7 +30,7 @@ struct Placeholders {
   NodeId node;
 };
 
-// Operands that are entries of the forward node or head gradients of it.
+// Links the operands that are entries of the forward node or its head gradients.
 BackwardLink linkOf(const Placeholders &p, NodeId emitted) {
   BackwardLink link;
   link.kind = p.builder.kindHandle(emitted);
@@ -80,13 +80,13 @@ struct Links {
   std::vector<BackwardLink> links;
 };
 
-/// What a rule finds in one run: which gradients are wanted, and which head gradients there are.
+/// The conditions of one run of a rule: the requested gradients and the available head gradients.
 struct Occasion {
   SmallVector<bool, 8> wanted;
   SmallVector<Value, 4> heads;  // invalid: structurally zero
 };
 
-// Gradients of hidden outputs are structurally zero in every real graph; rules emit their usual form for that.
+// Gradients of hidden outputs are structurally zero in every real graph; for that case rules emit their usual form.
 Occasion usualOccasion(const Placeholders &p) {
   const NodeKind &k = p.builder.kind(p.node);
   Occasion usual{SmallVector<bool, 8>(k.numInputs, true), p.heads};
@@ -94,7 +94,7 @@ Occasion usualOccasion(const Placeholders &p) {
   return usual;
 }
 
-// Those that differ from the usual one in a single answer, and those with a single one of its answers.
+// Occasions that differ from the usual one in a single request or head gradient, and those that have only one of them.
 std::vector<Occasion> rareOccasions(const Placeholders &p) {
   const Occasion usual = usualOccasion(p);
   const size_t numWanted = usual.wanted.size(), numHeads = usual.heads.size();
@@ -146,9 +146,9 @@ RuleSummary summarize(Context &ctx, const KindRef &kind) {
   return summary;
 }
 
-// What is known of the usual nodes stays: it holds on every occasion.
+// Leaves the links of usual nodes unchanged: they hold on every occasion.
 void addRareNodes(Context &ctx, const KindRef &kind, RuleSummary &summary) {
-  constexpr uint32_t kMaxEntries = 64;  // as many runs of as many nodes would take quadratic time
+  constexpr uint32_t kMaxEntries = 64;  // n runs that emit n nodes each would take quadratic time
   if (!hasRule(*kind) || size_t{kind->numInputs} + kind->numOutputs > kMaxEntries) return;
   Placeholders p(ctx, kind);
   RuleSummary rare;
@@ -158,7 +158,7 @@ void addRareNodes(Context &ctx, const KindRef &kind, RuleSummary &summary) {
       summary.nodes.push_back(std::move(link));
 }
 
-// Position of the node that one of the kind `backward` is to look like.
+// Position of the emitted node that a node of kind `backward` must match.
 std::optional<uint32_t> findNode(const RuleSummary &summary, const KindRef &backward) {
   if (auto same = summary.nodeOf.find(backward.get()); same != summary.nodeOf.end()) return same->second;
   for (uint32_t i = 0; i < summary.nodes.size(); ++i)

@@ -1,9 +1,9 @@
 // How a fused backward node corresponds to its forward node, as the forward operator's own gradient rule states it.
 //
-// The rule is run once per kind on placeholders (REG-02), with everything wanted and every head gradient given: the
-// backward nodes it emits, their attributes and their operands are what a backward node of such a forward node has to
-// look like (INF-08, E-56). Where it emits no node like the one at hand, it is run again with a head gradient or a wish
-// less each time: a host's rule may have an operator for such a case alone.
+// The rule is run once per kind on placeholders (REG-02), with all gradients requested and all head gradients of visible
+// outputs given. A backward node of such a forward node must match one of the nodes that it emits, in attributes and
+// operands (INF-08, E-56). If none matches, the rule is run again with single requests or head gradients left out, or with
+// only one of them: a host's rule may have an operator just for such a case.
 #pragma once
 
 #include "ir/context.h"
@@ -29,9 +29,9 @@ struct BackwardLink {
 };
 
 struct RuleSummary {
-  std::vector<BackwardLink> nodes;  // one per kind: of several nodes of a kind, what they have in common
+  std::vector<BackwardLink> nodes;  // one per kind: what all emitted nodes of the kind have in common
   DenseMap<const NodeKind *, uint32_t> nodeOf;
-  std::string failure;  // the mistake that the rule stopped at
+  std::string failure;  // the error that stopped the rule
 };
 
 /// Summaries by forward kind, made on demand.
@@ -40,7 +40,7 @@ class RuleSummaries {
   explicit RuleSummaries(Context &context) : ctx(context) {}
   /// Empty for an operator without a gradient rule.
   const RuleSummary &of(const KindRef &kind);
-  /// The link of a backward node of this kind to a forward node of that one; null when the rule emits no node of the
+  /// The link of a backward node to a forward node of these kinds; null when the forward rule emits no node of that
   /// operator with the same declared attributes.
   const BackwardLink *link(const KindRef &forward, const KindRef &backward);
 
@@ -48,7 +48,7 @@ class RuleSummaries {
   struct Row {
     KindRef kind;  // kept, so that no other kind gets its address
     RuleSummary summary;
-    bool hasRareNodes = false;  // the summary has the nodes of all runs
+    bool hasRareNodes = false;  // the summary includes the nodes of rare occasions
   };
   Row &rowOf(const KindRef &kind);
 

@@ -43,7 +43,7 @@ class GraphDiff {
     return (Twine(a) + " on the left, " + Twine(b) + " on the right").str();
   }
 
-  /// "node 'fc1' (FullyConnected)", or with the right one's name when only names tell them apart.
+  /// "node 'fc1' (FullyConnected)", as the left graph names it.
   std::string where(NodeId l) const { return left.describe(l); }
 
   void compareHeads() {
@@ -55,7 +55,7 @@ class GraphDiff {
     pushReversed(found);
   }
 
-  /// The walk is a stack, so what is to be compared first goes on top.
+  /// The walk uses a stack, so the pair to be compared first goes on top.
   void pushReversed(const std::vector<Pair> &found) { pending.insert(pending.end(), found.rbegin(), found.rend()); }
 
   void pairValues(Value l, Value r, const Twine &what, std::vector<Pair> &found) {
@@ -107,7 +107,7 @@ class GraphDiff {
     pushReversed(found);
   }
 
-  // Bodies nest 64 deep at most. Equal ones are one; a pair that differs is compared where it is met first.
+  // Bodies nest at most 64 deep. Equal bodies are one object; a differing pair is compared where it is met first.
   void compareBodies(NodeId l, NodeId r) {
     ArrayRef<Graph> lBodies = left.bodies(l), rBodies = right.bodies(r);
     if (lBodies.size() != rBodies.size())
@@ -143,7 +143,7 @@ class GraphDiff {
     compareHidden(l, r, specs);
   }
 
-  /// Attributes the operator does not declare, both lists being sorted by key.
+  /// Compares attributes that the operator does not declare; both lists are sorted by key.
   void compareHidden(NodeId l, NodeId r, ArrayRef<AttrSpec> specs) {
     ArrayRef<AttrText> lList = left.attrs(l).pairs(), rList = right.attrs(r).pairs();
     auto isDeclared = [&](StringRef key) {

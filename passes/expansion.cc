@@ -1,4 +1,4 @@
-// One sweep over each copy of a graph, in id order. Bodies are nested kMaxBodyNesting deep at most.
+// One sweep over each copy of a graph, in id order. Bodies are nested at most kMaxBodyNesting deep.
 // Tested by tests/unroll_test.cc
 #include "passes/expansion.h"
 
@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Whether the versions of a variable are made in id order, and read by nodes after the one that makes them.
+// Whether the versions of a variable are made in id order, and read only by nodes after the one that makes them.
 bool writesAreOrdered(const Graph &graph) {
   if (llvm::none_of(graph.kinds(), [](const KindRef &kind) { return !kind->mutated.isEmpty(); })) return true;
   DenseMap<uint32_t, uint32_t> latest;
@@ -54,7 +54,7 @@ Expected<Graph> Expansion::run(const Inference *inference) {
   Expected<Rewritten> made = std::move(rewriter).finish();
   if (!made) return made.takeError();
   if (!countsWrites) return made->graph;
-  // Where versions are not numbered anew, no loop that overwrites is unrolled.
+  // If versions are not renumbered, no loop that overwrites something is unrolled.
   uint64_t numWanted = factsOf(before).hasOrderedWrites ? 0 : countWrites(before);
   for (auto [variable, count] : latest) numWanted += count;
   if (countWrites(made->graph) != numWanted) {
@@ -63,7 +63,7 @@ Expected<Graph> Expansion::run(const Inference *inference) {
                         "variable");
     return before;
   }
-  // What waited for a write because its loop did may be without an edge to it.
+  // A node that waited for a write only through its loop may have no edge to the write now.
   Expected<OrderedGraph> ordered = orderMutations(pass.context, made->graph, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
   return ordered->graph;
@@ -133,13 +133,13 @@ Error Expansion::copy(Scope &scope, NodeId n) {
   return Error::success();
 }
 
-// Nodes of a body are where its node is (NAME-11).
+// Nodes of a body inherit the scope and device of the body's owner (NAME-11).
 Expected<KindRef> Expansion::followingKind(const Scope &scope, NodeId n, KindRef kind) {
   if (scope.owner.isEmpty() || scope.graph().isVariable(n) || factsOf(scope.graph()).hasFollowing) return kind;
   return withFollowingAttrsOf(pass.context, kind, scope.owner);
 }
 
-// A flow counts the inputs of a body in the order in which its nodes come to them: where that changed, the body stays.
+// A flow identifies the inputs of a body by their order: if expansion changes that order, the old body is kept.
 Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
   const KindRef &handle = scope.graph().kindHandle(n);
   const NodeKind &kind = *handle;
@@ -166,7 +166,7 @@ Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
   return pass.context.kindLike(kind, kind.attrs, bodies);
 }
 
-// What is overwritten is read at the version before.
+// An overwritten operand is read at the preceding version.
 Value Expansion::operandOf(const Scope &scope, NodeId n, size_t i) const {
   Value v = scope.graph().inputs(n)[i];
   if (scope.graph().kind(n).isMutated(i) && v.version > 0) --v.version;
@@ -186,7 +186,7 @@ void Expansion::noteWrites(Scope &scope, NodeId n, bool isExpanded) {
   }
 }
 
-// Where no number of a variable says anything, the order of the nodes does: from here on a read is one of what n wrote.
+// If no input states a version of a variable, node order decides: from here on, reads see what n wrote.
 void Expansion::noteLatest(Scope &scope, NodeId n) {
   const NodeKind &kind = scope.graph().kind(n);
   if (!countsWrites || kind.mutated.isEmpty() || !factsOf(scope.graph()).hasOrderedWrites) return;
@@ -196,14 +196,14 @@ void Expansion::noteLatest(Scope &scope, NodeId n) {
       scope.to.setVersion(inputs[i].node, 0, latest[scope.to(inputs[i].node).value]);
 }
 
-// A file may leave the version at 0 where a node overwrites.
+// Sets the versions of overwritten inputs, which a file may leave at 0.
 void Expansion::writeLatest(NodeId node) {
   GraphBuilder &builder = rewriter.builder();
   for (size_t i = 0; i < builder.inputs(node).size(); ++i) {
     if (!builder.kind(node).isMutated(i)) continue;
     const Value v = builder.inputs(node)[i];
     builder.setInput(node, i, Value{v.node, v.index, static_cast<uint16_t>(latest.lookup(v.node.value))});
-    // The version before has to be written, whoever else reads what its writer yields.
+    // The preceding version must be written first, even if nothing reads the outputs of its writer.
     NodeId &last = lastWriter[v.node.value];
     if (last.isValid() && last != node) builder.addControlDep(node, last);
     last = node;
@@ -236,7 +236,7 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
     uint32_t variable, version;
     NodeId writer;
   };
-  SmallVector<Written, 2> before;  // for the case that the attempt fails
+  SmallVector<Written, 2> before;  // restored if the attempt fails
   for (size_t i = 0; i < operands.size(); ++i)
     if (const uint32_t variable = operands[i].node.value; kind.isMutated(i))
       before.push_back({variable, latest.lookup(variable), lastWriter.lookup(variable)});
@@ -252,8 +252,8 @@ Expected<bool> Expansion::expand(Scope &scope, NodeId n) {
       return Failure(ErrorKind::TooLarge, path + "node '" + scope.prefix + graph.name(n) + "' overwrites '" +
                                               builder.name(NodeId(variable)) + "' more than " + Twine(kMaxIndex) +
                                               " times");
-  // The node that others take for n yields an output that is read: a state rather than a stack, whose readers may have
-  // taken its rows.
+  // The node that takes n's place yields an output that is read, preferably a state: readers of a stack may use its rows
+  // instead.
   NodeId named;
   SmallVector<NodeId, 4> ends;
   for (uint32_t o = 0; o < outputs->size(); ++o) {
@@ -309,7 +309,7 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   if (!heads) return heads.takeError();
   for (size_t h = 0; h < heads->size(); ++h) outputs[flow.bodies[b].outputOf[h]] = (*heads)[h];
   if (flow.decisionOutput) outputs[*flow.decisionOutput] = emitCount(scope, n, *isFirst, "_choice");
-  // What the other branch would have saved is read by its gradient alone, which does not run.
+  // Values that the other branch would have saved are read only by its gradient, which does not run.
   for (uint32_t o = 0; o < outputs.size(); ++o)
     if (!outputs[o].isValid() && isRead(scope, n, o)) outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o), whyNot);
   return outputs;
@@ -332,7 +332,7 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
       if (Error error = visit(inside, NodeId(m))) return error;
   SmallVector<Value, 8> heads;
   for (Value head : body.heads()) heads.push_back(copier(head));
-  for (Value &head : heads)  // what is overwritten again later is a value of this step
+  for (Value &head : heads)  // a variable may be overwritten again later, but the head is its value in this step
     if (latest.contains(head.node.value) && rewriter.builder().kind(head.node).isVariable())
       head = emit(scope, n, *pass.context.ops.wellKnown.copy, head, {}, "_copy");
   copier.finishBody();

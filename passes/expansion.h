@@ -1,4 +1,4 @@
-// What unrolling and inlining share: a body copied in place of its node, with what is known of its values.
+// What unrolling and inlining share: copies a body in place of its node, tracking which values are known.
 // Tested by tests/unroll_test.cc
 #pragma once
 
@@ -25,8 +25,8 @@ class Expansion {
     Context &context;
     const UnrollOptions &options;
     What what;
-    std::map<std::pair<BodyKey, const Inference *>, Graph> bodies = {};  // of nodes that stay
-    std::vector<Graph> alive = {};                                       // so that no other body gets a key of these
+    std::map<std::pair<BodyKey, const Inference *>, Graph> bodies = {};  // of nodes that stay: the expanded body
+    std::vector<Graph> alive = {};                                       // keeps the keys of these graphs unique
     std::set<std::pair<const GraphColumns *, uint32_t>> mentioned = {};
     std::vector<std::string> kept = {};
   };
@@ -38,43 +38,43 @@ class Expansion {
   /// A graph that is being copied: the whole one, or a body in place of its node.
   struct Scope {
     GraphRewriter &to;
-    const Inference *known;  // of its graph; null: nothing
+    const Inference *known;  // of its graph; null: nothing is known
     std::string prefix;      // of the names of its nodes
     Attrs owner = {};        // of the node whose body it is
-    /// Nodes that take the place of one that others wait for.
+    /// By node that others wait for: the nodes that replace it.
     std::map<uint32_t, llvm::SmallVector<NodeId, 4>> ends = {};
 
     const Graph &graph() const { return to.graph(); }
   };
 
-  /// Copies body b of a node: `operands` is what the node's are there, and the result what the heads are.
+  /// Copies body b of a node, whose operands are `operands` in the builder; returns the values of the body's heads.
   llvm::Expected<llvm::SmallVector<Value, 8>> copyBody(const Scope &scope, NodeId n, size_t b,
                                                        llvm::ArrayRef<Value> operands, llvm::StringRef prefix);
-  /// A node in place of node n, with its name and the suffix.
+  /// Emits a node for node n, with its name and the suffix.
   Value emit(const Scope &scope, NodeId n, const OpDef &op, llvm::ArrayRef<Value> operands,
              llvm::ArrayRef<AttrText> attrs, const llvm::Twine &suffix);
   /// A known number as a value: int64, of shape (1,).
   Value emitCount(const Scope &scope, NodeId n, int64_t number, const llvm::Twine &suffix);
-  /// Zeros in the shape and type of an output; invalid, with the reason, where these are not known or cannot be written.
+  /// Zeros in the shape and type of an output; invalid, with the reason, if these are unknown or cannot be written.
   Value emitZeros(const Scope &scope, NodeId n, uint32_t output, const llvm::Twine &suffix, std::string &whyNot);
   KnownValues &values() { return known; }
   Context &context() { return pass.context; }
   const RowOps &rowOps() const { return pass.options.rowOps; }
-  /// What a stack was made of, for loops that slice it; null for other values.
+  /// The rows that a stack was made of, for loops that slice it; null for other values.
   const std::vector<Value> *rowsOf(Value v) const {
     auto made = stacks.find(v.node.value);
     return made == stacks.end() ? nullptr : &made->second;
   }
   void noteStack(Value v, std::vector<Value> rows) { stacks[v.node.value] = std::move(rows); }
-  /// Whether someone reads output o of node n.
+  /// Whether output o of node n is read.
   bool isRead(const Scope &scope, NodeId n, uint32_t o);
 
  private:
-  /// What is asked again for every copy of a graph.
+  /// Facts that every copy of a graph needs.
   struct Facts {
     llvm::BitVector isRead;      // by entry
     llvm::BitVector isWaited;    // by node: some control dependency is on it
-    llvm::BitVector isNumbered;  // by variable: some input has a version other than 0 of it
+    llvm::BitVector isNumbered;  // by variable: some input has it at a version other than 0
     bool hasOrderedWrites = true;
     bool hasFollowing = false;
   };
@@ -99,16 +99,16 @@ class Expansion {
 
   Pass &pass;
   GraphRewriter rewriter;
-  bool countsWrites = false;  // versions are numbered anew
+  bool countsWrites = false;  // versions are renumbered
   const std::string path;     // of the graph, from the outermost one: "node 'loop' > body > "
   KnownValues known;
   std::map<const GraphColumns *, Facts> facts;
   std::map<uint32_t, std::vector<Value>> stacks;  // by node of the builder
-  DenseMap<uint32_t, uint32_t> latest;            // version of each variable of the builder that was overwritten
+  DenseMap<uint32_t, uint32_t> latest;            // version of each overwritten variable of the builder
   DenseMap<uint32_t, NodeId> lastWriter;          // of each such variable
 };
 
-/// The outputs of a loop after all its steps; none, with the reason, where their number is not known.
+/// Unrolls a loop and returns its outputs; empty, with the reason, if the number of steps is not known.
 llvm::Expected<llvm::SmallVector<Value, 8>> unrollLoop(Expansion &expansion, const Expansion::Scope &scope, NodeId n,
                                                        llvm::ArrayRef<Value> operands, std::string &whyNot);
 

@@ -1,4 +1,4 @@
-// Attributes that follow a node to those made for it (NAME-11): `__profiler_scope__`, `__ctx_group__`.
+// Attributes that nodes inherit from the node they are made for (NAME-11): `__profiler_scope__`, `__ctx_group__`.
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -7,14 +7,14 @@
 
 namespace gradc {
 
-/// Whether a node has an attribute that follows.
+/// Whether some node has such an attribute.
 bool hasFollowingAttrs(const Graph &graph);
 
-/// `kind` with those attributes of `from` that follow; `kind` itself where there are none, or it cannot have any.
+/// `kind` with those attributes of `from`; `kind` itself if there are none, or it cannot have any.
 llvm::Expected<KindRef> withFollowingAttrsOf(Context &context, const KindRef &kind, const Attrs &from);
 
-/// Gives the nodes of `frozen` that are not among the first `numBase` of the builder those attributes of their origin that
-/// follow. Ids stay.
+/// Gives those attributes of their origin to the nodes of `frozen` that are not among the first `numBase` of the builder.
+/// Ids stay.
 llvm::Expected<Frozen> withFollowingAttrs(Context &context, Frozen frozen, uint32_t numBase);
 
 /// The nodes that are not among the first `numBase` of the builder.

@@ -1,4 +1,4 @@
-// Heads against the side table. Tested by tests/gradient_shapes_test.cc
+// Compares heads with the side table. Tested by tests/gradient_shapes_test.cc
 #include "passes/gradient_shapes.h"
 
 #include "ir/error.h"

@@ -52,7 +52,7 @@ class Inferrer {
   }
 
  private:
-  // A head gradient of another shape is what is wrong; where it first met the other shapes matters less.
+  // A head gradient of the wrong shape is the cause; where it first conflicted matters less.
   static Error joinHeadError(Error headError, Error error) {
     consumeError(std::move(error));
     return headError;
@@ -90,8 +90,8 @@ class Inferrer {
     return Error::success();
   }
 
-  // A file that `infer` annotated needs no second set of hints. Variables whose shape is known, or is known to be another,
-  // are left alone; whether any was not.
+  // A file that `infer` annotated needs no second set of hints. Variables whose shape is known, or contradicts the annotation,
+  // are left alone. Returns whether any was changed.
   Expected<bool> seedShapesFromAnnotation() {
     const EntryNotes &notes = graph.table().entries;
     if (notes.shapes.empty()) return false;
@@ -129,7 +129,7 @@ class Inferrer {
     }
   }
 
-  // What is known of bodies at the end. Those of given nodes are given.
+  // Adds what is known of bodies at the end. Those of the forward graph's nodes are taken from its inference.
   Error addBodies() {
     if (!graph.columns().hasBodies) return Error::success();
     if (options.forward) result.bodies = options.forward->bodies;
@@ -139,7 +139,7 @@ class Inferrer {
     return Error::success();
   }
 
-  // What hints leave open, the annotation may tell; explicit hints take precedence where the two do not fit together.
+  // The annotation may determine what hints leave open; if the two contradict each other, explicit hints take precedence.
   Error completeFromAnnotation(Propagation<ShapeLattice> &propagation) {
     if (graph.table().entries.shapes.empty()) return Error::success();
     EntryMap<ShapeId> hinted = result.shape;
@@ -180,15 +180,15 @@ class Inferrer {
     return seedShape(n, merged);
   }
 
-  /// Variables read together with a computed value of unknown type: it may tell theirs, once other variables have their
-  /// default. The head gradient of what is cast to another type is one. `isEarlier`: the value has to come before the
-  /// variable, as what a head gradient is of does, and not the other values that the gradient reads beside an x.
+  /// Variables read together with a computed value of unknown type, which may determine their type once other variables have
+  /// the default; such as the head gradient of a value that is cast. `isEarlier`: only if the value comes before the variable,
+  /// as the y of a head gradient does, but not the other values that a gradient reads beside an x.
   BitVector variablesBesideUnknown(bool isEarlier) const {
     BitVector waiting(graph.numNodes());
     auto isUnknown = [&](Value v) { return result.dtype[graph.entry(v)] == DType::Unknown; };
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
       const ArrayRef<Value> inputs = graph.inputs(NodeId(n));
-      uint32_t first = ~0u;  // such value
+      uint32_t first = ~0u;  // the first such value
       for (Value v : inputs)
         if (!graph.isVariable(v.node) && isUnknown(v)) first = std::min(first, isEarlier ? v.node.value : 0);
       for (Value v : inputs)
@@ -197,7 +197,7 @@ class Inferrer {
     return waiting;
   }
 
-  /// Variables that are no operator's first operand. Beside data of 16 bits some are float32, as the operator says.
+  /// Variables that are no operator's first operand. With 16-bit data some of them are float32, if the operator requires it.
   BitVector variablesBehindFirst() const {
     BitVector behind(graph.numNodes());
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
@@ -250,7 +250,7 @@ class Inferrer {
     }
   }
 
-  // E-51: nothing here computes on other storage, and to compute as if it were dense would be wrong in silence.
+  // E-51: no kernel handles other storage, and computing as if it were dense would be silently wrong.
   Error rejectSparse() const {
     if (!hasSparse) return Error::success();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n) {
@@ -271,7 +271,7 @@ class Inferrer {
     return Error::success();
   }
 
-  // Shapes are bounded by elements when they are interned; only here their width is known.
+  // Interning bounds the number of elements; the bytes per element are known only here.
   Error rejectLargest() const {
     if (!hasLarge) return Error::success();
     for (uint32_t n = firstNode; n < graph.numNodes(); ++n)
@@ -283,7 +283,7 @@ class Inferrer {
     return Error::success();
   }
 
-  // Names what the user can mend: the first unknown operator, else the first variable, else the first node.
+  // Names what the user can fix: the first unknown operator, else the first node or variable with something unknown.
   Error rejectUnknown() {
     if (!result.numUnknownShapes && !result.numUnknownDTypes) return Error::success();
     NodeId culprit, unknownOp;
@@ -317,11 +317,11 @@ class Inferrer {
   const Graph &graph;
   const InferOptions &options;
   RuleSummaries summaries;
-  std::shared_ptr<ShapeTable> table;  // that of the result
+  std::shared_ptr<ShapeTable> table;  // of the result
   BodyInferrer bodies;
-  uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given (INF-11)
+  uint32_t firstNode = 0, firstEntry = 0;  // everything before is given (INF-11)
   bool hasSparse = false;                  // some variable has other than dense storage
-  bool hasLarge = false;                   // some entry has so many elements that its bytes have to be counted
+  bool hasLarge = false;                   // some entry has so many elements that its bytes must be checked
   Inference result;
 };
 

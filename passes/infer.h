@@ -1,7 +1,7 @@
 // Infers shape, dtype and storage of every entry, in both directions, with a worklist of entries.
 //
 // Linear in nodes + edges times the rank: an entry is revisited only when it became more precise. Fused backward nodes
-// take shapes and dtypes from their forward node (INF-08) through the correspondence their own gradient rule states.
+// take shapes and dtypes from their forward node (INF-08), by the correspondence that its gradient rule defines.
 #pragma once
 
 #include "ir/graph.h"
@@ -13,7 +13,7 @@
 namespace gradc {
 
 /// What a 0 or -1 means in shape attributes of nodes (INF-03). Auto: 0 is unknown below mxnet_version 20000. Reading keeps
-/// attributes as they are; inference asks.
+/// attributes unchanged; inference interprets them.
 enum class UnknownDim : uint8_t { Auto, Zero, MinusOne };
 
 struct ShapeHint {
@@ -33,20 +33,20 @@ struct InferRequest {
 struct InferOptions {
   /// Unknown parts at the end are an error (E-58) unless allowed.
   bool allowUnknown = false;
-  /// Every floating entry becomes this type (`run --dtype float64`). One of 16 bits takes the place of defaultFloat instead,
-  /// and of floating types in an annotation: what operators and attributes keep in float32 stays so.
+  /// Every floating entry becomes this type (`run --dtype float64`). A 16-bit type only replaces defaultFloat and the floating
+  /// types of an annotation: what operators and attributes keep in float32 stays so.
   std::optional<DType> floatAs;
   /// Type of floating variables that nothing determines.
   DType defaultFloat = DType::Float32;
   UnknownDim unknownDim = UnknownDim::Auto;
-  /// Of a graph whose nodes are the first of this one (INF-11). Its entries are taken as they are, hints for them apart,
-  /// and never refined; only later nodes are visited, and unknown entries counted among theirs.
+  /// Inference of a graph whose nodes are the first of this one (INF-11). Its entries are taken as they are and never refined,
+  /// and hints for them are ignored; only later nodes are visited, and only their unknown entries are counted.
   const struct Inference *forward = nullptr;
 };
 
 struct Inference;
 
-/// What is known inside the bodies of one node; null for one of which nothing is known.
+/// What is known inside the bodies of one node; null for a body of which nothing is known.
 struct NodeBodies {
   NodeId node;
   std::vector<std::shared_ptr<const Inference>> bodies;

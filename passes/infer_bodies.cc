@@ -23,7 +23,7 @@ Expected<VariableHints> hintsOf(const Graph &graph, NodeId n, bool zeroIsUnknown
     Dims parsed;
     ParamsArena arena;
     if (!parseAttr(*text, arena, parsed)) return badHint(graph, n, "__shape__", *text, "a tuple of int");
-    // A tuple without elements is MXNet's way to say that nothing is known.
+    // An empty tuple is how MXNet spells that nothing is known.
     for (int64_t dim : parsed) hints.dims.push_back(dim == 0 && zeroIsUnknown ? kUnknownDim : dim);
   }
   if (std::optional<StringRef> text = graph.attrs(n).get("__dtype__")) {
@@ -109,7 +109,7 @@ Expected<const BodyInferrer::Row<Element> *> BodyInferrer::infer(const Graph &gr
   const std::vector<NodeId> inputs = bodyInputs(body);
   for (size_t i = 0; i < in.size(); ++i) in[i] = entries[body.firstEntry(inputs[i])];
   for (size_t h = 0; h < heads.size(); ++h) heads[h] = entries[body.entry(body.heads()[h])];
-  // With what was found at its ends, a body is as it is now.
+  // Inferring the body again from the refined inputs and heads gives the same result.
   rows<Element>()[key()] = found;
   return found.get();
 }
@@ -132,7 +132,7 @@ Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uin
 
 namespace {
 
-/// Visits a node once more, to learn which rows hold what is known of its bodies.
+/// Visits a node once more to find the rows that hold what is known of its bodies.
 template <class Element, class I> Error revisit(BodyVisit<Element> &visit, I &inference, void (*run)(I &)) {
   inference.bodies = visit.hook();
   run(inference);
@@ -185,7 +185,7 @@ Error inferBodies(Context &context, const Graph &graph, const std::shared_ptr<Sh
   return Error::success();
 }
 
-// As deep as bodies are nested.
+// Recursion is as deep as bodies are nested.
 Expected<std::shared_ptr<const Inference>> BodyInferrer::assemble(const Graph &body, const Row<ShapeId> *shapes,
                                                                   const Row<DType> *types,
                                                                   std::optional<DType> floatAs) {

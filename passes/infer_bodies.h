@@ -1,6 +1,6 @@
-// Inference inside bodies (INF-16). What a body's entries are depends on what is known of its inputs and heads alone, so it
-// is remembered by these: bodies that many nodes have, and nodes that are visited many times, cost one propagation for each
-// thing that becomes known. Tested by tests/control_flow_test.cc
+// Inference inside bodies (INF-16). The entries of a body depend only on what is known of its inputs and heads, so results are
+// cached by these: bodies that many nodes have, and nodes that are visited many times, cost one propagation each time more
+// becomes known. Tested by tests/control_flow_test.cc
 #pragma once
 
 #include "passes/backward_link.h"
@@ -12,9 +12,9 @@
 
 namespace gradc {
 
-/// What the attributes of a variable say.
+/// Shape and type in the attributes of a variable.
 struct VariableHints {
-  DimsBuffer dims;  // none: nothing
+  DimsBuffer dims;  // empty: unknown
   DType dtype = DType::Unknown;
 };
 /// BadHint for `__shape__` or `__dtype__` that does not parse.
@@ -22,7 +22,7 @@ llvm::Expected<VariableHints> hintsOf(const Graph &graph, NodeId variable, bool 
 llvm::Error badHint(const Graph &graph, NodeId variable, llvm::StringRef key, llvm::StringRef text,
                     llvm::StringRef expected);
 
-/// What exceeds the bytes of one tensor.
+/// The error for an output that exceeds the bytes of one tensor.
 llvm::Error tooManyBytes(const Graph &graph, const Inference &inference, NodeId n, uint32_t output);
 
 template <class Element> inline constexpr Element kUnknownEntry{};
@@ -31,21 +31,21 @@ template <> inline constexpr DType kUnknownEntry<DType> = DType::Unknown;
 
 class BodyInferrer {
  public:
-  /// `table` is that of the graph around.
+  /// `table` belongs to the surrounding graph.
   BodyInferrer(RuleSummaries &summaries, std::shared_ptr<ShapeTable> table, bool zeroIsUnknown)
       : summaries(summaries), tableHandle(std::move(table)), table(*tableHandle), zeroIsUnknown(zeroIsUnknown) {}
 
-  /// Entries of a body, by what is known of its inputs and heads.
+  /// The entries of a body, given what is known of its inputs and heads.
   template <class Element> struct Row {
     EntryMap<Element> entries;
   };
 
-  /// Refines what is known of body b of node n; errors have the path from `graph` on.
+  /// Refines what is known of body b of node n; errors have the path from `graph` down.
   template <class Element>
   llvm::Expected<const Row<Element> *> infer(const Graph &graph, NodeId n, size_t b, llvm::MutableArrayRef<Element> in,
                                              llvm::MutableArrayRef<Element> heads);
 
-  /// What is known inside the bodies of nodes from `firstNode` on, by what is known of the graph.
+  /// What is known inside the bodies of nodes from `firstNode` on, given what is known of the graph.
   llvm::Expected<BodyInferences> collect(const Graph &graph, const Inference &known, uint32_t firstNode,
                                          std::optional<DType> floatAs);
 
@@ -69,11 +69,11 @@ class BodyInferrer {
   std::map<std::pair<const void *, const void *>, std::shared_ptr<const Inference>> inferences;  // by their rows
 };
 
-/// Adds what is known inside bodies to an inference whose entries are known; `table` is that of its shapes. Linear.
+/// Adds what is known inside bodies to an inference whose entries are known; `table` holds its shapes. Linear.
 llvm::Error inferBodies(Context &context, const Graph &graph, const std::shared_ptr<ShapeTable> &table,
                         Inference &known);
 
-/// One visit of a node: the hook its functions call, the first mistake in a body, and what was found last in each.
+/// One visit of a node: the hook its functions call, the first error in a body, and the latest result for each body.
 template <class Element> struct BodyVisit {
   BodyInferrer *inferrer;
   const Graph &graph;

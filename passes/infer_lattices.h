@@ -8,7 +8,7 @@
 
 namespace gradc {
 
-/// The common case of equal entries without building an inference: all inputs known and equal.
+/// Fast path for operators with equal entries: if all inputs are known and equal, no inference object is built.
 template <class Lattice, class Element = typename Lattice::Element>
 bool fillWithSame(const Lattice &lattice, llvm::ArrayRef<Element> in, llvm::MutableArrayRef<Element> out,
                   Element unknown) {
@@ -21,7 +21,7 @@ bool fillWithSame(const Lattice &lattice, llvm::ArrayRef<Element> in, llvm::Muta
   return true;
 }
 
-/// Runs a node's function, which may look into the bodies; the first mistake in a body, else that of the function.
+/// Runs a node's function, which may infer through bodies; returns the first error in a body, else that of the function.
 template <class Run, class I>
 llvm::Error runInference(const Graph &graph, NodeId n, BodyInferrer *bodies, I &inference, Run run) {
   BodyVisit<typename I::Entry> visit{bodies, graph, n};

@@ -9,7 +9,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr int64_t kMostElements = 16;  // what decides and what counts has one
+constexpr int64_t kMostElements = 16;  // decisions and counts have one
 
 bool isComputable(const NodeKind &kind) {
   const OpDef *op = kind.op;
@@ -17,7 +17,7 @@ bool isComputable(const NodeKind &kind) {
   return !kind.draws && !op->flags.isStateful && !op->flags.isOpaque && !op->flags.isBackward;
 }
 
-// Of one element; NaN where its type cannot decide.
+// The value of a single element; NaN for types that are not handled.
 double numberOf(const TensorRef &tensor) {
   switch (tensor.dtype) {
     case DType::Float32: return static_cast<double>(*tensor.as<float>());
@@ -92,7 +92,7 @@ void KnownValues::add(const GraphBuilder &builder, NodeId node, const Graph &gra
   call.in = in, call.out = out, call.requests = requests;
   try {
     graph.op(n)->kernel(call);
-  } catch (const KernelError &) {  // whoever runs the graph gets the error
+  } catch (const KernelError &) {  // running the graph reports the error
     for (uint32_t o = 0; o < out.size(); ++o) values.erase({node.value, o});
   }
 }

@@ -1,5 +1,5 @@
 // Values that are known before anything runs: small tensors that depend on no variable, computed by the reference kernels
-// while a graph is rebuilt. The choice of a branch and the number of steps of a loop are read from them.
+// while a graph is rebuilt. They determine the choice of a branch and the number of steps of a loop.
 // Tested by tests/unroll_test.cc
 #pragma once
 
@@ -14,16 +14,17 @@ namespace gradc {
 
 class KnownValues {
  public:
-  /// The value of an entry of the builder; null where it is not known.
+  /// The value of an entry of the builder; null if it is not known.
   const TensorRef *find(Value v) const;
-  /// The one element of a known value as a whole number; none for other values.
+  /// The single element of a known int64 value; nullopt for other values.
   std::optional<int64_t> count(Value v) const;
-  /// Whether the one element of a known value is not 0; none where that is not known.
+  /// Whether the single element of a known value is not 0; nullopt if that is not known.
   std::optional<bool> truth(Value v) const;
 
-  /// Takes in a node of the builder that stands for node n of `graph`, of which `inference` knows the shapes and types.
+  /// Computes a node of the builder if its inputs are known. It stands for node n of `graph`, whose shapes and types
+  /// `inference` knows.
   void add(const GraphBuilder &builder, NodeId node, const Graph &graph, NodeId n, const Inference *inference);
-  /// Takes in an int64 of shape (1,).
+  /// Adds an int64 of shape (1,).
   void add(Value v, int64_t number);
 
  private:

@@ -29,14 +29,14 @@ constexpr OptimizerInfo kOptimizers[] = {
 };
 static_assert(std::size(kOptimizers) == kNumOptimizers);
 
-// What the pass sets by itself, and what `_scheduled_…` operators take as inputs.
+// Attributes that the pass sets itself, and those that `_scheduled_…` operators take as inputs.
 constexpr StringRef kReserved[] = {"lr", "rate_factor", "eta", "t", "wd", "rescale_grad", "clip_gradient", "clip_grad"};
 
 bool has(const OpDef &op, StringRef attr) {
   return llvm::any_of(op.attrs, [&](const AttrSpec &spec) { return spec.key == attr; });
 }
 
-/// A multiplier a variable carries; `fallback` where it has none.
+/// A multiplier in a variable's attributes; `fallback` if it has none.
 Expected<double> multiplier(const Graph &graph, NodeId variable, StringRef key, double fallback) {
   std::optional<StringRef> text = graph.attrs(variable).get(key);
   double value = fallback;
@@ -96,7 +96,7 @@ bool OptimizerOperators::isOwn(StringRef key) const {
   return !llvm::is_contained(kReserved, key) && llvm::any_of(phases, [&](const OpDef *op) { return has(*op, key); });
 }
 
-/// ", expected beta1, beta2 or epsilon"; another text where it has none.
+/// ", expected beta1, beta2 or epsilon"; another text if there are none.
 std::string OptimizerOperators::ownAttrs() const {
   SmallVector<StringRef, 8> keys;
   for (const OpDef *op : phases)

@@ -9,19 +9,19 @@ namespace gradc {
 class OptimizerOperators {
  public:
   /// UnknownOp for an operator that the registry lacks; UnsupportedOption for an attribute that the optimizer does not
-  /// have, and for a fixed rate of one whose rate changes with every step. The context and the options outlive the result.
+  /// have, and for a fixed rate if its rate changes with every step. The context and the options outlive the result.
   static llvm::Expected<OptimizerOperators> find(Context &context, const OptimizerOptions &options);
 
-  /// In the order they run: one, or LAMB's two.
+  /// In execution order: one, or LAMB's two.
   llvm::ArrayRef<const OpDef *> ops() const { return phases; }
   /// Whether one of them has an input of this name.
   bool read(llvm::StringRef input) const;
 
-  /// Of `op`, one of `ops()` or of `forHalf`, for a step of `parameter`; only attributes that it has. BadAttribute for a
-  /// multiplier that is not a number.
+  /// The attributes of `op`, from `ops()` or `forHalf`, for a step of `parameter`; only those that it declares. BadAttribute
+  /// for a multiplier that is not a number.
   llvm::Expected<Attrs> attrs(const OpDef &op, const Graph &graph, NodeId parameter) const;
 
-  /// MXNet's form of `op` for parameters of 16 bits; UnsupportedOption where there is none.
+  /// MXNet's form of `op` for 16-bit parameters; UnsupportedOption if there is none.
   llvm::Expected<const OpDef *> forHalf(const OpDef &op) const;
 
  private:

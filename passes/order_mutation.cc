@@ -1,4 +1,4 @@
-// Plan what must wait and what must be saved, from the sorted accesses; then copy the graph with that added.
+// Plans from the sorted accesses what must wait and what must be saved, then copies the graph with that added.
 // Tested by tests/order_mutation_test.cc
 #include "passes/order_mutation.h"
 
@@ -37,11 +37,11 @@ struct SavedCopy {
 /// node runs after the one that overwrites.
 enum class Saved : uint8_t { LateGenerated, Late, LateGeneratedAndForward };
 
-/// What the versions of one graph ask for.
+/// What the versions of one graph require.
 struct OrderPlan {
   std::vector<Dependency> dependencies;
   std::vector<SavedCopy> copies;
-  uint32_t numForwardReads = 0;  // of versions that are overwritten
+  uint32_t numForwardReads = 0;  // reads of overwritten versions by forward nodes
 };
 
 /// Walks the accesses of each variable in the order of their versions.
@@ -95,12 +95,12 @@ class OrderPlanner {
   const Graph &graph;
   const Saved saved;
   const Schedule &schedule;
-  NodeId maker;                       // of the version at hand
-  std::vector<VariableAccess> reads;  // since then
+  NodeId maker;                       // of the current version
+  std::vector<VariableAccess> reads;  // of the current version
   OrderPlan plan;
 };
 
-/// Drops what the graph says already; what is left comes ordered by the node that waits.
+/// Drops dependencies that the graph already has; the others are ordered by the node that waits.
 void dropKnown(const Graph &graph, std::vector<Dependency> &dependencies) {
   llvm::stable_sort(dependencies, [](const Dependency &a, const Dependency &b) { return a.later < b.later; });
   std::vector<NodeId> mark(graph.numNodes());  // the last node found to wait for this one
@@ -209,7 +209,7 @@ Expected<OrderedGraph> carryOut(Context &ctx, const Graph &graph, OrderPlan plan
 Expected<OrderedGraph> orderNodes(Context &context, const Graph &graph, OverwrittenPolicy policy) {
   const std::vector<VariableAccess> rows = listAccesses(graph);
   if (Error error = checkTargets(graph, rows)) return error;
-  const Schedule byId;  // what is put in order here is the graph, so that its ids are a schedule
+  const Schedule byId;  // the graph itself is put in order here, so that its ids are a schedule
   OrderPlan plan = OrderPlanner(graph, Saved::LateGenerated, byId).run(rows);
   const bool canSave = plan.numForwardReads && policy == OverwrittenPolicy::Save && context.ops.wellKnown.copy;
   Expected<OrderedGraph> ordered = carryOut(context, graph, std::move(plan), policy);
@@ -221,10 +221,10 @@ Expected<OrderedGraph> orderNodes(Context &context, const Graph &graph, Overwrit
   return carryOut(context, graph, OrderPlanner(graph, Saved::LateGeneratedAndForward, byId).run(rows), policy);
 }
 
-// What a body overwrites, its node overwrites.
+// A node overwrites what its bodies overwrite.
 bool overwritesInside(const NodeKind &kind) { return kind.flow && !kind.mutated.isEmpty(); }
 
-/// Bodies in order, each once. As deep as bodies are nested.
+/// Puts bodies in order, each once. Recursion is as deep as bodies are nested.
 class BodyOrder {
  public:
   BodyOrder(Context &ctx, OverwrittenPolicy policy) : ctx(ctx), policy(policy) {}
@@ -274,7 +274,7 @@ class BodyOrder {
     if (!inside) return inside;
     Expected<OrderedGraph> made = orderNodes(ctx, *inside, policy);
     if (!made) return made.takeError();
-    // A flow counts the inputs of a body in the order in which its nodes come to them.
+    // A flow identifies the inputs of a body by their order.
     auto isSame = [&](NodeId x, NodeId y) { return body.name(x) == made->graph.name(y); };
     const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(made->graph);
     if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made->graph;
@@ -338,7 +338,7 @@ Expected<Frozen> freezeInOrder(GraphBuilder &&builder, const Graph &base, ArrayR
   Expected<Frozen> frozen = std::move(builder).freeze(heads, {});
   if (!frozen) return frozen;
   Expected<OrderedGraph> ordered = orderMutations(context, frozen->graph, policy);
-  if (!ordered)  // places are ids of the graph the user knows
+  if (!ordered)  // the user knows the ids of the builder's base
     return amend(ordered.takeError(), [&](GradcError &info) {
       auto at = llvm::find(frozen->newId, info.place.node);
       info.place.node =

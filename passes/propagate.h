@@ -1,13 +1,13 @@
 // The worklist both shape and dtype inference run on: one forward sweep in id order, then only what is unfinished.
 //
 // A node is finished when every entry it touches is fully known after a visit; known entries never change, so finished
-// nodes need no second look. An unfinished node is queued again whenever an entry it touches became more precise, so the
-// whole is linear in nodes + edges (times the rank). Nodes that touch many entries wait until no other node is queued: what
-// reaches them one entry at a time is looked at once. Entries a node touches: inputs, outputs and, for a fused backward
-// node, the entries of its forward node it takes attributes from.
+// nodes need no second look. An unfinished node is queued again whenever an entry it touches becomes more precise, so the
+// whole is linear in nodes + edges (times the rank). Nodes that touch many entries wait until no other node is queued, so
+// that refinements that arrive one entry at a time are handled in one visit. Entries a node touches: inputs, outputs and,
+// for a fused backward node, the entries of its forward node it takes attributes from.
 //
-// `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both spans)
-// take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
+// `Lattice` supplies the element type, isKnown(e), isMorePrecise(a, b), visit(node, in, out) → Error (refines both spans),
+// and take(node, to, from) → Error (INF-08: a backward entry takes a forward entry's attribute).
 #pragma once
 
 #include "passes/backward_link.h"
@@ -151,8 +151,8 @@ template <class Lattice> class Propagation {
   void store(EntryId e, Element value) {
     isFinished &= lattice.isKnown(value);
     if (entries[e] == value || e.value < firstEntry) return;
-    // An entry read twice by one node: the other position may hold an older, vaguer copy, or contradict this one. The node's
-    // next visit, with the same in both, will tell.
+    // If a node reads an entry twice, the other position may hold an older, less precise copy, or contradict this one. The
+    // node's next visit has the same value in both positions and decides.
     if (!lattice.isMorePrecise(value, entries[e])) return void(isFinished = false);
     entries[e] = value;
     changed.push_back(e);
@@ -175,7 +175,7 @@ template <class Lattice> class Propagation {
     return llvm::Error::success();
   }
 
-  // What the forward node does not know yet, it may know otherwise later.
+  // An entry of the forward node that is unknown now may be known later.
   llvm::Error take(NodeId n, Element &to, EntryId from) {
     isFinished &= lattice.isKnown(entries[from]);
     return lattice.take(n, to, entries[from]);
@@ -205,7 +205,7 @@ template <class Lattice> class Propagation {
   Lattice &lattice;
   RuleSummaries &summaries;
   EntryMap<Element> &entries;
-  uint32_t firstNode = 0, firstEntry = 0;  // what comes before is given
+  uint32_t firstNode = 0, firstEntry = 0;  // everything before is given
   llvm::SmallVector<Element, 16> in, out;
   llvm::SmallVector<EntryId, 16> changed;
   bool isFinished = true;            // of the last visit

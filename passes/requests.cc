@@ -30,10 +30,10 @@ RequestTable countRequests(const Graph &graph, ArrayRef<Request> headRequests) {
     if (request == Request::Null) continue;
     EntryId e = graph.entry(graph.heads()[i]);
     ++table.reads[e];
-    // The same entry as a head twice: one buffer is written, the others copied, so `add` on either asks for a write.
+    // If an entry is a head twice, one buffer is written and the others are copied, so even `add` on one needs a write.
     table.request[e] = table.request[e] == Request::Null ? request : Request::Write;
   }
-  // From the last node on: whoever reads a node's outputs has been counted by then.
+  // In descending id order: all readers of a node's outputs have been counted before the node.
   for (uint32_t n = graph.numNodes(); n-- > 0;) {
     NodeId id(n);
     const NodeKind &kind = graph.kind(id);

@@ -50,7 +50,7 @@ NodeId GraphRewriter::copyAs(NodeId n, KindId kind) {
 void GraphRewriter::replace(NodeId n, ArrayRef<Value> results, ArrayRef<NodeId> replacements) {
   SmallVector<Value, 4> outputs(results);
   SmallVector<NodeId, 4> nodes(replacements);
-  // What reads n may run when the variable has been overwritten again.
+  // Readers of n may run after the variable has been overwritten again.
   for (Value &v : outputs)
     if (!old.isVariable(n) && v.isValid() && overwritten.contains(v.node.value)) {
       const NodeId copy = made.addKind(*made.context().ops.wellKnown.copy, v, NodeId());

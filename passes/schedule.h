@@ -1,7 +1,7 @@
-// In which order the nodes of a graph run: a table beside the graph, which stays as it is.
+// The order in which the nodes of a graph run: a table separate from the graph, which does not change.
 //
-// Ids are the schedule unless another one is given. Reordering to save memory, early steps of an optimizer and overlap
-// change the schedule alone: ids, names and files do not move, and neither do the values of heads, bit for bit.
+// Id order is the schedule unless another one is given. Reordering to save memory, to run optimizer steps early or to overlap
+// work changes only the schedule: ids, names, files and, bit for bit, the values of heads stay the same.
 // Tested by tests/schedule_test.cc
 #pragma once
 
@@ -11,9 +11,9 @@ namespace gradc {
 
 class Schedule {
  public:
-  /// Id order: no table, and no time to look into one.
+  /// Id order, without a table to look into.
   Schedule() = default;
-  /// All nodes of a graph, variables included, in the order in which they run. `verifySchedule` judges it.
+  /// All nodes of a graph, variables included, in the order in which they run. Unchecked: see `verifySchedule`.
   explicit Schedule(std::vector<NodeId> nodesInOrder);
 
   bool isIdentity() const { return order.empty(); }
@@ -36,8 +36,8 @@ struct StepRange {
 };
 
 /// BadPlan unless the schedule has every node of the graph once, after all that it reads and waits for; names the node
-/// that runs too early and the one it must follow. Whether readers of overwritten variables keep their versions is
-/// checkMutationOrder's to say. Linear; nothing to do for id order.
+/// that runs too early and the one it must follow. Whether readers of overwritten variables keep their versions is checked by
+/// checkMutationOrder. Linear; nothing to do for id order.
 llvm::Error verifySchedule(const Graph &graph, const Schedule &schedule);
 
 }  // namespace gradc

@@ -33,7 +33,7 @@ class Splitter {
   }
   bool isForward(NodeId n) const { return n.value < numForward; }
 
-  // Entries that cross, in the order of first use: `read` in full, `listed` in any way.
+  // Collects the entries that cross, in the order of first use: `saved` if their contents are read, `listed` in any case.
   Error collect() {
     findLatestVersions();
     for (uint32_t id = numForward; id < graph.numNodes(); ++id) {
@@ -71,7 +71,7 @@ class Splitter {
     isRead.set(e);
   }
 
-  // A fused backward operator that loses its forward node, and waits for other nodes too.
+  // Whether n is a fused backward operator that loses its forward node, but still waits for other nodes.
   bool needsStandIn(NodeId n) const {
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     return deps.size() > 1 && graph.kind(n).op->flags.isBackward && isForward(deps[0]) && !isForward(deps.back());
@@ -118,7 +118,7 @@ class Splitter {
 
   void copy(NodeId n) {
     GraphBuilder &builder = rewriter.builder();
-    if (!graph.isVariable(n) && needsStandIn(n))  // the dependency that comes first
+    if (!graph.isVariable(n) && needsStandIn(n))  // it must be the first dependency
       builder.addControlDep(NodeId(builder.numNodes()), rewriter(Value{graph.controlDeps(n)[0]}).node);
     rewriter.copy(n);
   }

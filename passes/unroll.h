@@ -1,10 +1,10 @@
-// Loops, branches and calls without their nodes: the bodies take their place, as often as they run.
+// Replaces loops, branches and calls by copies of their bodies, one for each time they run.
 //
-// Which node is a loop, and how a step is called, its flow says (ir/body_flow.h), so a loop that a host adds is unrolled as
-// well. Nodes of a step are named behind it, `loop[3]/h2h`; the number is that of the row, of a loop without rows that of
-// the step. Names, origins, control dependencies, what bodies overwrite and the graph's table are kept. Bodies in
-// nodes that stay are gone through as well. Linear in the nodes and edges of the result. Random operators draw other
-// numbers than in a loop, where they draw by the step. Tested by tests/unroll_test.cc
+// A node's flow (ir/body_flow.h) determines whether it is a loop and what a step does, so a loop that a host adds is unrolled
+// as well. Names of nodes begin with their step, `loop[3]/h2h`; the number is that of the row, or of the step in a loop
+// without rows. Names, origins, control dependencies, writes of bodies and the graph's table are kept. Bodies of
+// nodes that stay are processed as well. Linear in the nodes and edges of the result. Random operators draw other numbers
+// than in a loop, where they depend on the step. Tested by tests/unroll_test.cc
 #pragma once
 
 #include "ir/row_ops.h"
@@ -13,10 +13,10 @@
 namespace gradc {
 
 struct UnrollOptions {
-  /// Of the graph. Without it no length is known, and calls alone are replaced.
+  /// Inference of the graph. Without it no length is known, and only calls are replaced.
   const Inference *known = nullptr;
   RowOps rowOps;
-  /// A result of more nodes is refused (TooLarge).
+  /// A result with more nodes is refused (TooLarge).
   uint32_t maxNodes = 1 << 22;
 };
 
@@ -26,8 +26,8 @@ struct Unrolled {
   std::vector<std::string> kept;
 };
 
-/// Replaces the loops whose number of steps is known: by the shapes of what they slice, by a bound that is a known value,
-/// by a condition that known values decide at every step. A value is known that depends on no variable, if it is small.
+/// Replaces the loops whose number of steps is known: from the shapes of sliced operands, from a bound that is a known value,
+/// or from a condition that known values decide at every step. A value is known if it is small and depends on no variable.
 llvm::Expected<Unrolled> unrollLoops(Context &context, const Graph &graph, const UnrollOptions &options);
 
 /// Replaces every call, and the branches whose choice is a known value.

@@ -38,7 +38,7 @@ class LoopUnrolling {
   }
 
  private:
-  /// Of the first operand that is sliced; unknown where there is none, or its shape is not known.
+  /// Of the first sliced operand of known rank; unknown if there is none.
   int64_t length() const {
     for (size_t i = 0; i < flow.operands.size(); ++i)
       if (flow.operands[i] == BodyFlow::Operand::Rows && shapeOf(i).hasRank() && shapeOf(i).rank() > 0)
@@ -56,7 +56,7 @@ class LoopUnrolling {
     const std::optional<int64_t> bound = to.values().count(current[*flow.countOperand]);
     if (!bound) return whyNot = "its number of steps is known only when it runs", std::nullopt;
     if (*bound >= 0 && *bound <= numRows) return bound;
-    // Running it is an error (E-27), which is not unrolled away.
+    // Running the loop is an error (E-27), which unrolling must not hide.
     return whyNot = "it is to run " + std::to_string(*bound) + " steps, expected 0 to " + std::to_string(numRows),
            std::nullopt;
   }
@@ -66,14 +66,14 @@ class LoopUnrolling {
       if (flow.operands[i] != BodyFlow::Operand::Rows) continue;
       if (!shapeOf(i).hasRank()) return whyNot = "the shape of input " + std::to_string(i) + " is not known", false;
     }
-    // A node has so many outputs, and takes so many inputs.
+    // The split has as many outputs, and the stack as many inputs.
     if (numRows <= kMaxIndex) return true;
     return whyNot = "it has " + std::to_string(numRows) + " rows, and at most " + std::to_string(kMaxIndex) +
                     " are unrolled",
            false;
   }
 
-  // The rows of an operand are cut once, all of them; those of a stack that an unrolled loop made are at hand.
+  // An operand is split into all its rows once; the rows of a stack that an unrolled loop made are reused.
   Value rowOf(size_t operand, int64_t row) {
     Value &cut = rows[operand];
     const Value whole = scope.to(scope.graph().inputs(n)[operand]);
@@ -90,7 +90,7 @@ class LoopUnrolling {
 
   Error step(int64_t row, StringRef prefix) {
     for (size_t i = 0; i < flow.operands.size(); ++i)
-      if (flow.operands[i] == BodyFlow::Operand::Rows) current[i] = rowOf(i, row);  // also for its shape alone
+      if (flow.operands[i] == BodyFlow::Operand::Rows) current[i] = rowOf(i, row);  // also for its shape only
     Expected<Values> heads = to.copyBody(scope, n, last, current, prefix);
     if (!heads) return heads.takeError();
     const std::vector<uint32_t> &outputOf = flow.bodies[last].outputOf;
@@ -137,7 +137,7 @@ class LoopUnrolling {
   const BodyFlow &flow;
   const size_t last;                       // the body of a step
   Values current;                          // operands of the next step
-  std::vector<Value> rows;                 // by operand that is sliced: what cuts it
+  std::vector<Value> rows;                 // by sliced operand: the split
   std::vector<std::vector<Value>> stacks;  // by output: its rows
   int64_t numRows = 0;
 };

@@ -1,4 +1,4 @@
-// Which nodes a run leaves out.
+// Which nodes a run skips.
 #pragma once
 
 #include "passes/infer.h"
@@ -6,12 +6,12 @@
 
 namespace gradc {
 
-/// RUN-01: none of the node's outputs is wanted, and it writes nowhere else, so that it does not run. What it would read is
-/// not read (RequestTable::reads). False for variables.
+/// RUN-01: whether the node does not run because none of its outputs is requested and it has no effects. Its inputs are then
+/// not counted as read (RequestTable::reads). False for variables.
 bool isUnwanted(const Graph &graph, const RequestTable &requests, NodeId n);
 
-/// RUN-01: whether the executor leaves an operator out, so that it needs no workspace: none of its outputs is wanted, or none
-/// of those has an element, and it writes nowhere else.
+/// RUN-01: whether the executor skips an operator, which then needs no workspace: none of its requested outputs has an element,
+/// and it has no effects.
 bool hasNothingToDo(const Graph &graph, const RequestTable &requests, const Inference &inference, NodeId n);
 
 }  // namespace gradc

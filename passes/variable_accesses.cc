@@ -69,7 +69,7 @@ template <class Nodes> class AccessLister {
     return true;
   }
 
-  // How many nodes below `node` overwrite the variable.
+  // The number of writes to the variable by nodes with smaller ids.
   uint32_t writesBefore(NodeId variable, NodeId node) const {
     auto isLess = [](const Write &a, const Write &b) {
       return std::tie(a.variable, a.node) < std::tie(b.variable, b.node);
@@ -106,8 +106,8 @@ template <class Nodes> class AccessLister {
   const Nodes &nodes;
   const uint32_t numNodes;
   std::vector<Write> writes;
-  BitVector overwritten;  // variables some node overwrites
-  BitVector numbered;     // of them, those some input has a version other than 0 of
+  BitVector overwritten;  // variables that some node overwrites
+  BitVector numbered;     // those of them that some input has at a version other than 0
   std::vector<VariableAccess> rows;
 };
 

@@ -1,11 +1,11 @@
 // Who reads and who writes each version of the variables a graph overwrites (§12).
 //
-// At a position an operator overwrites, version v reads v - 1 and writes v; a 0 there counts as 1. Where every reader of
-// a variable says 0, as files from before versions do, the numbers mean nothing and id order decides: the k-th write in id
-// order makes version k. Reads that are ignored (REG-15) are no reads.
+// At a position that an operator overwrites, version v reads v - 1 and writes v; a 0 there counts as 1. If every input has
+// a variable at 0, as in files from before versions, the numbers mean nothing and id order decides: the k-th write in id
+// order makes version k. Ignored inputs (REG-15) do not count as reads.
 //
 // A generated node reads what the node it was generated for read (MUT-03): the gradient of an operator that overwrites
-// s means the s before, though it spells it as its forward node does. Tested by tests/order_mutation_test.cc
+// s refers to the s before, although it spells the same version as its forward node. Tested by tests/order_mutation_test.cc
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -16,7 +16,7 @@ struct VariableAccess {
   NodeId variable;
   uint32_t version;  // the one read, or the one made
   bool isWrite;
-  uint16_t spelled;  // the number at the input
+  uint16_t spelled;  // the version at the input
   NodeId node;
 };
 

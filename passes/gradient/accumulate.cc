@@ -24,12 +24,12 @@ Graph additionOfRows(Context &ctx, size_t count) {
   return cantFail(std::move(body).freeze({Value{n}}, {})).graph;
 }
 
-// What a loop that may end early stacked for its gradient has values, and gradients, in the rows of the steps run alone (CF-20).
+// A loop that may end early fills only the rows of its stacks that belong to executed steps; so do their gradients (CF-20).
 bool isShortStack(GraphBuilder &builder, Value entry) {
   return isShortOutput(builder.kind(entry.node), entry.index) && builder.context().ops.find("_scan");
 }
 
-// A loop of as many steps adds those rows, and touches no others.
+// Adds those rows by a loop of as many steps, and touches no others.
 NodeId addShortStacks(GraphBuilder &builder, Value entry, ArrayRef<Value> values, NodeId origin) {
   Context &ctx = builder.context();
   const BodyFlow *flow = builder.kind(entry.node).flow;
@@ -80,7 +80,7 @@ bool Accumulators::isZero(Value v) const {
   return op && op->flags.isZero;
 }
 
-// Of no shape, and never to be read.
+// Has no shape and must never be read.
 bool Accumulators::isPlaceholder(Value v) const {
   return builder.kind(v.node).op == builder.context().ops.wellKnown.zerosPlaceholder;
 }
@@ -131,7 +131,7 @@ Value Accumulators::tapped(Value entry, Value gradient) {
   return Value{n};
 }
 
-// AGG-02: of zeros alone, which ZeroPolicy::Keep let in, one is kept.
+// AGG-02: if all terms are zeros, which ZeroPolicy::Keep admits, one of them is kept.
 Value Accumulators::total(Value entry, ArrayRef<Value> values) {
   if (options.zeroTerms == ZeroPolicy::Keep && all_of(values, [&](Value v) { return isZero(v); })) return values[0];
   return isChain(values.size()) && !isShortStack(builder, entry) ? chain(entry, values) : sum(entry, values);
@@ -174,8 +174,8 @@ Value Accumulators::sum(Value entry, ArrayRef<Value> values) {
 }
 
 // AGG-04: `_grad_add` one after another, closed by a copy so that no external buffer sees the running sum. AGG-05: a
-// producer waits for the running sum before it, so that few contributions live at once; only where it was made after all
-// producers already in the sum, which can never close a cycle.
+// producer waits for the running sum before it, so that few contributions live at once; only if it was made after all
+// producers already in the sum, so that no cycle can arise.
 Value Accumulators::chain(Value entry, ArrayRef<Value> values) {
   const WellKnownOps &ops = builder.context().ops.wellKnown;
   const KindId add = cantFail(builder.kindId(*ops.add, Attrs()));

@@ -1,8 +1,8 @@
 // Contributions: the gradients that arrive at each entry, in the order of CON-02, and how several become one (§5).
 //
-// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is taken apart. It holds the
-// first contribution itself, for most entries have one, and the later ones as a list in arrival order. A zero does not
-// enter (AGG-02, ZERO-02) unless ZeroPolicy::Keep asks for it: an empty slot means structurally zero.
+// A *slot* is an entry of the base graph, or an output of a node made while a fused operator is decomposed. It holds the
+// first contribution itself, since most entries have only one, and later ones as a list in arrival order. Zeros are not
+// added (AGG-02, ZERO-02) except under ZeroPolicy::Keep: an empty slot means structurally zero.
 #pragma once
 
 #include "passes/gradient/fluid_names.h"
@@ -16,7 +16,7 @@ class Accumulators {
  public:
   Accumulators(GraphBuilder &builder, const Graph &base, Namer &namer, const GradientOptions &options,
                GradientStats &stats);
-  /// Sums and their operands are named by it.
+  /// Lets `names` name sums and their operands.
   void setFluidNames(FluidNames &names) { fluid = &names; }
 
   uint32_t slot(Value v) const {
@@ -30,15 +30,15 @@ class Accumulators {
   bool isEmpty(uint32_t slot) const { return !slots[slot].first.isValid(); }
   /// After `aggregate`, the sum; else the first contribution, if any.
   Value first(uint32_t slot) const { return slots[slot].first; }
-  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value. Of an
-  /// entry to be tapped it is what its tap yields.
+  /// The sum of the contributions: AGG-01, -03, -04. Invalid when there are none. Later calls return the same value. For a
+  /// tapped entry it is the output of the tap.
   Value aggregate(Value entry);
-  /// From now on the gradient of this entry of the base passes a tap.
+  /// Makes the gradient of this entry of the base pass a tap.
   void tap(Value entry) { taps.try_emplace(base.entry(entry).value); }
-  /// The tap of an entry; invalid when no gradient has been requested by `aggregate`, or none arrived.
+  /// The tap of an entry; invalid if `aggregate` was not called for it, or no gradient arrived.
   NodeId tapOf(Value entry) const { return taps.lookup(base.entry(entry).value); }
   bool isZero(Value v) const;
-  /// The user's node at the root of a node.
+  /// The user's node for which a node was made, or the node itself.
   NodeId originOf(NodeId n) const;
 
  private:
@@ -49,7 +49,7 @@ class Accumulators {
   };
   struct Cell {
     Value value;
-    uint32_t next;  // the latest one's is the earliest: a ring
+    uint32_t next;  // a ring: the earliest follows the latest
   };
 
   bool isPlaceholder(Value v) const;

@@ -1,5 +1,5 @@
-// Phases: the combined gradient graph of the body; the backward part, in which reads of computed forward values are reads of
-// variables; the body with these values as heads. Tested by tests/body_gradient_test.cc
+// Phases: the combined gradient graph of the body; the backward part, which reads variables in place of computed forward
+// values; the body with these values as heads. Tested by tests/body_gradient_test.cc
 #include "passes/gradient/body_gradient.h"
 
 #include "passes/requests.h"
@@ -53,14 +53,14 @@ class BodyDifferentiation {
 
   static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
 
-  // Others keep what they drew.
+  // Whether it draws the random numbers of its forward node again; other backward operators read what that node kept.
   static bool drawsAgain(const NodeKind &kind) { return kind.draws && kind.op->flags.isBackward; }
 
   /// Where a node of the body is in the combined graph.
   NodeId inCombined(NodeId n) const { return combined.forwardIds.empty() ? n : combined.forwardIds[n.value]; }
   Value inCombined(Value v) const { return Value{inCombined(v.node), v.index, v.version}; }
 
-  // Every node is copied, and what no gradient needs is left out when the graph is frozen.
+  // Copies every node; freezing drops those that no gradient needs.
   Expected<Frozen> separate() {
     const Graph &graph = combined.graph;
     GraphBuilder builder(ctx);
@@ -75,7 +75,7 @@ class BodyDifferentiation {
 
   bool isForward(NodeId n) const { return n.value < numForward; }
 
-  // A forward entry whose contents are read: what was yielded for it. Variables are given as what they were.
+  // The value of an entry whose contents are read. A computed forward entry becomes a variable for what the body yielded.
   Value read(GraphBuilder &builder, Value v) {
     const uint32_t e = combined.graph.entry(v).value;
     if (!isForward(v.node) || combined.graph.isVariable(v.node))
@@ -92,7 +92,7 @@ class BodyDifferentiation {
     const NodeKind &kind = graph.kind(n);
     SmallVector<Value, 8> operands;
     ArrayRef<Value> given = graph.inputs(n);
-    // The gradient of a head has the head's shape: the node that says so to inference is not needed inside.
+    // The gradient of a head has the head's shape anyway, so the node that tells inference about it is not needed.
     if (!isForward(n) && kind.op == ctx.ops.wellKnown.identityLike && isForward(given[1].node)) {
       values[graph.firstEntry(n).value] = values[graph.entry(given[0]).value];
       return;
@@ -109,7 +109,7 @@ class BodyDifferentiation {
       values[graph.firstEntry(n).value + o] = Value{made, static_cast<uint16_t>(o), 0};
   }
 
-  // What a forward node overwrites, it has overwritten when the backward part runs.
+  // When the backward part runs, forward nodes have already overwritten their variables and must not do so again.
   KindRef forShape(NodeId n) const {
     const KindRef &handle = combined.graph.kindHandle(n);
     return handle->isVariable() ? handle : withoutEffects(ctx, handle);
@@ -130,7 +130,7 @@ class BodyDifferentiation {
       const NodeId n = backward.newId[made.value];
       if (n.isValid()) sourceOf[n.value] = {source, static_cast<uint32_t>(index)};
     };
-    // Heads of the body, then those that are added.
+    // Heads of the body, then the added ones.
     SmallVector<Value, 16> heads;
     DenseMap<uint32_t, size_t> headOf;  // by entry of the combined graph
     for (Value head : body.heads()) {
@@ -166,7 +166,7 @@ class BodyDifferentiation {
     return yieldHeads(heads);
   }
 
-  // The forward part alone: bodies in it have the heads that their gradients read.
+  // Only the forward part, whose inner bodies already have the heads that their gradients read.
   Error yieldHeads(ArrayRef<Value> heads) {
     GraphTable table = body.table();
     table.forgetEntries();
@@ -184,14 +184,14 @@ class BodyDifferentiation {
   GradientResult combined;
   uint32_t numForward = 0;
   std::vector<Value> values;                    // by entry of the combined graph: its copy
-  std::vector<Value> valueOf;                   // by entry: the variable that stands for what was yielded
+  std::vector<Value> valueOf;                   // by entry: the variable for what the body yielded
   std::vector<std::pair<NodeId, Value>> saved;  // variable, entry of the combined graph, in the order of first use
   DifferentiatedBody result;
 };
 
 }  // namespace
 
-// As deep as bodies are nested: what is large is not on the stack.
+// Recursion is as deep as bodies are nested, so large objects are not on the stack.
 Expected<std::shared_ptr<const DifferentiatedBody>> BodyGradients::find(Context &context, const Graph &body,
                                                                         const Inference *inference,
                                                                         const BodyRequest &request,

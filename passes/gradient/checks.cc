@@ -47,8 +47,8 @@ class RequestChecker {
         .at(v.node);
   }
 
-  // E-51: the gradient graph reads what the request names, be it for the shape of zeros alone. Inference refuses sparse
-  // values that are read, not those that nothing reads.
+  // E-51: the gradient graph reads what the request names, if only for the shape of zeros. Inference refuses sparse values
+  // only if something reads them.
   Error checkDense(Value v) {
     if (Error error = checkRange(v)) return error;
     const StorageKind storage = options.inference ? options.inference->storage[graph.entry(v)] : StorageKind::Dense;
@@ -153,7 +153,7 @@ class RequestChecker {
     return Failure(ErrorKind::OptionConflict, "'" + name + "' is requested and also in the no-gradient set").at(x.node);
   }
 
-  // REQ-02: what is asked with a null request is not asked.
+  // REQ-02: a target with a null request is not requested.
   Error dropNullRequests() {
     auto isNull = [](const GradientTarget &target) { return target.request == Request::Null; };
     const bool asked = !checked.wrt.empty();

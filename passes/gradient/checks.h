@@ -5,11 +5,11 @@
 
 namespace gradc {
 
-/// The request with defaults filled in: every head of the graph when no y is named, targets asked `null` left out.
+/// The request with defaults filled in: every head of the graph when no y is named, targets with request `null` dropped.
 llvm::Expected<GradientRequest> checkRequest(const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
-/// H-10, E-05: some y depends on a variable. Linear; for the case that an x is not reached.
+/// E-05 unless some y depends on a variable (H-10). Linear; used when an x is not reached.
 llvm::Error checkNotConstant(const Graph &graph, llvm::ArrayRef<GradientHead> heads);
 
 }  // namespace gradc

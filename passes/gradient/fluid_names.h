@@ -1,9 +1,9 @@
-// Names in the manner of Paddle Fluid's backward (NAME-06, NAME-07), as far as straight-line graphs go.
+// Names in the style of Paddle Fluid's backward (NAME-06, NAME-07), for straight-line graphs.
 //
-// Fluid names variables, not operators, so a generated node is called after what its output is: `x@GRAD`, the gradient of
-// x; `x@GRAD@RENAME@block0@<k>`, the k-th of several summands; `x@GRAD@ADD@<k>` within a chain; `x@ZERO`. Whether a
-// gradient is one of several is known only after the walk, so most names are given at its end. A name that is taken gets
-// `grad/` in front, as often as this is the n-th gradient of the graph.
+// Fluid names variables, not operators, so a generated node is named after its output: `x@GRAD`, the gradient of x;
+// `x@GRAD@RENAME@block0@<k>`, the k-th of several summands; `x@GRAD@ADD@<k>` within a chain; `x@ZERO`. Whether a
+// gradient is one of several is known only after the walk, so most names are given at its end. In the n-th gradient of a
+// graph, a name that is taken gets the prefix `grad/` n times.
 #pragma once
 
 #include "ir/dense_map.h"
@@ -19,17 +19,17 @@ class FluidNames {
   FluidNames(GraphBuilder &builder, const Graph &base, uint32_t order);
 
   void take(llvm::StringRef name) { taken.insert(name); }
-  /// `gradient` is what arrives at `entry`, alone or summed up. Nodes that have a name keep it; so it is below. Of several
-  /// nodes for one entry (copies) the first is called so.
+  /// Names `gradient`, the whole gradient of `entry`. Nodes that have a name keep it, here and below. If several nodes are
+  /// the gradient of one entry (copies), the first gets the name.
   void nameGradient(Value entry, Value gradient);
   /// The operands of a sum at `entry`.
   void nameSummands(Value entry, llvm::ArrayRef<Value> summands);
   /// Addition number k of a chain at `entry`.
   void nameAddition(Value entry, NodeId n, size_t k);
   void nameZero(Value entry, NodeId n);
-  /// A node that what arrives at `entry` passes: `x@GRAD@TAP`, after x@GRAD.
+  /// The tap `n` of the gradient of `entry`: `x@GRAD@TAP`, after x@GRAD.
   void nameTap(Value entry, Value gradient, NodeId n);
-  /// What is left: inner nodes of rules, `<user's node>_backward_<k>`.
+  /// The remaining nodes, inner nodes of rules: `<user's node>_backward_<k>`.
   void nameRest();
 
  private:
@@ -41,7 +41,7 @@ class FluidNames {
   GraphBuilder &builder;
   uint32_t numBase, order;
   llvm::StringSet<> taken;
-  llvm::StringSet<> gradients;            // what nameGradient requested
+  llvm::StringSet<> gradients;            // variables whose gradients nameGradient has named
   DenseMap<uint32_t, uint32_t> counters;  // of nameRest, by the user's node
 };
 

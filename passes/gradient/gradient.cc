@@ -1,5 +1,6 @@
-// The driver of reverse-mode differentiation, and its first phase: what arrives at the y (§4). Phases: check the request,
-// let loops yield what their gradients read, select what carries, make head gradients, walk backwards applying rules, answer what was asked, freeze.
+// The driver of reverse-mode differentiation, and its first phase, head gradients (§4). Phases: check the request, let loops
+// yield what their gradients read, select what carries, make head gradients, walk backwards applying rules, answer the
+// request, freeze.
 // Tested by tests/gradient_test.cc, tests/gradient_heads_test.cc
 #include "passes/gradient/body_gradient.h"
 #include "passes/gradient/checks.h"
@@ -66,12 +67,12 @@ class HeadSeeder {
     return Value{like};
   }
 
-  // H-03, H-04: what cannot be checked for want of shapes is left to a later inference.
+  // H-03, H-04: a pair that cannot be checked without more shapes is left to a later inference.
   void keepOpen(HeadPair pair) {
     if (!isFullyChecked(state.graph, state.options.inference, pair)) state.openPairs.push_back(pair);
   }
 
-  // Two y given the same seed name share one variable; two shapes behind it are found by inference.
+  // Two y with the same seed name share one variable; inference finds out if they differ in shape.
   Value variableNamed(const std::string &name) {
     auto [known, isNew] = headVariables.try_emplace(name);
     if (!isNew) return known->second;

@@ -1,6 +1,6 @@
 // The gradient of a graph, as a graph.
 //
-// Reverse-mode differentiation over frozen columns: select what is between the asked x and the y, walk it backwards in
+// Reverse-mode differentiation over frozen columns: select what is between the requested x and the y, walk it backwards in
 // id order, aggregate contributions per entry, apply each operator's rule, and freeze forward heads and gradients into
 // one graph whose forward part keeps its ids. A zero gradient is a state of an accumulator, not a node, until a rule or
 // a head needs an array. Linear in nodes + edges.
@@ -39,15 +39,15 @@ enum class ChainPolicy : uint8_t { FromCap, UpToCap };
 enum class ZeroPolicy : uint8_t { Drop, Keep };
 /// MUT-03: a gradient that reads a version of a variable which a later node overwrites. Save inserts a copy, Error is E-31.
 enum class OverwrittenPolicy : uint8_t { Save, Error };
-/// §18: how generated nodes are called. Unique adds a counter where a name is taken (NAME-09).
+/// §18: how generated nodes are named. Unique adds a counter to a name that is taken (NAME-09).
 enum class NamingStyle : uint8_t { Unique, Mxnet, Nnvm, Fluid };
 
 /// HOOK-01: a node of the emitted graph that is not the user's own.
 struct EmittedNode {
-  const Graph &graph;  // the emitted one; its side table is not there yet
+  const Graph &graph;  // the emitted one, still without its side table
   NodeId node;
-  NodeId forward;                    // the user's node at the root of it; invalid for a head-gradient variable
-  llvm::ArrayRef<Value> gradientOf;  // per output: the entry whose gradient it is, whole or a summand; invalid: of none
+  NodeId forward;                    // the user's node for which it was made; invalid for a head-gradient variable
+  llvm::ArrayRef<Value> gradientOf;  // per output: the entry whose gradient it is, whole or a summand; invalid: none
 };
 
 class GradientListener {
@@ -76,9 +76,9 @@ struct GradientRequest {
   std::vector<GradientTarget> retained;  // intermediate gradients (§9)
   std::vector<Value> noGrad;             // NG-*: edges into these entries are cut
   std::vector<Value> stop;               // STOP-03: these entries are constants
-  /// HOOK-02: the gradient of each of these entries, all contributions summed up, passes one `wellKnown.tap` node, which
-  /// everything reads that reads the gradient: rules, and what is answered for an x or a retained entry (HOOK-03).
-  /// A gradient that is structurally zero passes none.
+  /// HOOK-02: the gradient of each of these entries, with all contributions summed up, passes one `wellKnown.tap` node. All
+  /// readers of the gradient read the tap: rules, and the answer for an x or a retained entry (HOOK-03). A structurally zero
+  /// gradient has no tap.
   std::vector<Value> taps;
 };
 
@@ -92,18 +92,18 @@ struct GradientOptions {
   ZeroPolicy zeroTerms = ZeroPolicy::Drop;
   OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
   NamingStyle naming = NamingStyle::Unique;
-  uint32_t sumCap = 8;  // P-08; NamingStyle::Nnvm has n-ary sums alone (AGG-07)
+  uint32_t sumCap = 8;  // P-08; NamingStyle::Nnvm has only n-ary sums (AGG-07)
   ChainPolicy chain = ChainPolicy::FromCap;
   /// --mode, recorded as `grad_mode`: batch norm and dropout decide between training and inference when they run, and
   /// so do their gradients; runs of the emitted graph should use the same form.
   bool isTraining = true;
   /// Of the forward graph, for the checks that need shapes and dtypes, and for decompositions that need the size of an axis.
   const Inference *inference = nullptr;
-  /// Every gradient of the first order becomes this times itself: where it enters at a y without a seed, and behind an operator
-  /// that stands for a loss, which does not read what enters. Finite and above 0.
+  /// Factor of every first-order gradient: applied to the implied head gradient of a y without a seed, and to the gradients of
+  /// an operator that stands for a loss, which does not read its head gradient. Finite and above 0.
   double lossScale = 1;
-  bool gradientOnly = false;             // --emit gradient: heads are the gradients alone
-  GradientListener *listener = nullptr;  // told of every node that is emitted, at every order
+  bool gradientOnly = false;             // --emit gradient: heads are only the gradients
+  GradientListener *listener = nullptr;  // called for every emitted node, at every order
 };
 
 enum class SlotStatus : uint8_t { Grad, Zeros, None };
@@ -114,8 +114,8 @@ struct GradientSlot {
 };
 
 struct GradientStats {
-  /// The forward part, which comes first (IR-20). None when the gradients alone are emitted: the forward nodes that are
-  /// left are among the others.
+  /// The forward part, which comes first (IR-20). 0 when only gradients are emitted: the remaining forward nodes are then
+  /// among the others.
   uint32_t numForwardNodes = 0, numForwardEntries = 0;
   uint32_t numGenerated = 0;  // nodes added
   uint32_t numSums = 0, numChains = 0, numCopies = 0, numZeros = 0, numTaps = 0;
@@ -128,20 +128,20 @@ struct GradientResult {
   std::vector<NodeId> taps;            // parallel to the request; invalid where no gradient arrives or none is read
   std::vector<std::string> seedNames;  // per y: the head variable, empty when none was made
   GradientStats stats;
-  /// Where the nodes of the graph given went, invalid for those that are gone; empty when all kept their ids. They do
-  /// unless overwritten versions had to be saved or put in order (passes/order_mutation.h), a forward head that is listed
-  /// twice became a copy (COPY-05), or the gradients alone are emitted.
+  /// The new ids of the given graph's nodes, invalid for those that are gone; empty when all kept their ids. They do unless
+  /// overwritten versions had to be saved or put in order (passes/order_mutation.h), a forward head that is listed twice
+  /// became a copy (COPY-05), or only gradients are emitted.
   std::vector<NodeId> forwardIds;
 };
 
 /// The order of the gradients, recorded in `grad_order`, is one more than the highest among the y, which the side table
-/// tells where `graph` is an emitted one. From the second order on, an x whose gradient vanishes identically gets zeros
+/// gives if `graph` is an emitted one. From the second order on, an x whose gradient vanishes identically gets zeros
 /// where the policy would be an error, and nothing where it is None (HO-08). E-35 for a malformed side table.
 llvm::Expected<GradientResult> buildGradient(Context &context, const Graph &graph, const GradientRequest &request,
                                              const GradientOptions &options);
 
 /// `--order K`: differentiates K times. Order k + 1 has every order-k gradient as a y, with ones as heads, and the same x.
-/// `options.inference` is of `graph`; what is known of it is known at every order. `wrt` of the result is that of order K.
+/// `options.inference` is of `graph` and carried over to every order. `wrt` of the result is that of order K.
 llvm::Expected<GradientResult> buildGradientOfOrder(Context &context, const Graph &graph,
                                                     const GradientRequest &request, const GradientOptions &options,
                                                     uint32_t order);
@@ -153,7 +153,7 @@ struct AllTargets {
 };
 AllTargets allTargets(const Graph &graph, const Inference *inference);
 
-/// The side table of an emitted gradient graph; nothing when the graph is not one, E-35 when its file spelled it wrongly.
+/// The side table of an emitted gradient graph; nullopt for any other graph, E-35 when the table is malformed in its file.
 llvm::Expected<std::optional<GradientTable>> readGradientTable(const Graph &graph);
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// Head gradients against their outputs. Tested by tests/gradient_heads_test.cc
+// Checks head gradients against their outputs. Tested by tests/gradient_heads_test.cc
 #include "passes/gradient/head_checks.h"
 
 #include "ir/error.h"

@@ -1,21 +1,21 @@
 // What must hold between a y and its head gradient: shapes are equal (E-38), types are of one class (E-39), and a y whose
 // ones are implied under HeadPolicy::Scalar has one element (E-03).
 //
-// A request is checked with the shapes there are. Pairs of which not everything is known yet go into the table of the
-// emitted graph, so that the next inference with more shapes gives the same error.
+// A request is checked with the shapes known so far. Pairs that are not fully known yet go into the table of the emitted
+// graph, so that the next inference with more shapes gives the same error.
 #pragma once
 
 #include "passes/gradient/gradient.h"
 
 namespace gradc {
 
-/// Checks the pair as far as `inference`, of `graph`, goes.
+/// Checks what `inference`, which is of `graph`, knows of the pair.
 llvm::Error checkHeadPair(const Graph &graph, const Inference &inference, HeadPair pair);
 
-/// Whether the inference leaves nothing about the pair to be checked.
+/// Whether the inference knows everything that has to be checked of the pair.
 bool isFullyChecked(const Graph &graph, const Inference *inference, HeadPair pair);
 
-/// `checkHeadPair` of all pairs of the graph's table.
+/// `checkHeadPair` for all pairs in the graph's table.
 llvm::Error checkHeadPairs(const Graph &graph, const Inference &inference);
 
 }  // namespace gradc

@@ -17,8 +17,8 @@ void renumber(GradientRequest &request, ArrayRef<NodeId> newId) {
     for (Value &value : *values) value.node = newId[value.node.value];
 }
 
-// P-09: a gradient that ends at whole numbers does so at every order. What is known of the entries of `graph`, in `next`;
-// what was added is floating, or nothing is known of it.
+// Carries what is known of the entries of `graph` over to `next`, so that gradients end at integers at every order (P-09).
+// Nothing is known of added entries.
 Inference carriedTo(const GradientResult &next, const Graph &graph, const Inference &known) {
   Inference carried;
   carried.shape = EntryMap<ShapeId>(next.graph, kUnknownShape);
@@ -37,7 +37,7 @@ Inference carriedTo(const GradientResult &next, const Graph &graph, const Infere
   return carried;
 }
 
-// The same where nodes have bodies, inside of which something was added: inferred from what is known of the variables.
+// The same for nodes with bodies, to which entries were added: inferred again from what is known of the variables.
 Expected<Inference> inferredFor(Context &context, const GradientResult &next, const Graph &graph,
                                 const Inference &known) {
   const Inference carried = carriedTo(next, graph, known);
@@ -53,7 +53,7 @@ Expected<Inference> inferredFor(Context &context, const GradientResult &next, co
   return infer(context, next.graph, request, options);
 }
 
-// Where the nodes went of which `ids` knows the places so far; empty: they are where they were.
+// Composes `ids`, the current places of nodes, with `newId`; an empty list means that no node moved.
 void follow(std::vector<NodeId> &ids, ArrayRef<NodeId> newId, uint32_t numNodes) {
   if (newId.empty()) return;
   if (ids.empty()) ids.assign(newId.begin(), newId.begin() + numNodes);
@@ -77,7 +77,7 @@ Expected<GradientResult> buildOrders(Context &context, const Graph &graph, const
     Graph base = graph;
     Inference known;
     for (uint32_t k = 2; result && k <= order; ++k) {
-      // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the order before.
+      // Forward ids are a stable prefix, so the x keep theirs; the heads are the gradients of the preceding order.
       if (!result->forwardIds.empty()) renumber(next, result->forwardIds);
       next.heads.clear();
       for (const GradientSlot &slot : result->wrt)
@@ -104,7 +104,7 @@ Expected<GradientResult> buildOrders(Context &context, const Graph &graph, const
   });
 }
 
-// The gradients of the x are the heads that they were.
+// Each gradient is the head at the same position as before.
 void moveSlots(std::vector<GradientSlot> &slots, ArrayRef<Value> before, ArrayRef<Value> now) {
   for (GradientSlot &slot : slots)
     if (const auto *at = llvm::find(before, slot.value); at != before.end())

@@ -32,7 +32,7 @@ Expected<SingleNode> singleNode(Context &context, const KindRef &kind) {
 
 namespace {
 
-/// The node and the variables it reads: which of their entries generated nodes read.
+/// Which entries of the node and of its variables are read by generated nodes.
 class Reads {
  public:
   explicit Reads(const SingleNode &single)
@@ -66,7 +66,7 @@ class Reads {
   BitVector inputs, outputs;
 };
 
-/// Whether a generated node can be differentiated only as what it decomposes to, which may read more of the forward node.
+/// Whether a generated node is differentiated through its decomposition, which may read more of the forward node.
 bool decomposesLater(const GradientResult &result) {
   return llvm::any_of(result.graph.kinds(), [](const KindRef &kind) {
     return kind->op && kind->op->flags.isBackward && !kind->op->gradient && kind->op->decompose;
@@ -82,7 +82,7 @@ Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const 
   reads.add(*result, numForward);
   if (!isRecorded || !decomposesLater(*result)) return reads.list();
   Expected<GradientResult> second = buildGradientOfOrder(context, single.graph, request, options, 2);
-  // Whoever asks for a gradient that there is not gets the error.
+  // If there is no such gradient, requesting it reports the error.
   if (second) reads.add(*second, numForward);
   else consumeError(second.takeError());
   return reads.list();

@@ -1,17 +1,17 @@
-// What the gradient of a node keeps of its forward pass (RC-04).
+// What the gradient of a node keeps from the forward pass (RC-04).
 #pragma once
 
 #include "passes/gradient/gradient.h"
 
 namespace gradc {
 
-/// Positions of a node, rising: inputs and outputs whose contents its gradient reads. Where only the shape counts
-/// (REG-15) nothing is kept.
+/// Positions of a node, ascending: inputs and outputs whose contents its gradient reads. Those of which only the shape is
+/// used (REG-15) are not kept.
 struct KeepList {
   std::vector<uint32_t> inputs, outputs;
 };
 
-/// A node, and its inputs, each a variable of its own.
+/// A node whose inputs are distinct variables.
 struct SingleNode {
   Graph graph;
   NodeId node;
@@ -25,15 +25,15 @@ struct KeepQuestion {
   bool isRecorded = false;       // also what the gradient of a fused gradient operator reads, through its decomposition
 };
 
-/// The kind of the node once its bodies yield what these gradients read, and what the gradients of those yields read; the
-/// kind it has where it has no flow, or nothing is missing. Errors of buildGradient.
+/// The kind of the node once its bodies also yield what these gradients read, and what the gradients of those yields read; its
+/// own kind if it has no flow, or nothing is missing. Errors of buildGradient.
 llvm::Expected<KindRef> savingKind(Context &context, const SingleNode &single, const KeepQuestion &question);
 
-/// What the gradients requested read. E-02 for an operator without gradient.
+/// What the requested gradients read. E-02 for an operator without gradient.
 llvm::Expected<KeepList> keepListOf(Context &context, const SingleNode &single, const KeepQuestion &question);
 
-/// That of a node of this kind, for gradients of all inputs that can have one: found by differentiating such a node over
-/// variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
+/// The keep-list of a node of this kind, for the gradients of all inputs that can have one, found by differentiating such a
+/// node over variables (REG-03). E-02 for an operator without gradient, E-32 for an unknown one.
 llvm::Expected<KeepList> keepListOf(Context &context, const KindRef &kind);
 
 }  // namespace gradc

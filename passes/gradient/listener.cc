@@ -1,4 +1,4 @@
-// Which entry every generated node is a gradient of. Tested by tests/gradient_listener_test.cc
+// Finds which entry every generated node is a gradient of. Tested by tests/gradient_listener_test.cc
 #include "passes/gradient/listener.h"
 
 #include "passes/following_attrs.h"

@@ -1,4 +1,4 @@
-// Telling a listener about the nodes a gradient adds, once their graph is frozen (HOOK-01).
+// Tells a listener about the nodes that a gradient adds, once their graph is frozen (HOOK-01).
 #pragma once
 
 #include "passes/gradient/gradient.h"

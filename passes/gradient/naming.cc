@@ -24,7 +24,7 @@ bool containsMarker(StringRef name) {
 
 }  // namespace
 
-// Hashes alone: at a million nodes a set of strings takes longer than the rest of the pass.
+// Only hashes: at a million nodes a set of strings takes longer than the rest of the pass.
 Namer::Namer(GraphBuilder &builder, const Graph &base, NamingStyle style)
     : builder(builder), namingStyle(style), isRegular(style == NamingStyle::Unique) {
   if (isRegular) hashes.reserve(base.numNodes());
@@ -35,7 +35,7 @@ Namer::Namer(GraphBuilder &builder, const Graph &base, NamingStyle style)
 }
 
 bool Namer::isNewHash(StringRef name) {
-  return hashes.insert(xxh3_64bits(name) >> 1).second;  // the largest numbers are not for sets to hold
+  return hashes.insert(xxh3_64bits(name) >> 1).second;  // DenseSet reserves the largest values
 }
 
 void Namer::lookUpEverything() {
@@ -56,7 +56,7 @@ void Namer::name(NodeId n, StringRef part1, StringRef part2) {
   // A name with a marker may be a regular one.
   if (isRegular && (containsMarker(scratch) || !isNewHash(scratch))) lookUpEverything();
   if (isRegular || taken.insert(scratch).second) return builder.setName(n, scratch.str(), "");
-  // Where the search for this name ended before; from 1 again, many equal names would take quadratic time.
+  // Resumes where the last search for this name ended; from 1 again, many equal names would take quadratic time.
   uint64_t &k = lastCounter[scratch];
   do {
     candidate = scratch;

@@ -1,5 +1,5 @@
-// The end of the gradient pass: the gradient of each asked entry (§6, §7), the heads of the emitted graph, its side table.
-// `kSteps` lists what is done in order. Tested by tests/gradient_test.cc
+// The end of the gradient pass: the gradient of each requested entry (§6, §7), the heads of the emitted graph, its side table.
+// `kSteps` lists the steps in order. Tested by tests/gradient_test.cc
 #include "ir/dense_map.h"
 #include "passes/following_attrs.h"
 #include "passes/gradient/checks.h"
@@ -20,10 +20,10 @@ namespace {
 
 /// What the steps work on.
 struct Emission {
-  GradientState &state;                    // its builder is used up by `freezeGraph`
-  GradientResult result = {};              // up to `renumberAnswers` its values are the builder's
-  SmallVector<Value, 16> heads = {};       // the builder's
-  std::vector<GradientOf> gradients = {};  // the builder's
+  GradientState &state;                    // its builder is consumed by `freezeGraph`
+  GradientResult result = {};              // its values have builder ids until `renumberAnswers`
+  SmallVector<Value, 16> heads = {};       // with builder ids
+  std::vector<GradientOf> gradients = {};  // with builder ids
   Frozen frozen = {};                      // from `freezeGraph` on
 };
 
@@ -46,13 +46,13 @@ class AnswerMaker {
   Expected<GradientSlot> answer(Value x, size_t i, bool isRetained) {
     if (Value gradient = state.sums.aggregate(x); gradient.isValid())
       return GradientSlot{SlotStatus::Grad, distinct(gradient)};
-    // HO-08: from the second order on, what vanishes identically is no mistake, and counts as unused where `none` was
-    // requested.
+    // HO-08: from the second order on, an identically vanishing gradient is not an error, and counts as unused where `none`
+    // was requested.
     const bool isNone = isHigher && asked == UnusedPolicy::None;
     if (isRetained || (!isNone && !state.selection.isCut(state.graph.entry(x)) && isReachable(x)))
       return GradientSlot{SlotStatus::Grad, zerosFor(x)};
     const UnusedPolicy unused = isHigher && asked == UnusedPolicy::Error ? UnusedPolicy::Zeros : asked;
-    if (unused == UnusedPolicy::Error)  // else a constant, as a gradient may well be, is like any unused x
+    if (unused == UnusedPolicy::Error)  // other policies allow a constant y, which a gradient may well be
       if (Error error = checkNotConstant(state.graph, state.request.heads)) return error;
     switch (unused) {
       case UnusedPolicy::None: return GradientSlot{SlotStatus::None, Value()};
@@ -133,7 +133,7 @@ Error listHeads(Emission &e) {
   return Error::success();
 }
 
-// What the walk left at every entry of the base, those of the y first, and the heads, some of which are copies of that.
+// Lists the gradients that the walk left at the entries of the base, last node first, then the heads, some of them copies.
 Error listGradients(Emission &e) {
   const GradientState &state = e.state;
   if (!state.fluid && !state.options.listener) return Error::success();
@@ -187,8 +187,7 @@ Error tellOfNodes(Emission &e) {
   return Error::success();
 }
 
-// Saved copies and copied heads are among the forward nodes, which then have other ids; so have those that are left
-// where the gradients alone are emitted.
+// Forward ids change if saved copies or copied heads are among the forward nodes, and if only gradients are emitted.
 Error noteForwardPart(Emission &e) {
   const Frozen &frozen = e.frozen;
   const uint32_t numBase = e.state.numBase;
@@ -214,7 +213,7 @@ Error renumberAnswers(Emission &e) {
   return Error::success();
 }
 
-// What the base's table says of nodes that are still there.
+// The base's table, for nodes that are still there.
 GraphTable carriedTable(const GradientState &state, const Frozen &frozen) {
   GraphTable table = state.graph.table();
   table.gradient.reset();
@@ -258,7 +257,7 @@ using Step = Error (*)(Emission &);
 constexpr Step kSteps[] = {answerRequest, listHeads,   listGradients,   nameFluid,       freezeGraph,
                            inheritAttrs,  tellOfNodes, noteForwardPart, renumberAnswers, attachTable};
 
-// Of a graph that has mistakes, so may have what is emitted.
+// If the base graph has mistakes, so may the emitted one.
 [[maybe_unused]] bool isSound(const Emission &e) {
   auto hasMistakes = [](const Graph &graph) { return errorToBool(verifyGraph(graph, 1)); };
   const bool isFrozen = !e.frozen.newId.empty();

@@ -1,5 +1,5 @@
-// Each graph with marks is copied once, and once more for each node at which no gradient arrives; bodies are nested
-// kMaxBodyNesting deep at most. Tested by tests/retain_inside_test.cc
+// Each graph with marks is copied once, and once more for each node at which no gradient arrives; bodies are nested at most
+// kMaxBodyNesting deep. Tested by tests/retain_inside_test.cc
 #include "passes/gradient/retain_inside.h"
 
 #include "passes/gradient/select.h"
@@ -20,19 +20,19 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What was tapped, and where its value is.
+/// The path of a tapped node, and the value of its gradient.
 struct Retained {
   std::string path;
   Value value;
 };
 
-/// A body of a node, with heads of its own and, behind them, what is to become outputs of the node.
+/// A body of a node with added heads after its own, which are to become outputs of the node.
 struct LongerBody {
   Graph graph;
   size_t numAdded = 0;
 };
 
-/// A node that yields what its bodies add to their heads, and the first of these outputs.
+/// A node with outputs for the added heads of its bodies, and the first of these outputs.
 struct WiderNode {
   KindRef kind;
   uint32_t firstAdded = 0;
@@ -42,8 +42,8 @@ class Widening {
  public:
   Widening(Context &ctx, MoreOutputs *moreOutputs) : ctx(ctx), moreOutputs(moreOutputs) {}
 
-  /// The outputs that are added are stacked ones of a loop, in front of its states, else the last that are visible. Of a branch,
-  /// body 1 adds the first of them; where another branch runs, they are zeros.
+  /// The added outputs of a loop are stacked and come before its states; otherwise they are the last visible ones. Those of a
+  /// branch begin with those of body 1; outputs of a branch that does not run are zeros.
   Expected<WiderNode> widen(const Graph &graph, NodeId n, const NodeKind &kind, ArrayRef<LongerBody> bodies) {
     const BodyFlow &flow = *kind.flow;
     uint32_t at = 0;
@@ -52,7 +52,7 @@ class Widening {
     for (const LongerBody &body : bodies) numAdded += body.numAdded;
     std::vector<std::vector<uint32_t>> was;
     SmallVector<Graph, 3> yielding;
-    size_t first = 0;  // of what the body adds
+    size_t first = 0;  // position of the body's heads among all that are added
     for (uint32_t b = 0; b < bodies.size(); ++b) {
       const bool isLast = b + 1 == bodies.size(), yields = flow.form == BodyFlow::Form::Branch ? b > 0 : isLast;
       was.emplace_back();
@@ -67,7 +67,7 @@ class Widening {
         .at(n);
   }
 
-  /// Node n of the rewriter's graph, with these outputs more.
+  /// Replaces node n of the rewriter's graph by its wider form.
   static void replace(GraphRewriter &rewriter, NodeId n, const WiderNode &wider) {
     const Graph &graph = rewriter.graph();
     SmallVector<Value, 8> operands, results;
@@ -82,8 +82,8 @@ class Widening {
   }
 
  private:
-  /// What the body adds, at head `at`: behind `first` zeros, and with as many behind it as make `numAdded`. By input, `was` is the
-  /// one it was.
+  /// Moves the added heads to position `at`, with `first` zeros before them and as many after them as make `numAdded` in all.
+  /// By input, `was` receives the position it had.
   Graph rearranged(const LongerBody &body, size_t at, size_t first, size_t numAdded, std::vector<uint32_t> &was) {
     GraphBuilder builder(ctx, body.graph);
     const ArrayRef<Value> heads = body.graph.heads();
@@ -99,7 +99,7 @@ class Widening {
     return frozen.graph;
   }
 
-  /// Of the shape and type that the other branch has there.
+  /// Inference gives these zeros the shape and type of the other branch's head.
   Value zeros(GraphBuilder &builder) {
     const NodeId n = builder.addKind(*ctx.ops.wellKnown.zerosPlaceholder, {}, NodeId());
     builder.setName(n, "not_taken_" + std::to_string(n.value), "");
@@ -110,10 +110,10 @@ class Widening {
   MoreOutputs *moreOutputs;
 };
 
-/// A graph without marks and taps of them.
+/// A graph without its marks and their taps.
 struct Lifted {
   Graph from;                      // kept, so that no other graph gets its key
-  Graph graph;                     // heads as they were, then those of `retained`
+  Graph graph;                     // its old heads, then those of `retained`
   std::vector<Retained> retained;  // in `graph`
   std::vector<NodeId> newId;       // by node of `from`
   std::vector<Value> newValue;     // by entry of `from`
@@ -127,7 +127,7 @@ class Lifting {
   Expected<const Lifted *> lift(const Graph &graph) {
     if (auto known = lifted.find(keyOf(graph)); known != lifted.end()) return &known->second;
     GraphRewriter rewriter(ctx, graph);
-    std::vector<Retained> entries, outputs;  // of the old graph; of copies of its nodes
+    std::vector<Retained> entries, outputs;  // values in the old graph; outputs of copies of its nodes
     bool isSame = true;
     for (uint32_t n = 0; n < graph.numNodes(); ++n)
       if (Error error = copy(rewriter, graph, NodeId(n), entries, outputs, isSame)) return error;
@@ -196,7 +196,7 @@ class Lifting {
   std::map<BodyKey, Lifted> lifted;
 };
 
-/// The graph with a head more: zeros of the shape of a node inside, made beside it in every step.
+/// The graph with one more head: zeros of the shape of a node inside a body, made next to that node in every step.
 Expected<Graph> withZeros(Context &ctx, Widening &widening, const Graph &graph, const NodeInside &at, size_t level) {
   GraphRewriter rewriter(ctx, graph);
   const bool isHere = level == at.bodies.size();
@@ -238,7 +238,7 @@ Expected<Graph> withZeros(Context &ctx, Widening &widening, const Graph &graph, 
   return longer.withTable(std::move(table));
 }
 
-/// The paths of the taps.
+/// The paths of the taps that a gradient reaches.
 StringSet<> reachedPaths(const Graph &gradient, const OpDef *tap) {
   StringSet<> reached;
   for (const NestedGraph &nested : nestedGraphs(gradient))
@@ -258,7 +258,7 @@ Expected<Graph> retainInside(Context &context, const Graph &gradient, ArrayRef<s
   for (const std::string &path : paths) {
     if (reached.contains(path)) continue;
     const std::optional<NodeInside> at = findInside(graph, path);
-    if (!at)  // gradients alone, and none of them needs its loop
+    if (!at)  // only gradients are emitted, and none of them needs the loop
       return Failure(ErrorKind::Unreachable, "'" + path + "' is retained, but nothing that is emitted has its shape");
     Expected<Graph> longer = withZeros(context, widening, graph, *at, 0);
     if (!longer) return longer;

@@ -1,5 +1,5 @@
-// Which gradients are asked of a body is a fixpoint over its states: a state matters when its gradient can be other than zero
-// and leads to something that is requested. Tested by tests/loop_gradient_test.cc
+// Which gradients are requested of a body is a fixpoint over its states: a state matters when its gradient can be other than
+// zero and leads to something that is requested. Tested by tests/loop_gradient_test.cc
 #include "passes/gradient/save_values.h"
 
 #include "passes/gradient/body_gradient.h"
@@ -18,7 +18,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What flows into and out of one body.
+/// Which gradients flow into and out of one body.
 class BodyReach {
  public:
   BodyReach(const Graph &body, const BodyFlow::Body &ports, const BodyFlow &flow, const Inference *inference,
@@ -57,7 +57,7 @@ class BodyReach {
   }
 
  private:
-  // By head: something wanted reaches it.
+  // By head: whether a wanted input reaches it.
   BitVector carryingHeads(const BitVector &wanted) const {
     GradientRequest ask;
     for (size_t i = 0; i < ports.inputs.size(); ++i)
@@ -69,7 +69,7 @@ class BodyReach {
     return carrying;
   }
 
-  // By input of the body: a live head depends on it.
+  // By input of the body: whether a live head depends on it.
   BitVector readInputs(const BitVector &live) const {
     std::vector<GradientHead> heads;
     for (size_t h = 0; h < ports.outputOf.size(); ++h)
@@ -93,7 +93,7 @@ class BodyReach {
   GradientOptions options;
 };
 
-// What a body decides is yielded from the first gradient on; other nodes change only where something is added.
+// From the first gradient on, a node also yields its decision or number of steps; otherwise it changes only if heads are added.
 Expected<KindRef> savingKind(Context &ctx, const KindRef &handle, const std::string &added, ArrayRef<Graph> bodies) {
   const NodeKind &kind = *handle;
   const std::optional<StringRef> known = kind.attrs.get("__saved__");
@@ -147,7 +147,7 @@ class Saving {
     return isLive.find_first_in(first, first + graph.numOutputs(n)) >= 0;
   }
 
-  // By entry: gradient may arrive there from a y, and flows into the node.
+  // By entry: whether a gradient may arrive there from a y and flow on into the node.
   void findLive(ArrayRef<GradientHead> heads) {
     isLive.resize(graph.numEntries());
     auto reach = [&](Value v) {
@@ -164,7 +164,7 @@ class Saving {
     }
   }
 
-  /// Whether the rule answers with zeros by definition for that input, as BlockGrad's does, and those are dropped.
+  /// Whether the rule gives zeros by definition for that input, as BlockGrad's does, and these are dropped.
   bool isZeroByRule(const KindRef &kind, uint32_t input) {
     if (options.zeroTerms == ZeroPolicy::Keep) return false;
     return llvm::any_of(summaries.of(kind).nodes, [&](const BackwardLink &link) {

@@ -1,4 +1,4 @@
-// Before a gradient is built: nodes with a flow that it passes through also yield what the gradients of their bodies read.
+// Prepares a gradient: makes nodes with a flow that it passes through also yield what the gradients of their bodies read.
 // Tested by tests/loop_gradient_test.cc
 #pragma once
 
@@ -12,17 +12,17 @@
 
 namespace gradc {
 
-/// Of one node: a gradient for each body, without heads where nothing is asked of it.
+/// The gradients of one node's bodies; without heads for a body of which nothing is requested.
 struct FlowGradient {
   NodeId node;
   std::vector<BodyGradient> bodies;
 };
 
 struct SavingGraph {
-  /// Nodes and their outputs have the numbers they had; outputs that were added come last, under the attribute `__saved__`.
+  /// Nodes and their outputs keep their numbers; added outputs come last, and the attribute `__saved__` counts them.
   Graph graph;
   std::vector<FlowGradient> flows;     // by node, ascending
-  std::optional<Inference> inference;  // what was known, for the entries of `graph`
+  std::optional<Inference> inference;  // what was known before, for the entries of `graph`
 };
 
 class BodyGradients;
@@ -34,13 +34,13 @@ struct SavingNode {
 };
 
 /// `wanted` by input and `live` by output of a node of this kind; `inference` by body, null where nothing is known. `within`
-/// says of an error which body it is of.
+/// adds to an error the body that it comes from.
 llvm::Expected<SavingNode> saveBodies(Context &context, const KindRef &kind, const llvm::BitVector &wanted,
                                       const llvm::BitVector &live, llvm::ArrayRef<const Inference *> inference,
                                       const GradientOptions &options, BodyGradients &bodies,
                                       llvm::function_ref<llvm::Error(llvm::Error, uint32_t)> within);
 
-/// Nothing where no node on a path from a y to an x has a flow. Errors of the bodies, with their path.
+/// nullopt if no node on a path from a y to an x has a flow. Errors of the bodies, with their path.
 llvm::Expected<std::optional<SavingGraph>> saveValues(Context &context, const Graph &graph,
                                                       const GradientRequest &request, const GradientOptions &options,
                                                       BodyGradients &bodies);

@@ -26,7 +26,7 @@ bool isMarked(const Attrs &attrs, StringRef key) {
 
 constexpr StringRef kStop = "__stop_gradient__";
 
-// By kind: nodes of it are marked.
+// By kind: whether its nodes are marked.
 BitVector markedKinds(const Graph &graph, StringRef key) {
   BitVector marked;
   for (const KindRef &kind : graph.kinds()) marked.push_back(isMarked(kind->attrs, key));
@@ -44,7 +44,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
   for (Value v : request.stop) stopped.set(graph.entry(v).value);
   for (const GradientTarget &target : request.wrt) carrying.set(graph.entry(target.x).value);
   for (const GradientTarget &target : request.retained) carrying.set(graph.entry(target.x).value);
-  // P-06: as if everything computed were requested, so that the walk visits all that is under the y.
+  // P-06: as if everything computed were requested, so that the walk visits everything that the y depend on.
   const bool carriesAll = options.reach == ReachPolicy::WholeGraph;
   if (hasCuts) carrying.reset(cut);
   const BitVector isMarked = markedKinds(graph, kStop);
@@ -55,7 +55,7 @@ Selection::Selection(const Graph &graph, const GradientRequest &request, const G
     if (graph.isVariable(id) || !(carriesAll || anyInputCarries(graph, id, carrying))) continue;
     for (uint32_t o = 0; o < graph.numOutputs(id); ++o) {
       EntryId e(graph.firstEntry(id).value + o);
-      // STOP-03: a stopped entry carries for itself alone, when it is requested.
+      // STOP-03: a stopped entry carries only if it is requested itself.
       if (!isCut(e) && !isStopped(e) && !isInteger(e)) carrying.set(e.value);
     }
   }

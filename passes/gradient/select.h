@@ -1,4 +1,4 @@
-// Which entries can carry gradient: those on a data path from an asked x (§7, §8).
+// Which entries can carry gradient: those on a data path from a requested x (§7, §8).
 //
 // An entry *carries* when it is requested, or when its node reads a carrying entry at a position through which gradient
 // flows. Nothing flows through stop inputs, operators without gradient by definition, integer values, and entries the
@@ -14,7 +14,7 @@ namespace gradc {
 
 class Selection {
  public:
-  /// Nothing is asked, cut or stopped.
+  /// Nothing is requested, cut or stopped.
   Selection() = default;
   Selection(const Graph &graph, const GradientRequest &request, const GradientOptions &options);
 
@@ -45,9 +45,9 @@ class Selection {
 
 /// Whether a node of the file is marked as one whose outputs never get a gradient: `__stop_gradient__` (NG-01).
 bool isMarkedStopped(const Graph &graph, NodeId n);
-/// Marks of nodes whose gradients pass a tap; under the second, the tap has the mark too (passes/gradient/stop_inside.h).
+/// Marks of nodes whose gradients pass a tap; the second is on the tap as well (passes/gradient/stop_inside.h).
 inline constexpr llvm::StringLiteral kTapMark = "__tap_gradient__", kRetainMark = "__retain_gradient__";
-/// The outputs of such nodes.
+/// The outputs of nodes with either mark.
 std::vector<Value> tappedEntries(const Graph &graph);
 
 /// Nodes from which some y is reached along data edges.

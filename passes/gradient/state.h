@@ -1,5 +1,5 @@
-// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), what was
-// asked and the emitted graph (results.cc). Tested by tests/gradient_test.cc
+// What the phases of the gradient pass share, and the phases: head gradients (gradient.cc), the walk (walk.cc), answers to
+// the request and the emitted graph (results.cc). Tested by tests/gradient_test.cc
 #pragma once
 
 #include "passes/gradient/accumulate.h"
@@ -27,9 +27,9 @@ struct GradientState {
   GradientState(const GradientState &) = delete;
   GradientState &operator=(const GradientState &) = delete;
 
-  /// v times the scale of losses.
+  /// v times `lossScale`.
   llvm::Expected<Value> scaled(Value v, NodeId origin);
-  /// Whether the operator makes gradients out of nothing that enters its outputs.
+  /// Whether the operator's gradients do not depend on its head gradients.
   static bool isLoss(const NodeKind &kind) { return kind.op && kind.op->impliedLoss; }
 
   Context &ctx;
@@ -53,10 +53,11 @@ struct GradientState {
 };
 
 /// Turns the contributions of every entry into contributions of what its node reads, from the last y to the first node.
-/// E-02, and what the rules of operators say.
+/// E-02, and errors of the operators' rules.
 llvm::Error walkBackwards(GradientState &state);
 
-/// Answers for every asked entry and freezes the graph; leaves `state` without its builder. E-04 and what freezing says.
+/// Makes the answer for every requested entry and freezes the graph; consumes the builder of `state`. E-01, E-05 and errors of
+/// freezing.
 llvm::Expected<GradientResult> finishGradient(GradientState &state);
 
 }  // namespace gradc

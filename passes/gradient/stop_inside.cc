@@ -1,4 +1,4 @@
-// Each graph with such nodes is copied once, with other kinds; bodies are nested kMaxBodyNesting deep at most.
+// Each graph with such nodes is copied once, with other kinds; bodies are nested at most kMaxBodyNesting deep.
 // Tested by tests/body_gradient_test.cc
 #include "passes/gradient/stop_inside.h"
 
@@ -45,7 +45,7 @@ std::optional<FirstStep> firstStep(const Graph &graph, StringRef path) {
   return std::nullopt;
 }
 
-/// One copy of the graph that `level` bodies lead to, and of each body below it with nodes to mark.
+/// Copies a graph at nesting level `level`, and each body below it that has nodes to mark, once.
 Expected<Graph> markBelow(Context &ctx, const Graph &graph, ArrayRef<const NodeInside *> nodes, StringRef mark,
                           size_t level) {
   DenseMap<uint32_t, StringRef> marked;                           // their paths

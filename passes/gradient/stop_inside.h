@@ -1,5 +1,4 @@
-// Entries inside bodies that a gradient does not pass, or passes through a tap: named by a path, marked in the graph (NG-01,
-// HOOK-02).
+// Entries inside bodies at which a gradient stops or passes a tap: named by a path, marked in the graph (NG-01, HOOK-02).
 // Tested by tests/body_gradient_test.cc
 #pragma once
 
@@ -12,25 +11,26 @@ namespace gradc {
 
 /// A node in a body, `loop/0/h2h`: the node with the body, the body's number, the node there, to any depth.
 struct NodeInside {
-  llvm::SmallVector<std::pair<NodeId, uint32_t>, 2> bodies;  // from the graph on: the node and which of its bodies
+  llvm::SmallVector<std::pair<NodeId, uint32_t>, 2> bodies;  // from the graph down: the owner, the number of its body
   NodeId node;                                               // of the last body
   std::string path;                                          // as it was given
 };
 
-/// The node that a path names; nothing where there is none. Of several of one name, the first.
+/// The node that a path names; nullopt if there is none. Of several nodes with one name, the first.
 std::optional<NodeInside> findInside(const Graph &graph, llvm::StringRef path);
 
-/// The graph with `__stop_gradient__` on these nodes, under which no gradient enters their outputs. Ids and names stay; other
+/// The graph with `__stop_gradient__` on these nodes, so that no gradient enters their outputs. Ids and names stay; other
 /// nodes with the same body keep it as it was.
 llvm::Expected<Graph> stopInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 /// The graph with `__tap_gradient__` on these nodes: the gradient of each of their outputs passes one `wellKnown.tap` node, as
-/// GradientRequest::taps has it, which is in the body of the gradient and runs in every step that a gradient arrives in.
+/// for GradientRequest::taps. The tap is in the body of the gradient and runs in every step in which a gradient arrives.
 /// Ids and names stay, as above.
 llvm::Expected<Graph> tapInside(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
-/// The same with `__retain_gradient__`, the path, which the tap of the node's first output keeps: passes/gradient/retain_inside.h
-/// makes heads of these gradients. UnsupportedOption for a node in a body that decides.
+/// The same with `__retain_gradient__`, whose value is the path; the tap of the node's first output has it too, and
+/// passes/gradient/retain_inside.h turns these gradients into heads. AlreadyMarked for a node given twice, UnsupportedOption for
+/// a node in a body that decides.
 llvm::Expected<Graph> markRetained(Context &context, const Graph &graph, llvm::ArrayRef<NodeInside> nodes);
 
 }  // namespace gradc

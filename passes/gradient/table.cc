@@ -1,4 +1,4 @@
-// Making and asking the side table. Tested by tests/gradient_table_test.cc
+// Makes and reads the side table. Tested by tests/gradient_table_test.cc
 #include "ir/dense_map.h"
 #include "passes/gradient/state.h"
 
@@ -18,7 +18,7 @@ std::string readable(const Graph &graph, Value v) {
   return graph.isVariable(v.node) ? name : name + ":" + std::to_string(v.index);
 }
 
-// Nodes of a lower order's gradient graph move where versions are saved for the next.
+// Nodes of a lower-order gradient graph move when versions are saved for the next order.
 void addForwardRows(GradientTable &table, const Graph &forward, const std::optional<GradientTable> &earlier,
                     ArrayRef<NodeId> newId) {
   for (size_t i = 0; i < forward.heads().size(); ++i) {

@@ -5,13 +5,13 @@
 
 namespace gradc {
 
-/// The order of the gradients of these y: one more than the highest among them. Heads of an emitted graph have theirs in
-/// its `table`; of other entries, those of generated nodes count as of its highest, the user's own as of none.
+/// The order of the gradients of these y: one more than the highest order among them. `table` has the orders of an emitted
+/// graph's heads; other entries count as its highest order if their node is generated, else as order 0.
 uint32_t orderOfGradient(const Graph &graph, const std::optional<GradientTable> &table,
                          llvm::ArrayRef<GradientHead> heads);
 
 struct GradientState;
-/// That of the emitted graph; rows of the base's own, if it is an emitted graph, are kept in front.
+/// The table of the emitted graph; if the base is an emitted graph itself, its rows come first.
 GradientTable gradientTableOf(const GradientState &state, const GradientResult &result,
                               const std::vector<NodeId> &newId);
 

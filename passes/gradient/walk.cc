@@ -1,4 +1,4 @@
-// The walk of the gradient pass (§3): nodes backwards, each one's rule, or the walk through its decomposition.
+// The walk of the gradient pass (§3): visits nodes backwards and applies each one's rule, or walks through its decomposition.
 // Tested by tests/gradient_test.cc
 #include "passes/gradient/state.h"
 #include "passes/gradient/walk_order.h"
@@ -16,7 +16,7 @@ namespace {
 
 // Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
 constexpr uint32_t kMaxDecompositions = 64;
-constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
+constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes emitted on behalf of one
 
 class BackwardWalk {
  public:
@@ -49,7 +49,7 @@ class BackwardWalk {
     return false;
   }
 
-  // Whether a contribution may enter: stopped entries receive theirs and keep them.
+  // Whether a contribution may enter. Stopped entries receive contributions but do not pass them on.
   bool receives(Value v) const {
     const bool isExtra = v.node.value >= state.numBase;
     return isExtra ? carriesExtra[v.node.value - state.numBase] : state.selection.carries(state.graph.entry(v));
@@ -87,7 +87,7 @@ class BackwardWalk {
     return isLive;
   }
 
-  // Zeros that ZeroPolicy::Keep let in.
+  // Whether all are zeros, which ZeroPolicy::Keep admits.
   bool areZero(ArrayRef<Value> heads) const {
     return all_of(heads, [&](Value head) { return !head.isValid() || sums.isZero(head); });
   }
@@ -145,8 +145,8 @@ class BackwardWalk {
     return at != state.flows.end() && at->node == n ? ArrayRef<BodyGradient>(at->bodies) : ArrayRef<BodyGradient>();
   }
 
-  // A loop that a decomposition emitted yields what its gradient reads from here on: which gradients are given is known now,
-  // and nothing differentiates the outputs that are added.
+  // Makes a loop that a decomposition emitted also yield what its gradient reads. Only now is it known which gradients are given,
+  // and nothing differentiates the added outputs.
   Expected<std::vector<BodyGradient>> saveEmitted(NodeId n, ArrayRef<Value> heads, ArrayRef<bool> isWanted) {
     BitVector wanted(static_cast<unsigned>(isWanted.size())), live(static_cast<unsigned>(heads.size()));
     for (unsigned i = 0; i < wanted.size(); ++i)
@@ -178,14 +178,14 @@ class BackwardWalk {
         .note("this is a mistake in the operator's definition, not in the graph");
   }
 
-  // The forward node of a fused gradient operator in the base. Decompositions are made of simpler operators.
+  // The forward node of a fused gradient operator in the base; invalid for nodes of decompositions.
   NodeId forwardOf(NodeId n) const {
     if (n.value >= state.numBase || !state.graph.op(n)->flags.isBackward) return NodeId();
     ArrayRef<NodeId> deps = state.graph.controlDeps(n);
     return deps.empty() ? NodeId() : deps.front();
   }
 
-  // A head gradient that is structurally zero, as a value (ZERO-01). That of a hidden output is never read.
+  // Makes a value of a structurally zero head gradient (ZERO-01). That of a hidden output is never read.
   Value zeroHead(size_t output) {
     const WellKnownOps &ops = state.ctx.ops.wellKnown;
     ++state.stats.numZeros;
@@ -260,13 +260,13 @@ class BackwardWalk {
     return Error::success();
   }
 
-  // What was known before of the base's entries: enough for rules that need a rank or a size of what their node reads.
+  // Only shapes of the base's entries are known, which is enough for rules that need a rank or size of an operand.
   ShapeRef shapeOf(Value v) const {
     const Inference *known = state.options.inference;
     return known && v.node.value < state.numBase ? known->shapeOf(state.graph.entry(v)) : ShapeRef();
   }
 
-  // The same of types.
+  // The same for types.
   DType typeOf(Value v) const {
     const Inference *known = state.options.inference;
     return known && v.node.value < state.numBase ? known->dtype[state.graph.entry(v)] : DType::Unknown;
@@ -275,7 +275,7 @@ class BackwardWalk {
     return {[](void *self, Value v) { return static_cast<BackwardWalk *>(self)->typeOf(v); }, this};
   }
 
-  // Slots and the carrying mark for nodes [first, last) of a decomposition.
+  // Adds slots and carrying marks for nodes [first, last) of a decomposition.
   void admit(uint32_t first, uint32_t last) {
     sums.addSlots(first, last);
     carriesExtra.resize(last - state.numBase);

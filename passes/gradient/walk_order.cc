@@ -32,7 +32,7 @@ class DataOrder {
   }
 
  private:
-  // No gradient flows through it, nor through bodies that mean nothing to their operator.
+  // Whether no gradient flows through it: an unknown operator, or one that does not interpret its bodies.
   bool isOpaque(NodeId n) const {
     return graph.op(n) && (graph.op(n)->flags.isOpaque || (!graph.bodies(n).empty() && !graph.kind(n).flow));
   }
@@ -57,7 +57,7 @@ class DataOrder {
   }
 
   const Graph &graph;
-  BitVector seen, unknown;  // unknown: depends on an operator that is not known
+  BitVector seen, unknown;  // unknown: depends on an opaque node
   std::vector<NodeId> order;
   std::vector<Visit> stack;
 };
@@ -84,7 +84,7 @@ std::vector<NodeId> walkOrder(const Graph &graph, const OpDef *add) {
     NodeId n = order[i];
     if (placed[n.value]) continue;
     walk.push_back(n);
-    // The running sums below wait for nobody else.
+    // The running sums below have no other reader.
     while (graph.op(n) == add && graph.op(graph.inputs(n)[0].node) == add && once[graph.inputs(n)[0].node.value]) {
       n = graph.inputs(n)[0].node;
       placed.set(n.value);

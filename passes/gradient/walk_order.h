@@ -5,11 +5,11 @@
 
 namespace gradc {
 
-/// All nodes, readers before what they read. At the first order that is falling id. A gradient graph's ids depend on how
-/// its sums were written: the ordering dependencies of a chain (AGG-05) and the places of its running sums take part in
-/// them. So that the terms of a sum of the next order come in one order whatever `sumCap` was and whatever unknown operators
-/// the graph has beside what is differentiated (RUN-02), this follows data edges alone from the heads, those last that
-/// depend on an unknown operator, and visits a chain of `add` (`_grad_add`) in one go, as one `add_n` would be. Linear.
+/// All nodes, readers before what they read. At the first order that is descending id. The ids of a gradient graph depend on
+/// the form of its sums, through the control dependencies of a chain (AGG-05) and the places of its running sums. So that the
+/// terms of a sum of the next order have the same order for every `sumCap`, and whatever unknown operators are in the rest of
+/// the graph (RUN-02), this reverses a search from the heads along data edges only, in which nodes that depend on an unknown
+/// operator come last, and visits a chain of `add` (`_grad_add`) at once, like a single `add_n`. Linear.
 std::vector<NodeId> walkOrder(const Graph &graph, const OpDef *add);
 
 }  // namespace gradc

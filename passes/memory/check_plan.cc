@@ -1,9 +1,9 @@
-// The independent judge of memory plans: replays the schedule byte range by byte range and shares nothing with the
-// planner but the plan itself (MEM-03) and the sizes that kernels ask for.
+// The independent checker of memory plans: replays the schedule byte range by byte range and shares nothing with the
+// planner but the plan itself (MEM-03) and the sizes that kernels request.
 //
-// Live ranges are kept by offset. Writing an output must hit only bytes no live entry owns, except the bytes of the input
-// it takes over along a declared pair: then nobody may read that input, or anything sharing its bytes, again, unless the
-// pair is an identity. Tested by tests/check_plan_test.cc
+// Live ranges are kept by offset. An output may be written only to bytes that no live entry owns, except the bytes of the
+// input that it takes over by a declared pair: then nothing may read that input, or anything sharing its bytes, again,
+// unless the pair is an identity. Tested by tests/check_plan_test.cc
 #include "passes/memory/flow_plans.h"
 #include "passes/memory/workspace.h"
 #include "passes/unwanted.h"
@@ -52,7 +52,7 @@ class PlanReplay {
   }
 
  private:
-  // Heads, and what the steps planned leave for later ones.
+  // Heads, and what steps after the planned ones read.
   void findCallers() {
     for (Value head : graph.heads()) isCallers[graph.entry(head)] = 1;
     for (uint32_t step = options.steps.end; step < graph.numNodes(); ++step) {
@@ -63,7 +63,7 @@ class PlanReplay {
         if (!graph.kind(n).isIgnored(i)) isCallers[graph.entry(inputs[i])] = 1;
     }
   }
-  /// The last step of those that run as one with this one.
+  /// The last step of the group that this step runs in.
   uint32_t lastStepBeside(uint32_t step) const {
     const NodeGroup *group = options.groups ? options.groups->groupOf(step) : nullptr;
     return group ? group->last : step;
@@ -102,8 +102,7 @@ class PlanReplay {
     return Error::success();
   }
 
-  // An entry without a place has to have the reason that it gives: not the caller's, not unread, not of unknown size is an
-  // entry that the executor would compute nowhere.
+  // The reason that an entry gives for having no place must be true, or the executor would have no memory to compute it in.
   Error checkAbsence(NodeId n, uint32_t output, EntryId e) const {
     switch (plan.offset[e]) {
       case kUnused:
@@ -207,8 +206,8 @@ class PlanReplay {
     keptWorkspaces.erase(first, last);
   }
 
-  // RC-02: one read per position; entries without reads left, and outputs nothing reads, give their bytes back when the node,
-  // or the group it runs with, is done.
+  // RC-02: one read per position; entries without reads left, and outputs that nothing reads, free their bytes when the node,
+  // or the group it runs in, is done.
   void release(NodeId n) {
     const NodeKind &kind = graph.kind(n);
     ArrayRef<Value> inputs = graph.inputs(n);
@@ -223,7 +222,7 @@ class PlanReplay {
     }
   }
 
-  /// After the last node of a group, or one that runs by itself.
+  /// Called after the last node of a group, or a node that runs alone.
   Error endGroup(NodeId n) {
     for (EntryId e : inside)
       if (pending[e] != 0) return bad(n, "entry " + Twine(e.value) + " is stored nowhere, but read after its group");
@@ -249,7 +248,7 @@ class PlanReplay {
   const PlanOptions &options;
   EntryMap<uint32_t> pending;                       // reads still to come
   EntryMap<uint8_t> isCallers;                      // may be in the caller's memory
-  SmallVector<EntryId, 8> done, inside;             // since the last node that runs by itself, or last group
+  SmallVector<EntryId, 8> done, inside;             // since the last call of endGroup
   std::map<int64_t, Range> live;                    // by offset
   std::multimap<uint32_t, int64_t> keptWorkspaces;  // offsets by the last step
 };

@@ -56,7 +56,7 @@ Expected<std::vector<FlowPlan>> FlowPlanner::planFlows(const Graph &graph, const
   return flows;
 }
 
-// As deep as bodies are nested.
+// Recursion is as deep as bodies are nested.
 Expected<std::shared_ptr<const BodyPlan>> FlowPlanner::planBody(const Graph &body,
                                                                 const std::shared_ptr<const Inference> &inference,
                                                                 std::vector<Request> headRequests) {
@@ -73,7 +73,7 @@ Expected<std::shared_ptr<const BodyPlan>> FlowPlanner::planBody(const Graph &bod
 }
 
 Error checkFlowPlans(const Graph &graph, const std::vector<FlowPlan> &flows) {
-  // With the node that has it, for messages.
+  // With the owner of the body, for messages.
   struct Open {
     const BodyPlan *body;
     std::string place;

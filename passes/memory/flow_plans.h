@@ -1,4 +1,4 @@
-// Plans of bodies: a node with a flow runs them in its workspace. Used by plan_memory.cc and check_plan.cc.
+// Plans of bodies, which a node with a flow runs in its workspace. Used by plan_memory.cc and check_plan.cc.
 #pragma once
 
 #include "passes/memory/plan_memory.h"
@@ -7,7 +7,7 @@
 
 namespace gradc {
 
-/// One call of planMemory, bodies included: those with equal shapes and equal wishes are planned once.
+/// One call of planMemory, bodies included: bodies with equal shapes and equal requests are planned once.
 class FlowPlanner {
  public:
   explicit FlowPlanner(bool allowInplace) : allowInplace(allowInplace) {}
@@ -28,7 +28,7 @@ class FlowPlanner {
   std::map<Key, std::shared_ptr<const BodyPlan>> plans;
 };
 
-/// checkPlan of one graph without the bodies of its nodes, whose workspaces `options.flows` tells.
+/// checkPlan of one graph without the bodies of its nodes; `options.flows` has their workspaces.
 llvm::Error replayPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
                        const MemoryPlan &plan, const PlanOptions &options);
 /// BadPlan where the plan of a body is wrong, or does not fit into the workspace of its node.

@@ -16,7 +16,7 @@ namespace {
 
 int64_t rounded(int64_t bytes) { return static_cast<int64_t>(alignTo(static_cast<uint64_t>(bytes), kPlanAlignment)); }
 
-/// The most bytes that all tensors and workspaces of a plan may have together: every sum of some of them fits then.
+/// The most bytes that all tensors and workspaces of a plan may have together, so that no sum of them overflows.
 constexpr int64_t kMaxTotalBytes = int64_t{1} << 62;
 
 class LifetimeBuilder {
@@ -125,7 +125,7 @@ class LifetimeBuilder {
     return Error::success();
   }
 
-  // MEM-04, MEM-05: an input nothing reads afterwards, or an identity, whose block other readers may go on reading.
+  // MEM-04, MEM-05: takes over an input that nothing reads afterwards, or that of an identity, whose block may still be read.
   bool takeOver(NodeId n, uint32_t output, EntryId e) {
     ArrayRef<Value> inputs = graph.inputs(n);
     for (InplacePair pair : graph.op(n)->inplace) {
@@ -140,7 +140,7 @@ class LifetimeBuilder {
     return options.groups && takeOverInGroup(e);
   }
 
-  // What earlier nodes of the group read, and nobody from this one on.
+  // Takes over an entry that earlier nodes of the group read, and that nothing reads from this node on.
   bool takeOverInGroup(EntryId e) {
     for (const GroupPair &pair : options.groups->pairsOf(e)) {
       if (!canHold(pair.input, e) || result.intervals[result.intervalOf[pair.input]].end >= now) continue;
@@ -187,8 +187,8 @@ class LifetimeBuilder {
   const RequestTable &requests;
   const PlanOptions &options;
   const Schedule &schedule;
-  EntryMap<uint32_t> lastRead;     // the step
-  uint32_t now = 0;                // the step at hand
+  EntryMap<uint32_t> lastRead;     // step of the last read
+  uint32_t now = 0;                // the current step
   SmallVector<Interval, 8> begun;  // at this step
   SmallVector<uint32_t, 4> taken;  // blocks that outputs took over at this step
   int64_t total = 0;               // bytes of everything seen so far

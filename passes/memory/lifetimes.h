@@ -20,18 +20,18 @@ struct Lifetimes {
   std::vector<Interval> scratch;    // the workspaces, ordered by begin
   EntryMap<uint32_t> intervalOf;    // by entry; kNoInterval where it has none
   EntryMap<EntryId> inplaceOf;      // as in MemoryPlan
-  EntryMap<uint8_t> isExternal;     // by entry: the caller's memory, as PlanOptions::steps says
+  EntryMap<uint8_t> isExternal;     // by entry: whether it is in the caller's memory (PlanOptions::steps)
   int64_t externalBytes = 0;
   uint32_t numUnplanned = 0;
 
   static constexpr uint32_t kNoInterval = 0xffffffff;
 };
 
-/// BadPlan for a schedule that is not one of the graph's (verifySchedule).
+/// BadPlan for a schedule that does not fit the graph (verifySchedule).
 llvm::Expected<Lifetimes> computeLifetimes(const Graph &graph, const Inference &inference, const RequestTable &requests,
                                            const PlanOptions &options);
 
-/// Largest sum of live bytes at any step, and the step: the bound no placement of these intervals can beat. And the sums.
+/// Largest sum of live bytes at any step, which no placement of these intervals can beat; that step; and the sums.
 struct LiveBound {
   int64_t bytes = 0;
   uint32_t step = 0;
@@ -46,9 +46,9 @@ struct Placement {
 };
 Placement placeIntervals(llvm::ArrayRef<Interval> intervals, uint32_t numSteps);
 
-/// Workspaces of one step go where placed values leave room at their step, and past them where none is left: the values' offsets do not
-/// depend on which kernels run. `bytes` is the size of the arena with both.
-/// Those that a later step reads, too, come behind the values.
+/// Workspaces used in a single step go into the space that placed values leave at that step, or past the values if there is
+/// none, so the values' offsets do not depend on which kernels run. Workspaces that a later step reads as well come after all
+/// values. `bytes` is the size of the arena with both.
 Placement placeScratch(llvm::ArrayRef<Interval> scratch, llvm::ArrayRef<Interval> values, const Placement &placed,
                        uint32_t numSteps);
 

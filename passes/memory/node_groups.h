@@ -1,7 +1,7 @@
-// Nodes that an executor runs as one, piece by piece of what they compute (runtime/fusion/), as far as memory is concerned.
+// Nodes that an executor runs as one, piece by piece of their outputs (runtime/fusion/), as memory planning sees them.
 //
-// While one node of a group runs, so do the others: all that a group reads or writes is in use from its first step to its
-// last. In return, what only the group itself reads needs no place at all.
+// All nodes of a group run at the same time, so everything that a group reads or writes is in use from its first step to its
+// last. In return, entries that only the group itself reads need no place at all.
 #pragma once
 
 #include "ir/ids.h"
@@ -14,7 +14,7 @@ namespace gradc {
 
 struct NodeGroup {
   uint32_t first,
-      last;  // steps of the schedule, both inclusive; nodes between them that compute nothing are no members
+      last;  // steps of the schedule, both inclusive; nodes between them that compute nothing are not members
 
   bool contains(uint32_t step) const { return first <= step && step <= last; }
 };
@@ -28,12 +28,11 @@ struct GroupPair {
 struct NodeGroups {
   std::vector<NodeGroup> groups;  // by step; no two of them overlap
   std::vector<EntryId> inside;    // by id: entries that only nodes of the group that computes them read
-  std::vector<GroupPair> pairs;   // by output, those to be preferred first
+  std::vector<GroupPair> pairs;   // by output, preferred pairs first
 
   bool isInside(EntryId e) const;
-  /// The group of a step; null: it runs by itself.
+  /// The group of a step; null: it runs alone.
   const NodeGroup *groupOf(uint32_t step) const;
-  /// The pairs of an output.
   llvm::ArrayRef<GroupPair> pairsOf(EntryId output) const;
 };
 

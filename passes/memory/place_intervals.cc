@@ -1,7 +1,7 @@
 // Stage three of memory planning: offsets of values, then of workspaces.
 //
-// In time order, best fit with coalescing, in n log n; and, while the graph is small enough for a quadratic method,
-// largest first at the lowest offset free over the whole lifetime. The smaller arena is taken.
+// Two methods: in time order, best fit with coalescing, in n log n; and, if the graph is small enough for a quadratic method,
+// largest first, at the lowest offset that is free over the whole lifetime. The smaller arena wins.
 // Tested by tests/plan_memory_test.cc
 #include "passes/memory/lifetimes.h"
 
@@ -22,7 +22,7 @@ constexpr size_t kMaxQuadratic = 6000;
 class FreeList {
  public:
   FreeList() = default;
-  /// All of an arena of this size.
+  /// An arena of this size, all free.
   explicit FreeList(int64_t size) : end(size) {
     if (size) insert(0, size);
   }

@@ -1,9 +1,9 @@
 // A static memory plan: byte offsets of every entry in one arena, from lifetimes over the schedule (passes/schedule.h).
 //
-// Three stages, each usable alone: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
+// Three stages, each usable on its own: lifetimes (first and last step an entry's bytes are needed, in-place pairs merged),
 // bound (largest sum of live bytes at any step: no plan of this schedule can be smaller), placement (offsets).
-// Variables and heads belong to the caller and are not in the arena. Values are placed first, workspaces of kernels in what
-// they leave free, and those that a later node reads behind all values. All sizes are rounded up to 64 bytes.
+// Variables and heads belong to the caller and are not in the arena. Values are placed first, then workspaces of kernels in
+// the space left free, and those that a later node reads after all values. All sizes are rounded up to 64 bytes.
 #pragma once
 
 #include "passes/infer.h"
@@ -19,11 +19,11 @@ inline constexpr int64_t kPlanAlignment = 64;
 inline constexpr int64_t kExternal = -1;   // variables, heads, what crosses PlanOptions::steps: the caller's memory
 inline constexpr int64_t kUnused = -2;     // nothing reads it, request Null
 inline constexpr int64_t kUnplanned = -3;  // unknown shape or dtype
-inline constexpr int64_t kInside = -4;  // written and read within one group of nodes alone, so never stored as a whole
+inline constexpr int64_t kInside = -4;  // written and read only within one group of nodes, so never stored as a whole
 
 struct MemoryPlan;
 
-/// What one run of a body needs: its plan is made for the heads that are wanted, which its caller places.
+/// What one run of a body needs. The plan is made for the requested heads, which the caller places.
 struct BodyPlan {
   Graph graph;
   std::vector<Request> headRequests;
@@ -39,25 +39,25 @@ struct FlowPlan {
   int64_t bytes = 0;
   std::vector<std::shared_ptr<const BodyPlan>> bodies;  // equal ones are planned once
 };
-/// Null where there is none: the node computes nothing, or something about it is unknown.
+/// Null if there is none, because the node computes nothing or something about it is unknown.
 const FlowPlan *findFlowPlan(const std::vector<FlowPlan> &plans, NodeId n);
 
 struct PlanOptions {
   bool allowInplace = true;
-  /// The order in which nodes run; id order as it is.
+  /// The order in which nodes run; by default id order.
   Schedule schedule = {};
-  /// A plan of a part alone, such as the backward one (MEM-14): what other steps yield, and what they read of what
-  /// these steps yield, is the caller's memory.
+  /// Plans only these steps, such as the backward part (MEM-14): values that other steps compute, and those of these steps
+  /// that other steps read, are in the caller's memory.
   StepRange steps = {};
-  /// Workspace bytes of a node instead of what its OpDef asks for, negative to leave it at that; null: all are left.
+  /// Overrides the workspace bytes that a node's OpDef requests; negative: no override. Null: none is overridden.
   int64_t (*workspaceOf)(const void *user, NodeId node) = nullptr;
-  /// The node that still reads the node's workspace, after it in the schedule; invalid where it is free after its node.
+  /// The node, later in the schedule, that still reads the node's workspace; invalid if it is free after its own node.
   /// Null: all are.
   NodeId (*workspaceReader)(const void *user, NodeId node) = nullptr;
   const void *user = nullptr;
-  /// Nodes that run as one; null: each runs by itself.
+  /// Nodes that run as one; null: each runs alone.
   const NodeGroups *groups = nullptr;
-  /// Set by planMemory and checkPlan: of the plan at hand.
+  /// Set by planMemory and checkPlan: the flows of the current plan.
   const std::vector<FlowPlan> *flows = nullptr;
 };
 
@@ -66,7 +66,7 @@ struct MemoryPlan {
   EntryMap<EntryId> inplaceOf;  // the entry whose bytes this one takes over; invalid: none
   NodeMap<int64_t> workspace;   // offset of the node's scratch, kUnused when it has none
   int64_t plannedBytes = 0;     // size of the arena
-  int64_t valueBytes = 0;       // of it, what values alone take: the part past it is for workspaces
+  int64_t valueBytes = 0;       // the part of it with values; what follows is only for workspaces
   int64_t boundBytes = 0;       // largest sum of live bytes at any step
   int64_t valueBoundBytes = 0;  // the same without workspaces
   int64_t externalBytes = 0;    // variables and heads
@@ -77,13 +77,13 @@ struct MemoryPlan {
   std::vector<int64_t> liveBytes;  // by step: bytes in use while its node runs, workspace included
 };
 
-/// BadPlan for a schedule that is not one of the graph's; TooLarge where sizes or their sum are.
+/// BadPlan for a schedule that does not fit the graph; TooLarge if sizes or their sum are too large.
 llvm::Expected<MemoryPlan> planMemory(Context &context, const Graph &graph, const Inference &inference,
                                       const RequestTable &requests, const PlanOptions &options);
 
 /// Replays the schedule, sharing no code with the planner: no two live entries share bytes except along declared
-/// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is one for
-/// its schedule: under another one values may collide.
+/// in-place pairs whose other readers are done (MEM-03). BadPlan names the two entries and the node. A plan is valid only
+/// for its schedule: under another one values may collide.
 llvm::Error checkPlan(const Graph &graph, const Inference &inference, const RequestTable &requests,
                       const MemoryPlan &plan, const PlanOptions &options);
 

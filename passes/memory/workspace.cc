@@ -34,7 +34,7 @@ Operands operandsOf(const Graph &graph, const Inference &inference, const Reques
   return operands;
 }
 
-/// What the operator asks for, given the operands as its kernel is, and what it takes to widen them.
+/// The bytes that the operator requests for its operands, as its kernel receives them, plus the scratch to widen them.
 uint64_t ofReference(const Graph &graph, const Inference &inference, const RequestTable &requests, NodeId n) {
   const NodeKind &kind = graph.kind(n);
   if (!kind.op->workspace && !hasHalf(graph, inference, n)) return 0;

@@ -53,14 +53,14 @@ void EmittedEntries::replace(Value v, Value by) {
   if (!by.isValid()) return;
   from.by = place(by);
   if (!from.by.isValid()) return;
-  // The node may have been known more precisely than what its rule emitted.
+  // More may have been known of the node than of what its rule emitted.
   if (DType &dtype = entry(from.by).dtype; dtype == DType::Unknown) dtype = from.dtype;
   ShapeId &shape = entry(from.by).shape;
   const bool isVaguer = shape == kUnknownShape || shapes[shape].numUnknown() > shapes[from.shape].numUnknown();
   if (from.shape != kUnknownShape && isVaguer) shape = from.shape;
 }
 
-// What the inputs tell about the outputs, and the forward node about those of a gradient (INF-08).
+// Infers the outputs from the inputs, and those of a gradient operator from its forward node (INF-08).
 void EmittedEntries::inferShapes(NodeId node) {
   const NodeKind &kind = builder.kind(node);
   if (kind.isVariable()) return;

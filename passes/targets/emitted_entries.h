@@ -1,5 +1,5 @@
-// What lowering knows of the entries of the graph it builds: shapes, inferred node by node as rules emit them, and which
-// entries were replaced by which.
+// What lowering knows of the entries of the graph it builds: shapes and types, inferred node by node as rules emit them, and
+// which entries were replaced by which.
 #pragma once
 
 #include "ir/dense_map.h"
@@ -17,9 +17,9 @@ class EmittedEntries {
       : builder(builder), graph(graph), known(known), shapes(known ? *known->shapes : ShapeTable()),
         summaries(builder.context()) {}
 
-  /// Takes in a node of the builder, the next one, that stands for a node of the graph.
+  /// Adds the next node of the builder, which stands for node `of` of the graph.
   void add(NodeId node, NodeId of);
-  /// Takes in the nodes up to `end`, which rules emitted.
+  /// Adds the nodes before `end`, which rules emitted.
   void addUpTo(uint32_t end);
 
   ShapeRef shape(Value v);
@@ -31,10 +31,10 @@ class EmittedEntries {
 
   void setRead(Value v) { entry(v).isRead = true; }
   bool isRead(Value v) { return entry(v).isRead; }
-  /// Whether the graph is another one without the node.
+  /// Whether an output of the node is read, or it overwrites something.
   bool isNeeded(NodeId node);
 
-  /// From now on the entry is what `by` is.
+  /// Replaces the entry by `by`, or by whatever replaces that.
   void replace(Value v, Value by);
   bool isReplaced(NodeId node) { return entry(Value{node}).isReplaced; }
   /// The entry, or what replaces it; invalid where nothing does.
@@ -55,7 +55,7 @@ class EmittedEntries {
   const GraphBuilder &builder;
   const Graph *graph;
   const Inference *known;
-  ShapeTable shapes;  // that of `known`, and of what rules emit
+  ShapeTable shapes;  // of `known` and of what rules emit
   RuleSummaries summaries;
   std::vector<uint32_t> firstEntry;  // by node of the builder
   std::vector<Entry> entries;

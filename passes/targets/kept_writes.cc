@@ -12,9 +12,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-using Positions = DenseMap<uint32_t, size_t>;  // by node of the builder, from 1; those that were there before have none
+using Positions = DenseMap<uint32_t, size_t>;  // by node of the builder, from 1; earlier nodes have none
 
-// The node, what it needs of the nodes that have a position, and what these read.
+// The node, the nodes with a position that it depends on, and what these read.
 DenseSet<uint32_t> reachedFrom(const GraphBuilder &builder, NodeId node, const Positions &position) {
   DenseSet<uint32_t> reached;
   SmallVector<NodeId, 16> open;
@@ -26,7 +26,7 @@ DenseSet<uint32_t> reachedFrom(const GraphBuilder &builder, NodeId node, const P
   return reached;
 }
 
-/// Whether a node would read another version than it means (E-31).
+/// Whether a node would read another version than it refers to (E-31).
 Expected<bool> isStale(const Graph &graph) {
   bool stale = false;
   Error error = handleErrors(checkMutationOrder(graph), [&](std::unique_ptr<GradcError> info) -> Error {

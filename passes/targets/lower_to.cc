@@ -1,4 +1,4 @@
-// One sweep over the nodes; what a rule emits is worked off from a stack of open decompositions. Tested by
+// One sweep over the nodes; nodes that a rule emits are processed on a stack of open decompositions. Tested by
 // tests/lower_to_test.cc, tests/lower_mxnet_test.cc
 #include "passes/targets/lower_to.h"
 
@@ -28,15 +28,15 @@ namespace {
 
 // Decompositions within decompositions. Those of the built-in operators are nested a handful of levels deep.
 constexpr size_t kMaxLevels = 64;
-constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes on behalf of one
+constexpr uint32_t kMaxEmitted = 1 << 20;  // nodes emitted on behalf of one
 
 struct LoweredBody {
   Graph from;  // kept, so that no other body gets its key
   Graph graph;
-  std::vector<uint32_t> was;  // by input: of `from`
+  std::vector<uint32_t> was;  // by input: the input of `from` that it was
 };
-// What bodies became, so that each is lowered once, however many nodes have it; where needs are listed, once for each operator
-// that they are listed for.
+// Each body is lowered once, however many nodes have it; when needs are listed, once for each operator that they are listed
+// for.
 using LoweredBodies = std::map<std::tuple<BodyKey, const Inference *, const OpDef *>, LoweredBody>;
 
 class Lowering {
@@ -60,11 +60,11 @@ class Lowering {
 
   Expected<Rewritten> finish() && { return std::move(rewriter).finish(); }
 
-  /// From now on what cannot be lowered is noted there, and stays as it is.
+  /// From now on, operators that cannot be lowered are noted in `list`, and their nodes stay.
   void noteNeeds(std::map<const OpDef *, OperatorNeeds> &list) { needs = &list; }
 
  private:
-  // A node that is being replaced, and those of the nodes its rule emitted that are still to be looked at.
+  // A node that is being replaced, and the nodes emitted by its rule that are still to be visited.
   struct Level {
     NodeId node;
     uint32_t next, last;
@@ -101,7 +101,7 @@ class Lowering {
     order.addTo(builder, made);
     keepWritesOf(n, outputs);
     nameNodes(outputs, first);
-    // A gradient operator waits for its forward node, which nothing else in a body may need.
+    // A gradient operator waits for its forward node, which in a body may be needed by nothing else.
     ArrayRef<NodeId> deps = graph.controlDeps(n);
     const bool waitsInVain = isBody && forwardOf(n).isValid() && graph.kind(deps[0]).mutated.isEmpty();
     rewriter.replace(n, outputs, waitsInVain ? ArrayRef<NodeId>() : made);
@@ -128,13 +128,13 @@ class Lowering {
     keepWrites(builder, order, {made, held.empty() ? read : held, isWaitedFor[n.value]}, dropped);
   }
 
-  // Where the forward node of a gradient operator is in the builder: its copy, or its draft where it was replaced.
+  // The forward node of a gradient operator in the builder: its copy, or its draft if it was replaced.
   NodeId forwardOf(NodeId n) const {
     const bool isFused = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
     return isFused ? at[graph.controlDeps(n)[0]] : NodeId();
   }
 
-  // A gradient operator is what it is beside its forward node: without that it is taken apart as well (INF-08).
+  // A gradient operator depends on its forward node: if that is replaced, the gradient operator is decomposed too (INF-08).
   bool isKept(KindId id, NodeId forward) {
     const NodeKind &kind = builder.kind(id);
     if (kind.op->flags.isOpaque) return true;
@@ -157,7 +157,7 @@ class Lowering {
     return true;
   }
 
-  // Bodies are nested kMaxBodyNesting deep at most. What is known inside those of node n is; of others nothing.
+  // Bodies are nested at most kMaxBodyNesting deep. Shapes inside them are known only if n is a node of the graph.
   Expected<KindRef> withLoweredBodies(const KindRef &handle, NodeId n) {
     const NodeKind &kind = *handle;
     if (kind.bodies.empty()) return handle;
@@ -173,7 +173,7 @@ class Lowering {
       isInOrder &= kind.bodies[b].numNodes() && was.back() == inOrder(bodyInputs(kind.bodies[b]).size());
     }
     if (!kind.flow || isInOrder) return ctx.kindLike(kind, kind.attrs, lowered);
-    // A flow counts the inputs of a body in the order in which its nodes come to them.
+    // A flow identifies the inputs of a body by their order.
     Expected<KindRef> moved = withBodies(ctx, kind, lowered, was);
     if (moved && !*moved)
       return Failure(ErrorKind::UnsupportedOption, "the bodies of " + graph.describe(current) +
@@ -241,7 +241,7 @@ class Lowering {
     return Error::success();
   }
 
-  // Outputs stay empty where the rule answers for none.
+  // `level.outputs` stays empty if the rule gives no output.
   Error apply(void (*say)(DecomposeRule &), NodeId forward, ArrayRef<bool> wanted, Level &level) {
     DecomposeRule rule(builder, level.node, NodeId());
     if (forward.isValid()) rule.setForward(forward);
@@ -311,7 +311,7 @@ class Lowering {
     }
   }
 
-  // `<base>_<number>`, past the names there are (NAME-09).
+  // `<base>_<number>`, the first that is not taken (NAME-09).
   std::string freeName(StringRef base, uint32_t &number) {
     if (names.empty())
       for (uint32_t n = 0; n < graph.numNodes(); ++n) names.insert(graph.name(NodeId(n)));
@@ -323,10 +323,10 @@ class Lowering {
 
   LoweredSite site() const { return {graph, current, target}; }
 
-  // The operator of the graph; in a body, that of the node around it.
+  // The operator of the current node; in a body, that of the outermost node around it.
   const OpDef *listedFor() const { return around ? around : graph.op(current); }
 
-  // The error; where needs are listed it goes there, and the node stays.
+  // Returns the error; when needs are listed, notes it there instead, and the node stays.
   Error unmet(Error error, NodeId node) {
     if (!needs) return error;
     const OpDef &op = *builder.kind(node).op;
@@ -345,7 +345,7 @@ class Lowering {
   Context &ctx;
   const Graph &graph;
   const Target &target;
-  const Inference *known;  // of the graph; null: nothing
+  const Inference *known;  // of the graph; null: nothing is known
   const bool isBody;
   LoweredBodies &bodies;
   GraphRewriter rewriter;
@@ -356,13 +356,13 @@ class Lowering {
   std::vector<Answer> answers;  // by kind
   NodeId current;               // the old node that is being replaced
   SmallVector<Level, 8> levels;
-  SmallVector<NodeId, 16> made;  // what replaces it
-  EmittedOrder order;            // of them
+  SmallVector<NodeId, 16> made;  // the nodes that replace it
+  EmittedOrder order;            // of these nodes
   const LooseWrites loose;       // of the graph
   BitVector isWaitedFor;         // waitedForNodes
-  StringSet<> names;             // once a name has to be found
+  StringSet<> names;             // filled when a free name is first needed
   std::map<const OpDef *, OperatorNeeds> *needs = nullptr;
-  const OpDef *around = nullptr;  // where needs are listed in a body
+  const OpDef *around = nullptr;  // in a body, when needs are listed: the operator they are listed for
 };
 
 }  // namespace

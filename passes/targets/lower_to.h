@@ -1,9 +1,9 @@
 // Rewrites a graph until every operator in it is one that a target has.
 //
-// An operator that the target lacks becomes what the target's row for it says, else what its decomposition says, and so on
-// with what those emit. Names, heads and the origin of nodes are kept; what the rules of a node emit follows it in scope
-// and device. Bodies are lowered with the nodes that have them, those of unknown operators too. Linear in the nodes of both
-// graphs.
+// An operator that the target lacks is replaced by the target's row for it, else by its decomposition, and so on for the
+// nodes that these emit. Names, heads and the origin of nodes are kept; nodes that rules emit inherit the scope and device
+// of the node they replace. Bodies are lowered with the nodes that have them, those of unknown operators too. Linear in the
+// nodes of both graphs.
 #pragma once
 
 #include "passes/infer.h"
@@ -16,17 +16,17 @@
 namespace gradc {
 
 /// `known` has the shapes that are known; null: none. Decompositions that need the size of an unknown axis are refused.
-/// An operator that is neither the target's nor decomposes to its operators is an error (UnknownOp) that names the
-/// node; so is a decomposition that was refused, of the kind that its rule gives (E-58 for want of a shape), fails to give an
-/// output that is read (E-41), or does not end (E-40).
+/// An operator that the target lacks and that does not decompose to the target's operators is an error (UnknownOp) that names
+/// the node; so is a decomposition that is refused (of the kind that its rule gives, E-58 for an unknown shape), gives no value
+/// for an output that is read (E-41), or does not end (E-40).
 llvm::Expected<Graph> lowerTo(Context &context, const Graph &graph, const Target &target, const Inference *known);
 
 /// What the nodes of one operator need of a host.
 struct OperatorNeeds {
   std::set<const OpDef *> operators;  // that the target lacks and that have no decomposition
-  std::set<std::string> refusals;     // of decompositions, as they are worded
+  std::set<std::string> refusals;     // messages of refused decompositions
 };
-/// By operator of the graph, those left out that need nothing. Under kNoTarget: the operators each ends in.
+/// By operator of the graph; operators that need nothing are left out. For kNoTarget: what each finally decomposes to.
 std::map<const OpDef *, OperatorNeeds> needsOf(Context &context, const Graph &graph, const Target &target,
                                                const Inference *known);
 

@@ -1,4 +1,4 @@
-// What cannot be lowered, in terms of the node that a graph has. Tested by tests/lower_to_test.cc
+// Errors of lowering, in terms of the original graph's node. Tested by tests/lower_to_test.cc
 #pragma once
 
 #include "ir/graph.h"
@@ -18,7 +18,7 @@ struct LoweredSite {
 /// "operator 'take' of node 'pick'".
 std::string describeLowered(const LoweredSite &site);
 
-/// UnknownOp: neither has the target `op`, nor can that be decomposed.
+/// UnknownOp: the target lacks `op`, and it does not decompose.
 llvm::Error lackingOperator(const LoweredSite &site, const OpDef &op);
 /// GradientNull: the decomposition of `op` leaves out an output that is read.
 llvm::Error unansweredOutput(const LoweredSite &site, const OpDef &op, size_t output);

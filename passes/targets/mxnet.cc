@@ -1,4 +1,4 @@
-// What MXNet 1.9.1 lacks of our operators, and how it expresses some of them. Tested by tests/lower_mxnet_test.cc
+// The operators that MXNet 1.9.1 lacks, and how it expresses some of them. Tested by tests/lower_mxnet_test.cc
 #include "passes/targets/mxnet_loops.h"
 #include "passes/targets/target.h"
 
@@ -93,7 +93,7 @@ const OpDef &op(DecomposeRule &d, StringRef name) {
   return *found;
 }
 
-// MXNet's gradient reads the output, and takes no head gradient: under out_grad it would multiply by the output.
+// MXNet's gradient operator reads the output and takes no head gradient: with out_grad it would multiply by the output.
 void softmaxOutputGrad(DecomposeRule &d) {
   if (!d.forward(0).isValid()) return;
   Attrs attrs = d.attrs();
@@ -122,7 +122,7 @@ void softmaxOutputWeight(DecomposeRule &d) {
   d.y(0, d.emit(kElemwiseSub, {found.ofOnes, found.ofZeros}));
 }
 
-// Every row has a target, also under a weight of 0.
+// Every row has a target, even if its weight is 0.
 void softmaxOutputTarget(DecomposeRule &d) {
   const Residuals found =
       residualsOf(d, d.context().withAttrs(d.attrs(), {{"grad_scale", "1"}, {"use_ignore", "False"}}));
@@ -140,13 +140,13 @@ void repeatAxesLike(DecomposeRule &d) {
   d.y(0, d.emit(kBroadcastLike, {shaped, d.x(1)}));
 }
 
-// MXNet has no type that another value decides, so it has to be known.
+// MXNet cannot take the type from another value, so it has to be known.
 void castLike(DecomposeRule &d) {
   const DType type = d.dtype(d.x(1));
   if (type != DType::Unknown) d.y(0, d.emit(kCast, {d.x(0)}, {{"dtype", dtypeName(type)}}));
 }
 
-// One for every element up to its own, less one.
+// The cumulative sum of ones, less one.
 void indexLike(DecomposeRule &d) {
   const Value ones = d.emit(kOnesLike, {d.x(0)});
   const Attrs along = d.context().attrs({{"axis", d.attrs().get("axis").value_or("0")}, {"dtype", "int64"}});
@@ -172,7 +172,7 @@ constexpr TargetRow kRows[] = {
     {"_while_loop", mxnetLoop},
 };
 
-// In bodies MXNet lacks the gradient operators of SoftmaxOutput, of which it has no shapes there.
+// In bodies MXNet cannot infer the shapes of SoftmaxOutput's gradient operators.
 void inSimplerOperators(DecomposeRule &d) { d.kind().op->decompose(d); }
 
 constexpr TargetRow kRowsInBodies[] = {

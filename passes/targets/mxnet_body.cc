@@ -60,7 +60,7 @@ void MxnetBody::yield(Value value) {
 
 MxnetBody::Finished MxnetBody::finish() && {
   const Frozen frozen =
-      cantFail(std::move(builder).freeze(heads, {}));  // neither cycles nor outputs that are not there
+      cantFail(std::move(builder).freeze(heads, {}));  // it has no cycles and no invalid output indices
   Finished made{frozen.graph, std::vector<size_t>(frozen.newId.size())};
   const std::vector<NodeId> inputs = bodyInputs(made.graph);
   DenseMap<uint32_t, size_t> positions;

@@ -1,4 +1,4 @@
-// A body with other ends: variables that are added, and other heads.
+// Builds a body with added variables and other heads.
 #pragma once
 
 #include "ir/body_flow.h"
@@ -11,8 +11,8 @@
 
 namespace gradc {
 
-/// `value` where `condition`, of shape (1,), is not 0, else `other`, of the same shape; `emit(op, operands, attrs)` makes nodes.
-/// A condition of one axis chooses rows: as one row, a value of any shape is chosen as a whole.
+/// `value` if `condition`, of shape (1,), is not 0, else `other`, of the same shape; `emit(op, operands, attrs)` makes nodes.
+/// A condition with one axis selects rows, so values are reshaped to a single row to be selected as a whole.
 template <class Emit> Value chosen(Emit emit, const OpDef &where, Value condition, Value value, Value other) {
   auto asRow = [&](Value v) { return emit(kReshape, {v}, {{"shape", "(1,-1)"}}); };
   return emit(kReshapeLike, {emit(where, {condition, asRow(value), asRow(other)}, {}), value}, {});
@@ -49,18 +49,18 @@ class MxnetBody {
   Value variable(llvm::StringRef name);
   Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, llvm::ArrayRef<AttrText> attrs = {});
   Value select(Value condition, Value value, Value other);
-  /// The same value, computed from the variable as well: MXNet's lists name what a body reads.
+  /// The same value, computed so that it also reads the variable: MXNet's lists name only variables that a body reads.
   Value reading(Value value, NodeId variable);
   /// Zeros in the type of `like`.
   Value zeros(Value like, llvm::ArrayRef<int64_t> shape);
   /// The head of a graph without control dependencies.
   Value inlined(const Graph &graph, llvm::ArrayRef<Value> given);
-  /// The next head: a copy where the value is a variable or a head already.
+  /// Adds a head: a copy if the value is a variable or a head already.
   void yield(Value value);
 
   struct Finished {
     Graph graph;
-    std::vector<size_t> positionOf;  // by variable of the builder: among the inputs of the graph
+    std::vector<size_t> positionOf;  // by variable of the builder: its position among the inputs of the graph
   };
   Finished finish() &&;
 

@@ -1,4 +1,4 @@
-// MXNet stacks what a body yields first and carries what it yields after that, so what a gradient added moves in front of the
+// MXNet stacks the first heads of a body and carries the others as states, so heads that a gradient added move in front of the
 // states. Tested by tests/lower_loops_test.cc
 #include "passes/targets/mxnet_loops.h"
 
@@ -17,10 +17,10 @@ namespace {
 
 using Role = BodyFlow::Operand;
 
-// Of numbers of steps, which MXNet compares in one type.
+// The type of step numbers: MXNet compares only operands of one type.
 constexpr StringRef kCountType = "float64";
 
-// Refuses where a body yields what it drew: MXNet's executor runs bodies outside training, where Dropout keeps nothing.
+// Refuses if a body yields what it drew: MXNet's executor runs bodies outside training, where Dropout keeps nothing.
 bool yieldsDraws(DecomposeRule &d) {
   for (const Graph &body : d.kind().bodies)
     for (Value head : body.heads())
@@ -41,7 +41,7 @@ StringRef placesText(DecomposeRule &d, ArrayRef<uint32_t> operandOf) {
   return d.tuple(DimsBuffer(operandOf.begin(), operandOf.end()));
 }
 
-/// Variables of a body, each with what the node is given for it.
+/// Variables of a body, each with the node's operand for it.
 struct Ports {
   SmallVector<NodeId, 8> variables;
   SmallVector<Value, 8> operands;
@@ -57,7 +57,7 @@ struct Ports {
   }
 };
 
-/// A state of a `_foreach`: what the body makes of it, and what it starts from.
+/// A state of a `_foreach`: its next value, computed in the body, and its start value.
 struct State {
   Value next, start;
   NodeId variable = {};  // invalid: the body does not read it
@@ -97,13 +97,13 @@ class ForeachRule {
       if (flow.operands[operand] == Role::Rows) data.add(ports.inputs[i], inOrder(d.x(operand)));
       if (flow.operands[operand] != Role::State) continue;
       State &state = states[stateOf.lookup(operand)];
-      // What two inputs read is two states.
+      // A state that two inputs read becomes two states.
       if (state.variable.isValid()) states.push_back({state.next, state.start, ports.inputs[i]});
       else state.variable = ports.inputs[i];
     }
   }
 
-  /// The first operand that is sliced; invalid where there is none.
+  /// The first sliced operand; invalid if there is none.
   Value firstRows() {
     auto at = llvm::find(flow.operands, Role::Rows);
     return at == flow.operands.end() ? Value() : d.x(static_cast<size_t>(at - flow.operands.begin()));
@@ -124,7 +124,7 @@ class ForeachRule {
     data.add(mask.node, inOrder(d.emit(kBroadcastLesser, {rowNumbers(), count})));
   }
 
-  // A step runs where all before it did and the condition holds: their number is a state.
+  // A step runs if all earlier ones did and the condition holds: the number of steps run is a state.
   void maskByCondition() {
     const Value row = body.variable("row"), count = body.variable("num_run");
     data.add(row.node, rowNumbers());
@@ -140,7 +140,7 @@ class ForeachRule {
     states.push_back({body.emit(kPlusScalar, count, {{"scalar", "1"}}), zero, count.node});
   }
 
-  /// What an operand of the node is in a step.
+  /// The value of the node's operand inside a step.
   Value operandInside(uint32_t operand) {
     if (auto state = stateOf.find(operand); state != stateOf.end()) return Value{states[state->second].variable};
     for (size_t i = 0; i < ports.inputs.size(); ++i)
@@ -150,7 +150,7 @@ class ForeachRule {
     return v;
   }
 
-  // MXNet slices something, and the body reads it.
+  // MXNet requires a sliced operand that the body reads.
   void addLength() {
     const Value rows = firstRows();
     unread = body.variable("row").node;
@@ -204,7 +204,7 @@ class ForeachRule {
   const Graph &old;
   MxnetBody body;
   Ports data, starts, others;
-  SmallVector<State, 8> states;        // the flow's, then those that are added
+  SmallVector<State, 8> states;        // the flow's, then added ones
   DenseMap<uint32_t, size_t> stateOf;  // by operand
   SmallVector<uint32_t, 8> stacked;    // outputs of the node
   size_t numRun = 0;                   // which state counts the steps
@@ -280,7 +280,7 @@ void mxnetSelect(DecomposeRule &d) {
     const Value first = outputs[1][o], second = outputs[2][o];
     if (o == flow.decisionOutput) d.y(o, decision);
     else if (first.isValid() && second.isValid()) d.y(o, chosen(emit, op(d, "where"), decision, first, second));
-    else d.y(o, first.isValid() ? first : second);  // of the gradient of one branch alone
+    else d.y(o, first.isValid() ? first : second);  // for the gradient of only one branch
   }
 }
 
@@ -316,7 +316,7 @@ bool isInMxnetBodies(const NodeKind &kind) {
   static constexpr StringRef kWithout[] = {"_cond", "_grad_add", "_slice_assign", "_while_loop"};
   if (kind.op->name == "_backward_gather_nd") return kind.attrs.get("shape").has_value();
   if (kind.op->flags.isBackward)
-    return false;  // their shapes are those of the forward node, which a step need not compute
+    return false;  // their shapes come from the forward node, which a step need not compute
   return !is_contained(kWithout, kind.op->name);
 }
 
