@@ -30,7 +30,7 @@ struct FusionOptions {
   bool elements = true;        // consecutive element-wise nodes
   bool norms = true;           // batch norm with the sum and the relu that follow it
   int64_t minElements = 8192;  // of the outputs: smaller ones are in the cache anyway
-  int64_t pieceElements = 0;   // 0: as many as fit into the first cache
+  int64_t pieceElements = 0;   // 0: as many as fit into the L1 cache
 
   static FusionOptions none() { return {false, false}; }
 };
