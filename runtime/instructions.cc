@@ -125,8 +125,7 @@ class Preparation {
         .at(n);
   }
 
-  /// Gives heads their buffers. An entry is computed in the buffer of its first head with the request Write; its other
-  /// heads get steps.
+  /// An entry is computed in the buffer of its first head with the request Write; its other heads get steps.
   Error placeHeads() {
     ArrayRef<Value> heads = graph.heads();
     assert(options.headRequests.empty() || options.headRequests.size() == heads.size());
