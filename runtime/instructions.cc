@@ -314,7 +314,7 @@ class Preparation {
     return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) + why).at(n);
   }
 
-  /// No kernel runs on operands that its own operator refuses. Inference has refused them before, so an error is Internal.
+  /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is Internal.
   Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
     for (Value v : graph.inputs(n)) in.push_back(list.inference.shape[graph.entry(v)]);

@@ -250,7 +250,7 @@ class Formation {
   }
 
   void endStretch() {
-    // By member: the last member that shares an operand it uses first.
+    // By member: the last one with an operand that this one is the first to use.
     SmallVector<size_t, kMaxMembers> reach(stretch.size());
     DenseMap<uint32_t, size_t> firstWith;
     for (size_t m = 0; m < stretch.size(); ++m)

@@ -156,7 +156,7 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
   }
 
  private:
-  // An extent of 1 does not imply a window of 1: padding may cut off the rest of a deeper result.
+  // A window and a result of depth 1 are not enough: padding may have cut off the rest of a deeper result.
   static bool hasTwoSpatialAxes(const ConvGeometry &g) {
     return g.kernel[0] == 1 && g.in.extent[0] == 1 && g.out.extent[0] == 1 && g.pad[0] == 0;
   }
