@@ -1,4 +1,4 @@
-// Programs of blocks: what appendBackward costs per operator of the program, and reading the result as a graph.
+// Programs of blocks: the cost, per operator of the program, of appendBackward and of reading its result as a graph.
 #include "formats/blocks/append_backward.h"
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/graph_of_blocks.h"
@@ -43,7 +43,7 @@ class Program {
     addOp(program, 0, "reduce_mean", {{"X", {x}}}, {{"Out", {"loss"}}}).attrs =
         context.attrs({{"reduce_all", boolAttrText(true)}});
   }
-  /// Runs the block around `x`, which it writes, as long as `go`.
+  /// A loop in `block` whose body `inner` overwrites `x`, while `go` holds.
   void loop(uint32_t block, uint32_t inner, ArrayRef<std::string> whole) {
     const std::string scopes = "scopes" + std::to_string(inner);
     program.addVariable(block, {program.intern(scopes), FluidType::StepScopes});
@@ -107,7 +107,7 @@ BlockProgram manyBlocks(Context &context, size_t numBlocks) {
   return std::move(made.program);
 }
 
-/// A state for each layer, flagged `stop_gradient`; each step makes it of the layer behind.
+/// A state for each layer, flagged `stop_gradient`; each step computes it from the next layer's state.
 BlockProgram flaggedStates(Context &context, size_t numStates) {
   Program made(context);
   made.declare(0, "go", {1}, FluidType::Bool);

@@ -2,7 +2,7 @@
 // the yardstick, nlohmann's SAX parser with a null handler over the JSON of the same graph.
 //
 // Time is per node of the graph a benchmark works on: the emitted training graph for gradient, infer and plan.
-// `--benchmark_filter=/1000000` limits to one size. The ratio table follows the results (docs/performance.md).
+// `--benchmark_filter=/1000000` selects one size. The ratio table follows the results (docs/performance.md).
 #include "bench/families.h"
 #include "bench/ratio_table.h"
 #include "bench/run_bench.h"
@@ -83,7 +83,7 @@ void runBuild(Subject &s) { benchmark::DoNotOptimize(makeFamily(s.context, s.fam
 
 void runLoad(Subject &s) { benchmark::DoNotOptimize(cantFail(readJson(s.context, s.json, ReadOptions()))); }
 
-// Into a sink that costs nothing, so that the writer alone is timed.
+// Into a sink that costs nothing, so that only the writer is timed.
 void runSave(Subject &s) {
   std::error_code error;
   raw_fd_ostream os("/dev/null", error);
@@ -109,7 +109,7 @@ void runStage(benchmark::State &state, Family family, size_t nodes, void (*stage
   state.counters["B/node"] = static_cast<double>(s.training.heapBytes()) / s.training.numNodes();
 }
 
-// Planning needs an inference, made outside the clock.
+// Planning needs an inference, which is not timed.
 void runPlan(benchmark::State &state, Family family, size_t nodes) {
   Subject &s = subject(family, nodes);
   Inference inference = cantFail(infer(s.context, s.training, InferRequest(), InferOptions()));

@@ -80,7 +80,7 @@ Value denseShare(Maker &m, size_t nodes) {
   return last.back();
 }
 
-// Variables meet in a random order, so what the one known shape says arrives from far away and from behind.
+// Variables are added in a random order, so the one known shape has to travel far, and backwards too.
 Value zigzag(Maker &m, size_t nodes) {
   std::vector<Value> pool;
   uint64_t state = 1;

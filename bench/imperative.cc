@@ -1,4 +1,4 @@
-// The tape: what a recorded call and a backward cost, on 200 operators over 8 elements and on a small network.
+// The tape: the cost of a recorded call and of a backward pass, on 200 operators over 8 elements and on a small network.
 #include "imperative/imperative.h"
 #include "ops/registry.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kCalls = 200;
 
-/// Three operators in turn, of which one keeps its output and one both factors.
+/// Three operators in turn; for the gradient, one keeps its output and another both factors.
 class Chain {
  public:
   Chain() : im((registerBuiltinOps(context.ops), context), ImperativeOptions()) {
@@ -119,7 +119,7 @@ class Network {
     for (const std::vector<Tensor> *list : {&weights, &biases})
       for (const Tensor &parameter : *list) {
         cantFail(im.callInto(sgd, {parameter, parameter.grad(), rate}, {parameter}));
-        cantFail(im.setGrad(parameter, Tensor()));  // as the other program does
+        cantFail(im.setGrad(parameter, Tensor()));  // as bench/torch/tape.cc does
       }
   }
 
@@ -143,7 +143,7 @@ void networkStep(benchmark::State &state) {
 }
 BENCHMARK(networkStep)->Name("imperative/step of 8 dense layers of 64");
 
-/// The most that the heap grew by, looked at after the forward and after the backward of ten steps. The Context is there before.
+/// Peak growth of the heap, sampled after the forward and after the backward pass of ten steps. The Context is not counted.
 template <class Subject, class Step> void peakMemory(benchmark::State &state, Step step) {
   auto heapBytes = [] {
     const struct mallinfo2 info = mallinfo2();

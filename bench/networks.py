@@ -1,7 +1,7 @@
-"""The networks of peers.py: files that gradc and MXNet both read, and the arrays that a step is fed with.
+"""The networks of peers.py: files that gradc and MXNet both read, and the arrays that a step is fed.
 
-A network is (file, inputs, steps): `inputs` has, by variable, its shape and the number of classes of labels, 0 for random
-numbers; `steps` is how many a turn takes at most."""
+A network is (file, inputs, steps): `inputs` maps each variable to its shape and its number of classes, 0 for random
+numbers; `steps` is the largest number of steps in a turn."""
 import json, os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -68,7 +68,7 @@ def lstm(path, steps=35, hidden=256, classes=50):
 
 
 def networks(folder, graphs, steps):
-    """By name. Files made here go to `folder`; those that MXNet saved come from `graphs`, where it has them."""
+    """Networks by name. Files made here go to `folder`; those that MXNet saved come from `graphs`, if it has them."""
     mlp, cell = os.path.join(folder, 'mlp.json'), os.path.join(folder, 'lstm.json')
     perceptron(mlp)
     lstm(cell)

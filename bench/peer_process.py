@@ -3,8 +3,8 @@
 
 KIND is mxnet, torch or compile (torch.compile); INPUTS is the JSON of a network's inputs (networks.py). Builds the network,
 takes STEPS steps of training (forward, backward, SGD with momentum) and prints one JSON object: `steps`, the milliseconds of
-each, the first included; `processor`, the processor time of each; and where the peer can tell, `flops` of a step, multiply and add
-counted as two."""
+each, including the first; `processor`, the processor time of each; and, if the peer can count them, the `flops` of a step,
+multiply and add counted as two."""
 import ast, json, os, re, sys, time
 
 RATE, MOMENTUM = 0.01, 0.9
@@ -145,7 +145,7 @@ def main():
         peer.step()
         times.append(1e3 * (time.perf_counter() - start))
         processor.append(1e3 * (time.process_time() - processor_start))
-    # Apart from the steps: the process ends after it, and its wall time is not judged.
+    # Not part of the steps: `facts` runs at the end, and the wall time of the process is not judged.
     print(json.dumps({'steps': times, 'processor': processor, **(peer.facts() if kind == 'torch' else {})}))
 
 

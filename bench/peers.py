@@ -76,7 +76,7 @@ class Peer:
 
 
 def measure(sides, threads, turns, steps):
-    """By side: every step, processor times, wall times of processes and what else its turns report."""
+    """By side: the times of all steps, processor times, wall times of processes, and whatever else its turns report."""
     results = {side: {'steps': [], 'processor': [], 'wall': []} for side in sides}
     order = list(sides)
     for _ in range(turns):
@@ -100,8 +100,8 @@ def measure(sides, threads, turns, steps):
 
 
 def peak_rate(gradc, threads):
-    """Operations a second of a product of two matrices of 2048 by 2048, the fastest of ten: oneDNN's, which knows AVX-512 on every
-    processor."""
+    """Operations per second of a product of two 2048 x 2048 matrices, the fastest of ten. It is oneDNN's product, which uses
+    AVX-512 on every processor that has it."""
     with tempfile.TemporaryDirectory() as folder:
         graph, size = networks.Symbol(), 2048
         graph.write(os.path.join(folder, 'dot.json'), graph.add('dot', 'y', (graph.variable('a'), graph.variable('b'))))

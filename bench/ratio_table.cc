@@ -1,4 +1,4 @@
-// Collecting medians and printing ratios.
+// Collects medians and prints ratios.
 #include "bench/ratio_table.h"
 
 #include "llvm/ADT/SmallVector.h"

@@ -1,4 +1,4 @@
-// A console reporter that also collects times and prints the ratios the performance targets are stated in.
+// A console reporter that also collects times and prints the ratios that performance limits apply to.
 #pragma once
 
 #include "benchmark/benchmark.h"
@@ -21,7 +21,7 @@ class RatioTable : public benchmark::ConsoleReporter {
     size_t nodes;
     auto operator<=>(const Key &) const = default;
   };
-  std::map<Key, double> nanoseconds;  // per iteration; the median where runs are repeated
+  std::map<Key, double> nanoseconds;  // per iteration; the median if runs are repeated
 };
 
 }  // namespace gradc::bench

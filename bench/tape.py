@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tape beside libtorch: builds bench/torch/tape.cc against a wheel of PyTorch, runs it and the benchmarks of
-bench/imperative.cc in turns, and prints a table of medians and ratios. Times are processor time of one thread. Exit
-status 1 where a ratio is above its limit.
+bench/imperative.cc in turns, and prints a table of medians and ratios. Each side uses one thread; times are gradc's
+processor time and PyTorch's wall time. Exit status 1 if a ratio is above its limit.
 
     bench/tape.py --torch PYTHON --bench BENCH [--rounds 9]
 
@@ -26,7 +26,7 @@ LIMITS = {  # of PyTorch's
 
 
 def build_torch(python, folder):
-    """The program of libtorch, in `folder`."""
+    """Builds the libtorch program in `folder`."""
     paths = json.loads(subprocess.check_output(
         [python, "-c", "import json, torch.utils.cpp_extension as e; "
          "print(json.dumps([e.include_paths(), e.library_paths()]))"], text=True))

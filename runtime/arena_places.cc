@@ -11,7 +11,7 @@ ArenaPlaces::ArenaPlaces(const InstructionList &list, const MemoryPlan &plan, ch
   for (uint32_t i = 0; i < list.instructions.size(); ++i) {
     const Instruction &instruction = list.instructions[i];
     const int64_t offset = plan.workspace[instruction.node];
-    // A fast kernel that the plan does not know of has memory of its own.
+    // A fast kernel that is not in the plan has its workspace elsewhere.
     if (offset >= 0 && instruction.workspace == arena + offset) workspaces.push_back({i, offset});
     if (!instruction.kind->flow) continue;
     const FlowPlan &flow = *findFlowPlan(plan.flows, instruction.node);

@@ -1,5 +1,5 @@
-// The memory of a variable or a head: row-major for whoever looks at it, and while the graph runs in the order that the
-// kernels want. It is taken there before a run, and back when somebody looks. Tested by tests/filter_tiles_test.cc
+// The memory of a variable or a head. Callers see it row-major; while the graph runs it has the layout that the kernels
+// want. It is converted before a run, and back when a caller looks at it. Tested by tests/filter_tiles_test.cc
 #pragma once
 
 #include "runtime/buffer.h"
@@ -11,7 +11,7 @@ class Argument {
  public:
   /// Zeros in memory of its own, aligned for vectors; `what` names them in an error.
   static llvm::Expected<Argument> create(DType dtype, Dims shape, const llvm::Twine &what);
-  /// Memory of somebody else's, row-major by now; a head that is not computed has none.
+  /// Borrowed memory, row-major at this point; null data for a head that is not computed.
   Argument(TensorRef other, Layout wanted)
       : memory(other.data, other.dtype, {}), wanted(wanted), dims(other.shape.vec()) {
     memory.shape = dims;
@@ -19,24 +19,24 @@ class Argument {
 
   Layout layout() const { return wanted; }
   void setLayout(Layout layout) { wanted = layout; }
-  /// The memory, in the order it is in while the graph runs.
+  /// The memory, with the layout it has while the graph runs.
   TensorRef place() const { return {memory.data, memory.dtype, memory.shape, wanted}; }
 
-  /// Row-major until the next run.
+  /// Makes the memory row-major, until the next run.
   TensorRef look();
   /// A row-major copy.
   void read(const TensorRef &to) const;
-  /// Before a run that reads it.
+  /// Call before a run that reads it.
   void prepareRun();
-  /// After a run that has written all of it.
+  /// Call after a run that has written all of it.
   void noteWritten() { memory.layout = wanted; }
-  /// Takes over the values of an argument of the same shape and type.
+  /// Copies the values of an argument of the same shape and type.
   void assign(const Argument &from);
 
  private:
   bool isMoved() const { return memory.layout != Layout::Plain; }
 
-  TensorRef memory;  // in the order it is in now: row-major, or as wanted
+  TensorRef memory;  // in its current layout: row-major, or `wanted`
   Layout wanted = Layout::Plain;
   std::vector<int64_t> dims;
   Buffer bytes{nullptr, nullptr};

@@ -1,4 +1,4 @@
-// Matching names, and what may be bound as what. Tested by tests/session_test.cc
+// Matches bindings by name, and decides which array may be bound to which variable. Tested by tests/session_test.cc
 #include "runtime/bindings.h"
 
 #include "ir/error.h"
@@ -38,7 +38,7 @@ class Matcher {
   }
 
  private:
-  /// `<x>_grad`, or `<x>#grad` where a variable is called that.
+  /// `<x>_grad`, or `<x>#grad` if a variable has that name.
   void addStartKeys() {
     for (size_t i = 0; table && i < headRequests.size(); ++i) {
       const GradientTable::Head &head = table->heads[i];
@@ -75,7 +75,7 @@ class Matcher {
         .note("the second is bound as '" + keys[second->second] + "'; the first needs a name of its own");
   }
 
-  /// H-11: the head variable of a y that influences no x.
+  /// H-11: the head-gradient variable of a y that depends on no x.
   bool isDroppedSeed(StringRef name) const {
     return table && any_of(table->headGradOf, [&](const auto &row) { return row.first == name; });
   }
@@ -94,7 +94,7 @@ class Matcher {
   const std::optional<GradientTable> &table;
   ArrayRef<Request> headRequests;
   std::vector<std::string> keys;
-  StringMap<uint32_t> byKey, ambiguous;  // to node ids; ambiguous: the second variable of a name
+  StringMap<uint32_t> byKey, ambiguous;  // to node ids; ambiguous: the second variable with the name
   StringMap<size_t> startKeys;           // to heads
   StringMap<char> seen;
 };

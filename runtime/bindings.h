@@ -1,4 +1,4 @@
-// Arrays a caller gives by name, matched to the variables and heads of a graph (RUN-04).
+// Matches arrays that a caller gives by name to the variables and heads of a graph (RUN-04).
 #pragma once
 
 #include "passes/gradient/gradient.h"
@@ -25,15 +25,16 @@ struct MatchedBindings {
   const NamedArray *binding(NodeId n) const { return const_cast<MatchedBindings *>(this)->binding(n); }
 };
 
-/// E-34 for a name of several variables or one bound twice; E-72, with near names, for one the graph does not have.
+/// E-34 for a name that several variables share or that is bound twice; E-72, with similar names, for a name that the
+/// graph does not have.
 llvm::Expected<MatchedBindings> matchBindings(const Graph &graph, const std::optional<GradientTable> &table,
                                               llvm::ArrayRef<Request> headRequests, std::vector<NamedArray> bindings);
 
-/// Whether a tensor of shape `dims` could be one of `shape`.
+/// Whether `dims` is compatible with the possibly partial `shape`.
 bool agrees(ShapeRef shape, Dims dims);
-/// Floating variables take any number, the others their own dtype.
+/// Floating variables accept arrays of any dtype, others only of their own.
 bool isConvertible(DType from, DType to);
-/// `array` in the given dtype, moved when it has it already. Its data is never null.
+/// `array` converted to `dtype`; moved if it has that dtype already. The data is never null.
 Array converted(Array array, DType dtype);
 
 /// "(2,3) float32"

@@ -14,11 +14,11 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr uint64_t kMaxNodes = 1 << 20;  // of all bodies, counted once for each place they are used in
+constexpr uint64_t kMaxNodes = 1 << 20;  // of all bodies, counted once per use
 
 using NodeCounts = DenseMap<const BodyPlan *, uint64_t>;
 
-// As deep as bodies are nested.
+// Recurses as deep as bodies are nested.
 uint64_t countNodes(const std::vector<FlowPlan> &flows, NodeCounts &known) {
   uint64_t sum = 0;
   for (const FlowPlan &flow : flows)
@@ -77,7 +77,7 @@ class ListRunner final : public MovableRunner {
         copyHeads(instruction.firstStep, instruction.lastStep);
       }
     } catch (KernelError &error) {
-      // From a body of the node, the message begins with the node.
+      // A message from a body of the node already begins with the node.
       const bool isInside = StringRef(error.message).starts_with("node '" + list.graph.name(node).str() + "' > ");
       error.message = place + " > " + (isInside ? "" : list.graph.describe(node) + ": ") + error.message;
       throw;
@@ -92,7 +92,7 @@ class ListRunner final : public MovableRunner {
     for (uint32_t site : sites[e.value]) list.operands[site].data = data;
   }
 
-  // Nobody asks a head of a body to be added to.
+  // Heads of bodies never have the request Add.
   void copyHeads(uint32_t first, uint32_t last) {
     for (uint32_t i = first; i < last; ++i) {
       const TensorRef &to = list.heads[list.steps[i].head];

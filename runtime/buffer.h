@@ -11,7 +11,7 @@ namespace gradc {
 using Buffer = std::unique_ptr<char[], void (*)(char *)>;
 
 /// Zeroed bytes aligned to kPlanAlignment; never null, so that empty tensors have an address too. TooLarge, naming `what`
-/// ("variable 'x'"), when the machine has not so much.
+/// ("variable 'x'"), when the machine does not have that much.
 llvm::Expected<Buffer> allocateBuffer(size_t bytes, const llvm::Twine &what);
 
 }  // namespace gradc

@@ -19,7 +19,7 @@ template <DType type> struct Half {
 using Float16 = Half<DType::Float16>;
 using BFloat16 = Half<DType::BFloat16>;
 
-/// A distinct type too: any byte but 0 is true, and kernels that add and multiply bools leave others than 1.
+/// Also a distinct type: every nonzero byte is true, and kernels that add and multiply bools store values other than 1.
 struct Flag {
   uint8_t byte;
 };
@@ -57,7 +57,7 @@ template <class F> decltype(auto) withType(DType type, F use) {
   llvm_unreachable("no element access for this dtype");
 }
 
-/// An integer goes to float32 in one rounding, and to another integer modulo its range: no detour through double.
+/// Integers do not go through double: they are rounded to float32 once, and wrap around in another integer type.
 template <class From, class To> To convert(From value) {
   if constexpr (std::is_integral_v<From> && std::is_arithmetic_v<To>) return static_cast<To>(value);
   else return narrow<To>(widen(value));

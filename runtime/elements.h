@@ -7,12 +7,12 @@ namespace gradc {
 
 /// Element `index` in row-major order. 64-bit integers beyond 2^53 are rounded.
 double readElement(const TensorRef &tensor, int64_t index);
-/// Rounds to the dtype; integers are truncated toward zero, the nearest one in range is taken and 0 for NaN.
+/// Rounds to the dtype. Integers truncate toward zero and saturate; NaN becomes 0.
 void writeElement(const TensorRef &tensor, int64_t index, double value);
-/// Copies `from` into `to`, of as many elements, as NumPy's `astype` does for targets of floating type. Equal dtypes are
-/// copied byte for byte.
+/// Copies `from` into `to`, which has the same number of elements. For floating targets this is NumPy's `astype`; equal
+/// dtypes are copied byte for byte.
 void convertElements(const TensorRef &from, const TensorRef &to);
-/// to += from, of one shape and type: any that kernels compute in but bool.
+/// to += from, for tensors of the same shape and type; any type except bool.
 void addElements(const TensorRef &from, const TensorRef &to);
 
 }  // namespace gradc

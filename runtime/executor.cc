@@ -39,8 +39,8 @@ std::string headName(const Graph &graph, size_t i) {
   return "head '" + graph.listedName(graph.heads()[i]) + "'";
 }
 
-/// Reference kernels read and write row-major, dense memory; the listed ones take elements in any order, and images of one
-/// pixel have one order.
+/// Reference kernels read and write row-major, dense memory. Those with the role Elements accept any order, and images of
+/// one pixel have only one.
 [[maybe_unused]] bool suitsReference(const KernelCall &call) {
   auto suits = [&](const TensorRef &tensor) {
     if (tensor.isRowMajorDense()) return true;
@@ -107,7 +107,7 @@ double microsSince(Clock::time_point begin) {
 struct Executor::State {
   InstructionList list;
   FailureSlot failure;
-  std::vector<uint32_t> instructionOf;  // by node, from the first `bindState` on
+  std::vector<uint32_t> instructionOf;  // by node; filled by the first `bindState`
   unsigned threads = 1;
   bool hasForms = false;
   bool isStale = true;  // addresses changed since the operands were resolved
@@ -124,7 +124,7 @@ struct Executor::State {
     }
   }
 
-  /// How many instructions that were.
+  /// Returns how many instructions it ran.
   uint32_t execute(const Instruction &instruction) {
     const InstructionExtras *extras = list.extrasOf(instruction);
     if (extras && extras->group) return executeGroup(instruction, *extras);
@@ -152,7 +152,7 @@ struct Executor::State {
     return {instruction.node, start, duration, fast && fast->isFast(), fast ? fast->reorders() : Reorders()};
   }
 
-  /// `node` is the one that is being executed, or the first of those that run as one.
+  /// Keeps `node` at the node being executed, or at the first of its group.
   void executeAll(uint64_t step, NodeId &node) {
     if (!hasForms) list.setRandom(list.random.seed, step);
     timings.clear();
@@ -255,7 +255,7 @@ void Executor::bindState(NodeId node, void *object) {
   }
   const uint32_t i = instructionOf[node.value];
   if (i != NodeId::kNone)
-    state->list.needExtras(instructions[i]).state = object;  // else what the node yields is not wanted
+    state->list.needExtras(instructions[i]).state = object;  // else no output of the node is requested
 }
 
 Error Executor::run(uint64_t step) {

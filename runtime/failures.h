@@ -1,4 +1,4 @@
-// Exceptions of the standard library and of kernels as errors: no entry of the runtime lets one out.
+// Turns exceptions of the standard library and of kernels into errors: no entry point of the runtime lets one escape.
 // Tested by tests/failures_test.cc
 #pragma once
 
@@ -18,7 +18,7 @@ class FailureSlot {
 
   llvm::Error *address() { return &error; }
   bool hasFailed() { return static_cast<bool>(error); }
-  /// Success, unless a kernel left an error; the slot is as new.
+  /// Success, unless a kernel left an error. Empties the slot.
   llvm::Error take() {
     llvm::Error taken = std::move(error);
     hasFailed();
@@ -29,8 +29,8 @@ class FailureSlot {
   llvm::Error error = llvm::Error::success();
 };
 
-/// What `work` returns, an Error or an Expected. TooLarge for std::bad_alloc, saying `what` there was no memory for; TooLarge
-/// for a thread that cannot be started; what a KernelError says. `place` adds where it happened.
+/// Returns what `work` returns, an Error or an Expected. TooLarge for std::bad_alloc and for a thread that cannot be
+/// started, both with `what` in the message; a KernelError becomes the error it describes. `place` adds where it happened.
 template <class Work, class Place> auto catching(const char *what, Work work, Place place) -> decltype(work()) {
   return catchingBadAlloc(what, [&]() -> decltype(work()) {
     try {

@@ -24,11 +24,11 @@ void fillWith(const TensorRef &tensor, double value) {
   for (int64_t i = 0, size = tensor.size(); i < size; ++i) writeElement(tensor, i, value);
 }
 
-/// Events of a parser that reads `["Constant", {"value": 0.25}]`, under the parser's names. Its own tree of values allocates
-/// when it is destroyed, which ends the process where there is no memory.
+/// SAX handler for `["Constant", {"value": 0.25}]`; the parser prescribes the method names. The parser's own tree of values
+/// allocates in its destructor, which ends the process when there is no memory.
 struct ListEvents {
   std::string name;
-  double value = std::nan("");  // of the last key `value`; NaN where that is no number
+  double value = std::nan("");  // of the last key `value`; NaN if that is not a number
   bool isList = false;          // the first element is a string
 
   bool null() { return scalar(std::nan("")); }
@@ -79,7 +79,7 @@ struct ListEvents {
   bool isInArray = false, isInParameters = false, isValue = false;
 };
 
-/// The constant an `__init__` attribute stands for; NaN for initialisers that draw, which are left to the default.
+/// The constant an `__init__` attribute stands for; NaN for initialisers that draw, which fall back to the default.
 /// Spelled `zeros`, or as a JSON list of name and parameters: `["Constant", {"value": 0.25}]`.
 double constantOf(StringRef text) {
   ListEvents list;
@@ -123,15 +123,15 @@ Dims Initializer::shapeOfInput(const Reader &reader, size_t input) const {
   return inference.shapeOf(graph.entry(inputs[input])).dims();
 }
 
-/// Class numbers select along an axis of another operand: the rows of the table when they come first (Embedding), else
-/// one of the axes behind the batch. The smallest candidate is in range whichever it is.
+/// Class numbers select along an axis of another operand: rows of the table when they are operand 0 (Embedding), else one
+/// of the axes after the batch. The smallest candidate is in range for each of them.
 int64_t Initializer::numClasses(const Reader &reader) const {
   if (reader.input == 0) return smallest(shapeOfInput(reader, 1).take_front(1));
   Dims scores = shapeOfInput(reader, 0);
   return smallest(scores.size() > 1 ? scores.drop_front() : scores);
 }
 
-/// Positions along an axis of operand 0 or, where that is what is put somewhere, of the result.
+/// Positions count along an axis of operand 0 or, where operand 0 is scattered, of the result.
 int64_t Initializer::numIndices(const Reader &reader) const {
   const int64_t ofResult = smallest(inference.shapeOf(graph.entry(Value{reader.node})).dims());
   return reader.input == 0 ? ofResult : std::min(ofResult, smallest(shapeOfInput(reader, 0)));

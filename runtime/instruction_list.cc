@@ -1,4 +1,4 @@
-// What a list of instructions does once it is made, and what decides which nodes get one.
+// Operations on a prepared list of instructions, and the ordinals of random nodes.
 // Tested by tests/executor_test.cc
 #include "runtime/instructions.h"
 
@@ -25,7 +25,7 @@ RandomOrdinals::RandomOrdinals(const Graph &graph) : graph(graph) {
   }
 }
 
-// By id, so that a node draws the same wherever the schedule has it.
+// By id, so that a node draws the same wherever the schedule puts it.
 uint64_t RandomOrdinals::of(NodeId n) const {
   const NodeKind &kind = graph.kind(n);
   if (!draws(kind)) return 0;
@@ -69,7 +69,7 @@ void InstructionList::setRandom(uint64_t seed, uint64_t step) {
 }
 
 void InstructionList::trim(ShapeTable &shapes) {
-  std::vector<std::optional<Dims>> known;  // by id in the table of the inference
+  std::vector<std::optional<Dims>> known;  // by id in the inference's table
   auto dimsOf = [&](EntryId e) {
     const ShapeId id = inference.shape[e];
     if (id.value >= known.size()) known.resize(id.value + 1);

@@ -77,7 +77,7 @@ class Preparation {
     list.kernels = KernelSet::create(graph, inference, requests, wishes);
   }
 
-  /// For kernels the plan does not know of: nodes run one after the other, so they share the memory.
+  /// For kernels that are not in the plan. Nodes run one after the other, so all share this memory.
   Error placeKernelScratch() {
     size_t most = 0;
     for (uint32_t id = 0; id < graph.numNodes(); ++id) most = std::max(most, list.kernels.workspaceBytes(NodeId(id)));
@@ -93,7 +93,7 @@ class Preparation {
     return &(*options.overrides)[n.value];
   }
 
-  /// Memory of the list's own, at `to`.
+  /// Allocates memory that the list owns, and sets `to` to it.
   template <class T> Error own(size_t bytes, const Twine &what, T *&to) {
     Expected<Buffer> buffer = allocateBuffer(bytes, what);
     if (!buffer) return buffer.takeError();
@@ -125,7 +125,7 @@ class Preparation {
         .at(n);
   }
 
-  /// Gives heads their buffers; an entry is computed in that of the first head that asks Write, the others get steps.
+  /// An entry is computed in the buffer of its first head with the request Write; its other heads get steps.
   Error placeHeads() {
     ArrayRef<Value> heads = graph.heads();
     assert(options.headRequests.empty() || options.headRequests.size() == heads.size());
@@ -180,7 +180,7 @@ class Preparation {
       }
       scratchBytes = std::max(scratchBytes, scratch);
     }
-    // Results that only an addition reads: gone with the node, so all nodes share the memory.
+    // Results that only an addition reads are dead once their node is done, so all nodes share this memory.
     if (inScratch.empty()) return Error::success();
     char *memory = nullptr;
     if (Error error = own(scratchBytes, "results that are added to heads", memory)) return error;
@@ -214,7 +214,7 @@ class Preparation {
     }
     for (uint32_t i = 0; i < graph.numOutputs(n); ++i) {
       EntryId e(graph.firstEntry(n).value + i);
-      // To an output without elements there is nothing to write, so no kernel loops over what leads to it.
+      // Nothing is written to an output without elements, so no kernel loops over the operands for it.
       const bool isEmpty = list.inference.elements(e) == 0;
       Request request = isEmpty ? Request::Null : requests.request[e];
       addOperand(e);
@@ -222,7 +222,7 @@ class Preparation {
         if (Error error =
                 checkComputable(n, list.inference.dtype[e], kernelOutputType(kind, list.inference.dtype[e]), i == 0))
           return error;
-      // What a group lets it take over is an operand of another node.
+      // In a fused group an output may take over the operand of another member; this node does not see that as in place.
       auto isTakenOver = [&](Value v) { return graph.entry(v) == plan.inplaceOf[e]; };
       bool isInPlace = request != Request::Null && plan.offset[e] >= 0 && any_of(inputs, isTakenOver);
       list.requests.push_back(request == Request::Null ? request : isInPlace ? Request::InPlace : Request::Write);
@@ -262,7 +262,7 @@ class Preparation {
     return Error::success();
   }
 
-  /// A node with operands of 16 bits that has no fast kernel gets one around its reference kernel.
+  /// A node with 16-bit operands but no fast kernel gets a kernel that wraps its reference kernel.
   Error widen(NodeId n, Instruction &instruction) {
     if (instruction.fast || !hasHalf(graph, list.inference, n)) return Error::success();
     const size_t numIn = graph.inputs(n).size(), numOut = graph.numOutputs(n);
@@ -285,7 +285,7 @@ class Preparation {
     return list.wrapped.back().get();
   }
 
-  // Bodies of one node run one at a time: they share what the kernel leaves of the workspace.
+  // Bodies of one node run one at a time: they share the workspace after the kernel's own bytes.
   Error addBodies(NodeId n, InstructionExtras &extras) {
     const FlowPlan *flow = findFlowPlan(plan.flows, n);
     if (!flow)
@@ -314,7 +314,7 @@ class Preparation {
     return Failure(ErrorKind::UnknownOp, "operator '" + kind.spelling + "' of " + graph.describe(n) + why).at(n);
   }
 
-  /// No kernel is reached with operands that its own operator refuses; what inference lets pass here is a mistake of ours.
+  /// No kernel runs on operands that its own operator refuses. Inference should have refused them, so the error is Internal.
   Error checkShapes(NodeId n) {
     SmallVector<ShapeId, 8> in, out;
     for (Value v : graph.inputs(n)) in.push_back(list.inference.shape[graph.entry(v)]);
@@ -354,7 +354,7 @@ class Preparation {
         list.neededVariables.push_back(NodeId(id));
   }
 
-  /// No more memory than is needed. Views into the columns stay valid from here on, moves of the list included.
+  /// Frees excess capacity. Views into the columns stay valid from here on, even when the list is moved.
   void shrink() {
     list.instructions.shrink_to_fit();
     list.extras.shrink_to_fit();
@@ -363,7 +363,7 @@ class Preparation {
     list.requests.shrink_to_fit();
   }
 
-  /// Nodes of a group follow one another, as between them there is nothing that runs.
+  /// Members of a group are consecutive instructions: no node that runs is scheduled between them.
   void group() {
     auto next = list.instructions.begin();
     for (const FusedGroup &fused : list.kernels.fusion().groups) {
@@ -381,20 +381,20 @@ class Preparation {
   const RequestTable &requests;
   const MemoryPlan &plan;
   const ExecOptions &options;
-  const BodySite *const site;  // null: of a graph that is not a body
+  const BodySite *const site;  // null: the graph is not a body
   const Schedule &schedule;
   const RandomOrdinals ordinals;
   InstructionList list;
-  ShapeTable scratchShapes;  // that of the inference, which shape functions may add to
+  ShapeTable scratchShapes;  // a copy of the inference's, which shape functions may extend
   BitVector isCleared;       // by node (runtime/short_rows.h); empty: none
-  BitVector isRead;          // by an instruction at a position that is not ignored, or by a step
-  char unbound = 0;          // where a head is that is bound later
+  BitVector isRead;          // by an instruction at a position that is not ignored, or by a final step
+  char unbound = 0;          // placeholder address of heads that are bound later
   char *arena = nullptr;
   char *kernelScratch = nullptr;
   std::vector<StepPlan> steps, finalSteps;
   size_t nextStep = 0;
   std::vector<EntryId> stepEntries;
-  std::vector<std::pair<EntryId, size_t>> inScratch;  // with the offset there
+  std::vector<std::pair<EntryId, size_t>> inScratch;  // entries, and their offsets in shared memory
 };
 
 }  // namespace
@@ -402,7 +402,7 @@ class Preparation {
 Expected<InstructionList> prepareInstructions(const Graph &graph, const Inference &inference,
                                               const RequestTable &requests, const MemoryPlan &plan,
                                               const ExecOptions &options, const BodySite *site) {
-  // On the heap: bodies are prepared within their loops, as deep as they are nested.
+  // On the heap, because preparation recurses as deep as bodies are nested.
   return std::make_unique<Preparation>(graph, inference, requests, plan, options, site)->run();
 }
 

@@ -75,7 +75,7 @@ Expected<std::vector<OutputKey>> outputKeys(const Graph &graph, const std::optio
       isHead.set(head.node.value);
       bool isForward = !table || table->heads[i].kind == GradientTable::HeadKind::Forward;
       std::string key = isForward ? graph.listedName(head) : gradientKey(graph, names, table->heads[i], "_");
-      // Nodes of one name count as one source: their keys are told apart by number.
+      // Nodes that share a name count as one source: a number distinguishes their keys.
       std::string source = isForward ? graph.describe(head.node) : "the gradient of '" + table->heads[i].of + "'";
       if (key.empty()) key = ("#" + Twine(head.node.value)).str();
       if (Error error = maker.add({OutputKey::From::Head, i, NodeId(), ""}, key, source)) return error;

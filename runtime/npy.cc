@@ -1,6 +1,6 @@
 // NPY: one array. A header of fixed grammar (a Python dict of three keys), then the elements.
 //
-// Every size is checked against the bytes there are before anything is allocated. Not read: structured and object types.
+// Every size is checked against the bytes present before anything is allocated. Not read: structured and object types.
 // Tested by tests/npy_test.cc
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
@@ -170,7 +170,7 @@ std::string little(size_t value, size_t width) {
   return out;
 }
 
-/// No writer leaves other values than 0 and 1 in a bool.
+/// Every writer stores bools as 0 or 1.
 bool areBools(ArrayRef<char> bytes) {
   return all_of(bytes, [](char byte) { return byte == 0 || byte == 1; });
 }

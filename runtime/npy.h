@@ -1,7 +1,7 @@
 // NumPy's NPY and NPZ files, both ways, after the published format (numpy/lib/format.py, versions 1.0 to 3.0).
 //
-// NumPy has no bfloat16. Two raw bytes, '<V2', are taken for one, as np.save writes an array of ml_dtypes.bfloat16;
-// after np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
+// NumPy has no bfloat16. Two raw bytes, '<V2', are read and written as one, as np.save does for ml_dtypes.bfloat16; after
+// np.load, `array.view(ml_dtypes.bfloat16)` is the array again.
 #pragma once
 
 #include "ir/tensor.h"
@@ -20,7 +20,7 @@ struct Array {
   std::vector<char> bytes;
 
   TensorRef ref() { return {bytes.data(), dtype, shape}; }
-  /// For readers alone.
+  /// For reading only.
   TensorRef view() const { return const_cast<Array *>(this)->ref(); }
 };
 
@@ -33,17 +33,17 @@ struct NamedArray {
 llvm::Expected<Array> parseNpy(llvm::StringRef bytes, llvm::StringRef place);
 /// Members in archive order; stored and deflated ones, zip64 included.
 llvm::Expected<std::vector<NamedArray>> parseNpz(llvm::StringRef bytes, llvm::StringRef place);
-/// Of a row-major tensor. UnsupportedOption for bfloat16, which NumPy has no name for.
+/// Writes a row-major tensor. UnsupportedOption for an unknown dtype.
 llvm::Error writeNpy(llvm::raw_ostream &os, const TensorRef &tensor);
 
-/// Writes an archive array by array: stored, in the order they come, dated 1980, so that equal arrays give equal files.
+/// Writes an archive array by array: stored, in the order of the calls, dated 1980, so that equal arrays give equal files.
 class NpzWriter {
  public:
   explicit NpzWriter(llvm::raw_ostream &os) : os(os) {}
-  /// A row-major tensor. UnsupportedOption for bfloat16, and for a name of more than 65,531 bytes, which no archive holds;
-  /// nothing is written then.
+  /// Adds a row-major tensor. UnsupportedOption, with nothing written, for an unknown dtype and for a name of more than
+  /// 65,531 bytes, which no archive can hold.
   llvm::Error add(llvm::StringRef name, const TensorRef &tensor);
-  /// After the last one.
+  /// Call after the last `add`.
   llvm::Error finish();
 
  private:

@@ -1,4 +1,4 @@
-// An array's file in two parts, for archives of them. Tested by tests/npy_test.cc
+// An NPY file in two parts, for archives. Tested by tests/npy_test.cc
 #pragma once
 
 #include "ir/tensor.h"
@@ -9,9 +9,9 @@
 
 namespace gradc {
 
-/// What comes before the data. UnsupportedOption for bfloat16.
+/// What comes before the data. UnsupportedOption for an unknown dtype.
 llvm::Expected<std::string> npyHeader(const TensorRef &tensor);
-/// The data: the tensor's own bytes, or in `scratch` where they have to be others.
+/// The data: the tensor's own bytes; bools as 0 or 1, in `scratch`.
 llvm::StringRef npyData(const TensorRef &tensor, std::string &scratch);
 
 }  // namespace gradc

@@ -1,7 +1,7 @@
 // NPZ: a zip archive of NPY members, after the published format (PKWARE APPNOTE 6.3: central directory, zip64, deflate).
 //
-// Reading trusts the central directory alone, so members with data descriptors need no special case. No size is believed
-// that the bytes at hand cannot hold. Not read: encrypted and multi-disk archives. Tested by tests/npy_test.cc
+// Reading trusts only the central directory, so members with data descriptors need no special case. A size that the
+// bytes at hand cannot hold is refused. Not read: encrypted and multi-disk archives. Tested by tests/npy_test.cc
 #include "ir/error.h"
 #include "ir/out_of_memory.h"
 #include "runtime/npy.h"
@@ -36,9 +36,9 @@ uint16_t u16(StringRef bytes, size_t at) { return static_cast<uint16_t>(little(b
 uint32_t u32(StringRef bytes, size_t at) { return static_cast<uint32_t>(little(bytes, at, 4)); }
 uint64_t u64(StringRef bytes, size_t at) { return little(bytes, at, 8); }
 
-/// Of what `before` is the checksum of, and `data` behind it.
+/// The checksum of bytes whose own checksum is `before`, followed by `data`.
 uint32_t checksum(StringRef data, uint32_t before = 0) {
-  if (data.empty()) return before;  // for zlib, null data asks for the value to begin with
+  if (data.empty()) return before;  // zlib takes null data as a request for the initial value
   return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef *>(data.data()), data.size()));
 }
 
@@ -168,7 +168,7 @@ class ArchiveReader {
     constexpr uint64_t kPart = 1u << 30;  // zlib counts in 32 bits
     int status = Z_OK;
     uint64_t in = 0, done = 0;
-    char none;  // where inflating nothing points to
+    char none;  // the output when there is nothing to inflate
     while (status == Z_OK) {
       uInt give = static_cast<uInt>(std::min<uint64_t>(packed.size() - in, kPart));
       uInt room = static_cast<uInt>(std::min<uint64_t>(size - done, kPart));

@@ -39,7 +39,7 @@ struct Session::State {
   MemoryPlan plan;
   std::vector<uint32_t> slotOf;  // by node: index into variables
   std::vector<Argument> variables, heads;
-  std::vector<NodeId> sharedWith;  // by head: the variable it is written over, else invalid
+  std::vector<NodeId> sharedWith;  // by head: the variable whose memory it overwrites, else invalid
   unsigned threads = 1;
   std::vector<std::string> warnings;
   std::optional<Executor> executor;
@@ -69,7 +69,7 @@ struct Session::State {
   Error run(uint64_t step);
 };
 
-/// Arrays and variables, every variable with a shape and a type that its array fits.
+/// Matches arrays to variables, infers shapes and types, and checks that every array fits its variable.
 Expected<MatchedBindings> Session::State::match(Context &context, std::vector<NamedArray> bindings,
                                                 const SessionOptions &options) {
   if (Error error = checkMutationOrder(graph, options.exec.schedule)) return error;
@@ -115,8 +115,8 @@ Error Session::State::inferWith(Context &context, const MatchedBindings &matched
   return Error::success();
 }
 
-/// E-71 when the graph without the bound arrays infers, so that one of them must be at fault; the first whose shape
-/// disagrees by itself is named, else what inference says is all there is to say.
+/// E-71 if inference succeeds without the bound arrays, so that one of them must be at fault: names the first whose shape
+/// disagrees by itself, else keeps the message of inference.
 Error Session::State::explainConflict(Context &context, const MatchedBindings &matched, const SessionOptions &options,
                                       Error conflict) {
   InferOptions partial = options.infer;
@@ -141,7 +141,7 @@ Error Session::State::explainConflict(Context &context, const MatchedBindings &m
   });
 }
 
-/// What is wrong with memory of the caller's, the executor says when it is bound.
+/// Memory of the caller's is checked by the executor, when it is bound.
 Error Session::State::checkVariables(const MatchedBindings &matched, const SessionOptions &options) const {
   std::vector<bool> hasMemory(graph.numNodes());
   for (const VariableMemory &given : options.variableMemory) {
@@ -212,8 +212,8 @@ Error Session::State::fillVariables(MatchedBindings &matched, const SessionOptio
   return Error::success();
 }
 
-/// The plan in the file, if there is one, is for nodes that run one by one. Workspaces do not move the values, so it is the same
-/// whichever kernels it was made for.
+/// A plan in the file is for nodes that run one by one. Workspaces do not move the values, so the plan does not depend on
+/// the kernels it was made for.
 Expected<bool> Session::State::isOtherPlanInFile(Context &context, PlanOptions options) {
   if (!graph.table().plan) return false;
   if (!options.groups || options.groups->groups.empty()) return isOtherPlan(graph, plan);

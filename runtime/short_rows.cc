@@ -12,7 +12,7 @@ namespace {
 
 bool isLoop(const NodeKind &kind) { return kind.flow && kind.flow->form == BodyFlow::Form::Loop; }
 
-/// Whether the node reads rows of the input as far as a number says that it is given.
+/// Whether the node reads only as many rows of the input as its count operand says.
 bool readsRowsRun(const NodeKind &kind, size_t input) {
   return isLoop(kind) && kind.flow->countOperand && kind.flow->operands[input] == BodyFlow::Operand::Rows;
 }
@@ -42,7 +42,7 @@ BitVector loopsToClear(const Graph &graph, const BitVector &isShort) {
     const uint32_t first = graph.firstEntry(NodeId(n)).value;
     for (uint32_t o = 0; o < kind.numOutputs && isLoop(kind); ++o)
       if (isReadWhole[first + o] && isShortOutput(kind, o)) cleared.set(n);
-    // What works element by element keeps each row to itself.
+    // An element-wise node does not mix rows.
     bool needsRest = !kind.op->flags.isElementwise;
     for (uint32_t o = 0; o < kind.numOutputs; ++o) needsRest |= isReadWhole[first + o];
     ArrayRef<Value> inputs = graph.inputs(NodeId(n));

@@ -1,6 +1,6 @@
-// What a loop stacks for its gradient has values in the rows of the steps that ran; the other rows are as memory has them, so that
-// a loop touches no more than it runs. Its gradient, a loop again, reads as many rows. Where anything else reads such a stack,
-// in a file made by hand, the loop zeroes it first. Tested by tests/short_rows_test.cc
+// The outputs that a loop stacks for its gradient have values only in the rows of the steps that ran; the other rows are
+// uninitialized, so that a loop touches no more memory than it fills. Its gradient, also a loop, reads the same rows. Where
+// anything else reads such an output, as in a handwritten file, the loop zeroes it first. Tested by tests/short_rows_test.cc
 #pragma once
 
 #include "ir/graph.h"
@@ -12,15 +12,15 @@
 
 namespace gradc {
 
-/// By node: the loops whose stacks have readers that take rows of steps that were not run. `isShort`: by head, those of whose
-/// rows as many are read as were written; empty: none. Linear.
+/// By node: the loops with a stacked output whose readers need rows of steps that did not run. `isShort`: by head, whether
+/// only the rows that were written are read; empty: none. Linear.
 llvm::BitVector loopsToClear(const Graph &graph, const llvm::BitVector &isShort);
 
-/// By head of a body of a node that is not to be cleared: what is there for gradients, which read no more of a stack within the
-/// body than was written.
+/// By head of a body, of a node that need not be cleared: the heads that exist for gradients, which read no more rows of a
+/// stack inside the body than were written.
 llvm::BitVector shortHeads(const NodeKind &kind, size_t body);
 
-/// Runs the kernel of such a loop after it zeroed the stacks.
+/// Zeroes the stacked outputs of such a loop, then runs its kernel.
 std::unique_ptr<PreparedKernel> clearingKernel();
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// The steps of bench/imperative.cc in libtorch. bench/tape.py builds it against a wheel of PyTorch and runs the two in turns.
-// Prints one line per measure: its name, a tab, seconds per call or bytes.
+// The benchmarks of bench/imperative.cc in libtorch. bench/tape.py builds this program against a wheel of PyTorch and runs the
+// two in turns. Prints one line per measure: its name, a tab, seconds per call or bytes.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -27,7 +27,7 @@ struct Chain {
   }
 };
 
-/// Seconds that `measured` takes after `prepared` has, per call.
+/// Seconds per call of `measure`, which is given what `prepare` returns; only `measure` is timed.
 template <class Prepare, class Measure> double timeOf(Prepare prepare, Measure measure) {
   double seconds = 0, calls = 0;
   for (int i = -20; i < kRounds; ++i) {
@@ -68,7 +68,7 @@ struct Network {
   }
 };
 
-/// The most that the heap grew by, looked at after the forward and after the backward of ten steps.
+/// Peak growth of the heap, sampled whenever `step` calls its argument.
 template <class Step> double peakOf(Step step) {
   const size_t before = heapBytes();
   size_t peak = before;

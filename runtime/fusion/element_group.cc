@@ -14,9 +14,9 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that are not worth a second thread
+constexpr int64_t kGrain = 16384;  // fewer elements are not worth a second thread
 
-/// The calls of all members on one piece after the other, on one thread. On its stack: nothing is allocated.
+/// Runs all members on one piece after the other, on one thread. Lives on that thread's stack, so nothing is allocated.
 class Pieces {
  public:
   Pieces(const ElementGroup &group, const InstructionList &list, ArrayRef<Instruction> members)

@@ -1,6 +1,6 @@
-// Phases: list the nodes that run; take out batch norms with what follows them, and their gradients with what comes before; cut
-// the others into stretches of nodes that work on the same number of elements; cut these where no operand connects what is
-// before with what is behind; say which entries are not stored, and what may share memory.
+// Phases: list the nodes that run; take out batch norms with the nodes that follow them, and their gradients with the node
+// before; cut the rest into stretches of nodes that work on the same number of elements; cut these where no operand
+// connects the nodes before with those after; decide which entries are not stored and which may share memory.
 // Tested by tests/fusion_test.cc
 #include "runtime/fusion/element_group.h"
 #include "runtime/fusion/fusion.h"
@@ -19,7 +19,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr size_t kCacheBytes = size_t{24} << 10;  // of the first cache, for the pieces of all operands of a group
+constexpr size_t kCacheBytes = size_t{24} << 10;  // of the L1 cache, for the pieces of all operands of a group
 
 class Formation {
  public:
@@ -49,7 +49,7 @@ class Formation {
  private:
   // ---- batch norm
 
-  /// The group that the first of these nodes begins, if any: how many of them it has.
+  /// Adds the group that begins with the first of these nodes, if there is one. Returns its number of nodes.
   size_t addNormGroup(ArrayRef<NodeId> nodes) {
     const NodeId norm = nodes[0];
     if (!request.options.norms || nodes.size() < 2 || rowName(norm) != "BatchNorm") return 0;
@@ -75,7 +75,7 @@ class Formation {
     return taken;
   }
 
-  /// The gradient of a relu and that of the batch norm before it, if these are the first two nodes.
+  /// Adds the gradient of a relu and that of the batch norm before it, if these are the first two nodes.
   size_t addNormGradientGroup(ArrayRef<NodeId> nodes) {
     if (!request.options.norms || nodes.size() < 2 || rowName(nodes[1]) != "_backward_BatchNorm") return 0;
     const ArrayRef<NodeId> members = nodes.take_front(2);
@@ -89,8 +89,8 @@ class Formation {
     return 2;
   }
 
-  /// Whether the relu of the first gradient was given what the batch norm of the second one computed, and that can be computed
-  /// again: its operands are those of the gradient, beta included, which the gradient itself does not read.
+  /// Whether the relu of the first gradient read the output of the batch norm of the second, and that output can be
+  /// recomputed: the batch norm and its gradient have the same operands, including beta, which the gradient does not read.
   bool isReluOfNorm(NodeId reluGradient, NodeId normGradient) {
     const NodeId relu = graph.inputs(reluGradient)[1].node;
     if (graph.isVariable(relu) || !isRelu(relu)) return false;
@@ -127,7 +127,7 @@ class Formation {
     addGroup(members, std::move(kernel));
   }
 
-  /// Of a built-in operator that runs on a fast kernel of its own.
+  /// The operator's name if it is built in and runs on a fast kernel of its own.
   StringRef rowName(NodeId n) const {
     if (!request.kernels.kernel(n) || hasHalf(graph, request.inference, n)) return "";
     return findFastKernel(*graph.op(n))->name;
@@ -147,14 +147,15 @@ class Formation {
            (name == "elemwise_add" || name == "_grad_add" || name == "add_n" || name == "broadcast_add");
   }
 
-  /// Whether nobody but `next` reads output 0 of `n`, and it once.
+  /// Whether `next` is the only reader of output 0 of `n`, and reads it once.
   bool passesOn(NodeId n, NodeId next) const {
     const EntryId e = output(n, 0);
     if (!isWanted(e) || isHead(e) || requests.reads[e] != 1 || hasHeadSteps(n)) return false;
     return is_contained(map_range(graph.inputs(next), [&](Value v) { return graph.entry(v); }), e);
   }
 
-  /// Whether outputs 0 and what the members read of that size have shape, type and layout of `x`, and are not few.
+  /// Whether `x` is large enough, and output 0 of each member and the operands of its element-wise members have the shape,
+  /// type and layout of `x`.
   bool isAlike(ArrayRef<NodeId> members, EntryId x) const {
     const Inference &inference = request.inference;
     if (inference.elements(x) < request.options.minElements) return false;
@@ -169,7 +170,7 @@ class Formation {
     });
   }
 
-  /// Views into columns of the object, until the next call.
+  /// Views into columns of this object, valid until the next call.
   KernelSite siteOf(NodeId n) {
     const KernelSetOptions &made = request.kernelOptions;
     siteOperands.clear();
@@ -193,7 +194,7 @@ class Formation {
     return site;
   }
 
-  // ---- nodes that work element by element
+  // ---- element-wise nodes
 
   EntryId output(NodeId n, uint32_t o) const { return EntryId(graph.firstEntry(n).value + o); }
   bool isWanted(EntryId e) const { return requests.request[e] != Request::Null; }
@@ -211,7 +212,7 @@ class Formation {
            !hasHalf(graph, request.inference, n);
   }
 
-  /// The elements of a node that works element by element; 0 for any other.
+  /// The number of elements of an element-wise node; 0 for any other.
   int64_t elementsOf(NodeId n) const {
     if (!request.options.elements || !takesParts(n)) return 0;
     int64_t elements = 0;
@@ -229,7 +230,7 @@ class Formation {
     return elements < request.options.minElements ? 0 : elements;
   }
 
-  /// What is copied or added to a head right after the node is done.
+  /// Whether an output is copied or added to a head right after the node.
   bool hasHeadSteps(NodeId n) const {
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
       if (const EntryId e = output(n, o); headCount[e] > 1 || requests.request[e] == Request::Add) return true;
@@ -249,7 +250,7 @@ class Formation {
   }
 
   void endStretch() {
-    // By member: the last one that has an operand in common with it, or with one before.
+    // By member: the last one with an operand that this one is the first to use.
     SmallVector<size_t, kMaxMembers> reach(stretch.size());
     DenseMap<uint32_t, size_t> firstWith;
     for (size_t m = 0; m < stretch.size(); ++m)
@@ -266,7 +267,7 @@ class Formation {
     size = 0;
   }
 
-  /// Visits what the node reads, then what it writes, of the size of the stretch.
+  /// Visits the entries of the stretch's size that the node reads, then those that it writes.
   template <class F> void forParts(NodeId n, F visit) const {
     forReads(n, visit);
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
@@ -316,13 +317,13 @@ class Formation {
     return given == 0 ? fitting(kCacheBytes, width) : std::min(given, fitting(kScratchBytes, scratchWidth));
   }
 
-  /// Where in scratch the pieces of entries are that are not stored.
+  /// Places in scratch for the pieces of entries that are not stored.
   struct Slots {
     DenseMap<uint32_t, uint32_t> of;  // by entry
-    uint32_t width = 0;               // bytes per element, of all
+    uint32_t width = 0;               // bytes per element, of all slots
   };
 
-  /// A slot is free again after the last read of its entry, for an entry of the same width.
+  /// After the last read of its entry, a slot is free for another entry of the same width.
   Slots placeInside(ArrayRef<NodeId> members) const {
     DenseMap<uint32_t, uint32_t> readsLeft;
     for (NodeId n : members) forReads(n, [&](EntryId e) { ++readsLeft[e.value]; });
@@ -350,7 +351,7 @@ class Formation {
     return slots;
   }
 
-  /// What is stored may be written over what an earlier member reads.
+  /// An entry that is stored may overwrite one that an earlier member reads.
   void addPairs(ArrayRef<NodeId> members, const Slots &slots) {
     SmallVector<EntryId, 16> before;
     for (NodeId n : members) {
@@ -374,10 +375,10 @@ class Formation {
   const Graph &graph;
   const RequestTable &requests;
   EntryMap<uint32_t> headCount;
-  SmallVector<NodeId, kMaxMembers> stretch;  // nodes in a row that work on `size` elements each
+  SmallVector<NodeId, kMaxMembers> stretch;  // consecutive nodes that work on `size` elements each
   size_t stretchOperands = 0;
   int64_t size = 0;
-  std::vector<uint32_t> firstWrite;  // by node: the step of the first one that overwrites it; empty until needed
+  std::vector<uint32_t> firstWrite;  // by node: the step that first overwrites it; empty until needed
   std::vector<TensorRef> siteOperands;
   std::vector<Request> siteRequests;
   Fusion fusion;

@@ -17,16 +17,16 @@ struct InstructionList;
 class GroupKernel {
  public:
   virtual ~GroupKernel() = default;
-  /// The instructions of the nodes, in their order, of `list`. Throws what their kernels throw.
+  /// `members` are the nodes' instructions in `list`, in order. Throws what their kernels throw.
   virtual void run(const InstructionList &list, llvm::ArrayRef<Instruction> members) const = 0;
 };
 
 struct FusedGroup {
-  std::vector<NodeId> nodes;  // those that compute something, in the order of the schedule
+  std::vector<NodeId> nodes;  // those that run, in the order of the schedule
   std::unique_ptr<GroupKernel> kernel;
 };
 
-/// All groups of one graph: what the executor runs, and what the planner has to know, group by group.
+/// All groups of one graph: for the executor, and, in the same order, for the planner.
 struct Fusion {
   std::vector<FusedGroup> groups;
   NodeGroups memory;

@@ -1,8 +1,9 @@
 // Finds the nodes of a graph that run as one: a pass over the schedule, before memory is planned.
 //
-// A group is a stretch of the schedule whose nodes read and write the same elements, piece by piece: a piece of what one
-// computes is in the cache when the next reads it. What only the group reads is not stored and gets no memory. Each node
-// still runs the loop it would run by itself, on the same elements, so the bits are the same. Tested by tests/fusion_test.cc
+// A group is a stretch of the schedule whose nodes read and write the same elements, piece by piece: a piece that one node
+// computes is in the cache when the next reads it. Entries that only the group reads are not stored and get no memory. Each
+// node still runs the loop it would run by itself, on the same elements, so the bits are the same.
+// Tested by tests/fusion_test.cc
 #pragma once
 
 #include "passes/schedule.h"
@@ -16,12 +17,12 @@ struct FusionRequest {
   const Inference &inference;
   const RequestTable &requests;
   const KernelSet &kernels;
-  const KernelSetOptions &kernelOptions;  // that the kernels were made with
+  const KernelSetOptions &kernelOptions;  // those that the kernels were made with
   const Schedule &schedule;
   const FusionOptions &options;
 };
 
-/// In n log n.
+/// Takes O(n log n).
 Fusion formGroups(const FusionRequest &request);
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// Batch normalisation and the nodes around it that work element by element, in the same passes over memory.
+// Batch normalisation and the element-wise nodes around it, in the same passes over memory.
 // Tested by tests/fusion_test.cc
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace gradc {
 
-/// BatchNorm, then a sum with another operand, a relu, or both. Null: no kernel takes the site.
-/// `addend` is the position of that operand of the sum.
+/// BatchNorm, then a sum with another operand, a relu, or both. `addend` is the position of the other operand in the sum.
+/// Null: no kernel takes the site.
 std::unique_ptr<GroupKernel> normGroupKernel(const KernelSite &site, fast::NormTail tail, size_t addend);
 
-/// The gradient of a relu, then that of the BatchNorm before it, whose site it is. Null: no kernel takes the site.
+/// The gradient of a relu, then that of the BatchNorm before it; `site` is that of the latter. Null: no kernel takes it.
 std::unique_ptr<GroupKernel> normGradientGroupKernel(const KernelSite &site);
 
 }  // namespace gradc

@@ -25,7 +25,7 @@ size_t headOf(const Graph &graph, Value y) {
   return at - graph.heads().begin();
 }
 
-/// `graph` with those of `ys` as heads too that are none yet. They are entries of it, so ids stay.
+/// `graph` with those `ys` as further heads that are not heads yet. They are entries of it, so ids stay.
 Expected<Graph> withHeads(Context &context, const Graph &graph, ArrayRef<GradientHead> ys) {
   SmallVector<Value, 8> heads(graph.heads().begin(), graph.heads().end());
   for (const GradientHead &y : ys)
@@ -76,7 +76,7 @@ class ProblemMaker {
     if (!function) return function.takeError();
     problem.function = *function;
     for (uint32_t order = 1; order <= options.order; ++order) {
-      if (order > 1 && request.heads.empty()) break;  // gradients that vanish: so do all further ones
+      if (order > 1 && request.heads.empty()) break;  // all gradients vanish, and so do those of higher order
       if (Error error = differentiateOnce(request, gradientOptions, order)) return error;
     }
     return Error::success();
@@ -88,7 +88,7 @@ class ProblemMaker {
     return infer(ctx, function, options.session.hints, partial);
   }
 
-  /// Makes `problem` about one order more; `request.heads` are its y, and then the gradients found.
+  /// Raises `problem` by one order; differentiates `request.heads` and replaces them by the gradients.
   Error differentiateOnce(GradientRequest &request, GradientOptions &gradientOptions, uint32_t order) {
     if (order > 1) {
       problem.function = problem.gradients;
@@ -165,7 +165,7 @@ class ProblemMaker {
       ys.clear();
       for (const GradientHead &head : options.gradient.heads) ys.push_back(head.y);
     }
-    // The heads of lower orders come first, so they alone are a prefix of the graph.
+    // The heads of lower orders come first, so the graph of these heads is a prefix of the whole.
     for (Value y : ys)
       if (!is_contained(below, y)) below.push_back(y);
     Expected<Frozen> frozen = GraphBuilder(ctx, graph).freeze(below, {});
@@ -207,8 +207,8 @@ class ProblemMaker {
 
   // ---- both
 
-  /// An implied loss reads its label, which the operator itself may ignore: as a head it is computed all the same. It is a
-  /// constant for the gradient, so it is held; where a gradient flows through it beside, that would hold too much.
+  /// An implied loss reads its label, which the operator itself may ignore: made a head, the label is computed anyway. It is
+  /// a constant for the gradient, so it is held; a label that a gradient also flows through cannot be held.
   Error keepLabels() {
     std::vector<GradientHead> labels;
     for (uint32_t id = 0; id < problem.function.numNodes(); ++id) {

@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What the values of one evaluation are made of.
+/// The values that make up the scalar at one point.
 struct Sample {
   std::vector<std::vector<double>> heads;  // per output of the problem
   std::vector<double> losses;              // per live loss node
@@ -57,7 +57,7 @@ struct ScalarFunction::State {
   void restoreAux();
 };
 
-/// Which nodes are replaced, and which entries' base values that takes.
+/// Decides which nodes are replaced, and which entries' base values that needs.
 void ScalarFunction::State::chooseOverrides() {
   for (Value v : problem.held)
     if (!graph().isVariable(v.node)) heldEntry.set(graph().entry(v).value);
@@ -83,7 +83,7 @@ void ScalarFunction::State::chooseOverrides() {
   }
 }
 
-/// Loss nodes that a head gradient reaches: backwards from the outputs over edges that carry gradient.
+/// Finds loss nodes that a head gradient reaches: backwards from the outputs over edges that carry gradient.
 void ScalarFunction::State::findLosses() {
   BitVector isLive(graph().numNodes());
   for (const CheckProblem::Output &out : problem.outputs) isLive.set(graph().heads()[out.head].node.value);

@@ -21,7 +21,7 @@ namespace gradc {
 namespace {
 
 constexpr double kVacuous = 1e-12;
-// Streams of draws, apart from one another and from those of operators and initial values.
+// Streams of draws, distinct from one another and from those of operators and initial values.
 constexpr uint64_t kProjectionStream = ~uint64_t{1}, kOrderStream = ~uint64_t{2}, kSampleStream = ~uint64_t{3};
 
 /// Uniform with variance 1.
@@ -59,16 +59,17 @@ class Checker {
 
   // ---- the base point
 
-  /// Bindings of variables the function has go there; the rest, head gradients of an emitted graph, to the gradients.
+  /// Bindings of the function's variables go to the function; the rest, head gradients of an emitted graph, to the
+  /// gradients.
   Error evaluateBase(std::vector<NamedArray> bindings) {
     SessionOptions forward = options.session;
     forward.hints = problem.hints;
     if (!forward.infer.floatAs) forward.infer.floatAs = DType::Float64;
     forward.exec = execOptions();
-    forward.exec.backend = Backend::Reference;  // its plan serves executors that bring their own kernels, or none
+    forward.exec.backend = Backend::Reference;  // its plan must serve executors that prepare their own kernels, or none
     std::vector<Request> requests(problem.function.heads().size(), Request::Write);
     forward.exec.headRequests = requests;
-    forward.allowInplace = false;  // a piece or a held value is not written over what it came from
+    forward.allowInplace = false;  // a piece or a held value must not overwrite its operands
     auto isForeign = [&](NodeId n) { return n.value >= problem.function.numNodes(); };
     erase_if(forward.hints.shapes, [&](const ShapeHint &hint) { return isForeign(hint.variable); });
     erase_if(forward.hints.dtypes, [&](const DTypeHint &hint) { return isForeign(hint.variable); });
@@ -83,8 +84,8 @@ class Checker {
     return computeGradients(forward, std::move(others));
   }
 
-  /// The gradient graph at the same point, where the function's variables have the same ids. Its session is gone before
-  /// samples are taken: neither values nor temporaries are in memory twice.
+  /// Runs the gradient graph, in which the function's variables have the same ids, at the same point. Its session is gone
+  /// before samples are taken, so neither values nor temporaries are in memory twice.
   Error computeGradients(SessionOptions settings, std::vector<NamedArray> bindings) {
     settings.hints = problem.hints;
     settings.initSeed = options.session.initSeed.value_or(options.seed);
@@ -187,14 +188,14 @@ class Checker {
     double measured = scalar->differenceFromPrevious();
     for (size_t p = 0; p < parts.size(); ++p) move(parts[p], base[p], steps[p], 0);
     double length = 2 * options.eps;
-    // A coordinate's step grows with |x|, which its derivative does not.
+    // The step of a single coordinate grows with |x|; dividing by it gives the derivative.
     if (parts.size() == 1 && parts[0].only >= 0) length = 2 * steps[0][0];
     add(report.rows[row], claimed / length, measured / length);
     return Error::success();
   }
 
-  /// Half of the distance between the two points, per element: eps · max(1, |x|), in a direction times a random weight
-  /// and over the root of the number of elements, so that every step is about as long.
+  /// Half of the distance between the two points, per element: eps · max(1, |x|). In a direction it is multiplied by a
+  /// random weight and divided by the root of the number of elements, so that all steps are about equally long.
   std::vector<double> stepsOf(const Part &part, uint32_t sample, double norm) {
     TensorRef x = variable(part);
     auto stepOf = [&](int64_t i) { return options.eps * std::max(1.0, std::fabs(readElement(x, i))); };

@@ -15,7 +15,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What a probability of zero counts as: the smallest float32, so that a loss stays a number.
+/// Replaces a probability of zero, about the smallest normal float32, so that a loss stays finite.
 constexpr double kLeastProbability = 1e-38;
 
 Array asDouble(const TensorRef &tensor) {

@@ -1,9 +1,9 @@
-// What training makes smaller, and how good the result is, read off the heads of a network.
+// The loss that training minimizes, and the quality of the result, computed from the heads of a network.
 //
-// A head that an operator with a loss of its own makes (SoftmaxOutput, the regression outputs, MakeLoss) counts with
-// that loss, as the operator itself defines it (`impliedLoss`), computed from the head and the label: the logits that a
-// probability stands for are its logarithm. Any other head counts with the sum of its elements, whose gradient is the
-// ones that a head without loss gets; heads nothing flows into count nothing. docs/training.md has the table.
+// A head of an operator with its own loss (SoftmaxOutput, the regression outputs, MakeLoss) contributes that loss, as the
+// operator defines it (`impliedLoss`), computed from the head and the label; the logits of a probability are taken to be its
+// logarithm. Any other head contributes the sum of its elements, whose gradient is the ones that a head without loss gets;
+// heads that no gradient flows into contribute nothing. docs/training.md has the table.
 // Tested by tests/objective_test.cc
 #pragma once
 
@@ -30,27 +30,27 @@ class Objective {
  public:
   explicit Objective(const Graph &forward);
 
-  /// Values that must be at hand besides the heads: the label of each loss; no value twice.
+  /// Values that are needed besides the heads: the label of each loss, without duplicates.
   llvm::ArrayRef<Value> labels() const { return labelValues; }
   /// Of the network.
   size_t numHeads() const { return headCount; }
   /// Of the first head that has one.
   Metric metric() const { return metricKind; }
-  /// Whether every loss is a mean over the batch by itself: by its attribute `normalization`, or as a single number. Else
-  /// their sum is divided by the batch size, the loss reported as well as the gradient.
+  /// Whether every loss already is a mean over the batch, by its attribute `normalization` or as a single number. Otherwise
+  /// the reported loss and the gradient are divided by the batch size.
   bool isMean(llvm::ArrayRef<TensorRef> heads) const;
   /// `heads` are those of the network, `labels` parallel to `labels()`.
   Score score(llvm::ArrayRef<TensorRef> heads, llvm::ArrayRef<TensorRef> labels, int64_t batch) const;
-  /// BindingMismatch for a class number in a column that feeds a label directly and that the network has no class for.
+  /// BindingMismatch if a column that feeds a label directly contains a class number that the network does not have.
   llvm::Error checkLabels(const Graph &forward, const Inference &inference, const Dataset &data) const;
 
  private:
-  /// From a head back to an input of its operator that the loss can be computed from.
+  /// How to get from a head back to an input of its operator from which the loss can be computed.
   enum class Undo : uint8_t { Sum, Identity, Log, Logit };
   struct Term {
     size_t head;
     const NodeKind *kind;  // null: the sum of the head
-    size_t label;          // into labelValues; kNoLabel
+    size_t label;          // into labelValues, or kNoLabel
     Undo undo;
     bool isMean;  // unless undo is Sum
   };

@@ -1,5 +1,5 @@
-// Arithmetic with numbers, powers, extrema, clipping and choices, element by element, and their gradients: what their reference kernels
-// compute, to the bit, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
+// Element-wise arithmetic with numbers, powers, extrema, clipping and choices, and their gradients: the same bits as the
+// reference kernels, in loops for every instruction set. Tested by tests/fast_kernels_test.cc
 #include "ir/number.h"
 #include "ops/elementwise/scalar_params.h"
 #include "ops/layer_attrs.h"
@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// Makes Kernel<T> for the type of output 0; nothing for others than floating types.
+/// Makes Kernel<T> for the type of output 0; null unless that is a floating type.
 template <template <class> class Kernel> std::unique_ptr<PreparedKernel> ofFloating(const KernelSite &site) {
   std::unique_ptr<PreparedKernel> kernel;
   if (isFloatingKernelType(site.out[0].dtype))
@@ -22,7 +22,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> ofFloat
   return kernel;
 }
 
-/// y = F(a[, b], scalar), the number an attribute.
+/// y = F(a[, b], scalar), where `scalar` is an attribute.
 template <auto F> struct WithScalar {
   template <class T> class Kernel : public PreparedKernel {
    public:
@@ -49,7 +49,7 @@ template <auto F> std::unique_ptr<PreparedKernel> withScalar(const KernelSite &s
   return ofFloating<WithScalar<F>::template Kernel>(site);
 }
 
-/// Outputs F0 and F1 of the operands dy, a, b, of which one may share its memory with an output.
+/// Outputs F0(dy, a, b) and F1(dy, a, b); one operand may share memory with an output.
 template <auto F0, auto F1> struct TwoOutputs {
   template <class T> class Kernel : public PreparedKernel {
    public:
@@ -79,7 +79,8 @@ template <auto F0, auto F1> std::unique_ptr<PreparedKernel> twoOutputs(const Ker
 
 template <class T> T signOf(T x) { return static_cast<T>((x > T{0}) - (x < T{0})); }
 
-/// The gradient of a choice, inputs dy and the condition: dy where it holds, and where it does not.
+/// The gradient of a choice, inputs dy and the condition. Output 0 is dy where the condition holds, output 1 dy where it
+/// does not.
 template <class T> class ChoiceBackward : public PreparedKernel {
  public:
   explicit ChoiceBackward(const KernelSite &site) : threads(site.threads) {}
@@ -101,8 +102,8 @@ template <class T> class ChoiceBackward : public PreparedKernel {
   unsigned threads;
 };
 
-/// Bounds of an interval. An x of type T is below `low` of type double where it is below `atLeast`, the lowest T that is not,
-/// and above `high` where it is above `atMost`.
+/// Bounds of an interval. An x of type T is below the double `clip.low` exactly if it is below `atLeast`, the smallest T that
+/// is not; likewise for `clip.high` and `atMost`.
 template <class T> struct Interval {
   T low, high, atLeast, atMost;
 
@@ -152,7 +153,7 @@ template <class T> class ClipBackward : public PreparedKernel {
   unsigned threads;
 };
 
-/// Conditions of the operands' type and shape.
+/// Whether the condition has the operands' type, size and layout.
 bool isPlainCondition(const TensorRef &condition, const TensorRef &like) {
   return condition.dtype == like.dtype && condition.size() == like.size() && condition.layout == like.layout &&
          isFloatingKernelType(like.dtype);
@@ -247,14 +248,14 @@ std::unique_ptr<PreparedKernel> divideBackward(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> multiplyBackward(const KernelSite &site) {
   return twoOutputs<[](auto dy, auto, auto b) { return dy * b; }, [](auto dy, auto a, auto) { return dy * a; }>(site);
 }
-// NaN on either side is the result.
+// A NaN on either side is the result.
 std::unique_ptr<PreparedKernel> maximum(const KernelSite &site) {
   return elementKernel<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
 }
 std::unique_ptr<PreparedKernel> minimum(const KernelSite &site) {
   return elementKernel<[](auto a, auto b) { return ((a <= b) | (a != a)) ? a : b; }>(site);
 }
-// Where the operands are equal the gradient goes to lhs.
+// Where the operands are equal, the gradient goes to lhs.
 std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site) {
   return twoOutputs<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy)(0); },
                     [](auto dy, auto a, auto b) { return a >= b ? decltype(dy)(0) : dy; }>(site);

@@ -1,9 +1,8 @@
-// Batch normalisation in training and inference form, and its gradient, in either precision and either layout. With a sum and
-// a relu behind it, or the gradient of a relu before its gradient, where these nodes are a group (runtime/fusion/norm_group.h),
-// in the same passes over memory.
+// Batch normalisation in training and inference mode, and its gradient, in either precision and either layout. In a group
+// (runtime/fusion/norm_group.h) the same passes over memory also compute a sum and a relu that follow it, or the gradient
+// of a relu before its own gradient.
 //
-// oneDNN's primitive is not used: its threads wait for each other inside of it without ever sleeping. Tested by
-// tests/fast_kernels_test.cc
+// oneDNN's primitive is not used: its threads spin while they wait for each other. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_moments.h"
@@ -35,8 +34,8 @@ template <class T> struct Columns {
   }
 };
 
-/// A pass over the channels in three steps: ofSlice(slice) or, for all channels, ofAll() adds up their elements; settle(slice)
-/// makes coefficients of the sums, and map(slice) uses them.
+/// A pass over the channels in three steps: ofSlice(slice) or, for all channels, ofAll() sums their elements; settle(slice)
+/// turns the sums into coefficients, and map(slice) uses them.
 template <class OfSlice, class OfAll, class Settle, class Map>
 void forChannels(const ChannelView &view, unsigned threads, OfSlice ofSlice, OfAll ofAll, Settle settle, Map map) {
   const ElementBlocks blocks(view);
@@ -76,7 +75,8 @@ template <class T> class ForwardKernel : public PreparedKernel {
   size_t workspaceBytes() const override { return Columns<T>::bytes(view); }
 
  private:
-  /// Statistics of the slice: moving ones move, wanted outputs and the coefficients of y = (x − mean)·scale are written.
+  /// Statistics of the slice: updates the moving ones, and writes requested outputs and the coefficients of
+  /// y = (x − mean)·scale.
   void settle(const KernelCall &call, Slice slice, const Columns<T> &columns) const {
     const T *gamma = call.in[1].as<const T>();
     T *movingMean = call.in[3].as<T>(), *movingVar = call.in[4].as<T>();
@@ -127,7 +127,8 @@ template <class T> class ForwardKernel : public PreparedKernel {
   bool usesBatch;
 };
 
-// Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. Behind the gradient of a relu dy is the head of that.
+// Inputs dy, mean, r, x, gamma, beta, …; outputs dx, dgamma, dbeta. After the gradient of a relu, dy is that node's head
+// gradient.
 template <class T> class BackwardKernel : public PreparedKernel {
  public:
   BackwardKernel(const KernelSite &site, const BatchNormAttrs &attrs, const ChannelView &view, bool isBehindRelu)
@@ -141,7 +142,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
     for (int64_t c = 0; c < view.channels; ++c)
       columns.scale[c] = attrs.fixGamma ? deviation[c] : gamma[c] * deviation[c];
     if (!isBehindRelu) return runFrom(call, columns, [=](int64_t i, int64_t) { return dy[i]; });
-    // What the relu was given, as the forward kernel has it: its sign is the same, and nothing has to be read for it.
+    // Recomputes the relu's input as the forward kernel computes it, so its sign is the same and it need not be stored.
     const T *scale = columns.scale, *beta = call.in[5].as<const T>();
     runFrom(call, columns,
             [=](int64_t i, int64_t c) { return keptWhere((x[i] - mean[c]) * scale[c] + beta[c], dy[i]); });
@@ -149,7 +150,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
   size_t workspaceBytes() const override { return Columns<T>::bytes(view); }
 
  private:
-  /// head(i, c) is what flows back to element i.
+  /// head(i, c) is the gradient of element i of the output, in channel c.
   template <class Head> void runFrom(const KernelCall &call, const Columns<T> &columns, Head head) const {
     const T *mean = call.in[1].as<const T>(), *x = call.in[3].as<const T>();
     auto terms = [=](int64_t i, int64_t c, T *v) {

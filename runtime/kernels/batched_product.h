@@ -1,4 +1,4 @@
-// Matrix products that are many and small. Tested by tests/fast_kernels_test.cc
+// Many small matrix products. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/gemm.h"
@@ -6,8 +6,8 @@
 
 namespace gradc::fast {
 
-/// Calls multiply(i) for the products 0 to count − 1 of `work` multiplications each: with as many products as threads, each
-/// is the work of one thread.
+/// Calls multiply(i) for the products 0 to count − 1, of `work` multiplications each. With at least as many products as
+/// threads, each product is computed by one thread.
 template <class F> void forProducts(unsigned threads, int64_t count, int64_t work, F multiply) {
   constexpr int64_t kSharedWork = int64_t{1} << 16;  // multiplications worth a second thread
   const bool isShared = count >= static_cast<int64_t>(threads) && work * count > kSharedWork;

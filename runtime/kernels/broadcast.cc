@@ -1,5 +1,5 @@
-// Arithmetic with broadcasting where one operand has the shape of the result, and its gradient: maps over the whole and
-// sums down to the part. Tested by tests/fast_kernels_test.cc
+// Broadcasting arithmetic in which one operand (the whole) has the shape of the result, and its gradient: maps over the
+// whole, and sums down to the other operand (the part). Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/part_view.h"
@@ -55,7 +55,7 @@ template <class T, auto F> class BroadcastKernel : public PreparedKernel {
   unsigned threads;
 };
 
-// Inputs dy[, lhs, rhs]; F0(dy, lhs, rhs) and F1 are what the gradients add up. Operands that are not there are not read.
+// Inputs dy[, lhs, rhs]. The gradients sum F0(dy, lhs, rhs) and F1(dy, lhs, rhs), which read only operands that exist.
 template <class T, auto F0, auto F1> class BroadcastBackward : public PreparedKernel {
  public:
   BroadcastBackward(const Operands &operands, unsigned threads) : operands(operands), threads(threads) {}
@@ -123,7 +123,7 @@ std::unique_ptr<PreparedKernel> broadcastDivide(const KernelSite &site) {
   return forward<[](auto a, auto b) { return a / b; }>(site);
 }
 
-// NaN on either side is the result.
+// A NaN on either side is the result.
 std::unique_ptr<PreparedKernel> broadcastMaximum(const KernelSite &site) {
   return forward<[](auto a, auto b) { return ((a >= b) | (a != a)) ? a : b; }>(site);
 }
@@ -142,7 +142,7 @@ std::unique_ptr<PreparedKernel> broadcastDivideBackward(const KernelSite &site) 
   return backward<[](auto dy, auto, auto b) { return dy / b; },
                   [](auto dy, auto a, auto b) { return -dy * (a / (b * b)); }>(site);
 }
-// Where the operands are equal the gradient goes to lhs.
+// Where the operands are equal, the gradient goes to lhs.
 std::unique_ptr<PreparedKernel> broadcastMaximumBackward(const KernelSite &site) {
   return backward<[](auto dy, auto a, auto b) { return a >= b ? dy : decltype(dy){0}; },
                   [](auto dy, auto a, auto b) { return a >= b ? decltype(dy){0} : dy; }>(site);

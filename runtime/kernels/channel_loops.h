@@ -1,8 +1,8 @@
 // Sums and maps per channel, in either precision and either layout.
 //
-// Each thread takes whole channels, or, where there are few, blocks of their elements that depend on the sizes alone: no
-// result depends on the number of threads. Partial sums of a block are in the type of the data, in independent lanes that
-// the compiler vectorises; blocks are added up in double precision. Tested by tests/fast_kernels_test.cc
+// Each thread takes whole channels, or, where there are few, blocks of their elements. The blocks depend only on the sizes,
+// so no result depends on the number of threads. Partial sums of a block have the type of the data, in independent lanes
+// that the compiler vectorises; blocks are added up in double precision. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "ir/inference.h"
@@ -16,14 +16,14 @@
 
 namespace gradc::fast {
 
-inline constexpr int64_t kChannelGrain = 32768;  // elements that are not worth a second thread
-inline constexpr int64_t kLanes = 16;            // elements of one step of a sum
-inline constexpr int64_t kRunBlock = 4096;       // elements of a run added up in the type of the data
-inline constexpr int64_t kTermBlock = 256;       // terms at hand
-inline constexpr int64_t kBlockRows = 256;       // the same where channels are next to each other
-inline constexpr int64_t kRowsAtOnce = 4;        // of these, between a load and a store of the sums
+inline constexpr int64_t kChannelGrain = 32768;  // fewer elements are not worth a second thread
+inline constexpr int64_t kLanes = 16;            // elements per step of a sum
+inline constexpr int64_t kRunBlock = 4096;       // elements of a run that are added up in the type of the data
+inline constexpr int64_t kTermBlock = 256;       // terms held in an array
+inline constexpr int64_t kBlockRows = 256;       // as kRunBlock, in rows, where channels are contiguous
+inline constexpr int64_t kRowsAtOnce = 4;        // rows added between a load and a store of the sums
 inline constexpr int64_t kSliceChannels = 16;
-inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are shared among threads too
+inline constexpr int64_t kPieces = 16;  // with fewer slices, their elements are divided among threads too
 
 /// The data as (outer, channels, inner).
 struct ChannelView {
@@ -71,8 +71,8 @@ struct ElementBlocks {
   explicit ElementBlocks(int64_t length) : length(length) {}
 };
 
-/// Calls body(slice, block) for every block of slices of the channels, shared among threads: the slices are as wide as leaves
-/// each thread two, so that channels next to each other are visited together. No result depends on their width.
+/// Calls body(slice, block) for every block of slices of the channels, divided among threads. Slices are as wide as possible
+/// with two per thread, so that neighbouring channels are visited together. No result depends on their width.
 template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &blocks, unsigned threads, F body) {
   const int64_t units = view.numSlices();
   if (units == 0) return;
@@ -90,19 +90,19 @@ template <class F> void forBlocks(const ChannelView &view, const ElementBlocks &
   });
 }
 
-/// Calls body(slice) for slices of the channels, shared among threads.
+/// Calls body(slice) for slices of the channels, divided among threads.
 template <class F> void forSlices(const ChannelView &view, unsigned threads, F body) {
   forBlocks(view, ElementBlocks::one(view), threads, [=](Slice slice, int64_t) { body(slice); });
 }
 
-/// Calls body(row) for rows of `length` elements, shared among threads.
+/// Calls body(row) for rows of `length` elements, divided among threads.
 template <class F> void forRows(int64_t rows, int64_t length, unsigned threads, F body) {
   vectorFor(threads, rows, std::max<int64_t>(kChannelGrain / length, 1), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) body(row);
   });
 }
 
-/// Term i goes to lane i % kLanes, those behind the last full step to lane 0.
+/// Term i goes to lane i % kLanes, terms after the last full step to lane 0.
 template <class T> void addToLanes(const T *terms, int64_t size, T (&lanes)[kLanes]) {
   T sums[kLanes];
   std::copy(lanes, lanes + kLanes, sums);
@@ -142,13 +142,13 @@ template <class T> void addElements(const T *x, int64_t size, double *total) {
   }
 }
 
-/// Terms of a sum that are elements of memory.
+/// Terms that are plain elements of memory.
 template <class T> struct Elements {
   const T *x;
   void operator()(int64_t i, int64_t, T *v) const { v[0] = x[i]; }
 };
 
-/// Calls body(begin, size) for what is contiguous of the slice's elements of channel c.
+/// Calls body(begin, size) for each contiguous run of the slice's elements of channel c.
 template <class F> void forRuns(const ChannelView &view, Slice slice, int64_t c, F body) {
   const int64_t inner = view.inner, last = std::min(slice.last, view.count());
   for (int64_t element = slice.first; element < last;) {
@@ -158,7 +158,7 @@ template <class F> void forRuns(const ChannelView &view, Slice slice, int64_t c,
   }
 }
 
-/// Two columns over the channels for sums, and as many for their parts.
+/// Columns over the channels, one per sum, and as many for partial sums.
 template <class T> struct ChannelSums {
   double *totals;
   T *partial;
@@ -180,7 +180,7 @@ void addRows(const ChannelView &view, Slice slice, int64_t r, T *partial, Term t
   }
 }
 
-/// N sums per channel of the slice, into `totals`; term(i, c, v) sets v to what element i of channel c adds.
+/// N sums per channel of the slice, into `totals`; term(i, c, v) sets v to what element i of channel c contributes.
 template <size_t N, class T, class Term>
 void sumChannels(const ChannelView &view, Slice slice, const ChannelSums<T> &columns, Term term) {
   const int64_t channels = view.channels, last = std::min(slice.last, view.count());
@@ -215,7 +215,7 @@ template <size_t N, class T> size_t sumBlocksBytes(const ChannelView &view) {
   return static_cast<size_t>(ElementBlocks(view).count * view.channels) * N * (sizeof(double) + sizeof(T));
 }
 
-/// N sums per channel, each in a column at the beginning of `workspace`: block by block, shared among threads.
+/// N sums per channel, each in a column at the beginning of `workspace`: block by block, divided among threads.
 template <size_t N, class T, class Term>
 void sumBlocks(const ChannelView &view, unsigned threads, void *workspace, Term term) {
   const ElementBlocks blocks(view);
@@ -229,7 +229,7 @@ void sumBlocks(const ChannelView &view, unsigned threads, void *workspace, Term 
     for (int64_t i = 0; i < width; ++i) totals[i] += totals[block * width + i];
 }
 
-/// Calls visit(i, c) for the elements of the slice; elements may be visited side by side.
+/// Calls visit(i, c) for the elements of the slice; calls must be independent, as the loops are vectorised.
 template <class F> void mapChannels(const ChannelView &view, Slice slice, F visit) {
   if (view.isRows()) {
     for (int64_t r = slice.first; r < std::min(slice.last, view.outer); ++r) {

@@ -1,7 +1,7 @@
 // The mean of each channel and the sum of its squared deviations, in one pass over memory.
 //
 // Elements are read in blocks that fit the cache, so that the mean of a block is known when its deviations are squared. Blocks
-// are put together in double precision by the formula of Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
+// are combined in double precision by the formula of Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
 // Algorithm for Computing Sample Variances" (1979), which is as exact as two passes. Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -9,22 +9,22 @@
 
 namespace gradc::fast {
 
-inline constexpr int64_t kMomentBlock = 32768;  // elements of all channels together, where these are next to each other
+inline constexpr int64_t kMomentBlock = 32768;  // elements of all channels together, where channels are contiguous
 
 /// Columns over the channels.
 template <class T> struct MomentColumns {
   double *mean, *squares;  // of the elements so far
-  T *centre, *partial;     // of the block at hand
+  T *centre, *partial;     // of the current block
 };
 
-/// Adds `count` elements with mean `blockMean` to `n` others. What they deviate from their own mean is added apart.
+/// Adds `count` elements with mean `blockMean` to `n` others. The caller adds their squared deviations from `blockMean`.
 inline void addMean(double blockMean, double count, double n, double &mean, double &squares) {
   const double delta = blockMean - mean, share = count / (n + count);
   mean += delta * share;
   squares += delta * delta * n * share;
 }
 
-/// Adds rows `begin` to `end` to the slice's columns, behind `n` others.
+/// Adds rows `begin` to `end` to the slice's columns, after `n` others.
 template <class T>
 void addRowMoments(const ChannelView &view, Slice slice, int64_t begin, int64_t end, double n,
                    const MomentColumns<T> &columns, const T *x) {
@@ -46,7 +46,7 @@ void addRowMoments(const ChannelView &view, Slice slice, int64_t begin, int64_t 
   for (int64_t c = slice.begin; c < slice.end; ++c) columns.squares[c] += static_cast<double>(columns.partial[c]);
 }
 
-/// Of the slice's elements.
+/// Moments of the slice's elements.
 template <class T>
 void channelMoments(const ChannelView &view, Slice slice, const MomentColumns<T> &columns, const T *x) {
   const int64_t last = std::min(slice.last, view.count());
@@ -80,7 +80,7 @@ void channelMoments(const ChannelView &view, Slice slice, const MomentColumns<T>
 /// Scratch of blockMoments; the means and squares are its first columns.
 template <class T> size_t blockMomentsBytes(const ChannelView &view) { return sumBlocksBytes<2, T>(view); }
 
-/// Of all elements, block by block, shared among threads.
+/// Moments of all elements, block by block, divided among threads.
 template <class T> void blockMoments(const ChannelView &view, unsigned threads, void *workspace, const T *x) {
   const ElementBlocks blocks(view);
   const int64_t channels = view.channels;

@@ -7,10 +7,10 @@
 
 namespace gradc::fast {
 
-/// sums[c] = Σ matrix[r, c] from the first row to the last, whichever thread has the column.
+/// sums[c] = Σ matrix[r, c], added from the first row to the last regardless of the number of threads.
 template <class T> void sumColumns(const T *matrix, int64_t rows, int64_t columns, T *__restrict sums) {
-  constexpr int64_t kGrain = 32768;  // elements that are not worth a second thread
-  constexpr int64_t kColumns = 64;   // that stay together
+  constexpr int64_t kGrain = 32768;  // fewer elements are not worth a second thread
+  constexpr int64_t kColumns = 64;   // that stay on one thread
   vectorFor(scopeThreads(), columns, std::max<int64_t>(kGrain / std::max<int64_t>(rows, 1), kColumns),
             [&](int64_t begin, int64_t end) {
               std::fill(sums + begin, sums + end, T{0});

@@ -1,4 +1,5 @@
-// Joining and cutting along one axis, also one of one element per part, as copies of contiguous runs, in either layout. Tested by tests/fast_kernels_test.cc
+// Joining and splitting along one axis, including an axis with one element per part, as copies of contiguous runs, in
+// either layout. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int64_t kGrainBytes = 1 << 17;
 
-/// The whole is `outer` rows; a row is one run of each part after the other.
+/// The whole has `outer` rows; a row consists of one run of each part.
 struct Runs {
   int64_t outer = 1;
   std::vector<int64_t> bytes;  // of one run, per part
@@ -20,7 +21,7 @@ struct Runs {
 };
 
 std::optional<Runs> runsOf(int64_t axisOrNegative, const TensorRef &whole, ArrayRef<TensorRef> parts) {
-  const Layout layout = whole.layout;  // of the parts too, or it makes no difference there
+  const Layout layout = whole.layout;  // parts have the same layout, or one in which it makes no difference
   const std::optional<size_t> axis = normalizeAxis(axisOrNegative, whole.shape.size());
   if (!axis || (layout == Layout::ChannelsLast && *axis != 1)) return std::nullopt;
   Runs runs;
@@ -33,7 +34,7 @@ std::optional<Runs> runsOf(int64_t axisOrNegative, const TensorRef &whole, Array
   return runs;
 }
 
-/// Copies every part into the whole, or out of it where the part is wanted.
+/// Copies every part into the whole, or every requested part out of it.
 class CopyRuns : public PreparedKernel {
  public:
   CopyRuns(Runs runs, unsigned threads, bool joins) : runs(std::move(runs)), threads(threads), joins(joins) {}
@@ -80,7 +81,7 @@ std::unique_ptr<PreparedKernel> cut(const KernelSite &site, int64_t axis) {
 }  // namespace
 
 std::unique_ptr<PreparedKernel> concat(const KernelSite &site) { return join(site, concatAxis(*site.kind)); }
-// Inputs dy and the parts, of which only the shapes count.
+// Inputs dy and the parts, of which only the shapes matter.
 std::unique_ptr<PreparedKernel> concatBackward(const KernelSite &site) { return cut(site, concatAxis(*site.kind)); }
 
 std::unique_ptr<PreparedKernel> splitParts(const KernelSite &site) { return cut(site, splitAxis(*site.kind)); }

@@ -1,8 +1,8 @@
 // Convolution over two spatial axes by oneDNN: y, dx and (dw, db), each a primitive of its own.
 //
-// Row-major weights are converted at every run, as training changes them at every step. As tiles they are what
-// the gradient of weights leaves, and where converting them would count, the forward primitive is told to read them so;
-// the gradient of data has no code for that order. Tested by tests/fast_kernels_test.cc
+// Row-major weights are converted in every run, because training changes them at every step. The weight gradient produces
+// weights in tiles; where converting them would be expensive, the forward primitive is made to read tiles. The data
+// gradient has no code for that layout. Tested by tests/fast_kernels_test.cc
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_descs.h"
 #include "runtime/kernels/factories.h"
@@ -16,40 +16,40 @@ using dnnl::memory;
 namespace gradc::fast {
 namespace {
 
-/// The formats of one convolution: what the entries have, what the primitive is told.
+/// The formats of one convolution: those of the entries, and those given to the primitive.
 struct ConvolutionDescs {
   memory::desc x, w, b, y;        // outside
-  memory::desc anyX, anyW, anyY;  // inside, as far as it is decided
+  memory::desc anyX, anyW, anyY;  // inside, or `any` where the primitive chooses
   bool readsTiles;                // forward
   memory::dims stride, dilate, pad;
 };
 
-/// Whole vectors of channels on both sides: where oneDNN is quick on channels-last images. Elsewhere it does not know
-/// them, and both sides are converted to what it likes.
+/// Whether channels on both sides fill whole vectors: only then is oneDNN fast on channels-last images. Otherwise it has no
+/// code for them, and both sides are converted to the format it chooses.
 bool hasWholeVectors(const ConvGeometry &g) {
   return g.groups == 1 && g.in.channels % 16 == 0 && g.out.channels % 16 == 0;
 }
 
-/// Output pixels of a batch up to which the forward primitive reads tiles. oneDNN prefers another order, which is as quick
-/// or slower up to about here; with more pixels converting is little beside the work, and its choice can be better.
+/// The forward primitive reads tiles up to this number of output pixels in a batch. oneDNN prefers another layout, which is
+/// no faster up to about here; with more pixels the conversion is small beside the work, and oneDNN's choice can be better.
 constexpr int64_t kTiledPixels = 1024;
 
-/// Channels-last on one side alone is nothing oneDNN has code for.
+/// oneDNN has no code for channels-last on only one side.
 memory::desc insideDesc(Dims shape, bool isLast) {
   return isLast ? denseDesc(shape, Layout::ChannelsLast) : anyDesc(shape);
 }
 
-/// Filters as (groups, filters, channels, …), without groups where there is one.
+/// Drops the first axis of filters (groups, filters, channels, …) if there is only one group.
 Dims withoutOneGroup(Dims w) { return w[0] == 1 ? w.drop_front() : w; }
 
-/// Filters of nodes whose attribute `layout` has the channels last: theirs are too.
+/// Filters of nodes whose attribute `layout` puts channels last; the filters have them last too.
 memory::desc channelsLastFilters(Dims w) {
   const Dims shape = withoutOneGroup(w);
   return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32,
                       shape.size() == 4 ? memory::format_tag::acdb : memory::format_tag::abdec);
 }
 
-/// Of nodes that have the channels last by attribute, all layouts are Plain.
+/// If the node's attribute puts channels last, all layouts are Plain.
 struct ConvolutionOperands {
   Dims x, y;
   Layout xLayout, yLayout, wLayout;
@@ -79,7 +79,7 @@ ConvolutionDescs describe(const NodeKind &kind, const ConvolutionOperands &opera
   return d;
 }
 
-/// Two spatial axes, or one. What has the channels last by attribute stays in that order.
+/// One or two spatial axes. Operands with channels last by attribute must not be in another layout.
 bool canHandle(const KernelSite &site, Dims x, Dims y) {
   if (site.in[0].dtype != DType::Float32) return false;
   const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
@@ -88,7 +88,7 @@ bool canHandle(const KernelSite &site, Dims x, Dims y) {
   return x.size() <= 4 && hasModestWindows(g);
 }
 
-/// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
+/// oneDNN's own reference code is slower than products of gathered matrices, so it is treated as missing.
 template <class Desc> bool isReference(const Desc &desc) { return StringRef(desc.impl_info_str()).starts_with("ref"); }
 template <class Desc> void refuseReference(const Desc &desc) {
   if (isReference(desc)) throw dnnl::error(dnnl_unimplemented, "reference code only");
@@ -98,7 +98,7 @@ constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::convolution_direct;
 
 using Forward = dnnl::convolution_forward;
 
-/// With weights told to be in this order.
+/// With weights in the format `w`.
 Forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias, const memory::desc &w) {
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;
   if (hasBias)
@@ -106,13 +106,14 @@ Forward::primitive_desc forwardDesc(const ConvolutionDescs &d, bool hasBias, con
   return forwardDescOf<Forward>(kKind, kAlgorithm, d.anyX, w, d.anyY, d.stride, d.dilate, d.pad, d.pad);
 }
 
-/// Code made for convolutions. What passes them on to inner products (`ip:`) may find only reference code there for tiles.
+/// Whether the code is generated for convolutions. Implementations that delegate to inner products (`ip:`) may find only
+/// reference code for tiles there.
 template <class Desc> bool isGenerated(const Desc &desc) {
   const StringRef name = desc.impl_info_str();
   return name.starts_with("jit") || name.starts_with("brg");
 }
 
-/// Empty when no generated code reads weights as they are.
+/// Empty if no generated code reads the weights in their present format.
 std::optional<Forward::primitive_desc> forwardOfTiles(const ConvolutionDescs &d, bool hasBias) {
   std::optional<Forward::primitive_desc> desc;
   if (!guarded([&] { desc = forwardDesc(d, hasBias, d.w); }) || !isGenerated(*desc)) return std::nullopt;
@@ -176,7 +177,7 @@ class ConvolutionKernel : public PreparedKernel {
 
   void add(DnnlStep step, std::vector<uint8_t> operands) { parts.push_back({std::move(step), std::move(operands)}); }
 
-  /// The data gradient by matrix products instead of a step; of inputs dy, w in these positions, output 0.
+  /// Computes the data gradient by matrix products instead of a step: inputs dy (0) and w (`weight`), output 0.
   void addDataGrad(const ConvGeometry &g, Layout layout, size_t weight) {
     dataGrad.emplace(g);
     dyLayout = layout;
@@ -216,7 +217,7 @@ class ConvolutionKernel : public PreparedKernel {
   size_t weightInput = 0;
 };
 
-/// oneDNN pads the channels of what it computes to whole vectors: for an image of one or three, most of the work.
+/// oneDNN pads the channels of its result to whole vectors: with one or three channels, most of the work is padding.
 bool hasFewChannels(const ConvGeometry &g) { return g.groups == 1 && g.in.channels <= 4; }
 
 constexpr uint8_t kOut = ConvolutionKernel::kOutput;
@@ -230,8 +231,8 @@ void addDataGrad(ConvolutionKernel &kernel, const KernelSite &site, const Convol
   else kernel.add(dataStep(describe(*site.kind, operands)), {0, weight, kOut});
 }
 
-/// Whether oneDNN has code for the forward convolution over weights in tiles: on processors with vectors of 16 numbers,
-/// where it also leaves gradients so.
+/// Whether oneDNN has code for the forward convolution over weights in tiles: on processors with vectors of 16 floats,
+/// where it also produces weight gradients in tiles.
 bool suitsTiles(const KernelSite &site, Dims x, Dims y) {
   const ConvGeometry g = convolutionGeometry(*site.kind, x, y);
   if (g.channelsLast || !canHandle(site, x, y) || !hasWholeVectors(g)) return false;
@@ -271,10 +272,10 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site) {
 std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site) {
   if (!canHandle(site, site.in[1].shape, site.in[0].shape)) return gemmConvolutionBackward(site);
   const bool hasBias = site.out.size() == 3, wantsBias = hasBias && site.wants(2);
-  // A bias gradient alone is not worth a primitive, and into memory that is not there none can be written.
+  // The primitive needs memory for dw. A bias gradient by itself is not worth a primitive.
   if (wantsBias && !site.wants(1)) return gemmConvolutionBackward(site);
   std::unique_ptr<PreparedKernel> kernel = finished([&](ConvolutionKernel &kernel) {
-    // Data and its gradient are entries of their own, each with its layout.
+    // x and dx are different entries and may have different layouts, and so may w and dw.
     const ConvolutionOperands forData{site.in[1].shape, site.in[0].shape, site.out[0].layout, site.in[0].layout,
                                       site.in[2].layout};
     const ConvolutionOperands forWeight{site.in[1].shape, site.in[0].shape, site.in[1].layout, site.in[0].layout,

@@ -1,6 +1,6 @@
 // Deconvolution and its gradients. With C the convolution from images of y to images of x: y = Cᵀ(x, w), dx = C(dy, w),
-// and dw is that of C with the images exchanged. float32 by oneDNN over one or two spatial axes, all else by products of
-// gathered matrices. Tested by tests/fast_kernels_test.cc
+// and dw is that of C with the images exchanged. float32 over one or two spatial axes uses oneDNN, everything else products
+// of gathered matrices. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/dnnl_descs.h"
@@ -13,7 +13,7 @@ using dnnl::memory;
 namespace gradc::fast {
 namespace {
 
-/// The descriptions of one deconvolution, and of what its primitives may choose.
+/// The formats of one deconvolution: those of the entries, and `any` where the primitives choose.
 struct Descs {
   memory::desc x, w, b, y;
   memory::desc anyX, anyW, anyY;
@@ -28,7 +28,7 @@ memory::desc weightDesc(const ConvGeometry &g) {
                       memory::dims{in * out * taps, taps, out * taps, w, 1});
 }
 
-/// The padding behind axis `i`: what is there of the full result but cut off, which adj and target_shape decide.
+/// The padding at the end of axis `i`: the part of the full result that is cut off, as adj and target_shape determine.
 int64_t padBehind(const ConvGeometry &g, size_t i) {
   const int64_t full = g.stride[i] * (g.out.extent[i] - 1) + g.dilate[i] * (g.kernel[i] - 1) + 1;
   return full - g.in.extent[i] - g.pad[i];
@@ -53,7 +53,7 @@ Descs describe(const ConvGeometry &g) {
   return d;
 }
 
-/// oneDNN's own reference code is slower than products of gathered matrices, so it counts as no implementation.
+/// oneDNN's own reference code is slower than products of gathered matrices, so it is treated as missing.
 template <class Desc> void refuseReference(const Desc &desc) {
   if (StringRef(desc.impl_info_str()).contains("ref")) throw dnnl::error(dnnl_unimplemented, "reference code only");
 }
@@ -110,14 +110,14 @@ DnnlStep weightStep(const Descs &d) {
   return step;
 }
 
-/// Where operands are among those of a node; kNone: there is none, or it is not wanted.
+/// Positions of operands in a node; kNone: the operand does not exist or is not requested.
 struct Ports {
   static constexpr int8_t kNone = -1;
   int8_t x = kNone, w = kNone, b = kNone, dy = kNone;    // inputs
   int8_t y = kNone, dx = kNone, dw = kNone, db = kNone;  // outputs
 };
 
-/// Each of the three maps by a step of oneDNN where there is one.
+/// Computes each of the three maps by a oneDNN step if there is one.
 template <class T> class DeconvolutionKernel : public PreparedKernel {
  public:
   DeconvolutionKernel(const ConvGeometry &g, const Ports &at) : g(g), maps(g), at(at) {
@@ -156,7 +156,7 @@ template <class T> class DeconvolutionKernel : public PreparedKernel {
   }
 
  private:
-  // Padding may cut off all but one of the images that a window of one image makes of several.
+  // A window and a result of depth 1 are not enough: padding may have cut off the rest of a deeper result.
   static bool hasTwoSpatialAxes(const ConvGeometry &g) {
     return g.kernel[0] == 1 && g.in.extent[0] == 1 && g.out.extent[0] == 1 && g.pad[0] == 0;
   }
@@ -222,7 +222,7 @@ std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims data, Dims out
   return make(site, deconvolutionGeometry(*site.kind, data, output), at);
 }
 
-/// Of a gradient operator: the output's position where it is wanted.
+/// The position of a gradient operator's output if it is requested.
 int8_t wanted(const KernelSite &site, int8_t output) {
   const size_t o = static_cast<size_t>(output);
   return o < site.out.size() && site.wants(o) ? output : Ports::kNone;

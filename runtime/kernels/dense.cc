@@ -13,7 +13,7 @@
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements that are not worth a second thread
+constexpr int64_t kGrain = 32768;  // fewer elements are not worth a second thread
 
 template <class T> class FullyConnectedKernel : public PreparedKernel {
  public:

@@ -1,5 +1,5 @@
-// Primitive descriptors from what an operation is, for oneDNN 2 and 3: up to version 2 they are made of operation
-// descriptors, which version 3 no longer has. Arguments are those of version 2's operation descriptors.
+// Primitive descriptors for oneDNN 2 and 3: version 2 makes them from operation descriptors, which version 3 no longer has.
+// Arguments are those of version 2's operation descriptors.
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -16,7 +16,7 @@ template <class Primitive, class... Args> typename Primitive::primitive_desc for
 #endif
 }
 
-/// Of a backward primitive; `forward` describes the one whose gradient it is.
+/// Of a backward primitive; `forward` describes its forward primitive.
 template <class Primitive, class Forward, class... Args>
 typename Primitive::primitive_desc backwardDescOf(const Forward &forward, const Args &...args) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -29,7 +29,7 @@ typename Primitive::primitive_desc backwardDescOf(const Forward &forward, const 
 struct PoolingWindow {
   dnnl::memory::dims stride, kernel, padLow, padHigh;
 };
-/// Windows without holes.
+/// Windows without dilation.
 inline dnnl::pooling_forward::primitive_desc poolingDescOf(dnnl::prop_kind kind, dnnl::algorithm algorithm,
                                                            const dnnl::memory::desc &x, const dnnl::memory::desc &y,
                                                            const PoolingWindow &window) {
@@ -55,7 +55,7 @@ inline dnnl::pooling_backward::primitive_desc poolingBackwardDescOf(
 #endif
 }
 
-/// x and y of one description.
+/// x and y have the same description.
 inline dnnl::eltwise_forward::primitive_desc elementwiseDescOf(dnnl::algorithm algorithm,
                                                                const dnnl::memory::desc &flat, float alpha) {
   constexpr dnnl::prop_kind kKind = dnnl::prop_kind::forward_training;

@@ -6,8 +6,8 @@
 //   step.finish(primitive, scratchpad);
 //   step.run({x, y}, workspace);
 //
-// An operand whose format outside differs from what the primitive wants is reordered through scratch. oneDNN's C++
-// interface throws; `guarded` and `run` are the only places that see it. Tested by tests/fast_kernels_test.cc
+// An operand whose outside format differs from the primitive's is reordered through scratch. oneDNN's C++ interface throws;
+// only `guarded` and `run` handle its exceptions. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/prepared_kernel.h"
@@ -19,36 +19,36 @@
 
 namespace gradc {
 
-/// The CPU engine, one for the process, without state.
+/// The process's CPU engine, which has no state.
 const dnnl::engine &dnnlEngine();
 
-/// Primitives take their scratch from the workspace.
+/// Makes primitives take their scratch from the workspace.
 dnnl::primitive_attr userScratchpad();
 
-/// A dense float32 tensor; other layouts than Plain are of rank four.
+/// A dense float32 tensor; layouts other than Plain need rank four.
 dnnl::memory::desc denseDesc(Dims shape, Layout layout);
-/// The same dimensions in a format the primitive may choose.
+/// The same dimensions in a format that the primitive chooses.
 dnnl::memory::desc anyDesc(Dims shape);
 
-/// Whether `make` ended without an exception of oneDNN's; want of memory is passed on as std::bad_alloc.
+/// Whether `make` returned without an exception of oneDNN's. Lack of memory is rethrown as std::bad_alloc.
 bool guarded(llvm::function_ref<void()> make);
 
 class DnnlStep {
  public:
   void input(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
   void output(int arg, const dnnl::memory::desc &outside, const dnnl::memory::desc &inside);
-  /// An operand of the primitive that is not visible outside: in scratch.
+  /// An operand of the primitive that exists only in scratch.
   void scratch(int arg, const dnnl::memory::desc &inside);
-  /// The scratch operand that an earlier step of the same kernel left there.
+  /// A scratch operand that an earlier step of the same kernel left at `offset`.
   void scratchAt(int arg, const dnnl::memory::desc &inside, size_t offset);
   void finish(const dnnl::primitive &primitive, const dnnl::memory::desc &scratchpad);
 
   bool isReady() const { return static_cast<bool>(primitive); }
   Reorders reorders() const;
-  /// Scratch of this step; `reserve` puts that of earlier steps, to be kept, in front.
+  /// Scratch of this step. `reserve` keeps the first bytes for scratch of earlier steps.
   size_t bytes() const { return used; }
   void reserve(size_t bytes) { used = bytes; }
-  /// Where the scratch operand of `arg` starts.
+  /// Offset of the scratch operand `arg`.
   size_t offsetOf(int arg) const;
   /// `data` holds one pointer per input and output, in the order they were added. Throws as PreparedKernel::run does.
   void run(llvm::ArrayRef<void *> data, void *workspace);
@@ -60,7 +60,7 @@ class DnnlStep {
     int slot;  // of `data`; kNoSlot: scratch
     bool isOutput;
     dnnl::memory outside, inside;
-    dnnl::reorder reorder;  // empty, and no `weights` either: the primitive works on the outside memory itself
+    dnnl::reorder reorder;  // if this and `weights` are empty, the primitive works on the outside memory
     std::optional<WeightReorder> weights;
     size_t offset;  // of the inside memory in the workspace
 

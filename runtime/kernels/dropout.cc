@@ -1,5 +1,5 @@
-// Dropout with one draw per element, and its gradient, a product with the mask. Each element is drawn once, by its number,
-// as the reference kernel draws it. Tested by tests/fast_kernels_test.cc
+// Dropout with one draw per element, and its gradient, a product with the mask. As in the reference kernel, the draw of an
+// element depends only on its index. Tested by tests/fast_kernels_test.cc
 #include "ir/random_stream.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
@@ -11,8 +11,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 512;   // elements of the mask at hand
-constexpr int64_t kGrain = 2048;  // elements that are not worth a second thread
+constexpr int64_t kBlock = 512;   // elements of the mask held in an array
+constexpr int64_t kGrain = 2048;  // fewer elements are not worth a second thread
 
 template <class T> class DropoutKernel : public PreparedKernel {
  public:

@@ -1,5 +1,5 @@
-// Kernels of functions of one, two or three elements, in either precision. Operands have one layout, so they are flat lists
-// here. Tested by tests/fast_kernels_test.cc
+// Kernels of functions of one, two or three elements, in either precision. All operands have the same layout, so they are
+// flat lists here. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/prepared_kernel.h"
@@ -9,9 +9,9 @@
 
 namespace gradc::fast {
 
-inline constexpr int64_t kElementGrain = 16384;  // elements below which a second thread costs more than it saves
+inline constexpr int64_t kElementGrain = 16384;  // fewer elements are not worth a second thread
 
-/// Calls visit(i) for every element, shared among threads.
+/// Calls visit(i) for every element, divided among threads.
 template <class F> void mapElements(int64_t size, unsigned threads, F visit) {
   vectorFor(threads, size, kElementGrain, [=](int64_t begin, int64_t end) {
     GRADC_INDEPENDENT

@@ -1,4 +1,4 @@
-// Sums, products, relu and copies, element by element. Tested by tests/fast_kernels_test.cc
+// Element-wise sums, products, relu and copies. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/element_kernels.h"
 #include "runtime/kernels/factories.h"
@@ -11,9 +11,9 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 512;  // elements of a sum kept at hand
+constexpr int64_t kBlock = 512;  // elements of a sum held in an array
 
-/// Sums are taken in the order of the operands, as the reference kernel takes them.
+/// Adds in the order of the operands, as the reference kernel does.
 template <class T> class SumKernel : public PreparedKernel {
  public:
   explicit SumKernel(const KernelSite &site) : threads(site.threads) {}

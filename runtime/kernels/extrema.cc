@@ -1,5 +1,5 @@
-// Largest and smallest elements over axes, and their gradients. As in the reference kernel a NaN is the result where there is
-// one. Tested by tests/fast_kernels_test.cc
+// Largest and smallest elements over axes, and their gradients. As in the reference kernel, a NaN among the elements is the
+// result. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/factories.h"
@@ -19,7 +19,7 @@ template <bool isMax, class T> T better(T a, T best) {
   return (isBeyond | (a != a)) ? a : best;
 }
 
-/// Of a run and `best`.
+/// The extremum of a run and `best`.
 template <bool isMax, class T> T ofRun(const T *x, int64_t size, T best) {
   T lanes[kLanes];
   std::fill(lanes, lanes + kLanes, best);

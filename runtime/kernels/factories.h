@@ -11,7 +11,7 @@ std::unique_ptr<PreparedKernel> convolution(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionDataGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> convolutionWeightGrad(const KernelSite &site);
-// FilterOperands::suitTiles of these; the second one's also of the last
+// their FilterOperands::suitTiles; the second serves convolutionWeightGrad too
 bool convolutionSuitsTiles(const KernelSite &site);
 bool convolutionBackwardSuitsTiles(const KernelSite &site);
 bool convolutionDataGradSuitsTiles(const KernelSite &site);
@@ -121,7 +121,7 @@ std::unique_ptr<PreparedKernel> maximumBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> minimumBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> choose(const KernelSite &site);
 
-// runtime/kernels/sliced.cc: operators that work element by element
+// runtime/kernels/sliced.cc: element-wise operators
 std::unique_ptr<PreparedKernel> sliced(const KernelSite &site);
 
 // runtime/kernels/leaky_relu.cc
@@ -202,7 +202,7 @@ std::unique_ptr<PreparedKernel> embeddingBackward(const KernelSite &site);
 // runtime/kernels/rnn.cc
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site);
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site);
-// TapeOperands::fit of the second one
+// TapeOperands::fit of rnnBackward
 bool rnnTapeFits(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs, llvm::ArrayRef<Value> backwardInputs);
 
 // runtime/kernels/concat.cc
@@ -252,7 +252,7 @@ std::unique_ptr<PreparedKernel> instanceNormBackward(const KernelSite &site);
 std::unique_ptr<PreparedKernel> l2Normalization(const KernelSite &site);
 std::unique_ptr<PreparedKernel> l2NormalizationBackward(const KernelSite &site);
 
-// runtime/kernels/regression.cc: the gradients of one's own, from the input, and MXNet's, from the output
+// runtime/kernels/regression.cc: gradc's own gradients, from the input, and MXNet's, from the output
 std::unique_ptr<PreparedKernel> linearRegressionGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> logisticRegressionGrad(const KernelSite &site);
 std::unique_ptr<PreparedKernel> maeRegressionGrad(const KernelSite &site);

@@ -1,10 +1,10 @@
-// Functions for loops that the compiler vectorises: of float32 within 4 units in the last place of the true value for every
-// float (tests/float_functions_test.cc); of float64 the library's.
+// Functions for loops that the compiler vectorises. For float32 they are within 4 units in the last place of the true value
+// for every float (tests/float_functions_test.cc); for float64 they are the library's.
 //
-// Without calls and contraction, and no comparison or arithmetic is left to an arm of a choice, as the compiler keeps what
-// may raise a floating point exception where it is.
-// Polynomials interpolate at Chebyshev nodes. NaN, infinities, zeros of either sign and subnormal numbers are what IEEE 754
-// and C's functions make of them.
+// They use no calls and no contraction, and put no comparison or arithmetic into an arm of a conditional expression: the
+// compiler does not move operations that may raise a floating-point exception.
+// Polynomials interpolate at Chebyshev nodes. Results for NaN, infinities, zeros of either sign and subnormal numbers are
+// those of IEEE 754 and C's functions.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ inline float within(float x, float low, float high) {
   return atLeast > high ? high : atLeast;
 }
 
-/// A NaN, with the sign that the machine and C's functions give it; of a NaN itself.
+/// A NaN, with the sign that the machine and C's functions give it; x itself if that is a NaN.
 inline float invalid(float x) { return (x - x) / 0.0f; }
 
 inline float powerOfTwo(uint32_t exponent) { return std::bit_cast<float>((exponent + 127) << 23); }
@@ -80,8 +80,8 @@ struct LogParts {
 
 }  // namespace detail
 
-/// exp(x) for x ≤ 0, but 0 below −87, where numbers cease to be normal: in sums of exponentials they do not count, and
-/// processors are slow at them.
+/// exp(x) for x ≤ 0, but 0 below −87, where results become subnormal: they do not matter in sums of exponentials, and
+/// processors are slow on them.
 inline float expOfNonPositive(float value) {
   const detail::ReducedExponent reduced(value < -87.0f ? -87.0f : value);
   const float result = (reduced.grown() + 1.0f) * detail::powerOfTwo(reduced.exponent);
@@ -92,7 +92,7 @@ inline double expOfNonPositive(double x) { return std::exp(x); }
 inline float exp(float value) {
   const float x = detail::within(value, -104.0f, 89.0f);
   const detail::ReducedExponent reduced(x);
-  // Two factors: one alone may be out of range where the product is not.
+  // Two factors: a single one may be out of range where the product is not.
   const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(reduced.exponent) >> 1);
   return (reduced.grown() + 1.0f) * detail::powerOfTwo(half) * detail::powerOfTwo(reduced.exponent - half);
 }
@@ -124,7 +124,7 @@ inline float log1p(float x) {
   const float sum = 1.0f + x;
   const bool isNear = (x > -0.29f) & (x < 0.41f);
   const detail::LogParts parts(sum);
-  // What rounding took from the sum.
+  // What rounding lost from the sum.
   const float ofLarge = 1.0f - (sum - x), ofSmall = x - (sum - 1.0f);
   const float lost = (x >= 1.0f ? ofLarge : ofSmall) / sum;
   const float result = detail::logOfParts(isNear ? 0.0f : parts.exponent, isNear ? x : parts.f, isNear ? 0.0f : lost);
@@ -173,7 +173,7 @@ inline float erf(float x) {
 }
 inline double erf(double x) { return std::erf(x); }
 
-/// Up to which |x| the sine and cosine below are those of x.
+/// The largest |x| for which the sine and cosine below are accurate.
 inline constexpr float kReducible = 1048576.0f;
 
 namespace detail {
@@ -206,7 +206,7 @@ inline double sin(double x) { return std::sin(x); }
 inline float cos(float x) { return detail::sineFrom(x, 1); }
 inline double cos(double x) { return std::cos(x); }
 
-/// The same of every number, no loops to vectorise.
+/// The same for every number, for loops that are not vectorised.
 inline float sinOfAny(float x) { return std::abs(x) <= kReducible ? sin(x) : std::sin(x); }
 inline double sinOfAny(double x) { return std::sin(x); }
 inline float cosOfAny(float x) { return std::abs(x) <= kReducible ? cos(x) : std::cos(x); }

@@ -1,7 +1,6 @@
 // Exponentials, logarithms, circular functions and activations made of them, and their gradients: the functions of
-// runtime/kernels/float_functions.h in loops. sigmoid and tanh of float32 are oneDNN's, which are faster; its exp makes
-// infinity of a NaN.
-// Tested by tests/fast_kernels_test.cc
+// runtime/kernels/float_functions.h in loops. sigmoid and tanh of float32 are oneDNN's, which are faster; oneDNN's exp is
+// not used, because it turns a NaN into infinity. Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/float_functions.h"
 
 #include "ops/elementwise/special_functions.h"
@@ -27,8 +26,8 @@ inline double distribution(double x) { return normalCdf(x); }
 template <class T> T density(T x) { return static_cast<T>(kNormalPeak) * math::exp(T(-0.5) * x * x); }
 template <class T> T mishGate(T x) { return math::tanh(softplus(x)); }
 
-/// y = F(a[, b]) where F takes the sine or cosine of its last operand: for float32 in blocks, by `Any` in blocks with a
-/// number beyond kReducible. Where both can be used, they give the same bits.
+/// y = F(a[, b]), where F takes the sine or cosine of its last operand, block by block. Blocks with a number beyond
+/// kReducible use `Any` instead; where both are valid, they give the same bits.
 template <class T, auto F, auto Any> class CircularKernel : public PreparedKernel {
  public:
   explicit CircularKernel(const KernelSite &site) : threads(site.threads) {}
@@ -79,7 +78,7 @@ class EltwiseKernel : public PreparedKernel {
   DnnlStep step;
 };
 
-/// oneDNN's function for float32, F otherwise.
+/// oneDNN's function for float32 if it has one, else F.
 template <auto F> std::unique_ptr<PreparedKernel> byDnnl(const KernelSite &site, dnnl::algorithm algorithm) {
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = site.out[0].dtype == DType::Float32 &&

@@ -1,4 +1,4 @@
-// Single precision by oneDNN; double by Eigen, one call per thread on a share of the rows or columns of c.
+// Single precision uses oneDNN; double uses Eigen, with one call per thread on a share of the rows or columns of c.
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/gemm.h"
 
@@ -22,8 +22,8 @@ void multiply(const Gemm<float> &g) {
 
 namespace {
 
-constexpr int64_t kGrain = int64_t{1} << 16;  // multiplications that are not worth a second thread
-constexpr int64_t kStripe = 8;                // rows or columns of c that stay together
+constexpr int64_t kGrain = int64_t{1} << 16;  // fewer multiplications are not worth a second thread
+constexpr int64_t kStripe = 8;                // rows or columns of c that stay on one thread
 
 using MultiplyAlone = void (*)(const Gemm<double> &);
 

@@ -17,7 +17,7 @@ template <class T> struct Gemm {
   int64_t ldc = 0;
 };
 
-/// Uses scopeThreads() threads. Throws std::bad_alloc without memory for the packed blocks, and KernelError when oneDNN
+/// Uses scopeThreads() threads. Throws std::bad_alloc if there is no memory for the packed blocks, and KernelError if oneDNN
 /// refuses.
 void multiply(const Gemm<float> &g);
 void multiply(const Gemm<double> &g);

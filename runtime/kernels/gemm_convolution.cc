@@ -17,7 +17,7 @@
 namespace gradc {
 namespace {
 
-/// One row of the gathered matrix: a channel of the group and a tap.
+/// One row of the gathered matrix: a channel of the group and an element of the filter window.
 struct Tap {
   int64_t channel;
   int64_t origin[3];  // of the tap for output pixel 0, in input coordinates
@@ -137,7 +137,7 @@ ConvGeometry withChannelsFirst(const ConvGeometry &g) {
 
 namespace {
 
-/// Matrices, tile by tile, so that no line of the cache is brought twice.
+/// Transposes matrices tile by tile, so that no cache line is loaded twice.
 template <class T>
 void transposeAll(const T *from, T *to, int64_t count, int64_t rows, int64_t columns, unsigned threads) {
   constexpr int64_t kTile = 16, kGrain = 16384;
@@ -277,7 +277,7 @@ template <class T> class WeightGradKernel : public PreparedKernel {
   GemmConvolution<T> maps;
 };
 
-/// Where x, w and y, or their gradients, are among the operands; kNone: nowhere, or not read.
+/// Positions of x, w and y, or their gradients, among the operands; kNone: the operand does not exist or is not read.
 struct Ports {
   static constexpr int8_t kNone = -1;
   int8_t x = kNone, w = kNone, dy = kNone;   // inputs

@@ -1,6 +1,6 @@
 // Convolution over up to three spatial axes as matrix products, image by image: receptive fields are gathered into a
-// matrix of (patch, pixels), which is multiplied with the filters. For what oneDNN does not do, or does badly: float64,
-// three axes, gradients toward images of few channels. Images are (n, c, spatial…). Tested by tests/fast_kernels_test.cc
+// matrix of (patch, pixels), which is multiplied with the filters. Used where oneDNN has no code or slow code: float64,
+// three axes, gradients of images with few channels. Images are (n, c, spatial…). Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "ops/spatial/convolution_kernel.h"
@@ -10,16 +10,16 @@
 
 namespace gradc {
 
-/// Whether oneDNN can be asked about these windows: it computes places in an image, padding included, in int.
+/// Whether oneDNN can handle these windows: it computes positions in an image, including padding, in int.
 bool hasModestWindows(const ConvGeometry &g);
 
 template <class T> class GemmConvolution {
  public:
   explicit GemmConvolution(const ConvGeometry &g);
 
-  /// Whether the products can be computed, and the matrices be addressed.
+  /// Whether the matrices can be addressed.
   bool isPossible() const;
-  /// Scratch each function needs as `columns`.
+  /// Size of the scratch `columns` that each function needs.
   size_t bytes() const { return static_cast<size_t>(patch * pixels) * sizeof(T); }
   void forward(const T *x, const T *w, const T *bias, T *y, T *columns) const;
   /// `dy` may be channels-last when there is one group.
@@ -32,17 +32,17 @@ template <class T> class GemmConvolution {
   int64_t patch, pixels, filters, inSize, outSize;  // of one group of one image
 };
 
-/// Operands with the channels last by attribute: the same convolution with them first.
+/// The same convolution with the channels first, for a node that has them last by attribute.
 ConvGeometry withChannelsFirst(const ConvGeometry &g);
 
-/// Where images, and filters, with the channels last are among the operands of a node. Both are matrices of (pixel or tap,
-/// channel).
+/// The positions of images and filters with the channels last among the operands of a node. Both are matrices of (pixel or
+/// window element, channel).
 struct ChannelsLastOperands {
   struct Matrices {
     size_t operand;
     int64_t count, pixels, channels;
   };
-  llvm::SmallVector<Matrices, 3> in, out;  // those that are read, or wanted
+  llvm::SmallVector<Matrices, 3> in, out;  // those that are read, or requested
 
   static Matrices images(size_t operand, const ImageView &view) {
     return {operand, view.batch, view.pixels(), view.channels};
@@ -52,7 +52,7 @@ struct ChannelsLastOperands {
   }
 };
 
-/// `kernel`, of operands with the channels first, for such operands: they are brought into its order and back.
+/// Wraps `kernel`, which has the channels first, for such operands: transposes them before it runs, and back afterwards.
 template <class T>
 std::unique_ptr<PreparedKernel> aroundChannelsFirst(std::unique_ptr<PreparedKernel> kernel,
                                                     ChannelsLastOperands operands, unsigned threads);

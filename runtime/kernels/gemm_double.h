@@ -1,4 +1,4 @@
-// One thread's double precision product, for each instruction set that is built. Only what the machine has may be called.
+// One thread's double precision product, for each instruction set that is built. Call only those that the machine has.
 #pragma once
 
 #include "runtime/kernels/gemm.h"

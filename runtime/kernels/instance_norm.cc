@@ -1,4 +1,4 @@
-// InstanceNorm and its gradient: rows of the pixels of one channel of one image, sums in lanes.
+// InstanceNorm and its gradient. A row has the pixels of one channel of one image; sums are taken in lanes.
 // Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"

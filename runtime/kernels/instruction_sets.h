@@ -1,14 +1,13 @@
-// Loops compiled once per instruction set and run by the best one that the machine has.
+// Loops that are compiled once per instruction set and run with the best one that the machine has.
 //
 //   onMachine([=] {
 //     GRADC_INDEPENDENT
 //     for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
 //   });
 //
-// The body, with all that it calls and the compiler sees, is inlined into functions whose attributes ask for more
-// instructions, so each loop is written once, in plain C++, in the file that it belongs to. No function that others share is
-// compiled for more than the baseline. Products and sums are not contracted, so all sets give the same bits: it does
-// not matter to a result where it was computed.
+// The body, with everything it calls that the compiler can see, is inlined into functions whose attributes enable more
+// instructions, so each loop is written once, in plain C++, in the file it belongs to. No shared function is compiled for
+// more than the baseline. Products and sums are not contracted, so all sets give the same bits on every machine.
 //
 // Lanes of a sum get their terms from an array, as in addRun of runtime/kernels/channel_loops.h. GCC before 12.4 miscompiles
 // the direct form for AVX2 and AVX-512 where a term is read under a condition (`x[i] > 0 ? 0 : y[i] * x[i]`): in a group
@@ -26,14 +25,14 @@ enum class InstructionSet : uint8_t {
   Avx512,  // F, DQ and VL
 };
 
-/// What loops use: the best that the machine has, up to the limit.
+/// The set that loops use: the best that the machine has, up to the limit.
 InstructionSet instructionSet();
-/// Holds later calls of `onMachine` to `most`, on all threads: for tests and comparisons. Returns what was used before.
+/// Limits later calls of `onMachine` to `most`, on all threads: for tests and comparisons. Returns the set used before.
 InstructionSet limitInstructions(InstructionSet most);
 
 namespace detail {
 
-// Of copies, which what the loop stores cannot change: else the compiler reads what the body captured again and again.
+// A body that is passed by value cannot alias the loop's stores: otherwise the compiler reloads its captures every time.
 
 template <class F> void runBaseline(F body) { body(); }
 #if defined(__x86_64__)
@@ -53,8 +52,8 @@ __attribute__((flatten, noinline, target("avx512f,avx512dq,avx512vl" GRADC_WIDE_
 
 }  // namespace detail
 
-/// Runs `body`, a lambda around a loop that captures what the loop reads by value. What the loop calls should be inline and do
-/// no more than arithmetic.
+/// Runs `body`, a lambda around a loop that captures by value what the loop reads. The loop should call only inline functions
+/// that do nothing but arithmetic.
 template <class F> inline void onMachine(F body) {
 #if defined(__x86_64__)
   switch (instructionSet()) {

@@ -1,5 +1,5 @@
-// Phases: find the nodes that may have a kernel, settle layouts, make kernels; when a factory refuses a node whose operands
-// would not be row-major, the node gets plain ones and layouts are settled again.
+// Phases: find the nodes that may have a kernel, settle layouts, make kernels. When a factory refuses a node with operands
+// that are not row-major, these operands become plain and layouts are settled again.
 // Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/kernel_set.h"
 
@@ -74,13 +74,13 @@ class Selection {
     return {row->role, row->filters, suitsTiles};
   }
 
-  // A gradient operator depends on its forward node. The first one of these has the tape, which it may write over.
+  // A gradient node has a control dependency on its forward node. The first gradient node gets the tape and may overwrite it.
   void pairTapes() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
       const NodeId n(id);
       if (!rows[n] || !rows[n]->tape.fit || graph.controlDeps(n).empty()) continue;
       const NodeId forward = graph.controlDeps(n)[0];
-      // The gates that a kernel of float32 keeps are not those of the rounded values.
+      // A float32 kernel keeps gates that do not match values rounded to 16 bits.
       if (hasHalf(graph, inference, n) || hasHalf(graph, inference, forward)) continue;
       if (!rows[forward] || rows[forward]->name != rows[n]->tape.forward || tapeReader[forward].isValid()) continue;
       if (!rows[n]->tape.fit(graph.kind(forward), graph.inputs(forward), graph.inputs(n))) continue;
@@ -94,7 +94,7 @@ class Selection {
     operands.push_back({nullptr, inference.dtype[e], shape, settlement.layout(e)});
   }
 
-  /// Views into the columns, until the next call.
+  /// Views into columns of this object, valid until the next call.
   KernelSite siteOf(NodeId n) {
     operands.clear();
     wishes.clear();
@@ -126,7 +126,7 @@ class Selection {
     return kernel && kernel->isFast() ? std::move(kernel) : nullptr;
   }
 
-  /// Whether some operand is laid out otherwise than when kernels were made last.
+  /// Whether an operand's layout has changed since kernels were last made.
   bool hasMoved(NodeId n) const {
     auto isOther = [&](EntryId e) { return settlement.layout(e) != lastLayouts[e]; };
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o)
@@ -134,7 +134,7 @@ class Selection {
     return llvm::any_of(graph.inputs(n), [&](Value v) { return isOther(graph.entry(v)); });
   }
 
-  /// False when layouts have to be settled again, with fewer nodes. Kernels whose operands stay as they were are kept.
+  /// False if layouts have to be settled again, with fewer nodes. Keeps kernels whose operands have not changed.
   bool makeKernels() {
     bool isSettled = true;
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
@@ -162,7 +162,7 @@ class Selection {
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   std::vector<TensorRef> operands;
   std::vector<Request> wishes;
-  NodeMap<NodeId> tapeReader, tapeSource;  // of forward nodes, of gradient nodes; invalid: there is none
+  NodeMap<NodeId> tapeReader, tapeSource;  // by forward node, by gradient node; invalid: none
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The fast kernels of one graph: which nodes have one, and how entries are laid out between them.
 //
-// Between variables, heads and reference kernels images may be channels-last, and filters in tiles of 16 x 16
-// (runtime/kernels/layout_settlement.h decides). Kernels of role Own convert where they like another order better, in
-// their scratch. Tested by tests/fast_kernels_test.cc
+// Entries other than variables, heads and operands of reference kernels may have another layout: images channels-last,
+// filters in tiles of 16 x 16 (runtime/kernels/layout_settlement.h). Kernels of role Own convert to the layout they prefer,
+// in their scratch. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "passes/infer.h"
@@ -16,20 +16,20 @@ struct KernelSetOptions {
   bool isTraining = false;
   llvm::ArrayRef<CallForm> forms = {};  // by node, instead of isTraining; empty: none
   unsigned threads = 1;
-  bool allowLayouts = true;  // else every entry stays plain, as somebody looks at entries between nodes
-  /// Variables and heads may be filter tiles: their owner asks `layout` and converts.
+  bool allowLayouts = true;  // false: every entry stays plain, because somebody looks at entries between nodes
+  /// Variables and heads may be filter tiles: their owner consults `layout` and converts.
   bool movesArguments = false;
-  /// Gradient kernels may read the workspaces of their forward nodes, which the plan keeps (`planReader`). Nobody replaces
-  /// what a node computes.
+  /// Gradient kernels may read the workspaces of their forward nodes, which the plan keeps (`planReader`). Requires that no
+  /// node is overridden.
   bool keepsTapes = false;
-  llvm::ArrayRef<EntryId> plainEntries;  // row-major all the same
+  llvm::ArrayRef<EntryId> plainEntries;  // stay row-major even so
 };
 
 class KernelSet {
  public:
   KernelSet() = default;
-  /// Nodes whose outputs are not wanted get none, nor do those whose shapes or types no factory takes.
-  /// Throws std::bad_alloc.
+  /// Nodes without a requested output get no kernel, nor do those whose shapes or types no factory accepts. Throws
+  /// std::bad_alloc.
   static KernelSet create(const Graph &graph, const Inference &inference, const RequestTable &requests,
                           const KernelSetOptions &options);
 
@@ -41,18 +41,18 @@ class KernelSet {
   uint32_t numKernels() const;
   uint32_t numEntries(Layout layout) const;
 
-  /// PlanOptions::workspaceOf; `user` is the set. Nodes without a kernel keep what their OpDef asks for.
+  /// PlanOptions::workspaceOf; `user` is the set. Nodes without a kernel keep the workspace of their OpDef.
   static int64_t planWorkspace(const void *user, NodeId n);
   /// PlanOptions::workspaceReader.
   static NodeId planReader(const void *user, NodeId n);
 
-  /// The nodes whose workspaces are read later, in id order, and who reads them.
+  /// The nodes whose workspaces are read later, in id order, and their readers.
   struct Tape {
     NodeId forward, backward;
   };
   llvm::ArrayRef<Tape> tapes() const { return kept; }
 
-  /// Lets nodes run as one (formGroups): the plan is then made for `fusion().memory` (PlanOptions::groups).
+  /// Lets nodes run as one (formGroups). The plan has to be made for `fusion().memory` (PlanOptions::groups).
   void fuse(Fusion groups) { fused = std::move(groups); }
   const Fusion &fusion() const { return fused; }
 

@@ -1,4 +1,4 @@
-// LayerNorm along the last axis and its gradient: rows of contiguous elements, sums in lanes.
+// LayerNorm along the last axis and its gradient. Rows have contiguous elements; sums are taken in lanes.
 // Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
@@ -58,7 +58,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
     if (call.wants(0)) plan.forRows([&](int64_t row) { toData(call, row); });
   }
 
-  /// Two columns of sums along the axis, and as many for their parts.
+  /// Two columns of sums along the axis, and two for partial sums.
   size_t workspaceBytes() const override { return static_cast<size_t>(plan.length) * 2 * (sizeof(double) + sizeof(T)); }
 
  private:

@@ -20,7 +20,7 @@ constexpr uint8_t kImages = kPlain | bit(Layout::ChannelsLast);
 constexpr uint8_t kFilters = kPlain | bit(Layout::FilterTiles);
 constexpr uint8_t kAny = kImages | kFilters;
 
-/// oneDNN is quick on channels-last images of whole vectors of channels; of other images it pads its own copies.
+/// oneDNN is fast on channels-last images whose channels fill whole vectors; it pads copies of other images.
 constexpr int64_t kVector = 16;
 
 }  // namespace
@@ -56,7 +56,7 @@ void LayoutSettlement::want(EntryId e, Layout layout) { wishes[find(e)].wanted |
 
 bool LayoutSettlement::isSkipped(NodeId n) const { return hasNothingToDo(graph, requests, inference, n); }
 
-/// Those of rank four that the node reads or writes.
+/// The operands of rank four that the node reads or writes.
 void LayoutSettlement::collectOperands(NodeId n, const FilterOperands &filters,
                                        SmallVectorImpl<Operand> &operands) const {
   const NodeKind &kind = graph.kind(n);
@@ -71,7 +71,7 @@ void LayoutSettlement::collectOperands(NodeId n, const FilterOperands &filters,
   }
 }
 
-/// An image of one pixel is the same bytes in either layout, so it need not go along with others.
+/// An image of one pixel has the same bytes in either layout, so it need not be tied to others.
 void LayoutSettlement::tieImages(ArrayRef<Operand> operands) {
   EntryId first;
   for (const Operand &operand : operands) {
@@ -84,7 +84,7 @@ void LayoutSettlement::tieImages(ArrayRef<Operand> operands) {
 
 void LayoutSettlement::tieElements(ArrayRef<Operand> operands) {
   for (const Operand &operand : operands) {
-    // Broadcasting is nothing that works element by element.
+    // A broadcast operand does not correspond element by element.
     if (dims(operand.entry) != dims(operands[0].entry)) allow(operand.entry, kPlain);
     tie(operands[0].entry, operand.entry);
   }

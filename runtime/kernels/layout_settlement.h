@@ -1,10 +1,10 @@
-// Which entries of a graph are not row-major between the nodes that read and write them.
+// Decides which entries of a graph are not row-major between the nodes that read and write them.
 //
-// An entry of rank four and type float32 starts with every layout allowed and none wanted. A node forbids what it cannot
-// take and wants what it is quick on; what works element by element ties its operands together, so whole stretches of a
-// network change over at once. An entry gets the layout that is wanted and allowed, and stays plain when there are none
-// or two. Variables and heads belong to somebody else: they are plain, or filters if the owner converts them.
-// Linear, but for the union-find. Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
+// An entry of rank four and type float32 starts with every layout allowed and none wanted. A node forbids the layouts it
+// cannot read and wants the one it is fast on. Element-wise nodes tie their operands together, so whole stretches of a
+// network change at once. An entry gets the layout that is both wanted and allowed, and stays plain if there is none or
+// more than one. Variables and heads have owners: they are plain, or filter tiles if the owner converts them.
+// Linear, except for the union-find. Tested by tests/fast_kernels_test.cc, tests/filter_tiles_test.cc
 #pragma once
 
 #include "passes/infer.h"
@@ -13,28 +13,28 @@
 
 namespace gradc {
 
-/// What one node does with layouts.
+/// A node's constraints on layouts.
 struct NodeLayout {
   LayoutRole role = LayoutRole::Plain;
   FilterOperands filters;   // of role Own
-  bool suitsTiles = false;  // they may and should be FilterTiles
+  bool suitsTiles = false;  // the filters may and should be FilterTiles
 };
 
 class LayoutSettlement {
  public:
-  /// `movesArguments`: variables and heads may be filter tiles, apart from those in `plain`.
+  /// `movesArguments`: variables and heads may be filter tiles, except those in `plain`.
   LayoutSettlement(const Graph &graph, const Inference &inference, const RequestTable &requests, bool movesArguments,
                    llvm::ArrayRef<EntryId> plain);
 
-  /// Variables' rows of `nodes` count for nothing.
+  /// Rows of variables in `nodes` are ignored.
   void settle(const NodeMap<NodeLayout> &nodes);
   Layout layout(EntryId e) const { return layouts[e]; }
-  /// Whether the bytes of some operand of the node are in another order than row-major.
+  /// Whether the bytes of an operand of the node are not in row-major order.
   bool touchesMoved(NodeId n) const;
   EntryMap<Layout> take() { return std::move(layouts); }
 
  private:
-  /// Sets of layouts, as bits; of an entry alone or, at the root, of all that are tied to it.
+  /// Sets of layouts, as bits: of an entry or, at the root, of all entries tied to it.
   struct Wishes {
     uint8_t allowed, wanted;
   };

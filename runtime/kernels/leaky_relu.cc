@@ -12,13 +12,14 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// Elements by the slope that applies to them: one for all, or one per channel.
+/// Elements grouped by the slope that applies to them: one for all, or one per channel.
 std::optional<ChannelView> slopesOf(const LeakyAttrs &attrs, const TensorRef &x, int64_t numSlopes, Layout layout) {
   if (attrs.type != LeakyType::Prelu || numSlopes == 1) return ChannelView{1, 1, x.size()};
   return channelView(x.shape, x.shape.size() > 1 ? 1 : 0, layout);
 }
 
-/// Calls visit(i, c) for every element; without channels any thread takes any of them.
+/// Calls visit(i, c) for every element. With one slope for all, elements are divided among threads without regard to
+/// channels.
 template <class F> void mapAll(const ChannelView &view, unsigned threads, F visit) {
   if (view.channels != 1) return forSlices(view, threads, [&](Slice slice) { mapChannels(view, slice, visit); });
   vectorFor(threads, view.count(), kChannelGrain, [=](int64_t begin, int64_t end) {
@@ -84,7 +85,7 @@ template <class T> class BackwardKernel : public PreparedKernel {
   T slope;
 };
 
-/// elu and selu: y = (x, or slope · (exp(x) − 1) below 0) · scale.
+/// elu and selu: y = scale · (x > 0 ? x : slope · (exp(x) − 1)).
 template <class T> class ExponentialForward : public PreparedKernel {
  public:
   ExponentialForward(const LeakyAttrs &attrs, unsigned threads)
@@ -148,7 +149,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> exponen
 
 }  // namespace
 
-/// Rrelu draws by the position of an element in the whole.
+/// Rrelu draws by the position of an element in the whole tensor, so it has no kernel here.
 std::unique_ptr<PreparedKernel> leakyRelu(const KernelSite &site) {
   if (!site.wants(0)) return nullptr;
   switch (leakyAttrs(*site.kind).type) {

@@ -1,7 +1,7 @@
 // Local response normalisation across channels, its gradient, and sums over windows of channels, in either layout.
 //
-// Within one image channel c ± j of element i is element i ± j · inner, whichever the layout, so a sum over the window is
-// a sum of shifted runs. oneDNN's primitive is not used: it hides what the gradient needs in a workspace of its own.
+// Within one image, the element j channels away from element i is i ± j · step in either layout, so a sum over the window is
+// a sum of shifted runs. oneDNN's primitive is not used: it keeps what the gradient needs in an opaque workspace.
 // Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
@@ -15,7 +15,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 512;  // elements whose windows are summed up at once
+constexpr int64_t kBlock = 512;  // elements whose windows are summed at once
 
 /// Rows of channels: an image (or a pixel, with channels last) is `size` elements, channels `step` apart.
 struct ChannelRuns {
@@ -30,7 +30,7 @@ struct ChannelRuns {
     half = std::min(half, channels - 1);
   }
 
-  /// Calls body(image, from, to) for blocks [from, to) of the elements of each image, shared among threads.
+  /// Calls body(image, from, to) for blocks [from, to) of the elements of each image, divided among threads.
   template <class F> void forBlocks(unsigned threads, F body) const {
     const int64_t perImage = (size + kBlock - 1) / kBlock;
     vectorFor(threads, count * perImage, kChannelGrain / std::min(size, kBlock), [&](int64_t begin, int64_t end) {
@@ -41,8 +41,7 @@ struct ChannelRuns {
     });
   }
 
-  /// sums[i − from] = Σ over the window around i of term(element), for i in [from, to). The ends of the image cut windows
-  /// short.
+  /// sums[i − from] = Σ of term(element) over the window around i, for i in [from, to). Windows end at the ends of the image.
   template <class T, class Term> void sumWindows(int64_t image, int64_t from, int64_t to, Term term, T *sums) const {
     std::fill(sums, sums + (to - from), T{0});
     for (int64_t j = -half; j <= half; ++j) {
@@ -53,7 +52,7 @@ struct ChannelRuns {
   }
 };
 
-/// n^−β, in square roots where they are enough.
+/// n^−β, by square roots where β allows.
 template <class T> T power(T norm, double beta) {
   if (beta == 0.75) return T{1} / (std::sqrt(norm) * std::sqrt(std::sqrt(norm)));
   if (beta == 0.5) return T{1} / std::sqrt(norm);
@@ -69,7 +68,7 @@ template <class T> void powers(const T *norms, int64_t size, double beta, T *to)
   }
 }
 
-/// The rows of one call: all kernels of this file have their data's shape and attributes.
+/// Attributes and data shape of one node, in the form that all kernels of this file share.
 struct LrnPlan {
   LrnAttrs attrs;
   ChannelRuns runs;

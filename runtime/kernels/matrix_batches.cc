@@ -1,5 +1,5 @@
-// linalg_gemm and attention on interleaved projections: their products, matrix by matrix. Tested by
-// tests/fast_kernels_test.cc
+// linalg_gemm and attention on interleaved projections, matrix product by matrix product.
+// Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/linear/interleaved_matmul.h"
 #include "ops/linear/linalg_gemm.h"
@@ -14,7 +14,7 @@ template <class T> void scale(MatrixView<T> matrix, int64_t rows, int64_t column
     for (int64_t j = 0; j < columns; ++j) matrix.data[i * matrix.rowStride + j] *= factor;
 }
 
-/// MatrixProducts::compute on the threads.
+/// MatrixProducts::compute, divided among threads.
 template <class T, class Products> void computeFast(unsigned threads, const Products &products) {
   const auto [m, n, k] = products.extents;
   forProducts(threads, products.count, m * n * k, [&](int64_t i) {

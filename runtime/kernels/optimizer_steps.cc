@@ -1,5 +1,5 @@
-// Steps of optimizers: slices of the weight, its gradient and the states, shared among threads. The loop is the reference
-// kernel's (ops/optimizer/step.h), so the bits are too. Tested by tests/fast_kernels_test.cc
+// Optimizer steps on slices of the weight, its gradient and the states, divided among threads. The loop is that of the
+// reference kernel (ops/optimizer/step.h), and so are the bits. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -11,7 +11,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that are not worth a second thread
+constexpr int64_t kGrain = 16384;  // fewer elements are not worth a second thread
 
 /// Learning rates, norms and the like are operands of one element, which every slice reads whole.
 class StepKernel : public PreparedKernel {

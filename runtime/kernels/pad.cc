@@ -14,9 +14,9 @@ namespace {
 /// A plane is the spatial axes of one channel of one image, as (depth, height, width).
 struct PadPlan {
   int64_t planes, inSize = 1, outSize = 1;
-  int64_t width, before;         // elements of a row without padding, and of the padding in front of it
-  std::vector<int64_t> rows;     // where the row that each padded row shows begins in its plane; -1: the constant
-  std::vector<int64_t> columns;  // the element of its row that each position of a padded row shows; -1
+  int64_t width, before;         // elements of a row without padding, and of the padding before it
+  std::vector<int64_t> rows;     // by padded row: offset in the plane of the row it shows; -1: the constant
+  std::vector<int64_t> columns;  // by position in a padded row: the element it shows; -1: the constant
   double constant;
   unsigned threads;
 
@@ -35,8 +35,8 @@ struct PadPlan {
       for (int64_t h : high) rows.push_back(d < 0 || h < 0 ? -1 : (d * inner[last - 1] + h) * width);
   }
 
-  /// Calls visit(position in the padded row, index in the row or -1) for the padding in front of a row, middle(), and visit
-  /// for that behind it.
+  /// Calls visit(position in the padded row, index in the row or -1) for the padding before a row, then middle(), then visit
+  /// for the padding after it.
   template <class F, class Middle> void forRow(F visit, Middle middle) const {
     const int64_t length = static_cast<int64_t>(columns.size());
     for (int64_t c = 0; c < before; ++c) visit(c, columns[static_cast<size_t>(c)]);
@@ -73,7 +73,7 @@ template <class T> class ForwardKernel : public PreparedKernel {
   PadPlan plan;
 };
 
-/// dx = Σ of dy over the positions that show each element, in their order.
+/// dx sums dy over the positions that show an element, in order of position.
 template <class T> class BackwardKernel : public PreparedKernel {
  public:
   explicit BackwardKernel(const KernelSite &site) : plan(site, site.out[0].shape, site.in[0].shape) {}

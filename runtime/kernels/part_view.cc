@@ -8,13 +8,13 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// Axes next to each other in memory that are all repeated, or all the part's own.
+/// Neighbouring axes in memory order over which the part is repeated, or which it all has.
 struct AxisGroup {
   bool isOwn;
   int64_t size;
 };
 
-/// Of tensors of more than one element along some axis of memory order `order`.
+/// Groups of the axes longer than 1, in the memory order `order`.
 SmallVector<AxisGroup, 6> groupsOf(Dims whole, Dims part, ArrayRef<size_t> order) {
   SmallVector<AxisGroup, 6> groups;
   for (size_t axis : order) {
@@ -27,7 +27,7 @@ SmallVector<AxisGroup, 6> groupsOf(Dims whole, Dims part, ArrayRef<size_t> order
   return groups;
 }
 
-/// Whether the part has axes of its own but the first two.
+/// Whether the part has axes longer than 1 other than the first two.
 bool hasPixels(Dims whole, Dims part) {
   for (size_t back = 1; back <= std::min<size_t>(part.size(), whole.size() - 2); ++back)
     if (part[part.size() - back] != 1) return true;
@@ -59,7 +59,7 @@ std::optional<PartView> partView(Dims whole, Dims part, Layout layout) {
   take(true, parts.view.channels);
   take(false, parts.view.inner);
   if (!groups.empty()) return std::nullopt;
-  // A number that is repeated everywhere: one run.
+  // A single number, repeated everywhere: one run.
   if (parts.view.channels == 1) std::swap(parts.view.outer, parts.view.inner);
   return parts;
 }

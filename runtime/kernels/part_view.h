@@ -1,6 +1,6 @@
-// A tensor and a part of it that broadcasts to it, as the loops over channels see them: every element of the part is a
-// channel, what is repeated over it are the channel's elements. Batches of that, one behind the other, where the part has
-// an axis in front of one that is repeated. Tested by tests/fast_kernels_test.cc
+// A tensor (the whole) and another that broadcasts to it (the part), as loops over channels see them: every element of the
+// part is a channel, and the elements of the whole that it is repeated over are the channel's elements. If the part has an
+// axis before a repeated one, there is a batch of such views. Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/channel_loops.h"
@@ -14,11 +14,11 @@ struct PartView {
   int64_t wholeSize() const { return view.count() * view.channels; }
 };
 
-/// `part` broadcasts to `whole`. Nothing when repeated axes alternate with others more often than a view can say, or when
-/// channels-last order would not keep the elements of the part in theirs.
+/// `part` must broadcast to `whole`. Empty if repeated axes alternate with others more often than a view can express, or if
+/// channels-last order would reorder the elements of the part.
 std::optional<PartView> partView(Dims whole, Dims part, Layout layout);
 
-/// Calls visit(i, c) for element i of the whole and c of the part; elements may be visited side by side.
+/// Calls visit(i, c) for element i of the whole and c of the part; calls must be independent, as the loops are vectorised.
 template <class F> void mapParts(const PartView &parts, unsigned threads, F visit) {
   const ChannelView &view = parts.view;
   const ElementBlocks blocks(view);
@@ -33,7 +33,7 @@ template <class F> void mapParts(const PartView &parts, unsigned threads, F visi
 /// Scratch of sumParts.
 template <class T> size_t sumPartsBytes(const PartView &parts) { return sumBlocksBytes<1, T>(parts.view); }
 
-/// The terms of one element of a batch, for sums over channels.
+/// The terms of one element of the batch, in the form that sums over channels take.
 template <class T, class Term> auto termsFrom(Term term, int64_t first, int64_t channel) {
   if constexpr (std::is_same_v<Term, Elements<T>>) return Elements<T>{term.x + first};
   else return [=](int64_t i, int64_t c, T *v) { v[0] = term(first + i, channel + c); };

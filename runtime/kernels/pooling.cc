@@ -1,9 +1,9 @@
-// Maximum and mean pooling, and their gradients: in float32 by oneDNN, with two axes channels last by attribute too; in
-// float64 over one or two axes, or whole volumes, and where a mean counts a part of the padding, by pooling_loops.h.
+// Maximum and mean pooling, and their gradients. oneDNN computes float32, and with two axes also channels last by attribute;
+// pooling_loops.h computes float64 over one or two axes or whole volumes, and means that count only part of the padding.
 //
 // The gradient of the maximum needs the positions of the maxima. oneDNN's forward primitive writes them, so the backward
-// kernel runs it once more into scratch rather than keep them from the forward pass. Padding that the operator and
-// oneDNN count differently is left to the reference kernel. Tested by tests/fast_kernels_test.cc
+// kernel runs it again into scratch instead of keeping them from the forward pass. Padding that the operator and oneDNN
+// count differently is left to the reference kernel. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/spatial/pooling_params.h"
 #include "runtime/kernels/dnnl_descs.h"
@@ -20,8 +20,8 @@ using dnnl::memory;
 namespace gradc::fast {
 namespace {
 
-/// The shape of images as (n, c, h, w): a line as an image of one row, volumes of which all pixels are one window with
-/// their slices below each other. Others stay (n, c, d, h, w).
+/// The shape of images as (n, c, h, w): a line becomes an image of one row; a volume under global pooling has its slices
+/// stacked below each other. Other volumes stay (n, c, d, h, w).
 DimsBuffer imageShape(const PoolingParams &p, Dims shape) {
   const Dims extent = p.channelsLast() ? shape.drop_front().drop_back() : shape.drop_front(2);
   if (extent.size() == 3 && !p.globalPool) return DimsBuffer(shape);
@@ -47,9 +47,9 @@ std::optional<PoolingPlan> planOf(const PoolingParams &p, Dims xShape, Dims ySha
     const int64_t high = (y[2 + i] - 1) * stride + kernel - x[2 + i] - low;
     plan.countsPadding |= p.countsPadding() && low > 0;  // without padding there is nothing to count
     plan.isClipped |= p.poolType == PoolType::Avg && high > low;
-    // Windows in the padding alone are special.
+    // Windows that are entirely padding are special.
     if (low >= kernel || high >= kernel) return std::nullopt;
-    // Windows that are mostly padding: the reference kernel does not visit it.
+    // Windows that are mostly padding, which the reference kernel skips.
     if (low > x[2 + i] || high > x[2 + i]) return std::nullopt;
     plan.kernel[i] = kernel;
     plan.stride[i] = stride;
@@ -69,7 +69,7 @@ dnnl::algorithm algorithmOf(const PoolingPlan &plan) {
                             : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-/// Both operands are computed in one layout: channels-last when one of them has it and it makes a difference.
+/// Both operands are computed in the same layout: channels-last if one of them has it and it makes a difference.
 struct PoolingDescs {
   memory::desc x, y;  // outside
   memory::desc insideX, insideY;
@@ -85,13 +85,13 @@ PoolingDescs describe(const PoolingParams &p, const PoolingPlan &plan, Layout xL
 
 bool isMoved(const TensorRef &tensor) { return tensor.layout != Layout::Plain; }
 
-/// What the loops can do.
+/// Whether pooling_loops.h can compute the node.
 bool isPlain(const KernelSite &site, const PoolingPlan &plan) {
   const bool isLast = site.kind->params<PoolingParams>().channelsLast();
   return plan.numAxes() == 2 && !isLast && none_of(site.in, isMoved) && none_of(site.out, isMoved);
 }
 
-/// What has the channels last by attribute stays in that order, and is left to oneDNN, as volumes are.
+/// Nodes with channels last by attribute, and volumes, are left to oneDNN: float32 only, with operands in no other layout.
 bool canHandle(const KernelSite &site, const PoolingParams &p) {
   if (!isFloatingKernelType(site.in[0].dtype) || !site.wants(0)) return false;
   const bool isVolume = site.in[0].shape.size() == 5 && !p.globalPool;
@@ -188,7 +188,7 @@ std::unique_ptr<PreparedKernel> poolingBackward(const KernelSite &site) {
   if (!plan) return nullptr;
   if (site.in[0].dtype != DType::Float32 || plan->isClipped)
     return isPlain(site, *plan) ? poolingLoopsBackward(site, *plan, data) : nullptr;
-  // The maximum reads x, which has a layout apart from that of its gradient.
+  // The gradient of the maximum reads x, whose layout may differ from that of dx.
   if (p.poolType == PoolType::Max && site.in[data].layout != site.out[0].layout) return nullptr;
   std::unique_ptr<PreparedKernel> kernel;
   const bool isMade = guarded([&] {

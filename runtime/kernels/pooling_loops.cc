@@ -1,6 +1,6 @@
-// A row of windows is computed a block of outputs at a time: for each tap of the window, for all outputs of the block, in
-// loops without conditions that the compiler vectorises. Of equal maxima the first in row-major order gets the gradient, and
-// NaN gets none. Tested by tests/fast_kernels_test.cc
+// A row of windows is computed one block of outputs at a time: for each tap (element of the window), all outputs of the
+// block, in loops without branches that the compiler vectorises. Of equal maxima the first in row-major order gets the
+// gradient; NaN gets none. Tested by tests/fast_kernels_test.cc
 #include "runtime/kernels/pooling_loops.h"
 
 #include "ops/kernel_dispatch.h"
@@ -15,8 +15,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kBlock = 64;     // outputs of a row at hand
-constexpr int64_t kGrain = 16384;  // taps that are not worth a second thread
+constexpr int64_t kBlock = 64;     // outputs computed together
+constexpr int64_t kGrain = 16384;  // fewer taps are not worth a second thread
 
 struct Span {
   int64_t begin, end;
@@ -38,7 +38,7 @@ struct Axis {
     const int64_t end = in > shift ? (in - 1 - shift) / stride + 1 : 0;
     return {std::max(begin, block.begin), std::min(end, block.end)};
   }
-  /// What a mean over the window of `o` divides by, along this axis.
+  /// The divisor of a mean over the window of `o`, along this axis.
   int64_t count(int64_t o, bool countsPadding) const {
     const int64_t first = o * stride - pad;
     if (countsPadding) return std::min(first + kernel, in + pad) - first;
@@ -58,7 +58,7 @@ class Planes {
   int64_t inSize() const { return axis[0].in * axis[1].in; }
   int64_t outSize() const { return axis[0].out * axis[1].out; }
 
-  /// Calls body(plane), the planes shared among threads.
+  /// Calls body(plane), with planes divided among threads.
   template <class F> void forPlanes(F body) const {
     const int64_t work = outSize() * axis[0].kernel * axis[1].kernel;
     vectorFor(threads, numPlanes, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
@@ -84,13 +84,13 @@ class Planes {
       }
   }
 
-  /// Where the tap of output (row, o) is in its plane.
+  /// The pixel in its plane that the tap of output (row, o) reads.
   int64_t pixel(int64_t row, int64_t o, int64_t tap) const {
     const Axis &h = axis[0], &w = axis[1];
     return (row * h.stride - h.pad + tap / w.kernel) * w.in + o * w.stride - w.pad + tap % w.kernel;
   }
 
-  /// One over the number of taps a mean divides by.
+  /// The reciprocal of the number of taps in a mean.
   template <class T> T weight(int64_t row, int64_t o) const {
     return T{1} / static_cast<T>(axis[0].count(row, countsPadding) * axis[1].count(o, countsPadding));
   }

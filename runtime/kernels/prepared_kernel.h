@@ -1,9 +1,8 @@
 // A fast kernel: made once for one node of known shapes, run once per step.
 //
-// What a kernel computes is what the operator's reference kernel defines, up to rounding. It may ask for scratch and for
-// operands of rank four in other orders than row-major (runtime/kernels/layout_settlement.h decides). It never sees
-// Request::Add, and like a reference kernel leaves unrequested outputs alone and works where the operator's in-place pairs
-// share memory.
+// A kernel computes the same as the operator's reference kernel, up to rounding. It may request scratch, and layouts other
+// than row-major for operands of rank four (runtime/kernels/layout_settlement.h decides). It never sees Request::Add, and
+// like a reference kernel leaves unrequested outputs alone and works when the operator's in-place pairs share memory.
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -13,7 +12,7 @@
 
 namespace gradc {
 
-/// A node to make a kernel for. The operands have shapes, types and layouts, and no data; they are row-major unless the
+/// A node to make a kernel for. The operands have shapes, types and layouts, but no data; they are row-major unless the
 /// operator's table row allows more.
 struct KernelSite {
   const NodeKind *kind = nullptr;
@@ -21,13 +20,14 @@ struct KernelSite {
   llvm::ArrayRef<Request> requests;  // per output: Null or Write
   bool isTraining = false;
   unsigned threads = 1;
-  /// Of a forward operator: its workspace is kept for a gradient operator. Of that one: it has this kernel's workspace.
+  /// keepsTape: the workspace of this forward operator is kept for its gradient. hasTape: this gradient operator receives the
+  /// workspace of its forward kernel.
   bool keepsTape = false, hasTape = false;
 
   bool wants(size_t output) const { return requests[output] != Request::Null; }
 };
 
-/// Conversions between the layouts of the entries and those oneDNN computes in, of one run of a kernel.
+/// Conversions, in one run of a kernel, between the layouts of entries and those that oneDNN computes in.
 struct Reorders {
   uint32_t numWeights = 0, numImages = 0;
   size_t bytes = 0;  // read
@@ -43,21 +43,21 @@ struct Reorders {
 class PreparedKernel {
  public:
   virtual ~PreparedKernel() = default;
-  /// `call.workspace` has workspaceBytes(), aligned to 64. Throws KernelError, and std::bad_alloc without memory.
+  /// `call.workspace` has workspaceBytes(), aligned to 64. Throws KernelError, and std::bad_alloc if there is no memory.
   virtual void run(const KernelCall &call) = 0;
   virtual size_t workspaceBytes() const { return 0; }
   virtual Reorders reorders() const { return {}; }
-  /// Of a kernel made with `hasTape`: the workspace of the forward kernel, which has run just before each run of this one
-  /// and which nothing else reads. Called once, before the first run.
+  /// Gives a kernel made with `hasTape` the workspace of its forward kernel, which has run before each run of this one and
+  /// whose workspace nothing else reads. Called once, before the first run.
   virtual void takeTape(void *) {}
-  /// Whether `run` also takes a part of the elements: the same range of every operand, as vectors, and whole those of one
-  /// element where the others have more. The parts may be run in any order, side by side, with the same bits.
+  /// Whether `run` also accepts parts: the same range of every operand, as vectors, but one-element operands whole where
+  /// others have more elements. Parts may run in any order and in parallel, with the same bits.
   virtual bool takesParts() const { return false; }
-  /// False where it brings operands to the reference kernel.
+  /// False if it only feeds the reference kernel.
   virtual bool isFast() const { return true; }
 };
 
-/// Null when this node is better left to the reference kernel.
+/// Returns null if the node is better left to the reference kernel.
 using KernelFactory = std::unique_ptr<PreparedKernel> (*)(const KernelSite &);
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// A matrix product of fixed extents that runs many times: of float32 a oneDNN primitive made once, of float64 `multiply`.
+// A matrix product of fixed extents that runs many times: for float32 a oneDNN primitive made once, for float64 `multiply`.
 // Tested by tests/rnn_kernels_test.cc
 #pragma once
 
@@ -19,23 +19,23 @@ template <class T> Gemm<T> dense(Gemm<T> g) {
 
 template <> class PreparedProduct<float> {
  public:
-  /// Dense matrices of the extents of `shape`, whose pointers do not count; beta is 0 or 1. `packsB`: b is the same in many
-  /// runs, so that it pays to bring it in an order of oneDNN's. As many threads as the calling scope has take part in each
-  /// run, which has to be in a scope of as many.
+  /// Dense matrices with the extents of `shape`, whose pointers are ignored; beta is 0 or 1. `packsB`: b stays the same for
+  /// many runs, so converting it to oneDNN's format pays. Runs use the number of threads of the scope that calls this
+  /// constructor, and must be in a scope with the same number.
   explicit PreparedProduct(const Gemm<float> &shape, bool packsB = false);
 
-  /// What `pack` needs, what `run` needs; aligned to 64.
+  /// Memory for `pack`, and scratch for `run`; both aligned to 64.
   size_t packedBytes() const { return packedSize; }
   size_t scratchBytes() const { return scratchSize; }
-  /// What to give `run` as b: itself, or its copy in `packed`. One product packs for all of the same b, n and k.
+  /// Returns the b to pass to `run`: b itself, or its copy in `packed`. Products with the same b, n and k can share the copy.
   const float *pack(const float *b, void *packed);
   /// Throws as PreparedKernel::run does.
   void run(const float *a, const float *b, float *c, void *scratch);
 
  private:
   Gemm<float> shape;
-  dnnl::matmul primitive;  // empty: oneDNN has none, and `multiply` computes
-  dnnl::reorder reorder;   // empty: b is used as it is
+  dnnl::matmul primitive;  // empty: oneDNN has none, so `multiply` computes
+  dnnl::reorder reorder;   // empty: b is not converted
   dnnl::stream stream;
   dnnl::memory plainB, packedB, scratchpad;
   std::unordered_map<int, dnnl::memory> arguments;

@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned kMaxThreads = 1024;
 
 std::string contentOf(const Twine &path) {
-  // Files of the kernel have no size: they are streams.
+  // The kernel's files report no size, so they are read as streams.
   ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFileAsStream(path);
   return buffer ? (*buffer)->getBuffer().trim().str() : std::string();
 }
@@ -44,7 +44,7 @@ std::optional<unsigned> quotaOf(const std::string &root, StringRef group, bool i
   return processorsOfQuota(contentOf(folder + "/cpu.cfs_quota_us") + " " + contentOf(folder + "/cpu.cfs_period_us"));
 }
 
-/// The smallest quota of the group and those it is in: each limits what is inside of it.
+/// The smallest quota of the group and its ancestors: each limits what is inside it.
 unsigned processorsOfGroups() {
   unsigned least = kMaxThreads;
   const std::string lines = contentOf("/proc/self/cgroup");  // "0::/a/b", or "4:cpu,cpuacct:/a/b" in version 1

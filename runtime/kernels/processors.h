@@ -7,11 +7,12 @@
 
 namespace gradc {
 
-/// GRADC_NUM_THREADS where it is a number from 1 to 1024; else the processors of the affinity mask, at most as many as
-/// the quotas of the process's control groups (versions 1 and 2) pay for, rounded up. At least 1.
+/// GRADC_NUM_THREADS if it is a number from 1 to 1024; else the processors in the affinity mask, limited by the quotas of
+/// the process's control groups (versions 1 and 2), rounded up. At least 1.
 unsigned availableThreads();
 
-/// What a control group's `cpu.max` ("QUOTA PERIOD" or "max PERIOD", in µs) pays for; none for text of another form.
+/// The number of processors that a control group's `cpu.max` ("QUOTA PERIOD", in µs) allows; none for "max PERIOD", which is
+/// no limit, and for other text.
 std::optional<unsigned> processorsOfQuota(llvm::StringRef text);
 
 }  // namespace gradc

@@ -1,5 +1,6 @@
-// Products over axes next to each other, and their gradients: factor by factor in double precision as the reference kernels, so
-// to the bit, products next to each other in memory side by side. Tested by tests/fast_kernels_test.cc
+// Products over neighbouring axes, and their gradients. Factors are multiplied in order, in double precision, so the bits
+// are those of the reference kernels; products that are contiguous in memory are computed side by side.
+// Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/factories.h"
@@ -11,7 +12,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// The factors of each product as a row, in the order of the products. Nothing where two groups of axes are reduced.
+/// The factors of each product as a row, in the order of the products. Empty if two separate groups of axes are reduced.
 std::optional<AxisRows> rowsOf(const KernelSite &site, Dims whole) {
   const DimsBuffer part = keptShape(site.kind->params<ReduceParams>(), whole);
   const std::optional<PartView> parts = partView(whole, part, Layout::Plain);
@@ -22,7 +23,7 @@ std::optional<AxisRows> rowsOf(const KernelSite &site, Dims whole) {
   return AxisRows({parts->batch, view.outer, view.channels}, 1);
 }
 
-/// What an element multiplies: itself, or 1 where nanprod leaves it out.
+/// An element's factor: itself, or 1 where nanprod leaves it out.
 template <class T> double factorOf(T x, bool skipsNaN) {
   const double factor = static_cast<double>(x);
   return (skipsNaN & (x != x)) ? 1.0 : factor;
@@ -55,7 +56,7 @@ template <class T> class ProductKernel : public PreparedKernel {
   unsigned threads;
 };
 
-// Inputs dy, x, y: dx = dy · what is in front of an element, kept for each, · what is behind it.
+// Inputs dy, x, y. dx = dy · (product of the factors before the element, kept in the workspace) · (product of those after it).
 template <class T> class ProductBackward : public PreparedKernel {
  public:
   ProductBackward(const KernelSite &site, const AxisRows &rows)

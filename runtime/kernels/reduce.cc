@@ -1,5 +1,4 @@
-// Sums and means over axes, and repetition along axes, which is what their gradients are.
-// Tested by tests/fast_kernels_test.cc
+// Sums and means over axes, and their gradients, which repeat along axes. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/reduction/reduce_axes.h"
 #include "runtime/kernels/factories.h"
@@ -45,7 +44,7 @@ template <class T> class RepeatKernel : public PreparedKernel {
   unsigned threads;
 };
 
-/// The kernel between a whole and a part of shape `part`; times `1/n`, n elements per sum, for means.
+/// The kernel between a whole and a part of shape `part`. Means are sums times 1/n, with n elements per sum.
 template <template <class> class Kernel>
 std::unique_ptr<PreparedKernel> make(const KernelSite &site, Dims whole, Dims part, bool isMean, Layout layout) {
   std::unique_ptr<PreparedKernel> kernel;

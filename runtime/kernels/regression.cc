@@ -14,7 +14,8 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// dx = Residual(f, label, weight). Inputs f, label; or those of MXNet: label, f, and zeros toward the label.
+/// dx = Residual(f, label, weight). Inputs f, label; MXNet's operators have inputs label, f, and a second output, the zero
+/// gradient of the label.
 template <class T, auto Residual, bool isMxnets> class ResidualKernel : public PreparedKernel {
  public:
   explicit ResidualKernel(const KernelSite &site) : threads(site.threads) {}

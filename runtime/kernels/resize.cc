@@ -1,5 +1,5 @@
-// Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane: what rows contribute is added up
-// or spread in whole rows. Tested by tests/fast_kernels_test.cc
+// Bilinear resizing and adaptive mean pooling of images, and their gradients, plane by plane; contributions are added up or
+// spread whole rows at a time. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/channel_loops.h"
@@ -10,7 +10,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// Images before and after.
+/// Extents of images before and after resizing.
 struct PlaneSizes {
   int64_t planes, height, width, rows, columns;
 
@@ -20,7 +20,7 @@ struct PlaneSizes {
   int64_t outSize() const { return rows * columns; }
 };
 
-/// What the rows, or columns, of the resized image take.
+/// By row, or column, of the resized image: the two that it blends, and their weights.
 template <class T> struct Blends {
   std::vector<int64_t> first, second;
   std::vector<T> weight, rest;
@@ -185,7 +185,7 @@ template <class T> class AdaptiveBackward : public PreparedKernel {
   size_t workspaceBytes() const override { return static_cast<size_t>(sizes.planes * sizes.width) * sizeof(T); }
 
  private:
-  /// A row of means to the columns that they are of.
+  /// Spreads the gradients of a row of means over the columns they average.
   static void spread(const T *dy, int64_t height, const PlaneSizes &sizes, T *line) {
     std::fill(line, line + sizes.width, T{0});
     for (int64_t column = 0; column < sizes.columns; ++column) {

@@ -1,8 +1,8 @@
-// RNN and its gradient by matrix products. A thread takes a part of the batch through all steps of a cell, without waiting
+// RNN and its gradient by matrix products. A thread takes a part of the batch through all steps of a cell without waiting
 // for others.
 //
-// The forward kernel keeps gates and states for the gradient where it may (PreparedKernel::takeTape); else the gradient runs
-// the layers again. Sequences of different lengths are left to the reference kernels. Tested by tests/rnn_kernels_test.cc
+// If allowed, the forward kernel keeps gates and states for the gradient (PreparedKernel::takeTape); otherwise the gradient
+// reruns the layers. Sequences of different lengths are left to the reference kernels. Tested by tests/rnn_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/rnn_gradient.h"
@@ -90,7 +90,7 @@ template <class T> class RnnBackward : public PreparedKernel {
 
   const RnnSizes s;
   const RnnPorts ports;
-  std::optional<RnnLayers<T>> layers;  // that run again; none with a tape
+  std::optional<RnnLayers<T>> layers;  // rerun by the gradient; none with a tape
   RnnGradient<T> gradient;
   const bool hasTape;
   T *kept = nullptr;
@@ -111,7 +111,7 @@ template <template <class> class Kernel> std::unique_ptr<PreparedKernel> make(co
 std::unique_ptr<PreparedKernel> rnn(const KernelSite &site) { return make<RnnForward>(site); }
 std::unique_ptr<PreparedKernel> rnnBackward(const KernelSite &site) { return make<RnnBackward>(site); }
 
-// Inference has seen that a gradient node has its forward node's attributes.
+// Inference has already checked that a gradient node has its forward node's attributes.
 bool rnnTapeFits(const NodeKind &forward, ArrayRef<Value> forwardInputs, ArrayRef<Value> backwardInputs) {
   const RnnParams &params = forward.params<RnnParams>();
   const RnnPorts from = RnnPorts::ofForward(params), to = RnnPorts::ofBackward(params, false);

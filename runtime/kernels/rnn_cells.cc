@@ -1,5 +1,5 @@
-// Functions are compiled once per instruction set by attributes; without contraction of products and sums all of them round
-// alike. Tested by tests/rnn_kernels_test.cc
+// Attributes compile the functions once per instruction set. Products and sums are not contracted, so all sets round alike.
+// Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_cells.h"
 
 #include "ops/loops.h"
@@ -31,7 +31,7 @@ template <class T> struct Number {
   }
 };
 
-/// What the loops are compiled for.
+/// The cells that a loop is compiled for.
 struct CellForm {
   RnnMode mode;
   bool clips;
@@ -45,7 +45,7 @@ template <class T, CellForm form>
 using GatesOf = std::conditional_t<form.isLstm(), LstmGates<Number<T>>,
                                    std::conditional_t<form.isGru(), GruGates<Number<T>>, PlainGates<Number<T>>>>;
 
-/// The rules, as far as the compiler can know them.
+/// The rules, with everything that `form` determines known to the compiler.
 template <CellForm form> inline CellRules knownRules(const CellRules &rules) {
   if constexpr (form.clips) return {form.mode, double(*rules.clipMin), double(*rules.clipMax), rules.clipNan};
   else return {form.mode, std::nullopt, std::nullopt, false};
@@ -124,7 +124,7 @@ inline void slopeRow(const CellRules &given, const CellSlopeRows<T> &cells, int6
   }
 }
 
-// The loops, compiled with the attributes in front.
+// The loops, compiled with the given attributes.
 #define GRADC_CELL_LOOPS(name, ...)                                                                                    \
   template <class T, CellForm form>                                                                                    \
   __VA_ARGS__ void step##name(const CellRules &rules, const CellStepRows<T> &cells) {                                  \
@@ -148,7 +148,7 @@ template <class T> struct CellLoops {
   Slope<T> slope;
 };
 
-/// float64 has the library's functions, one element at a time on every processor.
+/// float64 calls the library's functions one element at a time, so wider instruction sets do not help.
 template <class T, CellForm form> CellLoops<T> bestOfMachine() {
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, float>) {

@@ -1,5 +1,5 @@
-// One step of recurrent cells and its slope for rows of a batch, by the formulas of ops/sequence/rnn_cells.h: of float32 in
-// loops that the compiler vectorises, for the processor at hand. The bits are the same on every processor.
+// One step of recurrent cells and its slope, for rows of a batch, by the formulas of ops/sequence/rnn_cells.h. For float32
+// the compiler vectorises the loops for the processor's instruction set; the bits are the same on every processor.
 // Tested by tests/rnn_kernels_test.cc
 #pragma once
 
@@ -7,15 +7,15 @@
 
 namespace gradc::fast {
 
-/// `rows` rows of cells with `size` elements each. A gate has `size` elements next to each other; gates and shares of a row
-/// are in the order of CellPoint.
+/// `rows` rows of cells with `size` elements each. A gate has `size` contiguous elements; gates and shares of a row are in
+/// the order of CellPoint.
 template <class T> struct CellStepRows {
   int64_t rows, size;
   T *gates;   // in: the shares of the input without bias; out: the gates
-  T *shares;  // the shares of the state without bias; gru leaves the whole share of its third gate
+  T *shares;  // the shares of the state without bias; gru stores the share of its third gate with bias
   const T *inputBias, *stateBias;
   const T *state;  // before the step; null with a projection
-  const T *cell;   // before the step; null but for lstm
+  const T *cell;   // before the step; null except for lstm
   T *hidden, *nextCell;
 };
 template <class T> void stepCells(const CellRules &rules, const CellStepRows<T> &cells);
@@ -24,12 +24,12 @@ template <class T> void stepCells(const CellRules &rules, const CellStepRows<T> 
 template <class T> struct CellSlopeRows {
   int64_t rows, size;
   T *gates;   // in: the gates; out: gradients of the shares of the input
-  T *shares;  // gru: in: the shares of the state, of which the third counts; out: their gradients. Else null,
-              // and they are those of the input
+  T *shares;  // gru: in: the shares of the state, of which only the third is read; out: their gradients. Otherwise
+              // null: the gradients are those of the shares of the input
   const T *state, *cell;  // before the step, as above
   const T *hiddenHead;
   T *cellHead;    // lstm: in: after the step; out: before it
-  T *stateSlope;  // what the step itself passes to the state before; null with a projection
+  T *stateSlope;  // the step's direct contribution to the state before; null with a projection
 };
 template <class T> void slopeCells(const CellRules &rules, const CellSlopeRows<T> &cells);
 

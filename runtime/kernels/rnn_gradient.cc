@@ -1,4 +1,4 @@
-// Gradients of weights are products over all times at once. Tested by tests/rnn_kernels_test.cc
+// Gradients of weights are single products over all times. Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_gradient.h"
 
 #include "runtime/kernels/column_sums.h"
@@ -67,7 +67,7 @@ void RnnGradient<T>::takeHead(const KernelCall &call, size_t port, const RnnCell
   else std::copy_n(call.in[port].as<const T>() + cell.index * count, count, to);
 }
 
-// dInput is null where it is not wanted.
+// dInput is null if it is not requested.
 template <class T>
 void RnnGradient<T>::runCell(const KernelCall &call, const RnnTape<T> &tape, const RnnCell &cell, const T *dOutput,
                              T *dInput) {

@@ -1,4 +1,4 @@
-// The backward run of an RNN's layers from what the forward run left. Tested by tests/rnn_kernels_test.cc
+// The backward run of an RNN's layers, from the tape of the forward run. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/rnn_layers.h"
@@ -10,7 +10,7 @@ template <class T> class RnnGradient {
   RnnGradient(const KernelSite &site, const RnnSizes &s, const RnnPorts &ports);
 
   void place(RnnSpace<T> &space);
-  /// Writes the gates and shares of the tape over.
+  /// Overwrites the gates and shares of the tape.
   void run(const KernelCall &call, const RnnTape<T> &tape);
 
  private:
@@ -26,13 +26,13 @@ template <class T> class RnnGradient {
   const RnnSizes s;
   const RnnPorts ports;
   std::vector<RnnPart<T>> parts;
-  // Each of the first layer and of the others; the second direction's product adds to the first one's.
+  // First index: the first layer, or the others. The second direction's product adds to that of the first.
   std::optional<PreparedProduct<T>> toInput[2][2], toInputWeight[2];
   std::optional<PreparedProduct<T>> toStateWeight;
   T *packed = nullptr, *scratch = nullptr;
   T *gradients[2] = {};  // of outputs of layers
   T *dState = nullptr, *dCell = nullptr;
-  T *dHidden = nullptr, *dStates = nullptr;  // with a projection: before it, and behind it at all times
+  T *dHidden = nullptr, *dStates = nullptr;  // with a projection: before it; after it, at all times
 };
 
 }  // namespace gradc::fast

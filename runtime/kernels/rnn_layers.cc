@@ -1,4 +1,4 @@
-// The product with the input is that of all times at once. Tested by tests/rnn_kernels_test.cc
+// The product with the input is a single one for all times. Tested by tests/rnn_kernels_test.cc
 #include "runtime/kernels/rnn_layers.h"
 
 #include "runtime/kernels/rnn_cells.h"
@@ -10,9 +10,9 @@ using namespace llvm;
 
 namespace gradc::fast {
 
-static constexpr int64_t kPartRows = 4;                 // of the batch that are worth a second thread
-static constexpr int64_t kPartWork = int64_t{1} << 16;  // multiplications of a step that are
-static constexpr int64_t kDropGrain = 4096;             // draws that are not worth one
+static constexpr int64_t kPartRows = 4;                 // rows of the batch that are worth a thread
+static constexpr int64_t kPartWork = int64_t{1} << 16;  // fewer multiplications per step are not worth a second thread
+static constexpr int64_t kDropGrain = 4096;             // fewer draws are not worth a second thread
 
 template <class T>
 std::vector<RnnPart<T>> rnnParts(const KernelSite &site, const RnnSizes &s, Gemm<T> product, bool packsB) {
@@ -72,7 +72,7 @@ template <class T> void RnnLayers<T>::run(const KernelCall &call, const RnnTape<
   }
 }
 
-// The state before the first step is beside those after each time.
+// Copies the initial state next to the states after each time.
 template <class T>
 static void copyFirst(const TensorRef &from, const RnnSizes &s, const RnnCell &cell, int64_t size, T *before) {
   const int64_t count = s.batch * size;

@@ -1,4 +1,4 @@
-// The forward run of an RNN's layers, of which runtime/kernels/rnn.cc makes kernels. Tested by tests/rnn_kernels_test.cc
+// The forward run of an RNN's layers, for the kernels of runtime/kernels/rnn.cc. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "runtime/kernels/prepared_product.h"
@@ -8,7 +8,7 @@
 
 namespace gradc::fast {
 
-/// A part of the batch that one thread takes through all steps of a cell, with the product of each step: of `count` rows by
+/// A part of the batch that one thread takes through all steps of a cell. `product` is that of each step: `count` rows times
 /// the cell's weights of the state.
 template <class T> struct RnnPart {
   int64_t begin, count;
@@ -16,18 +16,18 @@ template <class T> struct RnnPart {
   T *packed = nullptr, *scratch = nullptr, *shares = nullptr;
 };
 
-/// The batch in parts for the site's threads. `product` is that of all rows.
+/// Divides the batch among the site's threads. `product` is that of a step for the whole batch.
 template <class T>
 std::vector<RnnPart<T>> rnnParts(const KernelSite &site, const RnnSizes &s, Gemm<T> product, bool packsB);
 
-/// What a layer passes to the next one, or gets back from it, in training.
+/// Applies the dropout of training between a layer and the next: to its outputs, or to their gradients.
 template <class T> void dropBetween(const KernelCall &call, const RnnSizes &s, int64_t layer, T *values);
 
 template <class T> class RnnLayers {
  public:
   RnnLayers(const KernelSite &site, const RnnSizes &s, const RnnPorts &ports);
 
-  /// Takes scratch for the next runs.
+  /// Takes scratch for later runs.
   void place(RnnSpace<T> &space);
   void run(const KernelCall &call, const RnnTape<T> &tape);
 
@@ -38,7 +38,7 @@ template <class T> class RnnLayers {
 
   const RnnSizes s;
   const RnnPorts ports;
-  std::vector<PreparedProduct<T>> inputProducts;  // of the first layer, of the others
+  std::vector<PreparedProduct<T>> inputProducts;  // of the first layer, and of the others
   std::vector<RnnPart<T>> parts;
   T *packed = nullptr, *scratch = nullptr;
 };

@@ -1,13 +1,13 @@
-// Memory of the fast kernels of RNN: what a run of the layers leaves for the gradient.
+// Memory of the fast kernels of RNN: values that a run of the layers keeps for the gradient.
 //
-// Rows are ordered by time, then by element of the batch, for either direction. Tested by tests/rnn_kernels_test.cc
+// In both directions, rows are ordered by time, then by element of the batch. Tested by tests/rnn_kernels_test.cc
 #pragma once
 
 #include "ops/sequence/rnn.h"
 
 namespace gradc::fast {
 
-/// A piece of a space whose pieces are all aligned to 64.
+/// Takes a piece of a space in which all pieces are aligned to 64 bytes.
 template <class T> T *takeAligned(RnnSpace<T> &space, Dim count) {
   constexpr int64_t kUnit = 64 / sizeof(T);
   return space.take(ceilDiv(count, kUnit) * kUnit);
@@ -18,7 +18,7 @@ template <class T> T *takeBytes(RnnSpace<T> &space, size_t bytes) {
 
 template <class T> class RnnTape {
  public:
-  /// `keepsSteps`: gates, shares and hidden states of all cells, else of the one at hand.
+  /// `keepsSteps`: keeps gates, shares and hidden states of all cells, else only of the current one.
   RnnTape(RnnSpace<T> &space, const RnnParams &params, const RnnSizes &s, bool keepsSteps)
       : s(s), keepsSteps(keepsSteps) {
     const Dim rows = Dim(s.time) * s.batch, points = (rows + s.batch) * s.cells(), kept = keepsSteps ? s.cells() : 1;
@@ -34,7 +34,7 @@ template <class T> class RnnTape {
 
   int64_t rows() const { return s.time * s.batch; }
   bool hasOutputs() const { return isOutputApart; }
-  /// (time · batch, directions · output), dropped but for the last layer; the states where they are the same.
+  /// (time · batch, directions · output), after dropout except in the last layer. The states, where these are the same.
   T *outputOf(int64_t layer) const {
     return isOutputApart ? outputs + layer * rows() * s.width() : statesAfter(RnnCell(s, layer, 0));
   }
@@ -43,23 +43,23 @@ template <class T> class RnnTape {
   T *statesAfter(const RnnCell &cell) const { return blocks(states, cell.index, cell.direction == 0, s.output); }
   T *cellsBefore(const RnnCell &cell) const { return blocks(cells, cell.index, cell.direction == 1, s.state); }
   T *cellsAfter(const RnnCell &cell) const { return blocks(cells, cell.index, cell.direction == 0, s.state); }
-  /// What CellStepRows leaves there, (time · batch, gates); null shares but for gru.
+  /// As stepCells leaves them, (time · batch, gates); shares are null except for gru.
   T *gatesOf(const RnnCell &cell) const { return gates + firstRow(cell) * s.gates; }
   T *sharesOf(const RnnCell &cell) const { return shares ? shares + firstRow(cell) * s.gates : nullptr; }
-  /// The states after each time before the projection.
+  /// The states after each time, before the projection.
   T *hiddenOf(const RnnCell &cell) const { return hidden ? hidden + firstRow(cell) * s.state : statesAfter(cell); }
 
  private:
   int64_t firstRow(const RnnCell &cell) const { return keepsSteps ? cell.index * rows() : 0; }
-  // One block of the batch more than there are times: the first direction's states before a time are in block t and those
-  // after it in block t + 1, the second direction's the other way round.
+  // There is one block more than there are times: the first direction's states before time t are in block t and those after
+  // it in block t + 1; in the second direction it is the other way round.
   T *blocks(T *of, int64_t cell, bool isSecond, int64_t size) const {
     return of ? of + (cell * (s.time + 1) + isSecond) * s.batch * size : nullptr;
   }
 
   const RnnSizes &s;
   bool keepsSteps, isOutputApart;
-  T *outputs, *states, *cells, *gates, *shares, *hidden;  // null: there are none
+  T *outputs, *states, *cells, *gates, *shares, *hidden;  // null: not needed
 };
 
 }  // namespace gradc::fast

@@ -1,5 +1,5 @@
-// Rows picked by number, and rows added up, on all threads. Threads share the results, never a sum, so the bits are
-// those of one thread. Tested by tests/fast_kernels_test.cc
+// Picks rows by number, and adds up rows, on all threads. Results are divided among threads, but no single sum is, so the
+// bits are those of one thread. Tested by tests/fast_kernels_test.cc
 #include "ops/index/rows.h"
 #include "runtime/kernels/factories.h"
 #include "runtime/kernels/threads.h"
@@ -11,9 +11,9 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kGrainBytes = 1 << 17;  // that are not worth a second thread
+constexpr int64_t kGrainBytes = 1 << 17;  // fewer are not worth a second thread
 
-/// take, or Embedding, whose table comes second.
+/// take; or Embedding, whose table is operand 1.
 template <bool isTable> class PickRows : public PreparedKernel {
  public:
   explicit PickRows(unsigned threads) : threads(threads) {}
@@ -30,7 +30,7 @@ template <bool isTable> class PickRows : public PreparedKernel {
   }
 
  private:
-  // Rows [begin, end) of the result, a stretch for each outer index.
+  // Rows [begin, end) of the result, one stretch per outer index.
   static void pick(const TensorRef &to, const TensorRef &from, const AxisRows &rows, const AxisIndices &indices,
                    int64_t begin, int64_t end) {
     const int64_t bytes = rows.inner * static_cast<int64_t>(dtypeBytes(to.dtype)), count = indices.count();
@@ -48,7 +48,7 @@ template <bool isTable> class PickRows : public PreparedKernel {
   unsigned threads;
 };
 
-/// The gradient of take, toward output 0, or of Embedding, toward output 1. The other one is zeros.
+/// The gradient of take, in output 0, or of Embedding, in output 1. The other output is zero.
 template <bool isTable> class AddRows : public PreparedKernel {
  public:
   AddRows(unsigned threads, size_t bytes) : threads(threads), bytes(bytes) {}
@@ -71,7 +71,7 @@ template <bool isTable> class AddRows : public PreparedKernel {
   size_t workspaceBytes() const override { return bytes; }
 
  private:
-  // By rows, which get as many threads as they have work; by columns where one row has more than a thread's share.
+  // Divides by rows, weighted by their work; by columns if one row has more than a thread's share.
   void divide(const AxisRows &rows, const RowGroups &groups, size_t elementBytes,
               function_ref<void(RowRange)> add) const {
     const int64_t work = groups.workBefore(rows.length);

@@ -1,7 +1,7 @@
-// Operators that work element by element on operands of one shape, by their reference kernels: slices of the operands,
-// seen as vectors, shared among threads. Layouts do not matter as long as all operands have the same one.
+// Element-wise operators on operands of one shape, by their reference kernels: slices of the operands, seen as vectors, are
+// divided among threads. Layouts do not matter as long as all operands have the same one.
 //
-// For functions of one element that oneDNN or a loop of runtime/kernels/elementwise.cc does no better.
+// For functions of one element that are no faster in oneDNN or in a loop of runtime/kernels/elementwise.cc.
 // Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "runtime/kernels/factories.h"
@@ -15,7 +15,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements that are not worth a second thread
+constexpr int64_t kGrain = 8192;  // fewer elements are not worth a second thread
 
 class SlicedKernel : public PreparedKernel {
  public:

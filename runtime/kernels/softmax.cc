@@ -1,5 +1,5 @@
-// softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Row lengths and outputs of another type are left
-// to the reference kernels. Tested by tests/fast_kernels_test.cc
+// softmax, softmin, log_softmax, SoftmaxActivation and their gradients. Nodes with row lengths, or with outputs of another
+// type, are left to the reference kernels. Tested by tests/fast_kernels_test.cc
 #include "ops/kernel_dispatch.h"
 #include "ops/layer_attrs.h"
 #include "runtime/kernels/factories.h"

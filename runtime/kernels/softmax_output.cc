@@ -65,7 +65,7 @@ template <bool IsGradient> std::unique_ptr<PreparedKernel> make(const KernelSite
 }  // namespace
 
 std::unique_ptr<PreparedKernel> softmaxOutput(const KernelSite &site) { return make<false>(site); }
-/// Inputs x, label[, dy]; under out_grad the head gradient multiplies, which the reference kernel does.
+/// Inputs x, label[, dy]. With out_grad the result is multiplied by the head gradient, which is left to the reference kernel.
 std::unique_ptr<PreparedKernel> softmaxOutputGrad(const KernelSite &site) {
   return site.in.size() == 2 ? make<true>(site) : nullptr;
 }

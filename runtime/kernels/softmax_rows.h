@@ -1,6 +1,6 @@
 // Softmax and its logarithm over the rows of a tensor, in either precision and along any axis.
 //
-// Rows next to each other in memory are computed side by side, a row of contiguous elements along itself.
+// Adjacent rows with strided elements are computed side by side, rows of contiguous elements one at a time.
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace gradc::fast {
 
-inline constexpr int64_t kRowGrain = 2048;  // elements of softmax that are not worth a second thread
+inline constexpr int64_t kRowGrain = 2048;  // fewer elements of softmax are not worth a second thread
 inline constexpr int64_t kRowBlock = 64;    // rows side by side
 
-/// Rows [begin, begin + width) next to each other in memory: row r has element k at first + k · inner + r.
+/// `width` adjacent rows: row r has element k at first + k · inner + r.
 struct RowBlock {
   int64_t first, width;
 };
@@ -24,7 +24,7 @@ inline int64_t rowNumber(const AxisRows &rows, RowBlock block) {
   return block.first / perOuter * rows.inner + block.first % perOuter;
 }
 
-/// Calls body(block) for blocks of the rows, shared among threads: of one row where rows are contiguous.
+/// Calls body(block) for blocks of rows, divided among threads; if elements of a row are contiguous, a block is one row.
 template <class F> void forRowBlocks(const AxisRows &rows, unsigned threads, F body) {
   const int64_t width = std::min(rows.inner, kRowBlock), perOuter = (rows.inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(kRowGrain / (rows.length * width), 1);
@@ -36,7 +36,7 @@ template <class F> void forRowBlocks(const AxisRows &rows, unsigned threads, F b
   });
 }
 
-/// Calls visit(i, r) for element i of row r of the block, elements of one row in order.
+/// Calls visit(i, r) for element i of row r of the block; elements of one row in order.
 template <class F> void forElements(const AxisRows &rows, RowBlock block, F visit) {
   if (rows.inner == 1) {
     GRADC_INDEPENDENT

@@ -232,8 +232,8 @@ constexpr FastKernelRow kRows[] = {
     {"where", fast::choose, LayoutRole::Elements},
 };
 
-/// Operators without a fast kernel whose reference kernel computes element i of an output from elements i of its inputs
-/// and from inputs of another rank, the same whatever i is; besides the steps of optimizers. Sorted.
+/// Operators without a fast kernel whose reference kernel computes element i of an output only from elements i of its
+/// inputs, and from inputs of another rank in the same way for every i. Optimizer steps need not be listed. Sorted.
 constexpr StringRef kElementByElement[] = {
     "BlockGrad",
     "ones_like",
@@ -304,7 +304,7 @@ constexpr FastKernelRow kHostRow = {"", [](const KernelSite &site) { return site
 constexpr FastKernelRow kElementwiseRow = {"", fast::sliced, LayoutRole::Elements};
 constexpr FastKernelRow kStepRow = {"", fast::optimizerStep, LayoutRole::Elements};
 
-/// An operator of a host that merely has the name of another is not that one.
+/// A host's operator that merely has the name of a built-in one is not built in.
 bool isBuiltin(const OpDef &op) {
   return llvm::any_of(kFamilies, [&](const OpFamily *family) { return llvm::is_contained(*family, &op); });
 }

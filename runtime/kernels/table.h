@@ -1,4 +1,5 @@
-// Which operators have fast kernels: one explicit list, and those that work element by element by their flags. Tested by tests/fast_kernels_test.cc
+// Which operators have fast kernels: an explicit list, and element-wise operators by their flags.
+// Tested by tests/fast_kernels_test.cc
 #pragma once
 
 #include "ir/graph.h"
@@ -6,11 +7,11 @@
 
 namespace gradc {
 
-/// What the layouts of an operator's operands of rank four have to do with each other.
+/// Constraints on the layouts of an operator's rank-four operands.
 enum class LayoutRole : uint8_t {
   Plain,     // row-major operands only
   Same,      // images, all of one layout
-  Elements,  // element by element: all of one layout, whichever
+  Elements,  // element by element: any layout, but all the same
   Own,       // images, each with its own layout; filters where the row says
 };
 
@@ -18,13 +19,13 @@ enum class LayoutRole : uint8_t {
 struct FilterOperands {
   static constexpr int8_t kNone = -1;
   int8_t in = kNone, out = kNone;
-  /// Whether they are better off as FilterTiles, for this node on this processor. The site's layouts say nothing yet.
+  /// Whether FilterTiles are better for this node on this processor. The site's layouts are not settled yet.
   bool (*suitTiles)(const KernelSite &) = nullptr;
 };
 
-/// For the row of a gradient operator: how its kernel takes over what the forward operator's kernel kept.
+/// In the row of a gradient operator: from which forward kernel its kernel can take over a tape, and when.
 struct TapeOperands {
-  llvm::StringRef forward;  // the operator
+  llvm::StringRef forward;  // the forward operator
   /// Whether both nodes, whose attributes are the same, compute on the same operands.
   bool (*fit)(const NodeKind &forward, llvm::ArrayRef<Value> forwardInputs,
               llvm::ArrayRef<Value> backwardInputs) = nullptr;
@@ -40,10 +41,11 @@ struct FastKernelRow {
 
 /// Sorted by name.
 llvm::ArrayRef<FastKernelRow> fastKernelTable();
-/// The row of a built-in operator, or a row without name of one that brings its fast kernel, works element by element, or is
-/// a built-in step of an optimizer; else null, whatever its name.
+/// The row of a built-in operator; or a nameless row for an operator that brings its own fast kernel, is element-wise, or is
+/// a built-in optimizer step. Null for all others, whatever their names.
 const FastKernelRow *findFastKernel(const OpDef &op);
-/// What the operator's reference kernel makes of layouts: Elements for the built-in ones listed, else Plain.
+/// How the operator's reference kernel treats layouts: Elements for listed built-in operators and optimizer steps, else
+/// Plain.
 LayoutRole referenceRole(const OpDef &op);
 
 }  // namespace gradc

@@ -25,7 +25,7 @@ const pid_t loadedBy = getpid();
 
 bool canHaveTeam() { return !omp_in_parallel() && getpid() == loadedBy; }
 
-/// OpenMP's threads wait in its code for their next work: it has to stay when a plugin that brought it is unloaded.
+/// OpenMP's threads wait for work inside its library, which must stay loaded when a plugin that brought it is unloaded.
 void keepLoaded() {
   [[maybe_unused]] static const bool isKept = [] {
     Dl_info info;
@@ -34,13 +34,13 @@ void keepLoaded() {
   }();
 }
 
-/// oneDNN divides work among as many threads as OpenMP names, and computes nonsense when it then gets fewer.
+/// oneDNN divides work among the number of threads that OpenMP reports, and gives wrong results if it then gets fewer.
 int grantedThreads(unsigned threads) {
   if (omp_get_max_active_levels() == 0) return 1;
   return static_cast<int>(std::min(threads, static_cast<unsigned>(omp_get_thread_limit())));
 }
 
-/// Sets the calling thread's share of OpenMP, and puts it back.
+/// Sets the calling thread's number of OpenMP threads, and restores it.
 class Scope {
  public:
   explicit Scope(unsigned threads)
@@ -67,7 +67,7 @@ struct Loop {
   std::atomic_flag hasFailed = ATOMIC_FLAG_INIT;
   std::exception_ptr failure;  // of the thread that set the flag
 
-  /// No exception may leave a region: its frames are those of C.
+  /// No exception may leave a region: it would unwind through frames of C.
   void runPieces(int64_t first, int64_t step) {
     try {
       for (int64_t begin = first * share; begin < size; begin += step * share)
@@ -90,7 +90,7 @@ void receive([[maybe_unused]] void *at) {
 #endif
 }
 
-// What the compiler makes of the region reads its variables before it can receive them.
+// The compiler's code for the region reads its variables before `receive` is called.
 #if defined(__SANITIZE_THREAD__)
 __attribute__((no_sanitize("thread")))
 #endif
@@ -98,7 +98,7 @@ void runRegion(unsigned threads, Loop &loop) {
   keepLoaded();
   Loop *const shared = &loop;
   publish(shared);
-  // As many threads each time: OpenMP ends those that a smaller team leaves over.
+  // Always the same number of threads: OpenMP ends those that a smaller team leaves over.
 #pragma omp parallel num_threads(threads)
   {
     receive(shared);

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-/// Planes of one image among those of the enlarged one.
+/// The planes of one operand, and their places among those of the enlarged image.
 struct Enlarged {
   int64_t planes, channels, height, width, scale;
   int64_t firstChannel, allChannels;
@@ -28,7 +28,7 @@ struct Enlarged {
   int64_t largePlane(int64_t plane) const { return plane / channels * allChannels + firstChannel + plane % channels; }
 };
 
-/// Calls `body` with the factor as a constant, where it is a usual one.
+/// Calls `body` with the factor, as a constant if it is a common one.
 template <class F> void withFactor(int64_t scale, F body) {
   if (scale == 2) return body(std::integral_constant<int64_t, 2>());
   body(scale);
@@ -75,7 +75,7 @@ template <class T> class RepeatKernel : public PreparedKernel {
   unsigned threads;
 };
 
-/// The sum over the copies of each pixel, in their order.
+/// Sums the copies of each pixel, in order.
 template <class T> class SumKernel : public PreparedKernel {
  public:
   SumKernel(const KernelSite &site, bool isConcat) : isConcat(isConcat), threads(site.threads) {}

@@ -1,4 +1,4 @@
-// Loops over elements that the compiler vectorises for whatever machine they run on, shared among threads.
+// Loops over elements that the compiler vectorises for the machine they run on, divided among threads.
 // Tested by tests/instruction_sets_test.cc, tests/fast_kernels_test.cc
 #pragma once
 
@@ -18,8 +18,8 @@ template <class F> void vectorFor(unsigned threads, int64_t size, int64_t grain,
   parallelFor(threads, size, grain, [&](int64_t begin, int64_t end) { onMachine([=] { body(begin, end); }); });
 }
 
-/// `x` where `sign` > 0, otherwise 0. In integers: of a comparison compilers make a masked load, which processors do not
-/// prefetch. Positive numbers are those whose bits are from 1 to the bits of infinity.
+/// `x` if `sign` > 0, otherwise 0. Computed in integers, because compilers turn a comparison into a masked load, which
+/// processors do not prefetch. The bits of a positive number are at least 1 and at most those of infinity.
 template <class T> T keptWhere(T sign, T x) {
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   using Wrapping = std::make_unsigned_t<Bits>;

@@ -1,5 +1,5 @@
-// Operators that read a tensor through the strides of another (ops/shape/strided_view.h), and their adjoints: copies of rows or
-// tiles, of elements of any type, shared among threads. Tested by tests/fast_kernels_test.cc
+// Operators that read a tensor through other strides (ops/shape/strided_view.h), and their adjoints: copies of rows or tiles
+// of elements of any type, divided among threads. Tested by tests/fast_kernels_test.cc
 #include "ops/elementwise/broadcast_loops.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/shape/slice_range.h"
@@ -17,11 +17,11 @@ using namespace llvm;
 namespace gradc::fast {
 namespace {
 
-constexpr int64_t kGrainBytes = 1 << 17;  // that are not worth a second thread
+constexpr int64_t kGrainBytes = 1 << 17;  // fewer are not worth a second thread
 constexpr int64_t kTile = 16;             // rows and columns of a square tile
-constexpr int64_t kTileSize = 4096;       // elements of another one
+constexpr int64_t kTileSize = 4096;       // elements of any other tile
 
-/// Axes of the part, each with its steps in the part and in the whole.
+/// Axes of the part, each with its strides in the part and in the whole.
 struct Axes {
   DimsBuffer dims, part, whole;
 
@@ -61,7 +61,7 @@ class AxesWalk {
   DimsBuffer index;
 };
 
-/// The axes of a view, those that follow one another in both tensors as one, none of one element.
+/// The axes of a view, without those of length 1; neighbours that are contiguous in both tensors are merged.
 Axes mergedAxes(const StridedView &view) {
   const DimsBuffer inPart = contiguousStrides(view.dims);
   Axes axes;
@@ -78,13 +78,13 @@ Axes mergedAxes(const StridedView &view) {
   return axes;
 }
 
-/// Matrices, for each index of the outer axes, that are copied tile by tile. The last axis of the part is their columns. Where
-/// these jump in the whole, the rows are the axis along which the whole is contiguous, and tiles are square, so that no
-/// line of the cache is brought twice.
+/// A matrix for each index of the outer axes, copied tile by tile. Its columns are the last axis of the part. If that axis
+/// is strided in the whole, the rows are the axis along which the whole is contiguous, and tiles are square, so that no
+/// cache line is loaded twice.
 struct CopyPlan {
   Axes outer;
   int64_t rows = 1, columns = 1;
-  int64_t partRow = 0, wholeRow = 0, wholeColumn = 1;  // steps; columns of the part are next to each other
+  int64_t partRow = 0, wholeRow = 0, wholeColumn = 1;  // strides; columns of the part are contiguous
   int64_t offset, tileRows = 1, tileColumns = kTileSize;
   bool coversWhole;
 
@@ -111,7 +111,7 @@ struct CopyPlan {
   int64_t columnTiles() const { return (columns + tileColumns - 1) / tileColumns; }
 };
 
-/// Of elements of type T, into the part or, with zeros elsewhere, into the whole.
+/// Copies elements of type T into the part or, with zeros elsewhere, into the whole.
 template <class T, bool toPart> class ViewCopy : public PreparedKernel {
  public:
   ViewCopy(CopyPlan plan, unsigned threads) : plan(std::move(plan)), threads(threads) {}
@@ -165,8 +165,8 @@ template <class T, bool toPart> class ViewCopy : public PreparedKernel {
   unsigned threads;
 };
 
-/// The adjoint of a view that repeats elements of the whole, all of which are in the part: sums in float64, left to right, of
-/// elements next to each other side by side.
+/// The adjoint of a view that repeats elements of the whole and contains all of them: sums in float64, from left to right,
+/// those of neighbouring elements side by side.
 template <class T> class ViewSum : public PreparedKernel {
  public:
   ViewSum(const StridedView &view, unsigned threads) : threads(threads) {
@@ -232,7 +232,7 @@ template <ViewOf viewOf> std::unique_ptr<PreparedKernel> gathering(const KernelS
   return copying<true>(site, CopyPlan(view, site.in[0].size()));
 }
 
-/// Output 0 = zeros, and input 0 where the view puts it; other outputs are zeros.
+/// Output 0 = input 0 where the view puts it, and zeros elsewhere; other outputs are zeros.
 template <ViewOf viewOf> std::unique_ptr<PreparedKernel> scattering(const KernelSite &site) {
   const StridedView view = viewOf(*site.kind, site.out[0].shape, site.in[0].shape);
   if (!is_contained(view.strides, 0)) return copying<false>(site, CopyPlan(view, site.out[0].size()));

@@ -1,5 +1,5 @@
-// A tile is 16 filters by 16 channels with all taps. Blocked, each (tap, channel) has 16 filters in a stretch; in row-major
-// order each filter has 16·taps numbers in a stretch: the transpose. Tested by tests/weight_reorder_test.cc
+// A tile has 16 filters by 16 channels, with all taps. Inside it the 16 filters of a (tap, channel) are contiguous; in
+// row-major order the 16·taps numbers of a filter are: the transpose. Tested by tests/weight_reorder_test.cc
 #include "runtime/kernels/weight_reorder.h"
 
 #include "runtime/kernels/threads.h"
@@ -10,7 +10,7 @@ namespace gradc {
 namespace {
 
 constexpr int64_t kQuad = 4;
-constexpr int64_t kGrain = 8;  // tiles that are not worth a second thread
+constexpr int64_t kGrain = 8;  // fewer tiles are not worth a second thread
 
 using Quad = float __attribute__((vector_size(16)));
 
@@ -42,8 +42,8 @@ std::optional<WeightReorder> WeightReorder::create(Dims shape) {
   return made;
 }
 
-/// Calls visit(plain, tile, stride, rows) for blocks of four filters by four numbers: in row-major order they start at
-/// `plain`, a filter `stride` from the next; in tiles at `tile` plus rows[0], …, rows[3], filters next to each other.
+/// Calls visit(plain, tile, stride, rows) for blocks of four filters by four numbers. In row-major order a block starts at
+/// `plain`, with filters `stride` apart; in tiles it is at `tile` plus rows[0], …, rows[3], with filters contiguous.
 template <class F> void WeightReorder::forQuads(F visit) const {
   const int64_t rows = filters / kTile, columns = channels / kTile, stride = channels * taps, size = kTile * taps;
   parallelFor(scopeThreads(), rows * columns, kGrain, [&](int64_t begin, int64_t end) {

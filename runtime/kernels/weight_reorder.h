@@ -1,7 +1,7 @@
-// Filters between row-major order (o, c, taps) and tiles of 16 filters by 16 channels, Layout::FilterTiles: the order in
-// which oneDNN leaves gradients of weights.
+// Converts filters between row-major order (o, c, taps) and tiles of 16 filters by 16 channels, Layout::FilterTiles, the
+// layout in which oneDNN produces gradients of weights.
 //
-// oneDNN converts tiles to row-major order element by element; here blocks of four rows are transposed in registers: two to
+// oneDNN converts tiles to row-major order element by element. Here blocks of four rows are transposed in registers: two to
 // three times as fast while the caches hold them, and never slower. Tested by tests/weight_reorder_test.cc
 #pragma once
 
@@ -14,11 +14,11 @@ namespace gradc {
 
 class WeightReorder {
  public:
-  /// Nothing unless `shape` is of rank four and filters and channels make whole tiles.
+  /// Empty unless `shape` has rank four and filters and channels fill whole tiles.
   static std::optional<WeightReorder> create(Dims shape);
   static bool hasTiles(Dims shape) { return shape.size() == 4 && shape[0] % kTile == 0 && shape[1] % kTile == 0; }
 
-  /// Both share the work among the threads of the scope; the memory of the arguments does not overlap.
+  /// Both divide the work among the threads of the scope. The arguments must not overlap.
   void toPlain(const float *tiles, float *plain) const;
   void toTiles(const float *plain, float *tiles) const;
 
@@ -27,7 +27,7 @@ class WeightReorder {
   template <class F> void forQuads(F visit) const;
 
   int64_t filters = 0, channels = 0, taps = 0;
-  std::vector<int64_t> rowOffset;  // in a tile, of the 16 filters of (channel, tap), channel-major
+  std::vector<int64_t> rowOffset;  // offsets in a tile of the 16 filters of each (channel, tap), channel-major
 };
 
 }  // namespace gradc

@@ -11,10 +11,10 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements that are not worth a second thread
+constexpr int64_t kGrain = 16384;  // fewer elements are not worth a second thread
 constexpr int64_t kBlockDims[] = {kWideningBlock};
 
-/// What the factory makes for the site with operands as the kernel inside is given them; `dims`: instead of their shapes.
+/// The inner kernel that the factory makes for the widened operands; `dims`, unless empty, replaces their shapes.
 std::unique_ptr<PreparedKernel> makeInner(const KernelSite &site, const Widening &widening, Dims dims,
                                           WidenedFactory make) {
   SmallVector<TensorRef, 8> operands(site.in.begin(), site.in.end());
@@ -66,7 +66,7 @@ void WidenedKernel::runPart(const KernelCall &call, int64_t begin, int64_t size,
   for (size_t i = 0; i < numIn; ++i) operands[i] = innerOperand(i, call.in[i], scratch, begin);
   for (size_t o = 0; o < call.out.size(); ++o) {
     operands[numIn + o] = innerOperand(numIn + o, call.out[o], scratch, begin);
-    // What is computed in the scratch takes over nobody's memory.
+    // A result that is computed in scratch is not in place.
     const bool isMoved = call.wants(o) && widening.scratchOffset(numIn + o) != Widening::kInPlace;
     requests[o] = isMoved ? Request::Write : call.requests[o];
   }

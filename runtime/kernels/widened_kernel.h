@@ -1,4 +1,4 @@
-// The kernel of a node with operands of 16 bits: converts, runs the kernel of float32, converts back (ir/widening.h).
+// The kernel of a node with 16-bit operands: converts them, runs the float32 kernel, converts back (ir/widening.h).
 // Tested by tests/widening_test.cc
 #pragma once
 
@@ -12,11 +12,11 @@ using WidenedFactory = llvm::function_ref<std::unique_ptr<PreparedKernel>(const 
 
 class WidenedKernel : public PreparedKernel {
  public:
-  /// `site` has the node's operands as they are stored, row-major, and `widening` is theirs. Null when the node can only
-  /// be computed by kernels that the factory does not make.
+  /// `site` has the node's operands as they are stored, row-major; `widening` is for these operands. Null if neither the
+  /// factory nor the operator has a kernel.
   static std::unique_ptr<WidenedKernel> create(const KernelSite &site, const Widening &widening, WidenedFactory make);
 
-  /// The workspace is the scratch of the widening, then that of the kernel inside.
+  /// The workspace is the scratch of the widening, then that of the inner kernel.
   void run(const KernelCall &call) override;
   size_t workspaceBytes() const override { return widening.scratchBytes() + innerBytes; }
   Reorders reorders() const override { return whole ? whole->reorders() : Reorders(); }
@@ -35,7 +35,7 @@ class WidenedKernel : public PreparedKernel {
   std::unique_ptr<PreparedKernel> whole, rest;  // of the operands or of a block, and of the last, shorter block
   size_t innerBytes = 0;
   int64_t partDims[1] = {0}, restDims[1] = {0};
-  llvm::SmallVector<TensorRef, 8> operands;  // of the part at hand, inputs first
+  llvm::SmallVector<TensorRef, 8> operands;  // of the current part, inputs first
   llvm::SmallVector<Request, 4> requests;
 };
 

@@ -18,9 +18,9 @@ constexpr StringRef kPrefix = "gradc.";
 struct RunNumber {
   StringRef key;
   uint64_t RunState::*member;
-  StringRef meaning;  // of a difference
+  StringRef meaning;  // for messages; empty: not compared here
 };
-// `graph` comes last: a number the user chose is the more telling difference.
+// `graph` comes last: a difference in a number the user chose explains more.
 constexpr RunNumber kNumbers[] = {
     {"gradc.step", &RunState::step, ""},
     {"gradc.batch", &RunState::batch, "batch size"},

@@ -1,4 +1,4 @@
-// What a training run is at one step, as named arrays: every variable that lasts, and a few numbers under `gradc.…`.
+// The state of a training run at one step, as named arrays: every persistent variable, and a few numbers under `gradc.…`.
 // Tested by tests/trainer_test.cc
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace gradc {
 
-/// Where a run is, and what it must have in common with the one that takes it up again.
+/// How far a run is, and what a run that resumes it must have in common with it.
 struct RunState {
   uint64_t step = 0;
   uint64_t batch = 0, examples = 0, seed = 0;
-  uint64_t shuffle = 0, isShuffled = 0;  // the seed, 0 without; 1 when there is one
+  uint64_t shuffle = 0, isShuffled = 0;  // the seed, or 0; 1 if there is one
   uint64_t graph = 0;                    // hash of the training graph
 };
 
@@ -22,10 +22,10 @@ struct LastingArray {
   TensorRef memory;
 };
 
-/// What a checkpoint has behind the arrays.
+/// The numbers that follow the arrays in a checkpoint.
 std::vector<NamedArray> runNumbers(const RunState &run);
-/// Copies the arrays into the memory of `arrays` and returns the step. BindingMismatch when the checkpoint is of another
-/// run than `expected` (whose step is ignored) or has other arrays; nothing is copied then. `place` names it.
+/// Copies the checkpoint into the memory of `arrays` and returns the step. BindingMismatch, with nothing copied, when it
+/// belongs to another run than `expected` (whose step is ignored) or has other arrays. `place` names the checkpoint.
 llvm::Expected<uint64_t> takeCheckpoint(llvm::ArrayRef<NamedArray> checkpoint, llvm::ArrayRef<LastingArray> arrays,
                                         const RunState &expected, llvm::StringRef place);
 

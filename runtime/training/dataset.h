@@ -1,6 +1,6 @@
 // Examples to train on: arrays with one row per example, cut into batches, in an order drawn anew for every epoch.
 //
-// The order is a pure function of (seed, epoch), so a run that is taken up again needs to know the step alone.
+// The order is a pure function of (seed, epoch), so a run that is resumed needs to know only the step.
 // Tested by tests/dataset_test.cc
 #pragma once
 
@@ -19,22 +19,22 @@ class Dataset {
  public:
   Dataset() = default;
   /// `columns` have the names of the variables they feed. BindingMismatch when one has no axis, when their numbers of rows
-  /// differ, or when there are none.
+  /// differ, are 0, or reach 2^31; BindingMissing when there are no columns.
   static llvm::Expected<Dataset> create(std::vector<NamedArray> columns);
-  /// Takes the arrays that `feeds` names out of a file's. BindingMissing for one the file does not have, with those it
-  /// has; `place` names the file.
+  /// Selects the arrays that `feeds` names from those of a file. BindingMissing, listing what the file has, for one that it
+  /// does not have; `place` names the file.
   static llvm::Expected<Dataset> select(std::vector<NamedArray> arrays, llvm::ArrayRef<FeedName> feeds,
                                         llvm::StringRef place);
 
   int64_t size() const { return rows; }
   size_t numColumns() const { return columns.size(); }
   llvm::StringRef name(size_t column) const { return columns[column].name; }
-  /// Without the axis of the examples.
+  /// The shape without the axis of examples.
   Dims rowShape(size_t column) const { return Dims(columns[column].array.shape).drop_front(); }
   TensorRef column(size_t column) const;
-  /// Elements of another dtype are converted once, here.
+  /// Converts the column to `dtype`, if it has another.
   void convert(size_t column, DType dtype);
-  /// Writes the rows `order` lists, one after the other, into `to`, which has their dtype.
+  /// Copies the rows listed in `order`, one after the other, into `to`, which has the column's dtype.
   void gather(size_t column, llvm::ArrayRef<uint32_t> order, const TensorRef &to) const;
 
  private:

@@ -1,4 +1,4 @@
-// Batches through sessions, one per batch size. Tested by tests/trainer_test.cc
+// Runs batches through sessions, one per batch size. Tested by tests/trainer_test.cc
 #include "runtime/training/evaluator.h"
 
 #include "ir/error.h"

@@ -1,6 +1,6 @@
-// How good a network is on a set of examples, in inference form, with parameters that live elsewhere.
+// Measures a network on a set of examples, in inference mode, with parameters that another session owns.
 //
-// Every example counts once: what is left after the whole batches runs as a smaller batch. Tested by tests/trainer_test.cc
+// Every example counts once: those left after the whole batches run as a smaller batch. Tested by tests/trainer_test.cc
 #pragma once
 
 #include "runtime/gradcheck/objective.h"
@@ -10,16 +10,16 @@ namespace gradc {
 
 class Evaluator {
  public:
-  /// `graph` is the network with the labels of `objective` that are no variables as heads behind its own (withLabels);
-  /// both outlive the object. `options.initSeed` must be set: it fills what is not bound.
+  /// `graph` is the network with those labels of `objective` that are not variables as heads after its own (withLabels);
+  /// both must outlive the object. `options.initSeed` must be set: it fills what is not bound.
   Evaluator(Context &context, const Graph &graph, const Objective &objective, SessionOptions options)
       : context(context), graph(graph), objective(objective), options(std::move(options)) {}
 
-  /// Infers shapes and types for batches of `batch` rows of `data`, whose columns are converted to the types of their
-  /// variables. Errors as Session::create has them, `given` being the bindings apart from the columns.
+  /// Infers shapes and types for batches of `batch` rows of `data`, and converts its columns to the types of their
+  /// variables. `given` are the bindings other than the columns. Errors are those of Session::create.
   llvm::Error prepare(Dataset &data, int64_t batch, llvm::ArrayRef<NamedArray> given);
-  /// From now on each evaluation starts with what these variables hold in `source`, whose graph begins like this one and
-  /// which outlives the object.
+  /// From now on each evaluation copies the values of these variables from `source`, whose graph begins like this one and
+  /// which must outlive the object.
   void follow(const Session &source, std::vector<NodeId> variables) {
     followed = &source;
     followedVariables = std::move(variables);
@@ -27,9 +27,9 @@ class Evaluator {
   /// The whole of `data`, `batch` rows at a time.
   llvm::Expected<Score> evaluate(Dataset &data, int64_t batch);
 
-  /// For the batches of `prepare`.
+  /// Of the batches given to `prepare`.
   const Inference &inference() const { return *inferred; }
-  /// Whether `data` can be evaluated: the columns, row shapes and class numbers. BindingMismatch when not.
+  /// BindingMismatch if the columns, row shapes or class numbers of `data` do not fit.
   llvm::Error check(const Dataset &data) const;
 
  private:
@@ -37,7 +37,7 @@ class Evaluator {
     int64_t batch;
     Session session;
   };
-  /// With the values of the source. Made when first requested: most training runs evaluate nothing.
+  /// The session, with the values of the source. Created on the first request: most training runs evaluate nothing.
   llvm::Expected<Session *> sessionFor(const Dataset &data, int64_t batch);
   void convertColumns(Dataset &data) const;
 
@@ -52,13 +52,13 @@ class Evaluator {
   std::vector<NodeId> followedVariables;
 };
 
-/// `forward` with the labels of `objective` that are no variables as further heads.
+/// `forward` with those labels of `objective` that are not variables as further heads.
 llvm::Expected<Graph> withLabels(Context &context, const Graph &forward, const Objective &objective);
 /// Zeros of one batch for every column, to be bound: their shapes take part in inference.
 std::vector<NamedArray> emptyBatch(const Dataset &data, int64_t batch);
 /// The variable each column feeds.
 std::vector<NodeId> fedVariables(const Graph &graph, const Dataset &data);
-/// Scores the batch that a session over `graph` has run; its heads begin like those of withLabels.
+/// Scores the batch that a session over `graph` has run. The heads of `graph` begin with those of withLabels.
 Score scoreOf(const Objective &objective, const Graph &graph, Session &session, int64_t batch);
 
 }  // namespace gradc

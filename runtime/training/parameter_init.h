@@ -1,14 +1,14 @@
-// Where training starts: values of parameters that were not given. Tested by tests/training_start_test.cc
+// Initial values of parameters that were not given. Tested by tests/training_start_test.cc
 #pragma once
 
 #include "runtime/init.h"
 
 namespace gradc {
 
-/// By what the first reader of a variable calls it, as MXNet's initialisers go by names: biases, beta and moving means
-/// are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Else tensors of two axes and more are uniform in
-/// ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`, and the rest is as Initializer says, whose rule for the
-/// attribute `__init__` goes before all. A function of (seed, ordinal of the variable).
+/// Goes by the name that the first reader gives to the operand, as MXNet's initialisers go by names: biases, beta and
+/// moving means are 0, gamma and moving variances 1 (the slope of a LeakyReLU 0.25). Other tensors with at least two axes are
+/// uniform in ±sqrt(6 / (fan_in + fan_out)), MXNet's `Xavier`; everything else is left to Initializer. An attribute
+/// `__init__` takes precedence, as in Initializer. A function of (seed, ordinal of the variable).
 class ParameterInitializer {
  public:
   /// `graph` and `inference` must outlive the object.

@@ -1,4 +1,4 @@
-// Closed forms, so that a run taken up at any step goes on exactly. Tested by tests/training_start_test.cc
+// Closed forms, so that a run can be resumed exactly at any step. Tested by tests/training_start_test.cc
 #include "runtime/training/schedule.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Phases of `Trainer::create`: shapes of the network alone, which show what is wrong with the arrays; gradients of what is trained; the optimizer; a session of the whole. Tested by tests/trainer_test.cc
+// Phases of `Trainer::create`: infer the network by itself, which finds mistakes in the arrays; build the gradients of what
+// is trained; append the optimizer; open a session of the whole. Tested by tests/trainer_test.cc
 #include "runtime/training/trainer.h"
 
 #include "runtime/failures.h"
@@ -40,18 +41,18 @@ struct Trainer::State {
   TrainerOptions options;
   Dataset data;
   Objective objective;
-  Graph forward;  // the network, labels behind its heads
+  Graph forward;  // the network, with labels after its heads
   std::optional<Evaluator> evaluator;
   Graph gradients;
   TrainingGraph training;
   std::optional<Session> session;
   std::vector<std::string> keys;  // of the training graph's variables
   std::vector<NodeId> fed;        // by column
-  std::vector<NodeId> lasting;    // parameters, auxiliary states and frozen ones, then states of the optimizer
-  size_t numParameters = 0;       // of these, those of the network
+  std::vector<NodeId> lasting;    // parameters, auxiliary states and frozen variables, then states of the optimizer
+  size_t numParameters = 0;       // how many of these are the network's
   RunState run;
   StringMap<char> given;        // names of options.start
-  std::vector<uint32_t> order;  // of the epoch
+  std::vector<uint32_t> order;  // of examples, in orderedEpoch
   uint64_t orderedEpoch = ~uint64_t{0};
 
   Error create(const Graph &network);
@@ -96,7 +97,7 @@ Error Trainer::State::prepareEvaluator() {
 
 /// With respect to every argument that can carry a gradient and is neither fed nor frozen.
 Expected<GradientRequest> Trainer::State::gradientRequest() {
-  StringMap<bool> excluded;  // whether it was met
+  StringMap<bool> excluded;  // whether the graph has it
   for (size_t c = 0; c < data.numColumns(); ++c) excluded[data.name(c)] = true;
   for (const std::string &name : options.frozen) excluded[name] = false;
   const std::vector<std::string> names = variableKeys(forward);
@@ -112,7 +113,7 @@ Expected<GradientRequest> Trainer::State::gradientRequest() {
   return request;
 }
 
-/// A variable nothing flows into, such as a label, is not to be made up.
+/// Values of a variable that receives no gradient, such as a label, must not be made up.
 Error Trainer::State::checkGiven(const GradientRequest &request) const {
   std::vector<bool> hasValue(forward.numNodes());
   for (const GradientTarget &target : request.wrt) hasValue[target.x.node.value] = true;
@@ -153,7 +154,7 @@ Error Trainer::State::differentiate(size_t numHeads) {
   if (!options.hasOwnRescale && !objective.isMean(heads))
     options.optimizer.rescale /= static_cast<double>(options.batch);
   options.optimizer.rescale /= options.lossScale;
-  // By node: loops of the gradients' graph have more outputs, so that its entries have other numbers.
+  // By node, not by entry: loops in the gradient graph have more outputs, which renumbers entries.
   for (uint32_t n = 0; n < forward.numNodes(); ++n)
     options.optimizer.types.push_back(evaluator->inference().dtype[forward.firstEntry(NodeId(n))]);
   Expected<TrainingGraph> appended = appendOptimizer(context, gradients, options.optimizer);
@@ -187,7 +188,7 @@ Error Trainer::State::openSession() {
   return Error::success();
 }
 
-/// Lists what lasts, and gives parameters without a value one.
+/// Lists the persistent variables, and initializes those that were not given.
 void Trainer::State::initialize() {
   std::vector<bool> isState(training.graph.numNodes());
   for (const TrainingGraph::Parameter &parameter : training.parameters)
@@ -207,8 +208,8 @@ void Trainer::State::initialize() {
     if (isState[id]) lasting.push_back(NodeId(id));
 }
 
-/// New values go where the old ones are, which heads may do here alone: a step may compute in place, and runs after
-/// everything else that reads its parameter. The evaluator takes values over by id: the forward nodes come first in the
+/// New values overwrite the old ones. Only here may heads do that: an optimizer step may compute in place, and runs after
+/// all other readers of its parameter. The evaluator copies values by id, because the forward nodes come first in the
 /// training graph.
 Error Trainer::State::shareMemory() {
   for (const TrainingGraph::Parameter &parameter : training.parameters)
@@ -223,7 +224,7 @@ Error Trainer::State::shareMemory() {
   return Error::success();
 }
 
-/// To read and write until the next step.
+/// May be read and written until the next step.
 std::vector<LastingArray> Trainer::State::lastingArrays() {
   std::vector<LastingArray> arrays;
   for (NodeId n : lasting) arrays.push_back({keys[n.value], session->variable(n)});
@@ -238,7 +239,7 @@ NamedArray Trainer::State::copyOf(NodeId n) const {
   return {keys[n.value], std::move(array)};
 }
 
-/// Of the first `count` of what lasts.
+/// Of the first `count` persistent variables.
 std::vector<NamedArray> Trainer::State::copies(size_t count) const {
   std::vector<NamedArray> arrays;
   for (NodeId n : ArrayRef(lasting).take_front(count)) arrays.push_back(copyOf(n));

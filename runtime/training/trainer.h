@@ -7,7 +7,7 @@
 //
 // The network is differentiated, an optimizer is appended (passes/append_optimizer.h), and one session runs the result
 // with the new values of parameters in the memory of the old ones. Everything a step depends on is a function of the
-// options, the step number and the arrays of the checkpoint, so a run that is taken up again goes on bit for bit.
+// options, the step number and the arrays of the checkpoint, so a resumed run continues bit for bit.
 // docs/training.md. Tested by tests/trainer_test.cc
 #pragma once
 
@@ -20,33 +20,33 @@
 namespace gradc {
 
 struct TrainerOptions {
-  OptimizerOptions optimizer;  // `rescale` is a further factor when hasOwnRescale is not set
-  /// Gradients are divided by the batch size unless the losses are means by themselves (Objective::isMean); set: they
-  /// are multiplied by optimizer.rescale and nothing else.
+  OptimizerOptions optimizer;  // `rescale` is a further factor unless hasOwnRescale is set
+  /// False: gradients are divided by the batch size unless the losses already are means (Objective::isMean). True: they are
+  /// only multiplied by optimizer.rescale.
   bool hasOwnRescale = false;
-  /// Of gradients until the optimizer divides by it again: in 16 bits small ones would be 0 otherwise.
+  /// Factor of gradients that the optimizer divides by again: otherwise small ones would be 0 in 16 bits.
   double lossScale = 1;
   RateSchedule schedule;
-  int64_t batch = 64;               // rows; what is left of an epoch after whole batches is not trained on
+  int64_t batch = 64;               // rows; those left over at the end of an epoch are not trained on
   uint64_t seed = 0;                // of initial values and random operators
-  std::optional<uint64_t> shuffle;  // seed of the order of examples; none: as they come
+  std::optional<uint64_t> shuffle;  // seed of the order of examples; none: the given order
   std::vector<std::string> frozen;  // variables to leave alone
   std::vector<NamedArray> start;    // values of parameters; the others are drawn (runtime/training/parameter_init.h)
-  SessionOptions session;           // hints, inference, backend, threads; the rest is set here
+  SessionOptions session;           // hints, inference, backend, threads; the rest is set by the trainer
 };
 
 class Trainer {
  public:
   /// Every column of `data` feeds the variable of its name. Errors are those of Session::create for the arrays, of
   /// buildGradient and appendOptimizer; BindingMismatch for a batch larger than the data and for class numbers the
-  /// network does not have; UnknownName for a frozen variable there is not.
+  /// network does not have; UnknownName for a frozen variable that does not exist.
   static llvm::Expected<Trainer> create(Context &context, const Graph &network, Dataset data, TrainerOptions options);
   Trainer(Trainer &&);
   ~Trainer();
 
   struct Report {
-    uint64_t step;   // how many have been taken, this one included
-    uint64_t epoch;  // it belongs to, from 0
+    uint64_t step;   // steps taken so far, including this one
+    uint64_t epoch;  // of this step, from 0
     double rate;     // learning rate of the schedule
     Score score;     // of the batch, before the step
   };
@@ -54,11 +54,11 @@ class Trainer {
   uint64_t step() const;
   uint64_t stepsPerEpoch() const;
   Metric metric() const;
-  /// In inference form. Columns have the names of those trained on.
+  /// Runs in inference mode. Columns must have the names of those trained on.
   llvm::Expected<Score> evaluate(Dataset &data);
 
   const TrainingGraph &training() const;
-  /// What the optimizer was appended to, and with which options: for other forms of the same training graph.
+  /// The graph that the optimizer was appended to, and the options: for other forms of the same training graph.
   const Graph &gradients() const;
   const OptimizerOptions &optimizer() const;
   /// The session that takes the steps.
@@ -66,13 +66,13 @@ class Trainer {
 
   /// Parameters and auxiliary states by name, as `run --inputs` reads them.
   std::vector<NamedArray> parameters() const;
-  /// These, the optimizer's states, and where the run is (`gradc.…`).
+  /// These, the optimizer's states, and the state of the run (`gradc.…`).
   std::vector<NamedArray> checkpoint() const;
   /// The same as archives (NpzWriter, with its errors), one array in memory at a time.
   llvm::Error writeParameters(llvm::raw_ostream &os) const;
   llvm::Error writeCheckpoint(llvm::raw_ostream &os) const;
-  /// Goes on from a checkpoint. BindingMismatch, naming `place`, for one of another network, optimizer, batch size, seed
-  /// or number of examples, and nothing has changed then.
+  /// Continues from a checkpoint. BindingMismatch, naming `place` and with nothing changed, for a checkpoint of another
+  /// network, optimizer, batch size, seed or number of examples.
   llvm::Error resume(llvm::ArrayRef<NamedArray> checkpoint, llvm::StringRef place);
 
  private:
