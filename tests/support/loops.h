@@ -66,7 +66,7 @@ inline std::vector<Doubles> runReading(const Graph &graph, llvm::ArrayRef<Bindin
   return values;
 }
 
-/// The gradients, in the order asked, run with the reference backend.
+/// The gradients, in the order of the request, run with the reference backend.
 inline std::vector<Doubles> run(const GradientResult &result, llvm::ArrayRef<Binding> bindings) {
   SessionOptions options;
   options.exec.backend = Backend::Reference;
@@ -83,7 +83,7 @@ inline std::vector<Doubles> run(const GradientResult &result, llvm::ArrayRef<Bin
   return values;
 }
 
-/// A graph whose heads are only these of it, so that the others get no gradient.
+/// The graph with only this head, so that the others get no gradient.
 inline Graph onlyHead(const Graph &graph, size_t head) {
   return llvm::cantFail(GraphBuilder(testContext(), graph).freeze({graph.heads()[head]}, {})).graph;
 }

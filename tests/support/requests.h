@@ -1,4 +1,4 @@
-// Requests for gradients of test graphs, by name, and what becomes of them.
+// Requests for gradients of test graphs, by name, and their results.
 #pragma once
 
 #include "tests/support/naive.h"
