@@ -3,8 +3,8 @@
 //
 //   struct Hypot {
 //     static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
-//     static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };   // what da sums
-//     static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };  // what db sums
+//     static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };   // terms of da
+//     static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };  // terms of db
 //   };
 //
 // A function whose `value` is also right for integers has the member `kHasIntegers`. A function that is smooth in

@@ -1,4 +1,4 @@
-// What binary operators with NumPy broadcasting share: shape inference, and kernels from a function of two elements.
+// Shared by binary operators with NumPy broadcasting: shape inference, and kernels from a function of two elements.
 //
 //   .shape = broadcastShape,
 //   .kernel = broadcastKernel<[](auto a, auto b) { return a + b; }>,

@@ -1,5 +1,5 @@
-// What operators without inputs share: the attributes shape, ctx and dtype of their one output. P has the members
-// shape, device and dtype.
+// Shared by operators without inputs: the attributes shape, ctx and dtype of their one output. P has the members shape,
+// device and dtype.
 #pragma once
 
 #include "ir/grad_rule.h"

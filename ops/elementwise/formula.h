@@ -59,7 +59,7 @@ class Term {
   Term(N number) : number(static_cast<double>(number)) {}
   Term(Formula &formula, Value operand) : formula(&formula), step(formula.add({nullptr, -1, -1, 0, false, operand})) {}
 
-  /// Emits what the term consists of; terms that share steps share nodes.
+  /// Emits the steps of the term; terms that share steps share nodes.
   Value value() const;
 
   /// op(x), of the same shape as x, which must not be a number.

@@ -1,4 +1,5 @@
-// What operators of a tensor and a number share: the attribute `scalar`, and kernels from a function of element and number.
+// Shared by operators of a tensor and a number: the attribute `scalar`, and kernels from a function of element and
+// number.
 #pragma once
 
 #include "ir/grad_rule.h"

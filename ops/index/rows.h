@@ -39,7 +39,7 @@ template <class T> int64_t wholeNumber(T value) {
   else return convertNumber<int64_t>(value);
 }
 
-/// Calls visit(position, number) for every element, as a whole number.
+/// Calls visit(position, number) for every element, as an integer.
 template <class F> void forEachNumber(const TensorRef &numbers, F visit) {
   dispatchNumeric(numbers.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -1,4 +1,4 @@
-// The order of elements that sorting operators share: stable, NaN behind all numbers in either direction.
+// The order that sorting operators share: stable, NaN after all numbers in either direction.
 // Tested by tests/ordering_ops_test.cc
 #pragma once
 

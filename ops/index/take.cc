@@ -69,7 +69,7 @@ Value moveAxes(DecomposeRule &d, Value v, size_t rank, size_t from, size_t count
   return d.emit(kTranspose, {v}, {{"axes", d.tuple(axes)}});
 }
 
-// What take and its adjoint need to use gather_nd and _scatter_nd, which pick along axis 0.
+// The ranks, axis and tuples with which take and its adjoint use gather_nd and _scatter_nd, which pick along axis 0.
 struct TakenRows {
   size_t rank = 1, axis = 0, numIndexAxes = 0;
   Value tuples;  // of one index each

@@ -1,4 +1,4 @@
-// What the files of CTCLoss share.
+// Shared by the files of CTCLoss.
 #pragma once
 
 #include "ir/op.h"

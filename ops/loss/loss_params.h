@@ -8,7 +8,7 @@
 
 namespace gradc {
 
-/// What a loss is divided by.
+/// The divisor of a loss.
 enum class LossNormalization { Null, Batch, Valid };
 
 inline constexpr llvm::StringRef kLossNormalizationNames[] = {"null", "batch", "valid"};

@@ -1,5 +1,5 @@
-// What batch, layer and instance normalization have in common: output 0 is normalized data, outputs 1 and 2 are the
-// statistics it is normalized by.
+// Shared by batch, layer, group and instance normalization: output 0 is normalized data, outputs 1 and 2 are the
+// statistics by which it is normalized.
 #pragma once
 
 #include "ir/grad_rule.h"

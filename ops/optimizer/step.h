@@ -1,4 +1,4 @@
-// What steps of optimizers share: attributes, operands, and the makers of operators from formulas.
+// Shared by steps of optimizers: attributes, operands, and the makers of operators from formulas.
 //
 // A formula gets one element of the operands, moves the states and returns the new weight. On numbers it is the kernel,
 // on terms (ops/elementwise/formula.h) the decomposition. Operands are known by their names:
@@ -44,7 +44,7 @@ template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T boun
 }
 Term bounded(const Term &v, double bound);
 
-/// What all elements share. V is the type of the elements, or Term.
+/// The numbers that all elements share. V is the type of the elements, or Term.
 template <class V> struct StepNumbers {
   V lr, rescale;
   V meanCorrection, varCorrection;  // 1 - β1^t, 1 - β2^t

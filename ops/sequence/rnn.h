@@ -1,4 +1,4 @@
-// What the files of RNN share: attributes, sizes, and where each layer's weights are in the vector of parameters.
+// Shared by the files of RNN: attributes, sizes, and where each layer's weights are in the vector of parameters.
 //
 // The vector holds the matrices of all layers first: for each layer and direction those of the input (gates · state, input),
 // of the state (gates · state, output) and, with a projection, (output, state). Two biases for each layer and direction

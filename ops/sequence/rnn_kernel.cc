@@ -87,7 +87,7 @@ void addTo(double *sum, const double *terms, int64_t count) {
 
 using Space = RnnSpace<double>;
 
-// What a run of all layers keeps. Steps are numbered in the order in which a direction takes them.
+// The values that a run of all layers keeps. Steps are numbered in the order in which a direction takes them.
 struct Tape {
   double *parameters, *data;  // data: the inputs of all layers, one after the other, and the last one's output
   double *states, *cells;     // before each step of each cell, and after the last one

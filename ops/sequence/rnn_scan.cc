@@ -46,7 +46,7 @@ struct States {
   Value state, cell;
 };
 
-// One step of a cell: what the gates receive, and the states before it.
+// One step of a cell: the operands of the gates, and the states before it.
 struct Step {
   SmallVector<Value, kMaxGates> x, h;
   Value state, cell;

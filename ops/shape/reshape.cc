@@ -133,7 +133,7 @@ struct CodeReader {
   }
 };
 
-// Fills in the one unknown dimension; false when the others leave no whole number for it.
+// Fills in the one unknown dimension; false if the others leave no integer for it.
 bool solveDim(MutableArrayRef<int64_t> dims, std::optional<int64_t> size) {
   if (!size || llvm::count(dims, kUnknownDim) != 1) return true;
   Dim known = 1;

@@ -53,7 +53,7 @@ inline constexpr AttrSpec kPoolingAttrs[] = {
     attr<&PoolingParams::layout>("layout", "None", "order of the axes; None: batch, channel, spatial"),
 };
 
-/// Relations between attributes; fills in what is left out.
+/// Checks how attributes relate, and fills in what is left out.
 llvm::Error checkPooling(const OpDef &, void *params);
 
 /// Relates the shapes of data and output (INF-04). `output` is the position of the output among the inputs of a
