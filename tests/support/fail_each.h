@@ -11,7 +11,7 @@
 namespace gradc::testing {
 
 [[noreturn]] inline void throwBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
-/// LLVM's containers throw, as in the tool and as docs/embedding.md asks of a host.
+/// LLVM's containers throw, as in the tool and as docs/embedding.md requires of a host.
 inline const bool isInstalled = (llvm::install_bad_alloc_error_handler(throwBadAlloc, nullptr), true);
 
 /// cantFail that reports the error even in a build without assertions.

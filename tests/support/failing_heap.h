@@ -1,5 +1,6 @@
-// A heap whose allocations fail where a test says, for one file of a test program: it replaces operator new, and malloc for
-// what is linked into the program (LLVM's containers, the buffers of the runtime). Shared libraries keep their malloc.
+// A heap whose allocations fail where a test chooses, for one file of a test program: it replaces operator new, and
+// malloc for code that is linked into the program (LLVM's containers, the buffers of the runtime). Shared libraries
+// keep their malloc.
 #pragma once
 
 #include "tests/support/sanitizers.h"

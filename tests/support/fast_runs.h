@@ -58,14 +58,14 @@ struct Ran {
   }
 };
 
-/// Runs the graph both ways in both precisions; reports what differs and what surprises.
+/// Runs the graph both ways in both precisions; reports differences and surprises.
 Ran compareFast(const Graph &graph, const Bindings &bindings, NaiveOptions naive, unsigned threads = 2);
 /// The sample and its gradient graphs up to order two, compared one after the other.
 Ran compareOrders(Context &context, const SampleGraph &sample, uint32_t number);
 
 /// Samples of the operators that have a fast kernel.
 std::vector<Sample> tableSamples();
-/// Random values for every variable of known shape; what batch normalisation divides by is positive.
+/// Random values for every variable of known shape; divisors of batch normalisation are positive.
 Bindings drawBindings(const Graph &graph, llvm::ArrayRef<std::pair<llvm::StringRef, DimsBuffer>> shapes);
 
 }  // namespace gradc::testing

@@ -24,7 +24,7 @@ struct Jet {
 
   Jet() = default;
   Jet(double value) : v(value), bv(value < 0 ? -value : value) {}
-  /// Without its derivatives: what a reader of a constant sees.
+  /// Without its derivatives, as a reader of a constant sees it.
   Jet held() const {
     Jet j(v);
     j.bv = bv;

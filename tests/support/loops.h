@@ -47,7 +47,8 @@ inline GradientResult gradientOf(const Graph &graph, llvm::ArrayRef<llvm::String
   return result;
 }
 
-/// The heads, then what the variable holds, run with the reference backend. Bindings that the graph does not read are left out.
+/// The heads, then the variable's value, run with the reference backend. Bindings that the graph does not read are left
+/// out.
 inline std::vector<Doubles> runReading(const Graph &graph, llvm::ArrayRef<Binding> bindings, llvm::StringRef variable) {
   SessionOptions options;
   options.exec.backend = Backend::Reference;

@@ -39,7 +39,7 @@ struct Measured {
   std::vector<SlotStatus> status;  // of the highest order
   uint32_t numSaved = 0;           // copies of overwritten versions that gradients read
   std::string lostDependency;      // CD-02: a dependency of the sketch that the emitted graph lacks
-  bool isMissing = false;          // what is requested is not in the unrolled graph
+  bool isMissing = false;          // a requested entry is not in the unrolled graph
   std::string lostBody;            // a node whose bodies some pass or file dropped, changed or copied
 };
 Measured measure(const Sketch &sketch, const Variation &variation);

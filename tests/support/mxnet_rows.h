@@ -1,4 +1,4 @@
-// Operators against what MXNet 1.9.1 computed: outputs, gradients of every input and aux states, and refused attributes.
+// Operators compared with MXNet 1.9.1: outputs, gradients of every input and aux states, and refused attributes.
 #pragma once
 
 #include "tests/support/op_harness.h"

@@ -100,7 +100,7 @@ struct SketchBody {
       operandOf;  // by variable of the graph, in the order of its nodes: the input of the node that it gets
 };
 
-/// What the node computes with its bodies. Inputs of a loop: the count if there is one, data, states, others.
+/// The computation of a node with bodies. Inputs of a loop: the count if there is one, data, states, others.
 struct SketchFlow {
   enum class Form : uint8_t { Scan, While, Branch, Call };
   Form form = Form::Call;
@@ -108,7 +108,7 @@ struct SketchFlow {
   uint32_t numData = 0, numStates = 0;
   bool hasCount = false, isReverse = false;
   int64_t length = 0;      // of a loop: its rows; of a While: the bound
-  bool hasLength = false;  // a Scan says its length
+  bool hasLength = false;  // a Scan states its length
   /// For each stacked output of a loop: the shape of a row, and whether it holds integers.
   std::vector<std::pair<std::vector<int64_t>, bool>> stacked;
   std::vector<bool> isMutated;  // by input of the node

@@ -20,7 +20,7 @@ LoadedGraph read(Context &context, llvm::StringRef text);
 /// The error of a text that must not be readable; stops the test program when it is.
 GradcError readError(llvm::StringRef text);
 std::string written(const Graph &graph);
-/// What `convert` writes.
+/// The text that `convert` writes.
 std::string converted(llvm::StringRef text);
 /// A whole file around the given nodes; `arg_nodes` empty, heads as given.
 std::string fileOf(llvm::StringRef nodes, llvm::StringRef heads);
