@@ -306,7 +306,7 @@ constinit const OpDef kSteps[] = {
         {"mp_sgd_mom_update"},
         "sgd_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
         {"weight", "grad", "mom", "weight32"}, fixedAttrs(kMomentumAttrs), 3),
-    // MXNet's takes the decay of the momentum from the new weight; nag_mom_update, and this operator, from the old one.
+    // MXNet's adds the decay of the new weight to the momentum; nag_mom_update, and this operator, that of the old one.
     mixedStepOp<kNesterov, 1>(
         {"mp_nag_mom_update"},
         "nag_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
