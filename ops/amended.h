@@ -1,4 +1,4 @@
-// What definitions made by functions are completed with: `withDecomposition(comparison(…), rule)`.
+// Functions that complete an OpDef which a maker returned: `withDecomposition(comparison(…), rule)`.
 #pragma once
 
 #include "ir/op.h"

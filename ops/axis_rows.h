@@ -1,4 +1,4 @@
-// A tensor seen as rows along one axis: what softmax, normalisations and per-channel operators walk over.
+// A tensor seen as rows along one axis, as softmax, normalisations and per-channel operators walk over it.
 // Tested by tests/layer_ops_test.cc
 #pragma once
 

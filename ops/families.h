@@ -1,4 +1,4 @@
-// The operator families `registerBuiltinOps` lists; each array is the last definition of the file named like it.
+// The operator families that `registerBuiltinOps` lists; each array is the last definition of the file of that name.
 #pragma once
 
 #include "ir/op.h"

@@ -1,4 +1,4 @@
-// Which output may take over the memory of which input: what most operators declare.
+// The in-place pairs of most operators: which output may take over the memory of which input.
 #pragma once
 
 #include "ir/op.h"

@@ -1,4 +1,4 @@
-// What other ways to compute a layer need of its attributes, without the parameter structs of ops/*.cc.
+// The attributes that other implementations of a layer need, without the parameter structs of ops/*.cc.
 // Tested by tests/fast_kernels_test.cc
 #pragma once
 
@@ -65,7 +65,7 @@ struct LrnAttrs {
   int64_t nsize;
 };
 LrnAttrs lrnAttrs(const NodeKind &kind);
-/// The most channels of a window that are worth adding up one by one.
+/// The widest window for which adding up the channels one by one pays.
 inline constexpr int64_t kWidestLrnWindow = 63;
 
 /// Of Deconvolution and the operators of its gradients: the convolution from images of y to images of x.
@@ -84,7 +84,8 @@ struct PadAttrs {
   double constant;
 };
 PadAttrs padAttrs(const NodeKind &kind);
-/// For each position of the padded axis the index that it shows of the `size` ones; -1: the constant.
+/// For each position of the padded axis, the index that it shows of the unpadded axis of `size` elements; -1: the
+/// constant.
 std::vector<int64_t> padShown(const NodeKind &kind, size_t axis, int64_t size);
 
 /// Of InstanceNorm and its gradient.
@@ -99,25 +100,25 @@ double regressionWeight(const NodeKind &kind, const TensorRef &label);
 
 /// Of UpSampling and its gradient.
 struct UpSamplingAttrs {
-  bool isBilinear, isConcat;  // else pixels are repeated; else several images are added up
+  bool isBilinear, isConcat;  // not bilinear: pixels are repeated; not concat: several images are added up
 };
 UpSamplingAttrs upSamplingAttrs(const NodeKind &kind);
-/// Of bilinear: that of the deconvolution.
+/// The geometry of the deconvolution that bilinear upsampling is.
 ConvGeometry upSamplingGeometry(const NodeKind &kind, Dims data, Dims output);
 
-/// What one row or column of a resized image takes of the image: `weight` of `first` and the rest of `second`.
+/// How one row or column of a resized image is blended: `weight` of row or column `first` and the rest of `second`.
 struct Blend {
   int64_t first, second;
   double weight;
 };
-/// Of _contrib_BilinearResize2D and its gradient: row or column i of `out`, of `in` ones.
+/// Of _contrib_BilinearResize2D and its gradient: the blend of row or column i of `out`, from `in` rows or columns.
 Blend resizeBlend(const NodeKind &kind, int64_t i, int64_t in, int64_t out);
 
-/// Rows or columns of an image that row or column i of an adaptive mean takes.
+/// Rows or columns of an image that row or column i of an adaptive mean covers.
 struct AdaptiveWindow {
   int64_t begin, end;
 
-  /// ⌊i·in/out⌋ and ⌈(i + 1)·in/out⌉, in factors that do not overflow.
+  /// ⌊i·in/out⌋ and ⌈(i + 1)·in/out⌉, computed without overflow.
   AdaptiveWindow(int64_t i, int64_t in, int64_t out)
       : begin(i * (in / out) + i * (in % out) / out),
         end((i + 1) * (in / out) + ((i + 1) * (in % out) + out - 1) / out) {}

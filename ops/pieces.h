@@ -1,4 +1,4 @@
-// Piece kernels of operators some of whose inputs only choose: masks, conditions, compared operands.
+// Piece kernels of operators with inputs that only select: masks, conditions, compared operands.
 // Tested by tests/extrema_ops_test.cc
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace gradc {
 
-/// The operator's kernel on the inputs at the base point, but for input `passed`, which is the one at hand.
+/// The operator's kernel on the inputs at the base point, except for input `passed`, which is the current one.
 template <size_t passed> void chooseAtBase(const PieceCall &call) {
   llvm::SmallVector<TensorRef, 4> in(call.base.begin(), call.base.end());
   in[passed] = call.in[passed];

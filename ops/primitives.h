@@ -99,7 +99,7 @@ extern const OpDef kScatterAlongAxis;  // _scatter_along_axis(v, positions, x; a
 
 // assign.cc
 extern const OpDef kAssign;  // _assign(state, value): value, which overwrites the state, a variable
-/// What a state was before a node that overwrites it: the node's own entry is the version that it makes (IR-08).
+/// The state before a node that overwrites it: the node's own operand is the version that it writes (IR-08).
 inline Value beforeWrite(Value state) {
   return Value{state.node, state.index, static_cast<decltype(state.version)>(state.version ? state.version - 1 : 0)};
 }
@@ -114,7 +114,7 @@ extern const OpDef kDivSqrtDim;  // _contrib_div_sqrt_dim(x): x / √(length of 
 extern const OpDef kFullyConnected;  // FullyConnected(x, weight, bias; num_hidden, flatten): x·weightᵀ + bias
 extern const OpDef kDropout;         // Dropout(x; p)
 
-// scan.cc, cond.cc, call.cc: operators with bodies, which gradients of such operators are made of
+// scan.cc, cond.cc, call.cc: operators with bodies, which gradients of such operators emit
 extern const OpDef kScan, kCond, kCall;
 
 // where.cc

@@ -9,7 +9,7 @@ namespace gradc {
 /// Registers every built-in operator and the well-known ones with `registry`. Call once per Context, before any graph.
 void registerBuiltinOps(OpRegistry &registry);
 
-/// What unrolling makes the rows of a loop of, among the built-in operators.
+/// The built-in operators with which unrolling splits, stacks and fills the rows of a loop.
 RowOps builtinRowOps();
 
 }  // namespace gradc

@@ -63,7 +63,7 @@ Value AdjointBody::emit(const OpDef &op, ArrayRef<Value> operands) {
   return Value{n};
 }
 
-// A body that is differentiated again has names of the first time.
+// A body that is differentiated again already has generated names from the first time.
 void AdjointBody::setFreeName(NodeId n, const std::string &base) {
   if (names.empty())
     for (uint32_t known = 0; known < n.value; ++known) names.insert(builder.name(NodeId(known)).str());
@@ -75,7 +75,7 @@ void AdjointBody::setFreeName(NodeId n, const std::string &base) {
 AdjointBody::Finished AdjointBody::finish(ArrayRef<Value> heads) && {
   const uint32_t numNodes = builder.numNodes();
   const Frozen frozen =
-      cantFail(std::move(builder).freeze(heads, {}));  // neither cycles nor outputs that are not there
+      cantFail(std::move(builder).freeze(heads, {}));  // cannot fail: neither cycles nor missing outputs
   std::vector<AdjointInput> inputOf(numNodes);
   for (const auto &[input, n] : given)
     if (frozen.newId[n.value].isValid()) inputOf[frozen.newId[n.value].value] = input;

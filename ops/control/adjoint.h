@@ -1,4 +1,4 @@
-// The body of a node that computes gradients: the gradient of a forward body, and what its node makes of it.
+// The body of a gradient node: the gradient of a forward body, and what the node adds to it.
 #pragma once
 
 #include "ir/body_flow.h"
@@ -10,7 +10,7 @@
 
 namespace gradc {
 
-/// Where an input of the new node comes from, in the terms of the forward node.
+/// Where an input of the new node comes from, in terms of the forward node.
 struct AdjointInput {
   enum class From : uint8_t {
     Gradient,  // of output `index`
@@ -28,11 +28,12 @@ class AdjointBody {
   AdjointBody(Context &context, const BodyFlow::Body &ports, const BodyGradient &gradient);
 
   bool isEmpty() const { return gradient.gradientOf.empty(); }
-  /// Whether the body yields something for an input of the forward node.
+  /// Whether the body yields a gradient of this input of the forward node.
   bool hasGradientOf(uint32_t operand) const;
-  /// The gradient of an input of the forward node: of every input of the body that is given it. It has to have one.
+  /// The gradient of an input of the forward node, summed over the inputs of the body that read it. Requires
+  /// `hasGradientOf`.
   Value gradientOf(uint32_t operand);
-  /// The variable that stands for an input of the new node; made where there is none.
+  /// The variable that stands for an input of the new node; made on first use.
   Value variable(AdjointInput input);
   Value emit(const OpDef &op, llvm::ArrayRef<Value> operands);
 
@@ -49,9 +50,9 @@ class AdjointBody {
   const BodyFlow::Body &ports;
   const BodyGradient &gradient;
   GraphBuilder builder;
-  std::set<std::string> names;                         // there are, once one has to be found
+  std::set<std::string> names;                         // those in use; filled when a free name is first needed
   std::vector<std::pair<AdjointInput, NodeId>> given;  // every variable
-  std::map<AdjointInput, NodeId> variables;            // the first of each input
+  std::map<AdjointInput, NodeId> variables;            // the first one of each input
 };
 
 }  // namespace gradc

@@ -1,5 +1,5 @@
-// The gradient of a branch is a branch, and that of a call a call: what was decided is known, and inputs that the branch taken does not
-// read get zeros. Tested by tests/loop_gradient_test.cc
+// The gradient of a branch is a branch, and that of a call is a call. The forward decision is reused, and inputs that
+// the branch taken does not read get zeros. Tested by tests/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
@@ -72,7 +72,7 @@ class BranchGradient {
 
   GradRule &g;
   const BodyFlow &flow;
-  std::vector<AdjointBody> adjoints;  // of the bodies that compute
+  std::vector<AdjointBody> adjoints;  // of all bodies but the decision
   SmallVector<uint32_t, 8> answered;  // operands
   SmallVector<Value, 16> operands;    // of the new node
   std::map<AdjointInput, size_t> places;

@@ -39,7 +39,8 @@ Expected<BodyFlow> callFlow(const NodeKind &kind) {
   return std::move(flow).finish();
 }
 
-// The nodes of the body. What it overwrites, it overwrites once, so that versions are those around it.
+// Emits the nodes of the body in place of the call. The body may overwrite a value only once, so that its versions
+// continue those around the call.
 class InlinedBody {
  public:
   explicit InlinedBody(DecomposeRule &d)
@@ -63,9 +64,9 @@ class InlinedBody {
 
  private:
   Value at(Value v) {
-    // Where no version in the body says anything, its order does.
+    // Where the body has no version numbers, its order decides.
     if (v.version == 0 && !saysVersions[v.node.value] && isWritten[v.node.value]) v.version = 1;
-    if (!isNumbered[v.node.value]) v.version = 0;  // a first number would change what readers around the call mean
+    if (!isNumbered[v.node.value]) v.version = 0;  // a first number would change reads around the call
     const Value base = nodes[v.node.value];
     return Value{base.node, static_cast<uint16_t>(base.index + v.index),
                  static_cast<uint16_t>(base.version + v.version)};
@@ -96,7 +97,7 @@ class InlinedBody {
   DecomposeRule &d;
   const Graph &body;
   std::vector<Value> nodes;      // by node of the body: output 0
-  std::vector<bool> isNumbered;  // by variable of the body: what it is given says a version
+  std::vector<bool> isNumbered;  // by variable of the body: whether its operand has a version number
   std::vector<bool> saysVersions, isWritten;
 };
 

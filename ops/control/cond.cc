@@ -1,4 +1,4 @@
-// MXNet's cond: one of two bodies, as a third decides. Tested by tests/control_flow_test.cc
+// MXNet's cond: one of two bodies runs, as a third decides. Tested by tests/control_flow_test.cc
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
 
@@ -30,7 +30,8 @@ constexpr AttrSpec kCondAttrs[] = {
     savedAttr<&CondParams::saved>(),
 };
 
-// Outputs: those of the branches, then, where the gradient was requested, what was decided and what was added.
+// Outputs: those of the branches; then, if a gradient was requested, the decision and the outputs added for the
+// gradient.
 Expected<BodyFlow> condFlow(const NodeKind &kind) {
   const CondParams &p = kind.params<CondParams>();
   const size_t numOutputs = static_cast<size_t>(p.numOutputs);

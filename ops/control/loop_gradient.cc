@@ -1,5 +1,6 @@
-// The gradient of a loop is a loop: over what the forward loop stacked, in the other direction. Its states are the gradients
-// of the states and the sums of the gradients of what every step is given. Tested by tests/loop_gradient_test.cc
+// The gradient of a loop is a loop over the stacked outputs of the forward loop, in the opposite direction. Its states
+// are the gradients of the forward states, and running sums of the gradients of operands that every step reads.
+// Tested by tests/loop_gradient_test.cc
 #include "ops/control/adjoint.h"
 #include "ops/control/saved.h"
 #include "ops/primitives.h"
@@ -28,14 +29,14 @@ class LoopGradient {
   bool isState(uint32_t operand) const { return flow.operands[operand] == BodyFlow::Operand::State; }
   uint32_t outputOf(const BodyFlow::State &state) const { return ports.outputOf[state.head]; }
 
-  // What has values in the rows of the steps run alone: so have its gradients.
+  // Whether only the rows of executed steps have values; the same then holds for its gradients.
   bool isShort(const AdjointInput &input) const {
     if (input.from == From::Operand) return isShortData(g.kind(), input.index);
     return input.from != From::Sum && isShortOutput(g.kind(), input.index);
   }
 
-  // A state takes part when its gradient is not zero before some step or after one; that of the final state is that of the
-  // first one where there are no steps.
+  // A state takes part if its gradient is nonzero before or after some step. If there are no steps, the gradient of the
+  // final state is that of the initial one.
   void findAnswers() {
     for (const BodyFlow::State &state : flow.states) {
       const bool isGiven = llvm::any_of(g.bodies().back().inputs, [&](const BodyGradient::Input &input) {
@@ -62,7 +63,7 @@ class LoopGradient {
     return std::move(body).finish(heads);
   }
 
-  /// An operand of the new loop: the first time it is requested, it is appended.
+  /// The position of an operand of the new loop in its list; appended on first use.
   size_t place(SmallVectorImpl<Value> &list, std::map<AdjointInput, size_t> &known, AdjointInput key, Value v) {
     auto [at, isNew] = known.try_emplace(key, list.size());
     if (isNew) list.push_back(v);
@@ -74,7 +75,7 @@ class LoopGradient {
   void emitLoop(const AdjointBody::Finished &backward) {
     SmallVector<Value, 8> data, starts, whole;
     std::map<AdjointInput, size_t> dataAt, startAt, wholeAt;
-    DimsBuffer zeros;  // starts that tell a shape alone
+    DimsBuffer zeros;  // starts that only give a shape
     for (const BodyFlow::State &state : states) {
       const uint32_t o = outputOf(state);
       if (g.isZero(o)) zeros.push_back(static_cast<int64_t>(starts.size()));
@@ -84,7 +85,7 @@ class LoopGradient {
       zeros.push_back(static_cast<int64_t>(starts.size()));
       place(starts, startAt, {From::Sum, i}, g.x(i));
     }
-    // Where each input of the body is: in which list, at which place.
+    // For each input of the body, its list and its position there.
     SmallVector<std::pair<int, size_t>, 16> places;
     for (const AdjointInput &input : backward.inputs) {
       const bool isStart = input.from == From::Sum || (input.from == From::Gradient && !flow.isStacked[input.index]);
@@ -95,7 +96,7 @@ class LoopGradient {
         places.push_back({0, place(data, dataAt, input, g.x(input.index))});
       else places.push_back({2, place(whole, wholeAt, input, g.x(input.index))});
     }
-    if (data.empty() && flow.maxSteps == kUnknownDim)  // something has to tell the number of steps
+    if (data.empty() && flow.maxSteps == kUnknownDim)  // some operand has to determine the number of steps
       for (uint32_t i = 0; i < flow.operands.size() && data.empty(); ++i)
         if (flow.operands[i] == BodyFlow::Operand::Rows) data.push_back(g.x(i));
     DimsBuffer shortData;
@@ -140,7 +141,7 @@ class LoopGradient {
     };
     for (uint32_t i : rows) {
       const Value gradient = next(i);
-      const bool isStack = isShortData(g.kind(), i);  // else the row of a vector has an axis more
+      const bool isStack = isShortData(g.kind(), i);  // otherwise rows of a vector have one axis too many
       g.dx(i, isStack ? gradient : g.emit(kReshapeLike, {gradient, g.x(i)}));
     }
     for (const BodyFlow::State &state : states) {

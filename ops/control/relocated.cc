@@ -21,7 +21,7 @@ std::vector<uint32_t> operandsOf(const BodyFlow::Body &ports, ArrayRef<uint32_t>
   return operands;
 }
 
-// Of each operand of a role, the input of the body that is given it; none where that is not one input.
+// For each operand of a role, the input of the body that it feeds; none if some operand does not feed exactly one.
 std::optional<std::string> foreachPlaces(const BodyFlow &flow, BodyFlow::Operand role, ArrayRef<uint32_t> operandOf) {
   std::vector<size_t> places;
   for (uint32_t operand = 0; operand < flow.operands.size(); ++operand) {
@@ -32,7 +32,7 @@ std::optional<std::string> foreachPlaces(const BodyFlow &flow, BodyFlow::Operand
   return listText(places);
 }
 
-// Where each loop variable is among the inputs of the body; none if one is missing.
+// The position of each loop variable among the inputs of the body; none if one is missing.
 std::optional<std::vector<size_t>> variablePlaces(const BodyFlow &flow, ArrayRef<uint32_t> operandOf) {
   std::vector<size_t> places;
   for (const BodyFlow::State &state : flow.states) {
@@ -43,7 +43,7 @@ std::optional<std::vector<size_t>> variablePlaces(const BodyFlow &flow, ArrayRef
   return places;
 }
 
-/// An attribute that counts outputs, with those that are added; empty where nothing is added, or the operator has none.
+/// An attribute that counts outputs, increased by `numAdded`; empty if nothing is added or the operator lacks it.
 std::string counted(const NodeKind &kind, StringRef key, size_t numAdded) {
   uint64_t count = 0;
   const std::optional<StringRef> text = numAdded ? kind.attrs.get(key) : std::nullopt;

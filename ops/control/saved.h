@@ -1,4 +1,4 @@
-// The attribute of loops, branches and calls that says how many outputs were added for a gradient, behind the visible ones.
+// The attribute of loops, branches and calls that counts the outputs added for gradients, after the visible ones.
 #pragma once
 
 #include "ir/body_flow.h"
@@ -6,8 +6,8 @@
 
 namespace gradc {
 
-/// How many heads each gradient added to each body that computes: of a loop "(2,1)" after two gradients, of a branch
-/// "(2,3,1,0)". None: there was none.
+/// How many heads each gradient added to each body that computes: "(2,1)" for a loop after two gradients, "(2,3,1,0)"
+/// for a branch. None: no gradient was taken.
 template <auto Member> constexpr AttrSpec savedAttr() {
   return attr<Member>("__saved__", "None", "outputs that gradients added, for each body that computes")
       .atLeast(0)
@@ -26,21 +26,21 @@ inline void expectSaved(FlowBuilder &flow, const std::optional<Dims> &saved, siz
                                           " elements, expected a multiple of " + llvm::Twine(numBodies));
 }
 
-/// Whether an operand of a loop has values in the rows of the steps run alone: attribute `short_data` of `_scan`.
+/// Whether only the rows of executed steps of a loop's operand have values: attribute `short_data` of `_scan`.
 bool isShortData(const NodeKind &kind, uint32_t operand);
 
-/// Answers for the inputs of a loop by one more loop in the other direction.
+/// Gradient rule of loops: emits one more loop, in the opposite direction.
 void loopGradient(GradRule &g);
-/// Answers for the inputs of a branch or a call by one more.
+/// Gradient rule of branches and calls: emits one more branch or call.
 void branchGradient(GradRule &g);
 
-/// A number of steps carries no gradient, nor does what tells the shape of a state that starts as zeros.
+/// A number of steps carries no gradient, nor does an operand that only gives the shape of a state starting as zeros.
 inline bool carriesNothing(const NodeKind &kind, size_t input) {
   const BodyFlow::Operand role = kind.flow->operands[input];
   return role == BodyFlow::Operand::Count || (role == BodyFlow::Operand::State && !kind.flow->isRead[input]);
 }
 
-/// What the operators share; `flow`, the gradient and the ports are their own.
+/// The fields that these operators share; `flow`, the gradient and the ports are their own.
 constexpr OpDef flowOperator(llvm::StringRef name, llvm::StringRef summary) {
   OpDef op;
   op.name = name;

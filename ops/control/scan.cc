@@ -1,4 +1,4 @@
-// The loop that gradients of loops are made of: its rows run up or down, and it may end after fewer steps.
+// The loop that gradients of loops emit: it visits its rows upward or downward, and may end early.
 // Tested by tests/control_flow_test.cc
 #include "ops/control/saved.h"
 #include "ops/primitives.h"

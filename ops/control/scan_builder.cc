@@ -53,7 +53,7 @@ void ScanBuilder::finish() {
   if (d.hasFailed()) return;
   SmallVector<Value, 8> yielded(heads.begin(), heads.end());
   for (const Given &state : states) yielded.push_back(state.next);
-  const Frozen made = cantFail(std::move(body).freeze(yielded, {}));  // neither cycles nor outputs that are not there
+  const Frozen made = cantFail(std::move(body).freeze(yielded, {}));  // no cycles, no missing outputs
   SmallVector<Value, 16> operands;
   std::vector<size_t> operandOf(made.newId.size());  // by node of the builder
   for (const auto *list : {&rows, &states, &wholes})

@@ -1,4 +1,4 @@
-// A `_scan` that a decomposition emits: its body is built like the nodes around it, from what a step is given.
+// A `_scan` that a decomposition emits: its body is built like the nodes around it, from the inputs of a step.
 //
 //   ScanBuilder loop(d);                       // y[t] = x[0] + … + x[t]
 //   Value sum = loop.state(zero), next = loop.emit(kElemwiseAdd, {sum, loop.row(x)});
@@ -20,8 +20,8 @@ class ScanBuilder {
   explicit ScanBuilder(DecomposeRule &d, Direction direction = Direction::Up)
       : d(d), direction(direction), body(d.context()) {}
 
-  /// What a step is given: the row of a value along axis 0, of which one of a vector has the shape (1,); a state, which starts
-  /// from a value; a value as it is.
+  /// Inputs of a step: a row of a value along axis 0, which for a vector has shape (1,); a state with its initial
+  /// value; a value that is the same in every step.
   Value row(Value rows);
   Value state(Value start);
   Value whole(Value v);
@@ -30,14 +30,14 @@ class ScanBuilder {
   Value emit(const OpDef &op, llvm::ArrayRef<Value> operands, llvm::ArrayRef<AttrText> attrs = {});
   Value at(Value v, size_t output) const { return Value{v.node, static_cast<uint16_t>(output), 0}; }
 
-  /// What a state is after the step. Each state has it, once.
+  /// Sets a state's value after the step. Required once per state.
   void setNext(Value state, Value next);
   /// Stacks a value of each step, and returns its number.
   size_t stack(Value v);
 
-  /// Emits the loop, which has sliced something.
+  /// Emits the loop, which needs at least one `row`.
   void finish();
-  /// Of the finished loop: what it stacked, and what a state is after the last step.
+  /// Results of the finished loop: a stacked output, and a state after the last step.
   Value stacked(size_t number) { return d.at(loop, number); }
   Value final(Value state);
 
@@ -54,7 +54,7 @@ class ScanBuilder {
   const Direction direction;
   GraphBuilder body;
   llvm::SmallVector<Given, 8> rows, states, wholes;
-  llvm::SmallVector<Value, 4> heads;  // that are stacked
+  llvm::SmallVector<Value, 4> heads;  // stacked outputs
   Value loop;
 };
 

@@ -1,4 +1,4 @@
-// MXNet's while_loop: a body run as long as a condition holds. Tested by tests/control_flow_test.cc
+// MXNet's while_loop: a body that runs while a condition holds. Tested by tests/control_flow_test.cc
 #include "ops/control/saved.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -29,7 +29,8 @@ constexpr AttrSpec kWhileAttrs[] = {
     savedAttr<&WhileParams::saved>(),
 };
 
-// Outputs: stacked ones, loop variables, then, where the gradient was requested, the number of steps and what was added.
+// Outputs: stacked ones; loop variables; then, if a gradient was requested, the number of steps and the outputs added
+// for the gradient.
 Expected<BodyFlow> whileFlow(const NodeKind &kind) {
   const WhileParams &p = kind.params<WhileParams>();
   FlowBuilder flow(kind, BodyFlow::Form::Loop);

@@ -26,7 +26,7 @@ constexpr AttrSpec kAttrs[] = {required<&ActivationParams::actType>("act_type", 
 
 ActType typeOf(const NodeKind &kind) { return kind.params<ActivationParams>().actType; }
 
-// `at` decides the piece of relu and softsign; elsewhere it is x itself. NaN stays NaN.
+// `at` selects the piece of relu and softsign; outside piece kernels it is x itself. NaN stays NaN.
 template <class T> T activate(ActType type, T x, T at) {
   switch (type) {
     case ActType::Relu: return at > T{0} || std::isnan(at) ? x : T{0};
@@ -39,7 +39,7 @@ template <class T> T activate(ActType type, T x, T at) {
   return x;
 }
 
-// The derivative, from y (softsign: from x); `at` decides the piece as above.
+// The derivative, from y (softsign: from x); `at` selects the piece as above.
 template <class T> T slope(ActType type, T v, T at) {
   switch (type) {
     case ActType::Relu: return at > T{0} ? T{1} : T{0};
@@ -65,7 +65,7 @@ void activateAll(const KernelCall &call, const TensorRef &base) {
   });
 }
 
-// The input of the gradient its slope is computed from: y, or x for softsign.
+// The input from which the gradient computes its slope: y, or x for softsign.
 size_t slopeInput(const NodeKind &kind) { return typeOf(kind) == ActType::Softsign ? 2 : 1; }
 
 void gradientOfAll(const KernelCall &call, ArrayRef<TensorRef> base) {

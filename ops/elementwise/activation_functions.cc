@@ -45,7 +45,7 @@ constinit const OpDef kBackwardGelu = slope<[](auto dy, auto x) {
 }>("_backward_gelu", "x",
    "gradient of gelu: dx = dy·(Φ(x) + x·φ(x)), Φ the standard normal distribution and φ its density");
 
-// Where the gate is straight: between -3 and 3.
+// `at` selects the piece. The gate is linear between -3 and 3.
 struct HardSwish {
   template <class T> constexpr T operator()(T x, T at) const {
     if (at <= T(-3)) return T(0) * x;

@@ -1,5 +1,4 @@
-// Casts of automatic mixed precision: amp_cast, amp_multicast. They change float32 and the floating types of 16 bits
-// alone.
+// Casts of automatic mixed precision: amp_cast, amp_multicast. They change only float32 and the 16-bit floating types.
 // Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -31,7 +30,7 @@ constexpr AttrSpec kMulticastAttrs[] = {
                                           "whether to cast to the narrowest type, not to the widest"),
 };
 
-// What mixed precision changes.
+// Types that mixed precision changes.
 bool isMixed(DType type) { return isFloating(type) && type != DType::Float64; }
 
 // The type that data of the type `data` is cast to.
@@ -41,7 +40,8 @@ void castType(DTypeInference &t, DType data, bool isForward) {
   isForward ? t.setOut(0, type) : t.setIn(0, type);
 }
 
-// Data and results of amp_multicast pair by pair; `data` reads a type of the data, `state` sets one of the results.
+// Types of amp_multicast, pair by pair: `data` reads the type of a forward input, `state` sets that of a forward
+// output.
 template <class Data, class State> void multicastTypes(DTypeInference &t, Data data, State state) {
   const bool isNarrow = t.params<AmpMulticastParams>().castNarrow;
   DType common = DType::Unknown;
@@ -79,7 +79,7 @@ SmallVector<Value, 4> headsOf(GradRule &g) {
   return heads;
 }
 
-// Gradients in the types of what was cast.
+// Gradients in the types of the forward inputs.
 void castBack(DecomposeRule &d) {
   for (size_t i = 0; i < d.numInputs(); ++i)
     if (d.wants(i)) d.y(i, d.emit(kCastLike, {d.x(i), d.forwardInput(i)}));

@@ -1,4 +1,4 @@
-// What overwrites a state, a variable that lives from run to run: all else that has one reduces to this.
+// Overwrites a state, a variable that persists between runs. Every other operator with a state reduces to this one.
 // Tested by tests/lower_to_test.cc, tests/conformance_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -25,7 +25,7 @@ constexpr InplacePair kOverValue[] = {{1, 0}};
 
 }  // namespace
 
-// dvalue = dy: what the state held is gone
+// dvalue = dy: the state's old value is gone
 constinit const OpDef kAssign = {
     .name = "_assign",
     .summary = "y = value, which the state, a variable, holds from then on",

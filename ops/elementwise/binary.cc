@@ -20,7 +20,7 @@ constexpr AttrSpec kSumAttrs[] = {
 // Strictly left to right, as MXNet adds them.
 void sumKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
-  // E-45 is for verifyGraph; the sum of nothing is 0.
+  // verifyGraph reports E-45; here an empty sum is 0.
   if (call.in.empty()) return writeZeros(call);
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -53,7 +53,7 @@ constinit const OpDef kElemwiseAdd = {
     .kernel = mapNumeric<[](auto a, auto b) { return wrappingAdd(a, b); }>,
 };
 
-// The operator gradients are added up with; the same as elemwise_add under the name MXNet gives it there.
+// Adds two contributions to a gradient: elemwise_add under the name that MXNet gives it there.
 constinit const OpDef kGradAdd = {
     .name = "_grad_add",
     .summary = "y = lhs + rhs: two contributions to one gradient",
@@ -95,7 +95,7 @@ constinit const OpDef kElemwiseMul = {
     .gradient =
         [](GradRule &g) {
           if (g.wants(0) && g.wants(1)) return void(g.fused(kBackwardMul, {g.dy(0), g.x(0), g.x(1)}));
-          // One alone keeps the other operand alone.
+          // A single gradient keeps only the other operand alive.
           if (g.wants(0)) g.dx(0, g.emit(kElemwiseMul, {g.dy(0), g.x(1)}));
           if (g.wants(1)) g.dx(1, g.emit(kElemwiseMul, {g.dy(0), g.x(0)}));
         },
@@ -121,7 +121,7 @@ constinit const OpDef kElemwiseDiv = {
     .kernel = mapFloating<[](auto a, auto b) { return a / b; }>,
 };
 
-// dxi = dy, a copy each, as MXNet makes them
+// dxi = dy, one copy each, as in MXNet
 constinit const OpDef kElementWiseSum = {
     .name = "add_n",
     .aliases = {"ElementWiseSum", "_sparse_ElementWiseSum", "_sparse_add_n"},
@@ -140,7 +140,7 @@ constinit const OpDef kElementWiseSum = {
         },
     .decompose =
         [](DecomposeRule &d) {
-          // The sum of nothing takes its shape from its readers.
+          // An empty sum takes its shape from its readers.
           if (d.numInputs() == 0) return d.refuse(ErrorKind::EmptySum, "is that of a sum without terms");
           Value total = d.x(0);
           for (size_t i = 1; i < d.numInputs(); ++i) total = d.emit(kBroadcastAdd, {total, d.x(i)});

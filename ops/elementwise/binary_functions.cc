@@ -49,7 +49,7 @@ struct Arctan2 {
 
 constexpr double kLn2 = 0.69314718055994530942;
 
-// 2 in the type of b.
+// 2^b; the base has the type of b.
 constexpr auto kPowerOfTwo = [](auto b) { return pow(constant(b, 2), b); };
 
 struct Ldexp {
@@ -58,7 +58,7 @@ struct Ldexp {
   static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (a * kPowerOfTwo(b) * constant(b, kLn2)); };
 };
 
-/// y = F(lhs, rhs), its decomposition from the same formula.
+/// Decomposes y = F(lhs, rhs) by the same formula.
 template <class F> void byValue(DecomposeRule &d) {
   Formula formula(d, Formula::Shapes::Broadcast);
   const Term lhs(formula, d.x(0)), rhs(formula, d.x(1));
@@ -107,7 +107,7 @@ constinit const OpDef kModScalar =
 constinit const OpDef kRmodScalar = reversedForm<Mod, kBackwardRmodScalar, kMod>(
     {{"_rmod_scalar", "_RModScalar", "_npi_rmod_scalar"}, "y = the rest of scalar / x, with the sign of x; 0 for x 0"});
 
-// ---- arctan2, which MXNet has with broadcasting alone
+// ---- arctan2, which MXNet has only with broadcasting
 
 constinit const OpDef kBackwardArctan2 = broadcastGradient<Arctan2>(
     {{"_backward_npi_arctan2"},
@@ -126,7 +126,7 @@ constinit const OpDef kArctan2Scalar = scalarForm<Arctan2, kBackwardArctan2Scala
 constinit const OpDef kRarctan2Scalar = reversedForm<Arctan2, kBackwardRarctan2Scalar, kArctan2>(
     {{"_npi_rarctan2_scalar"}, "y = the angle of the point (x, scalar)"});
 
-// ---- ldexp, the same
+// ---- ldexp, likewise
 
 constinit const OpDef kBackwardLdexp = broadcastGradient<Ldexp>(
     {{"_backward_npi_ldexp"}, "gradient of ldexp: dlhs = sum dy * 2^rhs, drhs = sum dy * lhs * 2^rhs * ln(2)"});

@@ -3,13 +3,13 @@
 //
 //   struct Hypot {
 //     static constexpr auto value = [](auto a, auto b) { return hypot(a, b); };
-//     static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };   // what da sums
-//     static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };  // what db sums
+//     static constexpr auto left = [](auto dy, auto a, auto b) { return dy * (a / hypot(a, b)); };   // terms of da
+//     static constexpr auto right = [](auto dy, auto a, auto b) { return dy * (b / hypot(a, b)); };  // terms of db
 //   };
 //
-// One whose `value` is right for integers too says so by a member `kHasIntegers`. One that is smooth in pieces has `valuePiece`, `leftPiece` and `rightPiece` too: the same with two more operands, a and b
-// at the point that chooses the piece. Gradient operators read dy and the operands, as MXNet's do.
-// Tested by tests/elementwise_ops_test.cc
+// A function whose `value` is also right for integers has the member `kHasIntegers`. A function that is smooth in
+// pieces has `valuePiece`: the same with two more operands, a and b at the point that selects the piece. Gradient
+// operators read dy and the operands, as MXNet's do. Tested by tests/elementwise_ops_test.cc
 #pragma once
 
 #include "ir/inference.h"
@@ -52,7 +52,7 @@ template <const OpDef &Backward> void readOperands(GradRule &g) {
   g.numInputs() == 1 ? g.fused(Backward, {g.dy(0), g.x(0)}) : g.fused(Backward, {g.dy(0), g.x(0), g.x(1)});
 }
 
-// Forms with a number are those of two tensors, one of which is constant.
+// Forms with a number decompose to those of two tensors, one of them constant.
 template <const OpDef &Equal> void withNumberAsTensor(DecomposeRule &d) {
   d.y(0, d.emit(Equal, {d.x(0), numberLike(d, d.x(0))}));
 }
@@ -86,7 +86,7 @@ template <class F> void valuePiece(const PieceCall &call) {
   });
 }
 
-// Gradients are linear in dy: the piece is chosen by the operands at the base point alone.
+// Gradients are linear in dy, so only the operands are held at the base point.
 template <class F> void gradientPiece(const PieceCall &call) {
   llvm::SmallVector<TensorRef, 3> in(call.base.begin(), call.base.end());
   in[0] = call.in[0];
@@ -112,7 +112,7 @@ template <class F, bool isReversed, bool isGradient> void scalarPiece(const Piec
 
 }  // namespace detail
 
-/// y = F(lhs, rhs) with broadcasting. It decomposes to F in simpler operators, or gets a `primitive` by `asPrimitive`.
+/// y = F(lhs, rhs) with broadcasting. The caller adds `withDecomposition` or `asPrimitive`.
 template <class F, const OpDef &Backward> constexpr OpDef broadcastForm(BinaryForm form) {
   OpDef op = detail::binaryForm(form, {"lhs", "rhs"});
   op.shape = broadcastShape;
@@ -164,7 +164,7 @@ template <class F, const OpDef &Backward, const OpDef &Equal> constexpr OpDef re
   return op;
 }
 
-/// dlhs = F's left terms, drhs = its right ones, summed over the axes on which each operand was repeated.
+/// dlhs = F's left terms, drhs = its right ones, each summed over the axes along which the operand was repeated.
 template <class F> constexpr OpDef broadcastGradient(BinaryForm form) {
   OpDef op = detail::binaryForm(form, {"dy", "lhs", "rhs"});
   op.outputs = {"dlhs", "drhs"};

@@ -1,8 +1,8 @@
 // Arithmetic with NumPy broadcasting: shapes aligned at the last axis, dimensions of one element repeated.
 //
-// The gradient of an operand is summed over the axes it was repeated on. Fused backward operators learn the operands'
-// shapes from their forward node; decompositions undo the broadcast with `_sum_like`, which takes it from the value.
-// Tested by tests/elementwise_ops_test.cc
+// The gradient of an operand is summed over the axes along which it was repeated. Fused backward operators learn the
+// operands' shapes from their forward node; decompositions undo the broadcast with `_sum_like`, which takes the shape
+// from a value. Tested by tests/elementwise_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -18,8 +18,8 @@ namespace {
 
 bool repeats(int64_t dim) { return dim == kUnknownDim || dim == 1; }
 
-// What one axis says about the others: a dimension other than 1, 0 among them, is the result's; beside a 1 the other is
-// the result. False when both are known, other than 1 and different.
+// Unifies one axis of two operands and the result. A dimension other than 1, even 0, is also the result's; next to a 1,
+// the other operand's dimension is the result's. False if both are known, neither is 1, and they differ.
 bool unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
   if (!repeats(a) && !repeats(b) && a != b) return false;
   if (out == 1) {
@@ -36,7 +36,7 @@ bool unifyAxis(int64_t &a, int64_t &b, int64_t &out) {
 
 }  // namespace
 
-// Both ways, as far as each axis determines the others; ranks of the operands have to be known.
+// Infers in both directions wherever an axis determines the others; the operands' ranks must be known.
 void broadcastShape(ShapeInference &s) {
   if (!s.in(0).hasRank() || !s.in(1).hasRank()) return;
   DimsBuffer a(s.in(0).dims()), b(s.in(1).dims());
@@ -61,8 +61,8 @@ namespace {
 
 extern const OpDef kBackwardBroadcastAdd, kBackwardBroadcastSub, kBackwardBroadcastMul, kBackwardBroadcastDiv;
 
-// dlhs and drhs of a backward operator: full-size terms summed down to the operands, inputs 1 and 2. Add and sub do not
-// read the operands, so their backward nodes have none to name: see `gradient` there.
+// dlhs and drhs of a backward operator: full-size terms summed down to the operands, inputs 1 and 2. Not for add and
+// sub, whose backward nodes do not read the operands.
 void sumDown(DecomposeRule &d, size_t output, Value term) { d.y(output, d.emit(kSumLike, {term, d.x(1 + output)})); }
 
 }  // namespace

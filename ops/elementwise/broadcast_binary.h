@@ -1,4 +1,4 @@
-// What binary operators with NumPy broadcasting share: shape inference, and kernels from a function of two elements.
+// Shared by binary operators with NumPy broadcasting: shape inference, and kernels from a function of two elements.
 //
 //   .shape = broadcastShape,
 //   .kernel = broadcastKernel<[](auto a, auto b) { return a + b; }>,
@@ -12,8 +12,8 @@
 
 namespace gradc {
 
-/// Inputs 0 and 1 aligned at the last axis, dimensions of one element repeated; both ways, as far as each axis
-/// determines the others. Ranks of the operands have to be known.
+/// Aligns inputs 0 and 1 at the last axis, repeating dimensions of 1. Infers in both directions wherever an axis
+/// determines the others; the operands' ranks must be known.
 void broadcastShape(ShapeInference &s);
 
 /// output = F(lhs, rhs) for every numeric type.

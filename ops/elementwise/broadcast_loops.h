@@ -1,7 +1,7 @@
 // Loops between a tensor and one that broadcasts to it: sums down to the smaller, repetition up to the larger.
 //
-// Shapes are aligned at the last axis, as NumPy does. Sums run strictly left to right in float64 (integers in their own
-// type), so a result depends on nothing but the operands. Tested by tests/reduce_ops_test.cc
+// Shapes are aligned at the last axis, as in NumPy. Sums run strictly left to right in float64 (integers in their own
+// type), so a result depends only on the operands. Tested by tests/reduce_ops_test.cc
 #pragma once
 
 #include "ir/number.h"
@@ -32,7 +32,7 @@ inline StridedWalk axesWalk(Dims whole, Dims part, Dims operand, bool keeps) {
 inline int64_t elementCount(Dims dims) { return TensorRef{nullptr, DType::Unknown, dims}.size(); }
 
 /// out[i] = Σ over the indices of `whole` that fall on i of f(values of the operands there); `out` has shape `part`.
-/// Operands broadcast to `whole`. `f` takes an array of as many T as there are operands.
+/// Operands broadcast to `whole`. `f` takes an array of one T per operand.
 template <class T, class F> void sumOnto(T *out, Dims part, Dims whole, llvm::ArrayRef<TensorRef> operands, F f) {
   llvm::SmallVector<StridedWalk, 3> outer, inner;
   for (const TensorRef &operand : operands) {

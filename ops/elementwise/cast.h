@@ -5,9 +5,9 @@
 
 namespace gradc {
 
-/// `to` = `from` in its own element type: floating numbers cut toward 0 and to the nearest number the type holds, NaN
-/// to 0; bool is whether it is not 0. float16 and bfloat16 are rounded from float32, to nearest. The tensors have as many
-/// elements.
+/// Converts `from` to the element type of `to`. To integers, floating-point numbers are truncated and saturated, and
+/// NaN becomes 0; to bool, every number other than 0 is true. float16 and bfloat16 are rounded to nearest, from
+/// float32. Both tensors have the same number of elements.
 void castTensor(const TensorRef &from, const TensorRef &to);
 
 }  // namespace gradc

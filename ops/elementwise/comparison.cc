@@ -1,5 +1,5 @@
-// Comparisons of two tensors, of a tensor and the number in attribute `scalar`, and logical connectives: 1 where true, else 0,
-// in the operands' type (MXNet's choice). Nothing flows through them. A number other than 0, NaN included, is true.
+// Comparisons of two tensors, of a tensor and the number in attribute `scalar`, and logical connectives: 1 where true,
+// else 0, in the operands' type (MXNet's choice). They carry no gradient. A number other than 0, NaN included, is true.
 // Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -76,13 +76,13 @@ template <const OpDef &Connective> void ofTruths(DecomposeRule &d) {
   d.y(0, d.emit(Connective, {lhs, rhs}));
 }
 
-// The number as a tensor, first: x < s is s > x.
+// Puts the number first, as a tensor: x < s is s > x.
 template <const OpDef &Comparison> void numberFirst(DecomposeRule &d) {
   d.y(0, d.emit(Comparison, {numberLike(d, d.x(0)), d.x(0)}));
 }
 
-// What a connective with a number comes to: the truth of x, its opposite, 0 or 1 everywhere. `ifTrue` and `ifFalse` are the
-// results for a true and a false x.
+// A connective with a number reduces to the truth of x, its negation, or 0 or 1 everywhere. `ifTrue` and `ifFalse` are
+// the results for a true and a false x.
 void byTruth(DecomposeRule &d, bool ifTrue, bool ifFalse) {
   if (ifTrue == ifFalse) return d.y(0, d.emit(ifTrue ? kOnesLike : kZerosLike, {d.x(0)}));
   d.y(0, d.emit(ifTrue ? kNotEqualScalar : kEqualScalar, {d.x(0)}, {{"scalar", "0"}}));

@@ -18,12 +18,12 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// One of the two lists is used, by the kind of dtype: a double does not hold every int64.
+/// Only one of the two lists is used, depending on dtype: a double does not hold every int64.
 struct ConstantParams {
   DType dtype;
   Dims shape;
   ArrayRef<double> numbers;
-  Dims integers;  // of uint64 the bits
+  Dims integers;  // for uint64, the bits
 };
 
 bool parseInteger(StringRef text, DType dtype, int64_t &out) {
@@ -35,7 +35,7 @@ bool parseInteger(StringRef text, DType dtype, int64_t &out) {
   return true;
 }
 
-// Elements of the dtype, whose attribute comes first in the list.
+// Elements of the dtype, which is parsed already: its attribute comes first in the list.
 bool parseValues(const AttrSpec &, StringRef text, ParamsArena &arena, void *params) {
   ConstantParams &given = *static_cast<ConstantParams *>(params);
   if (isFloating(given.dtype)) return parseAttr(text, arena, given.numbers);
@@ -71,7 +71,7 @@ constexpr AttrSpec kConstantAttrs[] = {
     valuesAttr(),
 };
 
-/// The first and the last number of an integer type, as far as int64 has them.
+/// The range of an integer type; all of int64 for uint64, which is stored as bits.
 std::pair<int64_t, int64_t> rangeOf(DType dtype) {
   if (dtype == DType::Bool) return {0, 1};
   std::pair<int64_t, int64_t> range = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
@@ -91,7 +91,7 @@ Error checkConstant(const OpDef &, void *params) {
     return Failure(ErrorKind::BadAttribute, "attribute 'values' has " + Twine(numValues) +
                                                 " elements, a tensor of shape " + toString(ShapeRef(given.shape)) +
                                                 " has another number");
-  if (isFloating(given.dtype)) return Error::success();  // of any width, also one no kernel computes in
+  if (isFloating(given.dtype)) return Error::success();  // any width, even one that no kernel computes in
   const auto [least, most] = rangeOf(given.dtype);
   for (int64_t value : given.integers)
     if (value < least || value > most)

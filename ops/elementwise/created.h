@@ -1,5 +1,5 @@
-// What operators without inputs share: the attributes shape, ctx and dtype of their one output. P has the members
-// shape, device and dtype.
+// Shared by operators without inputs: the attributes shape, ctx and dtype of their one output. P has the members shape,
+// device and dtype.
 #pragma once
 
 #include "ir/grad_rule.h"
@@ -19,7 +19,8 @@ template <class P>
 constexpr AttrSpec kDeviceAttr = attr<&P::device>("ctx", "", "device, as the file spells it; not used");
 template <class P> constexpr AttrSpec kDTypeAttr = attr<&P::dtype>("dtype", "float32", "element type");
 
-// An empty list says nothing. Legacy files write an unknown dimension as 0: zeros of shape (0, units) begin their RNNs.
+// An empty list leaves the shape unknown. Legacy files write an unknown dimension as 0: their RNNs start from zeros of
+// shape (0, units).
 template <class P> void createdShape(ShapeInference &s) {
   Dims given = s.params<P>().shape;
   if (given.empty()) return;
@@ -30,7 +31,7 @@ template <class P> void createdShape(ShapeInference &s) {
 
 template <class P> void createdDType(DTypeInference &t) { t.setOut(0, t.params<P>().dtype); }
 
-/// The shape of a node without inputs; dimensions that no attribute says have to be known.
+/// The shape of a node without inputs; dimensions that no attribute gives must be known.
 inline DimsBuffer createdDims(DecomposeRule &d) {
   const Value self = d.self(0);
   DimsBuffer dims;
@@ -39,8 +40,8 @@ inline DimsBuffer createdDims(DecomposeRule &d) {
   return dims;
 }
 
-/// A tensor of that shape, for operators that take theirs from it. A 0 in the shape of `_full` might be taken as
-/// unknown.
+/// A tensor of that shape, for operators that take theirs from an operand. A constant if the shape has a 0, which
+/// `_full` might take as unknown.
 inline Value placeOf(DecomposeRule &d, Dims dims, llvm::StringRef type = "float32") {
   if (llvm::is_contained(dims, 0))
     return d.emit(kConstant, {}, {{"dtype", type}, {"shape", d.tuple(dims)}, {"values", "()"}});

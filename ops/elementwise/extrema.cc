@@ -1,7 +1,8 @@
-// The larger and the smaller of two tensors, and clipping to an interval: smooth but where operands meet.
+// The larger and the smaller of two tensors, and clipping to an interval: smooth except where operands meet.
 //
-// Where the operands are equal the gradient goes to lhs alone, as in MXNet. Not here: comparison with a number
-// (ops/elementwise/scalar.cc), extrema along axes (ops/reduction/reduce_extrema.cc). Tested by tests/extrema_ops_test.cc
+// Where the operands are equal, the gradient goes only to lhs, as in MXNet. Elsewhere: comparison with a number
+// (ops/elementwise/scalar.cc), extrema along axes (ops/reduction/reduce_extrema.cc).
+// Tested by tests/extrema_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/amended.h"
@@ -28,7 +29,7 @@ constexpr AttrSpec kClipAttrs[] = {
     required<&ClipAttrs::high>("a_max", "upper bound"),
 };
 
-// Every element as what it is at the base point: below, above or inside the bounds.
+// Clips each element according to where it is at the base point: below, above or inside the bounds.
 void clip(const KernelCall &call, const TensorRef &base) {
   const ClipAttrs params = call.params<ClipAttrs>();
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
@@ -124,7 +125,7 @@ template <auto isChosen> constexpr OpDef broadcastExtremumBackward(StringRef nam
 constexpr auto kAtLeast = [](auto a, auto b) { return a >= b; };
 constexpr auto kAtMost = [](auto a, auto b) { return a <= b; };
 
-// dy times the mask for lhs, and times the opposite mask for rhs; invalid where it is not wanted.
+// dy times the mask for lhs, and times the opposite mask for rhs; invalid where it is not requested.
 std::array<Value, 2> maskedParts(DecomposeRule &d, const OpDef &chosen) {
   std::array<Value, 2> parts;
   const Value mask = d.emit(chosen, {d.x(1), d.x(2)});

@@ -19,15 +19,15 @@ namespace gradc {
 
 class ScanBuilder;
 
-/// Steps that terms of one formula consist of. They are emitted only at the end, left operands first: C++ leaves the order
-/// in which `f(x) * g(x)` calls f and g to the compiler.
+/// The steps of the terms of one formula. They are emitted only at the end, left operands first, because C++ leaves the
+/// order in which `f(x) * g(x)` calls f and g to the compiler.
 class Formula {
  public:
   /// Operands of one shape, or operands that broadcast.
   enum class Shapes : uint8_t { Equal, Broadcast };
 
   Formula(DecomposeRule &rule, Shapes shapes) : rule(rule), shapes(shapes) {}
-  /// In the body of a loop.
+  /// Emits into the body of a loop.
   Formula(DecomposeRule &rule, ScanBuilder &loop, Shapes shapes) : rule(rule), loop(&loop), shapes(shapes) {}
 
  private:
@@ -59,13 +59,13 @@ class Term {
   Term(N number) : number(static_cast<double>(number)) {}
   Term(Formula &formula, Value operand) : formula(&formula), step(formula.add({nullptr, -1, -1, 0, false, operand})) {}
 
-  /// Emits what the term consists of; terms that share steps share nodes.
+  /// Emits the steps of the term; terms that share steps share nodes.
   Value value() const;
 
   /// op(x), of the same shape as x, which must not be a number.
   static Term apply(const OpDef &op, const Term &x);
-  /// One function of two operands: of tensors of one shape, of tensors that broadcast, of a tensor and a number, of a number
-  /// and a tensor, of numbers.
+  /// The forms of one function of two operands: two tensors of one shape, two that broadcast, a tensor and a number, a
+  /// number and a tensor, two numbers.
   struct Operators {
     const OpDef *equal, *broadcast, *scalar, *reversed;
     double (*numbers)(double, double);
@@ -105,7 +105,7 @@ Term floor(const Term &x);
 Term ceil(const Term &x);
 Term sigmoid(const Term &x);
 
-// The same names for numbers; those of <cmath> by `using std::…` where they are used in a formula.
+// The same names for numbers. Those of <cmath> come from `using std::…` where a formula uses them.
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T square(T x) { return x * x; }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T reciprocal(T x) { return 1 / x; }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T sign(T x) {
@@ -127,7 +127,7 @@ template <class T> T constant(const T &, double number) {
 namespace detail {
 
 template <auto F, size_t... I> Term callFormula(Formula &formula, DecomposeRule &d, std::index_sequence<I...>) {
-  // Braces: operands become steps in their order.
+  // Braces evaluate in order, so operands become steps in their order.
   const Term operands[] = {Term(formula, d.x(I))...};
   return F(operands[I]...);
 }

@@ -45,7 +45,7 @@ constexpr OpDef function(NameList names, llvm::StringRef summary, Primitive prim
   return op;
 }
 
-/// y = F(x), in simpler operators Formula(x).
+/// y = F(x), which decomposes to Formula(x).
 template <auto F, const OpDef &Backward, auto Formula = F>
 constexpr OpDef composed(NameList names, llvm::StringRef summary, llvm::ArrayRef<Domain> domains = {}) {
   OpDef op = unary<F>(names, summary, domains);
@@ -54,7 +54,7 @@ constexpr OpDef composed(NameList names, llvm::StringRef summary, llvm::ArrayRef
   return op;
 }
 
-/// dx = F(dy, v), v being "x" or "y", the function's input or output; in simpler operators Formula(dy, v).
+/// dx = F(dy, v), which decomposes to Formula(dy, v). v is "x" or "y", the function's input or output.
 template <auto F, auto Formula = F>
 constexpr OpDef slope(llvm::StringRef name, llvm::StringRef reads, llvm::StringRef summary,
                       llvm::ArrayRef<Domain> domains = {}) {

@@ -28,7 +28,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&PolygammaParams::order>("order", "0", "how often ψ is differentiated").atLeast(0).atMost(kHighestOrder),
 };
 
-// Series and recurrences like those below converge on a part of the axis, and take as many steps as x asks for.
+// Series and recurrences such as those below converge only on part of the axis, and the number of steps depends on x.
 constexpr StringLiteral kNoFormula =
     "is not in ONNX opset 18, and no finite formula in what it has gives the values for all x";
 
@@ -41,7 +41,7 @@ constexpr double kBernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
 // ψ⁽ⁿ⁾(x) ~ (−1)^(n−1)·[(n−1)!/xⁿ + n!/(2·xⁿ⁺¹) + Σ B2k·(2k+n−1)!/((2k)!·x^(2k+n))].
 double polygammaSeries(int64_t order, double x) {
   const double n = static_cast<double>(order);
-  // c = (2k+n−1)!/((2k)!·x^(2k+n)), begun at k = 0 with (n−1)!/xⁿ, at k = 1/2 half of the second term.
+  // c = (2k+n−1)!/((2k)!·x^(2k+n)), starting at k = 1; the two terms before the sum are added first.
   double sum = order == 0 ? -std::log(x) : std::tgamma(n) / std::pow(x, n);
   sum += std::tgamma(n + 1) / (2 * std::pow(x, n + 1));
   double c = std::tgamma(n + 2) / (2 * std::pow(x, n + 2));

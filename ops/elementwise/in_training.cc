@@ -1,4 +1,4 @@
-// What depends on whether a step runs in training or in inference form. Tested by tests/nn_ops_test.cc
+// An operator that tells training form from inference form at run time. Tested by tests/nn_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"

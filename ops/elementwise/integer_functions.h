@@ -11,7 +11,7 @@ namespace gradc {
 template <class T> T flooredRest(T a, T b) {
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>) {
-    // The least number divided by -1 is out of range.
+    // The quotient of the least number and -1 is out of range.
     if (b == -1) return 0;
     const T rest = static_cast<T>(a % b);
     return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
@@ -20,8 +20,8 @@ template <class T> T flooredRest(T a, T b) {
   }
 }
 
-/// a to the power of b modulo the range of T. Negative powers are cut to integers: 0 but for those of 1 and -1; of 0, which
-/// are infinite, the largest number.
+/// a to the power of b, modulo the range of T. Negative powers are truncated to integers: 0 unless a is 1 or -1. Those
+/// of 0, which are infinite, give the largest number.
 template <class T> T integerPower(T a, T b) {
   if constexpr (std::is_signed_v<T>)
     if (b < 0) {

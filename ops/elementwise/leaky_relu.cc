@@ -1,12 +1,12 @@
 // LeakyReLU: x where x > 0 and one of five functions elsewhere (gelu: everywhere), and its fused gradient.
 //
-// Slopes are written from what decides the piece, x, and from y where that saves an exponential. Factors are rounded to
-// single precision, as MXNet holds them. With prelu the slope is an input (ops/elementwise/prelu_gamma.h).
+// Slopes are computed from x, which selects the piece, and from y where that saves an exponential. Factors are rounded
+// to single precision, as MXNet holds them. With prelu the slope is an input (ops/elementwise/prelu_gamma.h).
 // rrelu draws the slope of every element from [lower, upper) in training and takes (lower + upper)/2 in inference; the
 // slopes are output 1, the mask, and carry all randomness: the gradient reads them as a constant.
-// Differs from MXNet: its gradient of selu is λ·(y + α) below 0, the derivative is y + λ·α; it computes gelu, and
-// slope·x below 0, in single precision whatever the type; it sums γ's gradient after dx was written, so that where its
-// planner put dx in the place of dy the result is Σ dx·x, γ times the derivative.
+// Differences from MXNet: its gradient of selu below 0 is λ·(y + α), where the derivative is y + λ·α. It computes gelu,
+// and slope·x below 0, in single precision whatever the type. It sums γ's gradient after writing dx; where its planner
+// put dx in place of dy, the result is Σ dx·x, which is γ times the derivative.
 // Tested by tests/layer_ops_test.cc, tests/sequence_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -65,7 +65,7 @@ template <class T> T activate(const LeakyParams &p, T x, T at) {
   return x;
 }
 
-// The derivative from x and y; `at` decides the piece.
+// The derivative from x and y; `at` selects the piece.
 template <class T> T slopeOf(const LeakyParams &p, T x, T y, T at) {
   const T slope = static_cast<T>(p.slope), scale = static_cast<T>(kSeluScale), alpha = static_cast<T>(kSeluAlpha);
   switch (p.actType) {
@@ -176,7 +176,7 @@ bool isBackwardStopped(const NodeKind &kind, size_t input) { return hasMask(kind
 
 extern const OpDef kBackwardLeakyReLU;
 
-// 1 where x > 0, and where it is not.
+// 1 where x > 0, and 1 where it is not.
 struct Pieces {
   Value above, below;
 };
@@ -273,7 +273,7 @@ Value drawSlopes(DecomposeRule &d) {
   return d.emit(kWhere, {d.emit(kInTraining, {ones}), drawn, fixed});
 }
 
-// What y is where x is not above 0.
+// y where x is not above 0.
 Value emitBelow(DecomposeRule &d, Value slopes) {
   const LeakyParams &p = d.params<LeakyParams>();
   const Value x = d.x(0);
@@ -299,7 +299,7 @@ void decomposeForward(DecomposeRule &d) {
   if (slopes.isValid()) d.y(1, slopes);
 }
 
-// A prelu slope of a file from before initialisers were written down.
+// The initialiser of a prelu slope in files that predate the attribute.
 constexpr InputDefault kGammaDefault[] = {{1, "__init__", "[\"Constant\", {\"value\": 0.25}]", hasGamma}};
 
 void leakyGradient(GradRule &g) {

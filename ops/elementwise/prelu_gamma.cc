@@ -37,7 +37,7 @@ void sumToGamma(const KernelCall &call) {
   });
 }
 
-// Gamma with axes of one element for all others but that of the channels.
+// Gamma with the data's rank: every axis but that of the channels has one element.
 Value shapedGamma(DecomposeRule &d, Value gamma, Value data) {
   DimsBuffer dims(d.rank(data), 1);
   if (!dims.empty()) dims[channelAxis(dims.size())] = -1;

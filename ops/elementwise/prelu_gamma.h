@@ -7,10 +7,10 @@
 
 namespace gradc {
 
-/// Relates the shapes of two inputs. Left open, gamma is one number per channel, as MXNet has it.
+/// Relates the shapes of two inputs. A gamma of unknown length gets one number per channel, as in MXNet.
 void relateGamma(ShapeInference &s, size_t data, size_t gamma);
 
-/// Rows across which one element of gamma holds: all of the data where there is one.
+/// Rows such that one element of gamma applies across each; a gamma of one element applies to all of the data.
 AxisRows gammaRows(Dims data, Dims gamma);
 
 extern const OpDef kGammaSpread, kGammaSum;

@@ -40,7 +40,7 @@ void eyeKernel(const KernelCall &call) {
     using T = decltype(zero);
     T *y = call.out[0].as<T>();
     std::fill_n(y, call.out[0].size(), T{0});
-    // No diagonal that far: k may be anything.
+    // k is arbitrary: the diagonal may be outside the matrix.
     if (k >= columns || k <= -rows) return;
     for (int64_t i = std::max<int64_t>(0, -k); i < rows && i + k < columns; ++i) y[i * columns + i + k] = T{1};
   });

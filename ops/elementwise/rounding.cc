@@ -1,7 +1,5 @@
-// Functions of one variable that are constant in pieces: rounding, and tests of a number. Their gradient is zero, as in
-// MXNet, where it is defined.
-//
-// Tested by tests/elementwise_ops_test.cc
+// Piecewise constant functions of one variable: rounding, and logical negation. Their gradient is zero, as in MXNet
+// where MXNet defines it. Tested by tests/elementwise_ops_test.cc
 #include "ops/amended.h"
 #include "ops/elementwise/functions.h"
 #include "ops/families.h"
@@ -14,7 +12,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Whole numbers are rounded already.
+// Integers are rounded already.
 template <auto F>
 constexpr auto kRounded = [](auto x) {
   if constexpr (std::is_floating_point_v<decltype(x)>) return F(x);
@@ -25,7 +23,7 @@ constexpr auto kDown = kRounded<[](auto x) { return std::floor(x); }>;
 constexpr auto kUp = kRounded<[](auto x) { return std::ceil(x); }>;
 constexpr auto kTowardsZero = kRounded<[](auto x) { return std::trunc(x); }>;
 constexpr auto kAwayFromZero = kRounded<[](auto x) { return std::round(x); }>;
-// Halves go down: that is MXNet's rint.
+// MXNet's rint rounds halves down.
 constexpr auto kNearest = kRounded<[](auto x) {
   const auto down = std::floor(x), up = std::ceil(x);
   return x - down <= up - x ? down : up;

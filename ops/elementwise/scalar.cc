@@ -20,7 +20,8 @@ using Decomposition = void (*)(DecomposeRule &);
 
 StringRef negatedText(RuleContext &r) { return r.number(-r.params<ScalarParams>().scalar); }
 
-/// Pieces choose by the base of the last input, and pass the value on (Below: where the base is below the scalar).
+/// Pieces compare the base of the last input with the scalar. If it is equal or above (PassesBelow: below), they pass
+/// the value on.
 template <bool PassesBelow, bool IsBackward> void boundPiece(const PieceCall &call) {
   dispatchNumeric(call.out[0].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -159,7 +160,7 @@ constinit const OpDef kBackwardPowerScalar = gradientOf<[](auto dy, auto x, auto
 }>({"dy", "x"}, "_backward_power_scalar", "gradient of _power_scalar: dx = dy * scalar * x^(scalar - 1)",
    [](DecomposeRule &d) {
      const double scalar = d.params<ScalarParams>().scalar;
-     // The derivatives of a polynomial end, also at x = 0 where 0 · x^-1 would not be 0 (and is not in MXNet).
+     // Repeated derivatives of a polynomial end in 0, even at x = 0, where 0 · x^-1 is not 0 (nor is it in MXNet).
      if (scalar == 0) return d.y(0, d.emit(kZerosLike, {d.x(1)}));
      if (scalar == 1) return d.y(0, d.x(0));
      const Value power = d.emit(kPowerScalar, {d.x(1)}, {{"scalar", d.number(scalar - 1)}});
@@ -167,7 +168,7 @@ constinit const OpDef kBackwardPowerScalar = gradientOf<[](auto dy, auto x, auto
      d.y(0, d.emit(kElemwiseMul, {d.x(0), slope}));
    });
 
-// v · ln(scalar). That of a negative number is NaN, which no attribute can be.
+// v · ln(scalar). The logarithm of a negative number is NaN, which no attribute can hold.
 Value timesLogarithm(DecomposeRule &d, Value v, double scalar) {
   if (scalar > 0) return d.emit(kMulScalar, {v}, {{"scalar", d.number(std::log(scalar))}});
   return d.emit(kElemwiseMul, {v, d.emit(kLog, {numberLike(d, v)})});

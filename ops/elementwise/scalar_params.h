@@ -1,4 +1,5 @@
-// What operators of a tensor and a number share: the attribute `scalar`, and kernels from a function of element and number.
+// Shared by operators of a tensor and a number: the attribute `scalar`, and kernels from a function of element and
+// number.
 #pragma once
 
 #include "ir/grad_rule.h"
@@ -24,8 +25,8 @@ inline constexpr AttrSpec kScalarAttrs[] = {
                                "whether the number was written as an integer; False goes with floating tensors alone"),
 };
 
-/// Type functions of these operators. MXNet answers in float64 where whole numbers meet a number that was not written as
-/// an integer: refused, as the number would be cut to theirs.
+/// Type function of these operators. MXNet computes in float64 if the data are integers and the number was not written
+/// as one. That is refused here, because the number would be truncated to the data's type.
 inline void scalarType(DTypeInference &t) {
   t.sameAll();
   if (t.hasFailed() || t.in(0) == DType::Unknown || isFloating(t.in(0)) || t.params<ScalarParams>().isInt) return;
@@ -51,7 +52,7 @@ template <class T, auto F> void mapWithScalar(const KernelCall &call) {
 
 }  // namespace detail
 
-/// `names`: the name and its aliases. Kernel and rules are for the caller to add.
+/// `names`: the name and its aliases. The caller adds kernel and rules.
 constexpr OpDef scalarOp(NameList names, llvm::StringRef summary, NameList inputs) {
   OpDef op;
   op.name = names.names[0];

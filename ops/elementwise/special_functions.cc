@@ -1,7 +1,7 @@
 // Elementwise functions with fused gradients that few networks use: erf, its inverse, smooth_l1, hard_sigmoid.
 //
-// The common ones are in ops/elementwise/unary.cc. MXNet's gradient of erf has 2/√π to single precision, 3·10⁻⁸ less.
-// Tested by tests/layer_ops_test.cc
+// The common ones are in ops/elementwise/unary.cc. MXNet's gradient of erf has 2/√π in single precision, which is
+// 3·10⁻⁸ less. Tested by tests/layer_ops_test.cc
 #include "ops/elementwise/special_functions.h"
 
 #include "ir/grad_rule.h"
@@ -21,8 +21,8 @@ using std::exp;
 constexpr double kErfSlope = 1.1283791670955125739;  // 2/√π
 constexpr Domain kWithinOne[] = {Domain::WithinOne};
 
-// The y with erf(y) = x: an approximation by Winitzki (2008), good to 2·10⁻³, and steps of Halley's method, each of which
-// triples the number of digits. Close to ±1 the distance from it is what erfc gives.
+// The y with erf(y) = x: an approximation by Winitzki (2008), good to 2·10⁻³, then steps of Halley's method, each of
+// which triples the number of digits. Near ±1 the error is computed by erfc.
 double inverseErf(double x) {
   if (!(std::abs(x) < 1)) return std::abs(x) == 1 ? std::copysign(INFINITY, x) : NAN;
   const double rest = 1 - std::abs(x), a = 0.147, log = std::log1p(-x * x),
@@ -38,7 +38,7 @@ double inverseErf(double x) {
 
 struct SmoothParams {
   double scalar = 1;
-  double knee() const { return 1 / (scalar * scalar); }  // |x| from which on the function is straight
+  double knee() const { return 1 / (scalar * scalar); }  // the function is linear beyond this |x|
 };
 constexpr AttrSpec kSmoothAttrs[] = {
     attr<&SmoothParams::scalar>("scalar", "1", "σ; the function is a parabola for |x| ≤ 1/σ²"),
@@ -94,7 +94,7 @@ constexpr auto kSmoothSlope = [](const SmoothParams &p, auto dy, auto x, auto at
   return dy * square * x;
 };
 
-// The straight part is between the bounds, which give 0.
+// Whether x is on the linear part. Its bounds are not: their slope is 0.
 template <class T> bool isBetween(const HardParams &p, T x) {
   const T line = static_cast<T>(p.alpha) * x + static_cast<T>(p.beta);
   return line > T{0} && line < T{1};

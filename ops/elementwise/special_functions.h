@@ -1,5 +1,5 @@
-// Functions of probability the C++ library lacks, and operators of ops/elementwise/special_functions.cc others emit.
-// Tested by tests/layer_ops_test.cc
+// Probability functions that the C++ library lacks, and operators of ops/elementwise/special_functions.cc that others
+// emit. Tested by tests/layer_ops_test.cc
 #pragma once
 
 #include "ir/op.h"

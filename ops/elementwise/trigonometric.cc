@@ -41,7 +41,7 @@ constinit const OpDef kBackwardArccosh = slope<[](auto dy, auto x) { return dy /
     "_backward_arccosh", "x", "gradient of arccosh: dx = dy / sqrt(x^2 - 1)", kAboveOneSecond);
 constinit const OpDef kBackwardArctanh = slope<[](auto dy, auto x) { return dy / (1 - square(x)); }>(
     "_backward_arctanh", "x", "gradient of arctanh: dx = dy / (1 - x^2)", kWithinOneSecond);
-// Of x, MXNet's operand, nothing is read.
+// MXNet's operand x is not read.
 template <auto F> constexpr OpDef constantSlope(StringRef name, StringRef summary) {
   OpDef op = slope<[](auto dy, auto) { return F(dy); }>(name, "x", summary);
   op.ignored = {1};

@@ -1,7 +1,7 @@
-// Functions of one variable, element by element, and their gradients: powers, logarithms, and what networks are made of.
+// Functions of one variable, element by element, and their gradients: powers, logarithms, and the common activations.
 //
-// Others are in trigonometric.cc, rounding.cc, special_functions.cc and gamma_functions.cc beside it. Written in formulas
-// are the smooth ones (functions.h); those with pieces, integers or gradients of their own are written out at the end.
+// Others are in trigonometric.cc, rounding.cc, special_functions.cc and gamma_functions.cc. Smooth functions are
+// written as formulas (functions.h); those with pieces, integers or gradients of their own are written out at the end.
 // Tested by tests/elementwise_ops_test.cc
 #include "ops/elementwise/functions.h"
 #include "ops/families.h"

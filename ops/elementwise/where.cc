@@ -11,7 +11,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// The condition has the operands' shape, or one element per row: nothing follows while it is not fully known (INF-05).
+// The condition has the operands' shape, or one element per row: nothing can be inferred until it is fully known
+// (INF-05).
 void whereShape(ShapeInference &s) {
   if (!s.in(0).isFullyKnown()) return;
   for (int pass = 0; pass < 2; ++pass) {

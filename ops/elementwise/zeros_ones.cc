@@ -100,7 +100,7 @@ constinit const OpDef kCopy = {
     .kernel = copyBytes,
 };
 
-// dx = dy. Whoever runs the graph may put other values in place of y, so its bytes are not those of x.
+// dx = dy. A host may replace the values of y, so y is not declared identical to x.
 constinit const OpDef kGradientTap = {
     .name = "_gradient_tap",
     .summary = "y = x, the gradient of one entry, which a host can read or replace here",
@@ -128,7 +128,7 @@ constinit const OpDef kBackwardCopy = {
 
 namespace {
 
-// The shape that is known, which may be more than the attribute says.
+// The known shape, which may be more complete than the attribute.
 void fillShape(DecomposeRule &d, StringRef value) {
   d.y(0, d.emit(kFull, {}, d.context().withAttrs(d.attrs(), {{"shape", d.tuple(createdDims(d))}, {"value", value}})));
 }

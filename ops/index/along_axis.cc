@@ -1,5 +1,5 @@
-// What operators that order elements are made of: positions that sort, and elements picked and put by position along an
-// axis. Picking and putting are each other's gradient. Tested by tests/ordering_ops_test.cc
+// The building blocks of operators that order elements: positions that sort, and elements picked and put by position
+// along an axis. Picking and putting are each other's gradient. Tested by tests/ordering_ops_test.cc
 #include "ops/index/along_axis.h"
 
 #include "ir/grad_rule.h"
@@ -34,7 +34,7 @@ std::optional<size_t> axisIn(ShapeInference &s, ShapeRef shape) {
   return at;
 }
 
-// Equal but for the length of the axis.
+// Relates two shapes that are equal except for the length of the axis.
 void relateAlong(ShapeInference &s, size_t picked, size_t whole) {
   for (auto [from, to] : {std::pair(picked, whole), std::pair(whole, picked)}) {
     if (s.hasFailed() || !s.in(from).hasRank()) return;
@@ -97,7 +97,7 @@ constinit const OpDef kSortOrder = {
         },
 };
 
-// dx: dy put where it was picked
+// dx: dy put where elements were picked
 constinit const OpDef kTakeAlongAxis = {
     .name = "_take_along_axis",
     .summary =
@@ -137,7 +137,7 @@ constinit const OpDef kTakeAlongAxis = {
     .piece = chooseAtBase<0>,
 };
 
-// dv: dy picked where v was put
+// dv: dy picked where elements of v were put
 constinit const OpDef kScatterAlongAxis = {
     .name = "_scatter_along_axis",
     .summary = "zeros in the shape of x, plus v[…,k,…] at […,positions[…,k,…],…]; x is not read",

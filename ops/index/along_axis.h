@@ -1,4 +1,4 @@
-// Positions along an axis that a tensor of any type holds. Tested by tests/ordering_ops_test.cc
+// Positions along an axis, held by a tensor of any type. Tested by tests/ordering_ops_test.cc
 #pragma once
 
 #include "ir/number.h"
@@ -10,8 +10,9 @@
 
 namespace gradc {
 
-/// Calls visit(i, at) for every element i of `positions`: `at` is the element of a tensor of shape `whole` that it names on
-/// the axis, in the same row. Fractions are dropped, positions beyond an end mean the last element there.
+/// Calls visit(i, at) for every element i of `positions`: `at` is the element of a tensor of shape `whole` that has
+/// this position on the axis, in the same row. Fractions are dropped; a position beyond an end means the element at
+/// that end.
 template <class F> void forEachPosition(const TensorRef &positions, Dims whole, size_t axis, F visit) {
   const AxisRows from(positions.shape, axis), to(whole, axis);
   if (to.length == 0) return;
@@ -29,7 +30,7 @@ template <class F> void forEachPosition(const TensorRef &positions, Dims whole, 
   });
 }
 
-/// out = zeros, plus each element of `values` at the place that `positions` names.
+/// out = zeros, plus each element of `values` at the position that `positions` gives.
 template <class T>
 void scatterAlong(const TensorRef &values, const TensorRef &positions, T *out, Dims whole, size_t axis) {
   std::fill_n(out, TensorRef(nullptr, DType::Unknown, whole).size(), T{0});

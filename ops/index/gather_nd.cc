@@ -1,9 +1,10 @@
-// Slices picked by tuples of indices, and put or added where such tuples say: gather_nd, scatter_nd, and _scatter_nd,
-// which the gradients of all operators that index decompose to.
+// Slices picked by tuples of indices, and slices put or added at such tuples: gather_nd, scatter_nd, and _scatter_nd,
+// to which the gradients of all indexing operators decompose.
 //
-// Indices are (M, N…): tuple j has the M numbers indices[·,j…], one for each of the first M axes of the data. Negative
-// ones count from the end, and what is outside the axis is an error. Where tuples repeat, the last one put is kept;
-// gradients take tuples that are put as distinct, as MXNet's do. Tested by tests/indexing_ops_test.cc
+// Indices have shape (M, N…): tuple j consists of the M numbers indices[·,j…], one for each of the first M axes of the
+// data. Negative indices count from the end; an index outside its axis is an error. Where tuples repeat, the slice put
+// last is kept; gradients treat tuples of slices that are put as distinct, as MXNet's do.
+// Tested by tests/indexing_ops_test.cc
 #include "ir/dim.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
@@ -38,7 +39,7 @@ struct ScatterParams {
 constexpr AttrSpec kScatterAttrs[] = {attr<&ScatterParams::reduction>(
     "reduction", "none", "whether updates replace elements of base, or are added to them")};
 
-// How many axes of the data a tuple names: the first dimension of the indices, or what the ranks leave.
+// How many axes of the data a tuple addresses: the first dimension of the indices, else what follows from the ranks.
 std::optional<int64_t> tupleLength(ShapeRef data, ShapeRef indices, ShapeRef picked) {
   if (indices[0] != kUnknownDim) return indices[0];
   if (!data.hasRank() || !picked.hasRank()) return std::nullopt;
@@ -72,7 +73,7 @@ void relateTuples(ShapeInference &s, EntryPort data, EntryPort indices, EntryPor
   for (size_t axis = 0; axis < numNamed; ++axis) checkNotEmpty(s, data.shape(s), axis, indices.shape(s));
 }
 
-// Tuples as rows of data whose first M axes are one.
+// Tuples as row numbers of data whose first M axes are merged into one.
 struct TupleIndices {
   TensorRef numbers;
   Dims axes;  // the M axes
@@ -102,7 +103,7 @@ struct TupleIndices {
   }
 };
 
-// The data with its first M axes as one, that rows are of.
+// Rows of the data with its first M axes merged into one.
 AxisRows tupleRows(Dims data, const TupleIndices &indices) {
   const int64_t all[] = {indices.numRows(), productOf(data.drop_front(indices.axes.size())).nearest()};
   return AxisRows(all, 0);
@@ -113,7 +114,7 @@ size_t tupleScratch(Dims data, const TensorRef &numbers) {
   return RowGroups::scratchBytes(indices.numRows(), indices.count());
 }
 
-// Output 0 = base, with the updates put at its rows.
+// Puts the updates at their rows of output 0, which holds the base.
 void putTuples(const KernelCall &call, const TensorRef &updates, const TensorRef &numbers) {
   const TensorRef &to = call.out[0];
   const TupleIndices indices(numbers, to.shape);
@@ -171,7 +172,7 @@ constinit const OpDef kGatherNd = {
         },
 };
 
-// Its adjoint is gather_nd, whose adjoint it is.
+// gather_nd and _scatter_nd are each other's adjoint.
 constinit const OpDef kScatterNd = {
     .name = "_scatter_nd",
     .summary = "base with the updates put in the place of what gather_nd would pick, or added there",
@@ -277,7 +278,7 @@ constinit const OpDef kScatterNdOnZeros = {
         },
 };
 
-// MXNet has no gradient of it.
+// MXNet has no gradient for it.
 constinit const OpDef kScatterSetNd = {
     .name = "_scatter_set_nd",
     .aliases = {"_npi_scatter_set_nd"},

@@ -37,7 +37,7 @@ void copyKernel(const KernelCall &call) {
   putRows(call.out[0], call.in[2], AxisRows(call.out[0].shape, 0).inner, copiedRows(call.in[1], call.out[0].shape));
 }
 
-// Rows of new that a later one replaced have no part in the result.
+// Rows of `new` that a later row replaced get zero gradients.
 void copyBackwardKernel(const KernelCall &call) {
   const TensorRef &dy = call.in[0];
   const size_t row = static_cast<size_t>(AxisRows(dy.shape, 0).inner) * dtypeBytes(dy.dtype);
@@ -96,7 +96,7 @@ constinit const OpDef kIndexCopy = {
     .kernel = copyKernel,
 };
 
-// Whose row j is the one that was kept: numbers are copied in place of the rows.
+// Whether row j was kept: row numbers are copied in the same way, and row j was kept if its number was.
 Value isKept(DecomposeRule &d, Value dy, Value index) {
   const Value number = d.emit(kCast, {d.emit(kIndexLike, {index})}, {{"dtype", "float64"}});
   const Value lines = d.emit(kSum, {d.emit(kZerosLike, {dy})}, {{"axis", "0"}, {"exclude", "True"}});
@@ -106,7 +106,7 @@ Value isKept(DecomposeRule &d, Value dy, Value index) {
   return d.emit(kEqual, {d.emit(kGatherNd, {last, tuples}), number});
 }
 
-// Of old_tensor and new_tensor only the shapes are used. Its adjoint is index_copy: rows go back where they came from.
+// Only the shapes of old_tensor and new_tensor are used. The adjoint is index_copy: rows go back where they came from.
 constinit const OpDef kBackwardIndexCopy = {
     .name = "_contrib_backward_index_copy",
     .summary = "gradients of _contrib_index_copy: dy without the replaced rows, and those rows",

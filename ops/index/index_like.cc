@@ -1,4 +1,4 @@
-// The index of every element along one axis: what masks, one-hot rows and ranges are made of.
+// The index of every element along one axis, from which masks, one-hot rows and ranges are built.
 // Tested by tests/conformance_test.cc, tests/index_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"

@@ -1,7 +1,7 @@
 // Largest and smallest elements and sorting along an axis: topk, and sort and argsort, which are topk of a whole axis.
 //
-// Of equal elements the first comes first; NaN comes behind all numbers in either direction. MXNet leaves both open: its
-// sort is not stable beyond sixteen elements. Positions have the type `dtype`, int32 beside values alone.
+// Equal elements keep their order, and NaN comes after all numbers in either direction. MXNet specifies neither: its
+// sort is not stable beyond sixteen elements. Positions have the type `dtype`, or int32 if only values are requested.
 // Tested by tests/ordering_ops_test.cc
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
@@ -69,7 +69,7 @@ Error checkArgsort(const OpDef &op, void *params) {
   return checkTopk(op, params);
 }
 
-// The largest number up to which the type has all whole ones.
+// The largest n such that the type has all integers from 0 to n.
 int64_t largestPosition(DType type) {
   switch (type) {
     case DType::UInt8: return 255;
@@ -80,7 +80,7 @@ int64_t largestPosition(DType type) {
   }
 }
 
-// Fails where an axis of this length has not so many elements or has more than the positions' type can tell apart.
+// Fails if an axis of this length has fewer than k elements, or more than the positions' type can distinguish.
 void checkLength(ShapeInference &s, int64_t length) {
   const OrderParams &p = s.params<OrderParams>();
   if (p.k > length) return s.fail("k is " + Twine(p.k) + ", the axis has " + Twine(length) + " elements");
@@ -106,7 +106,7 @@ void orderShape(ShapeInference &s) {
       if (!axis) s.fail("axis " + Twine(*p.axis) + " is out of range for an input of shape " + toString(shape));
       return axis;
     };
-    // Where all are taken the lengths are equal, too.
+    // If all elements are taken, even the lengths are equal.
     auto related = [&](ShapeRef shape, int64_t length) {
       DimsBuffer dims(shape.dims());
       if (std::optional<size_t> axis = along(shape); axis && p.k >= 1) dims[*axis] = length;
@@ -122,7 +122,7 @@ void orderShape(ShapeInference &s) {
   if (!s.hasFailed() && s.numOutputs() == 2) s.sameOutOut(0, 1);
 }
 
-// dy, the values and their positions have one shape, that of dx but for the axis.
+// dy, the values and their positions have one shape: that of dx except for the axis.
 void backwardShape(ShapeInference &s) {
   const OrderParams &p = s.params<OrderParams>();
   for (int pass = 0; pass < 2; ++pass) {
@@ -149,7 +149,7 @@ void orderDType(DTypeInference &t) {
   if (t.numOutputs() == 2) t.setOut(1, p.dtype);
 }
 
-// The tensor and the axis that are ordered: all elements in a row without an axis.
+// The tensor and the axis to order along; without an axis, all elements as one row.
 struct Ordered {
   DimsBuffer shape;
   size_t axis = 0;
@@ -164,7 +164,7 @@ struct Ordered {
   }
 };
 
-// Elements of input 0 by the order of those of `base`.
+// Orders the elements of input 0 as those of `base` are ordered.
 void orderElements(const KernelCall &call, const TensorRef &base) {
   const OrderParams &p = call.params<OrderParams>();
   const Ordered ordered(p, base.shape);
@@ -178,7 +178,7 @@ void orderElements(const KernelCall &call, const TensorRef &base) {
   dispatchNumeric(base.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *x = call.in[0].as<const T>();
-    // Row `row` of what is taken: as one of the input, but for the length.
+    // Rows of the result are like those of the input, except for the length.
     AxisRows out = rows;
     out.length = taken;
     sortRows(base.as<const T>(), rows, p.isAscending, taken, call.workspace, [&](int64_t row, ArrayRef<int64_t> order) {
@@ -235,7 +235,7 @@ void differentiateOrder(GradRule &g) {
   g.fused(kBackwardTopk, {g.dy(0), g.y(0), g.y(1)});
 }
 
-// The values are MXNet's operand and not read.
+// The values are an operand in MXNet; they are not read.
 constinit const OpDef kBackwardTopk = {
     .name = "_backward_topk",
     .summary = "gradient of topk and sort: dx = dy at the positions that were taken, 0 elsewhere",
@@ -303,7 +303,7 @@ constinit const OpDef kTopk = [] {
   return op;
 }();
 
-// The gradient names its axis: MXNet's leaves it empty where sort has none, and does not load it again.
+// The gradient states its axis. MXNet writes an empty axis if sort has none, and cannot load that again.
 constinit const OpDef kSort = [] {
   OpDef op = ordering("sort", {"_npi_sort"}, "the elements sorted along an axis", kSortAttrs);
   op.outputs = {"output", "indices"};

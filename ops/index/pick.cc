@@ -1,4 +1,4 @@
-// One element of every row along an axis: pick, batch_take; and the rows that pick their class, one_hot.
+// One element of every row along an axis: pick, batch_take; and one_hot, whose rows mark one class each.
 // Tested by tests/indexing_ops_test.cc
 #include "ops/elementwise/elementwise.h"
 #include "ops/families.h"
@@ -10,7 +10,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Unlike take, pick does not check.
+// Unlike take, pick has no mode that raises an error.
 enum class PickMode : uint8_t { Clip, Wrap };
 constexpr StringRef kPickModes[] = {"clip", "wrap"};
 constexpr ArrayRef<StringRef> enumNames(PickMode) { return kPickModes; }
@@ -34,7 +34,7 @@ Error checkPick(const OpDef &, void *params) {
 
 IndexMode modeOf(const PickParams &p) { return p.mode == PickMode::Wrap ? IndexMode::Wrap : IndexMode::Clip; }
 
-// Dims of `part` without, or with one element on, an axis of `rank` axes; the other way round with `whole`.
+// The dimensions of `whole` without an axis or, if `keeps`, with one element there.
 DimsBuffer withoutAxis(Dims whole, size_t axis, bool keeps) {
   DimsBuffer dims(whole);
   if (keeps) dims[axis] = 1;
@@ -42,7 +42,7 @@ DimsBuffer withoutAxis(Dims whole, size_t axis, bool keeps) {
   return dims;
 }
 
-// What a shape without the axis, or with one element there, says of the data.
+// The reverse: what such dimensions say about the data, which has `rank` axes.
 DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
   DimsBuffer dims(part);
   if (part.size() < rank) dims.insert(dims.begin() + axis, kUnknownDim);
@@ -50,8 +50,8 @@ DimsBuffer withAxis(Dims part, size_t axis, size_t rank) {
   return dims;
 }
 
-// The index has the shape of the result with or without the axis, whatever keepdims says. Of a vector one
-// element is left, of shape (1,), as in reductions.
+// The index has the shape of the result with or without the axis, whatever keepdims says. Picking from a vector leaves
+// one element, of shape (1,), as in reductions.
 void relatePick(ShapeInference &s, int64_t givenAxis, bool keepDims) {
   if (!s.in(0).hasRank()) return;
   const size_t rank = s.in(0).rank();
@@ -110,7 +110,7 @@ void pickBackwardKernel(const KernelCall &call) {
   });
 }
 
-// What pick and its adjoint need: where in the data the picked elements are, and how to give a result its axis back.
+// Shared by pick and its adjoint: a mask of the picked elements, and how a result gets its axis back.
 struct PickedPlaces {
   size_t rank = 1, axis = 0;
   Value mask;
@@ -198,7 +198,7 @@ constinit const OpDef kBackwardPick = {
     .kernel = pickBackwardKernel,
 };
 
-// MXNet has no gradient of it.
+// MXNet has no gradient for it.
 constinit const OpDef kBatchTake = {
     .name = "batch_take",
     .summary = "y[i] = a[i, ⌊indices[i]⌋], indices outside the row taken as its nearest end",
@@ -261,7 +261,7 @@ void oneHotKernel(const KernelCall &call) {
   });
 }
 
-// Numbers beyond all classes are no class.
+// A number outside all classes matches none of them.
 void decomposeOneHot(DecomposeRule &d) {
   const OneHotParams &p = d.params<OneHotParams>();
   const int64_t depth[] = {p.depth};

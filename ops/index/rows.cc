@@ -21,7 +21,7 @@ void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indic
            toString(indices) + " ask for some");
 }
 
-// Twice: the first quotient may be rounded up to the next whole number.
+// Wrapping takes two passes: the first quotient may be rounded up to the next integer.
 Value indicesInRange(DecomposeRule &d, Value numbers, Value size, IndexMode mode) {
   Value whole = d.emit(kCast, {numbers}, {{"dtype", "int64"}}), index = d.emit(kCast, {whole}, {{"dtype", "float64"}});
   if (mode == IndexMode::Clip) {
@@ -34,10 +34,10 @@ Value indicesInRange(DecomposeRule &d, Value numbers, Value size, IndexMode mode
       index = d.emit(kBroadcastSub, {index, d.emit(kBroadcastMul, {quotient, size})});
     }
   }
-  return d.emit(kReshapeLike, {index, numbers});  // of rank 0 where the numbers are
+  return d.emit(kReshapeLike, {index, numbers});  // rank 0 if the numbers have rank 0
 }
 
-// One element of every other axis, none where it is empty, is summed: data of any size is cheap to ask.
+// Counts along a slice that has at most one element on every other axis: cheap for data of any size.
 Value sizeOfAxis(DecomposeRule &d, Value data, size_t axis) {
   SmallVector<Bound, 6> begin(d.rank(data), 0), end(begin.size(), 1);
   if (axis >= begin.size()) return data;

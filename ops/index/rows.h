@@ -1,5 +1,5 @@
-// Rows picked by number, and rows added up or put where numbers say: what take, Embedding, gather_nd and their
-// gradients compute. Numbers may have any type; fractions are dropped, and NaN is 0.
+// Rows picked by number, and rows added or put at numbered rows: the computations of take, Embedding, gather_nd and
+// their gradients. Numbers may have any type; fractions are dropped, and NaN is 0.
 // Tested by tests/indexing_ops_test.cc, tests/conformance_test.cc
 #pragma once
 
@@ -24,7 +24,7 @@ constexpr llvm::ArrayRef<llvm::StringRef> enumNames(IndexMode) { return kIndexMo
 /// Throws KernelError: "index 5 is out of range for axis 1 of size 3".
 [[noreturn]] void failIndex(int64_t index, int64_t axis, int64_t size);
 
-/// The index of an axis of `size` elements, one at least, that a number means.
+/// The index that a number means on an axis of `size` elements, at least one.
 inline int64_t indexOnAxis(int64_t number, int64_t axis, int64_t size, IndexMode mode) {
   if (number >= 0 && number < size) return number;
   if (mode == IndexMode::Raise) failIndex(number, axis, size);
@@ -33,13 +33,13 @@ inline int64_t indexOnAxis(int64_t number, int64_t axis, int64_t size, IndexMode
   return rest < 0 ? rest + size : rest;
 }
 
-/// The nearest number of 64 bits, without its fraction.
+/// The number without its fraction, saturated to int64_t.
 template <class T> int64_t wholeNumber(T value) {
   if constexpr (std::is_same_v<T, uint64_t>) return static_cast<int64_t>(std::min(value, uint64_t{INT64_MAX}));
   else return convertNumber<int64_t>(value);
 }
 
-/// Calls visit(position, number) for every element, as a whole number.
+/// Calls visit(position, number) for every element, as an integer.
 template <class F> void forEachNumber(const TensorRef &numbers, F visit) {
   dispatchNumeric(numbers.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -55,7 +55,7 @@ struct AxisIndices {
   IndexMode mode;
 
   int64_t count() const { return numbers.size(); }
-  /// Those of positions from `first` on.
+  /// The `count` numbers from position `first` on; the result refers to `count`.
   AxisIndices part(int64_t first, const int64_t &count) const {
     char *from = numbers.as<char>() + static_cast<size_t>(first) * dtypeBytes(numbers.dtype);
     return {{from, numbers.dtype, Dims(count)}, axis, size, mode};
@@ -101,7 +101,7 @@ void putRows(const TensorRef &to, const TensorRef &from, int64_t inner, const In
   });
 }
 
-/// Positions by the row that each names, in order within a row: a counting sort.
+/// Positions grouped by the row that each names, in order within a group: a counting sort.
 class RowGroups {
  public:
   static size_t scratchBytes(int64_t numRows, int64_t count) {
@@ -119,7 +119,7 @@ class RowGroups {
   }
 
   llvm::ArrayRef<int64_t> operator[](int64_t row) const { return {positions + begin[row], positions + begin[row + 1]}; }
-  /// What the rows in front are worth as work: one for each, and one for each of their positions.
+  /// The work of the preceding rows: one unit per row, and one for each of their positions.
   int64_t workBefore(int64_t row) const { return begin[row] + row; }
 
  private:
@@ -132,8 +132,8 @@ struct RowRange {
 };
 inline RowRange allOf(const AxisRows &rows) { return {0, rows.length, 0, rows.inner}; }
 
-/// to[o, r, k] = base[o, r, k] + Σ of from[o, j, k] over the positions j that name row r, in order; without a base, from 0
-/// on. The base may be `to`, whose rows `rows` are.
+/// to[o, r, k] = base[o, r, k] + Σ of from[o, j, k] over the positions j that name row r, in order; without a base,
+/// starting from 0. The base may be `to`; `rows` are those of `to`.
 template <class T>
 void addRows(T *to, const T *base, const T *from, const AxisRows &rows, int64_t count, const RowGroups &groups,
              RowRange range) {
@@ -154,7 +154,7 @@ void addRows(T *to, const T *base, const T *from, const AxisRows &rows, int64_t 
     }
 }
 
-/// The same for an element type known at run time; `base` may have no data. `scratch` is that of RowGroups.
+/// The same for an element type known only at run time; `base` may be null. `scratch` is that of RowGroups.
 template <class Indices>
 void addRows(const TensorRef &to, const void *base, const TensorRef &from, const AxisRows &rows, const Indices &indices,
              void *scratch) {
@@ -166,18 +166,19 @@ void addRows(const TensorRef &to, const void *base, const TensorRef &from, const
   });
 }
 
-/// What nodes of take and _backward_take pick from data of a shape, and those of Embedding from its table.
+/// The indices that take and _backward_take pick from data of a shape, and those that Embedding picks from its table.
 AxisIndices takenIndices(const NodeKind &kind, const TensorRef &numbers, Dims data);
 AxisIndices tableRows(const TensorRef &numbers, Dims table);
 
-/// Fails where an axis without elements is to yield some.
+/// Fails if indices pick elements from an axis that has none.
 void checkNotEmpty(ShapeInference &s, ShapeRef data, size_t axis, ShapeRef indices);
 
-/// Numbers as float64 indices in range: clipped to [0, size) or, in any other mode, modulo size, which is one element.
+/// Numbers as float64 indices in range: clipped to [0, size) or, in any other mode, modulo `size`, a tensor of one
+/// element.
 Value indicesInRange(DecomposeRule &d, Value numbers, Value size, IndexMode mode);
-/// The size of an axis, which is not counted from the end, as float64 of shape (1,).
+/// The size of an axis as float64 of shape (1,); the axis must not be negative.
 Value sizeOfAxis(DecomposeRule &d, Value data, size_t axis);
-/// Zeros of the shape of an input that only says positions: its gradient as MXNet has it.
+/// Zeros of the shape of an input that only gives positions: its gradient in MXNet.
 void zeroGradientOf(GradRule &g, size_t input);
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// The order of elements that sorting operators share: stable, NaN behind all numbers in either direction.
+// The order that sorting operators share: stable, NaN after all numbers in either direction.
 // Tested by tests/ordering_ops_test.cc
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace gradc {
 
-/// The first `count` elements of `order` become the positions that sort the elements row[0], row[stride], …, as many as
-/// `order` has. Of equal ones the first comes first.
+/// The first `count` elements of `order` become the positions that sort the elements row[0], row[stride], …, which are
+/// as many as `order` has. Equal elements keep their order.
 template <class T>
 void sortRow(const T *row, int64_t stride, bool isAscending, llvm::MutableArrayRef<int64_t> order, int64_t count) {
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -22,7 +22,7 @@ void sortRow(const T *row, int64_t stride, bool isAscending, llvm::MutableArrayR
     if (a != b) return isAscending ? a < b : b < a;
     return i < j;
   };
-  // The order is total, so that either algorithm gives the same.
+  // The order is total, so both algorithms give the same result.
   if (count < static_cast<int64_t>(order.size()))
     std::partial_sort(order.begin(), order.begin() + count, order.end(), isBefore);
   else std::sort(order.begin(), order.end(), isBefore);

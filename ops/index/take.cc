@@ -59,7 +59,7 @@ size_t takenAxis(const NodeKind &kind, Dims data) {
   return *normalizeAxis(kind.params<TakeParams>().axis, data.size());
 }
 
-// Transposes so that axes [from, from + count) come to be at `to`.
+// Transposes so that axes [from, from + count) move to `to`.
 Value moveAxes(DecomposeRule &d, Value v, size_t rank, size_t from, size_t count, size_t to) {
   if (from == to || count == 0) return v;
   DimsBuffer axes;
@@ -69,7 +69,7 @@ Value moveAxes(DecomposeRule &d, Value v, size_t rank, size_t from, size_t count
   return d.emit(kTranspose, {v}, {{"axes", d.tuple(axes)}});
 }
 
-// What take and its adjoint need in terms of gather_nd and _scatter_nd, which pick along axis 0.
+// The ranks, axis and tuples with which take and its adjoint use gather_nd and _scatter_nd, which pick along axis 0.
 struct TakenRows {
   size_t rank = 1, axis = 0, numIndexAxes = 0;
   Value tuples;  // of one index each
@@ -192,7 +192,7 @@ constexpr AttrSpec kEmbeddingAttrs[] = {
     attr<&EmbeddingParams::sparseGrad>("sparse_grad", "False", "accepted and not used"),
 };
 
-// The picked rows have the data's shape with one more axis behind.
+// The picked rows have the data's shape with one more axis at the end.
 void relateRows(ShapeInference &s, size_t data, EntryPort picked) {
   const ShapeRef rows = picked.shape(s);
   if (rows.hasRank()) {

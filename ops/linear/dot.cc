@@ -42,7 +42,7 @@ void stateShapes(ShapeInference &s, DotPorts at, Dims lhs, Dims rhs, Dims result
   else s.setIn(at.result, result);
 }
 
-// Forward from both ranks; backward from the result's dimensions and the shared axis.
+// Infers the result from both ranks, and the operands from the result's dimensions and the shared axis.
 void relateShapes(ShapeInference &s, DotPorts at) {
   if (!s.in(at.lhs).hasRank() || !s.in(at.rhs).hasRank()) return;
   const DotParams &params = s.params<DotParams>();
@@ -123,7 +123,8 @@ constinit const OpDef kDot = {
 
 namespace {
 
-// Of a gradient that is zero the term is left out; the operand in its place serves an output that nobody asks for.
+// The term of a zero gradient is left out; the operand that stands in for it only affects an output that is not
+// requested.
 void gradientOfBackward(GradRule &g) {
   const Value dy = g.x(0), a = g.x(1), b = g.x(2);
   const bool hasU = !g.isZero(0), hasV = !g.isZero(1);
@@ -141,7 +142,7 @@ void gradientOfBackward(GradRule &g) {
   if (needsB) g.dx(2, g.at(both, 1));
 }
 
-// v, which has `first` axes and then `second`, as a matrix of these two parts.
+// v as a matrix: its first `first` axes become the rows, the next `second` the columns.
 Value asMatrix(DecomposeRule &d, Value v, size_t first, size_t second) {
   for (; first > 1; --first) v = d.emit(kReshape, {v}, {{"shape", "(-3,-2)"}});  // the first two axes as one
   if (first == 0) v = d.emit(kExpandDims, {v}, {{"axis", "0"}});
@@ -149,7 +150,7 @@ Value asMatrix(DecomposeRule &d, Value v, size_t first, size_t second) {
   return second > 1 ? d.emit(kFlatten, {v}) : v;
 }
 
-// The axes that are not summed over become one, after which both gradients are products of matrices.
+// Merges the axes that are not summed over, after which both gradients are matrix products.
 void decomposeBackward(DecomposeRule &d) {
   const DotTransposes is = dotTransposes(d.kind());
   const size_t rowAxes = d.rank(d.x(1)) - 1, columnAxes = d.rank(d.x(2)) - 1;
@@ -180,7 +181,7 @@ constinit const OpDef kBackwardDot = {
             s.sameInOut(1, 0);
             s.sameInOut(2, 1);
           };
-          relateGradients();  // the forward node tells the shapes of the outputs
+          relateGradients();  // the forward node gives the shapes of the outputs
           relateShapes(s, {.lhs = 1, .rhs = 2, .result = 0, .isForward = false});
           relateGradients();
         },

@@ -35,7 +35,7 @@ int64_t featuresOf(ShapeRef data, bool flatten) {
   return data.rank() == 1 ? 1 : numElements(data.dims().drop_front()).value_or(kUnknownDim);
 }
 
-// The one dimension of a flattened row that is unknown follows from the number of features, when all others are known.
+// If one dimension of a flattened row is unknown, it follows from the number of features.
 void completeRow(ShapeInference &s, size_t data, int64_t features) {
   ShapeRef shape = s.in(data);
   if (features == kUnknownDim || shape.rank() < 2) return;
@@ -66,7 +66,7 @@ void stateOutput(ShapeInference &s, DensePorts at, Dims dims) {
   else s.setIn(at.output, dims);
 }
 
-// Without flattening data and output are equal but for the last axis.
+// Without flattening, data and output are equal except for the last axis.
 void relateRows(ShapeInference &s, DensePorts at, int64_t features) {
   const ShapeRef known = s.in(at.data).hasRank() ? s.in(at.data) : outputShape(s, at);
   if (!known.hasRank()) return;
@@ -97,7 +97,7 @@ void relateFlattened(ShapeInference &s, DensePorts at, int64_t features) {
            Twine(features) + " columns");
 }
 
-// Everything the shapes of data, weight and output tell about one another (INF-04).
+// Infers all that the shapes of data, weight and output determine about one another (INF-04).
 void relateShapes(ShapeInference &s, DensePorts at) {
   const FullyConnectedParams &p = s.params<FullyConnectedParams>();
   s.setIn(at.weight, {p.numHidden, kUnknownDim});

@@ -26,7 +26,7 @@ struct Projection {
   size_t index;
   bool isOutput;
   int64_t parts;
-  bool hasQueries, hasKeys;  // whose length its first axis is
+  bool hasQueries, hasKeys;  // whose length its first axis has
 };
 
 class AttentionShapes {
@@ -54,7 +54,7 @@ class AttentionShapes {
   static void learn(int64_t &known, int64_t dim) { known = std::max(known, dim); }
   static int64_t times(int64_t dim, Dim factor) { return dim == kUnknownDim ? dim : (factor * dim).inShape(); }
 
-  // What `whole` is a multiple of `factor` of.
+  // Learns `known` from `whole`, which must be `factor` times as much.
   void read(int64_t whole, Dim factor, StringRef name, StringRef axis, ShapeRef shape, int64_t &known) {
     if (whole == kUnknownDim || s.hasFailed()) return;
     if (factor > whole ? whole != 0 : whole % factor.nearest() != 0)
@@ -78,7 +78,7 @@ class AttentionShapes {
   int64_t batch = kUnknownDim, queries = kUnknownDim, keys = kUnknownDim, width = kUnknownDim;
 };
 
-// `first` is where the inputs of the forward operator begin; before them a gradient operator has dy.
+// `first` is the index of the forward operator's first input; a gradient operator has dy before it.
 template <Layout layout> void relateQueryKey(ShapeInference &s, bool isForward) {
   const size_t first = isForward ? 0 : 1;
   const Projection both[] = {
@@ -119,7 +119,7 @@ template <Layout layout> void valuesBackward(const KernelCall &call) {
   dispatchFloating(call.in[0].dtype, [&](auto zero) { valueGradients<decltype(zero), layout>(call, kCompute); });
 }
 
-// The same in operators on matrices (batch · heads, length, d), on behalf of one node.
+// The same in operators on matrices (batch · heads, length, d), emitted for one node.
 class Heads {
  public:
   explicit Heads(DecomposeRule &d) : d(d), heads(std::to_string(d.params<AttentionParams>().heads)) {}
@@ -134,7 +134,7 @@ class Heads {
     return reshaped(d.emit(kTranspose, {v}, {{"axes", "(1,2,0,3)"}}), "(-3,-2)");
   }
 
-  /// A projection of these matrices, in order of their parts; where there is none, zeros.
+  /// A projection made of these matrices, in order of the parts; zeros where a part is missing.
   Value projection(ArrayRef<Value> parts) {
     SmallVector<Value, 3> list;
     const Value any = *llvm::find_if(parts, [](Value v) { return v.isValid(); });

@@ -1,10 +1,10 @@
-// What the files of attention on interleaved projections share.
+// Shared by the reference and fast kernels of attention on interleaved projections.
 //
 // A projection is (length, batch, heads · parts · d): for each head its part of the queries, the keys and the values
 // side by side, or of the keys and the values, or of one of them alone. Scores are (batch · heads, queries, keys):
 //   …_qk      scores = Q · Kᵀ / √d
 //   …_valatt  y = scores · V, a projection of one part
-// In …_selfatt_… one projection has all three parts; in …_encdec_… queries come apart from keys and values.
+// In …_selfatt_… one projection has all three parts; in …_encdec_… queries are separate from keys and values.
 // Tested by tests/network_ops_test.cc
 #pragma once
 
@@ -34,7 +34,7 @@ struct AttentionLayout {
 inline constexpr AttentionLayout kSelfAttention = {true, {0, 0, 3}, {0, 1, 3}, {0, 2, 3}};
 inline constexpr AttentionLayout kCrossAttention = {false, {0, 0, 1}, {1, 0, 2}, {0, 1, 2}};
 
-/// Of the result of …_valatt.
+/// The only part of the result of …_valatt.
 inline constexpr AttentionPart kWholeProjection = {0, 0, 1};
 
 /// The matrices of one part of a projection, or of the scores, numbered batch · heads.
@@ -64,7 +64,7 @@ struct Attention {
         scale(size == 0 ? 1 : 1 / std::sqrt(static_cast<double>(size))) {}
 };
 
-/// The operators in products of matrices: each calls multiply(products) for every output somebody wants.
+/// The operators as matrix products: each calls multiply(products) for every requested output.
 template <class T, AttentionLayout layout, class F> void queryKeyProducts(const KernelCall &call, F multiply) {
   using In = AttentionMatrices<const T>;
   const Attention is(call, call.out[0], call.in[0], layout.queries.parts);
@@ -76,7 +76,7 @@ template <class T, AttentionLayout layout, class F> void queryKeyProducts(const 
         MatrixProducts{AttentionMatrices<T>::ofScores(call.out[0]), q, k, false, true, extents, is.count, is.scale});
 }
 
-/// dQ = dscores · K / √d, dK = dscoresᵀ · Q / √d; what is neither has no gradient.
+/// dQ = dscores · K / √d, dK = dscoresᵀ · Q / √d; all other parts get zeros.
 template <class T, AttentionLayout layout, class F> void queryKeyGradients(const KernelCall &call, F multiply) {
   using In = AttentionMatrices<const T>;
   using Out = AttentionMatrices<T>;

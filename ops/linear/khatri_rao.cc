@@ -67,7 +67,7 @@ void decomposeKhatriRao(DecomposeRule &d) {
   d.y(0, y);
 }
 
-// MXNet has no gradient of it; here it is that of the decomposition.
+// MXNet has no gradient for it; here it comes from the decomposition.
 constinit const OpDef kKhatriRao = {
     .name = "khatri_rao",
     .summary = "the Kronecker product of columns: y[i·m1 + j,k] = a[i,k]·b[j,k], and so on for more matrices "

@@ -30,7 +30,7 @@ constexpr AttrSpec kGemm2Attrs[] = {kTransposeA, kTransposeB, kAlpha, kAxis};
 constexpr AttrSpec kGemmAttrs[] = {kTransposeA, kTransposeB, kAlpha,
                                    attr<&GemmParams::beta>("beta", "1", "factor of C"), kAxis};
 
-// Where the operands and the result are among the entries of a node: inputs, but for the result of a forward node.
+// Positions of the operands and the result in a node: inputs, except for the result of a forward node.
 struct GemmPorts {
   size_t lhs, rhs;
   std::optional<size_t> addend, result;
@@ -89,7 +89,7 @@ void backwardShape(ShapeInference &s, GemmPorts at) {
   auto relateGradients = [&] {
     for (size_t o = 0; o < s.numOutputs(); ++o) s.sameInOut(o + 1, o);
   };
-  relateGradients();  // the forward node tells the shapes of the outputs
+  relateGradients();  // the forward node gives the shapes of the outputs
   if (!s.hasFailed()) GemmShapes(s, at).relate();
   relateGradients();
 }
@@ -110,7 +110,7 @@ void decomposeProduct(DecomposeRule &d) {
   const size_t rank = d.rank(d.x(0));
   const std::optional<size_t> rows = normalizeAxis(p.axis, rank);
   if (!rows || rank < 2) return d.refuse(ErrorKind::InferConflict, "needs matrices");
-  // Rows beside columns, and back.
+  // Moves the axis of rows next to that of columns, and back.
   auto aligned = [&](Value v) {
     if (*rows + 2 == rank) return v;
     return d.emit(kSwapAxis, {v}, {{"dim1", d.number(static_cast<int64_t>(*rows))}, {"dim2", "-2"}});

@@ -1,4 +1,4 @@
-// What the files of linalg_gemm share. Tested by tests/network_ops_test.cc
+// Shared by the reference and fast kernels of linalg_gemm. Tested by tests/network_ops_test.cc
 #pragma once
 
 #include "ir/inference.h"
@@ -42,7 +42,7 @@ auto gemmProduct(const GemmParams &p, const TensorRef &out, const TensorRef &a, 
   return MatrixProducts{to, left, right, transLeft, transRight, extents, to.count(), p.alpha};
 }
 
-/// The operators in products of matrices: multiply(products) for every output somebody wants.
+/// The operators as matrix products: multiply(products) for every requested output.
 template <class T, class F> void gemmProducts(const KernelCall &call, F multiply) {
   if (!call.wants(0)) return;
   const GemmParams &p = call.params<GemmParams>();

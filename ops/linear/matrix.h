@@ -1,4 +1,4 @@
-// Products of matrices in strided memory: what dot, linalg_gemm and attention have in common.
+// Products of matrices in strided memory, shared by dot, linalg_gemm and attention.
 // Tested by tests/reduce_ops_test.cc, tests/network_ops_test.cc
 #pragma once
 

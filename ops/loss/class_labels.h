@@ -1,4 +1,4 @@
-// Labels that are class numbers: which class a label means, and the target it is. Tested by tests/loss_ops_test.cc
+// Labels that are class numbers: the class that a label means, and its target. Tested by tests/loss_ops_test.cc
 #pragma once
 
 #include "ir/grad_rule.h"
@@ -6,7 +6,7 @@
 
 namespace gradc {
 
-/// The class number of a label, its fraction dropped; -2^62, which no class equals, beyond 32 bits and for NaN.
+/// The class number of a label, without its fraction. Beyond 32 bits and for NaN it is -2^62, which equals no class.
 inline int64_t classOf(double label) {
   constexpr double kLimit = 2147483648.0;
   return label > -kLimit && label < kLimit ? static_cast<int64_t>(label) : -(int64_t{1} << 62);

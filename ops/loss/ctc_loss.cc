@@ -1,9 +1,9 @@
-// CTCLoss: −log of the probability of a sequence of labels, over all paths through (time, batch, classes) that spell it with
-// repetitions and blanks. The data is what softmax is taken of.
+// CTCLoss: −log of the probability of a sequence of labels, over all paths through (time, batch, classes) that spell it
+// with repetitions and blanks. The data are logits, of which it takes the softmax.
 //
-// The second output, hidden, is the gradient, which _backward_ctc_loss multiplies by the head; to higher orders that is
-// differentiated as _ctc_loss_grad of the same operands. A sequence with fewer steps than its labels take has the loss 0.
-// Tested by tests/ctc_loss_test.cc
+// The hidden second output is the gradient, which _backward_ctc_loss multiplies by the head gradient. For higher orders
+// it is differentiated as _ctc_loss_grad of the same operands. A sequence with fewer steps than its labels need has the
+// loss 0. Tested by tests/ctc_loss_test.cc
 #include "ops/loss/ctc_loss.h"
 
 #include "ir/dim.h"
@@ -39,7 +39,7 @@ uint32_t numInputs(const NodeKind &kind) {
 
 // ---- shapes
 
-// (time, batch, classes), (batch, labels), and (batch,) of lengths; the gradient is of the data's shape.
+// Data (time, batch, classes), labels (batch, labels), lengths (batch,); the gradient has the data's shape.
 void relateShapes(ShapeInference &s, size_t gradient) {
   for (int pass = 0; pass < 2 && !s.hasFailed(); ++pass) {
     s.setIn(0, {kUnknownDim, kUnknownDim, kUnknownDim});
@@ -87,7 +87,7 @@ int64_t wholeNumber(const TensorRef &from, int64_t i) {
   return number;
 }
 
-// One sequence of a batch, in logarithms. Places are the labels with a blank before each, and one at the end.
+// One sequence of a batch, in logarithms. Places are the labels with a blank before each and one at the end.
 class Sequence {
  public:
   Sequence(const KernelCall &call, int64_t n, double *scratch)
@@ -103,7 +103,7 @@ class Sequence {
     return (time + 1) * classes + (time + 2) * places;
   }
 
-  /// Whether there are enough steps: equal neighbours take a blank between them.
+  /// Whether there are enough steps: equal neighbours need a blank between them.
   bool fits() const {
     int64_t repeats = 0;
     for (int64_t i = 1; i < labels; ++i) repeats += labelAt(i) == labelAt(i - 1);
@@ -125,8 +125,8 @@ class Sequence {
     return -(places > 1 ? logSum(last[places - 1], last[places - 2]) : last[0]);
   }
 
-  /// The gradient of the loss, which `loss` has to be requested before: of each step and class its probability less that of
-  /// the paths through it.
+  /// The gradient of the loss: for each step and class, its probability minus that of the paths through it. `loss` has
+  /// to be called before.
   template <class T> void writeGradient(double loss, T *gradient) {
     for (int64_t s = 0; s < places; ++s) backwards[s] = s + 2 < places ? kImpossible : 0;
     for (int64_t t = steps; t-- > 0; stepBack(t)) {
@@ -175,7 +175,7 @@ class Sequence {
     return isClass(c) ? logits[t * classes + c] : kImpossible;
   }
 
-  // From after step t to before it.
+  // Moves `backwards` from after step t to before it.
   void stepBack(int64_t t) {
     for (int64_t s = 0; s < places; ++s) {
       next[s] = backwards[s] + logit(t, s);
@@ -192,7 +192,7 @@ class Sequence {
   double *logits, *difference, *forwards, *backwards, *next;
 };
 
-/// The losses and their gradients, each where it is not null.
+/// Computes the losses and their gradients, each unless it is null.
 void computeLosses(const KernelCall &call, const TensorRef *losses, const TensorRef *gradients) {
   if (gradients) std::memset(gradients->data, 0, gradients->bytes());
   for (int64_t n = 0; n < call.in[0].shape[1] && (losses || gradients); ++n) {

@@ -1,4 +1,4 @@
-// What the files of CTCLoss share.
+// Shared by the files of CTCLoss.
 #pragma once
 
 #include "ir/op.h"
@@ -20,7 +20,7 @@ struct CtcParams {
 
 extern const OpDef kCtcLossGrad;  // _ctc_loss_grad(data, label[, data_lengths][, label_lengths])
 
-/// ctc_scan.cc; the gradient is output 0 of its own operator.
+/// In ctc_scan.cc. The gradient is output 0 of an operator of its own.
 void decomposeCtcLoss(DecomposeRule &d);
 void decomposeCtcLossGrad(DecomposeRule &d);
 

@@ -1,8 +1,8 @@
-// CTCLoss and its gradient in simpler operators: a loop over the steps, and for the gradient another one back. No size has to
-// be known.
+// CTCLoss and its gradient in simpler operators: a loop over the steps and, for the gradient, another one in reverse.
+// No size has to be known.
 //
-// Sums over paths are those of probabilities, scaled at each step to add up to 1; the loss is what the scales' logarithms
-// add up to. Places between labels (blanks, one more than labels) and those of labels are two matrices, (batch, places).
+// Paths are summed as probabilities, scaled at each step to add up to 1; the loss follows from the logarithms of the
+// scales. Blanks (one more than labels) and labels are separate matrices, (batch, places).
 // Tested by tests/ctc_loss_test.cc
 #include "ir/grad_rule.h"
 #include "ops/control/scan_builder.h"
@@ -50,7 +50,7 @@ class ScannedCtc {
  private:
   struct Step {
     Value probabilities;               // (batch, classes)
-    Value inside;                      // (batch,): whether the step is one of the sequence's; invalid: each is
+    Value inside;                      // (batch,): whether the step belongs to the sequence; invalid: always
     Value classOf, ofBlank, ofLabels;  // (batch, labels, classes), (batch, 1), (batch, labels): of places
   };
 
@@ -76,7 +76,7 @@ class ScannedCtc {
   Value choose(Value condition, Value a, Value b) { return emit(kWhere, {condition, a, b}); }
   Value orOne(Value condition, Value v) { return choose(condition, v, emit(kOnesLike, {v})); }
   Value wide(Value v) { return emit(kCast, {v}, {{"dtype", "float64"}}); }
-  // Rounded, NaN to 0. Arithmetic with a number is that of floating types.
+  // Rounded, NaN to 0. In float64, because arithmetic with a number takes floating types.
   Value whole(Value v) {
     const Value rounded = emit(kFloor, {emit(kPlusScalar, {wide(v)}, {{"scalar", "0.5"}})});
     return wide(emit(kCast, {rounded}, {{"dtype", "int64"}}));
@@ -119,7 +119,7 @@ class ScannedCtc {
     lastLabel = asData(emit(kBroadcastEqual, {count, emit(kPlusScalar, {index}, {{"scalar", "1"}})}));
     firstBlank = asData(emit(kEqualScalar, {places}, {{"scalar", "0"}}));
     firstLabel = zeros(isLabel);
-    // The first label has none before it; what is said of it here is not used.
+    // The first label has none before it; its result is not used.
     const Value before = withoutLast(beside(wide(none), labels));
     const Value differs = asData(emit(kNotEqual, {labels, before}));
     skips = times(differs, asData(emit(kBroadcastNotEqual, {labels, blank})));
@@ -151,12 +151,12 @@ class ScannedCtc {
     return step;
   }
 
-  // The first value where the step is one of the sequence's.
+  // `isInside` where the step belongs to the sequence, else `isOutside`.
   Value within(const Step &step, Value isInside, Value isOutside) {
     return step.inside.isValid() ? choose(step.inside, isInside, isOutside) : isInside;
   }
 
-  // Paths one step longer: from a blank or label to itself or the next one, or from a label to the next one but a blank.
+  // Extends paths by a step: from a blank or label to itself or the next place, or from a label past the next blank.
   void runForward() {
     ScanBuilder scan(d);
     const Value oldBlanks = scan.state(firstBlank), oldLabels = scan.state(firstLabel);
@@ -189,7 +189,7 @@ class ScannedCtc {
     return emit(kBroadcastDiv, {emit(kElemwiseAdd, {perClass, ofBlank}), total});
   }
 
-  // What follows the step before from what follows this one.
+  // Derives what follows the previous step from what follows this one.
   void stepBack(ScanBuilder &scan, const Step &step, Value scale, const Value (&after)[2]) {
     const Value fromBlanks = emit(kBroadcastMul, {after[0], step.ofBlank}), fromLabels = times(after[1], step.ofLabels);
     const Value nothing = given(none);
@@ -202,9 +202,9 @@ class ScannedCtc {
 
   DecomposeRule &d;
   const CtcParams &p;
-  ScanBuilder *loop = nullptr;  // whose body is built
+  ScanBuilder *loop = nullptr;  // whose body is being built
   Value probabilities,
-      inside;         // (time, batch, classes), (time, batch): invalid where every step is one of its sequence
+      inside;         // (time, batch, classes), (time, batch): invalid if every step belongs to its sequence
   Value none, blank;  // (batch, 1): 0, and the class of the blank
   Value isBlank;      // (batch, classes): 1 at the blank
   Value classOf;      // (batch, labels, classes): 1 at a label's class

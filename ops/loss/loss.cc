@@ -1,4 +1,5 @@
-// Outputs that end differentiation or start it: BlockGrad, make_loss, MakeLoss. Forward all are the identity.
+// Operators that stop differentiation or start it: BlockGrad, make_loss, MakeLoss. The forward pass of each is the
+// identity.
 // Tested by tests/loss_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -45,7 +46,7 @@ double sumLoss(const KernelCall &call) {
   return total;
 }
 
-// What each element's gradient is; `data` is read under normalization 'valid' only, where the count is a constant.
+// The gradient of each element. `data` is read only under normalization 'valid'; the count is a constant.
 double makeLossFactor(const MakeLossParams &params, Dims shape, const TensorRef *data) {
   const float scale = static_cast<float>(params.gradScale);
   if (params.normalization == LossNormalization::Null) return scale;
@@ -73,7 +74,7 @@ void makeLossGradient(const KernelCall &call) {
   });
 }
 
-// The factor everywhere; what it is divided by is counted when the graph runs.
+// The factor everywhere; its divisor is counted when the graph runs.
 void decomposeMakeLoss(DecomposeRule &d) {
   const MakeLossParams &p = d.params<MakeLossParams>();
   const Value x = d.numInputs() ? d.x(0) : d.forwardInput(0), ones = d.emit(kOnesLike, {x});
@@ -153,7 +154,7 @@ constinit const OpDef kMakeLossOutput = {
         },
 };
 
-// Has an input only where the count needs it; otherwise its shape comes from the forward node alone.
+// Has an input only if the count needs it; otherwise only the forward node gives its shape.
 constinit const OpDef kBackwardMakeLoss = {
     .name = "_backward_MakeLoss",
     .summary = "gradient of MakeLoss: grad_scale / n everywhere; counts are constants",

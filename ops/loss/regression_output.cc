@@ -30,13 +30,13 @@ constexpr Domain kProbabilityLabel[] = {Domain::Any, Domain::Probability};
 
 enum class Regression { Linear, Logistic, Mae };
 
-// What makes the gradient operators of one regression.
+// Names and summaries of the gradient operators of one regression.
 struct Names {
   StringRef own, mxnet, summary, mxnetSummary;
 };
 
-// A label of unknown shape gets that of the data, without a last axis of one element beside the batch; a given one
-// needs the batch size and as many elements.
+// A label of unknown shape gets that of the data, except that data (batch, 1) gives (batch,). A known one needs the
+// same batch size and number of elements.
 void relateLabel(ShapeInference &s, size_t dataInput, size_t labelInput) {
   if (s.hasFailed() || !s.in(dataInput).hasRank()) return;
   Dims data = s.in(dataInput).dims();
@@ -61,7 +61,7 @@ void regressionShape(ShapeInference &s) {
 
 }  // namespace
 
-// MXNet divides in float32. Where no label has an element, nothing is multiplied by it.
+// MXNet divides in float32. If the label has no elements, nothing is multiplied by the weight.
 double regressionWeight(const NodeKind &kind, const TensorRef &label) {
   const int64_t batch = label.shape.empty() ? 1 : label.shape[0];
   const int64_t perSample = label.size() == 0 ? 1 : label.size() / batch;
@@ -278,7 +278,7 @@ void decomposeWeight(DecomposeRule &d) {
   d.y(0, d.emit(kBroadcastMul, {ones, d.emit(kCastLike, {weight, d.x(0)})}));
 }
 
-// A constant: what the decompositions multiply residuals with.
+// A constant by which the decompositions multiply residuals.
 constinit const OpDef kWeight = {
     .name = "_RegressionOutput_weight",
     .summary = "grad_scale / labels per sample, in the shape of data; neither operand's contents are read",

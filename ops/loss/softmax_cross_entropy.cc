@@ -1,8 +1,8 @@
 // softmax_cross_entropy: the cross entropy of rows of logits and class numbers, summed to one number.
 //
-// Probabilities below 10⁻⁸ count as that much, so that no row is infinite. The gradient is that of the cross entropy
-// without this guard, as in MXNet: rows that are far off learn too. Rows whose label is out of range count 0 (MXNet
-// reads outside the row). Tested by tests/network_ops_test.cc
+// Probabilities below 10⁻⁸ count as 10⁻⁸, so that no row is infinite. The gradient is that of the cross entropy without
+// this guard, as in MXNet: rows that are far off learn too. Rows whose label is out of range contribute 0 (MXNet reads
+// outside the row). Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kLeastProbability = 1e-8f;  // in single precision, as MXNet has it
 
-// One label per row, and one number in all: `loss` of the forward operator, its head of the gradient.
+// Data (rows, classes) has one label per row.
 void relateRows(ShapeInference &s, size_t data, size_t label) {
   s.setIn(data, {kUnknownDim, kUnknownDim});
   s.setIn(label, {kUnknownDim});
@@ -46,7 +46,7 @@ template <class T> struct LogitsRow {
   double logarithm(int64_t k) const { return static_cast<double>(x[k]) - largest - std::log(total); }
 };
 
-// Calls visit(row, class) for rows that have a class; class is then an index of the row.
+// Calls visit(row, class) for every row whose label is a class.
 template <class T, class F> void forLabels(const TensorRef &label, int64_t classes, F visit) {
   for (int64_t row = 0; row < label.size(); ++row) {
     const int64_t k = classOf(static_cast<double>(label.as<const T>()[row]));

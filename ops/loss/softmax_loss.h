@@ -45,7 +45,7 @@ struct SoftmaxRows {
   int64_t begin(int64_t row) const { return row / inner * classes * inner + row % inner; }
 };
 
-/// What the target distribution gives the label's class and every other one.
+/// The target probability of the label's class and of every other one.
 struct ClassShares {
   double onLabel = 1, offLabel = 0;
 };
@@ -59,7 +59,7 @@ class SoftmaxLabels {
   SoftmaxLabels(const SoftmaxOutputParams &params, Dims shape, const TensorRef &label);
 
   double target(int64_t row, int64_t classIndex) const;
-  /// The target distribution of a row as one class and all others; nothing where labels are probabilities.
+  /// The target distribution of a row as one class and all others; none if labels are probabilities.
   struct ClassTarget {
     int64_t label;  // may be the number of no class
     double onLabel, offLabel;

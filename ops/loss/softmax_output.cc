@@ -169,7 +169,8 @@ constinit const OpDef kSoftmaxOutputGrad = {
         },
 };
 
-// MXNet's own, which its gradient files have. It takes no head gradient: under out_grad MXNet multiplies by the output.
+// MXNet's own gradient operator, which its files have. It takes no head gradient: under out_grad MXNet multiplies by
+// the output.
 constinit const OpDef kBackwardSoftmaxOutput = {
     .name = "_backward_SoftmaxOutput",
     .summary = "gradient of SoftmaxOutput from its output, as MXNet's files have it: dx = w * (y - target(label))",

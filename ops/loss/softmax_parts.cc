@@ -65,13 +65,13 @@ struct LabelRows {
   StringRef axis;  // of the classes
 };
 
-// Labels of the data's rank are probabilities, under multi_output those of as many classes.
+// Labels of the data's rank are probabilities; under multi_output, only if they have as many classes.
 bool hasProbabilities(DecomposeRule &d) {
   if (d.rank(d.x(0)) != d.rank(d.x(1))) return false;
   return !d.params<SoftmaxOutputParams>().multiOutput || d.size(d.x(0), 1) == d.size(d.x(1), 1);
 }
 
-// Axes in front of those of the slice are kept.
+// The data's first class only, with all other axes whole.
 Value firstClass(DecomposeRule &d, Value data, bool isLast) {
   const size_t axis = isLast ? d.rank(data) - 1 : 1;
   std::string kept;
@@ -149,7 +149,7 @@ void decomposeWeight(DecomposeRule &d) {
 }  // namespace
 
 ClassShares classSharesOf(const SoftmaxOutputParams &params, int64_t classes) {
-  // MXNet smooths in its two layouts without multi_output only.
+  // MXNet smooths only in its two layouts without multi_output.
   if (params.multiOutput || classes < 2) return {1, 0};
   const float alpha = static_cast<float>(params.smoothAlpha);
   return {1.0 - alpha, alpha / static_cast<float>(classes - 1)};

@@ -39,7 +39,7 @@ Error checkParams(const OpDef &, void *params) {
   return Error::success();
 }
 
-// Labels have the data's axes but the last, that of the classes.
+// Labels have the data's axes except the last, that of the classes.
 void relateShapes(ShapeInference &s, size_t data, size_t label) {
   s.sameInOut(data, 0);
   if (s.hasFailed()) return;

@@ -1,11 +1,11 @@
 // Batch normalisation, in training form (statistics of the batch) and inference form (the moving ones).
 //
 // Hidden outputs 1 and 2 are the mean and the reciprocal deviation r = (var + eps)^(-1/2) that normalised the data; the
-// gradient computes from them alone. In training they depend on the data, so the rule of BatchNorm adds what flows
-// through them when something differentiates them: that is what makes second and higher orders right. Which form runs
-// is known at run time only; `_in_training` switches those terms off in inference, so one decomposition serves both.
-// Moving statistics change in the forward pass, once, in training, unless use_global_stats.
-// Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
+// gradient computes only from them. In training they depend on the data, so the rule of BatchNorm adds the gradient
+// through them if something differentiates them: that makes second and higher orders right. Which form runs is known
+// only at run time; `_in_training` switches those terms off in inference, so one decomposition serves both. Moving
+// statistics change in the forward pass, once, in training, unless use_global_stats. Tested by tests/nn_ops_test.cc,
+// tests/nn_infer_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"
@@ -100,7 +100,7 @@ constexpr size_t kBackwardInputs[] = {1, 2, 4, 5, 6, 7}, kBackwardOutputs[] = {1
 constexpr PortList kForwardPorts = {kForwardInputs, kForwardOutputs, 0};
 constexpr PortList kBackwardPorts = {kBackwardInputs, kBackwardOutputs, 3};
 
-// Rows run along the channels: a channel is what is across them.
+// Rows run along the channels: a channel consists of the elements across them.
 AxisRows channelsOf(const KernelCall &call) {
   const Dims data = call.in[0].shape;
   return AxisRows(data, normalizeAxis(call.params<BatchNormParams>().axis, data.size()).value_or(0));
@@ -177,8 +177,8 @@ template <class T> void backward(const KernelCall &call) {
   }
 }
 
-// Per-channel reductions and their adjoint, on behalf of one node.
-// Beside data of float16 everything per channel is float32, and so is what is computed: `x` is the data in that type.
+// Per-channel reductions and their adjoint, on behalf of one node. If the data is float16, per-channel values and all
+// computations are float32: `x` is the data in that type.
 class Channels {
  public:
   Channels(RuleContext &rule, Value given, Value perChannel)
@@ -258,7 +258,7 @@ constinit const OpDef kBackwardBatchNorm = {
         },
 };
 
-// What flows to the data through its batch statistics, from their gradients dm and dr:
+// The gradient that reaches the data through its batch statistics, from their gradients dm and dr:
 // dm/n + (x − mean)·(−r³·dr)/n, because d mean = 1/n and d r = −r³·(x − mean)/n.
 Value throughStatistics(GradRule &g) {
   Channels channels(g, g.x(0), g.y(2));
@@ -280,7 +280,7 @@ void batchNormGradient(GradRule &g) {
   normalizationGradient(g, g.params<BatchNormParams>().useGlobalStats, fused, [&] { return throughStatistics(g); });
 }
 
-// The statistic in use: the batch's in training, else the moving one, which stays as it is then.
+// The statistic in use: the batch's in training, else the moving one, which then stays unchanged.
 Value chooseStatistic(DecomposeRule &d, Value training, size_t state, Value ofBatch) {
   const double momentum = d.params<BatchNormParams>().momentum;
   const Value before = beforeWrite(d.x(state));
@@ -291,7 +291,7 @@ Value chooseStatistic(DecomposeRule &d, Value training, size_t state, Value ofBa
   return chosen;
 }
 
-// y = (x − mean)·γ·r + β. Which form runs is known at run time only, so both have their statistics.
+// y = (x − mean)·γ·r + β. Which form runs is known only at run time, so the statistics of both are there.
 void decomposeForward(DecomposeRule &d) {
   const BatchNormParams &p = d.params<BatchNormParams>();
   Channels channels(d, d.x(0), d.x(1));
@@ -307,7 +307,7 @@ void decomposeForward(DecomposeRule &d) {
   }
   const Value shifted = d.emit(kPlusScalar, {variance}, {{"scalar", d.number(p.eps)}});
   const Value r = d.emit(kRdivScalar, {d.emit(kSqrt, {shifted})}, {{"scalar", "1"}});
-  // A copy comes after the states were overwritten, so that it can wait for that.
+  // The copy is emitted after the writes to the states, so that it can wait for them.
   if (d.wants(1)) d.y(1, d.emit(kCopy, {mean}));
   if (d.wants(2)) d.y(2, r);
   if (!d.wants(0)) return;
@@ -321,7 +321,7 @@ void decomposeForward(DecomposeRule &d) {
 
 extern const OpDef kBatchNorm;
 
-// What MXNet gives the aux variables it makes for files from before aux states were nodes.
+// The initialisers of the aux variables that MXNet makes for files from before aux states were nodes.
 constexpr InputDefault kAuxDefaults[] = {{3, "__init__", "[\"zero\", {}]"}, {4, "__init__", "[\"one\", {}]"}};
 
 constinit const OpDef kBatchNorm = {

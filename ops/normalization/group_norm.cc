@@ -2,7 +2,7 @@
 // group.
 //
 // Outputs 1 and 2 are the mean and the deviation s = (var + eps)^(1/2) of each (image, group); the gradient computes
-// from them. They depend on the data, so the rule of GroupNorm adds what flows through them when something
+// from them. They depend on the data, so the rule of GroupNorm adds the gradient through them if something
 // differentiates them: that makes second and higher orders right. γ and β are those of MXNet 1.9.1, one number per
 // group. Sums run in float64. Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
@@ -141,7 +141,7 @@ template <class T> void backwardRows(const KernelCall &call) {
   }
 }
 
-// Tensors as (image, group, elements), on behalf of one node.
+// Operators on tensors viewed as (image, group, elements), on behalf of one node.
 class Groups {
  public:
   explicit Groups(RuleContext &rule)
@@ -152,9 +152,9 @@ class Groups {
   Value mean(Value v) { return perGroup(kMean, v); }
   Value perVector(Value v) { return rule.emit(kSum, {v}, {{"axis", "1"}, {"exclude", "True"}}); }
   Value spread(Value v, Value like) { return rule.emit(kBroadcastAxisLike, {v, like}, {{"axis", "1"}}); }
-  /// A statistic with the axes of `like`, which has one element for each; `split` undone.
+  /// A statistic with the axes of `like`, which has one element for each; also undoes `split`.
   Value keep(Value v, Value like) { return rule.emit(kReshapeLike, {v, like}); }
-  /// `keep` undone: the axes of one element summed away.
+  /// Undoes `keep`: the axes of one element are summed away.
   Value perRow(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
 
  private:
@@ -201,7 +201,7 @@ constinit const OpDef kBackwardGroupNorm = {
         },
 };
 
-// What flows through the statistics, from their gradients dm and ds: (dm + x̂·ds)/n, for d m = 1/n and d s = x̂/n.
+// The gradient through the statistics, from theirs, dm and ds: (dm + x̂·ds)/n, because d m = 1/n and d s = x̂/n.
 Value throughStatistics(GradRule &g) {
   Groups groups(g);
   const Value x = groups.split(g.x(0)), count = groups.sum(g.emit(kOnesLike, {x}));

@@ -1,8 +1,8 @@
 // InstanceNorm: every channel of every image centred and scaled to unit deviation, then y = γ·x̂ + β per channel.
 //
-// Hidden outputs 1 and 2 are the mean and the biased variance of each (image, channel); the gradient computes from them.
-// They depend on the data, so the rule of InstanceNorm adds what flows through them when something differentiates them:
-// that makes second and higher orders right. Sums run in float64. MXNet has the operator in float32 only.
+// Hidden outputs 1 and 2 are the mean and the biased variance of each (image, channel); the gradient computes from
+// them. They depend on the data, so the rule of InstanceNorm adds the gradient through them if something differentiates
+// them: that makes second and higher orders right. Sums run in float64. MXNet has the operator only in float32.
 // Tested by tests/sequence_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -110,7 +110,7 @@ template <class T> void forwardRows(const KernelCall &call) {
 // One row of the gradient's inputs, in float64.
 template <class T> struct BackwardRow {
   const T *dyRow, *xRow;
-  double mean, deviation;  // the latter's reciprocal
+  double mean, deviation;  // deviation: its reciprocal
 
   BackwardRow(const KernelCall &call, int64_t row, int64_t pixels)
       : dyRow(call.in[0].as<const T>() + row * pixels), xRow(call.in[3].as<const T>() + row * pixels),
@@ -169,7 +169,7 @@ class Instances {
   Value spreadChannel(Value v) { return rule.emit(kBroadcastAxisLike, {v, data}, {{"axis", "1"}}); }
   /// A statistic with as many axes as the data; `like` has that shape.
   Value keep(Value statistic, Value like) { return rule.emit(kReshapeLike, {statistic, like}); }
-  /// `keep` undone: the axes of one element summed away.
+  /// Undoes `keep`: the axes of one element are summed away.
   Value perInstance(Value kept) { return rule.emit(kSum, {kept}, {{"axis", "(0,1)"}, {"exclude", "True"}}); }
   /// (var + eps)^(−1/2)
   Value reciprocalDeviation(Value variance) {
@@ -222,7 +222,7 @@ constinit const OpDef kBackwardInstanceNorm = {
         },
 };
 
-// What flows through the statistics, from their gradients dm and dv: (dm + 2·(x − mean)·dv)/n.
+// The gradient through the statistics, from theirs, dm and dv: (dm + 2·(x − mean)·dv)/n.
 Value throughStatistics(GradRule &g) {
   const Value x = g.x(0);
   Instances rows(g, x);

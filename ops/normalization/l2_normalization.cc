@@ -1,8 +1,8 @@
 // L2Normalization: groups of elements divided by their Euclidean norm n = (Σ x² + eps)^(1/2).
 //
 // A group is an image (instance), the channels of one pixel (channel) or the pixels of one channel (spatial). The norm
-// is a hidden output; the gradient reads it and y. Someone who differentiates the gradient reaches the norm, so the rule
-// adds what flows through it. Sums run in float64. Tested by tests/layer_ops_test.cc
+// is a hidden output; the gradient reads it and y. Differentiating the gradient reaches the norm, so the rule adds the
+// gradient through it. Sums run in float64. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -156,7 +156,7 @@ void decomposeForward(DecomposeRule &d) {
   d.y(1, d.emit(kSum, {norm}, {{"axis", kept}, {"exclude", "True"}}));
 }
 
-// dn reaches the data as y·dn, for dn/dx = x/n.
+// dn reaches the data as y·dn, because dn/dx = x/n.
 void l2Gradient(GradRule &g) {
   Value dx;
   const bool hasDirect = !g.isZero(0);

@@ -1,7 +1,7 @@
 // LayerNorm: the data centred and scaled to unit deviation along one axis, then y = γ·x̂ + β with γ and β along that axis.
 //
 // Outputs 1 and 2 are the mean m and the deviation s = (var + eps)^(1/2) of each row; the gradient computes from them.
-// They depend on the data, so the rule of LayerNorm adds what flows through them when something differentiates them:
+// They depend on the data, so the rule of LayerNorm adds the gradient through them if something differentiates them:
 // that makes second and higher orders right. Sums run in float64. Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -203,7 +203,7 @@ constinit const OpDef kBackwardLayerNorm = {
     .kernel = backward,
 };
 
-// What flows through the statistics, from their gradients dm and ds: (dm + x̂·ds)/n, for d m = 1/n and d s = x̂/n.
+// The gradient through the statistics, from theirs, dm and ds: (dm + x̂·ds)/n, because d m = 1/n and d s = x̂/n.
 Value throughStatistics(GradRule &g) {
   const Value x = g.x(0);
   Rows rows(g);

@@ -1,9 +1,9 @@
 // Local response normalisation across channels, with its fused gradient.
 //
 // The hidden output is the norm n = knorm + α/nsize · W(x²), W the sum over a window of nsize channels around each. The
-// window is symmetric, so W is its own adjoint: one operator serves every order. Someone who differentiates the
-// gradient reaches n, so the rule of LRN adds what flows through it. Factors are rounded to single precision, as MXNet
-// holds them. Tested by tests/layer_ops_test.cc
+// window is symmetric, so W is its own adjoint: one operator serves every order. Differentiating the gradient reaches
+// n, so the rule of LRN adds the gradient through it. Factors are rounded to single precision, as MXNet holds them.
+// Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/axis_rows.h"
@@ -136,8 +136,8 @@ void windowSum(const KernelCall &call) {
   });
 }
 
-// The channels as an axis of pixels, over which sum pooling slides a window of nsize times 1 times 1. Pooling takes three
-// axes of pixels at most, so those behind are merged first.
+// The channels become an axis of pixels, over which sum pooling slides a window of nsize times 1 times 1. Pooling takes
+// at most three axes of pixels, so further axes are merged first.
 void decomposeWindowSum(DecomposeRule &d) {
   Value v = d.x(0);
   size_t rank = d.rank(v);

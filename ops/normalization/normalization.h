@@ -1,5 +1,5 @@
-// What batch, layer and instance normalization have in common: output 0 is normalized data, outputs 1 and 2 are the
-// statistics it is normalized by.
+// Shared by batch, layer, group and instance normalization: output 0 is normalized data, outputs 1 and 2 are the
+// statistics by which it is normalized.
 #pragma once
 
 #include "ir/grad_rule.h"
@@ -9,15 +9,15 @@
 
 namespace gradc {
 
-/// Entries by their shape. The data's: input `data` and output 0. That of γ and β: one number per channel, or along the
-/// axis. That of the statistics: one per row that is normalized.
+/// Entries by shape. `data` and output 0 have the data's; vectors have that of γ and β, one number per channel or along
+/// the axis; rows have that of the statistics, one per normalized row.
 struct NormPorts {
   size_t data;
   llvm::ArrayRef<size_t> vectorInputs, vectorOutputs, rowInputs, rowOutputs;
 };
 
-/// The gradient: what `fused` says flows through output 0, and to the data what flows through the statistics as well,
-/// unless they are constants. Either is requested only if something flows there.
+/// The gradient: that of `fused` through output 0 and, for the data, also that through the statistics unless they are
+/// constants. Either is called only if a gradient arrives there.
 inline void normalizationGradient(GradRule &g, bool areConstants, llvm::function_ref<Value()> fused,
                                   llvm::function_ref<Value()> throughStatistics) {
   const bool hasDirect = !g.isZero(0), hasStatistics = (!g.isZero(1) || !g.isZero(2)) && g.wants(0) && !areConstants;

@@ -111,7 +111,7 @@ void checkAxis(ShapeInference &s) {
     s.fail("axis " + Twine(axis) + " is outside data of shape " + toString(s.in(0)));
 }
 
-// A length per row: the data's shape without the axis. A number is a row of one element.
+// A length per row: the data's shape without the axis. A scalar is a row of one element.
 void relateLength(ShapeInference &s, size_t data, size_t length) {
   checkAxis(s);
   if (s.hasFailed() || !s.in(data).hasRank()) return;
@@ -140,7 +140,7 @@ void forwardType(DTypeInference &t) {
   if (wanted == DType::Unknown || t.in(0) == DType::Unknown) t.sameInOut(0, 0);
 }
 
-// dy, y; dy, x[, length], y where the data is taken.
+// Inputs are dy, y; or dy, x[, length], y if the data is taken.
 void backwardShape(ShapeInference &s) {
   const size_t last = s.numInputs() - 1;
   for (int pass = 0; pass < 2; ++pass) {
@@ -178,7 +178,7 @@ template <const OpDef &Backward> void softmaxGradient(GradRule &g) {
   if (hasLength(g.kind())) g.noGrad(1);
 }
 
-// A requested type is that of dy and y; back in the data's, as by the gradient of a Cast.
+// dy and y have the requested type; dx is converted to the data's, as by the gradient of a Cast.
 Value inTypeOfData(DecomposeRule &d, Value dx) {
   const DType wanted = paramsOf(d.kind()).dtype;
   if (wanted == DType::Unknown) return dx;
@@ -187,7 +187,7 @@ Value inTypeOfData(DecomposeRule &d, Value dx) {
   return d.emitFused(kBackwardCast, dx, attrs, cast.node);
 }
 
-// 1 within a row's length, in the shape of the data. Lengths are cut to whole numbers, NaN to 0.
+// 1 within a row's length, in the shape of the data. Lengths are truncated to integers, NaN to 0.
 Value withinLength(DecomposeRule &d) {
   const StringRef axis = d.number(paramsOf(d.kind()).axis);
   Value length = d.emit(kCast, {d.x(1)}, {{"dtype", "int64"}}), data = d.x(0);

@@ -1,7 +1,8 @@
 // SoftmaxActivation: a softmax over the last axis or over the channels, as networks had it before `softmax`.
 //
-// Mode instance runs along the last axis, mode channel along axis 1. For data of more than two axes MXNet's gradient of
-// mode instance sums over axis 1 and does not fit its own forward pass; here it fits. Tested by tests/layer_ops_test.cc
+// Mode instance runs along the last axis, mode channel along axis 1. For data of more than two axes, MXNet's gradient
+// of mode instance sums over axis 1 and does not match its own forward pass; here it does.
+// Tested by tests/layer_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"

@@ -1,11 +1,12 @@
 // Steps of optimizers: the new value of a weight from its gradient, with the optimizer's states overwritten.
 //
-// These are MXNet 1.9.1's operators with MXNet's attributes, so the learning rate is an attribute: fixed in the graph,
-// and so is which step it is, where an operator depends on that. What changes from step to step is data, not structure.
-// For it each has a sibling `_scheduled_…` of our own with inputs instead: `lr`, times the attribute rate_factor, and
-// `t`, counted from 1. Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
-// MXNet's AdaGrad takes row-sparse gradients only, so `_adagrad_update` is ours: the step of its Python optimizer.
-// Steps have no gradient: to ask for one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
+// These are MXNet 1.9.1's operators with MXNet's attributes. The learning rate is an attribute, hence fixed in the
+// graph, and so is the number of the step where an operator depends on it. But what changes from step to step is data,
+// not structure: each operator has a sibling `_scheduled_…` of our own with inputs instead, `lr`, times the attribute
+// rate_factor, and `t`, counted from 1.
+// Adam's bias correction is part of the rate, as in MXNet: lr · sqrt(1 - β2^t) / (1 - β1^t).
+// MXNet's AdaGrad takes only row-sparse gradients, so `_adagrad_update` is ours: the step of its Python optimizer.
+// Steps have no gradient: requesting one is an error (E-02), as in MXNet. Tested by tests/optimizer_ops_test.cc
 #include "ops/optimizer/step.h"
 
 #include "ops/families.h"
@@ -17,7 +18,7 @@ namespace {
 
 using std::abs, std::sqrt;
 
-// ---- formulas: the states of e are those of the inputs, in order
+// ---- formulas: e.state has the states among the inputs, in order
 
 constexpr auto kSgd = [](auto &e) { return e.weight - e.all.lr * e.gradient(); };
 
@@ -26,14 +27,14 @@ constexpr auto kSgdMomentum = [](auto &e) {
   return e.weight + e.state[0];
 };
 
-// The momentum of the step after this one is taken beforehand.
+// Applies the momentum of the next step in advance.
 constexpr auto kNesterov = [](auto &e) {
   const auto kept = e.number(e.p.momentum) * e.state[0];
   e.state[0] = kept - e.all.lr * e.gradient();
   return e.weight - kept + e.number(e.p.momentum + 1) * e.state[0];
 };
 
-// The size of the gradient does not matter, nor do its factor and bounds.
+// The size of the gradient does not matter, so its factor and bounds are not used.
 constexpr auto kSignSgd = [](auto &e) {
   return (1 - e.all.lr * e.number(e.p.wd)) * e.weight - e.all.lr * sign(e.grad);
 };
@@ -49,7 +50,7 @@ constexpr auto kAdam = [](auto &e) {
   return e.weight - e.all.lr * mean / (sqrt(var) + e.number(e.p.epsilon));
 };
 
-// The weight decays by itself. MXNet has the schedule in eta and the bias correction in lr.
+// The weight decay is separate from the gradient. MXNet has the schedule in eta and the bias correction in lr.
 constexpr auto kAdamW = [](auto &e) {
   const auto g = e.plainGradient();
   const auto mean = e.average(0, e.p.beta1, g), var = e.averageOfSquares(1, e.p.beta2, g);
@@ -64,7 +65,7 @@ constexpr auto kRmsProp = [](auto &e) {
   return e.withinWeights(e.weight - e.all.lr * (g / sqrt(n + e.number(e.p.epsilon))));
 };
 
-// Of the mean of squares the square of the mean is subtracted.
+// The square of the mean is subtracted from the mean of squares.
 constexpr auto kRmsPropAlex = [](auto &e) {
   const auto g = e.decayedGradient();
   const auto n = e.averageOfSquares(0, e.p.gamma1, g), mean = e.average(1, e.p.gamma1, g);
@@ -110,7 +111,7 @@ constexpr auto kLamb1 = [](auto &e) {
   return mean / e.all.meanCorrection / (sqrt(var / e.all.varCorrection) + epsilon) + e.decay();
 };
 
-// The rate has the quotient of norms in it.
+// The rate includes the quotient of norms.
 constexpr auto kLamb2 = [](auto &e) { return e.weight - e.all.lr * e.grad; };
 
 // ---- attributes
@@ -305,7 +306,7 @@ constinit const OpDef kSteps[] = {
         {"mp_sgd_mom_update"},
         "sgd_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
         {"weight", "grad", "mom", "weight32"}, fixedAttrs(kMomentumAttrs), 3),
-    // MXNet's takes the decay of the momentum from the new weight, nag_mom_update from the old one, and so does this.
+    // MXNet's adds the decay of the new weight to the momentum; nag_mom_update, and this operator, that of the old one.
     mixedStepOp<kNesterov, 1>(
         {"mp_nag_mom_update"},
         "nag_mom_update of weight32, the weight in float32, which is overwritten; yields it rounded",
@@ -317,7 +318,7 @@ constinit const OpDef kSteps[] = {
     mixedStepOp<kLamb1, 2>({"mp_lamb_update_phase1"},
                            "lamb_update_phase1 of weight32, the weight in float32; yields float32",
                            {"weight", "grad", "mean", "var", "weight32"}, kLamb1Attrs, std::nullopt, kSquaresSecond),
-    // MXNet declares that it overwrites weight32, and leaves it as it is.
+    // MXNet declares weight32 as overwritten, but leaves it unchanged.
     mixedStepOp<kLamb2, 0>(
         {"mp_lamb_update_phase2"},
         "lamb_update_phase2 of weight32, the weight in float32, which is overwritten; yields it rounded",

@@ -92,7 +92,7 @@ Term StepRule::input(StringRef name, double fallback) {
   return Term(formula, rescale);
 }
 
-// LAMB multiplies it by the quotient of two norms, neither of which is 0.
+// LAMB multiplies the rate by the quotient of two norms unless one of them is 0.
 Term StepRule::rate() {
   const Term lr = stepInput(d.kind(), "lr") ? input("lr", 0) * p.rateFactor : Term(p.lr);
   if (!stepInput(d.kind(), "r1")) return lr;
@@ -112,13 +112,13 @@ StepElement<Term> StepRule::element(size_t numStates) {
   return {p, numbers, Term(formula, weight()), grad, {state(0), state(1), state(2)}};
 }
 
-/// What the step is taken from.
+/// The weight that the step starts from.
 Value StepRule::weight() {
   const size_t at = weightInput(d.kind());
   return d.kind().isMutated(at) ? beforeWrite(d.x(at)) : d.x(at);
 }
 
-// A step is taken where rescale · 0 is 0 and rescale is not.
+// The step is taken if rescale is finite (rescale · 0 is 0) and not 0.
 Value StepRule::ifTaken(Value after, Value before) {
   if (!rescale.isValid()) return after;
   if (!isTaken.isValid()) {
@@ -136,7 +136,7 @@ void StepRule::finish(const StepElement<Term> &element, const Term &weight, size
     d.emit(kAssign, {d.x(input), ifTaken(after, beforeWrite(d.x(input)))});
   };
   for (size_t i = 0; i < numStates; ++i) overwrite(2 + i, states[i]);
-  // After the writes, which it waits for.
+  // After the writes, so that it waits for them.
   const size_t master = weightInput(d.kind());
   if (!d.kind().isMutated(master)) return d.y(0, ifTaken(weight.value(), d.x(0)));
   const Value after = weight.value();

@@ -1,4 +1,4 @@
-// What steps of optimizers share: attributes, operands, and the makers of operators from formulas.
+// Shared by steps of optimizers: attributes, operands, and the makers of operators from formulas.
 //
 // A formula gets one element of the operands, moves the states and returns the new weight. On numbers it is the kernel,
 // on terms (ops/elementwise/formula.h) the decomposition. Operands are known by their names:
@@ -7,8 +7,8 @@
 //   lr, t                   of `_scheduled_…` operators: the learning rate and which step it is, tensors of one element
 //   r1, r2                  of LAMB: norms of the weight and of its step
 //   rescale_grad            of AdamW: factor of the gradient; the step is left out where it is 0, infinite or NaN
-//   weight32                of `mp_…` operators, for weights of 16 bits: the weight in float32, which the step is taken
-//                           from and left in; states and numbers are float32 too
+//   weight32                of `mp_…` operators, for 16-bit weights: the weight in float32, which the step reads and
+//                           overwrites; states and numbers are float32 too
 //
 // Tested by tests/optimizer_ops_test.cc
 #pragma once
@@ -44,7 +44,7 @@ template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>> T boun
 }
 Term bounded(const Term &v, double bound);
 
-/// What all elements share. V is the type of the elements, or Term.
+/// The numbers that all elements share. V is the type of the elements, or Term.
 template <class V> struct StepNumbers {
   V lr, rescale;
   V meanCorrection, varCorrection;  // 1 - β1^t, 1 - β2^t
@@ -61,7 +61,8 @@ template <class V> struct StepElement {
   V clipped(const V &v) const { return p.clipGradient >= 0 ? bounded(v, p.clipGradient) : v; }
   V rescaled() const { return all.rescale * grad; }
   V decay() const { return number(p.wd) * weight; }
-  /// The gradient as most optimizers take it, and as those do that decay the weight on their own.
+  /// The gradient with weight decay added after clipping, with it added before, and without it, for optimizers that
+  /// decay the weight separately.
   V gradient() const { return clipped(rescaled()) + decay(); }
   V decayedGradient() const { return clipped(rescaled() + decay()); }
   V plainGradient() const { return clipped(rescaled()); }
@@ -73,10 +74,10 @@ template <class V> struct StepElement {
   V withinWeights(const V &v) const { return p.clipWeights >= 0 ? bounded(v, p.clipWeights) : v; }
 };
 
-/// The weight as steps compute with it: `weight32`, or else `weight`.
+/// The index of the weight that steps compute with: `weight32`, or else `weight`.
 inline size_t weightInput(const NodeKind &kind) { return stepInput(kind, "weight32").value_or(0); }
 
-/// Of a call. `isTaken`: false where rescale_grad forbids the step.
+/// The numbers of a call. `isTaken` becomes false if rescale_grad forbids the step.
 template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTaken) {
   const StepParams &p = call.params<StepParams>();
   auto read = [&](llvm::StringRef name, double fallback) {
@@ -100,7 +101,7 @@ template <class T> StepNumbers<T> stepNumbers(const KernelCall &call, bool &isTa
           static_cast<T>(1 - std::pow(p.beta2, t)), isScheduled};
 }
 
-/// The same in a decomposition, and what the steps have besides.
+/// The same in a decomposition, with whatever else its step needs.
 class StepRule {
  public:
   explicit StepRule(DecomposeRule &d);
@@ -174,8 +175,8 @@ void stepType(DTypeInference &t);
 
 inline constexpr InplacePair kOverWeight[] = {{0, 0}};
 
-/// Types of the form for weights of 16 bits: weight and gradient have one, all else is float32, or float64 where they are.
-/// LAMB's direction is among the rest.
+/// Types of the form for 16-bit weights: weight and gradient have one type; all else, LAMB's direction included, is
+/// float32, or float64 if they are.
 void mixedStepType(DTypeInference &t);
 
 /// The operator of a formula with that many states. `names`: the name and its aliases.
@@ -202,7 +203,8 @@ constexpr OpDef stepOp(NameList names, llvm::StringRef summary, NameList inputs,
   return op;
 }
 
-/// The operator of that formula that takes the step from an input weight32. `master`: where that is, if it is overwritten.
+/// The operator of that formula that steps from an input weight32. `master`: the index of that input, if it is
+/// overwritten.
 template <auto F, size_t NumStates>
 constexpr OpDef mixedStepOp(NameList names, llvm::StringRef summary, NameList inputs, llvm::ArrayRef<AttrSpec> attrs,
                             std::optional<uint32_t> master, llvm::ArrayRef<Domain> domains = {}) {
@@ -212,8 +214,8 @@ constexpr OpDef mixedStepOp(NameList names, llvm::StringRef summary, NameList in
   return op;
 }
 
-// ---- attributes; those that `_scheduled_…` operators lack come first in the lists, rate_factor, which they alone
-// have, last
+// ---- attributes. In each list, those that `_scheduled_…` operators lack come first, and rate_factor, which only they
+// have, comes last.
 
 constexpr AttrSpec kLrAttr = required<&StepParams::lr>("lr", "learning rate");
 constexpr AttrSpec kRateFactorAttr = attr<&StepParams::rateFactor>("rate_factor", "1", "factor of the learning rate");
@@ -226,7 +228,7 @@ constexpr AttrSpec kEpsilonAttr =
 constexpr AttrSpec kBeta1Attr = attr<&StepParams::beta1>("beta1", "0.899999976", "decay of the mean");
 constexpr AttrSpec kBeta2Attr = attr<&StepParams::beta2>("beta2", "0.999000013", "decay of the mean of squares");
 
-/// The attributes of MXNet's operator and of its sibling that lacks the first `numFixed` of them.
+/// The attributes of MXNet's operator, and of its sibling, which lacks the first `numFixed` of them.
 template <size_t N> constexpr llvm::ArrayRef<AttrSpec> fixedAttrs(const AttrSpec (&rows)[N]) {
   return llvm::ArrayRef<AttrSpec>(rows, N - 1);
 }

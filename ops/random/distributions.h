@@ -1,6 +1,6 @@
-// Distributions as noise of a standard one, moved and scaled: y = a + (b - a) · u for uniform u in [0, 1), and y = a +
-// b · z for normal z. Noise is what is drawn; parameters get gradients through the formula. Tested by
-// tests/random_ops_test.cc
+// Distributions as standard noise, shifted and scaled: y = a + (b - a) · u for uniform u in [0, 1), and y = a + b · z
+// for normal z. Only the noise is drawn; parameters get gradients through the formula.
+// Tested by tests/random_ops_test.cc
 #pragma once
 
 #include "ir/error.h"
@@ -29,7 +29,7 @@ inline std::string toText(double number) {
   return os.str();
 }
 
-/// Standard numbers. Element i is a function of the key and i alone, whichever operator draws it.
+/// Standard noise. Element i depends only on the key and i, whichever operator draws it.
 struct Uniform {
   static double draw(const RandomStream &stream, uint64_t i) { return stream.uniform(i); }
   static Value noise(DecomposeRule &d, Value place) { return d.emit(kUniformLike, {place}); }

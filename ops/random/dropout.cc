@@ -97,7 +97,7 @@ void backward(const KernelCall &call) {
   });
 }
 
-// The mask is that of a draw for each of its elements; in inference, unless told otherwise, and for p = 0 it is ones.
+// The mask has one draw per element. It is ones for p = 0 and, in mode training, in inference.
 void decompose(DecomposeRule &d) {
   const DropoutParams &p = d.params<DropoutParams>();
   const Value x = d.x(0);

@@ -1,4 +1,4 @@
-// Random numbers with parameters in the attributes. `_uniform_like` is what all operators that draw are made of.
+// Random numbers with parameters in the attributes. All operators that draw decompose to `_uniform_like`.
 // Tested by tests/random_ops_test.cc, tests/index_ops_test.cc
 #include "ir/error.h"
 #include "ir/inference.h"
@@ -72,7 +72,7 @@ template <class D> void decomposeCreated(DecomposeRule &d) {
 
 template <class D> void decomposeLike(DecomposeRule &d) { d.y(0, d.emit(kCastLike, {numbers<D>(d, d.x(0)), d.x(0)})); }
 
-/// What those that draw from D share.
+/// The fields shared by operators that draw from D.
 template <class D> constexpr OpDef drawing(NameList names, StringRef summary, ArrayRef<AttrSpec> attrs) {
   OpDef op;
   op.name = names.names[0];
@@ -107,7 +107,7 @@ template <class D> constexpr OpDef like(StringRef name, StringRef summary, Array
 
 }  // namespace
 
-// Draw i of the node is that of every other random operator in its place.
+// Draw i of this node is draw i of any other random operator in its place.
 constinit const OpDef kUniformLike = {
     .name = "_uniform_like",
     .summary = "float64 numbers drawn from [low, high) in the shape of data, of which only the shape is used",

@@ -28,7 +28,7 @@ constexpr AttrSpec kAttrs[] = {
 
 Error checkSample(const OpDef &, void *params) { return settleType(static_cast<SampleParams *>(params)->dtype); }
 
-// Axes of the parameters, then those of the draws.
+// The axes of the parameters, then those of the draws.
 void sampleShape(ShapeInference &s) {
   const Dims draws = s.params<SampleParams>().shape;
   s.sameInIn(0, 1);
@@ -79,7 +79,7 @@ template <class D> void sample(const KernelCall &call) {
 template <class D> void decomposeSample(DecomposeRule &d) {
   const SampleParams &p = d.params<SampleParams>();
   const StringRef type = dtypeName(p.dtype);
-  auto spread = [&](size_t i) {  // one axis of one element for each of the draws'
+  auto spread = [&](size_t i) {  // appends an axis of one element for each axis of the draws
     Value v = d.emit(kCast, {d.x(i)}, {{"dtype", type}});
     for (size_t axis = 0; axis < p.shape.size(); ++axis) v = d.emit(kExpandDims, {v}, {{"axis", "-1"}});
     return v;

@@ -1,6 +1,6 @@
 // Random permutations along the first axis: draw i is the key of row i, and rows are sorted by their keys.
 //
-// The permutation is a hidden output, which MXNet's operator does not have: so there is a gradient here, which MXNet lacks.
+// The permutation is a hidden output, which MXNet's operator lacks; so it has a gradient here, unlike in MXNet.
 // Tested by tests/ordering_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -16,7 +16,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Which row of the input each row of the output is, in the shape of the data.
+// For each row of the output, its row in the input; in the shape of the data.
 template <class Rule> Value positions(Rule &r, Value order, Value data) {
   const Value like = r.emit(kIndexLike, {data}, {{"axis", "0"}});  // of the order's type
   return r.emit(kBroadcastAxisLike, {order, like}, {{"axis", "0"}});

@@ -26,7 +26,7 @@ constexpr AttrSpec kArgAttrs[] = {
     attr<&ArgParams::keepDims>("keepdims", "False", "whether searched axes stay, with one element"),
 };
 
-// The axes of the reduction are views of the parameters themselves.
+// The reduction's list of axes refers to the parameter itself.
 Error checkArg(const OpDef &, void *params) {
   ArgParams &p = *static_cast<ArgParams *>(params);
   if (p.along) p.axis = Dims(&*p.along, 1);
@@ -48,7 +48,7 @@ void argShape(ShapeInference &s) {
                                                   : "axis " + std::to_string(s.params<ReduceParams>().axis[0])));
 }
 
-// The largest position that T holds where there is none that is exact.
+// The position in type T; integer types saturate.
 template <class T> T positionAs(int64_t position) {
   if constexpr (std::is_integral_v<T>) {
     constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<T>::max());

@@ -26,7 +26,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&CumsumParams::dtype>("dtype", "None", "type of the sums; None: that of the input"),
 };
 
-// Between the tensor and its running sums, of which one is input 0 and the other output 0.
+// Relates the tensor and its running sums, which are input 0 and output 0 or, backward, the other way round.
 void cumsumShape(ShapeInference &s, bool isBackward) {
   const CumsumParams &p = s.params<CumsumParams>();
   const ShapeRef whole = isBackward ? s.out(0) : s.in(0);
@@ -77,7 +77,7 @@ void cumsumKernel(const KernelCall &call, bool isBackward) {
   });
 }
 
-// A loop over the axis, which comes first for that. Rows are vectors: of a vector, of one element.
+// A loop over the axis, which is moved to the front. Rows are vectors; those of a vector have one element.
 void decomposeCumsum(DecomposeRule &d) {
   const CumsumParams &p = d.params<CumsumParams>();
   const int64_t axis = p.axis.value_or(0);
@@ -128,7 +128,7 @@ constinit const OpDef kBackwardCumsum = {
 
 }  // namespace
 
-// dx[i] = Σ over j >= i of dy[j]. MXNet refuses negative axes when it runs.
+// dx[i] = Σ over j >= i of dy[j]. MXNet refuses negative axes at run time.
 constinit const OpDef kCumsum = {
     .name = "_np_cumsum",
     .aliases = {"cumsum"},

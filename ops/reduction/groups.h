@@ -19,7 +19,7 @@ template <class F> void forEachGroup(const ReduceParams &params, Dims whole, F v
   for (int64_t i = 0; i < size; ++i, outer.next()) visit(i, forEach);
 }
 
-/// Shapes of a fused gradient: output 0 is that of input `whole`, whose reductions the inputs `parts` are.
+/// Shapes of a fused gradient: output 0 has that of input `whole`, and the inputs `parts` have that of its reduction.
 inline void relateGradient(ShapeInference &s, size_t whole, llvm::ArrayRef<size_t> parts) {
   s.sameInOut(whole, 0);
   for (size_t part : parts) {
@@ -28,7 +28,7 @@ inline void relateGradient(ShapeInference &s, size_t whole, llvm::ArrayRef<size_
   }
   if (!s.hasFailed()) s.sameInOut(whole, 0);
 }
-/// Of one with the operands dy, x and y.
+/// The same for the operands dy, x and y.
 inline void gradientShape(ShapeInference &s) { relateGradient(s, 1, {0, 2}); }
 
 /// Whether `a` takes the place of the extremum so far; the first of equals stays, a NaN is the result.

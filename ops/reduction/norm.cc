@@ -19,7 +19,7 @@ namespace {
 
 Value repeated(DecomposeRule &d, Value v, Value x, const Attrs &axes) { return d.emit(kRepeatAxesLike, {v, x}, axes); }
 
-// The attributes of the reductions that a norm or moments consist of.
+// The attributes of the reductions to which a norm or moments decompose.
 Attrs axesOf(DecomposeRule &d) {
   const ReduceParams &p = d.params<ReduceParams>();
   return d.context().attrs(ArrayRef<AttrText>{{"axis", d.tuple(p.axis)}, {"keepdims", p.keepDims ? "True" : "False"}});
@@ -49,7 +49,7 @@ void normDType(DTypeInference &t) {
   t.sameAll();
 }
 
-// Divided by the largest element where squares would overflow or vanish.
+// Scaled by the largest element if squares would overflow or vanish.
 template <class T, class F> double euclidean(const T *x, F forEach) {
   double sum = 0, largest = 0;
   forEach([&](int64_t at) {
@@ -142,7 +142,7 @@ constinit const OpDef kBackwardNorm = [] {
     const Attrs axes = axesOf(d);
     const Value x = d.x(1), dy = repeated(d, d.x(0), x, axes);
     if (d.params<NormParams>().ord == 1) return d.y(0, d.emit(kElemwiseMul, {dy, d.emit(kSign, {x})}));
-    // Where y is 0 so is x.
+    // Where y is 0, so is x.
     const Value divisor = d.emit(kElemwiseAdd, {d.x(2), d.emit(kEqualScalar, {d.x(2)}, {{"scalar", "0"}})});
     d.y(0, d.emit(kElemwiseMul, {dy, d.emit(kElemwiseDiv, {x, repeated(d, divisor, x, axes)})}));
   };
@@ -163,12 +163,12 @@ void nansumKernel(const KernelCall &call) {
   });
 }
 
-// Whether x is a number, and zeros.
+// v where x is a number, else 0.
 Value numbersOnly(DecomposeRule &d, Value x, Value v) {
   return d.emit(kWhere, {d.emit(kEqual, {x, x}), v, d.emit(kZerosLike, {x})});
 }
 
-// y is MXNet's operand and not read.
+// MXNet passes y as an operand; it is not read.
 constinit const OpDef kBackwardNansum = [] {
   OpDef op =
       reductionGradient("_backward_nansum", "gradient of nansum: dx = dy, repeated over the reduced axes, 0 where x "
@@ -217,7 +217,7 @@ void momentsKernel(const KernelCall &call) {
     forEachGroup(call.params<ReduceParams>(), call.in[0].shape, [&](int64_t i, auto &forEach) {
       double sum = 0, squares = 0, count = 0;
       forEach([&](int64_t at) { sum += x[at], count += 1; });
-      const double mean = sum / count;  // NaN of no elements, as that of `mean`
+      const double mean = sum / count;  // NaN if there are no elements, as in `mean`
       if (call.wants(0)) call.out[0].as<T>()[i] = static_cast<T>(mean);
       if (!call.wants(1)) return;
       forEach([&](int64_t at) { squares += (x[at] - mean) * (x[at] - mean); });
@@ -251,7 +251,7 @@ void decomposeMomentsBackward(DecomposeRule &d) {
   d.y(0, d.emit(kElemwiseAdd, {mean, d.emit(kElemwiseMul, {slope, distance})}));
 }
 
-// The variance is MXNet's operand and not read.
+// MXNet passes the variance as an operand; it is not read.
 constinit const OpDef kBackwardMoments = {
     .name = "_backward_moments",
     .summary = "gradient of moments: dx = (dmean + 2 * dvar * (x - mean)) / n, all repeated over the reduced axes",

@@ -21,7 +21,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Which factor an element is: itself, or 1 where nanprod leaves it out.
+// The factor of an element: itself, or 1 if nanprod leaves it out.
 struct Factor {
   template <class T> constexpr T operator()(T x) const { return x; }
 };
@@ -61,8 +61,8 @@ template <class T, class F> void multiply(double *a, const TensorRef &x, ArrayRe
   }
 }
 
-// store(i, at, w) with the coefficient w of all directions in the product of all factors of group i but the one at `at`:
-// what comes before it, kept for every factor, times what comes behind.
+// Calls store(i, at, w), where w is the coefficient of all directions in the product of all factors of group i except
+// the one at `at`: the product of those before it, kept for every factor, times that of those after it.
 template <class T, class F, class Store>
 void forProductsOfOthers(const KernelCall &call, const TensorRef &x, ArrayRef<TensorRef> directions, Store store) {
   const ReduceParams &params = call.params<ReduceParams>();
@@ -133,7 +133,7 @@ Attrs productAttrs(RuleContext &r, size_t numArgs) {
   return r.context().attrs(list);
 }
 
-// Toward each direction the gradient lacks that direction and has dy instead.
+// The gradient toward a direction has dy in place of that direction.
 void differentiateProducts(GradRule &g) {
   SmallVector<Value, 8> operands;
   for (size_t i = 0; i < g.numInputs(); ++i) operands.push_back(g.x(i));
@@ -147,7 +147,7 @@ void differentiateProducts(GradRule &g) {
   }
 }
 
-// `where` tells nothing about its shape while its condition is not fully known; `like` does.
+// `where` infers no shape until its condition is fully known, so the shape comes from `like`.
 Value choose(DecomposeRule &d, Value condition, Value x, Value y, Value like) {
   return d.emit(kReshapeLike, {d.emit(kWhere, {condition, x, y}), like});
 }
@@ -231,7 +231,7 @@ template <const OpDef &Backward, class F> constexpr OpDef product(StringRef name
   return op;
 }
 
-// y is MXNet's operand and not read.
+// MXNet passes y as an operand; it is not read.
 template <class F> constexpr OpDef productGradient(StringRef name, StringRef summary) {
   OpDef op = reductionGradient(name, summary);
   op.inputs = {"dy", "x", "y"};

@@ -28,7 +28,7 @@ constexpr AttrSpec kAxisAttrs[] = {required<&AxisParams::axis>("axis", "the axis
 
 std::optional<SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank) {
   if (params.axis.empty()) return SmallVector<bool, 6>(rank, true);
-  // As in NumPy, a number has an axis to reduce over, which changes nothing.
+  // As in NumPy, a scalar may be reduced along axis 0, which changes nothing.
   if (rank == 0 && all_of(params.axis, [](int64_t axis) { return axis == 0 || axis == -1; }))
     return SmallVector<bool, 6>();
   SmallVector<bool, 6> isReduced(rank, params.exclude);
@@ -130,7 +130,7 @@ bool broadcastsTo(ShapeRef part, ShapeRef whole) {
   return true;
 }
 
-// Each own operator has a large tensor and a small one of known direction; only `x` gives the shape of the output.
+// Only input 1, `x`, gives the shape of the output.
 void likeSecond(ShapeInference &s) { s.sameInOut(1, 0); }
 
 void sumLikeShape(ShapeInference &s) {
@@ -154,7 +154,7 @@ constexpr OpDef total(StringRef name, NameList aliases, StringRef summary) {
   return op;
 }
 
-// Elements per sum, found when the graph runs.
+// Elements per sum, counted when the graph runs.
 Value countLike(DecomposeRule &d, Value x) { return d.emit(kSum, {d.emit(kOnesLike, {x})}, d.attrs()); }
 
 constexpr OpDef withoutIntegers(OpDef op) {
@@ -249,7 +249,7 @@ void broadcastLikeShape(ShapeInference &s) {
 
 }  // namespace
 
-// dv = dy summed over the repeated axes. Unlike MXNet's, operands without axes given may differ in rank.
+// dv = dy summed over the repeated axes. Unlike in MXNet, operands may differ in rank if no axes are given.
 constinit const OpDef kBroadcastLike = {
     .name = "broadcast_like",
     .summary = "lhs repeated to the shape of rhs",

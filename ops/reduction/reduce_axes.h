@@ -1,4 +1,4 @@
-// The attributes of reductions over axes and what they say about shapes, MXNet's way: no axis means all of them, also
+// The attributes of reductions over axes and what they imply for shapes, as in MXNet: no axis means all of them, even
 // under `exclude`; a result without axes left has shape (1,). Tested by tests/reduce_ops_test.cc
 #pragma once
 
@@ -21,18 +21,18 @@ inline constexpr AttrSpec kReduceAttrs[] = {
     attr<&ReduceParams::exclude>("exclude", "False", "whether to reduce the axes that are not listed"),
 };
 
-/// Both ways: dimensions that are kept are the same in input `whole` and in its reduction, which is input `part` or,
-/// without one, the output.
+/// In both directions: dimensions that are kept are the same in input `whole` and in its reduction, which is input
+/// `part` or, without one, the output.
 void relateReduction(ShapeInference &s, size_t whole, std::optional<size_t> part);
 inline void reduceShape(ShapeInference &s) { relateReduction(s, 0, std::nullopt); }
 
-/// Whether each axis is reduced; nothing when `axis` does not fit the rank.
+/// Whether each axis is reduced; none if `axis` does not fit the rank.
 std::optional<llvm::SmallVector<bool, 6>> reducedAxes(const ReduceParams &params, size_t rank);
 
 /// The shape of a reduced tensor with one element on each reduced axis, which broadcasts to `whole`.
 DimsBuffer keptShape(const ReduceParams &params, Dims whole);
 
-/// What the definitions of reductions, and of their fused gradients, have in common; rules and kernels are left open.
+/// The common part of the definitions of reductions, and of their fused gradients; callers add rules and kernels.
 constexpr OpDef reduction(llvm::StringRef name, llvm::StringRef summary) {
   OpDef op;
   op.name = name;

@@ -1,7 +1,8 @@
 // The last step of every sequence, and sequences in reverse: SequenceLast, SequenceReverse.
 //
-// Data is (time, batch, …), of SequenceLast also (batch, time, …) with axis 1. Lengths are cut to whole numbers
-// of steps that there are; a sequence without steps has its first one for last. Tested by tests/network_ops_test.cc
+// Data is (time, batch, …); for SequenceLast also (batch, time, …), with axis 1. Lengths are truncated to integers and
+// clamped to the number of steps; the last step of a sequence without steps is its first.
+// Tested by tests/network_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ops/elementwise/elementwise.h"
@@ -37,7 +38,7 @@ SmallVector<Value, 2> withLengths(GradRule &g, Value v) {
   return operands;
 }
 
-// The gradient by `op` of the head and the lengths, which have none.
+// The gradient is `Op` of the head gradient and the lengths, which have no gradient.
 template <const OpDef &Op> void byHead(GradRule &g) {
   if (g.numInputs() > 1) g.noGrad(1);
   g.dx(0, Op.flags.isBackward ? g.fused(Op, withLengths(g, g.dy(0))) : g.emit(Op, withLengths(g, g.dy(0)), g.attrs()));
@@ -47,7 +48,7 @@ void refuseRank(ShapeInference &s, ShapeRef data) {
   s.fail("data has shape " + toString(data) + ", expected at least a time axis and a batch axis");
 }
 
-// Data, an input or (of the gradient) the output, has one axis more than its last steps.
+// Data, which is the input or (in the gradient) the output, has one axis more than its last steps.
 void relateLast(ShapeInference &s, bool isForward) {
   const size_t time = static_cast<size_t>(s.params<SequenceParams>().axis), batch = 1 - time;
   auto data = [&] { return isForward ? s.in(0) : s.out(0); };
@@ -166,7 +167,7 @@ constinit const OpDef kSequenceLast = {
     .kernel = lastKernel,
 };
 
-// Its adjoint takes the steps out of the head again.
+// Its adjoint extracts the last steps of the head gradient.
 constinit const OpDef kBackwardSequenceLast = {
     .name = "_backward_SequenceLast",
     .summary = "gradient of SequenceLast: dx = dy at the last step of every sequence, zeros elsewhere",

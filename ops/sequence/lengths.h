@@ -11,7 +11,7 @@
 
 namespace gradc {
 
-/// The length as a whole number, cut to [0, most]; NaN is 0.
+/// The length, truncated to an integer and clamped to [0, most]; NaN is 0.
 inline int64_t sequenceLength(const TensorRef &lengths, int64_t sequence, int64_t most) {
   int64_t result = 0;
   dispatchNumeric(lengths.dtype, [&](auto zero) {

@@ -1,7 +1,7 @@
 // RNN: layers of recurrent cells over a sequence (time, batch, features), in one or both directions, and its gradient.
 //
-// _backward_RNN has MXNet's operands, which do not include the lengths of sequences: with them the gradient is _RNN_grad.
-// Both run the layers again; dropout draws what the forward node drew. Tested by tests/rnn_test.cc
+// _backward_RNN has MXNet's operands, which do not include the lengths of sequences; with lengths the gradient is
+// _RNN_grad. Both run the layers again; dropout draws what the forward node drew. Tested by tests/rnn_test.cc
 #include "ops/sequence/rnn.h"
 
 #include "ir/dim.h"
@@ -59,9 +59,9 @@ Error checkClip(const RnnParams &p) {
   return Failure(ErrorKind::BadAttribute, "attribute 'lstm_state_clip_min' exceeds 'lstm_state_clip_max'");
 }
 
-// MXNet holds p in single precision.
 bool drops(const NodeKind &kind) { return kind.params<RnnParams>().drops(); }
 
+// MXNet holds p in single precision.
 Error checkParams(const OpDef &, void *params) {
   RnnParams &p = *static_cast<RnnParams *>(params);
   p.p = roundToSingle(p.p);
@@ -72,7 +72,7 @@ Error checkParams(const OpDef &, void *params) {
 
 // ---- shapes
 
-// Elements of the vector of parameters but for the first layer's weights of the input, and of one column of these.
+// The number of parameters except the first layer's weights of the input, and the number in a column of these.
 struct ParameterCount {
   Dim fixed, perInput;
 
@@ -100,7 +100,8 @@ class RnnShapes {
   }
 
  private:
-  // Where state k's input and the outputs that have its shape are.
+  // The input of state k and, in a gradient operator, the first of the inputs with its shape: its output, then the
+  // head.
   size_t stateInput(int64_t k) const { return k == 0 ? ports.state : ports.stateCell; }
   size_t firstOutput(int64_t k) const { return k == 0 ? ports.stateHead - 1 : ports.cellHead - 1; }
 
@@ -166,7 +167,7 @@ class RnnShapes {
   const bool isForward;
 };
 
-// Gradients have the shapes of what they belong to.
+// Gradients have the shapes of their operands.
 void backwardShape(ShapeInference &s, bool hasLengths) {
   const RnnPorts ports = RnnPorts::ofBackward(s.params<RnnParams>(), hasLengths);
   for (int pass = 0; pass < 2 && !s.hasFailed(); ++pass) {
@@ -202,7 +203,7 @@ constexpr NameList kGradients = {"data_grad", "parameters_grad", "state_grad", "
 
 bool isLengths(const NodeKind &kind, size_t input) { return input == RnnPorts::ofForward(paramsOfRnn(kind)).lengths; }
 
-// The outputs of the forward node: the layers run again.
+// The outputs of the forward node, which are not read because the layers run again.
 bool isOutput(const NodeKind &kind, size_t input) {
   const RnnPorts ports = RnnPorts::ofBackward(paramsOfRnn(kind), false);
   return input + 1 == ports.head || input + 1 == ports.stateHead || input + 1 == ports.cellHead;

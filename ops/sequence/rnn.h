@@ -1,4 +1,4 @@
-// What the files of RNN share: attributes, sizes, and where each layer's weights are in the vector of parameters.
+// Shared by the files of RNN: attributes, sizes, and where each layer's weights are in the vector of parameters.
 //
 // The vector holds the matrices of all layers first: for each layer and direction those of the input (gates · state, input),
 // of the state (gates · state, output) and, with a projection, (output, state). Two biases for each layer and direction
@@ -98,20 +98,20 @@ template <class T> class RnnSpace {
   Dim used = 0;
 };
 
-/// What dropout multiplies element i of a layer's output by; forward and gradient draw the same numbers.
+/// The factor by which dropout scales element i of a layer's output; forward and gradient draw the same numbers.
 inline double dropFactor(const KernelCall &call, uint64_t i) {
   const double keep = 1 - call.params<RnnParams>().p;
   return call.random.uniform(i) < keep ? 1 / keep : 0;
 }
 
-/// rnn_kernel.cc
+/// In rnn_kernel.cc.
 size_t rnnWorkspace(const NodeKind &kind, llvm::ArrayRef<TensorRef> in, bool isBackward);
 void rnnForward(const KernelCall &call);
 void rnnForwardPiece(const PieceCall &call);
 void rnnBackward(const KernelCall &call, bool hasLengths);
 void rnnBackwardPiece(const PieceCall &call, bool hasLengths);
 
-/// rnn_scan.cc
+/// In rnn_scan.cc.
 void decomposeRnn(DecomposeRule &d);
 void decomposeRnnGradient(DecomposeRule &d, bool hasLengths);
 

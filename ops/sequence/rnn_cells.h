@@ -1,9 +1,9 @@
 // One step of a recurrent layer, written once: on numbers it is the kernel's, on the terms of a decomposition it emits
 // operators. For each mode there is a step and its slope; directions and layers share them.
 //
-// A cell receives the gates' shares of the input, W·x + b, and of the state, W·h + b: gru multiplies one of the latter
-// before they are added. What a projection does to the output comes after. Step and slope are functions of the point and of
-// the gates, which a kernel may keep from one to the other.
+// A cell receives the gates' shares of the input, W·x + b, and of the state, W·h + b, separately, because gru
+// multiplies one of the latter before adding them. A projection is applied to the output later. Step and slope are
+// functions of the point and the gates; a kernel may keep the gates from one to the other.
 #pragma once
 
 #include "ops/elementwise/formula.h"
@@ -22,25 +22,25 @@ constexpr int64_t numGates(RnnMode mode) {
   return mode == RnnMode::Gru ? 3 : 1;
 }
 
-/// How a cell of lstm is kept within bounds, and which function it is.
+/// The kind of cell, and the bounds of an lstm cell.
 struct CellRules {
   RnnMode mode;
   std::optional<double> clipMin, clipMax;  // both or none
   bool clipNan = false;                    // NaN becomes clipMin
 
-  /// Which formula holds depends on the sign or size of a number, which `selectorOf` computes.
+  /// Whether the formula has pieces; the number that `selectorOf` computes selects one.
   bool isPiecewise() const { return mode == RnnMode::Relu || clipMin; }
 };
 
 template <class A> struct CellPoint {
   A x[kMaxGates] = {0, 0, 0, 0}, h[kMaxGates] = {0, 0, 0, 0};
   A state = 0, cell = 0;
-  A at = 0;  // the selector that decides the piece; outside gradient checks the point's own
+  A at = 0;  // selects the piece; outside gradient checks the point's own selector
 };
 template <class A> struct CellResult {
   A state = 0, cell = 0;
 };
-/// Gradients of what the point consists of.
+/// Gradients of the members of a point.
 template <class A> struct CellSlope {
   A x[kMaxGates] = {0, 0, 0, 0}, h[kMaxGates] = {0, 0, 0, 0};
   A state = 0, cell = 0;
@@ -50,7 +50,7 @@ inline double rectified(double x, double at) { return at <= 0 ? 0 : x; }
 Term rectified(const Term &x, const Term &at);
 double clipped(double x, double at, const CellRules &rules);
 Term clipped(const Term &x, const Term &at, const CellRules &rules);
-/// 1 where `clipped` keeps what it is given, else 0.
+/// 1 where `clipped` leaves its argument unchanged, else 0.
 template <class A> A isKept(const A &at, const CellRules &rules) {
   return (1 - greater(A(*rules.clipMin), at)) * (1 - greater(at, A(*rules.clipMax)));
 }
@@ -70,7 +70,7 @@ template <class A> struct PlainGates {
     slope.h[0] = slope.x[0];
     return slope;
   }
-  /// What decides the piece: the sum that relu receives.
+  /// The number that selects the piece: the sum that relu receives.
   static A selector(const CellRules &, const CellPoint<A> &p) { return p.x[0] + p.h[0]; }
 
  private:
@@ -110,7 +110,7 @@ template <class A> struct LstmGates {
     slope.cell = dCell * f;
     return slope;
   }
-  /// What decides the piece: the cell before it is clipped.
+  /// The number that selects the piece: the cell before it is clipped.
   static A selector(const CellRules &rules, const CellPoint<A> &p) { return LstmGates(rules, p).unclipped(p); }
 
   static A tangent(const A &x) {

@@ -1,7 +1,7 @@
 // Reference kernels of RNN and its gradient, in float64 whatever the type of the operands.
 //
-// The gradient runs the layers again and keeps what each step received, then goes through them backwards. A gradient check
-// runs both beside a run on the base point, whose steps decide the pieces. Tested by tests/rnn_test.cc
+// The gradient runs the layers again, keeping what each step received, then goes through them backwards. A gradient
+// check does so next to a run at the base point, whose steps select the pieces. Tested by tests/rnn_test.cc
 #include "ir/number.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/sequence/rnn.h"
@@ -71,7 +71,7 @@ void addProduct(const double *matrix, const double *x, double *y, int64_t rows, 
   }
 }
 
-// dx += matrixᵀ · dy, dmatrix += dy · xᵀ; neither where null.
+// dx += matrixᵀ · dy, dmatrix += dy · xᵀ, each unless null.
 void addAdjoint(const double *matrix, const double *x, const double *dy, double *dx, double *dmatrix, int64_t rows,
                 int64_t columns) {
   for (int64_t r = 0; r < rows; ++r)
@@ -87,14 +87,14 @@ void addTo(double *sum, const double *terms, int64_t count) {
 
 using Space = RnnSpace<double>;
 
-// What a run of all layers keeps. Steps are numbered in the order in which a direction takes them.
+// The values that a run of all layers keeps. Steps are numbered in the order in which a direction takes them.
 struct Tape {
   double *parameters, *data;  // data: the inputs of all layers, one after the other, and the last one's output
   double *states, *cells;     // before each step of each cell, and after the last one
   double *inputShares, *stateShares, *selectors;
-  double *row;  // of scratch
+  double *row;  // scratch
 
-  bool keepsSteps;  // whether there are shares and selectors of all steps, or of the last one alone
+  bool keepsSteps;  // whether there are shares and selectors of all steps, or only of the last one
 
   Tape(Space &space, const RnnSizes &s, const CellRules &rules, Dim numParameters, bool keepsSteps)
       : keepsSteps(keepsSteps) {
@@ -187,13 +187,13 @@ class Run {
   double *cellAt(int64_t cell, int64_t step, int64_t n) const {
     return s.isLstm ? tape.cells + ((cell * (s.time + 1) + step) * s.batch + n) * s.state : nullptr;
   }
-  // Where a run keeps what a step received.
+  // The index at which a run keeps a step.
   int64_t stepAt(const RnnCell &cell, int64_t step, int64_t n) const {
     return tape.keepsSteps ? (cell.index * s.time + step) * s.batch + n : 0;
   }
   const double *parametersAt(int64_t offset) const { return tape.parameters + offset; }
 
-  /// Whether a step of a sequence is beyond its end. Lengths of any type are cut to whole numbers, NaN to 0.
+  /// Whether a step of a sequence is beyond its end. Lengths of any type are truncated to integers, NaN to 0.
   bool isBeyond(int64_t n, int64_t time) const {
     if (ports.lengths == RnnPorts::kNone) return false;
     int64_t length = 0;
@@ -259,7 +259,7 @@ class Run {
     std::copy_n(state, s.output, output);
   }
 
-  // What element j of a step's cell received.
+  // The operands of element j of a step's cell.
   CellPoint<double> pointAt(const RnnCell &cell, int64_t step, int64_t n, int64_t j) const {
     const int64_t kept = stepAt(cell, step, n);
     CellPoint<double> point;
@@ -273,7 +273,7 @@ class Run {
     return point;
   }
 
-  // The states after a step, before the projection; those of the cell are not written where null.
+  // The states after a step, before the projection; those of the cell are not written if null.
   void hiddenAt(const RnnCell &cell, int64_t step, int64_t n, double *hidden, double *cellState) const {
     for (int64_t j = 0; j < s.state; ++j) {
       const CellResult<double> result = cellStep(rules, pointAt(cell, step, n, j));
@@ -340,7 +340,7 @@ class Run {
   const RnnPorts ports;
   const RnnSizes s;
   const Tape tape;
-  const Run *base;  // whose steps decide the pieces
+  const Run *base;  // whose steps select the pieces
 };
 
 void runOn(const KernelCall &call, const RnnPorts &ports, bool isBackward, Space space, const Run *base = nullptr) {

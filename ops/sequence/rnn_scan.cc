@@ -1,9 +1,9 @@
-// RNN and its gradient in simpler operators: for each direction of a layer a loop over the steps, and for the gradient another
-// one back. No size has to be known.
+// RNN and its gradient in simpler operators: a loop over the steps for each direction of a layer and, for the gradient,
+// another one in reverse. No size has to be known.
 //
-// Outside the loops, for all steps at once, is what needs no state of the step before: the gates' shares of the input and, in
-// the gradient, where the states are stacked, those of the state, and the gradients of parameters. A step is the formula of its
-// cell (rnn_cells.h). Tested by tests/rnn_test.cc
+// What does not need the state of the previous step is computed outside the loops, for all steps at once: the gates'
+// shares of the input; in the gradient, where the states are stacked, also their shares of the state and the gradients
+// of the parameters. A step is the formula of its cell (rnn_cells.h). Tested by tests/rnn_test.cc
 #include "ir/error.h"
 #include "ir/grad_rule.h"
 #include "ops/control/scan_builder.h"
@@ -35,8 +35,8 @@ struct CellValues {
   Value inputWeight, stateWeight, projection, inputBias, stateBias;
 };
 
-// What one direction of a layer computes for all steps, (time, batch, ·): shares of the gates, and of each step the states
-// before it and its hidden state before the projection.
+// What one direction of a layer computes for all steps, (time, batch, ·): shares of the gates and, for each step, the
+// states before it and the hidden state before the projection.
 struct CellRun {
   CellValues parameters;
   Value shares, states, cells, hidden;
@@ -46,7 +46,7 @@ struct States {
   Value state, cell;
 };
 
-// One step of a cell: what the gates receive, and the states before it.
+// One step of a cell: the operands of the gates, and the states before it.
 struct Step {
   SmallVector<Value, kMaxGates> x, h;
   Value state, cell;
@@ -88,10 +88,10 @@ class ScannedRnn {
   const RnnParams &p;
   const CellRules rules;
   const RnnPorts ports;
-  const RnnSizes s;             // with data of no features: offsets in parameters are from their end
-  ScanBuilder *loop = nullptr;  // whose body is built
+  const RnnSizes s;             // as if data had no features: offsets in parameters are from their end
+  ScanBuilder *loop = nullptr;  // whose body is being built
   bool keepsStates = false;     // in `runs`
-  Value insideRows;             // (time, batch): whether a step is one of its sequence; invalid: each is
+  Value insideRows;             // (time, batch): whether a step belongs to its sequence; invalid: always
   SmallVector<Value, 4> layerInputs, lastStates, lastCells;
   SmallVector<CellRun, 2> runs;  // by cell
 
@@ -102,7 +102,7 @@ class ScannedRnn {
     return loop ? loop->emit(op, operands, texts) : d.emit(op, operands, d.context().attrs(texts));
   }
   Value given(Value v) { return loop->whole(v); }
-  // The end may be 0: counted from the end, all of the rest.
+  // An end of 0 is the end of the axis.
   Value slice(Value v, int64_t axis, int64_t begin, int64_t end) {
     return emit(kSliceAxis, {v},
                 {{"axis", d.number(axis)}, {"begin", d.number(begin)}, {"end", end == 0 ? "None" : d.number(end)}});
@@ -128,7 +128,7 @@ class ScannedRnn {
   bool isGru() const { return p.mode == RnnMode::Gru; }
   static Direction directionOf(const RnnCell &cell) { return cell.direction == 0 ? Direction::Up : Direction::Down; }
 
-  // The shares of all gates, of one each: slices need no shape.
+  // Splits the shares of all gates into those of each; slices need no shape.
   SmallVector<Value, kMaxGates> split(Value shares) {
     const int64_t count = numGates(p.mode);
     if (count == 1) return {shares};
@@ -152,7 +152,7 @@ class ScannedRnn {
   }
 
  private:
-  // Lengths are cut to whole numbers, and compared as floating numbers: steps count from 1.
+  // Lengths are truncated to integers and compared in float64; steps count from 1.
   Value rowsInside() {
     const Value whole = emit(kCast, {d.x(ports.lengths)}, {{"dtype", "int64"}});
     const Value first = emit(kCast, {reshape(slice(d.x(0), 2, 0, 1), "(0, -3)")}, {{"dtype", "float64"}});
@@ -162,7 +162,7 @@ class ScannedRnn {
 
   // ---- parameters
 
-  // Elements from `begin` on, which is counted as if data had no features, to the end of the vector: negative.
+  // Turns `begin`, which is counted as if data had no features, into an index from the end of the vector: negative.
   int64_t fromEnd(int64_t begin) const { return begin - s.weightsBefore(s.layers) - 2 * s.cells() * s.gates; }
 
   // The matrices of one direction of a layer, as a vector.
@@ -276,7 +276,8 @@ class ScannedRnnGradient : public ScannedRnn {
     CellValues parameters;
     Value state, cell;  // of the initial ones
   };
-  // Gradients for all steps: of the shares of the input and of the state (gru's alone differ), and of what a projection yields.
+  // Gradients for all steps: of the shares of the input and of the state (they differ only for gru), and of the
+  // projection's result.
   template <class T> struct Shares {
     T ofInput = {}, ofState = {}, projected = {};
   };
@@ -320,7 +321,7 @@ class ScannedRnnGradient : public ScannedRnn {
     return emit(kDot, {shares.ofInput, ran.parameters.inputWeight});
   }
 
-  // What the gradient of a state starts from: that of the last one.
+  // The value with which the gradient of a state starts: that of the last state.
   Value startOf(size_t headPort, size_t statePort, const RnnCell &cell) {
     return headPort == RnnPorts::kNone ? zeros(row(d.x(statePort), cell.index)) : row(d.x(headPort), cell.index);
   }
@@ -356,7 +357,7 @@ class ScannedRnnGradient : public ScannedRnn {
   Shares<size_t> stepBack(ScanBuilder &scan, const Step &step, Value head, const States &last,
                           const CellValues &parameters) {
     Value after = sum(head, last.state), cellAfter = last.cell;
-    Value beyond, cellBeyond;  // what passes a step beyond the end of its sequence
+    Value beyond, cellBeyond;  // what bypasses a step beyond the end of its sequence
     if (hasLengths()) {
       const Value inside = scan.row(insideRows), none = zeros(after);
       beyond = choose(inside, none, last.state);

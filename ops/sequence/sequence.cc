@@ -80,7 +80,7 @@ void maskWith(const KernelCall &call, double value) {
   });
 }
 
-// Lengths as whole numbers, (1, batch, 1, …) or (batch, 1, …), compared with the index of time.
+// Lengths as integers, (1, batch, 1, …) or (batch, 1, …), compared with the index of time.
 void decomposeMask(DecomposeRule &d, double value) {
   const Value x = d.x(0);
   if (d.numInputs() < 2) return d.y(0, d.emit(kCopy, {x}));
@@ -98,7 +98,7 @@ extern const OpDef kSequenceMask;
 
 constexpr Domain kMaskDomains[] = {Domain::Any, Domain::Length};
 
-// The same operator on heads, which puts zeros beyond the end.
+// The same operator on head gradients, with zeros beyond the end.
 Value maskHeads(GradRule &g) {
   const SequenceMaskParams &p = g.params<SequenceMaskParams>();
   if (!p.useSequenceLength) return g.dy(0);
@@ -176,12 +176,12 @@ constexpr AttrSpec kRangeAttrs[] = {
 // A given end takes precedence.
 bool isInferred(const RangeParams &p) { return p.inferRange && !p.stop; }
 
-// How many numbers there are before `stop`, repeated or not.
+// How many numbers there are before `stop`, repetitions included.
 Dim lengthOf(const RangeParams &p) {
   return Dim(convertNumber<int64_t>(std::ceil((*p.stop - p.start) / p.step))) * p.repeat;
 }
 
-// start alone is an end, and numbers begin at 0.
+// If only start is given, it is the end, and numbers begin at 0.
 Error checkRange(const OpDef &, void *params) {
   RangeParams &p = *static_cast<RangeParams *>(params);
   if (p.dtype == DType::Bool)
@@ -195,8 +195,8 @@ Error checkRange(const OpDef &, void *params) {
   return Failure(ErrorKind::BadAttribute, "attributes 'start', 'stop' and 'step' are those of no numbers at all");
 }
 
-// start + k·step in the type of the result. Integers are computed in 64 bits, as steps of unsigned ones may be negative;
-// what the type cannot hold is cut to its range.
+// start + k·step in the type of the result. Integers are computed in 64 bits, because steps of unsigned ones may be
+// negative, and saturate.
 template <class T> T numberAt(const RangeParams &p, int64_t k) {
   if constexpr (std::is_floating_point_v<T>)
     return static_cast<T>(p.start) + static_cast<T>(k) * static_cast<T>(p.step);
@@ -219,7 +219,7 @@ void fillRange(const KernelCall &call) {
   });
 }
 
-// Cut to what a type of integers holds, as Cast between integers drops the bits in front.
+// Saturates to an integer type, because Cast between integer types drops the upper bits.
 Value withinType(DecomposeRule &d, Value v) {
   dispatchNumeric(d.params<RangeParams>().dtype, [&](auto zero) {
     using T = decltype(zero);

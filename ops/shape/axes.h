@@ -1,4 +1,4 @@
-// What operators along axes share: ranks, and lists of axes or dimensions in messages and attributes.
+// Shared by operators along axes: ranks, and lists of axes or dimensions in messages and attributes.
 #pragma once
 
 #include "ir/inference.h"

@@ -50,8 +50,8 @@ struct ConcatPorts {
   size_t numParts(const ShapeInference &s) const { return s.numInputs() - firstPart(); }
 };
 
-// All axes but the joined one agree, whichever entry tells them: `common` has them, and the joined one unknown.
-// Lengths along that one go to `lengths`, parts first, then the whole.
+// All entries agree on the axes other than the joined one: merges them into `common`, where the joined one stays
+// unknown. Lengths along that one go to `lengths`, parts first, then the whole.
 void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &common,
                    MutableArrayRef<int64_t> lengths) {
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -70,7 +70,7 @@ void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &c
   }
 }
 
-// The sum of the parts along the axis is the whole; one unknown part is what the others leave (INF-04).
+// The sum of the parts along the axis is the whole; a single unknown part is the rest (INF-04).
 void unifyLengths(ShapeInference &s, ConcatPorts at, MutableArrayRef<int64_t> parts, int64_t &whole) {
   Dim known = 0;
   for (int64_t part : parts)
@@ -110,7 +110,7 @@ void relateParts(ShapeInference &s, ConcatPorts at) {
 
 void concatShape(ShapeInference &s) { relateParts(s, {.isWholeInput = false}); }
 
-// Inputs dy and the parts, outputs as the parts.
+// Inputs are dy and the parts; outputs have the shapes of the parts.
 void concatBackwardShape(ShapeInference &s) {
   for (size_t i = 0; i < s.numOutputs(); ++i) s.sameInOut(1 + i, i);
   relateParts(s, {.isWholeInput = true});
@@ -167,7 +167,7 @@ void concatBackwardKernel(const KernelCall &call) {
   }
 }
 
-// The parts' shapes alone say where the part starts: their contents are not read.
+// Only the shapes of the parts determine where the part starts: their contents are not read.
 void concatPartKernel(const KernelCall &call) {
   if (!call.wants(0)) return;
   const size_t axis = axisOf(call, call.in[0]);
@@ -225,7 +225,7 @@ constinit const OpDef kBackwardConcat = {
     .ignored = isBesideHead,
     .stopped = isBesideHead,
     .flags = {.isBackward = true},
-    // One node, where the gradients of n parts cut out one by one are n nodes of n operands.
+    // One node; differentiating n parts that were cut out one by one would give n nodes of n operands.
     .gradient =
         [](GradRule &g) {
           SmallVector<Value, 8> parts;

@@ -91,7 +91,7 @@ void cropBackward(const KernelCall &call) {
   if (call.out.size() > 1 && call.wants(1)) std::memset(call.out[1].data, 0, call.out[1].bytes());
 }
 
-// Where the window starts; in the middle, the sizes of the spatial axes are needed. `like` is of the window's size.
+// Where the window starts. A centered one needs the sizes of the spatial axes; `like` has the window's size.
 int64_t startOf(DecomposeRule &d, size_t axis, Value whole, Value like) {
   const CropParams &params = d.params<CropParams>();
   const int64_t at = static_cast<int64_t>(axis) + 2;

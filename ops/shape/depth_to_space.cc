@@ -22,7 +22,7 @@ struct BlockParams {
 constexpr AttrSpec kAttrs[] = {
     required<&BlockParams::size>("block_size", "height and width of a block").atLeast(1).atMost(0x7fffffff)};
 
-// `whole` is a multiple of `factor`, or unknown; then `part` is how much of it there is.
+// If `whole` is known, it has to be a multiple of `factor`, and `part` is the quotient.
 void divide(ShapeInference &s, ShapeRef shape, StringRef axis, int64_t whole, Dim factor, int64_t &part) {
   if (whole == kUnknownDim || s.hasFailed()) return;
   if (factor > whole ? whole != 0 : whole % factor.nearest() != 0)
@@ -54,7 +54,7 @@ void relateShapes(ShapeInference &s, bool isDepthInput) {
 
 }  // namespace
 
-// The image of space, (n, c, h, i, w, j), in that of depth.
+// The elements of the image of space, (n, c, h, i, w, j), in that of depth.
 StridedView depthView(const NodeKind &kind, Dims whole, Dims part) {
   const int64_t block = kind.params<BlockParams>().size, channels = part[1];
   const DimsBuffer own = contiguousStrides(whole);
@@ -62,7 +62,7 @@ StridedView depthView(const NodeKind &kind, Dims whole, Dims part) {
           {own[0], own[1], own[2], block * channels * own[1], own[3], channels * own[1]}};
 }
 
-// The image of depth, (n, i, j, c, h, w), in that of space.
+// The elements of the image of depth, (n, i, j, c, h, w), in that of space.
 StridedView spaceView(const NodeKind &kind, Dims whole, Dims part) {
   const int64_t block = kind.params<BlockParams>().size;
   const DimsBuffer own = contiguousStrides(whole);

@@ -23,7 +23,7 @@ constexpr AttrSpec kAttrs[] = {
     attr<&DiagParams::axis2>("axis2", "1", "axis of the columns; negative: from the end; not used for a vector"),
 };
 
-// Of data with two axes or more.
+// The axes of the matrices, for data of two axes or more.
 struct DiagAxes {
   size_t rows, columns;
 };
@@ -116,8 +116,8 @@ void diagBackwardKernel(const KernelCall &call) {
   rank == 1 ? readDiagonals(call, kMatrix) : writeDiagonals(call, *axesOf(call.params<DiagParams>(), rank));
 }
 
-// dy, whose diagonals are along its last axis, along the rows of data, in every column, and chosen where the column is
-// k further than the row.
+// Moves dy's last axis, along the diagonals, to the rows of data, repeats it in every column, and keeps the elements
+// whose column is k more than their row.
 void decomposeBackward(DecomposeRule &d) {
   const DiagParams &p = d.params<DiagParams>();
   const Value data = d.forwardInput(0);

@@ -146,7 +146,8 @@ void padBackwardKernel(const KernelCall &call) {
   });
 }
 
-// dy without the padding, axis by axis; what is shown there, at one end of the axis or mirrored there, is added.
+// Removes the padding axis by axis, and adds its gradient to the elements it shows: at one end of the axis, or
+// mirrored.
 void unpad(DecomposeRule &d) {
   const PadParams &params = d.params<PadParams>();
   Value dx = d.x(0);
@@ -185,7 +186,7 @@ constinit const OpDef kPad = {
     .kernel = padKernel,
 };
 
-// Its adjoint pads, with zeros where the constant stood.
+// Its adjoint pads, with zeros in place of the constant.
 constinit const OpDef kBackwardPad = {
     .name = "_backward_Pad",
     .summary = "gradient of Pad: dx = sum of dy over the positions that show each element",

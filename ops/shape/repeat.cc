@@ -32,7 +32,7 @@ constexpr AttrSpec kTileAttrs[] = {
     required<&TileParams::reps>("reps", "how often along each axis, aligned at the last").atLeast(1),
 };
 
-// A dimension times a factor, both ways; a factor of 0 says nothing about the input.
+// A dimension times a factor, in both directions; a factor of 0 determines nothing about the input.
 void scaleDim(ShapeInference &s, int64_t factor, int64_t &in, int64_t &out) {
   if (in != kUnknownDim || factor == 0) out = (Dim(in) * factor).inShape();
   if (in != kUnknownDim || out == kUnknownDim || factor == 0) return;
@@ -104,7 +104,7 @@ void tileShape(ShapeInference &s) {
 
 }  // namespace
 
-// Every axis becomes two: which copy, and where in it.
+// Every axis becomes two: the number of the copy, and the index in it.
 StridedView tileView(const NodeKind &kind, Dims whole, Dims part) {
   Dims reps = kind.params<TileParams>().reps;
   const DimsBuffer own = contiguousStrides(whole);
@@ -127,7 +127,7 @@ size_t repeatedAxis(DecomposeRule &d, Value whole) {
   return normalizeAxis(*axis, d.rank(whole)).value_or(0);
 }
 
-// Codes of Reshape that keep what is in front of an axis, and behind it.
+// Codes of Reshape that keep the axes before and after an axis.
 StringRef reshapeAt(DecomposeRule &d, size_t axis, Dims codes) {
   DimsBuffer shape(axis, 0);
   shape.append(codes.begin(), codes.end());

@@ -58,7 +58,7 @@ struct CodeReader {
   DimsBuffer out = {};
   size_t next = 0;  // into source
   std::optional<size_t> inferredAt = std::nullopt;
-  SmallVector<std::pair<size_t, size_t>, 6> copies = {};  // axes of the input that axes of the output are
+  SmallVector<std::pair<size_t, size_t>, 6> copies = {};  // pairs of an axis of the input and its copy in the output
 
   bool read() {
     for (size_t i = 0; i < codes.size(); ++i) {
@@ -133,7 +133,7 @@ struct CodeReader {
   }
 };
 
-// Fills in the one unknown dimension; false when the others leave no whole number for it.
+// Fills in the one unknown dimension; false if the others leave no integer for it.
 bool solveDim(MutableArrayRef<int64_t> dims, std::optional<int64_t> size) {
   if (!size || llvm::count(dims, kUnknownDim) != 1) return true;
   Dim known = 1;
@@ -150,7 +150,7 @@ void failElements(ShapeInference &s) {
          ": the numbers of elements differ");
 }
 
-// What each side's number of elements says about one unknown dimension of the other.
+// Infers one unknown dimension of either side from the other's number of elements.
 void sameElements(ShapeInference &s) {
   if (s.hasFailed() || !s.in(0).hasRank() || !s.out(0).hasRank()) return;
   DimsBuffer in(s.in(0).dims()), out(s.out(0).dims());
@@ -161,7 +161,8 @@ void sameElements(ShapeInference &s) {
   s.setIn(0, in);
 }
 
-// shape is empty: dimension 0 may be the input's, one 0 is inferred. With neither attribute only the elements are counted.
+// For an empty `shape`: dimension 0 may be the input's, and one 0 is inferred. With neither attribute, only the numbers
+// of elements are compared.
 void targetShape(ShapeInference &s) {
   const ReshapeParams &params = s.params<ReshapeParams>();
   DimsBuffer out(params.targetShape);
@@ -216,7 +217,7 @@ void expandDimsShape(ShapeInference &s) {
   s.setIn(0, in);
 }
 
-// Whether each axis goes; nothing while that is unknown or, after `fail`, when the axes do not fit.
+// Whether each axis is dropped; none while that is unknown or, after `fail`, if the axes do not fit.
 std::optional<SmallVector<bool, 6>> droppedAxes(ShapeInference &s) {
   const std::optional<Dims> &axes = s.params<SqueezeParams>().axis;
   const Dims in = s.in(0).dims();

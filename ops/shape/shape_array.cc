@@ -1,4 +1,4 @@
-// Shapes and numbers of elements as values. Nothing flows through them. Tested by tests/indexing_ops_test.cc
+// Shapes and numbers of elements as values. They carry no gradient. Tested by tests/indexing_ops_test.cc
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
 #include "ir/kernel.h"

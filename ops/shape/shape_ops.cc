@@ -21,7 +21,7 @@ constexpr AttrSpec kReshapeLikeAttrs[] = {
     attr<&ReshapeLikeParams::rhsEnd>("rhs_end", "None", "axis of rhs after the replacing ones; None: all"),
 };
 
-// A bound of a range of axes, counted from the end when negative; nothing outside [0, rank].
+// A bound of a range of axes, counted from the end when negative; none outside [0, rank].
 std::optional<size_t> axisBound(std::optional<int64_t> given, int64_t fallback, size_t rank) {
   int64_t bound = given.value_or(fallback);
   if (bound < 0) bound += static_cast<int64_t>(rank);
@@ -58,7 +58,7 @@ void reshapeLikeShape(ShapeInference &s) {
   checkElements(s, 0, 0);
 }
 
-// (d0, d1·d2·…); the batch dimension is known both ways, a single other one too.
+// (d0, d1·d2·…). The batch dimension is inferred in both directions; so is the other one if it is single.
 void flattenShape(ShapeInference &s) {
   if (s.out(0).hasRank() && s.out(0).rank() != 2)
     return s.fail("output 0 has shape " + toString(s.out(0)) + ", expected 2 dimensions");

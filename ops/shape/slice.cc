@@ -71,7 +71,7 @@ StridedView sliceAxisView(const NodeKind &kind, Dims whole, Dims part) {
 
 namespace {
 
-// Whether each axis is cut; nothing, after `fail`, when the axes do not fit.
+// Whether each axis is cut; none, after `fail`, if the axes do not fit.
 std::optional<SmallVector<bool, 6>> cutAxes(ShapeInference &s) {
   Dims axes = s.params<SliceLikeParams>().axes;
   const size_t rank = s.in(0).rank();

@@ -20,7 +20,7 @@ int64_t stepOf(const SliceParams &params, size_t axis) {
   return params.step.empty() ? 1 : params.step[axis].value_or(1);
 }
 
-// Bounds are cut to the axis, as Python cuts those of its slices.
+// Bounds are clamped to the axis, as in Python slices.
 AxisRange axisRange(const SliceParams &params, size_t axis, int64_t size) {
   const int64_t step = stepOf(params, axis);
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
@@ -82,7 +82,7 @@ StridedView viewOfSlice(const SliceParams &params, Dims whole) {
     const AxisRange range = axisRange(params, axis, whole[axis]);
     view.dims[axis] = range.length;
     view.offset += range.begin * view.strides[axis];
-    // A single element has no distance, and the step may be any number then.
+    // With a single element the step is not used, and may be any number.
     if (range.length > 1) view.strides[axis] *= range.step;
   }
   return view;

@@ -18,9 +18,9 @@ inline constexpr AttrSpec kSliceAttrs[] = {
 
 /// Lists of one length, and no step of 0.
 llvm::Error checkSlice(const OpDef &, void *params);
-/// Fails, and is false, where more axes are cut than there are.
+/// Fails and returns false if more axes are cut than there are.
 bool checkSliceRank(ShapeInference &s, const SliceParams &params, ShapeRef whole);
-/// Both ways: `part` is the slice of `whole`.
+/// In both directions: `part` is the slice of `whole`.
 void relateSlice(ShapeInference &s, EntryPort whole, EntryPort part);
 StridedView viewOfSlice(const SliceParams &params, Dims whole);
 inline StridedView sliceView(const NodeKind &kind, Dims whole, Dims) {

@@ -12,7 +12,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// From here on the size of the axis limits the step: a part spread out by a step beyond the axis is longer than `whole`.
+// Longer steps are limited to the size of the axis: a part spread out further than that would be longer than `whole`.
 constexpr int64_t kLongStep = 1024;
 
 std::string boundsText(ArrayRef<Bound> bounds) {
@@ -22,7 +22,7 @@ std::string boundsText(ArrayRef<Bound> bounds) {
   return std::string(text);
 }
 
-// Zeros of the shape of `whole`; along the axes that are still to be restored as long as the part.
+// Zeros of the shape of `whole`, but as long as the part along the axes that are still to be restored.
 Value zerosBeside(DecomposeRule &d, Value part, Value whole, ArrayRef<AxisCut> later) {
   DimsBuffer axes;
   for (const AxisCut &cut : later) axes.push_back(cut.axis);
@@ -30,7 +30,7 @@ Value zerosBeside(DecomposeRule &d, Value part, Value whole, ArrayRef<AxisCut> l
   return d.emit(kZerosLike, {whole});
 }
 
-// (…, n, …) as (…, n·step, …): behind each element step − 1 zeros.
+// (…, n, …) as (…, n·step, …): step − 1 zeros after each element.
 Value spreadOut(DecomposeRule &d, Value part, int64_t axis, int64_t step) {
   const StringRef next = d.number(axis + 1);
   const Value column = d.emit(kExpandDims, {part}, {{"axis", next}});
@@ -42,14 +42,14 @@ Value spreadOut(DecomposeRule &d, Value part, int64_t axis, int64_t step) {
   return d.emit(kReshape, {rows}, {{"shape", d.tuple(codes)}});
 }
 
-// How far apart the elements of a part are put.
+// The distance at which the elements of a part are put.
 int64_t distanceOf(DecomposeRule &d, Value whole, const AxisCut &cut) {
   const int64_t distance = cut.step > 0 ? cut.step : -std::max(cut.step, -std::numeric_limits<int64_t>::max());
   if (distance < kLongStep) return distance;
   return std::min(distance, std::max<int64_t>(d.size(whole, cut.axis), 1));
 }
 
-// Whether zeros come first, of a reversed part those behind it.
+// Whether zeros come first: those before the part or, if it is reversed, those after it.
 bool hasFront(const AxisCut &cut) {
   if (!cut.begin) return false;
   return cut.step > 0 ? *cut.begin != 0 : *cut.begin != -1 && *cut.begin != std::numeric_limits<int64_t>::max();

@@ -34,7 +34,7 @@ constexpr AttrSpec kStackAttrs[] = {
 
 uint32_t numParts(const NodeKind &kind) { return static_cast<uint32_t>(kind.params<SplitParams>().count); }
 
-// The shape of the whole among its parts.
+// Relates the shape of the whole to those of its parts.
 struct SplitShapes {
   ShapeInference &s;
   bool isStack;  // the whole is the output
@@ -71,7 +71,7 @@ struct SplitShapes {
     for (size_t i = 0; i < numParts(); ++i) setPart(i, dims);
   }
 
-  // What the parts say; conflicts among them are found when they are stated.
+  // The whole as the parts determine it; conflicts among them are found when the parts are set.
   DimsBuffer wholeFromParts(size_t rank, size_t axis) const {
     const int64_t count = s.params<SplitParams>().count;
     DimsBuffer dims(rank, kUnknownDim);
@@ -118,7 +118,7 @@ SmallVector<Value, 8> heads(GradRule &g) {
   return values;
 }
 
-// The inputs joined along the axis, which is new where it was dropped.
+// The inputs joined along the axis, which is a new one if it was dropped.
 Value joined(DecomposeRule &d, bool isNewAxis) {
   const StringRef axis = d.number(d.params<SplitParams>().axis), count = d.number(d.params<SplitParams>().count);
   SmallVector<Value, 8> parts;
@@ -127,14 +127,14 @@ Value joined(DecomposeRule &d, bool isNewAxis) {
   return d.emit(kConcat, parts, d.context().attrs(ArrayRef<AttrText>{{"num_args", count}, {"dim", axis}}));
 }
 
-// A vector's only axis goes as well, which squeeze would keep.
+// Drops even a vector's only axis, which squeeze would keep.
 Value withoutAxis(DecomposeRule &d, Value part, StringRef axis, size_t rank) {
   if (rank > 1) return d.emit(kSqueeze, {part}, {{"axis", axis}});
   return d.emit(kReshapeLike, {part, part},
                 {{"lhs_begin", "0"}, {"lhs_end", "1"}, {"rhs_begin", "0"}, {"rhs_end", "0"}});
 }
 
-// (…, count · n, …) as (…, count, n, …), of which each part has one index. No length has to be known.
+// (…, count · n, …) as (…, count, n, …), where each part is one index. No length has to be known.
 void cut(DecomposeRule &d, bool dropsAxis) {
   const SplitParams &params = d.params<SplitParams>();
   const size_t rank = d.rank(d.x(0));

@@ -12,8 +12,8 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Calls visit(first element of the part, where it is in the whole, elements, their distance) row by row; a row takes
-// in as many of the last axes as follow one another in the whole, too.
+// Calls visit(first element of the part, its offset in the whole, number of elements, stride) row by row; a row spans
+// as many trailing axes as are evenly spaced in the whole.
 template <class F> void forRows(const TensorRef &part, const StridedView &view, F visit) {
   const int64_t size = part.size();
   size_t outer = view.dims.size();
@@ -23,7 +23,7 @@ template <class F> void forRows(const TensorRef &part, const StridedView &view, 
   for (int64_t row = 0; row < size; row += length, walk.next()) visit(row, view.offset + walk.offset(), length, stride);
 }
 
-/// The same view with axes that follow one another in both tensors as one, and without axes of one element.
+/// The same view with axes merged where both tensors allow it, and without axes of one element.
 StridedView merged(const StridedView &view) {
   StridedView result;
   result.offset = view.offset;
@@ -40,7 +40,7 @@ StridedView merged(const StridedView &view) {
   return result;
 }
 
-/// Of a view whose last axis jumps in the whole, the axis along which the whole is contiguous; nothing where there is none.
+/// If the last axis of a view has a stride in the whole: the axis along which the whole is contiguous, if there is one.
 std::optional<size_t> contiguousAxis(const StridedView &view) {
   if (view.dims.size() < 2 || view.strides.back() <= 1) return std::nullopt;
   for (size_t axis = 0; axis + 1 < view.dims.size(); ++axis)
@@ -48,7 +48,7 @@ std::optional<size_t> contiguousAxis(const StridedView &view) {
   return std::nullopt;
 }
 
-// Tile by tile of that axis and the last one, so that no line of the cache is brought twice.
+// In tiles of that axis and the last one, so that no cache line is loaded twice.
 template <class T>
 void gatherTiles(const TensorRef &part, const TensorRef &whole, const StridedView &view, size_t axis) {
   constexpr int64_t kTile = 16;

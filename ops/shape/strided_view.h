@@ -1,4 +1,5 @@
-// One tensor read through the strides of another: what transposing, slicing, reversing, repeating and tiling all are.
+// One tensor read through the strides of another: the common form of transposing, slicing, reversing, repeating,
+// tiling.
 //
 // A view says where in the whole (the forward input) each element of the part (the forward output) is. Forward
 // kernels gather through it, backward kernels scatter through the same view. Tested by tests/movement_ops_test.cc
@@ -39,7 +40,7 @@ template <ViewOf view> void scatterKernel(const KernelCall &call) {
   if (call.wants(0)) scatterOnZeros(call, view(*call.kind, call.out[0].shape, call.in[0].shape));
 }
 
-// The views of operators, also for other ways to run them than their reference kernels. That of `slice` is in
+// The views of operators, also for kernels other than the reference kernels. That of `slice` is in
 // ops/shape/slice_range.h.
 StridedView transposeView(const NodeKind &kind, Dims whole, Dims part);
 StridedView swapAxisView(const NodeKind &kind, Dims whole, Dims part);

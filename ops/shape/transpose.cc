@@ -29,7 +29,7 @@ constexpr AttrSpec kSwapAxisAttrs[] = {
     attr<&SwapAxisParams::dim2>("dim2", "0", "the other"),
 };
 
-// The axis of the input that each axis of the output is; nothing unless `axes` is a permutation of `rank` axes.
+// The axis of the input that each axis of the output is; none unless `axes` is a permutation of `rank` axes.
 std::optional<SmallVector<size_t, 6>> permutation(Dims axes, size_t rank) {
   SmallVector<size_t, 6> order;
   if (axes.empty())
@@ -67,7 +67,7 @@ void transposeShape(ShapeInference &s) {
   permuteShape(s, *order);
 }
 
-// The permutation that swaps two axes; nothing when one is outside.
+// The permutation that swaps two axes; none if one is out of range.
 std::optional<SmallVector<size_t, 6>> swapped(const SwapAxisParams &params, size_t rank) {
   std::optional<size_t> first = normalizeAxis(params.dim1, rank), second = normalizeAxis(params.dim2, rank);
   if (!first || !second) return std::nullopt;

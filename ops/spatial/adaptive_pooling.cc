@@ -39,7 +39,7 @@ Error checkParams(const OpDef &, void *params) {
                  "attribute 'output_size' has " + Twine(p.outputSize.size()) + " elements, expected at most 2");
 }
 
-// Images and means of one channel.
+// Extents of images and of their means; each channel counts as an image.
 struct AdaptiveGeometry {
   int64_t images, height, width, rows, columns;
 

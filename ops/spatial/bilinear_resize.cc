@@ -1,9 +1,10 @@
 // Bilinear resizing of images: each pixel of the output is a weighted mean of the four input pixels around it.
 //
-// Row i of the output is at p = i·(h − 1)/(H − 1) of the input's rows (align_corners), else at
-// max(0, (i + ½)·h/H − ½), for H = 1 at 0 either way, and takes 1 − (p − ⌊p⌋) of row ⌊p⌋ and the rest of the next one; columns
-// likewise. Positions are rounded to single precision as MXNet rounds them. The weights depend on shapes alone: the map is
-// linear, the backward operator is its adjoint, and each is the gradient of the other. Tested by tests/sequence_ops_test.cc
+// Row i of the output is at p = i·(h − 1)/(H − 1) of the input's rows (align_corners), else at max(0, (i + ½)·h/H − ½),
+// and for H = 1 at 0 either way. It takes 1 − (p − ⌊p⌋) of row ⌊p⌋ and the rest of the next one; columns likewise.
+// Positions are rounded to single precision, as MXNet rounds them. The weights depend only on shapes, so the map is
+// linear, the backward operator is its adjoint, and each is the gradient of the other.
+// Tested by tests/sequence_ops_test.cc
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
 #include "ir/inference.h"
@@ -62,13 +63,13 @@ Error checkParams(const OpDef &, void *params) {
 bool isLike(const NodeKind &kind) { return kind.params<ResizeParams>().mode == ResizeMode::Like; }
 uint32_t numImages(const NodeKind &kind) { return isLike(kind) ? 2 : 1; }
 
-// One axis as attributes give it.
+// The request for one axis.
 struct AxisRequest {
   int64_t size;
   std::optional<double> scale;
 };
 
-// MXNet holds scales in single precision and cuts the product.
+// MXNet holds scales in single precision and truncates the product.
 Dim scaled(int64_t extent, double scale) {
   return convertNumber<int64_t>(static_cast<float>(scale) * static_cast<float>(extent));
 }
@@ -120,7 +121,7 @@ void forwardShape(ShapeInference &s) {
   if (!s.hasFailed()) s.setOut(0, {kUnknownDim, kUnknownDim, s.in(1)[2], s.in(1)[3]});
 }
 
-// Where row or column i of the output is among the input's; past the last one it is the last one.
+// The position of row or column i of the output among the input's; past the last one it means the last one.
 float positionOf(int64_t i, int64_t in, int64_t out, bool alignCorners) {
   if (alignCorners) {
     const float step = out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0;
@@ -141,7 +142,8 @@ Blend resizeBlend(const NodeKind &kind, int64_t i, int64_t in, int64_t out) {
 
 namespace {
 
-// Calls visit(large-side element o, four elements of the input, their weights) for every pixel of `output`.
+// Calls visit(element of `output`, offset of the image, four elements of the image, their weights) for every pixel of
+// `output`.
 template <class F> void forEachPixel(const NodeKind &kind, Dims data, Dims output, F visit) {
   const int64_t images = data[0] * data[1], height = data[2], width = data[3], rows = output[2], columns = output[3];
   if (images == 0 || columns == 0) return;

@@ -1,4 +1,5 @@
-// Convolution over one, two or three spatial axes, its fused gradient, and the two bilinear maps higher orders need.
+// Convolution over one, two or three spatial axes, its fused gradient, and the two bilinear maps that higher orders
+// need.
 //
 // y = x * w is bilinear; with dy it makes the trilinear form ⟨dy, x * w⟩. Its derivative toward x is the data gradient
 // of (dy, w), toward w the weight gradient of (dy, x). Each of the three maps is linear in both operands and has the
@@ -43,7 +44,7 @@ ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
   return g;
 }
 
-// Output extent from input extent, and back where the stride is 1: elsewhere several inputs give one output.
+// Output extent from input extent, and back if the stride is 1: otherwise several input extents give one output extent.
 void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
   if (in == kUnknownDim) {
@@ -57,7 +58,7 @@ void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   out = ((room - p.reach(i)) / p.stride[i] + 1).inShape();
 }
 
-// Input channels from the weight's and back.
+// Input channels from the weight's, and back.
 void relateChannels(ShapeInference &s, int64_t &in, int64_t &weight) {
   const int64_t groups = s.params<ConvolutionParams>().numGroup;
   if (in == kUnknownDim && weight != kUnknownDim) in = (Dim(weight) * groups).inShape();
@@ -67,7 +68,7 @@ void relateChannels(ShapeInference &s, int64_t &in, int64_t &weight) {
   weight = in / groups;
 }
 
-// Everything the shapes of data, weight and output tell about one another (INF-04).
+// Infers all that the shapes of data, weight and output determine about one another (INF-04).
 void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
   const DimsBuffer unknown(p.rank(), kUnknownDim);

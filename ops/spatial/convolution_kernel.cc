@@ -6,7 +6,7 @@
 namespace gradc {
 namespace {
 
-// Where output pixel number `index`, counted over the batch, is.
+// The place of an output pixel, numbered over the whole batch.
 struct Position {
   int64_t image, pixel;
   int64_t origin[3];  // of its receptive field, in input coordinates; may be negative
@@ -54,8 +54,8 @@ template <class F> void forEachTap(const ConvGeometry &g, const Position &p, int
       }
 }
 
-// The blocks of one group, in order; each call sees at most kConvBlock positions. None without filters: a deconvolution's
-// data may be many pixels of no channel.
+// The blocks of one group, in order; each call sees at most kConvBlock positions. None without filters, because a
+// deconvolution's data may be many pixels without channels.
 template <class F> void forEachBlock(const ConvGeometry &g, F visit) {
   if (g.out.channels == 0) return;
   const int64_t total = g.out.batch * g.out.pixels();
@@ -72,7 +72,7 @@ int64_t outOffset(const ConvGeometry &g, const Position &p, int64_t filter) {
   return p.image * g.out.batchStride + filter * g.out.channelStride + p.pixel * g.out.pixelStride;
 }
 
-// acc[i] += a · row[i] over one block: the loop everything spends its time in.
+// acc[i] += a · row[i] over one block: the loop in which nearly all time is spent.
 template <class T> inline void accumulate(T *__restrict acc, T a, const T *__restrict row) {
   for (int64_t i = 0; i < kConvBlock; ++i) acc[i] += a * row[i];
 }

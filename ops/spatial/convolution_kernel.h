@@ -24,13 +24,13 @@ struct ConvGeometry {
   int64_t groupChannels() const { return in.channels / groups; }
   int64_t groupFilters() const { return out.channels / groups; }
   int64_t patch() const { return groupChannels() * kernel[0] * kernel[1] * kernel[2]; }
-  /// Elements of scratch each function below needs. Filters are tensors, so this fits in 64 bits by far.
+  /// Elements of scratch that each function below needs. Filters are tensors, so this fits in 64 bits by far.
   int64_t scratch() const { return (patch() + groupFilters()) * kConvBlock; }
 };
 
 /// y[n,f,p] = bias[f] + Σ x·w over the receptive field of p; `bias` may be null.
 template <class T> void convolve(const ConvGeometry &g, const T *x, const T *w, const T *bias, T *y, T *scratch);
-/// dx = Σ over the windows an input pixel is in of dy·w.
+/// dx = Σ of dy·w over the windows that contain the input pixel.
 template <class T> void convolveDataGrad(const ConvGeometry &g, const T *dy, const T *w, T *dx, T *scratch);
 /// dw = Σ over batch and output pixels of dy·x.
 template <class T> void convolveWeightGrad(const ConvGeometry &g, const T *dy, const T *x, T *dw, T *scratch);

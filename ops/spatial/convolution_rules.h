@@ -1,6 +1,6 @@
-// What convolution and deconvolution have in common: attributes, how their entries relate, and rules. Each has four
-// operators: forward, the fused gradient, and the two maps that one consists of, called the data and the weight gradient.
-// Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
+// Shared by convolution and deconvolution: attributes, how their entries relate, and rules. Each has four operators:
+// the forward one, the fused gradient, and the two maps of which the fused gradient consists, the data and the weight
+// gradient. Tested by tests/nn_ops_test.cc, tests/layer_ops_test.cc
 #pragma once
 
 #include "ir/dim.h"
@@ -15,7 +15,7 @@ constexpr llvm::ArrayRef<llvm::StringRef> enumNames(CudnnTune) { return kCudnnTu
 
 struct ConvolutionParams {
   Dims kernel, stride, dilate, pad;
-  Dims adj, targetShape;  // of deconvolution alone
+  Dims adj, targetShape;  // only of deconvolution
   int64_t numFilter = 0, numGroup = 1, workspace = 0;
   bool noBias = false, cudnnOff = false;
   CudnnTune cudnnTune = CudnnTune::None;
@@ -64,9 +64,9 @@ struct ConvolutionPorts {
   bool isForward;  // the output is an output of the node, not an input
 };
 ShapeRef outputShape(const ShapeInference &s, ConvolutionPorts at);
-/// What three shapes are known to be.
+/// Merges what is known about the three shapes.
 void stateShapes(ShapeInference &s, ConvolutionPorts at, Dims data, Dims weight, Dims output);
-/// Of the fused gradient: outputs have the shapes of data, weight and bias, inputs 1, 2 and 3.
+/// For the fused gradient: outputs have the shapes of data, weight and bias, inputs 1, 2 and 3.
 void relateGradients(ShapeInference &s);
 
 // convolution.cc
@@ -74,9 +74,9 @@ extern const OpDef kConvolution;            // Convolution(data, weight[, bias])
 extern const OpDef kConvolutionDataGrad;    // _convolution_data_grad(ograd, weight, data)
 extern const OpDef kConvolutionWeightGrad;  // _convolution_weight_grad(ograd, data, weight)
 
-/// By the fused gradient (dy, x, w[, b]).
+/// Gradient rule: emits the fused gradient (dy, x, w[, b]).
 void fusedGradient(GradRule &g, const OpDef &backward);
-/// The fused gradient in the two maps and a sum.
+/// Decomposes the fused gradient into the two maps and a sum.
 void decomposeFused(DecomposeRule &d, const OpDef &dataGrad, const OpDef &weightGrad);
 /// dx = A(dy, w). With u of x's shape: d/ddy ⟨u, A⟩ = y(u, w), d/dw ⟨u, A⟩ = B(dy, u).
 void gradientOfDataGrad(GradRule &g, const OpDef &forward, const OpDef &weightGrad);

@@ -72,7 +72,7 @@ Dim fullExtent(const ConvolutionParams &p, size_t i, int64_t in) {
   return Dim(p.stride[i]) * (Dim(in) - 1) + p.reach(i);
 }
 
-// What target_shape cuts off in front.
+// How many pixels target_shape cuts off at the front.
 int64_t targetPadding(const ConvolutionParams &p, size_t i, int64_t in) {
   return ((fullExtent(p, i, in) - p.targetShape[i] + 1) / 2).nearest();
 }
@@ -87,7 +87,8 @@ ConvGeometry geometryOf(const ConvolutionParams &p, Dims data, Dims output) {
   return g;
 }
 
-// Extent wanted by target_shape: what is cut off has to be there, and be cut evenly but for less than a stride.
+// The extent that target_shape requests. The full output must not be shorter, and may be cut unevenly only by less than
+// a stride.
 void relateTarget(ShapeInference &s, size_t i, int64_t in, int64_t &out) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
   out = p.targetShape[i];
@@ -123,7 +124,7 @@ void relateExtents(ShapeInference &s, size_t i, int64_t &in, int64_t &out) {
   out = length.inShape();
 }
 
-// Everything the shapes of data, weight and output tell about one another (INF-04).
+// Infers all that the shapes of data, weight and output determine about one another (INF-04).
 void relateShapes(ShapeInference &s, ConvolutionPorts at) {
   const ConvolutionParams &p = s.params<ConvolutionParams>();
   const DimsBuffer unknown(p.rank(), kUnknownDim);
@@ -160,7 +161,7 @@ template <class T> void addBias(const ImageView &view, const T *bias, T *y) {
         y[n * view.batchStride + c * view.channelStride + p * view.pixelStride] += bias[c];
 }
 
-// The attributes of the convolution from the output's images to the data's; nothing where it has no filters.
+// The attributes of the convolution from the output's images to the data's; none if it has no filters.
 std::optional<Attrs> convolutionAttrs(DecomposeRule &d, Value data) {
   const ConvolutionParams &p = d.params<ConvolutionParams>();
   const int64_t channels = d.size(data, p.channelAxis());

@@ -1,4 +1,4 @@
-// The linear maps of deconvolution, for operators that are one in disguise. All take Deconvolution's attributes.
+// The linear maps of deconvolution, for operators that reduce to one. All take Deconvolution's attributes.
 #pragma once
 
 #include "ir/op.h"

@@ -1,7 +1,7 @@
 // Images as columns, one for each position of a window, and back: im2col, col2im.
 //
 // An image is (n, c, spatial…) with one to three spatial axes; columns are (n, c · window, positions), zeros where a
-// window reaches into the padding. col2im sums what the columns say about a pixel: it is the adjoint of im2col, and
+// window reaches into the padding. col2im sums the column elements that show a pixel: it is the adjoint of im2col, and
 // each operator is the gradient of the other. Tested by tests/network_ops_test.cc
 #include "ir/dim.h"
 #include "ir/grad_rule.h"
@@ -187,7 +187,7 @@ void toImage(const KernelCall &call) {
   });
 }
 
-// Convolution of one channel with the filters that are 1 at one tap: what both directions decompose to.
+// Both directions decompose to a convolution of one channel with filters that are 1 at a single tap.
 class Taps {
  public:
   explicit Taps(DecomposeRule &d) : d(d), p(d.params<WindowParams>()), count(d.number(p.window().nearest())) {}
@@ -254,7 +254,7 @@ void decomposeToImage(DecomposeRule &d, Dims extents) {
   d.y(0, likeRange(d, taps.reshaped(image, "(0,-3,-2)"), perChannel, "1", "2"));
 }
 
-// Of im2col's gradient, which has no attribute of them.
+// For im2col's gradient, which has no attribute for the extents.
 void decomposeToForwardImage(DecomposeRule &d) {
   DimsBuffer extents;
   const Value image = d.forwardInput(0);

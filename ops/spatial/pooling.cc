@@ -40,7 +40,7 @@ PoolGeometry geometryOf(const PoolingParams &p, Dims data, Dims output) {
   return g;
 }
 
-// What a mean divides by; 1 for other types and for windows that are in the padding alone.
+// The divisor of a mean; 1 for other types and for windows that are entirely in the padding.
 double divisor(const PoolingParams &p, const PoolWindow &w) {
   if (p.poolType != PoolType::Avg || w.isEmpty()) return 1;
   return p.countsPadding() ? w.paddedSize : static_cast<double>(w.size());
@@ -49,7 +49,7 @@ double divisor(const PoolingParams &p, const PoolWindow &w) {
 template <class T> T power(T x, int64_t p) { return p == 1 ? x : p == 2 ? x * x : x * x * x; }
 template <class T> T root(T x, int64_t p) { return p == 1 ? x : p == 2 ? std::sqrt(x) : std::cbrt(x); }
 
-// Position of each maximum inside its image, for whoever reads the hidden output; -1 where a window is empty.
+// Position of each maximum inside its image, for readers of the hidden output; -1 where a window is empty.
 template <class T> void writePositions(const PoolGeometry &g, const T *x, const TensorRef &positions) {
   dispatchNumeric(positions.dtype, [&](auto zero) {
     using P = decltype(zero);
@@ -61,7 +61,7 @@ template <class T> void writePositions(const PoolGeometry &g, const T *x, const 
   });
 }
 
-// `chooser` decides which element of a window is the largest; x itself but for pieces.
+// `chooser` decides which element of a window is the largest; it is x itself except in piece kernels.
 void pool(const KernelCall &call, const TensorRef &chooser) {
   const PoolingParams &p = call.params<PoolingParams>();
   const PoolGeometry g = geometryOf(p, call.in[0].shape, call.out[0].shape);
@@ -106,7 +106,7 @@ void poolBackward(const KernelCall &call, ArrayRef<TensorRef> base) {
   });
 }
 
-// x and y are read by the p-norm alone, and x by the maximum.
+// Only the p-norm reads x and y, and the maximum reads x.
 bool isBackwardIgnored(const NodeKind &kind, size_t input) {
   switch (paramsOf(kind).poolType) {
     case PoolType::Max: return input != 0 && input != dataInput(kind);

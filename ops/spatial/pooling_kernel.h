@@ -28,7 +28,7 @@ struct PoolWindow {
   int64_t size() const { return (high[0] - low[0]) * (high[1] - low[1]) * (high[2] - low[2]); }
 };
 
-/// Bounds of window `pixel` (numbered as output pixels); base and output are left at that of the first image.
+/// Bounds of window `pixel` (numbered as output pixels); base and output are not set.
 inline PoolWindow windowAt(const PoolGeometry &g, int64_t pixel) {
   PoolWindow w;
   w.paddedSize = 1;
@@ -95,7 +95,7 @@ template <class T> void poolScatter(const PoolGeometry &g, const T *dy, const T 
   });
 }
 
-/// y = Σ term(x) over each window · weight(window).
+/// y = weight(window, Σ term(x) over the window).
 template <class T, class Term, class Weight>
 void poolSum(const PoolGeometry &g, const T *x, T *y, Term term, Weight weight) {
   forEachWindow(g, [&](const PoolWindow &w) {

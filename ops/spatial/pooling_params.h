@@ -1,4 +1,4 @@
-// What Pooling, its gradient and the primitives under both share: attributes, and how shapes relate.
+// Shared by Pooling, its gradient and the primitives under both: attributes, and how shapes relate.
 // Tested by tests/nn_ops_test.cc, tests/nn_infer_test.cc
 #pragma once
 
@@ -53,11 +53,11 @@ inline constexpr AttrSpec kPoolingAttrs[] = {
     attr<&PoolingParams::layout>("layout", "None", "order of the axes; None: batch, channel, spatial"),
 };
 
-/// Relations between attributes; fills in what is left out.
+/// Checks how attributes relate, and fills in what is left out.
 llvm::Error checkPooling(const OpDef &, void *params);
 
-/// States what the shapes of data and output tell about each other (INF-04). `output` is its position among the inputs
-/// of a backward node, nothing for a node that puts it out.
+/// Relates the shapes of data and output (INF-04). `output` is the position of the output among the inputs of a
+/// backward node; none for a node that computes it.
 void relatePoolShapes(ShapeInference &s, size_t data, std::optional<size_t> output);
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// What convolution and pooling share: where channels are in a tensor, and windows that slide over up to three axes.
+// Shared by convolution and pooling: where channels are in a tensor, and windows that slide over up to three axes.
 //
 // Tensors are (batch, channel, spatial…) or (batch, spatial…, channel). Kernels see both through `ImageView`, which
 // always has three spatial axes: missing ones are in front and have length 1.

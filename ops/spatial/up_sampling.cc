@@ -74,7 +74,7 @@ int64_t scaled(int64_t extent, int64_t scale) {
   return extent == kUnknownDim ? extent : (Dim(extent) * scale).inShape();
 }
 
-// Batch, height and width of the output and of input 0 tell each other.
+// Relates batch, height and width of the output and of input 0.
 void relateFirst(ShapeInference &s) {
   const int64_t scale = paramsOf(s.kind()).scale;
   s.setIn(0, {kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim});
@@ -92,7 +92,7 @@ void relateFirst(ShapeInference &s) {
   s.setOut(0, out);
 }
 
-// An input behind the first is enlarged by one whole factor in both directions.
+// An input after the first is enlarged by one integer factor in both directions.
 void relateOther(ShapeInference &s, size_t i) {
   s.setIn(i, {s.out(0)[0], kUnknownDim, kUnknownDim, kUnknownDim});
   if (s.hasFailed()) return;
@@ -104,7 +104,7 @@ void relateOther(ShapeInference &s, size_t i) {
            " × " + Twine(out[3]) + " pixels");
 }
 
-// Channels add up, or are equal.
+// The channels of the inputs add up to those of the output.
 void relateChannels(ShapeInference &s) {
   Dim total = 0;
   size_t unknown = 0, numUnknown = 0;
@@ -229,7 +229,7 @@ size_t scratchBytes(const NodeKind &kind, const TensorRef &data, const TensorRef
   return static_cast<size_t>(g.scratch()) * dtypeBytes(data.dtype);
 }
 
-// Attributes of the deconvolution that bilinear is.
+// Attributes of the deconvolution that bilinear is computed by.
 Attrs deconvolutionAttrs(const RuleContext &rule) {
   const UpSamplingParams &p = rule.params<UpSamplingParams>();
   auto pair = [](int64_t v) { return ("(" + Twine(v) + "," + Twine(v) + ")").str(); };
@@ -242,7 +242,8 @@ Attrs deconvolutionAttrs(const RuleContext &rule) {
 
 extern const OpDef kUpSampling, kBackwardUpSampling;
 
-// Of bilinear: dx = C(dy, w) and dw = B(dy, x) with the maps of ops/spatial/deconvolution.cc, which are linear in both operands.
+// For bilinear: dx = C(dy, w) and dw = B(dy, x) with the maps of ops/spatial/deconvolution.cc, which are linear in both
+// operands.
 void bilinearSecondOrder(GradRule &g) {
   const Attrs attrs = deconvolutionAttrs(g);
   const Value dy = g.x(0), x = g.x(1), w = g.x(2);
@@ -257,7 +258,7 @@ void bilinearSecondOrder(GradRule &g) {
   else g.dx(2, g.emit(kDeconvolutionWeightGrad, {dy, g.dy(0), w}, attrs));
 }
 
-// Of nearest: how many times each pixel of input i is repeated. Only the first input's factor is an attribute.
+// For nearest: how many times each pixel of input i is repeated. Only the first input's factor is an attribute.
 int64_t factorOf(DecomposeRule &d, Value first, Value other, size_t i) {
   const int64_t scale = d.params<UpSamplingParams>().scale;
   if (i == 0) return scale;
@@ -281,7 +282,7 @@ void decomposeForward(DecomposeRule &d) {
   d.y(0, d.emit(kConcat, images, d.context().attrs(ArrayRef<AttrText>{count, {"dim", "1"}})));
 }
 
-// Of nearest: the sum over the copies of each pixel, in the channels that input i became.
+// For nearest: the sum over the copies of each pixel, in the channels that input i became.
 void decomposeBackward(DecomposeRule &d) {
   const UpSamplingParams &p = d.params<UpSamplingParams>();
   if (p.isBilinear()) {
@@ -326,8 +327,8 @@ constinit const OpDef kUpSampling = {
                     ArrayRef<TensorRef> out) { return scratchBytes(k, in[0], out[0]); },
 };
 
-// Its own gradient: nearest is linear, the adjoint of the adjoint is the forward operator. The shapes of the results are
-// those of the forward node's inputs (INF-08).
+// Its own gradient: nearest is linear, and the adjoint of the adjoint is the forward operator. The shapes of the
+// results are those of the forward node's inputs (INF-08).
 constinit const OpDef kBackwardUpSampling = {
     .name = "_backward_UpSampling",
     .summary = "gradients of UpSampling; nearest: dx[n,c,i,j] = Σ of dy over the pixels x[n,c,i,j] was repeated to",

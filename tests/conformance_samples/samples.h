@@ -1,4 +1,4 @@
-// What the conformance suite runs each operator on. One list per family of operators; a new operator adds rows to one.
+// The samples on which the conformance suite runs each operator: one list per family. A new operator adds rows to one.
 //
 // A row is complete with an operator and input shapes. Inputs are drawn from the domain the operator declares for them,
 // by default numbers of both signs away from 0. `orders` is how often the result is differentiated.
@@ -14,7 +14,7 @@ struct Sample {
   const char *attrs;                         // as in the inline form: "kernel=(2,2), pad=(1,1)"
   std::vector<std::vector<int64_t>> inputs;  // shapes
   uint32_t orders = 3;
-  double low = 0, high = 0;  // all inputs are drawn from [low, high] instead, where high > low
+  double low = 0, high = 0;  // all inputs are drawn from [low, high] instead, if high > low
   int classes = 3;           // of inputs that hold class numbers or indices
   bool isTraining = true;
 };

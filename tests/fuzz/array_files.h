@@ -1,4 +1,4 @@
-// Files of arrays that nobody would write: NPY, NPZ and checkpoints. docs/fuzzing.md
+// Malformed files of arrays: NPY, NPZ and checkpoints. docs/fuzzing.md
 #pragma once
 
 #include "tests/support/dice.h"
@@ -11,21 +11,22 @@
 
 namespace gradc::fuzz {
 
-/// Sound files: arrays in both orders of bytes and of elements, archives stored and deflated, a checkpoint.
+/// Valid files: arrays in both orders of bytes and of elements, archives stored and deflated, a checkpoint.
 std::vector<std::string> arraySeeds();
 
-/// What files were taken for, and why not.
+/// What files were accepted as, and why others were refused.
 struct ArrayTally {
   size_t numArrays = 0, numArchives = 0, numCheckpoints = 0;
-  std::set<std::string> refusals;  // without what is quoted, and without numbers
+  std::set<std::string> refusals;  // without quoted text and numbers
 };
 
-/// Reads the file as an array, as an archive and as a checkpoint, and writes again what was read. What is wrong, or nothing:
-/// a file is refused as one, or gives arrays that are whole and the same when they are read back; a checkpoint that is
-/// refused leaves the run as it was.
+/// Reads the file as an array, as an archive and as a checkpoint, and writes back what was read. Returns what is wrong,
+/// or nothing: each reading is refused, or gives arrays that are complete and the same when they are read back; a
+/// refused checkpoint leaves the run unchanged.
 std::string exerciseArrays(llvm::StringRef bytes, ArrayTally &tally);
 
-/// One of the files, edited in a few places: bits, lengths, counts, digits, pieces left out, repeated or of another file.
+/// One of the files, edited in a few places: bits, lengths, counts, digits, pieces removed, repeated or taken from
+/// another file.
 std::string editedArrayFile(llvm::ArrayRef<std::string> seeds, testing::Dice &dice);
 
 }  // namespace gradc::fuzz

@@ -1,4 +1,4 @@
-// The files that are replayed: testdata/fuzz/. docs/fuzzing.md
+// The files that are replayed, testdata/fuzz/. docs/fuzzing.md
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

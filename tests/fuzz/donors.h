@@ -1,7 +1,8 @@
-// Graphs that are right, for the grammar to take apart: for every operator some in which it appears.
+// Valid graphs for the grammar to take apart: for every operator, some in which it appears.
 //
-// Operators with a sample (tests/conformance_samples/) have the sample, fused backward operators the gradient graphs of
-// samples, loops, branches and calls those of flow_donors.h and their gradients, the rest a node drawn from what the registry says of them.
+// Operators with a sample (tests/conformance_samples/) have the sample; fused backward operators, the gradient graphs
+// of samples; loops, branches and calls, those of flow_donors.h and their gradients; all others, a node drawn from
+// their registry entry.
 #pragma once
 
 #include "ir/context.h"

@@ -1,4 +1,4 @@
-// Attribute values, shapes and types for the grammar: mostly what works, sometimes what bites.
+// Attribute values, shapes and types for the grammar: mostly ones that work, sometimes ones that bite.
 #pragma once
 
 #include "ir/attr_spec.h"
@@ -19,7 +19,7 @@ std::string drawValue(Dice &dice, const AttrSpec &spec, Temper temper);
 /// A value of no attribute in particular.
 std::string drawGarbage(Dice &dice);
 
-/// Small: what kernels run on in no time.
+/// Small, so that kernels take no time.
 int64_t drawDim(Dice &dice);
 std::vector<int64_t> drawShape(Dice &dice);
 int64_t drawHostileInt(Dice &dice);

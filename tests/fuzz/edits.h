@@ -6,10 +6,10 @@
 
 namespace gradc::fuzz {
 
-/// What inference knows of a sketch's values: by node, by output; no dims where a shape is not fully known.
+/// The shapes that inference finds for a sketch's values: by node, by output; no dims where a shape is not fully known.
 struct KnownShapes {
   std::vector<std::vector<std::optional<std::vector<int64_t>>>> of;
-  bool isComplete = false;  // the graph is right, and every shape is known
+  bool isComplete = false;  // the graph is valid, and every shape is known
 };
 KnownShapes inferSketch(const OpRegistry &ops, const GraphSketch &sketch);
 
@@ -17,11 +17,11 @@ class Editor {
  public:
   Editor(const Donors &donors, Dice &dice, GraphSketch &sketch) : donors(donors), dice(dice), sketch(sketch) {}
 
-  /// Adds a graph, with some of its variables replaced by values there are of the right shape or brought to it.
+  /// Adds a graph, replacing some of its variables by existing values that have the right shape or are brought to it.
   void splice(const GraphSketch &part, const KnownShapes &shapes);
-  /// Most likely leaves a right graph right.
+  /// Most likely keeps a valid graph valid.
   void editGently();
-  /// Need not leave anything right.
+  /// May make a graph invalid.
   void editRoughly();
 
  private:

@@ -16,12 +16,12 @@ std::optional<Level> parseLevel(llvm::StringRef text);
 
 struct ExerciseOptions {
   Level level = Level::Run;
-  /// Graphs whose values take more are planned, not run: they would take all the time.
+  /// Graphs whose values take more are planned, not run, which would take all the time.
   int64_t maxRunBytes = 256 << 10;
 };
 
-/// What does not hold, in one line; empty when all is well. Options of the gradient, backends and forms of running are those
-/// of the command line, or drawn from the graph attribute `fuzz_choice`. `ops` are the operators known.
+/// Returns what does not hold, in one line; empty when all is well. Gradient options, backends and ways to run are
+/// those of the command line, or drawn from the graph attribute `fuzz_choice`. `ops` are the known operators.
 std::string exercise(const OpRegistry &ops, llvm::StringRef text, const ExerciseOptions &options, Tally &tally);
 
 }  // namespace gradc::fuzz

@@ -5,7 +5,7 @@
 
 namespace gradc::fuzz {
 
-/// Right graphs, fully inferred; each body reads all that it is given.
+/// Valid graphs, fully inferred; each body reads all its inputs.
 std::vector<GraphSketch> flowDonors();
 
 }  // namespace gradc::fuzz

@@ -1,4 +1,4 @@
-// A graph file as the grammar edits it: loose enough to hold what no graph may be, so that files can be wrong.
+// A graph file as the grammar edits it: loose enough to hold invalid graphs, so that files can be wrong.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -40,22 +40,23 @@ struct GraphSketch {
   void setAttr(llvm::StringRef key, std::string json);
 };
 
-/// Nothing for text that is no JSON object with a list of nodes. What does not fit a sketch is left out.
+/// None for text that is not a JSON object with a list of nodes. What does not fit a sketch is left out.
 std::optional<GraphSketch> parseSketch(llvm::StringRef text);
 /// One node per line; `arg_nodes` are the variables.
 std::string printSketch(const GraphSketch &sketch);
 
 SketchNode variable(std::string name, llvm::ArrayRef<int64_t> dims);
-/// The id of a node behind `offset` others. An id that no graph has may wrap around; it stays one.
+/// A node id shifted by `offset`. An id that no graph has may wrap around; it remains such an id.
 int64_t shiftedId(int64_t id, size_t offset);
-/// Appends the nodes of `part`, whose ids change by the number of nodes there were; its heads and attributes stay out.
+/// Appends the nodes of `part`, shifting their ids by the number of existing nodes; its heads and attributes are left
+/// out.
 void appendNodes(GraphSketch &sketch, const GraphSketch &part);
-/// Takes out the nodes no head depends on.
+/// Removes the nodes that no head depends on.
 void dropUnreached(GraphSketch &sketch);
 
 /// "(2,3)"
 std::string shapeText(llvm::ArrayRef<int64_t> dims);
-/// Nothing for text that is no list of whole numbers.
+/// None for text that is not a list of integers.
 std::optional<std::vector<int64_t>> parseShapeText(llvm::StringRef text);
 
 }  // namespace gradc::fuzz

@@ -22,9 +22,9 @@ class Tally {
     const auto found = counts.find(op);
     return found == counts.end() ? 0 : found->second[static_cast<size_t>(what)];
   }
-  /// One line per operator: name and the three counts. Lines already in the file are added to.
+  /// One line per operator: name and the three counts. Adds to the lines already in the file.
   bool addTo(const std::string &path) const;
-  /// False where there is no such file, or another one.
+  /// False if there is no such file, or it is not a tally.
   bool read(const std::string &path);
 
  private:

@@ -20,7 +20,7 @@ struct Trial {
   int64_t maxRunBytes;
   Tally &tally;
   bool wantsDiff = false;
-  bool isListed = false;     // shapes are known from lists of the file, which do not follow its nodes elsewhere
+  bool isListed = false;     // shapes come from lists in the file, which do not follow its nodes into other graphs
   bool zeroIsEmpty = false;  // in the shapes of the file
   UnknownDim unknownDim = UnknownDim::Auto;
   bool isUsual = true;  // nothing is drawn
@@ -29,11 +29,11 @@ struct Trial {
 
   void seed(uint64_t choice) { dice = testing::Dice(choice), isUsual = choice == 0; }
   void report(const llvm::Twine &what);
-  /// Whether there is none; an error must be one that a user can be at fault for.
+  /// Whether there is no error; an error must be of a kind that a user can cause.
   bool isFine(llvm::Error error, llvm::StringRef stage);
   void mustHold(llvm::Error error, llvm::StringRef stage);
 
-  /// Whether `graph`, in the place of the root of the program, can be written and read back.
+  /// Whether `graph`, as the root of the program, can be written and read back.
   bool rereads(const Graph &graph, llvm::StringRef stage);
   std::optional<Inference> inferred(const Graph &graph, llvm::StringRef stage, bool mustBeComplete);
   void checkPlanned(const Graph &graph, const Inference &inference, llvm::ArrayRef<Request> headRequests,

@@ -1,5 +1,5 @@
-// What the hosts of this folder run: a small network trained in float32 and float64, with convolutions and products by the
-// libraries below the fast kernels.
+// The workload of the hosts in this folder: a small network trained in float32 and float64, whose convolutions and
+// products run in the libraries below the fast kernels.
 #pragma once
 
 #include <vector>

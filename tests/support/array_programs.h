@@ -46,7 +46,7 @@ struct ArrayProgram {
     op("reduce_sum", {{"X", {of}}}, to, {{"reduce_all", boolAttrText(true)}});
   }
 
-  /// The heads, for drawn values.
+  /// Runs a program with drawn values, and returns the heads.
   llvm::Expected<std::vector<Array>> run(const BlockProgram &of, std::vector<std::string> heads,
                                          int64_t maxIterations = 4);
 

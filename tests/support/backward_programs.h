@@ -1,4 +1,4 @@
-// Programs of blocks in a line for each operator, and the operators that appendBackward adds to them.
+// Programs of blocks as text, one line per operator, and the operators that appendBackward adds to them.
 #pragma once
 
 #include "tests/support/block_programs.h"
@@ -7,12 +7,12 @@
 
 namespace gradc::testing {
 
-/// Lines `tanh X=x -> Out=y`; `type:2` owns block 2; `block 1 in 0` begins a block. A name is declared where it is first
-/// said, as a float64 tensor of shape [2], `loss` of shape []; those that begin with `p` are parameters, those with `c` stop the
-/// gradient.
+/// Lines `tanh X=x -> Out=y`; `type:2` owns block 2; `block 1 in 0` begins a block. A name is declared where it first
+/// occurs, as a float64 tensor of shape [2], `loss` of shape []; names that begin with `p` are parameters, those with
+/// `c` stop the gradient.
 BlockProgram programOf(llvm::StringRef text);
 
-/// The same lines.
+/// The operators of a block from `first` on, as such lines.
 std::string dump(const BlockProgram &program, uint32_t block, size_t first = 0);
 
 FluidRequest lossOf(std::string name = "loss");

@@ -1,4 +1,4 @@
-// Block programs in few words, and the programs of Paddle that tests compare with where they are at hand.
+// Shorthands for block programs, and the Paddle programs that tests compare with where they are available.
 #pragma once
 
 #include "formats/blocks/block_file.h"
@@ -23,7 +23,8 @@ std::string text(const BlockFile &file);
 /// "[kind] message; note; note", or "success".
 std::string describeWithNotes(llvm::Error error);
 
-/// Paddle's programs: the files whose "/NAME.forward.json" ends so, sorted, with their contents; none where they are not at hand.
+/// Paddle's programs, sorted, with their contents: the files whose path ends in `ending`, such as "/NAME.forward.json";
+/// none if they are not available.
 struct PaddleFile {
   std::string name, text;
 };

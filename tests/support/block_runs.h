@@ -9,20 +9,21 @@
 
 namespace gradc::testing {
 
-/// What appendBackward is given for the call in a file.
+/// The request to appendBackward that a call in a file records.
 FluidRequest requestOf(const BlockCall &call);
-/// What the call differentiates.
+/// The targets that the call differentiates.
 std::vector<std::string> targetsOf(const BlockCall &call);
 
 using ArrayNames = llvm::StringMap<const NamedArray *>;
 
-/// What the variables of a graph are given: feeds and parameters of an archive of Paddle's. A scalar has one axis in graphs.
+/// Bindings for the variables of a graph: feeds and parameters of one of Paddle's archives. A scalar has one axis in
+/// graphs.
 std::vector<NamedArray> bindingsFor(const Graph &graph, const ArrayNames &values);
-/// Values for every variable from its declared shape and type: floats within (-1, 1), small counts, true. An axis that is not
-/// known has two elements.
+/// Values for every variable from its declared shape and type: floats within (-1, 1), small counts, true. An unknown
+/// axis gets two elements.
 std::vector<NamedArray> drawnBindings(const Graph &graph, uint64_t seed);
 
-/// The heads, by the reference backend in the training form.
+/// The heads, run with the reference backend in training form.
 llvm::Expected<std::vector<Array>> runHeads(Context &context, const Graph &graph, std::vector<NamedArray> bindings);
 
 /// The largest difference of two arrays, relative to elements beyond 1; infinity for different sizes, and where elements that are

@@ -1,5 +1,5 @@
-// Table tests: every check on every row. A cell whose row has nothing of what is checked is skipped, with the reason, and the
-// cells of each check that had something are counted.
+// Table tests: every check on every row. A cell whose row has nothing to check is skipped, with the reason; the other,
+// real cells are counted for each check.
 #pragma once
 
 #include "tests/support/derivative.h"
@@ -18,11 +18,11 @@ class Cells {
     size_t numReal;
   };
 
-  /// The running cell: fails where something was found, is skipped where nothing was looked at.
+  /// Concludes the running cell: it fails if something was found, and is skipped if nothing was checked.
   void conclude(const Findings &findings, const char *reason);
   void count(llvm::StringRef check, bool isReal);
-  /// Once a suite is through: prints how many cells of each check are real. Where all rows of a check ran, fewer real ones
-  /// than its floor are a failure, and so is a check without a floor.
+  /// To be called after a suite: prints how many cells of each check are real. If all rows of a check ran, fewer real
+  /// cells than its floor are a failure, and so is a check without a floor.
   void print(size_t numRows, llvm::ArrayRef<Floor> floors) const;
 
  private:
@@ -32,7 +32,7 @@ class Cells {
   std::map<std::string, Counts> counts;  // by check
 };
 
-/// A name for row `index` of a table, whatever characters the operator has in its own.
+/// A name for row `index` of a table, whatever characters the operator's own name has.
 std::string cellName(llvm::StringRef op, size_t index);
 
 }  // namespace gradc::testing

@@ -1,4 +1,4 @@
-// What tests of the command line start from: a folder with a small graph.
+// The starting point of tests of the command line: a folder with a small graph.
 #pragma once
 
 #include "tests/support/tool.h"

@@ -1,7 +1,7 @@
-// What every operator has to keep, checked on one sample at a time by tests/conformance_test.cc.
+// The contract of every operator, checked on one sample at a time by tests/conformance_test.cc.
 //
-// Each check returns lines that say what is wrong, and how much it looked at. Where that is nothing, the sample has nothing
-// of the kind (no decomposition, no in-place pair, no element), and the check must not count as passed.
+// Each check returns what is wrong, and how much it checked. If it checked nothing, the sample has nothing of the kind
+// (no decomposition, no in-place pair, no element), and the check must not count as passed.
 #pragma once
 
 #include "tests/conformance_samples/samples.h"
@@ -18,7 +18,7 @@ struct SampleGraph {
   Graph graph;
   NodeId node;
   Bindings bindings;
-  std::vector<std::string> variables;  // inputs a gradient is requested: not class numbers, stop inputs, aux states
+  std::vector<std::string> variables;  // inputs with a gradient request: no class numbers, stop inputs, aux states
   NaiveOptions options;
 };
 
@@ -32,7 +32,7 @@ struct Orders {
   std::string failure;
 };
 
-/// Outputs are fully known from inputs; with any of the known shapes blurred, inference still says nothing wrong.
+/// Outputs are fully known from inputs; with any of the known shapes blurred, inference still infers nothing wrong.
 Findings checkInference(const SampleGraph &sample);
 /// Gradients of the sample, and of its gradient graphs, against central differences.
 Findings checkGradients(Context &context, const SampleGraph &sample, uint32_t orders);
@@ -45,19 +45,20 @@ Findings checkRequests(const Graph &graph, const Bindings &bindings, const Naive
 Findings checkInplace(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 /// At the base point a `piece` kernel computes what the kernel computes.
 Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
-/// A graph with operators of our own says the same in MXNet's, and their decompositions too. The operator that cannot be said
-/// goes to `refusal`, which is empty otherwise.
+/// A graph with operators of our own computes the same when lowered to MXNet's, whose decompositions agree with them.
+/// An operator that cannot be lowered goes to `refusal`, which is empty otherwise.
 Findings checkLowering(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
                        llvm::StringRef &refusal);
-/// A graph says the same in primitives alone, which are found with the shapes of the bindings known, or these without the
+/// A graph computes the same when lowered to primitives only, given the shapes of the bindings, or these without the
 /// first axis of every variable. Operators for which that cannot be done go to `missing`, each with the reason.
 Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &bindings, const NaiveOptions &options,
                          bool knowsFirstAxis, std::map<const OpDef *, std::string> &missing);
 /// Kernels in float32 agree with those in float64.
 Findings checkPrecision(const Graph &graph, const Bindings &bindings, const NaiveOptions &options);
 
-/// How far two computations of one tensor may be apart: in proportion to its largest element, and to the largest number that
-/// may have cancelled in it. Nothing else, so that small tensors are compared as sharply as large ones.
+/// How far two computations of one tensor may be apart: in proportion to its largest element, and to the largest number
+/// that may have cancelled in it. There is no absolute term, so that small tensors are compared as sharply as large
+/// ones.
 struct Tolerance {
   double ofLargest;  // of the tensor's largest element
   double ofTerms;    // of NaiveRun::magnitudeBehind

@@ -1,8 +1,9 @@
 // Gradients against central differences in float64, order after order.
 //
-// The scalar of order 1 is a fixed random projection of the heads; heads that are losses stand for their implied loss
-// instead, heads that hold their output for nothing. The gradient graph with its head gradients as variables is itself
-// a graph, so order k + 1 checks the order-k graph the same way, toward the variables and the head gradients (HO-06).
+// The scalar of order 1 is a fixed random projection of the heads; a head that is a loss contributes its implied loss
+// instead, a head that holds its output contributes nothing. The gradient graph with its head gradients as variables is
+// itself a graph, so order k + 1 checks the order-k graph the same way, toward the variables and the head gradients
+// (HO-06).
 #pragma once
 
 #include "tests/support/naive.h"
@@ -17,7 +18,7 @@ struct DerivativeOptions {
   NaiveOptions run;
 };
 
-/// What is wrong, and how much was looked at: shapes, values and calls that could have been wrong.
+/// What is wrong, and how much was checked: shapes, values and calls that could have been wrong.
 struct Findings {
   std::vector<std::string> problems;
   size_t numChecked = 0;
@@ -27,12 +28,14 @@ struct Findings {
 Findings checkDerivatives(Context &context, const Graph &graph, std::vector<std::string> variables, Bindings bindings,
                           const DerivativeOptions &options);
 
-/// The graph checked at `order` (1: the gradients of the first order), heads being gradients alone toward `variables`
-/// (extended by the head variables it made, named "p<order>_<i>"). Shapes are those of the bindings, where there are any.
+/// The graph checked at `order` (1: the gradients of the first order). Its heads are only gradients toward `variables`,
+/// which is extended by the head variables that it makes, named "p<order>_<i>". Shapes are those of the bindings, if
+/// there are any.
 llvm::Expected<Graph> derivativeGraph(Context &context, const Graph &graph, std::vector<std::string> &variables,
                                       uint32_t order, const Bindings *bindings = nullptr);
 
-/// (f(at + step · direction) − f(at − step · direction)) / (2 · step), where `f` reads `at`, which is as before afterwards.
+/// (f(at + step · direction) − f(at − step · direction)) / (2 · step), where `f` reads `at`, which is restored
+/// afterwards.
 llvm::Expected<double> differenceAlong(std::vector<double> &at, llvm::ArrayRef<double> direction, double step,
                                        llvm::function_ref<llvm::Expected<double>()> f);
 /// The same along every element by itself.

@@ -1,5 +1,5 @@
-// One random problem through gradc and through the jets, and through gradc again in every way that must not matter.
-// Tested by tests/differential_test.cc
+// One random problem through gradc and through the jets, and through gradc again in every way that must make no
+// difference. Tested by tests/differential_test.cc
 #pragma once
 
 #include "tests/support/random_graph.h"
@@ -8,7 +8,7 @@
 
 namespace gradc::testing {
 
-/// What went wrong; no kind when all agrees.
+/// What went wrong; no kind if all agree.
 struct Problem {
   std::string kind;  // "values", "status", "error", "body", "beside", or the name of the variation
   std::string text;
@@ -16,7 +16,7 @@ struct Problem {
   explicit operator bool() const { return !kind.empty(); }
 };
 
-/// What the problems checked so far came to.
+/// Counts over the problems checked so far.
 struct Outcomes {
   int numChecked = 0;
   int numLowered = 0;  // could be expressed in MXNet's operators
@@ -28,8 +28,8 @@ struct Outcomes {
 /// through a file.
 Problem checkSketch(const Sketch &sketch, Outcomes &outcomes);
 
-/// The nodes beside the graph: everything else is the same without them, in order 1 and 3, inference and lowering; and they
-/// are all kept, written and read with the bodies they have. Part of checkSketch.
+/// The nodes beside the graph: without them everything else is the same, in orders 1 and 3, inference and lowering; and
+/// all of them are kept, written and read with their bodies. Part of checkSketch.
 Problem checkBeside(const Sketch &sketch);
 
 /// The smallest sketch found by leaving out parts that still has a problem of the same kind.

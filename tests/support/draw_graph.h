@@ -11,12 +11,12 @@ namespace gradc::testing {
 /// Attributes of a node, for an input of this shape.
 void setAttributes(Dice &dice, SketchNode &node, llvm::ArrayRef<int64_t> shape);
 
-/// Bodies that nothing runs, of some sketches, once all else is drawn.
+/// Adds bodies that nothing runs to some sketches, after everything else is drawn.
 void drawBodies(Dice &dice, Sketch &sketch);
 
 class GraphDrawer {
  public:
-  /// `depth` levels of bodies that run may be inside.
+  /// Bodies that run may be nested `depth` levels deep.
   GraphDrawer(Dice &dice, Sketch &sketch, int depth = 0) : dice(dice), sketch(sketch), flowDepth(depth) {}
 
   void run();
@@ -26,7 +26,7 @@ class GraphDrawer {
   const JetTensor &at(SketchEntry e) const { return values.at(e); }
   const std::vector<int64_t> &shapeOf(SketchEntry e) const { return at(e).shape; }
   uint32_t numNodes() const { return values.numNodes(); }
-  /// Any entry but a loss, later ones more often; hidden outputs may be read, and are. Of a state, some version.
+  /// Any entry but a loss, later ones more often; hidden outputs are read, too. For a state, some version.
   SketchEntry anyEntry();
   /// A variable that has this value.
   static SketchNode variableLike(const JetTensor &value);

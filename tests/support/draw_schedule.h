@@ -5,7 +5,7 @@
 
 namespace gradc::testing {
 
-/// At every step one of the nodes whose inputs and control dependencies have run. The same for the same seed.
+/// Each step picks one of the nodes whose inputs and control dependencies have run. The same for the same seed.
 Schedule drawSchedule(const Graph &graph, uint64_t seed);
 
 /// The nodes of these names, in this order.

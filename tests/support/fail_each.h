@@ -1,4 +1,4 @@
-// Each allocation of an operation fails, one at a time: what has to hold then.
+// Lets each allocation of an operation fail, one at a time, and checks what must hold then.
 #pragma once
 
 #include "tests/support/failing_heap.h"
@@ -11,10 +11,10 @@
 namespace gradc::testing {
 
 [[noreturn]] inline void throwBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
-/// LLVM's containers throw, as in the tool and as docs/embedding.md asks of a host.
+/// LLVM's containers throw, as in the tool and as docs/embedding.md requires of a host.
 inline const bool isInstalled = (llvm::install_bad_alloc_error_handler(throwBadAlloc, nullptr), true);
 
-/// cantFail, saying what failed in a build without assertions too.
+/// cantFail that reports the error even in a build without assertions.
 template <class T> T must(llvm::Expected<T> value) {
   if (!value) llvm::report_fatal_error(llvm::Twine(llvm::toString(value.takeError())));
   return std::move(*value);
@@ -31,7 +31,7 @@ inline uint64_t nextFailure(uint64_t k, uint64_t count) {
   return k + stride;
 }
 
-/// `operation` gives the bytes of its result, and does with `failingHeap.during` what is to fail.
+/// `operation` returns its result as bytes, and runs the part that is to fail by `failingHeap.during`.
 template <class Operation> void failEach(Operation operation) {
   ASSERT_TRUE(isInstalled);
   FailingHeap &heap = failingHeap;
@@ -46,7 +46,7 @@ template <class Operation> void failEach(Operation operation) {
   ASSERT_EQ(must(run(FailingHeap::kNever, Failing::Once)), expected);
   const uint64_t count = heap.count;
   ASSERT_GT(count, 0u);
-  consumeError(run(1, Failing::Once).takeError());  // the first exception of a program leaves tables of the unwinder
+  consumeError(run(1, Failing::Once).takeError());  // the first exception of a program allocates tables of the unwinder
   for (Failing failing : {Failing::Once, Failing::Onward}) {
     uint64_t numErrors = 0, numTried = 0;
     for (uint64_t k = 1; k <= count; k = nextFailure(k, count)) {
@@ -65,7 +65,7 @@ template <class Operation> void failEach(Operation operation) {
           ASSERT_NE(error.message.find(" memory"), std::string::npos) << error.message;
         }
       }
-      if (!heap.wasWithinOneDnn) {  // which loses blocks of its own then
+      if (!heap.wasWithinOneDnn) {  // which then leaks blocks of its own
         ASSERT_EQ(heap.live, before) << "blocks are left behind";
       }
     }

@@ -1,5 +1,6 @@
-// A heap whose allocations fail where a test says, for one file of a test program: it replaces operator new, and malloc for
-// what is linked into the program (LLVM's containers, the buffers of the runtime). Shared libraries keep their malloc.
+// A heap whose allocations fail where a test chooses, for one file of a test program: it replaces operator new, and
+// malloc for code that is linked into the program (LLVM's containers, the buffers of the runtime). Shared libraries
+// keep their malloc.
 #pragma once
 
 #include "tests/support/sanitizers.h"
@@ -30,9 +31,9 @@ struct FailingHeap {
   bool isArmed = false;
   int64_t live = 0;  // blocks that are not freed yet; 0 under a sanitizer, which finds them itself
 
-  bool wasWithinOneDnn = false;  // what failed
+  bool wasWithinOneDnn = false;  // the failed allocation
 
-  /// Whether the allocation that `caller` asks for has to.
+  /// Whether the allocation that `caller` requests has to fail.
   bool fails(const void *caller) {
     if (!isArmed) return false;
     ++count;
@@ -42,7 +43,7 @@ struct FailingHeap {
     return isDue;
   }
 
-  /// What `work` returns, with the given allocation failing in it.
+  /// Runs `work` with the given allocation failing, and returns its result.
   template <class Work> auto during(Work work) -> decltype(work()) {
     struct Armed {
       FailingHeap &heap;
@@ -53,7 +54,7 @@ struct FailingHeap {
   }
 };
 
-/// That of the calling thread.
+/// The heap state of the calling thread.
 inline thread_local constinit FailingHeap failingHeap;
 
 }  // namespace gradc::testing
@@ -67,7 +68,7 @@ void *__libc_memalign(size_t, size_t);
 void __libc_free(void *);
 extern const char __executable_start, etext;
 
-/// Only what is linked into the program has to take it well.
+/// Only code that is linked into the program has to handle failures.
 inline bool mustFail(const void *caller) {
   return caller >= &__executable_start && caller < &etext && gradc::testing::failingHeap.fails(caller);
 }

@@ -12,8 +12,8 @@
 
 namespace gradc::testing {
 
-/// Nodes of operators of the table that run on the reference kernel all the same: those whose line matches, such as
-/// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)". Every other one has to have a
+/// Nodes of operators in the table that nevertheless run on the reference kernel: those whose line matches, such as
+/// "Pooling {kernel=(2,2) pool_type=max } float32(1,2,5,5) -> float32(1,2,4,4) int32(1,2,4,4)". All others must have a
 /// fast kernel.
 struct OnReference {
   const char *pattern, *reason;
@@ -43,7 +43,7 @@ FastResult runFast(const Graph &graph, const Bindings &bindings, const FastOptio
 
 /// How far fast and reference kernels may be apart. Both round sums of the same terms in some order.
 Tolerance fastTolerance(DType type);
-/// The first element of a head that differs by more than that.
+/// The first element of a head that differs by more than the tolerance.
 std::string difference(const std::vector<Array> &found, const NaiveRun &expected, const Graph &graph,
                        Tolerance tolerance);
 
@@ -58,14 +58,14 @@ struct Ran {
   }
 };
 
-/// Runs the graph both ways in both precisions; reports what differs and what surprises.
+/// Runs the graph both ways in both precisions; reports differences and surprises.
 Ran compareFast(const Graph &graph, const Bindings &bindings, NaiveOptions naive, unsigned threads = 2);
 /// The sample and its gradient graphs up to order two, compared one after the other.
 Ran compareOrders(Context &context, const SampleGraph &sample, uint32_t number);
 
-/// Of the operators that have a fast kernel.
+/// Samples of the operators that have a fast kernel.
 std::vector<Sample> tableSamples();
-/// Random values for every variable of known shape; what batch normalisation divides by is positive.
+/// Random values for every variable of known shape; divisors of batch normalisation are positive.
 Bindings drawBindings(const Graph &graph, llvm::ArrayRef<std::pair<llvm::StringRef, DimsBuffer>> shapes);
 
 }  // namespace gradc::testing

@@ -13,7 +13,7 @@ struct FlowSpec {
   std::vector<std::pair<std::string, std::string>> attrs;
 };
 
-/// The operator, its bodies and the attributes that say where their inputs come from. A `_foreach` where it can say it.
+/// The operator, its bodies and the attributes that map their inputs. A `_foreach` if that can express the loop.
 llvm::Expected<FlowSpec> describeFlow(const SketchNode &node,
                                       llvm::function_ref<llvm::Expected<SketchGraph>(const SketchBody &)> build);
 

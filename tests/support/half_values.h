@@ -16,7 +16,7 @@ constexpr HalfFormat formatOf(DType half) {
   return half == DType::Float16 ? HalfFormat{10, -14, 15} : HalfFormat{7, -126, 127};
 }
 
-/// The number that the bits are: sign, exponent, fraction from the left.
+/// The number that the bits represent: sign, exponent, fraction from the left.
 inline double halfValue(DType half, uint16_t bits) {
   const HalfFormat format = formatOf(half);
   const int exponentBits = 15 - format.fractionBits, exponent = (bits & 0x7fff) >> format.fractionBits;
@@ -27,7 +27,7 @@ inline double halfValue(DType half, uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/// The number of the format nearest to the value, the even one of two.
+/// The number of the format nearest to the value; ties go to the even one.
 inline double nearestHalf(DType half, double value) {
   if (!std::isfinite(value) || value == 0) return value;
   const HalfFormat format = formatOf(half);

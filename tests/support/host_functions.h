@@ -32,7 +32,7 @@ inline std::shared_ptr<Function> product(Tape &t) {
         return TensorList{t.mul(dy[0], (*in)[1]), t.mul(dy[0], (*in)[0])};
       });
 }
-/// y = x, with a gradient of the host's.
+/// y = x, with a gradient that the host defines.
 inline std::shared_ptr<Function> identity(Tape &t, HostCode backward) {
   return function(
       "identity",

@@ -1,4 +1,4 @@
-// Short words for tests of the tape: an Imperative with the built-in operators, calls by name, values as lists.
+// Shorthands for tests of the tape: an Imperative with the built-in operators, calls by name, values as lists.
 #pragma once
 
 #include "imperative/imperative.h"
@@ -20,7 +20,7 @@ inline double scalar(const Tensor &tensor) {
   return tensor ? doublesOf(tensor)[0] : -1e99;
 }
 
-/// Records by leaf, in float64. The operators of a call that fails end the test.
+/// Records by leaf, in float64. A call of an operator that fails ends the test.
 class Tape {
  public:
   explicit Tape(ImperativeOptions options = referenceOptions())
@@ -33,7 +33,7 @@ class Tape {
 
   Tensor value(Dims dims, const Doubles &values) { return im.tensor(dims, values); }
   Tensor value(double x) { return value({1}, {x}); }
-  /// Requires its gradient.
+  /// A value that requires its gradient.
   Tensor leaf(Dims dims, const Doubles &values) {
     Tensor tensor = value(dims, values);
     llvm::cantFail(im.requireGrad(tensor));
@@ -71,7 +71,7 @@ class Tape {
     if (!result) llvm::report_fatal_error(result.takeError());
     return *result;
   }
-  /// The row of the error, "success", or what kind has no row.
+  /// The row of the error, "success", or the name of a kind without a row.
   static std::string rowOf(llvm::Error error) {
     const GradcError found = errorOf(std::move(error));
     if (found.message == "success") return found.message;

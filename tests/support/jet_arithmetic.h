@@ -7,7 +7,7 @@
 
 namespace gradc::testing {
 
-// f(x) from f, f' and f'' there. The bounds count what an error of x does as well.
+// f(x) from f, f' and f'' at x. The bounds include the effect of an error of x.
 inline Jet chain(const Jet &x, double f, double f1, double f2) {
   Jet y(f);
   y.d1 = f1 * x.d1, y.d2 = f1 * x.d2;
@@ -40,8 +40,8 @@ inline Jet logarithm(const Jet &x) { return chain(x, std::log(x.v), 1 / x.v, -1 
 inline Jet inverse(const Jet &x) { return chain(x, 1 / x.v, -1 / (x.v * x.v), 2 / (x.v * x.v * x.v)); }
 inline Jet minus(const Jet &a, const Jet &b) { return a + b * Jet(-1); }
 
-/// A function of one variable of this name, element by element; nothing when there is none. `outputs` stays empty near a
-/// kink or a pole.
+/// Applies the function of one variable of this name, element by element; false if there is none. `outputs` stays empty
+/// near a kink or a pole.
 bool mapFunction(const SketchNode &node, const JetTensor &x, std::vector<JetTensor> &outputs);
 
 }  // namespace gradc::testing

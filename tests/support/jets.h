@@ -1,9 +1,9 @@
-// Another way to the same gradients, for tests alone: forward evaluation in truncated power series.
+// An independent way to the same gradients, only for tests: forward evaluation in truncated power series.
 //
 // A jet is v + d1·ε1 + d2·ε2 + d12·ε1ε2 with ε1² = ε2² = 0. Setting ε2 at one element of an x reads off one element of
 // the gradient; setting ε1 at every x at once as well gives that element of the second order, which differentiates the
-// sum of all first-order gradients. There is no graph transformation in it, no rule, no accumulation and no kernel of
-// gradc: what a stopped, cut, repeated or intermediate entry means is said once, where a value is read.
+// sum of all first-order gradients. It uses no graph transformation, rule, accumulation or kernel of gradc: what a
+// stopped, cut, repeated or intermediate entry means is defined once, where a value is read.
 //
 // Each coefficient carries a bound: the sum of the magnitudes of its terms. Rounding is judged against that.
 // Tested by tests/differential_test.cc
@@ -24,7 +24,7 @@ struct Jet {
 
   Jet() = default;
   Jet(double value) : v(value), bv(value < 0 ? -value : value) {}
-  /// Without its derivatives: what a reader of a constant sees.
+  /// Without its derivatives, as a reader of a constant sees it.
   Jet held() const {
     Jet j(v);
     j.bv = bv;
@@ -48,16 +48,17 @@ int64_t sizeOf(llvm::ArrayRef<int64_t> shape);
 /// Whether values are small enough to be drawn.
 bool isBenign(const JetTensor &tensor);
 
-/// The outputs of a node; empty where its operands do not fit, or lie too near a kink or a pole for the draw to be used.
+/// The outputs of a node; empty where its operands do not fit, or are too near a kink or a pole for the draw to be
+/// used.
 std::vector<JetTensor> evaluateNode(const SketchNode &node, llvm::ArrayRef<const JetTensor *> inputs);
-/// What a node leaves in the states it overwrites, in the order of its inputs; these hold what was there before.
+/// The new values of the states that a node overwrites, in the order of its inputs; `inputs` have the old values.
 std::vector<JetTensor> overwrittenStates(const SketchNode &node, llvm::ArrayRef<const JetTensor *> inputs);
 JetTensor variableTensor(const SketchNode &node);
 
 /// The values of a sketch, node by node, and every version of its states. No derivative goes through a state.
 class SketchValues {
  public:
-  /// False, and nothing is added, where the node cannot be evaluated. Entries `isHeld` names are read as constants.
+  /// False, and nothing is added, if the node cannot be evaluated. Entries that `isHeld` names are read as constants.
   bool add(const SketchNode &node, llvm::function_ref<bool(SketchEntry)> isHeld);
 
   /// A variable with this value instead of its own.
@@ -65,7 +66,7 @@ class SketchValues {
 
   uint32_t numNodes() const { return static_cast<uint32_t>(outputs.size()); }
   std::vector<JetTensor> &outputsOf(uint32_t n) { return outputs[n]; }
-  /// What a reader sees: of a state, the version it names.
+  /// The value that a reader sees: for a state, that of the version it names.
   const JetTensor &at(SketchEntry e) const {
     return states[e.node].empty() ? outputs[e.node][e.output] : states[e.node][e.version];
   }
@@ -81,7 +82,7 @@ struct Judged {
   std::vector<double> values, bounds;
 };
 
-/// What the gradients have to be.
+/// The expected gradients.
 struct Expectation {
   std::optional<ErrorKind> error;       // then nothing else is set
   std::vector<Judged> states;           // after the run, by state in the order of the nodes
@@ -91,7 +92,7 @@ struct Expectation {
 };
 Expectation expectedGradients(const Sketch &sketch);
 
-/// The error a request has to end in, and which x are used: from paths alone.
+/// The error that a request has to end in, and which x are used: determined only by paths.
 std::optional<ErrorKind> expectedError(const Sketch &sketch);
 std::vector<SlotStatus> expectedStatus(const Sketch &sketch);
 /// Whether a node that a gradient passes reads a version that is overwritten by then (MUT-03).

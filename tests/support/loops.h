@@ -47,7 +47,8 @@ inline GradientResult gradientOf(const Graph &graph, llvm::ArrayRef<llvm::String
   return result;
 }
 
-/// The heads, then what the variable holds, run with the reference backend. Bindings that the graph does not read are left out.
+/// The heads, then the variable's value, run with the reference backend. Bindings that the graph does not read are left
+/// out.
 inline std::vector<Doubles> runReading(const Graph &graph, llvm::ArrayRef<Binding> bindings, llvm::StringRef variable) {
   SessionOptions options;
   options.exec.backend = Backend::Reference;
@@ -66,7 +67,7 @@ inline std::vector<Doubles> runReading(const Graph &graph, llvm::ArrayRef<Bindin
   return values;
 }
 
-/// The gradients, in the order asked, run with the reference backend.
+/// The gradients, in the order of the request, run with the reference backend.
 inline std::vector<Doubles> run(const GradientResult &result, llvm::ArrayRef<Binding> bindings) {
   SessionOptions options;
   options.exec.backend = Backend::Reference;
@@ -83,7 +84,7 @@ inline std::vector<Doubles> run(const GradientResult &result, llvm::ArrayRef<Bin
   return values;
 }
 
-/// A graph whose heads are only these of it, so that the others get no gradient.
+/// The graph with only this head, so that the others get no gradient.
 inline Graph onlyHead(const Graph &graph, size_t head) {
   return llvm::cantFail(GraphBuilder(testContext(), graph).freeze({graph.heads()[head]}, {})).graph;
 }

@@ -1,4 +1,5 @@
-// One random problem through gradc, in one of the ways that must not matter. Tested by tests/differential_test.cc
+// One random problem through gradc, in one of the ways that must make no difference.
+// Tested by tests/differential_test.cc
 #pragma once
 
 #include "ir/error.h"
@@ -10,14 +11,14 @@
 
 namespace gradc::testing {
 
-/// One way to the same values.
+/// One way to compute the same values.
 struct Variation {
   llvm::StringRef name = "plain";
   uint32_t sumCap = 8;
   ChainPolicy chain = ChainPolicy::FromCap;
   NamingStyle naming = NamingStyle::Unique;
   bool allowInplace = true, hasPlan = true, hasTypes = false, gradientOnly = false, throughFile = false;
-  bool asksMore = false;  // for every entry as an x as well
+  bool asksMore = false;  // requests a gradient toward every entry, too
   bool inMxnetsWords = false;
   bool unrolls = false;       // the emitted graph has no loops, branches and calls whose steps are known
   bool unrollsFirst = false;  // nor has the graph that is differentiated
@@ -25,7 +26,7 @@ struct Variation {
   OverwrittenPolicy overwritten = OverwrittenPolicy::Save;
   ReachPolicy reach = ReachPolicy::Ignore;
   unsigned threads = 1;
-  bool inOtherOrder = false;  // nodes run in a schedule that is drawn
+  bool inOtherOrder = false;  // nodes run in a random schedule
   Backend backend = Backend::Reference;
   FusionOptions fusion = {.elements = false, .norms = false};
 };
@@ -37,8 +38,8 @@ struct Measured {
   std::map<std::string, std::vector<double>> values;
   std::vector<SlotStatus> status;  // of the highest order
   uint32_t numSaved = 0;           // copies of overwritten versions that gradients read
-  std::string lostDependency;      // CD-02: one of the sketch that the emitted graph lacks
-  bool isMissing = false;          // what is requested is not in the unrolled graph
+  std::string lostDependency;      // CD-02: a dependency of the sketch that the emitted graph lacks
+  bool isMissing = false;          // a requested entry is not in the unrolled graph
   std::string lostBody;            // a node whose bodies some pass or file dropped, changed or copied
 };
 Measured measure(const Sketch &sketch, const Variation &variation);
@@ -46,7 +47,7 @@ Measured measure(const Sketch &sketch, const Variation &variation);
 std::string gradientKey(uint32_t order, size_t slot);
 std::string retainedKey(size_t i);
 std::string stateKey(uint32_t node);
-/// What an `add` head holds before the run.
+/// The value of an `add` head before the run.
 double startValue(const std::string &key, size_t i);
 
 }  // namespace gradc::testing

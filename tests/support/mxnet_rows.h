@@ -1,4 +1,4 @@
-// Operators against what MXNet 1.9.1 computed: outputs, gradients of every input and aux states, and refused attributes.
+// Operators compared with MXNet 1.9.1: outputs, gradients of every input and aux states, and refused attributes.
 #pragma once
 
 #include "tests/support/op_harness.h"
@@ -12,16 +12,16 @@ struct MxnetRow {
   std::vector<std::pair<std::string, std::string>> attrs;
   double tolerance;
   std::vector<OpTensor> inputs;
-  std::vector<std::vector<double>> outputs;    // those that are looked at, from the first on
-  std::vector<std::vector<double>> gradients;  // of the inputs, from the first on; empty: it has none
+  std::vector<std::vector<double>> outputs;    // those that are checked, from the first on
+  std::vector<std::vector<double>> gradients;  // of the inputs, from the first on; empty: no gradient
   std::vector<std::vector<double>> aux = {};   // the last inputs after one run
   bool isTraining = true;
 };
 
-/// To `tolerance`, relative to the largest element; what a fused gradient stands for, to ten times that.
+/// Compares to `tolerance`, relative to the largest element; the decomposition of a fused gradient, to ten times that.
 void checkMxnetRow(const MxnetRow &row);
 
-/// What attributes are refused with; empty where they are fine.
+/// The error with which attributes are refused; empty if they are accepted.
 std::string refusalOf(llvm::StringRef op, std::initializer_list<AttrText> attrs);
 
 }  // namespace gradc::testing

@@ -1,8 +1,9 @@
-// The deliberately naive interpreter every other way to run a graph is compared with (RUN-02), and helpers that judge
-// gradients by central differences (RUN-03).
+// The deliberately naive interpreter with which every other way to run a graph is compared (RUN-02), and helpers that
+// judge gradients by central differences (RUN-03).
 //
-// Every entry gets a buffer of its own, full of NaN, so that what a kernel leaves out is seen. Nodes run their reference
-// kernels in id order, in float64 unless asked otherwise. No requests, no sharing, no plan, and nothing of runtime/.
+// Every entry gets a buffer of its own, full of NaN, so that elements that a kernel does not write are noticed. Nodes
+// run their reference kernels in id order, in float64 unless requested otherwise. No requests, no sharing, no plan, and
+// nothing of runtime/.
 #pragma once
 
 #include "ir/kernel.h"
@@ -30,7 +31,7 @@ using Bindings = std::map<std::string, Array>;
 
 struct NaiveOptions {
   DType floatAs = DType::Float64;
-  bool keepsTypes = false;  // floatAs is the type of variables that nothing else determines; what attributes say holds
+  bool keepsTypes = false;  // floatAs is the type of variables that nothing else determines; attributes keep theirs
   bool isTraining = true;
   uint64_t seed = 1;
   std::map<std::string, DType> types = {};  // of variables, by name
@@ -46,8 +47,8 @@ class NaiveRun {
 
   Array value(Value v) const { return read(graph.entry(v)); }
   std::vector<Array> heads() const;
-  /// The largest finite magnitude among `v` and all it is computed from: rounding errors are in proportion to that, however
-  /// much of it cancels out in v.
+  /// The largest finite magnitude among `v` and all values it is computed from: rounding errors are in proportion to
+  /// that, even if much of it cancels out in v.
   double magnitudeBehind(Value v) const;
   const Inference &inference() const { return inferred; }
 
@@ -66,7 +67,7 @@ class NaiveRun {
 
   explicit NaiveRun(const Graph &graph) : graph(graph), ordinals(graph, 0) {}
   void prepareBodies(NodeId n, Call &call);
-  llvm::Error bind(const Bindings &bindings, bool isWhole = true);  // a body is given its inputs at each step
+  llvm::Error bind(const Bindings &bindings, bool isWhole = true);  // a body gets its inputs at each step
   llvm::Error checkShapes(NodeId n) const;
   llvm::Error execute();
   TensorRef tensor(EntryId e);
@@ -74,7 +75,7 @@ class NaiveRun {
 
   Graph graph;
   NaiveOptions options;
-  Inference inferred;                             // of a body that of the graph around it
+  Inference inferred;                             // for a body, that of the graph around it
   NodeMap<uint64_t> ordinals;                     // of random forward nodes
   std::vector<std::vector<uint64_t>> buffers;     // by entry, in words so that any type is aligned
   std::vector<std::vector<uint64_t>> workspaces;  // by node
@@ -83,12 +84,12 @@ class NaiveRun {
 void storeArray(const TensorRef &to, llvm::ArrayRef<double> values);
 Array loadArray(const TensorRef &from);
 
-/// Head values; stops the test program on an error, which is a mistake in the test or what the test is about to show.
+/// Head values; stops the test program on an error, which is a mistake in the test or the failure it is meant to show.
 std::vector<Array> evaluate(const Graph &graph, const Bindings &bindings);
 
 /// A request for the gradients of the variables (or entries, "s:1") named.
 GradientRequest wrt(const Graph &graph, llvm::ArrayRef<llvm::StringRef> names);
-/// Gradients alone of the graph's heads by the default options; stops the test program on an error.
+/// Only the gradients of the graph's heads, by the default options; stops the test program on an error.
 GradientResult gradientOf(Context &context, const Graph &graph, llvm::ArrayRef<llvm::StringRef> names, uint32_t order);
 /// The gradients' values, in the order of the names.
 std::vector<Array> gradientValues(Context &context, const Graph &graph, llvm::ArrayRef<llvm::StringRef> names,

@@ -1,4 +1,4 @@
-// Differentiates small expressions of operators straight through their rules, without the gradient pass, and runs them in
+// Differentiates small expressions of operators directly by their rules, without the gradient pass, and runs them in
 // the naive interpreter (naive.h), so that a failure points at an operator. Everything is float64.
 //
 //   OpHarness h;
@@ -29,12 +29,12 @@ class OpHarness {
   std::vector<int64_t> shape(Value v);
   /// Output 0 of the node's piece kernel, with the values of `base` as the inputs at the base point.
   std::vector<double> pieceValues(Value v, llvm::ArrayRef<Value> base);
-  /// A variable's values, to change before a run or, where operators overwrite it, to look at after one.
+  /// A variable's values, to change before a run or, if operators overwrite it, to read after one.
   std::vector<double> &storage(Value variable) { return bindings.at(builder.name(variable.node).str()).values; }
   bool canDecompose(Value v) const { return builder.kind(v.node).op && builder.kind(v.node).op->decompose; }
-  /// Replaces a fused node's outputs by its decomposition; invalid where that needs more than the operands.
+  /// Replaces a fused node's outputs by its decomposition; invalid if that needs more than the operands.
   Value decomposed(Value v);
-  /// Gradients of Σ seed·y toward the variables, as entries; invalid where nothing flows.
+  /// Gradients of Σ seed·y toward the variables, as entries; invalid where there is none.
   std::vector<Value> gradients(llvm::ArrayRef<Value> ys, llvm::ArrayRef<Value> seeds, llvm::ArrayRef<Value> xs);
   /// Central differences against the gradients of orders 1…order toward every variable of `xs`, at every element.
   void checkGradients(llvm::ArrayRef<Value> ys, llvm::ArrayRef<Value> xs, unsigned order);

@@ -42,7 +42,7 @@ void checkRow(const OpRow &row);
 /// element. Only op, attrs and inputs of the row are used.
 void checkDerivatives(const OpRow &row, llvm::ArrayRef<llvm::StringRef> wrt, uint32_t order);
 
-/// Shape inference alone, both ways: "(2,?) ? -> ?" becomes "(2,3) (3,) -> (2,3)", or the failure's text.
+/// Only shape inference, in both directions: "(2,?) ? -> ?" becomes "(2,3) (3,) -> (2,3)", or the failure's text.
 std::string inferShapes(llvm::StringRef op, llvm::ArrayRef<AttrText> attrs, llvm::StringRef shapes);
 
 /// Elementwise, to `tolerance` of the largest finite expected magnitude; infinities and NaN have to be the same.

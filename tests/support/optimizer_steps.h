@@ -1,4 +1,4 @@
-// What steps of optimizers are compared with: rows that tests/optimizer_values.py prints from MXNet 1.9.1, in float64.
+// Reference values for steps of optimizers: rows that tests/optimizer_values.py prints from MXNet 1.9.1, in float64.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -21,7 +21,7 @@ struct OptimizerStep {
   std::vector<std::vector<double>> states;  // after the steps
 };
 
-/// Of steps from the weight (0.5, -1.25, 2, 0.03125) with the gradient (0.75, -3, 0.125, 10).
+/// Steps from the weight (0.5, -1.25, 2, 0.03125) with the gradient (0.75, -3, 0.125, 10).
 llvm::ArrayRef<OptimizerStep> optimizerSteps();
 
 }  // namespace gradc::testing

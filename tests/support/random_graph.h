@@ -1,13 +1,15 @@
-// Random differentiation problems: a small graph in a form of its own, and what is asked of it.
+// Random differentiation problems: a small graph in a form of its own, and a request.
 //
-// Drawn from a seed alone, so a seed is a reproducer. The graph is kept apart from gradc's: operators by name, entries as
-// pairs, so that jets.h can evaluate it without gradc, and so that parts can be dropped to make a failing one smaller.
-// Values are drawn with the graph: a node whose values leave a benign range, or lie near a kink, is not taken.
+// Drawn only from a seed, so a seed is a reproducer. The graph is independent of gradc's classes, with operators by
+// name and entries as pairs, so that jets.h can evaluate it without gradc, and so that parts can be dropped to make a
+// failing one smaller. Values are drawn with the graph: a node whose values leave a benign range, or are near a kink,
+// is rejected.
 //
 // In the graphs: operators with several outputs, shared and repeated inputs, control dependencies, operators without
-// gradient, losses, operators that overwrite a variable, whole numbers, bodies, loops, branches and calls. In the requests: y that are repeated, ancestors of
-// one another, or x themselves; repeated and intermediate x; retained, stopped and cut entries; head gradients as ones,
-// variables and entries; requests null/write/add; orders 1 and 2; every policy. Tested by tests/differential_test.cc
+// gradient, losses, operators that overwrite a variable, integers, bodies, loops, branches and calls. In the requests:
+// y that are repeated, ancestors of one another, or x themselves; repeated and intermediate x; retained, stopped and
+// cut entries; head gradients as ones, variables and entries; requests null/write/add; orders 1 and 2; every policy.
+// Tested by tests/differential_test.cc
 #pragma once
 
 #include "ir/graph_builder.h"
@@ -21,7 +23,7 @@ namespace gradc::testing {
 
 struct SketchEntry {
   uint32_t node = 0, output = 0;
-  uint32_t version = 0;  // of a state: the one read, or the one made
+  uint32_t version = 0;  // of a state: the version that is read, or written
   friend bool operator==(SketchEntry, SketchEntry) = default;
 };
 
@@ -32,21 +34,21 @@ struct SketchNode {
   std::vector<SketchEntry> inputs;
   std::vector<uint32_t> deps;                              // control dependencies
   std::vector<std::pair<std::string, std::string>> attrs;  // as gradc reads them
-  double a = 0, b = 0;                                     // the same attributes as numbers, as the operator wants them
+  double a = 0, b = 0;                                     // the same attributes as numbers, as the operator takes them
   int64_t axis = 0, count = 0;
   bool flag = false;
   uint32_t numOutputs = 1, numVisible = 1;
   std::vector<int64_t> shape;              // of a variable
   std::vector<double> values;              // of a variable
   bool isState = false;                    // a variable some node may overwrite
-  bool isInteger = false;                  // a variable of whole numbers
-  bool isCount = false;                    // one of them, which says how many steps a loop runs
+  bool isInteger = false;                  // a variable of integers
+  bool isCount = false;                    // one of them: the number of steps that a loop runs
   std::vector<uint32_t> bodies;            // of an operator: positions in Sketch::bodies, perhaps repeated
   std::shared_ptr<const SketchFlow> flow;  // of a loop, branch or call; shared by copies of a sketch
 
   bool isVariable() const { return op.empty(); }
   bool isLoss() const { return op == "make_loss" || op == "MakeLoss"; }
-  /// Asking for a gradient through it is an error.
+  /// Requesting a gradient through it is an error.
   bool lacksGradient() const { return op == "test_part" || op == "sgd_mom_update"; }
   /// Whether input i is overwritten.
   bool overwrites(size_t i) const;
@@ -56,7 +58,7 @@ struct SketchHead {
   SketchEntry y;
   std::vector<int64_t> shape;  // of y
   std::string seedName;        // a new variable, holding `seedValue`s; else
-  bool hasSeed = false;        // an entry of the graph; else what the policy says
+  bool hasSeed = false;        // an entry of the graph; else as the policy determines
   SketchEntry seed;
 };
 
@@ -78,11 +80,11 @@ struct Sketch {
   IntegerPolicy integers = IntegerPolicy::Stop;
   uint32_t order = 1;
   bool isTraining = true;
-  bool hasVersions = true;  // states are read with their version; else dependencies say the order
+  bool hasVersions = true;  // states are read with their version; else dependencies give the order
   bool hasTypes = false;    // the gradient is requested with the types known
   /// Graphs that nodes contain. They change no value; the nodes of later ones may contain earlier ones.
   std::vector<Sketch> bodies;
-  /// Unknown operators that nothing but each other reads. Their entries number them after the nodes.
+  /// Unknown operators that are read only by each other. Their entries number them after the nodes.
   std::vector<SketchNode> beside;
 
   const SketchNode &nodeOf(SketchEntry e) const { return nodes[e.node]; }
@@ -90,15 +92,15 @@ struct Sketch {
   std::string nameOf(uint32_t n) const { return (nodes[n].isVariable() ? "v" : "n") + std::to_string(n); }
 };
 
-/// A graph that a loop, branch or call runs. Nothing is asked of it.
+/// A graph that a loop, branch or call runs. Nothing is requested of it.
 struct SketchBody {
   Sketch graph;
   std::vector<SketchEntry> heads;
   std::vector<uint32_t>
-      operandOf;  // by variable of the graph, in the order of its nodes: which input of the node it is given
+      operandOf;  // by variable of the graph, in the order of its nodes: the input of the node that it gets
 };
 
-/// What the node computes with its bodies. Inputs of a loop: the count if there is one, data, states, others.
+/// The computation of a node with bodies. Inputs of a loop: the count if there is one, data, states, others.
 struct SketchFlow {
   enum class Form : uint8_t { Scan, While, Branch, Call };
   Form form = Form::Call;
@@ -106,8 +108,8 @@ struct SketchFlow {
   uint32_t numData = 0, numStates = 0;
   bool hasCount = false, isReverse = false;
   int64_t length = 0;      // of a loop: its rows; of a While: the bound
-  bool hasLength = false;  // a Scan says its length
-  /// Of each output of a loop that is stacked: the shape of a row, and whether it has whole numbers.
+  bool hasLength = false;  // a Scan states its length
+  /// For each stacked output of a loop: the shape of a row, and whether it holds integers.
   std::vector<std::pair<std::vector<int64_t>, bool>> stacked;
   std::vector<bool> isMutated;  // by input of the node
 
@@ -115,7 +117,7 @@ struct SketchFlow {
   bool isState(size_t input) const { return input >= hasCount + numData && input < hasCount + numData + numStates; }
 };
 
-/// Whether some node, in a body or not, is a loop, a branch or a call; whether one has whole numbers inside.
+/// Whether some node, in a body or not, is a loop, a branch or a call; whether one has integers inside.
 bool hasFlows(const Sketch &sketch);
 bool hasIntegersInside(const Sketch &sketch);
 
@@ -130,7 +132,7 @@ double seedValue(llvm::StringRef name, size_t index);
 /// All its digits.
 std::string numberText(double value);
 
-/// What is asked, in one line per list, for a person.
+/// The request, one line per list, for a person.
 std::string describe(const Sketch &sketch);
 
 /// A sketch as gradc sees it, without the nodes beside it.
@@ -143,16 +145,16 @@ struct SketchGraph {
   Value at(SketchEntry e) const { return Value{ids[e.node], static_cast<uint16_t>(e.output), 0}; }
 };
 llvm::Expected<SketchGraph> buildSketch(Context &context, const Sketch &sketch);
-/// Adds the nodes beside it; those that no other reads are heads behind the others.
+/// Adds the nodes beside it; those that no other reads become heads after the others.
 llvm::Error addBeside(Context &context, const Sketch &sketch, SketchGraph &built);
 std::string besideName(size_t i);
 /// `orderMutations`, as every verb does with what it reads.
 llvm::Error orderSketch(Context &context, SketchGraph &built);
-/// What the sketch asks for.
+/// The options that the sketch requests.
 GradientOptions optionsOf(const Sketch &sketch);
 
-/// The first node of the graph `before` that is in `after` under its name, with the same operator, and has other bodies or
-/// copies of them there. With `mayLack`, nodes may be missing or have become another operator.
+/// The first node of the graph `before` that `after` has under its name and with the same operator, but with other
+/// bodies or copies of them. With `mayLack`, nodes may be missing or have become another operator.
 std::string findLostBody(const Graph &before, const Graph &after, bool mayLack);
 
 }  // namespace gradc::testing

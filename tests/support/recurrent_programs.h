@@ -24,7 +24,7 @@ struct RecurrentProgram : ArrayProgram {
                              parameters = {"w"};
     bool isReverse = false;
   };
-  /// The operator, in the block that the step block is in.
+  /// Adds the operator to the block that the step block is in.
   BlockOp &close(const Ports &ports);
   BlockOp &close() { return close(Ports()); }
 
@@ -38,13 +38,13 @@ struct RecurrentProgram : ArrayProgram {
 
 /// Gradients of `loss` with respect to parameters, by name.
 using NamedGradients = std::map<std::string, std::vector<double>>;
-/// By the gradient engine, of the forward program.
+/// By the gradient engine, from the forward program.
 llvm::Expected<NamedGradients> engineGradients(RecurrentProgram &p);
-/// Of the program that appendBackward makes, as a graph. The program goes to `made`.
+/// From the program that appendBackward makes, as a graph. The program goes to `made`.
 llvm::Expected<NamedGradients> emittedGradients(RecurrentProgram &p, BlockProgram *made = nullptr);
 /// The values that both use.
 NamedGradients drawnParameters(RecurrentProgram &p);
-/// `loss` of the forward program at these.
+/// `loss` of the forward program at these parameters.
 double lossAt(RecurrentProgram &p, const NamedGradients &parameters);
 
 }  // namespace gradc::testing

@@ -1,4 +1,4 @@
-// Requests for gradients of test graphs, by name, and what becomes of them.
+// Requests for gradients of test graphs, by name, and their results.
 #pragma once
 
 #include "tests/support/naive.h"
@@ -16,7 +16,7 @@ inline GradientRequest requestOf(const TestGraph &g, llvm::ArrayRef<llvm::String
   return request;
 }
 
-/// What buildGradient makes of a request; stops the test program on an error.
+/// The result of buildGradient for a request; stops the test program on an error.
 inline GradientResult built(TestGraph &g, const GradientRequest &request, const GradientOptions &options) {
   llvm::Expected<GradientResult> result = buildGradient(g.context, g, request, options);
   if (!result) llvm::report_fatal_error(llvm::StringRef(describeError(result.takeError())));

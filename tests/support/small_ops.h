@@ -1,4 +1,4 @@
-// A dozen operators without kernels or gradients, for tests of ir/ alone, and shorthands to read and write files there.
+// A dozen operators without kernels or gradients, for tests only of ir/, and shorthands to read and write files there.
 #pragma once
 
 #include "formats/json/reader.h"
@@ -9,18 +9,18 @@
 namespace gradc::testing {
 
 /// Knows add(lhs, rhs), relu(data), split3(data) with three outputs, sum_n with `num_args` inputs, bump(data, state)
-/// which overwrites its state, _backward_relu, and, with their attributes, MXNet's FullyConnected, BatchNorm, LeakyReLU,
-/// argmax and Pooling (alias Pooling_v1) as far as the upgrade of old files asks.
+/// which overwrites its state, _backward_relu, and MXNet's FullyConnected, BatchNorm, LeakyReLU, argmax and Pooling
+/// (alias Pooling_v1) with as many of their attributes as the upgrade of old files needs.
 struct SmallContext : Context {
   SmallContext();
 };
 
 /// Reads or stops the test program.
 LoadedGraph read(Context &context, llvm::StringRef text);
-/// The error of a text that must not read; stops the test program when it does.
+/// The error of a text that must not be readable; stops the test program when it is.
 GradcError readError(llvm::StringRef text);
 std::string written(const Graph &graph);
-/// What `convert` writes.
+/// The text that `convert` writes.
 std::string converted(llvm::StringRef text);
 /// A whole file around the given nodes; `arg_nodes` empty, heads as given.
 std::string fileOf(llvm::StringRef nodes, llvm::StringRef heads);

@@ -21,8 +21,8 @@ struct TestContext : Context {
   TestContext();
 };
 
-/// One context of the whole test program, for passes over graphs of any other: what a graph means does not depend on the
-/// context that made it.
+/// One context for the whole test program, for passes over graphs of any other: what a graph means does not depend on
+/// the context that made it.
 TestContext &testContext();
 
 struct TestGraph {

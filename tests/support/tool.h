@@ -1,4 +1,4 @@
-// Runs the gradc binary as a user does and keeps what it said.
+// Runs the gradc binary as a user does and keeps its output.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
