@@ -179,7 +179,7 @@ class BlockReader {
   bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }
   bool isStepBlock() const { return all.owners[index].kind == BlockOwner::Recurrent; }
   // Steps of `recurrent` (formats/blocks/recurrent_blocks.cc).
-  /// What a step is given is there from the start.
+  /// Reads what a step is given, before its operators.
   llvm::Error beginStep();
   llvm::Expected<BlockBody> stepBody();
   llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
