@@ -26,7 +26,7 @@ struct OpFunction {
   };
 
   Graph graph;
-  std::vector<OperandPlace> places;  // by node, of variables
+  std::vector<OperandPlace> places;  // by node, for variables
   std::vector<Value> constants;      // by node, for variables that are not operands: the value in the block
   std::vector<NodeId> nodes;         // by node, for others: the block's node that computes it; empty: there is none
   std::vector<Output> outputs;
@@ -41,8 +41,8 @@ struct OpFunction {
 llvm::Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
                                       const BlockOp &of, llvm::ArrayRef<NodeId> nodes);
 
-/// The gradient of a function with respect to the operands at `wanted`, given gradients of the outputs at `seeded`, at least one. The
-/// variable of the k-th seed is called `seed<k>`.
+/// The gradient of a function with respect to the operands at `wanted`, given gradients of the outputs at `seeded`, at least
+/// one. The variable of the k-th seed is called `seed<k>`.
 llvm::Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function,
                                                   llvm::ArrayRef<OperandPlace> seeded,
                                                   llvm::ArrayRef<OperandPlace> wanted);
