@@ -1,4 +1,4 @@
-// What an Imperative is made of. Functions expect the lock of the store to be held.
+// The parts of an Imperative. Functions expect the lock of the store to be held.
 #pragma once
 
 #include "imperative/host_run.h"

@@ -165,7 +165,7 @@ class Imperative {
 
   /// Delivers the gradients of ys to the marked tensors in their history.
   llvm::Error backward(Tensors ys, const BackwardOptions &options);
-  /// The gradients of ys with respect to xs, one per x; no tensor where there is none. Leaves all marks alone.
+  /// The gradients of ys with respect to xs, one per x; no tensor where there is none. Touches no mark.
   llvm::Expected<std::vector<Tensor>> grad(Tensors ys, Tensors xs, const GradOptions &options);
   /// The history of these tensors, as a graph with them as heads. Variables have the names of their tensors, else arg0, arg1, …
   /// in the order of first use, and attributes for shape and type. E-04 for a tensor without history, E-34 for two of one name.

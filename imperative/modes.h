@@ -3,8 +3,8 @@
 // | scope                         | leaves of requiresGrad | leaves of attachGrad | form      |
 // |-------------------------------|------------------------|----------------------|-----------|
 // | none                          | recorded               | not recorded         | predict   |
-// | RecordScope                   | recorded               | recorded             | as it says|
-// | PauseScope                    | not recorded           | not recorded         | as it says|
+// | RecordScope                   | recorded               | recorded             | its option|
+// | PauseScope                    | not recorded           | not recorded         | its option|
 // | NoGradScope, InferenceScope   | not recorded           | not recorded         | unchanged |
 // | EnableGradScope               | recorded               | as the RecordScope around it, if one does | unchanged |
 // | TrainScope, PredictScope      | unchanged              | unchanged            | train, predict |

@@ -75,7 +75,7 @@ struct Plan {
   std::vector<uint32_t> key;  // the request, then the structure
 
   InstructionList list;                // of the backward part; has its graph if there are functions or taps
-  std::vector<uint32_t> callOf;        // by node of it: position of the call it is generated for, or kNone
+  std::vector<uint32_t> callOf;        // by node of its graph: position of the call it is generated for, or kNone
   std::unique_ptr<PlanSource> source;  // null until it is needed
 
   /// A kept value on the tape: slot `kept` of call `node`.

@@ -8,8 +8,8 @@ using namespace llvm;
 
 namespace gradc {
 
-/// Plans of one hash. Nested runs of one structure lease as many plans of one key as they are deep: the latest is behind the
-/// others, and if none is free, none is looked for.
+/// Plans of one hash, the latest last. Nested runs of one structure lease a plan of one key each; `numFree` saves a search when
+/// none is free.
 struct PlanBucket {
   SmallVector<PlanCache::List::iterator, 1> plans;
   size_t numFree = 0;

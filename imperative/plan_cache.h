@@ -18,11 +18,11 @@ class PlanCache {
 
   /// A plan for this key that is not running; null if there is none. Compares all words.
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
-  /// Drops the least recently used plans; a plan larger than the limit is kept alone.
+  /// Drops the least recently used plans; a plan larger than the limit is kept on its own.
   void insert(std::shared_ptr<Plan> plan);
   /// Adds to the size of a plan.
   void grow(Plan &plan, size_t numBytes);
-  /// While it is leased to a run, nobody else finds the plan.
+  /// While a plan is leased to a run, `find` skips it.
   void lease(Plan &plan);
   void giveBack(Plan &plan);
   CacheStats stats() const { return {hits, misses, plans.size(), bytes}; }

@@ -1,4 +1,4 @@
-// Phases of a new signature: infer the outputs, ask the gradient of a single node what it reads, lay out the operands.
+// Phases of a new signature: infer the outputs, find what the gradient of a single node reads, lay out the operands.
 // Kernels are prepared when a signature is used, and dropped when many others were used since.
 // Tested by tests/imperative_edges_test.cc
 #include "imperative/signature.h"

@@ -99,7 +99,7 @@ class Store {
   friend class StoreLock;
   static constexpr size_t kNumClasses = 168;
   static constexpr size_t kLarge = size_t{1} << 20;
-  static constexpr size_t kSmall = 1088;  // up to here blocks are cut from chunks, so that each costs only its own bytes
+  static constexpr size_t kSmall = 1088;  // and less: cut from chunks, so that a block costs only its own bytes
   struct Block {
     Block *next;
   };

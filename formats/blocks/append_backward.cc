@@ -145,7 +145,7 @@ class Backward {
     return way;
   }
 
-  /// What flows through `stopped` is not on the path. Returns the targets as the block sees them.
+  /// No path goes through `stopped`. Returns the targets as the block sees them.
   NameSet findPath(uint32_t block, NameSet &stopped) {
     NameSet seen = targetsSeenFrom(program, block, request.block, targets);
     paths.resize(program.blocks.size());

@@ -13,7 +13,7 @@
 
 namespace gradc {
 
-/// Clips the gradient of `variable` to [min, max] behind every operator that writes it.
+/// Clips the gradient of `variable` to [min, max] after every operator that writes it.
 struct ErrorClip {
   std::string variable;
   double min, max;
@@ -28,7 +28,7 @@ struct FluidRequest {
   enum class Api : uint8_t { AppendBackward, Gradients };
 
   Api api = Api::AppendBackward;
-  /// What is differentiated: the loss, or the targets of `Gradients`, variables of `block`.
+  /// Variables of `block` to differentiate: the loss, or the targets of `Gradients`.
   std::vector<std::string> targets;
   uint32_t block = 0;
   /// The head gradient of each target; ones for an empty name or without a list.

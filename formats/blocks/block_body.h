@@ -42,7 +42,7 @@ struct BlockBody {
   std::vector<DeclaredName> results;  // the name each head is written to; empty for a gradient block
   /// Position in `inputs`, by variable of the block's builder.
   DenseMap<uint32_t, uint32_t> inputAt;
-  /// The heads behind the results are values that gradient blocks read: their positions, by node and output in the block's
+  /// The heads after the results are values that gradient blocks read: their positions, by node and output in the block's
   /// builder.
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
 };
@@ -83,7 +83,7 @@ struct ForwardFlow {
   const BlockBody *body;
   llvm::ArrayRef<uint32_t> operands;  // by input of the body
   uint32_t numOutputs;                // that are results
-  uint32_t firstSaved;                // behind them and the outputs that describe the run
+  uint32_t firstSaved;                // after them and the outputs that describe the run
   bool isReverse;
   DenseSet<std::pair<uint32_t, uint32_t>> states;  // statesOf
 

@@ -76,7 +76,7 @@ class BlockProgram {
 
   /// Declares a variable; false when the block declares its name already. No other function declares variables.
   bool addVariable(uint32_t block, BlockVariable variable);
-  /// What the block itself declares under the name; null: nothing. Valid until a variable is added to the block.
+  /// The block's own declaration of the name; null: none. Valid until a variable is added to the block.
   const BlockVariable *find(uint32_t block, TextId name) const;
   BlockVariable *find(uint32_t block, TextId name);
   /// The nearest block, from `block` outwards, that declares the name (IR-11). Requires valid links (verifyBlocks).

@@ -68,7 +68,7 @@ class BlockCopier {
     const uint32_t inner = *ops()[op].subBlock;
     return program.blocks[inner].forward || (*earlier)[inner];
   }
-  /// What an optimizer of an earlier call writes is what the next run begins with.
+  /// The next run begins with the value that an optimizer of an earlier call writes.
   bool isUpdated(TextId name) const { return earlier && visible(name) && visible(name)->isPersistable; }
 
   const BlockVariable *visible(TextId name) const { return visibleVariable(program, block, name); }
@@ -206,7 +206,7 @@ class BlockCopier {
   }
   bool isReadBelow(uint32_t op, TextId name) { return ops()[op].subBlock && savedBelow(op).contains(name); }
 
-  /// Whether the gradient needs the value of version k, or a name for it alone, after the next version is written.
+  /// Whether the gradient needs the value of version k, or a separate name for it, after the next version is written.
   bool isLost(TextId name, const std::vector<Version> &versions, size_t k) {
     if (!carriesGradient(name)) return isConstantLost(name, versions, k);
     const Version &version = versions[k];

@@ -205,7 +205,7 @@ Expected<ForwardFlow> BlockReader::forwardFlow(size_t at) {
   flow.states = statesOf(all, block, body);
   if (owner.kind == BlockOwner::Recurrent)
     flow.isReverse = cantFail(readRecurrentOp(program, owner.block, owner.op)).isReverse;
-  else ++flow.firstSaved;  // behind the number of steps, or the decision
+  else ++flow.firstSaved;  // after the number of steps, or the decision
   return flow;
 }
 

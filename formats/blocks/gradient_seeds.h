@@ -6,7 +6,7 @@
 
 namespace gradc {
 
-/// `fill_constant` of ones for a loss, a variable of `block`; marks the operator that computes the loss. A shape of one element
+/// `fill_constant` of ones for a loss, a variable of `block`; marks the operator that computes the loss. A shape of ones
 /// becomes [1]; an unknown shape makes it `fill_any_like`.
 BlockOp makeLossSeed(Context &context, BlockProgram &program, GradientNames &names, uint32_t block, TextId loss);
 

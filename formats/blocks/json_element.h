@@ -45,7 +45,7 @@ class JsonCursor {
 
   JsonToken kind() const { return token().kind; }
   bool isNull() const { return kind() == JsonToken::Literal && spelled() == "null"; }
-  /// Of a string, its content; of a number or literal, its text.
+  /// The content of a string; the text of a number or literal.
   llvm::StringRef spelled() const { return {element->text.data() + token().begin, token().size}; }
   int64_t offset() const { return token().offset; }
 

@@ -192,7 +192,7 @@ std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t bloc
   std::vector<TextId> unread;
   for (uint32_t i : reverse(path)) {
     const BlockOp &op = program.blocks[block].ops[i];
-    // What a block needs of its own outputs is not known here.
+    // Which of its own outputs a block needs is not known here.
     if (!op.subBlock)
       forEachVariable(op.outputs, [&](TextId name) {
         const BlockVariable *variable = read.contains(name) ? nullptr : program.find(block, name);

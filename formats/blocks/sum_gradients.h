@@ -10,7 +10,7 @@ namespace gradc {
 
 enum class SumStyle : uint8_t {
   Block,     // `@RENAME@block<forward block>@<k>`; the sum is before the first reader, or at the end (AGG-08)
-  Operator,  // `@RENAME@<uid>@<k>`; the sum is behind the last arrival (AGG-11)
+  Operator,  // `@RENAME@<uid>@<k>`; the sum is after the last arrival (AGG-11)
 };
 
 struct SumOptions {
@@ -21,7 +21,7 @@ struct SumOptions {
 
 /// Renames arrivals and inserts sums into `ops`, the gradient operators of block `forwardBlock`. A gradient that an operator
 /// writes in place is neither renamed nor an arrival (AGG-10), except one that is `handed` to the block: there the result is
-/// the first arrival. Those in `addedUp` are left alone. Linear.
+/// the first arrival. Skips those in `addedUp`. Linear.
 void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
                   const NameSet &handed, const NameSet &addedUp, const SumOptions &options);
 

@@ -272,7 +272,7 @@ class Assembler {
   StrId null;
   size_t numFileNodes;
   std::vector<uint32_t> readOutputs;
-  DenseMap<std::pair<uint64_t, uint32_t>, FoundKind> kinds;  // kinds without bodies, by operator and attributes, and outputs
+  DenseMap<std::pair<uint64_t, uint32_t>, FoundKind> kinds;  // by operator and attributes, and outputs; without bodies
   size_t nextBody = 0;                                       // in raw.subgraphs
 };
 

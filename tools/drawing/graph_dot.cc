@@ -32,7 +32,7 @@ StringRef nodeStyle(NodeRole role) {
   return "";
 }
 
-/// What is inside the braces of one graph.
+/// Prints what is inside the braces of one graph.
 class DotGraph {
  public:
   DotGraph(raw_ostream &os, const Drawing &drawing, size_t position, size_t depth)

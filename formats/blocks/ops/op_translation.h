@@ -29,7 +29,7 @@ class OpTranslation {
   /// Refuses operands in slots that the row does not support: sizes given as tensors.
   void refuse(std::initializer_list<llvm::StringRef> slots);
 
-  // What the program declares of the variable at a position of an input or output slot.
+  // The program's declaration of the variable at a position of an input or output slot.
   llvm::ArrayRef<int64_t> shape(llvm::StringRef slot, size_t i = 0);
   size_t rank(llvm::StringRef slot, size_t i = 0) { return shape(slot, i).size(); }
   /// A dimension that has to be known; a negative axis counts from the end.
@@ -69,7 +69,7 @@ class OpTranslation {
     llvm::StringRef slot;
     size_t i;
   };
-  /// What was written, or the first mistake.
+  /// The written variables, or the first mistake.
   llvm::Expected<std::vector<Written>> finish();
 
  private:
