@@ -77,8 +77,7 @@ class Backward {
     return static_cast<uint32_t>(program.blocks.size() - 1);
   }
 
-  /// Once values have names of their own, fewer operators may be on the path, and a counter that was believed to be counted
-  /// back may not be: then starts over without it.
+  /// Separate names may take operators off the path. If a counter is not counted back after all, starts over without it.
   void separateValues() {
     const std::vector<TextId> givenTargets = targets, givenNoGrad = noGradNames;
     for (CountedBack counters = countedBack();;) {
