@@ -1,5 +1,5 @@
-// Backward: collect what the ys lead to, find or compile the plan for that structure, run it, bring the gradients to their
-// marks, clear what was collected. Until gradients are brought nothing of the user's has changed (RET-05).
+// Backward: collect the history of the ys, find or compile the plan for its structure, run it, deliver the gradients to their
+// marks, clear the history. Until delivery nothing of the user's has changed (RET-05).
 // Tested by tests/imperative_test.cc
 #include "imperative/deep_stack.h"
 #include "imperative/heap_bytes.h"
@@ -72,7 +72,7 @@ class Run {
     return Error::success();
   }
 
-  /// What code of the host sees, once Scratch::marks are the targets whose gradients are brought to them, if any.
+  /// Finds the values whose gradients code of the host sees. Scratch::marks must hold the targets of the delivery, if any.
   void listTaps() {
     std::vector<uint32_t> &resultOf = scratch->host.resultOf;  // by leaf
     resultOf.assign(scratch->collected.leaves().size(), Plan::kNone);
@@ -96,7 +96,7 @@ class Run {
     if (host.isNeeded()) host.hold(scratch->collected);
   }
 
-  /// Brings the gradients to their marks; until then nothing has changed.
+  /// Delivers the gradients to their marks; until then nothing has changed.
   Error deliver() {
     for (auto [mark, gradient] : zip_equal(scratch->marks, scratch->results))
       if (gradient && asked.createGraph)
@@ -110,7 +110,7 @@ class Run {
   }
 
   Error finish() {
-    // Gradients that are zero whatever the tape holds pass no tap.
+    // Gradients that are zero for any values on the tape pass no tap.
     for (const HostScratch::Tap &tap : scratch->host.taps)
       if (llvm::binary_search(scratch->host.late, tap.result))
         if (Error error = host.runHooksAfter(tap)) return error;
@@ -134,7 +134,7 @@ class Run {
     return error;
   }
 
-  /// P-04 for gradients that functions of the host did not give.
+  /// Applies P-04 to gradients that functions of the host did not return.
   Error fillMissing(Tensors xs, UnusedPolicy unused) {
     for (auto [i, gradient] : enumerate(scratch->results)) {
       if (gradient || unused == UnusedPolicy::None || !host.hasFunctionsAtAll()) continue;
@@ -182,7 +182,7 @@ class Run {
     return Error::success();
   }
 
-  /// One that is not running at the moment: a backward inside a hook of one of the same structure gets a plan of its own.
+  /// A plan that is not running: a backward inside a hook of another one with the same structure gets a plan of its own.
   Expected<std::shared_ptr<Plan>> findPlan(ArrayRef<uint32_t> key) {
     std::shared_ptr<Plan> plan = engine.plans.find(key);
     if (plan && (plan->source || !asked.createGraph)) return plan;
@@ -202,7 +202,7 @@ class Run {
     return plan;
   }
 
-  /// What lost values cannot be differentiated again.
+  /// Nodes that lost values cannot be differentiated again.
   void markReleased() {
     for (TapeNode *node : scratch->collected.nodes())
       for (const Kept &kept : node->kept())

@@ -15,7 +15,7 @@ namespace {
 
 bool overlap(const Storage &a, const Storage &b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
 
-/// The memory of one call's outputs until they are tensors, and of the tensors: behind the kernel nothing fails.
+/// The memory of one call's outputs and of their tensors, taken before the kernel runs so that nothing fails after it.
 class Outputs {
  public:
   Outputs(Store &store, size_t number) : store(store), list(number) {}
@@ -80,7 +80,7 @@ class Caller {
         return engine.checkOwn(request.inputs, "input of '" + engine.signatures.kind(request.kind)->spelling + "'");
       key.push_back(keyWord({impl->shape, impl->dtype}, (impl->tracked & mask) != 0));
     }
-    // What a fused backward operator yields may depend on its forward node alone.
+    // The output types of a fused backward operator may depend only on its forward node.
     for (const KnownOutput &output : request.known) key.push_back(keyWord(output.type, output.isWanted));
     Expected<Signature *> found = engine.signatures.find(request.kind, key, request.known);
     if (!found) return found.takeError();
@@ -131,7 +131,7 @@ class Caller {
                    "no memory for the " + Twine(bytes) + " bytes of '" + signature->handle->spelling + "'");
   }
 
-  /// A kernel may write output `o` over the input that shares its memory.
+  /// Whether the kernel may write output `o` over the inputs that share its memory.
   bool mayWriteOver(const Storage &target, size_t o) const {
     for (size_t i = 0; i < numInputs(); ++i) {
       if (signature->handle->isIgnored(i) || !overlap(*input(i).storage, target)) continue;
@@ -186,7 +186,7 @@ class Caller {
     return static_cast<TapeNode *>(engine.store.allocate(TapeNode::bytes(numInputs(), numKept())));
   }
 
-  /// Versions are those the call has seen of inputs, and those it has left of outputs.
+  /// Records inputs with the versions that the call read, outputs with those that it left.
   void record(void *block, Outputs &memory) {
     TapeNode *const node = new (block) TapeNode{.numEdges = static_cast<uint32_t>(numInputs()),
                                                 .numKept = static_cast<uint32_t>(numKept()),
@@ -213,7 +213,7 @@ class Caller {
       const bool isInput = signature->isInput(operand);
       Storage *const storage = isInput ? input(operand).storage : memory[operand - signature->numInputs()];
       if (storage) keep(storage);
-      // Writes of targets are counted next.
+      // Writes to targets are counted next.
       const bool isTarget = !isInput && operand - signature->numInputs() < request.into.size();
       *kept++ = {storage, storage ? storage->version.load(std::memory_order_relaxed) + isTarget : 0};
     }
@@ -231,7 +231,7 @@ class Caller {
     if (node) release(node);
   }
 
-  /// What was computed beside its target is copied there; from then on the targets are the outputs.
+  /// Copies outputs that were computed elsewhere to their targets; from then on the targets are the outputs.
   void replaceByTargets(Outputs &memory) {
     for (size_t o = 0; o < request.into.size(); ++o) {
       Storage *const target = request.into[o].get()->storage;
@@ -249,7 +249,7 @@ class Caller {
     return node->isTrackedByLeaf ? kTracked | kTrackedByLeaf : kTracked;
   }
 
-  /// Of a target, which only while recording becomes what was recorded.
+  /// Gives a target the history of the call, which happens only while recording.
   void setHistory(TensorImpl &target, size_t o, TapeNode *node) {
     if (mask == 0) return;
     const uint8_t tracked = trackedBits(o, node);

@@ -1,4 +1,4 @@
-// Where the host called: what messages about a recorded call say beside its operator and number.
+// Where the host made a call: messages about a recorded call name it besides operator and number.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,7 @@ uint32_t Collected::word(const TapeValue &value) {
 }
 
 void Collected::encode(std::vector<uint32_t> &words) const {
-  // Calls say of what type their operands are; a y or an x may be none.
+  // Calls give the types of their operands, but a y or an x may be no operand.
   auto encodeType = [&](OperandType type) {
     words.push_back(type.shape.value);
     words.push_back(static_cast<uint32_t>(type.dtype));

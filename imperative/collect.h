@@ -1,4 +1,5 @@
-// What led to some tensors: the nodes of the tape in the order of their calls, and as words, equal for equal structures.
+// The history of some tensors: the nodes of the tape in the order of their calls, and an encoding as words that is equal for
+// equal structures.
 // Tested by tests/imperative_cache_test.cc
 #pragma once
 
@@ -11,7 +12,7 @@ namespace gradc {
 
 /// A tensor as the tape knows it.
 struct TapeValue {
-  TapeNode *node = nullptr;  // of a computed one, with the output
+  TapeNode *node = nullptr;  // of a computed tensor, with the output
   uint32_t output = 0;
   Mark *mark = nullptr;  // of a leaf
   OperandType type;
@@ -32,11 +33,11 @@ struct TapeValue {
 /// Reused from one backward to the next, so that a steady step allocates nothing.
 class Collected {
  public:
-  /// Numbers everything that the ys lead to; `epoch` is one that no node has. E-20 where a node is cleared, unless
-  /// `isLenient`. Linear; sorts nodes that are not collected in the order of their calls.
+  /// Numbers everything in the history of the ys; `epoch` is one that no node has. E-20 if a node is cleared, unless
+  /// `isLenient`. Linear, but sorts the nodes if they are not found in the order of their calls.
   llvm::Error collect(llvm::ArrayRef<TapeValue> ys, uint32_t epoch, bool isLenient,
                       llvm::function_ref<std::string(const TapeNode &)> describe);
-  /// Numbers of a value: of collected ones, and of others in the order in which they are requested.
+  /// The word of a value. Values that were not collected are numbered in the order of their first requests.
   uint32_t word(const TapeValue &value);
   bool contains(const TapeValue &value) const;
   bool isLeaf(const Mark &mark) const { return mark.epoch == epoch; }
@@ -44,7 +45,7 @@ class Collected {
   llvm::ArrayRef<TapeNode *> nodes() const { return list; }
   llvm::ArrayRef<Mark *> leaves() const { return leafList; }
   llvm::ArrayRef<TapeValue> outside() const { return outsideList; }
-  /// Of the structure alone: types of variables, then per node its signature and where its inputs come from.
+  /// Encodes only the structure: types of variables, then per node its signature and where its inputs come from.
   void encode(std::vector<uint32_t> &words) const;
   uint32_t numEntries() const { return entries; }
   size_t heapBytes() const;
@@ -58,7 +59,7 @@ class Collected {
   std::vector<TapeNode *> list, stack;
   std::vector<Mark *> leafList;
   std::vector<TapeValue> outsideList;
-  DenseMap<std::pair<const void *, uint32_t>, uint32_t> outsideOf;  // of tracked ones: call or mark, and output
+  DenseMap<std::pair<const void *, uint32_t>, uint32_t> outsideOf;  // tracked ones, by node or mark, and output
 };
 
 }  // namespace gradc

@@ -37,7 +37,7 @@ constexpr size_t kNeeded = size_t{256} << 10, kStackBytes = size_t{4} << 20, kGu
 struct Extent {
   char *low = nullptr, *high = nullptr;
 };
-// Of the stack that the thread runs on; empty: not looked up yet.
+// The stack that the thread runs on; empty: not looked up yet.
 constinit thread_local Extent current;
 
 Extent extentOfThread() {
@@ -52,7 +52,7 @@ Extent extentOfThread() {
   return extent;
 }
 
-/// On a stack of the host's own, of which nothing is known, there is room.
+/// Assumes that there is room on a stack of the host's own, about which nothing is known.
 bool hasRoom() {
   if (!current.low) current = extentOfThread();
   char *const here = static_cast<char *>(__builtin_frame_address(0));
@@ -113,7 +113,7 @@ struct Switch {
   }
 };
 
-// makecontext hands over ints.
+// makecontext passes only ints.
 void start(unsigned high, unsigned low) { reinterpret_cast<Switch *>(static_cast<uintptr_t>(high) << 32 | low)->run(); }
 
 Error onAnotherStack(function_ref<Error()> work) {

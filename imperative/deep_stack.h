@@ -1,4 +1,4 @@
-// Room on the stack for backwards inside of backwards: hooks and functions may nest them as deep as memory reaches.
+// Stack space for backwards inside of backwards: hooks and functions may nest them as deep as memory allows.
 // Tested by tests/imperative_deep_test.cc
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace gradc {
 
-/// Runs `work`: where little is left of the thread's stack, on another one, in the same thread, so that what the host keeps by
-/// thread stays. Exceptions pass. TooLarge without memory for a stack.
+/// Runs `work`, on another stack if little is left of the thread's. The thread stays the same, and so does the host's
+/// thread-local data. Exceptions pass. TooLarge without memory for a stack.
 llvm::Error withRoomOnStack(llvm::function_ref<llvm::Error()> work);
 
 }  // namespace gradc

@@ -1,4 +1,4 @@
-// Bringing gradients to their marks. Tested by tests/imperative_test.cc
+// Delivers gradients to their marks. Tested by tests/imperative_test.cc
 #include "imperative/engine.h"
 
 #include "runtime/elements.h"
@@ -10,10 +10,10 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Memory of the host, or that others see under another tensor or keep for a gradient.
+/// Whether the memory is the host's, or others see it through another tensor or keep it for a gradient.
 bool isShared(const TensorImpl &impl) { return impl.storage->hasOtherOwners(); }
 
-/// The tensor stays, its memory is another.
+/// Swaps the memory of two tensors; `to` counts that as a write.
 void swapMemory(TensorImpl &to, TensorImpl &from) {
   from.storage->version.store(to.storage->version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::swap(to.storage, from.storage);
@@ -23,7 +23,8 @@ void countWrite(TensorImpl &impl, uint64_t call) { impl.storage->countWrite(Stor
 
 }  // namespace
 
-// REQ-04: `add` is computed in full, then added once. Memory that others see is not written, unless it is the caller's own.
+// REQ-04: a gradient with request `add` is computed in full, then added once. Memory that others see is not written, unless it
+// is the caller's own.
 Error Engine::addRecorded(const Mark &mark, Tensor &gradient) {
   if (mark.request != Request::Add || !mark.grad) return Error::success();
   const Tensor operands[] = {Tensor::share(mark.grad), gradient};

@@ -1,4 +1,4 @@
-// What an Imperative is made of. Functions expect the lock of the store to be held.
+// The parts of an Imperative. Functions expect the lock of the store to be held.
 #pragma once
 
 #include "imperative/host_run.h"
@@ -20,11 +20,11 @@ struct CallRequest {
   CallSite site = {};
   Tensors into = {};  // per visible output; none: new tensors
   llvm::ArrayRef<KnownOutput> known =
-      {};                       // all outputs, where known; one that is not wanted comes back as an empty handle
+      {};                       // all outputs, if known; one that is not requested comes back as an empty handle
   TapeNode *forward = nullptr;  // of a fused backward operator
-  Origin *origin = nullptr;     // of what the call computes the gradient of
-  uint64_t draw = 0;            // of a random operator that repeats what another drew; 0: it draws
-  Storage *state = nullptr;     // of the object that the kernel finds; null: none
+  Origin *origin = nullptr;     // the call whose gradient this one computes
+  uint64_t draw = 0;            // for a random operator, the draw that it repeats; 0: a new one
+  Storage *state = nullptr;     // of the host's object for the kernel; null: none
 };
 
 /// The host's object behind TapeNode::state; null for none.
@@ -32,10 +32,10 @@ inline void *objectOf(const Storage *state) {
   return state ? static_cast<const std::shared_ptr<void> *>(state->releaseUser)->get() : nullptr;
 }
 
-/// Where an input of a call comes from, held. `mask`: the bits of TensorImpl::tracked that count.
+/// Where an input of a call comes from, with a reference to it. `mask`: the bits of TensorImpl::tracked that count.
 Edge edgeOf(TensorImpl &impl, uint8_t mask);
 
-/// What one backward works with, reused by the next: a steady step allocates nothing.
+/// The working memory of one backward, reused by the next: a steady step allocates nothing.
 struct Scratch {
   Collected collected;
   BackwardRequest request;
@@ -52,13 +52,13 @@ struct Scratch {
     std::vector<uint32_t> versions;    // of the forward values
     std::vector<uint8_t> isDelivered;  // by result: its leaf has it already
     llvm::SmallPtrSet<const Storage *, 16> taken;
-  } recorded;  // of a replay call by call
+  } recorded;  // for a replay call by call
 
   size_t heapBytes() const;
   void clear();
 };
 
-/// Marks whose gradient is a buffer of the caller's, with request write: of each buffer the last one.
+/// Marks whose gradient is a buffer of the caller's, with request write: the last one of each buffer.
 class BufferMarks {
  public:
   BufferMarks() = default;
@@ -71,11 +71,11 @@ class BufferMarks {
 
  private:
   DenseMap<const Storage *, Mark *> marks;
-  size_t limit = 16;  // when it has so many, those that nobody else refers to go
+  size_t limit = 16;  // at this size, marks without other references are dropped
 };
 
-/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other: until the gradient is
-/// replaced, or else until the Imperative ends, which takes the histories away.
+/// Marks whose gradient has a history. It leads back to the leaf, so leaf and gradient keep each other alive until the gradient
+/// is replaced, or until the end of the Imperative, which removes the histories.
 class RecordedGradients {
  public:
   RecordedGradients() = default;
@@ -85,7 +85,7 @@ class RecordedGradients {
 
  private:
   std::vector<Mark *> marks;
-  size_t limit = 16;  // when it has so many, those without such a gradient go
+  size_t limit = 16;  // at this size, marks without such a gradient are dropped
 };
 
 class Engine {
@@ -96,20 +96,20 @@ class Engine {
         plans(options.planBytes) {}
   ~Engine();
 
-  /// Puts the first visible outputs into `outputs`, as many as it has.
+  /// Puts the first visible outputs into `outputs`, as many as fit.
   llvm::Error call(const CallRequest &request, llvm::MutableArrayRef<Tensor> outputs);
 
-  /// Takes over the storage; null: new memory, or none where only shape and type are looked at.
+  /// Takes over the storage; null: new memory, or none if only shape and type are read.
   llvm::Expected<Tensor> makeTensor(OperandType type, Storage *storage, bool isShapeOnly = false);
   llvm::Expected<OperandType> typeOf(Dims dims, DType dtype);
   /// "call 12, operator 'square'"
   std::string describe(const TapeNode &node) const;
   std::string describeCall(uint64_t call, uint32_t kind) const;
-  /// The same with where the host called it, and what it computes the gradient of.
+  /// The same with the call site, and the calls whose gradient it computes.
   std::string describeFully(const TapeNode &node) const;
-  /// The call of a node for those that a backward records for it; null without memory.
+  /// The origin of the calls that a backward records for a node; null without memory.
   Origin *makeOrigin(const TapeNode &node);
-  /// In words, of `plans`.
+  /// Explains the last miss of `plans`.
   std::string explainMiss() const;
   /// "tensor 'w'", "a tensor of shape (2,3)"
   static std::string describe(const TensorImpl &impl);
@@ -132,7 +132,7 @@ class Engine {
   SignatureTable signatures;
   PlanCache plans;
   uint64_t numCalls = 0, numDraws = 0, numTensors = 0;
-  uint32_t epoch = 0;                           // of the marks that collecting leaves in nodes
+  uint32_t epoch = 0;                           // the last one that collecting has left in nodes
   std::vector<std::unique_ptr<Scratch>> spare;  // not in use by a backward
   Storage *workspace = nullptr;
   std::vector<uint64_t> callKey;  // of the signature of the call under way
@@ -140,16 +140,16 @@ class Engine {
   BufferMarks bufferMarks;
   RecordedGradients recordedGradients;
   FailureSlot failure;                      // of kernels of calls
-  std::optional<KindId> copyKind, addKind;  // once they are needed
+  std::optional<KindId> copyKind, addKind;  // once needed
 
-  /// The call of a computed tensor knows its mark: whose gradient to bring, and what hooks see.
+  /// Links the call of a computed tensor to its mark, for the delivery of its gradient and for hooks.
   llvm::Error tieToCall(TensorImpl &impl, Mark &mark);
-  /// Of an operator without attributes; `known` remembers it.
+  /// The kind of an operator without attributes; `known` caches it.
   KindId kindOf(const OpDef &op, std::optional<KindId> &known);
   llvm::Error growWorkspace(size_t bytes);
-  /// Makes of a recorded gradient the recorded sum with what it is added to, if it is.
+  /// If the mark requests `add`, replaces a recorded gradient by its recorded sum with the mark's gradient.
   llvm::Error addRecorded(const Mark &mark, Tensor &gradient);
-  /// Brings a gradient to a mark; `isRecorded`: it has a history of its own, and is the sum already.
+  /// Delivers a gradient to a mark; `isRecorded`: it has a history of its own, and is the sum already.
   void deliver(Mark &mark, Tensor gradient, bool isRecorded);
 };
 

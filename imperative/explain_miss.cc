@@ -1,4 +1,4 @@
-// Why a backward was compiled again, for whoever tunes a program: keys are read back word by word.
+// Explains why a backward was compiled again, to help tune programs: reads keys back word by word.
 // Tested by tests/imperative_cache_test.cc
 #include "imperative/engine.h"
 

@@ -22,7 +22,7 @@ bool tryRetain(TapeNode &node) {
   return false;
 }
 
-/// An output that was saved, as the call made it.
+/// A saved output, with the history that the call gave it.
 Tensor withHistory(const FunctionCall::Saved &saved, TapeNode &node) {
   StoreLock lock(*node.store);
   const TensorImpl &impl = *saved.value.get();
@@ -63,7 +63,7 @@ class FunctionRecorder {
   }
 
  private:
-  /// An output that is somebody else's tensor, an input or an output before it, is a tensor of its own over the same memory.
+  /// Replaces an output that is an input, an earlier output or in use elsewhere by a new tensor over the same memory.
   Error ownHandles(TensorList &outputs) {
     SmallPtrSet<const TensorImpl *, 8> taken;
     for (const Tensor &input : request.inputs) taken.insert(input.get());
@@ -158,7 +158,7 @@ class FunctionRecorder {
     return std::move(outputs);
   }
 
-  /// Values with the history and the version they have now; inputs are looked for by their handles, outputs too.
+  /// Saves values with the history and the version that they have now; recognizes inputs and outputs by their handles.
   Error snapshot(SmallVectorImpl<FunctionCall::Saved> &saved) {
     for (const Tensor &value : call->given) {
       saved.emplace_back();

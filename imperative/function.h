@@ -1,4 +1,4 @@
-// Functions of the host: forward and backward are its own code, and the tape goes on through them.
+// Functions of the host: forward and backward are its own code, and the tape continues through them.
 //
 //   auto times = std::make_shared<Function>();
 //   times->name = "times";
@@ -29,29 +29,29 @@ namespace gradc {
 
 struct FunctionCall;
 
-/// What one call of a Function and its gradient have in common. A handle: copies are the same call, and may outlive it.
+/// What one call of a Function shares with its gradient. A handle: copies refer to the same call and may outlive it.
 class FunctionContext {
  public:
   FunctionContext(std::shared_ptr<FunctionCall> call, llvm::ArrayRef<bool> needs)
       : call(std::move(call)), needs(needs.begin(), needs.end()) {}
 
   // ---- for `forward`
-  /// What `saved` gives back, gaps included: inputs and outputs with their history. The last list counts. Values that nobody
-  /// may keep, or that were overwritten, are errors as for operators (E-31).
+  /// Sets what `saved` returns, gaps included: inputs and outputs with their history. The last list counts. Values that may not
+  /// be kept, or that were overwritten, are errors as for operators (E-31).
   void save(Tensors values) const;
   /// The output is not tracked.
   void markNonDifferentiable(size_t output) const;
-  /// Whether `backward` sees zeros for an output that no gradient arrives at, as it does unless told otherwise, or no tensor.
+  /// Whether `backward` sees zeros (the default) or no tensor for an output that no gradient arrives at.
   void setMaterializes(bool isOn) const;
 
   // ---- for both
   /// In `forward`: whether the input is tracked. In `backward`: whether its gradient is requested.
   bool needsGradient(size_t input) const;
-  /// Anything of the host's; ends with the call.
+  /// Any data of the host; lives as long as the call.
   std::shared_ptr<void> &data() const;
 
   // ---- for `backward`
-  /// E-20 once the history of the call is cleared, E-31 where a value was overwritten.
+  /// E-20 once the history of the call is cleared, E-31 if a value was overwritten.
   llvm::Expected<TensorList> saved() const;
 
  private:
@@ -63,9 +63,9 @@ struct Function {
   std::string name;  // for messages
   /// Its outputs: no more than 2^16, each a tensor (E-14).
   std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors inputs)> forward;
-  /// From one gradient per output, one per input: of its type (E-39) and its shape, or one that sums down to it (E-57), or no
-  /// tensor, which contributes nothing. Another number is E-46, unless what is too much are no tensors. Called at most once per
-  /// backward, and not where no gradient arrives.
+  /// Maps one gradient per output to one per input, which has the input's type (E-39) and its shape or one that sums down to it
+  /// (E-57), or is no tensor and contributes nothing. Another number is E-46, unless the surplus is no tensors. Called at most
+  /// once per backward, and not if no gradient arrives.
   std::function<llvm::Expected<TensorList>(const FunctionContext &, Tensors gradients)> backward;
   bool isOnceDifferentiable = false;  // with createGraph `backward` is not recorded, and its gradient is E-02
 };

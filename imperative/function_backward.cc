@@ -21,7 +21,7 @@ bool sumsDownTo(Dims from, Dims to) {
                 [](const auto &pair) { return std::get<0>(pair) == std::get<1>(pair) || std::get<1>(pair) == 1; });
 }
 
-/// Brings what a backward returned to what the tape needs.
+/// Brings the gradients that a backward returned into the form that the tape needs.
 class Results {
  public:
   Results(Engine &engine, const TapeNode &node, bool isRecording)
@@ -81,8 +81,8 @@ Expected<Tensor> zerosOf(Engine &engine, OperandType type) {
   return zeros;
 }
 
-/// What was computed by a function that is differentiable once: recorded as a call without a gradient, which reads what the
-/// function and its gradient read.
+/// Records what a function that is only once differentiable has computed, as a call without a gradient that reads the operands
+/// of the function and of its gradient.
 Error recordOnce(Engine &engine, const TapeNode &node, ArrayRef<Tensor> gradients, TensorList &results) {
   SmallVector<uint64_t, 8> key{0};
   SmallVector<KnownOutput, 4> known;

@@ -17,20 +17,20 @@ struct FunctionCall {
   TensorList given;  // what `save` was given, until the call is recorded
 
   struct Saved {
-    Tensor value;  // as it was when it was saved; of an output without its history, which would be a cycle
+    Tensor value;  // as it was when saved; an output without its history, which would be a cycle
     uint32_t version = 0;
-    int32_t output = -1;  // that it is, or none
+    int32_t output = -1;  // the output that it is, or -1
   };
   std::mutex mutex;
   llvm::SmallVector<Saved, 2> saved;
-  bool isCleared = false;    // `saved` were let go of
+  bool isCleared = false;    // `saved` was released
   TapeNode *node = nullptr;  // null: not recorded, or gone
   std::string text;          // "call 3 of function 'f'"
 };
 
-/// Of the state of a node (TapeNode::state).
+/// The call in the state of a node (TapeNode::state).
 std::shared_ptr<FunctionCall> &functionCallOf(Storage &state);
-/// Lets go of what a call has saved, and of its node; by any thread.
+/// Releases what a call has saved, and its node; callable by any thread.
 void releaseSaved(Storage &state);
 
 }  // namespace gradc

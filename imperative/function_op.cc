@@ -12,7 +12,7 @@ namespace {
 
 struct FunctionParams {
   int64_t numArgs, numOutputs;
-  Dims arriving;  // outputs; of a gradient alone
+  Dims arriving;  // outputs; only for a gradient
 };
 constexpr int64_t kMaxPorts = 1 << 16;
 constexpr AttrSpec kNumArgs =

@@ -12,7 +12,7 @@ namespace {
 
 void deleteHooks(void *hooks) { delete static_cast<HookList *>(hooks); }
 
-/// What both kinds of hooks ask of a tensor: E-44, E-21, E-06.
+/// The checks for both kinds of hooks: E-44, E-21, E-06.
 Error checkHook(const Engine &engine, const Tensor &x, const TensorHook &hook) {
   if (Error error = engine.checkOwn(x, "tensor")) return error;
   const TensorImpl &impl = *x.get();
@@ -22,8 +22,8 @@ Error checkHook(const Engine &engine, const Tensor &x, const TensorHook &hook) {
   return Error::success();
 }
 
-/// Those of the tensor's mark, made if there are none. What the host put into hooks is destroyed without the lock, like foreign
-/// memory.
+/// The hooks of the tensor's mark, made if there are none. What the host put into them is destroyed without the lock, like
+/// foreign memory.
 Expected<HookList *> hooksOf(Engine &engine, TensorImpl &impl) {
   Expected<Mark *> mark = engine.markOf(impl);
   if (!mark) return mark.takeError();
@@ -37,7 +37,7 @@ Expected<HookList *> hooksOf(Engine &engine, TensorImpl &impl) {
   return static_cast<HookList *>(hooks->releaseUser);
 }
 
-/// One more at the end, without those that were removed. `old` is what was there, to be destroyed without the lock.
+/// Appends a hook and drops those that were removed. `old` gets the previous rows, to be destroyed without the lock.
 HookHandle add(HookRows &rows, TensorHook hook, HookRows &old) {
   auto longer = std::make_shared<std::vector<std::shared_ptr<HookEntry>>>();
   if (rows)

@@ -17,8 +17,8 @@
 
 namespace gradc {
 
-/// Sees the gradient of a tensor, all contributions summed up, before anything reads it (HOOK-02). The tensor that it returns
-/// takes the place of the gradient, no tensor leaves it. An error ends the backward and comes back from there as it is.
+/// Sees the gradient of a tensor, the sum of all contributions, before anything reads it (HOOK-02). A tensor that it returns
+/// replaces the gradient; no tensor leaves it as it is. An error ends the backward, which returns it unchanged.
 using TensorHook = std::function<llvm::Expected<Tensor>(const Tensor &gradient)>;
 using FinalCallback = std::function<llvm::Error()>;
 
@@ -31,8 +31,8 @@ class HookHandle {
  public:
   HookHandle() = default;  // of no hook
   explicit HookHandle(std::weak_ptr<HookEntry> entry) : entry(std::move(entry)) {}
-  /// False where the hook was removed before, or its tensor is gone. Inside a hook it takes effect for those that come later
-  /// in the same run (HOOK-04).
+  /// False if the hook was removed before, or its tensor is gone. Inside a hook it takes effect for hooks that come later in the
+  /// same run (HOOK-04).
   bool remove();
 
  private:
@@ -46,7 +46,7 @@ using HookRows = std::shared_ptr<const std::vector<std::shared_ptr<HookEntry>>>;
 struct HookList {
   HookRows before, after;
 };
-/// Null where all of them were removed.
+/// Null if all of them were removed.
 HookRows liveHooks(const HookRows &rows);
 
 }  // namespace gradc

@@ -8,7 +8,7 @@ using namespace llvm;
 
 namespace gradc {
 
-// What the calling thread is inside of.
+// The run whose host code the calling thread is in.
 constinit thread_local HostRun *HostRun::current = nullptr;
 
 void HostRun::end() {

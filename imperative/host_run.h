@@ -9,13 +9,13 @@ namespace gradc {
 
 class StoreLock;
 
-/// What a backward with code of the host works with, reused by the next: a steady step allocates nothing.
+/// The working memory of a backward with code of the host, reused by the next: a steady step allocates nothing.
 struct HostScratch {
   struct Tap {
     HookRows before, after;        // null: none
-    TapeValue value;               // whose gradient it is
-    Mark *mark;                    // that has the hooks
-    uint32_t result = 0xffffffff;  // position of the gradient among the results, if there are hooks after it
+    TapeValue value;               // the one whose gradient it is
+    Mark *mark;                    // has the hooks
+    uint32_t result = 0xffffffff;  // position of the gradient among the results, if `after` is set
   };
   /// A value that instructions read, and its version when they began.
   struct Held {
@@ -28,7 +28,7 @@ struct HostScratch {
   std::vector<Held> values;
   std::vector<FinalCallback> callbacks;
   std::vector<uint32_t> resultOf;  // by collected leaf: position of its gradient among the results
-  std::vector<uint32_t> late;      // results, rising, of leaves whose hooks after the accumulation have not run
+  std::vector<uint32_t> late;      // results, ascending, of leaves whose hooks after the accumulation have not run
 };
 
 class HostRun {
@@ -36,21 +36,21 @@ class HostRun {
   HostRun(Engine &engine, StoreLock &lock, bool isRecording, HostScratch &scratch)
       : engine(engine), lock(lock), isRecording(isRecording), scratch(scratch) {}
   HostRun(const HostRun &) = delete;
-  /// Lets go of everything that belongs to the host.
+  /// Releases everything that belongs to the host.
   void end();
 
-  /// Whether any code of the host may run; whether that is hooks before the accumulation, so that an error has to leave the tape as
-  /// it was: those after it give that up, and of functions the plan knows.
+  /// `isNeeded`: any code of the host may run. `keepsValues`: there are hooks before the accumulation, so an error has to leave
+  /// the tape as it was. Hooks after the accumulation give that up, and the plan knows of functions.
   bool isNeeded() const { return hasFunctions || !scratch.taps.empty(); }
   bool hasFunctionsAtAll() const { return hasFunctions; }
   bool keepsValues() const { return hasHooksBefore; }
   void addTap(const HostScratch::Tap &tap);
   void setHasFunctions() { hasFunctions = true; }
-  /// From now on the host may let go of what was collected.
+  /// Holds what was collected: from now on the host may release it.
   void hold(const Collected &collected);
 
-  /// Runs the hooks of a tap, one on what the other made of the gradient. E-44, E-38 and E-39 for what a hook returns, and its
-  /// own error.
+  /// Runs the hooks of a tap, each on the result of the one before. E-44, E-38 and E-39 for what a hook returns, and its own
+  /// error.
   llvm::Error runHooks(size_t tap, Tensor &gradient);
   /// Runs the hooks after the accumulation. E-24, and their own errors.
   llvm::Error runHooksAfter(const HostScratch::Tap &tap);
@@ -58,9 +58,9 @@ class HostRun {
   /// type; no tensor: it contributes nothing, or was not requested. E-46, E-57, E-39, E-44, and the function's own error.
   llvm::Error runFunction(TapeNode &node, llvm::MutableArrayRef<Tensor> gradients, llvm::ArrayRef<bool> wanted,
                           TensorList &results);
-  /// Runs what was queued, in order, and what that queues.
+  /// Runs the queued callbacks in order, and those that they queue.
   llvm::Error finish();
-  /// Takes a callback for the end of the backward whose host code the calling thread is in; false where it is in none of this
+  /// Queues a callback for the end of the backward whose host code the calling thread is in; false if it is in none of this
   /// engine.
   static bool queue(const Engine &engine, FinalCallback callback);
 

@@ -7,7 +7,7 @@
 
 namespace gradc {
 
-/// While the calling thread is in code of the host.
+/// Exists while the calling thread is in code of the host.
 class HostRun::Inside {
  public:
   explicit Inside(HostRun &run, bool isRecording) : run(run), outer(std::exchange(current, &run)) {

@@ -1,4 +1,4 @@
-// What tensors are marked with: by MXNet's rules, by PyTorch's, and the gradients they have.
+// The marks of tensors, by MXNet's rules and by PyTorch's, and the gradients in them.
 // Tested by tests/imperative_marks_test.cc
 #include "imperative/engine.h"
 

@@ -1,5 +1,5 @@
-// Scopes are a list of the thread's, which they are in while they live: nothing to allocate, and nothing to restore that
-// an error could miss. Tested by tests/imperative_modes_test.cc
+// The live scopes of a thread are a list: there is nothing to allocate, and nothing to restore that an error could miss.
+// Tested by tests/imperative_modes_test.cc
 #include "imperative/modes.h"
 
 namespace gradc {
@@ -14,7 +14,7 @@ ModeScope::ModeScope(const Imperative &imperative)
   innermost = this;
 }
 
-// A scope that a host ends out of turn leaves the others as they are.
+// A scope that the host ends out of order leaves the others as they are.
 ModeScope::~ModeScope() {
   ModeScope **at = &innermost;
   while (*at && *at != this) at = &(*at)->outer;

@@ -1,10 +1,10 @@
-// What a thread records, and in which form operators run: scopes, nested, of one Imperative each.
+// What a thread records, and in which form operators run: nested scopes, each for one Imperative.
 //
 // | scope                         | leaves of requiresGrad | leaves of attachGrad | form      |
 // |-------------------------------|------------------------|----------------------|-----------|
 // | none                          | recorded               | not recorded         | predict   |
-// | RecordScope                   | recorded               | recorded             | as it says|
-// | PauseScope                    | not recorded           | not recorded         | as it says|
+// | RecordScope                   | recorded               | recorded             | its option|
+// | PauseScope                    | not recorded           | not recorded         | its option|
 // | NoGradScope, InferenceScope   | not recorded           | not recorded         | unchanged |
 // | EnableGradScope               | recorded               | as the RecordScope around it, if one does | unchanged |
 // | TrainScope, PredictScope      | unchanged              | unchanged            | train, predict |
@@ -17,8 +17,8 @@ namespace gradc {
 
 class Imperative;
 
-/// Off: nothing is recorded. On: calls that read a tracked value. ByLeaf: those that read a value that a leaf marked with
-/// `requiresGrad` leads to.
+/// Off: nothing is recorded. On: calls that read a tracked value. ByLeaf: calls that read a value that depends on a leaf marked
+/// by `requiresGrad`.
 enum class Recording : uint8_t { Off, On, ByLeaf };
 
 struct Modes {
@@ -28,10 +28,10 @@ struct Modes {
   bool checksNaN = false;
 };
 
-/// Of the calling thread.
+/// The modes of the calling thread.
 Modes modesOf(const Imperative &imperative);
 
-/// Modes of the calling thread until the scope ends, on whatever way.
+/// Sets modes of the calling thread until the scope ends, in whatever way.
 class ModeScope {
  public:
   ModeScope(const ModeScope &) = delete;
@@ -89,7 +89,7 @@ class PredictScope : ModeScope {
  public:
   explicit PredictScope(const Imperative &imperative) : ModeScope(imperative) { modes.isTraining = false; }
 };
-/// Nothing is recorded, and no gradient may keep what is made inside.
+/// Nothing is recorded, and no gradient may keep a value made inside.
 class InferenceScope : ModeScope {
  public:
   explicit InferenceScope(const Imperative &imperative) : ModeScope(imperative) {
@@ -97,8 +97,8 @@ class InferenceScope : ModeScope {
     modes.isInference = true;
   }
 };
-/// HOOK-09: gradients that are computed inside are watched. The first operator whose output has a NaN ends the backward with an
-/// error that names it, and the call of the user that it differentiates.
+/// HOOK-09: gradients that are computed inside are checked. The first operator whose output has a NaN ends the backward with an
+/// error that names it and the user's call that it differentiates.
 class AnomalyScope : ModeScope {
  public:
   explicit AnomalyScope(const Imperative &imperative, bool checksNaN = true) : ModeScope(imperative) {

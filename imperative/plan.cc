@@ -1,5 +1,5 @@
-// Phases: the recorded graph, its gradient, the backward part of that alone, kernels, memory, instructions; then where a
-// tape of the same structure has what the instructions read. Linear. Tested by tests/imperative_cache_test.cc
+// Phases: the recorded graph, its gradient, the backward part of that, kernels, memory, instructions; then the places where a
+// tape of the same structure keeps what the instructions read. Linear. Tested by tests/imperative_cache_test.cc
 #include "imperative/plan.h"
 
 #include "imperative/function_op.h"
@@ -93,7 +93,7 @@ class Compiler {
     return n < graph.numNodes() ? graph.firstEntry(NodeId(n)).value : graph.numEntries();
   }
 
-  /// The gradient renumbered the forward part.
+  /// For a gradient that renumbered the forward part.
   InferRequest hintsOfVariables() {
     InferRequest hints;
     for (uint32_t n = 0; n < recorded.graph.numNodes(); ++n) {
@@ -181,7 +181,7 @@ class Compiler {
     return forms;
   }
 
-  /// And from the numbers it drew.
+  /// RET-08: a gradient also repeats the numbers that its call drew.
   void listDraws() {
     for (auto [i, instruction] : enumerate(plan->list.instructions)) {
       const uint32_t call = callOf(instruction.node);
@@ -191,7 +191,7 @@ class Compiler {
     }
   }
 
-  /// Where the tape keeps what the instructions read.
+  /// Lists where the tape keeps what the instructions read.
   void listSlots() {
     const Graph &combined = source->combined, &backward = source->split.backward;
     DenseMap<uint32_t, uint32_t> numberOf;  // entry of the combined graph → position in `found`
@@ -236,7 +236,7 @@ class Compiler {
     }
   }
 
-  /// Heads given, and heads made.
+  /// The given head gradients, and the heads of the results.
   void listHeads() {
     const Graph &combined = source->combined, &backward = source->split.backward;
     StringMap<NodeId> seeds;
@@ -316,7 +316,7 @@ class Compiler {
     }
   }
 
-  /// Which entries a gradient flows through: where none arrives because a function gave none, they have none.
+  /// Marks the entries that a gradient flows through: they have none if none arrives because a function gave none.
   void listGradients() {
     const Graph &backward = source->split.backward;
     BitVector &isGradient = plan->isGradient;

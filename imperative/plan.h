@@ -1,5 +1,5 @@
-// A compiled backward: the gradient graph of what a tape recorded, its memory plan and instructions, and where on a tape of
-// that structure its operands are.
+// A compiled backward: the gradient graph of what a tape recorded, its memory plan and instructions, and the places of its
+// operands on a tape of that structure.
 // Tested by tests/imperative_cache_test.cc
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace gradc {
 
-/// What is asked of a tape. Values are words of `Collected`.
+/// What is requested of a tape. Values are words of `Collected`.
 struct BackwardRequest {
   struct Head {
     uint32_t y;
@@ -27,13 +27,13 @@ struct BackwardRequest {
   std::vector<OperandType> types;  // of the wrt, then of the retained; follows from the words
 
   void encode(std::vector<uint32_t> &words) const;
-  /// As it was made, with the memory it has.
+  /// Resets everything but keeps the memory.
   void clear();
 };
 
 struct PlanBucket;
 
-/// What of a compiled backward is read when it is replayed call by call. Values are entries of `combined`.
+/// The parts of a compiled backward that only a replay call by call reads. Values are entries of `combined`.
 struct PlanSource {
   Graph combined;  // the recorded graph and its gradients
   SplitGradient split;
@@ -45,20 +45,20 @@ struct PlanSource {
   std::vector<Value> headValue;   // per head of the request
   std::vector<NodeId> tapNodes;   // per tap of the request; invalid: none
 
-  /// The calls, listed when they are first made.
+  /// The calls, listed at the first replay.
   struct ForwardValue {
     Value value;
     OperandType type;
-    uint32_t saved;       // position among them, or kNone: only its shape is looked at
+    uint32_t saved;       // position among Plan::saved, or kNone: only its shape is read
     uint32_t lastReader;  // call
   };
   struct Call {
     KindId kind;  // of the Imperative
     NodeId node;
     uint32_t firstInput, lastInput, firstType;
-    uint32_t call;       // that it is generated for, or kNone
+    uint32_t call;       // the one that it is generated for, or kNone
     NodeId forwardNode;  // of a fused backward operator
-    uint32_t tap;        // that it is, or kNone
+    uint32_t tap;        // the one that it is, or kNone
   };
   struct Calls {
     std::vector<ForwardValue> forward;  // by lastReader
@@ -74,15 +74,15 @@ struct PlanSource {
 struct Plan {
   std::vector<uint32_t> key;  // the request, then the structure
 
-  InstructionList list;                // of the backward part; has its graph where functions or taps are
-  std::vector<uint32_t> callOf;        // by node of it: position of the call it is generated for, or kNone
+  InstructionList list;                // of the backward part; has its graph if there are functions or taps
+  std::vector<uint32_t> callOf;        // by node of its graph: position of the call it is generated for, or kNone
   std::unique_ptr<PlanSource> source;  // null until it is needed
 
   /// A kept value on the tape: slot `kept` of call `node`.
   struct Slot {
     uint32_t node, kept;
   };
-  /// A value the instructions read. All slots hold the same bytes, unless somebody overwrote them.
+  /// A value the instructions read. All slots hold the same bytes unless they were overwritten.
   struct Saved {
     EntryId entry;  // of the backward part, a variable
     uint32_t firstSlot, lastSlot;
@@ -104,13 +104,13 @@ struct Plan {
 
   ArenaPlaces places;
   size_t arenaBytes = 0;
-  char *arena = nullptr;  // where the addresses were set for
+  char *arena = nullptr;  // the one that addresses are set for
   /// An instruction at which code of the host runs: after a tap, or instead of the gradient of a function.
   struct Stop {
     uint32_t instruction, tap;  // position in the request; kNone: a function
   };
   std::vector<Stop> stops;     // by instruction
-  llvm::BitVector isGradient;  // by entry, where there are functions: computed from head gradients
+  llvm::BitVector isGradient;  // by entry, if there are functions: computed from head gradients
   FailureSlot failure;         // of kernels
   struct OfCall {
     uint32_t instruction, node;
@@ -118,16 +118,16 @@ struct Plan {
   std::vector<OfCall> draws;      // instructions of random operators, and the calls whose draws they repeat
   std::vector<OfCall> hostCalls;  // instructions of the host's operators, and the calls whose objects they find
   bool isLeased = false;          // a run is under way
-  PlanBucket *bucket = nullptr;   // of the cache; null: it is not there any more
-  bool hasHostCode = false;       // operators of the host compute something, functions, or what bodies contain
+  PlanBucket *bucket = nullptr;   // of the cache; null: not in the cache any more
+  bool hasHostCode = false;       // operators or functions of the host run, or bodies that may contain them
   size_t bytes = 0;               // of heap
 
-  /// Without the key, and without fast kernels. Linear in the instructions that have bodies.
+  /// Excludes the key and fast kernels. Linear in the instructions that have bodies.
   size_t heapBytes() const;
 };
 
-/// Compiles, always the same for one structure and request. `shapes` outlives the plan. Errors of the request (E-01 … E-15, E-38 …) and of operators
-/// (E-02) name the user's tensors and calls.
+/// Deterministic for one structure and request. `shapes` must outlive the plan. Errors of the request (E-01 … E-15, E-38 …) and
+/// of operators (E-02) name the user's tensors and calls.
 llvm::Expected<std::unique_ptr<Plan>> compileBackward(Context &context, ShapeTable &shapes, const Collected &collected,
                                                       const BackwardRequest &request, const SignatureOptions &options,
                                                       bool keepsSource);

@@ -1,11 +1,11 @@
-// What compiled backwards take of the heap. Tested by tests/imperative_memory_test.cc
+// The heap memory of compiled backwards. Tested by tests/imperative_memory_test.cc
 #include "imperative/heap_bytes.h"
 #include "imperative/plan.h"
 
 namespace gradc {
 namespace {
 
-/// Of a graph its columns alone: kinds are the Context's.
+/// Only the columns of a graph: kinds are the Context's.
 size_t bytesOf(const Graph &graph) {
   const GraphColumns &c = graph.columns();
   return heapBlock(sizeof(GraphColumns) + 16) + heapBlock(sizeof(GraphTable) + 16) +

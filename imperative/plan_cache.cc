@@ -8,8 +8,8 @@ using namespace llvm;
 
 namespace gradc {
 
-/// Plans of one hash. Runs inside of each other lease plans of one key, as many as they are deep: the latest is behind the others,
-/// and none is looked for where none is free.
+/// Plans of one hash, the latest last. Nested runs of one structure lease a plan of one key each; `numFree` saves a search when
+/// none is free.
 struct PlanBucket {
   SmallVector<PlanCache::List::iterator, 1> plans;
   size_t numFree = 0;
@@ -17,7 +17,7 @@ struct PlanBucket {
 
 namespace {
 
-// Two values are DenseMap's own.
+// DenseMap reserves two values.
 uint64_t hashOf(ArrayRef<uint32_t> key) { return static_cast<size_t>(hash_combine_range(key.begin(), key.end())) >> 2; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Compiled backwards by what they were compiled for, the latest used ones.
+// A cache of the most recently used compiled backwards, by what they were compiled for.
 // Tested by tests/imperative_cache_test.cc
 #pragma once
 
@@ -16,19 +16,19 @@ class PlanCache {
   explicit PlanCache(size_t maxBytes);
   ~PlanCache();
 
-  /// One that is not running at the moment; null where there is none for these words. Compares all of them.
+  /// A plan for this key that is not running; null if there is none. Compares all words.
   std::shared_ptr<Plan> find(llvm::ArrayRef<uint32_t> key);
-  /// Drops what was not used for longest; a plan larger than the limit is kept alone.
+  /// Drops the least recently used plans; a plan larger than the limit is kept on its own.
   void insert(std::shared_ptr<Plan> plan);
-  /// It takes so many bytes more from now on.
+  /// Adds to the size of a plan.
   void grow(Plan &plan, size_t numBytes);
-  /// While a run is under way nobody else finds the plan.
+  /// While a plan is leased to a run, `find` skips it.
   void lease(Plan &plan);
   void giveBack(Plan &plan);
   CacheStats stats() const { return {hits, misses, plans.size(), bytes}; }
-  /// The last key that was not found, the one that it has most in common with, and how many words that is.
+  /// The last key that was not found, the cached key with the longest common prefix, and the length of that in words.
   struct Miss {
-    llvm::ArrayRef<uint32_t> key, nearest;  // nearest: empty where nothing else is there
+    llvm::ArrayRef<uint32_t> key, nearest;  // nearest: empty if nothing else is cached
     size_t position = 0;
   };
   std::optional<Miss> lastMiss() const;
@@ -42,7 +42,7 @@ class PlanCache {
   DenseMap<uint64_t, std::unique_ptr<PlanBucket>> byHash;
   size_t bytes = 0;
   uint64_t hits = 0, misses = 0;
-  std::vector<uint32_t> lastMissed;      // a key, unless it is that of
+  std::vector<uint32_t> lastMissed;      // a key; empty if it is that of
   const Plan *lastMissedPlan = nullptr;  // a cached plan
 };
 

@@ -26,7 +26,7 @@ class Recorder {
     if (isFile) listHiddenReads();
     for (TapeNode *node : collected.nodes())
       if (Error error = addCall(*node)) return error;
-    // Leaves and others that no call reads are heads, or requested: they must be there to be spoken of.
+    // Leaves and other values that no call reads are heads or requested, so they need variables.
     for (auto [i, mark] : enumerate(collected.leaves()))
       if (!result.leaves[i].isValid()) result.leaves[i] = addVariable(mark->name, {mark->shape, mark->dtype});
     for (const TapeValue &value : collected.outside())
@@ -89,7 +89,7 @@ class Recorder {
     return name;
   }
 
-  /// What bodies yield for gradients is in a file only where a recorded gradient reads it.
+  /// Values that bodies yield for gradients are in a file only if a recorded gradient reads them.
   void listHiddenReads() {
     for (TapeNode *node : collected.nodes())
       for (const Edge &edge : node->edges())
@@ -140,7 +140,7 @@ class Recorder {
     return std::move(result);
   }
 
-  /// What the calls found out.
+  /// Notes the shapes and types that the calls determined.
   Error note(const Frozen &frozen) {
     auto table = std::make_shared<ShapeTable>();
     Inference &inference = result.inference;

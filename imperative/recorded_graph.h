@@ -21,7 +21,7 @@ struct RecordedGraph {
                                                                         : outside;
     return list[word >> 2];
   }
-  /// That of an operand of a call, an input or an output.
+  /// The value of an operand of a call, an input or an output.
   Value operand(const Signature &signature, uint32_t call, KeptOperand operand) const {
     if (signature.isInput(operand)) return graph.inputs(calls[call])[operand];
     return {calls[call], static_cast<uint16_t>(operand - signature.numInputs()), 0};
@@ -29,8 +29,8 @@ struct RecordedGraph {
 };
 
 enum class RecordedNames : uint8_t {
-  Messages,  // calls are called what messages call them, and each untracked input is a variable of its own
-  Files,     // as a file has them: untracked inputs are the variables they were, versions are those of the graph
+  Messages,  // calls have the names that messages use, and each untracked input is a variable of its own
+  Files,     // as in a file: equal untracked inputs are one variable, versions are those of the graph
 };
 
 /// The heads are words; for messages an entry that is listed twice is a head once. E-34 for two variables of one name in

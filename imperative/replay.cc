@@ -80,7 +80,7 @@ class Replay {
     return Error::success();
   }
 
-  /// Code of the host may let go of what the instructions are going to read.
+  /// Holds a value, because code of the host may release what the instructions are going to read.
   void hold(Storage &storage) {
     retain(&storage);
     held.push_back({&storage, storage.version.load(std::memory_order_relaxed)});
@@ -141,7 +141,7 @@ class Replay {
     return afterInstruction(i);
   }
 
-  // ---- gradients that functions did not give: the entries hold zeros, and what reads nothing else has none
+  // ---- gradients that functions did not give: the entries hold zeros, and gradients computed only from them are missing too
 
   bool isMissing(NodeId n, uint32_t output) const {
     return !missing.empty() && missing[list.graph.firstEntry(n).value + output];
@@ -196,7 +196,7 @@ class Replay {
     return Error::success();
   }
 
-  /// Memory for the results whose first writer is next.
+  /// Takes memory for the results whose first writer is next.
   Error fetchHeads(uint32_t instruction) {
     for (; nextHead < plan.heads.size() && plan.heads[nextHead].firstWriter <= instruction; ++nextHead) {
       const Plan::HeadMemory &place = plan.heads[nextHead];
@@ -218,7 +218,7 @@ class Replay {
     }
   }
 
-  /// What was read last by now goes back; code of the host may have overwritten it before.
+  /// Releases values after their last reader, once it is checked that code of the host has not overwritten them.
   Error afterInstruction(uint32_t instruction) {
     for (; nextSaved < plan.saved.size() && plan.saved[nextSaved].lastReader <= instruction; ++nextSaved) {
       const Plan::Saved &saved = plan.saved[nextSaved];
@@ -301,7 +301,7 @@ class Replay {
   InstructionList &list;
   const Collected &collected;
   bool &hasReleased;
-  const bool releases;  // what is read last, at once
+  const bool releases;  // values right after their last reader
   Storage *arena = nullptr;
   std::vector<Storage *> &memory;        // by head
   std::vector<HostScratch::Held> &held;  // parallel to the saved values, while code of the host runs

@@ -1,5 +1,5 @@
-// The gradient graph call by call, over the values of the tape with their history: what it computes is recorded in turn, so
-// every order is the same as the first. Tested by tests/imperative_order_test.cc
+// Replays the gradient graph call by call, on the values of the tape with their history. The calls are recorded in turn, so every
+// order works like the first. Tested by tests/imperative_order_test.cc
 #include "imperative/replay.h"
 
 #include "imperative/function_op.h"
@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Everything about the calls that is the same each time.
+/// Lists everything about the calls that is the same each time.
 class Lister {
  public:
   Lister(Engine &engine, const Plan &plan)
@@ -67,7 +67,7 @@ class Lister {
     const uint32_t first = source.split.backward.firstEntry(source.split.newId[n.value]).value;
     for (uint32_t o = 0; o < graph.numOutputs(n); ++o) {
       const OperandType type = typeOf(EntryId(first + o));
-      // A gradient rule of its own may read what nobody else does.
+      // The operator's own gradient rule may read an output that nothing else reads.
       const bool mayBeRead = graph.op(n)->gradient && isFloating(type.dtype);
       list->outputs.push_back({type, mayBeRead || requests.request[EntryId(first + o)] != Request::Null});
     }
@@ -181,7 +181,7 @@ class RecordedReplay {
     return Error::success();
   }
 
-  /// Where a function gave no gradient, and nothing else arrives.
+  /// Whether a function gave no gradient, and nothing else arrives.
   bool isMissing(const PlanSource::Call &recorded, ArrayRef<Tensor> inputs) const {
     if (!hasMissing) return false;
     bool isAny = false;
@@ -195,7 +195,7 @@ class RecordedReplay {
     return isAny;
   }
 
-  /// Zeros for a gradient that is missing beside others.
+  /// Replaces a gradient that is missing beside others by zeros.
   Error materialize(const PlanSource::Call &recorded, MutableArrayRef<Tensor> inputs) {
     if (!hasMissing) return Error::success();
     const Graph &backward = source.split.backward;
@@ -223,7 +223,7 @@ class RecordedReplay {
     return Error::success();
   }
 
-  /// Code of the host may have overwritten what the calls read.
+  /// Checks that code of the host has not overwritten what the calls read.
   Error checkVersions(uint32_t call) {
     const std::vector<PlanSource::ForwardValue> &forward = source.calls->forward;
     if (!request.host) return Error::success();
@@ -249,7 +249,7 @@ class RecordedReplay {
     return output ? output.get()->producer : nullptr;
   }
 
-  /// A value of the tape, with contents where it has them, and its history.
+  /// A value of the tape, with its contents if they are kept, and its history.
   Expected<Tensor> forwardValue(const PlanSource::ForwardValue &forward) {
     const Value v = forward.value;
     const uint32_t call = source.callOf[v.node.value];
@@ -271,7 +271,7 @@ class RecordedReplay {
     }
     Expected<Tensor> tensor = engine.makeTensor(forward.type, storage, !storage);
     if (!tensor) return tensor.takeError();
-    // Of a shape nothing depends: it has no history.
+    // No gradient depends on a shape: it has no history.
     if (!storage) return tensor;
     TensorImpl &impl = *tensor->get();
     if (producer) {
@@ -293,7 +293,7 @@ class RecordedReplay {
     return tensor;
   }
 
-  /// No result is memory that the caller gave, or that of another result.
+  /// No result shares memory with a head gradient from the caller or with another result.
   Error takeResults() {
     std::vector<Tensor> &results = request.scratch.results;
     for (const Tensor &head : request.scratch.heads)

@@ -1,4 +1,4 @@
-// Phases of a new signature: infer the outputs, ask the gradient of a single node what it reads, lay out the operands.
+// Phases of a new signature: infer the outputs, find what the gradient of a single node reads, lay out the operands.
 // Kernels are prepared when a signature is used, and dropped when many others were used since.
 // Tested by tests/imperative_edges_test.cc
 #include "imperative/signature.h"
@@ -29,7 +29,7 @@ OperandType typeOf(uint64_t word) {
   return {ShapeId(static_cast<uint32_t>(word)), static_cast<DType>(static_cast<int8_t>(word >> 32 & 0xff))};
 }
 
-/// An output that has the bytes of an input under another shape: a copy is requested by name alone.
+/// The input whose bytes an output has under another shape, or -1. Only the copy operator itself makes a copy.
 int32_t sharedInput(const Context &ctx, const Signature &signature, uint32_t output) {
   const OpDef &op = *signature.handle->op;
   if (&op == ctx.ops.wellKnown.copy || op.flags.isBackward || op.flags.isStateful) return -1;
@@ -65,7 +65,7 @@ class Maker {
     for (auto [output, of] : zip(signature.outputs, known)) output.type = of.type, output.isWanted = of.isWanted;
     if (isInferred) takeTypes();
     for (auto [o, output] : enumerate(signature.outputs)) {
-      // Hidden ones too: a recorded gradient may read them, and depends on them.
+      // Hidden outputs too: a recorded gradient may read them, and depends on them.
       output.isTracked =
           signature.isTracked && output.isWanted && isFloating(output.type.dtype) && !kind.op->flags.hasNoGradient;
       output.sharedInput = sharedInput(ctx, signature, static_cast<uint32_t>(o));
@@ -102,7 +102,7 @@ class Maker {
     return question;
   }
 
-  /// A call cannot be made again with more outputs: those that gradients of any order read are there from the first.
+  /// A call cannot be made again with more outputs, so those that gradients of any order read are there from the start.
   void yieldSaved() {
     while (true) {
       Expected<KindRef> saving = savingKind(ctx, single.node, question());
@@ -116,7 +116,7 @@ class Maker {
     }
   }
 
-  /// An operator without gradient keeps nothing: whoever asks for the gradient gets the error.
+  /// An operator without gradient keeps nothing: a request for its gradient is the error.
   void listKept(bool isKnown) {
     if (isKnown && signature.handle->op->flags.isBackward) return keepAll();
     if (isKnown && !signature.handle->flow)
@@ -133,7 +133,7 @@ class Maker {
            !kind.isMutated(i);
   }
 
-  /// What a fused backward operator keeps is known only together with its forward node.
+  /// Keeps everything, because what a fused backward operator keeps is known only together with its forward node.
   void keepAll() {
     const NodeKind &kind = *signature.handle;
     for (uint32_t i = 0; i < signature.numInputs(); ++i)
@@ -190,7 +190,7 @@ KindId SignatureTable::kindId(const KindRef &kind) {
 }
 
 Expected<Signature *> SignatureTable::findSlow(KindId kind, ArrayRef<uint64_t> key, ArrayRef<KnownOutput> known) {
-  // Two values are DenseMap's own.
+  // DenseMap reserves two values.
   const uint64_t hash = static_cast<size_t>(hash_combine(kind.value, hash_combine_range(key.begin(), key.end()))) >> 2;
   SmallVector<Signature *, 1> &list = byHash[hash];
   for (Signature *signature : list)
@@ -290,7 +290,7 @@ size_t SignatureTable::heapBytes() const {
   return bytes + numShapes * kShapeBytes;
 }
 
-// The latest one is used and the last, so the hand comes back to another one first.
+// The latest one is marked as used and comes last, so the hand comes back to another one first.
 void SignatureTable::evict() {
   while (prepared.size() > std::max<size_t>(maxKernels, 1)) {
     hand %= prepared.size();

@@ -1,8 +1,8 @@
-// What calls of one kind on operands of the same shapes and types have in common, found out once.
+// What calls of one kind on operands of the same shapes and types have in common, determined once.
 //
 // Interned by kind, form, and per input shape, type and whether it is tracked. A signature has what a call needs: the
-// outputs' shapes, the prepared kernel with its operands filled in but for their addresses, and what of the call the
-// gradient reads (exact also where an operator has only a decomposition).
+// outputs' shapes, the prepared kernel with its operands filled in except for their addresses, and the operands that the
+// gradient reads (exact even for an operator that has only a decomposition).
 // Tested by tests/imperative_edges_test.cc
 #pragma once
 
@@ -23,17 +23,17 @@ struct KnownOutput {
   bool isWanted = true;  // else its contents do not matter, and it is not computed
 };
 
-/// An input, or one after the inputs: an output.
+/// The number of an operand: inputs first, then outputs.
 using KeptOperand = uint32_t;
 
 struct Signature {
   uint32_t id = 0;
   KindId kind;
   KindRef called;             // the kind
-  KindRef handle;             // what runs: the kind, or one whose bodies also yield what gradients read of them
+  KindRef handle;             // what runs: the kind, or one whose bodies also yield what gradients read
   std::vector<uint64_t> key;  // form, then per input its type and whether it is tracked, then the known outputs
   bool isTraining = false, isRandom = false, isTracked = false, isPrepared = false;
-  bool isUsed = false;      // since the hand of the clock last passed (KernelClock)
+  bool isUsed = false;      // since the hand of the clock last passed (evict)
   bool isHostCode = false;  // the kernel is code of the host
 
   struct Output {
@@ -47,7 +47,7 @@ struct Signature {
   std::vector<Output> outputs;
   uint32_t numVisible = 0;
   std::vector<OperandType> inputs;
-  std::vector<KeptOperand> kept;  // rising
+  std::vector<KeptOperand> kept;  // ascending
   std::vector<uint32_t> mutated;  // inputs
 
   std::vector<TensorRef> operands;  // inputs, then outputs; addresses are those of the last call
@@ -67,7 +67,7 @@ struct SignatureOptions {
   unsigned threads = 1;
 };
 
-/// The parts of a key: the first word, and what says what an operand is.
+/// The words of a key: the first one, and that of an operand.
 inline uint64_t formWord(bool isTraining, size_t numInputs) {
   return isTraining | static_cast<uint64_t>(numInputs) << 1;
 }
@@ -86,9 +86,9 @@ class SignatureTable {
   uint32_t numKinds() const { return static_cast<uint32_t>(rows.size()); }
   const KindRef &kind(KindId id) const { return rows[id.value].kind; }
 
-  /// `key` as in Signature. `known` are the types of the outputs where the caller has them, as for fused backward operators,
-  /// of which no inference of a single node knows; else they are inferred: E-50, E-58. E-42 for another number of inputs,
-  /// E-63 for types no kernel computes in, E-32 for an operator without kernel. The signature stays as long as the table.
+  /// `key` as in Signature. `known` are the types of the outputs if the caller has them, as for fused backward operators, which
+  /// cannot be inferred as single nodes; else they are inferred (E-50, E-58). E-42 for another number of inputs, E-63 for types
+  /// no kernel computes in, E-32 for an operator without kernel. The signature lives as long as the table.
   llvm::Expected<Signature *> find(KindId kind, llvm::ArrayRef<uint64_t> key, llvm::ArrayRef<KnownOutput> known) {
     Row &row = rows[kind.value];
     Signature *signature = row.last;
@@ -120,7 +120,7 @@ class SignatureTable {
                                                   llvm::ArrayRef<KnownOutput> known);
   llvm::Error prepare(Signature &signature);
   llvm::Error prepareBodies(Signature &signature);
-  /// Drops kernels beyond the limit, but not that of `latest`, which is about to run.
+  /// Drops kernels beyond the limit, but not the one prepared last, which is about to run.
   void evict();
 
   Context &ctx;
@@ -131,7 +131,7 @@ class SignatureTable {
   DenseMap<uint64_t, llvm::SmallVector<Signature *, 1>> byHash;
   DenseMap<const NodeKind *, uint32_t> numbers;
   std::vector<std::unique_ptr<Signature>> all;
-  std::vector<Signature *> prepared;  // around which the hand of a clock goes
+  std::vector<Signature *> prepared;  // the clock, around which the hand goes
   size_t hand = 0;
 };
 

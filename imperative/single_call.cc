@@ -47,11 +47,11 @@ Expected<PreparedBodies> PreparedBodies::create(Context &context, const SingleCa
   if (!plan) return plan.takeError();
   PreparedBodies made;
   const FlowPlan *const flow = findFlowPlan(plan->flows, n);
-  if (!flow) return made;  // nothing of it is wanted
+  if (!flow) return made;  // no output is requested
   if (Error error = checkUses(plan->flows)) return error;
   made.bytes = static_cast<size_t>(flow->bytes);
   made.ownBytes = static_cast<size_t>(flow->ownBytes);
-  // No address of anything: the workspace is another one at each call.
+  // Not the address of anything: each call has another workspace.
   char *const nowhere = reinterpret_cast<char *>(kPlanAlignment);
   made.arena = nowhere;
   auto prepare = [&]() -> Error {

@@ -1,5 +1,5 @@
-// One call as a graph: the node of an operator between variables of its operands' types. And the bodies of an operator with a
-// flow, ready to be run at once. Tested by tests/imperative_loops_test.cc
+// One call as a graph: the node of an operator on variables of its operands' types. And the bodies of an operator with control
+// flow, ready to run. Tested by tests/imperative_loops_test.cc
 #pragma once
 
 #include "passes/gradient/keep_lists.h"
@@ -31,13 +31,13 @@ class PreparedBodies {
                                                llvm::ArrayRef<Request> requests, const ExecOptions &options);
   bool isEmpty() const { return list.empty(); }
   size_t workspaceBytes() const { return bytes; }
-  /// For a call with this workspace.
+  /// The bodies for a call with this workspace.
   llvm::ArrayRef<BodyRunner *> at(char *workspace);
 
  private:
   std::vector<std::unique_ptr<MovableRunner>> runners;
   std::vector<BodyRunner *> list;
-  size_t bytes = 0, ownBytes = 0;  // of the workspace; of it, what is not the bodies'
+  size_t bytes = 0, ownBytes = 0;  // of the workspace, and of its part before the bodies' memory
   char *arena = nullptr;
 };
 

@@ -16,12 +16,12 @@ namespace {
 
 constexpr size_t kUnit = kPlanAlignment;
 constexpr size_t kMaxBytes = static_cast<size_t>(kMaxTensorBytes) + sizeof(Storage);
-// A little less than the alignment, so that malloc packs one chunk behind the other.
+// A little less than the alignment, so that malloc packs chunks one behind the other.
 constexpr size_t kChunkAlignment = size_t{1} << 12, kChunkBytes = kChunkAlignment - kUnit;
 
 }  // namespace
 
-// Nine classes of whole units, then four to each power of two, and a unit for the header: data of a power of two is exact.
+// Nine classes of whole units, then four per power of two, plus a unit for the header: data of a power of two fits exactly.
 uint8_t Store::classOf(size_t bytes) {
   const size_t last = (std::max<size_t>(bytes, 1) - 1) / kUnit;
   if (last < 9) return static_cast<uint8_t>(last);
@@ -40,7 +40,7 @@ const void *Store::thisThread() {
   return &here;
 }
 
-/// The list of a class that takes no more blocks.
+/// Stands for the list of a class that takes no more blocks.
 Store::Block *Store::closed() {
   static Block block{nullptr};
   return &block;

@@ -1,8 +1,8 @@
 // The memory of tensors: counted blocks with a header, from a pool with size classes.
 //
-// Whoever holds the lock of a Store takes blocks from it; any thread may give one back, without the lock: it goes to a list
-// of its class that only grows until the next holder takes it whole. A Store lives as long as a block of it is in use, so
-// tensors outlive the Imperative they come from.
+// Blocks are taken from a Store with its lock held. Any thread may give one back without the lock: it goes to a list of its
+// class that only grows until the next holder takes it whole. A Store lives as long as one of its blocks is in use, so tensors
+// may outlive the Imperative they come from.
 // Tested by tests/imperative_memory_test.cc
 #pragma once
 
@@ -17,11 +17,11 @@ namespace gradc {
 
 class Store;
 
-/// Bytes that tensors and the tape share. The data of owned storage follows the header; foreign memory is somebody else's.
+/// Bytes that tensors and the tape share. The data of owned storage follows the header; foreign memory belongs to the host.
 struct Storage {
-  std::atomic<uint64_t> owners{1};   // tensors and others, calls of the tape that keep it, kLeaf
+  std::atomic<uint64_t> owners{1};   // references, calls of the tape that keep it, kLeaf
   std::atomic<uint32_t> version{0};  // counts writes
-  uint32_t writerKind;               // of the last write: its kind in the Imperative, kNoWriter for one of the host
+  uint32_t writerKind;               // kind of the call that wrote last; kNoWriter: the host
   Store *store;
   char *data;  // aligned to 64 unless foreign
   uint64_t bytes : 52;
@@ -58,13 +58,13 @@ struct PoolStats {
   size_t keptBytes = 0;    // values that calls of the tape keep, without those of leaves
 };
 
-/// What tensors need of an Imperative after it is gone: blocks, shapes, the lock.
+/// What tensors need after their Imperative is gone: blocks, shapes, the lock.
 class Store {
  public:
   /// At most `cachedBytes` of free blocks above 1 MiB are kept for later.
   explicit Store(size_t cachedBytes) : cachedLimit(cachedBytes) {}
   Store(const Store &) = delete;
-  /// Ends taking blocks; the store deletes itself with its last block.
+  /// No block can be taken any more; the store deletes itself with its last block.
   void close();
 
   // ---- with the lock held
@@ -83,11 +83,11 @@ class Store {
   // ---- by any thread
   void free(void *block, uint8_t sizeClass);
   void freeSized(void *block, size_t bytes) { free(block, classOf(bytes)); }
-  /// Gives back a storage without owners.
+  /// Frees a storage without owners.
   void destroy(Storage *storage);
   bool isLockedHere() const { return holder.load(std::memory_order_relaxed) == thisThread(); }
 
-  /// For the statistics: from a mark on, and until it is dropped.
+  /// For the statistics: called when a leaf is marked, and when its mark is dropped.
   void setLeaf(Storage &storage, bool isLeaf);
   void countKept(size_t bytes) { keptBytes.fetch_add(bytes, std::memory_order_relaxed); }
   static size_t footprint(const Storage &storage) { return classBytes(static_cast<uint8_t>(storage.sizeClass)); }
@@ -99,11 +99,11 @@ class Store {
   friend class StoreLock;
   static constexpr size_t kNumClasses = 168;
   static constexpr size_t kLarge = size_t{1} << 20;
-  static constexpr size_t kSmall = 1088;  // and less: cut from chunks, so that a block costs its own bytes alone
+  static constexpr size_t kSmall = 1088;  // and less: cut from chunks, so that a block costs only its own bytes
   struct Block {
     Block *next;
   };
-  /// At a multiple of kChunkAlignment, so that a block finds its own.
+  /// At a multiple of kChunkAlignment, so that a block finds its chunk.
   struct Chunk {
     Chunk *next;
     std::atomic<uint32_t> live{0};  // once the store is closed: blocks in use, and one while `close` is at work
@@ -125,10 +125,10 @@ class Store {
   static Block *closed();
   void takeReturned(SizeClass &list);
   static Chunk &chunkOf(const void *block);
-  /// From the system; null without memory.
+  /// Takes a block from the system; null without memory.
   void *takeFromSystem(size_t alignment, size_t bytes);
   void giveToSystem(void *block, size_t bytes);
-  /// A block of a store that takes no more.
+  /// Gives back a block of a closed store.
   void giveBack(void *block, size_t bytes);
   void releaseFromChunk(Chunk &chunk);
   void *cut(SizeClass &list, size_t bytes);
@@ -140,14 +140,14 @@ class Store {
   std::array<SizeClass, kNumClasses> classes;
   std::atomic<size_t> systemBytes{0}, cachedLarge{0};
   std::atomic<size_t> leafBytes{0}, keptBytes{0};
-  std::atomic<int64_t> numBlocks{1};  // from the system; one of the owner's until `close`
+  std::atomic<int64_t> numBlocks{1};  // from the system, plus one for the owner until `close`
   Chunk *chunks = nullptr;
   size_t peakBytes = 0;
   bool isClosed = false;  // guarded by the lock
   Deferred *deferred = nullptr;
 };
 
-/// Holds the lock of a store. What the host wants called when memory goes back is called after unlocking.
+/// Holds the lock of a store. Release functions of the host are called after unlocking.
 class StoreLock {
  public:
   explicit StoreLock(Store &store) : store(&store) { lock(); }
@@ -155,7 +155,7 @@ class StoreLock {
     if (isLocked) unlock();
   }
   StoreLock(const StoreLock &) = delete;
-  /// Around code of the host.
+  /// For code of the host.
   void unlock();
   void lock();
 

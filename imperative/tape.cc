@@ -9,7 +9,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Destroying a node may destroy tensors, and those nodes: they join the list of the call that is already at it.
+// Destroying a node may destroy tensors, and these other nodes, which join the list of the `destroy` under way.
 constinit thread_local TapeNode *doomed = nullptr;
 constinit thread_local bool isDestroying = false;
 

@@ -1,7 +1,7 @@
 // The tape: one counted node per recorded call, held by the tensors it made and by the nodes that read them.
 //
-// A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. Its own
-// outputs it keeps as storage: so there are no cycles, and a node ends with the last tensor that leads to it.
+// A node refers to what made its inputs, and keeps those inputs and outputs whose contents its gradient reads. It keeps its own
+// outputs as storage, so there are no cycles, and a node ends with the last tensor that leads to it.
 // Tested by tests/imperative_test.cc
 #pragma once
 
@@ -40,7 +40,7 @@ struct Edge {
   TapeNode *node() const { return reinterpret_cast<TapeNode *>(bits); }
   Mark *mark() const { return reinterpret_cast<Mark *>(bits & ~uint64_t{3}); }
   bool isTracked() const { return kind() <= Kind::Leaf; }
-  /// Tells variables apart.
+  /// Distinguishes variables.
   uint64_t identity() const { return bits; }
 };
 
@@ -56,13 +56,13 @@ struct RetainedMark {
   RetainedMark *next;
 };
 
-/// A call as messages speak of it when it may be gone: what a call that a backward recorded computes the gradient of.
+/// A call as messages describe it, which may be gone: the one whose gradient a call recorded by a backward computes.
 struct Origin {
   std::atomic<uint32_t> refs{1};
   KindId kind;
   uint64_t call;
   CallSite site;
-  Origin *parent;  // of a call that a backward recorded itself
+  Origin *parent;  // if a backward recorded this call, too
   Store *store;
 };
 
@@ -77,11 +77,11 @@ struct TapeNode {
   const char *file;
   Signature *signature;
   uint64_t call;      // number of the call
-  uint64_t draw = 0;  // of a random operator: the step of its key; while it is being destroyed, the next of those
+  uint64_t draw = 0;  // of a random operator: the step of its key; during destruction: the next node in the list
   Store *store;
   TapeNode *forward = nullptr;       // of a fused backward operator: the call it belongs to
   RetainedMark *retained = nullptr;  // marks of outputs
-  Storage *state = nullptr;          // without bytes; what it releases is a FunctionCall, or an object of the host's
+  Storage *state = nullptr;          // without bytes; it releases a FunctionCall or an object of the host
   Origin *origin = nullptr;          // of a call that a backward recorded
 
   CallSite site() const { return {file, line}; }
@@ -94,7 +94,7 @@ struct TapeNode {
 };
 static_assert(sizeof(TapeNode) <= 96, "a call of one input and one kept value, or of two inputs, takes 128 bytes");
 
-/// Gives back a node without owners and, one after the other, those it alone held: any chain in constant stack.
+/// Frees a node without owners and, one after the other, those that only it held: any chain in constant stack.
 void destroy(TapeNode *node);
 inline void retain(TapeNode *node) { node->refs.fetch_add(1, std::memory_order_relaxed); }
 inline void release(TapeNode *node) {
@@ -107,9 +107,9 @@ inline void release(Origin *origin) {
   if (origin->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(origin);
 }
 
-/// Lets go of the values a node keeps.
+/// Releases the values that a node keeps.
 void releaseKept(TapeNode &node);
-/// RET-01: lets go of everything a node leads to, or with `keepsEdges` of its values alone.
+/// RET-01: releases everything that a node refers to, or with `keepsEdges` only its values.
 void clear(TapeNode &node, bool keepsEdges);
 
 }  // namespace gradc

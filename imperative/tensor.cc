@@ -7,7 +7,7 @@ using namespace llvm;
 
 namespace gradc {
 
-// Whoever looks for the owner of a mark holds the lock.
+// The owner of a mark is only read with the lock held.
 void destroy(TensorImpl *impl) {
   if (impl->mark && impl->mark->owner.load(std::memory_order_relaxed) == impl) {
     if (impl->store->isLockedHere()) {

@@ -1,7 +1,7 @@
 // A tensor: a counted handle to storage, shape, type, history and mark.
 //
-// Handles copy cheaply and are one tensor: all of them see the same history and the same gradient. A handle belongs to one
-// thread at a time, the tensor to any number; it may outlive its Imperative, whose memory it then keeps.
+// Copies of a handle are cheap and refer to one tensor: all see the same history and the same gradient. A handle belongs to
+// one thread at a time, a tensor to any number. It may outlive its Imperative, whose memory it then keeps.
 // Tested by tests/imperative_test.cc
 #pragma once
 
@@ -34,7 +34,7 @@ struct TensorImpl {
   Storage *storage;              // null: a shape and type without contents
   TapeNode *producer = nullptr;  // null: a leaf, or untracked
   Mark *mark = nullptr;
-  uint64_t serial;  // tells tensors of one Imperative apart
+  uint64_t serial;  // distinguishes tensors of one Imperative
 
   Dims shapeDims() const { return {dims, rank}; }
   TensorRef ref() const { return {storage->data, dtype, shapeDims()}; }
@@ -55,12 +55,12 @@ struct Mark {
   uint32_t epoch = 0, index = 0;  // place among what a backward collects
   Store *store;
   TensorImpl *grad = nullptr;
-  Storage *hooks = nullptr;                  // without bytes: what it releases is a HookList (imperative/hooks.h)
+  Storage *hooks = nullptr;                  // without bytes; it releases a HookList (imperative/hooks.h)
   std::atomic<TensorImpl *> owner{nullptr};  // the leaf, once it has hooks that are called with it; does not hold it
   std::string name;
 };
 
-/// Gives back what the last owner let go.
+/// Frees what the last owner has released.
 void destroy(TensorImpl *impl);
 void destroy(Mark *mark);
 
@@ -95,11 +95,11 @@ class Tensor {
   Dims shape() const { return impl->shapeDims(); }
   DType dtype() const { return impl->dtype; }
   int64_t size() const { return ref().size(); }
-  /// The memory itself. Whoever writes there says so: Imperative::willWrite.
+  /// The memory itself. Call Imperative::willWrite before writing to it.
   TensorRef ref() const { return impl->ref(); }
   template <class T> T *data() const { return ref().as<T>(); }
   template <class T> llvm::ArrayRef<T> values() const { return {data<T>(), static_cast<size_t>(size())}; }
-  /// Writes of its memory so far, by whatever tensor shares it.
+  /// The number of writes to its memory so far, through any tensor that shares it.
   uint32_t version() const { return impl->storage->version.load(std::memory_order_relaxed); }
   bool sharesMemoryWith(const Tensor &other) const { return impl->storage == other.impl->storage; }
 
@@ -110,7 +110,7 @@ class Tensor {
   /// No tensor: none arrived, or none is requested.
   Tensor grad() const;
   Request gradRequest() const;
-  /// REQ-07: whether a backward brought a gradient since `setFresh(false)`.
+  /// REQ-07: whether a backward delivered a gradient since `setFresh(false)`.
   bool isFresh() const;
   void setFresh(bool isFresh) const;
   /// Empty when it has none.
@@ -133,7 +133,7 @@ class Tensor {
   TensorImpl *impl = nullptr;
 };
 
-/// The leaf that a mark with hooks belongs to; no tensor once the host has let go of it. With the lock held.
+/// The leaf that a mark with hooks belongs to; no tensor once the host has released it. Requires the lock.
 Tensor ownerOf(const Mark &mark);
 
 /// A list of tensors of which some may be missing.

@@ -5,12 +5,12 @@
 //   3. makers       gradient operators, last operator first;    gradient_maker.h   core.get_grad_op_desc
 //                   blocks within first, as blocks of their own
 //   4. sums         of gradients that arrive several times      sum_gradients.h    _addup_repetitive_outputs_
-//   5. cuts         what is not wanted, what hangs on nothing    prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
+//   5. cuts         gradients not requested, loose operators     prune_gradients.h  _remove_no_grad_branch_, _find_not_need_ops
 //   6. names        of gradients that earlier calls have taken                     _rename_grad_
 //   7. variables    declared; what reads none is dropped        gradient_variables.h  _append_backward_vars_
 //   8. pairs        of parameters and gradients                 parameter_pairs.h
 //
-// Phases 3 to 5 are of one block at a time, and each block has counters of its own (CF-13).
+// Phases 3 to 5 handle one block at a time; each block has counters of its own (CF-13).
 // Tested by tests/append_backward_test.cc and tests/paddle_programs.py
 #include "formats/blocks/append_backward.h"
 
@@ -77,7 +77,7 @@ class Backward {
     return static_cast<uint32_t>(program.blocks.size() - 1);
   }
 
-  /// With names of their own fewer operators may be on the path: what was believed to be counted back may not be.
+  /// Separate names may take operators off the path. If a counter is not counted back after all, starts over without it.
   void separateValues() {
     const std::vector<TextId> givenTargets = targets, givenNoGrad = noGradNames;
     for (CountedBack counters = countedBack();;) {
@@ -92,7 +92,7 @@ class Backward {
     for (TextId target : targets) targetGradients.insert(names.gradient(target));
   }
 
-  /// Targets are what their names hold in the end.
+  /// A target is the last value of its name.
   void nameValues(const CountedBack &counters) {
     std::vector<std::pair<TextId, TextId>> copies;
     const FinalNames finalNames = copyOverwritten(context, program, request.priorCalls > 0, counters, copies);
@@ -144,7 +144,7 @@ class Backward {
     return way;
   }
 
-  /// What flows through `stopped` is not on the path. Returns the targets as the block sees them.
+  /// No path goes through `stopped`. Returns the targets as the block sees them.
   NameSet findPath(uint32_t block, NameSet &stopped) {
     NameSet seen = targetsSeenFrom(program, block, request.block, targets);
     paths.resize(program.blocks.size());
@@ -152,7 +152,7 @@ class Backward {
     return seen;
   }
 
-  /// As the program is now. A later call may leave out what reads no gradient (NG-09).
+  /// For the program as it is now. A later call may leave out operators that read no gradient (NG-09).
   CountedBack countedBack() {
     for (uint32_t block : wayOut()) {
       NameSet stopped = stoppedVariables(block);
@@ -172,8 +172,8 @@ class Backward {
     return addGradients(block, targetBlock, stopped, nullptr, isAgain ? &arrived : nullptr);
   }
 
-  /// A given head takes the place of the gradient of a target that nobody on the path reads. Into that of another one flows
-  /// more, so it is a copy of the head, one arrival of several (D-25).
+  /// A given head gradient takes the place of a target's gradient if no operator on the path reads the target. Otherwise
+  /// more contributions arrive, so a copy of the head is one of them (D-25).
   void settleHeads() {
     NameSet read;
     for (uint32_t i : paths[request.block])
@@ -201,8 +201,8 @@ class Backward {
 
   // 3 to 5
 
-  /// Appends to block `into` the gradients of what is on the path in `block`. With `fed` only operators that a gradient in it
-  /// reaches (NG-09); it grows by what they write.
+  /// Appends to block `into` the gradient operators of the path in `block`. With `fed`, keeps only operators that read a
+  /// gradient in it (NG-09), and adds their outputs to it.
   Error addGradients(uint32_t block, uint32_t into, const NameSet &stopped, const BlockOp *owner, NameSet *fed) {
     NameSet cut;
     for (TextId name : stopped.names()) cut.insert(names.gradient(name));
@@ -214,7 +214,7 @@ class Backward {
       const size_t numBlocks = program.blocks.size();
       std::optional<uint32_t> inner;
       if (std::optional<uint32_t> owned = program.blocks[block].ops[i].subBlock) {
-        const BlockOp loop = program.blocks[block].ops[i];  // blocks are added
+        const BlockOp loop = program.blocks[block].ops[i];  // a copy, because blocks are added
         inner = addBlock(into, *owned);
         if (Error error = addGradients(*owned, *inner, stoppedVariables(*owned), &loop, nullptr)) return error;
       }
@@ -235,7 +235,7 @@ class Backward {
     sumGradients(context, ops, names, block, handed, arrays.addedUp(), request.sums);
     for (size_t i = 0; i < numSeeds; ++i) program.blocks[into].ops.push_back(std::move(ops[i]));
     ops.erase(ops.begin(), ops.begin() + numSeeds);
-    NameSet arriving(targetGradients);  // who writes one of these without need leaves it as it arrives
+    NameSet arriving(targetGradients);  // an operator that writes one of these needlessly leaves it as it arrives
     arriving.insert(handed.names());
     removeCutOps(context, ops, cut, arriving, names);
     NameSet known;
@@ -243,7 +243,7 @@ class Backward {
       for (const std::vector<BlockSlot> *slots :
            {&program.blocks[block].ops[i].inputs, &program.blocks[block].ops[i].outputs})
         forEachVariable(*slots, [&](TextId name) { known.insert(name); });
-    known.insert(handed.names());  // Paddle drops what begins there (D-28)
+    known.insert(handed.names());  // Paddle drops operators that start from these (D-28)
     if (fed) {
       NameSet connected = known;
       connected.insert(fed->names());
@@ -273,7 +273,7 @@ class Backward {
         if (forwardInputs.contains(name)) return;
         auto found = renamed.find(name.value);
         if (found != renamed.end()) name = found->second;
-        // What this call has not computed is not what an earlier one has.
+        // A gradient that this call has not computed must not be read from an earlier call.
         else if (isTaken(name) && !arrived.contains(name)) name = nameAgain(name);
       });
       forEachVariable(op.outputs, [&](TextId &name) {
@@ -297,7 +297,7 @@ class Backward {
     return true;
   }
 
-  /// Clips the errors that the latest operator of a block has written, and calls back.
+  /// Clips the gradients that the last operator of a block writes, then runs the callbacks.
   void tell(uint32_t block) {
     std::vector<BlockOp> &ops = program.blocks[block].ops;
     const size_t last = ops.size() - 1;
@@ -348,7 +348,7 @@ class Backward {
     }
   }
 
-  /// Blocks of operators that were dropped say names that nobody has declared.
+  /// Blocks of operators that were dropped use names that are not declared.
   void emptyLostBlocks() {
     std::vector<bool> isOwned(program.blocks.size());
     for (uint32_t block = 0; block < program.blocks.size(); ++block) {
@@ -383,15 +383,15 @@ class Backward {
   NameSet targetGradients;
   IdMap<Attrs> errorClips;   // by variable
   uint32_t targetBlock = 0;  // gets the operators
-  size_t firstOp = 0;        // of them
-  size_t numForward = 0;     // blocks before
-  size_t numEarlier = 0;     // variables of that block, with gradients of earlier calls
+  size_t firstOp = 0;        // the first of them
+  size_t numForward = 0;     // blocks before the call
+  size_t numEarlier = 0;     // variables of that block, including gradients of earlier calls
   std::vector<BlockOp> seeds;
   NameSet seeded;                                // gradients they write
-  std::vector<std::pair<TextId, TextId>> heads;  // gradients of targets, and what is given for them
-  IdMap<TextId> headOf;                          // of them those that take the gradient's place
-  NameSet given;                                 // what this call begins with: gradients of the targets
-  NameSet arrived;                               // these, and of a later call what it has computed
+  std::vector<std::pair<TextId, TextId>> heads;  // gradients of targets, and the heads given for them
+  IdMap<TextId> headOf;                          // those heads that take the gradient's place
+  NameSet given;                                 // gradients of the targets, from which this call starts
+  NameSet arrived;                               // these, and in a later call also what it has computed
   IdMap<TextId> renamed;                         // gradients whose names were taken
   OpPaths paths;
 };

@@ -13,14 +13,14 @@
 
 namespace gradc {
 
-/// Values of a variable's gradient beyond [min, max] are cut off where it has arrived.
+/// Clips the gradient of `variable` to [min, max] after every operator that writes it.
 struct ErrorClip {
   std::string variable;
   double min, max;
 };
 
-/// What a callback hears of each operator that is appended (HOOK-01): the block it is in, its position there, and the variable
-/// each gradient belongs to.
+/// Called for each operator that is appended (HOOK-01), with its block, its position there, and a function from a gradient
+/// to its variable.
 using BackwardCallback = llvm::function_ref<void(const BlockProgram &program, uint32_t block, size_t op,
                                                  llvm::function_ref<TextId(TextId gradient)> variableOf)>;
 
@@ -28,18 +28,18 @@ struct FluidRequest {
   enum class Api : uint8_t { AppendBackward, Gradients };
 
   Api api = Api::AppendBackward;
-  /// What is differentiated: the loss, or the targets of `Gradients`, variables of `block`.
+  /// Variables of `block` to differentiate: the loss, or the targets of `Gradients`.
   std::vector<std::string> targets;
   uint32_t block = 0;
-  /// The head of each target; an empty name, or no list: ones.
+  /// The head gradient of each target; ones for an empty name or without a list.
   std::vector<std::string> targetGradients = {};
-  /// Of `Gradients`: with respect to what.
+  /// `Gradients`: what to differentiate with respect to.
   std::vector<std::string> inputs = {};
-  /// Of `AppendBackward`: the pairs to return, and their order; none: all trainable parameters, in the order of their creation.
+  /// `AppendBackward`: the parameters to return pairs for, in this order; by default all trainable ones, in creation order.
   std::optional<std::vector<std::string>> parameters = {};
-  /// No gradient goes through variables of these names, in whatever block (NG-01).
+  /// Variables of these names stop gradients, whatever their block (NG-01).
   std::vector<std::string> noGrad = {};
-  /// How often the program was differentiated before: names that are taken get `grad/` so many times, and once (NAME-07).
+  /// Number of earlier calls on the program: a name that is taken gets the prefix `grad/` once more than that (NAME-07).
   uint32_t priorCalls = 0;
   std::vector<ErrorClip> errorClips = {};
   std::vector<BackwardCallback> callbacks = {};

@@ -1,5 +1,5 @@
-// A walk over the program as it runs. Of each array it knows a bound of the elements that were accessed: the largest number, or
-// how far the index that was used last has been counted on since. An access beyond that bound is of another element.
+// Walks the program in execution order. For each array it keeps a bound of the elements accessed so far: the largest number,
+// or how far the index used last has been advanced since. An access beyond that bound is of a new element.
 // Tested by tests/array_gradient_test.cc
 #include "formats/blocks/array_elements.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kNobody = 0xffffffff;
 
-/// Elements that were accessed: none, or all are at most `most`, and at most the index `last` and `ahead`.
+/// Elements accessed so far: none, or all are at most `most`, and at most the index `last` plus `ahead`.
 struct Bound {
   bool isAny = false;
   std::optional<int64_t> most;
@@ -30,7 +30,7 @@ struct State {
   std::map<uint32_t, Bound> writes, reads;  // by array
 };
 
-/// What holds after either.
+/// The bound that holds after either.
 Bound either(const Bound &a, const Bound &b) {
   if (!a.isAny || !b.isAny) return a.isAny ? a : b;
   Bound both;
@@ -40,7 +40,7 @@ Bound either(const Bound &a, const Bound &b) {
   return both;
 }
 
-/// Whether nothing is new in `other`. With `isWidened`, what is new is not known any more.
+/// Joins `other` into `bounds`; true if nothing changed. With `isWidened`, gives up a bound that changed.
 bool join(std::map<uint32_t, Bound> &bounds, const std::map<uint32_t, Bound> &other, bool isWidened) {
   bool isSame = true;
   for (const auto &[array, bound] : other) {
@@ -181,7 +181,7 @@ class ArrayWalk {
     bound = now;
   }
 
-  /// The blocks from the one of an access out to the one that declares the array.
+  /// Visits the blocks from that of an access outwards to the one that declares the array.
   void noteBlocks(uint32_t block, TextId array, ArrayUse &use, bool isRead) {
     for (size_t i = owners.size(); i-- > 0 && !program.find(block, array); block = owners[i].first) {
       const auto [around, owner] = owners[i];
@@ -199,7 +199,7 @@ class ArrayWalk {
     }
   }
 
-  /// Of an operator that has an array as a whole.
+  /// Handles an operator that may take arrays as a whole.
   void useWhole(uint32_t block, const BlockOp &op) {
     if (type(op) == "lod_array_length" || type(op) == "fill_zeros_like") return;
     for (const std::vector<BlockSlot> *slots : {&op.inputs, &op.outputs})
@@ -255,8 +255,8 @@ class ArrayWalk {
   NameSet indexes;
   size_t numSteps = 0;  // operators that change a state
   bool isGivenUp = false;
-  std::vector<std::pair<uint32_t, const BlockOp *>> owners;  // of the blocks around, with the blocks they are in
-  std::map<Place, uint32_t> readers, elementReaders;         // operators, those with blocks and those without
+  std::vector<std::pair<uint32_t, const BlockOp *>> owners;  // of the enclosing blocks, with the blocks they are in
+  std::map<Place, uint32_t> readers, elementReaders;         // numbers of operators, with and without owners of blocks
   DenseSet<const BlockOp *> counted;
   DenseSet<std::pair<const BlockOp *, uint32_t>> countedOwners, writtenIn;
 };

@@ -1,4 +1,4 @@
-// What a program does to its arrays of tensors: whether it can be shown that no element is written or read a second time.
+// Analyses how a program uses its arrays of tensors: whether it provably writes and reads no element twice.
 // Tested by tests/array_gradient_test.cc
 #pragma once
 
@@ -7,21 +7,21 @@
 namespace gradc {
 
 struct ArrayUse {
-  bool isWrittenAgain = false;  // an element may be, after a write that carries a gradient
-  bool isReadAgain = false;     // an element may be, by readers that carry gradients
-  bool isInBlocks = false;      // of loops or branches within the block that declares it
+  bool isWrittenAgain = false;  // an element may be written after a write that carries a gradient
+  bool isReadAgain = false;     // an element may have several readers that carry gradients
+  bool isInBlocks = false;      // in a loop or branch within the block that declares it
   bool isInBranch = false;
   bool isReadInBranch = false;
-  bool hasManyReaders = false;  // more than Paddle's operators have one name for
-  bool isOnlyRead = false;      // by a loop, or it is not among the loop's states
-  bool hasOthers = false;       // operators that are not about an element, and have a gradient
+  bool hasManyReaders = false;  // more than one gradient name serves in Paddle's form
+  bool isOnlyRead = false;      // a loop only reads it, or does not list it as a state
+  bool hasOthers = false;       // operators with a gradient take it as a whole
 };
 
-/// By array, of those that carry gradients. An index is understood where it is a constant, or a counter that `increment` alone
-/// counts on. Linear, times a constant for nested loops; beyond some size nothing is shown.
+/// The use of each array that carries gradients. Understands indexes that are constants, or counters that only `increment`
+/// advances. Linear, times a constant for nested loops; beyond some size it assumes every repetition possible.
 IdMap<ArrayUse> findArrayUses(const BlockProgram &program);
 
-/// The one variable in a slot; invalid where there is another number.
+/// The only variable in a slot; invalid if there is not exactly one.
 TextId operandIn(const BlockProgram &program, llvm::ArrayRef<BlockSlot> slots, llvm::StringRef slot);
 
 }  // namespace gradc

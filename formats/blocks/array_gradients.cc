@@ -8,7 +8,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Whether Paddle's operators compute the gradient.
+/// Whether Paddle's form computes the gradient.
 bool isPlain(const ArrayUse &use) {
   if (use.isWrittenAgain) return false;
   return !use.isInBlocks || !(use.isReadAgain || use.hasManyReaders || use.isOnlyRead || use.isReadInBranch);
@@ -60,7 +60,7 @@ Expected<bool> ArrayGradients::make(uint32_t block, uint32_t index, const NameSe
   return true;
 }
 
-/// What a branch adds is lost where it is not run, and the zeros that it leaves come from nobody.
+/// Branches cannot accumulate: where one is not run, contributions are lost, and nothing writes the zeros it would leave.
 Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) {
   const BlockOp &op = program.blocks[block].ops[index];
   Error error = Error::success();
@@ -81,7 +81,7 @@ Error ArrayGradients::check(uint32_t block, uint32_t index, const NameSet &cut) 
   return error;
 }
 
-/// The first gradient operator in the block that declares an array follows its zeros.
+/// Puts the zeros of an array's gradient before the first gradient operator in the block that declares the array.
 void ArrayGradients::begin(uint32_t block, const BlockOp &forward, const NameSet &cut, std::vector<BlockOp> &made) {
   auto visit = [&](TextId name) {
     if (!arrays.contains(name) || !program.find(block, name) || cut.contains(names.gradient(name))) return;
@@ -124,7 +124,7 @@ TextId ArrayGradients::gradientOf(TextId variable) {
   return gradient;
 }
 
-/// A name for a value on the way to an element.
+/// A new name for an intermediate value of an element.
 TextId ArrayGradients::elementName(TextId gradient) {
   for (;; ++numElements) {
     const std::string text = (program.text(gradient) + "@ELEMENT@" + Twine(numElements)).str();

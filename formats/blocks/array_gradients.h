@@ -1,6 +1,6 @@
-// The gradients of arrays of tensors. In Paddle's form an element of the gradient is what the reader of the element has stored: right
-// where each element is written once and read once. Other arrays are added up: their gradient begins as zeros, a read adds to its
-// element, and a write takes the element's gradient and leaves zeros. Tested by tests/array_gradient_test.cc
+// The gradients of arrays of tensors. In Paddle's form the reader of an element stores the element's gradient, which is right
+// if each element is written once and read once. Other arrays are accumulated: their gradient starts as zeros, the gradient of
+// a read adds to its element, and that of a write takes the element and leaves zeros. Tested by tests/array_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/array_elements.h"
@@ -13,17 +13,17 @@ class ArrayGradients {
   ArrayGradients(Context &context, BlockProgram &program, GradientNames &names, GradientMaker &maker)
       : context(context), program(program), names(names), maker(maker) {}
 
-  /// Decides which arrays are added up. Loops that read one get it among their states, as they have those they write.
+  /// Decides which arrays are accumulated. Makes each of them a state of the loops that only read it, too.
   void choose();
 
-  /// The gradients of arrays that are added up.
+  /// The gradients of accumulated arrays.
   const NameSet &addedUp() const { return gradients; }
 
-  /// Appends what an operator does to the gradients of arrays that are added up, those in `cut` excepted; true: that is all of its
-  /// gradient. NotDifferentiable (E-02) for an array that operators cannot say the gradient of.
+  /// Appends what an operator's gradient does to accumulated arrays, except those in `cut`; true if that is its whole gradient.
+  /// NotDifferentiable (E-02) for an array whose gradient cannot be expressed with operators.
   llvm::Expected<bool> make(uint32_t block, uint32_t op, const NameSet &cut, std::vector<BlockOp> &made);
 
-  /// The operators were dropped.
+  /// Call for operators from `make` that were dropped.
   void forget(llvm::ArrayRef<BlockOp> dropped);
 
  private:
@@ -41,8 +41,8 @@ class ArrayGradients {
   GradientNames &names;
   GradientMaker &maker;
   IdMap<ArrayUse> uses;
-  NameSet arrays, gradients;  // that are added up
-  IdSet begun;                // arrays whose gradients are there
+  NameSet arrays, gradients;  // that are accumulated
+  IdSet begun;                // arrays whose gradients have their zeros
   uint32_t numElements = 0;
 };
 

@@ -1,4 +1,4 @@
-// An attribute of Paddle's own file, whose value is in one of the fields for its type. Tested by tests/program_desc_test.cc
+// An attribute in Paddle's own file, which has a field for each type of value. Tested by tests/program_desc_test.cc
 #pragma once
 
 #include "formats/blocks/fluid_types.h"
@@ -10,7 +10,7 @@
 
 namespace gradc {
 
-/// The fields, each in the list of its kind, a single value too.
+/// The fields by kind; a single value is a list of one.
 struct AttrParts {
   llvm::StringRef name;
   int64_t type = -1;

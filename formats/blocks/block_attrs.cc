@@ -29,14 +29,14 @@ std::optional<Tagged> taggedAttr(const Attrs &attrs, StringRef key) {
   return Tagged{*tag, value};
 }
 
-/// The value where its tag is one of these.
+/// The value if its tag is one of `tags`.
 std::optional<StringRef> valueOf(const Attrs &attrs, StringRef key, std::initializer_list<AttrTag> tags) {
   std::optional<Tagged> found = taggedAttr(attrs, key);
   if (!found || !is_contained(tags, found->tag)) return std::nullopt;
   return found->value;
 }
 
-/// Takes one string with its quotes off the front.
+/// Consumes one quoted string at the front of `text`.
 std::string takeString(StringRef &text) {
   std::string out;
   SmallVector<UTF16, 8> units;

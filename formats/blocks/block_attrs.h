@@ -12,7 +12,7 @@ namespace gradc {
 /// The type an attribute is tagged with; nothing where the list does not have the key.
 std::optional<AttrTag> attrTag(const Attrs &attrs, llvm::StringRef key);
 
-/// The value; nothing where the key is missing or its type is another.
+/// The value; nothing if the key is missing or has another type.
 std::optional<int64_t> intAttr(const Attrs &attrs, llvm::StringRef key);   // INT, LONG, BOOLEAN
 std::optional<bool> boolAttr(const Attrs &attrs, llvm::StringRef key);     // BOOLEAN
 std::optional<double> floatAttr(const Attrs &attrs, llvm::StringRef key);  // FLOAT, FLOAT64, and numbers of SCALAR
@@ -32,7 +32,7 @@ std::string stringsAttrText(AttrTag tag, llvm::ArrayRef<std::string> values);
 
 /// The strings of a JSON list of strings.
 std::vector<std::string> stringsOfJson(llvm::StringRef json);
-/// Where Paddle's user created an operator, of a call stack as JSON: the innermost frame outside of Paddle, `File
+/// Where the user created an operator, from a call stack as JSON: the innermost frame outside of Paddle, `File
 /// "train.py", line 12, in main: y = fluid.layers.fc(x)`.
 std::string callSite(llvm::StringRef callstack);
 

@@ -50,7 +50,7 @@ Value BlockReader::read(TextId name) {
 }
 
 Value BlockReader::read(DeclaredName name) {
-  if (isGradient()) {  // its own come first, then what the forward block had
+  if (isGradient()) {  // own names come first, then those of the forward block
     if (auto own = positions.find({index, name.name.value}); own != positions.end()) return held[own->second].last;
     if (BlockReader *forward = forwardReader())
       if (std::optional<Value> v = forward->valueAtStep(name)) return forwardVariable(*v);
@@ -99,12 +99,12 @@ bool BlockReader::repeatsFlags(size_t at) const {
   return readsCarried;
 }
 
-// A value of a name whose gradient is cut is a constant for whoever reads it. What a loop carries goes on: the flag of a state
-// is about the array it starts from. A flag on what is made of such names alone only repeats theirs.
+// The value of a name whose gradient is cut is a constant for its readers. Carried state is exempt: its flag is about the value
+// it starts from. A flag on a value made only from such names merely repeats theirs.
 Value BlockReader::stopped(DeclaredName name, Value v, size_t at) {
   const BlockVariable &record = variable(name);
   const bool isFloat = record.dtype && isFloating(dtypeOf(*record.dtype));
-  const bool isHead = index == 0 && all.heads.contains(name.name.value);  // those of targets never count
+  const bool isHead = index == 0 && all.heads.contains(name.name.value);  // flags of targets never count
   const bool isCut = (record.stopsGradient && name.block == index && !isHead) || all.noGrad.contains(name.name.value);
   const bool isConstant = program.blocks[index].ops[at].inputs.empty();
   if (!isFloat || !isCut || isConstant || builder.kind(v.node).isVariable()) return v;
@@ -148,7 +148,7 @@ Error BlockReader::readOps() {
 
 Error BlockReader::readOp(size_t at) {
   const StringRef type = program.text(program.blocks[index].ops[at].type);
-  // In a block, what is read and never written there is nothing; the root is given it.
+  // A block must write its own names before it reads them; only the root is given values.
   if (index != 0)
     for (const BlockSlot &slot : program.blocks[index].ops[at].inputs)
       for (TextId name : slot.variables)
@@ -205,7 +205,7 @@ Error BlockReader::readRow(size_t at) {
   return Error::success();
 }
 
-// Of a type that no row knows: it is shown and written, and who needs its meaning says so.
+// An operator without a row can be shown and written; passes that need its meaning report it.
 Error BlockReader::readOpaque(size_t at) {
   const BlockOp &op = program.blocks[index].ops[at];
   SmallVector<Value, 8> inputs;
@@ -226,7 +226,7 @@ Error BlockReader::readOpaque(size_t at) {
   return Error::success();
 }
 
-// Inputs of a node were there before it.
+// One sweep from the end: the inputs of a node precede it.
 std::vector<bool> BlockReader::reachable(ArrayRef<Value> heads) const {
   std::vector<bool> isReached(builder.numNodes());
   for (Value head : heads) isReached[head.node.value] = true;
@@ -253,7 +253,7 @@ Expected<BlockBody> BlockReader::body() {
     Held &now = held[results[i]];
     const bool isVariable = builder.kind(now.first.node).isVariable();
     if (isVariable && isReached[now.first.node.value]) continue;
-    // A state that no result depends on is an input all the same, for its shape alone.
+    // A state that no result depends on is an input all the same, only for its shape.
     valueAtStep(used[results[i]]);
     const OpDef &like = *context.ops.find("_identity_with_attr_like_rhs");
     heads[i] = {cantFail(builder.add(like, {now.last, now.first}, {""})), 0, 0};

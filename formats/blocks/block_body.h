@@ -1,6 +1,6 @@
-// One block of a program as a graph: what it reads of the blocks around it are its variables, what it writes there its heads.
-// Of a gradient block, also what its forward block had at the step. Tested by tests/block_graph_test.cc and
-// tests/block_backward_test.cc
+// One block of a program as a graph. Its variables are the names it reads from enclosing blocks, its heads the names it writes
+// there. A gradient block also has variables for values of its forward block at the same step. Tested by
+// tests/block_graph_test.cc and tests/block_backward_test.cc
 #pragma once
 
 #include "formats/blocks/graph_of_blocks.h"
@@ -24,44 +24,45 @@ struct DeclaredName {
 /// What a variable of a block's graph stands for.
 struct BlockInput {
   enum class From : uint8_t {
-    Around,    // a name of a block around
+    Around,    // a name of an enclosing block
     Forward,   // a value of the forward block, at the same step
-    Arriving,  // a gradient that the operator hands in, or the step after this one
-    Carried,   // of `recurrent`: what the step after this one hands in
-    Sum,       // the gradients of the steps after this one
+    Arriving,  // a gradient that the operator or the following step hands in
+    Carried,   // `recurrent`: what the following step hands in
+    Sum,       // the sum of gradients over the following steps
   };
   From from = From::Around;
-  DeclaredName name = {};  // of Forward none
-  Value value = {};        // of Forward: in the forward block's builder
+  DeclaredName name = {};  // not for Forward
+  Value value = {};        // for Forward: in the forward block's builder
 };
 
 struct BlockBody {
   Graph graph;
   std::vector<BlockInput> inputs;     // by variable, in id order
-  std::vector<bool> isRead;           // by input: not for its shape alone
-  std::vector<DeclaredName> results;  // what each head is written to; of a gradient block none
-  /// Where among the inputs a variable of the block's builder is.
+  std::vector<bool> isRead;           // by input: more than its shape is read
+  std::vector<DeclaredName> results;  // the name each head is written to; empty for a gradient block
+  /// Position in `inputs`, by variable of the block's builder.
   DenseMap<uint32_t, uint32_t> inputAt;
-  /// Heads behind the results, values that gradient blocks read: where each is, by node and output in the block's builder.
+  /// The heads after the results are values that gradient blocks read: their positions, by node and output in the block's
+  /// builder.
   DenseMap<std::pair<uint32_t, uint32_t>, uint32_t> savedAt;
 };
 
-/// What runs a block: `conditional_block`, `while` or `recurrent`.
+/// The operator that runs a block: `conditional_block`, `while` or `recurrent`.
 enum class BlockOwner : uint8_t { Branch, Loop, Recurrent };
 
-/// The operator that owns a gradient block: which gradients it hands in, and which it takes.
+/// The gradients that the owner of a gradient block hands in and takes out.
 struct GradientPorts {
   struct Wanted {
     enum class Kind : uint8_t {
-      Row,    // a step's is a row of it
-      State,  // what a step hands to the one before it
-      Sum,    // of the steps, or of a branch its own
+      Row,    // each step's gradient is a row of it
+      State,  // handed by a step to the preceding one
+      Sum,    // over the steps; in a branch, its own
     };
     TextId inside;   // the gradient's name in the block
-    TextId outside;  // what it is written to; @EMPTY@: nobody wants it
+    TextId outside;  // what it is written to; @EMPTY@: not requested
     TextId forward;  // the variable whose gradient it is
     Kind kind = Kind::Sum;
-    TextId carried = {};  // of a state: the name under which a step finds what the step after it made
+    TextId carried = {};  // for a state: the name under which a step finds what the following step made
   };
   uint32_t block;  // where the operator is
   size_t op;
@@ -74,7 +75,7 @@ llvm::Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_
 
 class BlockReader;
 
-/// The node that runs the block a gradient block belongs to.
+/// The node that runs the forward block of a gradient block.
 struct ForwardFlow {
   uint32_t block;
   BlockReader *owner;
@@ -82,11 +83,11 @@ struct ForwardFlow {
   const BlockBody *body;
   llvm::ArrayRef<uint32_t> operands;  // by input of the body
   uint32_t numOutputs;                // that are results
-  uint32_t firstSaved;                // behind them, and what the node says about the run
+  uint32_t firstSaved;                // after them and the outputs that describe the run
   bool isReverse;
   DenseSet<std::pair<uint32_t, uint32_t>> states;  // statesOf
 
-  /// Whether a step gets a row of what the node is given for an input of the body.
+  /// Whether a step gets a row of the node's operand for an input of the body.
   bool isSliced(uint32_t input) const {
     const DeclaredName &name = body->inputs[input].name;
     return name.block == block && !states.contains(name.key());
@@ -111,7 +112,7 @@ struct BlockReaders {
   const BlockGraphOptions &options;
   DenseSet<uint32_t> noGrad, heads;                        // names
   std::vector<std::unique_ptr<BlockBody>> bodies = {};     // by block
-  std::vector<std::unique_ptr<BlockReader>> readers = {};  // by block, while somebody may ask
+  std::vector<std::unique_ptr<BlockReader>> readers = {};  // by block, while it may be needed
   struct Owner {
     uint32_t block = 0;
     size_t op = 0;
@@ -123,21 +124,21 @@ struct BlockReaders {
   bool hasGradientOps = false;
 };
 
-/// Turns one block into a graph; the blocks that its operators own have theirs.
+/// Turns one block into a graph; the blocks that its operators own have readers of their own.
 class BlockReader {
  public:
   BlockReader(BlockReaders &all, uint32_t index);
 
-  /// Reads the operators. What gradient blocks read of the block is known when these are finished.
+  /// Reads the operators. Which of their values gradient blocks read is known once those blocks are finished.
   llvm::Error readOps();
-  /// Of a block that is not the root. Every result of a loop's body is one of its inputs too.
+  /// For blocks other than the root. Every result of a loop's body is also one of its inputs.
   llvm::Expected<BlockBody> body();
   llvm::Expected<BlockGraph> root();
 
  private:
   friend class GradientOpReader;
 
-  /// An operator that was read: its nodes, and what its operands held, slot after slot.
+  /// An operator that was read: its nodes, and the values of its operands, slot by slot.
   struct OpRecord {
     uint32_t firstNode = 0, endNode = 0;
     std::vector<Value> inputs, outputs;
@@ -158,17 +159,17 @@ class BlockReader {
   const BlockOp &op(size_t at) const { return program.blocks[index].ops[at]; }
 
   DeclaredName declared(TextId name) const { return {*program.declaringBlock(index, name), name}; }
-  /// What an operator here writes: in a gradient block all names are its own.
+  /// The name that an operator here writes: a gradient block owns all names that it writes.
   DeclaredName target(TextId name) const { return isGradient() ? DeclaredName{index, name} : declared(name); }
   Value read(DeclaredName name);
   Value read(TextId name);
-  /// The value before an operator that may leave it as it is; zeros where there is none.
+  /// The value before an operator that may leave it unchanged; zeros if there is none.
   llvm::Expected<Value> readOrZeros(DeclaredName name, size_t at);
   void write(DeclaredName name, Value v);
-  /// What a block within made: a flag of the name does not count.
+  /// Writes a value that an inner block made: a flag of the name does not count.
   void writeCarried(DeclaredName name, Value v);
   Value stopped(DeclaredName name, Value v, size_t at);
-  /// Whether the operator reads no floating-point names but flagged ones of this block, one of them carried.
+  /// Whether all floating-point names that the operator reads are flagged ones of this block, and it reads a carried name.
   bool repeatsFlags(size_t at) const;
   Value addVariable(TextId name, const Attrs &attrs, BlockInput input);
   llvm::Expected<Graph> choice(llvm::ArrayRef<std::string> names);
@@ -178,7 +179,7 @@ class BlockReader {
   bool isLoopBody() const { return all.owners[index].kind == BlockOwner::Loop; }
   bool isStepBlock() const { return all.owners[index].kind == BlockOwner::Recurrent; }
   // Steps of `recurrent` (formats/blocks/recurrent_blocks.cc).
-  /// What a step is given is there from the start.
+  /// Reads what a step is given, before its operators.
   llvm::Error beginStep();
   llvm::Expected<BlockBody> stepBody();
   llvm::Expected<BlockBody> finish(llvm::ArrayRef<Value> heads, BlockBody body);
@@ -188,25 +189,25 @@ class BlockReader {
   bool isGradient() const { return ports.has_value(); }
   void beginGradient();
   BlockReader *forwardReader() const;
-  /// What a name holds at a step, as a value of this block's builder; nothing where the block does not use it.
+  /// The value of a name at a step, in this block's builder; nothing if the block does not use the name.
   std::optional<Value> valueAtStep(DeclaredName name);
-  /// The same of the forward block, for a name that this block uses.
+  /// The same in the forward block, for a name that this block uses.
   std::optional<Value> forwardValue(TextId name);
   /// The variable that stands for a value of the forward block.
   Value forwardVariable(Value v);
-  /// A node that computes nothing and has the shapes of one of the forward block.
+  /// A node that computes nothing and has the shapes of node `n` of the forward block.
   NodeId skeleton(NodeId n);
-  /// Adds to the heads of a body what its gradient blocks read.
+  /// Adds the values that gradient blocks read to the heads of a body.
   void saveValues(BlockBody &body, llvm::SmallVectorImpl<Value> &heads);
-  // Counters (formats/blocks/counters.cc): a gradient counts back what its forward operators have counted on.
-  /// Names that only `increment` writes in this block, the body of a loop.
+  // Counters (formats/blocks/counters.cc): a gradient block undoes the increments of its forward block.
+  /// Finds the names that only `increment` writes in this block, the body of a loop.
   void findCounters();
-  /// Behind a loop's gradient, counters have the values from before the loop.
+  /// After a loop's gradient, counters have their values from before the loop.
   void restoreCounters(const ForwardFlow &flow, uint32_t gradientBlock);
   llvm::Expected<ForwardFlow> forwardFlow(size_t at);
   llvm::Expected<GradientFlow> gradientFlow(size_t at);
   Value here(const ForwardFlow &flow, Value v);
-  /// What the forward node is given for an input of its body.
+  /// The forward node's operand for an input of its body.
   Value operandHere(const ForwardFlow &flow, uint32_t input);
 
   BlockReaders &all;
@@ -225,7 +226,7 @@ class BlockReader {
   std::vector<DeclaredName> used;                               // in the order of first uses
   std::vector<Held> held;
   std::vector<uint32_t> written;                           // positions, in the order of first writes
-  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: nodes called so
+  DenseMap<uint32_t, uint32_t> numNamed;                   // by name: number of nodes called so
   std::vector<std::pair<NodeId, BlockInput>> variables;    // in id order
   DenseMap<std::pair<uint32_t, uint32_t>, Value> atStep;   // by forward node and output: its variable here
   DenseMap<uint32_t, NodeId> skeletons;                    // by forward node
@@ -237,8 +238,8 @@ class BlockReader {
   DenseMap<uint64_t, std::vector<uint32_t>> recordsByKey;  // operators, by type and what their gradients read
 };
 
-/// Inputs of a body whose values differ from step to step: of a loop its results, of `recurrent` what states were. `block` is that of
-/// the body.
+/// Inputs of a body that change from step to step: the results of a loop, the previous states of `recurrent`. `block` is that
+/// of the body.
 DenseSet<std::pair<uint32_t, uint32_t>> statesOf(const BlockReaders &all, uint32_t block, const BlockBody &body);
 
 }  // namespace gradc

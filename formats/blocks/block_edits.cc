@@ -85,7 +85,7 @@ void BlockEdits::mergeBranch(size_t index, TextId name, TextId before, TextId ta
   program.blocks.back().ops.push_back(std::move(hand));
 }
 
-/// Whether a block reads a name, or hands it to a block within, before an operator of its own has written it.
+/// Whether a block reads a name, or hands it to an inner block, before one of its own operators writes it.
 bool BlockEdits::readsOrKeeps(uint32_t inner, TextId name) const {
   auto names = [&](ArrayRef<BlockSlot> slots) {
     return anyVariable(slots, [&](TextId other) { return other == name; });
@@ -112,7 +112,7 @@ void BlockEdits::apply() {
   program.blocks[block].ops = std::move(result);
 }
 
-// What is sliced and what is stacked has one name inside and outside. Other names from around the block are those of its inputs.
+// Sliced and stacked values have one name inside and outside. All other outer names in the block come from its inputs.
 void BlockEdits::renameRecurrent(BlockOp &op, Change &change) {
   NameMap linked;
   for (auto [slot, names] : {std::pair("inputs", &change.inputs), std::pair("outputs", &change.outputs)})
@@ -150,7 +150,7 @@ void BlockEdits::rename(BlockOp &op, Change &change) {
   inner.insert(inner.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
 }
 
-/// A branch gives gradients to what its slot names alone.
+/// A branch gives gradients only to the names in this slot.
 void BlockEdits::addRead(BlockOp &branch, TextId name) {
   const TextId input = program.intern("Input");
   auto slot = find_if(branch.inputs, [&](const BlockSlot &slot) { return slot.name == input; });
@@ -159,7 +159,7 @@ void BlockEdits::addRead(BlockOp &branch, TextId name) {
 }
 
 void BlockEdits::renameBelow(uint32_t inner, const NameMap &names) {
-  const std::optional<uint32_t> forward = program.blocks[inner].forward;  // its names come before those around
+  const std::optional<uint32_t> forward = program.blocks[inner].forward;  // its names hide those of enclosing blocks
   NameMap free;
   for (auto [from, to] : names)
     if (!program.find(inner, TextId(from)) && !(forward && program.find(*forward, TextId(from)))) free[from] = to;

@@ -1,4 +1,4 @@
-// Edits of one block, collected by operator and applied at once: names that are replaced, copies by `assign`, branches for cases
+// Edits of one block, collected per operator and applied at once: replaced names, copies by `assign`, and branches for cases
 // that a program leaves out. Tested by tests/copy_overwritten_test.cc
 #pragma once
 
@@ -18,14 +18,14 @@ class BlockEdits {
   TextId declareCopy(TextId name, const BlockVariable &like);
 
   void renameInput(size_t op, TextId from, TextId to) { changes[op].inputs[from.value] = to; }
-  /// In the operator's own block too, where that does not declare the name.
+  /// Also renames within the operator's sub-block, unless that declares the name.
   void renameOutput(size_t op, TextId from, TextId to) { changes[op].outputs[from.value] = to; }
-  /// Before the operator; behind the last one for a position behind it.
+  /// Before operator `op`; at the end of the block if `op` is the number of operators.
   void assignBefore(size_t op, TextId from, TextId to) { changes[op].before.push_back({from, to}); }
 
-  /// A branch that writes `name` or leaves it, with nothing for the other case: that case gets a branch that hands on the value
-  /// before, and the two are selected from, as Paddle's `cond` does. The branch writes `taken`, which begins as `before` where it
-  /// may keep it; the other one writes `left`, and `to` is what comes out.
+  /// Completes a branch that writes `name` and has no counterpart: adds a branch for the other case, which passes on the value
+  /// before, and selects between the two, as Paddle's `cond` does. The given branch writes `taken`, which starts as `before` if
+  /// the branch may keep it; the added one writes `left`; the result is `to`.
   void mergeBranch(size_t op, TextId name, TextId before, TextId taken, TextId left, TextId to);
 
   void apply();
@@ -36,7 +36,7 @@ class BlockEdits {
   struct Change {
     NameMap inputs, outputs;
     std::vector<Assign> before;
-    std::vector<Assign> first;  // where the operator's block begins
+    std::vector<Assign> first;  // at the beginning of the operator's block
     std::vector<BlockOp> behind;
   };
 
@@ -53,7 +53,7 @@ class BlockEdits {
   Context &context;
   BlockProgram &program;
   const uint32_t block;
-  DenseMap<size_t, Change> changes;  // by operator; behind the last: of the end
+  DenseMap<size_t, Change> changes;  // by operator; the number of operators stands for the end
   uint32_t numCopies = 0;
 };
 

@@ -1,5 +1,5 @@
-// The file of a block program: JSON in the form docs/blocks.md describes, `{program}`, or with the call that differentiates it
-// and with that call's result; or the program alone as Paddle saves it (formats/blocks/program_desc.h). Tested by
+// The file of a block program: JSON as docs/blocks.md describes it, `{program}`, optionally with the call that differentiates
+// it and the result of that call; or only the program, as Paddle saves it (formats/blocks/program_desc.h). Tested by
 // tests/block_file_test.cc
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace gradc {
 
-/// How Paddle's user requested gradients: the arguments of `append_backward`, `gradients` or `minimize`.
+/// How the user requested gradients from Paddle: the arguments of `append_backward`, `gradients` or `minimize`.
 struct BlockCall {
   using Names = std::vector<std::string>;
 
@@ -33,8 +33,8 @@ struct BlockCall {
   std::optional<std::vector<std::optional<std::string>>> targetGradients = {};
 };
 
-/// What the call returned: pairs of a parameter and its gradient, or of `gradients` one gradient for each input. A name
-/// that is missing is a gradient that does not exist.
+/// What the call returned: pairs of a parameter and its gradient, or for `gradients` one gradient per input. A missing name is
+/// a gradient that does not exist.
 struct BlockResult {
   struct Row {
     std::optional<std::string> parameter = {}, gradient = {};
@@ -47,17 +47,18 @@ struct BlockFile {
   std::optional<BlockCall> call = {};
   std::optional<BlockResult> result = {};
   std::map<std::string, std::string> others = {};  // other keys and their values as JSON, kept as they are
-  std::vector<std::string> warnings = {};          // keys that nothing reads
+  std::vector<std::string> warnings = {};          // about keys that nothing reads
 };
 
 /// True for an object that has one of the keys `program`, `blocks` and `call` before any key of a graph, and for Paddle's
 /// form.
 bool looksLikeBlocks(llvm::StringRef text);
 
-/// Of either form. Linear. E-33 (malformed), naming block, operator, slot or variable, with a byte offset; verifyBlocks' errors.
+/// Reads either form. Linear. Errors: E-33 (malformed), naming block, operator, slot or variable, with a byte offset; those of
+/// verifyBlocks.
 llvm::Expected<BlockFile> readBlocks(Context &context, llvm::StringRef text);
 
-/// Canonical: keys sorted, no spaces; what `readBlocks` read of a canonical file, byte for byte.
+/// Canonical: keys sorted, no spaces. Reproduces a canonical file that `readBlocks` read byte for byte.
 void writeBlocks(llvm::raw_ostream &os, const BlockFile &file);
 
 }  // namespace gradc

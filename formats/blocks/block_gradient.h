@@ -1,5 +1,5 @@
-// The gradient that a call asks for, as a graph: the same meaning as `append_backward` gives the program, from the one gradient
-// engine. Tested by tests/block_gradient_test.cc
+// The gradient that a call requests, as a graph: it means what `append_backward` adds to the program, but comes from the one
+// gradient engine. Tested by tests/block_gradient_test.cc
 #pragma once
 
 #include "formats/blocks/block_file.h"
@@ -12,13 +12,14 @@ struct BlockGradient {
   BlockGraph forward;            // heads: the loss, or the targets
   GradientRequest request;       // of forward.graph
   std::vector<std::string> wrt;  // names, parallel to request.wrt
-  /// Names requested that no target depends on, or whose gradients are cut: they have none.
+  /// Requested names without a gradient: no target depends on them, or their gradients are cut.
   std::vector<std::string> unreached;
 };
 
-/// The parameters that can be trained, in the order of their creation and among those of a parameter list, or the inputs. The
-/// names of the no-gradient set are cut in every block. UnknownName for what the root does not declare, LengthMismatch for
-/// target gradients that are not as many as targets; graphOfBlocks' errors.
+/// With respect to the trainable parameters in creation order (those of the parameter list, if there is one), or to the
+/// inputs. Gradients of names in the no-gradient set are cut in every block. Errors: MissingAttr without a target,
+/// ForeignEntry for a block other than the root, UnknownName for a name that the root does not declare, LengthMismatch for
+/// another number of target gradients than of targets; those of graphOfBlocks.
 llvm::Expected<BlockGradient> gradientOfCall(Context &context, const BlockProgram &program, const BlockCall &call,
                                              BlockGraphOptions options);
 

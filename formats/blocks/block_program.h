@@ -1,9 +1,9 @@
 // Programs of nested blocks in which operators name their operands, as Paddle Fluid writes them.
 //
-// A name is looked up in the block and then in those around it (IR-11); in a gradient block, the variables of the block it
-// is the gradient of come directly behind its own, for they are what that block had at the step. A name may be written
-// several times. What a program means is a graph (formats/blocks/graph_of_blocks.h), its file is JSON
-// (formats/blocks/block_file.h). Tested by tests/block_program_test.cc
+// A name is looked up in its block and then in the enclosing ones (IR-11). In a gradient block, the variables of its forward
+// block come directly after its own: they hold what that block had at the step. A name may be written several times. The
+// meaning of a program is a graph (formats/blocks/graph_of_blocks.h), its file is JSON (formats/blocks/block_file.h). Tested
+// by tests/block_program_test.cc
 #pragma once
 
 #include "formats/blocks/fluid_types.h"
@@ -20,7 +20,7 @@
 
 namespace gradc {
 
-/// The name of no variable, `@EMPTY@`: in a slot, a value that is not requested. Every program has it.
+/// `@EMPTY@`, which names no variable: in a slot, a value that is not requested. Every program has this text.
 inline constexpr TextId kEmptyName = TextId(0);
 
 struct BlockVariable {
@@ -41,7 +41,7 @@ struct BlockSlot {
 struct BlockOp {
   TextId type;
   std::vector<BlockSlot> inputs, outputs;  // in the order of the file
-  /// The others, each value as its file spells it: `["INT",1]` (formats/blocks/block_attrs.h).
+  /// All other attributes, each value as its file spells it: `["INT",1]` (formats/blocks/block_attrs.h).
   Attrs attrs = {};
   std::optional<uint32_t> subBlock = {};  // attribute `sub_block`
   TextId callstack = {};                  // attribute `op_callstack`, as JSON; invalid: none
@@ -74,12 +74,12 @@ class BlockProgram {
   TextId intern(llvm::StringRef text) { return texts.intern(text); }
   llvm::StringRef text(TextId id) const { return texts.text(id); }
 
-  /// Declares a variable; false when the block declares its name already. Variables are declared by this alone.
+  /// Declares a variable; false when the block declares its name already. No other function declares variables.
   bool addVariable(uint32_t block, BlockVariable variable);
-  /// What the block itself declares under the name; null: nothing. Valid until a variable is added to the block.
+  /// The block's own declaration of the name; null: none. Valid until a variable is added to the block.
   const BlockVariable *find(uint32_t block, TextId name) const;
   BlockVariable *find(uint32_t block, TextId name);
-  /// The nearest block, from `block` outwards, that declares the name (IR-11). Blocks are linked rightly (verifyBlocks).
+  /// The nearest block, from `block` outwards, that declares the name (IR-11). Requires valid links (verifyBlocks).
   std::optional<uint32_t> declaringBlock(uint32_t block, TextId name) const;
 
   /// The operands in the slot; empty when the operator does not have it.
@@ -99,13 +99,13 @@ class BlockProgram {
 /// "block 1, operator 3 (while)", for messages.
 std::string describe(const BlockProgram &program, uint32_t block, size_t op);
 
-/// An error about an operator: what it describes, where the operator begins in its file, where Paddle's user created it.
+/// An error about an operator, with its description, where it begins in its file and where the user created it.
 Failure failureAt(const BlockProgram &program, uint32_t block, size_t op, ErrorKind kind, const llvm::Twine &what);
 
-/// Parents come before their blocks, at most 64 levels deep. The block a gradient block belongs to is its parent, or beside
-/// it: its parent is that of the other, or a gradient block of that. An operator's block is a child of the block it is in
-/// and nobody else's (E-33). Every name is declared where it is used (E-44). Errors name block, operator, slot and variable,
-/// and Paddle's call site where the file has it. Linear.
+/// Parents precede their blocks, at most 64 levels deep. The forward block of a gradient block is its parent, or has the same
+/// parent, or has a parent whose gradient block is the parent of this one. An operator's sub-block is a child of the block it
+/// is in and no other operator's (E-33). Every name that is used is declared (E-44). Errors name block, operator, slot and
+/// variable, and the call site in Paddle if the file has it. Linear.
 llvm::Error verifyBlocks(const BlockProgram &program);
 
 }  // namespace gradc

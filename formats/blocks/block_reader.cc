@@ -1,4 +1,4 @@
-// The frame of the file, event by event; what is in it, operators and variables, one element at a time. Tested by
+// Reads the frame of the file event by event, and the operators and variables in it one element at a time. Tested by
 // tests/block_file_test.cc
 #include "formats/blocks/block_file.h"
 
@@ -58,7 +58,7 @@ class BlockFileEvents final : public JsonEvents {
   BlockFile file;
   ElementReader elements;
   SmallVector<In, 8> stack = {In::Nothing};
-  SmallVector<StringSet<>, 4> keysSeen;  // of the objects of the frame that are open
+  SmallVector<StringSet<>, 4> keysSeen;  // of the open objects of the frame
   std::string key;                       // whose value comes next
   int64_t keyOffset = 0;
   JsonElement element;
@@ -73,7 +73,7 @@ bool BlockFileEvents::onKey(StringRef name) {
   }
   key = name.str();
   keyOffset = begin(JsonToken::String);
-  if (current() == In::Variables) return true;  // the program knows which are declared
+  if (current() == In::Variables) return true;  // addVariable finds duplicates
   if (!keysSeen.back().insert(name).second)
     return fail(Failure(ErrorKind::BadJson, "the object has the key '" + name + "' twice").atOffset(keyOffset));
   return true;
@@ -255,7 +255,7 @@ Expected<BlockFile> readBlocks(Context &context, StringRef text) {
   });
 }
 
-// By the first of its keys that graphs or programs have: other keys and their values are skipped.
+// Decides by the first key that a graph or a program has; skips other keys and their values.
 bool looksLikeBlocks(StringRef text) {
   if (looksLikeProgramDesc(text)) return true;
   size_t depth = 0;

@@ -21,8 +21,8 @@ struct Version {
 
 class BlockCopier {
  public:
-  /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: there
-  /// was none.
+  /// `owner` runs the block; null: it is the root. `earlier`: blocks that have a gradient block of an earlier call; null: no
+  /// earlier call.
   BlockCopier(Context &context, BlockProgram &program, uint32_t block, const BlockOp *owner,
               const std::vector<bool> *earlier, const CountedBack &counters,
               std::vector<std::pair<TextId, TextId>> &copies)
@@ -62,14 +62,13 @@ class BlockCopier {
   bool isRecurrent(const BlockOp &op) const { return program.text(op.type) == "recurrent"; }
   bool isLoop(uint32_t op) const { return program.text(ops()[op].type) == "while"; }
 
-  /// Whether its block, or the gradient of a block, belongs to what an earlier call has made: the names that it has are said
-  /// there too.
+  /// Whether the operator's block is a gradient block of an earlier call, or has one: the other block uses its names too.
   bool isSettled(int64_t op) const {
     if (!earlier || op < 0 || !ops()[op].subBlock) return false;
     const uint32_t inner = *ops()[op].subBlock;
     return program.blocks[inner].forward || (*earlier)[inner];
   }
-  /// What an optimizer of an earlier call writes is what the next run begins with.
+  /// The next run begins with the value that an optimizer of an earlier call writes.
   bool isUpdated(TextId name) const { return earlier && visible(name) && visible(name)->isPersistable; }
 
   const BlockVariable *visible(TextId name) const { return visibleVariable(program, block, name); }
@@ -80,7 +79,7 @@ class BlockCopier {
   }
   bool carriesGradient(TextId name) const { return gradc::carriesGradient(program, block, name); }
 
-  /// Names that a write may take something from: states, and what was said before it is written.
+  /// Names whose value a write may destroy: states, and names that are used before they are written.
   bool findCandidates() {
     NameSet said = begun;
     for (const BlockOp &op : ops()) {
@@ -124,7 +123,7 @@ class BlockCopier {
 
   bool isBoth(uint32_t op, TextId name) const { return both.contains({op, name.value}); }
 
-  /// Whether the gradient of an operator reads what the operator has in its slots under this name.
+  /// Whether the gradient of an operator reads the operand `name` of these slots.
   bool isSaved(uint32_t op, ArrayRef<BlockSlot> slots, TextId name) const {
     if (ops()[op].subBlock) return true;
     const SmallVector<StringRef, 8> read = slotsSaved(program, ops()[op]);
@@ -143,14 +142,14 @@ class BlockCopier {
            isSaved(static_cast<uint32_t>(version.writer), ops()[version.writer].outputs, name);
   }
 
-  /// Names that the gradients of an operator's block read.
+  /// Names that gradients within an operator's block read.
   const NameSet &savedBelow(uint32_t op) {
     auto [entry, isNew] = below.try_emplace(op);
     if (isNew) addSavedBelow(program, *ops()[op].subBlock, entry->second);
     return entry->second;
   }
 
-  /// Of a value that gradients do not flow through: whether the gradient of an operator reads it.
+  /// For a value that carries no gradient: whether the gradient of an operator reads it.
   bool isConstantSaved(int64_t op, bool isInput, TextId name) {
     if (!hasGradient(op) || isCounter(op)) return false;
     auto [entry, isNew] = saved.try_emplace(static_cast<uint32_t>(op));
@@ -172,7 +171,7 @@ class BlockCopier {
   }
 
   bool isCounter(int64_t op) const { return program.text(ops()[op].type) == "increment"; }
-  /// Whether an operator only counts the name on, and its gradient counts back.
+  /// Whether an operator only increments the name, and its gradient undoes that.
   bool counts(uint32_t op, TextId name) const {
     if (isCounter(op)) return countedBack.contains(op) && isBoth(op, name);
     return isBoth(op, name) && isLoop(op) && numCounted(*ops()[op].subBlock, name) &&
@@ -181,7 +180,7 @@ class BlockCopier {
              return writes && program.text(inner.type) != "increment";
            });
   }
-  /// A block within may have a copy's name by now.
+  /// An inner block may already use the name of a copy.
   uint32_t numCounted(uint32_t inner, TextId name) const {
     const TextId original = program.texts.find(program.text(name).split("@COPY@").first);
     return counters.lookup({inner, original.value});
@@ -196,7 +195,7 @@ class BlockCopier {
     return true;
   }
 
-  /// Of a state.
+  /// For a state.
   bool isConstantLost(TextId name, const std::vector<Version> &versions) {
     const bool isCounted = all_of(ArrayRef(versions).drop_front(), [&](const Version &version) {
       return counts(static_cast<uint32_t>(version.writer), name);
@@ -207,7 +206,7 @@ class BlockCopier {
   }
   bool isReadBelow(uint32_t op, TextId name) { return ops()[op].subBlock && savedBelow(op).contains(name); }
 
-  /// Whether the gradient needs the value of version k, or its own name, after the next one is written.
+  /// Whether the gradient needs the value of version k, or a separate name for it, after the next version is written.
   bool isLost(TextId name, const std::vector<Version> &versions, size_t k) {
     if (!carriesGradient(name)) return isConstantLost(name, versions, k);
     const Version &version = versions[k];
@@ -226,7 +225,8 @@ class BlockCopier {
     return copy;
   }
 
-  /// Operators of the version say `to`. Where its writer has the version before under that name too, it is copied.
+  /// Renames the version to `to` in its writer and readers. If the writer also has the previous version under the name, that
+  /// one is copied.
   void rename(TextId name, const std::vector<Version> &versions, size_t k, TextId before, TextId to) {
     const Version &version = versions[k];
     if (version.writer >= 0 && before.isValid() && isBranch(version.writer)) {
@@ -247,8 +247,8 @@ class BlockCopier {
     for (uint32_t reader : version.readers) edits.renameInput(reader, name, to);
   }
 
-  /// The group that keeps the name: of the value from outside, of what an earlier call has settled, else `last`: it is what a
-  /// host reads afterwards. None where several would have to.
+  /// The group that keeps the name: that of the value from outside or of operators settled by an earlier call, else `last`,
+  /// which a host reads afterwards. None if several groups would have to keep it.
   std::optional<uint32_t> keptGroup(const std::vector<Version> &versions, ArrayRef<uint32_t> group, uint32_t last) {
     std::optional<uint32_t> kept;
     if (versions[0].writer < 0) kept = 0;
@@ -262,11 +262,11 @@ class BlockCopier {
     return kept.value_or(last);
   }
 
-  /// What is stored between runs keeps its name for the value that the next run begins with: all that is computed has others.
+  /// A variable stored between runs keeps its name for the value that the next run starts with; computed values get others.
   void separate(TextId name, const std::vector<Version> &versions) {
     std::vector<uint32_t> group = {0};
     for (size_t k = 1; k < versions.size(); ++k) group.push_back(group.back() + isLost(name, versions, k - 1));
-    // The gradient of what a branch hands out arrives under its name, that of what reads it there under another.
+    // The gradient of a branch's result arrives under its name, so contributions of readers within the branch need another.
     const bool isCopiedOut = handed.contains(name) && carriesGradient(name) && isReadForGradient(versions.back());
     if (group.back() == 0 && !isCopiedOut) return;
     const bool isStored = versions[0].writer < 0 && block == 0 && visible(name)->isPersistable;
@@ -288,8 +288,8 @@ class BlockCopier {
     finalNames[name.value] = to;
   }
 
-  /// A state keeps its name at the beginning of the step and at its end. What it is between has other names, and a block
-  /// within reads a copy.
+  /// A state keeps its name at the beginning and at the end of the step. Values in between get other names, and inner blocks
+  /// read a copy.
   void separateState(TextId name, const std::vector<Version> &versions) {
     for (uint32_t reader : versions[0].readers)
       if (ops()[reader].subBlock) {
@@ -298,7 +298,7 @@ class BlockCopier {
         edits.renameInput(reader, name, copy);
       }
     const Version &last = versions.back();
-    // A step that works in place would leave one name for the gradients of the values before and behind it.
+    // With an operator that works in place, the gradients of the values before and after it would share one name.
     const bool isInPlace = versions.size() == 2 && isBoth(static_cast<uint32_t>(last.writer), name);
     const bool isLastAlone = !ops()[last.writer].subBlock && !isReadForGradient(last) && !isSavedByWriter(name, last) &&
                              !(isInPlace && hasGradient(last.writer));
@@ -312,8 +312,8 @@ class BlockCopier {
     if (before != name) edits.assignBefore(ops().size(), before, name);
   }
 
-  /// A flagged name that a loop or a branch writes: what comes out is a copy that is not flagged, like the loop's steps. Unless an
-  /// operator before needs the old value, the name gets the new one too. False for a name that needs none of this.
+  /// If a loop or a branch writes a flagged name, the result goes to an unflagged copy, like the values of the loop's steps. The
+  /// name gets the new value too, unless an earlier operator needs the old one. False for a name that needs none of this.
   bool separateStopped(TextId name, const std::vector<Version> &versions) {
     if (!isFloat(name) || any_of(versions, [&](const Version &version) { return isSettled(version.writer); }))
       return false;
@@ -346,10 +346,10 @@ class BlockCopier {
   const CountedBack &counters;
   bool isBranchBody = false;
   std::vector<std::pair<TextId, TextId>> &copies;
-  NameSet states, handed;  // what the loop or the branch whose body this is writes
+  NameSet states, handed;  // outputs of the loop or of the branch whose body this is
   NameSet begun;           // what a step of `recurrent` is given under names of its own
   NameSet candidates, written;
-  DenseSet<std::pair<uint32_t, uint32_t>> both;  // operator and name: it reads and writes it
+  DenseSet<std::pair<uint32_t, uint32_t>> both;  // (operator, name): the operator reads and writes the name
   DenseMap<uint32_t, uint32_t> numCounts;        // by name: operators that count it
   DenseSet<uint32_t> countedBack;                // operators
   DenseMap<uint32_t, std::vector<Version>> lives;

@@ -1,9 +1,9 @@
-// Gives values that a gradient needs and that the program overwrites names of their own, so that names can say the gradient.
+// Values that a gradient needs but the program overwrites get names of their own, so that gradient operators can refer to them.
 //
-// A gradient operator reads a name after the last forward operator has run, and of a loop's state what it was at the
-// beginning of the step. So the program must not have overwritten what it reads: here a value that is overwritten gets another
-// name, its writers and readers with it, and where one operator has the old and the new value under one name (a loop and its
-// state), an `assign` copies the old one. Programs that need none of this are not changed.
+// A gradient operator reads a name after the last forward operator has run; a loop's state it reads as it was at the beginning
+// of the step. The program must not have overwritten what it reads. So an overwritten value gets another name in its writers
+// and readers, and where one operator has the old and the new value under one name (a loop and its state), an `assign` copies
+// the old one. Programs that need none of this are not changed.
 // Tested by tests/copy_overwritten_test.cc and tests/paddle_programs.py
 #pragma once
 
@@ -12,17 +12,17 @@
 
 namespace gradc {
 
-/// What a name of block `block` was renamed to at its last write; the same name where it was not.
+/// By name of a block: the name of its last value. Names whose values were not separated are missing.
 using FinalNames = IdMap<TextId>;
 
-/// Changes blocks 0 and those its operators own, one level after the other:
-///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it;
-///  - of a loop's body, a state that is written twice, read behind its last write, or read in a block within;
-///  - of a branch's body, a result that is read there;
-///  - a loop's state that is flagged stop_gradient and depends on what is not: its steps get a variable that is not flagged.
-/// Names in `copies` that are copies of others: (copy, original). The final names are those of block 0. Linear, times the depth.
-/// `isAgain`: the program has gradients of earlier calls. Their operators read what they read; blocks that have a gradient block
-/// stay as they are, and so do variables that are persistable, for the earlier call's optimizer writes them.
+/// Changes block 0 and those its operators own, level by level:
+///  - in any block, a name that is written again although the gradient of an earlier operator reads it or arrives under it;
+///  - in a loop's body, a state that is written twice, read after its last write, or read in an inner block;
+///  - in a branch's body, a result that is read there;
+///  - a loop's state that is flagged stop_gradient but depends on unflagged values: its steps get an unflagged variable.
+/// Adds each copy to `copies` as (copy, original). Returns the final names of block 0. Linear, times the depth.
+/// `isAgain`: the program has gradients of earlier calls, whose operators keep what they read: blocks that have a gradient block
+/// stay as they are, and so do persistable variables, because the earlier call's optimizer writes them.
 FinalNames copyOverwritten(Context &context, BlockProgram &program, bool isAgain, const CountedBack &counters,
                            std::vector<std::pair<TextId, TextId>> &copies);
 

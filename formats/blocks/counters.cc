@@ -1,5 +1,5 @@
-// What counts a loop's steps: `increment` in its gradient block has the step of a forward one with the other sign, and begins with
-// what that wrote. Tested by tests/block_array_test.cc
+// Counters of a loop's steps: an `increment` in the gradient block has the negated step of a forward one and starts from the
+// value which that one wrote. Tested by tests/block_array_test.cc
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/gradient_names.h"
 

@@ -22,7 +22,7 @@ bool isScalar(JsonCursor value) {  // ["FLOAT64",0.5]
   return value.kind() == JsonToken::Array;
 }
 
-/// The form of one value of the type, or of one of a list of it.
+/// Whether `value` has the form of the type, or of an element of a list type.
 bool fits(AttrTag tag, JsonCursor value) {
   switch (tag) {
     case AttrTag::Int:
@@ -53,7 +53,7 @@ bool isList(AttrTag tag) {
                       tag);
 }
 
-/// The tag of `["INTS",[1,2]]`, whose value has the tag's form.
+/// The tag of `["INTS",[1,2]]`, after a check that the value has the tag's form.
 Expected<AttrTag> checkAttr(JsonCursor json, const Twine &what) {
   SmallVector<JsonCursor, 2> parts;
   Error error = json.forEachElement(what, [&](JsonCursor part) {

@@ -53,7 +53,7 @@ static bool isState(const BlockOp &op, TextId name) {
   return op.subBlock && anyVariable(op.inputs, isName) && anyVariable(op.outputs, isName);
 }
 
-/// A loop works on a copy of its own.
+/// The name that an operator uses for `copy`: a loop works on a copy of its own.
 TextId FlagRemoval::stateOf(const BlockOp &op, uint32_t index, TextId name, TextId copy, BlockEdits &edits) {
   if (!isState(op, name)) return copy;
   const TextId state = edits.declareCopy(name, BlockVariable(*program.find(block, name)));
@@ -74,7 +74,7 @@ void FlagRemoval::removeRepeated(Context &context, IdMap<TextId> &finalNames) {
     const auto found = name.isValid() ? finalNames.find(name.value) : finalNames.end();
     return found != finalNames.end() && anyVariable(op.inputs, [&](TextId from) { return from == found->second; });
   };
-  IdMap<TextId> latest;  // of names whose latest value has a copy that is not flagged
+  IdMap<TextId> latest;  // by name: the unflagged copy of its latest value
   for (uint32_t i = 0; i < ops.size(); ++i) {
     const BlockOp &op = ops[i];
     bool readsRemoved = false, readsOthers = false;
@@ -90,7 +90,7 @@ void FlagRemoval::removeRepeated(Context &context, IdMap<TextId> &finalNames) {
       if (latest.contains(name.value) && isState(op, name)) return;
       latest.erase(name.value);
       const BlockVariable *own = program.find(block, name);
-      if (!isRepeat || !own || !own->stopsGradient) return;  // a flag on other values has a meaning of its own
+      if (!isRepeat || !own || !own->stopsGradient) return;  // any other flag has a meaning of its own
       const bool isAlone = op.subBlock || numWriters.lookup(name.value) == 1;
       const TextId copy = isAlone ? name : edits.declareCopy(name, BlockVariable(*own));
       remove(copy);

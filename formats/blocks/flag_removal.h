@@ -10,15 +10,15 @@ class FlagRemoval {
  public:
   FlagRemoval(BlockProgram &program, uint32_t block) : program(program), block(block) {}
 
-  /// Whether a block makes what it writes under the name of something that is not flagged. Each body is looked at once: its
-  /// operators, and the flags of what they read, are those of the first request.
+  /// Whether the value that a block writes under the name depends on an unflagged value. Each body is analysed once, with its
+  /// operators and the flags of what they read as of the first request.
   bool dependsOnUnflagged(uint32_t body, TextId name);
 
-  /// Takes the flag from a variable of the block.
+  /// Clears the flag of a variable of the block.
   void remove(TextId copy);
 
-  /// A flag on what the block makes of flagged values alone only repeats theirs, so it goes where one of them is not flagged now. A
-  /// value among others of one name gets a name of its own; where that is the last one, the name joins `finalNames`.
+  /// A flag on a value made only from flagged values repeats theirs, so it is cleared if one of them has lost its flag. If the
+  /// name has other values too, this one gets a name of its own, which joins `finalNames` if it is the last.
   void removeRepeated(Context &context, IdMap<TextId> &finalNames);
 
  private:

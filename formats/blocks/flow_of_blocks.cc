@@ -45,7 +45,7 @@ void BlockReader::writeCarried(DeclaredName name, Value v) {
   if (name.block == index) carried.insert(name.name.value);
 }
 
-// States are what the body writes around it; its other inputs are the same at every step.
+// The states are the outer names that the body writes; its other inputs are the same at every step.
 Error BlockReader::readWhile(size_t at) {
   const BlockOp &op = this->op(at);
   ArrayRef<TextId> conditions = program.variables(op.inputs, "Condition");
@@ -87,7 +87,7 @@ Error BlockReader::readWhile(size_t at) {
   return Error::success();
 }
 
-// What the block writes around it is what it was where the block is not run.
+// If the block is not run, the outer names that it writes keep their values.
 Error BlockReader::readConditional(size_t at) {
   const BlockOp &op = this->op(at);
   ArrayRef<TextId> conditions = program.variables(op.inputs, "Cond");

@@ -1,4 +1,4 @@
-// Paddle's numbers and names of what variables are and of what attributes are (framework.proto: VarType.Type, AttrType).
+// Paddle's numbers and names for the types of variables and of attributes (framework.proto: VarType.Type, AttrType).
 // Tested by tests/block_file_test.cc
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace gradc {
 
-/// What a variable is, or what its elements are; the values are Paddle's.
+/// The kind of a variable, or the type of its elements; the values are Paddle's.
 enum class FluidType : uint8_t {
   Bool = 0,
   Int16 = 1,

@@ -1,5 +1,5 @@
-// Gradient blocks, and the operators that run them: loops over what the forward loop stacked, in the other direction, and
-// branches that know what was decided. Tested by tests/block_backward_test.cc
+// Gradient blocks and the operators that run them: loops that go backwards over what the forward loop stacked, and branches
+// on the decision that the forward branch recorded. Tested by tests/block_backward_test.cc
 #include "formats/blocks/block_attrs.h"
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/recurrent_op.h"
@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// The gradients' names of variables within a gradient block; invalid where the program has none.
+/// The name of a variable's gradient within a gradient block; invalid if the program does not have it.
 TextId gradientName(const BlockProgram &program, TextId variable) {
   return program.texts.find((program.text(variable) + "@GRAD").str());
 }
@@ -63,7 +63,7 @@ Expected<GradientPorts> gradientPorts(const BlockProgram &program, uint32_t bloc
   return ports;
 }
 
-// What the operator hands in is there from the start.
+// The gradients that the operator hands in are available from the start.
 void BlockReader::beginGradient() {
   for (auto [inside, outside] : ports->arriving) {
     const DeclaredName name{index, inside};
@@ -83,7 +83,7 @@ void BlockReader::beginGradient() {
 
 BlockReader *BlockReader::forwardReader() const { return all.readers[*program.blocks[index].forward].get(); }
 
-// A loop's state is what it was when the step began, a counter what it was in the end.
+// A loop's state has its value from the beginning of the step, a counter that from the end.
 std::optional<Value> BlockReader::valueAtStep(DeclaredName name) {
   auto at = positions.find(name.key());
   if (at == positions.end()) return std::nullopt;
@@ -112,7 +112,7 @@ Value BlockReader::forwardVariable(Value v) {
   return at->second;
 }
 
-// What the node needs is copied, down to variables. Inputs of a node were there before it.
+// Copies everything the node depends on, down to variables, in id order: the inputs of a node precede it.
 NodeId BlockReader::skeleton(NodeId n) {
   const GraphBuilder &forward = forwardReader()->builder;
   std::vector<uint32_t> pending = {n.value}, needed;
@@ -205,7 +205,7 @@ Expected<ForwardFlow> BlockReader::forwardFlow(size_t at) {
   flow.states = statesOf(all, block, body);
   if (owner.kind == BlockOwner::Recurrent)
     flow.isReverse = cantFail(readRecurrentOp(program, owner.block, owner.op)).isReverse;
-  else ++flow.firstSaved;  // behind the number of steps, or what was decided
+  else ++flow.firstSaved;  // after the number of steps, or the decision
   return flow;
 }
 
@@ -308,7 +308,7 @@ Error BlockReader::readConditionalGradient(size_t at) {
   const GradientPorts &ports = gradient->ports;
   if (ports.wanted.empty()) return Error::success();
   auto output = [&](uint32_t i) { return here(*flow, {flow->node, static_cast<uint16_t>(i), 0}); };
-  SmallVector<Value, 16> operands = {output(flow->numOutputs)};  // what was decided
+  SmallVector<Value, 16> operands = {output(flow->numOutputs)};  // the decision
   auto givenOrSaved = [&](Value v) {
     if (const auto given = flow->body->inputAt.find(v.node.value); given != flow->body->inputAt.end())
       return operandHere(*flow, given->second);

@@ -14,7 +14,7 @@ struct Form {
 };
 
 constexpr Form kForms[] = {
-    // Elementwise, of one operand: what the gradient reads of the operator.
+    // Elementwise, one operand.
     {"abs", "abs_grad: Out@GRAD, X -> X@GRAD"},
     {"ceil", "ceil_grad: Out@GRAD -> X@GRAD"},
     {"cos", "cos_grad: Out@GRAD, X -> X@GRAD"},
@@ -44,7 +44,7 @@ constexpr Form kForms[] = {
     {"assign", "assign: X = Out@GRAD -> Out = X@GRAD"},
     // The gradient of a counter counts it back: no gradient is involved, and the loop's gradient needs the counter.
     {"increment", "increment: X = Out -> Out = X"},
-    // Elementwise, of several.
+    // Elementwise, several operands.
     {"elementwise_add", "elementwise_add_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
     {"elementwise_sub", "elementwise_sub_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
     {"elementwise_mul", "elementwise_mul_grad: Out@GRAD, X, Y -> X@GRAD, Y@GRAD"},
@@ -106,7 +106,7 @@ constexpr Form kForms[] = {
     {"select_output", "select_input: Mask, X = Out@GRAD -> Out = X@GRAD"},
     {"write_to_array", "read_from_array: I, X = Out@GRAD, X_W = X -> Out = X@GRAD"},
     {"read_from_array", "write_to_array: I, X = Out@GRAD -> Out = X@GRAD"},
-    // Of gradients.
+    // Gradient operators.
     {"tanh_grad", "tanh_grad_grad: Out, grad_out = Out@GRAD, grad_x@GRAD = X@GRAD@GRAD -> Out@GRAD, "
                   "grad_out@GRAD = Out@GRAD@GRAD"},
     {"elementwise_mul_grad",
@@ -118,7 +118,7 @@ constexpr Form kForms[] = {
     {"conditional_block_grad", "none"},
     {"recurrent_grad", "none"},
     {"rnn_memory_helper_grad", "none"},
-    // What nothing flows through.
+    // No gradient flows through these.
     {"fill_constant", ""},
     {"fill_any_like", ""},
     {"fill_constant_batch_size_like", ""},

@@ -122,8 +122,8 @@ void GradientMaker::writeSlot(const BlockOp &forward, const Slot &slot, const Na
   }
 }
 
-// Of the gradients of what a loop reads there are those that its gradient block computes; of what it writes, those that
-// this block reads and has not computed.
+// The loop's inputs have only those gradients that its gradient block computes; of its outputs' gradients, those are handed
+// in that this block reads without having computed them.
 void GradientMaker::finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gradientBlock) {
   NameSet computed, known;
   for (const BlockOp &inner : program.blocks[gradientBlock].ops)
@@ -150,7 +150,7 @@ void GradientMaker::finishLoop(const BlockOp &forward, BlockOp &op, uint32_t gra
   op.attrs = context.withAttrs(op.attrs, {{"original_output_grad", stringsAttrText(AttrTag::Strings, spelled)}});
 }
 
-/// An array with a gradient that a block or those within it write or read; invalid: none.
+/// An array with a gradient that a block or its inner blocks write or read; invalid: none.
 TextId GradientMaker::arrayWithin(uint32_t block) const {
   SmallVector<uint32_t, 4> pending = {block};
   TextId array;
@@ -170,7 +170,7 @@ TextId GradientMaker::arrayWithin(uint32_t block) const {
   return array;
 }
 
-// Gradients that its gradient block computes; those of states it always does.
+// Keeps the gradients that the gradient block computes; it always computes those of states.
 Error GradientMaker::finishRecurrent(uint32_t block, uint32_t index, BlockOp &op, uint32_t gradientBlock) {
   const BlockOp &forward = program.blocks[block].ops[index];
   if (const TextId array = arrayWithin(*forward.subBlock); array.isValid())

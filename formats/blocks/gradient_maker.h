@@ -14,22 +14,22 @@ class GradientMaker {
       : context(context), program(program), names(names) {}
 
   /// Appends to `made`. Gradients in `noGrad` are not requested. `gradientBlock` holds the gradient of the operator's own
-  /// block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for one that is not known.
+  /// block. NotDifferentiable (E-02) for a type without a gradient operator, UnknownOp (E-32) for an unknown one.
   llvm::Error make(uint32_t block, uint32_t op, const NameSet &noGrad, std::optional<uint32_t> gradientBlock,
                    std::vector<BlockOp> &made);
 
-  /// The variable a gradient was made for; invalid for names no maker has said.
+  /// The variable a gradient was made for; invalid for names that no maker has produced.
   TextId variableOf(TextId gradient) const {
     return gradient.value < variables.size() ? variables[gradient.value] : TextId();
   }
-  /// The gradient has a new name.
+  /// Call when a gradient gets a new name.
   void rename(TextId from, TextId to);
   void setVariable(TextId gradient, TextId variable);
 
  private:
   struct Slot {
     TextId name, source;
-    TextId base;  // of a source that ends in @GRAD: without it
+    TextId base;  // the source without @GRAD, if it ends in that
     bool keepsEmpty = false;
   };
   struct Form {

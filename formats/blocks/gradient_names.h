@@ -1,4 +1,4 @@
-// What a name says of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by tests/append_backward_test.cc
+// The names of gradients: `x@GRAD` is the gradient of x (NAME-06). Tested by tests/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/block_program.h"
@@ -8,7 +8,7 @@
 
 namespace gradc {
 
-/// Answers about the names of one table, each looked at once.
+/// Answers questions about the names of one table, each computed once.
 class GradientNames {
  public:
   explicit GradientNames(NameTable &texts) : texts(texts) {}
@@ -17,9 +17,9 @@ class GradientNames {
 
   /// `<name>@GRAD`.
   TextId gradient(TextId name);
-  /// Whether it has `@GRAD` in it.
+  /// Whether the name contains `@GRAD`.
   bool isGradient(TextId name);
-  /// What it is the gradient of (NAME-08).
+  /// The name of which it is the gradient (NAME-08).
   TextId stripped(TextId name);
 
  private:
@@ -30,7 +30,7 @@ class GradientNames {
   std::vector<Answer> isGradientName;
 };
 
-/// Names, each once, in the order in which they came.
+/// A set of names in the order of insertion.
 class NameSet {
  public:
   NameSet() = default;
@@ -41,7 +41,7 @@ class NameSet {
 
   llvm::ArrayRef<TextId> names() const { return inOrder; }
   bool contains(TextId name) const { return ids.contains(name.value); }
-  /// Whether it is new.
+  /// True if the name is new.
   bool insert(TextId name) {
     if (!ids.insert(name.value).second) return false;
     inOrder.push_back(name);
@@ -70,7 +70,7 @@ inline bool anyIn(llvm::ArrayRef<BlockSlot> slots, const NameSet &names) {
   return anyVariable(slots, [&](TextId name) { return names.contains(name); });
 }
 
-/// The variables of slots, to be asked about often: an operator may have thousands.
+/// The variables of slots, for frequent lookups: an operator may have thousands.
 class OperandNames {
  public:
   explicit OperandNames(llvm::ArrayRef<BlockSlot> slots) : slots(slots) {
@@ -85,7 +85,7 @@ class OperandNames {
 
  private:
   llvm::ArrayRef<BlockSlot> slots;
-  NameSet many;  // of many
+  NameSet many;  // empty if there are few
 };
 
 }  // namespace gradc

@@ -12,7 +12,7 @@ using namespace llvm;
 
 namespace gradc {
 
-/// What gradient operators do to the reader of their block.
+/// Reads one gradient operator for the reader of its block.
 class GradientOpReader {
  public:
   GradientOpReader(BlockReader &reader, size_t at) : reader(reader), program(reader.program), at(at) {}
@@ -27,7 +27,7 @@ class GradientOpReader {
     return findBlockOp(forwardType) ? readAlone() : Expected<bool>(false);
   }
 
-  /// The operator itself as a function of its operands, for its own gradient. What else its meaning reads are constants.
+  /// The operator itself as a function of its operands, for its own gradient. Everything else that it reads is constant.
   Expected<OpFunction> asFunction() {
     const GradientForm &form = *formOfGradient(program.text(op().type));
     slots = slotsOf(form);
@@ -59,7 +59,7 @@ class GradientOpReader {
     reader.recordsByKey[keyOf(op().type, key)].push_back(static_cast<uint32_t>(at));
   }
 
-  /// A row reads its operands; a gradient operator may name what nobody has written.
+  /// A row reads its operands; a gradient operator may name values that were never written.
   std::vector<Value> inputs() {
     const bool isRow = findBlockOp(program.text(op().type));
     std::vector<Value> values;
@@ -83,7 +83,7 @@ class GradientOpReader {
     return static_cast<uint64_t>(code);
   }
 
-  /// What a name holds in a block, without making a variable of it.
+  /// The value of a name in a block; makes no variable for it.
   static Value valueOf(BlockReader &in, TextId name) {
     if (name == kEmptyName) return Value();
     auto own = in.positions.find({in.index, name.value});
@@ -93,7 +93,7 @@ class GradientOpReader {
     return own == in.positions.end() ? Value() : in.held[own->second].last;
   }
 
-  /// What an operator that was read had in a slot of its inputs, or else of its outputs.
+  /// The values that an operator had in a slot of its inputs, or else of its outputs, when it was read.
   ArrayRef<Value> valuesIn(const BlockOp &forward, const BlockReader::OpRecord &known, StringRef slot) const {
     for (const auto &[opSlots, values] :
          {std::pair(&forward.inputs, &known.inputs), std::pair(&forward.outputs, &known.outputs)}) {
@@ -106,7 +106,7 @@ class GradientOpReader {
     return {};
   }
 
-  // 1. The forward operator: one of the type that read and wrote what this one reads, with the same attributes.
+  // 1. The forward operator: one of its type whose operands are those that this one reads, with the same attributes.
 
   void findForward() {
     const TextId type = program.texts.find(forwardType);
@@ -151,13 +151,13 @@ class GradientOpReader {
     return true;
   }
 
-  // 2. What it computes, as a graph of its own.
+  // 2. Its function, as a graph of its own.
 
   Expected<OpFunction> functionOf(const BlockOp &of, ArrayRef<NodeId> nodes) const {
     return gradc::functionOf(reader.context, program, reader.index, at, of, nodes);
   }
 
-  // 3. Its gradient: which outputs have one, and who asks.
+  // 3. Its gradient: which outputs have one, and which operands' gradients are requested.
 
   void findRequest(const OpFunction &function) {
     for (const FormSlots::Slot &slot : slots.inputs) {
@@ -259,7 +259,7 @@ class GradientOpReader {
     }
 
    private:
-    /// The operator's slot for what the forward operator calls so; empty: it has none.
+    /// The operator's slot for slot `source` of the forward operator; empty: it has none.
     StringRef slotOf(StringRef source, bool isGradient) const {
       for (const FormSlots::Slot &slot : of.slots.inputs)
         if (slot.source == source && slot.isGradient == isGradient) return slot.name;
@@ -348,7 +348,7 @@ class GradientOpReader {
     return writeGradients(*function, std::move(ports), operandAt);
   }
 
-  // Computed again, of what there is.
+  // Computes the forward operator again from the operands that are there.
   Expected<bool> readAlone() {
     BlockOp of = op();
     of.type = program.texts.find(forwardType);
@@ -391,11 +391,11 @@ class GradientOpReader {
   const size_t at;
   FormSlots slots;
   StringRef forwardType;
-  BlockReader *linked = nullptr;  // where the forward operator is
+  BlockReader *linked = nullptr;  // has the forward operator
   uint32_t forward = 0;
   std::vector<OperandPlace> seeded, wanted;
   std::vector<TextId> seeds;                           // parallel to seeded
-  std::vector<std::pair<TextId, OperandPlace>> asked;  // gradients, and of which operands
+  std::vector<std::pair<TextId, OperandPlace>> asked;  // gradients, and the operands they belong to
 };
 
 Expected<bool> readGradientOp(BlockReader &reader, size_t at) { return GradientOpReader(reader, at).read(); }

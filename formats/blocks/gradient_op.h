@@ -11,14 +11,14 @@ namespace gradc {
 
 class BlockReader;
 
-/// Reads a gradient operator: the gradient of what its forward operator computes, which is looked for among those that were
-/// read before, in this block or in its forward block; where there is none, of what such an operator computes of the operands
-/// that this one has. False where the type is not that of a gradient, or too few operands are there.
+/// Reads a gradient operator as the gradient of its forward operator, which it looks for among the operators read so far, in
+/// this block or in its forward block. If there is none, computes the forward operator again from the operands of this one.
+/// False if the type is not that of a gradient, or operands are missing.
 llvm::Expected<bool> readGradientOp(BlockReader &reader, size_t at);
 
-/// Before an operator is read: what its inputs hold, for recordForGradient.
+/// The values of an operator's inputs, for recordForGradient. Call before the operator is read.
 std::vector<Value> inputsForGradient(BlockReader &reader, size_t at);
-/// Remembers an operator that was read, the nodes of which begin at `firstNode`, for gradients of it.
+/// Remembers an operator that was read, whose nodes begin at `firstNode`, for its gradients.
 void recordForGradient(BlockReader &reader, size_t at, uint32_t firstNode, std::vector<Value> inputs);
 
 }  // namespace gradc

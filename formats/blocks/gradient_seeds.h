@@ -1,4 +1,4 @@
-// What a gradient begins with: the operators that make the gradients of targets. Tested by tests/append_backward_test.cc
+// The seeds of a gradient: operators that make the gradients of targets. Tested by tests/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/gradient_names.h"
@@ -6,8 +6,8 @@
 
 namespace gradc {
 
-/// `fill_constant` of ones for a loss, a variable of `block`, and marks the operator that computes it. Of one element its shape
-/// is [1]; of a shape that is not known it is `fill_any_like`.
+/// `fill_constant` of ones for a loss, a variable of `block`; marks the operator that computes the loss. A shape of ones
+/// becomes [1]; an unknown shape makes it `fill_any_like`.
 BlockOp makeLossSeed(Context &context, BlockProgram &program, GradientNames &names, uint32_t block, TextId loss);
 
 /// `fill_any_like` of ones for a target, a variable of `block`.

@@ -23,12 +23,12 @@ class Declarer {
       forEachVariable(owner->inputs, [&](TextId name) {
         if (written.contains(name)) carried.insert(name);
       });
-      // The owner's names may be others than those in its block, which Paddle forgets (D-28).
+      // The owner's names may differ from those in its block, which Paddle overlooks (D-28).
       for (const std::string &name :
            stringsAttr(owner->attrs, "original_output_grad").value_or(std::vector<std::string>()))
         carried.insert(program.intern(name));
       if (numEarlier) declareArriving(block, *owner, carried);
-      if (program.text(owner->type) == "recurrent_grad")  // given by the step after, and declared nowhere
+      if (program.text(owner->type) == "recurrent_grad")  // from the following step, declared nowhere
         for (const std::string &name : stringsAttr(owner->attrs, "states").value_or(std::vector<std::string>()))
           carried.insert(names.gradient(program.intern(name)));
     }
@@ -75,7 +75,7 @@ class Declarer {
                      "no operand of the sum '" + program.text(op.outputs[0].variables[0]) + "' is left");
   }
 
-  /// In a later call, gradients around a block have other names than in it: those that arrive are variables of its own.
+  /// In a later call, gradients have other names outside a block than inside, so the block declares those that arrive.
   void declareArriving(uint32_t block, const BlockOp &owner, NameSet &carried) {
     if (program.text(owner.type) == "conditional_block_grad")
       for (TextId name : program.variables(owner.inputs, "Out")) carried.insert(names.gradient(name));
@@ -92,7 +92,7 @@ class Declarer {
     });
   }
 
-  /// Shape and dtype of the variable it is the gradient of.
+  /// The record of a gradient, with shape and dtype of its variable.
   BlockVariable record(uint32_t block, const BlockOp &op, TextId name) {
     BlockVariable gradient = {name, kindOf(block, op), FluidType::Fp32, {}, 0};
     if (gradient.kind == FluidType::SelectedRows) gradient.lodLevel.reset();

@@ -1,4 +1,4 @@
-// Declares the variables that appended operators write, with what the forward variable says of kind, shape and dtype.
+// Declares the variables that appended operators write, with kind, shape and dtype from the forward variable.
 // Tested by tests/append_backward_test.cc
 #pragma once
 
@@ -18,10 +18,10 @@ struct CallBegin {
   size_t op, variable;
 };
 
-/// Goes through the operators of `block` from `begin.op` and, before each, those of its block. Drops operators that write
-/// nothing, or read gradients of which none exists (NG-08); sums lose operands that do not exist (AGG-12), EmptySum (E-45) when
-/// that leaves none. What a loop's gradient operator reads and writes exists already inside its block (CF-14).
-/// Gradients of earlier calls, which `block` declares before `begin.variable`, do not exist for the blocks within.
+/// Visits the operators of `block` from `begin.op` and, before each, those of its sub-block. Drops operators that write
+/// nothing, or read gradients of which none exists (NG-08). Sums lose operands that do not exist (AGG-12); EmptySum (E-45) if
+/// that leaves none. Names that a loop's gradient operator reads and writes exist within its block from the start (CF-14).
+/// Gradients of earlier calls, which `block` declares before `begin.variable`, do not exist for inner blocks.
 llvm::Error declareGradients(BlockProgram &program, uint32_t block, const CallBegin &begin, GradientMaker &maker,
                              GradientNames &names, GradientPlaces &places);
 

@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// By the type of the operator, or of its gradient; nothing for others.
+/// By the type of the forward operator; nothing for others.
 std::optional<BlockOwner> ownerOfBlock(StringRef type) {
   return StringSwitch<std::optional<BlockOwner>>(type)
       .Case("while", BlockOwner::Loop)
@@ -23,8 +23,8 @@ std::optional<BlockOwner> ownerOfBlock(StringRef type) {
       .Default(std::nullopt);
 }
 
-/// Blocks with a meaning: those that an operator runs which has one. Others are not looked into. A gradient block belongs to a
-/// block that is not a gradient itself.
+/// The blocks with a meaning: the root, and those that operators of such blocks run. Others are ignored, among them gradient
+/// blocks of gradient blocks.
 class Blocks {
  public:
   Blocks(Context &context, const BlockProgram &program, const BlockGraphOptions &options)
@@ -70,7 +70,7 @@ class Blocks {
     all.gradients[*forward].push_back(*op.subBlock);
   }
 
-  /// A block after those its operators run: these are complete when it is read. As deep as blocks are nested.
+  /// Reads a block after those that its operators run, which must be complete. Recursion is as deep as blocks are nested.
   Error read(uint32_t block) {
     all.readers[block] = std::make_unique<BlockReader>(all, block);
     for (const BlockOp &op : all.program.blocks[block].ops)
@@ -79,7 +79,7 @@ class Blocks {
     return all.readers[block]->readOps();
   }
 
-  /// A block is complete when its gradient blocks are: they say what of it they read.
+  /// A block is complete when its gradient blocks are: they determine which of its values are saved.
   Error complete(uint32_t block) {
     if (states[block] == State::Done) return Error::success();
     if (states[block] == State::Begun)

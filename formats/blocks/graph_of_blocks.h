@@ -1,6 +1,6 @@
-// What a program of blocks means, as a graph without names. Each write of a name is a value of its own, and a reader sees the
-// latest before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input` `_cond`; what an operator of
-// another type computes is its row (formats/blocks/ops/op_row.h). Tested by tests/block_graph_test.cc
+// The meaning of a program of blocks, as a graph without names. Each write of a name is a value of its own, and a reader sees
+// the latest one before it (IR-12). `while` becomes `_while_loop`, `conditional_block` and `select_input` become `_cond`; rows
+// translate operators of other types (formats/blocks/ops/op_row.h). Tested by tests/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/block_program.h"
@@ -15,15 +15,15 @@ namespace gradc {
 struct BlockGraphOptions {
   /// Names whose values are the heads; empty: every name that the root writes, in the order of first writes.
   std::vector<std::string> heads = {};
-  /// Names whose gradients are cut, beside those of variables with stop_gradient: each value written to one, in any block.
+  /// Names whose gradients are cut, in addition to variables with stop_gradient, at each value written to one in any block.
   std::vector<std::string> noGrad = {};
   int64_t maxIterations = 10'000;  // of each `while`
 };
 
-/// What a name of the root means.
+/// The values of a name in the root.
 struct BlockName {
   std::string name;
-  Value first, last;  // what it held at first, and at the end; invalid where only nodes that no head reaches read it
+  Value first, last;  // the first and the last; invalid if no head depends on it
 };
 
 struct BlockGraph {
@@ -35,12 +35,12 @@ struct BlockGraph {
   const BlockName *find(llvm::StringRef name) const;
 };
 
-/// The graph of the root. What the root reads before it writes it is a variable, with the shape and type of its record. An
-/// array of shape [] is one of shape (1,) here.
+/// The graph of the root. A name that the root reads before it writes it is a variable, with the shape and type of its record.
+/// Shape [] becomes (1,). An operator whose type has no row becomes an opaque node.
 ///
-/// verifyBlocks' errors; UnknownOp (E-32) for a type without a row, BadAttribute, BadEntry and UnsupportedOption for what a
-/// row does not take, each naming block, operator, type, slot and Paddle's call site; UnknownName for heads that the root
-/// does not declare. Linear.
+/// Errors: those of verifyBlocks; UnknownOp (E-32) for a context without the operators of control flow; BadAttribute, BadEntry
+/// and UnsupportedOption for what a row does not accept, each naming block, operator, type, slot and Paddle's call site;
+/// UnknownName for heads that the root does not declare. Linear.
 llvm::Expected<BlockGraph> graphOfBlocks(Context &context, const BlockProgram &program,
                                          const BlockGraphOptions &options);
 

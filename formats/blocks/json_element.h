@@ -1,5 +1,5 @@
-// One value of a JSON text, collected from the parser's events and then read by walking it: the operators and variables of
-// a block program, each small. Tested by tests/block_file_test.cc
+// One value of a JSON text, collected from the parser's events and then walked: for the operators and variables of a block
+// program, each of which is small. Tested by tests/block_file_test.cc
 #pragma once
 
 #include "formats/json/events.h"
@@ -11,7 +11,7 @@ namespace gradc {
 
 class JsonCursor;
 
-/// The tokens of one value in the order of the text. Reused from value to value, so nothing is allocated for most.
+/// The tokens of one value in the order of the text. Reused from value to value, so most need no allocation.
 class JsonElement {
  public:
   void clear();
@@ -19,7 +19,7 @@ class JsonElement {
   void addKey(llvm::StringRef key, int64_t offset);
   void open(char bracket, int64_t offset);
   void close();
-  /// A whole value was collected.
+  /// Whether a whole value was collected.
   bool isComplete() const { return levels.empty() && !tokens.empty(); }
   JsonCursor root() const;
 
@@ -38,15 +38,14 @@ class JsonElement {
   std::string text;
 };
 
-/// A value in an element. Errors are E-33 at the value's place; `what` says what was expected of what, "a number for 'idx' of
-/// block 3".
+/// A value in an element. Errors are E-33 at the value's place; `what` is what was expected: "a number for 'idx' of block 3".
 class JsonCursor {
  public:
   JsonCursor(const JsonElement &element, uint32_t at) : element(&element), at(at) {}
 
   JsonToken kind() const { return token().kind; }
   bool isNull() const { return kind() == JsonToken::Literal && spelled() == "null"; }
-  /// Of a string, its content; of a number or literal, its text.
+  /// The content of a string; the text of a number or literal.
   llvm::StringRef spelled() const { return {element->text.data() + token().begin, token().size}; }
   int64_t offset() const { return token().offset; }
 
@@ -55,7 +54,7 @@ class JsonCursor {
   llvm::Expected<bool> boolean(const llvm::Twine &what) const;
   llvm::Expected<llvm::StringRef> string(const llvm::Twine &what) const;
   llvm::Expected<std::vector<int64_t>> integers(const llvm::Twine &what) const;
-  /// Calls `member(key, value)` for each member; a key that is there twice is an error.
+  /// Calls `member(key, value)` for each member; a repeated key is an error.
   llvm::Error forEachMember(const llvm::Twine &what,
                             llvm::function_ref<llvm::Error(llvm::StringRef key, JsonCursor value)> member) const;
   llvm::Error forEachElement(const llvm::Twine &what, llvm::function_ref<llvm::Error(JsonCursor value)> element) const;

@@ -9,7 +9,7 @@
 
 namespace gradc {
 
-/// Appends values to a text. `key` before each value of an object.
+/// Appends values to a text. Call `key` before each value of an object.
 class JsonStream {
  public:
   explicit JsonStream(std::string &to) : to(to) {}
@@ -55,7 +55,7 @@ class JsonStream {
   }
 
   std::string &to;
-  bool isFirst = true;  // nothing is before the next value in its list
+  bool isFirst = true;  // the next value is the first of its list
 };
 
 /// A finite number as Python's repr spells it: "0.1", "1.0", "1e-05"; with `isSingle`, the shortest that is the same

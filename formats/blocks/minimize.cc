@@ -41,7 +41,7 @@ class Minimizer {
     return made;
   }
 
-  /// An operator for the sake of a pair. Slots that it could have and that are empty are written, as Paddle's layers do.
+  /// Appends an operator for a pair. Optional slots are written even if they are empty, as Paddle's layers do.
   void append(StringRef type, NamedSlots inputs, NamedSlots outputs, ArrayRef<AttrText> attrs, const FluidPair &pair) {
     const std::string role = intAttrText(AttrTag::Int, kOptimize),
                       vars = stringsAttrText(AttrTag::Strings,
@@ -52,7 +52,7 @@ class Minimizer {
     program.blocks[0].ops.push_back({program.intern(type), slots(inputs), slots(outputs), context.attrs(all)});
   }
 
-  /// The one before clipping.
+  /// The gradient before clipping.
   TextId gradientOf(const FluidPair &pair) const {
     auto found = unclipped.find(pair.variable.value);
     return found == unclipped.end() ? pair.gradient : found->second;
@@ -60,7 +60,7 @@ class Minimizer {
 
   const BlockVariable &variable(TextId name) const { return *program.find(*program.declaringBlock(0, name), name); }
 
-  /// A new variable, called as Paddle's layers call theirs: `<layer>_<k><suffix>`, k the first that is free.
+  /// A new variable, named as Paddle's layers name theirs: `<layer>_<k><suffix>` with the first free k.
   TextId temporary(StringRef layer, StringRef suffix, FluidType dtype, ArrayRef<int64_t> shape, uint32_t first = 0,
                    uint32_t stride = 1) {
     for (uint32_t k = first;; k += stride) {
@@ -121,7 +121,7 @@ class Minimizer {
     pair.gradient = clipped;
   }
 
-  // Each gradient times max / max(max, norm of all together), in place.
+  // Multiplies each gradient by max / max(max, global norm), in place.
   void clipByGlobalNorm() {
     const FluidType dtype = dtypeOfPair(pairs[0]);
     const FluidPair &last = pairs.back();
@@ -131,7 +131,7 @@ class Minimizer {
       append("squared_l2_norm", {{"X", {pair.gradient}}}, {{"Out", {squares.back()}}}, {}, pair);
     }
     const TextId total = temporary("add_n", ".tmp_0", dtype, {1}), norm = temporary("sqrt", ".tmp_0", dtype, {1});
-    // Paddle's `full` takes two numbers.
+    // Paddle's `full` uses up two numbers.
     const TextId largest = temporary("fill_constant", ".tmp_0", dtype, {1}, 1, 2);
     program.find(0, largest)->stopsGradient = true;
     const TextId denominator = temporary("elementwise_max", "", dtype, {1}),

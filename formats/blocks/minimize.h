@@ -11,19 +11,19 @@ struct FluidOptimizer {
   enum class Clip : uint8_t { None, Value, Norm, GlobalNorm };
 
   Type type = Type::Sgd;
-  /// A variable of the root block that holds the rate; it is declared where it is missing. Empty: `learning_rate_<k>`.
+  /// A variable of the root block that holds the rate; it is declared if it is missing. Empty: `learning_rate_<k>`.
   std::string learningRate = {};
   double momentum = 0.9;
   bool useNesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   Clip clip = Clip::None;
-  /// The largest norm; of Clip::Value the largest value, and `clipMin` the smallest.
+  /// The largest norm; for Clip::Value the largest value, and `clipMin` the smallest.
   double clipMax = 0, clipMin = 0;
 };
 
 /// `appendBackward`, then clips the gradients and appends the optimizer's operators, parameters in the order of their names.
-/// State, `<parameter>_velocity_0` …, is declared persistable; setting it and the rate to their first values is the host's.
-/// The pairs are those of `appendBackward`. UnsupportedOption for gradients that are rows where a norm is requested.
+/// State, `<parameter>_velocity_0` …, is declared persistable; the host sets it and the rate to their first values.
+/// The pairs are those of `appendBackward`. UnsupportedOption for a gradient of rows if a norm is requested.
 llvm::Expected<FluidResult> minimize(Context &context, BlockProgram program, const FluidRequest &request,
                                      const FluidOptimizer &optimizer);
 

@@ -1,4 +1,4 @@
-// The texts of a program, each once, so that names are numbers. Tested by tests/block_program_test.cc
+// Interns the texts of a program, so that names are numbers. Tested by tests/block_program_test.cc
 #pragma once
 
 #include "ir/dense_map.h"
@@ -34,8 +34,7 @@ class NameTable {
   std::vector<const llvm::StringMapEntry<uint32_t> *> entries;
 };
 
-/// Keeps numbers that come one after the other next to each other, sixteen at a time: walks over a program find what they
-/// look up in the cache.
+/// Hashes every sixteen consecutive numbers to adjacent buckets, so that lookups of a walk over a program hit the cache.
 struct IdInfo : llvm::DenseMapInfo<uint32_t> {
   static unsigned getHashValue(uint32_t id) { return (((id >> 4) * 0x9E3779B1u >> 8) << 4) | (id & 15); }
 };

@@ -5,11 +5,11 @@
 
 namespace gradc {
 
-/// The variable of this name that `block` sees; `what` it is, for the message. UnknownName.
+/// The variable of this name that `block` sees; `what` describes it in the message. UnknownName.
 llvm::Expected<TextId> findVariable(const BlockProgram &program, uint32_t block, llvm::StringRef name,
                                     const char *what);
 
-/// These variables, behind those in `found`. UnknownName.
+/// Appends these variables to `found`. UnknownName.
 llvm::Error findVariables(const BlockProgram &program, uint32_t block, llvm::ArrayRef<std::string> names,
                           const char *what, std::vector<TextId> &found);
 

@@ -63,7 +63,7 @@ class Splice {
       made[first] = ports.seed(number);
       return;
     }
-    // The gradient of an output has its shape: nobody needs to be shown.
+    // The gradient of an output already has its shape.
     if (kind.op == to.context().ops.wellKnown.identityLike && inFunction[given[1].node.value].isValid()) {
       made[first] = read(given[0]);
       return;

@@ -1,5 +1,5 @@
-// One operator of a program as a graph of its own, and the gradient of that graph put where a gradient operator is read. There
-// is one gradient engine: what `tanh_grad` computes is what the engine makes of what `tanh` computes.
+// One operator of a program as a graph of its own, and the gradient of that graph, spliced in where a gradient operator is
+// read. There is one gradient engine: it derives what `tanh_grad` computes from what `tanh` computes.
 // Tested by tests/block_backward_test.cc
 #pragma once
 
@@ -14,7 +14,7 @@ namespace gradc {
 
 /// A position in a slot of an operator. The slot's name is one of the program's texts.
 struct OperandPlace {
-  llvm::StringRef slot;  // empty: no operand, but a value that the operator's meaning reads beside them
+  llvm::StringRef slot;  // empty: not an operand, but a value that the operator reads besides them
   size_t i = 0;
   friend bool operator==(const OperandPlace &, const OperandPlace &) = default;
 };
@@ -26,9 +26,9 @@ struct OpFunction {
   };
 
   Graph graph;
-  std::vector<OperandPlace> places;  // by node, of variables
-  std::vector<Value> constants;      // by node, of variables that are no operand: where the block has the value
-  std::vector<NodeId> nodes;         // by node, of others: the node of the block that computes it; empty: none does
+  std::vector<OperandPlace> places;  // by node, for variables
+  std::vector<Value> constants;      // by node, for variables that are not operands: the value in the block
+  std::vector<NodeId> nodes;         // by node, for others: the block's node that computes it; empty: there is none
   std::vector<Output> outputs;
 
   bool isConstant(NodeId variable) const {
@@ -36,18 +36,18 @@ struct OpFunction {
   }
 };
 
-/// What the row of an operator's type says. `nodes` are those of the reader of `block` that computed it, in order; none: nobody
-/// did. Errors are about operator `at`.
+/// The function of an operator, from the row of its type. `nodes` are those in the reader of `block` that compute it, in order;
+/// empty if there are none. Errors are about operator `at`.
 llvm::Expected<OpFunction> functionOf(Context &context, const BlockProgram &program, uint32_t block, size_t at,
                                       const BlockOp &of, llvm::ArrayRef<NodeId> nodes);
 
-/// The gradient of a function toward the operands at `wanted`, given gradients of the outputs at `seeded`, at least one. The
-/// variable of the k-th seed is called `seed<k>`.
+/// The gradient of a function with respect to the operands at `wanted`, given gradients of the outputs at `seeded`, at least
+/// one. The variable of the k-th seed is called `seed<k>`.
 llvm::Expected<GradientResult> gradientOfFunction(Context &context, const OpFunction &function,
                                                   llvm::ArrayRef<OperandPlace> seeded,
                                                   llvm::ArrayRef<OperandPlace> wanted);
 
-/// Where the gradient finds what is not its own.
+/// Gives a spliced gradient the values and nodes that are not its own.
 struct SplicePorts {
   std::function<Value(NodeId variable)> operand;  // of the function
   std::function<Value(Value computed)> value;     // of the function, where it is read
@@ -55,8 +55,8 @@ struct SplicePorts {
   std::function<Value(size_t seed)> seed;
 };
 
-/// Appends the nodes that the gradient has beside those of its function. Returns, for each gradient that was wanted, its
-/// value. Nodes stay nameless.
+/// Appends the nodes of the gradient that are not those of its function. Returns the values of the requested gradients. Nodes
+/// stay nameless.
 std::vector<Value> splice(GraphBuilder &to, const OpFunction &function, const GradientResult &gradient,
                           const SplicePorts &ports);
 
@@ -64,7 +64,7 @@ std::vector<Value> splice(GraphBuilder &to, const OpFunction &function, const Gr
 struct FormSlots {
   struct Slot {
     llvm::StringRef name;    // of the gradient operator
-    llvm::StringRef source;  // of the forward operator: the slot itself, or that whose gradients these are
+    llvm::StringRef source;  // of the forward operator: the slot itself, or the one whose gradients these are
     bool isGradient = false;
   };
   llvm::SmallVector<Slot, 8> inputs, outputs;  // outputs are gradients

@@ -69,7 +69,7 @@ class PathFinder {
     return outputs;
   }
 
-  /// The next step's reads come after this step's writes, so whoever writes a needed name is on the path, wherever it is.
+  /// The next step's reads come after this step's writes, so every writer of a needed name is on the path, at any position.
   void repeat(uint32_t block, NameSet &needed, const NameSet &noGrad, std::vector<bool> &isOnPath,
               std::vector<Nested> &nested) {
     const std::vector<BlockOp> &ops = program.blocks[block].ops;
@@ -121,7 +121,7 @@ class PathFinder {
     find(inner, std::move(needed), {}, none, isLoop);
   }
 
-  /// All operators of a step, as Paddle has it, but those that have no gradient and that nobody needs.
+  /// All operators of a step, as in Paddle, except those that have no gradient and are not needed.
   void findSteps(const BlockOp &op) {
     const uint32_t inner = *op.subBlock;
     NameSet needed(program.variables(op.outputs, "outputs")), none;
@@ -192,7 +192,7 @@ std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t bloc
   std::vector<TextId> unread;
   for (uint32_t i : reverse(path)) {
     const BlockOp &op = program.blocks[block].ops[i];
-    // What a block needs of its own outputs is not known here.
+    // Which of its own outputs a block needs is not known here.
     if (!op.subBlock)
       forEachVariable(op.outputs, [&](TextId name) {
         const BlockVariable *variable = read.contains(name) ? nullptr : program.find(block, name);
@@ -207,9 +207,9 @@ std::vector<TextId> findUnreadOutputs(const BlockProgram &program, uint32_t bloc
 
 NameSet targetsSeenFrom(const BlockProgram &program, uint32_t block, uint32_t targetBlock, ArrayRef<TextId> targets) {
   NameSet seen(targets);
-  std::vector<uint32_t> way;  // from the targets' block outwards to `block`, which is not in it
+  std::vector<uint32_t> way;  // from the targets' block outwards to `block`, exclusive
   for (std::optional<uint32_t> at = targetBlock; at != block; at = program.blocks[*at].parent) {
-    if (!at) return seen;  // they belong to a block around it
+    if (!at) return seen;  // they belong to an enclosing block
     way.push_back(*at);
   }
   for (uint32_t inner : way) {

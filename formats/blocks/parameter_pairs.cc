@@ -9,10 +9,10 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Who writes gradients of parameters last names these, the last pair first.
+/// The last writers of parameters' gradients list their pairs, the last pair first.
 void setRoleVars(Context &context, const BlockProgram &program, std::vector<BlockOp> &ops, ArrayRef<FluidPair> pairs,
                  const IdMap<size_t> &lastWriter) {
-  std::vector<std::pair<size_t, const FluidPair *>> named;  // by which operator
+  std::vector<std::pair<size_t, const FluidPair *>> named;  // by the operator that lists them
   for (const FluidPair &pair : reverse(pairs)) named.push_back({lastWriter.lookup(pair.gradient.value), &pair});
   llvm::stable_sort(named, llvm::less_first());
   for (size_t i = 0; i < named.size();) {

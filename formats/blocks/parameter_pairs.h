@@ -6,9 +6,9 @@
 
 namespace gradc {
 
-/// The pairs of the parameters that the request names, else of all that are trainable; the operators of `targetBlock` that write
-/// these gradients last name them in `op_role_var`. UnknownName; MissingGradVar (E-47) where the gradient of a parameter that the
-/// request names is a variable of another block.
+/// The pairs of the parameters that the request names, or else of all trainable ones. The last operator of `targetBlock` that
+/// writes such a gradient lists the pair in `op_role_var`. Errors: UnknownName; MissingGradVar (E-47) if the gradient of a
+/// parameter that the request names is a variable of another block.
 llvm::Expected<std::vector<FluidPair>> parameterPairs(Context &context, BlockProgram &program,
                                                       const FluidRequest &request, uint32_t targetBlock,
                                                       const GradientPlaces &places);

@@ -11,7 +11,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What the operators of a block, and of those within it, do to its names.
+/// How often the operators of a block and of its inner blocks read and write names.
 struct Uses {
   struct Use {
     uint32_t numReads = 0, numWrites = 0, numHelpers = 0;
@@ -128,7 +128,7 @@ class Preparation {
   NameSet begun;
   IdMap<uint32_t> numListed;
   IdMap<std::optional<TextId>> renamed;
-  std::vector<std::pair<TextId, TextId>> copies;  // outputs, and what they are called in the block now
+  std::vector<std::pair<TextId, TextId>> copies;  // outputs, and their new names in the block
   BlockEdits edits;
 };
 

@@ -1,4 +1,4 @@
-// Brings `recurrent` operators into the form that Paddle's front end writes, on which the gradient operator of Paddle relies.
+// Brings `recurrent` operators into the form that Paddle's front end writes, on which Paddle's gradient operator relies.
 // Tested by tests/recurrent_gradient_test.cc
 #pragma once
 
@@ -7,18 +7,17 @@
 
 namespace gradc {
 
-/// In that form each output and each state is written once, by a `rnn_memory_helper`, and read by nobody in the block, so that all of
-/// its gradient arrives from outside of the step; and slot 'parameters' has every variable from around the block that carries a
-/// gradient. Operators that have another form get more `rnn_memory_helper`, and copies of names. Blocks that have a gradient block
-/// stay as they are. Errors: those of readRecurrentOp; UnsupportedOption where the block writes a variable around it. Linear, times
-/// the depth.
+/// In that form each output and each state is written once, by an `rnn_memory_helper`, and not read in the block, so that its
+/// whole gradient arrives from outside the step; slot 'parameters' has every outer variable that carries a gradient. Operators
+/// in another form get more `rnn_memory_helper`s and copies of names. Blocks that have a gradient block stay as they are.
+/// Errors: those of readRecurrentOp; UnsupportedOption if the block writes an outer variable. Linear, times the depth.
 llvm::Error prepareRecurrent(Context &context, BlockProgram &program);
 
-/// Gradients that arrive in the block of `owner`: from a loop's next step, or from who reads what the owner writes.
+/// Gradients that arrive in the block of `owner`: from a loop's next step, or from readers of what the owner writes.
 NameSet handedGradients(const BlockProgram &program, const BlockOp &owner, GradientNames &names);
 
-/// Inside and outside of a gradient block, the gradient of a stacked output has one name. Where it has got another one outside,
-/// the block says that too.
+/// The gradient of a stacked output has one name inside and outside a gradient block. If it got another one outside, renames it
+/// in the block too.
 void renameArriving(BlockProgram &program, GradientNames &names, size_t firstBlock);
 
 }  // namespace gradc

@@ -236,7 +236,7 @@ class ProgramDescReader {
 
   // OpDesc.Attr: name = 1, type = 2; i = 3, f = 4, s = 5, ints = 6, floats = 7, strings = 8, b = 10, bools = 11,
   // block_idx = 12, l = 13, blocks_idx = 14, longs = 15, float64s = 16, var_name = 17, vars_name = 18, float64 = 19,
-  // scalar = 20, scalars = 21. Appends what a file would have to `texts`; returns the name, empty for what is not kept there.
+  // scalar = 20, scalars = 21. Appends the JSON spelling to `texts`; returns the name, empty if nothing was appended.
   Expected<StringRef> readAttr(const WireField &message, BlockOp &op) {
     Expected<StringRef> content = bytesOf(message, "an attribute");
     if (!content) return content.takeError();
@@ -344,8 +344,8 @@ class ProgramDescReader {
     return Error::success();
   }
 
-  // The order of their creation is not in the file. A layer creates its parameters before its operators: a bias after its others,
-  // and then what is not trained. As deep as blocks are nested.
+  // The file does not have the order of their creation. A layer creates its parameters before its operators: weights, then
+  // biases, then those that are not trained. Recursion is as deep as blocks are nested.
   void listParameters() {
     DenseSet<uint32_t> listed;
     auto list = [&](TextId name) {
@@ -373,7 +373,7 @@ class ProgramDescReader {
   Context &context;
   StringRef bytes;
   BlockFile file;
-  std::string where;  // what is read, for messages
+  std::string where;  // place in the file, for messages
   std::string texts;  // of the attributes of one operator
 };
 

@@ -30,8 +30,8 @@ bool isRemovable(const BlockOp &op, NameSet &noGrad, const NameSet &targetGradie
   return true;
 }
 
-/// The operators as a graph of their values, in which a name that is written again is another value. Whether an operator
-/// may go is decided by following values from the heads: operators that read nothing that is known.
+/// The operators as a graph of their values; each write of a name is a new value. To find the operators that may go, it follows
+/// values from the heads: operators that read no known value.
 class Connections {
  public:
   Connections(const std::vector<BlockOp> &ops, const NameSet &known) : nodes(ops.size()) {
@@ -86,8 +86,8 @@ class Connections {
     values[entry->second].readers.push_back(i);
   }
 
-  /// What computes from the head's inputs alone, the head included; nothing where somebody on the way reads another value
-  /// too. Operators with everything from one head belong to no other, so all calls together are linear.
+  /// The operators that depend only on the head's inputs, the head included; nothing if one on the way also reads another
+  /// value. An operator that depends only on one head belongs to no other, so all calls together are linear.
   std::vector<uint32_t> followers(uint32_t head) {
     for (uint32_t input : nodes[head].inputs) values[input].readyFrom = head;
     std::vector<uint32_t> group = {head};
@@ -122,7 +122,7 @@ BlockOp zerosLike(Context &context, NameTable &texts, TextId like, TextId to) {
   return {texts.intern("fill_any_like"), {{texts.intern("X"), {like}}}, {{texts.intern("Out"), {to}}}, zero};
 }
 
-/// Zeros for the gradients that an operator reads and `isMissing` accepts, before it.
+/// Inserts zeros before an operator for the gradients that it reads and `isMissing` accepts.
 void fillBefore(Context &context, std::vector<BlockOp> &ops, GradientNames &names,
                 function_ref<bool(const BlockOp &op, TextId name)> isMissing) {
   std::vector<std::pair<size_t, TextId>> missing;  // before which operator
@@ -152,7 +152,7 @@ void removeCutOps(Context &context, std::vector<BlockOp> &ops, NameSet &noGrad, 
   fillBefore(context, ops, names, [&](const BlockOp &, TextId name) { return noGrad.contains(name); });
 }
 
-/// An operator that reads gradients of which there is none goes in the end.
+/// False for an operator that reads gradients of which none exists: it is dropped in the end.
 static bool isComputed(const BlockOp &op, const NameSet &computed, GradientNames &names) {
   bool readsGradient = false, readsComputed = false;
   forEachVariable(op.inputs, [&](TextId name) {
@@ -189,7 +189,7 @@ void fillLostStates(Context &context, const BlockProgram &program, uint32_t body
                     std::vector<BlockOp> &ops, GradientNames &names) {
   if (program.text(loop.type) == "recurrent") return fillStepStates(context, loop, ops, names);
   if (program.text(loop.type) != "while") return;
-  NameSet computed, arriving;  // what the step before gets, what this one reads
+  NameSet computed, arriving;  // gradients for the preceding step, and those that this one reads
   for (const BlockOp &op : ops) {
     forEachVariable(op.inputs, [&](TextId name) {
       if (!computed.contains(name)) arriving.insert(name);

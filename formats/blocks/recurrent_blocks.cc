@@ -1,5 +1,5 @@
-// `recurrent` as `_scan`: its inputs are what is sliced, its states what a step hands to the next, its outputs are stacked. The
-// gradient runs the other way (formats/blocks/gradient_blocks.cc). Tested by tests/recurrent_test.cc
+// `recurrent` as `_scan`: its inputs are sliced, its states pass from step to step, its outputs are stacked. The gradient runs in
+// the opposite direction (formats/blocks/gradient_blocks.cc). Tested by tests/recurrent_test.cc
 #include "formats/blocks/block_body.h"
 #include "formats/blocks/recurrent_op.h"
 #include "ir/context.h"
@@ -118,7 +118,7 @@ Expected<GradientPorts> recurrentPorts(const BlockProgram &program, uint32_t blo
   auto gradientName = [&](TextId name) { return program.texts.find((program.text(name) + "@GRAD").str()); };
   Expected<ArrayRef<TextId>> arriving = checked(op.inputs, "outputs@GRAD", forward->outputs.size());
   if (!arriving) return arriving.takeError();
-  for (TextId name : *arriving) {  // in the block, under the same name
+  for (TextId name : *arriving) {  // under the same name in the block
     if (name == kEmptyName)
       return failureAt(program, block, at, ErrorKind::BadEntry, "slot 'outputs@GRAD' names no variable");
     ports.arriving.push_back({name, name});

@@ -88,7 +88,7 @@ NamesAround findNamesAround(const BlockProgram &program, uint32_t block) {
     auto isAround = [&](TextId name) {
       if (name == kEmptyName) return false;
       const std::optional<uint32_t> declaring = program.declaringBlock(inner, name);
-      return !declaring || *declaring < block;  // blocks within come later
+      return !declaring || *declaring < block;  // inner blocks come later
     };
     for (const BlockOp &op : program.blocks[inner].ops) {
       if (op.subBlock) pending.push_back(*op.subBlock);

@@ -1,4 +1,4 @@
-// The names that a request has, as variables of the program. Tested by tests/append_backward_test.cc
+// The names in a request, as variables of the program. Tested by tests/append_backward_test.cc
 #pragma once
 
 #include "formats/blocks/append_backward.h"
@@ -10,7 +10,7 @@ struct ResolvedRequest {
   IdMap<Attrs> errorClips;  // by variable: attributes of its `clip`
 };
 
-/// UnknownName; MissingAttr where no target is given; HeadCount (E-37) where gradients are not as many as targets; ForeignEntry
+/// UnknownName; MissingAttr without a target; HeadCount (E-37) if there are gradients, but not as many as targets; ForeignEntry
 /// (E-44) for targets of another block.
 llvm::Expected<ResolvedRequest> resolveRequest(Context &context, const BlockProgram &program,
                                                const FluidRequest &request);

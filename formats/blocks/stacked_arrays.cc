@@ -111,7 +111,7 @@ class Stacking {
     return op("fill_constant", {}, out, {{"dtype", type}, {"shape", shape}, {"value", value}});
   }
 
-  /// The length is the largest index and one.
+  /// Updates the length, which is one more than the largest index.
   void lengthen(uint32_t block, TextId array, TextId index, std::vector<BlockOp> &ops) {
     const TextId total = lengthOf(array), next = program.intern((program.text(total) + "@NEXT").str());
     BlockVariable record{next, FluidType::LodTensor, FluidType::Int64, {1}, 0};

@@ -1,5 +1,5 @@
-// One walk over the operators. For each gradient the walk knows the names of its arrivals since the last sum, and every
-// place that says the gradient's own name: these are renamed when a second arrival makes the first one merely a part.
+// One walk over the operators. For each gradient it keeps the names of its arrivals since the last sum, and every place that
+// uses the gradient's own name: these are renamed when a second arrival makes the first one merely a part.
 // Tested by tests/append_backward_test.cc
 #include "formats/blocks/sum_gradients.h"
 
@@ -10,7 +10,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Where a name is said: an argument of an operator of the list, or of a sum that is not in it yet.
+/// A use of a name: an argument of an operator in the list, or of a sum that is not in it yet.
 struct NamePlace {
   uint32_t op, slot, argument;
   bool isOutput, isSum;
@@ -21,7 +21,7 @@ struct Arrivals {
   SmallVector<TextId, 1> names;    // since the last sum, which counts as one
   SmallVector<NamePlace, 2> said;  // places of the gradient's own name since its first arrival
   uint32_t numRenamed = 0;
-  Attrs latest;  // attributes of the operator that wrote the latest one but the first
+  Attrs latest;  // attributes of the latest writer after the first
 };
 
 struct PendingSum {
@@ -47,7 +47,7 @@ class Summer {
   }
 
  private:
-  /// Of a gradient that is said for the first time there are none yet.
+  /// Empty for a gradient that is used for the first time.
   Arrivals &arrivalsOf(TextId gradient) {
     auto [entry, isNew] = positions.try_emplace(gradient.value, static_cast<uint32_t>(arrivals.size()));
     if (isNew) arrivals.emplace_back().gradient = gradient;
@@ -96,8 +96,8 @@ class Summer {
     known.latest = op.attrs;
   }
 
-  /// What a loop's gradient makes of a state that nothing reads behind the loop is the state's first arrival. So is what an
-  /// operator makes of the gradient that is handed to the block, which keeps its name.
+  /// For a state that nothing reads after a loop, the result of the loop's gradient is the first arrival. So is what an operator
+  /// computes from a gradient handed to the block, which keeps its name.
   void beginInPlace(Arrivals &known, const BlockOp &op, const NamePlace &place) {
     known.names.push_back(known.gradient);
     known.said.push_back(place);
@@ -123,7 +123,7 @@ class Summer {
     return (place.isOutput ? op.outputs : op.inputs)[place.slot].variables[place.argument];
   }
 
-  /// Nothing where at most one has arrived since the last sum.
+  /// Does nothing if at most one has arrived since the last sum.
   void addUp(Arrivals &known, size_t before) {
     if (known.names.size() < 2) return;
     if (known.names.size() > options.pairwiseLimit)
@@ -152,8 +152,8 @@ class Summer {
         {before, {names.texts.intern(type), std::move(inputs), {{slotOut, {result}}}, context.attrs(attrs)}});
   }
 
-  /// Whoever writes a gradient that others write too gets a name of its own, and the sum comes behind the last of them. The
-  /// number of the block is the unique id of the names.
+  /// Every writer of a gradient with several writers gets a name of its own, and the sum follows the last of them. The number of
+  /// the block is the unique id in the names.
   void runByOperators() {
     for (uint32_t i = 0; i < ops.size(); ++i)
       for (uint32_t s = 0; s < ops[i].outputs.size(); ++s)
@@ -175,7 +175,7 @@ class Summer {
     merge();
   }
 
-  // Sums come in the order of their positions.
+  // The sums must be in the order of their positions.
   void merge() {
     if (sums.empty()) return;
     std::vector<BlockOp> merged;
@@ -199,10 +199,10 @@ class Summer {
   const std::string mkldnnDataType = stringAttrText(AttrTag::String, "float32"), useMkldnn = boolAttrText(false),
                     role = intAttrText(AttrTag::Int, 1), roleVar = stringsAttrText(AttrTag::Strings, {});
   IdMap<uint32_t> positions;       // of gradients among the arrivals
-  std::vector<Arrivals> arrivals;  // in the order in which gradients are first said
+  std::vector<Arrivals> arrivals;  // in the order in which gradients are first used
   std::vector<PendingSum> sums;
-  std::optional<uint32_t> indexed;               // the operator whose
-  IdMap<SmallVector<NamePlace, 1>> inputPlaces;  // inputs these are, by name
+  std::optional<uint32_t> indexed;               // the operator
+  IdMap<SmallVector<NamePlace, 1>> inputPlaces;  // whose inputs these are, by name
 };
 
 }  // namespace

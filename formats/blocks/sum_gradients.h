@@ -1,4 +1,5 @@
-// A gradient that arrives several times: each arrival gets a name of its own, and their sum the gradient's (AGG-08 … -11).
+// Sums gradients that arrive several times: each arrival gets a name of its own, and their sum gets the gradient's (AGG-08 …
+// -11).
 // Tested by tests/append_backward_test.cc
 #pragma once
 
@@ -9,7 +10,7 @@ namespace gradc {
 
 enum class SumStyle : uint8_t {
   Block,     // `@RENAME@block<forward block>@<k>`; the sum is before the first reader, or at the end (AGG-08)
-  Operator,  // `@RENAME@<uid>@<k>`; the sum is behind the last arrival (AGG-11)
+  Operator,  // `@RENAME@<uid>@<k>`; the sum is after the last arrival (AGG-11)
 };
 
 struct SumOptions {
@@ -18,9 +19,9 @@ struct SumOptions {
   uint32_t pairwiseLimit = 0;
 };
 
-/// Renames arrivals and puts sums into `ops`, whose gradients are those of block `forwardBlock`. What an operator writes in
-/// place is neither renamed nor an arrival (AGG-10), but for gradients that are `handed` to the block: what is made of one is
-/// its first arrival. Those in `addedUp` are left alone. Linear.
+/// Renames arrivals and inserts sums into `ops`, the gradient operators of block `forwardBlock`. A gradient that an operator
+/// writes in place is neither renamed nor an arrival (AGG-10), except one that is `handed` to the block: there the result is
+/// the first arrival. Skips those in `addedUp`. Linear.
 void sumGradients(Context &context, std::vector<BlockOp> &ops, GradientNames &names, uint32_t forwardBlock,
                   const NameSet &handed, const NameSet &addedUp, const SumOptions &options);
 

@@ -9,8 +9,8 @@ namespace gradc {
 
 void removeUnwrittenOutputs(BlockProgram &program) {
   const TextId out = program.texts.find("Out");
-  std::vector<NameSet> written(program.blocks.size());                             // by block: names around it
-  for (auto block = static_cast<uint32_t>(program.blocks.size()); block-- > 0;) {  // behind those within it
+  std::vector<NameSet> written(program.blocks.size());                             // by block: outer names
+  for (auto block = static_cast<uint32_t>(program.blocks.size()); block-- > 0;) {  // after its inner blocks
     auto note = [&](TextId name) {
       if (!program.find(block, name)) written[block].insert(name);
     };

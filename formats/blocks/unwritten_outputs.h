@@ -5,8 +5,8 @@
 
 namespace gradc {
 
-/// Such a name keeps the value from before the operator, and its gradient passes: it is taken out of slot `Out`, so that each
-/// other output is a write to who reads the program afterwards; the condition of a loop stays. Linear in operators, times the
+/// Such a name keeps its value from before the operator, and its gradient passes. Removes it from slot `Out`, so that later
+/// readers of the program can take every output for a write; the condition of a loop stays. Linear in operators, times the
 /// depth.
 void removeUnwrittenOutputs(BlockProgram &program);
 

@@ -1,5 +1,5 @@
-// Protocol buffers' wire format: the fields of one message, one after the other. A message is at most as large as what it is
-// in, so nothing is allocated and nothing nests. Tested by tests/program_desc_test.cc
+// Protocol buffers' wire format: the fields of one message, one after the other. Messages are views of the bytes they are in,
+// so nothing is allocated and nothing recurses. Tested by tests/program_desc_test.cc
 #pragma once
 
 #include "ir/error.h"
@@ -11,7 +11,7 @@
 
 namespace gradc {
 
-/// A field of a message: its number, and its value in the form the wire has it.
+/// A field of a message: its number, and its value as the wire has it.
 struct WireField {
   enum class Form : uint8_t { Varint, Fixed64, Bytes, Fixed32 };
   uint32_t number = 0;
@@ -26,8 +26,8 @@ struct WireField {
   double float32() const { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 };
 
-/// Walks the fields. BadJson (E-33) with the byte's offset for what is not a field: a number that is cut off or longer than 64
-/// bits, bytes beyond the end, groups.
+/// Walks the fields. BadJson (E-33) with a byte offset for malformed ones: a number that is cut off or longer than 64 bits, bytes
+/// beyond the end, groups.
 class WireReader {
  public:
   WireReader(llvm::StringRef message, size_t offset) : rest(message), offset(offset) {}
@@ -36,7 +36,7 @@ class WireReader {
 
   bool isAtEnd() const { return rest.empty(); }
   llvm::Expected<WireField> next();
-  /// The field's number where it is one, or the numbers packed into it. `form` is that of a single one.
+  /// Visits the number that a field holds, or the numbers packed into it. `form` is that of one number.
   static llvm::Error forEachNumber(const WireField &field, WireField::Form form,
                                    llvm::function_ref<void(const WireField &number)> take);
 

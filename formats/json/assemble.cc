@@ -1,4 +1,4 @@
-// Graph by graph: ids checked, upgraded, kinds found, frozen, attributes permuted. Tested by tests/json_reader_test.cc
+// Per graph: check ids, upgrade, find kinds, freeze, permute attributes. Tested by tests/json_reader_test.cc
 #include "formats/json/assemble.h"
 
 #include "formats/json/graph_table.h"
@@ -14,7 +14,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// A kind of the builder, and how many inputs it asks for.
+/// A kind of the builder and its number of inputs.
 struct FoundKind {
   KindId id;
   uint32_t numInputs = 0;
@@ -111,7 +111,7 @@ class Assembler {
     return Error::success();
   }
 
-  // What an unknown operator must have: 1 + the largest index anyone reads.
+  // An unknown operator is given 1 + the largest output index that is read.
   void countReadOutputs() {
     readOutputs.assign(raw.nodes.size(), 1);
     auto count = [&](Value v) {
@@ -157,7 +157,7 @@ class Assembler {
     return FoundKind{builder.kindId(*kind), (*kind)->numInputs};
   }
 
-  // Of the nodes in turn: the file lists sub-graphs in the order of their nodes.
+  // Call for the nodes in order: the file lists sub-graphs in the order of their nodes.
   SmallVector<Graph, 0> takeBodies(uint32_t n) {
     SmallVector<Graph, 0> bodies;
     for (; nextBody < raw.subgraphs.size() && raw.subgraphs[nextBody].first == n; ++nextBody)
@@ -187,7 +187,7 @@ class Assembler {
         .atOffset(raw.nodes[n].begin);
   }
 
-  // freeze speaks of builder ids, which are the file's.
+  // Errors of freeze name builder ids, which equal the file's.
   Error place(Error error) const {
     return amend(std::move(error), [&](GradcError &info) {
       if (info.place.node.isValid()) info.place.offset = raw.nodes[info.place.node.value].begin;
@@ -228,7 +228,7 @@ class Assembler {
     return !raw.hasRowPtr || ArrayRef(frozen.graph.columns().entryBegin) == ArrayRef(raw.rowPtr);
   }
 
-  // What the file says of its nodes and entries, said of those of the graph.
+  // The file's table, remapped from the nodes and entries of the file to those of the graph.
   GraphTable tableOf(const Frozen &frozen) {
     if (raw.attrs.empty()) return GraphTable();
     if (isIdentity(frozen))
@@ -272,7 +272,7 @@ class Assembler {
   StrId null;
   size_t numFileNodes;
   std::vector<uint32_t> readOutputs;
-  DenseMap<std::pair<uint64_t, uint32_t>, FoundKind> kinds;  // without bodies: by operator and attributes, and outputs
+  DenseMap<std::pair<uint64_t, uint32_t>, FoundKind> kinds;  // by operator and attributes, and outputs; without bodies
   size_t nextBody = 0;                                       // in raw.subgraphs
 };
 
@@ -289,7 +289,7 @@ int64_t SourceMap::offsetOf(const Place &place) const {
   return place.node.isValid() && place.node.value < at->nodes.size() ? at->nodes[place.node.value].begin : -1;
 }
 
-// "node 'loop' > body > " for a graph of the file, from the root down; graphs that are not assembled yet own it.
+// The path to a graph of the file, from the root down: "node 'loop' > body > ". Its owners are not assembled yet.
 std::string pathTo(const RawFile &file, uint32_t position) {
   std::string path;
   for (uint32_t owner = position + 1; owner < file.graphs.size(); ++owner) {

@@ -1,4 +1,4 @@
-// From the columns of a parsed file to Graphs: upgrade, operators, arity, canonical order, attributes that follow.
+// Turns the columns of a parsed file into Graphs: upgrade, operators, arity, canonical order, remapped attributes.
 // Tested by tests/json_reader_test.cc
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace gradc {
 
-/// Makes the graph of `file`, which is used up, its bodies first. Errors carry the byte offset of the node they are about.
+/// Consumes `file` and makes its graph, bodies first. Errors carry the byte offset of the node they concern.
 llvm::Expected<LoadedGraph> assembleFile(Context &context, RawFile file);
 
 }  // namespace gradc

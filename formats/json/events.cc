@@ -13,7 +13,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Walks the text and tells where it is: `*position` is one past the last byte read.
+/// Walks the text and publishes its place: `*position` is one past the last byte read.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -35,7 +35,7 @@ class CountingIterator {
   const char **position;
 };
 
-/// What the parser found wrong, without its own prefix, its line numbers and the bytes it quotes.
+/// The parser's message without its prefix, line numbers and quoted bytes.
 std::string explanation(StringRef what) {
   if (size_t at = what.find("syntax error"); at != StringRef::npos) what = what.drop_front(at);
   else what = what.rsplit("] ").second;
@@ -44,7 +44,7 @@ std::string explanation(StringRef what) {
   return after.empty() ? before.str() : (before + "; expected " + after).str();
 }
 
-/// Names and signatures are the parser's.
+/// The parser prescribes the names and signatures.
 struct Events {
   JsonEvents &handler;
 

@@ -1,4 +1,4 @@
-// What a JSON parser tells of a text, token by token, with the position in it. Every reader of JSON files uses it.
+// The events of a JSON parser, one per token, with the position in the text. Every reader of JSON files uses them.
 // Tested by tests/json_reader_test.cc and tests/block_file_test.cc
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace gradc {
 
-/// What a token is: of a value, its kind; keys of objects are strings.
+/// The kind of a token. Keys of objects are strings.
 enum class JsonToken : uint8_t { String, Number, Literal, Object, Array };
 
 /// "a string", "a number", …
@@ -33,11 +33,10 @@ class JsonEvents {
 /// Parses one value and nothing after it. At each event `position` is one past the last byte that was read.
 void parseJson(llvm::StringRef text, const char *&position, JsonEvents &events);
 
-/// Where a token begins, from one past the last byte that was read when it was reported: only errors ask, so the parser
-/// need not keep it.
+/// Where a token begins, given the `position` at its event. Only errors need this, so the parser does not keep it.
 int64_t jsonTokenBegin(llvm::StringRef text, int64_t position, JsonToken token);
 
-/// Adds the path of the error's place to its notes: it says what line and column do not where a file is one line.
+/// Adds the path of the error's place to its notes: line and column say little about a file that is one line.
 llvm::Error withJsonPath(llvm::Error error, llvm::StringRef text);
 
 }  // namespace gradc

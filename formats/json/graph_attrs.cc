@@ -36,7 +36,7 @@ bool GraphAttrReader::isList() const {
   return attr.kind == Kind::ListInt || attr.kind == Kind::ListStr || attr.kind == Kind::ListShape;
 }
 
-// Called with the first event that shows the value to be of no known kind.
+// Called at the first event that rules out every known kind.
 bool GraphAttrReader::goRaw() {
   if (state == State::Kind) raw.open('[');
   state = State::Raw;

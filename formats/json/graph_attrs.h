@@ -12,13 +12,13 @@ namespace gradc {
 /// NNVM's name of the kind; empty for Raw.
 llvm::StringRef graphAttrKindName(GraphAttr::Kind kind);
 
-/// Collects the parser events of one value. Every event returns false when the value does not have the form its kind
-/// asks for; `expected()` then says what was.
+/// Collects the parser events of one value. An event returns false when the value does not have the form that its kind
+/// requires; `expected()` then describes that form.
 class GraphAttrReader {
  public:
   void begin();
   bool addNumber(int64_t value, llvm::StringRef spelled);
-  /// A literal, or a number that is no int64.
+  /// A literal, or a number that is not an int64.
   bool addScalar(llvm::StringRef spelled);
   bool addString(llvm::StringRef text);
   bool addKey(llvm::StringRef key) { return raw.addKey(key); }

@@ -131,7 +131,7 @@ class Parser {
     return Error::success();
   }
 
-  // Fives: position, node and index of y, node and index of its head gradient; node -1 without one.
+  // Rows of five: position, node and index of y, node and index of its head gradient (node -1: none).
   void parsePairs(GraphTable &table) {
     const GraphAttr *list = find("head_pairs", Kind::ListInt);
     if (!list || list->numbers.empty() || list->numbers.size() % 5) return;
@@ -146,7 +146,7 @@ class Parser {
     attrs.erase("head_pairs");
   }
 
-  // Twos: node and index.
+  // Rows of two: node and index.
   void parseConstants(GraphTable &table) {
     const GraphAttr *list = find("grad_constants", Kind::ListInt);
     if (!list || list->numbers.empty() || list->numbers.size() % 2) return;
@@ -194,7 +194,7 @@ class Parser {
   const size_t numHeads;
 };
 
-/// One list per column of the table's heads, filled with what `element` says of each.
+/// One column of the table: `element` of each head.
 template <class T, class F> std::vector<T> column(const GradientTable &table, F element) {
   std::vector<T> list;
   list.reserve(table.heads.size());

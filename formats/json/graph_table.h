@@ -8,14 +8,14 @@
 
 namespace gradc {
 
-/// The table that `attrs` spell, of a graph with `entryBegin` (one more element than nodes) and `numHeads` heads. An
-/// attribute of gradc's that does not fit is set apart as malformed; of a gradient table the fault is noted (E-35).
+/// Parses the table of a graph with `entryBegin` (one more element than nodes) and `numHeads` heads. An attribute of
+/// gradc's that does not fit goes to `malformed`; the fault of a gradient table goes to `gradientFault` (E-35).
 GraphTable parseGraphTable(GraphAttrs attrs, llvm::ArrayRef<uint32_t> entryBegin, size_t numHeads);
 
-/// All of the table as attributes.
+/// The whole table as attributes.
 GraphAttrs spellGraphTable(const GraphTable &table);
 
-/// The graph-level attributes of a graph, as a file spells them, and the graph with others.
+/// The graph-level attributes of a graph as a file spells them, and a copy of the graph with other attributes.
 GraphAttrs graphAttrsOf(const Graph &graph);
 Graph withGraphAttrs(const Graph &graph, GraphAttrs attrs);
 

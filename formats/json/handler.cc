@@ -66,7 +66,7 @@ bool JsonHandler::onOtherNumber(StringRef spelled) {
   }
 }
 
-// A node attribute is spelled as Python would, which is how the files' front ends spelled theirs.
+// Literals in node attributes are spelled as in Python, which is how MXNet's front ends spelled them.
 bool JsonHandler::onLiteral(StringRef literal) {
   switch (current()) {
     case In::Attrs: return addAttr(pythonSpelling(literal));

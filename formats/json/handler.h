@@ -18,7 +18,7 @@ namespace gradc {
 
 class JsonHandler final : public JsonEvents {
  public:
-  /// `position` is moved on by whoever reads the text, one past the last byte the parser has seen.
+  /// The reader of the text keeps `position` one past the last byte that the parser has seen.
   JsonHandler(Context &context, llvm::StringRef text, const char *const &position, uint32_t maxNesting);
 
   bool onLiteral(llvm::StringRef literal) override;

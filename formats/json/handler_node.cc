@@ -181,7 +181,7 @@ bool JsonHandler::addAttr(StringRef value) {
   return true;
 }
 
-// Written by writeJson alone: in memory the origin is a column, so that equal attribute lists stay shared.
+// Only writeJson spells an origin as an attribute: in memory it is a column, so that equal attribute lists stay shared.
 bool JsonHandler::takeOrigin(StringRef value) {
   uint32_t id = 0;
   if (value.getAsInteger(10, id) || id == NodeId::kNone)
@@ -191,7 +191,7 @@ bool JsonHandler::takeOrigin(StringRef value) {
   return true;
 }
 
-// `param` fills only what is missing, and `attrs` wins over `attr`: of a repeated key Context::attrs keeps the last value.
+// `param` fills only what is missing, and `attrs` wins over `attr`: Context::attrs keeps the last value of a repeated key.
 AttrsId JsonHandler::internAttrs() {
   SmallVectorImpl<RawAttr> &pairs = top->pairs;
   if (!all_equal(top->spellings)) {

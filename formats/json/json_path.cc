@@ -41,7 +41,7 @@ std::string spell(ArrayRef<Level> levels) {
 
 std::string jsonPathAt(StringRef text, size_t offset) {
   SmallVector<Level, kMaxLevels + 1> levels;
-  size_t numDeeper = 0;  // levels inside of those that are kept: a file may have any number
+  size_t numDeeper = 0;  // levels below those that are kept: a file may have any number
   auto close = [&] {
     if (numDeeper != 0) --numDeeper;
     else if (!levels.empty()) levels.pop_back();

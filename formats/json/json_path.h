@@ -7,8 +7,8 @@
 
 namespace gradc {
 
-/// Path to the value that the byte at `offset` begins or ends, or is in; empty at the root. The text has to be JSON up to
-/// there. Long paths end in "…". Linear: only errors ask, so nothing is kept for it while a file is read.
+/// Path to the value that contains the byte at `offset`; empty at the root. The text has to be JSON up to there. Long
+/// paths end in "…". Linear: only errors need it, so reading a file keeps nothing for it.
 std::string jsonPathAt(llvm::StringRef text, size_t offset);
 
 }  // namespace gradc

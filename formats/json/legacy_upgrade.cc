@@ -48,7 +48,7 @@ class Upgrade {
     graph.nodes[n].attrs = id;
   }
 
-  /// KindRef of a known operator whose attributes parse; null otherwise.
+  /// The kind of a known operator whose attributes parse; null otherwise.
   const NodeKind *kindOf(uint32_t n) {
     const RawNode &node = graph.nodes[n];
     auto [known, isNew] = kinds.try_emplace({node.op.value, node.attrs.value});
@@ -101,8 +101,8 @@ class Upgrade {
     return false;
   }
 
-  // Before NNVM a file named no auxiliary states: they become variables that carry the operator's attributes. Operators of
-  // any number of inputs have none; what such a node lacks is an error of arity, however many it asks for.
+  // Before NNVM a file named no auxiliary states: they become variables that carry the operator's attributes. Variadic
+  // operators have none; an input that such a node lacks is an arity error, whatever number its attributes request.
   void addMissingInputs() {
     const size_t numFileNodes = graph.nodes.size();
     std::vector<Value> inputs;
@@ -150,7 +150,7 @@ class Upgrade {
     }
   }
 
-  // axis = -1 said "all axes" then, which is what no axis says now.
+  // axis = -1 used to mean "all axes", which is now spelled by leaving out `axis`.
   void dropFlattenAxis(uint32_t n) {
     const StringRef op = tables.text(graph.nodes[n].op);
     if ((op != "argmax" && op != "argmin") || attrsOf(n).get("axis") != StringRef("-1")) return;

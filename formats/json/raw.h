@@ -1,7 +1,7 @@
 // The graph objects of a file as the parser leaves them: columns of plain numbers, ids still those of the file.
 //
-// What a node means (its operator, how many outputs it has) is known only after the whole object was read, because the
-// keys of a JSON object come in any order. `assembleGraph` (formats/json/assemble.h) makes a Graph of it.
+// What a node means (its operator, how many outputs it has) is known only once the whole object has been read, because
+// the keys of a JSON object come in any order. `assembleFile` (formats/json/assemble.h) makes Graphs from them.
 // Tested by tests/json_reader_test.cc
 #pragma once
 
@@ -25,7 +25,7 @@ struct RawAttr {
   StrId key, value;
 };
 
-/// The texts and attribute lists of a file, each once, so that nodes hold numbers.
+/// Interns the texts and attribute lists of a file, so that nodes hold only ids.
 class RawTables {
  public:
   StrId intern(llvm::StringRef text) {
@@ -39,7 +39,7 @@ class RawTables {
     if (isNew) lists.push_back(attrs);
     return AttrsId(at->second);
   }
-  /// The list of these pairs, of which the last counts where a key is repeated.
+  /// The list of these pairs; the last value of a repeated key counts.
   AttrsId intern(Context &context, llvm::ArrayRef<RawAttr> pairs);
   const Attrs &attrs(AttrsId id) const { return lists[id.value]; }
 
@@ -85,7 +85,7 @@ struct RawGraph {
 struct RawFile {
   RawTables tables;
   std::vector<RawGraph> graphs;               // in the order their objects end, so the root is the last
-  std::map<std::string, size_t> unknownKeys;  // key of a graph or node nothing reads → how often
+  std::map<std::string, size_t> unknownKeys;  // ignored key of a graph or node → number of uses
 };
 
 }  // namespace gradc

@@ -16,8 +16,8 @@ namespace {
 
 constexpr StringLiteral kOriginKey = "__origin__";
 
-/// Appends to a buffer that is handed on when it is nearly full, and at the end by `flush`: the stream may throw, as one
-/// into a string does without memory.
+/// Appends to a buffer that goes to the stream when it is nearly full, and at the end by an explicit `flush`: the stream
+/// may throw, as one into a string does when memory runs out.
 class Output {
  public:
   explicit Output(raw_ostream &os) : os(os) { buffer.reserve(kSize); }
@@ -54,7 +54,7 @@ class Output {
   std::string buffer;
 };
 
-/// Writes one graph object; those below it, which belong to nodes, on the node's own line.
+/// Writes one graph object. The bodies of a node go on the node's line.
 class Writer {
  public:
   explicit Writer(raw_ostream &os) : out(os) {}

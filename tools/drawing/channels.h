@@ -15,7 +15,7 @@ class Channels {
  public:
   explicit Channels(uint32_t numChannels) : counts(numChannels, 0) {}
 
-  /// Net `net` needs [low, high] of the channel; several calls for one net ask for the hull.
+  /// Net `net` needs [low, high] of the channel; several calls for one net request the hull.
   void add(uint32_t channel, uint32_t net, double low, double high) {
     spans.push_back({channel, net, std::min(low, high), std::max(low, high), 0});
   }
@@ -43,7 +43,7 @@ class Channels {
   }
 
   uint32_t count(uint32_t channel) const { return counts[channel]; }
-  /// Of a net that was added to the channel.
+  /// The track of a net that was added to the channel.
   uint32_t track(uint32_t channel, uint32_t net) const {
     auto span = llvm::lower_bound(spans, std::pair(channel, net), [](const Span &s, std::pair<uint32_t, uint32_t> key) {
       return std::pair(s.channel, s.net) < key;

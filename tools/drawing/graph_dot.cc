@@ -32,7 +32,7 @@ StringRef nodeStyle(NodeRole role) {
   return "";
 }
 
-/// What is inside the braces of one graph.
+/// Prints what is inside the braces of one graph.
 class DotGraph {
  public:
   DotGraph(raw_ostream &os, const Drawing &drawing, size_t position, size_t depth)
@@ -72,7 +72,7 @@ class DotGraph {
   // A variable belongs to its first reader.
   Lane laneOf(NodeId n) const { return layout.isPlaced(n) ? layout.lane[n] : layout.lane[layout.host[n]]; }
 
-  // The last of the gradient nodes of a forward node stands at its rank, those that feed it follow below.
+  // The last of the gradient nodes of a forward node has its rank; those that feed it follow below.
   void printRanks() {
     for (uint32_t id = 0; id < graph.numNodes(); ++id) {
       const NodeId n(id), anchor = layout.anchor[n];
@@ -126,7 +126,7 @@ class DotGraph {
   const Graph &graph;
   const std::optional<Inference> &inference;
   GraphLayout layout;
-  std::string prefix, indent;  // prefix: of the names of nodes, which are those of the whole file
+  std::string prefix, indent;  // prefix: of the names of nodes, which are unique in the whole file
 };
 
 class DotPrinter {

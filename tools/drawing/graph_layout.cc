@@ -38,7 +38,7 @@ class LayoutBuilder {
     for (NodeId dep : graph.controlDeps(n)) visit(dep);
   }
 
-  // Variables and constants stand beside their first reader, but not those that are heads themselves.
+  // Variables and constants go beside their first reader, except those that are heads themselves.
   void setHosts() {
     auto isLeaf = [&](NodeId n) {
       return graph.inputs(n).empty() && graph.controlDeps(n).empty() && graph.bodies(n).empty();
@@ -50,8 +50,8 @@ class LayoutBuilder {
     for (Value head : graph.heads()) layout.host[head.node] = NodeId();
   }
 
-  // The forward node a node was generated for, as the file says, or, in files that do not, as a fused gradient operator's
-  // first control dependency says.
+  // The forward node that a node was generated for: its origin or, in files without origins, the first control dependency of a
+  // fused gradient operator.
   NodeId originOf(NodeId n) const {
     if (graph.origin(n).isValid()) return graph.origin(n);
     const bool isLinked = graph.op(n)->flags.isBackward && !graph.controlDeps(n).empty();
@@ -98,7 +98,7 @@ class LayoutBuilder {
       });
       height.resize(std::max<size_t>(height.size(), rank[n] + 1), 1);
     }
-    // Of the gradient nodes with one anchor, those nobody among them reads are at its height.
+    // Among the gradient nodes with one anchor, those that none of the others reads are level with it.
     for (uint32_t n = graph.numNodes(); n-- > 0;) {
       if (layout.lane[NodeId(n)] != Lane::Gradient) continue;
       const NodeId anchor = layout.anchor[NodeId(n)];
@@ -134,8 +134,8 @@ class LayoutBuilder {
     return layout.lane[n] == Lane::Gradient ? layout.numRows - 1 - layout.row[n] : layout.row[n];
   }
 
-  // A node goes on in the column of the source from which the longest path comes; a source goes on to the reader from
-  // which the longest path leads on. Chains are where both agree.
+  // A node continues the column of the source with the longest path to it; a source is continued by the reader with the longest
+  // path onwards. Chains are where both agree.
   std::vector<Chain> findChains(ArrayRef<NodeId> nodes) const {
     NodeMap<uint32_t> toEnd(graph, 0), fromStart(graph, 0);
     NodeMap<NodeId> next(graph, NodeId()), previous(graph, NodeId());

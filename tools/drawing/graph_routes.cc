@@ -87,7 +87,7 @@ class Router {
     return at->second;
   }
 
-  // Routes to node n, its ports in the order in which the sources stand from left to right.
+  // Adds the routes to node n; its ports are in the order of the sources from left to right.
   void addReader(NodeId n) {
     SmallVector<uint32_t, 8> incoming;
     auto add = [&](NodeId source, uint32_t output, EdgeKind kind) {
@@ -111,7 +111,7 @@ class Router {
     auto distance = [&](size_t i) {
       return std::max(routes[i].fromGap, inGap(n)) - std::min(routes[i].fromGap, inGap(n));
     };
-    // Of several in one column the nearest comes straight, the others from the gutter at the right.
+    // The nearest of several in one column comes straight, the others from the gutter on the right.
     llvm::stable_sort(order, [&](size_t a, size_t b) {
       return std::pair(column(a), distance(a)) < std::pair(column(b), distance(b));
     });
@@ -298,7 +298,7 @@ class Router {
     add(endX, flowsUp(edge.to) ? to.y + to.height : to.y);
   }
 
-  // From a variable to the box beside it: points of a straight line, the ends at the middles as far as the box reaches.
+  // A straight line from each variable to the box beside it, from middle to middle as far as the box reaches.
   void drawPills() {
     for (uint32_t i = 0; i < graph.numNodes(); ++i) {
       const Box &to = picture.boxes[NodeId(i)];

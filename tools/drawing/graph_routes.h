@@ -1,4 +1,4 @@
-// Where everything of a drawing is in pixels: boxes on the grid of a GraphLayout, and edges as polylines between them.
+// The coordinates of a drawing in pixels: boxes on the grid of a GraphLayout, and edges as polylines between them.
 //
 // Edges run where no box can be: horizontally in the gaps between rows, vertically in the gutters between columns, or
 // straight down a column that is empty there. Each gap and gutter has as many tracks as its edges need side by side; edges
@@ -25,7 +25,7 @@ struct RoutedEdge {
   std::vector<Point> points;  // from the source's border to the target's
 };
 
-/// What the drawing wants to know about sizes before anything is placed.
+/// The sizes that must be known before anything is placed.
 struct NodeSizes {
   NodeMap<double> width, height;  // of boxes, and of the pills of variables beside their readers
   std::vector<double> headWidth;  // of the pill of each head

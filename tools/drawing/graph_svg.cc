@@ -231,7 +231,7 @@ class Panel {
   const BodyNumbers &numbers;
   GraphLayout layout;
   std::vector<std::string> labels;
-  std::string prefix;  // of the ids of nodes, which are those of the whole file
+  std::string prefix;  // of the ids of nodes, which are unique in the whole file
   double top;
   GraphPicture picture;
 };

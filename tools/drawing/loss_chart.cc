@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kWidth = 760, kLeft = 66, kRight = 24, kTop = 86, kLossHeight = 270, kGap = 46, kMetricHeight = 170,
                  kBottom = 44;
-constexpr double kLogSpan = 20;       // largest over smallest loss from which the axis is logarithmic
+constexpr double kLogSpan = 20;       // largest over smallest loss beyond which the axis is logarithmic
 constexpr size_t kMostPoints = 1500;  // of a line: more than there are pixels
 
 struct Dot {
@@ -120,7 +120,7 @@ class Panel {
   bool isLog = false;
 };
 
-/// Mean of each point and the ones before it, `window` in all, after skipping what is not finite.
+/// The mean of each point and the ones before it, `window` in all. The points must be finite.
 Line runningMean(const Line &points, size_t window) {
   Line means;
   double sum = 0;

@@ -213,7 +213,7 @@ class PlanPrinter {
       text(right + 8, std::max(values, bound + 48) + 12, "t3",
            "values alone " + bytesText(static_cast<double>(plan.valueBytes)));
     }
-    // The two words stand apart even where the lines coincide.
+    // The two labels stay apart even where the lines coincide.
     text(right + 8, planned - 4, "t3", "planned " + bytesText(static_cast<double>(plan.plannedBytes)));
     bound = std::max(bound, planned);
     text(right + 8, bound + 12, "t3 boundtext", "bound " + bytesText(static_cast<double>(plan.boundBytes)));

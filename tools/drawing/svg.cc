@@ -12,7 +12,7 @@ namespace {
 
 bool startsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-// Light colours first; viewers that know no media queries keep them, on a light paper of their own.
+// Light colours first; viewers without media queries keep them, on a light page.
 constexpr StringRef kStyle = R"(<style>
 text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:#1f2933}
 .t1{font-weight:600}.t2{fill:#3e4c59}.t3{font-size:10.5px;fill:#66727f}.mid{text-anchor:middle}.end{text-anchor:end}

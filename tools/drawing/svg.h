@@ -1,6 +1,6 @@
-// Parts of SVG files: escaping, how wide text is, numbers, and one style sheet for light and dark.
+// Parts of SVG files: escaping, text widths, numbers, and one style sheet for light and dark.
 //
-// The files stand alone: no script, no link, no font to load. Tested by tests/drawing_test.cc
+// The files are self-contained: no script, no link, no font to load. Tested by tests/drawing_test.cc
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -21,7 +21,7 @@ std::string number(double value);
 /// "1,234,567".
 std::string grouped(int64_t value);
 
-/// A paper of the given size and the style sheet. Classes: t1 t2 t3 (text: strong, plain, faint), mid end (anchors), and
+/// Starts a page of the given size with the style sheet. Classes: t1 t2 t3 (text: strong, plain, faint), mid end (anchors), and
 /// for areas variable aux operator backward sum other update head scratch; for lines forward gradient saved control axis
 /// grid bound.
 void open(llvm::raw_ostream &os, double width, double height, llvm::StringRef title);

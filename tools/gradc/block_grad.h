@@ -7,11 +7,11 @@
 
 namespace gradc {
 
-/// What the flags ask for, or the file's own call: `--of` and `--wrt` as `gradients`, `--of` and `--parameters` as
-/// `append_backward`. Usage where neither says what is differentiated.
+/// The call that the flags request, or the file's own: `--of` and `--wrt` as `gradients`, `--of` and `--parameters` as
+/// `append_backward`. Usage if neither names what to differentiate.
 llvm::Expected<BlockCall> callOf(const Tool &tool, const BlockFile &file);
 
-/// The program with its gradient, its call and the result, to `--output`.
+/// Writes the program with its gradient, its call and the result to `--output`.
 llvm::Error writeBackward(Tool &tool, BlockFile file, const BlockCall &call);
 
 /// `--as graph`: the graph and its gradient. `forward` is set to the program as a graph.

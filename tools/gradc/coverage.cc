@@ -20,7 +20,7 @@ namespace {
 bool canRun(const OpDef &op) { return op.kernel || op.fastKernel; }
 bool takesIntegers(const OperatorCoverage &row) { return row.op->kernelTypes.contains(DType::Int32); }
 
-// What the gradient graph of a single node adds to it.
+// Inspects what the gradient graph of a single node adds to it.
 void inspectGradient(const Graph &gradient, const OpDef *ones, OperatorCoverage &row) {
   for (uint32_t n = 0; n < gradient.numNodes(); ++n) {
     const OpDef *op = gradient.op(NodeId(n));

@@ -1,4 +1,4 @@
-// Which operators of some networks are known, can run, fast or not, and can be differentiated, found by trying each with
+// Which operators of some networks are known, can run (fast or not) and can be differentiated, determined by trying each with
 // the attributes it has there. Tested by tests/cli_test.cc and testdata/cli.
 #pragma once
 
@@ -19,10 +19,10 @@ struct OperatorCoverage {
   bool isKnown = false;
   bool hasKernel = false;  // a reference kernel, or a fast one that needs none
   bool hasFastKernel = false;
-  bool hasGradient = false;         // of order 1, or nothing flows through it by definition
-  bool hasGradientKernels = false;  // everything its gradient consists of can run
-  bool hasFastGradient = false;     // and all of it has fast kernels
-  bool isConstant = false;          // nothing flows through it
+  bool hasGradient = false;         // of order 1, or no gradient flows through it by definition
+  bool hasGradientKernels = false;  // all operators of its gradient can run
+  bool hasFastGradient = false;     // and all of them have fast kernels
+  bool isConstant = false;          // no gradient flows through it
   uint64_t orders = kTriedOrders;   // the lowest over its attributes
 
   bool isComplete() const { return isKnown && hasKernel && hasGradient && hasGradientKernels; }
@@ -34,7 +34,7 @@ class Coverage {
   /// Counts the nodes of one network, those of sub-graphs included.
   void add(llvm::StringRef name, const Graph &graph);
 
-  /// By number of nodes, the most first, then by name.
+  /// By number of nodes, descending, then by name.
   std::vector<OperatorCoverage> operators() const;
   bool isComplete() const;
   void printTable(llvm::raw_ostream &os) const;

@@ -9,7 +9,7 @@
 
 namespace gradc {
 
-/// Sets `out` to the enumerator whose position among the choices of the placeholder `value` has.
+/// Sets `out` to the enumerator at the position of `value` among the choices in the flag's placeholder.
 template <class E> bool choose(const Flag &flag, llvm::StringRef value, E &out) {
   llvm::SmallVector<llvm::StringRef, 4> choices;
   flag.value.split(choices, '|');

@@ -38,7 +38,7 @@ class RequestBuilder {
     return Error::success();
   }
 
-  /// What a seed too many says: how many there are, for how many places among the outputs (E-37).
+  /// The error for a surplus seed: the number of seeds, and of places among the outputs (E-37).
   Error tooManySeeds(Value y, StringRef text) {
     size_t places = count_if(request.heads, [&](const GradientHead &head) { return head.y == y; }), given = 0;
     for (const KeyValue &seed : options.seeds) given += seed.key == text;
@@ -72,7 +72,7 @@ class RequestBuilder {
     });
   }
 
-  /// Of a y listed twice, seeds go to its places in order (H-06).
+  /// The next place of y without a seed: if y is listed twice, seeds go to its places in order (H-06).
   GradientHead *unseededHead(Value y) {
     SmallVector<size_t, 1> &places = unseeded[graph.entry(y).value];
     return places.empty() ? nullptr : &request.heads[places.pop_back_val()];
@@ -106,8 +106,8 @@ class RequestBuilder {
     return Error::success();
   }
 
-  /// `all` means what can get a gradient; a variable of --no-grad cannot. Where unused variables are no error, it stays and
-  /// its slot says so.
+  /// `all` means what can get a gradient, and a variable in --no-grad cannot. If unused variables are no error, it stays and its
+  /// slot says so.
   void leaveOutCut(AllTargets &all) {
     BitVector isCut(graph.numEntries());
     for (Value v : request.noGrad) isCut.set(graph.entry(v).value);
@@ -149,7 +149,7 @@ class RequestBuilder {
   const Inference &inference;
   NameIndex names;
   GradientRequest request;
-  DenseMap<uint32_t, SmallVector<size_t, 1>> unseeded;  // by entry: places among the y, the first last
+  DenseMap<uint32_t, SmallVector<size_t, 1>> unseeded;  // by entry: places among the ys, in reverse order
 };
 
 }  // namespace

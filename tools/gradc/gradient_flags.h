@@ -1,4 +1,4 @@
-// From the flags of `grad` and `gradcheck` to a GradientRequest. Tested by tests/cli_test.cc
+// Turns the flags of `grad` and `gradcheck` into a GradientRequest. Tested by tests/cli_test.cc
 #pragma once
 
 #include "tool.h"

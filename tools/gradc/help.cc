@@ -15,7 +15,7 @@ constexpr const Verb *kVerbs[] = {&kGrad,    &kInfer,  &kPlan, &kRun, &kTrain, &
                                   &kConvert, &kVerify, &kShow, &kOpt, &kOps,   &kDiff};
 constexpr size_t kWidth = 80;
 
-/// Words of `text` filled into lines of kWidth columns, all but the first indented; the cursor is at `column`.
+/// Fills the words of `text` into lines of kWidth columns, all but the first indented; the cursor is at `column`.
 void printWrapped(raw_ostream &os, StringRef text, size_t indent, size_t column) {
   SmallVector<StringRef, 32> words;
   text.split(words, ' ', -1, false);

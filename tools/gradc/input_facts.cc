@@ -98,7 +98,7 @@ bool takesRank(Context &context, const Graph &graph, uint32_t input, uint32_t ra
 }
 
 std::string ranksText(ArrayRef<uint32_t> ranks) {
-  // Where numbers alone are accepted, an attribute at its default asks for them.
+  // If only scalars are accepted, the reason is an attribute at its default.
   if (ranks.empty() || ranks.back() == 0) return "";
   if (ranks.size() == kLargestRank + 1) return "any rank";
   const bool isRun = ranks.back() - ranks.front() + 1 == ranks.size();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr StringRef kVersion = "gradc 0.1\n";
 
-/// Known before anything else, so that even usage errors have the form requested.
+/// Determined before anything else, so that even usage errors have the requested form.
 DiagForm diagForm(ArrayRef<StringRef> args) {
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--") break;
@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
     gradc::Tool tool(diagnostics);  // outlives the report: messages describe nodes of its context
     Expected<int> code = gradc::catchingBadAlloc("to go on", [&] { return gradc::run(args, tool); });
     return code ? *code : diagnostics.report(code.takeError());
-  } catch (const std::bad_alloc &) {  // nothing is left to say it in the usual way
+  } catch (const std::bad_alloc &) {  // no memory for a regular message
     gradc::sayOutOfMemory(form == gradc::DiagForm::Json);
     return 1;
   }

@@ -10,7 +10,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// What is tried where an operator refuses the first choice and pairs: the last choice, four pairs (pad_width).
+/// Attribute values to try in turn: the first choice and pairs, the last choice, four pairs (pad_width).
 struct Attempt {
   bool takesLastChoice;
   StringRef tuple;
@@ -25,7 +25,7 @@ StringRef sampleValue(const AttrSpec &spec, const Attempt &attempt) {
   return spec.key == "num_args" ? "2" : "1";
 }
 
-/// Required attributes alone; where the operator's own check wants more (a kernel for pooling), all tuples as well.
+/// Sets only required attributes; if the operator's own check requires more (a kernel for pooling), all tuples as well.
 Expected<KindRef> attemptKind(Context &context, const OpDef &op, const Attempt &attempt) {
   SmallVector<AttrText, 8> attrs, tuples;
   for (const AttrSpec &spec : op.attrs) {
@@ -67,7 +67,7 @@ Expected<Graph> sampleGraph(Context &context, const KindRef &handle) {
 
 namespace {
 
-/// Differentiates the gradients of the order before with respect to the same variables, `order` times.
+/// Differentiates `order` times, each time the gradients of the previous order with respect to the same variables.
 Error differentiate(Context &context, const KindRef &kind, uint64_t order, ReachedOrder &reached) {
   Expected<Graph> graph = sampleGraph(context, kind);
   if (!graph) return graph.takeError();

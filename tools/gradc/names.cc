@@ -104,7 +104,7 @@ Expected<Value> NameIndex::head(StringRef position) const {
   return graph.heads()[number];
 }
 
-// E-14: what names nothing and looks like another type of thing.
+// E-14: a text that names nothing and looks like a number or a list.
 std::optional<Error> NameIndex::wrongType(StringRef text) {
   double number;
   const bool isNumber = to_float(text, number);
@@ -115,7 +115,7 @@ std::optional<Error> NameIndex::wrongType(StringRef text) {
   return Error(std::move(failure).note("node 3 is '#3', head 3 is '@3'"));
 }
 
-// E-25: inside a body, as `--no-grad` names it.
+// E-25: a path to a node in a body, as `--no-grad` takes it.
 std::optional<Error> NameIndex::inside(StringRef text) const {
   std::optional<NodeInside> found = findInside(graph, text);
   if (!found) found = findInside(graph, text.rsplit(':').first);

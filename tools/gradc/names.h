@@ -1,4 +1,4 @@
-// From the names a user types to entries of a graph (CLI-01), and "did you mean" for those that do not exist.
+// Resolves names that a user types to entries of a graph (CLI-01), with "did you mean" for those that do not exist.
 //
 // ENTRY is, tried in this order: a node's name (its output 0), `name:index`, a listed output name (`softmax_output`,
 // IR-16), a position in the heads (`@0`). Of several nodes with one name, `name#2` is the second in id order; `#12` is
@@ -26,7 +26,8 @@ class NameIndex {
   /// Sorts the nodes by name once: O(n log n).
   explicit NameIndex(const Graph &graph);
 
-  /// E-25 for a node in a body, UnknownName with close matches, E-14 for a number or a bracket, E-34 with node ids, E-48 for an output the node does not have.
+  /// E-25 for a node in a body, UnknownName with close matches, E-14 for a number or a bracket, E-34 with node ids, E-48 for an
+  /// output that the node does not have.
   llvm::Expected<Value> entry(llvm::StringRef text) const;
   /// The same for a node that must be a variable.
   llvm::Expected<NodeId> variable(llvm::StringRef text) const;

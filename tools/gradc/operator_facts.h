@@ -1,4 +1,4 @@
-// What the operator reference says of a definition, in words. Tested by tests/cli_test.cc
+// What the operator reference says about a definition, in words. Tested by tests/cli_test.cc
 #pragma once
 
 #include "ir/op.h"
@@ -8,19 +8,19 @@
 
 namespace gradc {
 
-/// "at least 0", "-1 to 3", "avg|max": what an attribute may be; empty where its type says it all.
+/// "at least 0", "-1 to 3", "avg|max": the values that an attribute may have; empty if its type says enough.
 std::string rangeText(const AttrSpec &spec);
 /// "required" or the default, as a file spells it.
 std::string defaultText(const AttrSpec &spec);
 /// "data, weight, bias (how many depends on the attributes)".
 std::string portsText(const Ports &ports);
-/// Names of the inputs in the set; a set that depends on the attributes is said to. Empty: no input.
+/// Names of the inputs in the set, or that it depends on the attributes. Empty: no input.
 std::string inputSetText(const OpDef &op, const InputSet &set);
 /// Where the gradient comes from.
 llvm::StringRef gradientText(const OpDef &op);
 /// Element types the reference kernel computes in.
 llvm::StringRef typesText(const OpDef &op);
-/// How MXNet 1.9.1 has the operator.
+/// How MXNet 1.9.1 expresses the operator.
 llvm::StringRef mxnetText(const OpDef &op);
 /// "smooth in pieces", "draws random numbers", …
 std::vector<llvm::StringRef> notesOf(const OpDef &op);

@@ -1,4 +1,4 @@
-// What operators come to, found by trying: a node of each, attributes at their defaults, lowered and differentiated.
+// What operators end in, determined by trying: a node of each, with default attributes, is lowered and differentiated.
 // Tested by tests/golden_test.cc
 #pragma once
 
@@ -16,9 +16,9 @@ using OperatorSet = std::set<const OpDef *>;
 using Needs = std::map<const OpDef *, OperatorNeeds>;
 
 struct OperatorTrials {
-  /// All operators of the context; gradient operators that no gradient has are tried by themselves.
+  /// Tries all operators of the context; gradient operators that occur in no gradient are tried on their own.
   explicit OperatorTrials(Context &context);
-  /// One operator alone.
+  /// Tries only one operator.
   OperatorTrials(Context &context, const OpDef &op) { tryOperator(context, op); }
 
   Needs needs;  // by operator: the primitives it ends in

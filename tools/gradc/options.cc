@@ -120,7 +120,7 @@ bool setMissingOrder(Options &options, const Flag &, StringRef text) {
   return true;
 }
 
-// Order: shared flags, then as the verbs come. Enumerators follow the order of the choices.
+// Order: shared flags, then those of the verbs in turn. Enumerators follow the order of the choices.
 constexpr Flag kFlags[] = {
     {"output", "FILE", "write the result to FILE instead of standard output; FILE appears whole or not at all",
      [](Options &o, const Flag &, StringRef v) {

@@ -54,7 +54,7 @@ struct Options {
 
   std::vector<std::string> of, wrt, noGrad, stop, retain;  // each a comma-separated list of entries
   std::vector<KeyValue> seeds, requests;
-  bool forbidsUnused = false;  // '--unused error' was said, not only meant
+  bool forbidsUnused = false;  // '--unused error' was given, not only implied
   bool onlyInputs = true;      // false: also accumulate into every leaf, which is refused (XS-12)
   GradientOptions gradient;
   Dialect dialect = Dialect::Gradc;

@@ -14,7 +14,7 @@ namespace gradc {
 
 class OutputFile {
  public:
-  /// `path` empty or "-" is standard output. A name that exists and is no regular file (a pipe, /dev/null) is written
+  /// `path` empty or "-" is standard output. A name that exists and is not a regular file (a pipe, /dev/null) is written
   /// directly. Io when the folder or file cannot be written.
   static llvm::Expected<OutputFile> open(llvm::StringRef path);
   OutputFile(OutputFile &&);
@@ -30,7 +30,7 @@ class OutputFile {
   llvm::Error finish();  // all but the renaming
   llvm::Error publish();
 
-  std::string name, path;                 // as it was given; where it leads
+  std::string name, path;                 // as given; with links followed
   std::string temporary;                  // empty when `path` is written directly
   int descriptor = -1, cleanupSlot = -1;  // of the temporary
   std::unique_ptr<llvm::raw_fd_ostream> os;
@@ -39,11 +39,11 @@ class OutputFile {
 /// Commits them together: none is renamed before all are on the disk.
 llvm::Error commitAll(llvm::ArrayRef<OutputFile *> files);
 
-/// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors; temporary files are
-/// removed then, and when a signal ends the process that it can catch.
+/// Exit code 70 and a line on standard error for crashes, failed assertions and LLVM's fatal errors. Temporary files are
+/// removed then, and when a signal that can be caught ends the process.
 void installCrashHandlers();
 
-/// The message of Diagnostics for an error that is "out of memory", without any.
+/// The message that Diagnostics prints for "out of memory", without taking memory.
 void sayOutOfMemory(bool asJson);
 
 }  // namespace gradc

@@ -7,8 +7,8 @@
 
 namespace gradc {
 
-/// Markdown: docs/primitives.md is what this prints. What operators end in is found by trying: a node of each, attributes at
-/// their defaults, and its gradient.
+/// Markdown: prints docs/primitives.md. What operators end in is determined by trying a node of each, with default attributes,
+/// and its gradient.
 void printPrimitives(llvm::raw_ostream &os, Context &context);
 
 }  // namespace gradc

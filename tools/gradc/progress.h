@@ -1,4 +1,4 @@
-// A line on the terminal for work that takes more than a second; nothing when standard error is no terminal.
+// A line on the terminal for work that takes more than a second; nothing when standard error is not a terminal.
 #pragma once
 
 #include <condition_variable>

@@ -1,12 +1,11 @@
-// How a user of the command line asks for what a note of the library advises. Tested by testdata/cli and
-// tests/cli_test.cc
+// How a user of the command line follows the advice in a note of the library. Tested by testdata/cli and tests/cli_test.cc
 #pragma once
 
 #include "ir/error.h"
 
 namespace gradc {
 
-/// The note's text, or, if its remedy is one, the text that names the flag.
+/// The note's text or, if it carries a remedy, the text that names the flag.
 std::string noteText(const Note &note);
 
 }  // namespace gradc

@@ -28,7 +28,7 @@ class Diagnostics {
 
   /// The text that byte offsets refer to from now on. Returns it; it lives as long as this object or the next call.
   llvm::StringRef setSource(llvm::StringRef path, std::unique_ptr<llvm::MemoryBuffer> text);
-  /// The graph read from that text, and where its nodes stand.
+  /// The graph read from that text, and the places of its nodes.
   void setInput(const Graph &graph, SourceMap sources);
   /// The graph that node places refer to from now on: the input, or one made from it.
   void setCurrent(const Graph &graph) { current = graph; }

@@ -30,7 +30,7 @@ std::string operatorsOf(const Graph &graph, const Executor::Timing &timing) {
   return join(map_range(nodesOf(timing), [&](NodeId n) { return graph.opName(n); }), " + ");
 }
 
-/// One per operator or row of operators that ran as one, the slowest first, then one for all of them.
+/// One row per operator or group of operators that ran as one, the slowest first, then one for all of them.
 std::vector<Row> rowsOf(const Graph &graph, ArrayRef<Executor::Timing> timings) {
   std::vector<Row> rows;
   StringMap<size_t> rowOf;

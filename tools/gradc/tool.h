@@ -1,4 +1,4 @@
-// What every verb works with: the operators, the flags, the messages; and reading a graph the way every verb reads it.
+// What every verb works with: operators, flags and messages, and the one way in which verbs read a graph.
 // Tested by tests/cli_test.cc
 #pragma once
 
@@ -30,21 +30,21 @@ llvm::StringRef inputPath(const Tool &tool);
 /// A program of blocks; warnings of the reader are printed.
 llvm::Expected<BlockFile> loadBlocks(Tool &tool, llvm::StringRef text);
 
-/// Reads and verifies a graph, or a program of blocks as one (docs/blocks.md), whose heads are what its call differentiates; warnings of the reader are printed, node places refer to it from now on. Several verifier
-/// errors come joined.
+/// Reads and verifies a graph, or a program of blocks as a graph (docs/blocks.md) whose heads are what its call differentiates.
+/// Prints warnings of the reader; node places refer to the graph from now on. Several errors of the verifier are joined.
 llvm::Expected<Graph> load(Tool &tool, llvm::StringRef path);
 /// The same for the verb's only file, standard input when none is given.
 llvm::Expected<Graph> load(Tool &tool);
-/// The same of a text.
+/// The same for a text.
 llvm::Expected<Graph> loadText(Tool &tool, llvm::StringRef text);
 
-/// `load`, then the versions of overwritten variables kept (passes/order_mutation.h): for verbs whose result depends on the
-/// order in which nodes run. Node ids may differ from the file's.
+/// `load`, then orders mutations and saves overwritten versions (passes/order_mutation.h): for verbs whose result depends on
+/// the order in which nodes run. Node ids may differ from the file's.
 llvm::Expected<Graph> loadInOrder(Tool &tool);
 llvm::Expected<Graph> inOrder(Tool &tool, const Graph &graph);
 
-/// `--shape` and `--dtype` for variables of `graph`. UnknownName when the graph has no such variable and `known` has none
-/// either: a pass may have dropped one that the user's graph has.
+/// `--shape` and `--dtype` for variables of `graph`. UnknownName if `known`, the user's graph, has no such variable; one that
+/// only `known` has is left out, because a pass may have dropped it.
 llvm::Expected<InferRequest> resolveHints(const Tool &tool, const Graph &graph, const Graph &known);
 
 /// Writes the JSON form to `--output` or standard output.

@@ -1,4 +1,4 @@
-// What `gradc train` is told, and the rows of its own flags. Tested by tests/train_cli_test.cc
+// The settings of `gradc train`, and the rows of its own flags. Tested by tests/train_cli_test.cc
 #pragma once
 
 #include "passes/append_optimizer.h"
@@ -30,7 +30,7 @@ struct TrainFlags {
   uint64_t checkpointEvery = 0;  // steps; 0: every epoch
 };
 
-/// Rows beside those of options.cc.
+/// Rows in addition to those of options.cc.
 llvm::ArrayRef<Flag> trainFlags();
 
 }  // namespace gradc

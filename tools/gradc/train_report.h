@@ -1,4 +1,4 @@
-// What `train` tells while it runs: a line per epoch, a log of every step, a progress line on a terminal.
+// What `train` reports while it runs: a line per epoch, a log of every step, a progress line on a terminal.
 // Tested by tests/train_cli_test.cc
 #pragma once
 
@@ -22,7 +22,7 @@ class TrainReport {
   TrainReport(llvm::raw_ostream *os, Metric metric, uint64_t totalSteps);
   ~TrainReport();
 
-  /// Starts a log, or goes on with it behind the lines of another run. Io when the file cannot be written.
+  /// Starts a log, or continues it after the lines of another run. Io when the file cannot be written.
   llvm::Error openLog(llvm::StringRef path, bool isAppended);
   void step(const Trainer::Report &report);
   void evaluation(uint64_t step, const Score &score);

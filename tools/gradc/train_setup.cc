@@ -49,7 +49,7 @@ Error setUpEvaluation(const TrainFlags &flags, ArrayRef<FeedName> feeds, std::ve
     arrays = std::move(*read);
   }
   std::vector<FeedName> own = feedNames(flags.evalFeeds);
-  std::vector<FeedName> inOrder;  // of the columns trained on; those named anew take their place
+  std::vector<FeedName> inOrder;  // in the order of the columns trained on, which the given ones replace
   for (const FeedName &feed : feeds) {
     std::vector<FeedName>::iterator at =
         llvm::find_if(own, [&](const FeedName &name) { return name.variable == feed.variable; });

@@ -1,4 +1,4 @@
-// From the flags of `train` to examples and options. Tested by tests/train_cli_test.cc
+// Turns the flags of `train` into examples and options. Tested by tests/train_cli_test.cc
 #pragma once
 
 #include "tool.h"
@@ -14,7 +14,7 @@ struct TrainSetup {
   uint64_t steps = 0;  // in all, those of a resumed checkpoint included
 };
 
-/// Reads the archives. Errors of files and names are those a user can mend: Io, BindingMissing, BindingMismatch, Usage.
+/// Reads the archives. Errors of files and names are those that a user can fix: Io, BindingMissing, BindingMismatch, Usage.
 llvm::Expected<TrainSetup> setUpTraining(const Tool &tool, const Graph &graph);
 
 /// Arrays of an NPZ file.

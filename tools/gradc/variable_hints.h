@@ -1,12 +1,12 @@
-// What is known of variables, for a graph that was made of theirs.
+// Carries what is known of variables over to a rewritten graph.
 #pragma once
 
 #include "passes/infer.h"
 
 namespace gradc {
 
-/// Types and known shapes of the variables of a graph, for those of the same names in what it was rewritten to, whose
-/// operators may say less of their operands.
+/// Types and known shapes of the variables of a graph, as hints for those of the same names in the rewritten graph, whose
+/// operators may determine less about their operands.
 InferRequest variablesOf(const Graph &graph, const Inference &inference, const Graph &rewritten);
 
 }  // namespace gradc

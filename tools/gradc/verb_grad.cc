@@ -23,7 +23,7 @@ Expected<Inference> inferWith(Tool &tool, const Graph &graph, const InferRequest
   return infer(tool.context, graph, hints, options);
 }
 
-/// What the hints and the graph say of shapes and types.
+/// Shapes and types as far as the hints and the graph determine them.
 Expected<Inference> inferPartly(Tool &tool, const Graph &graph, const Graph &forward) {
   Expected<InferRequest> hints = resolveHints(tool, graph, forward);
   if (!hints) return hints.takeError();
@@ -64,7 +64,7 @@ Expected<Graph> differentiate(Tool &tool, const Graph &forward, ArrayRef<std::st
   return result->graph;
 }
 
-/// What the lists name inside bodies, taken off them.
+/// Takes the names of nodes inside bodies off the lists, and returns the nodes.
 std::vector<NodeInside> takeInside(const Graph &graph, ArrayRef<std::vector<std::string> *> options) {
   const NameIndex names(graph);
   std::vector<NodeInside> inside;
@@ -85,7 +85,7 @@ std::vector<NodeInside> takeInside(const Graph &graph, ArrayRef<std::vector<std:
   return inside;
 }
 
-/// Marks what --no-grad, --stop and --retain name inside bodies; `retained` are the paths of the last.
+/// Marks the nodes inside bodies that --no-grad, --stop and --retain name; `retained` gets the paths of the last.
 Expected<Graph> markInside(Tool &tool, const Graph &graph, std::vector<std::string> &retained) {
   const std::vector<NodeInside> stopped = takeInside(graph, {&tool.options.noGrad, &tool.options.stop}),
                                 kept = takeInside(graph, {&tool.options.retain});

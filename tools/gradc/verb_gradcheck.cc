@@ -41,7 +41,7 @@ std::string report(const GradcheckReport &result) {
   return text;
 }
 
-/// Names on the command line are resolved against the graph with the shapes there are.
+/// Resolves names on the command line against the graph, with the shapes that are known.
 Expected<GradientRequest> resolve(Tool &tool, const Graph &graph, const SessionOptions &session) {
   InferOptions options = session.infer;
   options.allowUnknown = true;
@@ -78,7 +78,7 @@ Expected<GradcheckOptions> gradcheckOptions(Tool &tool, const Graph &graph) {
   return options;
 }
 
-/// What differences see change in a body, and gradients take as a constant.
+/// Notes a node in a body whose changes differences see, but which gradients take as a constant.
 void noteConstantsInside(Tool &tool, const Graph &graph) {
   const std::vector<NestedGraph> list = nestedGraphs(graph);
   for (size_t i = 1; i < list.size(); ++i)

@@ -20,7 +20,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Those that a model may contain.
+/// The operators that a model may contain.
 std::vector<const OpDef *> operatorsOf(const Context &context) {
   std::vector<const OpDef *> operators = context.ops.all();
   llvm::erase_if(operators, [](const OpDef *op) { return op->flags.isBackward; });
@@ -77,7 +77,7 @@ void printMissing(raw_ostream &os, Context &context, uint64_t order) {
   else table.print(os);
 }
 
-/// Every file is tried; one that cannot be read makes the exit code what its error says.
+/// Tries every file; the error of one that cannot be read determines the exit code.
 Expected<int> printCoverage(Tool &tool) {
   if (tool.options.files.empty())
     return Failure(ErrorKind::Usage, "--coverage needs the files of one network or more").note("`gradc help ops`");

@@ -1,4 +1,4 @@
-// `gradc opt`: passes that a user asks for by name. Tested by tests/cli_test.cc
+// `gradc opt`: passes that a user requests by name. Tested by tests/cli_test.cc
 #include "variable_hints.h"
 #include "verbs.h"
 
@@ -38,7 +38,7 @@ Expected<Graph> apply(Tool &tool, const NamedPass &pass, const Graph &graph, con
   for (const std::string &text : made->kept) tool.diagnostics.warning(text);
   const bool hasNotes = !graph.table().entries.shapes.empty() || !hints.shapes.empty() || !hints.dtypes.empty();
   if (!hasNotes) return made->graph;
-  // The nodes are others, and with a loop its slices are gone that told the shapes of what it was given.
+  // The nodes have changed, and the slices of a replaced loop no longer determine the shapes of its operands.
   Expected<Inference> again = infer(tool.context, made->graph, variablesOf(graph, *known, made->graph), inferOptions);
   if (!again) return again.takeError();
   return annotate(made->graph, *again);

@@ -24,7 +24,7 @@ std::string bytes(int64_t count) {
   return text;
 }
 
-/// What a loop stacks in each step, its outputs and what its gradient reads, and for how many steps there is room.
+/// The bytes that a loop stacks per step, of outputs and of values for its gradient, and the number of steps with room.
 void printStacks(raw_ostream &os, const Graph &graph, const Inference &inference, const MemoryPlan &plan, NodeId n,
                  StringRef path) {
   int64_t perStep = 0, rows = 0;
@@ -120,7 +120,7 @@ Expected<OutputFile> drawToFile(const Options &options, const Graph &graph, cons
   return file;
 }
 
-/// The graph, unless the report or a picture is what the user wants to see; and the picture. They appear together.
+/// Writes the graph, unless the user wants only the report or a picture, and the picture. They appear together.
 Error writeResults(Tool &tool, const Graph &planned, std::optional<OutputFile> picture) {
   const Options &options = tool.options;
   const bool wantsGraph = !options.output.empty() || (!options.wantsReport && !picture);

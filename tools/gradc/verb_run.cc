@@ -86,7 +86,7 @@ void noteTimes(Tool &tool, StepTimes times, const Session &session) {
   tool.diagnostics.note(text);
 }
 
-/// Writes everything the flags ask for; the files appear together, at the end.
+/// Writes everything that the flags request; the files appear together, at the end.
 Error writeResults(Tool &tool, const Graph &graph, Session &session) {
   const Options &options = tool.options;
   Expected<std::vector<NamedArray>> outputs = session.outputs();

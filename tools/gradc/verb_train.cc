@@ -29,7 +29,7 @@ class Run {
   Run(Tool &tool, Trainer &trainer, TrainSetup &setup, TrainReport &report)
       : flags(tool.options.train), trainer(trainer), setup(setup), report(report) {}
 
-  /// Exit code 1 when the loss is no number any more.
+  /// Returns exit code 1 once the loss is not finite.
   Expected<int> takeSteps() {
     while (trainer.step() < setup.steps) {
       Expected<Trainer::Report> step = trainer.advance();

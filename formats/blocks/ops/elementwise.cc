@@ -8,12 +8,12 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// y of rank less than x's, of whose axes its own are those from `axis` on: ones are put behind them.
+/// Aligns y, of lower rank than x, with the axes of x from `axis` on, by appending axes of one element.
 Value aligned(OpTranslation &op, Value y) {
   const auto rankX = static_cast<int64_t>(op.rank("X")), rankY = static_cast<int64_t>(op.rank("Y"));
   const int64_t axis = op.integer("axis", -1), behind = rankX - rankY - axis;
   if (axis < 0 || rankX <= rankY || behind <= 0) return y;
-  std::vector<int64_t> shape = {-2};  // all dimensions there are
+  std::vector<int64_t> shape = {-2};  // keeps all dimensions
   shape.insert(shape.end(), static_cast<size_t>(behind), 1);
   return op.emit("Reshape", {y}, {{"shape", tupleText(shape)}});
 }
@@ -78,7 +78,7 @@ void fillConstant(OpTranslation &op) {
   op.out("Out", op.emit("_full", {}, {{"shape", tupleText(shape)}, {"value", value}, {"dtype", op.dtype("dtype")}}));
 }
 
-/// One dimension is that of the operand.
+/// Takes one dimension from the operand.
 void fillLikeBatch(OpTranslation &op) {
   std::vector<int64_t> shape = op.integers("shape");
   const int64_t axis = op.integer("output_dim_idx", 0);

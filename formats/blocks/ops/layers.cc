@@ -8,7 +8,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-/// Zeros on both sides of each axis, from one number an axis or from one a side.
+/// The padding on both sides of each axis, from one number per axis or per side.
 std::vector<int64_t> padding(OpTranslation &op) {
   const std::string algorithm = op.text("padding_algorithm", "EXPLICIT");
   std::vector<int64_t> pads = op.integers("paddings");
@@ -65,7 +65,7 @@ void pooling(OpTranslation &op) {
                          {"count_include_pad", flagText(!op.flag("exclusive", true))}}));
 }
 
-// The moving statistics are updated in place; the names written are those that are read.
+// The moving statistics are updated in place: the operator writes the names that it reads.
 void batchNorm(OpTranslation &op) {
   expectChannelsFirst(op, "data_layout");
   op.refuse({"MomentumTensor"});
@@ -80,10 +80,10 @@ void batchNorm(OpTranslation &op) {
   op.out("MeanOut", mean);
   op.out("VarianceOut", variance);
   op.out("SavedMean", OpTranslation::output(y, 1));
-  op.out("SavedVariance", OpTranslation::output(y, 2));  // as Paddle, of the deviation the reciprocal
+  op.out("SavedVariance", OpTranslation::output(y, 2));  // the reciprocal of the deviation, as in Paddle
 }
 
-// Rows are what is behind `begin_norm_axis`, normalized as one vector.
+// The axes from `begin_norm_axis` on form a row, which is normalized as one vector.
 void layerNorm(OpTranslation &op) {
   const Value x = op.in("X");
   const int64_t begin = op.axisOf("X", op.integer("begin_norm_axis", 1));
@@ -139,7 +139,7 @@ void softmaxWithCrossEntropy(OpTranslation &op) {
   const Value index = hasAxis ? op.emit("squeeze", {label}, {{"axis", axis}}) : label;
   const Value loss = op.emit("negative", {op.emit("pick", {logs, index}, {{"axis", axis}, keeps})});
   const auto ignored = static_cast<double>(op.integer("ignore_index", -100));
-  if (ignored < 0) return op.out("Loss", loss);  // not a class, and labels are classes
+  if (ignored < 0) return op.out("Loss", loss);  // no label is negative
   const Value whole = hasAxis ? label : op.emit("expand_dims", {label}, {{"axis", axis}});
   const Value isKept =
       op.scalar("_not_equal_scalar", op.emit("Cast", {whole}, {{"dtype", std::string("float64")}}), ignored);

@@ -38,7 +38,7 @@ void mul(OpTranslation &op) {
   op.out("Out", v);
 }
 
-/// A stack of matrices with these leading axes.
+/// Broadcasts a stack of matrices to these leading axes.
 Value withBatch(OpTranslation &op, Value v, StringRef slot, ArrayRef<int64_t> batch, ArrayRef<int64_t> own) {
   ArrayRef<int64_t> dims = op.shape(slot);
   if (dims.drop_back(2) == batch) return v;
@@ -56,7 +56,7 @@ void matmul(OpTranslation &op) {
   const std::initializer_list<AttrPair> transposes = {{"transpose_a", flagText(transX && rankX > 1)},
                                                       {"transpose_b", flagText(transY && rankY > 1)}};
   if (rankX <= 2 && rankY <= 2) return op.out("Out", op.emit("dot", {x, y}, transposes));
-  // A vector is a row on the left, a column on the right, and its axis goes afterwards.
+  // A vector is a row on the left and a column on the right; its axis is removed afterwards.
   if (rankX == 1 || rankY == 1) {
     const Value left = rankX == 1 ? reshaped(op, x, {1, -1}) : x, right = rankY == 1 ? reshaped(op, y, {-1, 1}) : y;
     if (rankX == 1 ? transY : transX) return op.unsupported("a vector and transposed matrices of higher rank");

@@ -1,5 +1,5 @@
-// What a row of formats/blocks/ops sees of its operator, and how it says what that computes. A mistake is recorded, and the
-// caller reports the first; values after it are invalid and rows need not look. Tested by tests/block_graph_test.cc
+// Through this interface a row of formats/blocks/ops sees its operator and emits the translation. A mistake is recorded, and
+// the caller reports the first; values after it are invalid, and rows need not check. Tested by tests/block_graph_test.cc
 #pragma once
 
 #include "formats/blocks/block_program.h"
@@ -13,10 +13,10 @@ using AttrPair = std::pair<llvm::StringRef, std::string>;
 
 class OpTranslation {
  public:
-  /// Gives the value of the operand at a position of an input slot, whose name it is.
+  /// The value of operand `name`, at a position of an input slot.
   using Read = std::function<Value(llvm::StringRef slot, size_t i, TextId name)>;
 
-  /// `op` is at the place that messages name, or what the operator there is made from.
+  /// Messages name operator `index` of `block`, which is `op` or the operator that `op` was derived from.
   OpTranslation(GraphBuilder &builder, const BlockProgram &program, uint32_t block, size_t index, const BlockOp &op,
                 Read read);
 
@@ -26,24 +26,24 @@ class OpTranslation {
   /// The value at a position of an input slot; a mistake when there is none.
   Value in(llvm::StringRef slot, size_t i = 0);
   std::vector<Value> ins(llvm::StringRef slot);
-  /// Slots that the row cannot take an operand of: sizes given as tensors.
+  /// Refuses operands in slots that the row does not support: sizes given as tensors.
   void refuse(std::initializer_list<llvm::StringRef> slots);
 
-  // What the program declares of the variable at a position of an input or output slot.
+  // The program's declaration of the variable at a position of an input or output slot.
   llvm::ArrayRef<int64_t> shape(llvm::StringRef slot, size_t i = 0);
   size_t rank(llvm::StringRef slot, size_t i = 0) { return shape(slot, i).size(); }
-  /// A dimension that has to be known; counted from the end when negative.
+  /// A dimension that has to be known; a negative axis counts from the end.
   int64_t dim(llvm::StringRef slot, int64_t axis);
-  /// An axis from 0 on, of an operand in a slot; a mistake where it is out of range.
+  /// An axis of an operand as a number from 0; a mistake if it is out of range.
   int64_t axisOf(llvm::StringRef slot, int64_t axis);
 
-  // Attributes; the default where one is missing, a mistake where its type is another.
+  // Attributes: the default if one is missing, a mistake if it has another type.
   int64_t integer(llvm::StringRef key, int64_t missing);
   bool flag(llvm::StringRef key, bool missing);
   double number(llvm::StringRef key, double missing);
   std::string text(llvm::StringRef key, llvm::StringRef missing);
   std::vector<int64_t> integers(llvm::StringRef key);
-  /// gradc's name of the element type whose number an attribute is.
+  /// gradc's name of the element type that an attribute gives by number.
   std::string dtype(llvm::StringRef key);
 
   // Results.
@@ -55,7 +55,7 @@ class OpTranslation {
   Value addScalar(Value v, double number) { return scalar("_plus_scalar", v, number); }
   Value timesScalar(Value v, double number) { return scalar("_mul_scalar", v, number); }
   Value scalar(llvm::StringRef opName, Value v, double number);
-  /// What the variable at a position of an output slot is given; nothing where the operator does not name one.
+  /// Sets the variable at a position of an output slot; does nothing if the operator does not name one.
   void out(llvm::StringRef slot, Value v, size_t i = 0);
   size_t numOut(llvm::StringRef slot) const { return program.variables(op.outputs, slot).size(); }
 
@@ -69,7 +69,7 @@ class OpTranslation {
     llvm::StringRef slot;
     size_t i;
   };
-  /// What was written, or the first mistake.
+  /// The written variables, or the first mistake.
   llvm::Expected<std::vector<Written>> finish();
 
  private:
@@ -88,7 +88,7 @@ class OpTranslation {
 
 /// "(1, 2)", as gradc's attributes spell tuples.
 std::string tupleText(llvm::ArrayRef<int64_t> numbers);
-/// "1.5", the shortest that is the same number.
+/// "1.5", the shortest text for the same number.
 std::string numberText(double number);
 inline std::string flagText(bool flag) { return flag ? "True" : "False"; }
 

@@ -9,7 +9,7 @@ using namespace llvm;
 namespace gradc {
 namespace {
 
-// Operators whose names end in 2 also yield the shape of x, for their gradients: an array of no elements. It is x here.
+// Operators whose names end in 2 also yield the shape of x for their gradients, in Paddle as an empty array. Here it is x.
 void outWithShape(OpTranslation &op, Value v, Value x) {
   op.out("Out", v);
   op.out("XShape", x);
@@ -120,7 +120,7 @@ void split(OpTranslation &op) {
   for (size_t i = 0; i < number; begin += sections[i++]) op.out("Out", cut(op, x, axis, begin, begin + sections[i]), i);
 }
 
-/// Without the axes of `decrease_axis`, each of one element.
+/// Removes the axes in `decrease_axis`, each of one element.
 Value decreased(OpTranslation &op, Value v, size_t rank) {
   const std::vector<int64_t> axes = op.integers("decrease_axis");
   if (axes.empty()) return v;
