@@ -130,7 +130,10 @@ static std::string portName(const Ports &ports, size_t index, StringRef unnamed)
 std::string inputName(const NodeKind &kind, size_t index) { return portName(kind.op->inputs, index, "arg"); }
 std::string outputName(const NodeKind &kind, size_t index) {
   if (kind.flow && kind.numVisible == 1 && index == 0) return "output";  // as MXNet lists it (IR-16)
-  return portName(kind.op->outputs, index, "output");
+  // As MXNet names the only output of an operator that lists no names.
+  const Ports &outputs = kind.op->outputs;
+  if (outputs.names.count == 0 && !outputs.isVariadic && kind.numOutputs == 1) return "output";
+  return portName(outputs, index, "output");
 }
 
 std::string describeAttrs(StringRef opName, StringRef nodeName, const Attrs &attrs) {

@@ -27,8 +27,8 @@ extern const OpDef kGreaterScalar, kLesserScalar, kEqualScalar, kNotEqualScalar,
     kLesserEqualScalar;
 
 // unary.cc, trigonometric.cc, rounding.cc
-extern const OpDef kNegative, kExp, kLog, kSqrt, kCbrt, kSquare, kReciprocal, kAbs, kSign, kRelu, kSigmoid, kTanh,
-    kSoftsign, kLog1p, kExpm1;
+extern const OpDef kNegative, kExp, kLog, kSqrt, kCbrt, kSquare, kReciprocal, kAbs, kSign, kRound, kRelu, kSigmoid,
+    kTanh, kSoftsign, kLog1p, kExpm1;
 extern const OpDef kSin, kCos, kSinh, kCosh;
 extern const OpDef kFloor, kCeil;  // no gradient flows through them
 

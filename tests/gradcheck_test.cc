@@ -103,6 +103,23 @@ TEST_F(Gradcheck, RUN_03_KinksAreHeldOnTheirPiece) {
   EXPECT_EQ(report.heldOutputs, 0u);
 }
 
+TEST_F(Gradcheck, RUN_03_WholeNumbersNeedNoPiece) {
+  // What is computed from integers alone never varies; pieces compute in floating types.
+  Graph graph = parse(
+      "i = var {__shape__=(3,), __dtype__=int64}; m = broadcast_maximum(i, i); r = abs(m); t = clip(r) {a_min=0, a_max=9};"
+      "x = var {__shape__=(3,)}; c = Cast(t) {dtype=float32}; y = elemwise_mul(c, x); heads y");
+  GradcheckReport report = check(graph);
+  EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.heldPieces, 0u);
+}
+
+TEST_F(Gradcheck, RUN_03_DeclaredGradientsHaveAPieceOfTheirSlope) {
+  options.order = 3;
+  expectPass(parse("x = var {__shape__=(9,)}; r = _contrib_round_ste(x); y = elemwise_mul(r, x)"));
+  expectPass(parse("x = var {__shape__=(9,)}; r = _contrib_sign_ste(x); y = elemwise_mul(r, x)"));
+  expectPass(parse("x = var {__shape__=(9,)}; s = square(x); y = _contrib_gradientmultiplier(s) {scalar=-0.5}"));
+}
+
 TEST_F(Gradcheck, STOP_01_BlockGradIsHeld) {
   GradcheckReport report = check(parse("x = var {__shape__=(4,)}; b = BlockGrad(x); y = elemwise_mul(b, x)"));
   EXPECT_TRUE(report.passed());

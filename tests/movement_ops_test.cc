@@ -1,5 +1,6 @@
 // Reshapes, slices, rearrangements, repetitions, casts and choices: values and gradients as MXNet 1.9.1 computes them.
 #include "ops/shape/strided_view.h"
+#include "tests/support/mxnet_rows.h"
 #include "tests/support/op_table.h"
 
 #include <algorithm>
@@ -279,6 +280,27 @@ TEST(MovementOps, E_50_SizesThatNoTensorCanHave) {
   EXPECT_EQ(inferShapes("Pad", wide, "(1,1,4,4) -> ?"), out + "(1,1,out of range,4)" + end);
   const AttrText pad[] = {{"mode", "constant"}, {"pad_width", "(0,0,0,0,2,1,0,0)"}};
   EXPECT_EQ(inferShapes("Pad", pad, "? -> (1,1,2,4)"), in + "(1,1,out of range,4)" + end);
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "(0,1,3)"}}, "(2,6) -> ? ? ?"), "(2,6) -> (2,1) (2,2) (2,3)");
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "(0,1,3)"}}, "? -> ? ? (2,3)"), "(2,6) -> (2,1) (2,2) (2,3)");
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "(0,1,3)"}}, "(2,?) -> ? ? ?"), "(2,?) -> (2,1) (2,2) (2,?)");
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "()"}, {"sections", "3"}}, "(2,8) -> ? ? ?"),
+            "(2,8) -> (2,3) (2,3) (2,2)");
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "()"}, {"sections", "3"}}, "? -> (2,3) (2,3) (2,2)"),
+            "(2,8) -> (2,3) (2,3) (2,2)");
+  EXPECT_EQ(
+      inferShapes("_split_v2", {{"indices", "()"}, {"sections", "2"}, {"squeeze_axis", "True"}}, "? -> (3,) (?,)"),
+      "(3,2) -> (3,) (3,)");
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "(0,1,3)"}}, "(2,2) -> ? ? ?"),
+            "axis 1 of the shape (2,2) does not divide into 3 parts");
+  EXPECT_EQ(inferShapes("_split_v2", {{"indices", "(0,1)"}, {"squeeze_axis", "True"}}, "(2,3) -> ? ?"),
+            "input 0 has shape (2,3), expected (?,2)");
+  EXPECT_EQ(
+      refusalOf("_split_v2", {{"indices", "(0,3,1)"}}),
+      "attribute 'indices' is (0,3,1), expected 0 first and no number smaller than the one before [bad_attribute]");
+  EXPECT_EQ(refusalOf("_split_v2", {{"indices", "(1,3)"}}),
+            "attribute 'indices' is (1,3), expected 0 first and no number smaller than the one before [bad_attribute]");
+  EXPECT_EQ(refusalOf("_split_v2", {{"indices", "()"}}),
+            "attributes 'indices' and 'sections' name no part [bad_attribute]");
   EXPECT_EQ(inferShapes("SliceChannel", {{"num_outputs", "2"}, {"axis", "0"}}, "? -> (281474976710656,) ?"),
             in + "(out of range,)" + end);
   EXPECT_EQ(inferShapes("Reshape", {{"shape", "(4611686018427387904,-1)"}}, "(0,) -> ?"),

@@ -27,7 +27,7 @@ FAMILIES = [
     ("host callbacks and the engine", "out of scope",
      r"(_backward_)?(Custom|_NDArray|_Native|_CustomFunction|CustomFunction|CachedOp)|_CachedOp|_CachedOpThreadSafe|(_backward_)?_CrossDeviceCopy"
      r"|_copyto|_set_value|_onehot_encode|_NoGradient|_npi_share_memory|IdentityAttachKLSparseReg|_backward_IdentityAttachKLSparseReg"
-     r"|_npx_constraint_check|fill_element_0index|reset_arrays|_rnn_param_concat"),
+     r"|_npx_constraint_check|fill_element_0index|reset_arrays"),
     ("multi-tensor optimizers", "out of scope",
      r"(preloaded_)?multi_.*|_multi_.*|all_finite"),
     ("operators of old versions", "out of scope", r"(_backward_)?(BatchNorm_v1|Convolution_v1|Pooling_v1)"),

@@ -20,6 +20,28 @@ namespace {
 
 using namespace gradc::testing;
 
+// Names of heads are MXNet's: operators of several outputs, hidden ones included, that list no names number them.
+TEST(OrderingOps, IR_16_NumberedOutputs) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"topk(x)", "y_output"},
+      {"topk(x) {ret_typ=value}", "y_output0"},
+      {"topk(x) {ret_typ=both}", "y_output0"},
+      {"topk(x) {ret_typ=mask}", "y_output"},
+      {"sort(x)", "y_output0"},
+      {"argsort(x)", "y_output"},
+      {"moments(x) {axes=(0,)}", "y_output0"},
+      {"CTCLoss(x, l)", "y_output0"},
+      {"_split_v2(x) {indices=(0,1)}", "y_output0"},
+      {"_rnn_param_concat(x, l) {num_args=2}", "y_output"},
+  };
+  for (const auto &[text, name] : cases) {
+    TestGraph g(std::string("x = var; l = var; y = ") + text);
+    EXPECT_EQ(g.graph.listedName(g.graph.heads()[0]), name) << text;
+  }
+  TestGraph both("x = var; y = topk(x) {ret_typ=both}; heads y, y:1");
+  EXPECT_EQ(both.graph.listedName(both.graph.heads()[1]), "y_output1");
+}
+
 // The head gradient of checkRow is -0.75 for the first element and 0.25 for the second.
 TEST(OrderingOps, RUN_02_GradientOfNormAtZero) {
   checkRow({"norm", {{"axis", "1"}}, {{{2, 2}, {0, 0, 3, -4}}}, {2}, {0, 5}, {{0, 0, 0.15, -0.2}}});

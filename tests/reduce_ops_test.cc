@@ -227,6 +227,17 @@ TEST(ReduceOps, E_50_ConcatThatDoesNotAddUp) {
   EXPECT_EQ(inferShapes("Concat", three, "() () () -> ?"), "dim 0 is outside 0 dimensions");
 }
 
+// As MXNet's: gluon leaves the sizes of the first layer's weights open, one per direction.
+TEST(ReduceOps, INF_04_PartsOfRnnParametersShareTheRestEqually) {
+  const std::vector<AttrText> three = {{"num_args", "3"}, {"dim", "0"}};
+  EXPECT_EQ(inferShapes("_rnn_param_concat", three, "? (4,) ? -> (10,)"), "(3,) (4,) (3,) -> (10,)");
+  EXPECT_EQ(inferShapes("_rnn_param_concat", three, "(2,) (4,) ? -> (10,)"), "(2,) (4,) (4,) -> (10,)");
+  EXPECT_EQ(inferShapes("_rnn_param_concat", three, "(2,) (4,) (4,) -> ?"), "(2,) (4,) (4,) -> (10,)");
+  EXPECT_EQ(inferShapes("_rnn_param_concat", three, "? (5,) ? -> (10,)"),
+            "the 2 parts of unknown length cannot share the 5 elements left of output 0 of shape (10,) equally");
+  EXPECT_EQ(inferShapes("Concat", three, "? (4,) ? -> (10,)"), "(?,) (4,) (?,) -> (10,)");
+}
+
 // What is cut out of v has to be inside it: v is as long as the parts together.
 TEST(ReduceOps, INF_04_ConcatPartIsAPartOfTheWhole) {
   const std::vector<AttrText> second = {{"num_args", "2"}, {"dim", "0"}, {"index", "1"}};

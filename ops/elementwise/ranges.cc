@@ -1,4 +1,5 @@
-// Tensors made of indices: the identity matrix, evenly spaced numbers. Tested by tests/conformance_test.cc
+// Tensors made of indices: the identity matrix, evenly spaced numbers, the indices of a tensor's elements.
+// Tested by tests/conformance_test.cc
 #include "ir/dim.h"
 #include "ir/kernel.h"
 #include "ir/number.h"
@@ -6,6 +7,7 @@
 #include "ops/families.h"
 #include "ops/kernel_dispatch.h"
 #include "ops/primitives.h"
+#include "ops/shape/strided_walk.h"
 
 #include <algorithm>
 
@@ -100,6 +102,129 @@ void decomposeLinspace(DecomposeRule &d) {
   d.y(0, d.emit(kCast, {sum}, {{"dtype", dtypeName(p.dtype)}}));
 }
 
+struct ArangeLikeParams {
+  double start = 0, step = 1;
+  int64_t repeat = 1;
+  StringRef device;
+  std::optional<int64_t> axis;
+};
+
+constexpr AttrSpec kArangeLikeAttrs[] = {
+    attr<&ArangeLikeParams::start>("start", "0", "the first number"),
+    attr<&ArangeLikeParams::step>("step", "1", "from one number to the next"),
+    attr<&ArangeLikeParams::repeat>("repeat", "1", "how often each number appears, one after the other").atLeast(1),
+    kDeviceAttr<ArangeLikeParams>,
+    attr<&ArangeLikeParams::axis>(
+        "axis", "None", "as many numbers as data has on this axis, negative: from the end; None: in the shape of data"),
+};
+
+void arangeLikeShape(ShapeInference &s) {
+  const std::optional<int64_t> given = s.params<ArangeLikeParams>().axis;
+  if (!given) return s.sameInOut(0, 0);
+  int64_t length = kUnknownDim;
+  if (s.in(0).hasRank()) {
+    const std::optional<size_t> axis = normalizeAxis(*given, s.in(0).rank());
+    if (!axis) return s.fail("axis " + Twine(*given) + " is outside data of shape " + toString(s.in(0)));
+    length = s.in(0)[*axis];
+  }
+  s.setOut(0, {length});
+}
+
+void arangeLikeKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const ArangeLikeParams &p = call.params<ArangeLikeParams>();
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0, size = call.out[0].size(); i < size; ++i)
+      call.out[0].as<T>()[i] = convertNumber<T>(p.start + p.step * static_cast<double>(i / p.repeat));
+  });
+}
+
+// The index of each element counted in row-major order; along one axis, that of the other axes' first elements.
+Value flatIndex(DecomposeRule &d, std::optional<int64_t> given) {
+  const size_t rank = d.rank(d.x(0));
+  Value flat;
+  if (given) {
+    const std::optional<size_t> axis = normalizeAxis(*given, rank);
+    if (!axis) {
+      d.refuse(ErrorKind::InferConflict, "takes an axis that its input does not have");
+      return Value();
+    }
+    flat = d.emit(kIndexLike, {d.x(0)}, {{"axis", d.number(static_cast<int64_t>(*axis))}});
+    for (size_t other = 0; other < rank; ++other)
+      if (other != *axis)
+        flat =
+            d.emit(kSliceAxis, {flat}, {{"axis", d.number(static_cast<int64_t>(other))}, {"begin", "0"}, {"end", "1"}});
+    flat = d.emit(kReshape, {flat}, {{"shape", "(-1,)"}});
+  } else {
+    flat = d.emit(kIndexLike, {d.emit(kReshape, {d.x(0)}, {{"shape", "(-1,)"}})});
+    flat = d.emit(kReshapeLike, {flat, d.x(0)});
+  }
+  return d.emit(kCast, {flat}, {{"dtype", "float64"}});
+}
+
+void decomposeArangeLike(DecomposeRule &d) {
+  const ArangeLikeParams &p = d.params<ArangeLikeParams>();
+  Value index = flatIndex(d, p.axis);
+  if (!index.isValid()) return;
+  if (p.repeat > 1) index = d.emit(kFloor, {d.emit(kDivScalar, {index}, {{"scalar", d.number(p.repeat)}})});
+  const Value way = d.emit(kMulScalar, {index}, {{"scalar", d.number(p.step)}});
+  d.y(0, d.emit(kCastLike, {d.emit(kPlusScalar, {way}, {{"scalar", d.number(p.start)}}), d.x(0)}));
+}
+
+struct IndexArrayParams {
+  std::optional<Dims> axes;
+};
+constexpr AttrSpec kIndexArrayAttrs[] = {
+    attr<&IndexArrayParams::axes>("axes", "None", "axes whose indices are listed, in this order; None: all"),
+};
+
+void indexArrayShape(ShapeInference &s) {
+  if (!s.in(0).hasRank()) return;
+  const std::optional<Dims> &axes = s.params<IndexArrayParams>().axes;
+  for (int64_t axis : axes.value_or(Dims()))
+    if (!normalizeAxis(axis, s.in(0).rank()))
+      return s.fail("axis " + Twine(axis) + " is outside data of shape " + toString(s.in(0)));
+  DimsBuffer dims(s.in(0).dims());
+  dims.push_back(static_cast<int64_t>(axes ? axes->size() : s.in(0).rank()));
+  s.setOut(0, dims);
+}
+
+DimsBuffer listedAxes(const std::optional<Dims> &given, size_t rank) {
+  DimsBuffer axes;
+  if (given)
+    for (int64_t axis : *given) axes.push_back(static_cast<int64_t>(*normalizeAxis(axis, rank)));
+  else
+    for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
+  return axes;
+}
+
+void indexArrayKernel(const KernelCall &call) {
+  if (!call.wants(0)) return;
+  const Dims shape = call.in[0].shape;
+  const DimsBuffer axes = listedAxes(call.params<IndexArrayParams>().axes, shape.size()),
+                   strides = contiguousStrides(shape);
+  int64_t *y = call.out[0].as<int64_t>();
+  for (int64_t i = 0, size = call.in[0].size(); i < size; ++i)
+    for (int64_t axis : axes) *y++ = i / strides[axis] % shape[axis];
+}
+
+void decomposeIndexArray(DecomposeRule &d) {
+  const size_t rank = d.rank(d.x(0));
+  const std::optional<Dims> &given = d.params<IndexArrayParams>().axes;
+  for (int64_t axis : given.value_or(Dims()))
+    if (!normalizeAxis(axis, rank))
+      return d.refuse(ErrorKind::InferConflict, "lists an axis that its input does not have");
+  SmallVector<Value, 6> indices;
+  const StringRef last = d.number(static_cast<int64_t>(rank));
+  for (int64_t axis : listedAxes(given, rank)) {
+    const Value index = d.emit(kIndexLike, {d.x(0)}, {{"axis", d.number(axis)}});
+    indices.push_back(d.emit(kExpandDims, {index}, {{"axis", last}}));
+  }
+  const AttrText count{"num_args", d.number(static_cast<int64_t>(indices.size()))};
+  d.y(0, d.emit(kConcat, indices, d.context().attrs({count, {"dim", last}})));
+}
+
 constinit const OpDef kEye = {
     .name = "_eye",
     .summary = "a matrix of N rows and M columns: y[i, i + k] = 1, else 0",
@@ -127,7 +252,38 @@ constinit const OpDef kLinspace = {
     .kernel = linspaceKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kEye, &kLinspace};
+constinit const OpDef kArangeLike = {
+    .name = "_contrib_arange_like",
+    .aliases = {"_npx_arange_like"},
+    .summary =
+        "evenly spaced numbers in the type of data: y[i] = start + step * floor(i / repeat); only the shape of data is used",
+    .inputs = {"data"},
+    .attrs = kArangeLikeAttrs,
+    .params = paramsOf<ArangeLikeParams>(),
+    .shape = arangeLikeShape,
+    .ignored = {0},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .decompose = decomposeArangeLike,
+    .kernel = arangeLikeKernel,
+};
+
+constinit const OpDef kIndexArray = {
+    .name = "_contrib_index_array",
+    .summary = "y[i0, i1, …, k] = the index along the k-th listed axis, an int64; only the shape of data is used",
+    .inputs = {"data"},
+    .attrs = kIndexArrayAttrs,
+    .params = paramsOf<IndexArrayParams>(),
+    .shape = indexArrayShape,
+    .dtype = [](DTypeInference &t) { t.setOut(0, DType::Int64); },
+    .ignored = {0},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.dx(0, g.emit(kZerosLike, {g.x(0)})); },
+    .decompose = decomposeIndexArray,
+    .kernel = indexArrayKernel,
+};
+
+constexpr const OpDef *kOps[] = {&kEye, &kLinspace, &kArangeLike, &kIndexArray};
 
 }  // namespace
 

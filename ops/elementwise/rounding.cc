@@ -59,11 +59,12 @@ constinit const OpDef kCeil =
     asPrimitive(step<kUp>({"ceil", "_sparse_ceil", "_npi_ceil"}, "y = the smallest whole number that is at least x"),
                 {.onnx = "Ceil", .c = "y[i] = ceil(x[i])"});
 
-namespace {
-
 constinit const OpDef kRound = asPrimitive(
     step<kAwayFromZero>({"round", "_sparse_round"}, "y = the whole number nearest to x, halves away from 0"),
     {.onnx = "Sign, Abs, Mul, Floor, Mul, Ceil, Mul: sign(x) * ceil(floor(2 * |x|) / 2)", .c = "y[i] = round(x[i])"});
+
+namespace {
+
 constinit const OpDef kRint = withDecomposition(
     step<kNearest>({"rint", "_sparse_rint", "_npi_rint"}, "y = the whole number nearest to x, halves down"),
     nearestByChoosing);

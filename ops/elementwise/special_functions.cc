@@ -1,4 +1,5 @@
-// Elementwise functions with fused gradients that few networks use: erf, its inverse, smooth_l1, hard_sigmoid.
+// Elementwise functions with fused gradients that few networks use: erf, its inverse, smooth_l1, hard_sigmoid,
+// a parabola.
 //
 // The common ones are in ops/elementwise/unary.cc. MXNet's gradient of erf has 2/√π in single precision, which is
 // 3·10⁻⁸ less. Tested by tests/layer_ops_test.cc
@@ -51,6 +52,22 @@ constexpr AttrSpec kHardAttrs[] = {
     attr<&HardParams::alpha>("alpha", "0.200000003", "slope"),
     attr<&HardParams::beta>("beta", "0.5", "value at 0"),
 };
+
+struct QuadraticParams {
+  double a = 0, b = 0, c = 0;
+};
+constexpr AttrSpec kQuadraticAttrs[] = {
+    attr<&QuadraticParams::a>("a", "0", "factor of x²"),
+    attr<&QuadraticParams::b>("b", "0", "factor of x"),
+    attr<&QuadraticParams::c>("c", "0", "value at 0"),
+};
+
+// MXNet holds these in single precision.
+Error checkQuadratic(const OpDef &, void *params) {
+  QuadraticParams &p = *static_cast<QuadraticParams *>(params);
+  for (double *factor : {&p.a, &p.b, &p.c}) *factor = roundToSingle(*factor);
+  return Error::success();
+}
 
 // MXNet holds both in single precision.
 Error checkHard(const OpDef &, void *params) {
@@ -111,6 +128,16 @@ constexpr auto kHard = [](const HardParams &p, auto x, auto at) {
 constexpr auto kHardSlope = [](const HardParams &p, auto dy, auto x, auto at) {
   using T = decltype(x);
   return isBetween(p, at) ? dy * static_cast<T>(p.alpha) : T{0};
+};
+
+constexpr auto kParabola = [](const QuadraticParams &p, auto x, auto) {
+  using T = decltype(x);
+  return static_cast<T>(p.a) * x * x + static_cast<T>(p.b) * x + static_cast<T>(p.c);
+};
+
+constexpr auto kParabolaSlope = [](const QuadraticParams &p, auto dy, auto x, auto) {
+  using T = decltype(x);
+  return dy * (T(2) * static_cast<T>(p.a) * x + static_cast<T>(p.b));
 };
 
 void smoothByChoosing(DecomposeRule &d) {
@@ -255,8 +282,49 @@ constinit const OpDef kErf = {
 };
 
 namespace {
-constexpr const OpDef *kOps[] = {&kErf,      &kBackwardErf,      &kErfinv,      &kBackwardErfinv,
-                                 &kSmoothL1, &kBackwardSmoothL1, &kHardSigmoid, &kBackwardHardSigmoid};
+constinit const OpDef kBackwardQuadratic = {
+    .name = "_contrib_backward_quadratic",
+    .summary = "gradient of _contrib_quadratic: dx = dy·(2·a·x + b)",
+    .inputs = {"dy", "x"},
+    .attrs = kQuadraticAttrs,
+    .params = paramsOf<QuadraticParams>(),
+    .check = checkQuadratic,
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isBackward = true, .isElementwise = true},
+    .decompose =
+        [](DecomposeRule &d) {
+          const QuadraticParams &p = d.params<QuadraticParams>();
+          const Value line = d.emit(kMulScalar, {d.x(1)}, {{"scalar", d.number(2 * p.a)}});
+          d.y(0, d.emit(kElemwiseMul, {d.x(0), d.emit(kPlusScalar, {line}, {{"scalar", d.number(p.b)}})}));
+        },
+    .kernel = mapKernel<QuadraticParams, kParabolaSlope>,
+};
+
+constinit const OpDef kQuadratic = {
+    .name = "_contrib_quadratic",
+    .summary = "y = a·x² + b·x + c",
+    .inputs = {"data"},
+    .attrs = kQuadraticAttrs,
+    .params = paramsOf<QuadraticParams>(),
+    .check = checkQuadratic,
+    .shape = shapes::same,
+    .inplace = kInplaceFirst,
+    .flags = {.isElementwise = true},
+    .gradient = [](GradRule &g) { g.fused(kBackwardQuadratic, {g.dy(0), g.x(0)}); },
+    .decompose =
+        [](DecomposeRule &d) {
+          const QuadraticParams &p = d.params<QuadraticParams>();
+          const Value curved = d.emit(kMulScalar, {d.emit(kSquare, {d.x(0)})}, {{"scalar", d.number(p.a)}});
+          const Value line = d.emit(kMulScalar, {d.x(0)}, {{"scalar", d.number(p.b)}});
+          d.y(0, d.emit(kPlusScalar, {d.emit(kElemwiseAdd, {curved, line})}, {{"scalar", d.number(p.c)}}));
+        },
+    .kernel = mapKernel<QuadraticParams, kParabola>,
+};
+
+constexpr const OpDef *kOps[] = {&kErf,       &kBackwardErf,      &kErfinv,      &kBackwardErfinv,
+                                 &kSmoothL1,  &kBackwardSmoothL1, &kHardSigmoid, &kBackwardHardSigmoid,
+                                 &kQuadratic, &kBackwardQuadratic};
 }  // namespace
 constinit const OpFamily kSpecialFunctionsFamily = kOps;
 

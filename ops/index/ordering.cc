@@ -297,7 +297,7 @@ constexpr OpDef ordering(StringRef name, NameList aliases, StringRef summary, Ar
 
 constinit const OpDef kTopk = [] {
   OpDef op = ordering("topk", {"_npx_topk"}, "the k largest or smallest elements along an axis, in order", kTopkAttrs);
-  op.outputs = {{"output", "indices"}, [](const NodeKind &k) { return k.params<OrderParams>().hasValues() ? 2u : 1u; }};
+  op.outputs = {{}, [](const NodeKind &k) { return k.params<OrderParams>().hasValues() ? 2u : 1u; }};
   op.visibleOutputs = [](const NodeKind &k) { return k.params<OrderParams>().wanted == Wanted::Both ? 2u : 1u; };
   op.check = checkTopk;
   return op;
@@ -306,7 +306,7 @@ constinit const OpDef kTopk = [] {
 // The gradient states its axis. MXNet writes an empty axis if sort has none, and cannot load that again.
 constinit const OpDef kSort = [] {
   OpDef op = ordering("sort", {"_npi_sort"}, "the elements sorted along an axis", kSortAttrs);
-  op.outputs = {"output", "indices"};
+  op.outputs = {"output0", "output1"};  // as MXNet names them
   op.visibleOutputs = [](const NodeKind &) { return 1u; };
   op.gradient = [](GradRule &g) {
     const OrderParams &p = g.params<OrderParams>();

@@ -289,7 +289,7 @@ constinit const OpDef kCtcLoss = {
     .aliases = {"ctc_loss", "_npx_ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss"},
     .summary = "y = −log of the probability that softmax of the data spells the labels, with repetitions and blanks",
     .inputs = {kInputs, numInputs},
-    .outputs = {"out", "grad"},
+    .outputs = {"output0", "output1"},  // as MXNet names them
     .visibleOutputs = [](const NodeKind &) { return 1u; },
     .attrs = kAttrs,
     .params = paramsOf<CtcParams>(),

@@ -271,7 +271,7 @@ constinit const OpDef kMoments = {
     .name = "moments",
     .summary = "mean and variance over axes, var = mean of (x - mean)^2",
     .inputs = {"data"},
-    .outputs = {"mean", "var"},
+    .outputs = {"output0", "output1"},  // as MXNet names them
     .attrs = kMomentsAttrs,
     .params = paramsOf<ReduceParams>(),
     .check = checkMoments,

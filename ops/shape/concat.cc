@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace llvm;
@@ -41,7 +42,8 @@ Error checkPart(const OpDef &, void *params) {
 
 // Where the whole and the parts are among the entries of a node: the parts are the other inputs.
 struct ConcatPorts {
-  bool isWholeInput;  // input 0, else output 0
+  bool isWholeInput;           // input 0, else output 0
+  bool sharesEqually = false;  // parts of unknown length have equal ones
 
   std::string wholeName() const { return isWholeInput ? "input 0" : "output 0"; }
   ShapeRef whole(const ShapeInference &s) const { return isWholeInput ? s.in(0) : s.out(0); }
@@ -70,7 +72,8 @@ void gatherLengths(ShapeInference &s, ConcatPorts at, size_t axis, DimsBuffer &c
   }
 }
 
-// The sum of the parts along the axis is the whole; a single unknown part is the rest (INF-04).
+// The sum of the parts along the axis is the whole; a single unknown part is the rest (INF-04), and several of equal length
+// share it.
 void unifyLengths(ShapeInference &s, ConcatPorts at, MutableArrayRef<int64_t> parts, int64_t &whole) {
   Dim known = 0;
   for (int64_t part : parts)
@@ -82,7 +85,12 @@ void unifyLengths(ShapeInference &s, ConcatPorts at, MutableArrayRef<int64_t> pa
   }
   if (numUnknown == 0 ? known != whole : known > whole)
     return s.fail("the parts do not add up to " + at.wholeName() + " of shape " + toString(at.whole(s)));
-  if (numUnknown == 1) *llvm::find(parts, kUnknownDim) = (whole - known).inShape();
+  if (numUnknown == 0 || (numUnknown > 1 && !at.sharesEqually)) return;
+  const int64_t rest = (whole - known).inShape();
+  if (rest % numUnknown != 0)
+    return s.fail("the " + Twine(numUnknown) + " parts of unknown length cannot share the " + Twine(rest) +
+                  " elements left of " + at.wholeName() + " of shape " + toString(at.whole(s)) + " equally");
+  std::replace(parts.begin(), parts.end(), kUnknownDim, rest / numUnknown);
 }
 
 void relateParts(ShapeInference &s, ConcatPorts at) {
@@ -109,6 +117,7 @@ void relateParts(ShapeInference &s, ConcatPorts at) {
 }
 
 void concatShape(ShapeInference &s) { relateParts(s, {.isWholeInput = false}); }
+void paramConcatShape(ShapeInference &s) { relateParts(s, {.isWholeInput = false, .sharesEqually = true}); }
 
 // Inputs are dy and the parts; outputs have the shapes of the parts.
 void concatBackwardShape(ShapeInference &s) {
@@ -189,6 +198,12 @@ Attrs concatAttrs(RuleContext &r) {
 
 extern const OpDef kBackwardConcat, kConcatPart;
 
+void concatGradient(GradRule &g) {
+  SmallVector<Value, 8> values = operands(g);
+  values.insert(values.begin(), g.dy(0));
+  g.fused(kBackwardConcat, values);
+}
+
 }  // namespace
 
 // dxi = the part of dy that xi became
@@ -202,17 +217,28 @@ constinit const OpDef kConcat = {
     .shape = concatShape,
     .flags = {.movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient =
-        [](GradRule &g) {
-          SmallVector<Value, 8> values = operands(g);
-          values.insert(values.begin(), g.dy(0));
-          g.fused(kBackwardConcat, values);
-        },
+    .gradient = concatGradient,
     .primitive = {.onnx = "Concat", .c = "memcpy of each part, row by row"},
     .kernel = concatKernel,
 };
 
 namespace {
+
+constinit const OpDef kRnnParamConcat = {
+    .name = "_rnn_param_concat",
+    .aliases = {"_npi_rnn_param_concat"},
+    .summary =
+        "the inputs joined along one axis, those of unknown length assumed to be equally long: packs parameters of RNN",
+    .inputs = {{}, numParts, true},
+    .attrs = kConcatAttrs,
+    .params = paramsOf<ConcatParams>(),
+    .shape = paramConcatShape,
+    .flags = {.movesElements = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = concatGradient,
+    .decompose = [](DecomposeRule &d) { d.y(0, d.emit(kConcat, operands(d), concatAttrs(d))); },
+    .kernel = concatKernel,
+};
 
 constinit const OpDef kBackwardConcat = {
     .name = "_backward_Concat",
@@ -308,7 +334,7 @@ constinit const OpDef kConcatPart = {
     .kernel = concatPartKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kConcat, &kBackwardConcat, &kConcatPart};
+constexpr const OpDef *kOps[] = {&kConcat, &kRnnParamConcat, &kBackwardConcat, &kConcatPart};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Cutting a tensor into equal parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
+// Cutting a tensor into parts along an axis, and stacking tensors along a new one: each is the other's adjoint.
 // Tested by tests/movement_ops_test.cc
 #include "ir/dim.h"
 #include "ir/error.h"
@@ -15,9 +15,19 @@ namespace gradc {
 namespace {
 
 struct SplitParams {
-  int64_t count;
-  int64_t axis;
-  bool squeezeAxis;
+  int64_t count = 0;
+  int64_t axis = 0;
+  bool squeezeAxis = false;
+  // Of _split_v2, where parts may differ in length.
+  Dims indices;
+  int64_t sections = 0;
+
+  bool isEven() const { return indices.empty() && sections == 0; }
+  /// The index where part i begins on an axis of `length`; that of part `count` is its end.
+  int64_t begin(int64_t i, int64_t length) const {
+    if (!indices.empty()) return i < count ? indices[static_cast<size_t>(i)] : length;
+    return i * (length / count) + std::min(i, length % count);  // the first parts share the remainder
+  }
 };
 constexpr AttrSpec kSplitAttrs[] = {
     required<&SplitParams::count>("num_outputs", "number of parts").atLeast(1).atMost(1 << 16),
@@ -25,6 +35,32 @@ constexpr AttrSpec kSplitAttrs[] = {
     attr<&SplitParams::squeezeAxis>("squeeze_axis", "False",
                                     "whether to drop the axis: each part has one element of it"),
 };
+
+constexpr AttrSpec kSplitV2Attrs[] = {
+    required<&SplitParams::indices>("indices", "where each part begins, 0 first; not used with sections").atLeast(0),
+    attr<&SplitParams::axis>("axis", "1", "axis to cut; negative: from the end"),
+    attr<&SplitParams::squeezeAxis>("squeeze_axis", "False",
+                                    "whether to drop the axis: each part has one element of it"),
+    attr<&SplitParams::sections>(
+        "sections", "0",
+        "number of parts, the first ones longer by 1 where it does not divide the axis; 0: use indices")
+        .atLeast(0)
+        .atMost(1 << 16),
+};
+
+Error checkSplitV2(const OpDef &, void *params) {
+  SplitParams &p = *static_cast<SplitParams *>(params);
+  if (p.sections > 0) p.indices = {};
+  p.count = p.sections > 0 ? p.sections : static_cast<int64_t>(p.indices.size());
+  if (p.count == 0) return Failure(ErrorKind::BadAttribute, "attributes 'indices' and 'sections' name no part");
+  if (p.count > 1 << 16)
+    return Failure(ErrorKind::BadAttribute,
+                   "attribute 'indices' names " + Twine(p.count) + " parts, expected at most 65536");
+  if (p.sections == 0 && (p.indices[0] != 0 || !is_sorted(p.indices)))
+    return Failure(ErrorKind::BadAttribute, "attribute 'indices' is " + toString(ShapeRef(p.indices)) +
+                                                ", expected 0 first and no number smaller than the one before");
+  return Error::success();
+}
 
 // A stack is a split with the axis dropped, read backwards.
 constexpr AttrSpec kStackAttrs[] = {
@@ -62,28 +98,55 @@ struct SplitShapes {
     setWhole(wholeFromParts(*rank, *axis));
     if (s.hasFailed()) return;
     const int64_t length = whole()[*axis];
-    if (length != kUnknownDim && (dropsAxis() ? length != params.count : length % params.count != 0))
+    if (length != kUnknownDim && !fits(params, length))
       return s.fail("axis " + Twine(params.axis) + " of the shape " + toString(whole()) + " does not divide into " +
                     Twine(params.count) + " parts" + (dropsAxis() ? " of one element" : ""));
-    DimsBuffer dims(whole().dims());
-    if (dropsAxis()) dims.erase(dims.begin() + *axis);
-    else if (length != kUnknownDim) dims[*axis] = length / params.count;
-    for (size_t i = 0; i < numParts(); ++i) setPart(i, dims);
+    for (size_t i = 0; i < numParts(); ++i) {
+      DimsBuffer dims(whole().dims());
+      if (dropsAxis()) dims.erase(dims.begin() + *axis);
+      else dims[*axis] = partLength(params, static_cast<int64_t>(i), length);
+      setPart(i, dims);
+    }
+  }
+
+ private:
+  bool fits(const SplitParams &params, int64_t length) const {
+    if (!params.indices.empty() && params.indices.back() > length) return false;
+    if (!dropsAxis()) return !params.isEven() || length % params.count == 0;
+    for (int64_t i = 0; i < params.count; ++i)
+      if (partLength(params, i, length) != 1) return false;
+    return true;
+  }
+
+  static int64_t partLength(const SplitParams &params, int64_t i, int64_t length) {
+    const bool isInside = !params.indices.empty() && i + 1 < params.count;
+    if (length == kUnknownDim && !isInside) return kUnknownDim;
+    return params.begin(i + 1, length) - params.begin(i, length);
   }
 
   // The whole as the parts determine it; conflicts among them are found when the parts are set.
   DimsBuffer wholeFromParts(size_t rank, size_t axis) const {
-    const int64_t count = s.params<SplitParams>().count;
+    const SplitParams &params = s.params<SplitParams>();
     DimsBuffer dims(rank, kUnknownDim);
+    Dim sum = 0;
+    size_t numKnown = 0;
     for (size_t i = 0; i < numParts(); ++i) {
       if (!part(i).hasRank() || part(i).rank() + dropsAxis() != rank) continue;
       DimsBuffer known(part(i).dims());
-      if (dropsAxis()) known.insert(known.begin() + axis, count);
-      else if (known[axis] != kUnknownDim) known[axis] = (Dim(known[axis]) * count).inShape();
+      if (dropsAxis()) known.insert(known.begin() + axis, 1);
+      const int64_t length = known[axis];
+      known[axis] = kUnknownDim;
+      if (length != kUnknownDim) {
+        sum = sum + length, ++numKnown;
+        if (params.isEven()) known[axis] = (Dim(length) * params.count).inShape();
+        if (!params.indices.empty() && i + 1 == numParts())
+          known[axis] = (Dim(length) + params.indices.back()).inShape();
+      }
       for (size_t k = 0; k < rank; ++k)
         if (dims[k] == kUnknownDim) dims[k] = known[k];
     }
-    if (dropsAxis()) dims[axis] = count;
+    if (dropsAxis()) dims[axis] = params.count;
+    else if (numKnown == numParts()) dims[axis] = sum.inShape();
     return dims;
   }
 };
@@ -96,8 +159,9 @@ StridedView partView(const NodeKind &kind, Dims whole, size_t i) {
   const SplitParams &params = kind.params<SplitParams>();
   StridedView view = wholeView(whole);
   const size_t axis = *normalizeAxis(params.axis, whole.size());
-  view.dims[axis] = whole[axis] / params.count;
-  view.offset = static_cast<int64_t>(i) * view.dims[axis] * view.strides[axis];
+  const int64_t begin = params.begin(static_cast<int64_t>(i), whole[axis]);
+  view.dims[axis] = params.begin(static_cast<int64_t>(i) + 1, whole[axis]) - begin;
+  view.offset = begin * view.strides[axis];
   return view;
 }
 
@@ -116,6 +180,12 @@ SmallVector<Value, 8> heads(GradRule &g) {
   SmallVector<Value, 8> values;
   for (size_t i = 0; i < g.numOutputs(); ++i) values.push_back(g.dy(i));
   return values;
+}
+
+// Gradient of joining heads.
+template <const OpDef &Split> void splitHead(GradRule &g) {
+  const Value parts = g.emit(Split, g.dy(0), g.attrs());
+  for (size_t i = 0; i < g.numInputs(); ++i) g.dx(i, g.at(parts, i));
 }
 
 // The inputs joined along the axis, which is a new one if it was dropped.
@@ -153,7 +223,38 @@ void cut(DecomposeRule &d, bool dropsAxis) {
   }
 }
 
-extern const OpDef kBackwardSliceChannel, kBackwardStack;
+// Length 0 along the axis, which no slice has.
+Value emptyPart(DecomposeRule &d, size_t axis, size_t rank) {
+  DimsBuffer dims(rank, 1);
+  dims[axis] = 0;
+  const Value like = d.emit(kConstant, {}, {{"dtype", "float32"}, {"shape", d.tuple(dims)}, {"values", "()"}});
+  return d.emit(kSliceLike, {d.x(0), like}, {{"axes", d.tuple({static_cast<int64_t>(axis)})}});
+}
+
+// Sections need a known length of the axis; parts at indices only where they may be empty at its end.
+void cutUnevenly(DecomposeRule &d) {
+  const SplitParams &params = d.params<SplitParams>();
+  const size_t rank = d.rank(d.x(0));
+  const std::optional<size_t> axis = normalizeAxis(params.axis, rank);
+  if (!axis) return d.refuse(ErrorKind::InferConflict, "cuts an axis that its input does not have");
+  const ShapeRef shape = d.shape(d.x(0));
+  const int64_t length = params.sections ? d.size(d.x(0), params.axis) : shape.hasRank() ? shape[*axis] : kUnknownDim;
+  const StringRef at = d.number(static_cast<int64_t>(*axis));
+  for (int64_t i = 0; i < params.count; ++i) {
+    if (!d.wants(static_cast<size_t>(i))) continue;
+    const int64_t begin = params.begin(i, length), end = params.begin(i + 1, length);
+    Value part;
+    if (begin == end) {
+      part = emptyPart(d, *axis, rank);
+    } else {
+      const AttrText from{"begin", d.number(begin)}, to{"end", end == kUnknownDim ? StringRef("None") : d.number(end)};
+      part = d.emit(kSliceAxis, {d.x(0)}, {{"axis", at}, from, to});
+    }
+    d.y(static_cast<size_t>(i), params.squeezeAxis ? withoutAxis(d, part, at, rank) : part);
+  }
+}
+
+extern const OpDef kBackwardSliceChannel, kBackwardStack, kBackwardSplitV2;
 
 }  // namespace
 
@@ -175,6 +276,27 @@ constinit const OpDef kSliceChannel = {
     .decompose = [](DecomposeRule &d) { cut(d, d.params<SplitParams>().squeezeAxis); },
     .kernel = splitKernel,
 };
+
+namespace {
+
+// dx = the dyi joined along the axis
+constinit const OpDef kSplitV2 = {
+    .name = "_split_v2",
+    .summary = "data cut along one axis, at indices or into sections of almost equal length",
+    .inputs = {"data"},
+    .outputs = {{}, numParts, true},
+    .attrs = kSplitV2Attrs,
+    .params = paramsOf<SplitParams>(),
+    .check = checkSplitV2,
+    .shape = splitShape,
+    .flags = {.movesElements = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = [](GradRule &g) { g.fused(kBackwardSplitV2, heads(g)); },
+    .decompose = cutUnevenly,
+    .kernel = splitKernel,
+};
+
+}  // namespace
 
 // dxi = part i of dy along the axis
 constinit const OpDef kStack = {
@@ -202,11 +324,21 @@ constinit const OpDef kBackwardSliceChannel = {
     .params = paramsOf<SplitParams>(),
     .flags = {.isBackward = true, .movesElements = true},
     .kernelTypes = kFloatingAndIntegers,
-    .gradient =
-        [](GradRule &g) {
-          Value parts = g.emit(kSliceChannel, g.dy(0), g.attrs());
-          for (size_t i = 0; i < g.numInputs(); ++i) g.dx(i, g.at(parts, i));
-        },
+    .gradient = splitHead<kSliceChannel>,
+    .decompose = [](DecomposeRule &d) { d.y(0, joined(d, d.params<SplitParams>().squeezeAxis)); },
+    .kernel = joinKernel,
+};
+
+constinit const OpDef kBackwardSplitV2 = {
+    .name = "_split_v2_backward",
+    .summary = "gradient of _split_v2: dx = the heads joined along the axis",
+    .inputs = {{}, numParts, true},
+    .attrs = kSplitV2Attrs,
+    .params = paramsOf<SplitParams>(),
+    .check = checkSplitV2,
+    .flags = {.isBackward = true, .movesElements = true},
+    .kernelTypes = kFloatingAndIntegers,
+    .gradient = splitHead<kSplitV2>,
     .decompose = [](DecomposeRule &d) { d.y(0, joined(d, d.params<SplitParams>().squeezeAxis)); },
     .kernel = joinKernel,
 };
@@ -225,7 +357,8 @@ constinit const OpDef kBackwardStack = {
     .kernel = splitKernel,
 };
 
-constexpr const OpDef *kOps[] = {&kSliceChannel, &kStack, &kBackwardSliceChannel, &kBackwardStack};
+constexpr const OpDef *kOps[] = {&kSliceChannel,         &kSplitV2,         &kStack,
+                                 &kBackwardSliceChannel, &kBackwardSplitV2, &kBackwardStack};
 
 }  // namespace
 

@@ -47,6 +47,10 @@ struct ScalarFunction::State {
 
   const Graph &graph() const { return problem.function; }
   EntryId output(NodeId n, size_t i) const { return EntryId(graph().firstEntry(n).value + i); }
+  /// Only floating values vary; pieces compute in no other type.
+  bool readsFloating(NodeId n) const {
+    return any_of(graph().inputs(n), [&](Value v) { return isFloating(session.inference().dtype[graph().entry(v)]); });
+  }
 
   void chooseOverrides();
   void findLosses();
@@ -75,7 +79,7 @@ void ScalarFunction::State::chooseOverrides() {
       numHeld += !op.flags.hasNoGradient;
       for (size_t i = 0; i < graph().numOutputs(n); ++i)
         if (heldEntry.test(output(n, i).value)) needed.set(output(n, i).value);
-    } else if (op.piece) {
+    } else if (op.piece && readsFloating(n)) {
       overrides[id].kind = NodeOverride::Kind::Piece;
       ++numPieces;
       for (Value v : graph().inputs(n)) needed.set(graph().entry(v).value);

@@ -103,6 +103,21 @@ void addShapes(std::vector<Sample> &list) {
   list.push_back({"diag", "k=2", {{2, 2}}});
   list.push_back({"diag", "", {{0, 3}}});
   list.push_back({"diag", "k=1", {{0}}});
+  for (const char *attrs : {"shape=(3,4)", "shape=(-1,4)", "shape=(2,1)", "shape=(1,5)"}) {
+    list.push_back({"_ravel_multi_index", attrs, {{2, 4}}});
+    list.push_back({"_unravel_index", attrs, {{5}}, 3, -9, 30});
+  }
+  list.push_back({"_ravel_multi_index", "shape=(3,4,5)", {{3, 1}}, 3, -4, 9});
+  list.push_back({"_ravel_multi_index", "shape=(7,)", {{1, 3}}});
+  list.push_back({"_unravel_index", "shape=(3,4,5)", {{6}}, 3, 0, 59});
+  list.push_back({"_unravel_index", "shape=(7,)", {{0}}});
+  for (const char *attrs :
+       {"", "axis=1", "axis=-3, start=1.5, step=-2", "start=-1, step=0.25, repeat=2", "axis=2, repeat=3"})
+    list.push_back({"_contrib_arange_like", attrs, {{2, 3, 4}}});
+  list.push_back({"_contrib_arange_like", "axis=0", {{0, 2}}});
+  for (const char *attrs : {"", "axes=(1,)", "axes=(-1,0,-1)", "axes=(2,0)"})
+    list.push_back({"_contrib_index_array", attrs, {{2, 3, 2}}});
+  list.push_back({"_contrib_index_array", "", {{2, 0}}});
   for (const char *op : {"shape_array", "size_array"})
     for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {4}, {1, 1, 1}, {2, 0, 3}, {1}, {}})
       list.push_back({op, "", {shape}});

@@ -64,6 +64,11 @@ void addSplits(std::vector<Sample> &list) {
     list.push_back({"SliceChannel", attrs, {{2, 3, 4}}});
   list.push_back({"SliceChannel", "num_outputs=1, axis=0", {{1}}});
   list.push_back({"SliceChannel", "num_outputs=2", {{0, 4}}});
+  for (const char *attrs : {"indices=(0,1,3)", "indices=(0,), axis=0", "indices=(0,0,2), axis=-1",
+                            "indices=(0,1), axis=0, squeeze_axis=True", "indices=(), sections=3",
+                            "indices=(5,1), sections=3, axis=-1", "indices=(), sections=3, squeeze_axis=True"})
+    list.push_back({"_split_v2", attrs, {{2, 3, 4}}});
+  list.push_back({"_split_v2", "indices=(0,1)", {{0, 4}}});
   for (const char *attrs : {"num_args=2", "num_args=2, axis=1", "num_args=2, axis=-1", "num_args=2, axis=-3"})
     list.push_back({"stack", attrs, {{2, 3}, {2, 3}}});
   list.push_back({"stack", "num_args=1", {{}}});

@@ -65,6 +65,12 @@ std::vector<Sample> shapeSamples() {
   list.push_back({"dot", "transpose_a=True, transpose_b=True", {{4, 2, 3}, {2, 2, 4}}});
   list.push_back({"dot", "", {{3, 0}, {0, 2}}});
   list.push_back({"dot", "", {{0, 3}, {3, 2}}});
+  // Parts of one length, which is what inference assumes of those that are unknown.
+  list.push_back({"_rnn_param_concat", "num_args=3, dim=0", {{4}, {4}, {4}}});
+  list.push_back({"_rnn_param_concat", "num_args=1, dim=0", {{3}}});
+  list.push_back({"_rnn_param_concat", "num_args=2, dim=1", {{2, 3}, {2, 3}}});
+  list.push_back({"_rnn_param_concat", "num_args=2, dim=-1", {{2, 1, 2}, {2, 1, 2}}});
+  list.push_back({"_rnn_param_concat", "num_args=2, dim=0", {{0}, {0}}});
   list.push_back({"Concat", "num_args=1, dim=1", {{2, 3}}});
   list.push_back({"Concat", "num_args=2, dim=1", {{2, 3}, {2, 1}}});
   list.push_back({"Concat", "num_args=3, dim=0", {{1, 2}, {3, 2}, {2, 2}}});

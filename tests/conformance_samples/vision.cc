@@ -27,6 +27,20 @@ void addFunctions(std::vector<Sample> &list) {
   list.push_back({"smooth_l1", "scalar=0.5", {{3}}});
   list.push_back({"smooth_l1", "scalar=0", {{3}}});
   list.push_back({"hard_sigmoid", "alpha=1.1, beta=0.3", {{3, 3}}});
+  for (const char *attrs : {"a=0.5, b=-2, c=3", "a=-1.25", "b=3, c=1", ""})
+    list.push_back({"_contrib_quadratic", attrs, {{2, 3}}});
+  list.push_back({"_contrib_quadratic", "a=2, b=1", {{}}});
+  list.push_back({"_contrib_quadratic", "a=2, b=1", {{0, 2}}});
+}
+
+// Their gradient is not that of their values: gradcheck_test checks it on its piece, and MXNet's is recorded.
+void addDeclaredGradients(std::vector<Sample> &list) {
+  for (const char *op : {"_contrib_round_ste", "_contrib_sign_ste", "_contrib_gradientmultiplier"})
+    for (std::vector<int64_t> shape : {std::vector<int64_t>{2, 3}, {}, {1, 1, 5}, {2, 0}, {7}})
+      list.push_back({op, "", {shape}, 0});
+  list.push_back({"_contrib_gradientmultiplier", "scalar=1", {{2, 3}}});
+  list.push_back({"_contrib_gradientmultiplier", "scalar=-0.75", {{2, 3}}, 0});
+  list.push_back({"_contrib_gradientmultiplier", "scalar=0", {{3}}, 0});
 }
 
 void addSoftmaxes(std::vector<Sample> &list) {
@@ -137,6 +151,7 @@ std::vector<Sample> visionSamples() {
   std::vector<Sample> list;
   addLeaky(list);
   addFunctions(list);
+  addDeclaredGradients(list);
   addSoftmaxes(list);
   addLrn(list);
   addL2Normalization(list);

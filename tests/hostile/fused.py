@@ -50,6 +50,7 @@ OTHER_PLACES = {
     "_backward_Pooling": [{"kernel": "(9,9)"}, {"stride": "(1,1)"}, {"global_pool": "True"}],
     "_backward_SequenceMask": [{"axis": 1}],
     "_backward_SliceChannel": [{"axis": 0}, {"axis": 5}, {"squeeze_axis": "True"}],
+    "_split_v2_backward": [{"axis": 0}, {"indices": "(0,2,3)"}, {"sections": 2}],
     "_backward_SwapAxis": [{"dim1": 1}, {"dim1": 9}],
     "_backward_UpSampling": [{"scale": 1000}, {"scale": 1}],
     "_backward_contrib_AdaptiveAvgPooling2D": [{"output_size": "(50,50)"}],
@@ -104,6 +105,8 @@ OTHER_VALUES = {
     "_backward_softmax": [{"axis": 0}, {"temperature": 3}],
     "_backward_squeeze": [{"axis": "(0,)"}],
     "_backward_stack": [{"axis": 1}],
+    "_contrib_backward_gradientmultiplier": [{"scalar": 3}],
+    "_contrib_backward_quadratic": [{"a": 3}],
 }
 
 

@@ -6,12 +6,12 @@ ones_like reciprocal relu round sigmoid sign smooth_l1 softsign sqrt square tanh
 rint ceil floor trunc fix logical_not rsqrt cbrt rcbrt log2 log10 sin cos tan arcsin arccos arctan sinh cosh arcsinh arccosh
 arctanh erfinv degrees radians digamma log_sigmoid silu mish gelu hard_swish shape_array size_array _shuffle _sort_order
 _random_uniform_like _random_normal_like SequenceReverse argmax argmin argmax_channel argsort norm sort topk diag
-_as_rows _index_like _uniform_like Flatten softmax log_softmax softmin _polygamma _SoftmaxOutput_softmax SoftmaxActivation Dropout
+_as_rows _index_like _contrib_arange_like _contrib_index_array _contrib_round_ste _contrib_sign_ste _contrib_quadratic _uniform_like Flatten softmax log_softmax softmin _polygamma _SoftmaxOutput_softmax SoftmaxActivation Dropout
 transpose""".split()
 )
 SCALAR = ["_%s_scalar" % op for op in """div equal greater greater_equal lesser lesser_equal maximum minimum minus mul
 not_equal plus power rdiv rminus rpower hypot mod rmod logical_and logical_or logical_xor npi_arctan2 npi_rarctan2 npi_ldexp
-npi_rldexp""".split()]
+npi_rldexp""".split()] + ["_contrib_gradientmultiplier"]
 BINARY = (
     """_equal _grad_add _greater _greater_equal _identity_with_attr_like_rhs _lesser _lesser_equal _maximum _minimum
 _assign _cast_like _not_equal _power elemwise_add elemwise_div elemwise_mul elemwise_sub reshape_like LinearRegressionOutput
@@ -67,6 +67,11 @@ INSTANCES = {
     "Reshape": ({"shape": "(3,2)"}, [(2, 3)]),
     "SequenceMask": ({"use_sequence_length": "True"}, [(3, 2, 4), (2,)]),
     "SliceChannel": ({"num_outputs": 2, "axis": 1}, [(2, 4)]),
+    "_split_v2": ({"indices": "(0,1,3)", "axis": 1}, [(2, 4)]),
+    "_split_v2@sections": ({"indices": "()", "sections": 3, "axis": 1}, [(2, 4)]),
+    "_rnn_param_concat": ({"num_args": 2, "dim": 0}, [(3,), (4,)]),
+    "_ravel_multi_index": ({"shape": "(3,4)"}, [(2, 5)]),
+    "_unravel_index": ({"shape": "(3,4)"}, [(5,)]),
     "SoftmaxOutput": ({}, [(2, 3), (2,)]),
     "SoftmaxOutput@multi": ({"multi_output": "True"}, [(2, 3, 4), (2, 4)]),
     "SwapAxis": ({"dim1": 0, "dim2": 1}, [(2, 3)]),
@@ -235,6 +240,9 @@ FUSED = {
     "_backward_SequenceMask": ("SequenceMask", "d0 x1"),
     "_backward_SequenceReverse": ("SequenceReverse", "d0"),
     "_backward_SliceChannel": ("SliceChannel", "d0 d1"),
+    "_split_v2_backward": ("_split_v2", "d0 d1 d2"),
+    "_contrib_backward_gradientmultiplier": ("_contrib_gradientmultiplier", "d0"),
+    "_contrib_backward_quadratic": ("_contrib_quadratic", "d0 x0"),
     "_backward_SoftmaxActivation": ("SoftmaxActivation", "d0 y0"),
     "_backward_SoftmaxOutput": ("SoftmaxOutput", "y0 x1"),
     "_backward_SwapAxis": ("SwapAxis", "d0"),

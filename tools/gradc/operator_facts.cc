@@ -26,7 +26,8 @@ std::string defaultText(const AttrSpec &spec) {
 std::string portsText(const Ports &ports) {
   ArrayRef<StringRef> names = ports.names;
   if (ports.isVariadic) return "any number, arg0, arg1, ...";
-  const std::string list = names.empty() ? "none" : join(names, ", ");
+  if (names.empty()) return ports.number ? "as many as the attributes give" : "none";
+  const std::string list = join(names, ", ");
   return ports.number ? list + " (how many depends on the attributes)" : list;
 }
 

@@ -1,0 +1,75 @@
+// Functions whose gradient is declared, not derived: straight-through estimators, and a factor on the gradient alone.
+// Central differences therefore see a piece with the declared slope. Tested by tests/elementwise_ops_test.cc
+#include "ops/elementwise/functions.h"
+#include "ops/elementwise/scalar_params.h"
+#include "ops/families.h"
+#include "ops/primitives.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace gradc {
+namespace {
+
+constexpr auto kRounded = [](auto x) {
+  if constexpr (std::is_floating_point_v<decltype(x)>) return std::round(x);
+  else return x;
+};
+constexpr auto kSigned = [](auto x) { return decltype(x)((x > 0) - (x < 0)); };
+
+// y = F(x); dx = dy
+template <auto F, const OpDef &Lowered> constexpr OpDef straightThrough(NameList names, StringRef summary) {
+  OpDef op = unary<F>(names, summary);
+  op.kernelTypes = kFloatingAndIntegers;
+  op.gradient = [](GradRule &g) { g.dx(0, g.emit(kCopy, {g.dy(0)})); };
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(Lowered, {d.x(0)})); };
+  op.kernel = mapNumeric<F>;
+  op.piece = mapPiece<[](auto x, auto base) { return F(base) + (x - base); }>;
+  return op;
+}
+
+// Forward the identity.
+void multipliedPiece(const PieceCall &call) {
+  dispatchNumeric(call.out[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T scalar = convertNumber<T>(call.params<ScalarParams>().scalar);
+    const T *x = call.in[0].as<const T>(), *base = call.base[0].as<const T>();
+    for (int64_t i = 0; i < call.out[0].size(); ++i) call.out[0].as<T>()[i] = base[i] + scalar * (x[i] - base[i]);
+  });
+}
+
+constinit const OpDef kRoundSte = straightThrough<kRounded, kRound>(
+    {"_contrib_round_ste"},
+    "y = the whole number nearest to x, halves away from 0; the gradient passes unchanged: dx = dy");
+constinit const OpDef kSignSte = straightThrough<kSigned, kSign>(
+    {"_contrib_sign_ste"}, "y = the sign of x: -1, 0 or 1; the gradient passes unchanged: dx = dy");
+
+constinit const OpDef kBackwardGradientMultiplier = [] {
+  OpDef op = scalarOp({"_contrib_backward_gradientmultiplier"},
+                      "gradient of _contrib_gradientmultiplier: dx = dy * scalar", {"dy"});
+  op.flags.isBackward = true;
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(kMulScalar, {d.x(0)}, {{"scalar", scalarText(d)}})); };
+  op.kernel = scalarFloating<[](auto dy, auto s) { return dy * s; }>;
+  return op;
+}();
+
+constinit const OpDef kGradientMultiplier = [] {
+  OpDef op = scalarOp({"_contrib_gradientmultiplier"}, "y = x; the gradient is multiplied: dx = dy * scalar", {"data"});
+  op.inplace = kInplaceIdentity;
+  op.flags.movesElements = true;
+  op.kernelTypes = kFloatingAndIntegers;
+  op.gradient = [](GradRule &g) { g.fused(kBackwardGradientMultiplier, {g.dy(0)}); };
+  op.decompose = [](DecomposeRule &d) { d.y(0, d.emit(kCopy, {d.x(0)})); };
+  op.kernel = copyBytes;
+  op.piece = multipliedPiece;
+  return op;
+}();
+
+constexpr const OpDef *kOps[] = {&kRoundSte, &kSignSte, &kGradientMultiplier, &kBackwardGradientMultiplier};
+
+}  // namespace
+
+constinit const OpFamily kStraightThroughFamily = kOps;
+
+}  // namespace gradc
