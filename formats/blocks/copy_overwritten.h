@@ -16,7 +16,8 @@ namespace gradc {
 using FinalNames = IdMap<TextId>;
 
 /// Changes blocks 0 and those its operators own, one level after the other:
-///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it;
+///  - of a block, a name that is written again though the gradient of an operator before reads it, or arrives at it, or a step
+///    of `recurrent` is given it;
 ///  - of a loop's body, a state that is written twice, read behind its last write, or read in a block within;
 ///  - of a branch's body, a result that is read there;
 ///  - a loop's state that is flagged stop_gradient and depends on what is not: its steps get a variable that is not flagged.
