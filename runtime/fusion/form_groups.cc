@@ -154,13 +154,13 @@ class Formation {
     return is_contained(map_range(graph.inputs(next), [&](Value v) { return graph.entry(v); }), e);
   }
 
-  /// Whether outputs 0 and what the members read of that size have shape, type and layout of `x`, and are not few.
+  /// Whether outputs 0 and what the members read have shape and type of `x`, and are not few. Such operands have one layout, or are
+  /// images of one pixel, which are the same bytes in each (LayoutSettlement).
   bool isAlike(ArrayRef<NodeId> members, EntryId x) const {
     const Inference &inference = request.inference;
     if (inference.elements(x) < request.options.minElements) return false;
     auto isLikeX = [&](EntryId e) {
-      return inference.shape[e] == inference.shape[x] && inference.dtype[e] == inference.dtype[x] &&
-             request.kernels.layout(e) == request.kernels.layout(x);
+      return inference.shape[e] == inference.shape[x] && inference.dtype[e] == inference.dtype[x];
     };
     return all_of(members, [&](NodeId n) {
       if (!isLikeX(output(n, 0))) return false;
