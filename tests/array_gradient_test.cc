@@ -106,6 +106,19 @@ TEST(ArrayGradient, AGG_08_AnElementWrittenTwice) {
   }
 }
 
+// a[i] = p; a[i] = sin(p); loss = Σ a[i]: nothing reads the first value.
+TEST(ArrayGradient, AGG_08_AnElementWrittenOverByTheSameIndex) {
+  ArrayProgram p;
+  p.array("a");
+  p.number("i", 0);
+  write(p, "p", "i");
+  compute(p, "sin", "p", "s");
+  write(p, "s", "i");
+  read(p, "i", "b");
+  p.sum("b", "loss");
+  EXPECT_TRUE(isAddedUp(p));
+}
+
 TEST(ArrayGradient, AGG_08_WhatAnIndexIsKnownToBe) {
   // j = i + 1, counted on in place or of another name; or something that is not understood.
   const std::string one = floatAttrText(AttrTag::Float, 1);
@@ -268,6 +281,27 @@ TEST(ArrayGradient, CF_15_AnArrayThatALoopOnlyReads) {
   }
 }
 
+// for (i = 0; i < 2;) { s = s · a[i]; a = b; i = i + 1 }
+TEST(ArrayGradient, E_02_CF_15_AnArrayThatALoopReadsAndReplaces) {
+  ArrayProgram p;
+  p.array("b");
+  p.number("zero", 0);
+  p.number("one", 1);
+  p.op("write_to_array", {{"X", {"p"}}, {"I", {"zero"}}}, "b");
+  p.op("write_to_array", {{"X", {"p"}}, {"I", {"one"}}}, "b");
+  addCaptured(p, 1, {"a"});
+  std::vector<BlockOp> &body = p.program.blocks[1].ops;
+  p.op("assign", {{"X", {"b"}}}, "a", {}, 1);
+  std::rotate(body.begin() + 1, body.end() - 1, body.end());
+  for (BlockOp &op : p.program.blocks[0].ops)
+    if (op.subBlock) op.inputs[1].variables.push_back(p.program.intern("b"));
+  EXPECT_EQ(
+      emissionError(p),
+      "[not_differentiable] block 1, operator 1 (assign): the gradient of array 'a' cannot be written as operators: an "
+      "element may be written or read again, and an operator takes the whole array; as a graph it can")
+      << "Paddle's operators would leave the gradient of the element in what the gradient of b is taken from";
+}
+
 TEST(ArrayGradient, E_02_ABranchThatReadsAnElementIsRefused) {
   ArrayProgram p;
   p.array("a");
@@ -326,18 +360,21 @@ TEST(ArrayGradient, NG_01_AFlaggedValueThatIsReadPassesNothingOn) {
 }
 
 TEST(ArrayGradient, D_28_AnIndexThatIsOverwrittenBehindAWrite) {
-  ArrayProgram p;
-  p.array("a");
-  p.number("i", 0);
-  p.number("j", 1);
-  write(p, "p", "i");
-  read(p, "i", "b");
-  p.op("assign", {{"X", {"j"}}}, "i");
-  compute(p, "sin", "b", "s");
-  write(p, "s", "i");
-  read(p, "j", "c");
-  p.sum("c", "loss");
-  EXPECT_LE(worstDifference(p, cantFail(emit(p)).program), 1e-8);
+  for (const char *reading : {"i", "first"}) {
+    ArrayProgram p;
+    p.array("a");
+    p.number("i", 0);
+    p.number("first", 0);
+    p.number("j", 1);
+    write(p, "p", "i");
+    read(p, reading, "b");
+    p.op("assign", {{"X", {"j"}}}, "i");
+    compute(p, "sin", "b", "s");
+    write(p, "s", "i");
+    read(p, "j", "c");
+    p.sum("c", "loss");
+    EXPECT_LE(worstDifference(p, cantFail(emit(p)).program), 1e-8) << reading;
+  }
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ TEST(BlockArray, IR_12_ElementsAreReadWhereTheyWereWritten) {
 TEST(BlockArray, IR_12_TheLengthIsThatOfTheLastElement) {
   ArrayProgram p;
   addStraight(p);
+  p.op("write_to_array", {{"X", {"p"}}, {"I", {"i0"}}}, "a");  // the last write is of an earlier element
   p.declare("n", {1}, FluidType::Int64);
   p.op("lod_array_length", {{"X", {"a"}}}, "n");
   const std::vector<Array> heads = cantFail(p.run(p.program, {"n"}));

@@ -256,11 +256,12 @@ TEST(Fusion, MEM_03_WhatDoesNotRunTakesNoWorkspace) {
   const AttrText attrs[] = {{"num_args", "1"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "1"}};
   const Graph inner = body("a = exp(row); b = sum(a); y = broadcast_mul(row, b)");
   const Value x = builder.addVariable("x", Attrs()), rows = builder.addVariable("rows", Attrs());
-  std::vector<Value> heads = {add("exp", x)};
-  for (StringRef name : {"first", "second"})
+  std::vector<Value> heads = {add("relu", add("exp", x))};
+  for (StringRef name : {"first", "second"}) {
     heads.push_back(Value{cantFail(
         builder.add(*context.ops.find("_scan"), {rows}, {name, context.attrs(ArrayRef(attrs)), NodeId(), inner}))});
-  heads.front() = add("relu", heads.front());
+    builder.addControlDep(heads.front().node, heads.back().node);  // so that it comes between exp and relu
+  }
   const Graph graph = cantFail(std::move(builder).freeze(heads, {})).graph;
   Session session = open(graph, {.shapes = {{"x", {10}}, {"rows", {0, 4}}}});
   EXPECT_NE(groupsOf(session, graph), "");

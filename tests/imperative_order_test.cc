@@ -189,6 +189,12 @@ TEST(ImperativeOrder, PD_18_PD_21_RET_04_PrunedBranchesAndPartialBackward) {
   t.backward({lossB});
   EXPECT_EQ(scalar(b.grad()), 3);
   EXPECT_EQ(scalar(a.grad()), 3);
+  // What one backward retains the next one does not clear.
+  Tensor kept = t.mul(a, x), other = t.mul(b, x);
+  t.backward({kept}, {.retain = true});
+  t.backward({other});
+  t.backward({kept});
+  EXPECT_EQ(scalar(a.grad()), 9);
 }
 
 TEST(ImperativeOrder, PD_20_MA_01_HeadsOfWhichSomeAreMissing) {

@@ -346,6 +346,10 @@ TEST(Imperative, TA_29_EmptyTensors) {
   t.backward({t.sum(t.times(x, "2"))});
   ASSERT_TRUE(static_cast<bool>(x.grad()));
   EXPECT_EQ(x.grad().size(), 0);
+  Tensor alone = t.leaf({0}, {});  // nothing runs
+  t.backward({t.times(alone, "2")});
+  ASSERT_TRUE(static_cast<bool>(alone.grad()));
+  EXPECT_EQ(alone.grad().size(), 0);
 }
 
 TEST(Imperative, TA_31_H_12_TheHeadIsNotTakenOver) {

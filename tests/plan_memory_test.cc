@@ -249,6 +249,20 @@ TEST(PlanMemory, WorkspacesCountAndAreFreeAfterTheirNode) {
   EXPECT_EQ(describeError(checkPlan(g, inference, requests, plan, options)), "success");
 }
 
+TEST(PlanMemory, MEM_03_WhatDoesNotRunHasNoWorkspace) {
+  TestGraph g("x = var {__shape__=(16,)}; z = var {__shape__=(0,)}; a = exp(x); b = exp(z); heads a, b");
+  PlanOptions options;
+  options.workspaceOf = [](const void *, NodeId) -> int64_t { return 100; };
+  InferOptions zerosAreKnown;
+  zerosAreKnown.unknownDim = UnknownDim::MinusOne;
+  Inference inference = cantFail(infer(g.context, g, {}, zerosAreKnown));
+  RequestTable requests = countRequests(g, {});
+  MemoryPlan plan = cantFail(planMemory(g.context, g, inference, requests, options));
+  EXPECT_GE(plan.workspace[g.at("a").node], 0);
+  EXPECT_EQ(plan.workspace[g.at("b").node], kUnused) << "nothing of b has an element";
+  EXPECT_EQ(describeError(checkPlan(g, inference, requests, plan, options)), "success");
+}
+
 TEST(PlanMemory, WorkspacesOfUnknownShapesAreLeftOut) {
   TestGraph g("y = FullyConnected(x, w, b) {num_hidden=3}");
   InferOptions partial;

@@ -13,14 +13,29 @@ namespace {
 
 using namespace gradc::testing;
 
+/// Of two gradients that arrive under one name in a step, Paddle's operator keeps one.
+void expectListedOnce(const BlockProgram &program) {
+  for (const Block &block : program.blocks)
+    for (const BlockOp &op : block.ops) {
+      if (program.text(op.type) != "recurrent") continue;
+      std::vector<std::string> listed = stringsAttr(op.attrs, "states").value_or(std::vector<std::string>());
+      for (TextId name : program.variables(op.outputs, "outputs")) listed.push_back(program.text(name).str());
+      std::sort(listed.begin(), listed.end());
+      EXPECT_EQ(std::adjacent_find(listed.begin(), listed.end()), listed.end());
+    }
+}
+
 /// The emitted program read again has the bits of the gradient engine; to 1e-14 where sums of three have another order. Both are the
 /// central differences of the forward program.
 void expectBothWays(RecurrentProgram &p, const std::string &what, bool isExact = true) {
   SCOPED_TRACE(what);
-  Expected<NamedGradients> engine = engineGradients(p), emitted = emittedGradients(p);
+  BlockProgram made;
+  Expected<NamedGradients> engine = engineGradients(p), emitted = emittedGradients(p, &made);
   ASSERT_TRUE(bool(engine)) << describeWithNotes(engine.takeError());
   ASSERT_TRUE(bool(emitted)) << describeWithNotes(emitted.takeError());
+  expectListedOnce(made);
   const NamedGradients at = drawnParameters(p);
+  for (const auto &[name, gradient] : *emitted) engine->try_emplace(name, gradient.size());
   size_t numOthers = 0;
   for (const auto &[name, gradient] : *engine)
     for (size_t i = 0; i < gradient.size(); ++i) {
@@ -69,23 +84,28 @@ TEST(RecurrentGradient, CF_18_BothWaysHaveTheSameBits) {
 /// Step blocks that Paddle's front end does not write.
 TEST(RecurrentGradient, CF_18_OutputsAndStatesThatTheStepReads) {
   using Ports = RecurrentProgram::Ports;
-  for (int variant = 0; variant < 6; ++variant) {
+  for (int variant = 0; variant < 8; ++variant) {
+    const bool isHelped = variant >= 6;
     RecurrentProgram p;
-    p.locals({"p", "h", "m", "a", "s", "y"});
+    p.locals({"p", "h", "m", "a", "n", "s", "y"});
     p.step("elementwise_mul", {{"X", {"h"}}, {"Y", {"w"}}}, "m");
     p.step("tanh", {{"X", {"m"}}}, "a");
-    p.step("elementwise_add", {{"X", {"a"}}, {"Y", {"p"}}}, "s");
-    if (variant == 1) p.step("elementwise_mul", {{"X", {"s"}}, {"Y", {"s"}}}, "y");  // a state that is read
+    p.step("elementwise_add", {{"X", {"a"}}, {"Y", {"p"}}}, isHelped ? "n" : "s");
+    if (isHelped) p.step("rnn_memory_helper", {{"X", {"n"}}}, "s");
+    if (variant == 7) p.step("elementwise_add", {{"X", {"n"}}, {"Y", {"m"}}}, "y");
+    else if (variant == 1) p.step("elementwise_mul", {{"X", {"s"}}, {"Y", {"s"}}}, "y");  // a state that is read
     else if (variant != 4) p.step("elementwise_add", {{"X", {"s"}}, {"Y", {"m"}}}, "y");
     Ports ports;
     if (variant == 2) ports.outputs = {"y", "s"};  // a state that is an output
     if (variant == 3) ports.outputs = {"h"};       // what the state was
     if (variant == 4) ports.outputs = {"m"};       // an output that is read
     if (variant == 5) ports.parameters = {};       // found anyway
+    // A state that a helper makes and that is read, or an output too.
+    if (variant == 7) ports.outputs = {"y", "s"};
     for (const std::string &name : ports.outputs) p.declare(name, {3, 2});
     p.close(ports);
     p.addLoss(ports.outputs.back());
-    expectBothWays(p, std::to_string(variant), variant != 2);
+    expectBothWays(p, std::to_string(variant), variant != 2 && !isHelped);
   }
 }
 
@@ -114,19 +134,22 @@ TEST(RecurrentGradient, CF_18_AnOutputThatIsAState) {
 }
 
 TEST(RecurrentGradient, CF_18_TwoStatesFromOneVariable) {
-  RecurrentProgram p;
-  p.locals({"p", "h", "g", "s", "t", "y"});
-  p.step("elementwise_mul", {{"X", {"h"}}, {"Y", {"g"}}}, "s");
-  p.step("elementwise_add", {{"X", {"g"}}, {"Y", {"p"}}}, "t");
-  p.step("elementwise_mul", {{"X", {"s"}}, {"Y", {"w"}}}, "y");
-  p.declare("y", {3, 2});
-  RecurrentProgram::Ports ports;
-  ports.initialStates = {"h0", "h0"};
-  ports.exStates = {"h", "g"};
-  ports.states = {"s", "t"};
-  p.close(ports);
-  p.addLoss("y");
-  expectBothWays(p, "h0 twice");
+  for (bool isOne : {false, true}) {  // one behind the step too
+    RecurrentProgram p;
+    p.locals({"p", "h", "g", "n", "s", "t", "y"});
+    p.step("elementwise_mul", {{"X", {"h"}}, {"Y", {"g"}}}, "n");
+    p.step("rnn_memory_helper", {{"X", {"n"}}}, "s");
+    p.step("elementwise_add", {{"X", {"g"}}, {"Y", {"p"}}}, "t");
+    p.step("elementwise_mul", {{"X", {"n"}}, {"Y", {"w"}}}, "y");
+    p.declare("y", {3, 2});
+    RecurrentProgram::Ports ports;
+    ports.initialStates = {"h0", "h0"};
+    ports.exStates = {"h", "g"};
+    ports.states = {"s", isOne ? "s" : "t"};
+    p.close(ports);
+    p.addLoss("y");
+    expectBothWays(p, isOne ? "one state twice" : "h0 twice", !isOne);
+  }
 }
 
 TEST(RecurrentGradient, CF_18_AStateThatIsPassedOnOrLost) {
@@ -178,6 +201,23 @@ TEST(RecurrentGradient, CF_18_ValuesThatAreOverwritten) {
       if (variant == 2) p.op("elementwise_mul", {{"X", {"y"}}, {"Y", {"y"}}}, "y");
       if (variant < 2) p.op("elementwise_add", {{"X", {"y"}}, {"Y", {variant == 0 ? "x" : "h1"}}}, "y");
     }
+    p.addLoss("y");
+    expectBothWays(p, std::to_string(variant), false);
+  }
+}
+
+TEST(RecurrentGradient, CF_18_WhatAStepIsGivenAndOverwritesUnread) {
+  for (int variant = 0; variant < 3; ++variant) {
+    RecurrentProgram p;
+    p.locals({"p", "h", "n", "s", "y"});
+    const std::string given = variant == 2 ? "p" : "h", other = variant == 2 ? "h" : "p";
+    p.step("tanh", {{"X", {"w"}}}, given);
+    if (variant == 1) p.step("elementwise_mul", {{"X", {given}}, {"Y", {given}}}, given);
+    p.step("elementwise_mul", {{"X", {given}}, {"Y", {other}}}, "n");
+    p.step("rnn_memory_helper", {{"X", {"n"}}}, "s");
+    p.step("rnn_memory_helper", {{"X", {"n"}}}, "y");
+    p.declare("y", {3, 2});
+    p.close();
     p.addLoss("y");
     expectBothWays(p, std::to_string(variant), false);
   }

@@ -171,6 +171,16 @@ TEST(RetainInside, NL_02_NoGradientArrives) {
   EXPECT_EQ(heads[plain.size()], Doubles(5));
   EXPECT_EQ(heads.back(), (Doubles{9, 3, 1, 0, 0}));
   EXPECT_EQ(graph.table().gradient->heads[plain.size()].of, paths[0]);
+  // Of another shape than the one that is reached and listed before it.
+  const Graph scan = around("_scan", {"x", "s"}, scanAttrs(false, false),
+                            testing::body("m = square(x); k = sum(x); b = BlockGrad(k); c = broadcast_mul(m, b);"
+                                          "n = elemwise_add(c, s); heads n, n"),
+                            1);
+  const Binding three[] = {{"x", {3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, {"s", {4}, {1, 1, 1, 1}}};
+  const std::string both[] = {"loop/0/m", "loop/0/k"};
+  const std::vector<Doubles> mixed = values(cantFail(retaining(scan, {"x"}, both)), three);
+  expectNear(mixed[mixed.size() - 2], unrolledGradients(scan, {"x"}, {"loop[0]/m", "loop[1]/m", "loop[2]/m"}, three));
+  EXPECT_EQ(mixed.back(), Doubles(3));
   // The gradient does not pass the inner loop.
   const Graph inner = around("_scan", {"x", "s"}, scanAttrs(false, false),
                              testing::body("m = square(x); n = elemwise_add(m, s); heads n, n"), 1);

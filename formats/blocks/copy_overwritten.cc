@@ -216,7 +216,9 @@ class BlockCopier {
       if (hasGradient(reader) && isSaved(reader, ops()[reader].inputs, name)) return true;
     if (isBoth(next, name))
       return isBranch(next) || (!isLoop(next) && hasGradient(next) && isSaved(next, ops()[next].inputs, name));
-    return hasGradient(version.writer) || isReadForGradient(version);
+    // Of what a step is given, the gradient leaves the step under its name.
+    const bool isGiven = version.writer < 0 && begun.contains(name);
+    return isGiven || hasGradient(version.writer) || isReadForGradient(version);
   }
 
   TextId copyOf(TextId name) {

@@ -16,7 +16,8 @@ namespace gradc {
 using FinalNames = IdMap<TextId>;
 
 /// Changes block 0 and those its operators own, level by level:
-///  - in any block, a name that is written again although the gradient of an earlier operator reads it or arrives under it;
+///  - in any block, a name that is written again although the gradient of an earlier operator reads it or arrives under it,
+///    or that a step of `recurrent` is given;
 ///  - in a loop's body, a state that is written twice, read after its last write, or read in an inner block;
 ///  - in a branch's body, a result that is read there;
 ///  - a loop's state that is flagged stop_gradient but depends on unflagged values: its steps get an unflagged variable.

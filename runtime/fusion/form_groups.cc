@@ -160,6 +160,7 @@ class Formation {
     const Inference &inference = request.inference;
     if (inference.elements(x) < request.options.minElements) return false;
     auto isLikeX = [&](EntryId e) {
+      // Settlement gives such operands one layout, except images of one pixel, whose bytes are the same in each.
       return inference.shape[e] == inference.shape[x] && inference.dtype[e] == inference.dtype[x] &&
              request.kernels.layout(e) == request.kernels.layout(x);
     };
