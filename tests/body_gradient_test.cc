@@ -99,6 +99,24 @@ TEST(BodyGradient, A_19_ShapesAloneAreNotStacked) {
   expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
 }
 
+// The gradient of CTCLoss reads what the loss read at the second order: of each step, though the first order needs its shape
+// alone.
+TEST(BodyGradient, CF_19_WhatHigherOrdersReadIsOfTheStep) {
+  Doubles x(2 * 3 * 3), s(3 * 3);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.5 * std::sin(1.7 * static_cast<double>(i));
+  for (size_t i = 0; i < s.size(); ++i) s[i] = 0.5 * std::cos(0.9 * static_cast<double>(i));
+  const Binding bindings[] = {{"x", {2, 3, 1, 3}, x}, {"s", {3, 1, 3}, s}, {"label", {1, 1}, {1}}};
+  const std::pair<StringRef, StringRef> steps[] = {
+      {"m = elemwise_add(d, s); y = CTCLoss(m, l); n = sin(m); heads y, n", "(0, 1, 2)"},
+      {"y = CTCLoss(s, l); n = elemwise_add(d, s); heads y, n", "(1, 2, 0)"}};
+  for (auto [text, locations] : steps) {
+    const AttrText attrs[] = {
+        {"num_args", "3"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}, {"input_locs", locations}};
+    const Graph graph = around("_scan", {"x", "s", "label"}, attrs, body(text), 2);
+    for (uint32_t order : {1, 2}) expectDerivative(graph, bindings, order);
+  }
+}
+
 // E-32: an unknown operator, in a body on the path, with the path to it.
 TEST(BodyGradient, E_32_AnOpaqueOperatorInABody) {
   Context &context = testContext();

@@ -172,10 +172,14 @@ constexpr TargetRow kRows[] = {
     {"_while_loop", mxnetLoop},
 };
 
-// In bodies MXNet lacks the gradient operators of SoftmaxOutput, of which it has no shapes there.
+// In bodies MXNet lacks the gradient operators of losses, of which it has no shapes there; theirs read the forward node's output,
+// which a step of the gradient does not compute.
 void inSimplerOperators(DecomposeRule &d) { d.kind().op->decompose(d); }
 
 constexpr TargetRow kRowsInBodies[] = {
+    {"_LinearRegressionOutput_grad", inSimplerOperators},
+    {"_LogisticRegressionOutput_grad", inSimplerOperators},
+    {"_MAERegressionOutput_grad", inSimplerOperators},
     {"_SoftmaxOutput_grad", inSimplerOperators},
     {"_SoftmaxOutput_target", inSimplerOperators},
     {"_SoftmaxOutput_weight", inSimplerOperators},
