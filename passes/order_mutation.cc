@@ -275,7 +275,7 @@ class BodyOrder {
     Expected<OrderedGraph> made = orderNodes(ctx, *inside, policy);
     if (!made) return made.takeError();
     // A flow counts the inputs of a body in the order in which its nodes come to them.
-    auto isSame = [&](NodeId x, NodeId y) { return body.name(x) == made->graph.name(y); };
+    auto isSame = [&](NodeId x, NodeId y) { return made->newId[x.value] == y; };
     const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(made->graph);
     if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made->graph;
     if (Error error = checkMutationOrder(*inside)) return error;
