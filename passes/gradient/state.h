@@ -30,7 +30,7 @@ struct GradientState {
   /// v times the scale of losses.
   llvm::Expected<Value> scaled(Value v, NodeId origin);
   /// Whether the operator makes gradients out of nothing that enters its outputs.
-  static bool isLoss(const NodeKind &kind) { return kind.op && kind.op->impliedLoss; }
+  static bool isLoss(const NodeKind &kind);
 
   Context &ctx;
   const Graph &graph;                          // the base: its nodes are the first of the builder
