@@ -74,7 +74,8 @@ class OrderPlanner {
   bool isSaved(const VariableAccess &read, const VariableAccess &overwriter) const {
     const bool isLate = schedule.stepOf(read.node) > schedule.stepOf(overwriter.node);
     const bool isGenerated = graph.origin(read.node).isValid();
-    if (read.node == overwriter.node) return false;
+    // A step would find what one before it wrote; other operators read all before they write.
+    if (read.node == overwriter.node) return graph.kind(read.node).flow != nullptr;
     if (saved == Saved::Late) return isLate;
     return isGenerated ? isLate : saved == Saved::LateGeneratedAndForward;
   }

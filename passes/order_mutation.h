@@ -3,7 +3,8 @@
 // A write waits for the reads of the version before it, or for that write when nothing reads it; a read waits for the
 // write that made its version. Where ids have the order already this only adds control dependencies, and ids stay. A
 // generated node that reads what has been overwritten by then gets a saved copy instead: no dependency ever makes a
-// forward node wait for the backward part. Forward nodes get copies only where the dependencies would close a cycle.
+// forward node wait for the backward part. Forward nodes get copies only where the dependencies would close a cycle, and where a
+// body overwrites what its node also reads as another input.
 //
 // A head that is a variable is not kept: it shows what the variable holds when the run ends.
 // Tested by tests/order_mutation_test.cc

@@ -7,6 +7,7 @@
 #include "ops/registry.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/infer.h"
+#include "passes/order_mutation.h"
 #include "passes/unroll.h"
 #include "tests/support/loops.h"
 
@@ -74,6 +75,31 @@ TEST(BodyGradient, MUT_03_AStepReadsWhatItOverwrites) {
       gradientOfStep("z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; y = elemwise_mul(r, m@1) ^z; heads y, z",
                      "(0, 3, 1, 2)"),
       (std::vector<Doubles>{{1, -0.5, -1.25}}));
+}
+
+// The loop is given m twice: once to overwrite it, once as it was before.
+TEST(BodyGradient, MUT_03_ALoopReadsWhatItOverwrites) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 5> operands;
+  for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
+  operands.push_back(operands[3]);
+  operands[3].version = 1;
+  const AttrText attrs[] = {{"num_args", "5"},
+                            {"num_data", "1"},
+                            {"num_states", "0"},
+                            {"num_out_data", "2"},
+                            {"input_locs", "(0, 4, 1, 2, 3)"}};
+  const Graph body = cantFail(
+      parseGraph(context, "y = elemwise_mul(r, k); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; heads y, z"));
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
+  const Graph ordered = cantFail(orderMutations(context, graph, OverwrittenPolicy::Save)).graph;
+  EXPECT_EQ(runReading(ordered, bindings, "m"), (std::vector<Doubles>{{4, 8, 12}, {-1.25}}));
+  EXPECT_EQ(run(gradientOf(ordered, {"x"}), bindings), (std::vector<Doubles>{{4, 4, 4}}));
+  EXPECT_NE(describeError(checkMutationOrder(graph)).find("[stale_version]"), std::string::npos);
 }
 
 // The gradient of a dropped value is that of the mask drawn at its step.
