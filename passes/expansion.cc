@@ -5,6 +5,7 @@
 #include "passes/following_attrs.h"
 #include "passes/order_mutation.h"
 
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/number.h"
 #include "ir/out_of_memory.h"
@@ -53,7 +54,10 @@ Expected<Graph> Expansion::run(const Inference *inference) {
   const Graph before = scope.graph();
   Expected<Rewritten> made = std::move(rewriter).finish();
   if (!made) return made.takeError();
-  if (!countsWrites) return made->graph;
+  if (!countsWrites) {
+    newId = std::move(made->newId);
+    return made->graph;
+  }
   // If versions are not renumbered, no loop that overwrites something is unrolled.
   uint64_t numWanted = factsOf(before).hasOrderedWrites ? 0 : countWrites(before);
   for (auto [variable, count] : latest) numWanted += count;
@@ -66,6 +70,9 @@ Expected<Graph> Expansion::run(const Inference *inference) {
   // A node that waited for a write only through its loop may have no edge to the write now.
   Expected<OrderedGraph> ordered = orderMutations(pass.context, made->graph, OverwrittenPolicy::Save);
   if (!ordered) return ordered.takeError();
+  newId = std::move(made->newId);
+  for (NodeId &id : newId)
+    if (id.isValid()) id = ordered->newId[id.value];
   return ordered->graph;
 }
 
@@ -155,9 +162,9 @@ Expected<KindRef> Expansion::withExpandedBodies(const Scope &scope, NodeId n) {
       Expansion inside(pass, body, path + scope.prefix + bodyStep(scope.graph(), n, b) + " > ");
       Expected<Graph> made = inside.run(inference);
       if (!made) return made.takeError();
-      auto isSameName = [&](NodeId x, NodeId y) { return body.name(x) == made->name(y); };
+      auto isSame = [&](NodeId x, NodeId y) { return inside.idAfter(x) == y; };
       const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(*made);
-      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSameName)) at->second = *made;
+      if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) at->second = *made;
     }
     isChanged |= keyOf(at->second) != keyOf(body);
     bodies.push_back(at->second);
@@ -309,19 +316,44 @@ Expected<SmallVector<Value, 8>> Expansion::choose(const Scope &scope, NodeId n, 
   if (!heads) return heads.takeError();
   for (size_t h = 0; h < heads->size(); ++h) outputs[flow.bodies[b].outputOf[h]] = (*heads)[h];
   if (flow.decisionOutput) outputs[*flow.decisionOutput] = emitCount(scope, n, *isFirst, "_choice");
-  // Values that the other branch would have saved are read only by its gradient, which does not run.
+  // Values that the other branch would have saved are read only by its gradient, which does not run. Some zeros take their shape
+  // from the other branch.
   for (uint32_t o = 0; o < outputs.size(); ++o)
-    if (!outputs[o].isValid() && isRead(scope, n, o)) outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o), whyNot);
+    if (isRead(scope, n, o) && (!outputs[o].isValid() || rewriter.builder().kind(outputs[o].node).op ==
+                                                             pass.context.ops.wellKnown.zerosPlaceholder))
+      outputs[o] = emitZeros(scope, n, o, "_output" + Twine(o), whyNot);
   return outputs;
+}
+
+// What a node does not overwrite, being there for its shapes alone, its body does not either. Ids are those of the body.
+Expected<Graph> Expansion::withoutEffectsInside(const Graph &body) {
+  auto [at, isNew] = pass.inert.try_emplace(keyOf(body), body);
+  if (!isNew) return at->second;
+  pass.alive.push_back(body);
+  GraphRewriter copier(pass.context, body);
+  GraphBuilder &builder = copier.builder();
+  for (uint32_t n = 0; n < body.numNodes(); ++n) {
+    const KindRef &kind = body.kindHandle(NodeId(n));
+    const NodeId node = copier.copy(NodeId(n), kind->isVariable() ? kind : withoutEffects(pass.context, kind));
+    for (size_t i = 0; i < builder.inputs(node).size(); ++i) {
+      const Value v = builder.inputs(node)[i];
+      if (v.version != 0) builder.setInput(node, i, Value{v.node, v.index});
+    }
+  }
+  Expected<Rewritten> made = std::move(copier).finish();
+  if (made) at->second = made->graph;
+  return made ? Expected<Graph>(made->graph) : made.takeError();
 }
 
 Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n, size_t b, ArrayRef<Value> operands,
                                                     StringRef prefix) {
   const NodeKind &kind = scope.graph().kind(n);
-  const Graph &body = kind.bodies[b];
+  Expected<Graph> inside = kind.attrs.get(kShapeOnly) ? withoutEffectsInside(kind.bodies[b]) : kind.bodies[b];
+  if (!inside) return inside.takeError();
+  const Graph &body = *inside;
   const BodyFlow::Body &ports = kind.flow->bodies[b];
   GraphRewriter copier(scope.to, body, prefix);
-  Scope inside{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
+  Scope steps{copier, scope.known ? scope.known->body(n, b) : nullptr, prefix.str(), kind.attrs};
   for (size_t i = 0; i < ports.inputs.size(); ++i) {
     Value given = operands[ports.operandOf[i]];
     if (kind.isMutated(ports.operandOf[i])) given.version = static_cast<uint16_t>(latest.lookup(given.node.value));
@@ -329,7 +361,7 @@ Expected<SmallVector<Value, 8>> Expansion::copyBody(const Scope &scope, NodeId n
   }
   for (uint32_t m = 0; m < body.numNodes(); ++m)
     if (!body.isVariable(NodeId(m)))
-      if (Error error = visit(inside, NodeId(m))) return error;
+      if (Error error = visit(steps, NodeId(m))) return error;
   SmallVector<Value, 8> heads;
   for (Value head : body.heads()) heads.push_back(copier(head));
   for (Value &head : heads)  // a variable may be overwritten again later, but the head is its value in this step

@@ -26,6 +26,7 @@ class Expansion {
     const UnrollOptions &options;
     What what;
     std::map<std::pair<BodyKey, const Inference *>, Graph> bodies = {};  // of nodes that stay: the expanded body
+    std::map<BodyKey, Graph> inert = {};                                 // of nodes that exist only for their shapes
     std::vector<Graph> alive = {};                                       // keeps the keys of these graphs unique
     std::set<std::pair<const GraphColumns *, uint32_t>> mentioned = {};
     std::vector<std::string> kept = {};
@@ -34,6 +35,8 @@ class Expansion {
   Expansion(Pass &pass, const Graph &graph, std::string path);
 
   llvm::Expected<Graph> run(const Inference *known);
+  /// Where a node of the graph is in what `run` made of it.
+  NodeId idAfter(NodeId n) const { return newId.empty() ? n : newId[n.value]; }
 
   /// A graph that is being copied: the whole one, or a body in place of its node.
   struct Scope {
@@ -89,6 +92,7 @@ class Expansion {
                                                      std::string &whyNot);
   llvm::Expected<KindRef> withExpandedBodies(const Scope &scope, NodeId n);
   llvm::Expected<KindRef> followingKind(const Scope &scope, NodeId n, KindRef kind);
+  llvm::Expected<Graph> withoutEffectsInside(const Graph &body);
   Value operandOf(const Scope &scope, NodeId n, size_t i) const;
   void noteWrites(Scope &scope, NodeId n, bool isExpanded);
   void noteLatest(Scope &scope, NodeId n);
@@ -99,6 +103,7 @@ class Expansion {
 
   Pass &pass;
   GraphRewriter rewriter;
+  std::vector<NodeId> newId;  // set by `run`; empty if no node moved
   bool countsWrites = false;  // versions are renumbered
   const std::string path;     // of the graph, from the outermost one: "node 'loop' > body > "
   KnownValues known;

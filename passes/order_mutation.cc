@@ -74,7 +74,8 @@ class OrderPlanner {
   bool isSaved(const VariableAccess &read, const VariableAccess &overwriter) const {
     const bool isLate = schedule.stepOf(read.node) > schedule.stepOf(overwriter.node);
     const bool isGenerated = graph.origin(read.node).isValid();
-    if (read.node == overwriter.node) return false;
+    // A step would find what one before it wrote; other operators read all before they write.
+    if (read.node == overwriter.node) return graph.kind(read.node).flow != nullptr;
     if (saved == Saved::Late) return isLate;
     return isGenerated ? isLate : saved == Saved::LateGeneratedAndForward;
   }
@@ -275,7 +276,7 @@ class BodyOrder {
     Expected<OrderedGraph> made = orderNodes(ctx, *inside, policy);
     if (!made) return made.takeError();
     // A flow identifies the inputs of a body by their order.
-    auto isSame = [&](NodeId x, NodeId y) { return body.name(x) == made->graph.name(y); };
+    auto isSame = [&](NodeId x, NodeId y) { return made->newId[x.value] == y; };
     const std::vector<NodeId> before = bodyInputs(body), after = bodyInputs(made->graph);
     if (std::equal(before.begin(), before.end(), after.begin(), after.end(), isSame)) return made->graph;
     if (Error error = checkMutationOrder(*inside)) return error;

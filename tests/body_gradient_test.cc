@@ -7,6 +7,7 @@
 #include "ops/registry.h"
 #include "passes/gradient/stop_inside.h"
 #include "passes/infer.h"
+#include "passes/order_mutation.h"
 #include "passes/unroll.h"
 #include "tests/support/loops.h"
 
@@ -76,6 +77,31 @@ TEST(BodyGradient, MUT_03_AStepReadsWhatItOverwrites) {
       (std::vector<Doubles>{{1, -0.5, -1.25}}));
 }
 
+// The loop is given m twice: once to overwrite it, once as it was before.
+TEST(BodyGradient, MUT_03_ALoopReadsWhatItOverwrites) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 5> operands;
+  for (StringRef name : {"x", "w", "g", "m"}) operands.push_back(builder.addVariable(name, Attrs()));
+  operands.push_back(operands[3]);
+  operands[3].version = 1;
+  const AttrText attrs[] = {{"num_args", "5"},
+                            {"num_data", "1"},
+                            {"num_states", "0"},
+                            {"num_out_data", "2"},
+                            {"input_locs", "(0, 4, 1, 2, 3)"}};
+  const Graph body = cantFail(
+      parseGraph(context, "y = elemwise_mul(r, k); z = sgd_mom_update(w, g, m@1) {lr=1, momentum=0.5}; heads y, z"));
+  const NodeId loop =
+      cantFail(builder.add(*context.ops.find("_scan"), operands, {"loop", context.attrs(attrs), NodeId(), body}));
+  const Graph graph = cantFail(std::move(builder).freeze({Value{loop}}, {})).graph;
+  const Binding bindings[] = {{"x", {3, 1}, {1, 2, 3}}, {"w", {1}, {9}}, {"g", {1}, {1}}, {"m", {1}, {4}}};
+  const Graph ordered = cantFail(orderMutations(context, graph, OverwrittenPolicy::Save)).graph;
+  EXPECT_EQ(runReading(ordered, bindings, "m"), (std::vector<Doubles>{{4, 8, 12}, {-1.25}}));
+  EXPECT_EQ(run(gradientOf(ordered, {"x"}), bindings), (std::vector<Doubles>{{4, 4, 4}}));
+  EXPECT_NE(describeError(checkMutationOrder(graph)).find("[stale_version]"), std::string::npos);
+}
+
 // The gradient of a dropped value is that of the mask drawn at its step.
 TEST(BodyGradient, RUN_02_TheGradientHasTheDrawsOfItsStep) {
   Doubles x(4 * 6), h(6);
@@ -97,6 +123,24 @@ TEST(BodyGradient, A_19_ShapesAloneAreNotStacked) {
   const GradientResult result = gradientOf(graph, {"x", "s"});
   EXPECT_EQ(result.graph.numOutputs(nodeNamed(result.graph, "loop")), 2u) << "the final state, and tanh of each step";
   expectDerivative(graph, {{"x", {3, 2}, {0.1, -0.2, 0.3, 0.4, 0.5, -0.6}}, {"s", {2}, {0.5, 0.25}}}, 2);
+}
+
+// The gradient of CTCLoss reads what the loss read at the second order: of each step, though the first order needs its shape
+// alone.
+TEST(BodyGradient, CF_19_WhatHigherOrdersReadIsOfTheStep) {
+  Doubles x(2 * 3 * 3), s(3 * 3);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.5 * std::sin(1.7 * static_cast<double>(i));
+  for (size_t i = 0; i < s.size(); ++i) s[i] = 0.5 * std::cos(0.9 * static_cast<double>(i));
+  const Binding bindings[] = {{"x", {2, 3, 1, 3}, x}, {"s", {3, 1, 3}, s}, {"label", {1, 1}, {1}}};
+  const std::pair<StringRef, StringRef> steps[] = {
+      {"m = elemwise_add(d, s); y = CTCLoss(m, l); n = sin(m); heads y, n", "(0, 1, 2)"},
+      {"y = CTCLoss(s, l); n = elemwise_add(d, s); heads y, n", "(1, 2, 0)"}};
+  for (auto [text, locations] : steps) {
+    const AttrText attrs[] = {
+        {"num_args", "3"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}, {"input_locs", locations}};
+    const Graph graph = around("_scan", {"x", "s", "label"}, attrs, body(text), 2);
+    for (uint32_t order : {1, 2}) expectDerivative(graph, bindings, order);
+  }
 }
 
 // E-32: an unknown operator, in a body on the path, with the path to it.

@@ -167,24 +167,43 @@ TEST(LowerLoops, A_14_HigherOrdersOfCtcInMxnet) {
                        {{"x", floats({5, 2, 4}, wave(40))}, {"label", floats({2, 2}, {1, 2, 3, 0})}});
 }
 
-// In bodies MXNet has no gradient operators of losses.
+// In bodies MXNet has no gradient operators of losses. With a sum, nothing but the loss needs the state of a step.
 TEST(LowerLoops, A_14_LossesInABody) {
-  for (StringRef loss : {"SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput"}) {
-    const bool isSoftmax = loss == "SoftmaxOutput";
-    const Graph loop =
-        around("_foreach", {"x", "label", "s"},
-               {{"num_args", "4"},
-                {"num_outputs", "2"},
-                {"num_out_data", "1"},
-                {"in_data_locs", "(0,2)"},
-                {"in_state_locs", "(1,)"},
-                {"remain_locs", "()"}},
-               body(("m = elemwise_mul(d, s); y = " + loss + "(m, l); n = tanh(s); heads y, n").str()), 2);
-    expectMxnetsValues(gradientOf(loop, {"x", "s"}, 1),
-                       {{"x", floats({2, 3, 4}, wave(24))},
-                        {"label", isSoftmax ? floats({2, 3}, {0, 2, 1, 3, 3, 0}) : floats({2, 3, 4}, Floats(24, 0.5))},
-                        {"s", floats({3, 4}, wave(12))}});
-  }
+  for (StringRef op : {"elemwise_mul", "elemwise_add"})
+    for (StringRef loss :
+         {"SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"}) {
+      const bool isSoftmax = loss == "SoftmaxOutput";
+      const Graph loop =
+          around("_foreach", {"x", "label", "s"},
+                 {{"num_args", "4"},
+                  {"num_outputs", "2"},
+                  {"num_out_data", "1"},
+                  {"in_data_locs", "(0,2)"},
+                  {"in_state_locs", "(1,)"},
+                  {"remain_locs", "()"}},
+                 body(("m = " + op + "(d, s); y = " + loss + "(m, l); n = tanh(s); heads y, n").str()), 2);
+      expectMxnetsValues(gradientOf(loop, {"x", "s"}, 1), {{"x", floats({2, 3, 4}, wave(24))},
+                                                           {"label", isSoftmax ? floats({2, 3}, {0, 2, 1, 3, 3, 0})
+                                                                               : floats({2, 3, 4}, Floats(24, 0.5))},
+                                                           {"s", floats({3, 4}, wave(12))}});
+    }
+}
+
+// What its gradient is made of reads the data and the labels of the step, which the fused operator does not.
+TEST(LowerLoops, A_14_A_17_CtcInABody) {
+  const Graph loop = around(
+      "_scan", {"x", "s", "label"},
+      {{"num_args", "3"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}, {"input_locs", "(0, 1, 2)"}},
+      body("m = elemwise_add(d, s); y = CTCLoss(m, l); n = sin(m); heads y, n"), 2);
+  const Graph graph = gradientOf(loop, {"x", "s"}, 1);
+  const std::vector<NamedArray> arrays = {
+      {"x", floats({3, 4, 1, 5}, wave(60))}, {"s", floats({4, 1, 5}, wave(20))}, {"label", floats({1, 2}, {1, 2})}};
+  expectMxnetsValues(graph, arrays);
+  const Graph lowered = cantFail(lowerTo(testContext(), graph, kPrimitivesTarget, nullptr));
+  expectPrimitives(lowered);
+  const Tensors expected = testing::run(graph, arrays), found = testing::run(lowered, arrays);
+  for (size_t h = 0; h < expected.size(); ++h)
+    for (size_t i = 0; i < expected[h].size(); ++i) EXPECT_NEAR(found[h][i], expected[h][i], 1e-6) << h << " " << i;
 }
 
 TEST(LowerLoops, A_17_ACallIsWhatItCalls) {

@@ -280,6 +280,10 @@ TEST(ScaledLosses, HeadGradientsAndWhatLossesYieldAreScaled) {
   EXPECT_EQ(emitted("x = var; y = exp(x)", 1),
             "_head_grad_0 = ones_like(y)\ny_backward = elemwise_mul(_head_grad_0, y)\nheads y, y_backward\n");
   EXPECT_TRUE(StringRef(emitted("x = var; y = SoftmaxOutput(x, label)", 8)).contains("_mul_scalar(y_backward"));
+  // What enters is scaled, and the operator multiplies by it: once is enough.
+  const std::string byHead = emitted("x = var; y = SoftmaxOutput(x, label) {out_grad=True}", 8);
+  EXPECT_TRUE(StringRef(byHead).contains("_head_grad_0_scaled = _mul_scalar(_head_grad_0)")) << byHead;
+  EXPECT_FALSE(StringRef(byHead).contains("_mul_scalar(y_backward")) << byHead;
   for (double scale : {0.0, -1.0, HUGE_VAL, std::nan("")})
     EXPECT_TRUE(StringRef(emitted("x = var; y = exp(x)", scale)).contains("expected a finite number above 0"));
 }

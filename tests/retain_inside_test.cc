@@ -193,6 +193,24 @@ TEST(RetainInside, NL_02_NoGradientArrives) {
 }
 
 // Where the other branch runs they are zeros. The gradient of what is added to a node is that of the node.
+// Zeros whose shape only another branch says are in a branch alone.
+bool hasShapelessZeros(const Graph &graph) {
+  for (const NestedGraph &nested : nestedGraphs(graph))
+    for (const KindRef &kind : nested.graph.kinds())
+      if (!kind->isVariable() && kind->op->name == "_zeros_without_dtype") return true;
+  return false;
+}
+
+Inference inferredOf(const Graph &graph, ArrayRef<Binding> bindings) {
+  InferRequest hints;
+  for (const Binding &binding : bindings) {
+    const NodeId n = nodeNamed(graph, binding.name);
+    hints.shapes.push_back({n, DimsBuffer(binding.shape.begin(), binding.shape.end())});
+    hints.dtypes.push_back({n, DType::Float64});
+  }
+  return cantFail(infer(testContext(), graph, hints, {}));
+}
+
 TEST(RetainInside, CF_09_Branches) {
   const Graph branch = around("_cond", {"s", "w", "p"},
                               {{"num_args", "6"},
@@ -223,20 +241,49 @@ TEST(RetainInside, CF_09_Branches) {
   // The gradient of the state behind step 2 goes through m of step 3.
   EXPECT_EQ(heads[4], (Doubles{0, 0, 0.5, 0}));
   EXPECT_EQ(heads[5], (Doubles{0, 0, 1.5, 0}));
+  // MXNet's is both branches, and the choice.
+  const Inference ofLoop = inferredOf(graph, bindings);
+  const Graph both = cantFail(lowerTo(testContext(), graph, kMxnetTarget, &ofLoop));
+  EXPECT_FALSE(hasShapelessZeros(both));
+  const std::vector<Doubles> chosen = values(both, bindings);
+  ASSERT_EQ(chosen.size(), heads.size());
+  for (size_t h = 0; h < heads.size(); ++h) expectNear(chosen[h], heads[h]);
   // Alone, and taken or not; in the branches of MXNet shapes have to be known.
   const Graph alone = cantFail(retaining(branch, {"w"}, std::string("loop/1/m")));
   for (double s : {0.9, 0.2}) {
     const Binding three[] = {{"s", {1}, {s}}, {"w", {1}, {0.5}}, {"p", {1}, {0}}};
     EXPECT_EQ(values(alone, three).back(), (Doubles{s > 0.5 ? 1. : 0.}));
-    InferRequest hints;
-    for (const Binding &binding : three) {
-      hints.shapes.push_back({nodeNamed(alone, binding.name), {1}});
-      hints.dtypes.push_back({nodeNamed(alone, binding.name), DType::Float64});
-    }
-    const Inference known = cantFail(infer(testContext(), alone, hints, {}));
+    const Inference known = inferredOf(alone, three);
     for (const Target *target : {&kPrimitivesTarget, &kMxnetTarget})
       EXPECT_EQ(values(cantFail(lowerTo(testContext(), alone, *target, &known)), three).back(),
                 (Doubles{s > 0.5 ? 1. : 0.}));
+    EXPECT_FALSE(hasShapelessZeros(cantFail(lowerTo(testContext(), alone, kMxnetTarget, &known))));
+  }
+}
+
+// Where the choice is known, the branch that is not taken says no shape any more.
+TEST(RetainInside, CF_09_AKnownChoice) {
+  for (StringRef value : {"0", "1"}) {
+    const Graph branch = around("_cond", {"s"},
+                                {{"num_args", "4"},
+                                 {"num_outputs", "1"},
+                                 {"cond_input_locs", "()"},
+                                 {"then_input_locs", "(0,)"},
+                                 {"else_input_locs", "(0,)"}},
+                                {testing::body(("c = _full() {shape=(1,), value=" + value + "}").str()),
+                                 testing::body("k = square(s); y = sin(k)"), testing::body("m = exp(s); y = cos(m)")},
+                                1);
+    const Binding bindings[] = {{"s", {2}, {0.5, 0.25}}};
+    const std::string paths[] = {"loop/1/k", "loop/2/m"};
+    const Graph graph = cantFail(retaining(branch, {"s"}, paths));
+    const Inference known = inferredOf(graph, bindings);
+    UnrollOptions options;
+    options.known = &known;
+    options.rowOps = builtinRowOps();
+    const Unrolled flat = cantFail(inlineCalls(testContext(), graph, options));
+    EXPECT_EQ(flat.kept, std::vector<std::string>());
+    EXPECT_EQ(values(flat.graph, bindings), values(graph, bindings));
+    EXPECT_EQ(values(graph, bindings)[value == "0" ? 2 : 3], (Doubles{0, 0}));
   }
 }
 

@@ -342,6 +342,55 @@ TEST(Unroll, CF_05_CF_06_StepsThatAreNotRun) {
     }
 }
 
+// In the gradient of a step a call is there for the shape of what it yields: without the call, nothing is overwritten either.
+TEST(Unroll, MUT_06_ACallForItsShapeOverwritesNothing) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  SmallVector<Value, 5> given;
+  for (StringRef name : {"x", "g", "b", "m", "v"}) given.push_back(builder.addVariable(name, Attrs()));
+  const NodeId call = cantFail(builder.add(*context.ops.find("_call"), given,
+                                           {"call", context.attrs({{"num_args", "5"}, {"num_outputs", "1"}}), NodeId(),
+                                            body("y = BatchNorm(x, g, b, m, v) {fix_gamma=False}")}));
+  const NodeId last = cantFail(builder.add(*context.ops.find("sin"), Value{call}, {"last", Attrs()}));
+  const Graph step = cantFail(std::move(builder).freeze({Value{last}}, {})).graph;
+  const Graph graph =
+      around("_scan", {"x", "g", "b", "m", "v"},
+             {{"num_args", "5"}, {"num_data", "1"}, {"num_states", "0"}, {"num_out_data", "1"}}, step, 1);
+  const Bindings bindings = {
+      {"x", {2, 2, 1}, {0.5, 1, 2, -1}}, {"g", {1}, {1.5}}, {"b", {1}, {0.25}}, {"m", {1}, {0.5}}, {"v", {1}, {2}}};
+  const Graph gradient = gradientOf(graph, {bindings[0], bindings[1]});
+  Graph flat = gradient;
+  for (Pass pass : {inlineCalls, unrollLoops, inlineCalls}) {
+    const Unrolled made = cantFail(apply(pass, flat, bindings));
+    EXPECT_EQ(made.kept, std::vector<std::string>());
+    flat = made.graph;
+  }
+  EXPECT_EQ(countFlows(flat), 0u);
+  EXPECT_EQ(run(flat, bindings), run(gradient, bindings));
+  const Graph afterLoop =
+      cantFail(apply(inlineCalls, cantFail(apply(unrollLoops, gradient, bindings)).graph, bindings)).graph;
+  EXPECT_EQ(countFlows(afterLoop), 0u);
+  EXPECT_EQ(run(afterLoop, bindings), run(gradient, bindings));
+}
+
+// Two inputs of a body may have one name: the order that the call gives them in is not that of the body.
+TEST(Unroll, A_19_InputsOfOneNameInABody) {
+  Context &context = testContext();
+  GraphBuilder builder(context);
+  const Value r = builder.addVariable("x", Attrs()), s = builder.addVariable("x", Attrs());
+  const NodeId call =
+      cantFail(builder.add(*context.ops.find("_call"), {r, s},
+                           {"call", context.attrs({{"num_args", "2"}, {"num_outputs", "1"}, {"input_locs", "(1, 0)"}}),
+                            NodeId(), body("d = elemwise_sub(a, b)")}));
+  const Graph step = cantFail(std::move(builder).freeze({Value{call}, Value{call}}, {})).graph;
+  const Graph graph =
+      around("_scan", {"rows", "start"},
+             {{"num_args", "2"}, {"num_data", "1"}, {"num_states", "1"}, {"num_out_data", "1"}}, step, 2);
+  const Bindings bindings = {{"rows", {2, 1}, {1, 10}}, {"start", {1}, {100}}};
+  const Graph inlined = cantFail(inlineCalls(context, graph, UnrollOptions())).graph;
+  EXPECT_EQ(runReading(inlined, bindings, "start"), (std::vector<Doubles>{{99, 89}, {89}, {100}}));
+}
+
 TEST(Unroll, WhatStaysSaysWhy) {
   const Graph graph = loopFile("cf03");
   auto reason = [&](const Bindings &bindings) {

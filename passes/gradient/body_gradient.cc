@@ -10,6 +10,8 @@
 #include "ir/graph_builder.h"
 
 #include "ir/dense_map.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace llvm;
@@ -51,6 +53,41 @@ class BodyDifferentiation {
     return Error::success();
   }
 
+  // Whether a gradient operator, taken apart, reads what its forward node reads or yields, as CTCLoss's does: at a higher
+  // order, or in the operators of a host. Its decomposition is run on placeholders.
+  bool readsForward(const KindRef &backward, const KindRef &forward) {
+    if (!backward->op->decompose || forward->numInputs == NodeKind::kAnyInputs) return false;
+    auto [known, isNew] = forwardReads.try_emplace({backward.get(), forward.get()}, false);
+    if (!isNew) return known->second;
+    GraphBuilder builder(ctx);
+    auto add = [&](const KindRef &kind) {
+      SmallVector<Value, 8> operands;
+      for (uint32_t i = 0; i < kind->numInputs; ++i) operands.push_back(builder.addVariable("", Attrs()));
+      return builder.addKind(builder.kindId(kind), operands, NodeId());
+    };
+    const NodeId of = add(forward), node = add(backward);
+    DecomposeRule rule(builder, node, NodeId());
+    rule.setForward(of);
+    backward->op->decompose(rule);
+    for (uint32_t n = node.value + 1; n < builder.numNodes(); ++n)
+      for (auto [i, v] : enumerate(builder.inputs(NodeId(n))))
+        if (v.node.value <= of.value && !builder.kind(NodeId(n)).isIgnored(i)) known->second = true;
+    return known->second;
+  }
+
+  // Others are there for their shapes alone.
+  void findForwardReads() {
+    const Graph &graph = combined.graph;
+    givesValues.resize(graph.numNodes());
+    isGivenLater.resize(graph.numEntries());
+    for (uint32_t n = numForward; n < graph.numNodes(); ++n) {
+      const KindRef &kind = graph.kindHandle(NodeId(n));
+      const ArrayRef<NodeId> deps = graph.controlDeps(NodeId(n));
+      if (kind->isVariable() || !kind->op->flags.isBackward || deps.empty() || !isForward(deps[0])) continue;
+      if (readsForward(kind, graph.kindHandle(deps[0]))) givesValues.set(deps[0].value);
+    }
+  }
+
   static std::string seedName(uint32_t head) { return "head_grad_" + std::to_string(head); }
 
   // Whether it draws the random numbers of its forward node again; other backward operators read what that node kept.
@@ -63,6 +100,7 @@ class BodyDifferentiation {
   // Copies every node; freezing drops those that no gradient needs.
   Expected<Frozen> separate() {
     const Graph &graph = combined.graph;
+    findForwardReads();
     GraphBuilder builder(ctx);
     builder.takeKindsOf(graph);
     values.resize(graph.numEntries());
@@ -98,9 +136,10 @@ class BodyDifferentiation {
       return;
     }
     for (size_t i = 0; i < given.size(); ++i) {
-      const Value &skeleton = values[graph.entry(given[i]).value];
-      operands.push_back(isForward(n) || kind.isIgnored(i) ? Value{skeleton.node, skeleton.index, given[i].version}
-                                                           : read(builder, given[i]));
+      const Value skeleton = values[graph.entry(given[i]).value];
+      const bool isForShape = kind.isIgnored(i) || (isForward(n) && !givesValues[n.value]);
+      operands.push_back(isForShape ? Value{skeleton.node, skeleton.index, given[i].version} : read(builder, given[i]));
+      if (isForward(n) && !isForShape) isGivenLater.set(graph.entry(given[i]).value);
     }
     const NodeId made = builder.addKind(isForward(n) ? forShape(n) : graph.kindHandle(n), operands, NodeId());
     builder.setName(made, graph.name(n), "");
@@ -146,7 +185,8 @@ class BodyDifferentiation {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const NodeId made = nodeOf(inCombined(inputs[i]));
       if (!backward.newId[made.value].isValid()) continue;
-      const bool isRead = requests.reads[graph.firstEntry(backward.newId[made.value])] != 0;
+      const bool isRead = requests.reads[graph.firstEntry(backward.newId[made.value])] != 0 ||
+                          isGivenLater[combined.graph.firstEntry(inCombined(inputs[i])).value];
       if (request.isGivenAgain[i] || !isRead) note(made, BodyGradient::Source::Input, i);
       else note(made, BodyGradient::Source::Value, headFor(Value{inCombined(inputs[i])}));
     }
@@ -183,8 +223,11 @@ class BodyDifferentiation {
   const std::vector<NodeId> inputs;
   GradientResult combined;
   uint32_t numForward = 0;
-  std::vector<Value> values;                    // by entry of the combined graph: its copy
-  std::vector<Value> valueOf;                   // by entry: the variable for what the body yielded
+  std::map<std::pair<const NodeKind *, const NodeKind *>, bool> forwardReads;  // by kinds of the combined graph
+  BitVector givesValues;       // by node of the combined graph: forward nodes that their decomposed gradients read
+  BitVector isGivenLater;      // by entry of the combined graph: such a node reads it
+  std::vector<Value> values;   // by entry of the combined graph: its copy
+  std::vector<Value> valueOf;  // by entry: the variable for what the body yielded
   std::vector<std::pair<NodeId, Value>> saved;  // variable, entry of the combined graph, in the order of first use
   DifferentiatedBody result;
 };

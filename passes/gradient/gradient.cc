@@ -8,6 +8,7 @@
 #include "ir/out_of_memory.h"
 #include "passes/gradient/state.h"
 
+#include "ir/attr_spec.h"
 #include "ir/error.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -96,6 +97,15 @@ Error checkScale(const GradientOptions &options) {
 }
 
 }  // namespace
+
+// SoftmaxOutput multiplies by what enters where it has out_grad.
+bool GradientState::isLoss(const NodeKind &kind) {
+  const std::optional<StringRef> text = kind.attrs.get("out_grad");
+  ParamsArena arena;
+  bool readsHead = false;
+  if (text && !parseAttr(*text, arena, readsHead)) readsHead = false;
+  return kind.op && kind.op->impliedLoss && !readsHead;
+}
 
 Expected<Value> GradientState::scaled(Value v, NodeId origin) {
   const OpDef *op = ctx.ops.find("_mul_scalar");

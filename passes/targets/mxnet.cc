@@ -172,10 +172,14 @@ constexpr TargetRow kRows[] = {
     {"_while_loop", mxnetLoop},
 };
 
-// In bodies MXNet cannot infer the shapes of SoftmaxOutput's gradient operators.
+// MXNet cannot infer the shapes of the gradient operators of losses inside bodies; besides, these read the forward node's output,
+// which a step of the gradient does not compute.
 void inSimplerOperators(DecomposeRule &d) { d.kind().op->decompose(d); }
 
 constexpr TargetRow kRowsInBodies[] = {
+    {"_LinearRegressionOutput_grad", inSimplerOperators},
+    {"_LogisticRegressionOutput_grad", inSimplerOperators},
+    {"_MAERegressionOutput_grad", inSimplerOperators},
     {"_SoftmaxOutput_grad", inSimplerOperators},
     {"_SoftmaxOutput_target", inSimplerOperators},
     {"_SoftmaxOutput_weight", inSimplerOperators},

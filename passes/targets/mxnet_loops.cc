@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ops/primitives.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -29,6 +30,11 @@ bool yieldsDraws(DecomposeRule &d) {
                         "reads what " + body.describe(head.node) + " draws, which MXNet does not keep in a body"),
                true;
   return false;
+}
+
+// Zeros of a shape and type that only the other branch says, of which MXNet knows none in a branch.
+bool isShapelessZero(const Graph &body, Value head) {
+  return !body.isVariable(head.node) && body.op(head.node) == &kZerosPlaceholder;
 }
 
 bool isFull(ShapeRef shape) { return shape.hasRank() && shape.numUnknown() == 0; }
@@ -227,17 +233,22 @@ void mxnetCond(DecomposeRule &d) {
     const Graph &old = d.kind().bodies[b];
     MxnetBody branch(d.context(), old);
     DenseMap<uint32_t, size_t> headOf;  // by output
-    for (size_t h = 0; h < old.heads().size(); ++h) headOf[flow.bodies[b].outputOf[h]] = h;
+    Value known;                        // its type is that of the zeros
+    for (size_t h = 0; h < old.heads().size(); ++h) {
+      if (isShapelessZero(old, old.heads()[h])) continue;
+      headOf[flow.bodies[b].outputOf[h]] = h;
+      if (!known.isValid()) known = old.heads()[h];
+    }
     for (uint32_t o = 0; o < d.numOutputs() && !d.hasRefused(); ++o) {
       if (auto at = headOf.find(o); at != headOf.end()) branch.yield(old.heads()[at->second]);
       else if (o == flow.decisionOutput)
         branch.yield(branch.emit(kFull, {}, {{"shape", "(1,)"}, {"dtype", "float32"}, {"value", b == 1 ? "1" : "0"}}));
       else {
         const ShapeRef shape = d.shape(d.self(o));
-        if (!isFull(shape))
+        if (!isFull(shape) || !known.isValid())
           return d.refuse(ErrorKind::InferMissing,
                           "needs the shape of output " + Twine(o) + ", which the branch that is not taken yields too");
-        branch.yield(branch.zeros(old.heads()[0], shape.dims()));
+        branch.yield(branch.zeros(known, shape.dims()));
       }
     }
     bodies.push_back(std::move(branch).finish().graph);
@@ -267,17 +278,24 @@ void mxnetSelect(DecomposeRule &d) {
     return d.emit(*body.op(n), operands, body.attrs(n), body.bodies(n));
   };
   SmallVector<SmallVector<Value, 8>, 3> outputs;  // by body: by output of the node
+  BitVector isShapeless(d.numOutputs());          // of one branch
   for (const auto &[body, ports] : zip(d.kind().bodies, flow.bodies)) {
     SmallVector<Value, 8> given;
     for (uint32_t operand : ports.operandOf) given.push_back(d.x(operand));
     const SmallVector<Value, 8> heads = inlinedHeads(copy, body, given);
     outputs.emplace_back(d.numOutputs());
-    for (size_t h = 0; h < ports.outputOf.size(); ++h) outputs.back()[ports.outputOf[h]] = heads[h];
+    for (size_t h = 0; h < ports.outputOf.size(); ++h) {
+      Value &output = outputs.back()[ports.outputOf[h]];
+      if (isShapelessZero(body, body.heads()[h])) isShapeless.set(ports.outputOf[h]);
+      else output = heads[h];
+    }
     if (outputs.size() == 1) outputs[0] = {d.emit(kReshape, {heads[0]}, {{"shape", "(1,)"}})};
   }
   const Value decision = outputs[0][0];
   for (uint32_t o = 0; o < d.numOutputs() && !d.hasFailed(); ++o) {
-    const Value first = outputs[1][o], second = outputs[2][o];
+    Value first = outputs[1][o], second = outputs[2][o];
+    if (isShapeless[o] && first.isValid() != second.isValid())
+      (first.isValid() ? second : first) = d.emit(kZerosLike, {first.isValid() ? first : second});
     if (o == flow.decisionOutput) d.y(o, decision);
     else if (first.isValid() && second.isValid()) d.y(o, chosen(emit, op(d, "where"), decision, first, second));
     else d.y(o, first.isValid() ? first : second);  // for the gradient of only one branch
@@ -307,7 +325,8 @@ bool isMxnetFlow(const NodeKind &kind) {
   return llvm::all_of(kind.bodies, [](const Graph &body) {
     std::set<std::pair<uint32_t, uint16_t>> seen;
     return llvm::all_of(body.heads(), [&](Value head) {
-      return !body.isVariable(head.node) && seen.insert({head.node.value, head.index}).second;
+      return !body.isVariable(head.node) && !isShapelessZero(body, head) &&
+             seen.insert({head.node.value, head.index}).second;
     });
   });
 }
