@@ -114,6 +114,25 @@ TEST(CtcLoss, A_17_LabelsEndAtThePadding) {
   }
 }
 
+// Where blanks are likely the paths that spell many labels have shares of less than 10^-45, which float32 does not hold.
+TEST(CtcLoss, A_17_UnlikelyLabelsInSinglePrecision) {
+  constexpr int64_t kTime = 50, kLabels = 20, kClasses = 10;
+  Numbers logits, labels;
+  for (uint64_t i = 0; i < kTime * kClasses; ++i)
+    logits.push_back(i % kClasses == 0 ? 8 : static_cast<float>(drawNumber(3, i)));
+  for (int64_t i = 0; i < kLabels; ++i) labels.push_back(static_cast<double>(1 + i * 4 % 9));
+  const Bindings bindings = {{"x", Array({kTime, 1, kClasses}, logits)}, {"label", Array({1, kLabels}, labels)}};
+  TestGraph g("y = CTCLoss(x, label); heads y, y:1");
+  NaiveOptions options;
+  options.floatAs = DType::Float32;
+  options.keepsTypes = true;
+  const Graph lowered = cantFail(lowerTo(g.context, g, kPrimitivesTarget, nullptr));
+  const std::vector<Array> expected = evaluate(g, bindings);
+  const std::vector<Array> found = cantFail(NaiveRun::run(lowered, bindings, options)).heads();
+  EXPECT_NEAR(found[0].values[0], expected[0].values[0], 1e-6 * expected[0].values[0]);
+  expectClose(found[1].values, expected[1].values, 1e-6);
+}
+
 // As the kernel says: such a label has the loss infinity, and no gradient at any order.
 TEST(CtcLoss, HO_01_LabelsOutOfRangeInLoops) {
   for (auto [one, other] : {std::pair(7.0, 1.0), {1.0, -3.0}, {1e300, 7.0}}) {

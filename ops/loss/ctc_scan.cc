@@ -2,7 +2,8 @@
 // No size has to be known.
 //
 // Paths are summed as probabilities, scaled at each step to add up to 1; the loss follows from the logarithms of the
-// scales. Blanks (one more than labels) and labels are separate matrices, (batch, places).
+// scales. They are float64 whatever the type of the data: where blanks are likely, as early in training, float32 cannot hold the
+// shares of paths that spell many labels. Blanks (one more than labels) and labels are separate matrices, (batch, places).
 // Tested by tests/ctc_loss_test.cc
 #include "ir/grad_rule.h"
 #include "ops/control/scan_builder.h"
@@ -26,7 +27,7 @@ class ScannedCtc {
     const Value logarithms = emit(kSum, {emit(kLog, {scales})}, {{"axis", "(0, 2)"}});
     const Value ends = rowSum(times(finalBlanks, lastBlank), times(finalLabels, lastLabel), "False");
     const Value total = emit(kElemwiseAdd, {logarithms, emit(kLog, {orOne(fits, ends)})});
-    d.y(output, choose(fits, emit(kNegative, {total}), zeros(total)));
+    d.y(output, asData(choose(fits, emit(kNegative, {total}), zeros(total))));
   }
 
   void sayGradient() {
@@ -44,7 +45,7 @@ class ScannedCtc {
     stepBack(scan, step, scale, after);
     loop = nullptr;
     scan.finish();
-    if (!d.hasFailed()) d.y(0, scan.stacked(rows));
+    if (!d.hasFailed()) d.y(0, asData(scan.stacked(rows)));
   }
 
  private:
@@ -93,12 +94,12 @@ class ScannedCtc {
   // ---- what does not depend on the step
 
   void prepare() {
-    probabilities = emit(kSoftmax, {d.x(0)}, {{"axis", "-1"}});
+    probabilities = emit(kSoftmax, {wide(d.x(0))}, {{"axis", "-1"}});
     const Value ofStep = sum(probabilities, "0"), times = indices(sum(probabilities, "2"), "0");
     none = zeros(columns(ofStep, "None", "1"));
     const Value classes = indices(ofStep, "1");
-    blank = p.blank == CtcBlank::First ? wide(none) : emit(kMax, {classes}, {{"axis", "1"}, {"keepdims", "True"}});
-    isBlank = asData(emit(kBroadcastEqual, {classes, blank}));
+    blank = p.blank == CtcBlank::First ? none : emit(kMax, {classes}, {{"axis", "1"}, {"keepdims", "True"}});
+    isBlank = emit(kBroadcastEqual, {classes, blank});
     Value numSteps = sum(emit(kOnesLike, {times}), "0");
     if (p.useDataLengths) {
       const Value given = whole(d.x(2));
@@ -111,32 +112,32 @@ class ScannedCtc {
   void prepareLabels(Value classes, Value numSteps) {
     const Value labels = whole(d.x(1)), index = indices(labels, "1");
     const Value isLabel = labelsInUse(labels, index);
-    const Value isClass = asData(emit(kBroadcastEqual, {expand(labels, "2"), classes}));
+    const Value isClass = emit(kBroadcastEqual, {expand(labels, "2"), classes});
     classOf = emit(kBroadcastMul, {isClass, expand(isLabel, "2")});
-    const Value count = wide(sum(isLabel, "1", "True"));
-    const Value places = indices(beside(labels, wide(none)), "1");
-    lastBlank = asData(emit(kBroadcastEqual, {count, places}));
-    lastLabel = asData(emit(kBroadcastEqual, {count, emit(kPlusScalar, {index}, {{"scalar", "1"}})}));
-    firstBlank = asData(emit(kEqualScalar, {places}, {{"scalar", "0"}}));
+    const Value count = sum(isLabel, "1", "True");
+    const Value places = indices(beside(labels, none), "1");
+    lastBlank = emit(kBroadcastEqual, {count, places});
+    lastLabel = emit(kBroadcastEqual, {count, emit(kPlusScalar, {index}, {{"scalar", "1"}})});
+    firstBlank = emit(kEqualScalar, {places}, {{"scalar", "0"}});
     firstLabel = zeros(isLabel);
     // The first label has none before it; its result is not used.
-    const Value before = withoutLast(beside(wide(none), labels));
-    const Value differs = asData(emit(kNotEqual, {labels, before}));
-    skips = times(differs, asData(emit(kBroadcastNotEqual, {labels, blank})));
-    const Value isLater = asData(emit(kGreaterScalar, {index}, {{"scalar", "0"}}));
+    const Value before = withoutLast(beside(none, labels));
+    const Value differs = emit(kNotEqual, {labels, before});
+    skips = times(differs, emit(kBroadcastNotEqual, {labels, blank}));
+    const Value isLater = emit(kGreaterScalar, {index}, {{"scalar", "0"}});
     const Value repeats = times(times(emit(kRminusScalar, {differs}, {{"scalar", "1"}}), isLater), isLabel);
-    const Value needed = wide(emit(kElemwiseAdd, {sum(isLabel, "1"), sum(repeats, "1")}));
+    const Value needed = emit(kElemwiseAdd, {sum(isLabel, "1"), sum(repeats, "1")});
     fits = emit(kLesserScalar, {emit(kElemwiseSub, {needed, numSteps})}, {{"scalar", "0.5"}});
     const Value numOutside = emit(kElemwiseSub, {sum(isLabel, "1"), sum(classOf, "(1, 2)")});
-    hasPath = times(fits, wide(emit(kLesserScalar, {numOutside}, {{"scalar", "0.5"}})));
+    hasPath = times(fits, emit(kLesserScalar, {numOutside}, {{"scalar", "0.5"}}));
   }
 
   // 1 for labels before the end of the sequence.
   Value labelsInUse(Value labels, Value index) {
-    if (p.useLabelLengths) return asData(emit(kBroadcastGreater, {expand(whole(d.x(d.numInputs() - 1)), "1"), index}));
+    if (p.useLabelLengths) return emit(kBroadcastGreater, {expand(whole(d.x(d.numInputs() - 1)), "1"), index});
     const Value isPadding = emit(kEqualScalar, {labels}, {{"scalar", d.number(p.padding())}});
     const Value soFar = emit(kCumsum, {emit(kTranspose, {isPadding})}, {{"axis", "0"}});
-    return asData(emit(kEqualScalar, {emit(kTranspose, {soFar})}, {{"scalar", "0"}}));
+    return emit(kEqualScalar, {emit(kTranspose, {soFar})}, {{"scalar", "0"}});
   }
 
   // ---- steps

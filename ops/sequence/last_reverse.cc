@@ -121,7 +121,7 @@ Value isLastStep(DecomposeRule &d, Value data) {
   if (d.numInputs() > 1) {
     Value length = asDouble(d.emit(kCast, {d.x(1)}, {{"dtype", "int64"}}));
     length = d.emit(kMaximumScalar, {d.emit(kMinusScalar, {length}, {{"scalar", "1"}})}, {{"scalar", "0"}});
-    length = d.emit(kBroadcastAxisLike, {length, data}, {{"axis", batch}});
+    length = d.emit(kBroadcastAxisLike, {length, index}, {{"axis", batch}});
     const Value isWithin = d.emit(kBroadcastLesser, {length, last});
     last = d.emit(kWhere, {isWithin, length, d.emit(kBroadcastLike, {last, length})});
   }

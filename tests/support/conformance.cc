@@ -319,18 +319,39 @@ Findings checkPieces(const Graph &graph, const Bindings &bindings, const NaiveOp
 
 namespace {
 
+// What a graph was lowered to, with the types that its variables had before.
+Expected<NaiveRun> runLowered(const Graph &lowered, const Graph &graph, const NaiveRun &before,
+                              const Bindings &bindings, NaiveOptions options) {
+  for (uint32_t n = 0; n < graph.numNodes(); ++n)
+    if (graph.isVariable(NodeId(n)))
+      options.types[graph.name(NodeId(n)).str()] = before.inference().dtype[graph.firstEntry(NodeId(n))];
+  return NaiveRun::run(lowered, bindings, options);
+}
+
+// What is wrong with the types that operators are replaced by, which in float64 may all be the same. Empty where the graph
+// itself does not run in float32.
+std::string errorInSinglePrecision(Context &context, const Graph &graph, const Target &target, const Bindings &bindings,
+                                   NaiveOptions options) {
+  options.floatAs = DType::Float32;
+  Expected<NaiveRun> before = NaiveRun::run(graph, bindings, options);
+  if (!before) return consumeError(before.takeError()), "";
+  Expected<Graph> lowered = lowerTo(context, graph, target, &before->inference());
+  if (!lowered) return "in float32: " + describeError(lowered.takeError());
+  Expected<NaiveRun> after = runLowered(*lowered, graph, *before, bindings, options);
+  return after ? "" : "in float32: " + describeError(after.takeError()) + "\n" + dump(*lowered);
+}
+
+void noteProblem(Findings &found, std::string problem) {
+  if (!problem.empty()) found.problems.push_back(std::move(problem));
+}
+
 // Heads of a graph and of what it was lowered to, and what both leave in their variables.
 Findings compareHeads(const Graph &graph, const Graph &lowered, const Bindings &bindings, const NaiveOptions &options) {
   Expected<NaiveRun> before = NaiveRun::run(graph, bindings, options);
-  NaiveOptions asBefore = options;
-  for (uint32_t n = 0; before && n < graph.numNodes(); ++n)
-    if (graph.isVariable(NodeId(n)))
-      asBefore.types[graph.name(NodeId(n)).str()] = before->inference().dtype[graph.firstEntry(NodeId(n))];
-  Expected<NaiveRun> after = NaiveRun::run(lowered, bindings, asBefore);
+  if (!before) return {{describeError(before.takeError())}};
+  Expected<NaiveRun> after = runLowered(lowered, graph, *before, bindings, options);
+  if (!after) return {{describeError(after.takeError()) + "\n" + dump(lowered)}};
   Findings found;
-  if (!before) found.problems.push_back(describeError(before.takeError()));
-  if (!after) found.problems.push_back(describeError(after.takeError()) + "\n" + dump(lowered));
-  if (!before || !after) return found;
   for (size_t i = 0; i < graph.heads().size(); ++i) {
     const Value to = lowered.heads()[i];
     Array said = before->value(graph.heads()[i]), instead = after->value(to);
@@ -376,6 +397,7 @@ Findings checkLowering(Context &context, const Graph &graph, const Bindings &bin
     return found;
   }
   Findings found = compareHeads(graph, *lowered, bindings, options);
+  noteProblem(found, errorInSinglePrecision(context, graph, kMxnetTarget, bindings, options));
   llvm::append_range(found.problems, checkDecompositions(context, *lowered, bindings, options).problems);
   return found;
 }
@@ -399,6 +421,7 @@ Findings checkPrimitives(Context &context, const Graph &graph, const Bindings &b
   Expected<Graph> lowered = lowerTo(context, graph, kPrimitivesTarget, &*known);
   if (!lowered) return {{describeError(lowered.takeError())}};
   found = compareHeads(graph, *lowered, bindings, options);
+  noteProblem(found, errorInSinglePrecision(context, graph, kPrimitivesTarget, bindings, options));
   for (uint32_t n = 0; n < lowered->numNodes(); ++n)
     if (const OpDef *op = lowered->op(NodeId(n)); op && !op->primitive)
       found.problems.push_back(lowered->describe(NodeId(n)) + " is not primitive");
